@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -85,7 +85,10 @@ class TwoMeans:
     iterations: NDArray[np.int64]
 
 
-def two_means(points: Points, pinned: Mask, start: Doubles, *, spherical: bool, max_iterations: int = 100) -> TwoMeans:
+def two_means(
+    points: Points, pinned: Mask, start: Doubles, *, spherical: bool, max_iterations: int = 100,
+    check: Callable[[], None] = lambda: None,
+) -> TwoMeans:  # fmt: skip
     """Alternate between nearest centroid and mean until no label changes.
 
     Source: PUCL, Algorithm 1(B), the loop. Ours: the sums follow the rows that change cluster. Sums and labels are those
@@ -95,7 +98,7 @@ def two_means(points: Points, pinned: Mask, start: Doubles, *, spherical: bool, 
         points: N points, of unit length if `spherical`.
         pinned: bool [N]; these rows stay in cluster 1.
         start: first centroids of each seeding, float64 [S, 2, D].
-        spherical, max_iterations: as in `pupl`; at least one iteration.
+        spherical, max_iterations, check: as in `pupl`; at least one iteration.
 
     Returns:
         The ends. Ties go to cluster 1; an empty cluster keeps its old centroid.
@@ -106,6 +109,7 @@ def two_means(points: Points, pinned: Mask, start: Doubles, *, spherical: bool, 
     potentials, iterations, at = np.zeros(n_seedings), np.zeros(n_seedings, np.int64), np.arange(n_seedings)
     anchors = np.flatnonzero(pinned)
     for step in range(max_iterations):
+        check()
         sides = _sides(points, centroids[at])
         strays = ~sides[:, anchors]  # pinned rows that are nearer to the other centroid
         sides[:, anchors] = True
@@ -165,6 +169,7 @@ def pupl(
     spherical: bool = True,
     is_pinned: bool = True,
     max_iterations: int = 100,
+    check: Callable[[], None] = lambda: None,
 ) -> PuplResult:
     """Split chips into damaged and not damaged by two means, one of which starts at the mean of the positives.
 
@@ -181,6 +186,7 @@ def pupl(
         spherical: bring rows and centroids to unit length, so that nearness is the cosine.
         is_pinned: keep the positives in cluster 1 whatever their distance.
         max_iterations: passes after which an unsettled clustering is taken as it is.
+        check: called before each pass; what it raises ends the work.
 
     Returns:
         Two clusters; 1 = damaged. Rows equally near to both go to 1.
@@ -200,12 +206,12 @@ def pupl(
     others = np.flatnonzero(~positive)
     means = tuple(points.weighted_sums(each, np.ones((1, len(each))))[0] / len(each) for each in (at, others))
     start = _starts(points, positive, means, np.random.default_rng(seed), seeding, n_seedings, spherical)
-    ends = two_means(points, pinned, start, spherical=spherical, max_iterations=max_iterations)
+    ends = two_means(points, pinned, start, spherical=spherical, max_iterations=max_iterations, check=check)
     direction = means[0] - means[1]
     oriented = _are_oriented(direction, ends)
     if not oriented.any():
         exchanged = ends.centroids[[np.argmin(ends.potentials)]][:, ::-1]
-        turned = two_means(points, pinned, exchanged, spherical=spherical, max_iterations=max_iterations)
+        turned = two_means(points, pinned, exchanged, spherical=spherical, max_iterations=max_iterations, check=check)
         if _are_oriented(direction, turned).any():
             ends, oriented = turned, np.ones(1, dtype=bool)
     return _best(ends, positive, oriented)
@@ -377,7 +383,10 @@ class ClusterLabels:
     n_clusters: int
 
 
-def cluster_labels(embeddings: Floats, is_positive: Mask, *, seed: int, n_clusterings: int = N_CLUSTERINGS) -> ClusterLabels:
+def cluster_labels(
+    embeddings: Floats, is_positive: Mask, *, seed: int, n_clusterings: int = N_CLUSTERINGS,
+    check: Callable[[], None] = lambda: None,
+) -> ClusterLabels:  # fmt: skip
     """Return for each row the chance of damage of the small cluster it lies in, averaged over clusterings.
 
     Source: ours, after Elkan and Noto (KDD 2008): where clicks are an even draw of the damage, the share of clicked rows in
@@ -388,6 +397,7 @@ def cluster_labels(embeddings: Floats, is_positive: Mask, *, seed: int, n_cluste
         is_positive: bool [N]; everything else is unlabeled. At least one of both.
         seed: of the clusterings.
         n_clusterings: averaged over, since the edges of clusters are a matter of chance.
+        check: called before each; what it raises ends the work.
 
     Returns:
         Soft pseudo labels. No positive counts for its own cluster when `recall` and c are worked out.
@@ -400,6 +410,7 @@ def cluster_labels(embeddings: Floats, is_positive: Mask, *, seed: int, n_cluste
     base = float(is_positive.mean())
     total, met = np.zeros(n), np.zeros(n)
     for number in range(n_clusterings):
+        check()
         found = over_cluster(embeddings, is_positive, k=k, seed=seed + number, n_seedings=1, max_iterations=_PASSES)
         counts, sizes = found.positive_counts, np.maximum(found.sizes, 1)
         without_itself = np.clip((counts - 1 + base) / sizes, _LEAST, None)
@@ -415,7 +426,9 @@ def usual_k(n: int) -> int:
     return min(n, int(np.clip(n // ROWS_A_CLUSTER, FEWEST_CLUSTERS, MOST_CLUSTERS)))
 
 
-def two_means_miss(embeddings: Floats, is_positive: Mask, many: ClusterLabels, *, seed: int) -> bool:
+def two_means_miss(
+    embeddings: Floats, is_positive: Mask, many: ClusterLabels, *, seed: int, check: Callable[[], None] = lambda: None
+) -> bool:
     """Return whether two means follow something else than the positives, which small clusters follow.
 
     Source of the criterion: Lee and Liu (ICML 2003), recall squared by the share called damaged, which ranks classifiers as
@@ -425,8 +438,9 @@ def two_means_miss(embeddings: Floats, is_positive: Mask, many: ClusterLabels, *
         embeddings, is_positive: as in `cluster_labels`.
         many: made of them.
         seed: of the two means; positives are not pinned to their cluster here.
+        check: as in `pupl`.
     """
-    is_called = pupl(embeddings, is_positive, seed=seed, is_pinned=False).labels == 1
+    is_called = pupl(embeddings, is_positive, seed=seed, is_pinned=False, check=check).labels == 1
     recall, share = float(is_called[is_positive].mean()), float(is_called[~is_positive].mean())
     two, small = recall**2 / max(share, _LEAST), many.recall**2 / max(many.share, _LEAST)
     return small > two * (1 + DOUBT / math.sqrt(is_positive.sum()))

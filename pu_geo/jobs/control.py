@@ -19,8 +19,10 @@ from pu_geo.jobs.status import CANCEL, DISMISSED, PAUSE, folder_of, is_alive, vi
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
 
-CAN_PAUSE = ("train",)
-PATIENCE_S = 1.5  # a job that was asked to stop is ended by force after this
+CAN_PAUSE = ("train", "discover")
+PATIENCE_S = (
+    4.0  # a job that was asked to stop is ended by force after this; no single call on 20,000 buildings takes as long
+)
 JOB_VARIABLE = "PU_GEO_JOB"
 _SAME_START_S = 5.0  # the clock that start times are worked out by may be set meanwhile
 
@@ -56,14 +58,16 @@ def cancel(layout: Layout, job_id: str, *, wait: bool = False) -> None:
 
 
 def pause(layout: Layout, job_id: str) -> None:
-    """Ask a training to stop after this epoch and keep its state; one that waits for the device stops at once.
+    """Ask a job that trains to stop after this epoch and keep its state; one that waits for the device stops at once.
 
     Raises:
-        JobError: if it is not active, or no training.
+        JobError: if it is not active, or none of `CAN_PAUSE`.
     """
     folder = _active(layout, job_id, "pause")
     if (task := view(folder).task) not in CAN_PAUSE:
-        raise JobError(f"Job {job_id} ({task}) cannot pause; trainings can.", "Let it end, or cancel it.")
+        raise JobError(
+            f"Job {job_id} ({task}) cannot pause; trainings and searches for further kinds can.", "Let it end, or cancel it."
+        )
     (folder / PAUSE).touch()
 
 

@@ -109,7 +109,7 @@ def take_lock(folder: Path) -> int:
 
 
 def resume(layout: Layout, job_id: str) -> None:
-    """Start a job that has ended otherwise than well again: a training after its last checkpoint, others from their beginning.
+    """Start a job that has ended otherwise than well again: what can pause after its last checkpoint, others from their beginning.
 
     Raises:
         JobError: if it is active, or done, or changes what the project is made of while another such job is active.

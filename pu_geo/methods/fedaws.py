@@ -254,6 +254,7 @@ def _settle_statistics(extractor: FeatureExtractor, data: PUData, rest: Ints, ru
         norm.momentum = None  # running statistics become plain means
     generator = run.generator(10)
     for numbers in batches(len(rest), SETTLING_BATCH, generator)[:SETTLING_BATCHES]:
+        run.stop_if_cancelled()
         extractor.train()(*data.inputs.draw(rest[numbers], VIEWS, generator, run.device))
 
 

@@ -111,7 +111,9 @@ def fit_and_score(
         JobCancelled: if the user cancelled.
     """
     settings = with_class_prior(settings, prior, run)
-    model: TrainedModel = catalog.load_fit(card.name)(data, settings, run)
-    when_scoring()
-    scores, embeddings = model.score(data.inputs.array), model.embed(data.inputs.plain_array)
+    with run.asking_within_batches(data.inputs):
+        model: TrainedModel = catalog.load_fit(card.name)(data, settings, run)
+        when_scoring()
+        asking = replace(model, check=run.stop_if_cancelled)
+        scores, embeddings = asking.score(data.inputs.array), asking.embed(data.inputs.plain_array)
     return Fitted(model, settings, scores, embeddings, first_threshold(scores[is_unlabeled], start_share))

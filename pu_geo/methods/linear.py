@@ -93,7 +93,7 @@ def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
     training = Training(run, Learner(network), 1, stage=stage, span=span, model=lambda: model)
     for epoch in training.epochs():
         with epoch:
-            values = plain_columns(network.trunk.linear_features, data, rows, run.device)
+            values = plain_columns(network.trunk.linear_features, data, rows, run)
             network.mean, network.scale = statistics(values)
             slope, offset, loss = fit_logistic((values - network.mean) / network.scale, positive, settings.l2, run)
             epoch.add({"loss": loss})
@@ -110,15 +110,19 @@ def from_state(state: Mapping[str, Tensor], settings: LinearSettings, device: to
 
 
 @torch.no_grad()
-def plain_columns(features_of: Callable[[Tensor], Tensor], data: PUData, rows: Ints, device: torch.device) -> Tensor:
+def plain_columns(features_of: Callable[[Tensor], Tensor], data: PUData, rows: Ints, run: Run) -> Tensor:
     """Compute columns of some chips as they were cut, float32 [M, E].
 
     Raises:
         TrainingError: if a value is no finite number.
+        JobCancelled: if the user cancelled.
     """
-    step = IMAGES_AT_ONCE if len(data.inputs.shape) == 3 else FEATURES_AT_ONCE
-    blocks = (np.asarray(data.inputs.plain_array[rows[first : first + step]]) for first in range(0, len(rows), step))
-    values = torch.cat([features_of(torch.from_numpy(block).to(device)) for block in blocks])
+    step, parts = IMAGES_AT_ONCE if len(data.inputs.shape) == 3 else FEATURES_AT_ONCE, []
+    for first in range(0, len(rows), step):
+        run.stop_if_cancelled()
+        block = np.asarray(data.inputs.plain_array[rows[first : first + step]])
+        parts.append(features_of(torch.from_numpy(block).to(run.device)))
+    values = torch.cat(parts)
     require_finite(values.isfinite().all(1))
     return values
 
@@ -201,7 +205,7 @@ def estimated_class_prior(data: PUData, positive: Ints, unlabeled: Ints, extract
     chosen = torch.randperm(len(unlabeled), generator=drawing)[:n].numpy()
     rows = np.concatenate([positive, unlabeled[chosen]])
     extractor.eval()
-    values = plain_columns(torch.Tensor.float if len(data.inputs.shape) == 1 else extractor, data, rows, run.device)
+    values = plain_columns(torch.Tensor.float if len(data.inputs.shape) == 1 else extractor, data, rows, run)
     extractor.train()
     mean, scale = statistics(values)
     is_positive = torch.arange(len(values)) < len(positive)

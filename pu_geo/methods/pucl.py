@@ -91,7 +91,8 @@ def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
     training = Training(run, learner, n_epochs, span=training_span(settings), model=model)
     loss_of = partial(_LOSSES[settings.loss], temperature=settings.temperature)
     contrast(training, learner, data, rows, loss_of, batch_size=settings.batch_size, stream=8)
-    embeddings = TrainedModel(network.eval(), network.trunk).embed(data.inputs.array)[rows]
+    model_now = TrainedModel(network.eval(), network.trunk, check=run.stop_if_cancelled)
+    embeddings = model_now.embed(data.inputs.array)[rows]
     return _classified(network, embeddings, data.is_positive[rows], settings, run)
 
 
@@ -100,7 +101,7 @@ def _classified(
 ) -> TrainedModel:
     """Do Algorithm 1(B) and (C), on embeddings of some chips, float32 [M, E]; the network's classifier is changed."""
     # B. Pseudo labels.
-    clusters = pupl(embeddings, positive, seed=run.seed, n_seedings=settings.n_seedings)
+    clusters = pupl(embeddings, positive, seed=run.seed, n_seedings=settings.n_seedings, check=run.stop_if_cancelled)
 
     # C. The linear classifier.
     labels = _pseudo_labels(clusters, embeddings, positive, settings.pseudo_labels, run)
@@ -120,7 +121,7 @@ def _as_it_is(network: PuclNetwork, data: PUData, rows: Ints, settings: PuclSett
     shown.to(run.device)
     some = rows_to_judge(data, rows)
     with evaluating(shown):
-        embeddings = TrainedModel(shown, shown.trunk).embed(chosen(data.inputs, some))
+        embeddings = TrainedModel(shown, shown.trunk, check=run.stop_if_cancelled).embed(chosen(data.inputs, some))
     return _classified(shown, embeddings, data.is_positive[some], settings, replace(run, warnings=[]))
 
 
@@ -131,9 +132,9 @@ def _pseudo_labels(
     hard = clusters.labels.astype(np.float32)
     if kind == "two_means":
         return hard
-    many = cluster_labels(embeddings, positive, seed=run.seed)
+    many = cluster_labels(embeddings, positive, seed=run.seed, check=run.stop_if_cancelled)
     if kind == "auto":
-        if not two_means_miss(embeddings, positive, many, seed=run.seed):
+        if not two_means_miss(embeddings, positive, many, seed=run.seed, check=run.stop_if_cancelled):
             return hard
         run.warnings.append(
             f"Two clusters do not follow your positives; {many.n_clusters} small ones do, and gave the pseudo labels."

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,14 @@ class Evaluator:
         evaluate: see `Evaluate`; None for no evaluation.
         model: gives the model as it is now; it may share its parts with what is trained. None for no evaluation.
         n_epochs: of the stage.
+        check: see `TrainedModel`.
     """
 
-    def __init__(self, evaluate: Evaluate | None, model: Callable[[], TrainedModel] | None, n_epochs: int) -> None:
-        self._evaluate, self._model, self._n_epochs = evaluate, model, n_epochs
+    def __init__(
+        self, evaluate: Evaluate | None, model: Callable[[], TrainedModel] | None, n_epochs: int,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self._evaluate, self._model, self._n_epochs, self._check = evaluate, model, n_epochs, check
         self._every = max(1, math.ceil(n_epochs / MOST_EVALUATIONS))
         self._began, self._taken = time.monotonic(), 0.0
 
@@ -55,7 +60,7 @@ class Evaluator:
             return {}
         began, found = time.monotonic(), {}
         with suppress(TrainingError):  # such as embeddings that cannot be clustered yet: no reason to end a training
-            model = self._model()
+            model = replace(self._model(), check=self._check)
             with evaluating(model.network):
                 found = dict(self._evaluate(model, report))
         self._taken += time.monotonic() - began

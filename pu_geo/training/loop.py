@@ -141,7 +141,7 @@ class Training:
     ) -> None:  # fmt: skip
         self.run, self.learner, self.n_epochs, self.stage, self._span = run, learner, n_epochs, stage, span
         self._began, self._stopped = time.monotonic(), False
-        self._evaluator = Evaluator(run.evaluate, model, n_epochs)
+        self._evaluator = Evaluator(run.evaluate, model, n_epochs, run.stop_if_cancelled)
         self._good: dict[str, Any] | None = None
 
     def epochs(self) -> Iterator[Epoch]:
@@ -235,9 +235,12 @@ class MicroBatcher:
                     raise
             self._cut_finer(n_chips)
 
-    def _parts(self, n_chips: int) -> list[slice]:
+    def _parts(self, n_chips: int) -> Iterator[slice]:
         cuts = [round(number * n_chips / self.n) for number in range(self.n + 1)]
-        return [slice(start, end) for start, end in itertools.pairwise(cuts)]
+        for number, (start, end) in enumerate(itertools.pairwise(cuts)):
+            if number:  # the epoch asks once a batch
+                self._run.stop_if_cancelled()
+            yield slice(start, end)
 
     def _cut_finer(self, n_chips: int) -> None:
         if n_chips // (2 * self.n) < 2:

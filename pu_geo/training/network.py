@@ -96,6 +96,10 @@ class Network(Protocol):
         ...
 
 
+def go_on() -> None:
+    """Raise nothing: the answer of a `check` where nobody can cancel. A function with a name, so that models can be pickled."""
+
+
 @dataclass(frozen=True)
 class TrainedModel:
     """What `fit` of every method returns.
@@ -103,12 +107,14 @@ class TrainedModel:
     Attributes:
         network: in evaluation mode, on its device.
         findings: what a method learned besides, for those who ask its module.
+        check: called before each block of chips that is scored or embedded; what it raises ends that.
         wants_views: whether it judges the mean over views, so that its boundary holds for chips of which it is given all.
     """
 
     network: nn.Module
     extractor: FeatureExtractor
     findings: Mapping[str, Any] = field(default_factory=dict)
+    check: Callable[[], None] = field(default=go_on, repr=False, compare=False)
     wants_views: ClassVar[bool] = False
 
     @classmethod
@@ -147,6 +153,7 @@ class TrainedModel:
         step = FEATURES_AT_ONCE if views.ndim == 3 else IMAGES_AT_ONCE
         with one_thread() if views.ndim == 3 else nullcontext(), quick_backbone(self.extractor):
             for first in range(0, max(views.shape[1], 1), step):
+                self.check()
                 blocks = (torch.from_numpy(np.array(view[first : first + step])).to(device) for view in views)
                 total = torch.stack([each(block) for block in blocks]).mean(0)
                 parts.append(finish(total).float().cpu())

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
+from torch.autograd.graph import saved_tensors_hooks
+from torch.overrides import TorchFunctionMode
 
 from pu_geo.errors import JobCancelled
 from pu_geo.training.callbacks import Evaluate
 from pu_geo.training.checkpoints import Checkpoints
+from pu_geo.training.data import ChipImages, FeatureViews
+
+SECONDS_BETWEEN_ASKS = 0.25  # within a batch
 
 
 def best_device() -> torch.device:
@@ -27,7 +35,7 @@ class Run:
 
     Attributes:
         report: called with {"stage", "epoch", "epochs", "loss", ...}; plain Python numbers and words only.
-        is_cancelled: asked once a batch.
+        is_cancelled: asked once a batch or more often.
         is_paused: asked once an epoch; a training that is paused keeps its state and stops.
         warnings: sentences for the person who trains, added as they come up.
         evaluate: called with the model as it is now after some epochs; what it returns goes into their reports. None: never.
@@ -55,6 +63,40 @@ class Run:
         """Raise JobCancelled if the user cancelled."""
         if self.is_cancelled():
             raise JobCancelled
+
+    @contextmanager
+    def asking_within_batches(self, inputs: FeatureViews | ChipImages) -> Iterator[None]:
+        """Raise JobCancelled between any two operations of torch, forwards and backwards, where a batch may take long.
+
+        That is where a CPU works on chips: a batch of 1,024 takes half a minute there. A question costs 4 us an operation,
+        too much for cached features, whose batches take milliseconds. Results are the same to the bit.
+        """
+        if self.device.type != "cpu" or not isinstance(inputs, ChipImages):
+            yield
+            return
+        asking = _Asking(self.stop_if_cancelled)
+        with asking, saved_tensors_hooks(asking.ask, asking.ask):
+            yield
+
+
+class _Asking(TorchFunctionMode):
+    """Asks before every operation, and for every tensor that is kept for or used by a backward pass, if the last time was a while ago."""
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        super().__init__()
+        self._check, self._asked_at = check, time.monotonic()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if args and isinstance(args[0], torch.Tensor):  # what sets a mode, such as the end of no_grad, must not be left out
+            self.ask(None)
+        return func(*args, **(kwargs or {}))
+
+    def ask(self, value: Any) -> Any:
+        """Ask where it is due; return the value as it is."""
+        if time.monotonic() - self._asked_at >= SECONDS_BETWEEN_ASKS:
+            self._check()
+            self._asked_at = time.monotonic()
+        return value
 
 
 _GIB = 2**30

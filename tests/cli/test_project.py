@@ -43,12 +43,13 @@ def test_verbs_that_are_gone_name_what_came_instead(words: tuple[str, ...], run:
     assert "pu-geo project copy" in errors
 
 
-def test_jobs_verb_asks_a_training_to_pause_and_stop(
-    run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("task", ["train", "discover"])
+def test_jobs_verb_asks_what_trains_to_pause_and_stop(
+    run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch, task: str
 ) -> None:
     monkeypatch.setattr(control, "PATIENCE_S", 0.1)  # nobody answers
     monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
-    folder, lock = jobs.create_held(project, "train", {"method": "ncpu"})
+    folder, lock = jobs.create_held(project, task, {"method": "ncpu"})
     events.append(folder, "launched")
     assert "pauses after this epoch" in run("jobs", str(project.folder), "pause", folder.name)[1]
     assert (folder / "pause").exists()

@@ -15,7 +15,7 @@ from pu_geo.errors import JobCancelled
 from pu_geo.training.checkpoints import Checkpoints
 
 AT_ONCE = ("linear", "propagation")  # one solution, no epochs
-CONSTANT = {"weight"}  # a setting that travels along
+CONSTANT = {"weight", "share_pairs"}  # a setting that travels along, and what a warning says
 WITHOUT_PAIRS = {"ce", "upu", "nnpu", "supervised"}  # their losses do not look at the EMA target
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 import torch
@@ -20,9 +19,7 @@ from pu_geo.analysis.clustering import adjusted_rand, k_means
 from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl import ncl
 from pu_geo.methods.ncl.discovery import seed_of
-from pu_geo.methods.ncl.ncl import NclNetwork
 from pu_geo.training.data import UNKNOWN, Bools, FeatureViews, Ints, PUData
-from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 from pu_geo.training.threads import one_thread_on_features
 
@@ -30,6 +27,7 @@ MEMBERSHIPS, EMBEDDINGS = "memberships", "embeddings"
 FIRST_AXES = 64
 MOST_ROWS = 20_000
 _DRAW, _SORT = 21, 22  # streams of random numbers
+_DONE = "done"  # stage of a checkpoint: what a training came to
 
 
 @dataclass(frozen=True)
@@ -64,24 +62,43 @@ def find_consensus(data: PUData, settings: NclSettings, runs: Sequence[Run]) -> 
     Stability-based validation of clustering solutions. Reading trainings together, and which readings there are, is ours.
 
     Args:
-        runs: one a training, with seeds of their own; the first one's generator draws what is held out, and sorts.
+        runs: one a training, with seeds of their own; the first one's generator draws what is held out, and sorts. With
+            checkpoints, of a folder each, what was interrupted goes on where it was.
 
     Raises:
         as `ncl.fit`.
     """
-    rows, generator = data.trained_rows, runs[0].generator(_SORT)
+    generator = runs[0].generator(_SORT)
     part = held_out_parts(data.classes, len(runs), runs[0].generator(_DRAW))
     found: dict[str, list[NDArray[np.float32]]] = {MEMBERSHIPS: [], EMBEDDINGS: []}
     for number, run in enumerate(runs):
-        model = ncl.fit(_without(data, part == number), settings, run)
-        found[MEMBERSHIPS].append(np.sqrt(soft_memberships(model, data)[rows]))
-        found[EMBEDDINGS].append(model.embed(data.inputs.array)[rows])
-    alone = {way: [sort_into_groups(each, settings.n_new, generator) for each in points] for way, points in found.items()}
+        learned = _trained(_without(data, part == number), settings, run)
+        found[MEMBERSHIPS].append(np.sqrt(learned[MEMBERSHIPS]))
+        found[EMBEDDINGS].append(learned[EMBEDDINGS])
+    alone: dict[str, list[Ints]] = {way: [] for way in found}
+    for way, points in found.items():
+        for each in points:
+            runs[0].stop_if_cancelled()
+            alone[way].append(sort_into_groups(each, settings.n_new, generator))
     agreed = {way: adjusted_rand(groups) for way, groups in alone.items()}
     agreement = {way: value for way, value in agreed.items() if value is not None}
     reading = max(agreement, key=lambda way: agreement[way]) if agreement else MEMBERSHIPS
-    points = concatenated(found[reading])
-    return ConsensusClusters(sort_into_groups(points, settings.n_new, generator), points, alone, reading, agreement)
+    together = concatenated(found[reading])
+    runs[0].stop_if_cancelled()
+    return ConsensusClusters(sort_into_groups(together, settings.n_new, generator), together, alone, reading, agreement)
+
+
+def _trained(data: PUData, settings: NclSettings, run: Run) -> Mapping[str, NDArray[np.float32]]:
+    """Train once; return the memberships and embeddings of the trained rows. What a run's checkpoints keep is not done again."""
+    kept = run.checkpoints.newest(_DONE) if run.checkpoints else None
+    if kept is not None:
+        return {way: tensor.numpy() for way, tensor in kept[1].items()}
+    with run.asking_within_batches(data.inputs):
+        model = ncl.fit(data, settings, run)
+    found: dict[str, NDArray[np.float32]] = {way: model.findings[way] for way in (MEMBERSHIPS, EMBEDDINGS)}
+    if run.checkpoints:
+        run.checkpoints.finish(_DONE, {way: torch.from_numpy(array) for way, array in found.items()})
+    return found
 
 
 def held_out_parts(classes: Ints, n_parts: int, generator: torch.Generator) -> Ints:
@@ -106,17 +123,6 @@ def _without(data: PUData, is_held_out: Bools) -> PUData:
     """Count some clicks as unlabeled."""
     classes = np.where(is_held_out, UNKNOWN, data.classes)
     return replace(data, known_class=classes, is_positive=classes >= 1)
-
-
-def soft_memberships(model: TrainedModel, data: PUData) -> NDArray[np.float32]:
-    """Return the share of each chip in each new cluster, as the score of NCL takes it: phi^u softened, views averaged.
-
-    Returns:
-        float32 [N, C^u]; rows sum to 1.
-    """
-    network = cast(NclNetwork, model.network)
-    logits = model._apply(data.inputs.array, network.cluster_logits, lambda mean: mean)
-    return torch.softmax(torch.from_numpy(logits) / network.softness, dim=1).numpy()
 
 
 def concatenated(points: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,7 +71,9 @@ class SuggestedNumber:
     silhouettes: Mapping[int, float]
 
 
-def suggested_number(embeddings: Floats, candidates: Sequence[int], generator: torch.Generator) -> SuggestedNumber:
+def suggested_number(
+    embeddings: Floats, candidates: Sequence[int], generator: torch.Generator, check: Callable[[], None] = lambda: None
+) -> SuggestedNumber:
     """Try several numbers of clusters and return the one that separates the embeddings most clearly.
 
     Source: Rousseeuw 1987, Silhouettes; k-means with the seeding of Arthur and Vassilvitskii 2007 (k-means++), best of 4.
@@ -80,6 +82,7 @@ def suggested_number(embeddings: Floats, candidates: Sequence[int], generator: t
         embeddings: float [M, D], compared by Euclidean distance.
         candidates: numbers to try, each in 2..M-1.
         generator: CPU generator of the seedings, and of the draw where there are more than `MAX_ROWS` rows.
+        check: called before each number is tried; what it raises ends the work.
 
     Returns:
         The estimate. It is crude: kinds that overlap, or one far more common than the others, are easily missed.
@@ -95,7 +98,10 @@ def suggested_number(embeddings: Floats, candidates: Sequence[int], generator: t
         raise ValueError(f"candidates must be one or more numbers in 2..{n - 1}; got {list(candidates)}.")
     chosen = torch.randperm(len(embeddings), generator=generator)[:n].numpy()
     points = np.asarray(embeddings[chosen], np.float64)
-    found = {k: silhouette(points, k_means(points, k, seed=seed_of(generator)).labels_) for k in sorted(candidates)}
+    found = {}
+    for k in sorted(candidates):
+        check()
+        found[k] = silhouette(points, k_means(points, k, seed=seed_of(generator)).labels_)
     return SuggestedNumber(max(found, key=lambda k: found[k]), found)
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -133,6 +133,7 @@ class Learner:
     Attributes:
         optimizer, schedule: of all its weights; the schedule moves once a step.
         unlabeled, labeled: M^u and M^l, second views of the latest chips as they were embedded then.
+        share_pairs: of the last epoch, see `fit`.
     """
 
     network: NclNetwork
@@ -140,6 +141,7 @@ class Learner:
     schedule: torch.optim.lr_scheduler.LRScheduler
     unlabeled: MemoryQueue
     labeled: MemoryQueue
+    share_pairs: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,8 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
         run: each epoch reports loss, its five terms, and share_pairs, the share of pairs taken for one category.
 
     Returns:
-        The model. Findings, for the M trained rows: "clusters", int64 [M]; "shares", how much of each cluster is positive,
+        The model. Findings, for the M trained rows: "clusters", int64 [M]; "memberships", share of each chip in each cluster,
+        as the score takes it, float32 [M, C^u]; "embeddings", unit rows, float32 [M, E]; "shares", how much of each cluster is positive,
         float64 [C^u]; "central", for each cluster the numbers of the unlabeled chips that stand for it, int64, nearest
         first; "suggested", a `SuggestedNumber` from the embeddings of the unlabeled, or None where they are too few.
 
@@ -289,7 +292,7 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
     n_steps = n_batches(int((~is_labeled).sum()), settings.batch_size)
     n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
     learner, pieces = _new_learner(data, rows, settings, run, n_epochs * n_steps), MicroBatcher(run)
-    share_pairs, now = 0.0, partial(_as_it_is, learner.network, data, rows, settings)
+    now = partial(_as_it_is, learner.network, data, rows, settings, run)
     for epoch in Training(run, learner, n_epochs, span=training_span(settings), model=now).epochs():
         drawing, ramp = epoch.generator(4), _ramp(epoch.number, settings.ramp_share * n_epochs)
         with epoch:
@@ -298,10 +301,10 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
                 classes = torch.from_numpy(data.classes[rows[numbers]]).to(run.device)
                 seed = int(torch.randint(2**31, (), generator=drawing))
                 epoch.add(_step(learner, pieces, Batch(views, classes, ramp, seed), settings))
-            share_pairs = epoch.means()["share_pairs"]
-    if share_pairs < FEWEST_PAIRS and settings.pair_rule == "cosine":
+            learner.share_pairs = epoch.means()["share_pairs"]
+    if learner.share_pairs < FEWEST_PAIRS and settings.pair_rule == "cosine":
         run.warnings.append(
-            f"Of the pairs of buildings {share_pairs:.2%} reached a cosine of {settings.threshold}, so pairs taught next to "
+            f"Of the pairs of buildings {learner.share_pairs:.2%} reached a cosine of {settings.threshold}, so pairs taught next to "
             "nothing. Lower threshold, or set pair_rule to nearest."
         )
     return _judged(learner.network.eval(), data, rows, settings, run)
@@ -321,8 +324,8 @@ def _new_learner(data: PUData, rows: Ints, settings: NclSettings, run: Run, n_st
     optimizer = new_optimizer(settings.optimizer, network, settings.lr, settings.weight_decay)
     schedule = warmup_schedule(optimizer, n_steps)
     size, dim = settings.queue_size, network.project.out_features
-    queues = (MemoryQueue.empty(size, dim, run.device) for _ in range(2))
-    return Learner(network, optimizer, schedule, *queues)
+    unlabeled, labeled = (MemoryQueue.empty(size, dim, run.device) for _ in range(2))
+    return Learner(network, optimizer, schedule, unlabeled, labeled)
 
 
 def _ramp(epoch: int, n_ramp: float) -> float:
@@ -355,15 +358,17 @@ def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NclSet
 
 def _judged(network: NclNetwork, data: PUData, rows: Ints, settings: NclSettings, run: Run) -> TrainedModel:
     """Judge each cluster by its positives, which the score needs, and gather the findings."""
-    model, is_positive = TrainedModel(network, network.trunk), data.is_positive[rows]
-    logits = model._apply(data.inputs.array, network.cluster_logits, lambda mean: mean)[rows]
-    soft = torch.softmax(torch.from_numpy(logits) / settings.softness, dim=1).numpy()
+    model, is_positive = TrainedModel(network, network.trunk, check=run.stop_if_cancelled), data.is_positive[rows]
+    logits, soft = _memberships(model, data.inputs.array)
+    logits, soft = logits[rows], soft[rows]
     network.shares.copy_(torch.from_numpy(cluster_shares(soft, is_positive, settings.smoothing)))
     clusters, embeddings = logits.argmax(axis=1), model.embed(data.inputs.array)[rows]
     is_unlabeled = data.classes[rows] == UNKNOWN
     central = central_chips(embeddings, np.where(is_unlabeled, clusters, -1), settings.n_new)
     findings = {
         "clusters": clusters,
+        "memberships": soft,
+        "embeddings": embeddings,
         "shares": cluster_shares(np.eye(settings.n_new)[clusters], is_positive, settings.smoothing),
         "central": [rows[numbers] for numbers in central],
         "suggested": _suggested(embeddings[is_unlabeled], settings, run),
@@ -371,16 +376,21 @@ def _judged(network: NclNetwork, data: PUData, rows: Ints, settings: NclSettings
     return TrainedModel(network, network.trunk, findings)
 
 
-def _as_it_is(network: NclNetwork, data: PUData, rows: Ints, settings: NclSettings) -> TrainedModel:
+def _memberships(model: TrainedModel, inputs: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Compute phi^u before its softmax, views averaged, and the share of each chip in each cluster, float32 [M, C^u] both."""
+    network = cast(NclNetwork, model.network)
+    logits = model._apply(inputs, network.cluster_logits, lambda mean: mean)
+    return logits, torch.softmax(torch.from_numpy(logits) / network.softness, dim=1).numpy()
+
+
+def _as_it_is(network: NclNetwork, data: PUData, rows: Ints, settings: NclSettings, run: Run) -> TrainedModel:
     """Judge the clusters of a training under way as `_judged` does, by some of the chips, and leave its network as it is."""
     shown = copy.copy(network)
     shown._buffers = dict(network._buffers)
     some = rows_to_judge(data, rows)
     with evaluating(network):
-        logits = TrainedModel(network, network.trunk)._apply(
-            chosen(data.inputs, some), network.cluster_logits, lambda mean: mean
-        )
-    soft = torch.softmax(torch.from_numpy(logits) / settings.softness, dim=1).numpy()
+        model = TrainedModel(network, network.trunk, check=run.stop_if_cancelled)
+        _, soft = _memberships(model, chosen(data.inputs, some))
     shares = cluster_shares(soft, data.is_positive[some], settings.smoothing)
     shown.shares = network.shares.new_tensor(shares)
     return TrainedModel(shown, shown.trunk)
@@ -391,7 +401,7 @@ def _suggested(embeddings: NDArray[np.float32], settings: NclSettings, run: Run)
     candidates = [k for k in CANDIDATES if k < len(embeddings)]
     if not candidates:
         return None
-    found = suggested_number(embeddings, candidates, run.generator(8))
+    found = suggested_number(embeddings, candidates, run.generator(8), run.stop_if_cancelled)
     if found.number != settings.n_new:
         compared = "".join(f", against {found.silhouettes[k]:.2f} of {k}" for k in candidates if k == settings.n_new)
         run.warnings.append(

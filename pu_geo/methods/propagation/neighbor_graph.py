@@ -16,17 +16,25 @@ LEAST_WEIGHT = 1e-9  # of all ties of a chip together, where none is any like it
 _LEAST_COSINE = 1e-3
 _MOST_STEPS, _TOLERANCE = 500, 1e-8
 _GRID = 1000  # steps of 1 in which coordinates of rows are distinguished
+Check = Callable[[], None]
 
 
-def reach(anchors: Tensor, n_neighbors: int) -> Tensor:
+def _nothing() -> None:
+    """Raise nothing."""
+
+
+def reach(anchors: Tensor, n_neighbors: int, check: Check = _nothing) -> Tensor:
     """Return how alike each anchor and the last of its nearest neighbors are, float [M].
 
     Args:
         anchors: unit rows, float32 [M, d], M >= 2.
         n_neighbors: k; at most M - 1 are there.
+        check: here and below: called before each block of anchors; what it raises ends the work.
     """
     k = min(n_neighbors + 1, len(anchors))  # each is its own nearest
-    return torch.cat([(rows @ anchors.T).topk(k, dim=1).values[:, -1] for rows in anchors.split(BLOCK)])
+    return torch.cat(
+        [(anchors[part] @ anchors.T).topk(k, dim=1).values[:, -1] for part in blocks(len(anchors), check=check)]
+    )
 
 
 def ties(rows: Tensor, anchors: Tensor, reaches: Tensor, n_neighbors: int) -> Tensor:
@@ -49,12 +57,14 @@ def ties(rows: Tensor, anchors: Tensor, reaches: Tensor, n_neighbors: int) -> Te
     return torch.where(is_tied, alike.clamp_min(_LEAST_COSINE) ** POWER, alike.new_zeros(()))
 
 
-def degrees(anchors: Tensor, reaches: Tensor, n_neighbors: int) -> Tensor:
+def degrees(anchors: Tensor, reaches: Tensor, n_neighbors: int, check: Check = _nothing) -> Tensor:
     """Sum up the ties of each anchor, float32 [M]."""
-    return torch.cat([ties(rows, anchors, reaches, n_neighbors).sum(1) for rows in anchors.split(BLOCK)])
+    return torch.cat(
+        [ties(anchors[part], anchors, reaches, n_neighbors).sum(1) for part in blocks(len(anchors), check=check)]
+    )
 
 
-def label_propagation(own: Tensor, graph: csr_array, alpha: float, check: Callable[[], None] = lambda: None) -> Tensor:
+def label_propagation(own: Tensor, graph: csr_array, alpha: float, check: Check = _nothing) -> Tensor:
     """Let scores travel until they rest: f = alpha D^-1/2 W D^-1/2 f + own.
 
     Source: Zhou et al., Learning with Local and Global Consistency (NeurIPS 2003), section 2, the limit of its iteration.
@@ -77,7 +87,7 @@ def label_propagation(own: Tensor, graph: csr_array, alpha: float, check: Callab
     return torch.from_numpy(found).float().to(own.device)
 
 
-def links(anchors: Tensor, reaches: Tensor, degree: Tensor, n_neighbors: int) -> csr_array:
+def links(anchors: Tensor, reaches: Tensor, degree: Tensor, n_neighbors: int, check: Check = _nothing) -> csr_array:
     """Build D^-1/2 W D^-1/2, sparse float64 [M, M] on the CPU.
 
     Args:
@@ -85,7 +95,7 @@ def links(anchors: Tensor, reaches: Tensor, degree: Tensor, n_neighbors: int) ->
         reaches, degree: of the anchors, see `reach` and `degrees`.
         n_neighbors: k.
     """
-    weights = (ties(rows, anchors, reaches, n_neighbors) for rows in anchors.split(BLOCK))
+    weights = (ties(anchors[part], anchors, reaches, n_neighbors) for part in blocks(len(anchors), check=check))
     tied = vstack([csr_array(each.cpu().numpy()) for each in weights]).astype(np.float64)
     scale = dia_array((degree.cpu().double().rsqrt().numpy()[None], [0]), shape=(len(anchors), len(anchors)))
     built = (scale @ tied @ scale).tocsr()
@@ -110,6 +120,8 @@ def distinct(rows: Tensor) -> Tensor:
     return torch.from_numpy(np.sort(np.unique(cells, axis=0, return_index=True)[1]))
 
 
-def blocks(n: int, size: int = BLOCK) -> Iterator[slice]:
-    """Cut n rows into blocks of a size."""
-    return (slice(first, min(first + size, n)) for first in range(0, n, size))
+def blocks(n: int, size: int = BLOCK, check: Check = _nothing) -> Iterator[slice]:
+    """Cut n rows into blocks of a size; `check` is called before each, and what it raises ends the work."""
+    for first in range(0, n, size):
+        check()
+        yield slice(first, min(first + size, n))

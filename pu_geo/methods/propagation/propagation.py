@@ -182,7 +182,7 @@ class PropagationModel(TrainedModel):
         step = graph.BLOCK if views.ndim == 3 else IMAGES_AT_ONCE
         parts = [
             answer(*plain_and_roots(network, views[:, part])).float().cpu()
-            for part in graph.blocks(max(views.shape[1], 1), step)
+            for part in graph.blocks(max(views.shape[1], 1), step, self.check)
         ]
         return torch.cat(parts).numpy()
 
@@ -305,13 +305,14 @@ def _weights(n_positive: int, n_views: int, n_unlabeled: int, n_known: int, n_ac
     return torch.from_numpy(np.concatenate([np.repeat(clicked, n_views) / n_views, rest, accepted]))
 
 
-def linear_features(network: PropagationNetwork, data: PUData, rows: Ints) -> tuple[Tensor, Tensor]:
+def linear_features(network: PropagationNetwork, data: PUData, rows: Ints, run: Run) -> tuple[Tensor, Tensor]:
     """Compute features of chips as they were cut, and mean square roots over views, float32 [M, E] each.
 
     Raises:
         TrainingError: if a value is no finite number.
     """
-    parts = [plain_and_roots(network, _views(data, rows[part])) for part in graph.blocks(len(rows), _at_once(data))]
+    blocks = graph.blocks(len(rows), _at_once(data), run.stop_if_cancelled)
+    parts = [plain_and_roots(network, _views(data, rows[part])) for part in blocks]
     plain, roots = (torch.cat(each) for each in zip(*parts, strict=True))
     require_finite(plain.isfinite().all(1) & roots.isfinite().all(1))
     return plain, roots
@@ -328,10 +329,10 @@ def _at_once(data: PUData) -> int:
 
 
 @torch.no_grad()
-def positive_views(network: PropagationNetwork, data: PUData, rows: Ints) -> Tensor:
+def positive_views(network: PropagationNetwork, data: PUData, rows: Ints, run: Run) -> Tensor:
     """Whiten views of the clicked chips one by one, float32 [V', P, E]; of very many chips fewer views."""
     device, most, parts = network.turn.device, max(1, MOST_UNLABELED // max(len(rows), 1)), []
-    for part in graph.blocks(len(rows), _at_once(data)):
+    for part in graph.blocks(len(rows), _at_once(data), run.stop_if_cancelled):
         views = (torch.from_numpy(view).to(device) for view in _views(data, rows[part], most))
         parts.append(torch.stack([network.whitened(roots_of(network.trunk.linear_features(view))) for view in views]))
     return torch.cat(parts, dim=1)
@@ -409,13 +410,13 @@ def from_state(state: Mapping[str, Tensor], settings: PropagationSettings, devic
 def _learn(network: PropagationNetwork, data: PUData, split: TrainingSplit, run: Run) -> tuple[float, float]:
     """Fill the network; return the loss of the whitened regression, and the damaged share, 0 where it is unknown."""
     settings = network.settings
-    plain, roots = linear_features(network, data, split.rows)
+    plain, roots = linear_features(network, data, split.rows, run)
     network.plain_mean, network.plain_scale = statistics(plain)
     network.mean, network.scale = statistics(roots)
     network.turn = whitening((roots - network.mean) / network.scale, settings.whitening)
     features = SplitFeatures(
         (plain - network.plain_mean) / network.plain_scale, network.whitened(roots),
-        positive_views(network, data, split.positive), split,
+        positive_views(network, data, split.positive, run), split,
     )  # fmt: skip
     share = settings.damaged_share or estimated_share(features, run)
     l2 = L2 if share is None else l2_for_share(share)
@@ -426,7 +427,7 @@ def _learn(network: PropagationNetwork, data: PUData, split: TrainingSplit, run:
         difference = _difference_held_out(network, features, chosen, links, l2, run)
         pull = SHARE_PULL * math.log(max(share, 1e-6) / settings.even_share) + CLICKS_PULL * difference
         network.spread = torch.full_like(network.spread, 1 / (1 + math.exp(-pull)))
-        network.cut = _cut(network, plain, roots, split, share)
+        network.cut = _cut(network, plain, roots, split, share, run)
     return loss, share or 0.0
 
 
@@ -442,13 +443,13 @@ def _set_anchors(network: PropagationNetwork, features: SplitFeatures, run: Run)
     chosen = torch.cat([clicked, drawn])[:most].to(features.white.device)
     chosen = chosen[graph.distinct(network.embedded(features.white[chosen])).to(chosen.device)]
     network.anchors = network.embedded(features.white[chosen])
-    network.reach = graph.reach(network.anchors, k)
-    network.degree = graph.degrees(network.anchors, network.reach, k)
+    network.reach = graph.reach(network.anchors, k, run.stop_if_cancelled)
+    network.degree = graph.degrees(network.anchors, network.reach, k, run.stop_if_cancelled)
     network.zeros, network.scale_of = torch.zeros_like(network.zeros), torch.ones_like(network.scale_of)
     for place, margin in enumerate((features.standard @ network.plain_slope, features.white @ network.slope)):
         network.zeros[place], network.scale_of[place] = _origin(margin)
     own = (features.standard[chosen] @ network.plain_slope - network.zeros[0]) / network.scale_of[0]
-    links = graph.links(network.anchors, network.reach, network.degree, k)
+    links = graph.links(network.anchors, network.reach, network.degree, k, run.stop_if_cancelled)
     network.values = graph.label_propagation(own, links, network.settings.propagation, run.stop_if_cancelled)
     network.zeros[2], network.scale_of[2] = _origin(network.values)
     return chosen, links
@@ -490,11 +491,12 @@ def _difference_held_out(
     return max(-MOST_DIFFERENCE, min(MOST_DIFFERENCE, total / n))
 
 
-def _cut(network: PropagationNetwork, plain: Tensor, roots: Tensor, split: TrainingSplit, share: float) -> Tensor:
+def _cut(network: PropagationNetwork, plain: Tensor, roots: Tensor, split: TrainingSplit, share: float, run: Run) -> Tensor:
     """Find the score that as many of the unlabeled exceed as the share says, float32 [1]."""
     rows = torch.arange(int(split.ends[0]), int(split.ends[1]))
     some = rows[:: max(1, len(rows) // MOST_FOR_SHARE)].to(plain.device)
-    scores = torch.cat([network.raw_scores(plain[part], roots[part]) for part in some.split(graph.BLOCK)])
+    parts = (some[part] for part in graph.blocks(len(some), graph.BLOCK, run.stop_if_cancelled))
+    scores = torch.cat([network.raw_scores(plain[part], roots[part]) for part in parts])
     return scores.quantile(1 - min(max(share, 0.0), 1.0))[None]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any
@@ -20,10 +22,12 @@ from pu_geo.methods.ncl import consensus_clusters
 from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, suggested_number
 from pu_geo.project import discoveries, labels, store
 from pu_geo.project.discoveries import NO_GROUP
+from pu_geo.project.layout import write_json
 from pu_geo.project.store import now
 from pu_geo.records import PUSet
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
+from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, FeatureViews, PUData
 from pu_geo.training.run import Run, best_device
 
@@ -31,12 +35,15 @@ METHOD = "ncl"
 FEWEST_OF_A_KIND = 5  # a kind of damage that fewer buildings were given is not learned from
 MOST_GROUPS = 12
 TRAINED = (0.1, 0.9)
+NOTE = "discovery.json"  # in the folder of a job: the id of its discovery
 
 
 def discover(
     job: Job, *, seed: int = 0, n_seeds: int = 3, n_groups: int | None = None, preset: str = "quick"
 ) -> dict[str, object]:
     """Sort all buildings into groups with several trainings of NCL, and store the proposal.
+
+    Started again, it goes on after its last checkpoint, with the answers it began with, and ends as if nothing had been.
 
     The known kinds are the damage types that people named, of at least 5 buildings each, and "not damaged"; where no type
     was named often enough, "damaged" and "not damaged". A positive without such a type counts as unlabeled then. Groups that
@@ -53,19 +60,30 @@ def discover(
 
     Raises:
         TrainingError: if there are too few labels or buildings, or a setting is wrong.
-        JobCancelled: if the user cancelled. Nothing is stored then.
+        JobCancelled: if the user cancelled, JobPaused if it shall go on later. Nothing is stored then.
     """
-    began, inputs = time.monotonic(), read_inputs(job.layout)
+    began, stored = time.monotonic(), _stored_before(job)
+    if stored:
+        return stored
     if n_seeds < 1:
         raise TrainingError(f"{n_seeds} trainings were asked for.", "Ask for 1 or more; 3 tell how stable groups are.")
+    kept = job.folder / "checkpoints"
+    inputs = read_inputs(job.layout, kept)
     known, rows = _known_kinds(job, inputs.pu), np.flatnonzero(~inputs.pu.is_excluded)
     job.report(0.02, "estimating how many groups there may be")
-    suggested = _suggested(inputs, rows, len(known.counts()), seed)
+    suggested = _suggested(inputs, rows, len(known.counts()), seed, job.stop_if_cancelled)
     job.stop_if_cancelled()
     number = n_groups or suggested.number
     settings = catalog.settings_for(METHOD, preset, {"n_new": number})
     trainings = [
-        Run(seed=seed + i, device=best_device(), report=_reporter(job, i, n_seeds), is_cancelled=job.is_cancelled)
+        Run(
+            seed=seed + i,
+            device=best_device(),
+            report=_reporter(job, i, n_seeds),
+            is_cancelled=job.is_cancelled,
+            is_paused=job.is_paused,
+            checkpoints=Checkpoints(kept / str(i)),
+        )
         for i in range(n_seeds)
     ]
     features = inputs.data(job.layout, settings, None).inputs
@@ -73,13 +91,15 @@ def discover(
     found = consensus_clusters.find_consensus(data, settings, trainings)
     job.report(TRAINED[1], "comparing the trainings")
     facts: dict[str, Any] = {
-        "discovery": discoveries.new_id(), "made_at": now(), "chip_set": inputs.chip_set, "at_event": inputs.pu.at_event,
+        "discovery": _id_of(job), "made_at": now(), "chip_set": inputs.chip_set, "at_event": inputs.pu.at_event,
         "method": METHOD, "preset": preset, "settings": asdict(settings), "seeds": [run.seed for run in trainings],
         "n_groups": number, "asked_for": n_groups, "suggested": suggested.number,
         "silhouettes": {str(k): round(value, 4) for k, value in suggested.silhouettes.items()}, "known": known.counts(),
         "device": str(best_device()), "versions": {name: metadata.version(name) for name in ("torch", "numpy")},
     }  # fmt: skip
-    return _finish(job, inputs, known, found, facts, began)
+    result = _finish(job, inputs, known, found, facts, began)
+    shutil.rmtree(kept)
+    return result
 
 
 def _finish(
@@ -111,10 +131,30 @@ def _finish(
     groups[rows], membership[rows] = found.groups, own
     job.stop_if_cancelled()
     discoveries.keep(job.layout, job.folder / "discovery", facts, pu.building_ids, groups, membership)
+    return _result(facts, len(rows))
+
+
+def _result(facts: Mapping[str, Any], n_buildings: int) -> dict[str, object]:
     return {
-        "n_buildings": len(rows),
+        "n_buildings": n_buildings,
         **{name: facts[name] for name in ("discovery", "n_groups", "adjusted_rand", "seconds")},
     }
+
+
+def _id_of(job: Job) -> str:
+    """Return the id of the job's discovery, the same one after a restart."""
+    if not (job.folder / NOTE).exists():
+        write_json(job.folder / NOTE, {"discovery": discoveries.new_id()})
+    return str(json.loads((job.folder / NOTE).read_text(encoding="utf-8"))["discovery"])
+
+
+def _stored_before(job: Job) -> dict[str, object] | None:
+    """Return the job's result if it was killed after its discovery was stored."""
+    if not (job.folder / NOTE).exists() or not job.layout.discovery(_id_of(job)).exists():
+        return None
+    facts = discoveries.load(job.layout, _id_of(job)).facts
+    shutil.rmtree(job.folder / "checkpoints", ignore_errors=True)
+    return _result(facts, sum(group["size"] for group in facts["groups"]))
 
 
 @dataclass(frozen=True)
@@ -143,7 +183,7 @@ def _known_kinds(job: Job, pu: PUSet) -> Known:
             "Mark more buildings on the Annotate page; say what kind of damage they have where you can tell.",
             kind="few_labels",
         )
-    answers = store.call(job.layout, labels.current)
+    answers = store.call(job.layout, labels.current, at=pu.at_event)
     types = [next(iter(answers[one].damage_types), "") if one in answers else "" for one in pu.building_ids]
     counts = Counter(each for each, is_positive in zip(types, pu.is_positive, strict=True) if is_positive and each)
     often = [name for name, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if n >= FEWEST_OF_A_KIND]
@@ -154,7 +194,9 @@ def _known_kinds(job: Job, pu: PUSet) -> Known:
     return Known(classes.astype(np.int64), ("not damaged", *(often or ("damaged",))))
 
 
-def _suggested(inputs: RunInputs, rows: NDArray[np.int64], n_known: int, seed: int) -> SuggestedNumber:
+def _suggested(
+    inputs: RunInputs, rows: NDArray[np.int64], n_known: int, seed: int, check: Callable[[], None]
+) -> SuggestedNumber:
     """Estimate the number of groups by their features, before any training: more than there are known kinds.
 
     Raises:
@@ -169,14 +211,15 @@ def _suggested(inputs: RunInputs, rows: NDArray[np.int64], n_known: int, seed: i
             kind="unlabeled",
         )
     features = consensus_clusters.principal_axes(FeatureViews(inputs.views))[rows]
-    return suggested_number(features, candidates, torch.Generator().manual_seed(seed))
+    return suggested_number(features, candidates, torch.Generator().manual_seed(seed), check)
 
 
 def _reporter(job: Job, number: int, n_seeds: int) -> Any:
     start, end = TRAINED
 
     def report(values: Mapping[str, Any]) -> None:
-        done = (number + float(values["progress"])) / n_seeds
-        job.report(start + (end - start) * done, f"training {number + 1} of {n_seeds}: epoch {values['epoch']}")
+        done, stage = (number + float(values["progress"])) / n_seeds, f"{values['stage']} {number + 1} of {n_seeds}"
+        job.epoch({**values, "stage": stage, "progress": done})
+        job.report(start + (end - start) * done, f"{stage}: epoch {values['epoch']}")
 
     return report

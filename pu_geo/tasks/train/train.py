@@ -119,7 +119,9 @@ def train(job: Job, **args: Any) -> dict[str, object]:
         is_paused=job.is_paused, checkpoints=Checkpoints(kept),
     )  # fmt: skip
     share = inputs.estimated_share()
+    job.stop_if_cancelled()
     start_share = inputs.share_to_start_from()
+    job.stop_if_cancelled()
     run.evaluate = TrainingMonitor(
         job, inputs, data, held_out, share=share, start_share=start_share, score_type=card.score_type
     )
@@ -193,7 +195,9 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
     is_visible = np.ones(len(outcome.scores), np.bool_) if inputs.is_hidden is None else ~inputs.is_hidden
     clusters, labels = None, np.zeros(len(outcome.scores))
     if pu.is_positive.any():
-        clusters = pupl.pupl(outcome.embeddings[is_visible], pu.is_positive[is_visible], seed=outcome.seed)
+        clusters = pupl.pupl(
+            outcome.embeddings[is_visible], pu.is_positive[is_visible], seed=outcome.seed, check=job.stop_if_cancelled
+        )
         labels[is_visible] = clusters.labels
     indicators = _signs(job.layout, inputs, outcome, clusters)
     facts = RunFacts(

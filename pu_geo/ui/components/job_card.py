@@ -148,7 +148,7 @@ def _button(
 
 
 def _epochs_done(job: JobView) -> int:
-    return int(job.curve[-1]["epoch"]) if job.task == "train" and job.curve else 0
+    return int(job.curve[-1]["epoch"]) if job.task in jobs.CAN_PAUSE and job.curve else 0
 
 
 def _draw_end(job: JobView) -> None:

@@ -70,16 +70,17 @@ def test_coinciding_points_leave_groups_empty() -> None:
     assert sorted(consensus_clusters.sort_into_groups(np.eye(5), 6, generator()).tolist()) == [0, 1, 2, 3, 4]
 
 
-def test_reads_a_trained_model_of_ncl() -> None:
+def test_memberships_and_embeddings_are_those_of_the_trained_model() -> None:
     draw = np.random.default_rng(0)
     views = draw.normal(size=(3, 40, 12)).astype(np.float32)
     is_positive = np.arange(40) < 6
     data = PUData(FeatureViews(views), is_positive, np.zeros(40, np.bool_))
     model = ncl.fit(data, SHORT, Run(device=CPU))
-    found = consensus_clusters.soft_memberships(model, data)
+    found = model.findings["memberships"]
     assert found.shape == (40, 3)
     np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
     np.testing.assert_array_equal(found.argmax(1), model.findings["clusters"])
+    np.testing.assert_array_equal(model.embed(views), model.findings["embeddings"])
 
 
 def test_principal_axes_have_unit_rows_and_stands_constant_features() -> None:
@@ -112,10 +113,9 @@ def test_the_steadier_reading_is_taken(better: str, monkeypatch: pytest.MonkeyPa
         held_out.append(9 - int((data.classes >= 1).sum()))
         pair = steady, (steady, moving, steady)[len(held_out) - 1]
         embedding, said = pair if better == consensus_clusters.EMBEDDINGS else pair[::-1]
-        return SimpleNamespace(embed=lambda _: embedding, said=said)
+        return SimpleNamespace(findings={"memberships": said[:39], "embeddings": embedding[:39]})
 
     monkeypatch.setattr(ncl, "fit", fit)
-    monkeypatch.setattr(consensus_clusters, "soft_memberships", lambda model, _: model.said)
     found = consensus_clusters.find_consensus(data, SHORT, [Run(device=CPU, seed=seed) for seed in range(2)])
     assert found.reading == better
     assert found.agreement[better] == 1.0 > min(found.agreement.values())

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from model_parts import job_of, with_chips
-from small_parts import add_chips, click, square_table
+from small_parts import add_chips, click, mostly_long, square_table
 from type_parts import IDS
 
-from pu_geo.errors import JobCancelled, TrainingError
+from pu_geo import jobs
+from pu_geo.errors import JobCancelled, JobPaused, TrainingError
+from pu_geo.jobs import worker
 from pu_geo.jobs.worker import TASKS
+from pu_geo.methods.cards import ncl as ncl_card
 from pu_geo.methods.ncl import ncl
 from pu_geo.project import contents, discoveries, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.explore import discovering
+from pu_geo.tasks.explore import discover as discover_task
 from pu_geo.tasks.explore.discover import discover
+from pu_geo.tasks.job import Job
+from pu_geo.training.checkpoints import Checkpoints
 
 N = 90
 KIND = np.arange(N) % 3
@@ -148,3 +156,109 @@ def test_refusals_say_why(project: Layout, chosen: dict[str, Any], words: str) -
 
 def test_the_worker_knows_the_task() -> None:
     assert TASKS[discovering.DISCOVER_TASKS[0]] == f"{discover.__module__}:{discover.__name__}"
+
+
+def stop_at(job: Job, monkeypatch: pytest.MonkeyPatch, stage: str, epoch: int, ask: str) -> list[tuple[str, int]]:
+    """Ask a job to cancel or to pause once it has reported an epoch; return what it reports."""
+    reported: list[tuple[str, int]] = []
+    record = job.epoch
+
+    def epoch_of(values: Any) -> None:
+        record(values)
+        reported.append((values["stage"], values["epoch"]))
+        if reported[-1] == (stage, epoch):
+            (job.folder / ask).touch()
+
+    monkeypatch.setattr(job, "epoch", epoch_of)
+    return reported
+
+
+FROM_CHIPS = {"backbone": "small", "pretrain_epochs": 2, "epochs": 3, "batch_size": 16}
+STOPS = [("cancel", "pretraining 1 of 2", 1), ("pause", "training 1 of 2", 3), ("pause", "training 2 of 2", 2)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ask", "stage", "epoch"), mostly_long(STOPS, STOPS[2]))
+def test_one_that_was_interrupted_goes_on_where_it_was_and_ends_bit_equal(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, ask: str, stage: str, epoch: int
+) -> None:
+    monkeypatch.setattr(discover_task, "Checkpoints", lambda folder: Checkpoints(folder, 0.0))
+    standard = ncl_card.CARD.presets["standard"]
+    monkeypatch.setitem(ncl_card.CARD.presets, "standard", {**standard, **FROM_CHIPS})  # type: ignore[arg-type]
+    chosen: dict[str, Any] = {"n_seeds": 2, "n_groups": 3, "preset": "standard"}
+    straight = discoveries.load(layout, str(discover(job_of(layout, "straight"), **chosen)["discovery"]))
+    job = job_of(layout, "cut")
+    reported = stop_at(job, monkeypatch, stage, epoch, ask)
+    with pytest.raises(JobPaused if ask == "pause" else JobCancelled):
+        discover(job, **chosen)
+    assert len(discoveries.all_facts(layout)) == 1
+    (job.folder / ask).unlink()
+    click(layout, "n40", "n41", damage_types=("roof",))  # what is clicked in between belongs to the next one
+    again = discoveries.load(layout, str(discover(job, **chosen)["discovery"]))
+    np.testing.assert_array_equal(again.groups, straight.groups)
+    np.testing.assert_array_equal(again.membership, straight.membership)
+    made_anew = {"discovery", "made_at", "seconds", "sha256"}
+    assert {key: value for key, value in again.facts.items() if key not in made_anew} == {
+        key: value for key, value in straight.facts.items() if key not in made_anew
+    }
+    stages = [
+        (f"{name} {i} of 2", n)
+        for i in (1, 2)
+        for name, last in (("pretraining", 2), ("training", 3))
+        for n in range(1, last + 1)
+    ]
+    assert list(dict.fromkeys(reported)) == stages
+    n_twice = len(reported) - len(stages)
+    assert n_twice == (0 if ask == "pause" else n_twice) <= 1
+    assert not (job.folder / "checkpoints").exists()
+
+
+def test_a_training_that_is_done_is_not_done_again_and_leaves_no_weights(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, job = names_taught(monkeypatch), job_of(layout, "cut")
+    stop_at(job, monkeypatch, "training 2 of 2", 1, "pause")
+    with pytest.raises(JobPaused):
+        discover(job, n_seeds=2, n_groups=3)
+    assert [path.name for path in (job.folder / "checkpoints" / "0").iterdir()] == ["done-newest.pt"]
+    (job.folder / "pause").unlink()
+    discover(job, n_seeds=2, n_groups=3)
+    assert len(given) == 3  # the first one, and the second one twice
+
+
+@pytest.mark.slow
+def test_a_worker_that_searches_is_paused_and_resumed(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+    chosen: dict[str, Any] = {"n_seeds": 2, "n_groups": 3}
+    straight = discoveries.load(layout, str(discover(job_of(layout, "straight"), **chosen)["discovery"]))
+    folder, lock = jobs.create_held(layout, "discover", chosen)
+    (folder / "pause").touch()  # heard after the first epoch
+    with pytest.raises(JobPaused):
+        worker.run(folder)
+    os.close(lock)
+    paused = jobs.view(folder)
+    assert (paused.state, [each["stage"] for each in paused.curve]) == ("paused", ["training 1 of 2"])
+    jobs.resume(layout, folder.name)
+    ended = jobs.wait(layout, folder.name, seconds=120)
+    assert ended.state == "done", jobs.worker_log(folder)
+    found = discoveries.load(layout, str(ended.result["discovery"]))
+    np.testing.assert_array_equal(found.groups, straight.groups)
+    assert [each["epoch"] for each in ended.curve][:3] == [1, 2, 3]
+
+
+def test_one_that_was_killed_after_it_stored_is_not_stored_twice(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    job = job_of(layout, "cut")
+    with monkeypatch.context() as patch:
+        patch.setattr(discover_task, "_result", killed)
+        with pytest.raises(KeyboardInterrupt):
+            discover(job, n_seeds=1, n_groups=3)
+    (facts,) = discoveries.all_facts(layout)
+    found = discover(job, n_seeds=1, n_groups=3)
+    assert found == {**found, "discovery": facts["discovery"], "n_buildings": N - 1, "seconds": facts["seconds"]}
+    assert len(discoveries.all_facts(layout)) == 1
+    assert not (job.folder / "checkpoints").exists()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from app_parts import press, show_panel, words
 from model_parts import with_chips
+from small_parts import unheld_job
 from type_parts import IDS, KEPT, discovered
 
 from pu_geo import jobs
+from pu_geo.jobs.status import PAUSE
+from pu_geo.project import events
 from pu_geo.project.layout import Layout
 from pu_geo.services.explore import discovering
 
@@ -38,6 +43,24 @@ def test_the_job_is_started_with_what_was_chosen(project: Layout, monkeypatch: p
     app.number_input(key="types-groups").set_value(0).run()
     press(app, "types-start")
     assert started[1][1]["n_groups"] is None
+
+
+def test_a_search_can_be_paused_and_go_on(project: Layout) -> None:
+    folder = unheld_job(with_chips(project), "discover", {"n_seeds": 3, "preset": "standard"})
+    for kind, values in (
+        ("launched", {}),
+        ("turn", {}),
+        ("epoch", {"stage": "training 2 of 3", "epoch": 4, "epochs": 9, "progress": 0.5}),
+    ):
+        events.append(folder, kind, values)
+    lock = jobs.take_lock(folder)
+    press(show_panel("explore.type_panel", project), f"pause-{folder.name}")
+    assert (folder / PAUSE).exists()
+    events.append(folder, "paused")
+    os.close(lock)
+    app = show_panel("explore.type_panel", project)
+    assert "4 epochs of training 2 of 3 are done" in words(app)
+    assert {f"{key}-{folder.name}" for key in ("go-on", "start-over")} <= {button.key for button in app.button}
 
 
 def test_one_group_cannot_be_asked_for(project: Layout) -> None:

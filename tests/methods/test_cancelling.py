@@ -1,0 +1,197 @@
+"""Whoever cancels a training is heard wherever it is: the work between two questions is counted, in batches and passes."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from methods.test_contract import CPU, NAMES, fit, made_up, made_up_chips, short
+from small_parts import mostly_long
+
+from pu_geo.analysis import pupl
+from pu_geo.errors import JobCancelled
+from pu_geo.methods import linear, pucl
+from pu_geo.methods.ncl import consensus_clusters, discovery
+from pu_geo.methods.propagation import neighbor_graph, propagation
+from pu_geo.training import run as run_module
+from pu_geo.training.data import FeatureViews
+from pu_geo.training.network import FeatureExtractor, TrainedModel
+from pu_geo.training.run import Run
+
+pytestmark = pytest.mark.usefixtures("always_evaluated")
+N_VIEWS = 5
+MOST: Mapping[tuple[Any, str], int] = {
+    (FeatureViews, "draw"): 2,  # what statistics are fitted to, and a batch
+    (FeatureExtractor, "forward"): N_VIEWS + 3,  # the last block of an evaluation, and a batch
+    (pupl, "_sides"): 2,  # one pass over all chips; another one where a clustering begins
+    (pupl, "k_means"): 1,
+    (discovery, "k_means"): 1,
+    (discovery, "silhouette"): 1,
+    (neighbor_graph, "ties"): 2,
+    (propagation, "plain_and_roots"): 1,
+    (consensus_clusters, "k_means"): 1,
+}
+"""What takes long on many chips -> how often it is done between two questions, at most."""
+
+
+@pytest.fixture
+def always_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluate whatever it costs, so that each time the same questions are asked."""
+    monkeypatch.setattr("pu_geo.training.callbacks.MOST_TIME", math.inf)
+
+
+@pytest.fixture
+def between(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count what is done since the counts were cleared; blocks are small, so that there are several."""
+    counts: Counter[str] = Counter()
+
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **more: Any) -> Any:
+            counts[name] += 1
+            return function(*args, **more)
+
+        return call
+
+    for owner, name in MOST:
+        monkeypatch.setattr(owner, name, counted(f"{owner.__name__}.{name}", getattr(owner, name)))
+    for module in (linear, sys.modules[TrainedModel.__module__]):
+        monkeypatch.setattr(module, "FEATURES_AT_ONCE", 50)
+    return counts
+
+
+def whole(name: str, is_cancelled: Callable[[], bool], **others: object) -> None:
+    """Train a method on cached features as the task does: with evaluations, and all chips are scored in the end."""
+    data = made_up()[0]
+
+    def look(model: TrainedModel, _: Mapping[str, object]) -> Mapping[str, object]:
+        model.score(data.inputs.array)
+        return {}
+
+    run = {"is_cancelled": is_cancelled, "evaluate": look}
+    model = fit(name, data, settings=short(name, epochs=3, rounds=3, **others), **run)
+    replace(model, check=Run(CPU, is_cancelled=is_cancelled).stop_if_cancelled).score(data.inputs.array)
+
+
+PRETRAINED = {"width": 8, "pretrain_epochs": 1}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_little_is_done_between_two_questions(name: str, between: Counter[str]) -> None:
+    largest: Counter[str] = Counter()
+
+    def is_cancelled() -> bool:
+        largest.update(between - largest)
+        between.clear()
+        return False
+
+    for others in ({}, PRETRAINED):
+        whole(name, is_cancelled, **others)
+    is_cancelled()
+    bounds = {f"{owner.__name__}.{what}": most for (owner, what), most in MOST.items()}
+    assert largest
+    assert {what: n for what, n in largest.items() if n > bounds[what]} == {}
+
+
+def places(name: str) -> dict[str, int]:
+    """Return where a training asks -> the number of its first question there, counted from 1."""
+    found: dict[str, int] = {}
+    asked = [0]
+
+    def is_cancelled() -> bool:
+        asked[0] += 1
+        frame, names = sys._getframe(2), []
+        while frame is not None and frame.f_code.co_name != "whole":
+            if "pu_geo" in frame.f_code.co_filename:
+                names.append(f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_name}")
+            frame = frame.f_back  # type: ignore[assignment]
+        found.setdefault(" < ".join(names), asked[0])
+        return False
+
+    whole(name, is_cancelled, **PRETRAINED)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", mostly_long(NAMES, "pucl"))
+def test_a_cancel_is_noticed_at_every_place_that_asks(name: str) -> None:
+    known = places(name)
+    assert len(known) >= 3
+    for number in known.values():
+        asked = [0]
+
+        def is_cancelled(number: int = number, asked: list[int] = asked) -> bool:
+            asked[0] += 1
+            return asked[0] >= number
+
+        with pytest.raises(JobCancelled):
+            whole(name, is_cancelled, **PRETRAINED)
+        assert asked[0] == number
+
+
+@pytest.mark.parametrize("number", range(1, 10))
+def test_a_cancel_is_noticed_while_trainings_are_read_together(number: int, between: Counter[str]) -> None:
+    settings, asked = short("ncl", epochs=1), [0]
+
+    def is_cancelled() -> bool:
+        asked[0] += 1
+        assert between["pu_geo.methods.ncl.consensus_clusters.k_means"] <= 1
+        between.clear()
+        return asked[0] == n
+
+    def trained() -> None:
+        consensus_clusters.find_consensus(
+            made_up()[0], settings, [Run(CPU, seed, is_cancelled=is_cancelled) for seed in (0, 1)]
+        )
+
+    n = -1
+    trained()
+    n, asked[0] = asked[0] - number + 1, 0  # the last questions are the sorting's
+    with pytest.raises(JobCancelled):
+        trained()
+
+
+def on_chips(is_cancelled: Callable[[], bool]) -> Mapping[str, torch.Tensor]:
+    """Train PUCL on chips, a single batch, and score; return its state."""
+    data, run = made_up_chips(16), Run(CPU, is_cancelled=is_cancelled)
+    settings = short("pucl", backbone="small", epochs=1, batch_size=16, precision="bf16")
+    with run.asking_within_batches(data.inputs):
+        model = pucl.fit(data, settings, run)
+        model.score(data.inputs.array)
+    return model.state()
+
+
+@pytest.mark.slow
+def test_a_long_batch_on_a_cpu_is_left_in_the_middle_and_results_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def is_cancelled(at: int = -1) -> bool:
+        frame, is_backward = sys._getframe(1), False
+        while frame is not None:
+            is_backward |= frame.f_code.co_name == "_engine_run_backward"
+            frame = frame.f_back  # type: ignore[assignment]
+        asked.append(is_backward)
+        return 0 < at <= len(asked)
+
+    seldom = on_chips(is_cancelled)
+    n_seldom = len(asked)
+    asked.clear()
+    monkeypatch.setattr(run_module, "SECONDS_BETWEEN_ASKS", 0.0)
+    often = on_chips(is_cancelled)
+    assert all(torch.equal(often[key], seldom[key]) for key in seldom)
+    n, n_backward = len(asked), sum(asked)
+    assert n > 20 * n_seldom
+    assert n_backward > 20  # layer by layer on the way back, too
+    first_backward = asked.index(True) + 1
+    for at in (*np.linspace(1, n, 12).astype(int).tolist(), first_backward, first_backward + n_backward // 2):
+        asked.clear()
+        with pytest.raises(JobCancelled):
+            on_chips(lambda at=at: is_cancelled(at))  # type: ignore[misc]
+        assert at <= len(asked) <= at + 2  # what is cleaned up asks, too
