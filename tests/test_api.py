@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +45,13 @@ def test_public_names_are_listed() -> None:
     assert set(pu_geo.__all__) - fixed >= ESTIMATORS
     assert sorted(pu_geo.__all__) == dir(pu_geo)
     assert len(set(pu_geo.__all__)) == len(pu_geo.__all__)
-    are_there = find_spec("pu_geo.methods.estimators") is not None
-    for name in set(pu_geo.__all__) if are_there else fixed:
+    for name in pu_geo.__all__:
         assert getattr(pu_geo, name) is not None
     with pytest.raises(AttributeError, match="has no attribute 'Projekt'"):
         _ = pu_geo.Projekt
     names: dict[str, object] = {}
-    if are_there:
-        exec("from pu_geo import *", names)
-        assert set(pu_geo.__all__) <= set(names)
+    exec("from pu_geo import *", names)
+    assert set(pu_geo.__all__) <= set(names)
 
 
 def test_importing_the_package_loads_no_other_library() -> None:
@@ -136,7 +133,11 @@ def test_the_steps_from_scenes_to_a_map(town: Path, tmp_path: Path, without_feat
     assert project.name == "Tiny"
     copy = project.copy(tmp_path / "copy.pugeo")
     assert copy.building_ids() == project.building_ids()
-    assert [job.task for job in project.jobs()] == ["chip", "add_footprints", "add_scenes"]
+    assert {job.task for job in project.jobs()} == {
+        "chip",
+        "add_footprints",
+        "add_scenes",
+    }  # within one second, in any order
     assert repr(copy) == f"Project('{copy.folder}')"
 
 
