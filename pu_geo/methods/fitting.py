@@ -111,7 +111,7 @@ def fit_and_score(
         JobCancelled: if the user cancelled.
     """
     settings = with_class_prior(settings, prior, run)
-    with run.asking_within_batches(data.inputs):
+    with run.asking_within_batches(data.inputs, is_compiled=settings.compiled):
         model: TrainedModel = catalog.load_fit(card.name)(data, settings, run)
         when_scoring()
         asking = replace(model, check=run.stop_if_cancelled)

@@ -65,13 +65,14 @@ class Run:
             raise JobCancelled
 
     @contextmanager
-    def asking_within_batches(self, inputs: FeatureViews | ChipImages) -> Iterator[None]:
+    def asking_within_batches(self, inputs: FeatureViews | ChipImages, *, is_compiled: bool = False) -> Iterator[None]:
         """Raise JobCancelled between any two operations of torch, forwards and backwards, where a batch may take long.
 
         That is where a CPU works on chips: a batch of 1,024 takes half a minute there. A question costs 4 us an operation,
-        too much for cached features, whose batches take milliseconds. Results are the same to the bit.
+        too much for cached features, whose batches take milliseconds. Results are the same to the bit. What `torch.compile`
+        works on is left alone: it would be compiled anew for every question, and no longer be faster.
         """
-        if self.device.type != "cpu" or not isinstance(inputs, ChipImages):
+        if is_compiled or self.device.type != "cpu" or not isinstance(inputs, ChipImages):
             yield
             return
         asking = _Asking(self.stop_if_cancelled)
