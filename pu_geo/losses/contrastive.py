@@ -26,6 +26,7 @@ from pu_geo.losses.inputs import (
     as_classes,
     at_least_float32,
     float32_inside,
+    product,
     require_above_0,
     require_below_1,
     require_within,
@@ -142,7 +143,7 @@ def dcl_loss(z1: Tensor, z2: Tensor, *, same_class_share: float, temperature: fl
     if same_class_share == 0 or len(z1) == 1:
         return sscl_loss(z1, z2, temperature=temperature)
     rows = _unit_rows(z1, z2, temperature)
-    similarity = rows @ rows.T / temperature
+    similarity = product(rows, rows.T) / temperature
     itself_or_own = torch.eye(len(z1), dtype=torch.bool, device=rows.device).repeat(2, 2)
     pair = similarity.diagonal(len(z1))
     own, log_unlabeled = torch.cat([pair, pair]), similarity.masked_fill(itself_or_own, -math.inf).logsumexp(dim=1)

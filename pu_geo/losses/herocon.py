@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pu_geo.errors import ShapeError
-from pu_geo.losses.inputs import as_bools, float32_inside, require_above_0
+from pu_geo.losses.inputs import as_bools, float32_inside, product, require_above_0, require_tensor
 
 # Vectors up to this length count as zeros: dividing by the length would make their gradient explode.
 _SHORTEST = 1e-12
@@ -119,6 +119,7 @@ def supervised_loss(
     and chips that have none in common are no pair of any kind.
     """
     missing = _checked_missing(views, is_missing, temperature)
+    require_tensor("labels", labels)
     if labels.ndim != 2 or len(labels) != views.shape[1] or labels.shape[1] == 0:
         raise ShapeError(f"labels must be [n, c] with n = {views.shape[1]}, c >= 1; got {tuple(labels.shape)}.")
     has_label = as_bools("labels", labels, labels.shape)
@@ -168,7 +169,7 @@ def total_loss(
 
 def _cosines(first: Tensor, second: Tensor) -> Tensor:
     """Compute all cosines of the rows of two arrays, [A, N]."""
-    return _unit(first) @ _unit(second).T
+    return product(_unit(first), _unit(second).T)
 
 
 def _unit(rows: Tensor) -> Tensor:
@@ -181,11 +182,11 @@ def _cosines_over_shared_views(views: Tensor, missing: Tensor) -> tuple[Tensor, 
     rows = views.masked_fill(missing[..., None], 0)
     there = (~missing).to(rows.dtype)
     # Entry [i, j] is the squared length of chip i's part that chip j has too.
-    squares = rows.square().sum(dim=2).T @ there
+    squares = product(rows.square().sum(dim=2).T, there)
     is_zero = squares <= _SHORTEST**2
     scale = squares.masked_fill(is_zero, 1).rsqrt().masked_fill(is_zero, 0)
     joined = rows.transpose(0, 1).flatten(1)
-    return (joined @ joined.T) * scale * scale.T, there.T @ there > 0
+    return product(joined, joined.T) * scale * scale.T, there.T @ there > 0
 
 
 def _log_sum(logits: Tensor, is_in: Tensor) -> Tensor:

@@ -1,11 +1,13 @@
-"""The losses as `nn.Module`s: settings go to the constructor, which checks them, tensors to `forward`.
+"""The losses as `nn.Module`s: settings go to the constructor, tensors to `forward`.
 
 Each calls the function of the same formula, where its values and its edge cases are described; a module holds no weights
-and no state. A setting can be changed later (`loss.temperature = 0.1`) and counts from the next call on.
+and no state. A setting can be changed later (`loss.temperature = 0.1`), is checked then as by the constructor, and counts
+from the next call on.
 
 Shared terms. B chips, D elements of an embedding, C classes, V views, Q items of a queue. `is_positive` holds bools, or
 integers that are 0 or 1: 1 = positive, 0 = unlabeled; anything else is refused. Embeddings are normalized inside; float16
-and bfloat16 are computed in float32, also under `torch.autocast`; float64 stays. Every loss is a scalar to call `backward` on.
+and bfloat16 are computed in float32, also under `torch.autocast`, and so are the gradients where `backward` is called under it;
+float64 stays. Every loss is a scalar to call `backward` on, but for `reduction="none"`.
 
 The papers, and where to find them:
 
@@ -28,10 +30,19 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from pu_geo.errors import ShapeError
 from pu_geo.losses.contrastive import dcl_loss, mcl_loss, pucl_loss, scl_loss, scl_pu_loss, sscl_loss
 from pu_geo.losses.herocon import multi_view_loss, single_view_loss, supervised_loss
 from pu_geo.losses.herocon import total_loss as herocon_total
-from pu_geo.losses.inputs import as_bools, require_above_0, require_at_least, require_below_1, require_one_of, require_within
+from pu_geo.losses.inputs import (
+    as_bools,
+    require_above_0,
+    require_at_least,
+    require_below_1,
+    require_one_of,
+    require_tensor,
+    require_within,
+)
 from pu_geo.losses.ncpu import (
     VARIANTS,
     Variant,
@@ -98,9 +109,12 @@ class _Loss(nn.Module):
         super().__init__()
         self._names = tuple(settings)
         for name, value in settings.items():
-            if name in _CHECKS:
-                _CHECKS[name](name, value)
             setattr(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _CHECKS:
+            _CHECKS[name](name, value)
+        super().__setattr__(name, value)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -995,6 +1009,9 @@ class HeroConLoss(_Loss):
         unsupervised = multi_view_loss(views, mapped, is_missing=is_missing, temperature=use["temperature"])
         if is_labeled is not None:
             is_labeled = as_bools("is_labeled", is_labeled, views.shape[1:2], is_label=False)
+            require_tensor("labels", labels)
+            if labels.ndim != 2 or len(labels) != len(is_labeled):
+                raise ShapeError(f"labels must be [{len(is_labeled)}, c], one row for each chip; got {tuple(labels.shape)}.")
             views, labels = views[:, is_labeled], labels[is_labeled]
             is_missing = None if is_missing is None else is_missing[:, is_labeled]
         supervised = torch.zeros_like(unsupervised)

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
-from pu_geo.losses.inputs import as_bools, float32_inside, require_one_of
+from pu_geo.losses.inputs import as_bools, float32_inside, product, require_one_of
 
 Variant = Literal["paper", "released"]
 VARIANTS: tuple[str, ...] = get_args(Variant)
@@ -131,7 +131,7 @@ def noisy_pair_loss(
     require_one_of("variant", variant, VARIANTS)
     if variant == "released":
         _require(online.shape == target.shape and online.ndim == 2, "online and target", online, target)
-        cosines = _bounded_unit(online) @ _bounded_unit(target.detach()).T
+        cosines = product(_bounded_unit(online), _bounded_unit(target.detach()).T)
     else:
         cosines = _cosines(online, target)
     gap = 1 - cosines
@@ -161,7 +161,7 @@ def same_class_pairs(logits: Tensor, *, variant: Variant = "paper", agreement: f
         return predicted[:, None] == predicted[None, :]
     shares = torch.softmax(logits.detach(), dim=1)
     diagonal = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
-    return (shares @ shares.T >= agreement) | diagonal
+    return (product(shares, shares.T) >= agreement) | diagonal
 
 
 def predicted_damaged(logits: Tensor) -> Tensor:
@@ -182,7 +182,7 @@ def total_loss(
 def _cosines(online: Tensor, target: Tensor) -> Tensor:
     """Compute all cosines [B, B]; only `online` gets a gradient."""
     _require(online.shape == target.shape and online.ndim == 2, "online and target", online, target)
-    return F.normalize(online, dim=1) @ F.normalize(target.detach(), dim=1).T
+    return product(F.normalize(online, dim=1), F.normalize(target.detach(), dim=1).T)
 
 
 def _bounded_unit(vectors: Tensor) -> Tensor:

@@ -17,7 +17,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from pu_geo.errors import ShapeError
-from pu_geo.losses.inputs import as_bools, as_classes, float32_inside, require_above_0, require_at_least, require_within
+from pu_geo.losses.inputs import (
+    as_bools,
+    as_classes,
+    float32_inside,
+    product,
+    require_above_0,
+    require_at_least,
+    require_within,
+)
 
 
 @dataclass(frozen=True)
@@ -259,14 +267,14 @@ def _unit_rows(*rows: Tensor) -> tuple[Tensor, ...]:
 
 def _dots(first: Tensor, second: Tensor) -> Tensor:
     """Compute all dot products [N, D] x [M, D] -> [N, M]."""
-    return first @ second.T
+    return product(first, second.T)
 
 
 def _dots_of_each(anchors: Tensor, vectors: Tensor) -> Tensor:
     """Compute the dot products of each anchor with its own vectors, [B, D] x [B, N, D] -> [B, N]; the vectors get no gradient."""
     if vectors.ndim != 3 or vectors[:, 0:0].shape != (len(anchors), 0, anchors.shape[1]):
         raise ShapeError(f"vectors must be [{len(anchors)}, N, {anchors.shape[1]}]; got shape {tuple(vectors.shape)}.")
-    return (vectors.detach().to(anchors.dtype) @ anchors[:, :, None]).squeeze(2)
+    return product(vectors.detach().to(anchors.dtype), anchors[:, :, None]).squeeze(2)
 
 
 def _shares(logits: Tensor) -> Tensor:

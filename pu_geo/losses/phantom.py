@@ -15,12 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pu_geo.losses.inputs import as_bools
+from pu_geo.losses.inputs import as_bools, product, require_tensor
 from pu_geo.losses.ncpu import Variant
 
 
 def start_pseudo_targets(is_positive: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """Begin with damaged for positives and undamaged for all others, float [N, 2] (text before Eq. 11)."""
+    require_tensor("is_positive", is_positive)
     damaged = as_bools("is_positive", is_positive, is_positive.shape[:1]).to(dtype)
     return torch.stack([1 - damaged, damaged], dim=1)
 
@@ -52,7 +53,7 @@ def updated_prototypes(
         else:
             weights = _chain_weights(prototypes[label], members, momentum)
         together = torch.cat([prototypes[label][None], members])
-        rows.append(_product(prototypes.new_tensor(weights), together))
+        rows.append(product(prototypes.new_tensor(weights), together))
     moved = torch.stack(rows)
     return F.normalize(moved, dim=1) if variant == "released" else moved
 
@@ -63,7 +64,7 @@ def _chain_weights(row: Tensor, members: Tensor, momentum: float) -> list[float]
     The chain needs only inner products, so it runs on plain numbers: one transfer a batch instead of one a chip.
     """
     together = torch.cat([row[None], members])
-    products = _product(together, together.T).tolist()
+    products = product(together, together.T).tolist()
     weights, squared = [1.0], products[0][0]
     for step in range(1, len(products)):
         along = sum(map(mul, weights, products[step]))
@@ -90,7 +91,7 @@ def nearest_prototype(online: Tensor, prototypes: Tensor) -> Tensor:
     Departs from the source: as long as only one prototype was ever updated, each chip gets one half of each class. In
     the paper the zero vector would win over every chip at an obtuse angle to the other prototype.
     """
-    similarity = _product(F.normalize(online.detach(), dim=1).to(prototypes.dtype), prototypes.T)
+    similarity = product(F.normalize(online.detach(), dim=1).to(prototypes.dtype), prototypes.T)
     exists = (prototypes != 0).any(1)
     is_damaged = (similarity[:, 1] >= similarity[:, 0]).to(prototypes.dtype)
     is_damaged = torch.where(exists[0] == exists[1], is_damaged, torch.full_like(is_damaged, 0.5))
@@ -185,12 +186,6 @@ def updated_threshold(
     if variant == "released":
         level = level.clamp(0.0, 0.8)
     return ThresholdState(level, momentum * state.shares + (1 - momentum) * shares.mean(0))
-
-
-def _product(first: Tensor, second: Tensor) -> Tensor:
-    """Compute the matrix product in the dtype of the two, also under autocast: nearest and second often differ by a hair."""
-    with torch.autocast(first.device.type, enabled=False):
-        return first @ second
 
 
 def _one_hot(label: int, like: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pu_geo.errors import ShapeError
-from pu_geo.losses.inputs import as_bools, float32_inside, require_at_least, require_one_of, require_within
+from pu_geo.losses.inputs import as_bools, float32_inside, require_at_least, require_one_of, require_tensor, require_within
 
 Surrogate = Literal["sigmoid", "logistic"]
 SURROGATES: tuple[str, ...] = get_args(Surrogate)
@@ -111,6 +111,7 @@ def nnpu_risk(
 
 def _parts(margins: Tensor, is_positive: Tensor, class_prior: float, surrogate: str) -> tuple[Tensor, Tensor]:
     """Compute the damaged and undamaged part of the risk, scalars in at least float32."""
+    require_tensor("is_positive", is_positive)
     if margins.ndim != 1 or margins.shape != is_positive.shape:
         raise ShapeError(
             f"margins and is_positive must both be [B]; got {tuple(margins.shape)} and {tuple(is_positive.shape)}."

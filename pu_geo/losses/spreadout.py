@@ -1,6 +1,7 @@
 """FedAwS: losses that know one class only, and the server's spreadout that keeps the class vectors from collapsing.
 
-Shared terms. Each class has one row of `class_vectors` [C, D], the paper's W. Class numbers are row numbers.  Equation numbers are the paper's. `distance` is one of
+Shared terms. Each class has one row of `class_vectors` [C, D], the paper's W. Class numbers are row numbers. All is
+computed in float32 at least, also under autocast. Equation numbers are the paper's. `distance` is one of
 
 - "cosine": 1 - u . v of rows brought to unit length here, in [0, 2] (Eq. 10). A row shorter than 1e-12 counts as zero:
   it is at distance 1 from everything and gets no gradient, where a plain division would give it one of 1e12.
@@ -25,6 +26,7 @@ from pu_geo.losses.inputs import (
     as_classes,
     at_least_float32,
     float32_inside,
+    product,
     require_above_0,
     require_at_least,
     require_one_of,
@@ -210,8 +212,7 @@ def parted_rows(class_vectors: Tensor, *, turn: float = 0.1) -> Tensor:
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     has_direction = ~(length <= 1e-12)
     unit = _unit(torch.where(has_direction, rows, 1.0))
-    with torch.autocast(unit.device.type, enabled=False):
-        earlier = (_distances(unit, unit, "dot") <= 1e-6).tril(-1).sum(1, keepdim=True)
+    earlier = (_distances(unit, unit, "dot") <= 1e-6).tril(-1).sum(1, keepdim=True)
     if rows.shape[1] > 1:
         axis = unit.abs().argsort(dim=1, stable=True).gather(1, (earlier - 1).clamp_min(0) % (rows.shape[1] - 1))
         unit = _unit(unit.scatter_add(1, axis, turn * earlier.to(unit.dtype)))
@@ -229,7 +230,7 @@ def _distances(first: Tensor, second: Tensor, kind: Distance) -> Tensor:
         return lengths
     if kind == "cosine":
         first, second = _unit(first), _unit(second)
-    return 1 - first @ second.T
+    return 1 - product(first, second.T)
 
 
 def _between_classes(class_vectors: Tensor, kind: Distance) -> Tensor:

@@ -131,6 +131,20 @@ def test_gradient_under_bf16_autocast_is_within_5_percent_of_float64(name: str, 
     assert (found - exact).norm() <= 0.05 * exact.norm()
 
 
+@pytest.mark.usefixtures("face")
+@pytest.mark.parametrize("noise", [0.03, 0.1, 0.3])
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradient_is_the_same_where_backward_is_called_under_autocast(name: str, noise: float) -> None:
+    """The gradient of a matrix product in bfloat16 cost NoiSNCL 8 %."""
+    found = []
+    for is_bf16 in (False, True):
+        one, two = (each.requires_grad_() for each in views(3, noise / D**0.5))
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_bf16):
+            value = LOSSES[name](one, two, 0.5)
+            found.append((value, *torch.autograd.grad(value, (one, two), materialize_grads=True)))
+    torch.testing.assert_close(*found, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_an_embedding_that_is_no_number_is_not_swallowed(name: str) -> None:
     one, two = views(0)

@@ -94,7 +94,7 @@ def supervised_by_loops(views: Tensor, labels: Tensor, gone: Tensor, t: float, *
         joined = [[x for v in shared for x in z[v][chip]] for chip in (i, j)]
         return math.exp(cosine(joined[0], joined[1]) / t) if shared else None
 
-    def apart(i: int, j: int) -> int:
+    def hamming(i: int, j: int) -> int:
         return sum(a != b for a, b in zip(y[i], y[j], strict=True))
 
     total = 0.0
@@ -103,9 +103,9 @@ def supervised_by_loops(views: Tensor, labels: Tensor, gone: Tensor, t: float, *
         for i, j in [(i, j) for i in range(n) for j in range(n) if y[i][a] and y[j][a] and (with_itself or i != j)]:
             if (own := f(i, j)) is None:
                 continue
-            pulled = own * (1 - apart(i, j) / c)
+            pulled = own * (1 - hamming(i, j) / c)
             negatives = [(k, f(i, k)) for k in range(n) if not y[k][a]]
-            pushed = sum(apart(i, k) * f_ik for k, f_ik in negatives if f_ik is not None)
+            pushed = sum(hamming(i, k) * f_ik for k, f_ik in negatives if f_ik is not None)
             terms.append(-math.log(pulled / (pulled + pushed)))
         total += sum(terms) / len(terms) if terms else 0.0
     return total / c

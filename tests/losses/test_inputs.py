@@ -11,6 +11,7 @@ import pytest
 import torch
 from golden_parts import require_refusals
 from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pu_geo import losses
@@ -23,6 +24,12 @@ ONE, TWO = torch.randn(2, B, 4, generator=DRAW)
 LOGITS, TARGETS, MARGINS = ONE[:, :2], TWO[:, :2].softmax(1), ONE[:, 0]
 START = losses.ThresholdState.start(ONE)
 BOTH = torch.stack([ONE, TWO])
+
+
+def column(y: Any) -> Any:
+    """Labels [B] as [B, 1]; a list as it is."""
+    return y[:, None] if isinstance(y, Tensor) else y
+
 
 # Each takes the labels [B], 1 = positive.
 LABELED: dict[str, Callable[[Tensor], Any]] = {
@@ -38,7 +45,7 @@ LABELED: dict[str, Callable[[Tensor], Any]] = {
     "updated_pseudo_targets": lambda y: losses.updated_pseudo_targets(TARGETS, LOGITS, y, momentum=0.9),
     "phantom_gate": lambda y: losses.phantom_gate(TARGETS, TARGETS[:, 0], 0.5, y),
     "updated_threshold": lambda y: losses.updated_threshold(START, LOGITS, y, momentum=0.9, variant="released").shares,
-    "supervised_loss": lambda y: losses.supervised_loss(BOTH, y[:, None]),
+    "supervised_loss": lambda y: losses.supervised_loss(BOTH, column(y)),
     "SCLPULoss": lambda y: losses.SCLPULoss()(ONE, TWO, y),
     "PUCLLoss": lambda y: losses.PUCLLoss()(ONE, TWO, y),
     "MCLLoss": lambda y: losses.MCLLoss(supervised_share=0.5)(ONE, TWO, y),
@@ -47,9 +54,9 @@ LABELED: dict[str, Callable[[Tensor], Any]] = {
     "UPULoss": lambda y: losses.UPULoss(class_prior=0.3)(MARGINS, y),
     "NNPULoss": lambda y: losses.NNPULoss(class_prior=0.3)(MARGINS, y),
     "ClippedNNPULoss": lambda y: losses.ClippedNNPULoss(class_prior=0.3)(MARGINS, y),
-    "HeroConSupervisedLoss": lambda y: losses.HeroConSupervisedLoss()(BOTH, y[:, None]),
+    "HeroConSupervisedLoss": lambda y: losses.HeroConSupervisedLoss()(BOTH, column(y)),
     "HeroConLoss": lambda y: losses.HeroConLoss(unsupervised_weight=1, supervised_weight=1)(
-        MARGINS.sum(), BOTH, BOTH.sigmoid(), y[:, None]
+        MARGINS.sum(), BOTH, BOTH.sigmoid(), column(y)
     ),
 }
 # Each takes class numbers [B].
@@ -120,12 +127,26 @@ def test_class_numbers_from_0_on_are_taken_and_all_else_is_refused(name: str) ->
     )
 
 
+@pytest.mark.parametrize("labels", [LABELS.tolist(), LABELS.numpy(), None], ids=["list", "array", "none"])
+@pytest.mark.parametrize("name", [*LABELED, *OF_CLASSES])
+def test_labels_that_are_no_tensor_are_refused_in_words(name: str, labels: Any) -> None:
+    kind = type(labels).__name__
+    with pytest.raises(TypeError, match=f"must be a tensor: .* got {kind}. Convert it by torch.as_tensor"):
+        {**LABELED, **OF_CLASSES}[name](labels)
+
+
 def test_other_things_than_tensors_are_refused_in_words() -> None:
+    full = losses.HeroConLoss(unsupervised_weight=1, supervised_weight=1)
     require_refusals(
         (
             TypeError,
-            "is_positive must be a tensor.*got list. Convert it by torch",
-            lambda: losses.pucl_loss(ONE, TWO, [1] * B),
+            "labels must be a tensor.*got list",
+            lambda: full(MARGINS.sum(), BOTH, BOTH, [[1]] * B, is_labeled=LABELS),
+        ),
+        (
+            ShapeError,
+            r"labels must be \[6, c\], one row for each chip; got \(5, 1\)",
+            lambda: full(MARGINS.sum(), BOTH, BOTH, LABELS[:5, None], is_labeled=LABELS),
         ),
         (TypeError, "sscl_loss takes torch tensors; got ndarray, ndarray", lambda: losses.sscl_loss(*np.ones((2, 3, 4)))),
     )
@@ -188,3 +209,56 @@ def test_a_decorated_function_gets_float32_at_least_and_no_autocast(dtype: torch
         assert torch.is_autocast_enabled("cpu")
     assert got == {"first": torch.int64, "second": wide, "count": 3, "product": wide}
     assert (ask.__name__, ask.__doc__) == ("ask", "Its own words.")
+
+
+@pytest.mark.parametrize("others", ["cpu", "meta"])
+def test_autocast_is_off_on_all_devices_of_the_tensors(others: str) -> None:
+    """The weight of a loss may be a scalar on the CPU while the embeddings are on a GPU, here a fake one."""
+    got: dict[str, bool] = {}
+
+    @inputs.float32_inside
+    def ask(*values: Tensor) -> None:
+        got.update(cpu=torch.is_autocast_enabled("cpu"), cuda=torch.is_autocast_enabled("cuda"))
+
+    with FakeTensorMode(), torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.set_autocast_enabled("cuda", True)
+        try:
+            ask(torch.ones(2, 2, device="cuda"), torch.ones((), device=others))
+            assert torch.is_autocast_enabled("cuda")
+        finally:
+            torch.set_autocast_enabled("cuda", False)
+        assert got == {"cpu": others != "cpu", "cuda": False}
+
+
+def products_and_gradients(multiply: Any, first: Tensor, second: Tensor, *, is_bf16: bool) -> list[Tensor]:
+    """The product, its gradients and those of their squares, and the forward derivative."""
+    along = [torch.randn(each.shape, generator=torch.Generator().manual_seed(1)) for each in (first, second)]
+    leaves = [each.detach().requires_grad_() for each in (first, second)]
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_bf16):
+        value = multiply(*leaves)
+        once = torch.autograd.grad(value.sin().sum(), leaves, create_graph=True)
+        twice = torch.autograd.grad(sum(each.square().sum() for each in once), leaves)
+        _, forward = torch.func.jvp(multiply, tuple(each.detach() for each in leaves), tuple(along))
+        mapped = torch.func.vmap(torch.func.grad(lambda a, b: multiply(a, b).sin().sum()))(
+            *(torch.stack([each.detach()] * 2) for each in leaves)
+        )
+    return [value.detach(), *once, *twice, forward, mapped]
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:FutureWarning")  # of forward derivatives of any kind
+@pytest.mark.parametrize("is_bf16", [False, True])
+@pytest.mark.parametrize("shape", [(24, 32, 24), (37, 5, 64), (1, 8, 1), (128, 128, 200), (3, 24, 16, 1)])
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
+def test_product_and_its_gradients_are_those_of_matmul_without_autocast(
+    shape: tuple[int, ...], turned: tuple[bool, bool], *, is_bf16: bool
+) -> None:
+    *batch, n, d, m = shape
+    draw = torch.Generator().manual_seed(0)
+    first, second = (
+        torch.randn(*batch, *((b, a) if is_turned else (a, b)), generator=draw)
+        for a, b, is_turned in ((n, d, turned[0]), (d, m, turned[1]))
+    )
+    first, second = (each.mT if is_turned else each for each, is_turned in zip((first, second), turned, strict=True))
+    expected = products_and_gradients(torch.matmul, first, second, is_bf16=False)
+    for found, right in zip(products_and_gradients(inputs.product, first, second, is_bf16=is_bf16), expected, strict=True):
+        torch.testing.assert_close(found, right, rtol=0, atol=0)

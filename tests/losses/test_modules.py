@@ -67,6 +67,9 @@ def test_every_setting_is_checked_printed_and_kept(module: type[nn.Module]) -> N
             wrong, words = REFUSED[name]
             with pytest.raises(ValueError, match=words):
                 made(module, **{name: wrong})
+            with pytest.raises(ValueError, match=words):  # a setting that is changed later, too
+                setattr(loss, name, wrong)
+            assert getattr(loss, name) == value
     assert all(each.kind == inspect.Parameter.KEYWORD_ONLY for each in inspect.signature(module).parameters.values())
     assert repr(copy.deepcopy(loss)) == repr(loss)
 

@@ -1,4 +1,4 @@
-"""FedAwS against golden numbers, loops and numbers by hand; and whether its server really keeps classes apart."""
+"""FedAwS against golden numbers, loops and numbers by hand; and whether its server really keeps classes from collapsing."""
 
 from __future__ import annotations
 
@@ -125,10 +125,10 @@ def test_proposition_2_equals_golden_values() -> None:
     rows, chips, nu = g["in_W"], g["in_G"], float(g["in_nu"])
     n_classes, n_chips, d = chips.shape
     risks = torch.stack([positive_contrastive_loss(chips[i], rows[i]).mean() for i in range(n_classes)])
-    apart = risks.mean() + spreadout_loss(rows, margin=nu) / n_classes
+    separately = risks.mean() + spreadout_loss(rows, margin=nu) / n_classes
     classes = torch.arange(n_classes).repeat_interleave(n_chips)
     together = spreadout_contrastive_loss(chips.reshape(-1, d), rows, classes, margin=nu).mean()
-    assert apart.item() == pytest.approx(float(g["prop2_lhs"]), abs=1e-10)
+    assert separately.item() == pytest.approx(float(g["prop2_lhs"]), abs=1e-10)
     assert together.item() == pytest.approx(float(g["prop2_rhs"]), abs=1e-10)
 
 
@@ -307,7 +307,7 @@ def test_two_identical_class_vectors_part(regularizer: Regularizer, dtype: torch
 
 
 def test_ten_identical_class_vectors_become_a_regular_simplex() -> None:
-    # Ten unit vectors in nine dimensions or more are farthest apart where every two have cosine -1/9.
+    # Ten unit vectors in nine dimensions or more are farthest from each other where every two have cosine -1/9.
     rows = special_rows("identical", 10, 16)
     for _ in range(60):
         rows = spreadout_step(rows, partial(spreadout_loss, margin=1.3), weight=1, lr=0.05)
