@@ -66,6 +66,7 @@ CHECKS_THAT_PUPL_CANNOT_PASS: Mapping[str, str] = {
 }
 """For `check_estimator(..., expected_failed_checks=...)` of scikit-learn, with labels 0 and 1 in place of those that it makes up."""
 MOST_SEED = 10**8  # `Run.generator` multiplies seeds
+MOST_PASSES = 10**6
 _FLOATS = (np.float32, np.float16, np.float64)
 _PROBABILITIES = ("pu_probability",)  # types of scores that are an estimate of a probability
 
@@ -149,8 +150,8 @@ class _Estimator(ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return 1 where the score is `threshold_` or more, else 0, int64 [N]."""
-        return (self.decision_function(X) >= self.threshold_).astype(np.int64)
+        """Return 1 where the score, with the 4 decimals of a project's files, is `threshold_` or more, else 0, int64 [N]."""
+        return (estimates.written(self.decision_function(X)) >= self.threshold_).astype(np.int64)
 
     def fit_transform(self, X: ArrayLike, y: ArrayLike, **how: Any) -> NDArray[np.float32]:
         """Fit, and return the embeddings of X, see `transform`."""
@@ -158,6 +159,11 @@ class _Estimator(ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "threshold_")
+
+    def _forget(self) -> None:
+        """Drop what an earlier `fit` learned: one that fails must not leave a mixture of both."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]:
+            delattr(self, name)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -285,7 +291,7 @@ class MethodEstimator(_Estimator):
                 take them for not reviewed.
             callback: called after each epoch with its report, a dict with "stage", "epoch", "epochs", "loss", "progress" (0..1),
                 ... To stop a training, raise an exception in it, such as `pu_geo.errors.JobCancelled`, or press Ctrl-C: fit
-                ends with that exception, and nothing is learned.
+                ends with that exception, and the estimator is not fitted, whatever it learned before.
 
         Raises:
             InputError(ValueError): if X, y or known_negative cannot be used.
@@ -343,6 +349,7 @@ class MethodEstimator(_Estimator):
         types: ArrayLike | None,
         callback: Callback | None,
     ) -> Self:
+        self._forget()
         card, found = self.card, self._read(X, reset=True)
         given = {item.name: getattr(self, item.name) for item in fields(card.settings)}
         settings = catalog.settings_for(
@@ -448,6 +455,7 @@ class PURanker(_Estimator):
             InputError(ValueError): if X, y or known_negative cannot be used.
             TrainingError: without a positive, or without a chip that is none.
         """
+        self._forget()
         found = self._read(X, reset=True)
         n = found.shape[1] if found.ndim == 3 else len(found)
         is_positive, is_not_damaged = as_labels(y, n), as_rows(known_negative, n)
@@ -523,12 +531,15 @@ class PUPL(ClusterMixin, BaseEstimator):
         is_positive = as_labels(y, len(values))
         seed = self.random_state
         seed = int(seed) if isinstance(seed, int | np.integer) else int(check_random_state(seed).randint(MOST_SEED))
-        if not 2 <= self.n_clusters <= len(values) or seed < 0:
-            raise InputError(
-                f"n_clusters is {self.n_clusters} and the seed {seed}; n_clusters must be 2 to n_samples={len(values)}, and a "
-                "seed at least 0.",
-                "Correct them.",
-            )
+        for name, value, low, high in (
+            ("n_clusters", self.n_clusters, 2, len(values)), ("random_state", seed, 0, MOST_SEED),
+            ("n_init", 1 if self.n_init is None else self.n_init, 1, MOST_PASSES), ("max_iter", self.max_iter, 1, MOST_PASSES),
+        ):  # fmt: skip
+            if not isinstance(value, int | np.integer) or not low <= value <= high:
+                up_to = f"n_samples={high}" if name == "n_clusters" else f"{high:,}"
+                raise InputError(
+                    f"{name} is {value!r}; it must be a whole number from {low} to {up_to}.", f"Correct {name}."
+                )
         how: dict[str, Any] = {"seed": seed, "max_iterations": self.max_iter}
         how |= {} if self.n_init is None else {"n_seedings": self.n_init}
         if self.n_clusters == 2:

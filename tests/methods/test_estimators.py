@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from model_parts import SHORT, SIDE_PX, N, trained, with_chips
@@ -18,7 +19,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 from small_parts import add_chips, click, facts_of, job_of, mostly_long
 
-from pu_geo.analysis import pupl
+from pu_geo.analysis import estimates, pupl
 from pu_geo.errors import InputError, JobCancelled, PuGeoError, TrainingError
 from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
 from pu_geo.methods import catalog, estimators
@@ -90,9 +91,9 @@ def test_what_it_gives_after_fit(name: str, fitted: Mapping[str, estimators.Meth
     assert ((scores >= 0) & (scores <= 1)).all()
     np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1, atol=1e-5)
     np.testing.assert_array_equal(z, model.transform(views[0]))
-    assert model.threshold_ in scores[y == 0]
+    assert model.threshold_ in estimates.written(scores[y == 0])
     assert model.estimated_share_ is not None
-    np.testing.assert_array_equal(model.predict(views), scores >= model.threshold_)
+    np.testing.assert_array_equal(model.predict(views), estimates.written(scores) >= model.threshold_)
     assert model.decision_function(views[0]).shape == (60,)
     assert (model.n_features_in_, model.classes_.tolist()) == (6, [0, 1])
     assert {"stage", "epoch", "epochs", "progress"} <= set(model.history_[-1])
@@ -144,6 +145,28 @@ def test_the_callback_gets_each_epoch_and_can_stop(name: str) -> None:
         model.predict(views)
     seen: list[Any] = []
     assert model.fit(views, y, known_negative=known, callback=seen.append).history_ == seen
+
+
+@pytest.mark.parametrize("make", [lambda: tiny("NcPU"), PURanker], ids=["NcPU", "PURanker"])
+def test_a_fit_that_fails_leaves_nothing_of_the_one_before(make: Any) -> None:
+    views, y, _ = made_up()
+    model = make().fit(pd.DataFrame(views[0]).rename(columns=str), y)
+    assert hasattr(model, "feature_names_in_")
+    with pytest.raises(TrainingError):
+        model.fit(views[:, :, :4], np.zeros(len(y), int))
+    assert {name for name in vars(model) if name.endswith("_")} <= {"n_features_in_", "bank_"}
+    with pytest.raises(Exception, match="not fitted"):
+        model.predict(views)
+    assert model.fit(views, y).n_features_in_ == views.shape[2]
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_what_is_predicted_is_what_a_map_flags() -> None:
+    """Scores count as files have them, with 4 decimals."""
+    model = PURanker().fit(*made_up()[:2])
+    model.decision_function = lambda X: np.array([0.49994, 0.49996, 0.5], np.float32)
+    model.threshold_ = 0.5
+    assert model.predict(None).tolist() == [0, 1, 1]
 
 
 @every_method
@@ -345,8 +368,9 @@ def test_pupl_is_the_function_of_analysis() -> None:
     many = PUPL(n_clusters=5, random_state=3).fit(z, y)
     np.testing.assert_array_equal(many.labels_, pupl.over_cluster(z, y == 1, k=5, seed=3).labels)
     assert many.positive_share_[many.ranking_[0]] == many.positive_share_.max()
-    with pytest.raises(InputError, match="n_clusters is 1"):
-        PUPL(n_clusters=1).fit(z, y)
+    for name, value in (("n_clusters", 1), ("n_clusters", 2.5), ("n_clusters", 61), ("n_init", 0), ("max_iter", 0)):
+        with pytest.raises(InputError, match=f"{name} is {value}; it must be a whole number"):
+            PUPL(**{name: value}).fit(z, y)
 
 
 # The checks of scikit-learn
