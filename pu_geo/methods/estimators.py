@@ -19,6 +19,7 @@ Example:
 from __future__ import annotations
 
 import textwrap
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from inspect import Parameter, Signature
@@ -29,7 +30,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin
 from sklearn.utils import Tags, TransformerTags, check_random_state, column_or_1d
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pu_geo.analysis import estimates, pupl, ranker
@@ -67,8 +67,8 @@ CHECKS_THAT_PUPL_CANNOT_PASS: Mapping[str, str] = {
 """For `check_estimator(..., expected_failed_checks=...)` of scikit-learn, with labels 0 and 1 in place of those that it makes up."""
 MOST_SEED = 10**8  # `Run.generator` multiplies seeds
 MOST_PASSES = 10**6
+MOST_BANDS = 16  # of a chip whose bands come last
 _FLOATS = (np.float32, np.float16, np.float64)
-_PROBABILITIES = ("pu_probability",)  # types of scores that are an estimate of a probability
 
 
 def as_labels(values: ArrayLike, n: int, name: str = "y") -> Bools:
@@ -86,6 +86,11 @@ def as_labels(values: ArrayLike, n: int, name: str = "y") -> Bools:
             "Give 1 for damaged and 0 for not reviewed, one for each chip.",
         )
     hint = "Give 1 for damaged and 0 for not reviewed, one for each chip."
+    if getattr(getattr(values, "dtype", None), "kind", "O") in "biu" and hasattr(values, "isna"):  # pandas: Int64, boolean
+        missing = np.flatnonzero(cast(Any, values).isna())
+        if len(missing):
+            raise InputError(f"{name} has no value in row {missing[0]}; labels are bools, or integers 0 and 1.", hint)
+        values = cast(Any, values).to_numpy(dtype=np.int64)
     try:
         found = column_or_1d(values, warn=True)
     except ValueError as error:
@@ -177,7 +182,14 @@ class _Estimator(ClassifierMixin, BaseEstimator):
 
     def _device(self) -> torch.device:
         device = getattr(self, "device", None)
-        return best_device() if device is None else torch.device(device)
+        try:
+            found = best_device() if device is None else torch.device(device)
+            return torch.empty(0, device=found).device
+        except (RuntimeError, AssertionError) as error:  # torch asserts that it was compiled with CUDA
+            raise InputError(
+                f"device is {device!r}, which cannot be used here: {str(error).splitlines()[0]}",
+                "Leave device out, or name 'cpu'.",
+            ) from error
 
     def _read(self, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
         """Return X as features, float [V, N, D], or chips, uint8 [N, C, H, W].
@@ -198,6 +210,11 @@ class _Estimator(ClassifierMixin, BaseEstimator):
                     f"X holds {chips.dtype} chips; chips are uint8 [N, C, H, W], with values from 0 to 255.",
                     "Scale them to 0 to 255 and write X.astype('uint8'); PU-Geo standardises them itself.",
                 )
+            if chips.shape[3] <= MOST_BANDS < chips.shape[1]:
+                raise InputError(
+                    f"X has shape {list(chips.shape)}; chips are [N, C, H, W], with their {chips.shape[3]} bands before the rows.",
+                    "Write np.moveaxis(X, -1, 1).",
+                )
             self._remember(int(np.prod(chips.shape[1:])), reset)
             return chips
         try:
@@ -209,6 +226,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):
                         "Write X.astype('float32'), or pass chips as uint8 [N, C, H, W].",
                     )
                 self._remember(values.shape[2], reset)
+                self._remember_views(len(values), reset)
             else:
                 values = validate_data(self, found, reset=reset, dtype=_FLOATS, ensure_min_samples=2 if reset else 1)[None]
         except InputError:
@@ -231,6 +249,26 @@ class _Estimator(ClassifierMixin, BaseEstimator):
                 "Pass chips or features of the kind that it learned from.",
             )
 
+    def _remember_views(self, n_views: int, reset: bool) -> None:
+        """Refuse other numbers of views than those that it learned from: scores are means over them, and so is the threshold."""
+        if reset:
+            self.n_views_ = n_views
+        elif n_views not in (1, getattr(self, "n_views_", n_views)):
+            raise InputError(
+                f"X has {n_views} views; this {type(self).__name__} learned from {self.n_views_}.",
+                "Pass as many, or view 0 alone, as [V, N, D]: views come first.",
+            )
+
+    def _labels(self, y: ArrayLike, found: NDArray[Any]) -> Bools:
+        """Return y as bool [N]; where it fits the first axis of views, say that views come first."""
+        n = found.shape[1] if found.ndim == 3 else len(found)
+        if y is not None and found.ndim == 3 and n != len(found) == np.size(np.asarray(y, dtype=object)):
+            raise InputError(
+                f"X has shape {list(found.shape)} and y {len(found)} labels; views of features are [V, N, D], views first.",
+                "Write X.swapaxes(0, 1).",
+            )
+        return as_labels(y, n)
+
     def _plain(self, X: NDArray[Any]) -> Floats:
         """Return features of the chips as they were cut, float [N, D], by the filters that fit kept."""
         return X[0] if X.ndim == 3 else self._views(X, 1)[0]
@@ -251,15 +289,6 @@ def _depth(values: object) -> int:
     return 1 + _depth(values[0] if values else None) if isinstance(values, list | tuple) else getattr(values, "ndim", 0)
 
 
-def _is_probability(estimator: MethodEstimator) -> bool:
-    if estimator.card.score_type not in _PROBABILITIES:
-        raise AttributeError(
-            f"{type(estimator).__name__} has no predict_proba: its scores order chips and are no probabilities. Use "
-            "decision_function."
-        )
-    return True
-
-
 class MethodEstimator(_Estimator):
     """A method of the catalog; the classes below are made of it, one a card.
 
@@ -271,7 +300,7 @@ class MethodEstimator(_Estimator):
         history_: what was reported of each epoch, one dict each.
         model_, settings_: the trained network, and the settings with the class prior that was assumed.
         bank_: filters of the features of chips; None where it learned from features.
-        classes_: [0, 1]. n_features_in_: D, or C * H * W of chips.
+        classes_: [0, 1]. n_features_in_: D, or C * H * W of chips. n_views_: V, where X was views.
     """
 
     card: ClassVar[MethodCard]
@@ -313,12 +342,6 @@ class MethodEstimator(_Estimator):
         found = self._read(X, reset=False)
         return self.model_.embed(self._fitting(found) if self._takes_chips else self._plain(found))
 
-    @available_if(_is_probability)
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Return the method's own estimate of the chances of (not damaged, damaged), float32 [N, 2]; it was not calibrated."""
-        scores = self.decision_function(X)
-        return np.stack([1 - scores, scores], axis=1)
-
     @property
     def _takes_chips(self) -> bool:
         return self.settings_.backbone != FEATURES
@@ -339,7 +362,10 @@ class MethodEstimator(_Estimator):
                     kind="settings",
                 )
             return int(given)
-        return int(check_random_state(given).randint(MOST_SEED))
+        try:
+            return int(check_random_state(given).randint(MOST_SEED))
+        except ValueError as error:
+            raise InputError(f"random_state is {given!r}.", "Give a whole number, a RandomState, or None.") from error
 
     def _fit(
         self,
@@ -355,8 +381,8 @@ class MethodEstimator(_Estimator):
         settings = catalog.settings_for(
             card.name, self.preset, {name: value for name, value in given.items() if value is not None}
         )
-        n = found.shape[1] if found.ndim == 3 else len(found)
-        is_positive = as_labels(y, n)
+        is_positive = self._labels(y, found)
+        n = len(is_positive)
         is_not_damaged = as_rows(known_negative, n)
         both = np.flatnonzero(is_positive & is_not_damaged)
         if len(both):
@@ -389,8 +415,16 @@ class MethodEstimator(_Estimator):
         )
         self.model_: TrainedModel = fitted.model
         self.settings_, self.bank_, self.threshold_, self.estimated_share_ = fitted.settings, bank, fitted.threshold, share
-        self.warnings_, self.history_, self.classes_ = list(run.warnings), history, np.array([0, 1])
+        self.warnings_, self.history_, self.classes_ = [*run.warnings, *self._cut_short(history)], history, np.array([0, 1])
         return self
+
+    def _cut_short(self, history: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Return a warning where `max_steps` left fewer epochs than were asked for by name."""
+        wanted, most = getattr(self, "epochs", None), getattr(self.settings_, "max_steps", None)
+        done = max((int(report["epochs"]) for report in history if report["stage"] == "training"), default=0)
+        if wanted is None or most is None or not 0 < done < wanted:
+            return []
+        return [f"{done} of {wanted} epochs were done: more take over {most} steps. Set max_steps higher."]
 
     def _inputs(self, found: NDArray[Any], settings: Any) -> tuple[RcfBank | None, FeatureViews | ChipImages, Floats]:
         """Return the filters, what the method learns from, and features of the chips as they were cut."""
@@ -457,10 +491,16 @@ class PURanker(_Estimator):
         """
         self._forget()
         found = self._read(X, reset=True)
-        n = found.shape[1] if found.ndim == 3 else len(found)
-        is_positive, is_not_damaged = as_labels(y, n), as_rows(known_negative, n)
+        is_positive = self._labels(y, found)
+        is_not_damaged = as_rows(known_negative, len(is_positive))
         if (is_positive & is_not_damaged).any():
             raise InputError("Chips are positive in y and in known_negative, too.", "Take them out of one of the two.")
+        if not 0 < is_positive.sum() < len(is_positive):
+            raise TrainingError(
+                f"PURanker needs chips with 1 in y and chips with 0; {int(is_positive.sum())} of {len(is_positive)} are 1.",
+                "Give 1 for damaged and 0 for not reviewed.",
+                kind="positives",
+            )
         self.bank_ = fit_default(found) if found.ndim == 4 else None
         plain = np.asarray(self._plain(found), np.float32)
         prepared = ranker.prepare(plain)
@@ -510,6 +550,7 @@ class PUPL(ClusterMixin, BaseEstimator):
         is_oriented_: False where two clusters do not follow the positives: do not trust the labels then.
         positive_share_: share of positives in each cluster, float64 [K]. ranking_: clusters, most promising first, int64 [K].
         inertia_, n_iter_: sum of squared distances, and passes that it took.
+        warnings_: where two clusters follow something else than the positives; `fit` warns of it, too.
     """
 
     def __init__(
@@ -548,8 +589,24 @@ class PUPL(ClusterMixin, BaseEstimator):
             found = pupl.over_cluster(values, is_positive, k=self.n_clusters, **how)
         self.labels_, self.cluster_centers_, self.inertia_ = found.labels, found.centroids, found.potential
         self.is_oriented_, self.positive_share_, self.ranking_ = found.oriented, found.positive_share, found.ranking
-        self.n_iter_ = found.iterations
+        self.n_iter_, self.warnings_ = found.iterations, self._doubts(values, is_positive, seed)
+        for words in self.warnings_:
+            warnings.warn(words, stacklevel=2)
         return self
+
+    def _doubts(self, values: NDArray[np.floating], is_positive: Bools, seed: int) -> list[str]:
+        """Return what speaks against two clusters: the rule by which PUCL takes small ones in their place."""
+        if self.n_clusters != 2:
+            return []
+        if not self.is_oriented_:
+            return ["The positives do not lean to their cluster: do not trust the two clusters."]
+        many = pupl.cluster_labels(values, is_positive, seed=seed)
+        if not pupl.two_means_miss(values, is_positive, many, seed=seed):
+            return []
+        return [
+            f"Two clusters do not follow the positives; {many.n_clusters} small ones do. Set n_clusters to that and look at "
+            "`ranking_`, clusters with the largest share of positives first."
+        ]
 
     def fit_predict(self, z: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
         """Cluster embeddings, see `fit`, and return the cluster of each row, int64 [N]."""
@@ -580,7 +637,11 @@ def _types(types: ArrayLike | None, is_positive: Bools) -> dict[int, str]:
             f"types is {list(found.shape)}; it must be [{len(is_positive)}], a kind of damage for each chip.",
             "Leave it empty for chips that are not positive.",
         )
-    return {int(row): "damaged" if found[row] in (None, "") else str(found[row]) for row in np.flatnonzero(is_positive)}
+    texts = {int(row): str(found[row]).strip() for row in np.flatnonzero(is_positive)}
+    return {row: "damaged" if text in _EMPTY else text for row, text in texts.items()}
+
+
+_EMPTY = ("", "None", "nan", "NaN", "NaT", "<NA>")  # how Python, numpy and pandas write a value that is missing
 
 
 def _signature(card: MethodCard) -> Signature:
