@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo import jobs
-from pu_geo.errors import JobCancelled, JobError, PuGeoError
+from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError
 from pu_geo.jobs import JobView, foreground
 from pu_geo.methods.catalog import DEFAULT_METHOD, TrainingRequest
 from pu_geo.project import contents, runs, store
@@ -70,7 +70,8 @@ class Project:
     """One `.pugeo` folder. Make one by `open`, `create` or `sample`; it may be open in the app at the same time.
 
     Steps that take longer draw a bar and return when they are done; an interrupt (Ctrl+C, or the stop button of a notebook)
-    cancels them, and nothing of them is left. A method that takes `run` takes the id of a run, "latest", or "chosen": the one
+    cancels them, and they make no run, no chips, no file. A training that was cancelled or paused can be resumed from its last
+    checkpoint in the app, or by `pu-geo jobs FOLDER resume ID`; called again, it begins anew. A method that takes `run` takes the id of a run, "latest", or "chosen": the one
     that the app shows. Everything that a user can mend raises `PuGeoError`, with `problem` and `hint`.
     """
 
@@ -631,9 +632,16 @@ class Project:
 
     def _run(self, task: str, args: Mapping[str, Any], title: str) -> Mapping[str, Any]:
         """Do a job in this process and return its result."""
+        stopped_ids: list[str] = []
         with _bar(title, self._progress) as echo:
             try:
-                return foreground.run(self._layout, task, args, echo=echo, is_guest=True)
+                return foreground.run(self._layout, task, args, echo=echo, is_guest=True, named=stopped_ids.append)
+            except JobPaused as stopped:
+                raise JobError(
+                    f"{title} was paused by somebody else, in the app or on the command line.",
+                    f"`pu-geo jobs {self.folder} resume {stopped_ids[0]}`, or the app, goes on where it was.",
+                    kind="paused",
+                ) from stopped
             except JobCancelled as stopped:
                 raise JobError(
                     f"{title} was stopped by somebody else, in the app or on the command line.",

@@ -20,7 +20,7 @@ from small_parts import REPOSITORY, click, job_of, small_project
 
 import pu_geo
 from pu_geo import Project, api, jobs
-from pu_geo.errors import JobCancelled, JobError, ProjectError, PuGeoError
+from pu_geo.errors import JobCancelled, JobError, JobPaused, ProjectError, PuGeoError
 from pu_geo.geo.export import layers
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout
@@ -292,6 +292,17 @@ def test_own_scores_that_are_none_are_refused(mapped: Layout, scores: Any, thres
         Project.open(mapped.folder).damage_map(scores=scores, threshold=threshold)
 
 
+def test_a_threshold_that_4_decimals_would_move_is_refused(mapped: Layout) -> None:
+    """It was rounded to 0, and the map flagged every building."""
+    scores = np.linspace(0, 4.9e-5, 400)
+    project = Project.open(mapped.folder)
+    with pytest.raises(PuGeoError, match="80 of 400 scores reach the threshold, and 400 do once they are written"):
+        project.damage_map(scores=scores, threshold=float(scores[320]))
+    spread = np.linspace(0, 1, 400)
+    table = project.damage_map(scores=spread, threshold=float(spread[320]))
+    assert table.attrs["pu_geo"]["threshold"] == round(float(spread[320]), 4)
+
+
 def test_a_map_is_of_a_run_or_of_own_scores(mapped: Layout) -> None:
     project = Project.open(mapped.folder)
     with pytest.raises(PuGeoError, match="not of both"):
@@ -337,6 +348,17 @@ def test_an_interrupt_cancels_the_step(hanging: Project, capsys: pytest.CaptureF
     assert (job.task, job.state) == ("align", "cancelled")
     assert "Aligning:  50%" in capsys.readouterr().err
     assert jobs.all_jobs(Layout(hanging.folder))[0].is_active is False
+
+
+@pytest.mark.slow
+def test_a_pause_from_elsewhere_is_named_with_the_way_to_resume(hanging: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def paused(job: Job) -> None:
+        raise JobPaused
+
+    monkeypatch.setattr(sys.modules[__name__], "hang", paused)
+    with pytest.raises(JobError, match="Aligning was paused") as caught:
+        hanging.align()
+    assert f"jobs {hanging.folder} resume {hanging.jobs()[0].job_id}" in caught.value.hint
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ Features = NDArray[np.floating] | PreparedFeatures
 
 N_SPLITS = 5  # splits into held-out parts over which a share to start from is averaged
 N_FOLDS_LIVE = 3  # held-out parts where an analyst waits for the answer
+DECIMALS = 4  # of scores, in every file
 MIN_POSITIVES = 4  # fewer positives cannot be held out one after the other
 
 
@@ -104,11 +105,17 @@ def share_to_start_from(
     return float(np.mean(found))
 
 
+def written(scores: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return scores [N] as every file of a project has them, with 4 decimals; thresholds are compared with these."""
+    return np.asarray(scores, np.float32).astype(np.float64).round(DECIMALS)
+
+
 def first_threshold(unlabeled_scores: NDArray[np.floating], share: float | None) -> float:
     """Return the threshold to start from: the score of the k-th highest unlabeled chip, where k is a share of them.
 
     The same rule for every kind of score. A method's own boundary, 0.5, has no part in it: where much is damaged, scores that
-    order well can all stay below it (NCL on Joplin).
+    order well can all stay below it (NCL on Joplin). Scores count as they are `written`; where several are equal there, the
+    next higher one is taken if it flags a number nearer to k. It is never 0, which would flag all.
 
     Args:
         unlabeled_scores: float [U].
@@ -121,8 +128,13 @@ def first_threshold(unlabeled_scores: NDArray[np.floating], share: float | None)
     n = len(unlabeled_scores)
     if share is None or not n:
         return 0.5
-    k = min(max(round(share * n), 1), n)
-    return float(np.partition(unlabeled_scores, n - k)[n - k])
+    scores, k = written(unlabeled_scores), min(max(round(share * n), 1), n)
+    kth = float(np.partition(scores, n - k)[n - k])
+    higher = scores[scores > kth]
+    n_from_kth = int((scores >= kth).sum())
+    if len(higher) and (kth == 0 or k - len(higher) < n_from_kth - k):
+        return float(higher.min())
+    return max(kth, 10.0**-DECIMALS)
 
 
 def _cross_fitted_share(values: NDArray[np.float32], positive: Ints, unlabeled: Ints, fold: Ints, l2: float) -> float:

@@ -19,6 +19,7 @@ Example:
 from __future__ import annotations
 
 import textwrap
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from inspect import Parameter, Signature
@@ -29,7 +30,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin
 from sklearn.utils import Tags, TransformerTags, check_random_state, column_or_1d
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pu_geo.analysis import estimates, pupl, ranker
@@ -90,8 +90,9 @@ CHECKS_THAT_PUPL_CANNOT_PASS: Mapping[str, str] = {
 """For `check_estimator(..., expected_failed_checks=...)` of scikit-learn: the checks that fail on our classes, and why. `PUCL`, `NCL`
 and `SupervisedBaseline` need views or known negatives, which no check passes, so most checks cannot fit them."""
 MOST_SEED = 10**8  # `Run.generator` multiplies seeds
+MOST_PASSES = 10**6
+MOST_BANDS = 16  # of a chip whose bands come last
 _FLOATS = (np.float32, np.float16, np.float64)
-_PROBABILITIES = ("pu_probability",)  # types of scores that are an estimate of a probability
 
 
 def as_labels(values: ArrayLike, n: int, name: str = "y") -> Bools:
@@ -109,6 +110,11 @@ def as_labels(values: ArrayLike, n: int, name: str = "y") -> Bools:
             "Give 1 for damaged and 0 for not reviewed, one for each chip.",
         )
     hint = "Give 1 for damaged and 0 for not reviewed, one for each chip."
+    if getattr(getattr(values, "dtype", None), "kind", "O") in "biu" and hasattr(values, "isna"):  # pandas: Int64, boolean
+        missing = np.flatnonzero(cast(Any, values).isna())
+        if len(missing):
+            raise InputError(f"{name} has no value in row {missing[0]}; labels are bools, or integers 0 and 1.", hint)
+        values = cast(Any, values).to_numpy(dtype=np.int64)
     try:
         found = column_or_1d(values, warn=True)
     except ValueError as error:
@@ -173,8 +179,8 @@ class _Estimator(ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return 1 where the score is `threshold_` or more, else 0, int64 [N]."""
-        return (self.decision_function(X) >= self.threshold_).astype(np.int64)
+        """Return 1 where the score, with the 4 decimals of a project's files, is `threshold_` or more, else 0, int64 [N]."""
+        return (estimates.written(self.decision_function(X)) >= self.threshold_).astype(np.int64)
 
     def fit_transform(self, X: ArrayLike, y: ArrayLike, **how: Any) -> NDArray[np.float32]:
         """Fit, and return the embeddings of X, see `transform`."""
@@ -182,6 +188,11 @@ class _Estimator(ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "threshold_")
+
+    def _forget(self) -> None:
+        """Drop what an earlier `fit` learned: one that fails must not leave a mixture of both."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]:
+            delattr(self, name)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -195,7 +206,14 @@ class _Estimator(ClassifierMixin, BaseEstimator):
 
     def _device(self) -> torch.device:
         device = getattr(self, "device", None)
-        return best_device() if device is None else torch.device(device)
+        try:
+            found = best_device() if device is None else torch.device(device)
+            return torch.empty(0, device=found).device
+        except (RuntimeError, AssertionError) as error:  # torch asserts that it was compiled with CUDA
+            raise InputError(
+                f"device is {device!r}, which cannot be used here: {str(error).splitlines()[0]}",
+                "Leave device out, or name 'cpu'.",
+            ) from error
 
     def _read(self, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
         """Return X as features, float [V, N, D], or chips, uint8 [N, C, H, W].
@@ -216,6 +234,11 @@ class _Estimator(ClassifierMixin, BaseEstimator):
                     f"X holds {chips.dtype} chips; chips are uint8 [N, C, H, W], with values from 0 to 255.",
                     "Scale them to 0 to 255 and write X.astype('uint8'); PU-Geo standardises them itself.",
                 )
+            if chips.shape[3] <= MOST_BANDS < chips.shape[1]:
+                raise InputError(
+                    f"X has shape {list(chips.shape)}; chips are [N, C, H, W], with their {chips.shape[3]} bands before the rows.",
+                    "Write np.moveaxis(X, -1, 1).",
+                )
             self._remember(int(np.prod(chips.shape[1:])), reset)
             return chips
         try:
@@ -227,6 +250,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):
                         "Write X.astype('float32'), or pass chips as uint8 [N, C, H, W].",
                     )
                 self._remember(values.shape[2], reset)
+                self._remember_views(len(values), reset)
             else:
                 values = validate_data(self, found, reset=reset, dtype=_FLOATS, ensure_min_samples=2 if reset else 1)[None]
         except InputError:
@@ -249,6 +273,26 @@ class _Estimator(ClassifierMixin, BaseEstimator):
                 "Pass chips or features of the kind that it learned from.",
             )
 
+    def _remember_views(self, n_views: int, reset: bool) -> None:
+        """Refuse other numbers of views than those that it learned from: scores are means over them, and so is the threshold."""
+        if reset:
+            self.n_views_ = n_views
+        elif n_views not in (1, getattr(self, "n_views_", n_views)):
+            raise InputError(
+                f"X has {n_views} views; this {type(self).__name__} learned from {self.n_views_}.",
+                "Pass as many, or view 0 alone, as [V, N, D]: views come first.",
+            )
+
+    def _labels(self, y: ArrayLike, found: NDArray[Any]) -> Bools:
+        """Return y as bool [N]; where it fits the first axis of views, say that views come first."""
+        n = found.shape[1] if found.ndim == 3 else len(found)
+        if y is not None and found.ndim == 3 and n != len(found) == np.size(np.asarray(y, dtype=object)):
+            raise InputError(
+                f"X has shape {list(found.shape)} and y {len(found)} labels; views of features are [V, N, D], views first.",
+                "Write X.swapaxes(0, 1).",
+            )
+        return as_labels(y, n)
+
     def _plain(self, X: NDArray[Any]) -> Floats:
         """Return features of the chips as they were cut, float [N, D], by the filters that fit kept."""
         return X[0] if X.ndim == 3 else self._views(X, 1)[0]
@@ -269,15 +313,6 @@ def _depth(values: object) -> int:
     return 1 + _depth(values[0] if values else None) if isinstance(values, list | tuple) else getattr(values, "ndim", 0)
 
 
-def _is_probability(estimator: MethodEstimator) -> bool:
-    if estimator.card.score_type not in _PROBABILITIES:
-        raise AttributeError(
-            f"{type(estimator).__name__} has no predict_proba: its scores order chips and are no probabilities. Use "
-            "decision_function."
-        )
-    return True
-
-
 class MethodEstimator(_Estimator):
     """A method of the catalog; the classes below are made of it, one a card.
 
@@ -289,7 +324,7 @@ class MethodEstimator(_Estimator):
         history_: what was reported of each epoch, one dict each.
         model_, settings_: the trained network, and the settings with the class prior that was assumed.
         bank_: filters of the features of chips; None where it learned from features.
-        classes_: [0, 1]. n_features_in_: D, or C * H * W of chips.
+        classes_: [0, 1]. n_features_in_: D, or C * H * W of chips. n_views_: V, where X was views.
     """
 
     card: ClassVar[MethodCard]
@@ -309,7 +344,7 @@ class MethodEstimator(_Estimator):
                 take them for not reviewed.
             callback: called after each epoch with its report, a dict with "stage", "epoch", "epochs", "loss", "progress" (0..1),
                 ... To stop a training, raise an exception in it, such as `pu_geo.errors.JobCancelled`, or press Ctrl-C: fit
-                ends with that exception, and nothing is learned.
+                ends with that exception, and the estimator is not fitted, whatever it learned before.
 
         Raises:
             InputError(ValueError): if X, y or known_negative cannot be used.
@@ -331,12 +366,6 @@ class MethodEstimator(_Estimator):
         found = self._read(X, reset=False)
         return self.model_.embed(self._fitting(found) if self._takes_chips else self._plain(found))
 
-    @available_if(_is_probability)
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Return the method's own estimate of the chances of (not damaged, damaged), float32 [N, 2]; it was not calibrated."""
-        scores = self.decision_function(X)
-        return np.stack([1 - scores, scores], axis=1)
-
     @property
     def _takes_chips(self) -> bool:
         return self.settings_.backbone != FEATURES
@@ -357,7 +386,10 @@ class MethodEstimator(_Estimator):
                     kind="settings",
                 )
             return int(given)
-        return int(check_random_state(given).randint(MOST_SEED))
+        try:
+            return int(check_random_state(given).randint(MOST_SEED))
+        except ValueError as error:
+            raise InputError(f"random_state is {given!r}.", "Give a whole number, a RandomState, or None.") from error
 
     def _fit(
         self,
@@ -367,13 +399,14 @@ class MethodEstimator(_Estimator):
         types: ArrayLike | None,
         callback: Callback | None,
     ) -> Self:
+        self._forget()
         card, found = self.card, self._read(X, reset=True)
         given = {item.name: getattr(self, item.name) for item in fields(card.settings)}
         settings = catalog.settings_for(
             card.name, self.preset, {name: value for name, value in given.items() if value is not None}
         )
-        n = found.shape[1] if found.ndim == 3 else len(found)
-        is_positive = as_labels(y, n)
+        is_positive = self._labels(y, found)
+        n = len(is_positive)
         is_not_damaged = as_rows(known_negative, n)
         both = np.flatnonzero(is_positive & is_not_damaged)
         if len(both):
@@ -406,8 +439,16 @@ class MethodEstimator(_Estimator):
         )
         self.model_: TrainedModel = fitted.model
         self.settings_, self.bank_, self.threshold_, self.estimated_share_ = fitted.settings, bank, fitted.threshold, share
-        self.warnings_, self.history_, self.classes_ = list(run.warnings), history, np.array([0, 1])
+        self.warnings_, self.history_, self.classes_ = [*run.warnings, *self._cut_short(history)], history, np.array([0, 1])
         return self
+
+    def _cut_short(self, history: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Return a warning where `max_steps` left fewer epochs than were asked for by name."""
+        wanted, most = getattr(self, "epochs", None), getattr(self.settings_, "max_steps", None)
+        done = max((int(report["epochs"]) for report in history if report["stage"] == "training"), default=0)
+        if wanted is None or most is None or not 0 < done < wanted:
+            return []
+        return [f"{done} of {wanted} epochs were done: more take over {most} steps. Set max_steps higher."]
 
     def _inputs(self, found: NDArray[Any], settings: Any) -> tuple[RcfBank | None, FeatureViews | ChipImages, Floats]:
         """Return the filters, what the method learns from, and features of the chips as they were cut."""
@@ -472,11 +513,18 @@ class PURanker(_Estimator):
             InputError(ValueError): if X, y or known_negative cannot be used.
             TrainingError: without a positive, or without a chip that is none.
         """
+        self._forget()
         found = self._read(X, reset=True)
-        n = found.shape[1] if found.ndim == 3 else len(found)
-        is_positive, is_not_damaged = as_labels(y, n), as_rows(known_negative, n)
+        is_positive = self._labels(y, found)
+        is_not_damaged = as_rows(known_negative, len(is_positive))
         if (is_positive & is_not_damaged).any():
             raise InputError("Chips are positive in y and in known_negative, too.", "Take them out of one of the two.")
+        if not 0 < is_positive.sum() < len(is_positive):
+            raise TrainingError(
+                f"PURanker needs chips with 1 in y and chips with 0; {int(is_positive.sum())} of {len(is_positive)} are 1.",
+                "Give 1 for damaged and 0 for not reviewed.",
+                kind="positives",
+            )
         self.bank_ = fit_default(found) if found.ndim == 4 else None
         plain = np.asarray(self._plain(found), np.float32)
         prepared = ranker.prepare(plain)
@@ -526,6 +574,7 @@ class PUPL(ClusterMixin, BaseEstimator):
         is_oriented_: False where two clusters do not follow the positives: do not trust the labels then.
         positive_share_: share of positives in each cluster, float64 [K]. ranking_: clusters, most promising first, int64 [K].
         inertia_, n_iter_: sum of squared distances, and passes that it took.
+        warnings_: where two clusters follow something else than the positives; `fit` warns of it, too.
     """
 
     def __init__(
@@ -547,12 +596,15 @@ class PUPL(ClusterMixin, BaseEstimator):
         is_positive = as_labels(y, len(values))
         seed = self.random_state
         seed = int(seed) if isinstance(seed, int | np.integer) else int(check_random_state(seed).randint(MOST_SEED))
-        if not 2 <= self.n_clusters <= len(values) or seed < 0:
-            raise InputError(
-                f"n_clusters is {self.n_clusters} and the seed {seed}; n_clusters must be 2 to n_samples={len(values)}, and a "
-                "seed at least 0.",
-                "Correct them.",
-            )
+        for name, value, low, high in (
+            ("n_clusters", self.n_clusters, 2, len(values)), ("random_state", seed, 0, MOST_SEED),
+            ("n_init", 1 if self.n_init is None else self.n_init, 1, MOST_PASSES), ("max_iter", self.max_iter, 1, MOST_PASSES),
+        ):  # fmt: skip
+            if not isinstance(value, int | np.integer) or not low <= value <= high:
+                up_to = f"n_samples={high}" if name == "n_clusters" else f"{high:,}"
+                raise InputError(
+                    f"{name} is {value!r}; it must be a whole number from {low} to {up_to}.", f"Correct {name}."
+                )
         how: dict[str, Any] = {"seed": seed, "max_iterations": self.max_iter}
         how |= {} if self.n_init is None else {"n_seedings": self.n_init}
         if self.n_clusters == 2:
@@ -561,8 +613,24 @@ class PUPL(ClusterMixin, BaseEstimator):
             found = pupl.over_cluster(values, is_positive, k=self.n_clusters, **how)
         self.labels_, self.cluster_centers_, self.inertia_ = found.labels, found.centroids, found.potential
         self.is_oriented_, self.positive_share_, self.ranking_ = found.oriented, found.positive_share, found.ranking
-        self.n_iter_ = found.iterations
+        self.n_iter_, self.warnings_ = found.iterations, self._doubts(values, is_positive, seed)
+        for words in self.warnings_:
+            warnings.warn(words, stacklevel=2)
         return self
+
+    def _doubts(self, values: NDArray[np.floating], is_positive: Bools, seed: int) -> list[str]:
+        """Return what speaks against two clusters: the rule by which PUCL takes small ones in their place."""
+        if self.n_clusters != 2:
+            return []
+        if not self.is_oriented_:
+            return ["The positives do not lean to their cluster: do not trust the two clusters."]
+        many = pupl.cluster_labels(values, is_positive, seed=seed)
+        if not pupl.two_means_miss(values, is_positive, many, seed=seed):
+            return []
+        return [
+            f"Two clusters do not follow the positives; {many.n_clusters} small ones do. Set n_clusters to that and look at "
+            "`ranking_`, clusters with the largest share of positives first."
+        ]
 
     def fit_predict(self, z: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
         """Cluster embeddings, see `fit`, and return the cluster of each row, int64 [N]."""
@@ -593,7 +661,11 @@ def _types(types: ArrayLike | None, is_positive: Bools) -> dict[int, str]:
             f"types is {list(found.shape)}; it must be [{len(is_positive)}], a kind of damage for each chip.",
             "Leave it empty for chips that are not positive.",
         )
-    return {int(row): "damaged" if found[row] in (None, "") else str(found[row]) for row in np.flatnonzero(is_positive)}
+    texts = {int(row): str(found[row]).strip() for row in np.flatnonzero(is_positive)}
+    return {row: "damaged" if text in _EMPTY else text for row, text in texts.items()}
+
+
+_EMPTY = ("", "None", "nan", "NaN", "NaT", "<NA>")  # how Python, numpy and pandas write a value that is missing
 
 
 def _signature(card: MethodCard) -> Signature:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
@@ -70,13 +70,14 @@ class Run:
 
         That is where a CPU works on chips: a batch of 1,024 takes half a minute there. A question costs 4 us an operation,
         too much for cached features, whose batches take milliseconds. Results are the same to the bit. What `torch.compile`
-        works on is left alone: it would be compiled anew for every question, and no longer be faster.
+        works on is left alone: it would be compiled anew for every question, and no longer be faster. Autograd's check that
+        nothing saved for a backward pass was changed in place is off meanwhile.
         """
         if is_compiled or self.device.type != "cpu" or not isinstance(inputs, ChipImages):
             yield
             return
         asking = _Asking(self.stop_if_cancelled)
-        with asking, saved_tensors_hooks(asking.ask, asking.ask):
+        with asking, saved_tensors_hooks(asking.ask_and_detach, asking.ask):
             yield
 
 
@@ -91,6 +92,10 @@ class _Asking(TorchFunctionMode):
         if args and isinstance(args[0], torch.Tensor):  # what sets a mode, such as the end of no_grad, must not be left out
             self.ask(None)
         return func(*args, **(kwargs or {}))
+
+    def ask_and_detach(self, value: torch.Tensor) -> torch.Tensor:
+        """Ask, and return the same numbers without history: with it, the graph of a batch that is cancelled held itself forever."""
+        return cast(torch.Tensor, self.ask(value)).detach()
 
     def ask(self, value: Any) -> Any:
         """Ask where it is due; return the value as it is."""

@@ -78,11 +78,29 @@ def test_the_first_threshold_is_the_score_of_the_kth_highest() -> None:
     assert estimates.first_threshold(scores, 0.3) == 0.7
     assert estimates.first_threshold(scores / 10, 0.6) == pytest.approx(0.04)
     assert estimates.first_threshold(scores, None) == estimates.first_threshold(scores[:0], 0.3) == 0.5
-    assert (estimates.first_threshold(scores, 0.0), estimates.first_threshold(scores, 1.0)) == (0.9, 0.0)
+    assert (estimates.first_threshold(scores, 0.0), estimates.first_threshold(scores, 1.0)) == (0.9, 0.1), "never 0"
+
+
+@pytest.mark.parametrize(
+    ("scores", "k", "threshold", "n_flagged"),
+    [
+        ([0.9999] * 20 + [1.0] * 10, 12, 1.0, 10),  # 30 would be flagged from .9999 on
+        ([0.9999] * 20 + [1.0] * 10, 28, 0.9999, 30),
+        ([0.00001 * i for i in range(30)], 20, 0.0001, 24),  # six are written as 0
+        ([0.0] * 30, 10, 0.0001, 0),
+        ([1.0] * 30, 10, 1.0, 30),
+    ],
+)
+def test_the_first_threshold_counts_scores_as_they_are_written(
+    scores: list[float], k: int, threshold: float, n_flagged: int
+) -> None:
+    found = estimates.first_threshold(np.array(scores, np.float32), k / 30)
+    assert found == pytest.approx(threshold, abs=1e-12)
+    assert (estimates.written(np.array(scores)) >= found).sum() == n_flagged
 
 
 def test_the_first_threshold_has_no_step_at_any_share() -> None:
     """Two groups of scores with a gap around 0.5: as many are flagged as are asked for, at every share."""
     scores = np.concatenate([np.linspace(0, 0.4, 190), np.linspace(0.5, 1, 190)]).astype(np.float32)
     for share in np.linspace(0.1, 0.6, 251):
-        assert (scores >= estimates.first_threshold(scores, share)).sum() == round(share * 380)
+        assert (estimates.written(scores) >= estimates.first_threshold(scores, share)).sum() == round(share * 380)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import sys
+import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -195,3 +197,17 @@ def test_a_long_batch_on_a_cpu_is_left_in_the_middle_and_results_are_the_same(mo
         with pytest.raises(JobCancelled):
             on_chips(lambda at=at: is_cancelled(at))  # type: ignore[misc]
         assert at <= len(asked) <= at + 2  # what is cleaned up asks, too
+
+
+def test_a_batch_that_is_left_in_the_middle_leaves_no_graph_behind() -> None:
+    """What a backward pass needs was held by the graph itself, for as long as the process lived: a notebook, say."""
+    alive: list[weakref.ref[torch.Tensor]] = []
+
+    def forward(weights: torch.Tensor) -> None:
+        result = torch.exp(weights)  # saves its own result
+        alive.append(weakref.ref(result))
+
+    with Run(CPU).asking_within_batches(made_up_chips(4).inputs):
+        forward(torch.ones(3, requires_grad=True))
+    gc.collect()
+    assert [each() for each in alive] == [None]

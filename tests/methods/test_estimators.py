@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from model_parts import SHORT, SIDE_PX, N, trained, with_chips
@@ -18,7 +19,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 from small_parts import REPOSITORY, add_chips, click, facts_of, job_of, mostly_long
 
-from pu_geo.analysis import pupl
+from pu_geo.analysis import estimates, pupl
 from pu_geo.errors import InputError, JobCancelled, PuGeoError, TrainingError
 from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
 from pu_geo.methods import catalog, estimators
@@ -90,28 +91,16 @@ def test_what_it_gives_after_fit(name: str, fitted: Mapping[str, estimators.Meth
     assert ((scores >= 0) & (scores <= 1)).all()
     np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1, atol=1e-5)
     np.testing.assert_array_equal(z, model.transform(views[0]))
-    assert model.threshold_ in scores[y == 0]
+    assert model.threshold_ in estimates.written(scores[y == 0])
     assert model.estimated_share_ is not None
-    np.testing.assert_array_equal(model.predict(views), scores >= model.threshold_)
+    np.testing.assert_array_equal(model.predict(views), estimates.written(scores) >= model.threshold_)
     assert model.decision_function(views[0]).shape == (60,)
     assert (model.n_features_in_, model.classes_.tolist()) == (6, [0, 1])
     assert {"stage", "epoch", "epochs", "progress"} <= set(model.history_[-1])
+    assert not hasattr(model, "predict_proba"), "scores order chips and are no probabilities"
     assert all(isinstance(words, str) for words in model.warnings_)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.decision_function(views), scores)
-
-
-@every_method
-def test_chances_are_given_only_where_scores_are_such(name: str, fitted: Mapping[str, estimators.MethodEstimator]) -> None:
-    model, views = fitted[name], made_up()[0]
-    if model.card.score_type == "pu_probability":
-        chances = model.predict_proba(views)
-        np.testing.assert_array_equal(chances[:, 1], model.decision_function(views))
-        np.testing.assert_allclose(chances.sum(1), 1, atol=1e-6)
-        return
-    with pytest.raises(AttributeError, match="has no attribute 'predict_proba'") as refused:
-        model.predict_proba(views)
-    assert "no probabilities" in str(refused.value.__cause__)
 
 
 @every_method
@@ -144,6 +133,86 @@ def test_the_callback_gets_each_epoch_and_can_stop(name: str) -> None:
         model.predict(views)
     seen: list[Any] = []
     assert model.fit(views, y, known_negative=known, callback=seen.append).history_ == seen
+
+
+@pytest.mark.parametrize("make", [lambda: tiny("NcPU"), PURanker], ids=["NcPU", "PURanker"])
+def test_a_fit_that_fails_leaves_nothing_of_the_one_before(make: Any) -> None:
+    views, y, _ = made_up()
+    model = make().fit(pd.DataFrame(views[0]).rename(columns=str), y)
+    assert hasattr(model, "feature_names_in_")
+    with pytest.raises(TrainingError):
+        model.fit(views[:, :, :4], np.zeros(len(y), int))
+    assert {name for name in vars(model) if name.endswith("_")} <= {"n_features_in_", "n_views_", "bank_"}
+    with pytest.raises(Exception, match="not fitted"):
+        model.predict(views)
+    assert model.fit(views, y).n_features_in_ == views.shape[2]
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_axes_in_another_order_are_refused() -> None:
+    views, y, _ = made_up()
+    with pytest.raises(InputError, match="views first"):
+        PURanker().fit(views.swapaxes(0, 1), y)
+    model = tiny("NcPU").fit(views, y)
+    with pytest.raises(InputError, match="X has 60 views; this NcPU learned from 3"):
+        model.decision_function(views.swapaxes(0, 1))
+    with pytest.raises(InputError, match=r"with their 6 bands before the rows"):
+        tiny("NcPU").fit(np.zeros((60, 32, 32, 6), np.uint8), y)
+
+
+def test_nullable_columns_of_pandas_are_labels() -> None:
+    views, y, _ = made_up()
+    exact = PURanker().fit(views, y).decision_function(views)
+    for dtype in ("Int64", "boolean"):
+        np.testing.assert_array_equal(PURanker().fit(views, pd.Series(y, dtype=dtype)).decision_function(views), exact)
+    with pytest.raises(InputError, match="y has no value in row 0"):
+        PURanker().fit(views, pd.Series([pd.NA, *y[1:]], dtype="Int64"))
+
+
+def test_a_kind_of_damage_that_is_missing_is_none() -> None:
+    y = made_up()[1]
+    types = np.array([np.nan, pd.NA, pd.NaT, None, "", *["flood"] * (len(y) - 5)], dtype=object)
+    assert set(estimators._types(types, np.ones(len(y), bool)).values()) == {"damaged", "flood"}
+
+
+def test_epochs_that_were_asked_for_and_not_done_are_named() -> None:
+    views, y, _ = made_up()
+    cut = pg_ncpu(epochs=4000, max_steps=30).fit(views, y)
+    assert any("of 4000 epochs were done: more take over 30 steps" in words for words in cut.warnings_)
+    assert not any("epochs were done" in words for words in pg_ncpu(epochs=5, max_steps=3000).fit(views, y).warnings_)
+
+
+def pg_ncpu(**settings: Any) -> estimators.MethodEstimator:
+    return estimators.ALL["NcPU"](**settings)
+
+
+def test_devices_and_seeds_that_cannot_be_are_refused_in_words() -> None:
+    views, y, _ = made_up()
+    with pytest.raises(InputError, match="device is 'gpu7', which cannot be used here"):
+        pg_ncpu(device="gpu7").fit(views, y)
+    with pytest.raises(InputError, match="random_state is 'a'"):
+        pg_ncpu(random_state="a").fit(views, y)
+
+
+def test_two_clusters_that_follow_something_else_are_doubted() -> None:
+    """Two big groups, and the positives in a small corner of each: many small clusters follow them."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(600, 8)) * 0.3 + np.where(np.arange(600)[:, None] % 2, 3.0, -3.0) * np.eye(8)[0]
+    corner = np.arange(600) < 60
+    z[corner] += 4 * np.eye(8)[1]
+    y = (corner & (rng.random(600) < 0.5)).astype(int)
+    with pytest.warns(UserWarning, match="Two clusters do not follow the positives|do not lean to their cluster"):
+        assert len(PUPL().fit(z, y).warnings_) == 1
+    groups = rng.normal(size=(600, 8)) * 0.3 + 4 * np.eye(8)[(np.arange(600) < 200).astype(int)]
+    assert PUPL().fit(groups, (np.arange(600) < 40).astype(int)).warnings_ == []
+
+
+def test_what_is_predicted_is_what_a_map_flags() -> None:
+    """Scores count as files have them, with 4 decimals."""
+    model = PURanker().fit(*made_up()[:2])
+    model.decision_function = lambda X: np.array([0.49994, 0.49996, 0.5], np.float32)
+    model.threshold_ = 0.5
+    assert model.predict(None).tolist() == [0, 1, 1]
 
 
 @every_method
@@ -329,7 +398,6 @@ def test_the_ranker_scores_chips_that_it_did_not_learn_from() -> None:
     views, y, _ = made_up()
     model = PURanker().fit(views, y)
     np.testing.assert_allclose(model.decision_function(views[0, :7]), model.decision_function(views)[:7], atol=1e-6)
-    assert not hasattr(model, "predict_proba")
 
 
 # PUPL
@@ -345,8 +413,9 @@ def test_pupl_is_the_function_of_analysis() -> None:
     many = PUPL(n_clusters=5, random_state=3).fit(z, y)
     np.testing.assert_array_equal(many.labels_, pupl.over_cluster(z, y == 1, k=5, seed=3).labels)
     assert many.positive_share_[many.ranking_[0]] == many.positive_share_.max()
-    with pytest.raises(InputError, match="n_clusters is 1"):
-        PUPL(n_clusters=1).fit(z, y)
+    for name, value in (("n_clusters", 1), ("n_clusters", 2.5), ("n_clusters", 61), ("n_init", 0), ("max_iter", 0)):
+        with pytest.raises(InputError, match=f"{name} is {value}; it must be a whole number"):
+            PUPL(**{name: value}).fit(z, y)
 
 
 # The checks of scikit-learn

@@ -56,6 +56,7 @@ _OF_PEOPLE = (
     "review_status",
 )  # fmt: skip
 _NO_RUN = dict.fromkeys(("preset", "seed", "trained_on_labels_up_to_event", "n_positive_clicks"))
+MOST_FLAGGED_BY_ROUNDING = 0.01  # of all buildings
 GRADES = ("destroyed", "major", "minor", "possible")  # damage types that are grades, the worst first
 
 
@@ -113,6 +114,8 @@ def build_own_map(
     limit, (chips, pu) = round(float(threshold), 4), training.to_learn_from(layout, chip_set)
     given = _checked_scores(scores, len(pu.building_ids))
     is_flagged = runs.written(given) >= limit
+    if limit != threshold:
+        _check_decimals(int((given >= threshold).sum()), int(is_flagged.sum()), len(given))
     silent = assessability.groups_without_answers(chips, pu.is_positive, pu.is_not_damaged, is_flagged)
     why = assessability.reasons(chips, silent)
     source = _Source(
@@ -126,6 +129,16 @@ def check_threshold(threshold: float) -> None:
     """Refuse what is no score."""
     if not 0 <= threshold <= 1:
         raise PuGeoError(f"The threshold is {threshold}; scores lie between 0 and 1.", "Choose a value in between.")
+
+
+def _check_decimals(n_given: int, n_written: int, n: int) -> None:
+    """Refuse a threshold of more than 4 decimals among scores so close to each other that 4 decimals flag others."""
+    if abs(n_given - n_written) > max(1, MOST_FLAGGED_BY_ROUNDING * n):
+        raise PuGeoError(
+            f"{n_given:,} of {n:,} scores reach the threshold, and {n_written:,} do once they are written with 4 decimals, as in "
+            "every map.",
+            "Spread the scores over 0..1, such as by ranks: scipy.stats.rankdata(scores) / len(scores), the threshold likewise.",
+        )
 
 
 def _checked_scores(scores: NDArray[np.floating], n: int) -> NDArray[np.float32]:
