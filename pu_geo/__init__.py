@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,22 +29,17 @@ def _estimators() -> tuple[str, ...]:
     return tuple(importlib.import_module("pu_geo.methods.catalog").ESTIMATORS)
 
 
-def _imported(name: str) -> ModuleType:
-    found: ModuleType = importlib.import_module("pu_geo.imports").import_whole(name)
-    return found
-
-
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return ["__version__", *_MODULES, *_PLACES, *_estimators()]
     if name in _MODULES:
-        return _imported(f"{__name__}.{name}")
+        return importlib.import_module(f"{__name__}.{name}")
     place = _PLACES.get(name)
     if place is None and name[:1].isupper() and name in _estimators():  # modules of ours are not asked for there
         place = "pu_geo.methods.estimators"
     if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(_imported(place), name)
+    found = globals()[name] = getattr(importlib.import_module(place), name)
     return found
 
 

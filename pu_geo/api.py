@@ -9,7 +9,6 @@ library takes away the first one's locks, and clicks of the app are lost. `footp
 
 from __future__ import annotations
 
-import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -67,17 +66,13 @@ class Run:
         return self.facts.run_id
 
 
-RunName = str | Run | RunFacts
-"""A run, or its id; "latest" is the newest one, and "chosen" the one that the app shows."""
-
-
 class Project:
     """One `.pugeo` folder. Make one by `open`, `create` or `sample`; it may be open in the app at the same time.
 
     Steps that take longer draw a bar and return when they are done; an interrupt (Ctrl+C, or the stop button of a notebook)
     cancels them, and they make no run, no chips, no file. A training that was cancelled or paused can be resumed from its last
-    checkpoint in the app, or by `pu-geo jobs FOLDER resume ID`; called again, it begins anew. A method that takes `run` takes a run, its id, "latest", or "chosen": the
-    one that the app shows. Everything that a user can mend raises `PuGeoError`, with `problem` and `hint`.
+    checkpoint in the app, or by `pu-geo jobs FOLDER resume ID`; called again, it begins anew. A method that takes `run` takes the id of a run, "latest", or "chosen": the one
+    that the app shows. Everything that a user can mend raises `PuGeoError`, with `problem` and `hint`.
     """
 
     def __init__(self, layout: Layout, *, progress: bool = True) -> None:
@@ -98,7 +93,7 @@ class Project:
         Raises:
             ProjectError: if there is none, or a newer PU-Geo wrote it.
         """
-        layout = store.open_project(Path(path).expanduser())
+        layout = store.open_project(path)
         choices.chosen_run(layout)  # an older PU-Geo may have left another run on the live map
         return cls(layout, progress=progress)
 
@@ -153,11 +148,7 @@ class Project:
         """Make the project of the next round: new post-event scenes over the same buildings. Answers are to be confirmed."""
         made = type(self).create(path, name or self.name, progress=self._progress)
         args = {"previous": str(self.folder), "post": _paths(post), "pre": _paths(pre)}
-        try:
-            made._run("next_round", args, "Beginning the next round")
-        except BaseException:
-            shutil.rmtree(made.folder)  # made by this call, and nothing is in it
-            raise
+        made._run("next_round", args, "Beginning the next round")
         return made
 
     def jobs(self) -> list[JobView]:
@@ -380,19 +371,17 @@ class Project:
         training.require(self._layout, request)
         return self._made("train", request.as_args(), f"Training {training.name_within(method)}")
 
-    def ensemble(self, runs: Sequence[RunName]) -> Run:
+    def ensemble(self, runs: Sequence[str]) -> Run:
         """Average the ranks of several runs; makes a run."""
-        return self._made(
-            "ensemble", training.average_arguments(self._layout, [_run_id(one) for one in runs]), "Averaging ranks"
-        )
+        return self._made("ensemble", training.average_arguments(self._layout, list(runs)), "Averaging ranks")
 
     def import_run(self, other: PathOrText, run: str = "latest") -> Run:
         """Check a run of a copy of this project, and take its scores, embeddings and weights; never labels."""
         return self._made("import_run", {"folder": _path(other), "run_id": run}, "Importing the run")
 
-    def export_model(self, out: PathOrText, run: RunName = CHOSEN) -> Mapping[str, Any]:
+    def export_model(self, out: PathOrText, run: str = CHOSEN) -> Mapping[str, Any]:
         """Write the model of a run into one file, `NAME.pugeo-model.zip`."""
-        return models.export(self._layout, choices.run(self._layout, _run_id(run)).run_id, _path(out))
+        return models.export(self._layout, choices.run(self._layout, run).run_id, _path(out))
 
     def apply_model(self, file: PathOrText) -> Run:
         """Score all buildings by a model that was trained elsewhere; makes a run."""
@@ -406,19 +395,19 @@ class Project:
         """
         return training.all_runs(self._layout)
 
-    def run(self, run: RunName = CHOSEN) -> Run:
+    def run(self, run: str = CHOSEN) -> Run:
         """Return one run with its scores and embeddings.
 
         >>> found = project.run("latest")
         >>> found.scores.shape == (len(found.building_ids),)
         True
         """
-        facts = choices.run(self._layout, _run_id(run))
+        facts = choices.run(self._layout, run)
         scores, embeddings = (runs.array(self._layout, facts.run_id, name) for name in ("scores", "embeddings"))
         return Run(facts, runs.building_ids_of(self._layout, facts.run_id), scores, embeddings)  # type: ignore[arg-type]
 
     def evaluate(
-        self, field: str, positive: Sequence[str], *, exclude: Sequence[str] = (), run: RunName = CHOSEN
+        self, field: str, positive: Sequence[str], *, exclude: Sequence[str] = (), run: str = CHOSEN
     ) -> Mapping[str, Any]:
         """Compare a run with truth that came with the footprints, on the buildings that were not labeled when it began.
 
@@ -427,20 +416,20 @@ class Project:
         """
         from pu_geo.tasks.train import evaluate
 
-        return evaluate.evaluate(self._layout, _run_id(run), field=field, positive=positive, exclude=exclude)
+        return evaluate.evaluate(self._layout, run, field=field, positive=positive, exclude=exclude)
 
-    def card(self, run: RunName = CHOSEN) -> Mapping[str, Any]:
+    def card(self, run: str = CHOSEN) -> Mapping[str, Any]:
         """Return the card of a run: data, labels, settings, curves, judgement, limits."""
-        return run_card.card(self._layout, _run_id(run))
+        return run_card.card(self._layout, run)
 
-    def compare(self, one: RunName, other: RunName) -> comparing.Comparison:
+    def compare(self, one: str, other: str) -> comparing.Comparison:
         """Compare two runs: how far they agree, where they do not, and which is judged better."""
-        return comparing.compare(self._layout, _run_id(one), _run_id(other))
+        return comparing.compare(self._layout, one, other)
 
     # Explore
 
     def similar(
-        self, building_ids: str | Sequence[str], *, count: int = 20, unlabeled: bool = False, run: RunName = CHOSEN
+        self, building_ids: str | Sequence[str], *, count: int = 20, unlabeled: bool = False, run: str = CHOSEN
     ) -> list[neighbors.Alike]:
         """Return the buildings that a run's model finds most like some others.
 
@@ -448,39 +437,38 @@ class Project:
             unlabeled: leave out what carries a label.
         """
         ids = [building_ids] if isinstance(building_ids, str) else list(building_ids)
-        return neighbors.like(self._layout, _run_id(run), ids, count=count, only_unlabeled=unlabeled)
+        return neighbors.like(self._layout, run, ids, count=count, only_unlabeled=unlabeled)
 
-    def label_errors(self, run: RunName = CHOSEN, *, search: bool = False) -> list[outliers.Suspect]:
+    def label_errors(self, run: str = CHOSEN, *, search: bool = False) -> list[outliers.Suspect]:
         """Return what is odd: labels that may be wrong, buildings that are there twice, chips unlike any other.
 
         Args:
             search: look through all chips again.
         """
-        run_id = choices.run(self._layout, _run_id(run)).run_id
+        run_id = choices.run(self._layout, run).run_id
         if search or not outliers.is_searched(self._layout, run_id):
             self._run("outliers", {"run_id": run_id}, "Searching for label errors")
         return outliers.queue(self._layout, run_id)
 
-    def umap(self, run: RunName = CHOSEN, **settings: Any) -> NDArray[np.float32]:
+    def umap(self, run: str = CHOSEN, **settings: Any) -> NDArray[np.float32]:
         """Draw a run's embeddings with UMAP; return the positions, float32 [N, 2], in the order of its `building_ids`.
 
         Args:
             settings: n_neighbors, min_dist, metric, densmap, supervised, seed, as `pu-geo umap --help` describes them.
         """
-        run_id = choices.run(self._layout, _run_id(run)).run_id
+        run_id = choices.run(self._layout, run).run_id
         wanted = asdict(exploring.UmapSettings(**settings))
         self._run("embed", {"run_id": run_id, "settings": wanted}, "Drawing the UMAP")
         return np.asarray(runs.array(self._layout, run_id, "umap"), np.float32)
 
-    def cluster(self, run: RunName = CHOSEN, *, k: int = 0, kind: clusters.Kind = "many") -> clusters.Inspected:
+    def cluster(self, run: str = CHOSEN, *, k: int = 0, kind: clusters.Kind = "many") -> clusters.Inspected:
         """Cluster a run's embeddings: two means that start at the positives, and many small clusters.
 
         Args:
             k: number of small clusters; 0 for one a 30 buildings.
             kind: which of the two is returned, "two" or "many"; its `part` is the cluster of each building.
         """
-        run_id = choices.run(self._layout, _run_id(run)).run_id
-        clusters.check_kind(kind)
+        run_id = choices.run(self._layout, run).run_id
         self._run("cluster", {"run_id": run_id, "k": k}, "Clustering")
         return clusters.inspect(self._layout, run_id, kind)
 
@@ -493,7 +481,7 @@ class Project:
 
     # Damage map
 
-    def choose(self, run: RunName | None = None, *, threshold: float | None = None) -> RunFacts:
+    def choose(self, run: str | None = None, *, threshold: float | None = None) -> RunFacts:
         """Store which run is shown and exported where none is named, and its threshold; return that run.
 
         Args:
@@ -503,38 +491,38 @@ class Project:
         if run == "auto":
             choices.choose_automatically(self._layout)
         elif run is not None:
-            choices.choose_run(self._layout, choices.run(self._layout, _run_id(run)).run_id)
+            choices.choose_run(self._layout, choices.run(self._layout, run).run_id)
         found = choices.run(self._layout, CHOSEN)
         if threshold is not None:
             choices.choose_threshold(self._layout, found.run_id, threshold)
         return found
 
-    def threshold(self, run: RunName = CHOSEN) -> Threshold:
+    def threshold(self, run: str = CHOSEN) -> Threshold:
         """Return the threshold of a run's map, and who or what set it: `value`, `origin`.
 
         >>> 0 <= project.threshold().value <= 1
         True
         """
-        return choices.threshold(self._layout, choices.run(self._layout, _run_id(run)).run_id)
+        return choices.threshold(self._layout, choices.run(self._layout, run).run_id)
 
-    def begin_audit(self, checks: int | None = None, *, run: RunName = CHOSEN, analyst: str | None = None) -> AuditView:
+    def begin_audit(self, checks: int | None = None, *, run: str = CHOSEN, analyst: str | None = None) -> AuditView:
         """Begin the audit of a run's map; people answer its random checks on the Annotate page.
 
         Args:
             checks: how many; enough for about +-30 % of the number damaged if None.
         """
-        run_id = choices.run(self._layout, _run_id(run)).run_id
+        run_id = choices.run(self._layout, run).run_id
         n = checks or auditing.suggested_size(self._layout, run_id)
         random_audits.begin_audit(self._layout, run_id, n, analyst or labeling.default_analyst())
         return self.audit(run_id)
 
-    def audit(self, run: RunName = CHOSEN) -> AuditView:
+    def audit(self, run: str = CHOSEN) -> AuditView:
         """Return what the newest audit of a run says: number damaged, precision and recall by threshold, calibration.
 
         Raises:
             PuGeoError: if there is none.
         """
-        run_id = choices.run(self._layout, _run_id(run)).run_id
+        run_id = choices.run(self._layout, run).run_id
         found = auditing.view(self._layout, run_id)
         if found is None:
             raise PuGeoError(f"There is no audit of {run_id} yet.", "Begin one with `project.begin_audit()`.")
@@ -569,7 +557,7 @@ class Project:
         return frames.live_map(self._layout)
 
     def damage_map(
-        self, run: RunName | None = None, *, scores: NDArray[np.floating] | None = None, threshold: float | None = None,
+        self, run: str | None = None, *, scores: NDArray[np.floating] | None = None, threshold: float | None = None,
         chip_set: str | None = None,
     ) -> geopandas.GeoDataFrame:  # fmt: skip
         """Return the damage map with every field of the exports, longitude and latitude of WGS 84; nothing is written.
@@ -597,7 +585,7 @@ class Project:
         if scores is None:
             if threshold is not None:
                 damage_map.check_threshold(threshold)
-            wanted = mapping.map_arguments(self._layout, CHOSEN if run is None else _run_id(run), threshold)
+            wanted = mapping.map_arguments(self._layout, run or CHOSEN, threshold)
             return layers.to_geodataframe(damage_map.build_damage_map(self._layout, **wanted))  # type: ignore[arg-type]
         if run is not None:
             raise PuGeoError("A map is of a run or of own scores, not of both.", "Leave one of the two out.")
@@ -605,11 +593,10 @@ class Project:
             raise PuGeoError(
                 "A map of own scores needs a threshold.", "Give the one of your model, such as `threshold=model.threshold_`."
             )
-        ordered = _in_order(scores, self.building_ids(chip_set))
-        return layers.to_geodataframe(damage_map.build_own_map(self._layout, ordered, threshold, chip_set=chip_set))
+        return layers.to_geodataframe(damage_map.build_own_map(self._layout, scores, threshold, chip_set=chip_set))
 
     def export(
-        self, out: PathOrText, *, format: str | None = None, run: RunName = CHOSEN, threshold: float | None = None,
+        self, out: PathOrText, *, format: str | None = None, run: str = CHOSEN, threshold: float | None = None,
         local: bool = False,
     ) -> Mapping[str, Any]:  # fmt: skip
         """Write the damage map of a run into one file, with codebook and metadata beside it.
@@ -622,12 +609,10 @@ class Project:
             {"out", "n", "flagged", "confirmed", "not_assessed", "run_id", "threshold", ...}
         """
         args = {"format": format or Path(out).suffix.removeprefix("."), "out": _path(out), "local": local}
-        return self._run(
-            "export", {**mapping.map_arguments(self._layout, _run_id(run), threshold), **args}, "Writing the map"
-        )
+        return self._run("export", {**mapping.map_arguments(self._layout, run, threshold), **args}, "Writing the map")
 
     def publish(
-        self, formats: Sequence[str] = ("geojson", "gpkg", "csv"), *, profiles: Sequence[str] = (), run: RunName = CHOSEN,
+        self, formats: Sequence[str] = ("geojson", "gpkg", "csv"), *, profiles: Sequence[str] = (), run: str = CHOSEN,
         threshold: float | None = None, local: bool = False,
     ) -> Mapping[str, Any]:  # fmt: skip
         """Write the next version of the damage map into `exports/`: all formats, areas, report, codebook, what changed.
@@ -638,7 +623,7 @@ class Project:
         Returns:
             {"out": folder of the version, "version", "files", "n_changes", and what `export` returns}
         """
-        args = mapping.publish_arguments(self._layout, _run_id(run), threshold, formats, profiles, local=local)
+        args = mapping.publish_arguments(self._layout, run, threshold, formats, profiles, local=local)
         return self._run("publish", args, "Publishing the map")
 
     def _made(self, task: str, args: Mapping[str, Any], title: str) -> Run:
@@ -682,30 +667,6 @@ def _bar(title: str, is_shown: bool) -> Iterator[Callable[[str], None]]:
         yield draw
         bar.set_postfix_str("", refresh=False)
         bar.update(100 - bar.n)
-
-
-def _run_id(run: RunName) -> str:
-    if isinstance(run, str):
-        return run
-    if isinstance(run, Run | RunFacts):
-        return run.run_id
-    raise PuGeoError(
-        f"A run is named by its id, 'latest' or 'chosen', or is a Run; got {type(run).__name__}.",
-        "Take one of `project.runs()`; scores of your own are passed as `scores=`.",
-    )
-
-
-def _in_order(scores: Any, ids: Sequence[str]) -> Any:
-    """Return scores in the order of the buildings: a pandas Series that names buildings by its index is put into it."""
-    index = getattr(scores, "index", None)
-    if index is None or callable(index) or list(index) in (list(ids), list(range(len(scores)))):
-        return scores
-    if len(index) == len(set(index)) and set(index) == set(ids):
-        return scores.loc[list(ids)]
-    raise PuGeoError(
-        f"The index of the scores does not name the {len(ids):,} buildings of the map, each once; it begins with {index[0]!r}.",
-        "Index them by building id, or pass an array in the order of `project.building_ids()`.",
-    )
 
 
 def _path(path: PathOrText) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import doctest
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -16,7 +14,6 @@ from typing import Any
 
 import geopandas
 import numpy as np
-import pandas as pd
 import pytest
 import shapely
 from small_parts import REPOSITORY, click, job_of, small_project
@@ -25,7 +22,6 @@ import pu_geo
 from pu_geo import Project, api, jobs
 from pu_geo.errors import JobCancelled, JobError, JobPaused, ProjectError, PuGeoError
 from pu_geo.geo.export import layers
-from pu_geo.imports import import_whole
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
@@ -296,68 +292,6 @@ def test_own_scores_that_are_none_are_refused(mapped: Layout, scores: Any, thres
         Project.open(mapped.folder).damage_map(scores=scores, threshold=threshold)
 
 
-def test_scores_that_name_their_buildings_are_put_in_order(town_project: Project) -> None:
-    """They were taken by position: a wrong map that looked right."""
-    project = town_project
-    ids, scores = project.building_ids(), project.run().scores
-    right = project.damage_map(scores=scores, threshold=0.5)
-    mixed = pd.Series(scores, index=ids).sample(frac=1, random_state=0)
-    found = project.damage_map(scores=mixed, threshold=0.5)
-    assert found.score.tolist() == right.score.tolist()
-    assert project.damage_map(scores=pd.Series(scores), threshold=0.5).score.tolist() == right.score.tolist()
-    for wrong in (mixed.rename({ids[0]: "nobody"}), mixed.iloc[:-1], pd.Series(scores, index=[ids[0]] * len(ids))):
-        with pytest.raises(PuGeoError, match=r"does not name the \d+ buildings of the map"):
-            project.damage_map(scores=wrong, threshold=0.5)
-
-
-def test_a_run_is_named_by_its_id_or_is_a_run(town_project: Project) -> None:
-    project = town_project
-    run = project.run()
-    assert project.threshold(run) == project.threshold(run.facts) == project.threshold(run.run_id)
-    assert project.damage_map(run).run_id.unique().tolist() == [run.run_id]
-    with pytest.raises(PuGeoError, match="got memmap") as caught:
-        project.damage_map(run.scores, threshold=0.5)  # type: ignore[arg-type]
-    assert "scores=" in caught.value.hint
-
-
-def test_other_words_are_refused_before_anything_is_done(mapped: Layout) -> None:
-    project = Project.open(mapped.folder)
-    before = len(project.jobs())
-    with pytest.raises(PuGeoError, match="kind is 'three'; it must be one of two, many"):
-        project.cluster(kind="three")  # type: ignore[arg-type]
-    assert len(project.jobs()) == before
-    with pytest.raises(PuGeoError, match=r"bands is 'pre'; it must be one of auto, pre\+post, post"):
-        project.chip(bands="pre")  # type: ignore[arg-type]
-
-
-def test_the_sample_is_never_mixed_into_another_project(tmp_path: Path) -> None:
-    own = Project.create(tmp_path / "own.pugeo", "My town")
-    with pytest.raises(PuGeoError, match="is the project 'My town', not the sample event"):
-        Project.sample(own.folder)
-    assert own.jobs() == []
-
-
-def test_a_round_that_cannot_begin_leaves_no_project_behind(mapped: Layout, tmp_path: Path) -> None:
-    for _ in range(2):
-        with pytest.raises(PuGeoError, match="nope"):
-            Project.open(mapped.folder).next_round(tmp_path / "c3.pugeo", tmp_path / "nope.tif")
-        assert not (tmp_path / "c3.pugeo").exists()
-
-
-def test_an_interrupt_while_a_module_is_imported_waits_until_it_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """torch that was cut off could not be imported again: the notebook had to be restarted."""
-    (tmp_path / "half_imported.py").write_text(
-        "import _thread, time\n_thread.interrupt_main()\ntime.sleep(0.05)\nis_whole = True\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        import_whole("half_imported")
-    assert sys.modules.pop("half_imported").is_whole
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
 def test_a_threshold_that_4_decimals_would_move_is_refused(mapped: Layout) -> None:
     """It was rounded to 0, and the map flagged every building."""
     scores = np.linspace(0, 4.9e-5, 400)
@@ -404,6 +338,8 @@ def later(act: Callable[[], object]) -> threading.Timer:
 
 
 def test_an_interrupt_cancels_the_step(hanging: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    import _thread
+
     timer = later(_thread.interrupt_main)
     with pytest.raises(KeyboardInterrupt):
         hanging.align()

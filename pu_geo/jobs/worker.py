@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import os
 import shutil
@@ -17,7 +18,6 @@ from typing import Any
 
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError
-from pu_geo.imports import import_whole
 from pu_geo.jobs import control, device_queue
 from pu_geo.project import events
 from pu_geo.project.store import open_project
@@ -105,7 +105,7 @@ def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
             events.append(job.folder, "turn")
         module, _, function = TASKS[task].partition(":")
         given = {name: value for name, value in args.items() if name not in FORMER_ARGUMENTS}
-        result: Mapping[str, Any] = getattr(import_whole(module), function)(job, **given)
+        result: Mapping[str, Any] = getattr(importlib.import_module(module), function)(job, **given)
     return result
 
 

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,21 +111,12 @@ def is_clustered(layout: Layout, run_id: str) -> bool:
     return (layout.run(run_id) / "inspected.json").is_file()
 
 
-def check_kind(kind: str) -> None:
-    """Raise ProjectError for what is no kind of clusters."""
-    if kind not in get_args(Kind):
-        raise ProjectError(
-            f"kind is {kind!r}; it must be one of {', '.join(get_args(Kind))}.", "Correct kind.", kind="cluster"
-        )
-
-
 def inspect(layout: Layout, run_id: str, kind: Kind) -> Inspected:
     """Return the clusters of a run: two means as the run stored them, or as the job did since; or many small ones.
 
     Raises:
         ProjectError: if there is no such run, it has no embeddings, or many are wanted and no job has run.
     """
-    check_kind(kind)
     with store.connect(layout) as db:
         facts = runs.find(db, run_id)
         events = labels.last_event(db), decisions.last_decision(db)

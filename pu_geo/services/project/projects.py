@@ -154,22 +154,10 @@ def sample_arguments() -> dict[str, object]:
 
 
 def sample_project(path: str | Path | None = None) -> Layout:
-    """Return a copy of the sample event, the user's own if None, made where there is none; its chips may not be cut yet.
-
-    Raises:
-        ProjectError: if `path` is another project.
-    """
+    """Return a copy of the sample event, the user's own if None, made where there is none; its chips may not be cut yet."""
     folder = home() / f"sample-event{SUFFIX}" if path is None else Path(path).expanduser().resolve()
-    if not (folder / "project.gpkg").is_file():
-        return create(str(folder), SAMPLE_NAME)
-    layout = open_project(str(folder))
-    name = store.call(layout, store.project_name)
-    if path is not None and name != SAMPLE_NAME:
-        raise ProjectError(
-            f"{folder} is the project {name!r}, not the sample event.",
-            "Name another folder for the sample, or open this one.",
-        )
-    return layout
+    is_there = (folder / "project.gpkg").is_file()
+    return open_project(str(folder)) if is_there else create(str(folder), SAMPLE_NAME)
 
 
 def open_sample() -> tuple[Layout, str | None]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import shapely
@@ -72,10 +72,6 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
         ImageryError: if pre bands are wanted and there is no pre scene.
         FootprintError: if there are no footprints.
     """
-    if bands not in get_args(Bands):
-        raise ImageryError(
-            f"bands is {bands!r}; it must be one of {', '.join(get_args(Bands))}.", "Correct bands.", kind="bands"
-        )
     with store.connect(job.layout) as db:
         grid, scenes, table = contents.grid(db), contents.scenes(db), contents.footprints(db)
     is_auto = bands == "auto"
