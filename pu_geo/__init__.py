@@ -33,13 +33,17 @@ def __getattr__(name: str) -> Any:
     if name == "__all__":
         return ["__version__", *_MODULES, *_PLACES, *_estimators()]
     if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
+        with importlib.import_module(
+            f"{__name__}.errors"
+        ).interrupts_held():  # torch, half imported, cannot be imported again
+            return importlib.import_module(f"{__name__}.{name}")
     place = _PLACES.get(name)
     if place is None and name[:1].isupper() and name in _estimators():  # modules of ours are not asked for there
         place = "pu_geo.methods.estimators"
     if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(place), name)
+    with importlib.import_module(f"{__name__}.errors").interrupts_held():
+        found = globals()[name] = getattr(importlib.import_module(place), name)
     return found
 
 

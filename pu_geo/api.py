@@ -9,21 +9,23 @@ library takes away the first one's locks, and clicks of the app are lost. `footp
 
 from __future__ import annotations
 
+import shutil
+import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo import jobs
-from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError
+from pu_geo.errors import JobCancelled, JobError, JobPaused, ProjectError, PuGeoError
 from pu_geo.jobs import JobView, foreground
-from pu_geo.methods.catalog import DEFAULT_METHOD, TrainingRequest
-from pu_geo.project import contents, runs, store
+from pu_geo.methods.catalog import DEFAULT_METHOD, METHODS, TrainingRequest
+from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.choices import Threshold
 from pu_geo.project.layout import Layout
 from pu_geo.records import Label, RunFacts, Scene
@@ -38,10 +40,14 @@ from pu_geo.services.train import comparing, models, run_card, training
 
 if TYPE_CHECKING:
     import geopandas
+    import pandas
 
 PathOrText = str | Path
 Files = PathOrText | Sequence[PathOrText]
 CHOSEN = "chosen"
+DETAILS = ("reason", "damage_types", "comment")
+MOST_NAMED = 3
+"""Ids that a refusal names; of the others it has the number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +72,17 @@ class Run:
         return self.facts.run_id
 
 
+RunName = str | Run | RunFacts
+"""How a run is named: by its id, "latest", "chosen", or by what `Project.run`, `train` and `runs` return."""
+
+
 class Project:
     """One `.pugeo` folder. Make one by `open`, `create` or `sample`; it may be open in the app at the same time.
 
     Steps that take longer draw a bar and return when they are done; an interrupt (Ctrl+C, or the stop button of a notebook)
     cancels them, and they make no run, no chips, no file. A training that was cancelled or paused can be resumed from its last
-    checkpoint in the app, or by `pu-geo jobs FOLDER resume ID`; called again, it begins anew. A method that takes `run` takes the id of a run, "latest", or "chosen": the one
-    that the app shows. Everything that a user can mend raises `PuGeoError`, with `problem` and `hint`.
+    checkpoint in the app, or by `pu-geo jobs FOLDER resume ID`; called again, it begins anew. A method that takes `run` takes the id of a run, the run itself, "latest",
+    or "chosen": the one that the app shows. Everything that a user can mend raises `PuGeoError`, with `problem` and `hint`.
     """
 
     def __init__(self, layout: Layout, *, progress: bool = True) -> None:
@@ -93,7 +103,10 @@ class Project:
         Raises:
             ProjectError: if there is none, or a newer PU-Geo wrote it.
         """
-        layout = store.open_project(path)
+        try:
+            layout = store.open_project(path)
+        except ProjectError as error:
+            raise ProjectError(error.problem, _where_else(path) or error.hint, kind=error.kind) from error
         choices.chosen_run(layout)  # an older PU-Geo may have left another run on the live map
         return cls(layout, progress=progress)
 
@@ -102,10 +115,11 @@ class Project:
         """Make a new, empty project.
 
         Args:
-            path: folder to make, ending in ".pugeo".
+            path: folder to make; ".pugeo" is added where it has another ending.
             name: shown to people; that of the folder if None.
         """
-        return cls(store.create(path, (name or Path(path).stem).strip()), progress=progress)
+        folder = projects.with_ending(path)
+        return cls(store.create(folder, (name or folder.stem).strip()), progress=progress)
 
     @classmethod
     def sample(cls, path: PathOrText | None = None, *, progress: bool = True) -> Project:
@@ -114,7 +128,11 @@ class Project:
         Footprints have the truth in their attribute `damage`: no-damage, minor-damage, major-damage or destroyed.
 
         Args:
-            path: folder to make it in; if None, the copy in the user's own folder, which the app opens too.
+            path: folder to make it in, or a sample event made before; if None, the copy in the user's own folder, which the app
+                opens too.
+
+        Raises:
+            ProjectError: if another project is there.
         """
         project = cls(projects.sample_project(path), progress=progress)
         if not project.summary().n_chips:
@@ -145,10 +163,22 @@ class Project:
         return type(self)(Layout(Path(str(found["out"]))), progress=self._progress)
 
     def next_round(self, path: PathOrText, post: Files, *, pre: Files = (), name: str | None = None) -> Project:
-        """Make the project of the next round: new post-event scenes over the same buildings. Answers are to be confirmed."""
+        """Make the project of the next round: new post-event scenes over the same buildings. Answers are to be confirmed.
+
+        Where this fails or is interrupted, the new project is removed again, unless somebody labeled in it meanwhile.
+        """
+        folder = projects.with_ending(path)
+        was_there = folder.exists()
         made = type(self).create(path, name or self.name, progress=self._progress)
         args = {"previous": str(self.folder), "post": _paths(post), "pre": _paths(pre)}
-        made._run("next_round", args, "Beginning the next round")
+        try:
+            made._run("next_round", args, "Beginning the next round")
+        except BaseException:
+            if not store.call(made._layout, labels.last_event):
+                shutil.rmtree(made.folder)
+                if was_there:
+                    made.folder.mkdir()
+            raise
         return made
 
     def jobs(self) -> list[JobView]:
@@ -283,11 +313,22 @@ class Project:
             details: `reason` (of not assessable ones), `damage_types`, `comment`.
 
         Raises:
+            PuGeoError: if these are no ids, such as a mask or row numbers; nothing is labeled.
             ProjectError: if one of them is not known, or a word is not; the others are labeled.
         """
-        ids = [building_ids] if isinstance(building_ids, str) else list(building_ids)
+        ids = _ids(building_ids)
+        _require_known("label", details, DETAILS)
         who = analyst or labeling.default_analyst()
-        return labeling.label_all(self._layout, ids, label, analyst=who, screen="library", **details)
+        known = set(store.call(self._layout, contents.building_ids))
+        try:
+            return labeling.label_all(self._layout, ids, label, analyst=who, screen="library", **details)
+        except ProjectError as error:
+            if not (unknown := [building for building in ids if building not in known]):
+                raise
+            raise ProjectError(
+                f"{error.problem} Not in this project: {_some(unknown)}.",
+                "Take ids from `project.building_ids()`, or from the index of `project.footprints()`.",
+            ) from error
 
     def simulate_labels(
         self, field: str, values: Sequence[str], *, count: int = 30, seed: int = 0, label: Label = "positive",
@@ -359,29 +400,33 @@ class Project:
         """Train a method on the labels, score all buildings, and store it as a run.
 
         Args:
-            method: a name in `pu_geo.methods.catalog.METHODS`, such as "ncpu".
+            method: a name in `pu_geo.methods.catalog.METHODS`, such as "ncpu", or that of the estimator, such as "NcPU".
             types_from: attribute of the labeled footprints that names the kind of damage.
             hold_out: positives to judge the run by, not to learn from.
-            settings: those of the preset that shall be others, such as `epochs=80`.
+            settings: those of the preset that shall be others, such as `epochs=10`. Of more epochs,
+                `max_steps` may leave out some; raise it as well.
 
         Raises:
             TrainingError: if the method cannot start with these labels or settings, or had to stop.
         """
+        method = next((name for name, card in METHODS.items() if card.estimator == method), method)
         request = TrainingRequest(method, preset, seed, settings, types_from, hold_out)
         training.require(self._layout, request)
         return self._made("train", request.as_args(), f"Training {training.name_within(method)}")
 
-    def ensemble(self, runs: Sequence[str]) -> Run:
+    def ensemble(self, runs: Sequence[RunName]) -> Run:
         """Average the ranks of several runs; makes a run."""
-        return self._made("ensemble", training.average_arguments(self._layout, list(runs)), "Averaging ranks")
+        return self._made(
+            "ensemble", training.average_arguments(self._layout, [_run_name(run) for run in runs]), "Averaging ranks"
+        )
 
-    def import_run(self, other: PathOrText, run: str = "latest") -> Run:
+    def import_run(self, other: PathOrText, run: RunName = "latest") -> Run:
         """Check a run of a copy of this project, and take its scores, embeddings and weights; never labels."""
-        return self._made("import_run", {"folder": _path(other), "run_id": run}, "Importing the run")
+        return self._made("import_run", {"folder": _path(other), "run_id": _run_name(run)}, "Importing the run")
 
-    def export_model(self, out: PathOrText, run: str = CHOSEN) -> Mapping[str, Any]:
+    def export_model(self, out: PathOrText, run: RunName = CHOSEN) -> Mapping[str, Any]:
         """Write the model of a run into one file, `NAME.pugeo-model.zip`."""
-        return models.export(self._layout, choices.run(self._layout, run).run_id, _path(out))
+        return models.export(self._layout, self._facts(run).run_id, _path(out))
 
     def apply_model(self, file: PathOrText) -> Run:
         """Score all buildings by a model that was trained elsewhere; makes a run."""
@@ -395,19 +440,19 @@ class Project:
         """
         return training.all_runs(self._layout)
 
-    def run(self, run: str = CHOSEN) -> Run:
+    def run(self, run: RunName = CHOSEN) -> Run:
         """Return one run with its scores and embeddings.
 
         >>> found = project.run("latest")
         >>> found.scores.shape == (len(found.building_ids),)
         True
         """
-        facts = choices.run(self._layout, run)
+        facts = self._facts(run)
         scores, embeddings = (runs.array(self._layout, facts.run_id, name) for name in ("scores", "embeddings"))
         return Run(facts, runs.building_ids_of(self._layout, facts.run_id), scores, embeddings)  # type: ignore[arg-type]
 
     def evaluate(
-        self, field: str, positive: Sequence[str], *, exclude: Sequence[str] = (), run: str = CHOSEN
+        self, field: str, positive: Sequence[str], *, exclude: Sequence[str] = (), run: RunName = CHOSEN
     ) -> Mapping[str, Any]:
         """Compare a run with truth that came with the footprints, on the buildings that were not labeled when it began.
 
@@ -416,59 +461,64 @@ class Project:
         """
         from pu_geo.tasks.train import evaluate
 
-        return evaluate.evaluate(self._layout, run, field=field, positive=positive, exclude=exclude)
+        return evaluate.evaluate(self._layout, _run_name(run), field=field, positive=positive, exclude=exclude)
 
-    def card(self, run: str = CHOSEN) -> Mapping[str, Any]:
+    def card(self, run: RunName = CHOSEN) -> Mapping[str, Any]:
         """Return the card of a run: data, labels, settings, curves, judgement, limits."""
-        return run_card.card(self._layout, run)
+        return run_card.card(self._layout, _run_name(run))
 
-    def compare(self, one: str, other: str) -> comparing.Comparison:
+    def compare(self, one: RunName, other: RunName) -> comparing.Comparison:
         """Compare two runs: how far they agree, where they do not, and which is judged better."""
-        return comparing.compare(self._layout, one, other)
+        return comparing.compare(self._layout, _run_name(one), _run_name(other))
 
     # Explore
 
     def similar(
-        self, building_ids: str | Sequence[str], *, count: int = 20, unlabeled: bool = False, run: str = CHOSEN
+        self, building_ids: str | Sequence[str], *, count: int = 20, unlabeled: bool = False, run: RunName = CHOSEN
     ) -> list[neighbors.Alike]:
         """Return the buildings that a run's model finds most like some others.
 
         Args:
             unlabeled: leave out what carries a label.
         """
-        ids = [building_ids] if isinstance(building_ids, str) else list(building_ids)
-        return neighbors.like(self._layout, run, ids, count=count, only_unlabeled=unlabeled)
+        return neighbors.like(self._layout, _run_name(run), _ids(building_ids), count=count, only_unlabeled=unlabeled)
 
-    def label_errors(self, run: str = CHOSEN, *, search: bool = False) -> list[outliers.Suspect]:
+    def label_errors(self, run: RunName = CHOSEN, *, search: bool = False) -> list[outliers.Suspect]:
         """Return what is odd: labels that may be wrong, buildings that are there twice, chips unlike any other.
 
         Args:
             search: look through all chips again.
         """
-        run_id = choices.run(self._layout, run).run_id
+        run_id = self._facts(run).run_id
         if search or not outliers.is_searched(self._layout, run_id):
             self._run("outliers", {"run_id": run_id}, "Searching for label errors")
         return outliers.queue(self._layout, run_id)
 
-    def umap(self, run: str = CHOSEN, **settings: Any) -> NDArray[np.float32]:
+    def umap(self, run: RunName = CHOSEN, **settings: Any) -> NDArray[np.float32]:
         """Draw a run's embeddings with UMAP; return the positions, float32 [N, 2], in the order of its `building_ids`.
 
         Args:
             settings: n_neighbors, min_dist, metric, densmap, supervised, seed, as `pu-geo umap --help` describes them.
         """
-        run_id = choices.run(self._layout, run).run_id
+        _require_known("umap", settings, [one.name for one in fields(exploring.UmapSettings)])
+        run_id = self._facts(run).run_id
         wanted = asdict(exploring.UmapSettings(**settings))
         self._run("embed", {"run_id": run_id, "settings": wanted}, "Drawing the UMAP")
         return np.asarray(runs.array(self._layout, run_id, "umap"), np.float32)
 
-    def cluster(self, run: str = CHOSEN, *, k: int = 0, kind: clusters.Kind = "many") -> clusters.Inspected:
+    def cluster(self, run: RunName = CHOSEN, *, k: int = 0, kind: clusters.Kind = "many") -> clusters.Inspected:
         """Cluster a run's embeddings: two means that start at the positives, and many small clusters.
 
         Args:
             k: number of small clusters; 0 for one a 30 buildings.
             kind: which of the two is returned, "two" or "many"; its `part` is the cluster of each building.
         """
-        run_id = choices.run(self._layout, run).run_id
+        if kind not in get_args(clusters.Kind):
+            raise PuGeoError(
+                f"The kind of clusters is {kind!r}; these are possible: {', '.join(get_args(clusters.Kind))}.",
+                "Name one of them.",
+            )
+        run_id = self._facts(run).run_id
         self._run("cluster", {"run_id": run_id, "k": k}, "Clustering")
         return clusters.inspect(self._layout, run_id, kind)
 
@@ -481,48 +531,53 @@ class Project:
 
     # Damage map
 
-    def choose(self, run: str | None = None, *, threshold: float | None = None) -> RunFacts:
+    def choose(self, run: RunName | None = None, *, threshold: float | None = None) -> RunFacts:
         """Store which run is shown and exported where none is named, and its threshold; return that run.
 
         Args:
             run: "auto" takes a person's choice back.
             threshold: flag buildings with at least this score, 0..1.
         """
+        threshold = _checked_threshold(threshold)
         if run == "auto":
             choices.choose_automatically(self._layout)
         elif run is not None:
-            choices.choose_run(self._layout, choices.run(self._layout, run).run_id)
-        found = choices.run(self._layout, CHOSEN)
+            choices.choose_run(self._layout, self._facts(run).run_id)
+        found = self._facts(CHOSEN)
         if threshold is not None:
             choices.choose_threshold(self._layout, found.run_id, threshold)
         return found
 
-    def threshold(self, run: str = CHOSEN) -> Threshold:
+    def threshold(self, run: RunName = CHOSEN) -> Threshold:
         """Return the threshold of a run's map, and who or what set it: `value`, `origin`.
 
         >>> 0 <= project.threshold().value <= 1
         True
         """
-        return choices.threshold(self._layout, choices.run(self._layout, run).run_id)
+        return choices.threshold(self._layout, self._facts(run).run_id)
 
-    def begin_audit(self, checks: int | None = None, *, run: str = CHOSEN, analyst: str | None = None) -> AuditView:
+    def begin_audit(self, checks: int | None = None, *, run: RunName = CHOSEN, analyst: str | None = None) -> AuditView:
         """Begin the audit of a run's map; people answer its random checks on the Annotate page.
 
         Args:
             checks: how many; enough for about +-30 % of the number damaged if None.
         """
-        run_id = choices.run(self._layout, run).run_id
-        n = checks or auditing.suggested_size(self._layout, run_id)
-        random_audits.begin_audit(self._layout, run_id, n, analyst or labeling.default_analyst())
+        run_id = self._facts(run).run_id
+        n = auditing.suggested_size(self._layout, run_id) if checks is None else checks
+        if isinstance(n, bool) or not isinstance(n, int | np.integer):
+            raise PuGeoError(
+                f"The number of checks is {n!r}; it must be a whole number.", "Give one, such as 300, or leave it out."
+            )
+        random_audits.begin_audit(self._layout, run_id, int(n), analyst or labeling.default_analyst())
         return self.audit(run_id)
 
-    def audit(self, run: str = CHOSEN) -> AuditView:
+    def audit(self, run: RunName = CHOSEN) -> AuditView:
         """Return what the newest audit of a run says: number damaged, precision and recall by threshold, calibration.
 
         Raises:
             PuGeoError: if there is none.
         """
-        run_id = choices.run(self._layout, run).run_id
+        run_id = self._facts(run).run_id
         found = auditing.view(self._layout, run_id)
         if found is None:
             raise PuGeoError(f"There is no audit of {run_id} yet.", "Begin one with `project.begin_audit()`.")
@@ -557,7 +612,7 @@ class Project:
         return frames.live_map(self._layout)
 
     def damage_map(
-        self, run: str | None = None, *, scores: NDArray[np.floating] | None = None, threshold: float | None = None,
+        self, run: RunName | None = None, *, scores: NDArray[np.floating] | pandas.Series | None = None, threshold: float | None = None,
         chip_set: str | None = None,
     ) -> geopandas.GeoDataFrame:  # fmt: skip
         """Return the damage map with every field of the exports, longitude and latitude of WGS 84; nothing is written.
@@ -566,8 +621,8 @@ class Project:
 
         Args:
             run: whose scores; the chosen run if None.
-            scores: own scores instead, float [N] in 0..1, in the order of `building_ids(chip_set)`. The map says that no run
-                made them: method "own_scores", without run, score type and audit. Labels and what the imagery hides hold.
+            scores: own scores instead, float [N] in 0..1, in the order of `building_ids(chip_set)`; a pandas Series with building
+                ids as its index may have any order. The map says that no run made them: method "own_scores", without run, score type and audit. Labels and what the imagery hides hold.
             threshold: flag buildings with at least this score; the one chosen for the run if None. Own scores need one.
 
         Raises:
@@ -582,10 +637,16 @@ class Project:
         from pu_geo.geo.export import layers
         from pu_geo.tasks.damage_map import damage_map
 
+        if run is not None and not isinstance(run, RunName):
+            raise PuGeoError(
+                f"{_kind(run)} stands in the place of a run.",
+                "Pass own scores as `scores=`: damage_map(scores=..., threshold=...).",
+            )
+        threshold = _checked_threshold(threshold)
         if scores is None:
             if threshold is not None:
                 damage_map.check_threshold(threshold)
-            wanted = mapping.map_arguments(self._layout, run or CHOSEN, threshold)
+            wanted = mapping.map_arguments(self._layout, _run_name(run or CHOSEN), threshold)
             return layers.to_geodataframe(damage_map.build_damage_map(self._layout, **wanted))  # type: ignore[arg-type]
         if run is not None:
             raise PuGeoError("A map is of a run or of own scores, not of both.", "Leave one of the two out.")
@@ -593,10 +654,11 @@ class Project:
             raise PuGeoError(
                 "A map of own scores needs a threshold.", "Give the one of your model, such as `threshold=model.threshold_`."
             )
-        return layers.to_geodataframe(damage_map.build_own_map(self._layout, scores, threshold, chip_set=chip_set))
+        given = _by_position(scores, self.building_ids(chip_set))
+        return layers.to_geodataframe(damage_map.build_own_map(self._layout, given, threshold, chip_set=chip_set))
 
     def export(
-        self, out: PathOrText, *, format: str | None = None, run: str = CHOSEN, threshold: float | None = None,
+        self, out: PathOrText, *, format: str | None = None, run: RunName = CHOSEN, threshold: float | None = None,
         local: bool = False,
     ) -> Mapping[str, Any]:  # fmt: skip
         """Write the damage map of a run into one file, with codebook and metadata beside it.
@@ -608,23 +670,37 @@ class Project:
         Returns:
             {"out", "n", "flagged", "confirmed", "not_assessed", "run_id", "threshold", ...}
         """
-        args = {"format": format or Path(out).suffix.removeprefix("."), "out": _path(out), "local": local}
-        return self._run("export", {**mapping.map_arguments(self._layout, run, threshold), **args}, "Writing the map")
+        wanted = format or Path(out).suffix.removeprefix(".")
+        if not wanted:
+            raise PuGeoError(
+                f"{out} has no ending that names a format; these are: {', '.join(mapping.FORMATS)}.",
+                f"Call it {Path(out).name}.geojson, for example, or pass `format=`.",
+            )
+        args = {"format": wanted, "out": _path(out), "local": local}
+        of_run = mapping.map_arguments(self._layout, _run_name(run), _checked_threshold(threshold))
+        return self._run("export", {**of_run, **args}, "Writing the map")
 
     def publish(
-        self, formats: Sequence[str] = ("geojson", "gpkg", "csv"), *, profiles: Sequence[str] = (), run: str = CHOSEN,
+        self, formats: str | Sequence[str] = ("geojson", "gpkg", "csv"), *, profiles: str | Sequence[str] = (), run: RunName = CHOSEN,
         threshold: float | None = None, local: bool = False,
     ) -> Mapping[str, Any]:  # fmt: skip
         """Write the next version of the damage map into `exports/`: all formats, areas, report, codebook, what changed.
 
         Args:
+            formats: see `export`; one, or several.
             profiles: "copernicus" or "unosat", whose classes are added.
 
         Returns:
             {"out": folder of the version, "version", "files", "n_changes", and what `export` returns}
         """
-        args = mapping.publish_arguments(self._layout, run, threshold, formats, profiles, local=local)
+        formats, profiles = ([one] if isinstance(one, str) else one for one in (formats, profiles))
+        limit = _checked_threshold(threshold)
+        args = mapping.publish_arguments(self._layout, _run_name(run), limit, formats, profiles, local=local)
         return self._run("publish", args, "Publishing the map")
+
+    def _facts(self, run: RunName) -> RunFacts:
+        """Return a run's facts."""
+        return choices.run(self._layout, _run_name(run))
 
     def _made(self, task: str, args: Mapping[str, Any], title: str) -> Run:
         """Do a job that makes a run, and return the run."""
@@ -675,3 +751,89 @@ def _path(path: PathOrText) -> str:
 
 def _paths(files: Files) -> list[str]:
     return [_path(one) for one in ([files] if isinstance(files, str | Path) else files)]
+
+
+def _where_else(path: PathOrText) -> str:
+    """Return what to do where no project can be opened; "" where one is there that cannot be read."""
+    found = projects.project_near(path)
+    if found is None:
+        return f"`Project.create({str(path)!r})` makes a new one, `Project.sample()` opens the sample event."
+    is_there = found == Path(path).expanduser().resolve()
+    return "" if is_there else f"`Project.open({str(found)!r})` opens the project there."
+
+
+def _kind(value: object) -> str:
+    """Return what a value is, for refusals: never the value, which may be an array."""
+    shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
+    return f"A {type(value).__name__}{shape}"
+
+
+def _some(ids: Sequence[object]) -> str:
+    named = ", ".join(repr(str(one)) for one in ids[:MOST_NAMED])
+    return f"{named} and {len(ids) - MOST_NAMED:,} more" if len(ids) > MOST_NAMED else named
+
+
+def _run_name(run: RunName) -> str:
+    """Return the id of a run, "latest" or "chosen"."""
+    if not isinstance(run, RunName):
+        raise PuGeoError(
+            f"A run is named by its id; this is none: {_kind(run)}.",
+            'Give an id, "latest", "chosen", or what `project.run()` returns.',
+        )
+    return run if isinstance(run, str) else run.run_id
+
+
+def _ids(building_ids: str | Sequence[str]) -> list[str]:
+    """Return building ids as a list; refuse masks, row numbers and whatever else is no text."""
+    given = building_ids if isinstance(building_ids, Iterable) and not isinstance(building_ids, str) else [building_ids]
+    ids: list[Any] = list(given)
+    wrong = [one for one in ids if not isinstance(one, str)]
+    if not wrong:
+        return ids
+    if all(isinstance(one, bool | np.bool_) for one in wrong):
+        what, hint = "a mask", "`np.array(project.building_ids())[mask]` has the ids of a mask."
+    elif all(isinstance(one, int | np.integer) for one in wrong):
+        what, hint = "row numbers", "`np.array(project.building_ids())[rows]` has the ids of row numbers."
+    else:
+        what, hint = f"such as {repr(wrong[0])[:40]}", "Take ids from `project.building_ids()`."
+    raise PuGeoError(f"Building ids are texts; {len(wrong)} of {len(ids)} are none: {what}.", hint)
+
+
+def _require_known(method: str, given: Mapping[str, object], names: Sequence[str]) -> None:
+    if unknown := [name for name in given if name not in names]:
+        raise TypeError(f"Project.{method}() takes no {unknown[0]!r}; there are: {', '.join(names)}.")
+
+
+def _checked_threshold(value: Any) -> float | None:
+    """Return a threshold as a float, None if None; refuse what is no number."""
+    try:
+        if isinstance(value, str | bytes | bool):
+            raise TypeError
+        return None if value is None else float(value)
+    except (TypeError, ValueError) as error:
+        raise PuGeoError(
+            f"The threshold is {repr(value)[:40]}, which is no number.", "Give a number between 0 and 1, such as 0.5."
+        ) from error
+
+
+def _by_position(scores: Any, ids: Sequence[str]) -> Any:
+    """Return own scores in the order of `ids`: those of a pandas Series by its index, unless it only counts the rows."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(scores, pandas.Series) or scores.index.equals(pandas.RangeIndex(len(scores))):
+        return scores
+    if not scores.index.is_unique:
+        twice = scores.index[scores.index.duplicated()][0]
+        problem = f"The index of the scores has {str(twice)!r} more than once."
+    elif missing := sorted(set(ids) - set(scores.index)):
+        have = f"{len(missing):,} building{' of the chip set has' if len(missing) == 1 else 's of the chip set have'}"
+        problem = f"{have} no score, such as {missing[0]!r}."
+    elif len(scores) == len(ids):
+        return scores.loc[list(ids)]
+    else:
+        problem = ""
+    if foreign := sorted(map(str, set(scores.index) - set(ids))):
+        problem += f" {len(foreign):,} of the index are not in the chip set, such as {foreign[0]!r}."
+    raise PuGeoError(
+        problem.strip(),
+        "Index the scores by `project.building_ids()`, or pass `scores.to_numpy()` if they are in its order already.",
+    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 
 class PuGeoError(Exception):
@@ -84,3 +87,27 @@ def writing(path: Path, kind: type[PuGeoError] = PuGeoError) -> Iterator[None]:
         raise kind(
             f"{path} cannot be written: {error.strerror or error}.", "Choose another place, or make room there.", kind="disk"
         ) from error
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Hold an interrupt (Ctrl+C) back until the end of the block, and raise it there.
+
+    For imports: torch, interrupted half way, cannot be imported again in the same process. Threads but the main one get no
+    interrupts; a process that ignores them, or has no handler of Python's, is left alone.
+
+    Raises:
+        KeyboardInterrupt: at the end, or whatever the process's handler does; also where the block ends with another error.
+    """
+    handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if not callable(handler):
+        yield
+        return
+    held: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: held.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if held:
+            handler(*held[0])

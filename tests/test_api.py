@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import doctest
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import geopandas
 import numpy as np
+import pandas as pd
 import pytest
 import shapely
-from small_parts import REPOSITORY, click, job_of, small_project
+from small_parts import REPOSITORY, click, job_of, small_grid, small_project, small_scene, square_table
 
 import pu_geo
 from pu_geo import Project, api, jobs
@@ -25,6 +28,7 @@ from pu_geo.geo.export import layers
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
+from pu_geo.services.project import projects
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.job import Job
 
@@ -453,3 +457,257 @@ def test_no_click_of_the_app_is_lost_while_a_notebook_works_in_the_project(tmp_p
     with store.connect(layout) as db:
         assert contents.count_footprints(db) == N_BUILDINGS
     assert project.labels().sum() >= n_rounds - 1
+
+
+# What a new user tried
+
+
+def test_scores_with_building_ids_are_put_in_order_by_them(mapped: Layout) -> None:
+    """They were taken by position: a wrong map, silently."""
+    project = Project.open(mapped.folder)
+    ids, values = project.building_ids(), np.linspace(0, 1, 400)
+    named = pd.Series(values, index=ids)
+    want = project.damage_map(scores=values, threshold=0.5)
+    for given in (named.sample(frac=1, random_state=0), pd.Series(values), pd.Series(values, index=np.arange(400))):
+        assert project.damage_map(scores=given, threshold=0.5).score.equals(want.score)
+    for wrong, words in (
+        (named.iloc[1:], r"1 building .* has no score, such as 'b0'"),
+        (named.rename({"b3": "x3"}), r"1 .* has no score, such as 'b3'.*1 .* not .* such as 'x3'"),
+        (pd.concat([named, named.iloc[:1]]), "'b0' more than once"),
+        (pd.Series(values).sample(frac=1, random_state=0), "400 buildings .* have no score"),
+    ):
+        with pytest.raises(PuGeoError, match=words):
+            project.damage_map(scores=wrong, threshold=0.5)
+
+
+def test_scores_in_the_place_of_the_run_are_named(mapped: Layout) -> None:
+    project = Project.open(mapped.folder)
+    for given in (np.zeros(400), [0.0] * 400):
+        with pytest.raises(PuGeoError, match="in the place of a run") as caught:
+            project.damage_map(given, threshold=0.5)  # type: ignore[arg-type]
+        assert "scores=" in caught.value.hint
+
+
+def test_the_sample_event_never_goes_into_a_project_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    prepared: list[str] = []
+    monkeypatch.setattr(Project, "_run", lambda self, task, *_: prepared.append(task))
+    own = small_project(tmp_path / "own.pugeo", name="My town")
+    with pytest.raises(ProjectError, match="is the project 'My town', not the sample event"):
+        Project.sample(own.folder)
+    like = small_project(tmp_path / "like.pugeo", name=projects.SAMPLE_NAME)
+    with pytest.raises(ProjectError, match="other scenes"):
+        Project.sample(like.folder)
+    assert prepared == []
+    made = Project.sample(tmp_path / "new")  # its preparation was interrupted, say
+    assert made.folder == tmp_path / "new.pugeo"
+    assert Project.sample(tmp_path / "new").folder == made.folder
+    assert prepared == ["prepare", "prepare"]
+
+
+@pytest.mark.parametrize("method", [Project.create, Project.sample])
+def test_a_missing_ending_is_added(
+    method: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    monkeypatch.setattr(Project, "_run", lambda *_: None)
+    assert method(tmp_path / "event").folder == tmp_path / "event.pugeo"
+    assert method(tmp_path / "v1.2").folder == tmp_path / "v1.2.pugeo"
+
+
+def test_what_open_finds_no_project_at_is_named_for_python_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = small_project(tmp_path / "x.pugeo")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Project.open("~/x.pugeo").folder == layout.folder
+    with pytest.raises(ProjectError, match="not a PU-Geo project") as caught:
+        Project.open(tmp_path / "nope.pugeo")
+    assert "Project.create" in caught.value.hint
+    assert "Project.sample" in caught.value.hint
+    for near in ("x", "x.pugeo/project.gpkg"):
+        with pytest.raises(ProjectError) as caught:
+            Project.open(tmp_path / near)
+        assert f"Project.open({str(layout.folder)!r})" in caught.value.hint
+
+
+def test_words_that_are_no_bands_or_clusters_are_refused(town_project: Project) -> None:
+    before = town_project.summary()
+    with pytest.raises(PuGeoError, match=r"'pre'.*auto, pre\+post, post"):
+        town_project.chip(64, bands="pre")  # type: ignore[arg-type]
+    n_jobs = len(town_project.jobs())
+    with pytest.raises(PuGeoError, match=r"'three'.*two, many"):
+        town_project.cluster(kind="three")  # type: ignore[arg-type]
+    assert (town_project.summary(), len(town_project.jobs())) == (before, n_jobs)
+
+
+def test_a_run_is_taken_wherever_its_id_is(town_project: Project, tmp_path: Path) -> None:
+    project = town_project
+    run, ids = project.run("latest"), project.building_ids()
+    name = run.run_id
+    for given in (run, run.facts):
+        assert project.run(given).run_id == project.choose(given).run_id == name
+        assert project.threshold(given) == project.threshold(name)
+        assert project.damage_map(given).run_id.dropna().unique().tolist() == [name]
+        assert project.evaluate("damage", ["destroyed"], run=given)["run_id"] == name
+        assert project.card(given)["run"]["run_id"] == name
+        with pytest.raises(PuGeoError, match=f"Run {name} was named twice"):
+            project.compare(given, name)
+        assert project.export(tmp_path / "map.csv", run=given)["run_id"] == name
+        assert project.similar(ids[0], run=given) == project.similar(ids[0], run=name)
+    for wrong in (5, None, project):
+        with pytest.raises(PuGeoError, match="named by its id") as caught:
+            project.threshold(wrong)  # type: ignore[arg-type]
+        assert len(str(caught.value)) < 300
+
+
+def test_every_method_that_takes_a_run_takes_its_name_from_one_place() -> None:
+    source = Path(api.__file__).read_text()
+    assert re.findall(r"\w+: str = CHOSEN", source) == []
+    assert source.count("choices.run(") == 1
+
+
+def test_labels_of_unknown_buildings_are_counted_and_named(town_project: Project) -> None:
+    project, ids = town_project, town_project.building_ids()
+    with pytest.raises(ProjectError, match=r"5 of 6 .*'n0' is not in this project.*'n0', 'n1', 'n2'") as caught:
+        project.label([ids[10], *(f"n{i}" for i in range(5))])
+    assert "project.building_ids()" in caught.value.hint
+    assert project.labels()[10] == 1  # the others are labeled
+    before = project.labels().tolist()
+    for wrong, words in ((np.arange(len(ids)) < 3, "mask"), ([1, 2], "row numbers"), (7, "row numbers"), ([None], "None")):
+        with pytest.raises(PuGeoError, match=words):
+            project.label(wrong)  # type: ignore[arg-type]
+    assert project.labels().tolist() == before
+    with pytest.raises(TypeError, match=r"'note'.*reason, damage_types, comment"):
+        project.label(ids[0], note="x")
+    assert project.label(np.array(ids[:2])) == 2
+
+
+def test_endings_and_formats_are_named(mapped: Layout, tmp_path: Path) -> None:
+    project = Project.open(mapped.folder, progress=False)
+    with pytest.raises(PuGeoError, match=r"no ending.*geojson, gpkg") as caught:
+        project.export(tmp_path / "map")
+    assert "map.geojson" in caught.value.hint
+    files = [Path(one).name for one in project.publish("csv")["files"]]
+    assert "damage_map.csv" in files
+    assert "damage_map.geojson" not in files
+
+
+@pytest.mark.parametrize("value", ["0.5", True, [0.5], object()])
+def test_a_threshold_that_is_no_number_is_refused(mapped: Layout, tmp_path: Path, value: Any) -> None:
+    project = Project.open(mapped.folder, progress=False)
+    acts: list[Callable[[], object]] = [
+        lambda: project.damage_map(threshold=value), lambda: project.damage_map(scores=np.zeros(400), threshold=value),
+        lambda: project.choose(threshold=value), lambda: project.export(tmp_path / "m.csv", threshold=value),
+        lambda: project.publish(threshold=value),
+    ]  # fmt: skip
+    for act in acts:
+        with pytest.raises(PuGeoError, match=r"threshold.*number"):
+            act()
+
+
+@pytest.mark.parametrize("checks", ["5", 0, -3, 2.5, True])
+def test_a_number_of_checks_that_is_none_is_refused(mapped: Layout, checks: Any) -> None:
+    with pytest.raises(PuGeoError, match="checks"):
+        Project.open(mapped.folder).begin_audit(checks)
+
+
+def test_settings_of_a_umap_that_are_none_are_named(mapped: Layout) -> None:
+    with pytest.raises(TypeError, match=r"'neighbors'.*n_neighbors, min_dist"):
+        Project.open(mapped.folder).umap(neighbors=3)
+
+
+def test_a_method_is_trained_by_its_estimators_name(town_project: Project) -> None:
+    with pytest.raises(PuGeoError, match="needs at least") as caught:
+        town_project.train("NcPU", hold_out=4)
+    with pytest.raises(PuGeoError) as same:
+        town_project.train("ncpu", hold_out=4)
+    assert str(caught.value) == str(same.value)
+
+
+def test_a_round_that_cannot_begin_leaves_nothing(mapped: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project, there = Project.open(mapped.folder, progress=False), tmp_path / "c3.pugeo"
+    for _ in range(2):
+        with pytest.raises(PuGeoError, match=r"nope\.tif"):
+            project.next_round(there, "nope.tif")
+        assert not there.exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(Project, "_run", _interrupted)
+        there.mkdir()
+        with pytest.raises(KeyboardInterrupt):
+            project.next_round(there, "nope.tif")
+        assert list(there.iterdir()) == []  # the folder was there before
+        patch.setattr(Project, "_run", lambda self, *_: (self.label("b0"), _interrupted()))
+        patch.setattr(Project, "label", lambda self, building: click(_with_footprints(self), building))
+        with pytest.raises(KeyboardInterrupt):
+            project.next_round(there, "nope.tif")
+        assert (there / "project.gpkg").is_file()  # somebody clicked in it meanwhile
+    other = small_project(tmp_path / "other.pugeo")
+    with pytest.raises(ProjectError, match="exists already"):
+        project.next_round(other.folder, "nope.tif")
+    assert other.gpkg.is_file()
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _with_footprints(project: Project) -> Layout:
+    layout = Layout(project.folder)
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [small_scene()], small_grid())
+        contents.add_footprints(db, square_table(1))
+    return layout
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, time
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.05)
+except KeyboardInterrupt:
+    {then}
+ready = True
+def act(job): return {{}}
+"""
+
+
+@pytest.mark.parametrize("then", ["pass", "raise"])
+def test_an_interrupt_while_a_task_is_imported_cancels_it_after_the_import(
+    project: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    """Libraries that swallow it there let the job end as done; torch, half imported, could not be imported again."""
+    from pu_geo.jobs import worker
+
+    name = f"interrupted_import_{then}"
+    (tmp_path / f"{name}.py").write_text(INTERRUPTED_IMPORT.format(then=then))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(worker.TASKS, "align", f"{name}:act")
+    opened = Project.open(project.folder, progress=False)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            opened.align()
+        assert sys.modules[name].ready
+        assert [job.state for job in opened.jobs()] == ["cancelled"]
+        assert opened.align() == {}
+    finally:
+        sys.modules.pop(name, None)
+
+
+def test_an_interrupt_while_a_public_name_is_loaded_waits_for_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "interrupted_public_name"
+    (tmp_path / f"{name}.py").write_text(INTERRUPTED_IMPORT.format(then="pass"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(pu_geo._PLACES, "ready", name)
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _ = pu_geo.ready
+        assert sys.modules[name].ready
+        assert pu_geo.ready is True
+        assert signal.getsignal(signal.SIGINT) is handler
+        with ThreadPoolExecutor(1) as threads:  # another thread has no handlers
+            assert threads.submit(getattr, pu_geo, "Project").result() is Project
+    finally:
+        sys.modules.pop(name, None)
+        vars(pu_geo).pop("ready", None)

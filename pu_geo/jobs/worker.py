@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo import jobs
-from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError
+from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError, interrupts_held
 from pu_geo.jobs import control, device_queue
 from pu_geo.project import events
 from pu_geo.project.store import open_project
@@ -105,7 +105,9 @@ def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
             events.append(job.folder, "turn")
         module, _, function = TASKS[task].partition(":")
         given = {name: value for name, value in args.items() if name not in FORMER_ARGUMENTS}
-        result: Mapping[str, Any] = getattr(importlib.import_module(module), function)(job, **given)
+        with interrupts_held():  # an interrupted import of torch cannot be made up for in this process
+            act = getattr(importlib.import_module(module), function)
+        result: Mapping[str, Any] = act(job, **given)
     return result
 
 

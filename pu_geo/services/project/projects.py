@@ -87,11 +87,21 @@ def resolve(token: str) -> Layout | None:
     return next((layout for layout in recent() if token_of(layout) == token), None)
 
 
+def with_ending(path: str | Path) -> Path:
+    """Return the path of a project's folder, with the ending of one where it has another."""
+    given = Path(path).expanduser()
+    return given if given.suffix == SUFFIX else given.with_name(given.name + SUFFIX)
+
+
+def project_near(path: str | Path) -> Path | None:
+    """Return the folder of the project that a path means: itself, the folder of a file in it, or its name with the ending."""
+    given = Path(path).expanduser().resolve()
+    return next((one for one in (given, given.parent, with_ending(given)) if (one / "project.gpkg").is_file()), None)
+
+
 def create(path: str, name: str) -> Layout:
     """Make a new project; a bare name without a folder goes into `home()`."""
-    given = Path(path).expanduser()
-    if given.suffix != SUFFIX:
-        given = given.with_name(given.name + SUFFIX)
+    given = with_ending(path)
     layout = store.create(given if given.parent != Path() else home() / given, name)
     _remember(layout)
     return layout
@@ -154,10 +164,28 @@ def sample_arguments() -> dict[str, object]:
 
 
 def sample_project(path: str | Path | None = None) -> Layout:
-    """Return a copy of the sample event, the user's own if None, made where there is none; its chips may not be cut yet."""
-    folder = home() / f"sample-event{SUFFIX}" if path is None else Path(path).expanduser().resolve()
-    is_there = (folder / "project.gpkg").is_file()
-    return open_project(str(folder)) if is_there else create(str(folder), SAMPLE_NAME)
+    """Return a copy of the sample event, the user's own if None, made where there is none; its chips may not be cut yet.
+
+    Raises:
+        ProjectError: if another project is there.
+    """
+    folder = home() / f"sample-event{SUFFIX}" if path is None else with_ending(path).resolve()
+    if not (folder / "project.gpkg").is_file():
+        return create(str(folder), SAMPLE_NAME)
+    _require_sample(store.open_project(folder))
+    return open_project(str(folder))
+
+
+def _require_sample(layout: Layout) -> None:
+    """Refuse a project that is not the sample event, and one of its name that holds other scenes and no chips yet."""
+    with store.connect(layout) as db:
+        name, chip_set = store.project_name(db), contents.latest_chip_set(db)
+        files = {Path(scene.path).name for scene in contents.scenes(db)}
+    hint = "Name another folder for the sample event; `Project.open` opens this project."
+    if name != SAMPLE_NAME:
+        raise ProjectError(f"{layout.folder} is the project {name!r}, not the sample event.", hint)
+    if not chip_set and files - {Path(str(one)).name for role in ("pre", "post") for one in sample_arguments()[role]}:  # type: ignore[attr-defined]
+        raise ProjectError(f"{layout.folder} holds other scenes than the sample event's: {', '.join(sorted(files))}.", hint)
 
 
 def open_sample() -> tuple[Layout, str | None]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import shapely
@@ -69,9 +69,11 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
         "n_sensors": groups of scenes too different for scores to carry over}
 
     Raises:
-        ImageryError: if pre bands are wanted and there is no pre scene.
+        ImageryError: for other bands, or if pre bands are wanted and there is no pre scene.
         FootprintError: if there are no footprints.
     """
+    if bands not in get_args(Bands):
+        raise ImageryError(f"Bands are {bands!r}; these are possible: {', '.join(get_args(Bands))}.", "Name one of them.")
     with store.connect(job.layout) as db:
         grid, scenes, table = contents.grid(db), contents.scenes(db), contents.footprints(db)
     is_auto = bands == "auto"
