@@ -341,13 +341,24 @@ def later(act: Callable[[], object]) -> threading.Timer:
     return timer
 
 
-def test_an_interrupt_cancels_the_step(hanging: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    import _thread
+def interrupted(job: Job) -> dict[str, object]:
+    """Do half of it, then be interrupted as by Ctrl+C."""
+    job.report(0.5, "half of it")
+    signal.raise_signal(signal.SIGINT)
+    time.sleep(0.1)
+    return {}
 
-    timer = later(_thread.interrupt_main)
-    with pytest.raises(KeyboardInterrupt):
-        hanging.align()
-    timer.join()
+
+def test_an_interrupt_cancels_the_step(
+    hanging: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "hang", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            hanging.align()
+    finally:
+        signal.signal(signal.SIGINT, before)
     (job,) = hanging.jobs()
     assert (job.task, job.state) == ("align", "cancelled")
     assert "Aligning:  50%" in capsys.readouterr().err
