@@ -104,8 +104,8 @@ def click(layout: Layout, *buildings: str, label: str = "positive", analyst: str
 
 
 def op_of(building: str, label: str = "positive", **details: Any) -> LabelOp:
-    """Return an answer with an id of its own."""
-    return LabelOp(f"op-{next(_NUMBERS)}", building, label, **details)  # type: ignore[arg-type]
+    """Return an answer with an id of its own; a town that another test process made and shares has ids of that one."""
+    return LabelOp(f"op-{os.getpid()}-{next(_NUMBERS)}", building, label, **details)  # type: ignore[arg-type]
 
 
 def answer(layout: Layout, *ops: LabelOp, analyst: str = "ann", kind: str = "set") -> None:
