@@ -21,8 +21,7 @@ from benchmarks.browser_frames import bench_frames, bench_frames_100k
 from benchmarks.contrastive import bench_contrastive
 from benchmarks.exports import bench_geojson
 from benchmarks.guards import bench_footprints_in_child, bench_refusal_memory, bench_refusal_seconds
-from benchmarks.import_time import bench_import
-from benchmarks.imports import bench_import_losses
+from benchmarks.imports import bench_import, bench_import_losses
 from benchmarks.pupl import bench_pupl
 from benchmarks.scatter import bench_lasso, bench_scatter_pan
 from benchmarks.server_kills import bench_server_kills

@@ -81,8 +81,9 @@ class Project:
 
     Steps that take longer draw a bar and return when they are done; an interrupt (Ctrl+C, or the stop button of a notebook)
     cancels them, and they make no run, no chips, no file. A training that was cancelled or paused can be resumed from its last
-    checkpoint in the app, or by `pu-geo jobs FOLDER resume ID`; called again, it begins anew. A method that takes `run` takes the id of a run, the run itself, "latest",
-    or "chosen": the one that the app shows. Everything that a user can mend raises `PuGeoError`, with `problem` and `hint`.
+    checkpoint in the app, or by `pu-geo jobs FOLDER resume ID`; calling the method again starts a new one. A method that takes
+    `run` takes the run itself, its id, "latest", or "chosen": the one that the app shows. Everything that a user can mend raises
+    `PuGeoError`, with `problem` and `hint`.
     """
 
     def __init__(self, layout: Layout, *, progress: bool = True) -> None:
@@ -622,7 +623,8 @@ class Project:
         Args:
             run: whose scores; the chosen run if None.
             scores: own scores instead, float [N] in 0..1, in the order of `building_ids(chip_set)`; a pandas Series with building
-                ids as its index may have any order. The map says that no run made them: method "own_scores", without run, score type and audit. Labels and what the imagery hides hold.
+                ids as its index may have any order. The map says that no run made them: method "own_scores", without run, score
+                type and audit. Labels and what the imagery hides hold.
             threshold: flag buildings with at least this score; the one chosen for the run if None. Own scores need one.
 
         Raises:

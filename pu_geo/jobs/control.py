@@ -20,9 +20,8 @@ from pu_geo.project import events
 from pu_geo.project.layout import Layout
 
 CAN_PAUSE = ("train", "discover")
-PATIENCE_S = (
-    4.0  # a job that was asked to stop is ended by force after this; no single call on 20,000 buildings takes as long
-)
+PATIENCE_S = 4.0
+"""A job that was asked to stop is ended by force after this; no single call on 20,000 buildings takes as long."""
 JOB_VARIABLE = "PU_GEO_JOB"
 _SAME_START_S = 5.0  # the clock that start times are worked out by may be set meanwhile
 
