@@ -278,6 +278,17 @@ class Project:
         """
         return list(preparation.chip_set_facts(self._layout, chip_set)["building_ids"])
 
+    def positions(self, chip_set: str | None = None) -> NDArray[np.float64]:
+        """Return (x, y) of all buildings, metres along the axes of the project CRS, float64 [N, 2], in the order of `building_ids`.
+
+        `PropagatedRanking(neighbors="on").fit(X, y, positions=project.positions())` lets neighboring buildings count. A building
+        whose footprint is gone has NaN.
+
+        >>> project.positions().shape == (len(project.building_ids()), 2)
+        True
+        """
+        return store.call(self._layout, contents.centers_m, self.building_ids(chip_set))
+
     def features(self, chip_set: str | None = None) -> NDArray[np.float16]:
         """Return the frozen features of all buildings, float16 [V, N, D], a read-only memory map.
 

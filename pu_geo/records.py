@@ -412,6 +412,9 @@ class RunFacts:
         judgement: what held-out clicks say, as `analysis.pu_criterion.Judgement.as_mapping` gives it: {"n_held_out",
             "recall", "share_called", "criterion", "low", "high", "threshold"}; None without held-out clicks. These are not
             among `n_positive`.
+        place: whether evidence from place is in the scores: {"used", "weight", "b", "m", "why_not"}, see
+            `analysis.place.PlaceEvidence`; None of a method that has none. Where it is used, the run's array `scores_alone` has
+            the scores without.
     """
 
     run_id: str
@@ -436,6 +439,7 @@ class RunFacts:
     n_accepted: int = 0  # of accepted clusters, learned from as positives; not among `n_positive`
     n_hidden: int = 0  # whose chips show nothing to learn from; not among `n_unlabeled`
     without_answers: tuple[int, ...] = ()  # look groups without evidence, see `assessability.groups_without_answers`
+    place: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pu_geo.methods.settings import MethodCard, NetworkSettings, setting
 
+NEIGHBORS = "off"  # whether evidence from place is used where nobody chooses: "off" or "on"
 MOST_UNLABELED = 20_000  # unlabeled chips that are learned from; of more, so many are drawn
 
 
@@ -36,6 +37,12 @@ class PropagationSettings(NetworkSettings):
     n_anchors: int = setting(
         8192, "Chips that scores are propagated among; all others take theirs from the nearest of these.", min=50, max=20_000
     )
+    neighbors: str = setting(
+        NEIGHBORS,
+        "Whether scores of the buildings around a building (60 m, at most 180 m) count for it, too: as much as held-out clicks "
+        "bear it out, not at all where damage is not clustered.",
+        choices=("off", "on"),
+    )
 
 
 CARD = MethodCard(
@@ -60,4 +67,5 @@ CARD = MethodCard(
     entry="pu_geo.methods.propagation.propagation:fit",
     estimator="PropagatedRanking",
     score_type="linear",
+    uses_place=True,
 )

@@ -390,6 +390,7 @@ def _about_run(facts: RunFacts) -> dict[str, object]:
         **({"average_of": facts.settings["run_ids"]} if facts.method == "ensemble" else {}),
         "n_positive_clicks": facts.n_positive,
         **({"n_accepted_from_clusters": facts.n_accepted} if learned_here else {}),
+        **({} if facts.place is None else {"evidence_from_place": dict(facts.place)}),
     }
 
 

@@ -17,6 +17,7 @@ from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ModelError
 from pu_geo.features import rcf
 from pu_geo.methods import catalog
+from pu_geo.methods.fitting import place_unused
 from pu_geo.project import contents, model_files, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.model_files import Model
@@ -90,6 +91,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
         card["method"], card["preset"], scores, embeddings, score_type, float(threshold), share,
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
         write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found),
+        place=place_unused(catalog.card(card["method"]), restored.settings, "a model from elsewhere scores buildings one by one"),
     )  # fmt: skip
     return finish(job, inputs, began, outcome)
 

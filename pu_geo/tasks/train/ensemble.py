@@ -59,7 +59,10 @@ def ensemble(job: Job, *, run_ids: list[str]) -> dict[str, object]:
 
 def _average(layout: Layout, members: Sequence[RunFacts], pu: PUSet, held_out: NDArray[np.int64]) -> Outcome:
     each = [np.asarray(runs.array(layout, facts.run_id, "scores"), np.float64) for facts in members]
-    scores = agreement.rank_average(each).astype(np.float32)
+    scores, alone = agreement.rank_average(each).astype(np.float32), None
+    if facts := _place(members):
+        each_alone = [np.asarray(runs.scores_alone(layout, one.run_id), np.float64) for one in members]
+        alone = agreement.rank_average(each_alone).astype(np.float32)
     newest_first = sorted(members, key=lambda facts: -facts.at_event)
     share = next((facts.estimated_share for facts in newest_first if facts.estimated_share is not None), None)
     warnings = [f"{facts.run_id}, one of the runs averaged: {words}" for facts in members for words in facts.warnings]
@@ -68,7 +71,18 @@ def _average(layout: Layout, members: Sequence[RunFacts], pu: PUSet, held_out: N
         _threshold(scores, each, members, pu, share), share, held_out=held_out, warnings=warnings,
         without_answers=tuple(sorted({group for facts in members for group in facts.without_answers})),
         settings={"run_ids": [facts.run_id for facts in members], "methods": [facts.method for facts in members]},
+        place=facts, scores_alone=alone,
     )  # fmt: skip
+
+
+def _place(members: Sequence[RunFacts]) -> dict[str, object] | None:
+    """Return what evidence from place counts in an average, as means over its runs; None where no run has it in its scores."""
+    known = [one.place or {} for one in members]
+    if not any(each.get("used") for each in known):
+        return None
+    figures = [[float(str(each[name])) if each.get("used") else 0.0 for each in known] for name in ("weight", "b", "m")]
+    weight, b, m = (round(float(np.mean(each)), 4) for each in figures)
+    return {"used": True, "weight": weight, "b": b, "m": m, "why_not": ""}
 
 
 def _side_by_side(layout: Layout, members: Sequence[RunFacts]) -> NDArray[np.float32]:
