@@ -69,20 +69,10 @@ def _average(layout: Layout, members: Sequence[RunFacts], pu: PUSet, held_out: N
     return Outcome(
         ENSEMBLE_NAME, "rank average", scores, _side_by_side(layout, members), "rank",
         _threshold(scores, each, members, pu, share), share, held_out=held_out, warnings=warnings,
+        place=facts, scores_alone=alone,
         without_answers=tuple(sorted({group for facts in members for group in facts.without_answers})),
         settings={"run_ids": [facts.run_id for facts in members], "methods": [facts.method for facts in members]},
-        place=facts, scores_alone=alone,
     )  # fmt: skip
-
-
-def _place(members: Sequence[RunFacts]) -> dict[str, object] | None:
-    """Return what evidence from place counts in an average, as means over its runs; None where no run has it in its scores."""
-    known = [one.place or {} for one in members]
-    if not any(each.get("used") for each in known):
-        return None
-    figures = [[float(str(each[name])) if each.get("used") else 0.0 for each in known] for name in ("weight", "b", "m")]
-    weight, b, m = (round(float(np.mean(each)), 4) for each in figures)
-    return {"used": True, "weight": weight, "b": b, "m": m, "why_not": ""}
 
 
 def _side_by_side(layout: Layout, members: Sequence[RunFacts]) -> NDArray[np.float32]:
@@ -110,3 +100,13 @@ def _threshold(
     if share is None:
         share = float(np.mean([(own[is_open] >= facts.threshold).mean() for own, facts in zip(each, members, strict=True)]))
     return first_threshold(scores, pu, share)
+
+
+def _place(members: Sequence[RunFacts]) -> dict[str, object] | None:
+    """Return what evidence from place counts in an average, as means over its runs; None where no run has it in its scores."""
+    known = [one.place or {} for one in members]
+    if not any(each.get("used") for each in known):
+        return None
+    figures = [[float(str(each[name])) if each.get("used") else 0.0 for each in known] for name in ("weight", "b", "m")]
+    weight, b, m = (round(float(np.mean(each)), 4) for each in figures)
+    return {"used": True, "weight": weight, "b": b, "m": m, "why_not": ""}

@@ -132,18 +132,6 @@ class RunInputs:
         )  # fmt: skip
 
 
-def places(layout: Layout, building_ids: Sequence[str]) -> tuple[NDArray[np.float64] | None, str]:
-    """Return the centers of buildings, metres, float64 [N, 2]; or None, and why distances between them are not known."""
-    with store.connect(layout) as db:
-        if not contents.grid(db).has_place:
-            return None, "this project has no place on the Earth"
-        xy_m = contents.centers_m(db, building_ids)
-    n_gone = int((~np.isfinite(xy_m).all(1)).sum())
-    if n_gone:
-        return None, f"{n_gone:,} of {len(xy_m):,} buildings have no footprint any more"
-    return xy_m, ""
-
-
 def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
     """Read the newest chip set of a project, and its labels.
 
@@ -252,3 +240,15 @@ def unlabeled_to_judge(layout: Layout, chip_set: str, pu: PUSet, held_out: NDArr
     is_clicked[held_out if held_out is not None else []] = True
     is_hidden = assessability.is_hidden(pu.building_ids, answers, why)
     return np.flatnonzero(is_unlabeled(is_clicked, is_hidden))
+
+
+def places(layout: Layout, building_ids: Sequence[str]) -> tuple[NDArray[np.float64] | None, str]:
+    """Return the centers of buildings, metres, float64 [N, 2]; or None, and why distances between them are not known."""
+    with store.connect(layout) as db:
+        if not contents.grid(db).has_place:
+            return None, "this project has no place on the Earth"
+        xy_m = contents.centers_m(db, building_ids)
+    n_gone = int((~np.isfinite(xy_m).all(1)).sum())
+    if n_gone:
+        return None, f"{n_gone:,} of {len(xy_m):,} buildings have no footprint any more"
+    return xy_m, ""

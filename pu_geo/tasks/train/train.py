@@ -42,9 +42,9 @@ class Outcome:
     Attributes:
         write_files: writes what else belongs into the run's folder, and returns the paths.
         held_out: rows of clicks that were not learned from, int64; None without any.
+        scores_alone: the scores without evidence from place, where they have it, float32 [N].
         versions: of libraries, where it was not made by those of this machine.
         without_answers: sensor groups without an answer, where that is known; None to work it out.
-        scores_alone: the scores without evidence from place, where they have it, float32 [N].
     """
 
     method: str
@@ -61,10 +61,10 @@ class Outcome:
     warnings: Sequence[str] = ()
     from_model: Mapping[str, object] | None = None
     held_out: NDArray[np.int64] | None = None
+    scores_alone: NDArray[np.float32] | None = None
+    place: Mapping[str, object] | None = None
     versions: Mapping[str, str] | None = None
     without_answers: tuple[int, ...] | None = None
-    place: Mapping[str, object] | None = None
-    scores_alone: NDArray[np.float32] | None = None
 
 
 def rank(job: Job) -> dict[str, object]:
@@ -225,11 +225,11 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         ),
         versions=outcome.versions or {name: metadata.version(name) for name in ("torch", "numpy")},
         from_model=outcome.from_model,
+        place=outcome.place,
         judgement=None if indicators.judgement is None else indicators.judgement.as_mapping(),
         n_accepted=inputs.n_accepted,
         n_hidden=inputs.n_hidden,
         without_answers=_without_answers(job.layout, inputs, outcome),
-        place=outcome.place,
     )
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
     if outcome.held_out is not None and len(outcome.held_out):
