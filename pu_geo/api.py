@@ -267,17 +267,6 @@ class Project:
 
         return frames.footprints(self._layout)
 
-    def building_ids(self, chip_set: str | None = None) -> list[str]:
-        """Return the building of each row of `features`, `chips`, `labels`, `known_negative` and `excluded`.
-
-        These are the buildings of a chip set, the newest if None; `footprints()` also has those that were added since.
-
-        >>> building_ids = project.building_ids()
-        >>> project.footprints().loc[building_ids].index.tolist() == building_ids
-        True
-        """
-        return list(preparation.chip_set_facts(self._layout, chip_set)["building_ids"])
-
     def positions(self, chip_set: str | None = None) -> NDArray[np.float64]:
         """Return (x, y) of all buildings, metres along the axes of the project CRS, float64 [N, 2], in the order of `building_ids`.
 
@@ -288,6 +277,17 @@ class Project:
         True
         """
         return store.call(self._layout, contents.centers_m, self.building_ids(chip_set))
+
+    def building_ids(self, chip_set: str | None = None) -> list[str]:
+        """Return the building of each row of `features`, `chips`, `labels`, `known_negative` and `excluded`.
+
+        These are the buildings of a chip set, the newest if None; `footprints()` also has those that were added since.
+
+        >>> building_ids = project.building_ids()
+        >>> project.footprints().loc[building_ids].index.tolist() == building_ids
+        True
+        """
+        return list(preparation.chip_set_facts(self._layout, chip_set)["building_ids"])
 
     def features(self, chip_set: str | None = None) -> NDArray[np.float16]:
         """Return the frozen features of all buildings, float16 [V, N, D], a read-only memory map.

@@ -21,7 +21,7 @@ from __future__ import annotations
 import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, Self, cast
 
@@ -430,16 +430,10 @@ class MethodEstimator(_Estimator):
         share = estimates.estimated_share(prepared, is_positive)
         history: list[Mapping[str, object]] = []
         run = Run(self._device(), self._seed(), report=_reporter(history, callback))
+        data = pu_data(inputs, is_positive, is_not_damaged=is_not_damaged, types=_types(types, is_positive))
         fitted = fit_and_score(
             card,
-            pu_data(
-                inputs,
-                is_positive,
-                is_not_damaged=is_not_damaged,
-                types=_types(types, is_positive),
-                xy_m=xy_m,
-                why_no_place="no positions were given",
-            ),
+            replace(data, xy_m=xy_m, why_no_place="no positions were given"),
             settings,
             run,
             prior=share,

@@ -67,7 +67,6 @@ def require_labels(
 def pu_data(
     inputs: FeatureViews | ChipImages, is_positive: Bools, *, is_excluded: Bools | None = None,
     is_not_damaged: Bools | None = None, types: Mapping[int, str] | None = None, is_accepted: Bools | None = None,
-    xy_m: NDArray[np.float64] | None = None, why_no_place: str = "",
 ) -> PUData:  # fmt: skip
     """Return what a method learns from.
 
@@ -77,7 +76,6 @@ def pu_data(
         is_not_damaged: bool [N]; called not damaged by a person.
         types: row -> kind of damage, of every positive; the most frequent kind becomes class 1. One kind for all if empty.
         is_accepted: bool [N]; those of the positives that nobody clicked.
-        xy_m, why_no_place: see `PUData`.
     """
     types, nothing = types or {}, np.zeros(len(is_positive), np.bool_)
     names = tuple(name for name, _ in sorted(Counter(types.values()).items(), key=lambda item: (-item[1], item[0])))
@@ -87,8 +85,7 @@ def pu_data(
     for row, name in types.items():
         known[row] = number[name]
     words = ("not damaged", *(names or ("damaged",)))
-    left_out = nothing if is_excluded is None else is_excluded
-    return PUData(inputs, is_positive, left_out, known, words, is_accepted, xy_m, why_no_place)
+    return PUData(inputs, is_positive, nothing if is_excluded is None else is_excluded, known, words, is_accepted)
 
 
 def with_class_prior(settings: NetworkSettings, share: float | None, run: Run) -> NetworkSettings:

@@ -125,11 +125,12 @@ class RunInputs:
             chips = np.load(layout.chips(self.chip_set), mmap_mode="r", allow_pickle=False)
             inputs = ChipImages(chips, settings.augmentation)
         types = _damage_types(layout, pu, types_from) if types_from else {}
-        xy_m, why_no_place = places(layout, pu.building_ids)
-        return pu_data(
+        found = pu_data(
             inputs, self.learned_as_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged, types=types,
-            is_accepted=self.is_accepted, xy_m=xy_m, why_no_place=why_no_place,
+            is_accepted=self.is_accepted,
         )  # fmt: skip
+        xy_m, why_no_place = places(layout, pu.building_ids)
+        return replace(found, xy_m=xy_m, why_no_place=why_no_place)
 
 
 def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
