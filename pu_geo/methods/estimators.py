@@ -441,15 +441,11 @@ class MethodEstimator(_Estimator):
             is_unlabeled=~is_positive,
         )
         self.model_: TrainedModel = fitted.model
-        self.settings_, self.bank_, self.threshold_, self.estimated_share_ = (
-            fitted.settings,
-            bank,
-            fitted.threshold_alone,
-            share,
-        )
+        self.settings_, self.bank_, self.threshold_, self.estimated_share_ = fitted.settings, bank, fitted.threshold, share
+        self.warnings_, self.history_, self.classes_ = [*run.warnings, *self._cut_short(history)], history, np.array([0, 1])
         if card.uses_place:
             self.place_, self.scores_ = {**cast(Any, fitted.place), "threshold": fitted.threshold}, fitted.scores
-        self.warnings_, self.history_, self.classes_ = [*run.warnings, *self._cut_short(history)], history, np.array([0, 1])
+            self.threshold_ = fitted.threshold_alone
         return self
 
     def _cut_short(self, history: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -24,7 +24,6 @@ from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
 LEAST_PRIOR = 0.001
-_LEAST_SCORE, _MOST_SCORE = 1e-30, 1 - 2.0**-24  # what 0 and 1 are taken for, of which the logit is not finite
 
 
 @dataclass(frozen=True)
@@ -129,6 +128,9 @@ def fit_and_score(
     both, alone = (first_threshold(each[is_unlabeled], start_share) for each in (together, scores))
     is_used = bool(found and found["used"])
     return Fitted(model, settings, together, embeddings, both, found, scores if is_used else None, alone)
+
+
+_LEAST_SCORE, _MOST_SCORE = 1e-30, 1 - 2.0**-24  # what 0 and 1 are taken for, of which the logit is not finite
 
 
 def with_neighbors(

@@ -87,15 +87,14 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     threshold = card.get("threshold")  # of the training, where the card has one
     if start_share is not None or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
         threshold = first_threshold(scores, pu, start_share)
-    place = place_unused(
-        catalog.card(card["method"]), restored.settings, "a model from elsewhere scores buildings one by one"
-    )
     outcome = Outcome(
-        card["method"], card["preset"], scores, embeddings, score_type, float(threshold), share, place=place,
+        card["method"], card["preset"], scores, embeddings, score_type, float(threshold), share,
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
         write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found),
     )  # fmt: skip
-    return finish(job, inputs, began, outcome)
+    why_not = "a model from elsewhere scores buildings one by one"
+    place = place_unused(catalog.card(card["method"]), restored.settings, why_not)
+    return finish(job, inputs, began, replace(outcome, place=place))
 
 
 def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -> None:

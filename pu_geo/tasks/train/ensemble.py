@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 
@@ -54,22 +55,34 @@ def ensemble(job: Job, *, run_ids: list[str]) -> dict[str, object]:
     outcome = _average(job.layout, members, pu, held_out)
     if job.is_cancelled():
         raise JobCancelled
-    return finish(job, inputs, began, outcome)
+    place, alone = _place(job.layout, members)
+    return finish(job, inputs, began, dataclasses.replace(outcome, place=place, scores_alone=alone))
+
+
+def _place(layout: Layout, members: Sequence[RunFacts]) -> tuple[dict[str, object] | None, NDArray[np.float32] | None]:
+    """Return what evidence from place counts in an average, as means over its runs, and the average of the scores without it.
+
+    None of both where no run has it in its scores.
+    """
+    known = [one.place or {} for one in members]
+    if not any(each.get("used") for each in known):
+        return None, None
+    alone = [np.asarray(runs.scores_alone(layout, one.run_id), np.float64) for one in members]
+    figures = [[float(str(each[name])) if each.get("used") else 0.0 for each in known] for name in ("weight", "b", "m")]
+    weight, b, m = (round(float(np.mean(each)), 4) for each in figures)
+    facts: dict[str, object] = {"used": True, "weight": weight, "b": b, "m": m, "why_not": ""}
+    return facts, agreement.rank_average(alone).astype(np.float32)
 
 
 def _average(layout: Layout, members: Sequence[RunFacts], pu: PUSet, held_out: NDArray[np.int64]) -> Outcome:
     each = [np.asarray(runs.array(layout, facts.run_id, "scores"), np.float64) for facts in members]
-    scores, alone = agreement.rank_average(each).astype(np.float32), None
-    if facts := _place(members):
-        each_alone = [np.asarray(runs.scores_alone(layout, one.run_id), np.float64) for one in members]
-        alone = agreement.rank_average(each_alone).astype(np.float32)
+    scores = agreement.rank_average(each).astype(np.float32)
     newest_first = sorted(members, key=lambda facts: -facts.at_event)
     share = next((facts.estimated_share for facts in newest_first if facts.estimated_share is not None), None)
     warnings = [f"{facts.run_id}, one of the runs averaged: {words}" for facts in members for words in facts.warnings]
     return Outcome(
         ENSEMBLE_NAME, "rank average", scores, _side_by_side(layout, members), "rank",
         _threshold(scores, each, members, pu, share), share, held_out=held_out, warnings=warnings,
-        place=facts, scores_alone=alone,
         without_answers=tuple(sorted({group for facts in members for group in facts.without_answers})),
         settings={"run_ids": [facts.run_id for facts in members], "methods": [facts.method for facts in members]},
     )  # fmt: skip
@@ -100,13 +113,3 @@ def _threshold(
     if share is None:
         share = float(np.mean([(own[is_open] >= facts.threshold).mean() for own, facts in zip(each, members, strict=True)]))
     return first_threshold(scores, pu, share)
-
-
-def _place(members: Sequence[RunFacts]) -> dict[str, object] | None:
-    """Return what evidence from place counts in an average, as means over its runs; None where no run has it in its scores."""
-    known = [one.place or {} for one in members]
-    if not any(each.get("used") for each in known):
-        return None
-    figures = [[float(str(each[name])) if each.get("used") else 0.0 for each in known] for name in ("weight", "b", "m")]
-    weight, b, m = (round(float(np.mean(each)), 4) for each in figures)
-    return {"used": True, "weight": weight, "b": b, "m": m, "why_not": ""}
