@@ -375,6 +375,7 @@ class PUSet:
         is_not_damaged: bool [N]; buildings an analyst called not damaged (unlabeled for PU methods).
         is_excluded: bool [N]; not assessable, or answered in an audit alone: not trained on.
         at_event: number of the last label event that was taken into account.
+        is_queued: bool [N]; those of the positives that the queue put before the analyst. None: the analyst found all.
     """
 
     building_ids: Sequence[str]
@@ -382,6 +383,7 @@ class PUSet:
     is_not_damaged: NDArray[np.bool_]
     is_excluded: NDArray[np.bool_]
     at_event: int
+    is_queued: NDArray[np.bool_] | None = None
 
     @property
     def is_open(self) -> NDArray[np.bool_]:

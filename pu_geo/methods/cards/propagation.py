@@ -24,10 +24,6 @@ class PropagationSettings(NetworkSettings):
         0.35, "How far directions in which chips vary little are stretched: 0 not at all, 0.5 until all vary alike.",
         min=0.0, max=0.5,
     )  # fmt: skip
-    even_share: float = setting(
-        0.09, "Damaged share at which whitened and propagated scores count the same, as far as held-out clicks do not say else.",
-        min=0.001, max=1.0,
-    )  # fmt: skip
     n_neighbors: int = setting(10, "Chips that each one is tied to (k).", min=1, max=200)
     propagation: float = setting(
         0.98, "How far scores travel from neighbor to neighbor (alpha); 0 not at all.", min=0.0, max=0.999
@@ -57,7 +53,7 @@ CARD = MethodCard(
     min_positives=5,
     settings=PropagationSettings,
     presets={"quick": {}},
-    entry="pu_geo.methods.propagation.propagation:fit",
+    entry="pu_geo.methods.propagation:fit",
     estimator="PropagatedRanking",
     score_type="linear",
 )

@@ -127,7 +127,7 @@ class RunInputs:
         types = _damage_types(layout, pu, types_from) if types_from else {}
         return pu_data(
             inputs, self.learned_as_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged, types=types,
-            is_accepted=self.is_accepted,
+            is_accepted=self.is_accepted, is_queued=pu.is_queued,
         )  # fmt: skip
 
 
