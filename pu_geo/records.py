@@ -439,6 +439,31 @@ class RunFacts:
 
 
 @dataclass(frozen=True)
+class FeatureRequest:
+    """Which frozen features to make of the chips of a project, see `features.bank.fit_maker`.
+
+    Attributes:
+        maker: "rcf", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a network.
+        weights: path of a .safetensors file; "" for a maker that needs none.
+        pool: how the places of a chip become one vector: their "mean", the class token "cls", or those of the "footprint".
+        layer: name of the layer that is read; "" for the maker's own.
+        size_px: side in pixels to which chips are scaled before; 0 for the maker's own.
+        dates: "both" joins [pre, post, post - pre], "diff" is the difference alone, "post" the post chip alone.
+        licence: of the weights, in the user's words; it is written wherever they are used.
+        n_views: views per chip, the chip as it was cut included.
+    """
+
+    maker: str = "rcf"
+    weights: str = ""
+    pool: Literal["mean", "cls", "footprint"] = "mean"
+    layer: str = ""
+    size_px: int = 0
+    dates: Literal["both", "diff", "post"] = "both"
+    licence: str = ""
+    n_views: int = 17
+
+
+@dataclass(frozen=True)
 class DamageMap:
     """All that an exporter needs: one row per building, and where it came from.
 
