@@ -412,6 +412,8 @@ class RunFacts:
         judgement: what held-out clicks say, as `analysis.pu_criterion.Judgement.as_mapping` gives it: {"n_held_out",
             "recall", "share_called", "criterion", "low", "high", "threshold"}; None without held-out clicks. These are not
             among `n_positive`.
+        feature_set: the frozen features that it learned from, see `project.feature_sets`.
+        feature_maker: what its maker is, as `facts()` gives it: {"kind"}, and for weights from a file "name", "sha256", "licence".
     """
 
     run_id: str
@@ -436,6 +438,8 @@ class RunFacts:
     n_accepted: int = 0  # of accepted clusters, learned from as positives; not among `n_positive`
     n_hidden: int = 0  # whose chips show nothing to learn from; not among `n_unlabeled`
     without_answers: tuple[int, ...] = ()  # look groups without evidence, see `assessability.groups_without_answers`
+    feature_set: str = "rcf"
+    feature_maker: Mapping[str, object] = field(default_factory=lambda: {"kind": "rcf"})
 
 
 @dataclass(frozen=True)
