@@ -20,6 +20,7 @@ from pu_geo.analysis.ranker import L2, l2_for_share, side_weights
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
+MOST_MEASURED = 20_000  # chips that a space is measured from, about
 FLOOR = 0.01  # added to every direction's variance before whitening, in mean variances
 N_FOLDS = 5  # parts that clicks are held out in
 MIN_CLICKS = 4  # fewer clicks cannot be held out in turn
@@ -48,13 +49,15 @@ class Space:
 
     @classmethod
     def of(cls, plain: Floats, roots: Floats, power: float) -> Space:
-        """Measure features.
+        """Measure features; of very many chips every so many one.
 
         Args:
             plain: of the chips as they were cut, float32 [M, E].
             roots: square roots of the features (see `roots_of`), averaged over views, float32 [M, E].
             power: of the whitening, 0 (none) to 0.5 (every direction varies alike).
         """
+        step = max(1, len(plain) // MOST_MEASURED)
+        plain, roots = plain[::step], roots[::step]
         mean, scale = _statistics(roots)
         return cls(*_statistics(plain), mean, scale, whitening((roots - mean) / scale, power))
 

@@ -30,7 +30,7 @@ class PropagationSettings(NetworkSettings):
     )
     embedding_dim: int = setting(64, "Widest directions in which neighbors are looked for.", min=2, max=1024)
     n_anchors: int = setting(
-        8192, "Chips that scores are propagated among; all others take theirs from the nearest of these.", min=50, max=20_000
+        4096, "Chips that scores are propagated among; all others take theirs from the nearest of these.", min=50, max=20_000
     )
 
 
