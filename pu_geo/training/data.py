@@ -158,6 +158,8 @@ class PUData:
 
     Attributes:
         inputs: what a network sees of N chips.
+        xy_m: places of the buildings, metres in a plane, float64 [N, 2]; None where they are not known.
+        why_no_place: why `xy_m` is None, in words; "" with it.
         is_positive: bool [N]; everything else is unlabeled for a PU method.
         is_excluded: bool [N]; not assessable chips: never trained on, yet scored.
         known_class: int64 [N]; -1 where nobody labeled the chip, 0 where a person saw no damage, 1.. a kind of damage, exactly
@@ -170,6 +172,8 @@ class PUData:
     """
 
     inputs: FeatureViews | ChipImages
+    xy_m: NDArray[np.float64] | None = field(default=None, kw_only=True)
+    why_no_place: str = field(default="", kw_only=True)
     is_positive: Bools
     is_excluded: Bools
     known_class: Ints | None = None
@@ -179,6 +183,8 @@ class PUData:
 
     def __post_init__(self) -> None:
         n = self.inputs.n_chips
+        if self.xy_m is not None and self.xy_m.shape != (n, 2):
+            raise ShapeError(f"xy_m must be [{n}, 2]; got {self.xy_m.shape}.")
         if self.is_positive.shape != (n,) or self.is_excluded.shape != (n,):
             raise ShapeError(f"masks must be [{n}]; got {self.is_positive.shape} and {self.is_excluded.shape}.")
         if self.is_accepted is not None and (self.is_accepted.shape != (n,) or (self.is_accepted & ~self.is_positive).any()):
@@ -194,6 +200,11 @@ class PUData:
         if self.known_class is None:
             return np.where(self.is_positive, 1, UNKNOWN).astype(np.int64)
         return self.known_class
+
+    @property
+    def is_unlabeled(self) -> Bools:
+        """Which chips nobody labeled, accepted or left out, bool [N]."""
+        return (self.classes == UNKNOWN) & ~self.is_excluded
 
     @property
     def trained_rows(self) -> Ints:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pu_geo.methods.settings import MethodCard, NetworkSettings, setting
 
+NEIGHBORS = "off"  # whether evidence from place is used where nobody chooses: "off" or "on"
 MOST_UNLABELED = 20_000  # unlabeled chips that are learned from; of more, so many are drawn
 
 
@@ -31,6 +32,12 @@ class PropagationSettings(NetworkSettings):
     embedding_dim: int = setting(64, "Widest directions in which neighbors are looked for.", min=2, max=1024)
     n_anchors: int = setting(
         4096, "Chips that scores are propagated among; all others take theirs from the nearest of these.", min=50, max=20_000
+    )
+    neighbors: str = setting(
+        NEIGHBORS,
+        "Whether scores of the buildings around a building (60 m, at most 180 m) count for it, too: as much as held-out clicks "
+        "bear it out, not at all where damage is not clustered.",
+        choices=("off", "on"),
     )
 
 
@@ -56,4 +63,5 @@ CARD = MethodCard(
     entry="pu_geo.methods.propagation:fit",
     estimator="PropagatedRanking",
     score_type="linear",
+    uses_place=True,
 )
