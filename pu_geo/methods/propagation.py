@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.special import expit
 from torch import Tensor, nn
 
 from pu_geo.analysis.neighbor_graph import BLOCK, NeighborGraph, blocks
+from pu_geo.analysis.place import HeldOutFold
 from pu_geo.analysis.two_readings import Chips, Marks, Reading, Space, chips_of, embedded, read_clicks, roots_of
 from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.propagation import MOST_UNLABELED, PropagationSettings
@@ -249,10 +251,10 @@ def fit(data: PUData, settings: PropagationSettings, run: Run) -> PropagationMod
         run, Learner(network), 1, stage="fitting", span=training_span(settings), model=lambda: model
     ).epochs():
         with epoch:
-            reading = _learn(network, data, marks, run)
+            reading, held_out = _learn(network, data, marks, run)
             epoch.add({"loss": reading.loss, "propagated": reading.weight})
             run.n_chips_trained += sum(len(each) for each in _parts(marks))
-    return model
+    return replace(model, held_out_scores=held_out)
 
 
 def from_state(state: Mapping[str, Tensor], settings: PropagationSettings, device: torch.device) -> PropagationModel:
@@ -266,8 +268,8 @@ def _parts(marks: Marks) -> tuple[Ints, ...]:
     return marks.clicked, marks.queued, marks.unlabeled, marks.not_damaged, marks.accepted
 
 
-def _learn(network: PropagationNetwork, data: PUData, marks: Marks, run: Run) -> Reading:
-    """Learn from the clicks and fill the network."""
+def _learn(network: PropagationNetwork, data: PUData, marks: Marks, run: Run) -> tuple[Reading, Sequence[HeldOutFold]]:
+    """Learn from the clicks and fill the network; return scores by fits without some clicks, too."""
     settings, check = network.settings, run.stop_if_cancelled
     rows = np.concatenate(_parts(marks))
     ends = np.cumsum([0, *(len(each) for each in _parts(marks))])
@@ -289,7 +291,22 @@ def _learn(network: PropagationNetwork, data: PUData, marks: Marks, run: Run) ->
     share = min(max(reading.share or 0.0, LEAST_CUT), MOST_CUT)
     cut = np.quantile(reading.scores(unlabeled, settings.propagation), 1 - share)
     network.cut = torch.full_like(network.cut, float(cut))
-    return reading
+    return reading, _held_out(reading, chips, rows, data.inputs.n_chips, settings.propagation)
+
+
+def _held_out(reading: Reading, chips: Chips, rows: Ints, n: int, propagation: float) -> Sequence[HeldOutFold]:
+    """Score all N chips by the fits of each part, both readings in their weights; NaN where a chip was not learned from."""
+    if reading.held_out is None:
+        return ()
+    found, folds = reading.held_out, []
+    for part, (wide, narrow) in enumerate(zip(*found.readings(chips, propagation), strict=True)):
+        scores = np.full(n, np.nan, np.float32)
+        mixed = [weight * (each - each.mean()) / max(each.std(), 1e-9)
+                 for weight, each in ((reading.weight, wide), (1 - reading.weight, narrow))]  # fmt: skip
+        scores[rows] = mixed[0] + mixed[1]
+        clicks, unlabeled = found.clicked[found.fold_clicked == part], found.unlabeled[found.fold_unlabeled == part]
+        folds.append(HeldOutFold(rows[clicks], rows[unlabeled], scores))
+    return folds
 
 
 def _positive_views(network: PropagationNetwork, space: Space, data: PUData, rows: Ints, run: Run) -> NDArray[np.float32]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pu_geo.methods.settings import MethodCard, NetworkSettings, setting
 
-NEIGHBORS = "off"  # whether evidence from place is used where nobody chooses: "off" or "on"
+NEIGHBORS = "on"  # whether evidence from place is used where nobody chooses: "off" or "on"
 MOST_UNLABELED = 20_000  # unlabeled chips that are learned from; of more, so many are drawn
 
 
