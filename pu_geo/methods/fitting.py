@@ -66,6 +66,7 @@ def require_labels(
 def pu_data(
     inputs: FeatureViews | ChipImages, is_positive: Bools, *, is_excluded: Bools | None = None,
     is_not_damaged: Bools | None = None, types: Mapping[int, str] | None = None, is_accepted: Bools | None = None,
+    is_queued: Bools | None = None,
 ) -> PUData:  # fmt: skip
     """Return what a method learns from.
 
@@ -75,6 +76,7 @@ def pu_data(
         is_not_damaged: bool [N]; called not damaged by a person.
         types: row -> kind of damage, of every positive; the most frequent kind becomes class 1. One kind for all if empty.
         is_accepted: bool [N]; those of the positives that nobody clicked.
+        is_queued: bool [N]; those that the queue put before the analyst.
     """
     types, nothing = types or {}, np.zeros(len(is_positive), np.bool_)
     names = tuple(name for name, _ in sorted(Counter(types.values()).items(), key=lambda item: (-item[1], item[0])))
@@ -84,7 +86,7 @@ def pu_data(
     for row, name in types.items():
         known[row] = number[name]
     words = ("not damaged", *(names or ("damaged",)))
-    return PUData(inputs, is_positive, nothing if is_excluded is None else is_excluded, known, words, is_accepted)
+    return PUData(inputs, is_positive, nothing if is_excluded is None else is_excluded, known, words, is_accepted, is_queued)
 
 
 def with_class_prior(settings: NetworkSettings, share: float | None, run: Run) -> NetworkSettings:

@@ -167,6 +167,8 @@ class PUData:
         class_names: names of classes 0.. .
         is_accepted: bool [N]; those of the positives that nobody clicked, as they lie in clusters that were accepted. None: all
             were clicked.
+        is_queued: bool [N]; positives that the queue put before the analyst. Never held out to judge by: they are the clearest
+            damage. None: the analyst found all.
     """
 
     inputs: FeatureViews | ChipImages
@@ -177,6 +179,7 @@ class PUData:
     known_class: Ints | None = None
     class_names: tuple[str, ...] = ("not damaged", "damaged")
     is_accepted: Bools | None = None
+    is_queued: Bools | None = None
 
     def __post_init__(self) -> None:
         n = self.inputs.n_chips
@@ -186,6 +189,8 @@ class PUData:
             raise ShapeError(f"masks must be [{n}]; got {self.is_positive.shape} and {self.is_excluded.shape}.")
         if self.is_accepted is not None and (self.is_accepted.shape != (n,) or (self.is_accepted & ~self.is_positive).any()):
             raise ShapeError(f"is_accepted must be [{n}], and no chip accepted that is_positive does not mark.")
+        if self.is_queued is not None and self.is_queued.shape != (n,):
+            raise ShapeError(f"is_queued must be [{n}]; got {self.is_queued.shape}.")
         if not np.array_equal(self.classes >= 1, self.is_positive):
             raise ShapeError(f"known_class must be an int [{n}] that is 1 or more exactly where is_positive.")
 

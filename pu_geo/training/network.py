@@ -241,18 +241,19 @@ class SmallMaps(nn.Module):
         return found.unflatten(1, (*self.out_size, self.n_out)).permute(0, 3, 1, 2)
 
 
-def fused(backbone: nn.Sequential, shape: tuple[int, ...]) -> nn.Module:
-    """Return a copy of a backbone for inference in bfloat16, channels last; the backbone stays as it is.
+def fused(backbone: nn.Sequential, shape: tuple[int, ...], dtype: torch.dtype = torch.bfloat16) -> nn.Module:
+    """Return a copy of a backbone for inference, channels last; the backbone stays as it is.
 
     Args:
         backbone: in evaluation mode: a BatchNorm that follows a convolution becomes part of its weights.
         shape: (..., H, W) of the chips, the only size that the copy takes.
+        dtype: of the copy's weights, and of what it takes.
     """
     plain = nn.Sequential(OrderedDict(copy.deepcopy(backbone).named_children()))  # `Backbone.forward` reads shapes
     found = cast(fx.GraphModule, fuse(plain.eval()))
     if next(found.parameters()).device.type == "cpu":  # measured there only
         _replace_on_small_maps(found, shape)
-    return found.to(dtype=torch.bfloat16, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return found.to(dtype=dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 @torch.no_grad()
