@@ -32,12 +32,12 @@ def naive(scores: NDArray[np.floating], xy_m: NDArray[np.float64], is_counted: N
     return found
 
 
-def made_up(seed: int) -> tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.bool_]]:
+def made_up(seed: int, lift: float = 1.2) -> tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.bool_]]:
     """Places, noisy scores, and the truth: damage is in a disc of a square of 1 km."""
     draw = np.random.default_rng(seed)
     xy_m = np.array([500_000, 4_000_000]) + draw.uniform(0, 1000, (N, 2))
     truth = ((xy_m - [500_400, 4_000_500]) ** 2).sum(1) < 220**2
-    return xy_m, (1.2 * truth + draw.normal(size=N)).astype(np.float32), truth
+    return xy_m, (lift * truth + draw.normal(size=N)).astype(np.float32), truth
 
 
 def tried(seed: int, xy_m: NDArray[np.float64], scores: NDArray[np.float32], truth: NDArray[np.bool_]) -> tuple[
@@ -88,7 +88,7 @@ def test_moving_and_turning_all_places_changes_nothing(seed: int) -> None:
 
 @seeds
 def test_clustered_damage_is_found_better_and_scattered_damage_no_worse(seed: int) -> None:
-    xy_m, scores, truth = made_up(seed)
+    xy_m, scores, truth = made_up(seed, lift=2.0)
     found, is_unlabeled = tried(seed, xy_m, scores, truth)
     alone = metrics.average_precision(scores[is_unlabeled], truth[is_unlabeled])
     assert found.why_not == ""
@@ -130,7 +130,13 @@ def test_scores_of_clicks_and_hidden_buildings_reach_nobody(seed: int) -> None:
 
 
 def test_the_weight_falls_with_what_held_out_clicks_lose() -> None:
-    assert [place.place_weight(0.8, m) for m in (0.3, 0.0, -0.025, -0.05, -0.2)] == pytest.approx([0.8, 0.8, 0.4, 0, 0])
+    assert [place.place_weight(0.95, m) for m in (0.3, 0.0, -0.025, -0.05, -0.2)] == pytest.approx([0.95, 0.95, 0.475, 0, 0])
+
+
+def test_neighbors_count_where_scores_are_clustered_or_held_out_clicks_gain_much() -> None:
+    """b = .85 is half way; b = .75 and m = .3 give -.5 + 1.2; b = .7 and m = .2 give -1 + .8, which is nothing."""
+    found = [place.place_weight(*each) for each in ((0.85, 0.0), (0.75, 0.3), (0.7, 0.2), (0.8, 0.0))]
+    assert found == pytest.approx([0.425, 0.75 * 0.7, 0, 0])
 
 
 def test_gain_by_hand() -> None:
@@ -151,7 +157,7 @@ def test_gain_by_hand() -> None:
     # A third one at the place gives b = 0, as nb is the same for all three; one that scores less makes a slope.
     xy_m[3], scores[3] = [0, 60], 3.0
     gain = place.held_out_gain(PlaceWeights.of(xy_m), is_unlabeled, [replace(fold, scores=scores)])
-    assert gain == pytest.approx(math.log(5 / 6) - math.log(_place_with(xy_m, scores)))
+    assert gain == pytest.approx(math.log(5 / 6 + 0.05) - math.log(_place_with(xy_m, scores) + 0.05))
 
 
 def _place_with(xy_m: NDArray[np.float64], scores: NDArray[np.float64]) -> float:
