@@ -67,8 +67,7 @@ class Space:
 
     def white(self, roots: Floats) -> Floats:
         """Whiten square roots of features, float32 [..., E]."""
-        found: Floats = ((roots - self.mean) / self.scale) @ self.turn
-        return found
+        return np.asarray(((roots - self.mean) / self.scale) @ self.turn, np.float32)
 
 
 def roots_of(values: Floats) -> Floats:
@@ -374,14 +373,16 @@ def _hold_out(fit: _Fit, propagation: float, most: int, seed: int, start: Sequen
     for part in range(n_folds):
         kept = np.concatenate([np.flatnonzero(fold != part), np.arange(n, n_all)])
         found.append(fit(kept, unlabeled[fold_u != part], L2, start, with_accepted=False)[:2])
-    slopes = [np.stack(each) for each in zip(*found, strict=True)]
+    plain_slopes, white_slopes = (np.stack(each) for each in zip(*found, strict=True))
     anchors = chips.take(chips.at)
-    margins = [values @ each.T for values, each in zip((anchors.standard, anchors.white), slopes, strict=True)]
+    margins = [
+        values @ each.T for values, each in zip((anchors.standard, anchors.white), (plain_slopes, white_slopes), strict=True)
+    ]
     units = [[_origin(column) for column in margin.T] for margin in margins]
     zeros, scale_of = np.moveaxis(np.array(units, np.float32), 2, 0)
     own = sum((margin - zero) / scale for margin, zero, scale in zip(margins, zeros, scale_of, strict=True))
     values = label_propagation(own, chips.links, propagation, fit.check).astype(np.float32)
-    return HeldOut(marks.positive[:n], unlabeled, fold, fold_u, *slopes, zeros.T, scale_of.T, values)
+    return HeldOut(marks.positive[:n], unlabeled, fold, fold_u, plain_slopes, white_slopes, zeros.T, scale_of.T, values)
 
 
 def _statistics(values: Floats) -> tuple[Floats, Floats]:
