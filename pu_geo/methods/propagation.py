@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -134,8 +135,7 @@ class PropagationNetwork(nn.Module):
         space = self.space()
         white = space.white(roots)
         anchors, reach, degree, values, plain_slope, slope, zeros, scale_of, sent = (
-            getattr(self, name).cpu().numpy()
-            for name in (*_OF_ANCHORS, "plain_slope", "slope", "zeros", "scale_of", "sent")
+            getattr(self, name).cpu().numpy() for name in (*_OF_ANCHORS, "plain_slope", "slope", "zeros", "scale_of", "sent")
         )
         graph = NeighborGraph(anchors, reach, degree, self.settings.n_neighbors)
         reading = Reading(plain_slope, slope, zeros, scale_of, values, float(self.spread), None, 0.0, 0.0, None, tuple(sent))
@@ -173,8 +173,7 @@ class PropagationModel(TrainedModel):
         views, network = self._views_of(inputs), self._network()
         step = BLOCK if views.ndim == 3 else IMAGES_AT_ONCE
         parts = [
-            answer(*plain_and_roots(network, views[:, part]))
-            for part in blocks(max(views.shape[1], 1), step, self.check)
+            answer(*plain_and_roots(network, views[:, part])) for part in blocks(max(views.shape[1], 1), step, self.check)
         ]
         return np.concatenate(parts).astype(np.float32)
 
@@ -273,7 +272,7 @@ def _learn(network: PropagationNetwork, data: PUData, marks: Marks, run: Run) ->
     settings, check = network.settings, run.stop_if_cancelled
     rows = np.concatenate(_parts(marks))
     ends = np.cumsum([0, *(len(each) for each in _parts(marks))])
-    own = Marks(*(np.arange(first, last) for first, last in zip(ends, ends[1:], strict=False)))
+    own = Marks(*(np.arange(first, last) for first, last in pairwise(ends)))
     parts = [plain_and_roots(network, _views(data, rows[part])) for part in blocks(len(rows), _at_once(data), check)]
     plain, roots = (np.concatenate(each) for each in zip(*parts, strict=True))
     require_finite(torch.from_numpy(np.isfinite(plain).all(1) & np.isfinite(roots).all(1)))
