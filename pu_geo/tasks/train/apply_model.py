@@ -23,6 +23,7 @@ from pu_geo.project import contents, model_files, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts
+from pu_geo.services.imagery.features import words_of
 from pu_geo.tasks.imagery.features import footprint_masks, maker_in, match_groups, needs_masks
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
@@ -40,7 +41,8 @@ def check_model(path: Path) -> dict[str, object]:
 
     Returns:
         {"file", "method", "title", "preset", "run_id", "created_at", "sha256", "made_with", "bands", "chip_shape", "gsd_m",
-        "n_positive", "n_chips"}: what its card says; None for a number that it does not give.
+        "n_positive", "n_chips", "features"}: what its card says; None for a number that it does not give, and "" for the
+        features of a model that takes chips.
 
     Raises:
         ModelError: if it cannot be used.
@@ -58,6 +60,7 @@ def check_model(path: Path) -> dict[str, object]:
         "bands": restored.bands,
         "chip_shape": list(restored.chip_shape),
         **{name: _number(there.get(name)) for name in ("gsd_m", "n_positive", "n_chips")},
+        "features": "" if (made := _features(restored)) is None else words_of(*made),
     }
 
 
