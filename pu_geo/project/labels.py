@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pu_geo.errors import LabelError
 from pu_geo.project.contents import building_ids
@@ -306,18 +307,32 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
     is_positive, is_not_damaged, is_excluded = (np.zeros(len(order), np.bool_) for _ in range(3))
     for building, event in current(db, at=at_event).items():
         if building in row:
-            label = _for_training(db, event, at_event)
-            marked = {"positive": is_positive, "not_damaged": is_not_damaged}.get(label or "", is_excluded)
+            answer = _for_training(db, event, at_event)
+            label = answer.label if answer else ""
+            marked = {"positive": is_positive, "not_damaged": is_not_damaged}.get(label, is_excluded)
             marked[row[building]] = True
     return PUSet(order, is_positive, is_not_damaged, is_excluded, at_event)
 
 
-def _for_training(db: sqlite3.Connection, event: LabelEvent, at: int) -> Label | None:
-    """Return what a method may know about a building; None where only an audit has an answer."""
+def own_clicks(db: sqlite3.Connection, pu: PUSet) -> NDArray[np.bool_]:
+    """Return which positives an analyst picked, bool [N]: no queue put them up, and no list of similar buildings on Explore.
+
+    What a ranking proposed speaks for the features that this ranking is made of.
+    """
+    row, is_own = {building: i for i, building in enumerate(pu.building_ids)}, np.zeros(len(pu.building_ids), np.bool_)
+    for building, event in current(db, at=pu.at_event).items():
+        if building in row and pu.is_positive[row[building]]:
+            answer = _for_training(db, event, pu.at_event)
+            is_own[row[building]] = answer is not None and not answer.shown and answer.screen != "explore"
+    return is_own
+
+
+def _for_training(db: sqlite3.Connection, event: LabelEvent, at: int) -> LabelEvent | None:
+    """Return the answer that a method may know of a building; None where only an audit has one."""
     if event.shown != "audit":
-        return event.label
+        return event
     other = last_standing(db, event.building_id, at=at, outside_audits=True)
-    return None if other is None or other.label == "cleared" or other.event > event.event else other.label
+    return None if other is None or other.label == "cleared" or other.event > event.event else other
 
 
 class Audit(NamedTuple):
