@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -26,7 +26,13 @@ from pu_geo.tasks.train import compare_features as product
 from pu_geo.tasks.train.inputs import RunInputs
 
 KEPT = Path(__file__).resolve().parent / "outcomes" / "bakeoff.jsonl"
-SETS: Mapping[str, float | None] = {"joplin": None, "santa_rosa_a": None, "matthew_wind": None, "harvey_a": 0.05, "harvey_d": 0.2}
+SETS: Mapping[str, float | None] = {
+    "joplin": None,
+    "santa_rosa_a": None,
+    "matthew_wind": None,
+    "harvey_a": 0.05,
+    "harvey_d": 0.2,
+}
 CLICKS, N_SEEDS = (10, 30, 60), 20
 RCF = "rcf"
 LEVELS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
@@ -165,11 +171,14 @@ def read_kept(kept: Path = KEPT) -> list[Outcome]:
     lines = kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []
     found = [json.loads(line) for line in lines]
     return [
-        Outcome(**{**each, "candidates": {name: Candidate(**one) for name, one in each["candidates"].items()}}) for each in found
+        Outcome(**{**each, "candidates": {name: Candidate(**one) for name, one in each["candidates"].items()}})
+        for each in found
     ]
 
 
-def run(folder: Path, cache: Path, method: str, n_seeds: int, clicks: Sequence[int], sets: Sequence[str], kept: Path) -> None:
+def run(
+    folder: Path, cache: Path, method: str, n_seeds: int, clicks: Sequence[int], sets: Sequence[str], kept: Path
+) -> None:
     """Do the draws that are not kept yet."""
     done = {(each.event_set, each.clicks, each.seed, each.method) for each in read_kept(kept)}
     for name in sets:
@@ -177,7 +186,9 @@ def run(folder: Path, cache: Path, method: str, n_seeds: int, clicks: Sequence[i
         features = features_of(source, name, cache)
         for n in clicks:
             for seed in range(n_seeds):
-                if (name, n, seed, method) in done or (outcome := judged(source, features, cell(name, n), seed, method)) is None:
+                if (name, n, seed, method) in done or (
+                    outcome := judged(source, features, cell(name, n), seed, method)
+                ) is None:
                     continue
                 with kept.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(asdict(outcome)) + "\n")

@@ -25,15 +25,16 @@ from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, JobPaused, ProjectError, PuGeoError
 from pu_geo.jobs import JobView, foreground
 from pu_geo.methods.catalog import DEFAULT_METHOD, METHODS, TrainingRequest
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.project import contents, feature_sets, labels, runs, store
 from pu_geo.project.choices import Threshold
+from pu_geo.project.feature_sets import FeatureSet
 from pu_geo.project.layout import Layout
-from pu_geo.records import Label, RunFacts, Scene
+from pu_geo.records import FeatureRequest, Label, RunFacts, Scene
 from pu_geo.services.annotate import labeling
 from pu_geo.services.damage_map import auditing, mapping, random_audits
 from pu_geo.services.damage_map.auditing import AuditView, HowMany
 from pu_geo.services.explore import clusters, discovering, exploring, neighbors, outliers
-from pu_geo.services.imagery import preparation
+from pu_geo.services.imagery import features, preparation
 from pu_geo.services.project import choices, projects
 from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import comparing, models, run_card, training
@@ -278,18 +279,51 @@ class Project:
         """
         return list(preparation.chip_set_facts(self._layout, chip_set)["building_ids"])
 
-    def features(self, chip_set: str | None = None) -> NDArray[np.float16]:
+    def features(self, chip_set: str | None = None, *, name: str | None = None) -> NDArray[np.float16]:
         """Return the frozen features of all buildings, float16 [V, N, D], a read-only memory map.
 
-        View 0 is of the chips as they were cut, the others are of augmented ones; every estimator takes all of them, or one.
+        `name` is one of `feature_sets()`; the set in use if None, which is "rcf" unless somebody chose another one. View 0 is of the chips as they were cut, the others are of augmented ones; every estimator takes all of them, or one.
 
         >>> X = project.features()
         >>> X.shape[1] == len(project.building_ids())
         True
         """
-        name = preparation.chip_set_facts(self._layout, chip_set)["chip_set"]
-        found: NDArray[np.float16] = np.load(self._layout.features(name), mmap_mode="r", allow_pickle=False)
-        return found
+        of = str(preparation.chip_set_facts(self._layout, chip_set)["chip_set"])
+        used = name or store.call(self._layout, feature_sets.in_use, self._layout, of).name
+        return feature_sets.views(self._layout, of, used)
+
+    def feature_sets(self) -> list[FeatureSet]:
+        """Return the feature sets of the newest chips, "rcf" first: name, maker with file, sha256 and license of weights, sizes.
+
+        >>> [one.name for one in project.feature_sets()]
+        ['rcf']
+        """
+        return list(features.overview(self._layout).sets)
+
+    def add_features(
+        self, backbone: str, weights: PathOrText = "", *, pool: Literal["mean", "cls", "footprint"] = "mean", layer: str = "",
+        size_px: int = 0, dates: Literal["both", "diff", "post"] = "both", licence: str = "", n_views: int = 17,
+        use: bool = False,
+    ) -> Mapping[str, Any]:  # fmt: skip
+        """Make another set of frozen features of the newest chips; nothing is downloaded, and no code in a file is run.
+
+        The same weights and settings are found again, which takes no time.
+
+        Args:
+            backbone: "resnet18", "resnet50", "local-dir:FOLDER" of a timm model, or "self-supervised".
+            weights: a local .safetensors file.
+            licence: of the weights, in your words; run cards and reports name it.
+            use: use the set from now on where no other one is named.
+
+        Returns:
+            {"name", "n", "n_features", "n_views", "seconds", "was_there", "in_use"}
+        """
+        request = FeatureRequest(backbone, str(weights), pool, layer, size_px, dates, licence, n_views)
+        return self._run(features.TASK, features.arguments(request, use=use), "Making features")
+
+    def use_features(self, name: str) -> None:
+        """Use a feature set from now on where no other one is named, in the app as well."""
+        features.choose(self._layout, name)
 
     def chips(self, chip_set: str | None = None) -> NDArray[np.uint8]:
         """Return the chips of all buildings, uint8 [N, C, H, W], a read-only memory map; C is 6 (pre and post) or 3 (post).
@@ -390,13 +424,13 @@ class Project:
 
     # Train
 
-    def rank(self) -> Run:
-        """Rank all buildings with the instant ranker; makes a run."""
-        return self._made("rank", {}, "Ranking")
+    def rank(self, *, features: str = "") -> Run:
+        """Rank all buildings with the instant ranker, by a feature set or the one in use; makes a run."""
+        return self._made("rank", {"feature_set": features}, "Ranking")
 
     def train(
         self, method: str = DEFAULT_METHOD, preset: str = "quick", *, seed: int = 0, types_from: str | None = None,
-        hold_out: int = 0, **settings: Any,
+        hold_out: int = 0, features: str = "", **settings: Any,
     ) -> Run:  # fmt: skip
         """Train a method on the labels, score all buildings, and store it as a run.
 
@@ -404,6 +438,7 @@ class Project:
             method: a name in `pu_geo.methods.catalog.METHODS`, such as "ncpu", or that of the estimator, such as "NcPU".
             types_from: attribute of the labeled footprints that names the kind of damage.
             hold_out: positives to judge the run by, not to learn from.
+            features: name of the feature set to learn from; the one in use if empty.
             settings: those of the preset that shall be others, such as `epochs=10`. Of more epochs,
                 `max_steps` may leave out some; raise it as well.
 
@@ -411,7 +446,7 @@ class Project:
             TrainingError: if the method cannot start with these labels or settings, or had to stop.
         """
         method = next((name for name, card in METHODS.items() if card.estimator == method), method)
-        request = TrainingRequest(method, preset, seed, settings, types_from, hold_out)
+        request = TrainingRequest(method, preset, seed, settings, types_from, hold_out, features)
         training.require(self._layout, request)
         return self._made("train", request.as_args(), f"Training {training.name_within(method)}")
 

@@ -412,6 +412,8 @@ class RunFacts:
         judgement: what held-out clicks say, as `analysis.pu_criterion.Judgement.as_mapping` gives it: {"n_held_out",
             "recall", "share_called", "criterion", "low", "high", "threshold"}; None without held-out clicks. These are not
             among `n_positive`.
+        feature_set: the frozen features that it learned from, see `project.feature_sets`.
+        feature_maker: what its maker is, as `facts()` gives it: {"kind"}, and for weights from a file "name", "sha256", "licence".
     """
 
     run_id: str
@@ -436,6 +438,33 @@ class RunFacts:
     n_accepted: int = 0  # of accepted clusters, learned from as positives; not among `n_positive`
     n_hidden: int = 0  # whose chips show nothing to learn from; not among `n_unlabeled`
     without_answers: tuple[int, ...] = ()  # look groups without evidence, see `assessability.groups_without_answers`
+    feature_set: str = "rcf"
+    feature_maker: Mapping[str, object] = field(default_factory=lambda: {"kind": "rcf"})
+
+
+@dataclass(frozen=True)
+class FeatureRequest:
+    """Which frozen features to make of the chips of a project, see `features.bank.fit_maker`.
+
+    Attributes:
+        maker: "rcf", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a network.
+        weights: path of a .safetensors file; "" for a maker that needs none.
+        pool: how the places of a chip become one vector: their "mean", the class token "cls", or those of the "footprint".
+        layer: name of the layer that is read; "" for the maker's own.
+        size_px: side in pixels to which chips are scaled before; 0 for the maker's own.
+        dates: "both" joins [pre, post, post - pre], "diff" is the difference alone, "post" the post chip alone.
+        licence: of the weights, in the user's words; it is written wherever they are used.
+        n_views: views per chip, the chip as it was cut included.
+    """
+
+    maker: str = "rcf"
+    weights: str = ""
+    pool: Literal["mean", "cls", "footprint"] = "mean"
+    layer: str = ""
+    size_px: int = 0
+    dates: Literal["both", "diff", "post"] = "both"
+    licence: str = ""
+    n_views: int = 17
 
 
 @dataclass(frozen=True)

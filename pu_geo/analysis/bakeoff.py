@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 N_FOLDS, N_REPEATS = 5, 3
 LEAST_CLICKS = 8  # fewer own clicks compare nothing
-LEVEL = 0.9
+LEAST_TO_PICK = 30  # fewer pick nothing; see `judge`
+LEVEL = 0.95  # of all intervals; see `judge`
+FLOOR = 0.05  # added to places before their logarithm: how high a click comes within the top is chance
 N_DRAWS = 4000  # of the bootstrap
 
 Ints = NDArray[np.int64]
@@ -28,10 +30,6 @@ class Interval:
     low: float
     high: float
 
-    def exponential(self) -> Interval:
-        """Return the interval of a mean of logarithms in the unit of the values themselves."""
-        return Interval(*(float(np.exp(each)) for each in (self.mean, self.low, self.high)))
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -39,9 +37,9 @@ class Verdict:
 
     Attributes:
         kind: "better" where another candidate than the incumbent was picked, "same" where no difference was found, "few" where
-            there are not enough clicks.
+            there are not enough clicks to pick by.
         name: the candidate that was picked; the incumbent unless `kind` is "better".
-        differences: mean log place of each other candidate minus the incumbent's; below 0 it is better. Empty with few clicks.
+        differences: mean log place of each other candidate minus the incumbent's; below 0 it is better.
     """
 
     kind: Literal["better", "same", "few"]
@@ -108,8 +106,13 @@ def held_out_places(
 
 
 def log_places(found: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Average the logarithm of places over repeats: float64 [R, P] to [P], a value a click."""
-    return np.log(found).mean(axis=0)
+    """Average log(place + `FLOOR`) over repeats: float64 [R, P] to [P], a value a click."""
+    return np.log(found + FLOOR).mean(axis=0)
+
+
+def typical(log_place: Interval) -> Interval:
+    """Return a mean log place as a place: near 0 is the top of the list."""
+    return Interval(*(max(float(np.exp(each)) - FLOOR, 0.0) for each in (log_place.mean, log_place.low, log_place.high)))
 
 
 def bootstrap(values: NDArray[np.float64], level: float = LEVEL, seed: int = 0) -> Interval:
@@ -126,16 +129,16 @@ def bootstrap(values: NDArray[np.float64], level: float = LEVEL, seed: int = 0) 
 def judge(by_name: Mapping[str, NDArray[np.float64]], incumbent: str, *, level: float = LEVEL) -> Verdict:
     """Pick a candidate: the incumbent, unless another is better with a paired interval that excludes 0.
 
-    Where several are, the one with the best mean is picked.
+    Where several are, the one with the best mean is picked. With fewer than `LEAST_TO_PICK` clicks the incumbent stays.
 
     Args:
         by_name: mean log place of each click, float64 [P], of each candidate; the same clicks in the same order.
         incumbent: a name among them.
     """
     base = by_name[incumbent]
-    if len(base) < LEAST_CLICKS:
-        return Verdict("few", incumbent, {})
     differences = {name: bootstrap(each - base, level) for name, each in by_name.items() if name != incumbent}
+    if differences and len(base) < LEAST_TO_PICK:
+        return Verdict("few", incumbent, differences)
     better = {name: each.mean for name, each in differences.items() if each.high < 0}
     if not better:
         return Verdict("same", incumbent, differences)

@@ -38,16 +38,25 @@ if TYPE_CHECKING:
     from pu_geo.tasks.train.tables import Table
 
 screen = Screen("Train")
+Features = Annotated[
+    str,
+    typer.Option(
+        "--features",
+        metavar="NAME",
+        help="of `pu-geo features P.pugeo --list`; the set in use if not named",
+        show_default=False,
+    ),
+]
 NOTICE_FROM_S = 60.0  # trainings that take longer print how long before they start
 N_SHOWN = 5
 PROJECT_TABLE = "project"
 
 
 @screen.verb("rank", "joplin.pugeo")
-def rank(project: Project, *, as_json: Json = False) -> None:
+def rank(project: Project, *, features: Features = "", as_json: Json = False) -> None:
     """Rank all buildings with the instant ranker; makes a run."""
     layout = projects.find(project)
-    result = run_job(layout, "rank", {}, as_json)
+    result = run_job(layout, "rank", {"feature_set": features}, as_json)
     show(result, _run_words(layout, result), as_json)
 
 
@@ -89,12 +98,13 @@ def train(
     ] = None,
     hold_out: Annotated[int, typer.Option(min=0, metavar="N", help="positives to judge the run by, not to learn from")] = 0,
     settings: Annotated[list[str], repeated("KEY=VALUE", "change one setting of the preset", "--set")],
+    features: Features = "",
     detach: Annotated[bool, typer.Option("--detach", help="train in the background and return at once")] = False,
     as_json: Json = False,
 ) -> None:
     """Train a method and score all buildings; makes a run."""
     layout = projects.find(project)
-    request = TrainingRequest(method, preset, seed, overrides_of(settings), types_from, hold_out)
+    request = TrainingRequest(method, preset, seed, overrides_of(settings), types_from, hold_out, features)
     training.require(layout, request)
     if not (as_json or request.overrides):
         n_chips = training.data_summary(layout).n_chips
@@ -236,12 +246,11 @@ def compare_features(
         "  ".join(row[name].ljust(widths[name]) for name in widths).rstrip()
         for row in [{name: name for name in widths}, *rows]
     ]
-    words = [
-        feature_comparison.verdict_words(found),
-        feature_comparison.next_step(layout, found),
-        feature_comparison.how_made(found),
-    ]
-    show(result, "\n".join([*lines, *filter(None, words)]), as_json)
+    proposed = feature_comparison.proposed(layout, found)
+    step = f" Use it: `pu-geo features {project} --use {proposed}`." if proposed else ""
+    lines.append(f"{feature_comparison.verdict_words(found)} {feature_comparison.in_use_words(layout)}{step}")
+    lines.append(feature_comparison.how_made(found))
+    show(result, "\n".join(lines), as_json)
 
 
 @screen.verb("ensemble", "joplin.pugeo --runs latest ID ID")

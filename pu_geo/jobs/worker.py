@@ -35,6 +35,7 @@ TASKS = {
     "add_grid": "pu_geo.tasks.imagery.footprints:add_grid",
     "align": "pu_geo.tasks.imagery.align:align",
     "chip": "pu_geo.tasks.imagery.chip:chip",
+    "features": "pu_geo.tasks.imagery.features:features",
     "rank": "pu_geo.tasks.train.train:rank",
     "train": "pu_geo.tasks.train.train:train",
     "import_run": "pu_geo.tasks.train.import_run:import_run",

@@ -71,7 +71,9 @@ def test_held_out_places_are_those_of_a_loop() -> None:
 def test_the_same_seed_gives_all_candidates_the_same_folds() -> None:
     asked: list[list[NDArray[np.bool_]]] = [[], []]
     for each in asked:
-        bakeoff.held_out_places(lambda is_out, each=each: each.append(is_out) or np.zeros(30), np.arange(8), np.arange(8, 30), 30)  # type: ignore[misc]
+        bakeoff.held_out_places(
+            lambda is_out, each=each: each.append(is_out) or np.zeros(30), np.arange(8), np.arange(8, 30), 30
+        )  # type: ignore[misc]
     np.testing.assert_array_equal(*asked)
 
 
@@ -87,7 +89,10 @@ def test_the_interval_is_about_that_of_a_bell_curve() -> None:
     found = bakeoff.bootstrap(values, 0.9)
     half = 1.645 * values.std() / 20
     assert found.mean == pytest.approx(values.mean())
-    assert (found.low, found.high) == (pytest.approx(values.mean() - half, abs=0.03), pytest.approx(values.mean() + half, abs=0.03))
+    assert (found.low, found.high) == (
+        pytest.approx(values.mean() - half, abs=0.03),
+        pytest.approx(values.mean() + half, abs=0.03),
+    )
 
 
 def test_one_more_repeat_of_the_same_narrows_nothing() -> None:

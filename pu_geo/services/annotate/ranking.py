@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, estimates, ranker
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.project import contents, feature_sets, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery.preparation import chip_facts
 
@@ -36,15 +36,18 @@ def positions(layout: Layout) -> dict[str, int]:
 @lru_cache(maxsize=2)
 def _plain_features(layout: Layout, chip_set: str, stamp: str) -> ranker.PreparedFeatures:
     """Load the features of the unaugmented chips and prepare them once; another `stamp` makes a new entry."""
-    views = np.load(layout.features(chip_set), mmap_mode="r", allow_pickle=False)
+    views = feature_sets.views(layout, chip_set, stamp.partition(".")[2])
     is_visible = assessability.reasons(chip_facts(layout, chip_set)) == ""
     return ranker.prepare(np.asarray(views[0], dtype=np.float32), is_visible)
 
 
-def plain_features(layout: Layout, chip_set: str) -> NDArray[np.float32]:
-    """Return the standardised features of the unaugmented chips, float32 [N, D]."""
-    created_at = store.call(layout, store.created_at)
-    return _plain_features(layout, chip_set, _stamp(layout, chip_set, created_at)).values
+def plain_features(layout: Layout, chip_set: str, feature_set: str | None = None) -> NDArray[np.float32]:
+    """Return the standardised features of the unaugmented chips, float32 [N, D]: of the set in use, or a named one that is there."""
+    with store.connect(layout) as db:
+        created_at = store.created_at(db)
+        if feature_set is None or not feature_sets.is_there(layout, chip_set, feature_set):
+            feature_set = feature_sets.in_use(db, layout, chip_set).name
+    return _plain_features(layout, chip_set, _stamp(layout, chip_set, feature_set, created_at)).values
 
 
 def scores_now(layout: Layout) -> NDArray[np.float32] | None:
@@ -58,7 +61,8 @@ def _newest(layout: Layout) -> tuple[str, str, int] | None:
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
         at_event, created_at = labels.last_event(db), store.created_at(db)
-    return None if chip_set is None else (chip_set, _stamp(layout, chip_set, created_at), at_event)
+        feature_set = feature_sets.in_use(db, layout, chip_set).name if chip_set else ""
+    return None if chip_set is None else (chip_set, _stamp(layout, chip_set, feature_set, created_at), at_event)
 
 
 @lru_cache(maxsize=16)
@@ -78,10 +82,10 @@ def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> ND
     return scores
 
 
-def _stamp(layout: Layout, chip_set: str, created_at: str) -> str:
-    """Name what a live ranking depends on beside the labels: the project, its chips and their features."""
-    parts = f"{created_at} {chip_set} {layout.features(chip_set).stat().st_mtime_ns}"
-    return hashlib.sha256(parts.encode()).hexdigest()[:12]
+def _stamp(layout: Layout, chip_set: str, feature_set: str, created_at: str) -> str:
+    """Name what a live ranking depends on beside the labels: the project, its chips, their features, and after a dot the set."""
+    parts = f"{created_at} {chip_set} {layout.features(chip_set, feature_set).stat().st_mtime_ns}"
+    return f"{hashlib.sha256(parts.encode()).hexdigest()[:12]}.{feature_set}"
 
 
 def rank_now(layout: Layout) -> LiveRanking | None:
@@ -141,7 +145,7 @@ def _like(layout: Layout, position: int) -> tuple[Sequence[str], NDArray[np.floa
 
 
 def _live(layout: Layout, score_id: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:
-    stamp, _, event = score_id.removeprefix(LIVE_PREFIX).partition("-")
+    stamp, _, event = score_id.removeprefix(LIVE_PREFIX).rpartition("-")
     newest = _newest(layout)
     if newest is None or stamp != newest[1] or not event.isdigit() or int(event) > newest[2]:
         return None

@@ -16,12 +16,13 @@ from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD
 from pu_geo.project import choices, labels, store
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import RCF, Layout
 from pu_geo.records import PUSet
+from pu_geo.services.imagery import features
 from pu_geo.services.train.training import method_title, name_within, to_learn_from
 
 COMPARE_TASKS = ("compare_features",)
-RANKER, INCUMBENT = "ranker", "rcf"
+RANKER, INCUMBENT = "ranker", RCF
 METHODS = (RANKER, DEFAULT_METHOD)  # compared where nobody names others
 SLOW = ("ncpu", "pucl")  # offered as well
 _CHOICE = "feature_comparison"
@@ -176,10 +177,12 @@ def verdict_words(found: Comparison) -> str:
     by = f"{name_within(found.judged_by)}, {found.n_clicks} clicks, {found.level:.0%} interval"
     if not found.verdict.differences:
         return f"There is one feature set, {INCUMBENT}: nothing to choose between."
+    if found.verdict.kind == "few":
+        return f"Not enough clicks to choose by: {found.n_clicks} of your own, and it takes {bakeoff.LEAST_TO_PICK}; {INCUMBENT} stays."
     if found.verdict.kind == "same":
         return f"No difference seen, {INCUMBENT} stays ({by})."
-    new, old = (100 * found.of(name).place.mean for name in (found.verdict.name, INCUMBENT))
-    return f"{found.verdict.name} is better than {INCUMBENT}: it finds a held-out click in the top {new:.1f} % instead of {old:.1f} % ({by})."
+    new, old = (_percent(found.of(name).place.mean) for name in (found.verdict.name, INCUMBENT))
+    return f"{found.verdict.name} is better than {INCUMBENT}: a held-out click is in the top {new} % instead of the top {old} % ({by})."
 
 
 def how_made(found: Comparison) -> str:
@@ -207,8 +210,19 @@ def table(found: Comparison) -> list[dict[str, str]]:
     ]
 
 
-def next_step(layout: Layout, found: Comparison) -> str:
-    """Return what to do with the verdict: nothing, or the command that chooses a set. Nothing is chosen by itself."""
-    if found.verdict.kind != "better":
+def proposed(layout: Layout, found: Comparison) -> str:
+    """Return the feature set to choose by the verdict; "" where there is nothing to do. Nothing is chosen by itself.
+
+    That is the one that was picked; or the incumbent, where another one is in use that is worse.
+    """
+    known, name = features.overview(layout), found.verdict.name
+    if known.in_use == name or name not in known.names:
         return ""
-    return f"Choose it with `pu-geo features {layout.folder.name} --use {found.verdict.name}`."
+    in_use = found.verdict.differences.get(known.in_use)
+    is_worse = in_use is not None and in_use.low > 0 and found.verdict.kind != "few"
+    return name if found.verdict.kind == "better" or is_worse else ""
+
+
+def in_use_words(layout: Layout) -> str:
+    """Return which features are in use, one sentence."""
+    return f"In use: {features.overview(layout).in_use}."

@@ -25,14 +25,17 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.services.documents import DASH, Plot, Section, plain, render
-from pu_geo.services.imagery import preparation
+from pu_geo.services.imagery import features, preparation
 from pu_geo.services.project import choices
 from pu_geo.services.train import comparing, training
 
 FORMAT, VERSION = "pu-geo run card", 1
 FEW_POSITIVES = 30
 _OF_SCENE = ("scene_id", "role", "date", "gsd_m", "width", "height", "sha256")
-_OF_RUN = ("run_id", "method", "preset", "seed", "created_at", "seconds", "device", "score_type", "threshold")
+_OF_RUN = (
+    "run_id", "method", "preset", "seed", "created_at", "seconds", "device", "score_type", "threshold", "feature_set",
+    "feature_maker",
+)  # fmt: skip
 _FIGURES = ("recall", "share_called", "criterion", "low", "high")
 _CANNOT = {
     "ranker": "The instant ranker orders buildings by one straight cut through features that were never trained; it finds what "
@@ -256,6 +259,7 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
         ("Hidden by the imagery", hidden),
         ("Chips", DASH if data["bands"] is None else f"{data['bands']}, {data['size_px']} px"),
         ("Chip set", data["chip_set"]),
+        ("Features", features.words_of(run["feature_set"], run["feature_maker"])),
     ]
     scenes = [
         (f"{one['role']} {one['scene_id']}", one["file"], one["date"], one["gsd_m"], f"{one['width']} x {one['height']}",

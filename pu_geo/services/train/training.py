@@ -14,8 +14,9 @@ from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
 from pu_geo.methods.measured import in_lines as figures_of
 from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.layout import SUFFIX, Layout
+from pu_geo.project.layout import RCF, SUFFIX, Layout
 from pu_geo.records import PUSet, RunFacts
+from pu_geo.services.imagery import features
 
 __all__ = ["DEFAULT_METHOD", "MethodCard", "TrainingRequest", "figures_of", "settings_for"]
 TRAINING_TASKS = ("train", "rank")
@@ -67,6 +68,7 @@ def name_within(method: str) -> str:
 def run_name(run: RunFacts) -> str:
     """Return what a run is called in a list: method, whether its model came from elsewhere, time, id."""
     came = " from elsewhere" if run.from_model else ""
+    came += "" if run.feature_set == RCF else f" on {run.feature_set}"
     return f"{method_title(run.method)}{came} · {run.created_at[:16].replace('T', ' ')} · {run.run_id}"
 
 
@@ -128,11 +130,13 @@ def require(layout: Layout, request: TrainingRequest) -> None:
 
     Raises:
         TrainingError: if the method cannot start, or no clicked footprint names a kind of damage.
+        ProjectError: if the newest chips do not have the features that are asked for.
     """
     reason = why_not(layout, request.method, request.hold_out)
     if reason:
         hint = "Hold fewer out, or mark more damaged buildings" if request.hold_out else "Mark more damaged buildings"
         raise TrainingError(reason, f"{hint} on the Annotate page.", kind="not_ready")
+    features.require(layout, request.feature_set)
     wanted = request.types_from
     if wanted and wanted not in (known := type_fields(layout)):
         raise TrainingError(

@@ -388,6 +388,8 @@ def _about_run(facts: RunFacts) -> dict[str, object]:
         "trained_on_labels_up_to_event": None if facts.from_model else facts.at_event,
         **({"from_model": dict(facts.from_model)} if facts.from_model else {}),
         **({"average_of": facts.settings["run_ids"]} if facts.method == "ensemble" else {}),
+        "feature_set": facts.feature_set,
+        "feature_maker": dict(facts.feature_maker),
         "n_positive_clicks": facts.n_positive,
         **({"n_accepted_from_clusters": facts.n_accepted} if learned_here else {}),
     }

@@ -12,8 +12,10 @@ from pu_geo.geo.export.codebook import fields_of
 from pu_geo.geo.export.report_map import MARKED, draw_map, round_length
 from pu_geo.methods.catalog import METHODS
 from pu_geo.project.choices import origin_words
+from pu_geo.project.layout import RCF
 from pu_geo.records import DamageMap, Grid, Units
 from pu_geo.services.documents import DASH, Plot, Section, number, percent, plain, render
+from pu_geo.services.imagery.features import words_of
 from pu_geo.tasks.damage_map.limits import count, learned_from, limits
 
 MOST_AREAS, MOST_SUMS = 15, 8  # so that the report keeps to three pages
@@ -236,7 +238,7 @@ def _method(damage_map: DamageMap) -> Section:
     given = ", ".join(f"{number(answers[label])} {label.replace('_', ' ')}" for label in _ANSWERS)
     trained = f"{plain(learned.get('n_positive'))} positives and the unlabeled, answers up to number {plain(learned.get('at_event'))}"
     rows = [
-        ("Method", _NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}"),
+        ("Method", (_NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}") + _features(facts)),
         ("Settings", f"preset {preset}, seed {seed}, run {run_id}, {made_with}"),
         ("Learned from", f"{trained}{where}; it gives no grades"),
         ("Answers on the map", f"{given}; answers up to number {plain(facts.get('labels_up_to_event'))}"),
@@ -244,6 +246,12 @@ def _method(damage_map: DamageMap) -> Section:
         ("Threshold", f"flagged from {plain(facts.get('threshold'))} on{origin}; a person's answer overrules the score"),
     ]
     return Section("Method", rows=rows)
+
+
+def _features(facts: Mapping[str, Any]) -> str:
+    """Return the features of a map, with the license of their weights; "" for rcf, which has none, and for own scores."""
+    name = facts.get("feature_set", RCF)
+    return "" if name == RCF else f" Features {plain(words_of(name, facts['feature_maker']), 400)}"
 
 
 def _codebook(damage_map: DamageMap) -> Section:

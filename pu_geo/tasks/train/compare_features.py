@@ -16,7 +16,7 @@ from pu_geo.analysis.bakeoff import Bools, Score
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import fit_and_score, pu_data
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.project import store
+from pu_geo.project import feature_sets, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import feature_comparison as comparison
 from pu_geo.services.train.feature_comparison import INCUMBENT, METHODS, RANKER, Comparison, Row
@@ -31,8 +31,9 @@ _SEED = 0
 
 
 def candidates(layout: Layout, chip_set: str) -> Iterator[tuple[str, NDArray[np.float16]]]:
-    """Yield the feature sets of a chip set: name and views, float16 [V, N, D], a memory map."""
-    yield INCUMBENT, np.load(layout.features(chip_set), mmap_mode="r", allow_pickle=False)
+    """Yield the feature sets of a chip set, "rcf" first: name and views, float16 [V, N, D], a memory map."""
+    for one in feature_sets.all_sets(layout, chip_set):
+        yield one.name, feature_sets.views(layout, chip_set, one.name)
 
 
 def compare_features(job: Job, *, methods: Sequence[str] = METHODS) -> dict[str, object]:
@@ -48,7 +49,7 @@ def compare_features(job: Job, *, methods: Sequence[str] = METHODS) -> dict[str,
         TrainingError: if there are too few clicks, or a method is unknown or cannot be compared.
         JobCancelled: if the user cancelled.
     """
-    whole = read_inputs(job.layout)
+    whole = read_inputs(job.layout, feature_set=INCUMBENT)
     is_own = comparison.own_clicks(job.layout, whole.pu)
     rows = drawn(whole)
     inputs = of_rows(whole, rows)
@@ -68,7 +69,7 @@ def compare_features(job: Job, *, methods: Sequence[str] = METHODS) -> dict[str,
         for method in methods:
             began, words = time.monotonic(), f"{name}, {name_within(method)}"
             log_places[name, method] = places_by(method, there, own, partial(before_a_fit, words), job.is_cancelled)
-            place = bakeoff.bootstrap(log_places[name, method]).exponential()
+            place = bakeoff.typical(bakeoff.bootstrap(log_places[name, method]))
             found.append(Row(name, method, place, round(time.monotonic() - began, 2)))
     judged_by = catalog.DEFAULT_METHOD if catalog.DEFAULT_METHOD in methods else methods[0]
     verdict = bakeoff.judge({name: log_places[name, judged_by] for name, _ in every}, INCUMBENT)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import agreement, assessability
 from pu_geo.errors import JobCancelled
-from pu_geo.project import labels, runs, store
+from pu_geo.project import feature_sets, labels, runs, store
 from pu_geo.project.contents import chip_facts
+from pu_geo.project.feature_sets import SEVERAL
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.tasks.job import Job
@@ -49,7 +50,7 @@ def ensemble(job: Job, *, run_ids: list[str]) -> dict[str, object]:
         known.without(is_held_out),
         np.flatnonzero(is_held_out),
     )  # as a training has them: no run learned from them
-    views = np.load(job.layout.features(chip_set), mmap_mode="r", allow_pickle=False)
+    views = feature_sets.views(job.layout, chip_set)
     inputs = RunInputs(chip_set, views, pu, is_hidden=is_hidden if is_hidden.any() else None)
     outcome = _average(job.layout, members, pu, held_out)
     if job.is_cancelled():
@@ -68,7 +69,16 @@ def _average(layout: Layout, members: Sequence[RunFacts], pu: PUSet, held_out: N
         _threshold(scores, each, members, pu, share), share, held_out=held_out, warnings=warnings,
         without_answers=tuple(sorted({group for facts in members for group in facts.without_answers})),
         settings={"run_ids": [facts.run_id for facts in members], "methods": [facts.method for facts in members]},
+        features=_features(members),
     )  # fmt: skip
+
+
+def _features(members: Sequence[RunFacts]) -> tuple[str, Mapping[str, object]]:
+    """Return name and maker of the features of all runs; "several" where they differ, with the maker of each by its name."""
+    makers = {facts.feature_set: facts.feature_maker for facts in members}
+    if len(makers) == 1:
+        return next(iter(makers.items()))
+    return SEVERAL, {"kind": SEVERAL, "sets": makers}
 
 
 def _side_by_side(layout: Layout, members: Sequence[RunFacts]) -> NDArray[np.float32]:

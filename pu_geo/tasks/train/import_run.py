@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from pu_geo.errors import ModelError
 from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.project import contents, labels, model_files, runs, store
-from pu_geo.project.layout import Layout, find_project, write_json
+from pu_geo.project import contents, feature_sets, labels, model_files, runs, store
+from pu_geo.project.layout import RCF, Layout, find_project, write_json
+from pu_geo.tasks.imagery.features import maker_in
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.apply_model import printable
 from pu_geo.tasks.train.inputs import BEGAN_WITH, RunInputs, read_inputs, set_aside
@@ -126,6 +127,7 @@ def _read(here: Layout, other: Layout, run_id: str) -> OtherRun:
     """Find a run in another copy of this project, and see that its files are whole and its model one of ours."""
     with store.connect(here) as db:
         project_id, known = store.project_id(db), {facts.run_id for facts in runs.all_runs(db)}
+        newest = contents.latest_chip_set(db)
     with store.connect(other) as db:
         if store.project_id(db) != project_id or other.folder == here.folder:
             which = "this project itself" if other.folder == here.folder else "another project than this one, no copy of it"
@@ -149,7 +151,7 @@ def _read(here: Layout, other: Layout, run_id: str) -> OtherRun:
     limits = ((model_files.CARD, model_files.MAX_CARD), (model_files.WEIGHTS, model_files.MAX_FILE))
     card, weights = [_whole(folder, part, sums, most) for part, most in limits]
     found = model_files.from_parts(card.read_bytes(), weights.read_bytes(), name)
-    restored = restore(found, torch.device("cpu"))
+    restored = restore(found, torch.device("cpu"), lambda name: maker_in(here, newest, name) if newest else None)
     settings = catalog.settings_for(found.card["method"], found.card["preset"], found.card["settings"])
     return OtherRun(run_id, folder, sums, restored, settings)
 
@@ -196,7 +198,13 @@ def _same_inputs(job: Job, found: OtherRun) -> tuple[RunInputs, PUData, NDArray[
         )  # fmt: skip
     if at_event > newest:
         raise refusal(f"Run {found.run_id}", f"knew label event {at_event}, which this project does not have yet")
-    note = {"chip_set": here, "at_event": at_event, "at_decision": at_decision}
+    feature_set = found.card.get("feature_set", RCF)
+    if not isinstance(feature_set, str) or not feature_sets.is_there(layout, str(here), feature_set):
+        raise refusal(
+            f"Run {found.run_id}", f"learned from the features {str(feature_set)[:60]!r}, which this project does not have",
+            "Make them here with the same weights (`pu-geo features`), or copy the project again.",
+        )  # fmt: skip
+    note = {"chip_set": here, "at_event": at_event, "at_decision": at_decision, "feature_set": feature_set}
     write_json(job.folder / "checkpoints" / BEGAN_WITH, note)
     inputs = read_inputs(layout, job.folder / "checkpoints")
     held_out = np.zeros(0, np.int64)

@@ -18,9 +18,9 @@ from pu_geo.errors import TrainingError
 from pu_geo.methods.catalog import MethodCard
 from pu_geo.methods.fitting import pu_data
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.project import contents, decisions, events, labels, pseudo_positives, store
+from pu_geo.project import contents, decisions, events, feature_sets, labels, pseudo_positives, store
 from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.layout import RCF, Layout, write_json
 from pu_geo.records import PUSet
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
@@ -35,7 +35,7 @@ class RunInputs:
 
     Attributes:
         chip_set: its id.
-        views: cached features [V, N, D], a memory map.
+        views: cached frozen features [V, N, D], a memory map.
         pu: labels of its N buildings.
         is_accepted: bool [N]; unlabeled buildings of accepted clusters, which are learned from as positives are. They are
             not among those of `pu`, by which everything is counted, estimated and judged. None where there are none.
@@ -43,6 +43,7 @@ class RunInputs:
         n_passed_over: buildings of accepted clusters that are not learned from, as their kind of damage is not known.
         is_hidden: bool [N]; buildings whose chips show nothing to learn from: left out in `pu`, and no part of statistics.
             None where all are visible.
+        feature_set: the set that `views` are of; `feature_note` says why it is not the chosen one, "" where it is.
     """
 
     chip_set: str
@@ -52,6 +53,8 @@ class RunInputs:
     at_decision: int = 0
     n_passed_over: int = 0
     is_hidden: NDArray[np.bool_] | None = None
+    feature_set: str = RCF
+    feature_note: str = ""
 
     @property
     def n_hidden(self) -> int:
@@ -84,7 +87,8 @@ class RunInputs:
             "told theirs."
         )
         hidden = f"{self.n_hidden:,} buildings were not learned from: clouds, missing data or a missing pre image hide them."
-        found = ((words, self.n_accepted), (passed, self.n_passed_over), (hidden, self.n_hidden))
+        note = (self.feature_note, len(self.feature_note))
+        found = (note, (words, self.n_accepted), (passed, self.n_passed_over), (hidden, self.n_hidden))
         return tuple(sentence for sentence, n in found if n)
 
     def estimated_share(self) -> float | None:
@@ -131,22 +135,26 @@ class RunInputs:
         )  # fmt: skip
 
 
-def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
+def read_inputs(layout: Layout, begun: Path | None = None, feature_set: str = "") -> RunInputs:
     """Read the newest chip set of a project, and its labels.
 
     Args:
         begun: folder in a job's of a training that may have begun before. It goes on with the labels it began with, whatever
-            was clicked since; what it left behind is thrown away where there are other chips by now, and an event says so.
+            was clicked since, and the features it began with; what it left behind is thrown away where there are other chips
+            by now, and an event says so.
+        feature_set: whose features; "" for the set in use, see `feature_sets.in_use`.
 
     Raises:
-        ProjectError: if there are no chips yet.
+        ProjectError: if there are no chips yet, or they have no such features.
     """
     with store.connect(layout) as db:
         chip_set = contents.chosen_chip_set(db)
+        used = feature_sets.InUse(feature_set) if feature_set else feature_sets.in_use(db, layout, chip_set)
         newest: dict[str, Any] = {
             "chip_set": chip_set,
             "at_event": labels.last_event(db),
             "at_decision": decisions.last_decision(db),
+            "feature_set": used.name,
         }
         known: Mapping[str, Any] = _pinned(begun, newest) if begun else newest
         facts = chip_facts(layout, chip_set)
@@ -154,11 +162,13 @@ def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
         pu = labels.pu_set(db, at=known["at_event"], ids=facts["building_ids"]).without(is_hidden)
         at_decision = known.get("at_decision", 0)
         is_accepted = pseudo_positives.is_accepted(db, pu, at=at_decision)
-    views = np.load(layout.features(chip_set), mmap_mode="r")
+    name = str(known.get("feature_set", RCF))
+    views = feature_sets.views(layout, chip_set, name)
     is_accepted &= ~is_hidden
     return RunInputs(
         chip_set, views, pu, is_accepted if is_accepted.any() else None, at_decision,
-        is_hidden=is_hidden if is_hidden.any() else None,
+        is_hidden=is_hidden if is_hidden.any() else None, feature_set=name,
+        feature_note=used.note if name == used.name else "",
     )  # fmt: skip
 
 

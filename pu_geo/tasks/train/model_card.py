@@ -19,10 +19,10 @@ from pu_geo import __version__
 from pu_geo.atomic_write import atomic_write
 from pu_geo.features.bank import FEATURE_SEED
 from pu_geo.methods import catalog
-from pu_geo.project import contents, model_files, store
+from pu_geo.project import contents, feature_sets, model_files, store
 from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import Layout, write_json
-from pu_geo.project.model_files import CARD, FILTERS, WEIGHTS
+from pu_geo.project.layout import RCF, Layout, write_json
+from pu_geo.project.model_files import CARD, FILTERS, MAKER, MAX_WITH_MAKER, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.training.data import FeatureViews, PUData
 
@@ -50,13 +50,14 @@ class Learned:
 def write_model(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> list[Path]:
     """Write `model.safetensors` and `model.json` into the folder of a run, each atomically; the two are a whole model.
 
-    Where it takes cached features, the filters that made these are among the tensors.
+    Where it takes cached features, what made these is among the tensors, unless it is too large for a model file.
 
     Returns:
         Paths of both files.
     """
     tensors = {name: tensor.contiguous().cpu().numpy() for name, tensor in learned.weights.items()}
-    tensors |= filters_of(layout, facts.chip_set) if isinstance(learned.data.inputs, FeatureViews) else {}
+    if isinstance(learned.data.inputs, FeatureViews):
+        tensors |= maker_of(layout, facts, MAX_WITH_MAKER - sum(array.nbytes for array in tensors.values()))
     path = layout.run(facts.run_id) / WEIGHTS
     weights = save(tensors)
     with atomic_write(path) as temporary:
@@ -68,12 +69,12 @@ def write_model(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) ->
     return [path, path.with_name(CARD)]
 
 
-def filters_of(layout: Layout, chip_set: str) -> dict[str, NDArray[np.float32]]:
-    """Read the filters that made the features of a chip set, by their names in a model; none where they were not kept."""
-    if not layout.filters(chip_set).is_file():
-        return {}
-    with np.load(layout.filters(chip_set), allow_pickle=False) as arrays:
-        return {FILTERS + name: value for name, value in arrays.items()}
+def maker_of(layout: Layout, facts: RunFacts, most_bytes: int) -> dict[str, NDArray[Any]]:
+    """Read what made the features of a run, by its names in a model; nothing where it was not kept, or has more bytes."""
+    arrays = feature_sets.maker_state(layout, facts.chip_set, facts.feature_set)
+    first = FILTERS if facts.feature_set == RCF else MAKER
+    is_small = sum(array.nbytes for array in arrays.values()) <= most_bytes
+    return {first + name: value for name, value in arrays.items()} if is_small else {}
 
 
 def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[str, Any]:

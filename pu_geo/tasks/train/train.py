@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability, collapse, estimates, pupl, ranker
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.fitting import fit_and_score, require_labels
-from pu_geo.project import runs, store, training_times
+from pu_geo.project import feature_sets, runs, store, training_times
 from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.layout import RCF, Layout, write_json
 from pu_geo.project.store import now
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.tasks.job import Job
@@ -44,6 +44,7 @@ class Outcome:
         held_out: rows of clicks that were not learned from, int64; None without any.
         versions: of libraries, where it was not made by those of this machine.
         without_answers: sensor groups without an answer, where that is known; None to work it out.
+        features: name and maker of the features, where these are not those of the inputs.
     """
 
     method: str
@@ -62,21 +63,26 @@ class Outcome:
     held_out: NDArray[np.int64] | None = None
     versions: Mapping[str, str] | None = None
     without_answers: tuple[int, ...] | None = None
+    features: tuple[str, Mapping[str, object]] | None = None
 
 
-def rank(job: Job) -> dict[str, object]:
+def rank(job: Job, *, feature_set: str = "") -> dict[str, object]:
     """Run the instant ranker on the features of the unaugmented chips and store the result as a run.
+
+    Args:
+        feature_set: name of the features; "" for the set in use.
 
     Returns:
         {"run_id", "n_positive", "n_unlabeled", "seconds"}
 
     Raises:
         TrainingError: if there are no positives.
+        ProjectError: if there are no chips, or no such features.
     """
     began, stored = time.monotonic(), stored_before(job)
     if stored:
         return stored
-    inputs = read_inputs(job.layout)
+    inputs = read_inputs(job.layout, feature_set=feature_set)
     job.report(0.1, "ranking all buildings")
     prepared, pu = inputs.prepared(), inputs.pu
     scores, share = estimates.rank_with_estimate(
@@ -107,7 +113,7 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     card, settings, seed, types_from = request.card, request.settings, request.seed, request.types_from
     kept = job.folder / "checkpoints"
     is_fresh = not kept.exists()
-    inputs = read_inputs(job.layout, kept)
+    inputs = read_inputs(job.layout, kept, request.feature_set if request.takes_features else RCF)
     require_labels(card, int(inputs.pu.is_positive.sum()), int(inputs.pu.is_not_damaged.sum()))
     pu, held_out = set_aside(inputs.pu, request.hold_out, seed, card)
     inputs = inputs.with_clicks(pu, types_from)
@@ -137,7 +143,7 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     )  # fmt: skip
     result = finish(job, inputs, began, outcome)
     shutil.rmtree(kept)
-    if is_fresh and not request.overrides:
+    if is_fresh and not request.overrides and inputs.feature_set == RCF:
         training_times.remember(request.method, request.preset, len(fitted.scores), float(str(result["seconds"])))
     return result
 
@@ -200,6 +206,8 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         )
         labels[is_visible] = clusters.labels
     indicators = _signs(job.layout, inputs, outcome, clusters)
+    own = inputs.feature_set
+    feature_set, feature_maker = outcome.features or (own, feature_sets.find(job.layout, inputs.chip_set, own).maker)
     facts = RunFacts(
         run_id=_run_id(job, outcome.method),
         method=outcome.method,
@@ -225,6 +233,8 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         n_accepted=inputs.n_accepted,
         n_hidden=inputs.n_hidden,
         without_answers=_without_answers(job.layout, inputs, outcome),
+        feature_set=feature_set,
+        feature_maker=feature_maker,
     )
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
     if outcome.held_out is not None and len(outcome.held_out):

@@ -21,6 +21,7 @@ TITLES = {
     "add_grid": "Laying a grid of cells",
     "align": "Aligning pre and post",
     "chip": "Cutting chips and computing features",
+    "features": "Making a set of features",
     "train": "Training",
     "rank": "Ranking",
     "import_run": "Importing a run of another copy",

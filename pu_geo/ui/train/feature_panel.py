@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pu_geo.project.layout import Layout
+from pu_geo.services.imagery import features
 from pu_geo.services.train import feature_comparison as comparison
 from pu_geo.services.train import training
 from pu_geo.ui import frame
@@ -43,9 +44,10 @@ def _draw_last(layout: Layout) -> None:
         st.caption("Nothing was compared yet.")
         return
     st.dataframe(comparison.table(found), hide_index=True, key="compare-features-table")
-    st.markdown(f"**{frame.plain(comparison.verdict_words(found))}**")
-    if step := comparison.next_step(layout, found):
-        st.markdown(frame.plain(step))
+    st.markdown(f"**{frame.plain(comparison.verdict_words(found))}** {frame.plain(comparison.in_use_words(layout))}")
+    name = comparison.proposed(layout, found)
+    if name and st.button(f"Use {frame.plain(name)}", key="compare-features-use", icon=":material/check:"):
+        frame.act_and_rerun(lambda: features.choose(layout, name))
     n_now = comparison.count_own(layout)
     newer = f" There are {n_now} by now: compare again." if n_now != found.n_clicks else ""
     st.caption(f"{comparison.how_made(found)}{newer}")
