@@ -131,9 +131,11 @@ def require_clicks(n_own: int, n_positive: int, n_unlabeled: int, methods: Seque
         if method == RANKER:
             continue
         card = catalog.card(method)
-        if card.min_not_damaged:
+        if card.uses_types or card.min_not_damaged:
             raise TrainingError(
-                f"{card.title} learns kinds of damage; features are not compared by it.", "Leave it out.", kind="settings"
+                f"Features are not compared by {card.title}: it learns kinds of damage, or needs undamaged buildings.",
+                "Leave it out.",
+                kind="settings",
             )
         if left < card.min_positives:
             raise TrainingError(
