@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 N_FOLDS, N_REPEATS = 5, 3
 LEAST_CLICKS = 8  # fewer own clicks compare nothing
 LEAST_TO_PICK = 30  # fewer pick nothing; see `judge`
-LEVEL = 0.95  # of all intervals; see `judge`
-FLOOR = 0.05  # added to places before their logarithm: how high a click comes within the top is chance
+LEVEL = 0.9  # of all intervals; see `judge`
+FLOOR = 0.2
+"""Added to a place before its logarithm. Among damaged buildings a click's place is chance, and without a floor that chance
+is most of the mean: the same rule picked worse with 0 and 0.05 (docs/tables.md)."""
 N_DRAWS = 4000  # of the bootstrap
 
 Ints = NDArray[np.int64]
@@ -126,10 +128,14 @@ def bootstrap(values: NDArray[np.float64], level: float = LEVEL, seed: int = 0) 
     return Interval(float(values.mean()), float(low), float(high))
 
 
-def judge(by_name: Mapping[str, NDArray[np.float64]], incumbent: str, *, level: float = LEVEL) -> Verdict:
+def judge(
+    by_name: Mapping[str, NDArray[np.float64]], incumbent: str, *, level: float = LEVEL, least: int = LEAST_TO_PICK
+) -> Verdict:
     """Pick a candidate: the incumbent, unless another is better with a paired interval that excludes 0.
 
-    Where several are, the one with the best mean is picked. With fewer than `LEAST_TO_PICK` clicks the incumbent stays.
+    Where several are, the one with the best mean is picked. With fewer than `least` clicks the incumbent stays.
+
+    Source: ours. Level and least number of clicks were chosen with `benchmarks.bakeoff`; the table is in docs/tables.md.
 
     Args:
         by_name: mean log place of each click, float64 [P], of each candidate; the same clicks in the same order.
@@ -137,7 +143,7 @@ def judge(by_name: Mapping[str, NDArray[np.float64]], incumbent: str, *, level: 
     """
     base = by_name[incumbent]
     differences = {name: bootstrap(each - base, level) for name, each in by_name.items() if name != incumbent}
-    if differences and len(base) < LEAST_TO_PICK:
+    if differences and len(base) < least:
         return Verdict("few", incumbent, differences)
     better = {name: each.mean for name, each in differences.items() if each.high < 0}
     if not better:
