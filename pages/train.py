@@ -53,6 +53,8 @@ if found:
         ],
         hide_index=True,
     )
+    if words := training.place_words(found[0]):
+        st.caption(f"{found[0].run_id}: {words}.")
     for run in found[:3]:
         for warning in run.warnings:
             st.warning(f"{run.run_id}: {warning}", icon=":material/warning:")

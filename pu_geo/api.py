@@ -268,6 +268,17 @@ class Project:
 
         return frames.footprints(self._layout)
 
+    def positions(self, chip_set: str | None = None) -> NDArray[np.float64]:
+        """Return (x, y) of all buildings, metres along the axes of the project CRS, float64 [N, 2], in the order of `building_ids`.
+
+        `PropagatedRanking(neighbors="on").fit(X, y, positions=project.positions())` lets neighboring buildings count. A building
+        whose footprint is gone has NaN.
+
+        >>> project.positions().shape == (len(project.building_ids()), 2)
+        True
+        """
+        return store.call(self._layout, contents.centers_m, self.building_ids(chip_set))
+
     def building_ids(self, chip_set: str | None = None) -> list[str]:
         """Return the building of each row of `features`, `chips`, `labels`, `known_negative` and `excluded`.
 

@@ -15,15 +15,15 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo.errors import TrainingError
+from pu_geo.features.networks import KINDS, NetworkMaker
 from pu_geo.features.rcf import RcfBank, RcfSettings
+from pu_geo.features.views import Report
 from pu_geo.records import FeatureRequest
 from pu_geo.training.augment import AERIAL, AugmentSettings
 
 FEATURE_SEED = 0  # of the views that the features of every chip set are made of
 N_VIEWS = RcfSettings().n_views  # views per chip, the chip as it was cut included
 DEFAULT_MAKER = "rcf"
-
-Report = Callable[[Mapping[str, object]], None]
 
 
 class Maker(Protocol):
@@ -84,7 +84,7 @@ class Maker(Protocol):
         ...
 
 
-MAKERS: dict[str, type[Maker]] = {"rcf": RcfBank}
+MAKERS: dict[str, type[Maker]] = {"rcf": RcfBank} | dict.fromkeys(KINDS, NetworkMaker)
 
 
 def fit_maker(

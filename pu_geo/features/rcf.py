@@ -6,9 +6,7 @@ which a few hundred chips could not teach anyway.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -18,10 +16,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pu_geo.errors import JobCancelled, ShapeError, TrainingError
+from pu_geo.errors import ShapeError, TrainingError
+from pu_geo.features.views import checked_out, describe_views
 from pu_geo.records import FeatureRequest
-from pu_geo.training.augment import AERIAL, AugmentSettings, augment
-from pu_geo.training.threads import one_thread
+from pu_geo.training.augment import AERIAL, AugmentSettings
 
 BLOCK = 16
 """Chips that are handled, and whose random numbers are drawn, together. Few, so that responses stay in the CPU's cache."""
@@ -188,28 +186,11 @@ class RcfBank:
             raise ShapeError("random-convolution features are averaged over whole chips; pass masks=None.")
         if chips.ndim != 4 or chips.shape[1] != self.filters.shape[1]:
             raise ShapeError(f"chips must be [N, {self.filters.shape[1]}, H, W] for this bank; got {chips.shape}.")
-        result = np.empty(shape, np.float16) if out is None else out
-        if result.shape != shape or result.dtype != np.float16:
-            raise ShapeError(f"out must be float16 {shape}; got {result.dtype} {result.shape}.")
-        here, began, done = self.to(device), time.monotonic(), 0
-
-        def extract(first: int) -> int:
-            if is_cancelled is not None and is_cancelled():
-                raise JobCancelled
-            rows = slice(first, min(first + BLOCK, len(chips)))
-            with torch.inference_mode():
-                images = torch.from_numpy(np.array(chips[rows])).to(device).float()
-                generator = torch.Generator().manual_seed(seed * 1_000_003 + first // BLOCK)
-                for view in range(n_views):
-                    augmented = images if view == 0 else augment(images, augmentation, generator)
-                    result[view, rows] = rcf(augmented, here).half().cpu().numpy()
-            return rows.stop - rows.start
-
-        for n in _blocks_at_once(extract, range(0, len(chips), BLOCK), device):
-            done += n
-            if report is not None:
-                report({"done": done, "total": len(chips), "seconds": time.monotonic() - began})
-        return result
+        here = self.to(device)
+        return describe_views(
+            lambda images, _: rcf(images, here).half(), chips, checked_out(out, shape),
+            seed=seed, device=device, block=BLOCK, augmentation=augmentation, report=report, is_cancelled=is_cancelled,
+        )  # fmt: skip
 
     def to(self, device: torch.device) -> RcfBank:
         """Copy the bank to a device."""
@@ -266,20 +247,3 @@ def _mean_above(response: Tensor, threshold: float) -> Tensor:
     above = F.relu(response - threshold)
     weights = above.new_full((1, 1, above.shape[1]), 1.0)
     return torch.matmul(weights, above)[:, 0].float() / above.shape[1]
-
-
-def _blocks_at_once(work: Callable[[int], int], firsts: Iterable[int], device: torch.device) -> Iterator[int]:
-    """Do blocks side by side, each on one thread; yield what each returned, in order.
-
-    Threads within a block would wait for each other at every step, and burn their cores waiting: on a busy machine that
-    takes ten times as long.
-    """
-    n_threads = torch.get_num_threads()
-    if device.type != "cpu" or n_threads == 1:
-        yield from map(work, firsts)
-        return
-    with one_thread(), ThreadPoolExecutor(n_threads) as pool:
-        try:
-            yield from pool.map(work, firsts)
-        finally:
-            pool.shutdown(cancel_futures=True)

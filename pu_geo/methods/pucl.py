@@ -17,8 +17,9 @@ from pu_geo.analysis.pupl import PuplResult, cluster_labels, pupl, two_means_mis
 from pu_geo.losses.contrastive import pucl_loss, scl_pu_loss, sscl_loss
 from pu_geo.methods.cards.pucl import PuclSettings
 from pu_geo.methods.linear import fit_logistic
-from pu_geo.methods.pretraining import contrast, contrastive_learner, empty_extractor, new_extractor, training_span
+from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
+from pu_geo.training.contrastive import contrast, contrastive_learner
 from pu_geo.training.data import Bools, Ints, PUData, epochs_within, n_batches
 from pu_geo.training.heads import linear, projection_head
 from pu_geo.training.loop import Training

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pu_geo.errors import LabelError
 from pu_geo.project.contents import building_ids
@@ -304,31 +303,19 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
     at_event = last_event(db) if at is None else at
     order = list(building_ids(db) if ids is None else ids)
     row = {building: i for i, building in enumerate(order)}
-    is_positive, is_not_damaged, is_excluded = (np.zeros(len(order), np.bool_) for _ in range(3))
-    for building, event in current(db, at=at_event).items():
+    is_positive, is_not_damaged, is_excluded, is_queued = (np.zeros(len(order), np.bool_) for _ in range(4))
+    for building, newest in current(db, at=at_event).items():
         if building in row:
-            answer = _for_training(db, event, at_event)
-            label = answer.label if answer else ""
+            event = _for_training(db, newest, at_event)
+            label = "" if event is None else event.label
             marked = {"positive": is_positive, "not_damaged": is_not_damaged}.get(label, is_excluded)
             marked[row[building]] = True
-    return PUSet(order, is_positive, is_not_damaged, is_excluded, at_event)
-
-
-def own_clicks(db: sqlite3.Connection, pu: PUSet) -> NDArray[np.bool_]:
-    """Return which positives an analyst picked, bool [N]: no queue put them up, and no list of similar buildings on Explore.
-
-    What a ranking proposed speaks for the features that this ranking is made of.
-    """
-    row, is_own = {building: i for i, building in enumerate(pu.building_ids)}, np.zeros(len(pu.building_ids), np.bool_)
-    for building, event in current(db, at=pu.at_event).items():
-        if building in row and pu.is_positive[row[building]]:
-            answer = _for_training(db, event, pu.at_event)
-            is_own[row[building]] = answer is not None and not answer.shown and answer.screen != "explore"
-    return is_own
+            is_queued[row[building]] = label == "positive" and event is not None and event.shown != ""
+    return PUSet(order, is_positive, is_not_damaged, is_excluded, at_event, is_queued)
 
 
 def _for_training(db: sqlite3.Connection, event: LabelEvent, at: int) -> LabelEvent | None:
-    """Return the answer that a method may know of a building; None where only an audit has one."""
+    """Return the answer that a method may learn from; None where only an audit has one."""
     if event.shown != "audit":
         return event
     other = last_standing(db, event.building_id, at=at, outside_audits=True)

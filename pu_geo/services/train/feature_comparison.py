@@ -15,7 +15,7 @@ from pu_geo.analysis.bakeoff import Interval, Verdict
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD
-from pu_geo.project import choices, labels, store
+from pu_geo.project import choices, store
 from pu_geo.project.layout import RCF, Layout
 from pu_geo.records import PUSet
 from pu_geo.services.imagery import features
@@ -52,7 +52,7 @@ class Comparison:
         at: when it was made, RFC 3339 UTC.
         at_event: number of the last label event that was taken into account.
         n_clicks: own clicks that were held out in turn.
-        n_others: positives that a queue or Explore proposed; every fit learned from them.
+        n_others: positives that the queue proposed; every fit learned from them.
         n_unlabeled: among which places are.
         judged_by: the method by which the verdict is.
         verdict: on feature sets, by `judged_by`.
@@ -89,14 +89,14 @@ class Comparison:
         return asdict(self)
 
 
-def own_clicks(layout: Layout, pu: PUSet) -> NDArray[np.bool_]:
-    """Return which positives the analyst picked, bool [N]; see `labels.own_clicks`."""
-    return store.call(layout, labels.own_clicks, pu)
+def own_clicks(pu: PUSet) -> NDArray[np.bool_]:
+    """Return which positives the analyst found, bool [N]: not the queue, which proposes what a ranking of some features has on top."""
+    return pu.is_positive if pu.is_queued is None else pu.is_positive & ~pu.is_queued
 
 
 def count_own(layout: Layout) -> int:
     """Return how many clicks of the analyst's own there are on the newest chips. Raises ProjectError if there are no chips."""
-    return int(own_clicks(layout, to_learn_from(layout)[1]).sum())
+    return int(own_clicks(to_learn_from(layout)[1]).sum())
 
 
 def require(layout: Layout, methods: Sequence[str]) -> None:
@@ -109,7 +109,7 @@ def require(layout: Layout, methods: Sequence[str]) -> None:
     if not methods:
         raise TrainingError("No method was named.", f"Name some of {', '.join((*METHODS, *SLOW))}.", kind="settings")
     _, pu = to_learn_from(layout)
-    require_clicks(int(own_clicks(layout, pu).sum()), int(pu.is_positive.sum()), int(pu.is_open.sum()), methods)
+    require_clicks(int(own_clicks(pu).sum()), int(pu.is_positive.sum()), int(pu.is_open.sum()), methods)
 
 
 def require_clicks(n_own: int, n_positive: int, n_unlabeled: int, methods: Sequence[str]) -> None:
@@ -190,7 +190,7 @@ def verdict_words(found: Comparison) -> str:
 def how_made(found: Comparison) -> str:
     """Return what the figures rest on, one sentence."""
     others = (
-        f"; {found.n_others} that a queue or Explore proposed were learned from and not held out" if found.n_others else ""
+        f"; {found.n_others} that the queue proposed were learned from and not held out" if found.n_others else ""
     )
     return (
         f"Made at {found.at[:16].replace('T', ' ')} with {found.n_clicks} clicks of your own, held out in {found.n_folds} parts, "

@@ -50,7 +50,7 @@ def compare_features(job: Job, *, methods: Sequence[str] = METHODS) -> dict[str,
         JobCancelled: if the user cancelled.
     """
     whole = read_inputs(job.layout, feature_set=INCUMBENT)
-    is_own = comparison.own_clicks(job.layout, whole.pu)
+    is_own = comparison.own_clicks(whole.pu)
     rows = drawn(whole)
     inputs = of_rows(whole, rows)
     own, n_unlabeled = np.flatnonzero(is_own[rows]), len(unlabeled_of(inputs))
@@ -130,7 +130,7 @@ def scorer(method: str, inputs: RunInputs, is_cancelled: Callable[[], bool] = la
         run = Run(best_device(), _SEED, is_cancelled=is_cancelled)
         data = pu_data(
             FeatureViews(np.asarray(left.views)), left.learned_as_positive, is_excluded=left.pu.is_excluded,
-            is_not_damaged=left.pu.is_not_damaged, is_accepted=left.is_accepted,
+            is_not_damaged=left.pu.is_not_damaged, is_accepted=left.is_accepted, is_queued=left.pu.is_queued,
         )  # fmt: skip
         return fit_and_score(
             card, data, settings, run, start_share=None,
@@ -162,6 +162,7 @@ def of_rows(inputs: RunInputs, rows: NDArray[np.int64]) -> RunInputs:
     left = replace(
         pu, building_ids=[pu.building_ids[row] for row in rows], is_positive=pu.is_positive[rows],
         is_not_damaged=pu.is_not_damaged[rows], is_excluded=pu.is_excluded[rows],
+        is_queued=None if pu.is_queued is None else pu.is_queued[rows],
     )  # fmt: skip
     is_accepted = None if inputs.is_accepted is None else inputs.is_accepted[rows]
     return replace(inputs, pu=left, is_accepted=is_accepted, is_hidden=None)

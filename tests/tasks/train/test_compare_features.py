@@ -23,16 +23,14 @@ compare = task.compare_features
 
 
 def own(layout: Layout) -> list[str]:
-    with store.connect(layout) as db:
-        pu = labels.pu_set(db)
-        return [pu.building_ids[row] for row in np.flatnonzero(labels.own_clicks(db, pu))]
+    pu = store.call(layout, labels.pu_set)
+    return [pu.building_ids[row] for row in np.flatnonzero(comparison.own_clicks(pu))]
 
 
-def test_answers_to_a_queue_an_audit_or_a_list_of_similar_ones_are_no_own_clicks(project: Layout) -> None:
+def test_answers_to_a_queue_or_an_audit_are_no_own_clicks(project: Layout) -> None:
     click(project, "b0", "b1")
     click(project, "b2", shown="exploit")
     click(project, "b3", shown="explore")
-    click(project, "b4", screen="explore")
     click(project, "b5", label="not_damaged")
     click(project, "b6", shown="audit", inclusion=0.5)
     assert own(project) == ["b0", "b1"]
