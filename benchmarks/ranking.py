@@ -38,7 +38,9 @@ def of_method(name: str, **settings: str) -> Callable[..., Floats]:
     """Return a function that trains a method of the catalog, preset quick, and scores all chips."""
 
     def scored(event: Event) -> Floats:
-        data = PUData(FeatureViews(event.views), event.is_positive, np.zeros(len(event.is_positive), np.bool_), xy_m=event.xy_m)
+        data = PUData(
+            FeatureViews(event.views), event.is_positive, np.zeros(len(event.is_positive), np.bool_), xy_m=event.xy_m
+        )
         found = fit_and_score(
             catalog.card(name), data, catalog.settings_for(name, "quick", settings), Run(_CPU, event.seed), prior=None,
             start_share=None, is_unlabeled=~event.is_positive,
@@ -93,7 +95,10 @@ def _linear(event: Event) -> Floats:
 def _supervised(event: Event) -> Floats:
     """Score each chip by a regression on the truth of four fifths of all others, whitened features: what the features can do."""
     chips, _ = event.whitened()
-    fold, scores = np.random.default_rng([event.seed, 7]).permutation(len(event.is_damaged)) % 5, np.zeros(len(event.is_damaged))
+    fold, scores = (
+        np.random.default_rng([event.seed, 7]).permutation(len(event.is_damaged)) % 5,
+        np.zeros(len(event.is_damaged)),
+    )
     for part in range(5):
         learned = (fold != part) | event.is_positive
         slope, _, _ = fit_logistic(chips.white[learned], event.is_damaged[learned], 0.5)
@@ -196,7 +201,10 @@ def run(cache: Path, methods: Sequence[str], kinds: Sequence[str], sources: Sequ
                 for method in wanted:
                     made = outcome(cell, source, seed, method, kind, event)
                     keep(made, kept)
-                    print(f"{cell.name}, {cell.clicks} clicks, {seed}, {method}, {kind}: {made.ap:.3f}, {made.seconds} s", flush=True)
+                    print(
+                        f"{cell.name}, {cell.clicks} clicks, {seed}, {method}, {kind}: {made.ap:.3f}, {made.seconds} s",
+                        flush=True,
+                    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -36,7 +36,10 @@ def prepare_all(data: Path, cache: Path) -> None:
     for name, folder in xbd.items():
         if folder.is_dir() and not (cache / f"{name}.npz").exists():
             scenes = sorted(path for path in folder.iterdir() if (path / "pre.tif").exists())
-            together = name in ("joplin", "santa_rosa_a")  # the scenes of the others are too far from each other for one grid
+            together = name in (
+                "joplin",
+                "santa_rosa_a",
+            )  # the scenes of the others are too far from each other for one grid
             _keep(cache, name, _cut(scenes) if together else _joined([_cut([scene]) for scene in scenes]))
     for name in ("harvey_a", "harvey_d"):
         path = data / "harvey_chips" / f"region_{name[-1].upper()}.zip"

@@ -84,7 +84,9 @@ def section(outcomes: Sequence[Outcome] | None = None) -> str:
     outcomes = read_kept() if outcomes is None else outcomes
     if not outcomes:
         return ""
-    return "\n".join([_WORDS, "", *_figures(outcomes), "", *_gains(outcomes), "", *_summary(outcomes), "", *_kinds(outcomes), ""])
+    return "\n".join(
+        [_WORDS, "", *_figures(outcomes), "", *_gains(outcomes), "", *_summary(outcomes), "", *_kinds(outcomes), ""]
+    )
 
 
 def _methods(outcomes: Sequence[Outcome], kind: str = AT_RANDOM) -> list[str]:
@@ -137,7 +139,13 @@ def summary(outcomes: Sequence[Outcome], method: str = DEFAULT) -> dict[str, tup
     for cell in cells():
         found = gains(outcomes, cell.name, cell.clicks, method)
         if len(found):
-            name = "native share" if cell.share is None else "at most 5 %" if cell.share <= LOW else f"{cell.share:.0%}".replace("%", " %")
+            name = (
+                "native share"
+                if cell.share is None
+                else "at most 5 %"
+                if cell.share <= LOW
+                else f"{cell.share:.0%}".replace("%", " %")
+            )
             for each in (name, "every cell"):
                 groups.setdefault(each, []).append(float(found.mean()))
     return {name: (float(np.mean(own)), min(own), len(own)) for name, own in groups.items()}

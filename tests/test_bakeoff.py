@@ -45,7 +45,10 @@ def test_a_cell_with_too_little_damage_is_left_empty(source: Source) -> None:
 def test_the_table_counts_near_picks_and_harm() -> None:
     base = np.zeros(30)
     near = {"rcf": Candidate(0.80, 1, base.tolist()), "a": Candidate(0.81, 1, base.tolist())}  # RCF stays, .01 behind
-    harm = {"rcf": Candidate(0.80, 1, base.tolist()), "a": Candidate(0.70, 1, (base - 1).tolist())}  # "a" is picked, .10 behind
+    harm = {
+        "rcf": Candidate(0.80, 1, base.tolist()),
+        "a": Candidate(0.70, 1, (base - 1).tolist()),
+    }  # "a" is picked, .10 behind
     first = Outcome("joplin", 30, 0, "ranker", 100, 50, near)
     draws = [first, replace(first, seed=1, candidates=harm)]
     assert simulation._figures(draws, bakeoff.LEVEL) == ["50%", "0.800", "0.750", "0.805", "50%", "1", "-0.100"]

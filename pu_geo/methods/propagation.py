@@ -134,8 +134,7 @@ class PropagationNetwork(nn.Module):
         space = self.space()
         white = space.white(roots)
         anchors, reach, degree, values, plain_slope, slope, zeros, scale_of, sent = (
-            getattr(self, name).cpu().numpy()
-            for name in (*_OF_ANCHORS, "plain_slope", "slope", "zeros", "scale_of", "sent")
+            getattr(self, name).cpu().numpy() for name in (*_OF_ANCHORS, "plain_slope", "slope", "zeros", "scale_of", "sent")
         )
         graph = NeighborGraph(anchors, reach, degree, self.settings.n_neighbors)
         reading = Reading(plain_slope, slope, zeros, scale_of, values, float(self.spread), None, 0.0, 0.0, None, tuple(sent))
@@ -173,8 +172,7 @@ class PropagationModel(TrainedModel):
         views, network = self._views_of(inputs), self._network()
         step = BLOCK if views.ndim == 3 else IMAGES_AT_ONCE
         parts = [
-            answer(*plain_and_roots(network, views[:, part]))
-            for part in blocks(max(views.shape[1], 1), step, self.check)
+            answer(*plain_and_roots(network, views[:, part])) for part in blocks(max(views.shape[1], 1), step, self.check)
         ]
         return np.concatenate(parts).astype(np.float32)
 

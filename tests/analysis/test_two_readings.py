@@ -148,7 +148,8 @@ def test_not_damaged_answers_count() -> None:
     known = np.flatnonzero(~truth)[:40]
     rest = np.setdiff1d(own.unlabeled, known)
     with_known, without = (
-        read(views, Marks(own.clicked, NONE, each, known_, NONE))[1] for each, known_ in ((rest, known), (own.unlabeled, NONE))
+        read(views, Marks(own.clicked, NONE, each, known_, NONE))[1]
+        for each, known_ in ((rest, known), (own.unlabeled, NONE))
     )
     assert with_known[known].mean() < without[known].mean()
 

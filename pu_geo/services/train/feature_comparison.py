@@ -189,9 +189,7 @@ def verdict_words(found: Comparison) -> str:
 
 def how_made(found: Comparison) -> str:
     """Return what the figures rest on, one sentence."""
-    others = (
-        f"; {found.n_others} that the queue proposed were learned from and not held out" if found.n_others else ""
-    )
+    others = f"; {found.n_others} that the queue proposed were learned from and not held out" if found.n_others else ""
     return (
         f"Made at {found.at[:16].replace('T', ' ')} with {found.n_clicks} clicks of your own, held out in {found.n_folds} parts, "
         f"{found.n_repeats} times, among {found.n_unlabeled:,} unlabeled buildings{others}."
