@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import estimates, metrics
 from pu_geo.errors import ShapeError, TrainingError
-from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.methods import catalog, propagation
+from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.methods.propagation import PropagationModel
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.run import Run
