@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from benchmarks import bakeoff as simulation
 from benchmarks.bakeoff import Candidate, Outcome
 from benchmarks.ranking_sets import CHOSEN, Cell, Source
-
 from pu_geo.analysis import bakeoff
 
 N, N_CLICKS = 120, 10
