@@ -37,7 +37,7 @@ from pu_geo.services.explore import clusters, discovering, exploring, neighbors,
 from pu_geo.services.imagery import features, preparation
 from pu_geo.services.project import choices, projects
 from pu_geo.services.project.copying import copy_project
-from pu_geo.services.train import comparing, models, run_card, training
+from pu_geo.services.train import comparing, feature_comparison, models, run_card, training
 
 if TYPE_CHECKING:
     import geopandas
@@ -517,6 +517,16 @@ class Project:
     def compare(self, one: RunName, other: RunName) -> comparing.Comparison:
         """Compare two runs: how far they agree, where they do not, and which is judged better."""
         return comparing.compare(self._layout, _run_name(one), _run_name(other))
+
+    def compare_features(self, methods: Sequence[str] = feature_comparison.METHODS) -> feature_comparison.Comparison:
+        """Compare feature sets: how high each ranks your own clicks while they are held out. Chooses nothing.
+
+        Args:
+            methods: names of methods, and "ranker".
+        """
+        feature_comparison.require(self._layout, methods)
+        result = self._run("compare_features", {"methods": list(methods)}, "Comparing features")
+        return feature_comparison.Comparison.from_json(result)
 
     # Explore
 
