@@ -31,7 +31,7 @@ def finished(project: Layout) -> Layout:
     add_chips(project, ids, bands="pre+post", size_px=64, chips=chips, features=features, sheets=sheets)
     click(project, "b1", "b2")
     arrays = {"embeddings": rng.normal(size=(20, 8)).astype(np.float32), "clusters": np.arange(20) % 2}
-    add_run(project, preset="instant", at_event=2, arrays=arrays, estimated_share=0.04)
+    add_run(project, preset="instant", at_event=2, arrays=arrays)
     return project
 
 
