@@ -92,7 +92,7 @@ def test_what_it_gives_after_fit(name: str, fitted: Mapping[str, estimators.Meth
     np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1, atol=1e-5)
     np.testing.assert_array_equal(z, model.transform(views[0]))
     assert model.threshold_ in estimates.written(scores[y == 0])
-    assert model.start_k_ == 15, "30 at least, but no more than half"
+    assert model.start_k_ == 25, "30 at least, but no more than half of 50"
     assert not hasattr(model, "estimated_share_"), "what clicks suggest is no estimate of the damage"
     np.testing.assert_array_equal(model.predict(views), estimates.written(scores) >= model.threshold_)
     assert model.decision_function(views[0]).shape == (60,)

@@ -12,7 +12,7 @@ from small_parts import add_chips, add_run, click
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
-from pu_geo.project import runs, store, training_times
+from pu_geo.project import store, training_times
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.project import projects
 
@@ -149,14 +149,6 @@ def test_train_recommends_the_default_before_there_is_a_run_and_marks_its_card_a
     starts = [button for button in app.button if str(button.key).startswith("start-")]
     assert (starts[0].key, starts[0].label) == ("start-propagation", "Train propagated ranking")
     assert {button.label for button in starts[1:]} >= {"Train NcPU", "Train PUCL"}
-
-
-def test_train_names_no_share_of_damage_that_only_clicks_speak_for(finished: Layout) -> None:
-    with store.connect(finished) as db:
-        assert runs.all_runs(db)[0].estimated_share is not None
-    app = show("train", finished)
-    assert "Your clicks speak for" not in words(app)
-    assert not [column for table in app.dataframe for column in table.value.columns if "share" in column]
 
 
 def test_an_audit_of_more_buildings_than_there_are_is_refused_in_words(finished: Layout) -> None:
