@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
+from pu_geo.analysis.estimates import MIN_POSITIVES
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ModelError
 from pu_geo.features.bank import Maker
@@ -88,13 +89,12 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     chips = np.load(job.layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
     require_fit(restored, chips.shape[1:], found.name)
     scores, embeddings = _answers(job, restored, chips, found.name, chip_facts(job.layout, inputs.chip_set))
-    pu, card, share = inputs.pu, found.card, inputs.estimated_share()
-    start_share, score_type = inputs.share_to_start_from(), catalog.card(card["method"]).score_type
-    threshold = card.get("threshold")  # of the training, where the card has one
-    if start_share is not None or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
-        threshold = first_threshold(scores, pu, start_share)
+    card, n_clicked = found.card, int((inputs.pu.is_positive & ~inputs.pu.is_excluded).sum())
+    of_training, score_type = card.get("threshold"), catalog.card(card["method"]).score_type
+    is_start = n_clicked >= MIN_POSITIVES or not isinstance(of_training, int | float) or not 0 <= of_training <= 1
+    threshold = first_threshold(scores, inputs.pu, inputs.start_k()) if is_start else float(str(of_training))
     outcome = Outcome(
-        card["method"], card["preset"], scores, embeddings, score_type, float(threshold), share,
+        card["method"], card["preset"], scores, embeddings, score_type, threshold, is_start,
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
         write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found), features=_features(restored),
     )  # fmt: skip
