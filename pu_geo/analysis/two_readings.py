@@ -59,11 +59,12 @@ class Space:
         step = max(1, len(plain) // MOST_MEASURED)
         plain, roots = plain[::step], roots[::step]
         mean, scale = _statistics(roots)
-        return cls(*_statistics(plain), mean, scale, whitening((roots - mean) / scale, power))
+        turn = whitening(np.asarray((roots - mean) / scale, np.float32), power)
+        return cls(*_statistics(plain), mean, scale, turn)
 
     def standard(self, plain: Floats) -> Floats:
         """Standardise features of chips as they were cut, float32 [B, E]."""
-        return (plain - self.plain_mean) / self.plain_scale
+        return np.asarray((plain - self.plain_mean) / self.plain_scale, np.float32)
 
     def white(self, roots: Floats) -> Floats:
         """Whiten square roots of features, float32 [..., E]."""
@@ -72,8 +73,7 @@ class Space:
 
 def roots_of(values: Floats) -> Floats:
     """Draw the square root, keeping the sign: large responses count less, as between histograms."""
-    found: Floats = np.sign(values) * np.sqrt(np.abs(values))
-    return found
+    return np.asarray(np.sign(values) * np.sqrt(np.abs(values)), np.float32)
 
 
 def whitening(standard: Floats, power: float) -> Floats:
@@ -373,16 +373,14 @@ def _hold_out(fit: _Fit, propagation: float, most: int, seed: int, start: Sequen
     for part in range(n_folds):
         kept = np.concatenate([np.flatnonzero(fold != part), np.arange(n, n_all)])
         found.append(fit(kept, unlabeled[fold_u != part], L2, start, with_accepted=False)[:2])
-    plain_slopes, white_slopes = (np.stack(each) for each in zip(*found, strict=True))
+    slopes = [np.stack(each) for each in zip(*found, strict=True)]
     anchors = chips.take(chips.at)
-    margins = [
-        values @ each.T for values, each in zip((anchors.standard, anchors.white), (plain_slopes, white_slopes), strict=True)
-    ]
+    margins = [values @ each.T for values, each in zip((anchors.standard, anchors.white), slopes, strict=True)]
     units = [[_origin(column) for column in margin.T] for margin in margins]
     zeros, scale_of = np.moveaxis(np.array(units, np.float32), 2, 0)
     own = sum((margin - zero) / scale for margin, zero, scale in zip(margins, zeros, scale_of, strict=True))
     values = label_propagation(own, chips.links, propagation, fit.check).astype(np.float32)
-    return HeldOut(marks.positive[:n], unlabeled, fold, fold_u, plain_slopes, white_slopes, zeros.T, scale_of.T, values)
+    return HeldOut(marks.positive[:n], unlabeled, fold, fold_u, slopes[0], slopes[1], zeros.T, scale_of.T, values)
 
 
 def _statistics(values: Floats) -> tuple[Floats, Floats]:

@@ -215,6 +215,8 @@ def make_features(
         result = run_job(layout, features.TASK, features.arguments(request, use=use is not None), as_json)
         show(result, _features_made(project, result), as_json)
         return
+    if use == "":
+        raise PuGeoError("--use names no set.", f"Write its name: `pu-geo features {project} --list` has them.")
     if use is not None:
         features.choose(layout, use)
     if remove is not None:

@@ -52,7 +52,7 @@ class Verb(TyperCommand):
         bare = {name for each in self.params if str(each.metavar).startswith("[") for name in each.opts}
         words: list[str] = []
         flag = ""
-        for word, following in zip(args, [*args[1:], "-"], strict=True):
+        for word, following in zip(args, [*args, "-"][1:], strict=True):
             if word.startswith("-"):
                 flag = word if word in many else ""
             elif flag and words[-1] != flag:

@@ -92,7 +92,7 @@ def learn(
         if report is not None:
             report({"done": done, "total": n_epochs * len(rows), "seconds": seconds})
 
-    seed = int(torch.randint(2**31, (1,), generator=generator))
+    seed = int(torch.randint(2**24, (1,), generator=generator))
     run = Run(device, seed, after_epoch, is_cancelled or (lambda: False))
     data = PUData(ChipImages(chips), np.zeros(len(chips), np.bool_), np.zeros(len(chips), np.bool_))
     chosen = rows[torch.randperm(len(rows), generator=run.generator(2))[:ROWS_FOR_STATISTICS].numpy()]

@@ -274,7 +274,7 @@ def _learn(network: PropagationNetwork, data: PUData, marks: Marks, run: Run) ->
     settings, check = network.settings, run.stop_if_cancelled
     rows = np.concatenate(_parts(marks))
     ends = np.cumsum([0, *(len(each) for each in _parts(marks))])
-    own = Marks(*(np.arange(first, last) for first, last in pairwise(ends.tolist())))
+    own = Marks(*(np.arange(first, last) for first, last in pairwise(ends)))
     parts = [plain_and_roots(network, _views(data, rows[part])) for part in blocks(len(rows), _at_once(data), check)]
     plain, roots = (np.concatenate(each) for each in zip(*parts, strict=True))
     require_finite(torch.from_numpy(np.isfinite(plain).all(1) & np.isfinite(roots).all(1)))

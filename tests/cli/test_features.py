@@ -62,7 +62,7 @@ def test_mistakes_are_refused_in_words(run: CommandLine, chipped: Layout, tmp_pa
         (("--backbone", "rcf", "--list"), "steps of their own"),
         (("--backbone", "rcf", "--use", "rcf"), "names a set, and --backbone makes one"),
         (("--use", "resnet18-00000000"), "no features 'resnet18-00000000'; they have: rcf"),
-        (("--use",), "is not an id"),
+        (("--use",), "--use names no set"),
         (("--remove", "rcf"), "belong to the chips"),
         (("--backbone", "resnet18", "--views", 0), "Invalid value for '--views'"),
         (("--backbone", "resnet18", "--pool", "max"), "Invalid value for '--pool'"),

@@ -52,14 +52,15 @@ def features(job: Job, *, request: Mapping[str, Any], use: bool = False) -> dict
         )
     chip_set = store.call(job.layout, contents.chosen_chip_set)
     job.report(0.01, "reading the weights")
-    name = feature_sets.name_of(wanted, _sha256_of_files(wanted))
+    sha256 = _sha256_of_files(wanted)
+    name = feature_sets.name_of(wanted, sha256)
     was_there = feature_sets.is_there(job.layout, chip_set, name)
     if not was_there:
         if name == RCF:
             raise PuGeoError(
                 f"The features 'rcf' of the chips {chip_set} are gone.", "Cut chips again: they come with them."
             )
-        _make(job, wanted, chip_set, name)
+        _make(job, wanted, chip_set, name, sha256)
     found = feature_sets.find(job.layout, chip_set, name)
     if wanted.licence and wanted.licence != found.licence and name != RCF:
         found = replace(found, maker={**found.maker, "licence": wanted.licence})
@@ -74,8 +75,8 @@ def features(job: Job, *, request: Mapping[str, Any], use: bool = False) -> dict
     }  # fmt: skip
 
 
-def _make(job: Job, request: FeatureRequest, chip_set: str, name: str) -> None:
-    """Make the maker, then the features by it, and store both."""
+def _make(job: Job, request: FeatureRequest, chip_set: str, name: str, sha256: str) -> None:
+    """Make the maker, then the features by it, and store both; `sha256` is that of the files as they were named."""
     began, layout, device = time.monotonic(), job.layout, best_device()
     chips = np.load(layout.chips(chip_set), mmap_mode="r", allow_pickle=False)
     facts = chip_facts(layout, chip_set)
@@ -87,6 +88,10 @@ def _make(job: Job, request: FeatureRequest, chip_set: str, name: str) -> None:
         report=job.part(0.02, FIT, f"making {name}"), is_cancelled=job.is_cancelled,
     )  # fmt: skip
     job.stop_if_cancelled()
+    if sha256 and maker.facts()["weights_sha256"] not in sha256:
+        raise PuGeoError(
+            f"The weights of {name} changed while they were read.", "Start again once the file is whole.", kind="weights"
+        )
     shape = (request.n_views, len(chips), maker.n_features)
     _require_room(layout, shape)
     words = f"features of {len(chips)} chips in {request.n_views} views by {name}"
@@ -182,12 +187,12 @@ def _sha256_of_files(request: FeatureRequest) -> str:
     maker, _, folder = request.maker.partition(":")
     files = [Path(request.weights)] if request.weights else []
     if maker == LOCAL_DIR:
-        files = [Path(folder) / "config.json", *(files or sorted(Path(folder).glob("*.safetensors")))]
+        files = [Path(folder) / name for name in ("config.json", "model.safetensors")]
     for path in files:
         if not path.is_file():
             raise PuGeoError(
                 f"{path} is not there, or no regular file.",
-                "A network from a folder needs its config.json there." if path.name == "config.json" else "Check the path.",
+                "A network from a folder needs config.json and model.safetensors there." if folder else "Check the path.",
                 kind="weights",
             )
     sums = [runs.sha256_of(path) for path in files]

@@ -11,6 +11,7 @@ import streamlit as st
 from pu_geo.jobs import JobView
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import features, preparation, scene_pair
+from pu_geo.services.imagery.features import FeatureSets
 from pu_geo.services.imagery.preparation import Outlines, Overview
 from pu_geo.services.imagery.scene_pair import Pair
 from pu_geo.ui import frame
@@ -245,19 +246,19 @@ def chips(layout: Layout, overview: Overview, pair: Pair, is_running: bool) -> N
                 frame.act_and_rerun(lambda: preparation.start_chipping(layout, size_px=size_px, bands=bands))
         st.caption("Each chip covers the footprint and half its size around it.")
         if made:
+            known = features.overview(layout)
+            if known.note:
+                st.warning(frame.plain(known.note), icon=":material/warning:")
             with st.expander("Features of the chips", icon=":material/tune:"):
-                _features(layout, is_running)
+                _features(layout, known, is_running)
 
 
-def _features(layout: Layout, is_running: bool) -> None:
+def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:
     """Draw the feature sets of the chips, which one is used, and how another one is made."""
-    known = features.overview(layout)
     st.caption("Frozen features describe each chip to the ranking and to quick trainings. Sets of the newest chips:")
     for one in known.sets:
         st.markdown(f"- {frame.plain(features.words_of(one.name, one.maker))}; {one.n_features:,} features")
-    if known.note:
-        st.warning(frame.plain(known.note), icon=":material/warning:")
-    if len(known.sets) > 1:
+    if len(known.sets) > 1 or known.note:
         with st.container(horizontal=True, vertical_alignment="bottom"):
             chosen = st.selectbox(
                 "Used by ranking, queue and trainings", known.names, index=known.names.index(known.in_use),

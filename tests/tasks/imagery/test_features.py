@@ -111,7 +111,7 @@ def test_mistakes_end_in_words(chipped: Layout, tmp_path: Path, monkeypatch: pyt
     with pytest.raises(PuGeoError, match=r"gone\.safetensors is not there"):
         made(chipped, tmp_path / "gone.safetensors")
     folder = {"maker": f"local-dir:{tmp_path}", "weights": ""}
-    with pytest.raises(PuGeoError, match=r"config.json is not there.*needs its config.json"):
+    with pytest.raises(PuGeoError, match=r"config\.json is not there.*needs config\.json and model"):
         features(job_of(chipped), request={**request_of(tmp_path), **folder})
     with pytest.raises(PuGeoError, match="have no weights and no settings"):
         features(job_of(chipped), request={"maker": "rcf", "pool": "cls"})
