@@ -148,11 +148,12 @@ def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> ND
     marks = _marks(pu)
     if not len(marks.positive) or not len(marks.unlabeled) + len(marks.not_damaged):
         return None
-    prepared, alpha = _prepared(layout, chip_set, stamp), PropagationSettings().propagation
+    prepared, settings = _prepared(layout, chip_set, stamp), PropagationSettings()
     reading = read_clicks(
-        prepared.chips, marks, prepared.views_of, propagation=alpha, most_held_out=MOST_HELD_OUT, seed=0, tolerance=TOLERANCE
-    )
-    return np.asarray(expit(reading.scores(prepared.chips, alpha)), np.float32)
+        prepared.chips, marks, prepared.views_of, propagation=settings.propagation, most_held_out=MOST_HELD_OUT, seed=0,
+        even_share=settings.even_share, tolerance=TOLERANCE,
+    )  # fmt: skip
+    return np.asarray(expit(reading.scores(prepared.chips, settings.propagation)), np.float32)
 
 
 def _marks(pu: PUSet) -> Marks:
