@@ -166,7 +166,7 @@ def test_a_map_names_the_features_and_the_license_of_their_weights(chipped: Layo
     assert found["feature_set"] == second
     assert (found["feature_maker"]["licence"], found["feature_maker"]["weights_file"]) == (LICENCE, "tiny.safetensors")
     report = (out / "report.html").read_text()
-    assert f"Features {second}: " in report
+    assert f"{second}: pre, post and their difference" in report
     assert f"license of the weights: {LICENCE}" in report
     assert found["feature_maker"]["weights_sha256"] in report
 
