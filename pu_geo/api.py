@@ -37,7 +37,7 @@ from pu_geo.services.explore import clusters, discovering, exploring, neighbors,
 from pu_geo.services.imagery import features, preparation
 from pu_geo.services.project import choices, projects
 from pu_geo.services.project.copying import copy_project
-from pu_geo.services.train import comparing, models, run_card, training
+from pu_geo.services.train import comparing, feature_comparison, models, run_card, training
 
 if TYPE_CHECKING:
     import geopandas
@@ -267,6 +267,17 @@ class Project:
         from pu_geo.tasks.project import frames
 
         return frames.footprints(self._layout)
+
+    def positions(self, chip_set: str | None = None) -> NDArray[np.float64]:
+        """Return (x, y) of all buildings, metres along the axes of the project CRS, float64 [N, 2], in the order of `building_ids`.
+
+        `PropagatedRanking(neighbors="on").fit(X, y, positions=project.positions())` lets neighboring buildings count. A building
+        whose footprint is gone has NaN.
+
+        >>> project.positions().shape == (len(project.building_ids()), 2)
+        True
+        """
+        return store.call(self._layout, contents.centers_m, self.building_ids(chip_set))
 
     def building_ids(self, chip_set: str | None = None) -> list[str]:
         """Return the building of each row of `features`, `chips`, `labels`, `known_negative` and `excluded`.
@@ -506,6 +517,16 @@ class Project:
     def compare(self, one: RunName, other: RunName) -> comparing.Comparison:
         """Compare two runs: how far they agree, where they do not, and which is judged better."""
         return comparing.compare(self._layout, _run_name(one), _run_name(other))
+
+    def compare_features(self, methods: Sequence[str] = feature_comparison.METHODS) -> feature_comparison.Comparison:
+        """Compare feature sets: how high each ranks your own clicks while they are held out. Chooses nothing.
+
+        Args:
+            methods: names of methods, and "ranker".
+        """
+        feature_comparison.require(self._layout, methods)
+        result = self._run("compare_features", {"methods": list(methods)}, "Comparing features")
+        return feature_comparison.Comparison.from_json(result)
 
     # Explore
 

@@ -32,7 +32,7 @@ from pu_geo.project import training_times
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import choices, projects
-from pu_geo.services.train import comparing, models, run_card, training
+from pu_geo.services.train import comparing, feature_comparison, models, run_card, training
 
 if TYPE_CHECKING:
     from pu_geo.tasks.train.tables import Table
@@ -224,6 +224,33 @@ def compare(
         if not rows:
             lines.append("  none")
     show(comparing.as_json(layout, found), "\n".join(lines), as_json)
+
+
+@screen.verb("compare-features", "joplin.pugeo", "joplin.pugeo --methods ranker,propagation,ncpu --json")
+def compare_features(
+    project: Project,
+    *,
+    methods: Annotated[str, typer.Option(metavar="A,B", help="short names of methods, and ranker")] = ",".join(
+        feature_comparison.METHODS
+    ),
+    as_json: Json = False,
+) -> None:
+    """Compare feature sets: how high each ranks your own clicks while they are held out. Chooses nothing."""
+    layout, names = projects.find(project), list(dict.fromkeys(filter(None, methods.replace(" ", "").split(","))))
+    feature_comparison.require(layout, names)
+    result = run_job(layout, "compare_features", {"methods": names}, as_json)
+    found = feature_comparison.Comparison.from_json(result)
+    rows = feature_comparison.table(found)
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
+    lines = [
+        "  ".join(row[name].ljust(widths[name]) for name in widths).rstrip()
+        for row in [{name: name for name in widths}, *rows]
+    ]
+    proposed = feature_comparison.proposed(layout, found)
+    step = f" Use it: `pu-geo features {project} --use {proposed}`." if proposed else ""
+    lines.append(f"{feature_comparison.verdict_words(found)} {feature_comparison.in_use_words(layout)}{step}")
+    lines.append(feature_comparison.how_made(found))
+    show(result, "\n".join(lines), as_json)
 
 
 @screen.verb("ensemble", "joplin.pugeo --runs latest ID ID")

@@ -41,6 +41,7 @@ TASKS = {
     "import_run": "pu_geo.tasks.train.import_run:import_run",
     "ensemble": "pu_geo.tasks.train.ensemble:ensemble",
     "apply_model": "pu_geo.tasks.train.apply_model:apply_model",
+    "compare_features": "pu_geo.tasks.train.compare_features:compare_features",
     "embed": "pu_geo.tasks.explore.embed:embed",
     "cluster": "pu_geo.tasks.explore.cluster:cluster",
     "outliers": "pu_geo.tasks.explore.outliers:find_outliers",

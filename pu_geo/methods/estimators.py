@@ -21,7 +21,7 @@ from __future__ import annotations
 import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, Self, cast
 
@@ -32,8 +32,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin
 from sklearn.utils import Tags, TransformerTags, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pu_geo.analysis import estimates, pupl, ranker
-from pu_geo.errors import InputError, TrainingError
+from pu_geo.analysis import estimates, place, pupl, ranker
+from pu_geo.errors import InputError, ShapeError, TrainingError
 from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
 from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
@@ -398,6 +398,7 @@ class MethodEstimator(_Estimator):
         known_negative: ArrayLike | None,
         types: ArrayLike | None,
         callback: Callback | None,
+        positions: ArrayLike | None = None,
     ) -> Self:
         self._forget()
         card, found = self.card, self._read(X, reset=True)
@@ -423,14 +424,16 @@ class MethodEstimator(_Estimator):
                 "Add chips with 0 in y.",
                 kind="unlabeled",
             )
+        xy_m = _positions(positions, n)
         bank, inputs, plain = self._inputs(found, settings)
         prepared = ranker.prepare(plain)
         share = estimates.estimated_share(prepared, is_positive)
         history: list[Mapping[str, object]] = []
         run = Run(self._device(), self._seed(), report=_reporter(history, callback))
+        data = pu_data(inputs, is_positive, is_not_damaged=is_not_damaged, types=_types(types, is_positive))
         fitted = fit_and_score(
             card,
-            pu_data(inputs, is_positive, is_not_damaged=is_not_damaged, types=_types(types, is_positive)),
+            replace(data, xy_m=xy_m, why_no_place="no positions were given"),
             settings,
             run,
             prior=share,
@@ -440,6 +443,9 @@ class MethodEstimator(_Estimator):
         self.model_: TrainedModel = fitted.model
         self.settings_, self.bank_, self.threshold_, self.estimated_share_ = fitted.settings, bank, fitted.threshold, share
         self.warnings_, self.history_, self.classes_ = [*run.warnings, *self._cut_short(history)], history, np.array([0, 1])
+        if card.uses_place:
+            self.place_, self.scores_ = {**cast(Any, fitted.place), "threshold": fitted.threshold}, fitted.scores
+            self.threshold_ = fitted.threshold_alone
         return self
 
     def _cut_short(self, history: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -487,6 +493,31 @@ class TypedEstimator(MethodEstimator):
                 stands where one is empty. One kind for all if None.
         """
         return self._fit(X, y, known_negative, types, callback)
+
+
+class PlacedEstimator(MethodEstimator):
+    """A method of the catalog that can let the scores of neighboring buildings count, see `analysis.place`.
+
+    Chips elsewhere have other neighbors, so `decision_function` and `threshold_` are without this evidence; see `scores_`.
+    """
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, known_negative: ArrayLike | None = None, positions: ArrayLike | None = None,
+        callback: Callback | None = None,
+    ) -> Self:  # fmt: skip
+        """Train; see `MethodEstimator.fit`.
+
+        Args:
+            positions: places of the chips, float [N, 2], metres in a plane such as UTM; used where `neighbors` is "on". Neighbors
+                do not count without.
+        """
+        return self._fit(X, y, known_negative, None, callback, positions)
+
+
+_AFTER_PLACED = """
+        scores_: of the chips that it learned from, float32 [N], as a project stores them: with evidence from place where
+            `place_["used"]`, otherwise those of `decision_function`.
+        place_: whether neighbors count: {"used", "weight", "b", "m", "why_not", "threshold" to compare `scores_` with}."""
 
 
 class PURanker(_Estimator):
@@ -651,6 +682,22 @@ def _reporter(history: list[Mapping[str, object]], callback: Callback | None) ->
     return report
 
 
+def _positions(positions: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
+    """Return places as float64 [n, 2]; None for None. Raises InputError for anything else, and for degrees."""
+    if positions is None:
+        return None
+    hint = "Give (x, y) of each chip in metres, such as project.positions()."
+    try:
+        found = place.checked_places(np.asarray(positions, np.float64))
+    except InputError:
+        raise
+    except (ShapeError, ValueError, TypeError) as error:
+        raise InputError(f"positions must be numbers [{n}, 2], metres. {error}", hint) from error
+    if len(found) != n:
+        raise InputError(f"positions has {len(found)} rows for {n} chips.", hint)
+    return found
+
+
 def _types(types: ArrayLike | None, is_positive: Bools) -> dict[int, str]:
     """Return the kind of damage of each positive, by row; nothing for None."""
     if types is None:
@@ -699,6 +746,7 @@ def _words(card: MethodCard) -> str:
         shown = ", ".join(f"{value!r} ({name})" for name, value in values.items())
         parameters.append((item.name, f"{item.metadata['help']} {bounds.capitalize()}{'; ' if bounds else ''}{shown}."))
     after = (MethodEstimator.__doc__ or "").partition("\n\n")[2]
+    after = after.rstrip() + (_AFTER_PLACED if card.uses_place else "")
     lines = [textwrap.fill(part, 120, subsequent_indent="    ") for part in parts]
     lines += ["Args:\n" + "\n".join(textwrap.fill(f"{name}: {text}", 120, initial_indent="    ", subsequent_indent="        ")
                                     for name, text in parameters)]  # fmt: skip
@@ -716,7 +764,7 @@ def _made(card: MethodCard) -> type[MethodEstimator]:
             setattr(self, name, value)
 
     __init__.__signature__ = signature  # type: ignore[attr-defined]
-    base = TypedEstimator if card.uses_types else MethodEstimator
+    base = TypedEstimator if card.uses_types else PlacedEstimator if card.uses_place else MethodEstimator
     body = {"__init__": __init__, "card": card, "__doc__": _words(card), "__module__": __name__}
     return type(card.estimator, (base,), body)
 

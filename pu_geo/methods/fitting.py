@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
+from pu_geo.analysis import place
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
@@ -33,6 +35,9 @@ class Fitted:
         scores: float32 [N] in [0, 1].
         embeddings: of the chips as they were cut, float32 [N, E] of unit length.
         threshold: to start from, see `estimates.first_threshold`.
+        place: whether evidence from place is in the scores, see `place.PlaceEvidence.as_mapping`; None of a method without.
+        scores_alone: the scores without it, float32 [N], as the model gives them; None where it is not in the scores.
+        threshold_alone: `threshold` for these.
     """
 
     model: TrainedModel
@@ -40,6 +45,9 @@ class Fitted:
     scores: NDArray[np.float32]
     embeddings: NDArray[np.float32]
     threshold: float
+    place: Mapping[str, Any] | None
+    scores_alone: NDArray[np.float32] | None
+    threshold_alone: float
 
 
 def require_labels(
@@ -58,6 +66,7 @@ def require_labels(
 def pu_data(
     inputs: FeatureViews | ChipImages, is_positive: Bools, *, is_excluded: Bools | None = None,
     is_not_damaged: Bools | None = None, types: Mapping[int, str] | None = None, is_accepted: Bools | None = None,
+    is_queued: Bools | None = None,
 ) -> PUData:  # fmt: skip
     """Return what a method learns from.
 
@@ -67,6 +76,7 @@ def pu_data(
         is_not_damaged: bool [N]; called not damaged by a person.
         types: row -> kind of damage, of every positive; the most frequent kind becomes class 1. One kind for all if empty.
         is_accepted: bool [N]; those of the positives that nobody clicked.
+        is_queued: bool [N]; those that the queue put before the analyst.
     """
     types, nothing = types or {}, np.zeros(len(is_positive), np.bool_)
     names = tuple(name for name, _ in sorted(Counter(types.values()).items(), key=lambda item: (-item[1], item[0])))
@@ -76,7 +86,7 @@ def pu_data(
     for row, name in types.items():
         known[row] = number[name]
     words = ("not damaged", *(names or ("damaged",)))
-    return PUData(inputs, is_positive, nothing if is_excluded is None else is_excluded, known, words, is_accepted)
+    return PUData(inputs, is_positive, nothing if is_excluded is None else is_excluded, known, words, is_accepted, is_queued)
 
 
 def with_class_prior(settings: NetworkSettings, share: float | None, run: Run) -> NetworkSettings:
@@ -98,7 +108,7 @@ def fit_and_score(
     card: MethodCard, data: PUData, settings: NetworkSettings, run: Run, *, prior: float | None, start_share: float | None,
     is_unlabeled: Bools, when_scoring: Callable[[], Any] = lambda: None,
 ) -> Fitted:  # fmt: skip
-    """Train a method and score all chips.
+    """Train a method and score all chips; where its settings ask for it, neighbors count, see `analysis.place`.
 
     Args:
         prior: share of damage among what the method takes for unlabeled, where the settings name none.
@@ -116,4 +126,41 @@ def fit_and_score(
         when_scoring()
         asking = replace(model, check=run.stop_if_cancelled)
         scores, embeddings = asking.score(data.inputs.array), asking.embed(data.inputs.plain_array)
-    return Fitted(model, settings, scores, embeddings, first_threshold(scores[is_unlabeled], start_share))
+        found, together = with_neighbors(card, data, settings, model, scores, run.stop_if_cancelled)
+    both, alone = (first_threshold(each[is_unlabeled], start_share) for each in (together, scores))
+    is_used = bool(found and found["used"])
+    return Fitted(model, settings, together, embeddings, both, found, scores if is_used else None, alone)
+
+
+_LEAST_SCORE, _MOST_SCORE = 1e-30, 1 - 2.0**-24  # what 0 and 1 are taken for, of which the logit is not finite
+
+
+def with_neighbors(
+    card: MethodCard, data: PUData, settings: NetworkSettings, model: TrainedModel, scores: NDArray[np.float32],
+    check: Callable[[], None] = lambda: None,
+) -> tuple[Mapping[str, Any] | None, NDArray[np.float32]]:  # fmt: skip
+    """Let the scores of neighboring buildings count, where the settings ask for it and held-out clicks bear it out.
+
+    The raw score is the log odds of a score: as scores are standardised, its unit and origin do not matter.
+
+    Args:
+        model: that gave the scores; `held_out_scores` are what the evidence is tried on.
+        scores: float32 [N] in [0, 1].
+
+    Returns:
+        Facts of the run, see `place.PlaceEvidence.as_mapping`, None for a method without; and scores, float32 [N] in [0, 1].
+    """
+    why = "" if data.xy_m is not None else data.why_no_place or "the places of the buildings are not known"
+    facts = place_unused(card, settings, why)
+    if facts is None or data.xy_m is None or getattr(settings, "neighbors", "off") != "on":
+        return facts, scores
+    raw = logit(np.clip(scores.astype(np.float64), _LEAST_SCORE, _MOST_SCORE))
+    found = place.apply(raw, data.xy_m, data.is_unlabeled, model.held_out_scores, check)
+    return found.as_mapping(), scores if found.why_not else expit(found.scores).astype(np.float32)
+
+
+def place_unused(card: MethodCard, settings: Any, why_not: str) -> Mapping[str, Any] | None:
+    """Return the facts of a run that has no evidence from place in its scores; None for a method that never has."""
+    if not card.uses_place:
+        return None
+    return place.unused(why_not if settings.neighbors == "on" else place.SWITCHED_OFF)

@@ -256,6 +256,12 @@ def array(layout: Layout, run_id: str, name: str) -> NDArray[np.generic]:
     return loaded
 
 
+def scores_alone(layout: Layout, run_id: str) -> NDArray[np.generic]:
+    """Return a run's scores without evidence from place, float32 [N]: an audit is designed by these."""
+    is_kept = (layout.run(run_id) / "scores_alone.npy").is_file()
+    return array(layout, run_id, "scores_alone" if is_kept else "scores")
+
+
 def held_out(layout: Layout, run_id: str) -> NDArray[np.bool_]:
     """Return which buildings were clicked but not learned from, bool [N] in the order of a run's scores; often none."""
     is_held_out = np.zeros(len(array(layout, run_id, "scores")), np.bool_)

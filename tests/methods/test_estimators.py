@@ -186,6 +186,24 @@ def pg_ncpu(**settings: Any) -> estimators.MethodEstimator:
     return estimators.ALL["NcPU"](**settings)
 
 
+@pytest.mark.parametrize(
+    ("positions", "words"),
+    [
+        (np.zeros((59, 2)), "59 rows for 60 chips"),
+        (np.zeros(60), re.escape("numbers [60, 2], metres")),
+        (["a"] * 60, re.escape("numbers [60, 2], metres")),
+        (np.full((60, 2), np.nan), "60 of 60 positions are not finite"),
+        (np.random.default_rng(0).random((60, 2)) / 100, "must be in metres"),
+    ],
+)
+def test_positions_that_cannot_be_are_refused_in_words(positions: Any, words: str) -> None:
+    X, y, _ = made_up()
+    with pytest.raises(InputError, match=words):
+        tiny("PropagatedRanking").fit(X, y, positions=positions)
+    with pytest.raises(TypeError, match="positions"):
+        tiny("NcPU").fit(X, y, positions=positions)
+
+
 def test_devices_and_seeds_that_cannot_be_are_refused_in_words() -> None:
     views, y, _ = made_up()
     with pytest.raises(InputError, match="device is 'gpu7', which cannot be used here"):

@@ -12,6 +12,7 @@ from small_parts import add_chips, add_run, click
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
+from pu_geo.analysis.place import unused
 from pu_geo.project import runs, store, training_times
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.project import projects
@@ -149,6 +150,20 @@ def test_train_recommends_the_default_before_there_is_a_run_and_marks_its_card_a
     starts = [button for button in app.button if str(button.key).startswith("start-")]
     assert (starts[0].key, starts[0].label) == ("start-propagation", "Train propagated ranking")
     assert {button.label for button in starts[1:]} >= {"Train NcPU", "Train PUCL"}
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ({"used": True, "weight": 0.8123, "b": 0.9, "m": 0.01, "why_not": ""}, "new-1: Neighbors count: 0.81."),
+        (unused("it is switched off"), "new-1: Neighbors do not count here: it is switched off."),
+        (None, ""),
+    ],
+)
+def test_train_says_whether_neighbors_count(found: dict[str, object] | None, told: str, project: Layout) -> None:
+    add_run(project, "new-1", method="propagation", place=found)
+    captions = [part.value for part in show("train", project).caption if part.value.startswith("new-1")]
+    assert captions == ([told] if told else [])
 
 
 def test_train_names_no_share_of_damage_that_only_clicks_speak_for(finished: Layout) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pu_geo.methods.settings import MethodCard, NetworkSettings, setting
 
+NEIGHBORS = "on"  # whether evidence from place is used where nobody chooses: "off" or "on"
 MOST_UNLABELED = 20_000  # unlabeled chips that are learned from; of more, so many are drawn
 
 
@@ -24,17 +25,19 @@ class PropagationSettings(NetworkSettings):
         0.35, "How far directions in which chips vary little are stretched: 0 not at all, 0.5 until all vary alike.",
         min=0.0, max=0.5,
     )  # fmt: skip
-    even_share: float = setting(
-        0.09, "Damaged share at which whitened and propagated scores count the same, as far as held-out clicks do not say else.",
-        min=0.001, max=1.0,
-    )  # fmt: skip
     n_neighbors: int = setting(10, "Chips that each one is tied to (k).", min=1, max=200)
     propagation: float = setting(
         0.98, "How far scores travel from neighbor to neighbor (alpha); 0 not at all.", min=0.0, max=0.999
     )
     embedding_dim: int = setting(64, "Widest directions in which neighbors are looked for.", min=2, max=1024)
     n_anchors: int = setting(
-        8192, "Chips that scores are propagated among; all others take theirs from the nearest of these.", min=50, max=20_000
+        4096, "Chips that scores are propagated among; all others take theirs from the nearest of these.", min=50, max=20_000
+    )
+    neighbors: str = setting(
+        NEIGHBORS,
+        "Whether scores of the buildings around a building (60 m, at most 180 m) count for it, too: as much as held-out clicks "
+        "bear it out, not at all where damage is not clustered.",
+        choices=("off", "on"),
     )
 
 
@@ -57,7 +60,8 @@ CARD = MethodCard(
     min_positives=5,
     settings=PropagationSettings,
     presets={"quick": {}},
-    entry="pu_geo.methods.propagation.propagation:fit",
+    entry="pu_geo.methods.propagation:fit",
     estimator="PropagatedRanking",
     score_type="linear",
+    uses_place=True,
 )

@@ -337,7 +337,7 @@ def suggested_size(layout: Layout, run_id: str, relative_half_width: float = USU
     is_known = random_audits.answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
     if is_known.all():
         return 0
-    scores = _raw_scores(layout, facts.run_id)
+    scores = np.asarray(runs.scores_alone(layout, facts.run_id), np.float64)  # by which the audit is drawn
     share = facts.estimated_share if facts.estimated_share is not None else 0.01
     return audit.size_for(
         scores, is_known, guess=_guess(scores, max(share, 1 / len(scores))), relative_half_width=relative_half_width

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pu_geo import __version__
+from pu_geo.analysis import place
 from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, words_of
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.methods import catalog
@@ -156,6 +157,7 @@ def _run(facts: RunFacts) -> dict[str, Any]:
         "settings": settings,
         "changed": {name: usual.get(name) for name in settings if usual.get(name) != settings[name]},
         "from_model": facts.from_model,
+        "place": facts.place,
     }
 
 
@@ -252,6 +254,8 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
     ]
     if from_model := run["from_model"]:
         about.append(("Model from elsewhere", ", ".join(f"{name} {plain(value)}" for name, value in from_model.items())))
+    if neighbors := place.words_of(run["place"]):
+        about.append(("Evidence from place", neighbors))
     hidden = ", ".join(f"{n:,} {why.replace('_', ' ')}" for why, n in sorted(data["not_assessed"].items())) or "none"
     material = [
         ("Project", data["project"]),

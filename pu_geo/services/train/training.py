@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pu_geo import jobs
-from pu_geo.analysis import assessability
+from pu_geo.analysis import assessability, place
 from pu_geo.errors import TrainingError
 from pu_geo.jobs import JobView, device_queue
 from pu_geo.methods import catalog
@@ -70,6 +70,11 @@ def run_name(run: RunFacts) -> str:
     came = " from elsewhere" if run.from_model else ""
     came += "" if run.feature_set == RCF else f" on {run.feature_set}"
     return f"{method_title(run.method)}{came} · {run.created_at[:16].replace('T', ' ')} · {run.run_id}"
+
+
+def place_words(run: RunFacts) -> str:
+    """Return whether neighboring buildings count in a run's scores, in words; "" for a method that cannot let them."""
+    return place.words_of(run.place)
 
 
 def data_summary(layout: Layout) -> DataSummary:

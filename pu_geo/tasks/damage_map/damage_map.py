@@ -392,6 +392,7 @@ def _about_run(facts: RunFacts) -> dict[str, object]:
         "feature_maker": dict(facts.feature_maker),
         "n_positive_clicks": facts.n_positive,
         **({"n_accepted_from_clusters": facts.n_accepted} if learned_here else {}),
+        **({} if facts.place is None else {"evidence_from_place": dict(facts.place)}),
     }
 
 

@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from pu_geo.analysis import place
 from pu_geo.atomic_write import write_export
 from pu_geo.geo.export.codebook import fields_of
 from pu_geo.geo.export.report_map import MARKED, draw_map, round_length
@@ -237,12 +238,14 @@ def _method(damage_map: DamageMap) -> Section:
     scores = "chances of damage were calibrated on the audit" if is_calibrated else "a rank, not a probability"
     given = ", ".join(f"{number(answers[label])} {label.replace('_', ' ')}" for label in _ANSWERS)
     trained = f"{plain(learned.get('n_positive'))} positives and the unlabeled, answers up to number {plain(learned.get('at_event'))}"
+    neighbors = place.words_of(facts.get("evidence_from_place"))
     rows = [
         ("Method", _NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}"),
         *_features(facts),
         ("Settings", f"preset {preset}, seed {seed}, run {run_id}, {made_with}"),
         ("Learned from", f"{trained}{where}; it gives no grades"),
         ("Answers on the map", f"{given}; answers up to number {plain(facts.get('labels_up_to_event'))}"),
+        *([("Evidence from place", neighbors)] if neighbors else []),
         ("Score", f"{_SCORE_TYPES.get(kind, kind)}; {scores}"),
         ("Threshold", f"flagged from {plain(facts.get('threshold'))} on{origin}; a person's answer overrules the score"),
     ]

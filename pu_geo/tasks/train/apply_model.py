@@ -18,6 +18,7 @@ from pu_geo.errors import ModelError
 from pu_geo.features.bank import Maker
 from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
+from pu_geo.methods.fitting import place_unused
 from pu_geo.project import contents, model_files, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.model_files import Model
@@ -97,7 +98,9 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
         write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found), features=_features(restored),
     )  # fmt: skip
-    return finish(job, inputs, began, outcome)
+    why_not = "a model from elsewhere scores buildings one by one"
+    place = place_unused(catalog.card(card["method"]), restored.settings, why_not)
+    return finish(job, inputs, began, replace(outcome, place=place))
 
 
 def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 
@@ -55,7 +56,23 @@ def ensemble(job: Job, *, run_ids: list[str]) -> dict[str, object]:
     outcome = _average(job.layout, members, pu, held_out)
     if job.is_cancelled():
         raise JobCancelled
-    return finish(job, inputs, began, outcome)
+    place, alone = _place(job.layout, members)
+    return finish(job, inputs, began, dataclasses.replace(outcome, place=place, scores_alone=alone))
+
+
+def _place(layout: Layout, members: Sequence[RunFacts]) -> tuple[dict[str, object] | None, NDArray[np.float32] | None]:
+    """Return what evidence from place counts in an average, as means over its runs, and the average of the scores without it.
+
+    None of both where no run has it in its scores.
+    """
+    known = [one.place or {} for one in members]
+    if not any(each.get("used") for each in known):
+        return None, None
+    alone = [np.asarray(runs.scores_alone(layout, one.run_id), np.float64) for one in members]
+    figures = [[float(str(each[name])) if each.get("used") else 0.0 for each in known] for name in ("weight", "b", "m")]
+    weight, b, m = (round(float(np.mean(each)), 4) for each in figures)
+    facts: dict[str, object] = {"used": True, "weight": weight, "b": b, "m": m, "why_not": ""}
+    return facts, agreement.rank_average(alone).astype(np.float32)
 
 
 def _average(layout: Layout, members: Sequence[RunFacts], pu: PUSet, held_out: NDArray[np.int64]) -> Outcome:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import ModelError
 from pu_geo.methods import catalog
+from pu_geo.methods.fitting import place_unused
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, feature_sets, labels, model_files, runs, store
 from pu_geo.project.layout import RCF, Layout, find_project, write_json
@@ -72,7 +73,8 @@ def import_run(job: Job, *, folder: str, run_id: str) -> dict[str, object]:
     """Store a run that was trained in another copy of this project as a run of this one, under the same id.
 
     The labels count as they stood when it was trained. Everything that can be worked out here is worked out here; of the copy
-    only scores, embeddings and weights are taken, and the scores of some buildings are worked out again.
+    only scores, embeddings and weights are taken, and the scores of some buildings are worked out again. Scores come without
+    evidence from place: it is of the copy's run, and no part of its model.
 
     Args:
         folder: of the other copy.
@@ -114,6 +116,7 @@ def import_run(job: Job, *, folder: str, run_id: str) -> dict[str, object]:
         warnings=[*warnings, f"Trained in another copy of this project ({device}; {made_by}) and imported from {where}."],
         versions={name: printable(versions[name], 100) for name in ("torch", "numpy") if name in versions},
         write_files=lambda facts: write_model(job.layout, facts, inputs.pu, learned),
+        place=place_unused(card, found.settings, "an imported run has the scores of its model alone"),
     )  # fmt: skip
     return finish(job, inputs, time.monotonic() - seconds, outcome)
 
@@ -241,10 +244,11 @@ def _same_inputs(job: Job, found: OtherRun) -> tuple[RunInputs, PUData, NDArray[
 
 def _answers(found: OtherRun, n: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Read scores [N] in 0..1 and embeddings [N, E] of unit length."""
-    scores = _array(found, "scores.npy", "float32", (n,), n)
+    name = "scores_alone.npy" if "scores_alone.npy" in found.sums else "scores.npy"
+    scores = _array(found, name, "float32", (n,), n)
     embeddings = _array(found, "embeddings.npy", "float32", (n, None), n * MAX_LENGTH)
     if not np.isfinite(scores).all() or scores.min() < 0 or scores.max() > 1:
-        raise refusal(f"scores.npy in {found.folder}", "holds scores that are no numbers from 0 to 1")
+        raise refusal(f"{name} in {found.folder}", "holds scores that are no numbers from 0 to 1")
     lengths = np.linalg.norm(embeddings, axis=1)
     is_unit = (np.abs(lengths - 1) < UNIT) | (lengths == 0)  # NaN is neither; a zero stays one when made of unit length
     if not is_unit.all():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -129,10 +129,12 @@ class RunInputs:
             chips = np.load(layout.chips(self.chip_set), mmap_mode="r", allow_pickle=False)
             inputs = ChipImages(chips, settings.augmentation)
         types = _damage_types(layout, pu, types_from) if types_from else {}
-        return pu_data(
+        found = pu_data(
             inputs, self.learned_as_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged, types=types,
-            is_accepted=self.is_accepted,
+            is_accepted=self.is_accepted, is_queued=pu.is_queued,
         )  # fmt: skip
+        xy_m, why_no_place = places(layout, pu.building_ids)
+        return replace(found, xy_m=xy_m, why_no_place=why_no_place)
 
 
 def read_inputs(layout: Layout, begun: Path | None = None, feature_set: str = "") -> RunInputs:
@@ -249,3 +251,15 @@ def unlabeled_to_judge(layout: Layout, chip_set: str, pu: PUSet, held_out: NDArr
     is_clicked[held_out if held_out is not None else []] = True
     is_hidden = assessability.is_hidden(pu.building_ids, answers, why)
     return np.flatnonzero(is_unlabeled(is_clicked, is_hidden))
+
+
+def places(layout: Layout, building_ids: Sequence[str]) -> tuple[NDArray[np.float64] | None, str]:
+    """Return the centers of buildings, metres, float64 [N, 2]; or None, and why distances between them are not known."""
+    with store.connect(layout) as db:
+        if not contents.grid(db).has_place:
+            return None, "this project has no place on the Earth"
+        xy_m = contents.centers_m(db, building_ids)
+    n_gone = int((~np.isfinite(xy_m).all(1)).sum())
+    if n_gone:
+        return None, f"{n_gone:,} of {len(xy_m):,} buildings have no footprint any more"
+    return xy_m, ""

@@ -26,7 +26,7 @@ from pu_geo.project.model_files import CARD, FILTERS, MAKER, MAX_WITH_MAKER, WEI
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.training.data import FeatureViews, PUData
 
-_ELSEWHERE = ("from_model", "chip_set", "at_event", "n_positive", "n_unlabeled", "estimated_share")
+_ELSEWHERE = ("from_model", "chip_set", "at_event", "n_positive", "n_unlabeled", "estimated_share", "place")
 """Facts of a run that stand in "learned_from", or nowhere."""
 
 
@@ -39,12 +39,14 @@ class Learned:
         data: what `fit` was given.
         types_from: attribute of the footprints that named the kinds of damage; None without kinds.
         at_decision: see `RunInputs`.
+        threshold: to start from where the model scores chips one by one, without the places of buildings; the run's if None.
     """
 
     weights: Mapping[str, torch.Tensor]
     data: PUData
     types_from: str | None
     at_decision: int = 0
+    threshold: float | None = None
 
 
 def write_model(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> list[Path]:
@@ -64,6 +66,7 @@ def write_model(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) ->
         temporary.write_bytes(weights)  # the library's own writer does not tell a full disk from other faults
     card = _card(layout, facts, pu, learned)
     card["tensors"] = {name: {"shape": list(array.shape), "dtype": array.dtype.name} for name, array in tensors.items()}
+    card["threshold"] = facts.threshold if learned.threshold is None else round(learned.threshold, 4)
     card["sha256"] = hashlib.sha256(weights).hexdigest()
     write_json(path.with_name(CARD), card)
     return [path, path.with_name(CARD)]

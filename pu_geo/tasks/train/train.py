@@ -42,6 +42,7 @@ class Outcome:
     Attributes:
         write_files: writes what else belongs into the run's folder, and returns the paths.
         held_out: rows of clicks that were not learned from, int64; None without any.
+        scores_alone: the scores without evidence from place, where they have it, float32 [N].
         versions: of libraries, where it was not made by those of this machine.
         without_answers: sensor groups without an answer, where that is known; None to work it out.
         features: name and maker of the features, where these are not those of the inputs.
@@ -61,6 +62,8 @@ class Outcome:
     warnings: Sequence[str] = ()
     from_model: Mapping[str, object] | None = None
     held_out: NDArray[np.int64] | None = None
+    scores_alone: NDArray[np.float32] | None = None
+    place: Mapping[str, object] | None = None
     versions: Mapping[str, str] | None = None
     without_answers: tuple[int, ...] | None = None
     features: tuple[str, Mapping[str, object]] | None = None
@@ -135,11 +138,12 @@ def train(job: Job, **args: Any) -> dict[str, object]:
         card, data, settings, run, prior=inputs.prior_of(share), start_share=start_share,
         is_unlabeled=~pu.is_positive & ~pu.is_excluded, when_scoring=lambda: job.report(0.95, "scoring all buildings"),
     )  # fmt: skip
-    learned = Learned(fitted.model.state(), data, types_from, inputs.at_decision)
+    learned = Learned(fitted.model.state(), data, types_from, inputs.at_decision, fitted.threshold_alone)
     outcome = Outcome(
         request.method, request.preset, fitted.scores, fitted.embeddings, card.score_type, fitted.threshold, share, seed=seed,
         settings=asdict(fitted.settings), device=named, warnings=run.warnings, held_out=held_out,
-        write_files=lambda facts: write_model(job.layout, facts, pu, learned),
+        write_files=lambda facts: write_model(job.layout, facts, pu, learned), place=fitted.place,
+        scores_alone=fitted.scores_alone,
     )  # fmt: skip
     result = finish(job, inputs, began, outcome)
     shutil.rmtree(kept)
@@ -229,6 +233,7 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         ),
         versions=outcome.versions or {name: metadata.version(name) for name in ("torch", "numpy")},
         from_model=outcome.from_model,
+        place=outcome.place,
         judgement=None if indicators.judgement is None else indicators.judgement.as_mapping(),
         n_accepted=inputs.n_accepted,
         n_hidden=inputs.n_hidden,
@@ -239,6 +244,8 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
     if outcome.held_out is not None and len(outcome.held_out):
         arrays["held_out"] = outcome.held_out.astype(np.int64)
+    if outcome.scores_alone is not None:
+        arrays["scores_alone"] = outcome.scores_alone.astype(np.float32)
     scores, chips = outcome.scores.astype(np.float32), chip_facts(job.layout, facts.chip_set)
     with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
         files = list(outcome.write_files(facts))

@@ -28,6 +28,7 @@ TITLES = {
     "bring_in": "Bringing in a training from elsewhere",  # a task of versions before
     "ensemble": "Averaging ranks",
     "apply_model": "Scoring by a model",
+    "compare_features": "Comparing features",
     "embed": "UMAP",
     "cluster": "Clustering",
     "outliers": "Looking for odd chips and duplicates",

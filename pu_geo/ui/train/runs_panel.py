@@ -87,6 +87,7 @@ _ROWS: tuple[tuple[str, Callable[[Side], str]], ...] = (
      f"{side.facts.n_positive} positives, answers up to {side.facts.at_event}"),
     ("Seconds, device", lambda side: f"{side.facts.seconds:,.1f}, {side.facts.device}"),
     ("Threshold", lambda side: f"{side.facts.threshold:.3f}"),
+    ("Evidence from place", lambda side: training.place_words(side.facts) or _NONE),
     ("PU criterion", comparing.criterion_words),
     ("Audit: precision", lambda side: _audited(side, "precision")),
     ("Audit: recall", lambda side: _audited(side, "recall")),
