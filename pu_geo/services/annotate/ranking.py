@@ -20,6 +20,7 @@ from scipy.special import expit
 from pu_geo.analysis import assessability
 from pu_geo.analysis.neighbor_graph import blocks
 from pu_geo.analysis.two_readings import Chips, Marks, Space, chips_of, read_clicks, roots_of
+from pu_geo.errors import ProjectError
 from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.project import contents, feature_sets, labels, runs, store
 from pu_geo.project.layout import Layout
@@ -110,7 +111,7 @@ def warm_up(layout: Layout) -> None:
 
 
 def _prepared_if_there(layout: Layout, chip_set: str, stamp: str) -> None:
-    with suppress(OSError):  # the project was moved away meanwhile; whoever ranks will be told
+    with suppress(OSError, ProjectError):  # project or features were moved away meanwhile; whoever ranks will be told
         _prepared(layout, chip_set, stamp)
 
 
