@@ -36,8 +36,8 @@ _WORDS = f"""## First threshold: Joplin, {N_CLICKS} clicks
 
 Both scenes, {N_DRAWS} draws of {N_CLICKS} damaged buildings at random; all others are ranked and judged, presets `quick` by the
 estimators. At the true number: the k highest scores are called damaged, where k is how many are, so that F1, precision and recall are
-one number; calling all damaged gives .73. At `threshold_`: k is from the share that the clicks suggest, which is too high here. At 0.5: a method's own boundary, to
-which the first threshold moved before where much is damaged.
+one number; calling all damaged gives .73. At `threshold_`: k is `start_k_`, here half of the chips, the most that are flagged at first.
+At 0.5: a method's own boundary. The last column has what clicks suggest, which only a benchmark may show: here the truth is known.
 
 `python -m benchmarks.estimators thresholds FOLDER_OF_DATA`
 

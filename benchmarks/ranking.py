@@ -42,8 +42,8 @@ def of_method(name: str, **settings: str) -> Callable[..., Floats]:
             FeatureViews(event.views), event.is_positive, np.zeros(len(event.is_positive), np.bool_), xy_m=event.xy_m
         )
         found = fit_and_score(
-            catalog.card(name), data, catalog.settings_for(name, "quick", settings), Run(_CPU, event.seed), prior=None,
-            start_share=None, is_unlabeled=~event.is_positive,
+            catalog.card(name), data, catalog.settings_for(name, "quick", settings), Run(_CPU, event.seed), prior=lambda: None,
+            start_k=1, is_unlabeled=~event.is_positive,
         )  # fmt: skip
         return found.scores
 

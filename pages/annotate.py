@@ -32,6 +32,8 @@ if not (summary.n_post and summary.n_buildings):
 event = labeling.newest_event(layout)
 labels = labeling.current_labels(layout)
 ranked_now = ranking.rank_now(layout) if summary.n_chips else None
+if summary.n_chips and ranked_now is None:
+    ranking.warm_up(layout)
 
 facts, tools, others, onward = st.columns([9, 3, 2.6, 2.2], vertical_alignment="center")
 ranked = (

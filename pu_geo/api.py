@@ -588,14 +588,21 @@ class Project:
 
     # Damage map
 
-    def choose(self, run: RunName | None = None, *, threshold: float | None = None) -> RunFacts:
+    def choose(self, run: RunName | None = None, *, threshold: float | None = None, top: int | None = None) -> RunFacts:
         """Store which run is shown and exported where none is named, and its threshold; return that run.
 
         Args:
             run: "auto" takes a person's choice back.
             threshold: flag buildings with at least this score, 0..1.
+            top: flag so many buildings, the highest-ranked ones, instead.
+
+        >>> project.choose(top=3).run_id == project.run().facts.run_id
+        True
+        >>> project.threshold().origin
+        'top:3'
         """
         threshold = _checked_threshold(threshold)
+        mapping.one_of_both(threshold, top)
         if run == "auto":
             choices.choose_automatically(self._layout)
         elif run is not None:
@@ -603,6 +610,8 @@ class Project:
         found = self._facts(CHOSEN)
         if threshold is not None:
             choices.choose_threshold(self._layout, found.run_id, threshold)
+        elif top is not None:
+            mapping.choose_top(self._layout, found.run_id, top)
         return found
 
     def threshold(self, run: RunName = CHOSEN) -> Threshold:
@@ -611,13 +620,13 @@ class Project:
         >>> 0 <= project.threshold().value <= 1
         True
         """
-        return choices.threshold(self._layout, self._facts(run).run_id)
+        return mapping.threshold(self._layout, self._facts(run).run_id)
 
     def begin_audit(self, checks: int | None = None, *, run: RunName = CHOSEN, analyst: str | None = None) -> AuditView:
         """Begin the audit of a run's map; people answer its random checks on the Annotate page.
 
         Args:
-            checks: how many; enough for about +-30 % of the number damaged if None.
+            checks: how many; if None as many as give about +-30 % of the number damaged if 1 building in 20 is.
         """
         run_id = self._facts(run).run_id
         n = auditing.suggested_size(self._layout, run_id) if checks is None else checks
@@ -670,7 +679,7 @@ class Project:
 
     def damage_map(
         self, run: RunName | None = None, *, scores: NDArray[np.floating] | pandas.Series | None = None, threshold: float | None = None,
-        chip_set: str | None = None,
+        top: int | None = None, chip_set: str | None = None,
     ) -> geopandas.GeoDataFrame:  # fmt: skip
         """Return the damage map with every field of the exports, longitude and latitude of WGS 84; nothing is written.
 
@@ -682,6 +691,7 @@ class Project:
                 ids as its index may have any order. The map says that no run made them: method "own_scores", without run, score
                 type and audit. Labels and what the imagery hides hold.
             threshold: flag buildings with at least this score; the one chosen for the run if None. Own scores need one.
+            top: flag so many buildings, the highest-ranked ones of a run, instead.
 
         Raises:
             PuGeoError: if scores or threshold cannot be used.
@@ -704,7 +714,7 @@ class Project:
         if scores is None:
             if threshold is not None:
                 damage_map.check_threshold(threshold)
-            wanted = mapping.map_arguments(self._layout, _run_name(run or CHOSEN), threshold)
+            wanted = mapping.map_arguments(self._layout, _run_name(run or CHOSEN), threshold, top)
             return layers.to_geodataframe(damage_map.build_damage_map(self._layout, **wanted))  # type: ignore[arg-type]
         if run is not None:
             raise PuGeoError("A map is of a run or of own scores, not of both.", "Leave one of the two out.")
@@ -717,12 +727,13 @@ class Project:
 
     def export(
         self, out: PathOrText, *, format: str | None = None, run: RunName = CHOSEN, threshold: float | None = None,
-        local: bool = False,
+        top: int | None = None, local: bool = False,
     ) -> Mapping[str, Any]:  # fmt: skip
         """Write the damage map of a run into one file, with codebook and metadata beside it.
 
         Args:
             format: geojson, gpkg, parquet, fgb, csv, kml or heat; by the ending of `out` if None.
+            threshold, top: see `choose`; the threshold chosen for the run if both are None.
             local: write a map without a place on the Earth, in local meters (gpkg, csv).
 
         Returns:
@@ -735,12 +746,12 @@ class Project:
                 f"Call it {Path(out).name}.geojson, for example, or pass `format=`.",
             )
         args = {"format": wanted, "out": _path(out), "local": local}
-        of_run = mapping.map_arguments(self._layout, _run_name(run), _checked_threshold(threshold))
+        of_run = mapping.map_arguments(self._layout, _run_name(run), _checked_threshold(threshold), top)
         return self._run("export", {**of_run, **args}, "Writing the map")
 
     def publish(
         self, formats: str | Sequence[str] = ("geojson", "gpkg", "csv"), *, profiles: str | Sequence[str] = (), run: RunName = CHOSEN,
-        threshold: float | None = None, local: bool = False,
+        threshold: float | None = None, top: int | None = None, local: bool = False,
     ) -> Mapping[str, Any]:  # fmt: skip
         """Write the next version of the damage map into `exports/`: all formats, areas, report, codebook, what changed.
 
@@ -753,7 +764,7 @@ class Project:
         """
         formats, profiles = ([one] if isinstance(one, str) else one for one in (formats, profiles))
         limit = _checked_threshold(threshold)
-        args = mapping.publish_arguments(self._layout, _run_name(run), limit, formats, profiles, local=local)
+        args = mapping.publish_arguments(self._layout, _run_name(run), limit, formats, profiles, local=local, top=top)
         return self._run("publish", args, "Publishing the map")
 
     def _facts(self, run: RunName) -> RunFacts:

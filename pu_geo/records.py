@@ -408,15 +408,16 @@ class RunFacts:
         score_type: enum of the export schema: "pu_probability" or "linear".
         threshold: where to start looking, 0..1, from positives and unlabeled alone; not calibrated.
         warnings: what a person should know before trusting the run, one sentence each.
-        estimated_share: Elkan-Noto estimate of the damaged share of the unlabeled, 0..1; None where it cannot be made.
+        start_k: how many of the unlabeled `threshold` flags, as a starting point and no estimate; None where it came from
+            elsewhere, or an older PU-Geo stored the run.
         from_model: where a model that was trained elsewhere gave the scores: {"file", "sha256", "run_id", "at_event",
             "n_positive"} of its training. Then `n_positive` and `at_event` tell of labels that nothing was learned from.
         place: whether evidence from place is in the scores: {"used", "weight", "b", "m", "why_not"}, see
             `analysis.place.PlaceEvidence`; None of a method that has none. Where it is used, the run's array `scores_alone` has
             the scores without.
         judgement: what held-out clicks say, as `analysis.pu_criterion.Judgement.as_mapping` gives it: {"n_held_out",
-            "recall", "share_called", "criterion", "low", "high", "threshold"}; None without held-out clicks. These are not
-            among `n_positive`.
+            "recall", "share_called", "criterion", "low", "high", "threshold", "n_called"}; None without held-out clicks. These are
+            not among `n_positive`.
         feature_set: the frozen features that it learned from, see `project.feature_sets`.
         feature_maker: what its maker is, as `facts()` gives it: {"kind"}, and for weights from a file "name", "sha256", "licence".
     """
@@ -435,7 +436,7 @@ class RunFacts:
     device: str
     score_type: str
     threshold: float
-    estimated_share: float | None = None
+    start_k: int | None = None
     warnings: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     from_model: Mapping[str, object] | None = None

@@ -68,8 +68,7 @@ class Space:
 
     def white(self, roots: Floats) -> Floats:
         """Whiten square roots of features, float32 [..., E]."""
-        found: Floats = ((roots - self.mean) / self.scale) @ self.turn
-        return found
+        return np.asarray(((roots - self.mean) / self.scale) @ self.turn, np.float32)
 
 
 def roots_of(values: Floats) -> Floats:

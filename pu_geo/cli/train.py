@@ -301,6 +301,7 @@ def check_model_file(file: File, *, as_json: Json = False) -> None:
         f"made with PU-Geo {found['made_with']}.",
         f"It learned from {found['n_positive']} positives among {found['n_chips']} buildings.",
         f"It needs chips of {size} px, bands {found['bands']}{pixels}.",
+        *([f"It takes features {found['features']}."] if found["features"] else []),
     ]
     show(found, "\n".join(lines), as_json)
 

@@ -53,10 +53,12 @@ class TimmMaps(nn.Module):
         model: built without a classifier.
         layer: whose answer is taken, such as "blocks.8"; "" for all but the head.
         pool: "cls" gives the class token as a map of one position, else tokens of an image become a map.
+        weights: as they were before they were fitted to another size of images.
     """
 
-    def __init__(self, model: nn.Module, layer: str, pool: str) -> None:
+    def __init__(self, model: nn.Module, layer: str, pool: str, weights: Mapping[str, Tensor]) -> None:
         super().__init__()
+        self.weights = weights
         self.model, self.layer, self.pool = model, layer, pool
         self.n_prefix = int(getattr(model, "num_prefix_tokens", 0) or 0)
         self.is_channels_last = getattr(model, "output_fmt", None) == "NHWC"
@@ -86,9 +88,9 @@ def _stop(_layer: nn.Module, _inputs: object, found: object) -> None:
     raise _Reached(found)
 
 
-def plain(network: nn.Module) -> nn.Module:
-    """Return the network that is wrapped in a `TimmMaps`; any other as it is."""
-    return network.model if isinstance(network, TimmMaps) else network
+def weights_of(network: nn.Module) -> Mapping[str, Tensor]:
+    """Return the weights that `build` builds a network from; of another network its own."""
+    return network.weights if isinstance(network, TimmMaps) else network.state_dict()
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -211,9 +213,11 @@ def build(config: object, tensors: Mapping[str, Tensor], layer: str, pool: str, 
             require_same_shapes({each: t for each, t in wanted.items() if t.is_floating_point()}, tensors, Path(WEIGHTS))
             model = architecture()
         fill(model, tensors, Path(WEIGHTS))
+        weights: Mapping[str, Tensor] = model.state_dict()
         if size_px != settings["size_px"] and hasattr(model, "set_input_size"):
+            weights = {each: tensor.clone() for each, tensor in weights.items()}
             cast(Any, model).set_input_size(img_size=(size_px, size_px))
-        found = TimmMaps(model.requires_grad_(False), layer, pool)
+        found = TimmMaps(model.requires_grad_(False), layer, pool, weights)
     except TrainingError as error:
         raise TrainingError(error.problem, HINT, kind="weights") from error
     except _BROKEN as error:

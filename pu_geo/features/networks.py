@@ -89,7 +89,7 @@ class NetworkMaker:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the weights and the statistics of the bands as plain arrays."""
-        weights = {_NETWORK + name: tensor for name, tensor in local_dir.plain(self.network).state_dict().items()}
+        weights = {_NETWORK + name: tensor for name, tensor in local_dir.weights_of(self.network).items()}
         tensors = {"input.mean": self.mean, "input.std": self.std, **weights}
         return {name: tensor.cpu().numpy() for name, tensor in tensors.items() if tensor.is_floating_point()}
 

@@ -317,12 +317,11 @@ class MethodEstimator(_Estimator):
     """A method of the catalog; the classes below are made of it, one a card.
 
     Attributes after `fit`:
-        threshold_: score from which on `predict` says damaged: that of the k-th highest unlabeled chip, where k is the share
-            that the clicks suggest; not calibrated. 0.5 below 4 positives.
-        estimated_share_: Elkan-Noto estimate of the damaged share of the unlabeled, 0..1; None below 4 positives.
+        threshold_: score from which on `predict` says damaged: that of the `start_k_`-th highest unlabeled chip; not calibrated.
+        start_k_: how many of the unlabeled that flags: a starting point, not an estimate, see `estimates.start_k`.
         warnings_: what to know before trusting the scores, one sentence each.
         history_: what was reported of each epoch, one dict each.
-        model_, settings_: the trained network, and the settings with the class prior that was assumed.
+        model_, settings_: the trained network, and the settings as they were asked for.
         bank_: filters of the features of chips; None where it learned from features.
         classes_: [0, 1]. n_features_in_: D, or C * H * W of chips. n_views_: V, where X was views.
     """
@@ -427,7 +426,7 @@ class MethodEstimator(_Estimator):
         xy_m = _positions(positions, n)
         bank, inputs, plain = self._inputs(found, settings)
         prepared = ranker.prepare(plain)
-        share = estimates.estimated_share(prepared, is_positive)
+        start_k = estimates.start_k(int((~is_positive).sum()), estimates.share_to_start_from(prepared, is_positive))
         history: list[Mapping[str, object]] = []
         run = Run(self._device(), self._seed(), report=_reporter(history, callback))
         data = pu_data(inputs, is_positive, is_not_damaged=is_not_damaged, types=_types(types, is_positive))
@@ -436,12 +435,12 @@ class MethodEstimator(_Estimator):
             replace(data, xy_m=xy_m, why_no_place="no positions were given"),
             settings,
             run,
-            prior=share,
-            start_share=estimates.share_to_start_from(prepared, is_positive),
+            prior=lambda: estimates.estimated_share(prepared, is_positive),
+            start_k=start_k,
             is_unlabeled=~is_positive,
         )
         self.model_: TrainedModel = fitted.model
-        self.settings_, self.bank_, self.threshold_, self.estimated_share_ = fitted.settings, bank, fitted.threshold, share
+        self.settings_, self.bank_, self.threshold_, self.start_k_ = fitted.settings, bank, fitted.threshold, start_k
         self.warnings_, self.history_, self.classes_ = [*run.warnings, *self._cut_short(history)], history, np.array([0, 1])
         if card.uses_place:
             self.place_, self.scores_ = {**cast(Any, fitted.place), "threshold": fitted.threshold}, fitted.scores
@@ -530,7 +529,7 @@ class PURanker(_Estimator):
         device: on which features of chips are made; the fastest one if None.
 
     Attributes after `fit`:
-        threshold_, estimated_share_, bank_, classes_, n_features_in_: as of `MethodEstimator`.
+        threshold_, start_k_, bank_, classes_, n_features_in_: as of `MethodEstimator`.
         coef_, intercept_: slope, float [D], and offset for standardised features.
     """
 
@@ -559,12 +558,12 @@ class PURanker(_Estimator):
         self.bank_ = fit_default(found) if found.ndim == 4 else None
         plain = np.asarray(self._plain(found), np.float32)
         prepared = ranker.prepare(plain)
-        ranking, share = estimates.fit_with_estimate(prepared, is_positive, is_not_damaged=is_not_damaged)
-        start_share = estimates.share_to_start_from(plain, is_positive)
+        ranking, _ = estimates.fit_with_estimate(prepared, is_positive, is_not_damaged=is_not_damaged)
+        self.start_k_ = estimates.start_k(int((~is_positive).sum()), estimates.share_to_start_from(plain, is_positive))
         scores = ranking.scores(prepared.values)
         self._mean, self._scale, self._axes = prepared.mean, prepared.scale, ranker.widest_axes(prepared.values)
         self.coef_, self.intercept_, self.classes_ = ranking.slope, ranking.offset, np.array([0, 1])
-        self.estimated_share_, self.threshold_ = share, estimates.first_threshold(scores[~is_positive], start_share)
+        self.threshold_ = estimates.first_threshold(scores[~is_positive], self.start_k_)
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float32]:
@@ -675,9 +674,10 @@ class PUPL(ClusterMixin, BaseEstimator):
 
 def _reporter(history: list[Mapping[str, object]], callback: Callback | None) -> Callable[[Mapping[str, object]], None]:
     def report(values: Mapping[str, object]) -> None:
-        history.append(dict(values))
+        known = estimates.without_guesses(values)
+        history.append(known)
         if callback is not None:
-            callback(dict(values))
+            callback(dict(known))
 
     return report
 

@@ -18,12 +18,11 @@ from pu_geo.analysis import place
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
+from pu_geo.methods.cards.baselines import GUESSED_PRIORS
 from pu_geo.methods.settings import MethodCard, NetworkSettings
 from pu_geo.training.data import UNKNOWN, Bools, ChipImages, FeatureViews, PUData
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
-
-LEAST_PRIOR = 0.001
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Fitted:
     """A trained method and what it makes of the chips it learned from.
 
     Attributes:
-        settings: with the class prior that was assumed.
+        settings: as they were asked for; a class prior that was guessed is not among them.
         scores: float32 [N] in [0, 1].
         embeddings: of the chips as they were cut, float32 [N, E] of unit length.
         threshold: to start from, see `estimates.first_threshold`.
@@ -89,30 +88,34 @@ def pu_data(
     return PUData(inputs, is_positive, nothing if is_excluded is None else is_excluded, known, words, is_accepted, is_queued)
 
 
-def with_class_prior(settings: NetworkSettings, share: float | None, run: Run) -> NetworkSettings:
-    """Return settings with the Elkan-Noto estimate, and a warning of the run, for a method that needs a class prior and has none.
+def with_class_prior(settings: NetworkSettings, guess: Callable[[], float | None], run: Run) -> NetworkSettings:
+    """Return settings with a guessed class prior, and a warning of the run, for a method that needs one and has none.
 
-    It is nearer to the truth than the best-bin estimate that methods make for themselves where little is damaged.
+    The Elkan-Noto estimate is nearer to the truth than the best-bin estimate that methods make for themselves where little is
+    damaged. No person gets to see it: neither stands in the warning, nor in the settings that a run keeps.
+
+    Args:
+        guess: makes the guess, 0..1, where it is needed; None for too few clicks.
     """
-    if share is None or getattr(settings, "class_prior", None) != 0:
+    if getattr(settings, "class_prior", None) != 0 or (share := guess()) is None:
         return settings
-    prior = min(max(share, LEAST_PRIOR), 1 - LEAST_PRIOR)
+    low, high = GUESSED_PRIORS
     run.warnings.append(
-        f"The class prior was not given; the method assumed {prior:.1%}, what the clicks suggest if they are an even draw of the "
-        "damage (Elkan-Noto). It is no estimate of the damage."
+        "class_prior was not set. The method was given a guess from the clicks, which are no even draw of the damage, and its "
+        "ranking depends on it: set class_prior where you know the damaged share, such as from an audit."
     )
-    return replace(settings, class_prior=prior)  # type: ignore[call-arg]  # not every settings class has it
+    return replace(settings, class_prior=min(max(share, low), high))  # type: ignore[call-arg]  # not every settings class has it
 
 
 def fit_and_score(
-    card: MethodCard, data: PUData, settings: NetworkSettings, run: Run, *, prior: float | None, start_share: float | None,
+    card: MethodCard, data: PUData, settings: NetworkSettings, run: Run, *, prior: Callable[[], float | None], start_k: int,
     is_unlabeled: Bools, when_scoring: Callable[[], Any] = lambda: None,
 ) -> Fitted:  # fmt: skip
     """Train a method and score all chips; where its settings ask for it, neighbors count, see `analysis.place`.
 
     Args:
-        prior: share of damage among what the method takes for unlabeled, where the settings name none.
-        start_share: see `estimates.share_to_start_from`.
+        prior: guesses the share of damage among what the method takes for unlabeled; called where the settings name none.
+        start_k: how many the threshold flags, see `estimates.start_k`.
         is_unlabeled: bool [N], the chips that the threshold is set by.
         when_scoring: called between training and scoring.
 
@@ -120,14 +123,14 @@ def fit_and_score(
         TrainingError: if the training diverged, or cannot start.
         JobCancelled: if the user cancelled.
     """
-    settings = with_class_prior(settings, prior, run)
-    with run.asking_within_batches(data.inputs, is_compiled=settings.compiled):
-        model: TrainedModel = catalog.load_fit(card.name)(data, settings, run)
+    used = with_class_prior(settings, prior, run)
+    with run.asking_within_batches(data.inputs, is_compiled=used.compiled):
+        model: TrainedModel = catalog.load_fit(card.name)(data, used, run)
         when_scoring()
         asking = replace(model, check=run.stop_if_cancelled)
         scores, embeddings = asking.score(data.inputs.array), asking.embed(data.inputs.plain_array)
         found, together = with_neighbors(card, data, settings, model, scores, run.stop_if_cancelled)
-    both, alone = (first_threshold(each[is_unlabeled], start_share) for each in (together, scores))
+    both, alone = (first_threshold(each[is_unlabeled], start_k) for each in (together, scores))
     is_used = bool(found and found["used"])
     return Fitted(model, settings, together, embeddings, both, found, scores if is_used else None, alone)
 

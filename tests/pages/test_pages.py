@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
 from pu_geo.analysis.place import unused
-from pu_geo.project import runs, store, training_times
+from pu_geo.project import store, training_times
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.project import projects
 
@@ -32,7 +32,7 @@ def finished(project: Layout) -> Layout:
     add_chips(project, ids, bands="pre+post", size_px=64, chips=chips, features=features, sheets=sheets)
     click(project, "b1", "b2")
     arrays = {"embeddings": rng.normal(size=(20, 8)).astype(np.float32), "clusters": np.arange(20) % 2}
-    add_run(project, preset="instant", at_event=2, arrays=arrays, estimated_share=0.04)
+    add_run(project, preset="instant", at_event=2, arrays=arrays)
     return project
 
 
@@ -164,14 +164,6 @@ def test_train_says_whether_neighbors_count(found: dict[str, object] | None, tol
     add_run(project, "new-1", method="propagation", place=found)
     captions = [part.value for part in show("train", project).caption if part.value.startswith("new-1")]
     assert captions == ([told] if told else [])
-
-
-def test_train_names_no_share_of_damage_that_only_clicks_speak_for(finished: Layout) -> None:
-    with store.connect(finished) as db:
-        assert runs.all_runs(db)[0].estimated_share is not None
-    app = show("train", finished)
-    assert "Your clicks speak for" not in words(app)
-    assert not [column for table in app.dataframe for column in table.value.columns if "share" in column]
 
 
 def test_an_audit_of_more_buildings_than_there_are_is_refused_in_words(finished: Layout) -> None:

@@ -9,6 +9,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -88,7 +89,7 @@ def _prepare(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
     roots = np.empty_like(plain)
     for part in blocks(len(plain)):
         roots[part] = np.mean([roots_of(np.asarray(view[part], np.float32)) for view in views], axis=0)
-    settings = _settings()
+    settings = PropagationSettings()
     space = Space.of(plain[is_used], roots[is_used], settings.whitening)
     chips, _ = chips_of(
         space, plain, roots, dim=min(settings.embedding_dim, plain.shape[1]), n_neighbors=settings.n_neighbors,
@@ -97,15 +98,20 @@ def _prepare(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
     return _Prepared(views, space, chips, {})
 
 
-def _settings() -> PropagationSettings:
-    return PropagationSettings()
+_warmed: set[str] = set()  # stamps of what was prepared in the background, or is
 
 
 def warm_up(layout: Layout) -> None:
-    """Prepare the features in the background, so that the first click is ranked at once; nothing where it is done."""
+    """Prepare the features in the background, so that the first click is ranked at once; nothing where that was begun before."""
     newest = _newest(layout)
-    if newest is not None:
-        threading.Thread(target=_prepared, args=(layout, *newest[:2]), daemon=True).start()
+    if newest is not None and newest[1] not in _warmed:
+        _warmed.add(newest[1])
+        threading.Thread(target=_prepared_if_there, args=(layout, *newest[:2]), daemon=True).start()
+
+
+def _prepared_if_there(layout: Layout, chip_set: str, stamp: str) -> None:
+    with suppress(OSError):  # the project was moved away meanwhile; whoever ranks will be told
+        _prepared(layout, chip_set, stamp)
 
 
 def plain_features(layout: Layout, chip_set: str, feature_set: str | None = None) -> NDArray[np.float32]:
@@ -142,7 +148,7 @@ def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> ND
     marks = _marks(pu)
     if not len(marks.positive) or not len(marks.unlabeled) + len(marks.not_damaged):
         return None
-    prepared, alpha = _prepared(layout, chip_set, stamp), _settings().propagation
+    prepared, alpha = _prepared(layout, chip_set, stamp), PropagationSettings().propagation
     reading = read_clicks(
         prepared.chips, marks, prepared.views_of, propagation=alpha, most_held_out=MOST_HELD_OUT, seed=0, tolerance=TOLERANCE
     )

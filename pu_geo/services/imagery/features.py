@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pu_geo import jobs
 from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, feature_sets, store
 from pu_geo.project.feature_sets import FeatureSet, InUse
@@ -100,11 +99,6 @@ def arguments(request: FeatureRequest, *, use: bool = False) -> dict[str, Any]:
 
 def _absolute(path: str) -> str:
     return str(Path(path).expanduser().resolve()) if path else ""
-
-
-def start(layout: Layout, request: FeatureRequest, *, use: bool = False) -> str:
-    """Start the job that makes a set; return its id. Raises as `arguments`."""
-    return jobs.start(layout, TASK, arguments(request, use=use))
 
 
 def as_row(one: FeatureSet, in_use: str) -> dict[str, Any]:

@@ -34,8 +34,8 @@ FORMAT, VERSION = "pu-geo run card", 1
 FEW_POSITIVES = 30
 _OF_SCENE = ("scene_id", "role", "date", "gsd_m", "width", "height", "sha256")
 _OF_RUN = (
-    "run_id", "method", "preset", "seed", "created_at", "seconds", "device", "score_type", "threshold", "feature_set",
-    "feature_maker",
+    "run_id", "method", "preset", "seed", "created_at", "seconds", "device", "score_type", "threshold", "start_k",
+    "feature_set", "feature_maker",
 )  # fmt: skip
 _FIGURES = ("recall", "share_called", "criterion", "low", "high")
 _CANNOT = {
@@ -63,7 +63,7 @@ _NO_FIGURES = {
 }
 _TITLES = {
     "loss": "loss", "criterion": "PU criterion, held-out clicks", "recall": "held-out clicks found",
-    "share_called": "share called damaged", "share_positive": "share called damaged, in batches", "threshold": "threshold",
+    "share_called": "called damaged by the model", "share_positive": "called damaged by the model, in batches", "threshold": "threshold",
     "spread": "spread of the embeddings", "propagated": "weight of propagated scores",
     "chips_per_s": "chips a second", "memory_mb": "memory, MB",
 }  # fmt: skip
@@ -97,7 +97,7 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         people = {event.analyst for event in labels.current(db, at=facts.at_event).values()}
         project, scenes = store.project_name(db), contents.scenes(db)
     chips = preparation.chip_facts(layout, facts.chip_set) if layout.chip_facts(facts.chip_set).is_file() else {}
-    chosen = choices.threshold(layout, facts.run_id)
+    chosen = mapping.threshold(layout, facts.run_id)
     audit = auditing.facts(layout, facts.run_id, chosen.value)
     judged, manifest = getattr(facts, "judgement", None), folder / "manifest.json"
     found = {
@@ -250,7 +250,8 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
         ("Preset, seed", f"{run['preset']}, {run['seed']}"),
         ("Took", f"{float(run['seconds']):,.1f} s on {run['device']}"),
         ("Versions", ", ".join(f"{name} {version}" for name, version in sorted(card["versions"].items()))),
-        ("Threshold to start from", run["threshold"]),
+        ("Threshold to start from", _started_from(run)),
+        ("Threshold of the map", f"{run['threshold_chosen']}, {choices.origin_words(run['threshold_origin'])}"),
     ]
     if from_model := run["from_model"]:
         about.append(("Model from elsewhere", ", ".join(f"{name} {plain(value)}" for name, value in from_model.items())))
@@ -297,6 +298,11 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
         Section("Settings", lines=none, header=("setting", "value", "preset"), table=rows),
         *([Section("Files of the run", header=("file", "sha256"), table=sums)] if sums else []),
     ]
+
+
+def _started_from(run: Mapping[str, Any]) -> str:
+    k = run.get("start_k")
+    return str(run["threshold"]) if k is None else f"{run['threshold']}, {choices.origin_words(f'{choices.START}:{k}')}"
 
 
 def curves_section(curve: Sequence[Mapping[str, Any]]) -> Section:

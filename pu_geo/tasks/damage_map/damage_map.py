@@ -40,7 +40,7 @@ from pu_geo.project import (
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
-from pu_geo.services.damage_map import auditing
+from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.services.project.choices import reasons_of
 from pu_geo.services.train import training
 from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
@@ -78,8 +78,11 @@ def build_damage_map(
     """
     with store.connect(layout) as db:
         facts = runs.find(db, run_id)
-        chosen = choices.threshold_of(db, facts)
-    limit = chosen if threshold is None else choices.Threshold(round(threshold, 4), threshold_origin)
+    limit = (
+        mapping.threshold(layout, facts.run_id)
+        if threshold is None
+        else choices.Threshold(round(threshold, 4), threshold_origin)
+    )
     audit = auditing.facts(layout, facts.run_id, limit.value)
     if not layout.chip_facts(facts.chip_set).is_file():
         raise ProjectError(

@@ -15,6 +15,7 @@ from pu_geo.methods.catalog import METHODS
 from pu_geo.project.choices import origin_words
 from pu_geo.project.layout import RCF
 from pu_geo.records import DamageMap, Grid, Units
+from pu_geo.services.damage_map.auditing import NOT_KNOWN
 from pu_geo.services.documents import DASH, Plot, Section, number, percent, plain, render
 from pu_geo.services.imagery.features import words_of
 from pu_geo.tasks.damage_map.limits import count, learned_from, limits
@@ -73,6 +74,7 @@ def write_report(
         ValueError: if the pyramid belongs to another grid.
     """
     facts: Mapping[str, Any] = damage_map.metadata
+    estimate = facts.get("estimate") or {}
     columns, units, triage = damage_map.columns, damage_map.units, count(damage_map.columns["triage"])
     picture = draw_map(damage_map, grid, background)
     bar_m = round_length(0.1 * max(picture.width, picture.height) * picture.m_per_px)
@@ -93,7 +95,8 @@ def write_report(
         facts=facts,
         units=units,
         disclaimer=disclaimer,
-        estimate=facts.get("estimate") or {},
+        estimate=estimate,
+        not_known="not known" if audit is not None or estimate.get("audit_state") else NOT_KNOWN,
         n=len(damage_map.building_ids),
         triage=triage,
         n_flagged=sum(triage[value] for value in MARKED if value != "confirmed"),

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
+from pu_geo.analysis.estimates import MIN_POSITIVES
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ModelError
 from pu_geo.features.bank import Maker
@@ -23,6 +24,7 @@ from pu_geo.project import contents, model_files, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts
+from pu_geo.services.imagery.features import words_of
 from pu_geo.tasks.imagery.features import footprint_masks, maker_in, match_groups, needs_masks
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
@@ -40,7 +42,8 @@ def check_model(path: Path) -> dict[str, object]:
 
     Returns:
         {"file", "method", "title", "preset", "run_id", "created_at", "sha256", "made_with", "bands", "chip_shape", "gsd_m",
-        "n_positive", "n_chips"}: what its card says; None for a number that it does not give.
+        "n_positive", "n_chips", "features"}: what its card says; None for a number that it does not give, and "" for the
+        features of a model that takes chips.
 
     Raises:
         ModelError: if it cannot be used.
@@ -58,6 +61,7 @@ def check_model(path: Path) -> dict[str, object]:
         "bands": restored.bands,
         "chip_shape": list(restored.chip_shape),
         **{name: _number(there.get(name)) for name in ("gsd_m", "n_positive", "n_chips")},
+        "features": "" if (made := _features(restored)) is None else words_of(*made),
     }
 
 
@@ -85,13 +89,12 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     chips = np.load(job.layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
     require_fit(restored, chips.shape[1:], found.name)
     scores, embeddings = _answers(job, restored, chips, found.name, chip_facts(job.layout, inputs.chip_set))
-    pu, card, share = inputs.pu, found.card, inputs.estimated_share()
-    start_share, score_type = inputs.share_to_start_from(), catalog.card(card["method"]).score_type
-    threshold = card.get("threshold")  # of the training, where the card has one
-    if start_share is not None or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
-        threshold = first_threshold(scores, pu, start_share)
+    card, n_clicked = found.card, int((inputs.pu.is_positive & ~inputs.pu.is_excluded).sum())
+    of_training, score_type = card.get("threshold"), catalog.card(card["method"]).score_type
+    is_start = n_clicked >= MIN_POSITIVES or not isinstance(of_training, int | float) or not 0 <= of_training <= 1
+    threshold = first_threshold(scores, inputs.pu, inputs.start_k()) if is_start else float(str(of_training))
     outcome = Outcome(
-        card["method"], card["preset"], scores, embeddings, score_type, float(threshold), share,
+        card["method"], card["preset"], scores, embeddings, score_type, threshold, is_start,
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
         write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found), features=_features(restored),
     )  # fmt: skip

@@ -126,15 +126,13 @@ def scorer(method: str, inputs: RunInputs, is_cancelled: Callable[[], bool] = la
 
     def train(is_out: Bools) -> NDArray[np.floating]:
         left = inputs.with_clicks(pu.without(is_out), None)
-        wants_prior = getattr(settings, "class_prior", None) == 0
         run = Run(best_device(), _SEED, is_cancelled=is_cancelled)
         data = pu_data(
             FeatureViews(np.asarray(left.views)), left.learned_as_positive, is_excluded=left.pu.is_excluded,
             is_not_damaged=left.pu.is_not_damaged, is_accepted=left.is_accepted, is_queued=left.pu.is_queued,
         )  # fmt: skip
         return fit_and_score(
-            card, data, settings, run, start_share=None,
-            prior=left.prior_of(left.estimated_share()) if wants_prior else None,
+            card, data, settings, run, prior=left.prior, start_k=1,
             is_unlabeled=~left.pu.is_positive & ~left.pu.is_excluded,
         ).scores  # fmt: skip
 

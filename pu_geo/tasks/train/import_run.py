@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pu_geo.analysis.estimates import without_guesses
 from pu_geo.errors import ModelError
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
@@ -98,7 +99,7 @@ def import_run(job: Job, *, folder: str, run_id: str) -> dict[str, object]:
     scores, embeddings = _answers(found, len(inputs.pu.building_ids))
     _try(found, data, scores)
     for report in _curve(found):
-        job.epoch(report)
+        job.epoch(without_guesses(report))
     card, types_from = catalog.card(str(found.card["method"])), found.learned_from.get("types_from")
     learned = Learned(found.restored.model.state(), data, types_from, inputs.at_decision)
     versions, warnings = found.card.get("versions"), found.card.get("warnings")
@@ -109,9 +110,9 @@ def import_run(job: Job, *, folder: str, run_id: str) -> dict[str, object]:
     made_by = ", ".join(
         f"{name} {printable(versions[name], 40)}" for name in ("pu_geo", "torch", "numpy") if name in versions
     )
-    threshold = first_threshold(scores, inputs.pu, inputs.share_to_start_from())
+    threshold = first_threshold(scores, inputs.pu, inputs.start_k())
     outcome = Outcome(
-        card.name, str(found.card["preset"]), scores, embeddings, card.score_type, threshold, inputs.estimated_share(),
+        card.name, str(found.card["preset"]), scores, embeddings, card.score_type, threshold,
         seed=int(seed), settings=asdict(found.settings), device=device, held_out=held_out,
         warnings=[*warnings, f"Trained in another copy of this project ({device}; {made_by}) and imported from {where}."],
         versions={name: printable(versions[name], 100) for name in ("torch", "numpy") if name in versions},

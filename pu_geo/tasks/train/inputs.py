@@ -91,20 +91,17 @@ class RunInputs:
         found = (note, (words, self.n_accepted), (passed, self.n_passed_over), (hidden, self.n_hidden))
         return tuple(sentence for sentence, n in found if n)
 
-    def estimated_share(self) -> float | None:
-        """Estimate the damaged share of the unlabeled (Elkan-Noto), 0..1, by the clicks; None where these are too few."""
-        return estimates.estimated_share(self.prepared(), self.pu.is_positive, is_excluded=self.pu.is_excluded)
+    def start_k(self) -> int:
+        """Return how many of the unlabeled a threshold to start from flags, see `estimates.start_k`; 0 where there are none."""
+        share = estimates.share_to_start_from(self.plain, self.pu.is_positive, is_excluded=self.pu.is_excluded)
+        return estimates.start_k(int((~self.pu.is_positive & ~self.pu.is_excluded).sum()), share)
 
-    def share_to_start_from(self) -> float | None:
-        """Return the share of the unlabeled that a threshold to start from flags, 0..1; None where there are too few clicks."""
-        return estimates.share_to_start_from(self.plain, self.pu.is_positive, is_excluded=self.pu.is_excluded)
+    def prior(self) -> float | None:
+        """Guess the damaged share of what a method takes for unlabeled, 0..1: without the accepted, which count as damaged.
 
-    def prior_of(self, share: float | None) -> float | None:
-        """Return the damaged share of what a method takes for unlabeled, 0..1: without the accepted, which count as damaged.
-
-        Args:
-            share: of all unlabeled buildings, as `estimated_share` gives it; None stays None.
+        By the clicks (Elkan-Noto), for methods that cannot do without; None where the clicks are too few.
         """
+        share = estimates.estimated_share(self.prepared(), self.pu.is_positive, is_excluded=self.pu.is_excluded)
         n = int((~self.pu.is_positive & ~self.pu.is_excluded).sum())
         if share is None or not self.n_accepted or n == self.n_accepted:
             return share

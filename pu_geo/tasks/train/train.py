@@ -41,6 +41,7 @@ class Outcome:
 
     Attributes:
         write_files: writes what else belongs into the run's folder, and returns the paths.
+        is_start: the threshold is the one that `RunInputs.start_k` gives, and no other.
         held_out: rows of clicks that were not learned from, int64; None without any.
         scores_alone: the scores without evidence from place, where they have it, float32 [N].
         versions: of libraries, where it was not made by those of this machine.
@@ -54,7 +55,7 @@ class Outcome:
     embeddings: NDArray[np.float32]
     score_type: str
     threshold: float
-    share: float | None
+    is_start: bool = True
     seed: int = 0
     settings: Mapping[str, object] = field(default_factory=dict)
     device: str = "cpu"
@@ -88,13 +89,13 @@ def rank(job: Job, *, feature_set: str = "") -> dict[str, object]:
     inputs = read_inputs(job.layout, feature_set=feature_set)
     job.report(0.1, "ranking all buildings")
     prepared, pu = inputs.prepared(), inputs.pu
-    scores, share = estimates.rank_with_estimate(
+    scores, _ = estimates.rank_with_estimate(
         prepared, pu.is_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged,
         is_accepted=inputs.is_accepted,
     )  # fmt: skip
-    threshold = first_threshold(scores, pu, inputs.share_to_start_from())
+    threshold = first_threshold(scores, pu, inputs.start_k())
     embeddings = ranker.embeddings_along(ranker.widest_axes(prepared.values), prepared.values)
-    return finish(job, inputs, began, Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold, share))
+    return finish(job, inputs, began, Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold))
 
 
 def train(job: Job, **args: Any) -> dict[str, object]:
@@ -127,20 +128,16 @@ def train(job: Job, **args: Any) -> dict[str, object]:
         device=device, seed=seed, report=_epoch_reporter(job, f"{card.title} on {named}"), is_cancelled=job.is_cancelled,
         is_paused=job.is_paused, checkpoints=Checkpoints(kept),
     )  # fmt: skip
-    share = inputs.estimated_share()
+    start_k = inputs.start_k()
     job.stop_if_cancelled()
-    start_share = inputs.share_to_start_from()
-    job.stop_if_cancelled()
-    run.evaluate = TrainingMonitor(
-        job, inputs, data, held_out, share=share, start_share=start_share, score_type=card.score_type
-    )
+    run.evaluate = TrainingMonitor(job, inputs, data, held_out, start_k=start_k, score_type=card.score_type)
     fitted = fit_and_score(
-        card, data, settings, run, prior=inputs.prior_of(share), start_share=start_share,
-        is_unlabeled=~pu.is_positive & ~pu.is_excluded, when_scoring=lambda: job.report(0.95, "scoring all buildings"),
+        card, data, settings, run, prior=inputs.prior, start_k=start_k, is_unlabeled=~pu.is_positive & ~pu.is_excluded,
+        when_scoring=lambda: job.report(0.95, "scoring all buildings"),
     )  # fmt: skip
     learned = Learned(fitted.model.state(), data, types_from, inputs.at_decision, fitted.threshold_alone)
     outcome = Outcome(
-        request.method, request.preset, fitted.scores, fitted.embeddings, card.score_type, fitted.threshold, share, seed=seed,
+        request.method, request.preset, fitted.scores, fitted.embeddings, card.score_type, fitted.threshold, seed=seed,
         settings=asdict(fitted.settings), device=named, warnings=run.warnings, held_out=held_out,
         write_files=lambda facts: write_model(job.layout, facts, pu, learned), place=fitted.place,
         scores_alone=fitted.scores_alone,
@@ -152,14 +149,14 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     return result
 
 
-def first_threshold(scores: NDArray[np.float32], pu: PUSet, share: float | None) -> float:
-    """Return the threshold to start from, of scores [N] of all chips, see `estimates.first_threshold`."""
-    return estimates.first_threshold(scores[~pu.is_positive & ~pu.is_excluded], share)
+def first_threshold(scores: NDArray[np.float32], pu: PUSet, k: int) -> float:
+    """Return the threshold that flags k of the unlabeled, of scores [N] of all chips, see `estimates.first_threshold`."""
+    return estimates.first_threshold(scores[~pu.is_positive & ~pu.is_excluded], k)
 
 
 def _epoch_reporter(job: Job, title: str) -> Callable[[Mapping[str, object]], None]:
     def report(values: Mapping[str, object]) -> None:
-        job.epoch(values)
+        job.epoch(estimates.without_guesses(values))
         words = f"{title}: {values['stage']}, epoch {values['epoch']} of {values['epochs']}"
         job.report(0.05 + 0.9 * float(str(values["progress"])), words)
 
@@ -175,8 +172,8 @@ def _signs(
     if not len(unlabeled):
         return collapse.CollapseIndicators()
     return collapse.signs(
-        scores[held_out], unlabeled, outcome.embeddings, share=outcome.share, threshold=_threshold(outcome),
-        score_type=outcome.score_type, is_oriented=None if clusters is None else clusters.oriented,
+        scores[held_out], unlabeled, outcome.embeddings, threshold=_threshold(outcome), score_type=outcome.score_type,
+        is_oriented=None if clusters is None else clusters.oriented,
     )  # fmt: skip
 
 
@@ -193,6 +190,12 @@ def _without_answers(layout: Layout, inputs: RunInputs, outcome: Outcome) -> tup
 
 def _threshold(outcome: Outcome) -> float:
     return round(outcome.threshold, 4)
+
+
+def _n_flagged(outcome: Outcome, pu: PUSet) -> int:
+    """Return how many unlabeled buildings the threshold flags; where scores are equal not quite as many as were wanted."""
+    is_flagged = runs.written(outcome.scores) >= _threshold(outcome)
+    return int((is_flagged & ~pu.is_positive & ~pu.is_excluded).sum())
 
 
 def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[str, object]:
@@ -227,7 +230,7 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         device=outcome.device,
         score_type=outcome.score_type,
         threshold=_threshold(outcome),
-        estimated_share=outcome.share,
+        start_k=(_n_flagged(outcome, pu) or None) if outcome.is_start else None,
         warnings=tuple(
             dict.fromkeys((*outcome.warnings, *inputs.warnings, *(alarm.words for alarm in collapse.alarms(indicators))))
         ),

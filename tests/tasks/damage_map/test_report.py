@@ -92,7 +92,7 @@ def test_names_in_other_scripts_are_kept(tmp_path: Path) -> None:
 
 def test_without_an_audit_no_number_of_damaged_buildings_stands_as_a_fact(tmp_path: Path) -> None:
     seen = report(tmp_path).seen
-    assert "How many buildings are damaged is not known." in seen
+    assert "How many buildings are damaged is not known before an audit." in seen
     assert seen.index("a rank, not a probability") < seen.index("confirmed damaged by a person")  # in the headline
     assert "10 buildings are confirmed damaged" in seen
     assert "not enough to estimate" in seen

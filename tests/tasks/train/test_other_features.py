@@ -12,19 +12,22 @@ from model_parts import SHORT, job_of, parts, with_chips
 from safetensors.numpy import load, save
 from small_parts import add_chips, click, facts_of, small_project
 
+from pu_geo import Project
 from pu_geo.errors import ModelError, ProjectError, TrainingError
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.project import contents, feature_sets, model_files, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import ranking
+from pu_geo.services.damage_map import mapping
 from pu_geo.services.explore import outliers
 from pu_geo.services.imagery import features
 from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import run_card, training
+from pu_geo.tasks.damage_map.publish import publish
 from pu_geo.tasks.explore.discover import discover
 from pu_geo.tasks.explore.embed import embed
 from pu_geo.tasks.train import train as train_task
-from pu_geo.tasks.train.apply_model import apply_model
+from pu_geo.tasks.train.apply_model import apply_model, check_model
 from pu_geo.tasks.train.ensemble import ensemble
 from pu_geo.tasks.train.import_run import import_run
 
@@ -155,11 +158,40 @@ def test_odd_clicks_are_found_by_the_features_of_the_run(
     assert asked == [second]
 
 
+def test_a_map_names_the_features_and_the_license_of_their_weights(chipped: Layout, second: str) -> None:
+    trained(chipped, second, "propagation")
+    args = mapping.publish_arguments(chipped, "latest", 0.5, ("geojson",), ())
+    out = Path(str(publish(job_of(chipped, "publish"), **args)["out"]))
+    found = json.loads((out / "damage_map.run.json").read_text())
+    assert found["feature_set"] == second
+    assert (found["feature_maker"]["licence"], found["feature_maker"]["weights_file"]) == (LICENCE, "tiny.safetensors")
+    report = (out / "report.html").read_text()
+    assert f"Features {second}: " in report
+    assert f"license of the weights: {LICENCE}" in report
+    assert found["feature_maker"]["weights_sha256"] in report
+
+
+def test_the_library_makes_names_and_uses_sets(chipped: Layout, tmp_path: Path) -> None:
+    project = Project(chipped, progress=False)
+    weights = weights_file(tmp_path)
+    name = str(project.add_features("resnet18", weights, n_views=2)["name"])
+    assert [one.name for one in project.feature_sets()] == ["rcf", name]
+    assert project.features().shape == (3, 20, 16)
+    assert project.features(name=name).shape == (2, 20, D)
+    assert project.train("propagation", features=name).facts.feature_set == name
+    assert project.rank(features=name).facts.feature_set == name
+    project.use_features(name)
+    assert project.features().shape == (2, 20, D)
+    with pytest.raises(ProjectError, match="have no features 'x'"):
+        project.features(name="x")
+
+
 def test_a_model_takes_its_maker_along(chipped: Layout, second: str, tmp_path: Path) -> None:
     run_id = trained(chipped, second)
     assert "feature_maker.weight" in load(parts(chipped, run_id)[1])
     path = tmp_path / "m.pugeo-model.zip"
     model_files.write(path, *parts(chipped, run_id))
+    assert f"license of the weights: {LICENCE}" in str(check_model(path)["features"])
     other = with_chips(small_project(tmp_path / "other.pugeo", 20, "Other"))
     applied = str(apply_model(job_of(other, "apply"), path=str(path))["run_id"])
     np.testing.assert_array_equal(scores(other, applied), scores(chipped, run_id))
