@@ -285,7 +285,7 @@ def _learn(network: PropagationNetwork, data: PUData, marks: Marks, run: Run) ->
     )  # fmt: skip
     reading = read_clicks(
         chips, own, lambda some: _positive_views(network, space, data, rows[some], run), propagation=settings.propagation,
-        most_held_out=MOST_HELD_OUT, seed=run.seed, share=settings.damaged_share or None, tolerance=TOLERANCE, check=check,
+        most_held_out=MOST_HELD_OUT, seed=run.seed, even_share=settings.even_share, share=settings.damaged_share or None, tolerance=TOLERANCE, check=check,
     )  # fmt: skip
     network.keep(space, graph, reading)
     unlabeled = chips.take(own.unlabeled[:: max(1, len(own.unlabeled) // MOST_HELD_OUT)])

@@ -15,7 +15,7 @@ from pu_geo.analysis.bakeoff import Interval, Verdict
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD
-from pu_geo.project import choices, store
+from pu_geo.project import choices, contents, store
 from pu_geo.project.layout import RCF, Layout
 from pu_geo.records import PUSet
 from pu_geo.services.imagery import features
@@ -94,9 +94,13 @@ def own_clicks(pu: PUSet) -> NDArray[np.bool_]:
     return pu.is_positive if pu.is_queued is None else pu.is_positive & ~pu.is_queued
 
 
-def count_own(layout: Layout) -> int:
-    """Return how many clicks of the analyst's own there are on the newest chips. Raises ProjectError if there are no chips."""
-    return int(own_clicks(to_learn_from(layout)[1]).sum())
+def what_changed(layout: Layout, found: Comparison) -> str:
+    """Return what is new since a comparison, one sentence; "" where nothing is. Raises ProjectError if there are no chips."""
+    facts, pu = to_learn_from(layout)
+    if facts["chip_set"] != found.chip_set:
+        return "Chips were cut anew since: compare again."
+    n_now = int(own_clicks(pu).sum())
+    return "" if n_now == found.n_clicks else f"There are {n_now} by now: compare again."
 
 
 def require(layout: Layout, methods: Sequence[str]) -> None:
@@ -216,7 +220,8 @@ def proposed(layout: Layout, found: Comparison) -> str:
     That is the one that was picked; or the incumbent, where another one is in use that is worse.
     """
     known, name = features.overview(layout), found.verdict.name
-    if known.in_use == name or name not in known.names:
+    is_old = store.call(layout, contents.latest_chip_set) != found.chip_set
+    if is_old or known.in_use == name or name not in known.names:
         return ""
     in_use = found.verdict.differences.get(known.in_use)
     is_worse = in_use is not None and in_use.low > 0 and found.verdict.kind != "few"

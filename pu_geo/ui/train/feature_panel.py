@@ -48,6 +48,4 @@ def _draw_last(layout: Layout) -> None:
     name = comparison.proposed(layout, found)
     if name and st.button(f"Use {frame.plain(name)}", key="compare-features-use", icon=":material/check:"):
         frame.act_and_rerun(lambda: features.choose(layout, name))
-    n_now = comparison.count_own(layout)
-    newer = f" There are {n_now} by now: compare again." if n_now != found.n_clicks else ""
-    st.caption(f"{comparison.how_made(found)}{newer}")
+    st.caption(f"{comparison.how_made(found)} {comparison.what_changed(layout, found)}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from app_parts import checked, press, show, show_panel, words
 from comparison_parts import BETTER, set_project
-from small_parts import click, job_of
+from small_parts import add_chips, click, job_of
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
@@ -92,6 +93,15 @@ def test_a_set_that_was_removed_since_is_not_proposed(tmp_path: Path) -> None:
     features.remove(layout, BETTER)
     app = opened(layout)
     assert len(app.dataframe[0].value) == 2
+    assert not [button for button in app.button if button.key == "compare-features-use"]
+
+
+def test_of_chips_that_were_cut_anew_it_proposes_nothing(tmp_path: Path) -> None:
+    layout = set_project(tmp_path)
+    compare_features(job_of(layout), methods=["ranker"])
+    add_chips(layout, [f"b{i}" for i in range(60)], "newer", features=np.ones((1, 60, 2), np.float16))
+    app = opened(layout)
+    assert "Chips were cut anew since" in words(app)
     assert not [button for button in app.button if button.key == "compare-features-use"]
 
 
