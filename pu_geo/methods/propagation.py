@@ -128,7 +128,8 @@ class PropagationNetwork(nn.Module):
 
     def embedded(self, roots: NDArray[np.float32]) -> NDArray[np.float32]:
         """Embed chips by the widest directions of their mean square roots, float32 [B, d] of unit length."""
-        return embedded(self.space().white(roots), self.anchors.shape[1])
+        # In float64, so that the last bit depends on no other row.
+        return embedded(self.space().white(roots.astype(np.float64)), self.anchors.shape[1]).astype(np.float32)
 
     def raw_scores(self, plain: NDArray[np.float32], roots: NDArray[np.float32]) -> NDArray[np.float32]:
         """Score chips: features as cut and mean square roots, float32 [B, E] each, to scores in no unit, float32 [B]."""

@@ -24,7 +24,7 @@ from pu_geo.errors import InputError, JobCancelled, PuGeoError, TrainingError
 from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
 from pu_geo.methods import catalog, estimators
 from pu_geo.methods.estimators import NCL, PUCL, PUPL, HeroCon, NcPU, PURanker
-from pu_geo.project import runs
+from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.train.train import rank
 
@@ -374,11 +374,18 @@ def project_of_the_app(project: Layout) -> Layout:
 def as_the_app(layout: Layout, model: Any, run_id: str, X: NDArray[Any]) -> None:
     """Fit on X with the project's labels, and compare bit for bit with a run."""
     y = np.arange(N) < 6
-    model.fit(X, y, known_negative=np.arange(N) >= N - 6)
-    np.testing.assert_array_equal(model.decision_function(X), runs.array(layout, run_id, "scores"))
+    how = {}
+    if hasattr(model, "card") and model.card.uses_place:
+        with store.connect(layout) as db:
+            how = {"positions": contents.centers_m(db, [f"b{row}" for row in range(N)])}
+    model.fit(X, y, known_negative=np.arange(N) >= N - 6, **how)
+    np.testing.assert_array_equal(
+        getattr(model, "scores_", model.decision_function(X)), runs.array(layout, run_id, "scores")
+    )
+    np.testing.assert_array_equal(model.decision_function(X), runs.scores_alone(layout, run_id))
     np.testing.assert_array_equal(model.transform(X), runs.array(layout, run_id, "embeddings"))
     facts = facts_of(layout, run_id)
-    assert round(model.threshold_, 4) == facts.threshold
+    assert round(model.place_["threshold"] if how else model.threshold_, 4) == facts.threshold
     assert (facts.start_k, facts.settings.get("class_prior", 0)) == (model.start_k_, 0)
 
 
