@@ -81,7 +81,7 @@ class Event:
             )
             reading = two_readings.read_clicks(
                 chips, marks, lambda some: space.white(roots[:, some]), propagation=settings.propagation, most_held_out=3000,
-                seed=self.seed,
+                seed=self.seed, even_share=settings.even_share,
             )  # fmt: skip
             self._readings["both"] = chips, reading
         found: tuple[two_readings.Chips, two_readings.Reading] = self._readings["both"]

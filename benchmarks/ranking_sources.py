@@ -8,6 +8,7 @@ import json
 import tempfile
 import zipfile
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,12 @@ def prepare_all(data: Path, cache: Path) -> None:
             _keep(cache, name, _harvey(path))
     if (data / "town").is_dir() and not (cache / "town.npz").exists():
         _keep(cache, "town", _cut([data / "town"], "footprints.geojson"))
+
+
+@lru_cache(maxsize=1)
+def joplin(data: Path) -> Table:
+    """Cut both Joplin scenes of a folder of data: "chips", "is_damaged" and the other columns."""
+    return _cut(sorted(path for path in (data / "joplin_xbd").iterdir() if path.is_dir()))
 
 
 def _keep(cache: Path, name: str, table: Table) -> None:

@@ -78,7 +78,9 @@ class NeighborGraph:
         Args:
             rows: unit rows, float32 [N, d].
         """
-        return vstack([self._scaled(self.weights(rows[part])) for part in blocks(len(rows), check=check)], format="csr")
+        return vstack(
+            [self._scaled(self.weights(rows[part])) for part in blocks(max(len(rows), 1), check=check)], format="csr"
+        )
 
     def _scaled(self, weights: csr_array) -> csr_array:
         own = np.maximum(np.asarray(weights.sum(1)), LEAST_WEIGHT)

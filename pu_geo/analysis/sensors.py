@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo.analysis.two_readings import roots_of
+
 LEAST_CHIPS = 20  # fewer chips do not describe a sensor: their scene is judged by its metadata alone
 MOST_CHIPS = 300
 _LARGEST = 65504  # of float16
@@ -167,7 +169,7 @@ def match_groups(
         factor = reference[1] / own[1]
         rows = np.flatnonzero(group == one)
         for view in views:
-            roots = (_roots(view[rows]) - own[0]) * factor + reference[0]
+            roots = (roots_of(np.asarray(view[rows], np.float32)) - own[0]) * factor + reference[0]
             powers = roots * np.abs(roots) if is_signed else np.square(np.maximum(roots, 0))
             view[rows] = np.clip(powers, -_LARGEST, _LARGEST).astype(np.float16)
         matched.append(int(one))
@@ -179,11 +181,5 @@ def _moments(views: NDArray[np.float16], rows: NDArray[np.int64]) -> tuple[NDArr
     if len(rows) < LEAST_CHIPS:
         return None
     some = rows[:: max(1, len(rows) // 2000)][:2000]
-    roots = np.concatenate([_roots(view[some]) for view in views])
+    roots = np.concatenate([roots_of(np.asarray(view[some], np.float32)) for view in views])
     return roots.mean(axis=0), roots.std(axis=0) + np.float32(1e-4)
-
-
-def _roots(values: NDArray[np.float16]) -> NDArray[np.float32]:
-    """Return the square root of each value, float32; that of a value below 0 is below 0."""
-    wide = values.astype(np.float32)
-    return np.sign(wide) * np.sqrt(np.abs(wide))

@@ -24,7 +24,6 @@ MOST_MEASURED = 20_000  # chips that a space is measured from, about
 FLOOR = 0.01  # added to every direction's variance before whitening, in mean variances
 N_FOLDS = 5  # parts that clicks are held out in
 MIN_CLICKS = 4  # fewer clicks cannot be held out in turn
-EVEN_SHARE = 0.2  # damaged share at which both readings count the same, as far as held-out clicks do not say else
 MOST_SHARE_PULL = 2.0  # most that the share moves the log odds of the propagated reading
 CLICKS_PULL = 6.0  # how much held-out clicks move them
 PLACE_FLOOR = 0.05  # added to places before their logarithm: being second or third of thousands is all the same
@@ -262,14 +261,21 @@ class Reading:
         return found.astype(np.float32)
 
 
-def weight_of(share: float, difference: float) -> float:
-    """Weigh the propagated reading: logistic of the bounded log share and of what held-out clicks say, in (0, 1)."""
-    pull = np.clip(np.log(max(share, 1e-6) / EVEN_SHARE), -MOST_SHARE_PULL, MOST_SHARE_PULL)
+def weight_of(share: float, difference: float, even_share: float) -> float:
+    """Weigh the propagated reading: logistic of the bounded log share and of what held-out clicks say, in (0, 1).
+
+    Args:
+        share: guessed damaged share of the unlabeled, 0..1.
+        difference: see `Reading`, in [-1, 1].
+        even_share: share at which both readings count the same if held-out clicks stand in both alike.
+    """
+    pull = np.clip(np.log(max(share, 1e-6) / even_share), -MOST_SHARE_PULL, MOST_SHARE_PULL)
     return float(1 / (1 + np.exp(-(pull + CLICKS_PULL * difference))))
 
 
 def read_clicks(
     chips: Chips, marks: Marks, views_of: Callable[[Ints], Floats], *, propagation: float, most_held_out: int, seed: int,
+    even_share: float,
     share: float | None = None, weight: float | None = None, tolerance: float = 1e-5, before: Reading | None = None,
     check: Check = nothing,
 ) -> Reading:  # fmt: skip
@@ -288,7 +294,8 @@ def read_clicks(
         propagation: alpha of the graph, [0, 1).
         most_held_out: unlabeled chips that held-out clicks are compared with, at most.
         seed: of the draw of parts.
-        share: guessed damaged share of the unlabeled, if it is known better than clicks tell; None: from the held-out clicks.
+        even_share: see `weight_of`.
+        share: damaged share of the unlabeled, if it is known better than from clicks; None: guessed from the held-out clicks.
         weight: of the propagated reading; None: as the clicks say.
         tolerance: of the regressions, see `logistic.fit_logistic`.
         before: an earlier answer, to start the regressions from.
@@ -315,7 +322,7 @@ def read_clicks(
     values = label_propagation(only_own.scores(anchors, propagation)[:, None], chips.links, propagation, check)[:, 0]
     zeros[2], scale_of[2] = _origin(values)
     if weight is None:
-        weight = 0.0 if share is None else weight_of(share, difference)
+        weight = 0.0 if share is None else weight_of(share, difference, even_share)
     return replace(only_own, values=values.astype(np.float32), weight=weight)
 
 

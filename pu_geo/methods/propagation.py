@@ -245,7 +245,7 @@ def fit(data: PUData, settings: PropagationSettings, run: Run) -> PropagationMod
     marks = marks_of(data, rows, run)
     extractor = new_extractor(data, rows, settings, run)
     network = PropagationNetwork(extractor, settings).to(run.device).eval()
-    model = PropagationModel(network, extractor)
+    model, held_out = PropagationModel(network, extractor), None
     for epoch in Training(
         run, Learner(network), 1, stage="fitting", span=training_span(settings), model=lambda: model
     ).epochs():
@@ -253,6 +253,8 @@ def fit(data: PUData, settings: PropagationSettings, run: Run) -> PropagationMod
             reading, held_out = _learn(network, data, marks, run)
             epoch.add({"loss": reading.loss, "propagated": reading.weight})
             run.n_chips_trained += sum(len(each) for each in _parts(marks))
+    if held_out is None:  # resumed after its epoch: a checkpoint has no scores by fits without some clicks
+        held_out = _learn(network, data, marks, run)[1]
     return replace(model, held_out_scores=held_out)
 
 
@@ -283,7 +285,7 @@ def _learn(network: PropagationNetwork, data: PUData, marks: Marks, run: Run) ->
     )  # fmt: skip
     reading = read_clicks(
         chips, own, lambda some: _positive_views(network, space, data, rows[some], run), propagation=settings.propagation,
-        most_held_out=MOST_HELD_OUT, seed=run.seed, share=settings.damaged_share or None, tolerance=TOLERANCE, check=check,
+        most_held_out=MOST_HELD_OUT, seed=run.seed, even_share=settings.even_share, share=settings.damaged_share or None, tolerance=TOLERANCE, check=check,
     )  # fmt: skip
     network.keep(space, graph, reading)
     unlabeled = chips.take(own.unlabeled[:: max(1, len(own.unlabeled) // MOST_HELD_OUT)])

@@ -37,7 +37,7 @@ def test_a_set_is_made_used_listed_and_removed(run: CommandLine, chipped: Layout
     lines = run.text("features", folder).splitlines()
     assert lines[0].startswith("  rcf: random convolutions")
     assert lines[1].startswith(
-        f"* {name}: pre, post and their difference; averaged over the chip; weights tiny.safetensors, sha256"
+        f"* {name}: pre, post and their difference; averaged over the chip; weights tiny.safetensors, license"
     )
     assert "license of the weights: CC BY 4.0" in lines[1]
     assert run.json("rank", folder)["run_id"]

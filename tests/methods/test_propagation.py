@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.methods import catalog, propagation
 from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.methods.propagation import PropagationModel
+from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.run import Run
 
@@ -47,6 +49,21 @@ def trained(data: PUData, seed: int = 0, **values: Any) -> tuple[PropagationMode
     told: list[dict[str, object]] = []
     run = Run(CPU, seed, report=lambda values: told.append(dict(values)))
     return propagation.fit(data, PropagationSettings(**values), run), told[-1]
+
+
+@pytest.mark.parametrize("clicks", [3, 20])
+def test_what_is_held_out_survives_a_restart_after_the_epoch(clicks: int, tmp_path: Path) -> None:
+    data, _ = event(0.2, n=300, clicks=clicks)
+    settings = PropagationSettings()
+    first, again = (propagation.fit(data, settings, Run(CPU, 0, checkpoints=Checkpoints(tmp_path))) for _ in range(2))
+    assert Checkpoints(tmp_path).begin("fitting") is not None  # so the second one learned nothing in an epoch
+    assert len(first.held_out_scores) == len(again.held_out_scores) == (5 if clicks > 3 else 0)
+    for one, other in zip(first.held_out_scores, again.held_out_scores, strict=True):
+        for name in ("clicks", "unlabeled", "scores"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert all(torch.equal(values, again.state()[name]) for name, values in first.state().items())
+    held = [fold.clicks for fold in first.held_out_scores]
+    assert sorted(np.concatenate(held).tolist()) == np.flatnonzero(data.is_positive).tolist() if held else True
 
 
 def average_precision(data: PUData, truth: NDArray[np.bool_], scores: NDArray[np.float32]) -> float:

@@ -1,7 +1,6 @@
 """Propagated ranking: its settings, preset and card. Imports no torch.
 
-The defaults were chosen on the sets that docs/tables.md, "One default for both ends of prevalence", calls "chosen on"; on Joplin
-these and the reported ones overlap.
+The defaults were chosen on the sets that docs/tables.md, "Is the default ever behind the linear ranker?", calls "chosen on".
 """
 
 from __future__ import annotations
@@ -19,11 +18,15 @@ class PropagationSettings(NetworkSettings):
     """Settings of the propagated ranking."""
 
     damaged_share: float = setting(
-        0.0, "Share of damaged among the unlabeled; 0 estimates it from the clicks (Elkan and Noto).", min=0.0, max=1.0
+        0.0, "Share of damaged among the unlabeled, such as from an audit; 0 guesses it from the clicks.", min=0.0, max=1.0
     )
     whitening: float = setting(
         0.35, "How far directions in which chips vary little are stretched: 0 not at all, 0.5 until all vary alike.",
         min=0.0, max=0.5,
+    )  # fmt: skip
+    even_share: float = setting(
+        0.2, "Damaged share at which whitened and propagated scores count the same, as far as held-out clicks do not say else.",
+        min=0.001, max=1.0,
     )  # fmt: skip
     n_neighbors: int = setting(10, "Chips that each one is tied to (k).", min=1, max=200)
     propagation: float = setting(
@@ -50,7 +53,7 @@ CARD = MethodCard(
     ),
     summary=(
         "Ranks by the clicks in a space where what chips have in common counts less, and lets chips that look alike share their "
-        "scores; the more damage there seems to be, the more."
+        "scores; clicks that are held out decide how much of each."
     ),
     needs="At least 5 positives, better 10 or more. Nothing has to be tuned: seconds on a laptop.",
     cannot=(

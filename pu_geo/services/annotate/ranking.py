@@ -20,6 +20,7 @@ from scipy.special import expit
 from pu_geo.analysis import assessability
 from pu_geo.analysis.neighbor_graph import blocks
 from pu_geo.analysis.two_readings import Chips, Marks, Space, chips_of, read_clicks, roots_of
+from pu_geo.errors import ProjectError
 from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.project import contents, feature_sets, labels, runs, store
 from pu_geo.project.layout import Layout
@@ -110,7 +111,7 @@ def warm_up(layout: Layout) -> None:
 
 
 def _prepared_if_there(layout: Layout, chip_set: str, stamp: str) -> None:
-    with suppress(OSError):  # the project was moved away meanwhile; whoever ranks will be told
+    with suppress(OSError, ProjectError):  # project or features were moved away meanwhile; whoever ranks will be told
         _prepared(layout, chip_set, stamp)
 
 
@@ -148,11 +149,12 @@ def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> ND
     marks = _marks(pu)
     if not len(marks.positive) or not len(marks.unlabeled) + len(marks.not_damaged):
         return None
-    prepared, alpha = _prepared(layout, chip_set, stamp), PropagationSettings().propagation
+    prepared, settings = _prepared(layout, chip_set, stamp), PropagationSettings()
     reading = read_clicks(
-        prepared.chips, marks, prepared.views_of, propagation=alpha, most_held_out=MOST_HELD_OUT, seed=0, tolerance=TOLERANCE
-    )
-    return np.asarray(expit(reading.scores(prepared.chips, alpha)), np.float32)
+        prepared.chips, marks, prepared.views_of, propagation=settings.propagation, most_held_out=MOST_HELD_OUT, seed=0,
+        even_share=settings.even_share, tolerance=TOLERANCE,
+    )  # fmt: skip
+    return np.asarray(expit(reading.scores(prepared.chips, settings.propagation)), np.float32)
 
 
 def _marks(pu: PUSet) -> Marks:

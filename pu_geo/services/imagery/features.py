@@ -127,7 +127,7 @@ def words_of(name: str, maker: Mapping[str, Any]) -> str:
         details.append(f"chips at {maker['size_px']} px")
     if file := maker.get("weights_file"):
         licence = maker.get("licence") or "not stated; ask who made them"
-        details += [f"weights {file}, sha256 {maker.get('weights_sha256')}", f"license of the weights: {licence}"]
+        details += [f"weights {file}, license of the weights: {licence}", f"sha256 {maker.get('weights_sha256')}"]
     elif maker.get("kind") == "self-supervised":
         details.append("trained on these chips, without labels and weights of others")
     return f"{name}: {'; '.join(filter(None, details))}"

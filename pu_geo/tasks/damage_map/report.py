@@ -243,7 +243,8 @@ def _method(damage_map: DamageMap) -> Section:
     trained = f"{plain(learned.get('n_positive'))} positives and the unlabeled, answers up to number {plain(learned.get('at_event'))}"
     neighbors = place.words_of(facts.get("evidence_from_place"))
     rows = [
-        ("Method", (_NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}") + _features(facts)),
+        ("Method", _NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}"),
+        *_features(facts),
         ("Settings", f"preset {preset}, seed {seed}, run {run_id}, {made_with}"),
         ("Learned from", f"{trained}{where}; it gives no grades"),
         ("Answers on the map", f"{given}; answers up to number {plain(facts.get('labels_up_to_event'))}"),
@@ -254,10 +255,10 @@ def _method(damage_map: DamageMap) -> Section:
     return Section("Method", rows=rows)
 
 
-def _features(facts: Mapping[str, Any]) -> str:
-    """Return the features of a map, with the license of their weights; "" for rcf, which has none, and for own scores."""
+def _features(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the row of the features of a map, with the license of their weights; none for rcf, and for own scores."""
     name = facts.get("feature_set", RCF)
-    return "" if name == RCF else f" Features {plain(words_of(name, facts['feature_maker']), 400)}"
+    return [] if name == RCF else [("Features", words_of(name, facts["feature_maker"]))]
 
 
 def _codebook(damage_map: DamageMap) -> Section:

@@ -175,6 +175,15 @@ def limits(tmp_path: Path, damage_map: DamageMap, audit: Mapping[str, Any] | Non
     return seen[seen.index("What this map can't say ") : seen.index(" Method ")]
 
 
+def test_flagging_nearly_all_is_doubted_unless_an_audit_finds_so_much(tmp_path: Path) -> None:
+    whole = made_up_map()
+    full = replace(whole, columns={**whole.columns, "damage_binary": ["damaged"] * 80})
+    audit = {**made_up_audit(), "state": "finished"}
+    much = {**audit, "total": {**audit["total"], "value": 70.0, "low": 61.0, "high": 76.0}}
+    for found, is_doubted in ((None, True), (audit, True), (much, False)):
+        assert ("the threshold hardly tells damaged from undamaged" in limits(tmp_path, full, found)) == is_doubted
+
+
 def test_limits_follow_from_the_data(tmp_path: Path) -> None:
     plain = limits(tmp_path, made_up_map(), {**made_up_audit(), "state": "finished"})
     assert "Preliminary, not field-validated." in plain

@@ -139,9 +139,10 @@ def test_live_ranking_follows_the_choice_and_names_its_scores_anew(chipped: Layo
     assert ranking.scores_for_browser(chipped, other.score_id) != plain
     assert ranking.plain_features(chipped, "set").shape == (20, D)
     assert ranking.plain_features(chipped, "set", "rcf").shape == (20, 16)
-    run_id = str(train_task.rank(job_of(chipped, "rank"))["run_id"])
+    run_id = trained(chipped, "", "propagation")
     live = np.frombuffer(ranking.scores_for_browser(chipped, other.score_id) or b"", "<f4")
-    np.testing.assert_array_equal(live.argsort(kind="stable"), scores(chipped, run_id).argsort(kind="stable"))
+    places = [each.argsort(kind="stable").argsort(kind="stable") for each in (live, scores(chipped, run_id))]
+    assert np.corrcoef(*places)[0, 1] > 0.8  # learned from the same features, by the same reading
     features.choose(chipped, "rcf")
     assert ranking.scores_for_browser(chipped, ranking.rank_now(chipped).score_id) == plain
 
@@ -166,7 +167,7 @@ def test_a_map_names_the_features_and_the_license_of_their_weights(chipped: Layo
     assert found["feature_set"] == second
     assert (found["feature_maker"]["licence"], found["feature_maker"]["weights_file"]) == (LICENCE, "tiny.safetensors")
     report = (out / "report.html").read_text()
-    assert f"Features {second}: " in report
+    assert f"{second}: pre, post and their difference" in report
     assert f"license of the weights: {LICENCE}" in report
     assert found["feature_maker"]["weights_sha256"] in report
 
