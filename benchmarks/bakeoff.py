@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from benchmarks.ranking_sets import CHOSEN, CONFOUNDED, LEAST_LEFT, Cell, Source, read_source
 from pu_geo.analysis import bakeoff, metrics
+from pu_geo.features.bank import fit_maker
 from pu_geo.features.rcf import RcfBank, RcfSettings
-from pu_geo.records import PUSet
+from pu_geo.records import FeatureRequest, PUSet
 from pu_geo.tasks.train import compare_features as product
 from pu_geo.tasks.train.inputs import RunInputs
 
@@ -33,7 +34,7 @@ SETS: Mapping[str, float | None] = {
     "harvey_a": 0.05,
     "harvey_d": 0.2,
 }
-CLICKS, N_SEEDS = (10, 20, 30, 60), 20
+CLICKS, N_SEEDS = (10, 20, 30, 40, 60), 20
 RCF = "rcf"
 LEVELS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 NEAR, HARM = 0.02, 0.03  # average precision that a pick may be behind the best one, and behind RCF
@@ -88,6 +89,11 @@ def cell(name: str, clicks: int) -> Cell:
 def makers(n_bands: int) -> dict[str, Callable[[NDArray[np.uint8]], NDArray[np.float16]]]:
     """Return what computes each candidate's features, [N, C, H, W] to float16 [N, D]; "rcf" itself is there."""
 
+    def learned(chips: NDArray[np.uint8]) -> NDArray[np.float16]:
+        request = FeatureRequest("self-supervised", dates="both")
+        maker = fit_maker(request, chips, generator=torch.Generator().manual_seed(0), device=torch.device("cpu"))
+        return np.asarray(maker.transform(chips, 1, seed=0, device=torch.device("cpu"))[0])
+
     def rcf(settings: RcfSettings, chips: NDArray[np.uint8]) -> NDArray[np.float16]:
         bank = RcfBank.fit(chips, torch.Generator().manual_seed(0), settings)
         return bank.transform(chips, 1, seed=0, device=torch.device("cpu"))[0]
@@ -99,6 +105,7 @@ def makers(n_bands: int) -> dict[str, Callable[[NDArray[np.uint8]], NDArray[np.f
     }
     if n_bands == 6:
         found["post"] = lambda chips: rcf(RcfSettings(), chips[:, 3:])
+        found["self_supervised"] = learned
     return found
 
 
@@ -135,7 +142,7 @@ def prepare(folder: Path, cache: Path) -> None:
 
 
 def features_of(source: Source, name: str, cache: Path) -> dict[str, NDArray[np.float16]]:
-    """Return the features of every candidate, float16 [N, D]; RCF first."""
+    """Return the features of every candidate that is in the cache, float16 [N, D]; RCF first."""
     found = {RCF: source.views[0]}
     for path in sorted(cache.glob(f"bake_{name}_*.npy")):
         found[path.stem.removeprefix(f"bake_{name}_")] = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -164,7 +171,7 @@ def judged(
         places = product.places_by(method, less, np.flatnonzero(is_clicked[kept]))
         seconds = round(time.process_time() - began, 2)
         ap = round(metrics.average_precision(scores, is_damaged), 4)
-        found[name] = Candidate(ap, seconds, np.round(places, 4).tolist())
+        found[name] = Candidate(ap, seconds, np.round(places, 3).tolist())
     return Outcome(where.source, where.clicks, seed, method, len(is_damaged), int(is_damaged.sum()), found)
 
 
@@ -224,7 +231,7 @@ def _picks(found: Sequence[Outcome]) -> Iterator[str]:
     yield "|" + "---|" * 12
     for clicks in sorted({each.clicks for each in found}):
         of_clicks = [each for each in found if each.clicks == clicks]
-        for name in (*SETS, "all"):
+        for name in (*(name for name in SETS if any(each.event_set == name for each in found)), "all"):
             draws = [each for each in of_clicks if name in (each.event_set, "all")]
             if not draws:
                 yield _row(clicks, name, "0", *["" for _ in range(8)], f"fewer than {LEAST_LEFT} damaged would be left")
@@ -296,12 +303,17 @@ def _row(*cells: object) -> str:
 _WORDS = """Does `pu-geo compare-features` pick good features? Five development sets, on which the rule was chosen, so these are no
 figures of unseen events: Joplin, Santa Rosa and Matthew as they are, Harvey regions A at 5 % and D at 20 % (confounded: undamaged
 chips are of other dates). A seed draws chips and clicks, the same for every candidate. Candidates: RCF as it is (one view, stride
-4), RCF of the post chip alone, RCF at stride 2, a denser bank (stride 1, patch whitening .03), and a random ResNet-18 (pre, post
-and their difference). No pretrained weights were at hand. AP is of the ranking that learned from all clicks, on the unlabeled
-themselves; the best is the best of each draw, which nobody can know. At 10 and 20 clicks the product picks nothing; what the rule
-would pick is shown all the same.
+4), RCF of the post chip alone, RCF at stride 2, a denser bank (stride 1, patch whitening .03), a random ResNet-18 (pre, post and
+their difference), and on the first three sets a small network that learned from their chips without labels (`self-supervised`). No
+pretrained weights were at hand. AP is of the ranking that learned from all clicks, on the unlabeled themselves; the best is the best of
+each draw, which nobody can know. Below 60 clicks the product picks nothing; what the rule would pick is shown all the same.
 
-`python -m benchmarks.bakeoff run FOLDER_OF_SETS`"""
+**What was aimed at was not wholly reached.** At the rule's level, picks within .02 of the best in four draws of five are reached with 60
+clicks and not with fewer; never worse than RCF by more than .03 is reached at no level that reaches the first: 4 draws of 160 fail. A first rule, 90 % from 30
+clicks on, was chosen on seeds 0 to 19 (82 % within .02, one draw of 80 worse than RCF by more than .03, without the self-supervised
+candidate) and did not hold on seeds 20 to 39 (72 %, 3 of 80); the rule of now was chosen on all of them.
+
+`python -m benchmarks.bakeoff run FOLDER_OF_SETS`, and `... --clicks 30,60 --seeds 40`"""
 _LEVEL_WORDS = f"""The level of the interval, chosen on these draws: picks within {NEAR} of the best, draws in which the pick is worse than
 RCF by more than {HARM} (worst difference), how often another one is picked."""
 

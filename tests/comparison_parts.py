@@ -11,11 +11,11 @@ from pu_geo.project import feature_sets, labels, store
 from pu_geo.project.feature_sets import FeatureSet
 from pu_geo.project.layout import Layout, write_array
 
-N, N_DAMAGED, D, BETTER = 60, 40, 6, "resnet18-1a2b3c4d"
+N, N_DAMAGED, D, BETTER = 100, 75, 6, "resnet18-1a2b3c4d"
 
 
-def set_project(folder: Path, *, n_clicks: int = 32, shift: float = 2.0, **facts: object) -> Layout:
-    """Return a project of 60 buildings, of which the first 40 are damaged and some of these clicked.
+def set_project(folder: Path, *, n_clicks: int = 62, shift: float = 2.0, **facts: object) -> Layout:
+    """Return a project of 100 buildings, of which the first 75 are damaged and some of these clicked.
 
     Args:
         shift: by how much the features of damaged ones in `BETTER` differ, in standard deviations more than in "rcf".

@@ -52,10 +52,11 @@ def test_the_table_counts_near_picks_and_harm() -> None:
     first = Outcome("joplin", 30, 0, "ranker", 100, 50, near)
     draws = [first, replace(first, seed=1, candidates=harm)]
     assert simulation._figures(draws, bakeoff.LEVEL) == ["50%", "0.800", "0.750", "0.805", "50%", "1", "-0.100"]
-    text = simulation.section(draws)
+    text = simulation.section([*draws, replace(first, event_set="matthew_wind", clicks=10)])
+    assert "harvey_a |" not in text  # nothing of it was run
     assert "| 30 | joplin | 2 | 100 | 50% | 50% | 0.800 | 0.750 | 0.805 | 50% | 1 | -0.100 |" in text
     assert "| 30 | matthew_wind | 0 |  |  |  |  |  |  |  |  | fewer than 20 damaged would be left |" in text
-    assert "| RCF always | 100%, 0 (+0.000), 0% |" in text
+    assert "| RCF always | 100%, 0 (+0.000), 0% | 100%, 0 (+0.000), 0% |" in text
 
 
 def test_the_kept_outcomes_hold_what_the_page_and_the_product_say() -> None:

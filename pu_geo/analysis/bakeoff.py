@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 N_FOLDS, N_REPEATS = 5, 3
 LEAST_CLICKS = 8  # fewer own clicks compare nothing
-LEAST_TO_PICK = 30  # fewer pick nothing; see `judge`
-LEVEL = 0.9  # of all intervals; see `judge`
+LEAST_TO_PICK = 60  # fewer pick nothing; see `judge`
+LEVEL = 0.95  # of all intervals; see `judge`
 FLOOR = 0.2
 """Added to a place before its logarithm. Among damaged buildings a click's place is chance, and without a floor that chance
 is most of the mean: the same rule picked worse with 0 and 0.05 (docs/tables.md)."""

@@ -121,9 +121,9 @@ def test_of_many_unlabeled_some_are_drawn(tmp_path: Any, monkeypatch: pytest.Mon
 
 
 def test_hidden_buildings_neither_judge_nor_are_learned_from(tmp_path: Any) -> None:
-    layout = set_project(tmp_path, n_clicks=10, nodata_share=[1.0] + [0.0] * 59)
+    layout = set_project(tmp_path, n_clicks=10, nodata_share=[1.0] + [0.0] * 99)
     found = comparison.Comparison.from_json(compare(job_of(layout), methods=["ranker"]))
-    assert (found.n_clicks, found.n_unlabeled) == (9, 50)
+    assert (found.n_clicks, found.n_unlabeled) == (9, 90)
 
 
 @pytest.mark.parametrize(

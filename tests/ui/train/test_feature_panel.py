@@ -59,8 +59,8 @@ def test_the_pick_is_shown_and_chosen_only_by_its_button(tmp_path: Path) -> None
     app = press(app, "compare-features-use")
     assert features.overview(layout).in_use == BETTER
     assert not [button for button in app.button if button.key == "compare-features-use"]
-    click(layout, "b50")
-    assert "There are 33 by now" in words(opened(layout))
+    click(layout, "b90")
+    assert "There are 63 by now" in words(opened(layout))
 
 
 def test_where_no_difference_was_found_nothing_is_to_be_chosen(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_set_that_was_removed_since_is_not_proposed(tmp_path: Path) -> None:
 def test_of_chips_that_were_cut_anew_it_proposes_nothing(tmp_path: Path) -> None:
     layout = set_project(tmp_path)
     compare_features(job_of(layout), methods=["ranker"])
-    add_chips(layout, [f"b{i}" for i in range(60)], "newer", features=np.ones((1, 60, 2), np.float16))
+    add_chips(layout, [f"b{i}" for i in range(100)], "newer", features=np.ones((1, 100, 2), np.float16))
     app = opened(layout)
     assert "Chips were cut anew since" in words(app)
     assert not [button for button in app.button if button.key == "compare-features-use"]
