@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self, cast
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 import torch
@@ -108,14 +108,12 @@ class TrainedModel:
         network: in evaluation mode, on its device.
         findings: what a method learned besides, for those who ask its module.
         check: called before each block of chips that is scored or embedded; what it raises ends that.
-        wants_views: whether it judges the mean over views, so that its boundary holds for chips of which it is given all.
     """
 
     network: nn.Module
     extractor: FeatureExtractor
     findings: Mapping[str, Any] = field(default_factory=dict)
     check: Callable[[], None] = field(default=go_on, repr=False, compare=False)
-    wants_views: ClassVar[bool] = False
 
     @classmethod
     def loaded(cls, network: nn.Module, state: Mapping[str, Tensor], device: torch.device) -> Self:
@@ -138,6 +136,10 @@ class TrainedModel:
     def score(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
         """Compute scores: inputs as in `embed`, float32 [M] in [0, 1]. Log odds are averaged over views."""
         return self._apply(inputs, cast(Network, self.network).margin, torch.sigmoid)
+
+    def margins(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
+        """Compute log odds of damaged: inputs as in `embed`, float32 [M]; averaged over views."""
+        return self._apply(inputs, cast(Network, self.network).margin, torch.Tensor.float)
 
     def state(self) -> dict[str, Tensor]:
         """Return all that the model is made of, standardisation included, as tensors on the CPU."""
