@@ -30,6 +30,7 @@ from pu_geo.training.threads import one_thread_on_features
 PRIOR_RANGE = (0.05, 0.9)
 """At 0 a risk has no use for positives, at 1 none for undamaged chips, and near either end it orders chips badly: with one
 Harvey chip in a hundred damaged, AP was .34, .46 and .54 for a class prior of .005, .02 and .05."""
+LONGEST_MARGIN = 8.0
 
 
 class BaselineNetwork(nn.Module):
@@ -118,7 +119,8 @@ def fit(data: PUData, settings: cards.BatchSettings, run: Run) -> TrainedModel:
 
     Departs from the source: each batch holds a fixed share of positives, dealt out in shuffled rounds, next to unlabeled
     chips, each once an epoch. With 30 positives among 20,000 chips most batches of one shuffled pile would hold none, and
-    their risk no positive term. The classifier starts at 0. A class prior is kept within `PRIOR_RANGE`.
+    their risk no positive term. The classifier starts at 0. In a risk a class prior is kept within `PRIOR_RANGE`. At the end
+    uPU and nnPU take their boundary from the class prior (`set_boundary`), where the papers keep the trained offset.
     """
     rows = data.trained_rows
     title = next(card.title for card in cards.CARDS if card.settings is type(settings))
@@ -172,8 +174,41 @@ def _train(
                 views = data.inputs.draw(rows, strengths, drawing, run.device)
                 positive = torch.from_numpy(data.is_positive[rows]).to(run.device)
                 epoch.add(_step(learner, pieces, views, positive, settings))
+            if epoch.number == n_epochs:  # within the epoch: what looks at it and its checkpoint have the boundary, too
+                set_boundary(learner, data, groups.others, settings, run)
+    set_boundary(learner, data, groups.others, settings, run)  # changes something only where the loss was no number
     findings = {"class_prior": learner.weight} if isinstance(settings, cards.UpuSettings) else {}
     return TrainedModel(learner.network.eval(), learner.network.trunk, findings)
+
+
+@torch.no_grad()
+def set_boundary(learner: Learner, data: PUData, unlabeled: Ints, settings: cards.BatchSettings, run: Run) -> None:
+    """Move all scores of uPU and nnPU alike until the share of the unlabeled at 0.5 or more is the class prior.
+
+    The constant that costs least has the log odds of the class prior. A short training, or one that pulls weights towards
+    zero, does not get far from it: it calls nothing damaged below a class prior of 0.5, and everything above. Margins are
+    also kept within `LONGEST_MARGIN`, by a factor: a risk without a lower bound makes some that a score of float32 shows as 1.
+
+    Args:
+        unlabeled: row numbers, int64; 3,000 of them at most are scored.
+    """
+    if not isinstance(settings, cards.UpuSettings):
+        return
+    network, was_training = learner.network, learner.network.training
+    n = min(len(unlabeled), cards.PRIOR_UNLABELED)
+    rows = np.sort(unlabeled[torch.randperm(len(unlabeled), generator=run.generator(10))[:n].numpy()])
+    array = data.inputs.array
+    model = TrainedModel(network.eval(), network.trunk, check=run.stop_if_cancelled)
+    falling = np.sort(model.margins(array[:, rows] if array.ndim == 3 else array[rows]))[::-1]
+    network.train(was_training)
+    called = min(max(round((settings.class_prior or learner.weight) * n), 1), n)
+    cut = float(falling[called - 1] + falling[min(called, n - 1)]) / 2
+    longest = float(np.abs(falling - cut).max())
+    if (falling >= 0).sum() == called and longest <= 1.001 * LONGEST_MARGIN:
+        return
+    network.classifier.bias.sub_(cut)
+    for weight in network.classifier.parameters():
+        weight.mul_(min(1.0, LONGEST_MARGIN / max(longest, 1e-9)))
 
 
 def mixed_batches(groups: Groups, n_positive: int, n_others: int, generator: torch.Generator) -> Iterator[Ints]:

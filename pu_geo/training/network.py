@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self, cast
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 import torch
@@ -111,7 +111,6 @@ class TrainedModel:
         check: called before each block of chips that is scored or embedded; what it raises ends that.
         held_out_scores: scores of all chips that it was trained on, by fits without some of the clicks; none if it made none.
             By these `analysis.place` judges whether neighbors count. No part of `state`.
-        wants_views: whether it judges the mean over views, so that its boundary holds for chips of which it is given all.
     """
 
     network: nn.Module
@@ -119,7 +118,6 @@ class TrainedModel:
     findings: Mapping[str, Any] = field(default_factory=dict)
     check: Callable[[], None] = field(default=go_on, repr=False, compare=False)
     held_out_scores: Sequence[HeldOutFold] = field(default=(), repr=False, compare=False)
-    wants_views: ClassVar[bool] = False
 
     @classmethod
     def loaded(cls, network: nn.Module, state: Mapping[str, Tensor], device: torch.device) -> Self:
@@ -142,6 +140,10 @@ class TrainedModel:
     def score(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
         """Compute scores: inputs as in `embed`, float32 [M] in [0, 1]. Log odds are averaged over views."""
         return self._apply(inputs, cast(Network, self.network).margin, torch.sigmoid)
+
+    def margins(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
+        """Compute log odds of damaged: inputs as in `embed`, float32 [M]; averaged over views."""
+        return self._apply(inputs, cast(Network, self.network).margin, torch.Tensor.float)
 
     def state(self) -> dict[str, Tensor]:
         """Return all that the model is made of, standardisation included, as tensors on the CPU."""

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy.stats import norm
+from sklearn.metrics import balanced_accuracy_score, f1_score
 from torch import Tensor, nn
 
 from pu_geo.analysis import metrics, ranker
 from pu_geo.errors import TrainingError
 from pu_geo.losses import pu_risk
-from pu_geo.methods import baselines, linear
+from pu_geo.methods import baselines, catalog, linear
 from pu_geo.methods.cards.baselines import (
     CARDS,
     BatchSettings,
@@ -32,6 +34,7 @@ from pu_geo.methods.cards.baselines import (
 )
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.loop import MicroBatcher
+from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
 CPU = torch.device("cpu")
@@ -201,6 +204,69 @@ def learner_of(network: baselines.BaselineNetwork, weight: float, target: nn.Mod
     optimizer = torch.optim.SGD(network.parameters(), 0.1)
     schedule = torch.optim.lr_scheduler.ConstantLR(optimizer)
     return baselines.Learner(network, target or nn.Module(), optimizer, schedule, weight)
+
+
+def gaussians(share: float, apart: float = 3.0) -> tuple[PUData, NDArray[np.bool_], float]:
+    """500 positives, and 3,000 unlabeled of which a share is positive too; also the best F1 that any boundary can have."""
+    draw = np.random.default_rng(0)
+    truth = np.concatenate([np.ones(500, np.bool_), np.arange(3000) < share * 3000])
+    chips = draw.normal(size=(3500, 10))
+    chips[truth, 0] += apart
+    cut = apart / 2 + math.log((1 - share) / share) / apart
+    hit, wrong = norm.sf(cut - apart), norm.sf(cut)
+    best = 2 * share * hit / (share * hit + (1 - share) * wrong + share)
+    clicked = np.arange(3500) < 500
+    return PUData(FeatureViews(chips[None].astype(np.float16)), clicked, np.zeros(3500, np.bool_)), truth, float(best)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.7])
+@pytest.mark.parametrize("method", ["upu", "nnpu"])
+@pytest.mark.parametrize("lr", [1e-5, 1e-2])
+def test_risk_estimators_find_the_positives_at_their_own_threshold(method: str, lr: float, share: float) -> None:
+    # with the offset as trained, less than 1 % was called at .05, at either lr, though in the right order
+    data, truth, best = gaussians(share)
+    settings = catalog.settings_for(method, "quick", {"class_prior": share, "lr": lr, "epochs": 5})
+    called, unlabeled = baselines.fit(data, settings, Run(CPU)).score(views_of(data)) >= 0.5, ~data.is_positive
+    assert called[unlabeled].mean() == pytest.approx(share, abs=1 / 3000)
+    assert f1_score(truth[unlabeled], called[unlabeled]) > best - 0.05
+    assert balanced_accuracy_score(truth[unlabeled], called[unlabeled]) > 0.8
+
+
+@pytest.mark.parametrize(("share", "called"), [(1e-9, 1), (0.1, 18), (1.0, 180)])
+def test_the_boundary_takes_the_share_as_given(share: float, called: int) -> None:
+    # in a risk a class prior of 1e-9 counts as .05 and one of 1 as .9, but not for how many are called damaged
+    data, _ = made_data()
+    model = baselines.fit(data, brief(card_of("nnpu"), class_prior=share), Run(CPU))
+    assert (model.score(views_of(data))[~data.is_positive] >= 0.5).sum() == called
+
+
+@pytest.mark.parametrize("length", [0.01, 1.0, 1e3])
+def test_the_boundary_keeps_the_order_and_no_score_is_lost_in_rounding(length: float) -> None:
+    data, _ = made_data()
+    network, settings = linear_network(data), UpuSettings(class_prior=0.3)
+    nn.init.normal_(network.classifier.weight, std=length, generator=torch.Generator().manual_seed(1))
+    learner, unlabeled = learner_of(network, 0.3), np.flatnonzero(~data.is_positive)
+    model = TrainedModel(network, network.trunk)
+    order = np.argsort(model.margins(views_of(data)))
+    baselines.set_boundary(learner, data, unlabeled, settings, Run(CPU))
+    scores = model.score(views_of(data))
+    assert (scores[~data.is_positive] >= 0.5).sum() == 54
+    np.testing.assert_array_equal(np.argsort(scores), order)
+    assert len(np.unique(scores)) == len(np.unique(model.margins(views_of(data)))) == 200
+    before = {name: weight.clone() for name, weight in network.state_dict().items()}
+    baselines.set_boundary(learner, data, unlabeled, settings, Run(CPU))
+    assert all(torch.equal(weight, before[name]) for name, weight in network.state_dict().items()), (
+        "a second time: no change"
+    )
+
+
+def test_cross_entropy_and_supervised_have_no_boundary_to_set() -> None:
+    data, _ = made_data()
+    network = linear_network(data)
+    nn.init.ones_(network.classifier.weight)
+    baselines.set_boundary(learner_of(network, 0.5), data, np.arange(40), CrossEntropySettings(), Run(CPU))
+    assert (network.classifier.weight == 1).all()
+    assert (network.classifier.bias == 0).all()
 
 
 @pytest.mark.parametrize(("share", "most"), [(0.2, 0.35), (0.6, 0.35)])

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score
 
 from pu_geo.analysis import estimates, metrics, ranker
-from pu_geo.datasets.classified import ClassifiedChips, PUSplit
+from pu_geo.datasets.classified import UNKNOWN_CLASS, ClassifiedChips, PUSplit
 from pu_geo.errors import DatasetError, TrainingError
 from pu_geo.features import rcf
 from pu_geo.features.rcf import RcfBank
@@ -139,7 +139,12 @@ def _made_with(digest: str, setting: Setting, method: str, preset: str, override
     """Name what an outcome depends on beside method, preset and seed."""
     asked = {name: value for name, value in asdict(setting).items() if name != "published"}
     settings = {} if method == RANKER else asdict(_settings_of(method, preset, overrides))
-    text = json.dumps([digest, asked, settings], sort_keys=True)
+    more: list[object] = []
+    if settings.get("backbone") == "features":
+        more.append({"test_views": rcf.RcfSettings().n_views})
+    if setting.is_case_control and settings.get("class_prior") == 0:
+        more.append("true class prior")
+    text = json.dumps([digest, asked, settings, *more], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -181,7 +186,7 @@ def _one_draw(
     drawn = split(data, setting, seed)
     if np.isin(drawn.test, drawn.unlabeled).any():
         methods = [m for m in methods if m != ORACLE]  # it would learn the answers that it is asked for
-    scene = _Draw(data, drawn, data.is_one_of(setting.positive), setting.augmentation, seed)
+    scene = _Draw(data, drawn, setting, seed)
     for method in methods:
         began = time.process_time()
         scores, called = scene.ranked() if method == RANKER else scene.trained(method, preset, overrides)
@@ -196,28 +201,32 @@ def _one_draw(
 class _Draw:
     """Chips of one draw: those learned from, positives first, and those tested on."""
 
-    def __init__(
-        self, data: ClassifiedChips, drawn: PUSplit, truth: NDArray[np.bool_], augmentation: str, seed: int
-    ) -> None:
-        self.data, self.drawn, self.truth, self.augmentation, self.seed = data, drawn, truth, augmentation, seed
+    def __init__(self, data: ClassifiedChips, drawn: PUSplit, setting: Setting, seed: int) -> None:
+        self.data, self.drawn, self.setting, self.seed = data, drawn, setting, seed
+        self.truth = data.is_one_of(setting.positive)
         self.rows = np.concatenate([drawn.positive, drawn.unlabeled])
         self.is_labeled = np.arange(len(self.rows)) < len(drawn.positive)
         self.device = best_device()
         self._features: tuple[NDArray[np.float16], NDArray[np.float16]] | None = None
-        self._bank: RcfBank | None = None
 
     def features(self) -> tuple[NDArray[np.float16], NDArray[np.float16]]:
-        """Return frozen features of 17 views of the chips learned from, and of the test chips as they are; made once."""
+        """Return frozen features of 17 views of the chips learned from, and of the test chips; made once."""
         if self._features is None:
             learned = np.ascontiguousarray(self.data.chips[self.rows])
             bank = rcf.RcfBank.fit(learned, torch.Generator().manual_seed(self.seed), rcf.RcfSettings(n_filters=N_FILTERS))
-            n_views, self._bank = rcf.RcfSettings().n_views, bank
-            self._features = self._views(learned, bank, n_views), self._views(self.data.chips[self.drawn.test], bank, 1)
+            self._features = self._views(learned, bank), self._views(self.data.chips[self.drawn.test], bank)
         return self._features
 
-    def _views(self, chips: NDArray[np.uint8], bank: RcfBank, n_views: int) -> NDArray[np.float16]:
-        kind = _VIEWS[self.augmentation]
-        return bank.transform(chips, n_views, seed=self.seed, device=self.device, augmentation=kind)
+    def _views(self, chips: NDArray[np.uint8], bank: RcfBank) -> NDArray[np.float16]:
+        kind = _VIEWS[self.setting.augmentation]
+        return bank.transform(chips, rcf.RcfSettings().n_views, seed=self.seed, device=self.device, augmentation=kind)
+
+    def true_class_prior(self) -> float | None:
+        """Return the share of positives among the unlabeled, where papers give it to methods: in case-control settings."""
+        unlabeled = self.drawn.unlabeled
+        if not self.setting.is_case_control or (self.data.classes[unlabeled] == UNKNOWN_CLASS).any():
+            return None
+        return float(self.truth[unlabeled].mean())
 
     def ranked(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return scores of the test chips by the instant ranker, and the ones called positive: as many as are estimated."""
@@ -235,16 +244,17 @@ class _Draw:
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return scores of the test chips by a method of the catalog, and the ones it calls positive."""
         settings = _settings_of(method, preset, overrides)
+        prior = self.true_class_prior()
+        if prior is not None and getattr(settings, "class_prior", None) == 0:
+            settings = replace(settings, class_prior=prior)
         inputs: FeatureViews | ChipImages
         if settings.backbone == "features":
             inputs, test = FeatureViews(self.features()[0]), self.features()[1]
         else:
             chips = self.data.chips
-            inputs = ChipImages(np.ascontiguousarray(chips[self.rows]), self.augmentation)
+            inputs = ChipImages(np.ascontiguousarray(chips[self.rows]), self.setting.augmentation)
             test = np.ascontiguousarray(chips[self.drawn.test])
         model = catalog.load_fit(method)(self._pu_data(inputs, method), settings, Run(self.device, self.seed))
-        if model.wants_views and self._bank is not None and settings.backbone == "features":
-            test = self._views(self.data.chips[self.drawn.test], self._bank, rcf.RcfSettings().n_views)
         scores = model.score(test)
         return scores, scores >= 0.5
 
@@ -280,7 +290,15 @@ def as_markdown(table: Table, outcomes: Sequence[Outcome], command: str, publish
     sizes = dict.fromkeys((each.setting, each.n_positive, each.n_unlabeled, each.n_test, each.n_test_positive)
                           for each in outcomes)  # fmt: skip
     lines += ["", *(f"{s}: n_P = {p:,}, n_U = {u:,}, tested on {t:,} ({g:,} positive)." for s, p, u, t, g in sizes)]
+    given = {each.name for each in table.settings if each.is_case_control}
+    if any(each.setting in given and _needs_prior(each.method) for each in outcomes):
+        lines.append("uPU and nnPU are given the true class prior where it is known, unless the command sets another.")
     return "\n".join(lines) + "\n"
+
+
+def _needs_prior(method: str) -> bool:
+    """Return whether a method has a setting for the class prior."""
+    return method != RANKER and any(item.name == "class_prior" for item in fields(catalog.card(method).settings))
 
 
 def _spread(values: Sequence[float]) -> str:

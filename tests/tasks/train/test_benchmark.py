@@ -15,7 +15,11 @@ from small_parts import REPOSITORY
 
 from pu_geo.datasets.classified import ClassifiedChips
 from pu_geo.errors import DatasetError, TrainingError
+from pu_geo.methods import catalog
 from pu_geo.tasks.train import benchmark, tables
+from pu_geo.training.data import PUData
+from pu_geo.training.network import TrainedModel
+from pu_geo.training.run import Run
 
 SHORT = {"epochs": 3, "max_steps": 20, "warmup_epochs": 1, "pretrain_epochs": 0, "batch_size": 32}
 
@@ -118,6 +122,52 @@ def test_unknown_methods_and_settings_are_refused_before_files_are_read(made_up:
         benchmark.run_table(made_up, tmp_path, methods=["nope"])
     with pytest.raises(DatasetError):
         benchmark.run_table(tables.TABLES["cifar10"], tmp_path, methods=["ranker"], seeds=1)
+
+
+@pytest.fixture
+def fits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, list[tuple[int, ...]]]]:
+    """Settings of each training of a benchmark, with the shapes of what its model scores."""
+    found: list[tuple[Any, list[tuple[int, ...]]]] = []
+    load = catalog.load_fit
+
+    def watched(method: str) -> Any:
+        def fit(data: PUData, settings: Any, run: Run) -> TrainedModel:
+            model, shapes = load(method)(data, settings, run), list[tuple[int, ...]]()
+            found.append((settings, shapes))
+            score = type(model).score
+            monkeypatch.setattr(type(model), "score", lambda own, inputs: shapes.append(inputs.shape) or score(own, inputs))
+            return model
+
+        return fit
+
+    monkeypatch.setattr(catalog, "load_fit", watched)
+    return found
+
+
+Fits = list[tuple[Any, list[tuple[int, ...]]]]
+
+
+@pytest.mark.parametrize(("only", "given"), [("apart", 0.3), ("one set", None)])
+def test_the_true_class_prior_is_given_where_papers_give_it(
+    made_up: tables.Table, tmp_path: Path, fits: Fits, only: str, given: float | None
+) -> None:
+    text = benchmark.as_markdown(
+        made_up, benchmark.run_table(made_up, tmp_path, methods=["upu", "nnpu", "ce"], seeds=1, only=only), "command"
+    )
+    (upu, _), (nnpu, _), (ce, _) = fits
+    assert [upu.class_prior, nnpu.class_prior] == [given or 0, given or 0]
+    assert not hasattr(ce, "class_prior")
+    assert ("true class prior" in text) == (given is not None)
+    fits.clear()
+    benchmark.run_table(made_up, tmp_path, methods=["nnpu"], seeds=1, only=only, overrides={"class_prior": 0.5})
+    assert fits[0][0].class_prior == 0.5, "what is set counts"
+
+
+def test_every_method_scores_the_same_17_views_of_a_test_chip(made_up: tables.Table, tmp_path: Path, fits: Fits) -> None:
+    methods = ["propagation", "ncpu", "pucl", "nnpu", "linear"]
+    done = benchmark.run_table(made_up, tmp_path, methods=methods, seeds=1, only="apart")
+    assert [each.method for each in done] == methods
+    assert {shapes[0][:2] for _, shapes in fits} == {(17, done[0].n_test)}
 
 
 def test_places_are_set_aside_alike_for_every_seed() -> None:
