@@ -152,7 +152,9 @@ def _require_config(config: object) -> None:
             f"The settings of the network {config['architecture']} need mean, std above 0 and an input_size of 8 to {MAX_SIDE_PX} px"
         )
     odd = sorted(
-        name for name, value in cast(dict[str, Any], arguments).items() if name not in ARGUMENTS or not _is_plain(value)
+        name
+        for name, value in cast(dict[str, Any], arguments).items()
+        if name not in ARGUMENTS or not _is_plain(value, _most(name))
     )
     if odd:
         raise _refusal(f"The settings of the network {config['architecture']} set {odd[0][:60]}, which a file may not set")
