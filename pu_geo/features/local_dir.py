@@ -152,19 +152,26 @@ def _require_config(config: object) -> None:
             f"The settings of the network {config['architecture']} need mean, std above 0 and an input_size of 8 to {MAX_SIDE_PX} px"
         )
     odd = sorted(
-        name for name, value in cast(dict[str, Any], arguments).items() if name not in ARGUMENTS or not _is_plain(value)
+        name
+        for name, value in cast(dict[str, Any], arguments).items()
+        if name not in ARGUMENTS or not _is_plain(value, _most(name))
     )
     if odd:
         raise _refusal(f"The settings of the network {config['architecture']} set {odd[0][:60]}, which a file may not set")
 
 
-def _is_plain(value: object) -> bool:
-    """Return whether a value is a short word, a number, a bool, or a short list of such."""
+def _most(name: str) -> int:
+    """Return the largest number an argument may have: the time to build a network grows with its blocks."""
+    return 100 if name.startswith("depth") else 4096
+
+
+def _is_plain(value: object, most: int) -> bool:
+    """Return whether a value is a short word, a number up to `most`, a bool, or a short list of such."""
     if isinstance(value, list):
-        return len(value) <= 8 and all(not isinstance(each, list) and _is_plain(each) for each in value)
+        return len(value) <= 8 and all(not isinstance(each, list) and _is_plain(each, most) for each in value)
     if isinstance(value, str):
         return bool(_NAME.fullmatch(value))
-    return value is None or (type(value) in (bool, int, float) and abs(cast(float, value)) <= 100_000)
+    return value is None or (type(value) in (bool, int, float) and abs(cast(float, value)) <= most)
 
 
 def usual_tensors(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Tensor]:

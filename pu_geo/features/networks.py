@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -241,11 +241,9 @@ class _Given:
 def _of_file(request: FeatureRequest) -> _Given:
     """Read weights for a network of torchvision. Its images have the size of the chips: ImageNet's 224 px would take 12 times as long."""
     path = Path(request.weights)
-    try:
+    with _own_hint():
         tensors, digest = read_safetensors(path)
         tensors = tensors_of_backbone(tensors, path)
-    except TrainingError as error:
-        raise TrainingError(error.problem, _HINT, kind="weights") from error
     mean, std = (torch.tensor(values) * 255 for values in (IMAGENET_MEAN, IMAGENET_STD))
     return _Given(tensors, mean, std, 0, {"backbone": request.maker, "weights_file": path.name, "weights_sha256": digest})
 
@@ -254,10 +252,8 @@ def _of_folder(request: FeatureRequest) -> _Given:
     """Read weights and settings of a network that timm knows."""
     folder = Path(request.maker.partition(":")[2])
     config = local_dir.read_config(folder / local_dir.CONFIG)
-    try:
+    with _own_hint(local_dir.HINT):
         tensors, digest = read_safetensors(folder / local_dir.WEIGHTS)
-    except TrainingError as error:
-        raise TrainingError(error.problem, local_dir.HINT, kind="weights") from error
     mean, std = (torch.tensor(config[name]) * 255 for name in ("mean", "std"))
     origin = {
         "backbone": config["architecture"], "weights_file": local_dir.WEIGHTS, "weights_sha256": digest, "config": config,
@@ -320,7 +316,8 @@ def _built(
     if kind == "local-dir":
         network: nn.Module = local_dir.build(facts.get("config"), tensors, layer, pool, size_px)
     else:
-        network = _torchvision(name, layer, tensors, path)
+        with _own_hint():
+            network = _torchvision(name, layer, tensors, path)
     side = size_px or chip_px or 64
     try:
         with torch.inference_mode():
@@ -372,6 +369,15 @@ def _digest(tensors: Mapping[str, Tensor]) -> str:
 
 def _first_words(error: Exception) -> str:
     return " ".join(str(error).split())[:200]
+
+
+@contextmanager
+def _own_hint(hint: str = _HINT) -> Iterator[None]:
+    """Give what refuses a file the hint that suits features: other kinds of files, or none, are no way out here."""
+    try:
+        yield
+    except TrainingError as error:
+        raise TrainingError(error.problem, hint, kind="weights") from error
 
 
 def _refusal(problem: str) -> TrainingError:

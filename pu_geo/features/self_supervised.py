@@ -62,6 +62,11 @@ class _Encoder(nn.Module):
         return joined_dates(found.unflatten(0, (len(images), -1)), self.dates)
 
 
+def epochs_of(n_chips: int) -> int:
+    """Return how many epochs `N_STEPS` come to, within `EPOCHS`."""
+    return int(np.clip(-(-N_STEPS // n_batches(n_chips, BATCH)), *EPOCHS))
+
+
 def learn(
     chips: NDArray[np.uint8], rows: NDArray[np.int64], dates: str, *, generator: torch.Generator, device: torch.device,
     report: Report | None = None, is_cancelled: Callable[[], bool] | None = None, n_epochs: int = 0,
@@ -89,7 +94,7 @@ def learn(
             "Add footprints on the Imagery page, or choose another maker.",
             kind="maker",
         )
-    n_epochs = n_epochs or int(np.clip(-(-N_STEPS // n_batches(len(rows), BATCH)), *EPOCHS))
+    n_epochs = n_epochs or epochs_of(len(rows))
     n_bands, began = 3 if dates == "post" else 6, time.monotonic()
 
     def after_epoch(values: Mapping[str, object]) -> None:

@@ -1,0 +1,160 @@
+"""Networks of timm from a folder. What needs timm is skipped where it is not installed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+
+from pu_geo.errors import TrainingError
+from pu_geo.features import bank, local_dir, networks
+from pu_geo.features.networks import NetworkMaker
+from pu_geo.records import FeatureRequest
+
+CPU = torch.device("cpu")
+CONFIG: dict[str, Any] = {
+    "architecture": "vit_tiny_patch16_224",
+    "num_classes": 10,
+    "model_args": {"img_size": 32, "depth": 2, "num_classes": 10},
+    "pretrained_cfg": {
+        "input_size": [3, 32, 32], "mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4], "classifier": "head", "license": "mit",
+        "hf_hub_id": "somebody/something", "url": "https://example.org/weights.pth",
+    },
+}  # fmt: skip
+
+
+def _chips() -> NDArray[np.uint8]:
+    return np.random.default_rng(0).integers(0, 256, (5, 6, 32, 32)).astype(np.uint8)
+
+
+def _folder(path: Path, config: object = CONFIG) -> Path:
+    (path / local_dir.CONFIG).write_text(config if isinstance(config, str) else json.dumps(config))
+    if not (path / local_dir.WEIGHTS).exists():
+        save_file({"head.weight": torch.zeros(1)}, path / local_dir.WEIGHTS)
+    return path
+
+
+def _fit(folder: Path, **choices: Any) -> NetworkMaker:
+    request = FeatureRequest(f"local-dir:{folder}", **choices)
+    return cast(NetworkMaker, bank.fit_maker(request, _chips(), generator=torch.Generator(), device=CPU))
+
+
+def _changed(**values: Any) -> dict[str, Any]:
+    inner = {**CONFIG["pretrained_cfg"], **{k: v for k, v in values.items() if k in CONFIG["pretrained_cfg"]}}
+    return {**CONFIG, **{k: v for k, v in values.items() if k not in inner}, "pretrained_cfg": inner}
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("{", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("[1]", "no settings"),
+        (" " * 1_000_001, "more than"),
+        (_changed(architecture="hf-hub:somebody/something"), "no architecture"),
+        (_changed(architecture=["vit"]), "no architecture"),
+        (_changed(model_args={"pretrained": True}), "set pretrained"),
+        (_changed(model_args={"checkpoint_path": "weights.pth"}), "set checkpoint_path"),
+        (_changed(model_args={"img_size": 10**9}), "set img_size"),
+        (_changed(model_args={"depth": 5000}), "set depth"),
+        (_changed(model_args={"depths": [2, 5000]}), "set depths"),
+        (_changed(model_args={"act_layer": "__import__('os')"}), "set act_layer"),
+        (_changed(model_args=[1]), "mean, std"),
+        (_changed(std=[0, 1, 1]), "mean, std"),
+        (_changed(mean=[0.5]), "mean, std"),
+        (_changed(input_size=[3, 9999, 9999]), "mean, std"),
+        (_changed(license=5), "mean, std"),
+    ],
+)
+def test_settings_that_a_file_may_not_have_are_refused_before_anything_is_built(
+    tmp_path: Path, config: object, words: str
+) -> None:
+    with pytest.raises(TrainingError, match=words):
+        _fit(_folder(tmp_path, config))
+
+
+def test_folders_without_their_two_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"config\.json cannot be read"):
+        _fit(tmp_path)
+    _folder(tmp_path)
+    (tmp_path / local_dir.WEIGHTS).unlink()
+    torch.save({}, tmp_path / "pytorch_model.bin")  # what timm would fall back to
+    with pytest.raises(TrainingError, match=r"model\.safetensors is not there"):
+        _fit(tmp_path)
+    with pytest.raises(TrainingError, match="from the folder"):
+        _fit(tmp_path, weights="other.safetensors")
+
+
+def test_without_timm_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(TrainingError, match="timm, which is not installed") as caught:
+        _fit(_folder(tmp_path))
+    assert "pu-geo[backbones]" in caught.value.hint
+
+
+@pytest.fixture
+def vit(tmp_path: Path) -> Path:
+    """Return a folder with a transformer of two blocks and random weights, as timm names them."""
+    timm = pytest.importorskip("timm", reason="timm is in the extra backbones")
+    torch.manual_seed(0)
+    model = timm.create_model(CONFIG["architecture"], pretrained=False, **CONFIG["model_args"])
+    save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, tmp_path / local_dir.WEIGHTS)
+    return _folder(tmp_path)
+
+
+def _tokens(folder: Path) -> NDArray[np.float32]:
+    """Return the tokens of the post date by timm alone, float32 [N, 1 + 4, K]."""
+    timm = pytest.importorskip("timm")
+    model = timm.create_model(CONFIG["architecture"], pretrained=False, **CONFIG["model_args"]).eval()
+    model.load_state_dict(load_file(folder / local_dir.WEIGHTS))
+    mean, std = (torch.tensor(CONFIG["pretrained_cfg"][name])[:, None, None] for name in ("mean", "std"))
+    with torch.inference_mode():
+        found: torch.Tensor = model.forward_features((torch.from_numpy(_chips()[:, 3:]).float() / 255 - mean) / std)
+    return found.numpy()
+
+
+def test_features_are_those_of_timm(vit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(networks, "fast_dtype", lambda _: torch.float32)
+    tokens = _tokens(vit)
+    masks = np.zeros((5, 32, 32), np.bool_)
+    masks[:, :16] = True  # the two tokens above
+    for pool, wanted in (("mean", tokens[:, 1:].mean(1)), ("cls", tokens[:, 0]), ("footprint", tokens[:, 1:3].mean(1))):
+        maker = _fit(vit, pool=pool, dates="post")
+        found = maker.transform(_chips(), 1, seed=0, device=CPU, masks=masks if pool == "footprint" else None)[0]
+        np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=3e-3, atol=3e-3)
+    assert maker.facts()["licence"] == "mit"
+    assert maker.size_px == 32
+
+
+@pytest.mark.parametrize("choices", [{}, {"layer": "blocks.0"}, {"size_px": 64, "pool": "cls"}])
+def test_a_network_of_timm_survives_being_stored(vit: Path, choices: dict[str, Any]) -> None:
+    maker = _fit(vit, **choices)
+    again = bank.from_state(maker.state(), json.loads(json.dumps(maker.facts())))
+    first = maker.transform(_chips(), 2, seed=0, device=CPU)
+    np.testing.assert_array_equal(first, again.transform(_chips(), 2, seed=0, device=CPU))
+    assert first.shape == (2, 5, 3 * 192)
+
+
+def test_weights_of_another_network_are_refused(vit: Path) -> None:
+    tensors = load_file(vit / local_dir.WEIGHTS)
+    for changed, words in (
+        (_changed(architecture="vit_small_patch16_224"), "needed is"),
+        (_changed(architecture="resnet18", model_args={}), "missing tensors"),
+        (_changed(architecture="no_such_network"), "knows no architecture"),
+        (_changed(model_args={"img_size": 32, "depth": 90}), "missing tensors"),
+    ):
+        with pytest.raises(TrainingError, match=words):
+            _fit(_folder(vit, changed))
+    _folder(vit)
+    with pytest.raises(TrainingError, match=r"blocks\.7"):
+        _fit(vit, layer="blocks.7")
+    save_file({**tensors, "norm.weight": tensors["norm.weight"] * torch.nan}, vit / local_dir.WEIGHTS)
+    with pytest.raises(TrainingError, match="not finite"):
+        _fit(vit)

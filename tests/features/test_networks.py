@@ -1,0 +1,302 @@
+"""Frozen networks from weights files: the numbers of a plain forward pass, what is stored, and which files are refused."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+import torchvision
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from pu_geo.errors import JobCancelled, ShapeError, TrainingError
+from pu_geo.features import bank, networks
+from pu_geo.features.networks import NetworkMaker
+from pu_geo.records import FeatureRequest
+from pu_geo.training import backbones
+from pu_geo.training.backbones import new_backbone
+
+CPU = torch.device("cpu")
+MEAN, STD = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Random weights of torchvision's ResNet-18 under torchvision's names, its classifier among them."""
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("weights") / "mine.safetensors"
+    save_file(torchvision.models.resnet18(weights=None).state_dict(), path)
+    yield path
+    path.unlink()
+
+
+def _chips(n: int = 6, n_bands: int = 6) -> NDArray[np.uint8]:
+    return np.random.default_rng(0).integers(0, 256, (n, n_bands, 32, 32)).astype(np.uint8)
+
+
+def _fit(weights: Path | str, chips: NDArray[np.uint8] | None = None, **choices: Any) -> NetworkMaker:
+    request = FeatureRequest(**{"maker": "resnet18", "weights": str(weights), **choices})
+    generator = torch.Generator().manual_seed(0)
+    return cast(NetworkMaker, bank.fit_maker(request, _chips() if chips is None else chips, generator=generator, device=CPU))
+
+
+def _plain(weights: Path, images: Tensor) -> Tensor:
+    """Return what torchvision's network gives before its classifier, of images in 0..255."""
+    network = torchvision.models.resnet18(weights=None)
+    network.load_state_dict(load_file(weights))
+    network.fc = nn.Identity()  # type: ignore[assignment]
+    with torch.inference_mode():
+        return cast(Tensor, network.eval()((images / 255 - MEAN[:, None, None]) / STD[:, None, None]))
+
+
+def _float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(networks, "fast_dtype", lambda _: torch.float32)
+
+
+def test_features_are_those_of_torchvision(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chips = _chips()
+    maker = _fit(weights)
+    fast = maker.transform(chips, 1, seed=0, device=CPU)[0].astype(np.float32)
+    _float32(monkeypatch)
+    exact = maker.transform(chips, 1, seed=0, device=CPU)[0].astype(np.float32)
+    pre, post = (_plain(weights, torch.from_numpy(part).float()) for part in (chips[:, :3], chips[:, 3:]))
+    wanted = torch.cat([pre, post, post - pre], dim=1).numpy()
+    assert maker.n_features == 3 * 512
+    np.testing.assert_allclose(exact, wanted, rtol=2e-3, atol=2e-3)
+    assert np.abs(fast - wanted).max() < 0.05 * np.abs(wanted).max()
+
+
+def test_dates_choose_columns_and_bands(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _float32(monkeypatch)
+    chips = _chips()
+    both, diff, post = (
+        _fit(weights, dates=dates).transform(chips, 1, seed=0, device=CPU)[0].astype(np.float32)
+        for dates in ("both", "diff", "post")
+    )
+    np.testing.assert_allclose(diff, both[:, 1024:], atol=2e-3)
+    np.testing.assert_allclose(post, both[:, 512:1024], atol=2e-3)
+    alone = _fit(weights, chips[:, 3:], dates="post").transform(chips[:, 3:], 1, seed=0, device=CPU)[0]
+    np.testing.assert_allclose(alone, post, atol=2e-3)
+
+
+def test_size_and_layer_are_obeyed(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _float32(monkeypatch)
+    chips = _chips()
+    images = torch.from_numpy(chips[:, 3:]).float()
+    larger = F.interpolate(images, (48, 48), mode="bilinear", antialias=True)
+    found = _fit(weights, dates="post", size_px=48).transform(chips, 1, seed=0, device=CPU)[0]
+    np.testing.assert_allclose(found.astype(np.float32), _plain(weights, larger), rtol=2e-3, atol=2e-3)
+    whole = torchvision.models.resnet18(weights=None)
+    whole.load_state_dict(load_file(weights))
+    first = nn.Sequential(whole.conv1, whole.bn1, whole.relu, whole.maxpool, whole.layer1, whole.layer2).eval()
+    with torch.inference_mode():
+        maps = first((images / 255 - MEAN[:, None, None]) / STD[:, None, None])
+    maker = _fit(weights, dates="post", layer="layer2")
+    found = maker.transform(chips, 1, seed=0, device=CPU)[0]
+    np.testing.assert_allclose(found.astype(np.float32), maps.mean((2, 3)), rtol=2e-3, atol=2e-3)
+    assert not any("layer3" in name for name in maker.state())  # what is not needed is not stored
+    masks = np.zeros((6, 32, 32), np.bool_)
+    masks[:, :8, :8] = True  # one position of 4 x 4, and the one beside it
+    masks[:, :8, 8:12] = True  # to a half
+    inside = _fit(weights, dates="post", layer="layer2", pool="footprint")
+    found = inside.transform(chips, 1, seed=0, device=CPU, masks=masks)[0]
+    wanted = (maps[:, :, 0, 0] + maps[:, :, 0, 1] / 2) / 1.5
+    np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=2e-3, atol=2e-3)
+
+
+def test_views_follow_the_seed_and_survive_being_stored(weights: Path) -> None:
+    chips = _chips()
+    maker = _fit(weights, layer="layer1", licence="CC-BY-4.0")
+    first = maker.transform(chips, 3, seed=5, device=CPU)
+    out = np.zeros_like(first)
+    stored = {name: array.copy() for name, array in maker.state().items()}
+    again = bank.from_state(stored, json.loads(json.dumps(maker.facts())))
+    assert again.transform(chips, 3, seed=5, device=CPU, out=out) is out
+    np.testing.assert_array_equal(first, out)
+    assert again.facts() == maker.facts()
+    other = maker.transform(chips, 3, seed=6, device=CPU)
+    np.testing.assert_array_equal(first[0], other[0])
+    assert np.abs(first[1].astype(float) - other[1]).max() > 1e-2
+    assert np.abs(first[1].astype(float) - first[2]).max() > 1e-2
+
+
+def test_facts_name_file_hash_and_licence(weights: Path) -> None:
+    facts = _fit(weights, dates="diff", licence="CC-BY-4.0").facts()
+    digest = backbones.hashlib.sha256(weights.read_bytes()).hexdigest()
+    assert facts == {
+        "kind": "resnet18", "backbone": "resnet18", "weights_file": "mine.safetensors", "weights_sha256": digest,
+        "licence": "CC-BY-4.0", "pool": "mean", "layer": "", "size_px": 0, "dates": "diff", "scale": 1.0,
+    }  # fmt: skip
+    assert _fit(weights).facts()["licence"] is None
+
+
+def test_parts_of_a_block_give_what_the_whole_gives(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many views in one pass, as on a GPU, and few chips in one pass, as on a CPU with large images."""
+    _float32(monkeypatch)
+    chips, maker = _chips(9), _fit(weights, layer="layer1")
+    found = []
+    for pixels in (4 * 32**2, 2**18, 2**30):
+        monkeypatch.setattr(networks, "PIXELS_AT_ONCE_CPU", pixels)
+        found.append(maker.transform(chips, 3, seed=0, device=CPU).astype(np.float32))
+    np.testing.assert_allclose(found[0], found[1], atol=2e-3)
+    np.testing.assert_allclose(found[2], found[1], atol=2e-3)
+
+
+@pytest.mark.parametrize("factor", [1e7, 1e-7])
+def test_features_beyond_float16_are_scaled_by_a_power_of_two(weights: Path, tmp_path: Path, factor: float) -> None:
+    tensors = load_file(weights)
+    for name in ("bn1.weight", "bn1.bias"):  # nothing but a positive factor passes through relu and maxpool
+        tensors[name] = tensors[name] * factor
+    save_file(tensors, tmp_path / "odd.safetensors")
+    chips = _chips()
+    usual = _fit(weights, layer="maxpool").transform(chips, 1, seed=0, device=CPU).astype(np.float64)
+    maker = _fit(tmp_path / "odd.safetensors", layer="maxpool")
+    found = maker.transform(chips, 1, seed=0, device=CPU).astype(np.float64)
+    assert np.log2(maker.scale) == np.round(np.log2(maker.scale)) != 0
+    assert 16 < np.abs(found).max() < 256
+    np.testing.assert_allclose(found / (maker.scale * factor), usual, rtol=0.05, atol=0.02)
+    assert bank.from_state(maker.state(), maker.facts()).facts()["scale"] == maker.scale
+
+
+def test_cancelling_stops_within_a_block(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(networks, "PIXELS_AT_ONCE_CPU", 4 * 32**2)  # two chips of two dates at once
+    maker, asked = _fit(weights, layer="layer1"), []
+
+    def is_cancelled() -> bool:
+        asked.append(0)
+        return len(asked) == 4  # before the first view, and in front of its parts
+
+    with pytest.raises(JobCancelled):
+        maker.transform(_chips(12), 2, seed=0, device=CPU, is_cancelled=is_cancelled)
+    assert len(asked) == 4
+    reports: list[Any] = []
+    maker.transform(_chips(12), 1, seed=0, device=CPU, report=reports.append)
+    assert (reports[-1]["done"], reports[-1]["total"]) == (12, 12)
+
+
+def test_chips_and_masks_that_do_not_fit_are_refused(weights: Path) -> None:
+    both, inside = _fit(weights, layer="layer1"), _fit(weights, layer="layer1", pool="footprint")
+    for maker, chips, masks, words in (
+        (both, _chips(n_bands=3), None, r"\[N, 6, H, W\]"),
+        (both, _chips(), np.ones((6, 32, 32), np.bool_), "masks go with"),
+        (inside, _chips(), None, "masks go with"),
+        (inside, _chips(), np.ones((6, 16, 32), np.bool_), "one a chip"),
+    ):
+        with pytest.raises(ShapeError, match=words):
+            maker.transform(chips, 1, seed=0, device=CPU, masks=masks)
+    with pytest.raises(ShapeError, match="float16"):
+        both.transform(_chips(), 1, seed=0, device=CPU, out=np.zeros((1, 6, 192), np.float32))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"pool": "cls"}, "no class token"),
+        ({"weights": ""}, "needs a weights file"),
+        ({"layer": "layer9"}, "no layer 'layer9'.*layer4"),
+        ({"size_px": 4000}, "4000 px"),
+        ({"dates": "pre"}, "'pre'"),
+        ({"pool": "max"}, "'max'"),
+    ],
+)
+def test_choices_that_a_network_has_not_are_refused(weights: Path, choices: dict[str, Any], words: str) -> None:
+    with pytest.raises(TrainingError, match=words):
+        _fit(**{"weights": weights, **choices})
+
+
+def test_chips_without_pre_allow_post_alone(weights: Path) -> None:
+    for dates in ("both", "diff"):
+        with pytest.raises(TrainingError, match="post alone"):
+            _fit(weights, _chips(n_bands=3), dates=dates)
+    with pytest.raises(TrainingError, match="4 bands"):
+        _fit(weights, _chips(n_bands=4), dates="post")
+
+
+def _spoiled(kind: str, path: Path, folder: Path) -> Path:
+    out, tensors = folder / "bad.safetensors", load_file(path)
+    if kind == "pickle":
+        out.write_bytes(pickle.dumps(tensors))
+    elif kind == "truncated":
+        out.write_bytes(path.read_bytes()[:-1000])
+    elif kind == "names":
+        save_file({f"my.{name}": tensor for name, tensor in tensors.items()}, out)
+    elif kind == "nan":
+        save_file({**tensors, "layer1.0.conv1.weight": tensors["layer1.0.conv1.weight"] * torch.nan}, out)
+    elif kind == "shape":
+        save_file({**tensors, "conv1.weight": torch.zeros(64, 13, 7, 7)}, out)
+    elif kind == "missing":
+        save_file({name: tensor for name, tensor in tensors.items() if not name.startswith("layer4")}, out)
+    elif kind == "huge":
+        save_file({**tensors, "bn1.weight": tensors["bn1.weight"] * 3e38, "bn1.bias": tensors["bn1.bias"] + 3e38}, out)
+    else:
+        out = folder / f"bad{kind}"
+        torch.save(tensors, out)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("pickle", "not a safetensors file"),
+        ("truncated", "damaged"),
+        ("names", "missing tensors"),
+        ("nan", "not finite"),
+        ("shape", r"conv1.weight is \[64, 13, 7, 7\]"),
+        ("missing", "missing tensors"),
+        ("huge", "no finite numbers"),
+        (".pt", "must end in .safetensors"),
+        (".pth", "must end in .safetensors"),
+    ],
+)
+def test_files_that_are_no_weights_of_it_are_refused(weights: Path, tmp_path: Path, kind: str, words: str) -> None:
+    with pytest.raises(TrainingError, match=words) as caught:
+        _fit(_spoiled(kind, weights, tmp_path))
+    assert "safetensors" in caught.value.hint
+    assert ".pt" not in caught.value.hint
+
+
+def test_files_that_are_missing_or_too_large_are_refused(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TrainingError, match="not there"):
+        _fit("nowhere.safetensors")
+    monkeypatch.setattr(backbones, "MAX_BYTES", 1000)
+    with pytest.raises(TrainingError, match="MB"):
+        _fit(weights)
+
+
+def test_stored_makers_of_strangers_are_checked() -> None:
+    backbone = new_backbone("small", 3, torch.Generator().manual_seed(0))
+    arrays = {
+        f"network.{name}": tensor.numpy() for name, tensor in backbone.state_dict().items() if tensor.is_floating_point()
+    }
+    arrays |= {"input.mean": np.zeros(6, np.float32), "input.std": np.ones(6, np.float32)}
+    facts = {
+        "kind": "self-supervised", "backbone": "small", "pool": "mean", "layer": "", "size_px": 0, "dates": "both", "scale": 1.0,
+    }  # fmt: skip
+    assert bank.from_state(arrays, facts).n_features == 3 * 256
+    wrong_facts: list[dict[str, Any]] = [
+        {"backbone": "resnet50"}, {"scale": 3.0}, {"scale": None}, {"scale": float("nan")}, {"pool": "max"}, {"dates": 7},
+        {"layer": "__class__"}, {"layer": None}, {"size_px": 10**9}, {"size_px": True}, {"backbone": ["small"]},
+        {"kind": "resnet18"}, {"dates": "post"},
+    ]  # fmt: skip
+    for changed in wrong_facts:
+        with pytest.raises(TrainingError):
+            bank.from_state(arrays, {**facts, **changed})
+    wrong_arrays: list[dict[str, Any]] = [
+        {"input.std": np.zeros(6, np.float32)}, {"input.mean": np.full(6, np.nan, np.float32)},
+        {"network.conv1.weight": np.zeros((32, 3, 5, 5), np.int64)}, {"network.conv1.weight": np.zeros((1, 1), np.float32)},
+        {"network.more": np.zeros(3, np.float32)}, {"network.bn1.running_var": np.full(32, -1, np.float32)}, {"input.std": "no"},
+    ]  # fmt: skip
+    for changed in wrong_arrays:
+        with pytest.raises(TrainingError):
+            bank.from_state({**arrays, **changed}, facts)
+    for missing in ("input.std", "network.conv4.weight"):
+        with pytest.raises(TrainingError):
+            bank.from_state({name: array for name, array in arrays.items() if name != missing}, facts)
