@@ -22,7 +22,7 @@ def bench_answer(folder: Path) -> dict[str, float]:
 
     Returns:
         Median seconds of ours and of the product, seconds of the first ranking (which reads the features), and of the slowest
-        of the others. Less than 1 s is wanted.
+        of the others. Less than 0.2 s is wanted.
     """
     layout = made_up_project(folder)
     answer(layout, 0)

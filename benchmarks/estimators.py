@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.prevalence_sets import joplin
+from benchmarks.ranking_sources import joplin
 from pu_geo.analysis import estimates, metrics
 from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
 from pu_geo.methods import catalog
@@ -36,8 +36,8 @@ _WORDS = f"""## First threshold: Joplin, {N_CLICKS} clicks
 
 Both scenes, {N_DRAWS} draws of {N_CLICKS} damaged buildings at random; all others are ranked and judged, presets `quick` by the
 estimators. At the true number: the k highest scores are called damaged, where k is how many are, so that F1, precision and recall are
-one number; calling all damaged gives .73. At `threshold_`: k is from the share that the clicks suggest, which is too high here. At 0.5: a method's own boundary, to
-which the first threshold moved before where much is damaged.
+one number; calling all damaged gives .73. At `threshold_`: k is `start_k_`, here half of the chips, the most that are flagged at first.
+At 0.5: a method's own boundary. The last column has what clicks suggest, which only a benchmark may show: here the truth is known.
 
 `python -m benchmarks.estimators thresholds FOLDER_OF_DATA`
 
@@ -89,14 +89,15 @@ def read_kept(path: Path = KEPT) -> list[Outcome]:
 
 def run_thresholds(folder: Path, names: Iterable[str], kept: Path = KEPT) -> None:
     """Do what is not kept yet."""
-    source, done = joplin(folder, scenes=(0, 1)), {(each.name, each.draw) for each in read_kept(kept)}
-    bank = fit_default(source.chips)
-    views = bank.transform(source.chips, N_VIEWS, seed=FEATURE_SEED, device=torch.device("cpu"))
+    table, done = joplin(folder), {(each.name, each.draw) for each in read_kept(kept)}
+    chips, is_damaged = table["chips"].astype(np.uint8), table["is_damaged"].astype(np.bool_)
+    bank = fit_default(chips)
+    views = bank.transform(chips, N_VIEWS, seed=FEATURE_SEED, device=torch.device("cpu"))
     for name in names:
         for draw in range(N_DRAWS):
             if (name, draw) in done:
                 continue
-            found = outcome_of(name, draw, views, source.is_damaged)
+            found = outcome_of(name, draw, views, is_damaged)
             with kept.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(found)) + "\n")
             print(found, flush=True)

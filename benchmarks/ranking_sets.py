@@ -30,6 +30,7 @@ class Source:
         scene: int64 [N], the scene of each; metrics of sets whose labels follow the scene are of one scene.
         xy_m: float64 [N, 2], places in metres.
         place: int64 [N], the same number for chips of one place at several dates; None where each has its own.
+        damage: grade of each, str [N]; None where there are none.
     """
 
     is_damaged: NDArray[np.bool_]
@@ -37,6 +38,7 @@ class Source:
     scene: NDArray[np.int64]
     xy_m: NDArray[np.float64]
     place: NDArray[np.int64] | None = None
+    damage: NDArray[np.str_] | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ def read_source(folder: Path, name: str) -> Source:
     """Read what `benchmarks.ranking prepare` keeps of a source: `NAME.npz`, and its features in `NAME.views.npy`."""
     with np.load(folder / f"{name}.npz", allow_pickle=False) as kept:
         place = kept["place"].astype(np.int64) if "place" in kept.files else None
+        damage = kept["damage"] if "damage" in kept.files else None
         facts = {key: kept[key] for key in ("is_damaged", "scene", "xy_m")}
     views = np.load(folder / f"{name}.views.npy", mmap_mode="r", allow_pickle=False)
-    return Source(views=views, place=place, **facts)
+    return Source(views=views, place=place, damage=damage, **facts)

@@ -7,7 +7,7 @@ import streamlit as st
 
 from pu_geo.services.annotate import labeling, queueing, ranking
 from pu_geo.services.damage_map import auditing
-from pu_geo.services.imagery import preparation
+from pu_geo.services.imagery import features, preparation
 from pu_geo.services.project import projects
 from pu_geo.ui import frame
 from pu_geo.ui.annotate import queue_panel
@@ -32,6 +32,8 @@ if not (summary.n_post and summary.n_buildings):
 event = labeling.newest_event(layout)
 labels = labeling.current_labels(layout)
 ranked_now = ranking.rank_now(layout) if summary.n_chips else None
+if summary.n_chips and ranked_now is None:
+    ranking.warm_up(layout)
 
 facts, tools, others, onward = st.columns([9, 3, 2.6, 2.2], vertical_alignment="center")
 ranked = (
@@ -43,6 +45,8 @@ facts.markdown(  # one line in any case: a second one would move the map under t
 )
 with onward:
     frame.link("train", "Next: Train")
+if summary.n_chips and (note := features.note(layout)):
+    st.warning(frame.plain(note), icon=":material/warning:")
 
 analyst = frame.analyst()
 view = queue_panel.draw(layout, analyst, tools) if summary.n_chips else None

@@ -28,11 +28,10 @@ with which:
     run = chosen.run_box(layout, runs, "damage-run")
     run_id = run.run_id
 with slider:
-    threshold = chosen.threshold_slider(layout, run)
-    found = mapping.at_threshold(layout, run_id, threshold)
+    threshold, found = chosen.threshold_box(layout, run)
     st.markdown(
-        f"**{found.n_confirmed}** confirmed · **{found.n_flagged:,}** flagged of {found.n:,} {found.units} "
-        f"({(found.n_flagged + found.n_confirmed) / max(found.n, 1):.1%} in all) · **{found.n_not_assessed:,}** not assessed"
+        f"**{found.n_confirmed}** confirmed · **{found.n_flagged:,}** flagged of {found.n:,} {found.units} · "
+        f"**{found.n_not_assessed:,}** not assessed"
     )
     if found.n_later:
         st.caption(f"{found.n_later:,} came after this run and are not assessed: cut chips and train again to map them.")

@@ -9,7 +9,7 @@ import streamlit as st
 from pu_geo.services.train import training
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
-from pu_geo.ui.train import live_panel, method_cards, model_panel, runs_panel
+from pu_geo.ui.train import feature_panel, live_panel, method_cards, model_panel, runs_panel
 
 layout = frame.needs_project()
 frame.header(
@@ -53,11 +53,14 @@ if found:
         ],
         hide_index=True,
     )
+    if words := training.place_words(found[0]):
+        st.caption(f"{found[0].run_id}: {words}.")
     for run in found[:3]:
         for warning in run.warnings:
             st.warning(f"{run.run_id}: {warning}", icon=":material/warning:")
     runs_panel.draw_comparison(layout, found)
     runs_panel.draw_card(layout, found)
+feature_panel.draw(layout)
 model_panel.draw(layout)
 if found:
     frame.link("explore", "Explore the embeddings")

@@ -25,18 +25,19 @@ from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, JobPaused, ProjectError, PuGeoError
 from pu_geo.jobs import JobView, foreground
 from pu_geo.methods.catalog import DEFAULT_METHOD, METHODS, TrainingRequest
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.project import contents, feature_sets, labels, runs, store
 from pu_geo.project.choices import Threshold
+from pu_geo.project.feature_sets import FeatureSet
 from pu_geo.project.layout import Layout
-from pu_geo.records import Label, RunFacts, Scene
+from pu_geo.records import FeatureRequest, Label, RunFacts, Scene
 from pu_geo.services.annotate import labeling
 from pu_geo.services.damage_map import auditing, mapping, random_audits
 from pu_geo.services.damage_map.auditing import AuditView, HowMany
 from pu_geo.services.explore import clusters, discovering, exploring, neighbors, outliers
-from pu_geo.services.imagery import preparation
+from pu_geo.services.imagery import features, preparation
 from pu_geo.services.project import choices, projects
 from pu_geo.services.project.copying import copy_project
-from pu_geo.services.train import comparing, models, run_card, training
+from pu_geo.services.train import comparing, feature_comparison, models, run_card, training
 
 if TYPE_CHECKING:
     import geopandas
@@ -267,6 +268,17 @@ class Project:
 
         return frames.footprints(self._layout)
 
+    def positions(self, chip_set: str | None = None) -> NDArray[np.float64]:
+        """Return (x, y) of all buildings, metres along the axes of the project CRS, float64 [N, 2], in the order of `building_ids`.
+
+        `PropagatedRanking(neighbors="on").fit(X, y, positions=project.positions())` lets neighboring buildings count. A building
+        whose footprint is gone has NaN.
+
+        >>> project.positions().shape == (len(project.building_ids()), 2)
+        True
+        """
+        return store.call(self._layout, contents.centers_m, self.building_ids(chip_set))
+
     def building_ids(self, chip_set: str | None = None) -> list[str]:
         """Return the building of each row of `features`, `chips`, `labels`, `known_negative` and `excluded`.
 
@@ -278,18 +290,51 @@ class Project:
         """
         return list(preparation.chip_set_facts(self._layout, chip_set)["building_ids"])
 
-    def features(self, chip_set: str | None = None) -> NDArray[np.float16]:
+    def features(self, chip_set: str | None = None, *, name: str | None = None) -> NDArray[np.float16]:
         """Return the frozen features of all buildings, float16 [V, N, D], a read-only memory map.
 
-        View 0 is of the chips as they were cut, the others are of augmented ones; every estimator takes all of them, or one.
+        `name` is one of `feature_sets()`; the set in use if None, which is "rcf" unless somebody chose another one. View 0 is of the chips as they were cut, the others are of augmented ones; every estimator takes all of them, or one.
 
         >>> X = project.features()
         >>> X.shape[1] == len(project.building_ids())
         True
         """
-        name = preparation.chip_set_facts(self._layout, chip_set)["chip_set"]
-        found: NDArray[np.float16] = np.load(self._layout.features(name), mmap_mode="r", allow_pickle=False)
-        return found
+        of = str(preparation.chip_set_facts(self._layout, chip_set)["chip_set"])
+        used = name or store.call(self._layout, feature_sets.in_use, self._layout, of).name
+        return feature_sets.views(self._layout, of, used)
+
+    def feature_sets(self) -> list[FeatureSet]:
+        """Return the feature sets of the newest chips, "rcf" first: name, maker with file, sha256 and license of weights, sizes.
+
+        >>> [one.name for one in project.feature_sets()]
+        ['rcf']
+        """
+        return list(features.overview(self._layout).sets)
+
+    def add_features(
+        self, backbone: str, weights: PathOrText = "", *, pool: Literal["mean", "cls", "footprint"] = "mean", layer: str = "",
+        size_px: int = 0, dates: Literal["both", "diff", "post"] = "both", licence: str = "", n_views: int = 17,
+        use: bool = False,
+    ) -> Mapping[str, Any]:  # fmt: skip
+        """Make another set of frozen features of the newest chips; nothing is downloaded, and no code in a file is run.
+
+        The same weights and settings are found again, which takes no time.
+
+        Args:
+            backbone: "resnet18", "resnet50", "local-dir:FOLDER" of a timm model, or "self-supervised".
+            weights: a local .safetensors file.
+            licence: of the weights, in your words; run cards and reports name it.
+            use: use the set from now on where no other one is named.
+
+        Returns:
+            {"name", "n", "n_features", "n_views", "seconds", "was_there", "in_use"}
+        """
+        request = FeatureRequest(backbone, str(weights), pool, layer, size_px, dates, licence, n_views)
+        return self._run(features.TASK, features.arguments(request, use=use), "Making features")
+
+    def use_features(self, name: str) -> None:
+        """Use a feature set from now on where no other one is named, in the app as well."""
+        features.choose(self._layout, name)
 
     def chips(self, chip_set: str | None = None) -> NDArray[np.uint8]:
         """Return the chips of all buildings, uint8 [N, C, H, W], a read-only memory map; C is 6 (pre and post) or 3 (post).
@@ -390,13 +435,13 @@ class Project:
 
     # Train
 
-    def rank(self) -> Run:
-        """Rank all buildings with the instant ranker; makes a run."""
-        return self._made("rank", {}, "Ranking")
+    def rank(self, *, features: str = "") -> Run:
+        """Rank all buildings with the instant ranker, by a feature set or the one in use; makes a run."""
+        return self._made("rank", {"feature_set": features}, "Ranking")
 
     def train(
         self, method: str = DEFAULT_METHOD, preset: str = "quick", *, seed: int = 0, types_from: str | None = None,
-        hold_out: int = 0, **settings: Any,
+        hold_out: int = 0, features: str = "", **settings: Any,
     ) -> Run:  # fmt: skip
         """Train a method on the labels, score all buildings, and store it as a run.
 
@@ -404,6 +449,7 @@ class Project:
             method: a name in `pu_geo.methods.catalog.METHODS`, such as "ncpu", or that of the estimator, such as "NcPU".
             types_from: attribute of the labeled footprints that names the kind of damage.
             hold_out: positives to judge the run by, not to learn from.
+            features: name of the feature set to learn from; the one in use if empty.
             settings: those of the preset that shall be others, such as `epochs=10`. Of more epochs,
                 `max_steps` may leave out some; raise it as well.
 
@@ -411,7 +457,7 @@ class Project:
             TrainingError: if the method cannot start with these labels or settings, or had to stop.
         """
         method = next((name for name, card in METHODS.items() if card.estimator == method), method)
-        request = TrainingRequest(method, preset, seed, settings, types_from, hold_out)
+        request = TrainingRequest(method, preset, seed, settings, types_from, hold_out, features)
         training.require(self._layout, request)
         return self._made("train", request.as_args(), f"Training {training.name_within(method)}")
 
@@ -471,6 +517,16 @@ class Project:
     def compare(self, one: RunName, other: RunName) -> comparing.Comparison:
         """Compare two runs: how far they agree, where they do not, and which is judged better."""
         return comparing.compare(self._layout, _run_name(one), _run_name(other))
+
+    def compare_features(self, methods: Sequence[str] = feature_comparison.METHODS) -> feature_comparison.Comparison:
+        """Compare feature sets: how high each ranks your own clicks while they are held out. Chooses nothing.
+
+        Args:
+            methods: names of methods, and "ranker".
+        """
+        feature_comparison.require(self._layout, methods)
+        result = self._run("compare_features", {"methods": list(methods)}, "Comparing features")
+        return feature_comparison.Comparison.from_json(result)
 
     # Explore
 
@@ -532,14 +588,21 @@ class Project:
 
     # Damage map
 
-    def choose(self, run: RunName | None = None, *, threshold: float | None = None) -> RunFacts:
+    def choose(self, run: RunName | None = None, *, threshold: float | None = None, top: int | None = None) -> RunFacts:
         """Store which run is shown and exported where none is named, and its threshold; return that run.
 
         Args:
             run: "auto" takes a person's choice back.
             threshold: flag buildings with at least this score, 0..1.
+            top: flag so many buildings, the highest-ranked ones, instead.
+
+        >>> project.choose(top=3).run_id == project.run().facts.run_id
+        True
+        >>> project.threshold().origin
+        'top:3'
         """
         threshold = _checked_threshold(threshold)
+        mapping.one_of_both(threshold, top)
         if run == "auto":
             choices.choose_automatically(self._layout)
         elif run is not None:
@@ -547,6 +610,8 @@ class Project:
         found = self._facts(CHOSEN)
         if threshold is not None:
             choices.choose_threshold(self._layout, found.run_id, threshold)
+        elif top is not None:
+            mapping.choose_top(self._layout, found.run_id, top)
         return found
 
     def threshold(self, run: RunName = CHOSEN) -> Threshold:
@@ -555,13 +620,13 @@ class Project:
         >>> 0 <= project.threshold().value <= 1
         True
         """
-        return choices.threshold(self._layout, self._facts(run).run_id)
+        return mapping.threshold(self._layout, self._facts(run).run_id)
 
     def begin_audit(self, checks: int | None = None, *, run: RunName = CHOSEN, analyst: str | None = None) -> AuditView:
         """Begin the audit of a run's map; people answer its random checks on the Annotate page.
 
         Args:
-            checks: how many; enough for about +-30 % of the number damaged if None.
+            checks: how many; if None as many as give about +-30 % of the number damaged if 1 building in 20 is.
         """
         run_id = self._facts(run).run_id
         n = auditing.suggested_size(self._layout, run_id) if checks is None else checks
@@ -614,7 +679,7 @@ class Project:
 
     def damage_map(
         self, run: RunName | None = None, *, scores: NDArray[np.floating] | pandas.Series | None = None, threshold: float | None = None,
-        chip_set: str | None = None,
+        top: int | None = None, chip_set: str | None = None,
     ) -> geopandas.GeoDataFrame:  # fmt: skip
         """Return the damage map with every field of the exports, longitude and latitude of WGS 84; nothing is written.
 
@@ -626,6 +691,7 @@ class Project:
                 ids as its index may have any order. The map says that no run made them: method "own_scores", without run, score
                 type and audit. Labels and what the imagery hides hold.
             threshold: flag buildings with at least this score; the one chosen for the run if None. Own scores need one.
+            top: flag so many buildings, the highest-ranked ones of a run, instead.
 
         Raises:
             PuGeoError: if scores or threshold cannot be used.
@@ -648,7 +714,7 @@ class Project:
         if scores is None:
             if threshold is not None:
                 damage_map.check_threshold(threshold)
-            wanted = mapping.map_arguments(self._layout, _run_name(run or CHOSEN), threshold)
+            wanted = mapping.map_arguments(self._layout, _run_name(run or CHOSEN), threshold, top)
             return layers.to_geodataframe(damage_map.build_damage_map(self._layout, **wanted))  # type: ignore[arg-type]
         if run is not None:
             raise PuGeoError("A map is of a run or of own scores, not of both.", "Leave one of the two out.")
@@ -661,12 +727,13 @@ class Project:
 
     def export(
         self, out: PathOrText, *, format: str | None = None, run: RunName = CHOSEN, threshold: float | None = None,
-        local: bool = False,
+        top: int | None = None, local: bool = False,
     ) -> Mapping[str, Any]:  # fmt: skip
         """Write the damage map of a run into one file, with codebook and metadata beside it.
 
         Args:
             format: geojson, gpkg, parquet, fgb, csv, kml or heat; by the ending of `out` if None.
+            threshold, top: see `choose`; the threshold chosen for the run if both are None.
             local: write a map without a place on the Earth, in local meters (gpkg, csv).
 
         Returns:
@@ -679,12 +746,12 @@ class Project:
                 f"Call it {Path(out).name}.geojson, for example, or pass `format=`.",
             )
         args = {"format": wanted, "out": _path(out), "local": local}
-        of_run = mapping.map_arguments(self._layout, _run_name(run), _checked_threshold(threshold))
+        of_run = mapping.map_arguments(self._layout, _run_name(run), _checked_threshold(threshold), top)
         return self._run("export", {**of_run, **args}, "Writing the map")
 
     def publish(
         self, formats: str | Sequence[str] = ("geojson", "gpkg", "csv"), *, profiles: str | Sequence[str] = (), run: RunName = CHOSEN,
-        threshold: float | None = None, local: bool = False,
+        threshold: float | None = None, top: int | None = None, local: bool = False,
     ) -> Mapping[str, Any]:  # fmt: skip
         """Write the next version of the damage map into `exports/`: all formats, areas, report, codebook, what changed.
 
@@ -697,7 +764,7 @@ class Project:
         """
         formats, profiles = ([one] if isinstance(one, str) else one for one in (formats, profiles))
         limit = _checked_threshold(threshold)
-        args = mapping.publish_arguments(self._layout, _run_name(run), limit, formats, profiles, local=local)
+        args = mapping.publish_arguments(self._layout, _run_name(run), limit, formats, profiles, local=local, top=top)
         return self._run("publish", args, "Publishing the map")
 
     def _facts(self, run: RunName) -> RunFacts:

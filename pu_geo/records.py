@@ -375,6 +375,7 @@ class PUSet:
         is_not_damaged: bool [N]; buildings an analyst called not damaged (unlabeled for PU methods).
         is_excluded: bool [N]; not assessable, or answered in an audit alone: not trained on.
         at_event: number of the last label event that was taken into account.
+        is_queued: bool [N]; those of the positives that the queue put before the analyst. None: the analyst found all.
     """
 
     building_ids: Sequence[str]
@@ -382,6 +383,7 @@ class PUSet:
     is_not_damaged: NDArray[np.bool_]
     is_excluded: NDArray[np.bool_]
     at_event: int
+    is_queued: NDArray[np.bool_] | None = None
 
     @property
     def is_open(self) -> NDArray[np.bool_]:
@@ -406,12 +408,18 @@ class RunFacts:
         score_type: enum of the export schema: "pu_probability" or "linear".
         threshold: where to start looking, 0..1, from positives and unlabeled alone; not calibrated.
         warnings: what a person should know before trusting the run, one sentence each.
-        estimated_share: Elkan-Noto estimate of the damaged share of the unlabeled, 0..1; None where it cannot be made.
+        start_k: how many of the unlabeled `threshold` flags, as a starting point and no estimate; None where it came from
+            elsewhere, or an older PU-Geo stored the run.
         from_model: where a model that was trained elsewhere gave the scores: {"file", "sha256", "run_id", "at_event",
             "n_positive"} of its training. Then `n_positive` and `at_event` tell of labels that nothing was learned from.
+        place: whether evidence from place is in the scores: {"used", "weight", "b", "m", "why_not"}, see
+            `analysis.place.PlaceEvidence`; None of a method that has none. Where it is used, the run's array `scores_alone` has
+            the scores without.
         judgement: what held-out clicks say, as `analysis.pu_criterion.Judgement.as_mapping` gives it: {"n_held_out",
-            "recall", "share_called", "criterion", "low", "high", "threshold"}; None without held-out clicks. These are not
-            among `n_positive`.
+            "recall", "share_called", "criterion", "low", "high", "threshold", "n_called"}; None without held-out clicks. These are
+            not among `n_positive`.
+        feature_set: the frozen features that it learned from, see `project.feature_sets`.
+        feature_maker: what its maker is, as `facts()` gives it: {"kind"}, and for weights from a file "name", "sha256", "licence".
     """
 
     run_id: str
@@ -428,14 +436,42 @@ class RunFacts:
     device: str
     score_type: str
     threshold: float
-    estimated_share: float | None = None
+    start_k: int | None = None
     warnings: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     from_model: Mapping[str, object] | None = None
     judgement: Mapping[str, object] | None = None
+    place: Mapping[str, object] | None = None
     n_accepted: int = 0  # of accepted clusters, learned from as positives; not among `n_positive`
     n_hidden: int = 0  # whose chips show nothing to learn from; not among `n_unlabeled`
     without_answers: tuple[int, ...] = ()  # look groups without evidence, see `assessability.groups_without_answers`
+    feature_set: str = "rcf"
+    feature_maker: Mapping[str, object] = field(default_factory=lambda: {"kind": "rcf"})
+
+
+@dataclass(frozen=True)
+class FeatureRequest:
+    """Which frozen features to make of the chips of a project, see `features.bank.fit_maker`.
+
+    Attributes:
+        maker: "rcf", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a network.
+        weights: path of a .safetensors file; "" for a maker that needs none.
+        pool: how the places of a chip become one vector: their "mean", the class token "cls", or those of the "footprint".
+        layer: name of the layer that is read; "" for the maker's own.
+        size_px: side in pixels to which chips are scaled before; 0 for the maker's own.
+        dates: "both" joins [pre, post, post - pre], "diff" is the difference alone, "post" the post chip alone.
+        licence: of the weights, in the user's words; it is written wherever they are used.
+        n_views: views per chip, the chip as it was cut included.
+    """
+
+    maker: str = "rcf"
+    weights: str = ""
+    pool: Literal["mean", "cls", "footprint"] = "mean"
+    layer: str = ""
+    size_px: int = 0
+    dates: Literal["both", "diff", "post"] = "both"
+    licence: str = ""
+    n_views: int = 17
 
 
 @dataclass(frozen=True)

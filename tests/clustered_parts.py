@@ -34,7 +34,7 @@ def explored_project(folder: Path, *, n_positive: int = 8) -> Layout:
     clicked = [ids[row] for row in np.flatnonzero(groups() == 0)[:n_positive]]
     click(layout, *clicked)
     arrays = {"embeddings": rows, "clusters": (groups() == 0).astype(np.int8)}
-    facts = {"n_positive": n_positive, "n_unlabeled": N - n_positive, "at_event": n_positive, "estimated_share": 0.15}
+    facts = {"n_positive": n_positive, "n_unlabeled": N - n_positive, "at_event": n_positive}
     scores, at = np.linspace(1, 0, N), "2026-01-01T00:00:00.000Z"
     add_run(layout, RUN, scores=scores, arrays=arrays, preset="instant", created_at=at, **facts)
     return layout

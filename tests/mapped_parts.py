@@ -27,7 +27,7 @@ def mapped_project(folder: Path, n: int = N) -> Layout:
     scores = (1 / (1 + np.exp(-(draw.normal(size=n) + 3.0 * truth - 2)))).astype(np.float32)
     ids = [f"b{i}" for i in range(n)]
     add_chips(layout, ids, nodata_share=[0.9, 0.9] + [0.0] * (n - 2))
-    facts = {"n_positive": 5, "n_unlabeled": n - 5, "estimated_share": 0.1}
+    facts = {"n_positive": 5, "n_unlabeled": n - 5}
     add_run(layout, RUN, scores=scores, created_at="2026-01-01T00:00:00.000Z", **facts)
     return layout
 

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import shapely
+from comparison_parts import BETTER, set_project
 from small_parts import REPOSITORY, click, job_of, small_grid, small_project, small_scene, square_table
 
 import pu_geo
@@ -29,6 +30,7 @@ from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.project import projects
+from pu_geo.services.train import feature_comparison
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.job import Job
 
@@ -624,6 +626,16 @@ def test_a_number_of_checks_that_is_none_is_refused(mapped: Layout, checks: Any)
 def test_settings_of_a_umap_that_are_none_are_named(mapped: Layout) -> None:
     with pytest.raises(TypeError, match=r"'neighbors'.*n_neighbors, min_dist"):
         Project.open(mapped.folder).umap(neighbors=3)
+
+
+def test_feature_sets_are_compared_as_in_the_app(tmp_path: Path) -> None:
+    layout = set_project(tmp_path)
+    project = Project.open(layout.folder, progress=False)
+    found = project.compare_features(["ranker"])
+    assert found.verdict.name == BETTER
+    assert found == feature_comparison.last(layout)
+    with pytest.raises(PuGeoError, match="no method 'lgbm'"):
+        project.compare_features(["lgbm"])
 
 
 def test_a_method_is_trained_by_its_estimators_name(town_project: Project) -> None:

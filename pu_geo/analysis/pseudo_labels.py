@@ -6,22 +6,24 @@ clicked rows and all others. Which is right differs from event to event, and cli
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
+from pu_geo.analysis import bakeoff
 from pu_geo.analysis.logistic import fit_logistic
 from pu_geo.analysis.pupl import cluster_chances, pupl, small_clusters
 
 TWO_MEANS, CLUSTERS, CLICKS = READINGS = ("two_means", "clusters", "clicks")
-N_FOLDS, N_REPEATS = 5, 3
 FEWEST_CLICKS = 4  # with fewer nothing is held out
 CLICKS_L2 = 0.01  # penalty of clicks against the rest: they are few, pseudo labels are as many as rows
-LEVEL = 0.95
+LEVEL = 0.98  # of intervals: of clicks at random 2 to 5 % pass for better than chance, since the best of three is judged
+CHANCE = (1 + bakeoff.FLOOR) * math.log(1 + bakeoff.FLOOR) - bakeoff.FLOOR * math.log(bakeoff.FLOOR) - 1
+"""Mean of `bakeoff.log_places` where places are even in 0..1."""
 
 Floats = NDArray[np.floating]
 Bools = NDArray[np.bool_]
@@ -79,49 +81,32 @@ class Readings:
         return slope, offset
 
     def log_places(self, is_positive: Bools) -> dict[str, NDArray[np.float64]]:
-        """Compute for each reading the mean logarithm of each click's place by fits that it was held out from, float64 [P].
+        """Compute for each reading the log place of each click by fits that it was held out from, float64 [P].
 
-        A click that is held out is one of the unlabeled to the reading: not pinned, not counted, taught as they are. Its
-        place is among the other unlabeled, none of which is a click.
+        Source: ours; places and folds are those of `bakeoff`. A click that is held out is one of the unlabeled to the
+        reading: not pinned, not counted, taught as they are. Its place is among the other unlabeled, none of which is a click.
 
         Args:
             is_positive: bool [N], at least 2, and not all.
         """
-        at, n_folds = np.flatnonzero(is_positive), min(N_FOLDS, int(is_positive.sum()))
-        found = {reading: np.zeros(len(at)) for reading in READINGS}
-        for repeat in range(N_REPEATS):
-            fold = np.random.default_rng([self.seed, repeat]).permutation(len(at)) % n_folds
+        at, n_folds = np.flatnonzero(is_positive), min(bakeoff.N_FOLDS, int(is_positive.sum()))
+        found = {reading: np.empty((bakeoff.N_REPEATS, len(at))) for reading in READINGS}
+        for repeat in range(bakeoff.N_REPEATS):
+            fold = bakeoff.folds(len(at), n_folds, np.random.default_rng([self.seed, repeat]))
             for part in range(n_folds):
                 given = is_positive.copy()
                 given[at[fold == part]] = False
-                for reading, sums in found.items():
+                for reading, own in found.items():
                     slope, offset = self.classifier(reading, given, tolerance=1e-4)
                     margins = self.embeddings @ slope + offset
-                    sums[fold == part] += np.log(places(margins[at[fold == part]], margins[~is_positive])) / N_REPEATS
-        return found
+                    own[repeat, fold == part] = bakeoff.places(margins[at[fold == part]], margins[~is_positive])
+        return {reading: bakeoff.log_places(own) for reading, own in found.items()}
 
     @cached_property
     def _clusters(self) -> NDArray[np.int64]:
         """Small clusters; they do not depend on clicks, so that folds share them."""
         nobody = np.arange(len(self.embeddings)) == 0
         return small_clusters(self.embeddings, nobody, seed=self.seed, check=self.check)
-
-
-def places(clicks: Floats, unlabeled: Floats) -> NDArray[np.float64]:
-    """Return each held-out click's place among the unlabeled: (how many of them come before it + 1) / (n + 1).
-
-    Source: ours. Of those with an equal score half come before.
-
-    Args:
-        clicks: scores of held-out clicks, float [K].
-        unlabeled: scores, float [n].
-
-    Returns:
-        float64 [K] in (0, 1]; near 0 is the top. The mean logarithm is -1 by chance.
-    """
-    ordered = np.sort(unlabeled)
-    up_to, below = (np.searchsorted(ordered, clicks, side=side) for side in ("right", "left"))
-    return (len(ordered) - (up_to + below) / 2 + 1) / (len(ordered) + 1)
 
 
 @dataclass(frozen=True)
@@ -131,7 +116,7 @@ class Choice:
     Attributes:
         reading: one of `READINGS`.
         doubt: what an analyst should know of the choice; "" where it is clear.
-        log_places: mean logarithm of the held-out clicks' places by reading; -1 is chance, lower is better.
+        log_places: mean log place of held-out clicks by reading; `CHANCE` is chance, lower is better.
     """
 
     reading: str
@@ -140,27 +125,26 @@ class Choice:
 
 
 def choose(log_places: Mapping[str, NDArray[np.float64]]) -> Choice:
-    """Choose the reading that puts held-out clicks first: lowest mean logarithm of their places.
+    """Choose the reading that puts held-out clicks first: lowest mean log place.
 
-    It is in doubt where that mean is not clearly below chance, or not clearly below another reading's: where the 95 %
-    interval, of paired differences for the latter, by Student's t over clicks, does not exclude 0.
+    It is in doubt where that mean is not clearly below chance, or clearly below that of no other reading: where the bootstrap
+    interval over clicks, of paired differences for the latter, does not exclude 0.
 
     Args:
-        log_places: of `Readings.log_places`, float64 [P] each, P >= 2.
+        log_places: of `Readings.log_places`, float64 [P] each.
     """
     means = {reading: float(each.mean()) for reading, each in log_places.items()}
     chosen = min(means, key=means.__getitem__)
     found, others = log_places[chosen], [each for reading, each in log_places.items() if reading != chosen]
-    if upper_bound(found + 1) >= 0:
+    if not is_clear(found - CHANCE):
         doubt = "Held-out clicks do not show that these scores follow the damage."
-    elif not any(upper_bound(found - each) < 0 for each in others):
+    elif not any(is_clear(found - each) for each in others):
         doubt = "Held-out clicks do not show which of three kinds of pseudo label follows the damage best."
     else:
         return Choice(chosen, "", means)
     return Choice(chosen, f"{doubt} Compare the map with the ranker's, or mark more damaged buildings.", means)
 
 
-def upper_bound(values: NDArray[np.float64]) -> float:
-    """Return the upper end of the 95 % interval of the mean of values [P], P >= 2, by Student's t."""
-    n = len(values)
-    return float(values.mean() + stdtrit(n - 1, (1 + LEVEL) / 2) * values.std(ddof=1) / np.sqrt(n))
+def is_clear(differences: NDArray[np.float64]) -> bool:
+    """Return whether the bootstrap interval of the mean of log places minus others, float64 [P], is below 0."""
+    return bakeoff.bootstrap(differences, LEVEL).high < 0

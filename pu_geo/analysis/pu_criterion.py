@@ -24,6 +24,7 @@ class Judgement:
         low, high: bounds of the criterion, from those of the recall, and of the share called where that was estimated from a
             sample; None where the criterion is.
         threshold: where it was judged, 0..1.
+        n_called: how many of the unlabeled score the threshold or more; None where they are a sample.
     """
 
     n_held_out: int
@@ -33,6 +34,7 @@ class Judgement:
     low: float | None
     high: float | None
     threshold: float
+    n_called: int | None = None
 
     @property
     def is_enough(self) -> bool:
@@ -54,12 +56,17 @@ def words_of(judgement: Mapping[str, object]) -> str:
     n = judgement["n_held_out"]
     if judgement["criterion"] is None:
         return f"Not enough to judge: {n} held-out clicks, and it takes {FEWEST_HELD_OUT}."
-    recall, called = float(str(judgement["recall"])), float(str(judgement["share_called"]))
+    recall = float(str(judgement["recall"]))
     value, low, high = (float(str(judgement[name])) for name in ("criterion", "low", "high"))
     return (
-        f"PU criterion {value:.2f} (95 % interval {low:.2f} to {high:.2f}): {recall:.0%} of {n} held-out clicks are found by "
-        f"calling {called:.1%} of the unlabeled damaged. Calling all of them would give 1."
+        f"PU criterion {value:.2f} (95 % interval {low:.2f} to {high:.2f}): {recall:.0%} of {n} held-out clicks "
+        f"{above_words(judgement.get('n_called'))}. Calling every building damaged would give 1."
     )
+
+
+def above_words(n_called: object) -> str:
+    """Return that clicks score the threshold or more, and how many of the unlabeled do; no share, which would be read as damage."""
+    return "reach the threshold" if n_called is None else f"reach the threshold, as {n_called:,} of the unlabeled do"
 
 
 def pu_criterion(
@@ -92,15 +99,16 @@ def pu_criterion(
     n_found = int((held_out_scores >= threshold).sum())
     called = n_called / len(unlabeled_scores)
     recall = n_found / n if n else None
+    known = None if is_sampled else n_called
     if recall is None or n < FEWEST_HELD_OUT:
-        return Judgement(n, recall, called, None, None, None, threshold)
+        return Judgement(n, recall, called, None, None, None, threshold, known)
     if not n_called and not n_found:
-        return Judgement(n, 0.0, 0.0, 0.0, 0.0, 0.0, threshold)
+        return Judgement(n, 0.0, 0.0, 0.0, 0.0, 0.0, threshold, known)
     least = 0.5 / len(unlabeled_scores)
     share = max(called, least)
     fewest, most = wilson(n_called, len(unlabeled_scores), confidence) if is_sampled else (share, share)
     low, high = wilson(n_found, n, confidence)
-    return Judgement(n, recall, called, recall**2 / share, low**2 / most, high**2 / max(fewest, least), threshold)
+    return Judgement(n, recall, called, recall**2 / share, low**2 / most, high**2 / max(fewest, least), threshold, known)
 
 
 def is_unlabeled(is_clicked: NDArray[np.bool_], is_hidden: NDArray[np.bool_]) -> NDArray[np.bool_]:

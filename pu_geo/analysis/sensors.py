@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo.analysis.two_readings import roots_of
+
 LEAST_CHIPS = 20  # fewer chips do not describe a sensor: their scene is judged by its metadata alone
 MOST_CHIPS = 300
+_LARGEST = 65504  # of float16
 OTHER_PIXEL = 1.5  # ratio of pixel sizes from which on two scenes are of different sensors
 
 
@@ -136,7 +139,9 @@ def _ratio(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     return float(np.exp(np.abs(np.log(np.maximum(one, 1e-6) / np.maximum(other, 1e-6))).max()))
 
 
-def match_groups(views: NDArray[np.float16], group: NDArray[np.int64], is_visible: NDArray[np.bool_]) -> tuple[int, ...]:
+def match_groups(
+    views: NDArray[np.float16], group: NDArray[np.int64], is_visible: NDArray[np.bool_], *, is_signed: bool = False
+) -> tuple[int, ...]:
     """Scale the features of every sensor group to the mean and spread of group 0, in place.
 
     Square roots of the features are shifted and scaled column by column. Only groups that differ by their sensor are matched,
@@ -147,9 +152,10 @@ def match_groups(views: NDArray[np.float16], group: NDArray[np.int64], is_visibl
     without: hazy 66 / 0, 16 bits 66 / 1, pre of 2 m 67 / 5.
 
     Args:
-        views: float16 [V, N, D], at least 0, may be a memory map; written to.
+        views: float16 [V, N, D], at least 0 unless `is_signed`, may be a memory map; written to.
         group: int64 [N], from `sensor_groups`.
         is_visible: bool [N]; the others have no part in the statistics.
+        is_signed: the features may be below 0, such as those of a network; then the root of -4 counts as -2.
 
     Returns:
         The groups that were matched; groups of fewer than 20 visible chips are left as they are.
@@ -163,8 +169,9 @@ def match_groups(views: NDArray[np.float16], group: NDArray[np.int64], is_visibl
         factor = reference[1] / own[1]
         rows = np.flatnonzero(group == one)
         for view in views:
-            roots = (np.sqrt(np.asarray(view[rows], np.float32)) - own[0]) * factor + reference[0]
-            view[rows] = np.square(np.maximum(roots, 0)).astype(np.float16)
+            roots = (roots_of(np.asarray(view[rows], np.float32)) - own[0]) * factor + reference[0]
+            powers = roots * np.abs(roots) if is_signed else np.square(np.maximum(roots, 0))
+            view[rows] = np.clip(powers, -_LARGEST, _LARGEST).astype(np.float16)
         matched.append(int(one))
     return tuple(matched)
 
@@ -174,5 +181,5 @@ def _moments(views: NDArray[np.float16], rows: NDArray[np.int64]) -> tuple[NDArr
     if len(rows) < LEAST_CHIPS:
         return None
     some = rows[:: max(1, len(rows) // 2000)][:2000]
-    roots = np.concatenate([np.sqrt(np.asarray(view[some], np.float32)) for view in views])
+    roots = np.concatenate([roots_of(np.asarray(view[some], np.float32)) for view in views])
     return roots.mean(axis=0), roots.std(axis=0) + np.float32(1e-4)

@@ -22,12 +22,15 @@ Threshold = Annotated[
         "--threshold", help="flag buildings with at least this score (default: the one chosen for the run, else its own)"
     ),
 ]
+Top = Annotated[
+    int | None, typer.Option("--top", metavar="K", help="flag the K highest-ranked buildings, in place of a threshold")
+]
 Local = Annotated[
     bool, typer.Option("--local-coordinates", help="write a map without a place on the Earth, in local meters (gpkg, csv)")
 ]
 
 
-@screen.verb("choose", "joplin.pugeo", "joplin.pugeo --run ncpu-0520-1130-12ab --threshold 0.42")
+@screen.verb("choose", "joplin.pugeo", "joplin.pugeo --run ncpu-0520-1130-12ab --threshold 0.42", "joplin.pugeo --top 200")
 def choose(
     project: Project,
     *,
@@ -35,10 +38,12 @@ def choose(
         str | None, typer.Option(metavar="ID", help="a run's id, latest, or auto: the published, audited or recommended one")
     ] = None,
     threshold: Annotated[float | None, typer.Option(help="flag buildings with at least this score")] = None,
+    top: Top = None,
     as_json: Json = False,
 ) -> None:
     """Store which run is shown and exported where none is named, and its threshold; or print which it is."""
     layout = projects.find(project)
+    mapping.one_of_both(threshold, top)
     if run == "auto":
         choices.choose_automatically(layout)
     elif run:
@@ -46,7 +51,9 @@ def choose(
     found = choices.run(layout, "chosen")
     if threshold is not None:
         choices.choose_threshold(layout, found.run_id, threshold)
-    limit = choices.threshold(layout, found.run_id)
+    elif top is not None:
+        mapping.choose_top(layout, found.run_id, top)
+    limit = mapping.threshold(layout, found.run_id)
     check, why = random_audits.newest_audit(layout, found.run_id), choices.why_chosen(layout) or "newest"
     facts = {
         "run_id": found.run_id, "method": found.method, "why": why, "threshold": limit.value,
@@ -63,7 +70,7 @@ def audit(
     *,
     run: RunId = "chosen",
     checks: Annotated[
-        int | None, typer.Option(min=1, help="random checks (default: enough for about +-30 % of the number damaged)")
+        int | None, typer.Option(min=1, help="random checks (default: enough for about +-30 % if 1 in 20 are damaged)")
     ] = None,
     threshold: Annotated[
         float | None,
@@ -132,6 +139,7 @@ def export(
     *,
     run: RunId = "chosen",
     threshold: Threshold = None,
+    top: Top = None,
     local_coordinates: Local = False,
     format: Annotated[str, typer.Option(help="geojson, gpkg, parquet, fgb, csv, kml or heat")] = "geojson",
     out: Annotated[str, typer.Option(metavar="FILE")],
@@ -139,7 +147,7 @@ def export(
 ) -> None:
     """Write the damage map into one file."""
     layout = projects.find(project)
-    args = mapping.map_arguments(layout, run, threshold)
+    args = mapping.map_arguments(layout, run, threshold, top)
     result = run_job(layout, "export", {**args, "format": format, "out": absolute(out), "local": local_coordinates}, as_json)
     words = f"Wrote {result['n']} {result['units']} to {result['out']}: {_counts(result)}"
     show(result, "\n".join([words, *_origin(layout, result)]), as_json)
@@ -151,6 +159,7 @@ def publish(
     *,
     run: RunId = "chosen",
     threshold: Threshold = None,
+    top: Top = None,
     local_coordinates: Local = False,
     formats: Annotated[list[str], repeated("FORMAT...", "as for export", default=FORMATS)],
     profile: Annotated[list[str], repeated("NAME", "add classes of copernicus or unosat")],
@@ -158,7 +167,7 @@ def publish(
 ) -> None:
     """Write the next version of the damage map, with all that belongs to it, into exports/."""
     layout = projects.find(project)
-    args = mapping.publish_arguments(layout, run, threshold, formats, profile, local=local_coordinates)
+    args = mapping.publish_arguments(layout, run, threshold, formats, profile, local=local_coordinates, top=top)
     result = run_job(layout, "publish", args, as_json)
     changed = "" if result["n_changes"] is None else f" {result['n_changes']} changes since the version before."
     written = f"{result['version']} with {result['n']} {result['units']} into {result['out']}"

@@ -10,10 +10,12 @@ import typer
 
 from pu_geo.cli.run import File, Json, Project, Screen, absolute, repeated, run_job, show
 from pu_geo.errors import PuGeoError
-from pu_geo.services.imagery import preparation
+from pu_geo.records import FeatureRequest
+from pu_geo.services.imagery import features, preparation
 from pu_geo.services.project import projects
 
 screen = Screen("Imagery")
+_NO_CHIPS = "There are no chips yet, so there are no features: cut them with `pu-geo chip`."
 FileCrs = Annotated[str | None, typer.Option("--crs", metavar="EPSG:N", help="where the file names none")]
 
 
@@ -155,8 +157,7 @@ def chip(
     lines = [f"Cut {result['n']} chips of {result['size_px']} px ({result['bands']}), with features."]
     if result["n_nodata"]:
         lines.append(f"{result['n_nodata']} of them reach beyond the post scenes or their data.")
-    if result["bands_why"]:
-        lines.append(result["bands_why"])
+    lines += filter(None, (result["bands_why"], result["features_note"]))
     if result["n_sensors"] > 1:
         lines.append(
             f"The scenes are of {result['n_sensors']} kinds that differ too much for scores to carry over. Mark damaged "
@@ -165,6 +166,79 @@ def chip(
     if why := ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in result["n_not_assessed"].items()):
         lines.append(f"Not assessed, unless somebody answers them: {why}.")
     show(result, "\n".join(lines), as_json)
+
+
+@screen.verb(
+    "features",
+    "joplin.pugeo --list",
+    "joplin.pugeo --backbone resnet18 --weights resnet18.safetensors --licence BSD-3-Clause --use",
+    "joplin.pugeo --use rcf",
+)
+def make_features(
+    project: Project,
+    *,
+    backbone: Annotated[
+        str | None, typer.Option(metavar="NAME", help="resnet18, resnet50, local-dir:FOLDER (timm), self-supervised, or rcf")
+    ] = None,
+    weights: Annotated[
+        str, typer.Option(metavar="FILE", help="local .safetensors file; nothing is downloaded, no code in it is run")
+    ] = "",
+    pool: Annotated[
+        Literal["mean", "cls", "footprint"], typer.Option(help="over the chip, its class token, or over the footprint")
+    ] = "mean",
+    layer: Annotated[str, typer.Option(metavar="NAME", help="layer to read; the last one if not named")] = "",
+    size: Annotated[
+        int, typer.Option(min=0, metavar="PX", help="side to which chips are scaled; 0 for the maker's own")
+    ] = 0,
+    dates: Annotated[
+        Literal["both", "diff", "post"], typer.Option(help="pre, post and post minus pre; that difference; or post alone")
+    ] = "both",
+    licence: Annotated[
+        str, typer.Option("--licence", metavar="TEXT", help="of the weights; run cards and reports name it")
+    ] = "",
+    views: Annotated[int, typer.Option(min=1, help="views of each chip; rankings need one, NcPU and PUCL more")] = 17,
+    use: Annotated[
+        str | None, typer.Option(metavar="[NAME]", help="use a set from now on: the one just made, or one that is there")
+    ] = None,
+    remove: Annotated[str | None, typer.Option(metavar="NAME", help="remove a set; runs of it stay")] = None,
+    is_list: Annotated[bool, typer.Option("--list", help="list the sets of the newest chips")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make another set of frozen features of the chips, choose the one that is used, or list them."""
+    layout = projects.find(project)
+    if [backbone is not None, remove is not None, is_list].count(True) > 1 or (remove is not None and use is not None):
+        raise PuGeoError("--backbone, --remove and --list are steps of their own.", "Give one of them.")
+    if backbone is not None:
+        if use:
+            raise PuGeoError(f"--use {use} names a set, and --backbone makes one.", "Write --use alone to use the new one.")
+        request = FeatureRequest(backbone, weights, pool, layer, size, dates, licence, views)
+        result = run_job(layout, features.TASK, features.arguments(request, use=use is not None), as_json)
+        show(result, _features_made(project, result), as_json)
+        return
+    if use == "":
+        raise PuGeoError("--use names no set.", f"Write its name: `pu-geo features {project} --list` has them.")
+    if use is not None:
+        features.choose(layout, use)
+    if remove is not None:
+        features.remove(layout, remove)
+    found = features.overview(layout)
+    rows = [features.as_row(one, found.in_use) for one in found.sets]
+    lines = [f"{'*' if row['is_in_use'] else ' '} {row['words']}; {row['n_features']:,} features" for row in rows]
+    words = "\n".join([*lines, found.note or "* is used where no other set is named."]) if rows else _NO_CHIPS
+    show({"sets": rows, "in_use": found.in_use, "note": found.note}, words, as_json)
+
+
+def _features_made(project: str, result: Mapping[str, Any]) -> str:
+    """Return what came of making a set."""
+    made = "was there already" if result["was_there"] else f"made in {result['seconds']:,.1f} s"
+    words = (
+        f"Features {result['name']}: {result['n_features']:,} of {result['n']:,} chips in {result['n_views']} views, {made}."
+    )
+    if result["in_use"] == result["name"]:
+        return f"{words} They are used from now on, where no other set is named."
+    return (
+        f"{words} `pu-geo features {project} --use {result['name']}` uses them from now on; now {result['in_use']} is used."
+    )
 
 
 @screen.verb("inspect", "*.tif *.geojson --json")

@@ -32,22 +32,31 @@ from pu_geo.project import training_times
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import choices, projects
-from pu_geo.services.train import comparing, models, run_card, training
+from pu_geo.services.train import comparing, feature_comparison, models, run_card, training
 
 if TYPE_CHECKING:
     from pu_geo.tasks.train.tables import Table
 
 screen = Screen("Train")
+Features = Annotated[
+    str,
+    typer.Option(
+        "--features",
+        metavar="NAME",
+        help="of `pu-geo features P.pugeo --list`; the set in use if not named",
+        show_default=False,
+    ),
+]
 NOTICE_FROM_S = 60.0  # trainings that take longer print how long before they start
 N_SHOWN = 5
 PROJECT_TABLE = "project"
 
 
 @screen.verb("rank", "joplin.pugeo")
-def rank(project: Project, *, as_json: Json = False) -> None:
+def rank(project: Project, *, features: Features = "", as_json: Json = False) -> None:
     """Rank all buildings with the instant ranker; makes a run."""
     layout = projects.find(project)
-    result = run_job(layout, "rank", {}, as_json)
+    result = run_job(layout, "rank", {"feature_set": features}, as_json)
     show(result, _run_words(layout, result), as_json)
 
 
@@ -89,12 +98,13 @@ def train(
     ] = None,
     hold_out: Annotated[int, typer.Option(min=0, metavar="N", help="positives to judge the run by, not to learn from")] = 0,
     settings: Annotated[list[str], repeated("KEY=VALUE", "change one setting of the preset", "--set")],
+    features: Features = "",
     detach: Annotated[bool, typer.Option("--detach", help="train in the background and return at once")] = False,
     as_json: Json = False,
 ) -> None:
     """Train a method and score all buildings; makes a run."""
     layout = projects.find(project)
-    request = TrainingRequest(method, preset, seed, overrides_of(settings), types_from, hold_out)
+    request = TrainingRequest(method, preset, seed, overrides_of(settings), types_from, hold_out, features)
     training.require(layout, request)
     if not (as_json or request.overrides):
         n_chips = training.data_summary(layout).n_chips
@@ -216,6 +226,33 @@ def compare(
     show(comparing.as_json(layout, found), "\n".join(lines), as_json)
 
 
+@screen.verb("compare-features", "joplin.pugeo", "joplin.pugeo --methods ranker,propagation,ncpu --json")
+def compare_features(
+    project: Project,
+    *,
+    methods: Annotated[str, typer.Option(metavar="A,B", help="short names of methods, and ranker")] = ",".join(
+        feature_comparison.METHODS
+    ),
+    as_json: Json = False,
+) -> None:
+    """Compare feature sets: how high each ranks your own clicks while they are held out. Chooses nothing."""
+    layout, names = projects.find(project), list(dict.fromkeys(filter(None, methods.replace(" ", "").split(","))))
+    feature_comparison.require(layout, names)
+    result = run_job(layout, "compare_features", {"methods": names}, as_json)
+    found = feature_comparison.Comparison.from_json(result)
+    rows = feature_comparison.table(found)
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
+    lines = [
+        "  ".join(row[name].ljust(widths[name]) for name in widths).rstrip()
+        for row in [{name: name for name in widths}, *rows]
+    ]
+    proposed = feature_comparison.proposed(layout, found)
+    step = f" Use it: `pu-geo features {project} --use {proposed}`." if proposed else ""
+    lines.append(f"{feature_comparison.verdict_words(found)} {feature_comparison.in_use_words(layout)}{step}")
+    lines.append(feature_comparison.how_made(found))
+    show(result, "\n".join(lines), as_json)
+
+
 @screen.verb("ensemble", "joplin.pugeo --runs latest ID ID")
 def ensemble(
     project: Project,
@@ -264,6 +301,7 @@ def check_model_file(file: File, *, as_json: Json = False) -> None:
         f"made with PU-Geo {found['made_with']}.",
         f"It learned from {found['n_positive']} positives among {found['n_chips']} buildings.",
         f"It needs chips of {size} px, bands {found['bands']}{pixels}.",
+        *([f"It takes features {found['features']}."] if found["features"] else []),
     ]
     show(found, "\n".join(lines), as_json)
 

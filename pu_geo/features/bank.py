@@ -1,24 +1,132 @@
-"""The makers of frozen features: a class each, with `fit`, `transform` and `state`.
+"""The makers of frozen features: a class each, with `fit_request`, `transform` and `state`, and a row in `MAKERS`.
 
-`fit(chips, generator, rows=...)` learns what it needs from a project's own chips, `transform(chips, n_views, seed=...)` computes
-features of augmented views, float16 [V, N, D], and `state()` gives all that a maker is made of as plain arrays, from which
-`from_state` builds it again.
+`fit_maker(request, chips, ...)` makes what a `FeatureRequest` asks for, from a project's own chips or a local file;
+`transform(chips, n_views, seed=...)` computes features of augmented views, float16 [V, N, D]; `state()` and `facts()` give all that a
+maker is made of as plain arrays and JSON, from which `from_state` builds it again.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pu_geo.errors import TrainingError
+from pu_geo.features.networks import KINDS, NetworkMaker
 from pu_geo.features.rcf import RcfBank, RcfSettings
+from pu_geo.features.views import Report
+from pu_geo.records import FeatureRequest
+from pu_geo.training.augment import AERIAL, AugmentSettings
 
 FEATURE_SEED = 0  # of the views that the features of every chip set are made of
 N_VIEWS = RcfSettings().n_views  # views per chip, the chip as it was cut included
-MAKERS: dict[str, type[RcfBank]] = {"rcf": RcfBank}
 DEFAULT_MAKER = "rcf"
+
+
+class Maker(Protocol):
+    """What makes frozen features of chips.
+
+    Attributes:
+        kind: its row in `MAKERS`.
+        n_features: per chip, D.
+    """
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def n_features(self) -> int: ...
+
+    @classmethod
+    def fit_request(
+        cls, request: FeatureRequest, chips: NDArray[np.uint8], rows: NDArray[np.int64] | None = None,
+        *, generator: torch.Generator, device: torch.device, report: Report | None = None,
+        is_cancelled: Callable[[], bool] | None = None,
+    ) -> Self:  # fmt: skip
+        """Make what the request asks for; see `fit_maker`."""
+        ...
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Self:
+        """Build the maker from what `state` and `facts` gave; both may come from a stranger's file."""
+        ...
+
+    def transform(
+        self, chips: NDArray[np.uint8], n_views: int, *, seed: int, device: torch.device,
+        out: NDArray[np.float16] | None = None, augmentation: AugmentSettings = AERIAL, report: Report | None = None,
+        is_cancelled: Callable[[], bool] | None = None, masks: NDArray[np.bool_] | None = None,
+    ) -> NDArray[np.float16]:  # fmt: skip
+        """Compute features of several views of every chip, float16 [V, N, D]; view 0 is the chip as it was cut.
+
+        Args:
+            chips: uint8 [N, C, H, W], may be a memory map.
+            seed: it and the rows' order decide the views.
+            out: float16 [V, N, D] to write into.
+            report: called with {"done", "total", "seconds"}, counted in chips.
+            masks: bool [N, H, W], the footprints; given where facts()["pool"] is "footprint", and nowhere else.
+
+        Raises:
+            ShapeError: if chips, out or masks do not fit the maker.
+            JobCancelled: if the user cancelled.
+        """
+        ...
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that the maker is made of as plain arrays, for a file that cannot run code."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the features should know, as JSON: kind, backbone, weights_file, weights_sha256, licence,
+        pool, layer, size_px, dates; None where a maker has no such thing."""
+        ...
+
+
+MAKERS: dict[str, type[Maker]] = {"rcf": RcfBank} | dict.fromkeys(KINDS, NetworkMaker)
+
+
+def fit_maker(
+    request: FeatureRequest, chips: NDArray[np.uint8], rows: NDArray[np.int64] | None = None,
+    *, generator: torch.Generator, device: torch.device, report: Report | None = None,
+    is_cancelled: Callable[[], bool] | None = None,
+) -> Maker:  # fmt: skip
+    """Make what a request asks for; the same request, chips and generator give the same maker.
+
+    Args:
+        chips: uint8 [N, C, H, W], may be a memory map.
+        rows: int64 [M], the chips to learn from, such as those that show something; all if None.
+        report: called with {"done", "total", "seconds"} where making takes long.
+
+    Raises:
+        TrainingError: if there is no such maker, or it cannot do what the request asks for.
+        JobCancelled: if the user cancelled.
+    """
+    return _row(request.maker.partition(":")[0]).fit_request(
+        request, chips, rows, generator=generator, device=device, report=report, is_cancelled=is_cancelled
+    )
+
+
+def from_state(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Maker:
+    """Build a maker from what its `state` and `facts` gave. Without facts it is RCF, as in projects of the first version.
+
+    Raises:
+        TrainingError: if the two do not make one of `MAKERS`.
+    """
+    return _row(str(facts.get("kind", DEFAULT_MAKER))).from_state(arrays, facts)
 
 
 def fit_default(chips: NDArray[np.uint8], rows: NDArray[np.int64] | None = None) -> RcfBank:
     """Choose the filters of a chip set, uint8 [N, C, H, W]: the same chips give the same ones. `rows`: see `RcfBank.fit`."""
-    return MAKERS[DEFAULT_MAKER].fit(chips, torch.Generator().manual_seed(FEATURE_SEED), rows=rows)
+    return RcfBank.fit(chips, torch.Generator().manual_seed(FEATURE_SEED), rows=rows)
+
+
+def _row(kind: str) -> type[Maker]:
+    if kind not in MAKERS:
+        raise TrainingError(
+            f"There is no maker of features {kind[:60]!r}; there are {', '.join(MAKERS)}.",
+            "Choose one of them.",
+            kind="maker",
+        )
+    return MAKERS[kind]

@@ -6,10 +6,9 @@ which a few hundred chips could not teach anyway.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,9 +16,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pu_geo.errors import JobCancelled, ShapeError
-from pu_geo.training.augment import AERIAL, AugmentSettings, augment
-from pu_geo.training.threads import one_thread
+from pu_geo.errors import ShapeError, TrainingError
+from pu_geo.features.views import checked_out, describe_views
+from pu_geo.records import FeatureRequest
+from pu_geo.training.augment import AERIAL, AugmentSettings
 
 BLOCK = 16
 """Chips that are handled, and whose random numbers are drawn, together. Few, so that responses stay in the CPU's cache."""
@@ -59,6 +59,8 @@ class RcfBank:
         band_mean, band_std: float32 [C], in units of the uint8 chips.
     """
 
+    kind: ClassVar[str] = "rcf"
+
     filters: Tensor
     bias: Tensor
     band_mean: Tensor
@@ -76,11 +78,40 @@ class RcfBank:
         arrays = {name: getattr(self, name).cpu().numpy() for name in _TENSORS}
         return arrays | {"step": np.array([self.stride_px, self.threshold], np.float32)}
 
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the features should know: there is no network, and no weights of others."""
+        nothing = dict.fromkeys(("backbone", "weights_file", "weights_sha256", "licence", "layer", "size_px", "dates"))
+        return {"kind": self.kind, **nothing, "pool": "mean"}
+
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[np.float32]]) -> RcfBank:
-        """Build a bank from what `state` gave."""
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any] | None = None) -> RcfBank:
+        """Build a bank from what `state` gave; its facts add nothing."""
         tensors = {name: torch.from_numpy(np.array(arrays[name], np.float32)) for name in _TENSORS}
         return cls(**tensors, stride_px=int(arrays["step"][0]), threshold=float(arrays["step"][1]))
+
+    @classmethod
+    def fit_request(
+        cls, request: FeatureRequest, chips: NDArray[np.uint8], rows: NDArray[np.int64] | None = None,
+        *, generator: torch.Generator, device: torch.device, report: Callable[[Mapping[str, object]], None] | None = None,
+        is_cancelled: Callable[[], bool] | None = None,
+    ) -> RcfBank:  # fmt: skip
+        """Do what `fit` does, for `bank.fit_maker`: a matter of a second, which reports nothing.
+
+        Raises:
+            TrainingError: if the request has a choice that only networks have.
+        """
+        plain = FeatureRequest("rcf", licence=request.licence, n_views=request.n_views)
+        if request.dates == "post" and chips.shape[1] == 3:
+            plain = replace(plain, dates="post")
+        odd = [each.name for each in fields(request) if getattr(request, each.name) != getattr(plain, each.name)]
+        if odd:
+            raise TrainingError(
+                f"Random-convolution features (rcf) leave no choice of {', '.join(odd)}: their filters look at all bands of the "
+                "chip together, and are averaged over it.",
+                "Leave that out, or choose a network: resnet18, resnet50, local-dir:FOLDER or self-supervised.",
+                kind="maker",
+            )
+        return cls.fit(chips, generator, rows=rows)
 
     @classmethod
     def fit(
@@ -130,6 +161,7 @@ class RcfBank:
         augmentation: AugmentSettings = AERIAL,
         report: Callable[[Mapping[str, object]], None] | None = None,
         is_cancelled: Callable[[], bool] | None = None,
+        masks: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float16]:
         """Compute features of several views of every chip; view 0 is the chip as it was cut.
 
@@ -140,39 +172,25 @@ class RcfBank:
             n_views: V >= 1.
             out: float16 [V, N, D] to write into, such as a memory map.
             report: called after each block of chips with {"done", "total", "seconds"}, counted in chips.
+            masks: refused: filters are averaged over the whole chip, whose surroundings tell more than the footprint alone.
 
         Returns:
             float16 [V, N, D]; `out` where that was given.
 
         Raises:
-            ShapeError: if `out` has another shape or type, or the chips other bands than the filters.
+            ShapeError: if `out` has another shape or type, the chips other bands than the filters, or masks were given.
             JobCancelled: if the user cancelled.
         """
         shape = (n_views, len(chips), self.n_features)
+        if masks is not None:
+            raise ShapeError("random-convolution features are averaged over whole chips; pass masks=None.")
         if chips.ndim != 4 or chips.shape[1] != self.filters.shape[1]:
             raise ShapeError(f"chips must be [N, {self.filters.shape[1]}, H, W] for this bank; got {chips.shape}.")
-        result = np.empty(shape, np.float16) if out is None else out
-        if result.shape != shape or result.dtype != np.float16:
-            raise ShapeError(f"out must be float16 {shape}; got {result.dtype} {result.shape}.")
-        here, began, done = self.to(device), time.monotonic(), 0
-
-        def extract(first: int) -> int:
-            if is_cancelled is not None and is_cancelled():
-                raise JobCancelled
-            rows = slice(first, min(first + BLOCK, len(chips)))
-            with torch.inference_mode():
-                images = torch.from_numpy(np.array(chips[rows])).to(device).float()
-                generator = torch.Generator().manual_seed(seed * 1_000_003 + first // BLOCK)
-                for view in range(n_views):
-                    augmented = images if view == 0 else augment(images, augmentation, generator)
-                    result[view, rows] = rcf(augmented, here).half().cpu().numpy()
-            return rows.stop - rows.start
-
-        for n in _blocks_at_once(extract, range(0, len(chips), BLOCK), device):
-            done += n
-            if report is not None:
-                report({"done": done, "total": len(chips), "seconds": time.monotonic() - began})
-        return result
+        here = self.to(device)
+        return describe_views(
+            lambda images, _: rcf(images, here).half(), chips, checked_out(out, shape),
+            seed=seed, device=device, block=BLOCK, augmentation=augmentation, report=report, is_cancelled=is_cancelled,
+        )  # fmt: skip
 
     def to(self, device: torch.device) -> RcfBank:
         """Copy the bank to a device."""
@@ -229,20 +247,3 @@ def _mean_above(response: Tensor, threshold: float) -> Tensor:
     above = F.relu(response - threshold)
     weights = above.new_full((1, 1, above.shape[1]), 1.0)
     return torch.matmul(weights, above)[:, 0].float() / above.shape[1]
-
-
-def _blocks_at_once(work: Callable[[int], int], firsts: Iterable[int], device: torch.device) -> Iterator[int]:
-    """Do blocks side by side, each on one thread; yield what each returned, in order.
-
-    Threads within a block would wait for each other at every step, and burn their cores waiting: on a busy machine that
-    takes ten times as long.
-    """
-    n_threads = torch.get_num_threads()
-    if device.type != "cpu" or n_threads == 1:
-        yield from map(work, firsts)
-        return
-    with one_thread(), ThreadPoolExecutor(n_threads) as pool:
-        try:
-            yield from pool.map(work, firsts)
-        finally:
-            pool.shutdown(cancel_futures=True)

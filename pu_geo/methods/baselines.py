@@ -222,14 +222,15 @@ def _new_learner(
 
 
 def _class_prior(data: PUData, groups: Groups, extractor: FeatureExtractor, settings: cards.UpuSettings, run: Run) -> float:
-    """Return the class prior of the settings, or estimate it; keep it within `PRIOR_RANGE`, and warn of what was done."""
+    """Return the class prior of the settings, or guess it; keep it within `PRIOR_RANGE`, and warn of what was done."""
     prior = settings.class_prior
     if not prior:
-        prior = estimated_class_prior(data, groups.positive, groups.others, extractor, run)
         run.warnings.append(
-            f"class_prior was not set. {prior:.3f} was estimated from held-out scores of logistic regressions (best bin), "
-            "which is too high where damage is rare: set class_prior where you know better."
+            "class_prior was not set. It was guessed from held-out scores of logistic regressions (best bin), which is too high "
+            "where damage is rare, and the ranking depends on it: set class_prior where you know the damaged share."
         )
+        guess = estimated_class_prior(data, groups.positive, groups.others, extractor, run)
+        return min(max(guess, cards.GUESSED_PRIORS[0]), cards.GUESSED_PRIORS[1])
     used = min(max(prior, PRIOR_RANGE[0]), PRIOR_RANGE[1])
     if used != prior:
         run.warnings.append(f"A class_prior of {used} was used in place of {prior:.3g}: nearer to 0 or 1 it orders badly.")

@@ -101,9 +101,11 @@ class TrainingRequest:
         overrides: settings that differ from the preset: field name -> value, as text or number.
         types_from: attribute of the footprints that names the kind of damage of the positives; one kind for all if None.
         hold_out: positives that are not learned from, drawn by the seed; the run is judged by them.
+        feature_set: name of the frozen features that are learned from; "" for the set in use.
 
     Raises:
-        TrainingError: see `settings_for`; also for a seed or a hold-out below 0.
+        TrainingError: see `settings_for`; also for a seed or a hold-out below 0, and features named to a network that is
+            trained from the chips.
     """
 
     method: str
@@ -112,6 +114,7 @@ class TrainingRequest:
     overrides: Mapping[str, str | float] = field(default_factory=dict)
     types_from: str | None = None
     hold_out: int = 0
+    feature_set: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "overrides", dict(self.overrides or {}))  # jobs of earlier versions may have null
@@ -120,7 +123,19 @@ class TrainingRequest:
                 raise TrainingError(
                     f"{name} is {getattr(self, name)}; it must be at least 0.", f"Correct {name}.", kind="settings"
                 )
-        _ = self.settings
+        takes_features = self.takes_features  # checks the settings
+        if self.feature_set and not takes_features:
+            raise TrainingError(
+                f"Features {self.feature_set!r} were named, but with backbone {self.settings.backbone} a network learns from the "
+                "chips themselves.",
+                "Leave the features out, or choose a preset on cached features, such as quick.",
+                kind="settings",
+            )
+
+    @property
+    def takes_features(self) -> bool:
+        """Whether cached frozen features are learned from, rather than chips."""
+        return bool(self.settings.backbone == "features")
 
     @property
     def card(self) -> MethodCard:

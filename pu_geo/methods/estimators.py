@@ -21,7 +21,7 @@ from __future__ import annotations
 import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, Self, cast
 
@@ -32,8 +32,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin
 from sklearn.utils import Tags, TransformerTags, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pu_geo.analysis import estimates, pseudo_labels, pupl, ranker
-from pu_geo.errors import InputError, TrainingError
+from pu_geo.analysis import estimates, place, pseudo_labels, pupl, ranker
+from pu_geo.errors import InputError, ShapeError, TrainingError
 from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
 from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
@@ -317,12 +317,11 @@ class MethodEstimator(_Estimator):
     """A method of the catalog; the classes below are made of it, one a card.
 
     Attributes after `fit`:
-        threshold_: score from which on `predict` says damaged: that of the k-th highest unlabeled chip, where k is the share
-            that the clicks suggest; not calibrated. 0.5 below 4 positives.
-        estimated_share_: Elkan-Noto estimate of the damaged share of the unlabeled, 0..1; None below 4 positives.
+        threshold_: score from which on `predict` says damaged: that of the `start_k_`-th highest unlabeled chip; not calibrated.
+        start_k_: how many of the unlabeled that flags: a starting point, not an estimate, see `estimates.start_k`.
         warnings_: what to know before trusting the scores, one sentence each.
         history_: what was reported of each epoch, one dict each.
-        model_, settings_: the trained network, and the settings with the class prior that was assumed.
+        model_, settings_: the trained network, and the settings as they were asked for.
         bank_: filters of the features of chips; None where it learned from features.
         classes_: [0, 1]. n_features_in_: D, or C * H * W of chips. n_views_: V, where X was views.
     """
@@ -398,6 +397,7 @@ class MethodEstimator(_Estimator):
         known_negative: ArrayLike | None,
         types: ArrayLike | None,
         callback: Callback | None,
+        positions: ArrayLike | None = None,
     ) -> Self:
         self._forget()
         card, found = self.card, self._read(X, reset=True)
@@ -423,23 +423,28 @@ class MethodEstimator(_Estimator):
                 "Add chips with 0 in y.",
                 kind="unlabeled",
             )
+        xy_m = _positions(positions, n)
         bank, inputs, plain = self._inputs(found, settings)
         prepared = ranker.prepare(plain)
-        share = estimates.estimated_share(prepared, is_positive)
+        start_k = estimates.start_k(int((~is_positive).sum()), estimates.share_to_start_from(prepared, is_positive))
         history: list[Mapping[str, object]] = []
         run = Run(self._device(), self._seed(), report=_reporter(history, callback))
+        data = pu_data(inputs, is_positive, is_not_damaged=is_not_damaged, types=_types(types, is_positive))
         fitted = fit_and_score(
             card,
-            pu_data(inputs, is_positive, is_not_damaged=is_not_damaged, types=_types(types, is_positive)),
+            replace(data, xy_m=xy_m, why_no_place="no positions were given"),
             settings,
             run,
-            prior=share,
-            start_share=estimates.share_to_start_from(prepared, is_positive),
+            prior=lambda: estimates.estimated_share(prepared, is_positive),
+            start_k=start_k,
             is_unlabeled=~is_positive,
         )
         self.model_: TrainedModel = fitted.model
-        self.settings_, self.bank_, self.threshold_, self.estimated_share_ = fitted.settings, bank, fitted.threshold, share
+        self.settings_, self.bank_, self.threshold_, self.start_k_ = fitted.settings, bank, fitted.threshold, start_k
         self.warnings_, self.history_, self.classes_ = [*run.warnings, *self._cut_short(history)], history, np.array([0, 1])
+        if card.uses_place:
+            self.place_, self.scores_ = {**cast(Any, fitted.place), "threshold": fitted.threshold}, fitted.scores
+            self.threshold_ = fitted.threshold_alone
         return self
 
     def _cut_short(self, history: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -489,6 +494,31 @@ class TypedEstimator(MethodEstimator):
         return self._fit(X, y, known_negative, types, callback)
 
 
+class PlacedEstimator(MethodEstimator):
+    """A method of the catalog that can let the scores of neighboring buildings count, see `analysis.place`.
+
+    Chips elsewhere have other neighbors, so `decision_function` and `threshold_` are without this evidence; see `scores_`.
+    """
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, known_negative: ArrayLike | None = None, positions: ArrayLike | None = None,
+        callback: Callback | None = None,
+    ) -> Self:  # fmt: skip
+        """Train; see `MethodEstimator.fit`.
+
+        Args:
+            positions: places of the chips, float [N, 2], metres in a plane such as UTM; used where `neighbors` is "on". Neighbors
+                do not count without.
+        """
+        return self._fit(X, y, known_negative, None, callback, positions)
+
+
+_AFTER_PLACED = """
+        scores_: of the chips that it learned from, float32 [N], as a project stores them: with evidence from place where
+            `place_["used"]`, otherwise those of `decision_function`.
+        place_: whether neighbors count: {"used", "weight", "b", "m", "why_not", "threshold" to compare `scores_` with}."""
+
+
 class PURanker(_Estimator):
     """The instant ranker: a logistic regression of the positives against all others, both sides weighing the same.
 
@@ -499,7 +529,7 @@ class PURanker(_Estimator):
         device: on which features of chips are made; the fastest one if None.
 
     Attributes after `fit`:
-        threshold_, estimated_share_, bank_, classes_, n_features_in_: as of `MethodEstimator`.
+        threshold_, start_k_, bank_, classes_, n_features_in_: as of `MethodEstimator`.
         coef_, intercept_: slope, float [D], and offset for standardised features.
     """
 
@@ -528,12 +558,12 @@ class PURanker(_Estimator):
         self.bank_ = fit_default(found) if found.ndim == 4 else None
         plain = np.asarray(self._plain(found), np.float32)
         prepared = ranker.prepare(plain)
-        ranking, share = estimates.fit_with_estimate(prepared, is_positive, is_not_damaged=is_not_damaged)
-        start_share = estimates.share_to_start_from(plain, is_positive)
+        ranking, _ = estimates.fit_with_estimate(prepared, is_positive, is_not_damaged=is_not_damaged)
+        self.start_k_ = estimates.start_k(int((~is_positive).sum()), estimates.share_to_start_from(plain, is_positive))
         scores = ranking.scores(prepared.values)
         self._mean, self._scale, self._axes = prepared.mean, prepared.scale, ranker.widest_axes(prepared.values)
         self.coef_, self.intercept_, self.classes_ = ranking.slope, ranking.offset, np.array([0, 1])
-        self.estimated_share_, self.threshold_ = share, estimates.first_threshold(scores[~is_positive], start_share)
+        self.threshold_ = estimates.first_threshold(scores[~is_positive], self.start_k_)
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float32]:
@@ -628,7 +658,7 @@ class PUPL(ClusterMixin, BaseEstimator):
             return []
         by_reading = pseudo_labels.Readings(values, seed).log_places(is_positive)
         two, many = by_reading[pseudo_labels.TWO_MEANS], by_reading[pseudo_labels.CLUSTERS]
-        if pseudo_labels.upper_bound(many - two) >= 0:
+        if not pseudo_labels.is_clear(many - two):
             return []
         return [
             f"Two clusters do not follow the positives; {pupl.usual_k(len(values))} small ones do. Set n_clusters to that and "
@@ -647,11 +677,28 @@ class PUPL(ClusterMixin, BaseEstimator):
 
 def _reporter(history: list[Mapping[str, object]], callback: Callback | None) -> Callable[[Mapping[str, object]], None]:
     def report(values: Mapping[str, object]) -> None:
-        history.append(dict(values))
+        known = estimates.without_guesses(values)
+        history.append(known)
         if callback is not None:
-            callback(dict(values))
+            callback(dict(known))
 
     return report
+
+
+def _positions(positions: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
+    """Return places as float64 [n, 2]; None for None. Raises InputError for anything else, and for degrees."""
+    if positions is None:
+        return None
+    hint = "Give (x, y) of each chip in metres, such as project.positions()."
+    try:
+        found = place.checked_places(np.asarray(positions, np.float64))
+    except InputError:
+        raise
+    except (ShapeError, ValueError, TypeError) as error:
+        raise InputError(f"positions must be numbers [{n}, 2], metres. {error}", hint) from error
+    if len(found) != n:
+        raise InputError(f"positions has {len(found)} rows for {n} chips.", hint)
+    return found
 
 
 def _types(types: ArrayLike | None, is_positive: Bools) -> dict[int, str]:
@@ -702,6 +749,7 @@ def _words(card: MethodCard) -> str:
         shown = ", ".join(f"{value!r} ({name})" for name, value in values.items())
         parameters.append((item.name, f"{item.metadata['help']} {bounds.capitalize()}{'; ' if bounds else ''}{shown}."))
     after = (MethodEstimator.__doc__ or "").partition("\n\n")[2]
+    after = after.rstrip() + (_AFTER_PLACED if card.uses_place else "")
     lines = [textwrap.fill(part, 120, subsequent_indent="    ") for part in parts]
     lines += ["Args:\n" + "\n".join(textwrap.fill(f"{name}: {text}", 120, initial_indent="    ", subsequent_indent="        ")
                                     for name, text in parameters)]  # fmt: skip
@@ -719,7 +767,7 @@ def _made(card: MethodCard) -> type[MethodEstimator]:
             setattr(self, name, value)
 
     __init__.__signature__ = signature  # type: ignore[attr-defined]
-    base = TypedEstimator if card.uses_types else MethodEstimator
+    base = TypedEstimator if card.uses_types else PlacedEstimator if card.uses_place else MethodEstimator
     body = {"__init__": __init__, "card": card, "__doc__": _words(card), "__module__": __name__}
     return type(card.estimator, (base,), body)
 

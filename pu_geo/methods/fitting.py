@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
+from pu_geo.analysis import place
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
+from pu_geo.methods.cards.baselines import GUESSED_PRIORS
 from pu_geo.methods.settings import MethodCard, NetworkSettings
 from pu_geo.training.data import UNKNOWN, Bools, ChipImages, FeatureViews, PUData
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
-
-LEAST_PRIOR = 0.001
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,13 @@ class Fitted:
     """A trained method and what it makes of the chips it learned from.
 
     Attributes:
-        settings: with the class prior that was assumed.
+        settings: as they were asked for; a class prior that was guessed is not among them.
         scores: float32 [N] in [0, 1].
         embeddings: of the chips as they were cut, float32 [N, E] of unit length.
         threshold: to start from, see `estimates.first_threshold`.
+        place: whether evidence from place is in the scores, see `place.PlaceEvidence.as_mapping`; None of a method without.
+        scores_alone: the scores without it, float32 [N], as the model gives them; None where it is not in the scores.
+        threshold_alone: `threshold` for these.
     """
 
     model: TrainedModel
@@ -40,6 +44,9 @@ class Fitted:
     scores: NDArray[np.float32]
     embeddings: NDArray[np.float32]
     threshold: float
+    place: Mapping[str, Any] | None
+    scores_alone: NDArray[np.float32] | None
+    threshold_alone: float
 
 
 def require_labels(
@@ -58,6 +65,7 @@ def require_labels(
 def pu_data(
     inputs: FeatureViews | ChipImages, is_positive: Bools, *, is_excluded: Bools | None = None,
     is_not_damaged: Bools | None = None, types: Mapping[int, str] | None = None, is_accepted: Bools | None = None,
+    is_queued: Bools | None = None,
 ) -> PUData:  # fmt: skip
     """Return what a method learns from.
 
@@ -67,6 +75,7 @@ def pu_data(
         is_not_damaged: bool [N]; called not damaged by a person.
         types: row -> kind of damage, of every positive; the most frequent kind becomes class 1. One kind for all if empty.
         is_accepted: bool [N]; those of the positives that nobody clicked.
+        is_queued: bool [N]; those that the queue put before the analyst.
     """
     types, nothing = types or {}, np.zeros(len(is_positive), np.bool_)
     names = tuple(name for name, _ in sorted(Counter(types.values()).items(), key=lambda item: (-item[1], item[0])))
@@ -76,33 +85,37 @@ def pu_data(
     for row, name in types.items():
         known[row] = number[name]
     words = ("not damaged", *(names or ("damaged",)))
-    return PUData(inputs, is_positive, nothing if is_excluded is None else is_excluded, known, words, is_accepted)
+    return PUData(inputs, is_positive, nothing if is_excluded is None else is_excluded, known, words, is_accepted, is_queued)
 
 
-def with_class_prior(settings: NetworkSettings, share: float | None, run: Run) -> NetworkSettings:
-    """Return settings with the Elkan-Noto estimate, and a warning of the run, for a method that needs a class prior and has none.
+def with_class_prior(settings: NetworkSettings, guess: Callable[[], float | None], run: Run) -> NetworkSettings:
+    """Return settings with a guessed class prior, and a warning of the run, for a method that needs one and has none.
 
-    It is nearer to the truth than the best-bin estimate that methods make for themselves where little is damaged.
+    The Elkan-Noto estimate is nearer to the truth than the best-bin estimate that methods make for themselves where little is
+    damaged. No person gets to see it: neither stands in the warning, nor in the settings that a run keeps.
+
+    Args:
+        guess: makes the guess, 0..1, where it is needed; None for too few clicks.
     """
-    if share is None or getattr(settings, "class_prior", None) != 0:
+    if getattr(settings, "class_prior", None) != 0 or (share := guess()) is None:
         return settings
-    prior = min(max(share, LEAST_PRIOR), 1 - LEAST_PRIOR)
+    low, high = GUESSED_PRIORS
     run.warnings.append(
-        f"The class prior was not given; the method assumed {prior:.1%}, what the clicks suggest if they are an even draw of the "
-        "damage (Elkan-Noto). It is no estimate of the damage."
+        "class_prior was not set. The method was given a guess from the clicks, which are no even draw of the damage, and its "
+        "ranking depends on it: set class_prior where you know the damaged share, such as from an audit."
     )
-    return replace(settings, class_prior=prior)  # type: ignore[call-arg]  # not every settings class has it
+    return replace(settings, class_prior=min(max(share, low), high))  # type: ignore[call-arg]  # not every settings class has it
 
 
 def fit_and_score(
-    card: MethodCard, data: PUData, settings: NetworkSettings, run: Run, *, prior: float | None, start_share: float | None,
+    card: MethodCard, data: PUData, settings: NetworkSettings, run: Run, *, prior: Callable[[], float | None], start_k: int,
     is_unlabeled: Bools, when_scoring: Callable[[], Any] = lambda: None,
 ) -> Fitted:  # fmt: skip
-    """Train a method and score all chips.
+    """Train a method and score all chips; where its settings ask for it, neighbors count, see `analysis.place`.
 
     Args:
-        prior: share of damage among what the method takes for unlabeled, where the settings name none.
-        start_share: see `estimates.share_to_start_from`.
+        prior: guesses the share of damage among what the method takes for unlabeled; called where the settings name none.
+        start_k: how many the threshold flags, see `estimates.start_k`.
         is_unlabeled: bool [N], the chips that the threshold is set by.
         when_scoring: called between training and scoring.
 
@@ -110,10 +123,47 @@ def fit_and_score(
         TrainingError: if the training diverged, or cannot start.
         JobCancelled: if the user cancelled.
     """
-    settings = with_class_prior(settings, prior, run)
-    with run.asking_within_batches(data.inputs, is_compiled=settings.compiled):
-        model: TrainedModel = catalog.load_fit(card.name)(data, settings, run)
+    used = with_class_prior(settings, prior, run)
+    with run.asking_within_batches(data.inputs, is_compiled=used.compiled):
+        model: TrainedModel = catalog.load_fit(card.name)(data, used, run)
         when_scoring()
         asking = replace(model, check=run.stop_if_cancelled)
         scores, embeddings = asking.score(data.inputs.array), asking.embed(data.inputs.plain_array)
-    return Fitted(model, settings, scores, embeddings, first_threshold(scores[is_unlabeled], start_share))
+        found, together = with_neighbors(card, data, settings, model, scores, run.stop_if_cancelled)
+    both, alone = (first_threshold(each[is_unlabeled], start_k) for each in (together, scores))
+    is_used = bool(found and found["used"])
+    return Fitted(model, settings, together, embeddings, both, found, scores if is_used else None, alone)
+
+
+_LEAST_SCORE, _MOST_SCORE = 1e-30, 1 - 2.0**-24  # what 0 and 1 are taken for, of which the logit is not finite
+
+
+def with_neighbors(
+    card: MethodCard, data: PUData, settings: NetworkSettings, model: TrainedModel, scores: NDArray[np.float32],
+    check: Callable[[], None] = lambda: None,
+) -> tuple[Mapping[str, Any] | None, NDArray[np.float32]]:  # fmt: skip
+    """Let the scores of neighboring buildings count, where the settings ask for it and held-out clicks bear it out.
+
+    The raw score is the log odds of a score: as scores are standardised, its unit and origin do not matter.
+
+    Args:
+        model: that gave the scores; `held_out_scores` are what the evidence is tried on.
+        scores: float32 [N] in [0, 1].
+
+    Returns:
+        Facts of the run, see `place.PlaceEvidence.as_mapping`, None for a method without; and scores, float32 [N] in [0, 1].
+    """
+    why = "" if data.xy_m is not None else data.why_no_place or "the places of the buildings are not known"
+    facts = place_unused(card, settings, why)
+    if facts is None or data.xy_m is None or getattr(settings, "neighbors", "off") != "on":
+        return facts, scores
+    raw = logit(np.clip(scores.astype(np.float64), _LEAST_SCORE, _MOST_SCORE))
+    found = place.apply(raw, data.xy_m, data.is_unlabeled, model.held_out_scores, check)
+    return found.as_mapping(), scores if found.why_not else expit(found.scores).astype(np.float32)
+
+
+def place_unused(card: MethodCard, settings: Any, why_not: str) -> Mapping[str, Any] | None:
+    """Return the facts of a run that has no evidence from place in its scores; None for a method that never has."""
+    if not card.uses_place:
+        return None
+    return place.unused(why_not if settings.neighbors == "on" else place.SWITCHED_OFF)

@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pu_geo.losses.contrastive import sscl_loss
 from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
-from pu_geo.training.data import Ints, PUData, Strength, batches, n_batches
+from pu_geo.training.contrastive import contrast, contrastive_learner
+from pu_geo.training.data import Ints, PUData, n_batches
 from pu_geo.training.heads import Standardize, projection_head
-from pu_geo.training.loop import MicroBatcher, Training
+from pu_geo.training.loop import Training
 from pu_geo.training.network import ROWS_FOR_STATISTICS, FeatureExtractor
-from pu_geo.training.optim import new_optimizer, warmup_schedule
 from pu_geo.training.run import Run
 
-PairLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Loss of two views' projections, float [B, p] each, and is_positive, bool [B]."""
-VIEWS: tuple[Strength, ...] = ("strong", "strong")
 N_DATES, N_BANDS = 2, 3
 PRETRAINING_SPAN = (0.0, 0.5)  # part of the progress bar that pretraining takes where there is one
 _LR, _WEIGHT_DECAY, _TEMPERATURE, _HIDDEN, _DIM = 1e-3, 1e-4, 0.5, 512, 128
-
-
-@dataclass
-class ContrastiveLearner:
-    """What a contrastive training carries from batch to batch.
-
-    Attributes:
-        head: projection head, which only this training uses.
-        optimizer, schedule: of both; the schedule moves once a batch.
-    """
-
-    encoder: nn.Module
-    head: nn.Module
-    optimizer: torch.optim.Optimizer
-    schedule: torch.optim.lr_scheduler.LRScheduler
 
 
 def new_extractor(data: PUData, rows: Ints, settings: NetworkSettings, run: Run) -> FeatureExtractor:
@@ -82,55 +63,6 @@ def _prepare(extractor: FeatureExtractor, data: PUData, rows: Ints, settings: Ne
         return sscl_loss(z1, z2, temperature=_TEMPERATURE)
 
     contrast(training, learner, data, rows, loss_of, batch_size=PRETRAINING_BATCH, stream=7)
-
-
-def contrastive_learner(
-    encoder: nn.Module, head: nn.Module, optimizer: str, lr: float, weight_decay: float, n_steps: int
-) -> ContrastiveLearner:
-    """Set up optimiser and schedule (linear warm-up over a tenth of the steps, then a cosine) of encoder and head."""
-    chosen = new_optimizer(optimizer, nn.ModuleList([encoder, head]), lr, weight_decay)
-    return ContrastiveLearner(encoder, head, chosen, warmup_schedule(chosen, n_steps))
-
-
-def contrast(
-    training: Training, learner: ContrastiveLearner, data: PUData, rows: Ints, loss_of: PairLoss,
-    *, batch_size: int, stream: int,
-) -> None:  # fmt: skip
-    """Pull two views of each chip together, or whatever `loss_of` asks for.
-
-    Source: PUCL, Algorithm 1(A).
-
-    Args:
-        training: counts the epochs; each reports loss.
-        rows: numbers of the chips to train on, int64 [M].
-        batch_size: chips a step, in two views each.
-        stream: of the random numbers; this and the next one are used.
-    """
-    device, pieces = training.run.device, MicroBatcher(training.run)
-    positive = torch.from_numpy(data.is_positive[rows]).to(device)
-    for epoch in training.epochs():
-        drawing = epoch.generator(stream + 1)
-        with epoch:
-            for numbers in batches(len(rows), batch_size, epoch.generator(stream)):
-                views = data.inputs.draw(rows[numbers], VIEWS, drawing, device)
-                epoch.add(_step(learner, pieces, views, positive[torch.from_numpy(numbers)], loss_of))
-
-
-def _step(
-    learner: ContrastiveLearner, pieces: MicroBatcher, views: list[Tensor], positive: Tensor, loss_of: PairLoss
-) -> dict[str, float]:
-    """Move the weights once, for two views [B, ...] of B chips."""
-
-    def work(part: slice, share: float) -> float:
-        z1, z2 = (learner.head(learner.encoder(view[part])) for view in views)
-        loss = loss_of(z1, z2, positive[part])
-        (share * loss).backward()
-        return float(loss.detach()) * share
-
-    found = pieces.each(len(positive), lambda: learner.optimizer.zero_grad(set_to_none=True), work)
-    learner.optimizer.step()
-    learner.schedule.step()
-    return {"loss": sum(found)}
 
 
 class PairFeatureExtractor(FeatureExtractor):

@@ -17,8 +17,9 @@ from pu_geo.analysis.pseudo_labels import FEWEST_CLICKS, TWO_MEANS, Readings, ch
 from pu_geo.analysis.pupl import pupl
 from pu_geo.losses.contrastive import pucl_loss, scl_pu_loss, sscl_loss
 from pu_geo.methods.cards.pucl import PuclSettings
-from pu_geo.methods.pretraining import contrast, contrastive_learner, empty_extractor, new_extractor, training_span
+from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
+from pu_geo.training.contrastive import contrast, contrastive_learner
 from pu_geo.training.data import Bools, Ints, PUData, epochs_within, n_batches
 from pu_geo.training.heads import linear, projection_head
 from pu_geo.training.loop import Training
@@ -119,7 +120,7 @@ def _reading(data: PUData, rows: Ints, settings: PuclSettings, run: Run, n_epoch
     """Return which of `pseudo_labels.READINGS` held-out clicks speak for; what is doubtful of it becomes a warning.
 
     Clicks are held out from embeddings, too: they are learned by ssCL, without a label, in fewer epochs. PUCL's own pull all
-    clicks together, also those that a reading is not given, and clicks against the rest would win in every event.
+    clicks together, also those that a reading is not given, and clicks against the rest would win in nearly every event.
     """
     positive = data.is_positive[rows]
     if (n_clicks := int(positive.sum())) < FEWEST_CLICKS:

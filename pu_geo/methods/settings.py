@@ -108,6 +108,7 @@ class MethodCard:
         uses_types: whether it learns from the kind of damage of each positive.
         estimator: name of its class in `methods.estimators`.
         min_views: views of each chip that it needs at least where features are cached.
+        uses_place: whether its settings have `neighbors`: scores of neighboring buildings may count, see `analysis.place`.
     """
 
     name: str
@@ -126,3 +127,4 @@ class MethodCard:
     group: str = "pu"
     uses_types: bool = False
     min_views: int = 1
+    uses_place: bool = False

@@ -13,7 +13,10 @@ from pu_geo.errors import ProjectError
 from pu_geo.project.store import now, transaction
 from pu_geo.records import RunFacts
 
-OWN, PERSON = "run", "person"  # origins of a threshold: the run itself, a person; "audit:<id of the check>" is the third
+OWN, PERSON = "run", "person"
+START, TOP, AUDIT = "start", "top", "audit"
+"""Origins of a threshold: the run itself, a person, "start:<k>" (the run's, which flags k buildings to start from), "top:<k>" (a person
+who wanted k buildings flagged), "audit:<id of the check>"."""
 
 
 class Threshold(NamedTuple):
@@ -30,15 +33,27 @@ class Threshold(NamedTuple):
 
 def origin_words(origin: str) -> str:
     """Return where a threshold comes from, for people."""
-    kind, _, check_id = origin.partition(":")
-    if kind == "audit" and check_id:
-        return f"chosen by audit {check_id}"
+    kind, _, rest = origin.partition(":")
+    if kind == AUDIT and rest:
+        return f"chosen by audit {rest}"
+    if kind in (START, TOP) and rest.isdecimal():
+        buildings = "top building" if rest == "1" else f"top {int(rest):,} buildings"
+        return f"{buildings}: {'a starting point, not an estimate' if kind == START else 'chosen by a person'}"
     return {OWN: "the run's own", PERSON: "chosen by a person"}.get(origin, origin)
+
+
+def of_start(origin: str) -> bool:
+    """Return whether a threshold is still the one that a run started from, by how many it flags."""
+    return origin.startswith(f"{START}:")
+
+
+def _own(facts: RunFacts) -> Threshold:
+    return Threshold(round(float(facts.threshold), 4), OWN if facts.start_k is None else f"{START}:{facts.start_k}")
 
 
 def threshold_of(db: sqlite3.Connection, facts: RunFacts) -> Threshold:
     """Return the threshold that a run's map has unless another one is given: the stored one, else the run's own."""
-    return _newest(db, facts.run_id) or Threshold(round(float(facts.threshold), 4), OWN)
+    return _newest(db, facts.run_id) or _own(facts)
 
 
 def _newest(db: sqlite3.Connection, run_id: str) -> Threshold | None:
@@ -66,7 +81,7 @@ def set_threshold(db: sqlite3.Connection, run_id: str, value: float, origin: str
 def keep_own_threshold(db: sqlite3.Connection, facts: RunFacts) -> None:
     """Store a run's own threshold as the first one of its log, where the view for QGIS reads it."""
     if _newest(db, facts.run_id) is None:
-        row = (facts.run_id, round(float(facts.threshold), 4), OWN, now())
+        row = (facts.run_id, *_own(facts), now())
         db.execute("INSERT INTO threshold (run_id, threshold, origin, at) VALUES (?, ?, ?, ?)", row)
 
 

@@ -205,10 +205,25 @@ def centers(db: sqlite3.Connection) -> tuple[list[str], NDArray[np.float64]]:
 
 def centers_px(db: sqlite3.Connection, ids: Sequence[str]) -> NDArray[np.float32]:
     """Return (column, row) of buildings in pixels of the project grid, float32 [n, 2]; NaN for one that is gone."""
+    return grid(db).to_px(_centers_of(db, ids)).astype(np.float32)
+
+
+def centers_m(db: sqlite3.Connection, ids: Sequence[str]) -> NDArray[np.float64]:
+    """Return (x, y) of buildings, metres on the ground along the axes of the project CRS, float64 [n, 2]; NaN for one that is gone.
+
+    Degrees, feet and the like become metres by what they are at the grid's centre.
+    """
+    found, units = _centers_of(db, ids), grid(db)
+    return np.column_stack([found[:, 0] * units.x_unit_m, found[:, 1] * units.y_unit_m])
+
+
+def _centers_of(db: sqlite3.Connection, ids: Sequence[str]) -> NDArray[np.float64]:
+    """Return the middles of the envelopes of buildings, float64 [n, 2], project CRS; NaN for one that is gone."""
     known, xy = centers(db)
     row = {building: i for i, building in enumerate(known)}
     at = np.array([row.get(building, -1) for building in ids], np.int64)
-    return np.where(at[:, None] >= 0, grid(db).to_px(xy)[at], np.nan).astype(np.float32)
+    found: NDArray[np.float64] = np.concatenate([xy, np.full((1, 2), np.nan)])[at]
+    return found
 
 
 def attribute_names(db: sqlite3.Connection) -> list[str]:

@@ -303,21 +303,23 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
     at_event = last_event(db) if at is None else at
     order = list(building_ids(db) if ids is None else ids)
     row = {building: i for i, building in enumerate(order)}
-    is_positive, is_not_damaged, is_excluded = (np.zeros(len(order), np.bool_) for _ in range(3))
-    for building, event in current(db, at=at_event).items():
+    is_positive, is_not_damaged, is_excluded, is_queued = (np.zeros(len(order), np.bool_) for _ in range(4))
+    for building, newest in current(db, at=at_event).items():
         if building in row:
-            label = _for_training(db, event, at_event)
-            marked = {"positive": is_positive, "not_damaged": is_not_damaged}.get(label or "", is_excluded)
+            event = _for_training(db, newest, at_event)
+            label = "" if event is None else event.label
+            marked = {"positive": is_positive, "not_damaged": is_not_damaged}.get(label, is_excluded)
             marked[row[building]] = True
-    return PUSet(order, is_positive, is_not_damaged, is_excluded, at_event)
+            is_queued[row[building]] = label == "positive" and event is not None and event.shown != ""
+    return PUSet(order, is_positive, is_not_damaged, is_excluded, at_event, is_queued)
 
 
-def _for_training(db: sqlite3.Connection, event: LabelEvent, at: int) -> Label | None:
-    """Return what a method may know about a building; None where only an audit has an answer."""
+def _for_training(db: sqlite3.Connection, event: LabelEvent, at: int) -> LabelEvent | None:
+    """Return the answer that a method may learn from; None where only an audit has one."""
     if event.shown != "audit":
-        return event.label
+        return event
     other = last_standing(db, event.building_id, at=at, outside_audits=True)
-    return None if other is None or other.label == "cleared" or other.event > event.event else other.label
+    return None if other is None or other.label == "cleared" or other.event > event.event else other
 
 
 class Audit(NamedTuple):

@@ -18,6 +18,7 @@ from pu_geo.errors import ProjectError, PuGeoError
 
 SUFFIX = ".pugeo"
 HOME_VARIABLE = "PU_GEO_HOME"
+RCF = "rcf"  # the feature set that comes with every chip set; its files have names without it
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -54,11 +55,22 @@ class Layout:
     def chip_facts(self, chip_set: str) -> Path:
         return self.folder / "chips" / f"{checked_id(chip_set)}.json"
 
-    def features(self, chip_set: str) -> Path:
-        return self.folder / "chips" / f"{checked_id(chip_set)}.features.npy"
+    def features(self, chip_set: str, feature_set: str = RCF) -> Path:
+        return self._of_features(chip_set, feature_set, "features.npy")
 
     def filters(self, chip_set: str) -> Path:
-        return self.folder / "chips" / f"{checked_id(chip_set)}.filters.npz"
+        return self.maker(chip_set, RCF)
+
+    def maker(self, chip_set: str, feature_set: str) -> Path:
+        """What makes the features of a set: `<chip_set>.filters.npz` of "rcf", `<chip_set>.<feature_set>.maker.npz` of others."""
+        return self._of_features(chip_set, feature_set, "filters.npz" if feature_set == RCF else "maker.npz")
+
+    def feature_facts(self, chip_set: str, feature_set: str) -> Path:
+        return self._of_features(chip_set, feature_set, "features.json")
+
+    def _of_features(self, chip_set: str, feature_set: str, ending: str) -> Path:
+        own = "" if feature_set == RCF else f"{checked_id(feature_set)}."
+        return self.folder / "chips" / f"{checked_id(chip_set)}.{own}{ending}"
 
     def sheets(self, chip_set: str) -> Path:
         return self.folder / "chips" / f"{checked_id(chip_set)}.sheets"

@@ -35,8 +35,9 @@ MAX_CARD = 1_000_000  # bytes; the card of a network of 200 tensors takes 20,000
 MAX_DEPTH = 6  # of what is nested in JSON
 MAX_HEADER, MAX_TENSORS, MAX_AXES, MAX_NAME = 1_000_000, 2_000, 6, 200
 DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8"}  # what our models are made of
-FILTERS = "random_filters."
-"""First part of the names of tensors outside the network: they make the features that it takes of chips."""
+FILTERS, MAKER = "random_filters.", "feature_maker."
+"""First parts of the names of tensors outside the network: they make the features that it takes of chips, rcf and others."""
+MAX_WITH_MAKER = MAX_FILE - 2 * MAX_CARD  # bytes of all tensors up to which those of a maker go into the file
 _END = struct.Struct("<4s4H2LH")  # end of a zip: signature, disk numbers, entries here and in all, size and place, comment
 _MAX_DIRECTORY = 1_000
 _BROKEN = (

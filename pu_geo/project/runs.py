@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ from pu_geo.project.layout import Layout, checked_id, write_array, write_json
 from pu_geo.project.store import now, transaction
 from pu_geo.records import DEFAULT_METHOD, RunFacts
 
+_GUESSED_PRIOR = re.compile(r"^(The class prior was not given|class_prior was not set\. \d)")
+_GUESSED_SHARE = re.compile(r"clicks like yours would suggest:|; [\d.]+ would be fair:")
+"""Warnings of an older PU-Geo that name the damaged share as clicks suggest it, or compare with it."""
 Why = Literal["person", "published", "audited", "recommended", "newest"]
 Reasons = Mapping[str, str]  # building id -> why the picture keeps it from being assessed, for those that it keeps from it
 
@@ -219,8 +223,24 @@ def all_runs(db: sqlite3.Connection) -> list[RunFacts]:
     """Return all finished runs, newest first."""
     rows = db.execute("SELECT facts FROM run ORDER BY created_at DESC, rowid DESC")
     tuples = ("warnings", "without_answers")  # lists in JSON
-    stored = (json.loads(row[0]) for row in rows)
-    return [RunFacts(**{**facts, **{name: tuple(facts.get(name, ())) for name in tuples}}) for facts in stored]
+    stored = [json.loads(row[0]) for row in rows]
+    return [
+        RunFacts(**{**_without_guesses(facts), **{name: tuple(facts.get(name, ())) for name in tuples}}) for facts in stored
+    ]
+
+
+def _without_guesses(facts: dict[str, Any]) -> dict[str, Any]:
+    """Take out of what an older PU-Geo stored of a run the damaged share that it had guessed from clicks: nobody is shown that."""
+    facts.pop("estimated_share", None)
+    warnings: Sequence[str] = facts.get("warnings", ())
+    is_guessed = any(map(_GUESSED_PRIOR.search, warnings))
+    if is_guessed:
+        facts["settings"] = {**facts["settings"], "class_prior": 0.0}
+        warnings = [
+            words for words in warnings if not (_GUESSED_PRIOR.search(words) or words.startswith("A class_prior of"))
+        ]
+    facts["warnings"] = [words for words in warnings if not _GUESSED_SHARE.search(words)]
+    return facts
 
 
 def find(db: sqlite3.Connection, run_id: str) -> RunFacts:
@@ -254,6 +274,12 @@ def array(layout: Layout, run_id: str, name: str) -> NDArray[np.generic]:
         )
     loaded: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
     return loaded
+
+
+def scores_alone(layout: Layout, run_id: str) -> NDArray[np.generic]:
+    """Return a run's scores without evidence from place, float32 [N]: an audit is designed by these."""
+    is_kept = (layout.run(run_id) / "scores_alone.npy").is_file()
+    return array(layout, run_id, "scores_alone" if is_kept else "scores")
 
 
 def held_out(layout: Layout, run_id: str) -> NDArray[np.bool_]:

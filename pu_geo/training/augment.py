@@ -7,7 +7,7 @@ contrastive recipe of PUCL, Appendix A.7.3.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -143,6 +143,11 @@ class AugmentSettings:
     def is_exact(self) -> bool:
         """Whether views only flip, rotate by quarters and shift: then pixels are moved whole and nothing is interpolated."""
         return self.rotation_deg == 0 and self.zoom == (1, 1) and self.crop_area is None
+
+    @property
+    def geometry(self) -> AugmentSettings:
+        """The same without colour and blur: from generators in the same state, both move pixels alike."""
+        return replace(self, color=None, blur=0.0)
 
 
 AERIAL = AugmentSettings()  # what suits chips from above

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import pickle
 import struct
@@ -12,7 +13,7 @@ from pathlib import Path
 import torch
 import torchvision
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load
 from torch import Tensor, nn
 
 from pu_geo.errors import ShapeError, TrainingError
@@ -109,10 +110,18 @@ def _preact_resnet18(n_bands: int) -> Backbone:
 
 def _resnet18(n_bands: int) -> Backbone:
     """Torchvision's ResNet-18 (7x7 stem, max-pool) without its classifier, for any number of bands."""
-    whole = torchvision.models.resnet18(weights=None)
+    return _without_classifier(torchvision.models.resnet18(weights=None), n_bands)
+
+
+def _resnet50(n_bands: int) -> Backbone:
+    """Torchvision's ResNet-50, likewise; for frozen features alone."""
+    return _without_classifier(torchvision.models.resnet50(weights=None), n_bands)
+
+
+def _without_classifier(whole: torchvision.models.ResNet, n_bands: int) -> Backbone:
     layers = {name: layer for name, layer in whole.named_children() if name not in ("avgpool", "fc")}
     layers["conv1"] = _conv(n_bands, 64, 7, 2)
-    return Backbone(n_bands, 512, layers | _mean_over_positions())
+    return Backbone(n_bands, whole.fc.in_features, layers | _mean_over_positions())
 
 
 def _mean_over_positions() -> dict[str, nn.Module]:
@@ -125,6 +134,14 @@ BACKBONES: dict[str, Callable[[int], Backbone]] = {
     "resnet18": _resnet18,
 }
 """What `new_backbone` can build; each function takes the number of bands and only joins the layers."""
+FROZEN: dict[str, Callable[[int], Backbone]] = {"small": _small, "resnet18": _resnet18, "resnet50": _resnet50}
+"""What `empty_backbone` can build: backbones that stay as they are, for features."""
+
+
+def empty_backbone(name: str, n_bands: int) -> Backbone:
+    """Build one of `FROZEN` without memory for its weights: `to_empty` and `fill` are still to come."""
+    with torch.device("meta"):
+        return FROZEN[name](n_bands)
 
 
 def new_backbone(name: str, n_bands: int, generator: torch.Generator, weights_file: str = "") -> Backbone:
@@ -175,16 +192,39 @@ def _load_weights(backbone: Backbone, path: Path) -> None:
     Raises:
         TrainingError: if the file is missing, too large, unreadable, does not fit, or holds numbers that are not finite.
     """
-    given = _tensors_of_backbone(_state_dict(path), path)
-    wanted = {name: tensor for name, tensor in backbone.state_dict().items() if tensor.is_floating_point()}
+    given = tensors_of_backbone(_state_dict(path), path)
+    stem = next(iter(backbone.state_dict()))
+    if stem in given:
+        given[stem] = _spread(given[stem], backbone.n_bands)
+    fill(backbone, given, path)
+
+
+def fill(network: nn.Module, given: Mapping[str, Tensor], path: Path) -> None:
+    """Copy tensors into a network, all that it has and no others.
+
+    Args:
+        given: name -> floating-point tensor.
+        path: where they come from, for messages.
+
+    Raises:
+        TrainingError: if names or shapes differ, or numbers are not finite.
+    """
+    wanted = {name: tensor for name, tensor in network.state_dict().items() if tensor.is_floating_point()}
+    require_same_shapes(wanted, given, path)
+    for name, tensor in wanted.items():
+        _copy_checked(tensor, given[name], name, path)
+
+
+def require_same_shapes(wanted: Mapping[str, Tensor], given: Mapping[str, Tensor], path: Path) -> None:
+    """Raise TrainingError where a file's tensors are not those of a network, whose own may be on the meta device."""
     for names, what in ((wanted.keys() - given.keys(), "missing"), (given.keys() - wanted.keys(), "unknown")):
         if names:
             some = ", ".join(sorted(names)[:3])
             raise _refusal(path, f"does not fit this backbone; {what} tensors: {len(names)} ({some})")
-    stem = next(iter(wanted))
-    spread = _spread(given[stem], backbone.n_bands)
     for name, tensor in wanted.items():
-        _copy_checked(tensor, spread if name == stem else given[name], name, path)
+        if given[name].shape != tensor.shape:
+            found, needed = list(given[name].shape), list(tensor.shape)
+            raise _refusal(path, f"does not fit this backbone: {name} is {found}, needed is {needed}")
 
 
 def _spread(weight: Tensor, n_bands: int) -> Tensor:
@@ -208,8 +248,6 @@ def _spread(weight: Tensor, n_bands: int) -> Tensor:
 
 def _copy_checked(into: Tensor, value: Tensor, name: str, path: Path) -> None:
     """Copy one tensor of a weights file into the backbone, or refuse it."""
-    if value.shape != into.shape:
-        raise _refusal(path, f"does not fit this backbone: {name} is {list(value.shape)}, needed is {list(into.shape)}")
     value = value.float()
     lowest = 0 if name.endswith("running_var") else -math.inf
     if not value.isfinite().all() or value.min() < lowest:
@@ -228,7 +266,7 @@ def _state_dict(path: Path) -> Mapping[str, object]:
     return found
 
 
-def _tensors_of_backbone(found: Mapping[str, object], path: Path) -> dict[str, Tensor]:
+def tensors_of_backbone(found: Mapping[str, object], path: Path) -> dict[str, Tensor]:
     """Pick the backbone's tensors out of a state dict, under plain names; BatchNorm's counters are of no use to us."""
     for prefix in ("module.", "trunk.backbone.", "backbone."):
         if any(name.startswith(prefix) for name in found):
@@ -245,25 +283,43 @@ def _tensors_of_backbone(found: Mapping[str, object], path: Path) -> dict[str, T
 
 def _read(path: Path) -> object:
     """Read a weights file of either kind without running code from it."""
-    if not path.is_file():
-        raise _refusal(path, "is not there, or not a regular file")
-    if path.suffix not in SUFFIXES:
-        raise _refusal(path, f"ends in {path.suffix!r}; it must end in {', '.join(SUFFIXES)}")
-    if (size := path.stat().st_size) > MAX_BYTES:
-        raise _refusal(path, f"has {size / 1e6:.0f} MB; the weights of a backbone have {MAX_BYTES / 1e6:.0f} MB at most")
+    if path.suffix == ".safetensors":
+        return read_safetensors(path)[0]
+    _require_readable(path, SUFFIXES)
     if path.suffix == ".zip":
         tensors = model_files.read(path).tensors.items()
         return {name: torch.from_numpy(array) for name, array in tensors if name.startswith("trunk.backbone.")}
     try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
         return torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise _refusal(path, f"cannot be read: {error.strerror or error}") from error
-    except SafetensorError as error:
-        raise _refusal(path, "is damaged, or not a safetensors file") from error
     except UNREADABLE as error:
         raise _refusal(path, "is damaged, or holds more than plain tensors, which could run code") from error
+
+
+def read_safetensors(path: Path) -> tuple[dict[str, Tensor], str]:
+    """Read a .safetensors file, once, and return its tensors by their names and the sha256 of the file.
+
+    Raises:
+        TrainingError: if the file is missing, of another kind, too large or damaged.
+    """
+    _require_readable(path, (".safetensors",))
+    try:
+        content = path.read_bytes()
+        return load(content), hashlib.sha256(content).hexdigest()
+    except OSError as error:
+        raise _refusal(path, f"cannot be read: {error.strerror or error}") from error
+    except (SafetensorError, *UNREADABLE) as error:
+        raise _refusal(path, "is damaged, or not a safetensors file") from error
+
+
+def _require_readable(path: Path, suffixes: tuple[str, ...]) -> None:
+    if not path.is_file():
+        raise _refusal(path, "is not there, or not a regular file")
+    if path.suffix not in suffixes:
+        raise _refusal(path, f"ends in {path.suffix!r}; it must end in {', '.join(suffixes)}")
+    if (size := path.stat().st_size) > MAX_BYTES:
+        raise _refusal(path, f"has {size / 1e6:.0f} MB; the weights of a backbone have {MAX_BYTES / 1e6:.0f} MB at most")
 
 
 def _refusal(path: Path, problem: str) -> TrainingError:

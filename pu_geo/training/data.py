@@ -158,6 +158,8 @@ class PUData:
 
     Attributes:
         inputs: what a network sees of N chips.
+        xy_m: places of the buildings, metres in a plane, float64 [N, 2]; None where they are not known.
+        why_no_place: why `xy_m` is None, in words; "" with it.
         is_positive: bool [N]; everything else is unlabeled for a PU method.
         is_excluded: bool [N]; not assessable chips: never trained on, yet scored.
         known_class: int64 [N]; -1 where nobody labeled the chip, 0 where a person saw no damage, 1.. a kind of damage, exactly
@@ -165,21 +167,30 @@ class PUData:
         class_names: names of classes 0.. .
         is_accepted: bool [N]; those of the positives that nobody clicked, as they lie in clusters that were accepted. None: all
             were clicked.
+        is_queued: bool [N]; positives that the queue put before the analyst. Never held out to judge by: they are the clearest
+            damage. None: the analyst found all.
     """
 
     inputs: FeatureViews | ChipImages
+    xy_m: NDArray[np.float64] | None = field(default=None, kw_only=True)
+    why_no_place: str = field(default="", kw_only=True)
     is_positive: Bools
     is_excluded: Bools
     known_class: Ints | None = None
     class_names: tuple[str, ...] = ("not damaged", "damaged")
     is_accepted: Bools | None = None
+    is_queued: Bools | None = None
 
     def __post_init__(self) -> None:
         n = self.inputs.n_chips
+        if self.xy_m is not None and self.xy_m.shape != (n, 2):
+            raise ShapeError(f"xy_m must be [{n}, 2]; got {self.xy_m.shape}.")
         if self.is_positive.shape != (n,) or self.is_excluded.shape != (n,):
             raise ShapeError(f"masks must be [{n}]; got {self.is_positive.shape} and {self.is_excluded.shape}.")
         if self.is_accepted is not None and (self.is_accepted.shape != (n,) or (self.is_accepted & ~self.is_positive).any()):
             raise ShapeError(f"is_accepted must be [{n}], and no chip accepted that is_positive does not mark.")
+        if self.is_queued is not None and self.is_queued.shape != (n,):
+            raise ShapeError(f"is_queued must be [{n}]; got {self.is_queued.shape}.")
         if not np.array_equal(self.classes >= 1, self.is_positive):
             raise ShapeError(f"known_class must be an int [{n}] that is 1 or more exactly where is_positive.")
 
@@ -189,6 +200,11 @@ class PUData:
         if self.known_class is None:
             return np.where(self.is_positive, 1, UNKNOWN).astype(np.int64)
         return self.known_class
+
+    @property
+    def is_unlabeled(self) -> Bools:
+        """Which chips nobody labeled, accepted or left out, bool [N]."""
+        return (self.classes == UNKNOWN) & ~self.is_excluded
 
     @property
     def trained_rows(self) -> Ints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self, cast
@@ -17,6 +17,7 @@ from torch import Tensor, fx, nn
 from torch.fx.experimental.optimization import fuse
 from torch.fx.passes.shape_prop import ShapeProp
 
+from pu_geo.analysis.place import HeldOutFold
 from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.training.backbones import Backbone, new_backbone
 from pu_geo.training.data import FeatureViews, Ints, PUData
@@ -108,6 +109,8 @@ class TrainedModel:
         network: in evaluation mode, on its device.
         findings: what a method learned besides, for those who ask its module.
         check: called before each block of chips that is scored or embedded; what it raises ends that.
+        held_out_scores: scores of all chips that it was trained on, by fits without some of the clicks; none if it made none.
+            By these `analysis.place` judges whether neighbors count. No part of `state`.
         wants_views: whether it judges the mean over views, so that its boundary holds for chips of which it is given all.
     """
 
@@ -115,6 +118,7 @@ class TrainedModel:
     extractor: FeatureExtractor
     findings: Mapping[str, Any] = field(default_factory=dict)
     check: Callable[[], None] = field(default=go_on, repr=False, compare=False)
+    held_out_scores: Sequence[HeldOutFold] = field(default=(), repr=False, compare=False)
     wants_views: ClassVar[bool] = False
 
     @classmethod
@@ -237,18 +241,19 @@ class SmallMaps(nn.Module):
         return found.unflatten(1, (*self.out_size, self.n_out)).permute(0, 3, 1, 2)
 
 
-def fused(backbone: nn.Sequential, shape: tuple[int, ...]) -> nn.Module:
-    """Return a copy of a backbone for inference in bfloat16, channels last; the backbone stays as it is.
+def fused(backbone: nn.Sequential, shape: tuple[int, ...], dtype: torch.dtype = torch.bfloat16) -> nn.Module:
+    """Return a copy of a backbone for inference, channels last; the backbone stays as it is.
 
     Args:
         backbone: in evaluation mode: a BatchNorm that follows a convolution becomes part of its weights.
         shape: (..., H, W) of the chips, the only size that the copy takes.
+        dtype: of the copy's weights, and of what it takes.
     """
     plain = nn.Sequential(OrderedDict(copy.deepcopy(backbone).named_children()))  # `Backbone.forward` reads shapes
     found = cast(fx.GraphModule, fuse(plain.eval()))
     if next(found.parameters()).device.type == "cpu":  # measured there only
         _replace_on_small_maps(found, shape)
-    return found.to(dtype=torch.bfloat16, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return found.to(dtype=dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 @torch.no_grad()

@@ -72,13 +72,42 @@ def test_too_few_positives_are_refused() -> None:
         estimates.elkan_noto_share(np.random.default_rng(0).normal(size=(20, 3)), clicks)
 
 
+@pytest.mark.parametrize(
+    ("n", "share", "k"),
+    [
+        (1000, 0.1, 100),
+        (1000, 0.0001, 30),  # 30 at least
+        (20_000, 0.0001, 100),  # .5 %
+        (358, 0.97, 179),  # half at most: Joplin, 10 clicks
+        (20_000, 0.35, 2828),  # 20 roots of the number, where 10 were damaged and 7,000 would have been flagged
+        (50_000, 1.0, 4472),
+        (2000, None, 100),  # one in 20 where there are too few clicks
+        (40, 0.9, 20), (40, 0.0, 20), (3, 0.1, 2), (1, None, 1), (0, 0.5, 0),
+    ],
+)  # fmt: skip
+def test_how_many_are_flagged_at_first_is_bounded(n: int, share: float | None, k: int) -> None:
+    assert estimates.start_k(n, share) == k
+
+
+def test_how_many_are_flagged_at_first_never_falls_with_the_guess_or_the_number() -> None:
+    shares, sizes = np.linspace(0, 1, 101), range(0, 3000, 7)
+    for n in (1, 10, 100, 1733, 50_000):
+        assert (np.diff([estimates.start_k(n, share) for share in shares]) >= 0).all()
+    for share in (0.0, 0.03, 0.4, 1.0):
+        assert (np.diff([estimates.start_k(n, share) for n in sizes]) >= 0).all()
+
+
+def test_a_report_loses_what_was_guessed_and_nothing_else() -> None:
+    assert estimates.without_guesses({"share": 0.2, "loss": 1.0, "share_called": 0.1}) == {"loss": 1.0, "share_called": 0.1}
+
+
 def test_the_first_threshold_is_the_score_of_the_kth_highest() -> None:
-    """By hand: .3 of 10 is 3, and the third highest of 0, .1, ... .9 is .7; scores all below .5 make no difference."""
+    """By hand: the third highest of 0, .1, ... .9 is .7; scores all below .5 make no difference."""
     scores = np.arange(10)[::-1] / 10
-    assert estimates.first_threshold(scores, 0.3) == 0.7
-    assert estimates.first_threshold(scores / 10, 0.6) == pytest.approx(0.04)
-    assert estimates.first_threshold(scores, None) == estimates.first_threshold(scores[:0], 0.3) == 0.5
-    assert (estimates.first_threshold(scores, 0.0), estimates.first_threshold(scores, 1.0)) == (0.9, 0.1), "never 0"
+    assert estimates.first_threshold(scores, 3) == 0.7
+    assert estimates.first_threshold(scores / 10, 6) == pytest.approx(0.04)
+    assert estimates.first_threshold(scores[:0], 3) == 0.5
+    assert (estimates.first_threshold(scores, 0), estimates.first_threshold(scores, 11)) == (0.9, 0.1), "never 0"
 
 
 @pytest.mark.parametrize(
@@ -94,13 +123,13 @@ def test_the_first_threshold_is_the_score_of_the_kth_highest() -> None:
 def test_the_first_threshold_counts_scores_as_they_are_written(
     scores: list[float], k: int, threshold: float, n_flagged: int
 ) -> None:
-    found = estimates.first_threshold(np.array(scores, np.float32), k / 30)
+    found = estimates.first_threshold(np.array(scores, np.float32), k)
     assert found == pytest.approx(threshold, abs=1e-12)
     assert (estimates.written(np.array(scores)) >= found).sum() == n_flagged
 
 
-def test_the_first_threshold_has_no_step_at_any_share() -> None:
-    """Two groups of scores with a gap around 0.5: as many are flagged as are asked for, at every share."""
+def test_the_first_threshold_has_no_step_at_any_number() -> None:
+    """Two groups of scores with a gap around 0.5: as many are flagged as are asked for."""
     scores = np.concatenate([np.linspace(0, 0.4, 190), np.linspace(0.5, 1, 190)]).astype(np.float32)
-    for share in np.linspace(0.1, 0.6, 251):
-        assert (estimates.written(scores) >= estimates.first_threshold(scores, share)).sum() == round(share * 380)
+    for k in range(38, 229):
+        assert (estimates.written(scores) >= estimates.first_threshold(scores, k)).sum() == k

@@ -75,6 +75,19 @@ def test_a_chosen_run_and_threshold_are_exported_published_and_audited(
     assert run.json("choose", mapped.folder, "--run", "auto")["why"] == "published"
 
 
+def test_the_top_k_are_chosen_exported_and_published(mapped: Layout, tmp_path: Path, run: CommandLine) -> None:
+    chosen = run.json("choose", mapped.folder, "--top", "30")
+    assert chosen["threshold_origin"] == "top:30"
+    assert "(top 30 buildings: chosen by a person)" in run.text("choose", mapped.folder)
+    out = ("--format", "csv", "--out", tmp_path / "m.csv")
+    assert run.json("export", mapped.folder, *out)["flagged"] == 30
+    assert run.json("export", mapped.folder, "--top", "12", *out)["flagged"] == 12
+    assert run.json("publish", mapped.folder, "--formats", "csv", "--top", "7")["threshold_origin"] == "top:7"
+    assert "(top 7 buildings: chosen by a person; not audited)" in (mapped.exports / "v1" / "report.html").read_text()
+    assert "both asked for" in run.refused("choose", mapped.folder, "--top", "7", "--threshold", "0.5")
+    assert "top 4000 buildings were asked for" in run.refused("export", mapped.folder, "--top", "4000", *out)
+
+
 def test_a_threshold_given_to_an_export_alone_is_said_and_not_kept(mapped: Layout, tmp_path: Path, run: CommandLine) -> None:
     export = ("export", mapped.folder, "--out", tmp_path / "map.geojson")
     assert "threshold 0.2 (chosen by a person)" in run.text(*export, "--threshold", "0.2")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from cli_parts import CommandLine
+from comparison_parts import BETTER, set_project
 from model_parts import job_of, with_chips
 from small_parts import add_chips, click, facts_of
 
@@ -106,3 +108,32 @@ def test_the_same_run_twice_is_refused(ranked: tuple[Layout, RunFacts, RunFacts]
     layout, _, newer = ranked
     assert newer.run_id in run.refused(verb, layout.folder, "--runs", newer.run_id, "latest")
     assert len(list(layout.jobs.glob("*/spec.json"))) == 0
+
+
+def test_compare_features_prints_a_table_and_the_verdict(tmp_path: Path, run: CommandLine) -> None:
+    layout = set_project(tmp_path)
+    lines = run.text("compare-features", layout.folder, "--methods", "ranker").splitlines()
+    assert lines[0].split("  ")[0] == "features"
+    assert lines[1].startswith(f"{BETTER}  Instant ranker  top ")
+    assert lines[2].startswith("rcf ")
+    assert lines[3].startswith(f"{BETTER} is better than rcf: a held-out click is in the top ")
+    assert lines[3].endswith(f"In use: rcf. Use it: `pu-geo features {layout.folder} --use {BETTER}`.")
+    assert "32 clicks of your own, held out in 5 parts, 3 times, among 28 unlabeled buildings" in lines[4]
+    answer = run.json("compare-features", layout.folder, "--methods", "ranker")
+    assert (answer["verdict"]["kind"], answer["verdict"]["name"], answer["n_clicks"]) == ("better", BETTER, 32)
+    assert [row["features"] for row in answer["rows"]] == ["rcf", BETTER]
+    run.text("features", layout.folder, "--use", BETTER)
+    assert f"In use: {BETTER}." in run.text("compare-features", layout.folder, "--methods", "ranker")
+
+
+def test_compare_features_refuses_too_few_clicks(tmp_path: Path, run: CommandLine) -> None:
+    layout = set_project(tmp_path, n_clicks=7)
+    assert "Not enough clicks to compare" in run.refused("compare-features", layout.folder)
+    assert not jobs.all_jobs(layout)
+
+
+def test_few_clicks_are_compared_and_choose_nothing(tmp_path: Path, run: CommandLine) -> None:
+    layout = set_project(tmp_path, n_clicks=12)
+    out = run.text("compare-features", layout.folder, "--methods", "ranker")
+    assert "Not enough clicks to choose by: 12 of your own" in out
+    assert "--use" not in out

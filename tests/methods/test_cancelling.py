@@ -18,11 +18,11 @@ import torch
 from methods.test_contract import CPU, NAMES, fit, made_up, made_up_chips, short
 from small_parts import mostly_long
 
-from pu_geo.analysis import pupl
+from pu_geo.analysis import pupl, two_readings
+from pu_geo.analysis.neighbor_graph import NeighborGraph
 from pu_geo.errors import JobCancelled
-from pu_geo.methods import linear, pucl
+from pu_geo.methods import linear, propagation, pucl
 from pu_geo.methods.ncl import consensus_clusters, discovery
-from pu_geo.methods.propagation import neighbor_graph, propagation
 from pu_geo.training import run as run_module
 from pu_geo.training.data import FeatureViews
 from pu_geo.training.network import FeatureExtractor, TrainedModel
@@ -37,7 +37,8 @@ MOST: Mapping[tuple[Any, str], int] = {
     (pupl, "k_means"): 1,
     (discovery, "k_means"): 1,
     (discovery, "silhouette"): 1,
-    (neighbor_graph, "ties"): 2,
+    (NeighborGraph, "weights"): 2,
+    (two_readings, "label_propagation"): 1,
     (propagation, "plain_and_roots"): 1,
     (consensus_clusters, "k_means"): 1,
 }

@@ -92,7 +92,8 @@ def test_what_it_gives_after_fit(name: str, fitted: Mapping[str, estimators.Meth
     np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1, atol=1e-5)
     np.testing.assert_array_equal(z, model.transform(views[0]))
     assert model.threshold_ in estimates.written(scores[y == 0])
-    assert model.estimated_share_ is not None
+    assert model.start_k_ == 25, "30 at least, but no more than half of 50"
+    assert not hasattr(model, "estimated_share_"), "what clicks suggest is no estimate of the damage"
     np.testing.assert_array_equal(model.predict(views), estimates.written(scores) >= model.threshold_)
     assert model.decision_function(views[0]).shape == (60,)
     assert (model.n_features_in_, model.classes_.tolist()) == (6, [0, 1])
@@ -184,6 +185,24 @@ def test_epochs_that_were_asked_for_and_not_done_are_named() -> None:
 
 def pg_ncpu(**settings: Any) -> estimators.MethodEstimator:
     return estimators.ALL["NcPU"](**settings)
+
+
+@pytest.mark.parametrize(
+    ("positions", "words"),
+    [
+        (np.zeros((59, 2)), "59 rows for 60 chips"),
+        (np.zeros(60), re.escape("numbers [60, 2], metres")),
+        (["a"] * 60, re.escape("numbers [60, 2], metres")),
+        (np.full((60, 2), np.nan), "60 of 60 positions are not finite"),
+        (np.random.default_rng(0).random((60, 2)) / 100, "must be in metres"),
+    ],
+)
+def test_positions_that_cannot_be_are_refused_in_words(positions: Any, words: str) -> None:
+    X, y, _ = made_up()
+    with pytest.raises(InputError, match=words):
+        tiny("PropagatedRanking").fit(X, y, positions=positions)
+    with pytest.raises(TypeError, match="positions"):
+        tiny("NcPU").fit(X, y, positions=positions)
 
 
 def test_devices_and_seeds_that_cannot_be_are_refused_in_words() -> None:
@@ -360,7 +379,7 @@ def as_the_app(layout: Layout, model: Any, run_id: str, X: NDArray[Any]) -> None
     np.testing.assert_array_equal(model.transform(X), runs.array(layout, run_id, "embeddings"))
     facts = facts_of(layout, run_id)
     assert round(model.threshold_, 4) == facts.threshold
-    assert model.estimated_share_ == facts.estimated_share
+    assert (facts.start_k, facts.settings.get("class_prior", 0)) == (model.start_k_, 0)
 
 
 @pytest.mark.slow

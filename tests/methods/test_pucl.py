@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from benchmarks import prevalence_sets
+from benchmarks import ranking_sources
 from pu_geo.analysis.pseudo_labels import Choice
 from pu_geo.features.rcf import RcfBank, RcfSettings
 from pu_geo.methods import pucl
@@ -128,8 +128,8 @@ def test_trains_with_hardly_any_positive(n_positive: int) -> None:
 
 @pytest.mark.slow
 def test_finds_damaged_buildings_in_joplin(joplin: Path) -> None:
-    event = prevalence_sets.joplin(joplin.parent, scenes=(0, 1))
-    chips, is_damaged = event.chips, event.is_damaged
+    event = ranking_sources.joplin(joplin.parent)
+    chips, is_damaged = event["chips"].astype(np.uint8), event["is_damaged"].astype(bool)
     bank = RcfBank.fit(chips, torch.Generator().manual_seed(0), RcfSettings(n_filters=128))
     views = bank.transform(chips, 6, seed=0, device=CPU)
     aucs = []

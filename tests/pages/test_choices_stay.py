@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from app_parts import field, press, show, words
+from app_parts import field, plain, press, show, words
 from mapped_parts import RUN, answer_audit, mapped_project
 from small_parts import add_run
 from streamlit.testing.v1 import AppTest
@@ -63,6 +63,19 @@ def test_each_run_keeps_its_own_threshold(three_runs: Layout) -> None:
     assert field(app, "Threshold").value == pytest.approx(0.1)
     field(app, "Run").set_value("ranker-3").run()
     assert field(app, "Threshold").value == pytest.approx(0.7)
+
+
+def test_as_many_are_flagged_as_a_person_wants_and_the_page_says_who_chose(three_runs: Layout) -> None:
+    app = show("damage_map", three_runs)
+    field(app, "Flag the highest-ranked").set_value(25).run()
+    assert not app.exception
+    assert "**25** flagged" in words(app)
+    again = show("damage_map", three_runs)
+    limit = field(again, "Threshold").value
+    assert f"Threshold {limit:.3f}: top 25 buildings: chosen by a person." in plain(again)
+    field(again, "Threshold").set_value(1.0).run()
+    assert field(again, "Flag the highest-ranked").value < 25
+    assert "chosen by a person" in plain(again)
 
 
 def test_a_run_chosen_on_explore_is_the_one_on_the_map(three_runs: Layout) -> None:

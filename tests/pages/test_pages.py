@@ -12,7 +12,8 @@ from small_parts import add_chips, add_run, click
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
-from pu_geo.project import runs, store, training_times
+from pu_geo.analysis.place import unused
+from pu_geo.project import store, training_times
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.project import projects
 
@@ -31,7 +32,7 @@ def finished(project: Layout) -> Layout:
     add_chips(project, ids, bands="pre+post", size_px=64, chips=chips, features=features, sheets=sheets)
     click(project, "b1", "b2")
     arrays = {"embeddings": rng.normal(size=(20, 8)).astype(np.float32), "clusters": np.arange(20) % 2}
-    add_run(project, preset="instant", at_event=2, arrays=arrays, estimated_share=0.04)
+    add_run(project, preset="instant", at_event=2, arrays=arrays)
     return project
 
 
@@ -151,12 +152,18 @@ def test_train_recommends_the_default_before_there_is_a_run_and_marks_its_card_a
     assert {button.label for button in starts[1:]} >= {"Train NcPU", "Train PUCL"}
 
 
-def test_train_names_no_share_of_damage_that_only_clicks_speak_for(finished: Layout) -> None:
-    with store.connect(finished) as db:
-        assert runs.all_runs(db)[0].estimated_share is not None
-    app = show("train", finished)
-    assert "Your clicks speak for" not in words(app)
-    assert not [column for table in app.dataframe for column in table.value.columns if "share" in column]
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ({"used": True, "weight": 0.8123, "b": 0.9, "m": 0.01, "why_not": ""}, "new-1: Neighbors count: 0.81."),
+        (unused("it is switched off"), "new-1: Neighbors do not count here: it is switched off."),
+        (None, ""),
+    ],
+)
+def test_train_says_whether_neighbors_count(found: dict[str, object] | None, told: str, project: Layout) -> None:
+    add_run(project, "new-1", method="propagation", place=found)
+    captions = [part.value for part in show("train", project).caption if part.value.startswith("new-1")]
+    assert captions == ([told] if told else [])
 
 
 def test_an_audit_of_more_buildings_than_there_are_is_refused_in_words(finished: Layout) -> None:

@@ -79,5 +79,6 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         (ShapeError, "views", lambda: FeatureViews(np.ones((3, 4)))),
         (ShapeError, "uint8", lambda: ChipImages(np.ones((3, 4, 5, 5)))),  # type: ignore[arg-type]
         (ShapeError, r"\[30\]", lambda: PUData(_numbered(), nobody[:4], nobody)),
+        (ShapeError, "xy_m", lambda: PUData(_numbered(), nobody, nobody, xy_m=np.zeros((29, 2)))),
         (ShapeError, "known_class", lambda: PUData(_numbered(), nobody, nobody, np.ones(30, np.int64))),
     )

@@ -1,7 +1,6 @@
 """Propagated ranking: its settings, preset and card. Imports no torch.
 
-The defaults were chosen on the sets that docs/tables.md, "One default for both ends of prevalence", calls "chosen on"; on Joplin
-these and the reported ones overlap.
+The defaults were chosen on the sets that docs/tables.md, "Is the default ever behind the linear ranker?", calls "chosen on".
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 
 from pu_geo.methods.settings import MethodCard, NetworkSettings, setting
 
+NEIGHBORS = "on"  # whether evidence from place is used where nobody chooses: "off" or "on"
 MOST_UNLABELED = 20_000  # unlabeled chips that are learned from; of more, so many are drawn
 
 
@@ -18,14 +18,14 @@ class PropagationSettings(NetworkSettings):
     """Settings of the propagated ranking."""
 
     damaged_share: float = setting(
-        0.0, "Share of damaged among the unlabeled; 0 estimates it from the clicks (Elkan and Noto).", min=0.0, max=1.0
+        0.0, "Share of damaged among the unlabeled, such as from an audit; 0 guesses it from the clicks.", min=0.0, max=1.0
     )
     whitening: float = setting(
         0.35, "How far directions in which chips vary little are stretched: 0 not at all, 0.5 until all vary alike.",
         min=0.0, max=0.5,
     )  # fmt: skip
     even_share: float = setting(
-        0.09, "Damaged share at which whitened and propagated scores count the same, as far as held-out clicks do not say else.",
+        0.2, "Damaged share at which whitened and propagated scores count the same, as far as held-out clicks do not say else.",
         min=0.001, max=1.0,
     )  # fmt: skip
     n_neighbors: int = setting(10, "Chips that each one is tied to (k).", min=1, max=200)
@@ -34,7 +34,13 @@ class PropagationSettings(NetworkSettings):
     )
     embedding_dim: int = setting(64, "Widest directions in which neighbors are looked for.", min=2, max=1024)
     n_anchors: int = setting(
-        8192, "Chips that scores are propagated among; all others take theirs from the nearest of these.", min=50, max=20_000
+        4096, "Chips that scores are propagated among; all others take theirs from the nearest of these.", min=50, max=20_000
+    )
+    neighbors: str = setting(
+        NEIGHBORS,
+        "Whether scores of the buildings around a building (60 m, at most 180 m) count for it, too: as much as held-out clicks "
+        "bear it out, not at all where damage is not clustered.",
+        choices=("off", "on"),
     )
 
 
@@ -47,7 +53,7 @@ CARD = MethodCard(
     ),
     summary=(
         "Ranks by the clicks in a space where what chips have in common counts less, and lets chips that look alike share their "
-        "scores; the more damage there seems to be, the more."
+        "scores; clicks that are held out decide how much of each."
     ),
     needs="At least 5 positives, better 10 or more. Nothing has to be tuned: seconds on a laptop.",
     cannot=(
@@ -57,7 +63,8 @@ CARD = MethodCard(
     min_positives=5,
     settings=PropagationSettings,
     presets={"quick": {}},
-    entry="pu_geo.methods.propagation.propagation:fit",
+    entry="pu_geo.methods.propagation:fit",
     estimator="PropagatedRanking",
     score_type="linear",
+    uses_place=True,
 )

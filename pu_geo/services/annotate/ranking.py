@@ -1,28 +1,42 @@
-"""The instant ranker: all buildings ranked anew by the labels of this moment, and scores for the map. No torch in this process."""
+"""The live ranking: all buildings ranked anew by the labels of this moment, and scores for the map. No torch in this process.
+
+It is the default's reading (`analysis.two_readings`) with fewer unlabeled buildings to learn from, so that it answers at once.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
-from pu_geo.analysis import assessability, estimates, ranker
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.analysis import assessability
+from pu_geo.analysis.neighbor_graph import blocks
+from pu_geo.analysis.two_readings import Chips, Marks, Space, chips_of, read_clicks, roots_of
+from pu_geo.errors import ProjectError
+from pu_geo.methods.cards.propagation import PropagationSettings
+from pu_geo.project import contents, feature_sets, labels, runs, store
 from pu_geo.project.layout import Layout
+from pu_geo.records import PUSet
 from pu_geo.services.imagery.preparation import chip_facts
 
 LIVE_PREFIX = "live-"
 LIKE_PREFIX = "like-"
+MOST_UNLABELED = 3000  # unlabeled buildings that are learned from; the default's training takes 20,000
+MOST_HELD_OUT = 1000  # of them, that held-out clicks are compared with
+TOLERANCE = 1e-3  # of the regressions; a smaller one changes no order that anybody would notice
 
 
 @dataclass(frozen=True)
 class LiveRanking:
-    """The instant ranker's answer to the labels so far; `score_id` names it for the browser."""
+    """The live ranking's answer to the labels so far; `score_id` names it for the browser."""
 
     score_id: str
     seconds: float
@@ -33,22 +47,85 @@ def positions(layout: Layout) -> dict[str, int]:
     return {building: place for place, building in enumerate(store.call(layout, contents.building_ids))}
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """What a live ranking needs beside the labels, made once a feature set.
+
+    Attributes:
+        views: float [V, N, D], a memory map.
+        space, chips: see `two_readings`.
+        white_views: row -> its whitened views, float32 [V, D], of clicked buildings.
+    """
+
+    views: NDArray[np.floating]
+    space: Space
+    chips: Chips
+    white_views: dict[int, NDArray[np.float32]]
+
+    def views_of(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Whiten views of some buildings, float32 [V', P, D]; of very many fewer views."""
+        for row in rows.tolist():
+            if row not in self.white_views:
+                views = np.asarray(self.views[:, row], np.float32)
+                self.white_views[row] = self.space.white(roots_of(views))
+        most = max(1, MOST_UNLABELED // max(len(rows), 1))
+        return np.stack([self.white_views[row][:most] for row in rows.tolist()], axis=1)
+
+
+_preparing = threading.Lock()
+
+
+def _prepared(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
+    """Prepare a feature set, once; who asks meanwhile waits."""
+    with _preparing:
+        return _prepare(layout, chip_set, stamp)
+
+
 @lru_cache(maxsize=2)
-def _plain_features(layout: Layout, chip_set: str, stamp: str) -> ranker.PreparedFeatures:
-    """Load the features of the unaugmented chips and prepare them once; another `stamp` makes a new entry."""
-    views = np.load(layout.features(chip_set), mmap_mode="r", allow_pickle=False)
+def _prepare(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
+    views = feature_sets.views(layout, chip_set, stamp.partition(".")[2])
     is_visible = assessability.reasons(chip_facts(layout, chip_set)) == ""
-    return ranker.prepare(np.asarray(views[0], dtype=np.float32), is_visible)
+    is_used = is_visible if is_visible.any() else np.ones_like(is_visible)
+    plain = np.asarray(views[0], dtype=np.float32)
+    roots = np.empty_like(plain)
+    for part in blocks(len(plain)):
+        roots[part] = np.mean([roots_of(np.asarray(view[part], np.float32)) for view in views], axis=0)
+    settings = PropagationSettings()
+    space = Space.of(plain[is_used], roots[is_used], settings.whitening)
+    chips, _ = chips_of(
+        space, plain, roots, dim=min(settings.embedding_dim, plain.shape[1]), n_neighbors=settings.n_neighbors,
+        n_anchors=settings.n_anchors, is_used=is_used,
+    )  # fmt: skip
+    return _Prepared(views, space, chips, {})
 
 
-def plain_features(layout: Layout, chip_set: str) -> NDArray[np.float32]:
-    """Return the standardised features of the unaugmented chips, float32 [N, D]."""
-    created_at = store.call(layout, store.created_at)
-    return _plain_features(layout, chip_set, _stamp(layout, chip_set, created_at)).values
+_warmed: set[str] = set()  # stamps of what was prepared in the background, or is
+
+
+def warm_up(layout: Layout) -> None:
+    """Prepare the features in the background, so that the first click is ranked at once; nothing where that was begun before."""
+    newest = _newest(layout)
+    if newest is not None and newest[1] not in _warmed:
+        _warmed.add(newest[1])
+        threading.Thread(target=_prepared_if_there, args=(layout, *newest[:2]), daemon=True).start()
+
+
+def _prepared_if_there(layout: Layout, chip_set: str, stamp: str) -> None:
+    with suppress(OSError, ProjectError):  # project or features were moved away meanwhile; whoever ranks will be told
+        _prepared(layout, chip_set, stamp)
+
+
+def plain_features(layout: Layout, chip_set: str, feature_set: str | None = None) -> NDArray[np.float32]:
+    """Return the standardised features of the unaugmented chips, float32 [N, D]: of the set in use, or a named one that is there."""
+    with store.connect(layout) as db:
+        created_at = store.created_at(db)
+        if feature_set is None or not feature_sets.is_there(layout, chip_set, feature_set):
+            feature_set = feature_sets.in_use(db, layout, chip_set).name
+    return _prepared(layout, chip_set, _stamp(layout, chip_set, feature_set, created_at)).chips.standard
 
 
 def scores_now(layout: Layout) -> NDArray[np.float32] | None:
-    """Return the instant ranker's scores of the newest chips, float32 [N]; None where nothing can be ranked yet."""
+    """Return live scores of the newest chips, float32 [N]; None where nothing can be ranked yet."""
     newest = _newest(layout)
     return None if newest is None else _live_scores(layout, *newest)
 
@@ -58,7 +135,8 @@ def _newest(layout: Layout) -> tuple[str, str, int] | None:
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
         at_event, created_at = labels.last_event(db), store.created_at(db)
-    return None if chip_set is None else (chip_set, _stamp(layout, chip_set, created_at), at_event)
+        feature_set = feature_sets.in_use(db, layout, chip_set).name if chip_set else ""
+    return None if chip_set is None else (chip_set, _stamp(layout, chip_set, feature_set, created_at), at_event)
 
 
 @lru_cache(maxsize=16)
@@ -68,20 +146,32 @@ def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> ND
     pu = store.call(layout, labels.pu_set, at=at_event, ids=facts["building_ids"]).without(
         assessability.reasons(facts) != ""
     )
-    used = pu.is_positive[~pu.is_excluded]
-    if not used.any() or used.all():
+    marks = _marks(pu)
+    if not len(marks.positive) or not len(marks.unlabeled) + len(marks.not_damaged):
         return None
-    prepared = _plain_features(layout, chip_set, stamp)
-    scores, _ = estimates.rank_with_estimate(
-        prepared, pu.is_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged
-    )
-    return scores
+    prepared, settings = _prepared(layout, chip_set, stamp), PropagationSettings()
+    reading = read_clicks(
+        prepared.chips, marks, prepared.views_of, propagation=settings.propagation, most_held_out=MOST_HELD_OUT, seed=0,
+        even_share=settings.even_share, tolerance=TOLERANCE,
+    )  # fmt: skip
+    return np.asarray(expit(reading.scores(prepared.chips, settings.propagation)), np.float32)
 
 
-def _stamp(layout: Layout, chip_set: str, created_at: str) -> str:
-    """Name what a live ranking depends on beside the labels: the project, its chips and their features."""
-    parts = f"{created_at} {chip_set} {layout.features(chip_set).stat().st_mtime_ns}"
-    return hashlib.sha256(parts.encode()).hexdigest()[:12]
+def _marks(pu: PUSet) -> Marks:
+    """Part a project's buildings by their labels; of very many unlabeled ones some are drawn, the same ones while they stay so."""
+    queued = np.zeros_like(pu.is_positive) if pu.is_queued is None else pu.is_queued
+    positive, known = pu.is_positive & ~pu.is_excluded, pu.is_not_damaged & ~pu.is_positive & ~pu.is_excluded
+    place = np.random.default_rng(0).random(len(positive))
+    unlabeled = np.flatnonzero(~positive & ~known & ~pu.is_excluded)
+    unlabeled = np.sort(unlabeled[np.argsort(place[unlabeled], kind="stable")[:MOST_UNLABELED]])
+    clicked, by_queue, not_damaged = (np.flatnonzero(mask) for mask in (positive & ~queued, positive & queued, known))
+    return Marks(clicked, by_queue, unlabeled, not_damaged, np.zeros(0, np.int64))
+
+
+def _stamp(layout: Layout, chip_set: str, feature_set: str, created_at: str) -> str:
+    """Name what a live ranking depends on beside the labels: the project, its chips, their features, and after a dot the set."""
+    parts = f"{created_at} {chip_set} {layout.features(chip_set, feature_set).stat().st_mtime_ns}"
+    return f"{hashlib.sha256(parts.encode()).hexdigest()[:12]}.{feature_set}"
 
 
 def rank_now(layout: Layout) -> LiveRanking | None:
@@ -141,7 +231,7 @@ def _like(layout: Layout, position: int) -> tuple[Sequence[str], NDArray[np.floa
 
 
 def _live(layout: Layout, score_id: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:
-    stamp, _, event = score_id.removeprefix(LIVE_PREFIX).partition("-")
+    stamp, _, event = score_id.removeprefix(LIVE_PREFIX).rpartition("-")
     newest = _newest(layout)
     if newest is None or stamp != newest[1] or not event.isdigit() or int(event) > newest[2]:
         return None

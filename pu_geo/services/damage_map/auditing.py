@@ -19,6 +19,7 @@ from pu_geo.analysis.audit import design as audit
 from pu_geo.analysis.audit.calibration import Calibration
 from pu_geo.analysis.audit.design import AtThreshold, Choice
 from pu_geo.analysis.audit.design import Estimate as Estimate
+from pu_geo.analysis.estimates import PLANNED_SHARE
 from pu_geo.errors import PuGeoError
 from pu_geo.project import analysts, contents, labels, runs, store
 from pu_geo.project.layout import Layout
@@ -30,6 +31,8 @@ from pu_geo.services.imagery.preparation import chip_facts
 N_THRESHOLDS = 60
 CONFIDENCE = 0.95
 USUAL_HALF_WIDTH = 0.3
+NOT_KNOWN = "not known before an audit"
+"""How many are damaged, and their share, as every screen, report and export has it until random checks say."""
 BAND = 0.9
 _OF_SAMPLE = ("n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words")
 
@@ -262,8 +265,10 @@ def _headline(
     if basis == "all":
         return f"{confirmed:,} of {n:,} buildings are damaged; every one was answered."
     if total.value is None or total.low is None or total.high is None:
-        advice = total.words if has_audit else "Audit a run on the Damage map page: a few hundred random checks tell."
-        return f"{confirmed:,} buildings are confirmed damaged. How many there are in all is not known: not enough to estimate. {advice}"
+        unknown = f"{confirmed:,} buildings are confirmed damaged. How many there are in all is"
+        if has_audit:
+            return f"{unknown} not known: not enough to estimate. {total.words}"
+        return f"{unknown} {NOT_KNOWN}: not enough to estimate. A few hundred random checks on the Damage map page tell."
     checks = "random checks of the search" if basis == "queue" else "random checks"
     return (
         f"About {total.value:,.0f} of {n:,} buildings are damaged, between {total.low:,.0f} and {total.high:,.0f} (95 % interval): "
@@ -332,16 +337,36 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
 
 
 def suggested_size(layout: Layout, run_id: str, relative_half_width: float = USUAL_HALF_WIDTH) -> int:
-    """Return how many checks estimate the number damaged to about this share of it, by the ranker's guess of it now."""
+    """Return how many checks estimate the number damaged to about this share of it, see `planned_words` for what that supposes.
+
+    Only the width of the interval depends on what it supposes: strata, order and estimates of an audit do not.
+    """
     facts = store.call(layout, runs.find, run_id)
     is_known = random_audits.answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
     if is_known.all():
         return 0
-    scores = _raw_scores(layout, facts.run_id)
-    share = facts.estimated_share if facts.estimated_share is not None else 0.01
-    return audit.size_for(
-        scores, is_known, guess=_guess(scores, max(share, 1 / len(scores))), relative_half_width=relative_half_width
+    scores = np.asarray(runs.scores_alone(layout, facts.run_id), np.float64)  # by which the audit is drawn
+    share = max(_planned(layout)[0], 1 / len(scores))
+    return audit.size_for(scores, is_known, guess=_guess(scores, share), relative_half_width=relative_half_width)
+
+
+def planned_words(layout: Layout) -> str:
+    """Return what the suggested number of checks supposes, in a sentence: a plan's number, unless random checks estimated it."""
+    share, is_known = _planned(layout)
+    if is_known:
+        return f"Planned for {share:.1%} damaged of what is not answered, as random checks estimate it."
+    return (
+        f"Planned as if 1 in {round(1 / PLANNED_SHARE)} were damaged; how many are is {NOT_KNOWN}. Rarer damage takes more."
     )
+
+
+def _planned(layout: Layout) -> tuple[float, bool]:
+    """Return the damaged share that an audit is planned for, 0..1, and whether random checks estimated it."""
+    found = how_many(layout)
+    n_open = found.n - found.confirmed
+    if found.basis not in ("audit", "queue") or found.total.value is None or n_open <= 0:
+        return PLANNED_SHARE, False
+    return min(max((found.total.value - found.confirmed) / n_open, 1 / n_open), 1.0), True
 
 
 def _guess(scores: NDArray[np.float64], share: float) -> NDArray[np.float64]:

@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pu_geo import jobs
 from pu_geo.analysis import scenes
+from pu_geo.analysis.estimates import first_threshold
 from pu_geo.analysis.scenes import SceneRow as SceneRow
 from pu_geo.errors import PuGeoError
 from pu_geo.jobs import JobView
 from pu_geo.project import areas, contents, labels, runs, store, versions
 from pu_geo.project.layout import Layout, checked_id
+from pu_geo.services.damage_map import auditing
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.project import choices
+from pu_geo.services.project.choices import Threshold
 from pu_geo.services.train import training
 
 EXPORT_TASKS = ("publish", "export")
@@ -35,6 +39,7 @@ class ThresholdView:
 
     Attributes:
         n_flagged: unlabeled with at least this score.
+        n_open: unlabeled and assessed: those that some threshold flags.
         n_confirmed: positives.
         n_not_assessed: of which nothing is known.
         n_later: footprints that were added after the run and that it does not score.
@@ -45,28 +50,81 @@ class ThresholdView:
     n_flagged: int
     n_confirmed: int
     n_not_assessed: int
+    n_open: int = 0
     n_later: int = 0
     units: str = "buildings"
 
 
 def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView:
     """Count what a threshold flags, with the labels of this moment."""
-    scores = runs.written(runs.array(layout, run_id, "scores"))
+    scores, known, is_open = _standing(layout, run_id)
     with store.connect(layout) as db:
-        answers, units, n_now = labels.current_labels(db), contents.units(db), contents.count_footprints(db)
-    ids, hidden = runs.building_ids_of(layout, run_id), choices.reasons_of(layout, choices.run(layout, run_id)) or {}
-    known = [answers.get(building) for building in ids]
-    above = scores >= round(threshold, 4)
-    is_hidden = np.array([label is None and building in hidden for building, label in zip(ids, known, strict=True)])
-    is_open = np.array([label is None for label in known]) & ~is_hidden
+        units, n_now = contents.units(db), contents.count_footprints(db)
     return ThresholdView(
         n=len(scores),
-        n_flagged=int((above & is_open).sum()),
+        n_flagged=int(((scores >= round(threshold, 4)) & is_open).sum()),
+        n_open=int(is_open.sum()),
         n_confirmed=known.count("positive"),
-        n_not_assessed=known.count("not_assessable") + int(is_hidden.sum()),
+        n_not_assessed=known.count("not_assessable") + known.count(None) - int(is_open.sum()),
         n_later=max(n_now - len(scores), 0),
         units=units.full,
     )
+
+
+def _standing(layout: Layout, run_id: str) -> tuple[NDArray[np.float64], list[str | None], NDArray[np.bool_]]:
+    """Return of a run's buildings the scores as written, the labels, and which may be flagged: assessed, without an answer, [N]."""
+    answers, facts = store.call(layout, labels.current_labels), choices.run(layout, run_id)
+    ids, hidden = runs.building_ids_of(layout, facts.run_id), choices.reasons_of(layout, facts) or {}
+    known = [answers.get(building) for building in ids]
+    is_open = np.array(
+        [label is None and building not in hidden for building, label in zip(ids, known, strict=True)], np.bool_
+    )
+    return runs.written(runs.array(layout, facts.run_id, "scores")), list(known), is_open
+
+
+def threshold(layout: Layout, run_id: str) -> Threshold:
+    """Return the threshold of a run's map: the one chosen for it, else the run's own.
+
+    Where the run's own is only a starting point and an audit has estimated how many are damaged, by this run or another, the audit
+    sets it: as many are flagged as it says are damaged and not confirmed. That is stored, as a person's choice is.
+    """
+    limit = choices.threshold(layout, run_id)
+    if not choices.of_start(limit.origin):
+        return limit
+    found = auditing.how_many(layout)
+    if found.basis != "audit" or found.audit_state not in ("finished", "reduced") or found.total.value is None:
+        return limit
+    scores, _, is_open = _standing(layout, run_id)
+    k = max(round(found.total.value) - found.confirmed, 1)
+    choices.choose_threshold(layout, run_id, first_threshold(scores[is_open], k), f"audit:{found.check_id}")
+    return choices.threshold(layout, run_id)
+
+
+def top(layout: Layout, run_id: str, k: int) -> Threshold:
+    """Return the threshold that flags the k highest-ranked of the buildings that may be flagged; nothing is stored.
+
+    Where scores are equal it flags the number nearest to k. What people answered is never flagged, whatever its score.
+
+    Raises:
+        PuGeoError: if there are not so many buildings, or k is no whole number.
+    """
+    scores, _, is_open = _standing(layout, run_id)
+    n_open = int(is_open.sum())
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= n_open:
+        raise PuGeoError(
+            f"The top {k} buildings were asked for; {n_open:,} are assessed and have no answer.",
+            f"Choose a whole number between 1 and {n_open:,}."
+            if n_open
+            else "Every building is answered; nothing is left to flag.",
+        )
+    return Threshold(first_threshold(scores[is_open], int(k)), f"{choices.TOP}:{int(k)}")
+
+
+def choose_top(layout: Layout, run_id: str, k: int) -> Threshold:
+    """Store the threshold that flags the k highest-ranked buildings; return it. Raises as `top`."""
+    limit = top(layout, run_id, k)
+    choices.choose_threshold(layout, run_id, *limit)
+    return limit
 
 
 def scene_rows(layout: Layout, run_id: str, threshold: float) -> list[SceneRow]:
@@ -107,20 +165,41 @@ def has_place(layout: Layout) -> bool:
 
 def publish_arguments(
     layout: Layout, run_id: str, threshold: float | None, formats: Sequence[str], profiles: Sequence[str], *,
-    local: bool = False,
+    local: bool = False, top: int | None = None,
 ) -> dict[str, object]:  # fmt: skip
     """Return what the job "publish" takes, see `map_arguments`; `local`: meters, for a map without a place on the Earth."""
     chosen = {"formats": list(formats), "profiles": list(profiles), "local": local}
-    return {**map_arguments(layout, run_id, threshold), **chosen}
+    return {**map_arguments(layout, run_id, threshold, top), **chosen}
 
 
-def map_arguments(layout: Layout, run_id: str, threshold: float | None) -> dict[str, object]:
-    """Return what every job on a run's map takes; the threshold is the one chosen for the run if None."""
-    facts = choices.run(layout, run_id)
-    limit = choices.threshold(layout, facts.run_id)
-    if threshold is not None and round(threshold, 4) != limit.value:
-        limit = choices.Threshold(round(threshold, 4), choices.PERSON)
-    return {"run_id": facts.run_id, "threshold": limit.value, "threshold_origin": limit.origin}
+def map_arguments(layout: Layout, run_id: str, limit: float | None, k: int | None = None) -> dict[str, object]:
+    """Return what every job on a run's map takes.
+
+    Args:
+        limit: the threshold; the one chosen for the run if None.
+        k: flag the k highest-ranked buildings instead.
+
+    Raises:
+        PuGeoError: if both are given, or as `top`.
+    """
+    run_id = choices.run(layout, run_id).run_id
+    found = threshold(layout, run_id)
+    if k is not None:
+        one_of_both(limit, k)
+        found = top(layout, run_id, k)
+    elif limit is not None and round(limit, 4) != found.value:
+        found = Threshold(round(limit, 4), choices.PERSON)
+    return {"run_id": run_id, "threshold": found.value, "threshold_origin": found.origin}
+
+
+def one_of_both(limit: float | None, k: int | None) -> None:
+    """Refuse a threshold and a number to flag together."""
+    if limit is not None and k is not None:
+        raise PuGeoError(
+            f"A threshold of {limit:g} and the top {k} buildings were both asked for.",
+            "Give one of the two.",
+            kind="threshold",
+        )
 
 
 def which_words(facts: Mapping[str, Any]) -> str:

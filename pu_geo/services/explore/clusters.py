@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pu_geo import jobs
 from pu_geo.analysis import assessability, estimates, inspecting, ranker
 from pu_geo.errors import ProjectError
-from pu_geo.project import contents, decisions, labels, pseudo_positives, runs, store
+from pu_geo.project import contents, decisions, feature_sets, labels, pseudo_positives, runs, store
 from pu_geo.project.decisions import Decision
 from pu_geo.project.layout import Layout
 from pu_geo.project.pseudo_positives import ACCEPT, MERGE, REJECT, SPLIT
@@ -458,11 +458,12 @@ def effect(layout: Layout) -> Effect | None:
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
         stamp = labels.last_event(db), decisions.last_decision(db)
-    return None if chip_set is None else _effect(layout, chip_set, stamp)
+        feature_set = feature_sets.in_use(db, layout, chip_set).name if chip_set else ""
+    return None if chip_set is None else _effect(layout, chip_set, feature_set, stamp)
 
 
 @lru_cache(maxsize=4)
-def _effect(layout: Layout, chip_set: str, stamp: tuple[int, int]) -> Effect | None:
+def _effect(layout: Layout, chip_set: str, feature_set: str, stamp: tuple[int, int]) -> Effect | None:
     """Work it out by the labels and decisions up to those of `stamp`, so that a page drawn anew fits nothing."""
     event, decision = stamp
     facts = chip_facts(layout, chip_set)
@@ -471,7 +472,7 @@ def _effect(layout: Layout, chip_set: str, stamp: tuple[int, int]) -> Effect | N
         is_accepted = pseudo_positives.is_accepted(db, pu, at=decision)
     if not is_accepted.any() or not pu.is_positive.any() or (pu.is_positive | is_accepted).all():
         return None
-    prepared = ranker.PreparedFeatures(ranking.plain_features(layout, chip_set))
+    prepared = ranker.PreparedFeatures(ranking.plain_features(layout, chip_set, feature_set))
     known = {"is_excluded": pu.is_excluded, "is_not_damaged": pu.is_not_damaged}
     with_them, _ = estimates.rank_with_estimate(prepared, pu.is_positive, **known, is_accepted=is_accepted)
     without, _ = estimates.rank_with_estimate(prepared, pu.is_positive, **known)

@@ -74,17 +74,20 @@ def queue(layout: Layout, run_id: str, *, again: bool = False) -> list[Suspect]:
     with store.connect(layout) as db:
         facts = runs.find(db, run_id)
         event, done = labels.last_event(db), set(_reviewed(db))
-    found = [*_wrong_clicks(layout, facts.run_id, facts.chip_set, event), *_noted(layout, facts.run_id)]
+    found = [*_wrong_clicks(layout, facts.run_id, facts.chip_set, facts.feature_set, event), *_noted(layout, facts.run_id)]
     return [each for each in found if again or each.key not in done]
 
 
 @lru_cache(maxsize=4)
-def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, event: int) -> tuple[Suspect, ...]:
-    """Return the positives that rankers which did not learn from them score low; none while there are too few positives."""
+def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, feature_set: str, event: int) -> tuple[Suspect, ...]:
+    """Return the positives that rankers which did not learn from them score low, by the features of the run.
+
+    None while there are too few positives.
+    """
     ids = runs.building_ids_of(layout, run_id)
     pu = store.call(layout, labels.pu_set, at=event, ids=ids)
     pu = pu.without(assessability.reasons(chip_facts(layout, chip_set)) != "")
-    features = ranker.PreparedFeatures(ranking.plain_features(layout, chip_set))
+    features = ranker.PreparedFeatures(ranking.plain_features(layout, chip_set, feature_set))
     try:
         share = estimates.elkan_noto_share(features, pu.is_positive, is_excluded=pu.is_excluded, n_folds=3)
         rows, places = formulas.places_held_out(

@@ -11,12 +11,12 @@ from typing import Any, Literal
 from pu_geo.analysis import assessability
 from pu_geo.errors import ProjectError
 from pu_geo.project import choices, runs, store
-from pu_geo.project.choices import PERSON, Threshold, origin_words
+from pu_geo.project.choices import PERSON, START, TOP, Threshold, of_start, origin_words
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.imagery.preparation import chip_facts
 
-__all__ = ["PERSON", "Threshold", "origin_words"]
+__all__ = ["PERSON", "START", "TOP", "Threshold", "of_start", "origin_words"]
 Name = Literal["explore_color", "cell_m", "formats", "profiles"]
 USUAL: Mapping[Name, Any] = {"explore_color": "label", "cell_m": 500, "formats": ["geojson", "gpkg", "csv"], "profiles": []}
 """What is there until somebody chooses: what Explore is colored by, the side of square cells in meters, formats of an export,
@@ -81,7 +81,7 @@ def reasons_by_chips(layout: Layout, facts: RunFacts) -> Mapping[str, str] | Non
 
 
 def threshold(layout: Layout, run_id: str) -> Threshold:
-    """Return the threshold of a run's map: the one chosen for this run, else the run's own."""
+    """Return the threshold of a run's map as it is stored; `damage_map.mapping.threshold` takes an audit into account, too."""
     with store.connect(layout) as db:
         return choices.threshold_of(db, runs.find(db, run_id))
 
@@ -91,7 +91,7 @@ def choose_threshold(layout: Layout, run_id: str, value: float, origin: str = PE
 
     Args:
         value: 0..1.
-        origin: `PERSON`, or "audit:" and the id of a check.
+        origin: `PERSON`, "top:" and how many were to be flagged, or "audit:" and the id of a check.
 
     Raises:
         ProjectError: if it is no score, or there is no such run.

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from pu_geo import jobs
 from pu_geo.analysis import agreement, assessability
 from pu_geo.analysis.audit.design import AtThreshold
-from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, Judgement, is_unlabeled, pu_criterion
+from pu_geo.analysis.estimates import without_guesses
+from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, Judgement, above_words, is_unlabeled, pu_criterion
 from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, labels, pseudo_positives, runs, store
 from pu_geo.project.layout import Layout
@@ -233,7 +234,7 @@ def curve(layout: Layout, run_id: str) -> list[Mapping[str, Any]]:
     if not isinstance(points, list) or not points:
         points = next((job.curve for job in jobs.all_jobs(layout) if job.result.get("run_id") == run_id), ())
     rows = [point for point in points if isinstance(point, Mapping) and isinstance(point.get("epoch"), int | float)]
-    return [{key: value for key, value in row.items() if key not in ("at", "event")} for row in rows]
+    return [{key: value for key, value in without_guesses(row).items() if key not in ("at", "event")} for row in rows]
 
 
 # Clicks that neither learned from
@@ -366,8 +367,8 @@ def criterion_words(side: Side) -> str:
     if known is None or known.criterion is None or known.recall is None:
         return "not enough to judge"
     return (
-        f"{known.criterion:.2f} ({known.low:.2f} to {known.high:.2f}); finds {known.recall:.0%} of {known.n_held_out} clicks "
-        f"by calling {known.share_called:.1%} of the unlabeled damaged"
+        f"{known.criterion:.2f} ({known.low:.2f} to {known.high:.2f}); {known.recall:.0%} of {known.n_held_out} clicks "
+        f"{above_words(known.n_called)}"
     )
 
 

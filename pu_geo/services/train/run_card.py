@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pu_geo import __version__
+from pu_geo.analysis import place
 from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, words_of
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.methods import catalog
@@ -25,14 +26,17 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.services.documents import DASH, Plot, Section, plain, render
-from pu_geo.services.imagery import preparation
+from pu_geo.services.imagery import features, preparation
 from pu_geo.services.project import choices
 from pu_geo.services.train import comparing, training
 
 FORMAT, VERSION = "pu-geo run card", 1
 FEW_POSITIVES = 30
 _OF_SCENE = ("scene_id", "role", "date", "gsd_m", "width", "height", "sha256")
-_OF_RUN = ("run_id", "method", "preset", "seed", "created_at", "seconds", "device", "score_type", "threshold")
+_OF_RUN = (
+    "run_id", "method", "preset", "seed", "created_at", "seconds", "device", "score_type", "threshold", "start_k",
+    "feature_set", "feature_maker",
+)  # fmt: skip
 _FIGURES = ("recall", "share_called", "criterion", "low", "high")
 _CANNOT = {
     "ranker": "The instant ranker orders buildings by one straight cut through features that were never trained; it finds what "
@@ -59,7 +63,7 @@ _NO_FIGURES = {
 }
 _TITLES = {
     "loss": "loss", "criterion": "PU criterion, held-out clicks", "recall": "held-out clicks found",
-    "share_called": "share called damaged", "share_positive": "share called damaged, in batches", "threshold": "threshold",
+    "share_called": "called damaged by the model", "share_positive": "called damaged by the model, in batches", "threshold": "threshold",
     "spread": "spread of the embeddings", "propagated": "weight of propagated scores",
     "chips_per_s": "chips a second", "memory_mb": "memory, MB",
 }  # fmt: skip
@@ -93,7 +97,7 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         people = {event.analyst for event in labels.current(db, at=facts.at_event).values()}
         project, scenes = store.project_name(db), contents.scenes(db)
     chips = preparation.chip_facts(layout, facts.chip_set) if layout.chip_facts(facts.chip_set).is_file() else {}
-    chosen = choices.threshold(layout, facts.run_id)
+    chosen = mapping.threshold(layout, facts.run_id)
     audit = auditing.facts(layout, facts.run_id, chosen.value)
     judged, manifest = getattr(facts, "judgement", None), folder / "manifest.json"
     found = {
@@ -153,6 +157,7 @@ def _run(facts: RunFacts) -> dict[str, Any]:
         "settings": settings,
         "changed": {name: usual.get(name) for name in settings if usual.get(name) != settings[name]},
         "from_model": facts.from_model,
+        "place": facts.place,
     }
 
 
@@ -245,10 +250,13 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
         ("Preset, seed", f"{run['preset']}, {run['seed']}"),
         ("Took", f"{float(run['seconds']):,.1f} s on {run['device']}"),
         ("Versions", ", ".join(f"{name} {version}" for name, version in sorted(card["versions"].items()))),
-        ("Threshold to start from", run["threshold"]),
+        ("Threshold to start from", _started_from(run)),
+        ("Threshold of the map", f"{run['threshold_chosen']}, {choices.origin_words(run['threshold_origin'])}"),
     ]
     if from_model := run["from_model"]:
         about.append(("Model from elsewhere", ", ".join(f"{name} {plain(value)}" for name, value in from_model.items())))
+    if neighbors := place.words_of(run["place"]):
+        about.append(("Evidence from place", neighbors))
     hidden = ", ".join(f"{n:,} {why.replace('_', ' ')}" for why, n in sorted(data["not_assessed"].items())) or "none"
     material = [
         ("Project", data["project"]),
@@ -256,6 +264,7 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
         ("Hidden by the imagery", hidden),
         ("Chips", DASH if data["bands"] is None else f"{data['bands']}, {data['size_px']} px"),
         ("Chip set", data["chip_set"]),
+        ("Features", features.words_of(run["feature_set"], run["feature_maker"])),
     ]
     scenes = [
         (f"{one['role']} {one['scene_id']}", one["file"], one["date"], one["gsd_m"], f"{one['width']} x {one['height']}",
@@ -289,6 +298,11 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
         Section("Settings", lines=none, header=("setting", "value", "preset"), table=rows),
         *([Section("Files of the run", header=("file", "sha256"), table=sums)] if sums else []),
     ]
+
+
+def _started_from(run: Mapping[str, Any]) -> str:
+    k = run.get("start_k")
+    return str(run["threshold"]) if k is None else f"{run['threshold']}, {choices.origin_words(f'{choices.START}:{k}')}"
 
 
 def curves_section(curve: Sequence[Mapping[str, Any]]) -> Section:

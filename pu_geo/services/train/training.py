@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from pu_geo import jobs
-from pu_geo.analysis import assessability
+from pu_geo.analysis import assessability, place
 from pu_geo.errors import TrainingError
 from pu_geo.jobs import JobView, device_queue
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
 from pu_geo.methods.measured import in_lines as figures_of
 from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.layout import SUFFIX, Layout
+from pu_geo.project.layout import RCF, SUFFIX, Layout
 from pu_geo.records import PUSet, RunFacts
+from pu_geo.services.imagery import features
 
 __all__ = ["DEFAULT_METHOD", "MethodCard", "TrainingRequest", "figures_of", "settings_for"]
 TRAINING_TASKS = ("train", "rank")
@@ -67,7 +68,13 @@ def name_within(method: str) -> str:
 def run_name(run: RunFacts) -> str:
     """Return what a run is called in a list: method, whether its model came from elsewhere, time, id."""
     came = " from elsewhere" if run.from_model else ""
+    came += "" if run.feature_set == RCF else f" on {run.feature_set}"
     return f"{method_title(run.method)}{came} · {run.created_at[:16].replace('T', ' ')} · {run.run_id}"
+
+
+def place_words(run: RunFacts) -> str:
+    """Return whether neighboring buildings count in a run's scores, in words; "" for a method that cannot let them."""
+    return place.words_of(run.place)
 
 
 def data_summary(layout: Layout) -> DataSummary:
@@ -128,11 +135,13 @@ def require(layout: Layout, request: TrainingRequest) -> None:
 
     Raises:
         TrainingError: if the method cannot start, or no clicked footprint names a kind of damage.
+        ProjectError: if the newest chips do not have the features that are asked for.
     """
     reason = why_not(layout, request.method, request.hold_out)
     if reason:
         hint = "Hold fewer out, or mark more damaged buildings" if request.hold_out else "Mark more damaged buildings"
         raise TrainingError(reason, f"{hint} on the Annotate page.", kind="not_ready")
+    features.require(layout, request.feature_set)
     wanted = request.types_from
     if wanted and wanted not in (known := type_fields(layout)):
         raise TrainingError(

@@ -40,7 +40,7 @@ from pu_geo.project import (
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
-from pu_geo.services.damage_map import auditing
+from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.services.project.choices import reasons_of
 from pu_geo.services.train import training
 from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
@@ -78,8 +78,11 @@ def build_damage_map(
     """
     with store.connect(layout) as db:
         facts = runs.find(db, run_id)
-        chosen = choices.threshold_of(db, facts)
-    limit = chosen if threshold is None else choices.Threshold(round(threshold, 4), threshold_origin)
+    limit = (
+        mapping.threshold(layout, facts.run_id)
+        if threshold is None
+        else choices.Threshold(round(threshold, 4), threshold_origin)
+    )
     audit = auditing.facts(layout, facts.run_id, limit.value)
     if not layout.chip_facts(facts.chip_set).is_file():
         raise ProjectError(
@@ -388,8 +391,11 @@ def _about_run(facts: RunFacts) -> dict[str, object]:
         "trained_on_labels_up_to_event": None if facts.from_model else facts.at_event,
         **({"from_model": dict(facts.from_model)} if facts.from_model else {}),
         **({"average_of": facts.settings["run_ids"]} if facts.method == "ensemble" else {}),
+        "feature_set": facts.feature_set,
+        "feature_maker": dict(facts.feature_maker),
         "n_positive_clicks": facts.n_positive,
         **({"n_accepted_from_clusters": facts.n_accepted} if learned_here else {}),
+        **({} if facts.place is None else {"evidence_from_place": dict(facts.place)}),
     }
 
 

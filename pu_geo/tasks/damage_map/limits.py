@@ -115,12 +115,14 @@ def _of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> Itera
         yield f"{ungraded:,} {several} that people marked damaged have no grade: they may be anything up to destroyed."
     binary = count(columns["damage_binary"])
     n_assessed = binary["damaged"] + binary["not_flagged"]
-    if binary["damaged"] > MOST_FLAGGED * n_assessed:
+    is_estimated = audit is not None and audit["total"].get("value") is not None
+    may_be = float(audit["total"].get("high") or 0) if audit is not None and is_estimated else 0.0
+    if binary["damaged"] > MOST_FLAGGED * n_assessed >= may_be:
         yield (
             f"{binary['damaged']:,} of {n_assessed:,} assessed {several} are flagged or confirmed: the threshold hardly tells "
             "damaged from undamaged ones. Choose it by an audit."
         )
-    if audit is None or audit["total"].get("value") is None:
+    if not is_estimated:
         estimate: Mapping[str, object] = damage_map.metadata.get("estimate") or {}  # type: ignore[assignment]
         unknown = ", and no number of damaged buildings is estimated" if estimate.get("estimate") is None else ""
         yield f"Without an audit the scores are a rank, not a probability{unknown}."

@@ -7,13 +7,17 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from pu_geo.analysis import place
 from pu_geo.atomic_write import write_export
 from pu_geo.geo.export.codebook import fields_of
 from pu_geo.geo.export.report_map import MARKED, draw_map, round_length
 from pu_geo.methods.catalog import METHODS
 from pu_geo.project.choices import origin_words
+from pu_geo.project.layout import RCF
 from pu_geo.records import DamageMap, Grid, Units
+from pu_geo.services.damage_map.auditing import NOT_KNOWN
 from pu_geo.services.documents import DASH, Plot, Section, number, percent, plain, render
+from pu_geo.services.imagery.features import words_of
 from pu_geo.tasks.damage_map.limits import count, learned_from, limits
 
 MOST_AREAS, MOST_SUMS = 15, 8  # so that the report keeps to three pages
@@ -70,6 +74,7 @@ def write_report(
         ValueError: if the pyramid belongs to another grid.
     """
     facts: Mapping[str, Any] = damage_map.metadata
+    estimate = facts.get("estimate") or {}
     columns, units, triage = damage_map.columns, damage_map.units, count(damage_map.columns["triage"])
     picture = draw_map(damage_map, grid, background)
     bar_m = round_length(0.1 * max(picture.width, picture.height) * picture.m_per_px)
@@ -90,7 +95,8 @@ def write_report(
         facts=facts,
         units=units,
         disclaimer=disclaimer,
-        estimate=facts.get("estimate") or {},
+        estimate=estimate,
+        not_known="not known" if audit is not None or estimate.get("audit_state") else NOT_KNOWN,
         n=len(damage_map.building_ids),
         triage=triage,
         n_flagged=sum(triage[value] for value in MARKED if value != "confirmed"),
@@ -235,15 +241,24 @@ def _method(damage_map: DamageMap) -> Section:
     scores = "chances of damage were calibrated on the audit" if is_calibrated else "a rank, not a probability"
     given = ", ".join(f"{number(answers[label])} {label.replace('_', ' ')}" for label in _ANSWERS)
     trained = f"{plain(learned.get('n_positive'))} positives and the unlabeled, answers up to number {plain(learned.get('at_event'))}"
+    neighbors = place.words_of(facts.get("evidence_from_place"))
     rows = [
         ("Method", _NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}"),
+        *_features(facts),
         ("Settings", f"preset {preset}, seed {seed}, run {run_id}, {made_with}"),
         ("Learned from", f"{trained}{where}; it gives no grades"),
         ("Answers on the map", f"{given}; answers up to number {plain(facts.get('labels_up_to_event'))}"),
+        *([("Evidence from place", neighbors)] if neighbors else []),
         ("Score", f"{_SCORE_TYPES.get(kind, kind)}; {scores}"),
         ("Threshold", f"flagged from {plain(facts.get('threshold'))} on{origin}; a person's answer overrules the score"),
     ]
     return Section("Method", rows=rows)
+
+
+def _features(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the row of the features of a map, with the license of their weights; none for rcf, and for own scores."""
+    name = facts.get("feature_set", RCF)
+    return [] if name == RCF else [("Features", words_of(name, facts["feature_maker"]))]
 
 
 def _codebook(damage_map: DamageMap) -> Section:

@@ -92,6 +92,7 @@ def discover(
     job.report(TRAINED[1], "comparing the trainings")
     facts: dict[str, Any] = {
         "discovery": _id_of(job), "made_at": now(), "chip_set": inputs.chip_set, "at_event": inputs.pu.at_event,
+        "feature_set": inputs.feature_set,
         "method": METHOD, "preset": preset, "settings": asdict(settings), "seeds": [run.seed for run in trainings],
         "n_groups": number, "asked_for": n_groups, "suggested": suggested.number,
         "silhouettes": {str(k): round(value, 4) for k, value in suggested.silhouettes.items()}, "known": known.counts(),

@@ -5,8 +5,8 @@ Buildings that the run does not know are embedded by the run's own model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import neighbors, projection, ranker
 from pu_geo.errors import ModelError, TrainingError
-from pu_geo.features import rcf
-from pu_geo.project import contents, labels, model_files, runs, store
+from pu_geo.features.bank import Maker
+from pu_geo.project import contents, feature_sets, labels, model_files, runs, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import write_array
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.services.explore import exploring
 from pu_geo.services.explore.exploring import Picture, UmapSettings
+from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.restored_model import restore
 from pu_geo.tasks.train.train import RANKER_NAME
@@ -104,23 +105,30 @@ def _place(
     rows = [row for row, building in enumerate(order) if building not in there]
     if not rows:
         return [], nothing, ""
-    chips = np.load(job.layout.chips(newest), mmap_mode="r", allow_pickle=False)
     try:
-        embedded = embed_again(job, facts, np.asarray(chips[rows]))
+        embedded = embed_again(job, facts, newest, np.array(rows, np.int64))
     except ModelError as error:
         return [], nothing, f"{len(rows):,} new buildings are not shown. {error.problem} {error.hint}"
     return [order[row] for row in rows], projection.place(embedded, known, positions), ""
 
 
 ROWS_TRIED, LEAST_COSINE = 64, 0.99
-_Chips = NDArray[np.uint8]
 
 
-def embed_again(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.float32]:
+@dataclass(frozen=True)
+class _Shown:
+    """Chips, uint8 [M, C, H, W], and of which sets they are: chip set -> rows of its own ones, then of the new ones."""
+
+    chips: NDArray[np.uint8]
+    parts: Sequence[tuple[str, NDArray[np.int64]]]
+
+
+def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: NDArray[np.int64]) -> NDArray[np.float32]:
     """Embed chips by the model of a run.
 
     Args:
-        chips: uint8 [M, C, H, W].
+        chip_set: whose chips.
+        rows: int64 [M], which of them.
 
     Returns:
         float32 [M, D], unit rows, to be compared with the run's own embeddings.
@@ -129,45 +137,48 @@ def embed_again(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.float32]
         ModelError: if the run has no model that can, the chips are of another kind than its own, or the model does not give
             its own buildings the embeddings that the run stored.
     """
-    own = np.load(job.layout.chips(facts.chip_set), mmap_mode="r", allow_pickle=False)
-    if own.shape[1:] != chips.shape[1:]:
+    own, newest = (np.load(job.layout.chips(name), mmap_mode="r", allow_pickle=False) for name in (facts.chip_set, chip_set))
+    if own.shape[1:] != newest.shape[1:]:
         raise ModelError(
-            f"The chips of run {facts.run_id} are {list(own.shape[1:])}; the newest are {list(chips.shape[1:])}.",
+            f"The chips of run {facts.run_id} are {list(own.shape[1:])}; the newest are {list(newest.shape[1:])}.",
             "Train again on the new chips to see all buildings.",
             kind="bands",
         )
-    rows = np.unique(np.linspace(0, len(own) - 1, ROWS_TRIED).astype(np.int64))
+    tried = np.unique(np.linspace(0, len(own) - 1, ROWS_TRIED).astype(np.int64))
     embed = _embed_by_ranker if facts.method == RANKER_NAME else _embed_by_model
-    found = embed(job, facts, np.concatenate([own[rows], chips]))
-    stored = np.asarray(runs.array(job.layout, facts.run_id, "embeddings"), np.float32)[rows]
-    cosine = float(np.median((neighbors.unit_rows(found[: len(rows)]) * neighbors.unit_rows(stored)).sum(axis=1)))
+    shown = _Shown(np.concatenate([own[tried], newest[rows]]), ((facts.chip_set, tried), (chip_set, rows)))
+    found = embed(job, facts, shown)
+    stored = np.asarray(runs.array(job.layout, facts.run_id, "embeddings"), np.float32)[tried]
+    cosine = float(np.median((neighbors.unit_rows(found[: len(tried)]) * neighbors.unit_rows(stored)).sum(axis=1)))
     if not cosine >= LEAST_COSINE:
         raise ModelError(
             f"The model of run {facts.run_id} gives its own buildings other embeddings than it stored (cosine {cosine:.2f}).",
             "Train again to see all buildings.",
         )
-    return found[len(rows) :]
+    return found[len(tried) :]
 
 
-def _embed_by_model(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.float32]:
-    restored = restore(model_files.from_parts(*model_files.of_run(job.layout, facts.run_id), facts.run_id), best_device())
+def _embed_by_model(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.float32]:
+    found = model_files.from_parts(*model_files.of_run(job.layout, facts.run_id), facts.run_id)
+    restored = restore(found, best_device(), lambda name: maker_in(job.layout, facts.chip_set, name))
     if restored.bank is None:
-        return restored.model.embed(chips)
-    return restored.model.embed(_plain(job, restored.bank, chips))
+        return restored.model.embed(shown.chips)
+    return restored.model.embed(_plain(job, restored.bank, shown))
 
 
-def _embed_by_ranker(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.float32]:
-    """Embed as the instant ranker did: filters, mean and axes are those of the chips that it knew."""
-    features, filters = job.layout.features(facts.chip_set), job.layout.filters(facts.chip_set)
-    if not (features.is_file() and filters.is_file()):
+def _embed_by_ranker(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.float32]:
+    """Embed as the instant ranker did: maker, mean and axes are those of the chips that it knew."""
+    bank = maker_in(job.layout, facts.chip_set, facts.feature_set)
+    if bank is None:
         raise ModelError(f"The features of the chips {facts.chip_set} are gone.", "Rank again to see all buildings.")
-    known = np.asarray(np.load(features, mmap_mode="r", allow_pickle=False)[0], np.float32)
+    known = np.asarray(feature_sets.views(job.layout, facts.chip_set, facts.feature_set)[0], np.float32)
     mean, spread = known.mean(0), known.std(0)
-    with np.load(filters, allow_pickle=False) as arrays:
-        bank = rcf.RcfBank.from_state(dict(arrays))
-    values = (_plain(job, bank, chips).astype(np.float32) - mean) / np.where(spread > 1e-6, spread, np.inf)
+    values = (_plain(job, bank, shown).astype(np.float32) - mean) / np.where(spread > 1e-6, spread, np.inf)
     return ranker.embeddings_along(ranker.widest_axes(ranker.prepare(known).values), values.astype(np.float32))
 
 
-def _plain(job: Job, bank: rcf.RcfBank, chips: _Chips) -> NDArray[np.float16]:
-    return bank.transform(chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled)[0]
+def _plain(job: Job, bank: Maker, shown: _Shown) -> NDArray[np.float16]:
+    masks = None
+    if needs_masks(bank):
+        masks = np.concatenate([footprint_masks(job.layout, *part) for part in shown.parts])
+    return bank.transform(shown.chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks)[0]

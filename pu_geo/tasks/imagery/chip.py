@@ -29,8 +29,8 @@ from pu_geo.geo.raster import clouds
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.geo.raster.placement import shares_outside
 from pu_geo.geo.sheets import write_chip_sheets
-from pu_geo.project import alignment, contents, runs, store
-from pu_geo.project.layout import Layout, write_json
+from pu_geo.project import alignment, contents, feature_sets, runs, store
+from pu_geo.project.layout import RCF, Layout, write_json
 from pu_geo.records import FootprintTable, Grid, Scene
 from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.imagery.align import align, check_footprints
@@ -66,7 +66,8 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
         {"chip_set", "n", "size_px", "bands", "bands_why": why "auto" left the pre bands out, "n_nodata": chips that no post
         scene covers in full, "n_moved": chips of which pre was moved by at least a pixel, "n_not_assessed": {reason: buildings
         that the imagery hides}, "n_without_pre": buildings that no pre scene shows, or clouds hide before the event,
-        "n_sensors": groups of scenes too different for scores to carry over}
+        "n_sensors": groups of scenes too different for scores to carry over, "features_note": that the chosen features have to
+        be made again, "" where they are "rcf" or there}
 
     Raises:
         ImageryError: for other bands, or if pre bands are wanted and there is no pre scene.
@@ -116,6 +117,7 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
         "n_not_assessed": assessability.counts(assessability.reasons(facts)),
         "n_without_pre": int((assessability.lacks_pre(facts) & (assessability.hidden_after(facts) == "")).sum()),
         "n_sensors": int(max(facts["sensor_group"], default=0)) + 1,
+        "features_note": store.call(job.layout, feature_sets.in_use, job.layout, chip_set).note,
     }
     return {**made, "n_nodata": int((nodata_share > 0).sum()), "n_moved": n_moved, **hidden}
 
@@ -236,18 +238,13 @@ def _compute_features(
     """
     rows = np.flatnonzero(is_visible) if is_visible.any() else np.arange(len(chips))
     bank = fit_default(chips, rows)
-    with atomic_write(job.layout.filters(chip_set)) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **bank.state())
-    with atomic_write(job.layout.features(chip_set)) as temporary:
-        shape = (N_VIEWS, len(chips), bank.n_features)
-        out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float16, shape=shape)
+    feature_sets.write_maker(job.layout, chip_set, RCF, bank.state())
+    with feature_sets.new_views(job.layout, chip_set, RCF, (N_VIEWS, len(chips), bank.n_features)) as out:
         report = job.part(0.2, 1.0, f"features of {len(chips)} chips in {N_VIEWS} views")
         bank.transform(
             chips, N_VIEWS, seed=FEATURE_SEED, device=best_device(), out=out, report=report, is_cancelled=job.is_cancelled
         )
-        matched = sensors.match_groups(out, group, is_visible)
-        out.flush()
-    return matched
+        return sensors.match_groups(out, group, is_visible)
 
 
 def renew_reasons(db: sqlite3.Connection, layout: Layout, chip_set: str) -> None:

@@ -12,15 +12,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pu_geo.analysis import assessability, sensors
+from pu_geo.analysis import assessability
+from pu_geo.analysis.estimates import MIN_POSITIVES
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ModelError
-from pu_geo.features import rcf
+from pu_geo.features.bank import Maker
+from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
+from pu_geo.methods.fitting import place_unused
 from pu_geo.project import contents, model_files, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts
+from pu_geo.services.imagery.features import words_of
+from pu_geo.tasks.imagery.features import footprint_masks, maker_in, match_groups, needs_masks
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
 from pu_geo.tasks.train.model_card import sha256_of_array
@@ -37,7 +42,8 @@ def check_model(path: Path) -> dict[str, object]:
 
     Returns:
         {"file", "method", "title", "preset", "run_id", "created_at", "sha256", "made_with", "bands", "chip_shape", "gsd_m",
-        "n_positive", "n_chips"}: what its card says; None for a number that it does not give.
+        "n_positive", "n_chips", "features"}: what its card says; None for a number that it does not give, and "" for the
+        features of a model that takes chips.
 
     Raises:
         ModelError: if it cannot be used.
@@ -55,6 +61,7 @@ def check_model(path: Path) -> dict[str, object]:
         "bands": restored.bands,
         "chip_shape": list(restored.chip_shape),
         **{name: _number(there.get(name)) for name in ("gsd_m", "n_positive", "n_chips")},
+        "features": "" if (made := _features(restored)) is None else words_of(*made),
     }
 
 
@@ -77,21 +84,23 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
         return stored
     job.report(0.01, "checking the model")
     found = model_files.read(Path(path))
-    restored, inputs = restore(found, best_device()), replace(read_inputs(job.layout), is_accepted=None)
+    inputs = replace(read_inputs(job.layout), is_accepted=None, feature_note="")
+    restored = restore(found, best_device(), lambda name: maker_in(job.layout, inputs.chip_set, name))
     chips = np.load(job.layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
     require_fit(restored, chips.shape[1:], found.name)
     scores, embeddings = _answers(job, restored, chips, found.name, chip_facts(job.layout, inputs.chip_set))
-    pu, card, share = inputs.pu, found.card, inputs.estimated_share()
-    start_share, score_type = inputs.share_to_start_from(), catalog.card(card["method"]).score_type
-    threshold = card.get("threshold")  # of the training, where the card has one
-    if start_share is not None or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
-        threshold = first_threshold(scores, pu, start_share)
+    card, n_clicked = found.card, int((inputs.pu.is_positive & ~inputs.pu.is_excluded).sum())
+    of_training, score_type = card.get("threshold"), catalog.card(card["method"]).score_type
+    is_start = n_clicked >= MIN_POSITIVES or not isinstance(of_training, int | float) or not 0 <= of_training <= 1
+    threshold = first_threshold(scores, inputs.pu, inputs.start_k()) if is_start else float(str(of_training))
     outcome = Outcome(
-        card["method"], card["preset"], scores, embeddings, score_type, float(threshold), share,
+        card["method"], card["preset"], scores, embeddings, score_type, threshold, is_start,
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
-        write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found),
+        write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found), features=_features(restored),
     )  # fmt: skip
-    return finish(job, inputs, began, outcome)
+    why_not = "a model from elsewhere scores buildings one by one"
+    place = place_unused(catalog.card(card["method"]), restored.settings, why_not)
+    return finish(job, inputs, began, replace(outcome, place=place))
 
 
 def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -> None:
@@ -134,20 +143,28 @@ def _answers(
 
 
 def _views(
-    job: Job, bank: rcf.RcfBank, restored: RestoredModel, chips: NDArray[np.uint8], path: Path, facts: Mapping[str, Any]
+    job: Job, bank: Maker, restored: RestoredModel, chips: NDArray[np.uint8], path: Path, facts: Mapping[str, Any]
 ) -> NDArray[np.float16]:
     """Compute the features that the model takes, float16 [V, N, D], in a file."""
     shape = (restored.n_views, len(chips), bank.n_features)
     out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
     words = f"features of {len(chips)} chips in {restored.n_views} views, by the model's own filters"
+    masks = footprint_masks(job.layout, str(facts["chip_set"])) if needs_masks(bank) else None
     bank.transform(
         chips, restored.n_views, seed=restored.seed, device=best_device(), out=out,
-        report=job.part(0.05, 0.9, words), is_cancelled=job.is_cancelled,
+        report=job.part(0.05, 0.9, words), is_cancelled=job.is_cancelled, masks=masks,
     )  # fmt: skip
-    group = facts.get("sensor_group")
-    if group is not None:
-        sensors.match_groups(out, np.asarray(group, np.int64), assessability.reasons(facts) == "")
+    match_groups(out, bank, facts, assessability.reasons(facts) == "")
     return out
+
+
+def _features(restored: RestoredModel) -> tuple[str, Mapping[str, object]] | None:
+    """Return name and maker of the features that a model takes, as a run keeps them: plain texts and numbers alone."""
+    if restored.features is None:
+        return None
+    name, maker = restored.features
+    plain = {key: printable(value, 300) if isinstance(value, str) else value for key, value in maker.items()}
+    return name, {key: value for key, value in plain.items() if isinstance(value, str | int | float | None)}
 
 
 def _from_model(found: Model) -> dict[str, object]:
@@ -200,8 +217,10 @@ def printable(value: object, most: int = MAX_TEXT) -> str:
 
 def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8]) -> list[str]:
     """Compare the means of the bands, in units of uint8, with those that the model was standardized by."""
-    if restored.bank is not None:
+    if isinstance(restored.bank, RcfBank):
         mean, spread = restored.bank.band_mean.numpy(), restored.bank.band_std.numpy()
+    elif restored.bank is not None:
+        return []  # a network that was trained elsewhere: the card does not say what brightness it knows
     else:
         own = restored.model.extractor.standardize
         mean, spread = own.mean.flatten().cpu().numpy(), own.scale.flatten().cpu().numpy()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import agreement, assessability
 from pu_geo.errors import JobCancelled
-from pu_geo.project import labels, runs, store
+from pu_geo.project import feature_sets, labels, runs, store
 from pu_geo.project.contents import chip_facts
+from pu_geo.project.feature_sets import SEVERAL
 from pu_geo.project.layout import Layout
-from pu_geo.records import PUSet, RunFacts
+from pu_geo.records import RunFacts
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs
 from pu_geo.tasks.train.train import Outcome, finish, first_threshold, stored_before
@@ -49,26 +51,49 @@ def ensemble(job: Job, *, run_ids: list[str]) -> dict[str, object]:
         known.without(is_held_out),
         np.flatnonzero(is_held_out),
     )  # as a training has them: no run learned from them
-    views = np.load(job.layout.features(chip_set), mmap_mode="r", allow_pickle=False)
+    views = feature_sets.views(job.layout, chip_set)
     inputs = RunInputs(chip_set, views, pu, is_hidden=is_hidden if is_hidden.any() else None)
-    outcome = _average(job.layout, members, pu, held_out)
+    outcome = _average(job.layout, members, inputs, held_out)
     if job.is_cancelled():
         raise JobCancelled
-    return finish(job, inputs, began, outcome)
+    place, alone = _place(job.layout, members)
+    return finish(job, inputs, began, dataclasses.replace(outcome, place=place, scores_alone=alone))
 
 
-def _average(layout: Layout, members: Sequence[RunFacts], pu: PUSet, held_out: NDArray[np.int64]) -> Outcome:
+def _place(layout: Layout, members: Sequence[RunFacts]) -> tuple[dict[str, object] | None, NDArray[np.float32] | None]:
+    """Return what evidence from place counts in an average, as means over its runs, and the average of the scores without it.
+
+    None of both where no run has it in its scores.
+    """
+    known = [one.place or {} for one in members]
+    if not any(each.get("used") for each in known):
+        return None, None
+    alone = [np.asarray(runs.scores_alone(layout, one.run_id), np.float64) for one in members]
+    figures = [[float(str(each[name])) if each.get("used") else 0.0 for each in known] for name in ("weight", "b", "m")]
+    weight, b, m = (round(float(np.mean(each)), 4) for each in figures)
+    facts: dict[str, object] = {"used": True, "weight": weight, "b": b, "m": m, "why_not": ""}
+    return facts, agreement.rank_average(alone).astype(np.float32)
+
+
+def _average(layout: Layout, members: Sequence[RunFacts], inputs: RunInputs, held_out: NDArray[np.int64]) -> Outcome:
     each = [np.asarray(runs.array(layout, facts.run_id, "scores"), np.float64) for facts in members]
     scores = agreement.rank_average(each).astype(np.float32)
-    newest_first = sorted(members, key=lambda facts: -facts.at_event)
-    share = next((facts.estimated_share for facts in newest_first if facts.estimated_share is not None), None)
     warnings = [f"{facts.run_id}, one of the runs averaged: {words}" for facts in members for words in facts.warnings]
     return Outcome(
         ENSEMBLE_NAME, "rank average", scores, _side_by_side(layout, members), "rank",
-        _threshold(scores, each, members, pu, share), share, held_out=held_out, warnings=warnings,
+        first_threshold(scores, inputs.pu, inputs.start_k()), held_out=held_out, warnings=warnings,
         without_answers=tuple(sorted({group for facts in members for group in facts.without_answers})),
         settings={"run_ids": [facts.run_id for facts in members], "methods": [facts.method for facts in members]},
+        features=_features(members),
     )  # fmt: skip
+
+
+def _features(members: Sequence[RunFacts]) -> tuple[str, Mapping[str, object]]:
+    """Return name and maker of the features of all runs; "several" where they differ, with the maker of each by its name."""
+    makers = {facts.feature_set: facts.feature_maker for facts in members}
+    if len(makers) == 1:
+        return next(iter(makers.items()))
+    return SEVERAL, {"kind": SEVERAL, "sets": makers}
 
 
 def _side_by_side(layout: Layout, members: Sequence[RunFacts]) -> NDArray[np.float32]:
@@ -77,22 +102,3 @@ def _side_by_side(layout: Layout, members: Sequence[RunFacts]) -> NDArray[np.flo
     parts = [own / np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12) for own in each]
     found: NDArray[np.float32] = (np.concatenate(parts, axis=1) / np.sqrt(len(parts))).astype(np.float32)
     return found
-
-
-def _threshold(
-    scores: NDArray[np.float32],
-    each: Sequence[NDArray[np.float64]],
-    members: Sequence[RunFacts],
-    pu: PUSet,
-    share: float | None,
-) -> float:
-    """Return the first threshold: by the estimated share; without one, as many as the runs call damaged on average.
-
-    A rank of 0.5 says nothing, whatever the share.
-    """
-    is_open = ~pu.is_positive & ~pu.is_excluded
-    if not is_open.any():
-        return 0.5
-    if share is None:
-        share = float(np.mean([(own[is_open] >= facts.threshold).mean() for own, facts in zip(each, members, strict=True)]))
-    return first_threshold(scores, pu, share)

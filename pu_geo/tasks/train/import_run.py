@@ -14,11 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pu_geo.analysis.estimates import without_guesses
 from pu_geo.errors import ModelError
 from pu_geo.methods import catalog
+from pu_geo.methods.fitting import place_unused
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.project import contents, labels, model_files, runs, store
-from pu_geo.project.layout import Layout, find_project, write_json
+from pu_geo.project import contents, feature_sets, labels, model_files, runs, store
+from pu_geo.project.layout import RCF, Layout, find_project, write_json
+from pu_geo.tasks.imagery.features import maker_in
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.apply_model import printable
 from pu_geo.tasks.train.inputs import BEGAN_WITH, RunInputs, read_inputs, set_aside
@@ -71,7 +74,8 @@ def import_run(job: Job, *, folder: str, run_id: str) -> dict[str, object]:
     """Store a run that was trained in another copy of this project as a run of this one, under the same id.
 
     The labels count as they stood when it was trained. Everything that can be worked out here is worked out here; of the copy
-    only scores, embeddings and weights are taken, and the scores of some buildings are worked out again.
+    only scores, embeddings and weights are taken, and the scores of some buildings are worked out again. Scores come without
+    evidence from place: it is of the copy's run, and no part of its model.
 
     Args:
         folder: of the other copy.
@@ -95,7 +99,7 @@ def import_run(job: Job, *, folder: str, run_id: str) -> dict[str, object]:
     scores, embeddings = _answers(found, len(inputs.pu.building_ids))
     _try(found, data, scores)
     for report in _curve(found):
-        job.epoch(report)
+        job.epoch(without_guesses(report))
     card, types_from = catalog.card(str(found.card["method"])), found.learned_from.get("types_from")
     learned = Learned(found.restored.model.state(), data, types_from, inputs.at_decision)
     versions, warnings = found.card.get("versions"), found.card.get("warnings")
@@ -106,13 +110,14 @@ def import_run(job: Job, *, folder: str, run_id: str) -> dict[str, object]:
     made_by = ", ".join(
         f"{name} {printable(versions[name], 40)}" for name in ("pu_geo", "torch", "numpy") if name in versions
     )
-    threshold = first_threshold(scores, inputs.pu, inputs.share_to_start_from())
+    threshold = first_threshold(scores, inputs.pu, inputs.start_k())
     outcome = Outcome(
-        card.name, str(found.card["preset"]), scores, embeddings, card.score_type, threshold, inputs.estimated_share(),
+        card.name, str(found.card["preset"]), scores, embeddings, card.score_type, threshold,
         seed=int(seed), settings=asdict(found.settings), device=device, held_out=held_out,
         warnings=[*warnings, f"Trained in another copy of this project ({device}; {made_by}) and imported from {where}."],
         versions={name: printable(versions[name], 100) for name in ("torch", "numpy") if name in versions},
         write_files=lambda facts: write_model(job.layout, facts, inputs.pu, learned),
+        place=place_unused(card, found.settings, "an imported run has the scores of its model alone"),
     )  # fmt: skip
     return finish(job, inputs, time.monotonic() - seconds, outcome)
 
@@ -126,6 +131,7 @@ def _read(here: Layout, other: Layout, run_id: str) -> OtherRun:
     """Find a run in another copy of this project, and see that its files are whole and its model one of ours."""
     with store.connect(here) as db:
         project_id, known = store.project_id(db), {facts.run_id for facts in runs.all_runs(db)}
+        newest = contents.latest_chip_set(db)
     with store.connect(other) as db:
         if store.project_id(db) != project_id or other.folder == here.folder:
             which = "this project itself" if other.folder == here.folder else "another project than this one, no copy of it"
@@ -149,7 +155,7 @@ def _read(here: Layout, other: Layout, run_id: str) -> OtherRun:
     limits = ((model_files.CARD, model_files.MAX_CARD), (model_files.WEIGHTS, model_files.MAX_FILE))
     card, weights = [_whole(folder, part, sums, most) for part, most in limits]
     found = model_files.from_parts(card.read_bytes(), weights.read_bytes(), name)
-    restored = restore(found, torch.device("cpu"))
+    restored = restore(found, torch.device("cpu"), lambda name: maker_in(here, newest, name) if newest else None)
     settings = catalog.settings_for(found.card["method"], found.card["preset"], found.card["settings"])
     return OtherRun(run_id, folder, sums, restored, settings)
 
@@ -196,7 +202,13 @@ def _same_inputs(job: Job, found: OtherRun) -> tuple[RunInputs, PUData, NDArray[
         )  # fmt: skip
     if at_event > newest:
         raise refusal(f"Run {found.run_id}", f"knew label event {at_event}, which this project does not have yet")
-    note = {"chip_set": here, "at_event": at_event, "at_decision": at_decision}
+    feature_set = found.card.get("feature_set", RCF)
+    if not isinstance(feature_set, str) or not feature_sets.is_there(layout, str(here), feature_set):
+        raise refusal(
+            f"Run {found.run_id}", f"learned from the features {str(feature_set)[:60]!r}, which this project does not have",
+            "Make them here with the same weights (`pu-geo features`), or copy the project again.",
+        )  # fmt: skip
+    note = {"chip_set": here, "at_event": at_event, "at_decision": at_decision, "feature_set": feature_set}
     write_json(job.folder / "checkpoints" / BEGAN_WITH, note)
     inputs = read_inputs(layout, job.folder / "checkpoints")
     held_out = np.zeros(0, np.int64)
@@ -233,10 +245,11 @@ def _same_inputs(job: Job, found: OtherRun) -> tuple[RunInputs, PUData, NDArray[
 
 def _answers(found: OtherRun, n: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Read scores [N] in 0..1 and embeddings [N, E] of unit length."""
-    scores = _array(found, "scores.npy", "float32", (n,), n)
+    name = "scores_alone.npy" if "scores_alone.npy" in found.sums else "scores.npy"
+    scores = _array(found, name, "float32", (n,), n)
     embeddings = _array(found, "embeddings.npy", "float32", (n, None), n * MAX_LENGTH)
     if not np.isfinite(scores).all() or scores.min() < 0 or scores.max() > 1:
-        raise refusal(f"scores.npy in {found.folder}", "holds scores that are no numbers from 0 to 1")
+        raise refusal(f"{name} in {found.folder}", "holds scores that are no numbers from 0 to 1")
     lengths = np.linalg.norm(embeddings, axis=1)
     is_unit = (np.abs(lengths - 1) < UNIT) | (lengths == 0)  # NaN is neither; a zero stays one when made of unit length
     if not is_unit.all():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ from pu_geo.errors import TrainingError
 from pu_geo.methods.catalog import MethodCard
 from pu_geo.methods.fitting import pu_data
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.project import contents, decisions, events, labels, pseudo_positives, store
+from pu_geo.project import contents, decisions, events, feature_sets, labels, pseudo_positives, store
 from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.layout import RCF, Layout, write_json
 from pu_geo.records import PUSet
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
@@ -35,7 +35,7 @@ class RunInputs:
 
     Attributes:
         chip_set: its id.
-        views: cached features [V, N, D], a memory map.
+        views: cached frozen features [V, N, D], a memory map.
         pu: labels of its N buildings.
         is_accepted: bool [N]; unlabeled buildings of accepted clusters, which are learned from as positives are. They are
             not among those of `pu`, by which everything is counted, estimated and judged. None where there are none.
@@ -43,6 +43,7 @@ class RunInputs:
         n_passed_over: buildings of accepted clusters that are not learned from, as their kind of damage is not known.
         is_hidden: bool [N]; buildings whose chips show nothing to learn from: left out in `pu`, and no part of statistics.
             None where all are visible.
+        feature_set: the set that `views` are of; `feature_note` says why it is not the chosen one, "" where it is.
     """
 
     chip_set: str
@@ -52,6 +53,8 @@ class RunInputs:
     at_decision: int = 0
     n_passed_over: int = 0
     is_hidden: NDArray[np.bool_] | None = None
+    feature_set: str = RCF
+    feature_note: str = ""
 
     @property
     def n_hidden(self) -> int:
@@ -84,23 +87,21 @@ class RunInputs:
             "told theirs."
         )
         hidden = f"{self.n_hidden:,} buildings were not learned from: clouds, missing data or a missing pre image hide them."
-        found = ((words, self.n_accepted), (passed, self.n_passed_over), (hidden, self.n_hidden))
+        note = (self.feature_note, len(self.feature_note))
+        found = (note, (words, self.n_accepted), (passed, self.n_passed_over), (hidden, self.n_hidden))
         return tuple(sentence for sentence, n in found if n)
 
-    def estimated_share(self) -> float | None:
-        """Estimate the damaged share of the unlabeled (Elkan-Noto), 0..1, by the clicks; None where these are too few."""
-        return estimates.estimated_share(self.prepared(), self.pu.is_positive, is_excluded=self.pu.is_excluded)
+    def start_k(self) -> int:
+        """Return how many of the unlabeled a threshold to start from flags, see `estimates.start_k`; 0 where there are none."""
+        share = estimates.share_to_start_from(self.plain, self.pu.is_positive, is_excluded=self.pu.is_excluded)
+        return estimates.start_k(int((~self.pu.is_positive & ~self.pu.is_excluded).sum()), share)
 
-    def share_to_start_from(self) -> float | None:
-        """Return the share of the unlabeled that a threshold to start from flags, 0..1; None where there are too few clicks."""
-        return estimates.share_to_start_from(self.plain, self.pu.is_positive, is_excluded=self.pu.is_excluded)
+    def prior(self) -> float | None:
+        """Guess the damaged share of what a method takes for unlabeled, 0..1: without the accepted, which count as damaged.
 
-    def prior_of(self, share: float | None) -> float | None:
-        """Return the damaged share of what a method takes for unlabeled, 0..1: without the accepted, which count as damaged.
-
-        Args:
-            share: of all unlabeled buildings, as `estimated_share` gives it; None stays None.
+        By the clicks (Elkan-Noto), for methods that cannot do without; None where the clicks are too few.
         """
+        share = estimates.estimated_share(self.prepared(), self.pu.is_positive, is_excluded=self.pu.is_excluded)
         n = int((~self.pu.is_positive & ~self.pu.is_excluded).sum())
         if share is None or not self.n_accepted or n == self.n_accepted:
             return share
@@ -125,28 +126,34 @@ class RunInputs:
             chips = np.load(layout.chips(self.chip_set), mmap_mode="r", allow_pickle=False)
             inputs = ChipImages(chips, settings.augmentation)
         types = _damage_types(layout, pu, types_from) if types_from else {}
-        return pu_data(
+        found = pu_data(
             inputs, self.learned_as_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged, types=types,
-            is_accepted=self.is_accepted,
+            is_accepted=self.is_accepted, is_queued=pu.is_queued,
         )  # fmt: skip
+        xy_m, why_no_place = places(layout, pu.building_ids)
+        return replace(found, xy_m=xy_m, why_no_place=why_no_place)
 
 
-def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
+def read_inputs(layout: Layout, begun: Path | None = None, feature_set: str = "") -> RunInputs:
     """Read the newest chip set of a project, and its labels.
 
     Args:
         begun: folder in a job's of a training that may have begun before. It goes on with the labels it began with, whatever
-            was clicked since; what it left behind is thrown away where there are other chips by now, and an event says so.
+            was clicked since, and the features it began with; what it left behind is thrown away where there are other chips
+            by now, and an event says so.
+        feature_set: whose features; "" for the set in use, see `feature_sets.in_use`.
 
     Raises:
-        ProjectError: if there are no chips yet.
+        ProjectError: if there are no chips yet, or they have no such features.
     """
     with store.connect(layout) as db:
         chip_set = contents.chosen_chip_set(db)
+        used = feature_sets.InUse(feature_set) if feature_set else feature_sets.in_use(db, layout, chip_set)
         newest: dict[str, Any] = {
             "chip_set": chip_set,
             "at_event": labels.last_event(db),
             "at_decision": decisions.last_decision(db),
+            "feature_set": used.name,
         }
         known: Mapping[str, Any] = _pinned(begun, newest) if begun else newest
         facts = chip_facts(layout, chip_set)
@@ -154,11 +161,13 @@ def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
         pu = labels.pu_set(db, at=known["at_event"], ids=facts["building_ids"]).without(is_hidden)
         at_decision = known.get("at_decision", 0)
         is_accepted = pseudo_positives.is_accepted(db, pu, at=at_decision)
-    views = np.load(layout.features(chip_set), mmap_mode="r")
+    name = str(known.get("feature_set", RCF))
+    views = feature_sets.views(layout, chip_set, name)
     is_accepted &= ~is_hidden
     return RunInputs(
         chip_set, views, pu, is_accepted if is_accepted.any() else None, at_decision,
-        is_hidden=is_hidden if is_hidden.any() else None,
+        is_hidden=is_hidden if is_hidden.any() else None, feature_set=name,
+        feature_note=used.note if name == used.name else "",
     )  # fmt: skip
 
 
@@ -239,3 +248,15 @@ def unlabeled_to_judge(layout: Layout, chip_set: str, pu: PUSet, held_out: NDArr
     is_clicked[held_out if held_out is not None else []] = True
     is_hidden = assessability.is_hidden(pu.building_ids, answers, why)
     return np.flatnonzero(is_unlabeled(is_clicked, is_hidden))
+
+
+def places(layout: Layout, building_ids: Sequence[str]) -> tuple[NDArray[np.float64] | None, str]:
+    """Return the centers of buildings, metres, float64 [N, 2]; or None, and why distances between them are not known."""
+    with store.connect(layout) as db:
+        if not contents.grid(db).has_place:
+            return None, "this project has no place on the Earth"
+        xy_m = contents.centers_m(db, building_ids)
+    n_gone = int((~np.isfinite(xy_m).all(1)).sum())
+    if n_gone:
+        return None, f"{n_gone:,} of {len(xy_m):,} buildings have no footprint any more"
+    return xy_m, ""

@@ -19,14 +19,14 @@ from pu_geo import __version__
 from pu_geo.atomic_write import atomic_write
 from pu_geo.features.bank import FEATURE_SEED
 from pu_geo.methods import catalog
-from pu_geo.project import contents, model_files, store
+from pu_geo.project import contents, feature_sets, model_files, store
 from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import Layout, write_json
-from pu_geo.project.model_files import CARD, FILTERS, WEIGHTS
+from pu_geo.project.layout import RCF, Layout, write_json
+from pu_geo.project.model_files import CARD, FILTERS, MAKER, MAX_WITH_MAKER, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.training.data import FeatureViews, PUData
 
-_ELSEWHERE = ("from_model", "chip_set", "at_event", "n_positive", "n_unlabeled", "estimated_share")
+_ELSEWHERE = ("from_model", "chip_set", "at_event", "n_positive", "n_unlabeled", "start_k", "place")
 """Facts of a run that stand in "learned_from", or nowhere."""
 
 
@@ -39,41 +39,45 @@ class Learned:
         data: what `fit` was given.
         types_from: attribute of the footprints that named the kinds of damage; None without kinds.
         at_decision: see `RunInputs`.
+        threshold: to start from where the model scores chips one by one, without the places of buildings; the run's if None.
     """
 
     weights: Mapping[str, torch.Tensor]
     data: PUData
     types_from: str | None
     at_decision: int = 0
+    threshold: float | None = None
 
 
 def write_model(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> list[Path]:
     """Write `model.safetensors` and `model.json` into the folder of a run, each atomically; the two are a whole model.
 
-    Where it takes cached features, the filters that made these are among the tensors.
+    Where it takes cached features, what made these is among the tensors, unless it is too large for a model file.
 
     Returns:
         Paths of both files.
     """
     tensors = {name: tensor.contiguous().cpu().numpy() for name, tensor in learned.weights.items()}
-    tensors |= filters_of(layout, facts.chip_set) if isinstance(learned.data.inputs, FeatureViews) else {}
+    if isinstance(learned.data.inputs, FeatureViews):
+        tensors |= maker_of(layout, facts, MAX_WITH_MAKER - sum(array.nbytes for array in tensors.values()))
     path = layout.run(facts.run_id) / WEIGHTS
     weights = save(tensors)
     with atomic_write(path) as temporary:
         temporary.write_bytes(weights)  # the library's own writer does not tell a full disk from other faults
     card = _card(layout, facts, pu, learned)
     card["tensors"] = {name: {"shape": list(array.shape), "dtype": array.dtype.name} for name, array in tensors.items()}
+    card["threshold"] = facts.threshold if learned.threshold is None else round(learned.threshold, 4)
     card["sha256"] = hashlib.sha256(weights).hexdigest()
     write_json(path.with_name(CARD), card)
     return [path, path.with_name(CARD)]
 
 
-def filters_of(layout: Layout, chip_set: str) -> dict[str, NDArray[np.float32]]:
-    """Read the filters that made the features of a chip set, by their names in a model; none where they were not kept."""
-    if not layout.filters(chip_set).is_file():
-        return {}
-    with np.load(layout.filters(chip_set), allow_pickle=False) as arrays:
-        return {FILTERS + name: value for name, value in arrays.items()}
+def maker_of(layout: Layout, facts: RunFacts, most_bytes: int) -> dict[str, NDArray[Any]]:
+    """Read what made the features of a run, by its names in a model; nothing where it was not kept, or has more bytes."""
+    arrays = feature_sets.maker_state(layout, facts.chip_set, facts.feature_set)
+    first = FILTERS if facts.feature_set == RCF else MAKER
+    is_small = sum(array.nbytes for array in arrays.values()) <= most_bytes
+    return {first + name: value for name, value in arrays.items()} if is_small else {}
 
 
 def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[str, Any]:

@@ -34,17 +34,15 @@ class TrainingMonitor:
         inputs: what was clicked, without the held-out clicks.
         data: what the method learns from.
         held_out: rows of the held-out clicks, int64 [P].
-        share: Elkan-Noto estimate of the damaged share of the unlabeled, or None.
-        start_share: see `RunInputs.share_to_start_from`.
+        start_k: see `RunInputs.start_k`.
         score_type: of the method.
     """
 
     def __init__(
-        self, job: Job, inputs: RunInputs, data: PUData, held_out: NDArray[np.int64], *, share: float | None,
-        start_share: float | None = None, score_type: str,
+        self, job: Job, inputs: RunInputs, data: PUData, held_out: NDArray[np.int64], *, start_k: int,
+        score_type: str,
     ) -> None:  # fmt: skip
-        self._folder, self._share, self._score_type = job.folder / CONTACT_SHEETS, share, score_type
-        self._start_share = start_share
+        self._folder, self._score_type = job.folder / CONTACT_SHEETS, score_type
         self._chips = np.load(job.layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
         self._inputs, self._n_held_out = data.inputs, len(held_out)
         judged = unlabeled_to_judge(job.layout, inputs.chip_set, inputs.pu, held_out)
@@ -53,6 +51,7 @@ class TrainingMonitor:
         rows = drawn(either)
         self._is_sampled = len(either) > len(rows)
         self._is_learned, self._is_judged = np.isin(rows, learned), np.isin(rows, judged)
+        self._k = round(start_k * int(self._is_learned.sum()) / max(len(learned), 1))
         self._unlabeled = rows[self._is_judged]
         self._rows = np.concatenate([held_out, rows])
 
@@ -71,8 +70,8 @@ class TrainingMonitor:
         unlabeled = others[self._is_judged]
         embeddings = model.embed(np.asarray(self._inputs.plain_array[self._unlabeled[:: self._step]]))
         indicators = collapse.signs(
-            held_out, unlabeled, embeddings, share=self._share, score_type=self._score_type,
-            threshold=first_threshold(others[self._is_learned], self._start_share), is_sampled=self._is_sampled,
+            held_out, unlabeled, embeddings, score_type=self._score_type,
+            threshold=first_threshold(others[self._is_learned], self._k), is_sampled=self._is_sampled,
         )  # fmt: skip
         found = _values(indicators)
         if int(str(report["epoch"])) >= ALARMS_FROM * int(str(report["epochs"])):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,17 +13,20 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo.errors import ModelError, PuGeoError
+from pu_geo.features.bank import Maker, from_state
 from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.project.model_files import FILTERS, Model, refusal
+from pu_geo.project.layout import RCF
+from pu_geo.project.model_files import FILTERS, MAKER, Model, refusal
 from pu_geo.training.network import TrainedModel
 
 MAX_BANDS, SIDES_PX, MAX_SIZE, MAX_FILTER_PX = 12, (16, 256), 8192, 15
-MAX_VALUES = 65_536
-"""Features times views of a chip; ours are 512 in 17 views. 20,000 chips then take 2.6 GB of disk at most."""
+MAX_VALUES, MAX_OF_NETWORKS = 65_536, 131_072
+"""Features times views of a chip; ours are 512 in 17 views, 6,144 of a network. 20,000 chips then take 2.6 and 5.2 GB at most."""
 MAX_WORK = 3 * 10**9
 """Products that the features of one chip may take; ours take 3 * 10**9 at 256 px, and a twentieth of that at 64 px."""
+MAX_FACTS = 4000  # characters of what a card says of the maker of its features
 MAX_LISTED = 256
 """Longest list of whole numbers in a network: kinds of damage, known classes. A network is built by them before it is compared."""
 _WORD = re.compile(r"[a-z0-9_-]{1,40}")
@@ -36,7 +39,7 @@ class RestoredModel:
 
     Attributes:
         model: in evaluation mode, on its device.
-        bank: filters of the features that it takes; None where it takes chips.
+        bank: maker of the features that it takes; None where it takes chips.
         n_views, seed: of these features.
         chip_shape: [C, H, W] of the chips it was made for.
         card: see `tasks.train.model_card`.
@@ -44,7 +47,7 @@ class RestoredModel:
     """
 
     model: TrainedModel
-    bank: RcfBank | None
+    bank: Maker | None
     n_views: int
     seed: int
     chip_shape: tuple[int, int, int]
@@ -56,28 +59,98 @@ class RestoredModel:
         """Bands of its chips, in the words of `pu-geo chip`."""
         return _BAND_WORDS.get(self.chip_shape[0], f"{self.chip_shape[0]} bands")
 
+    @property
+    def features(self) -> tuple[str, Mapping[str, object]] | None:
+        """Name and maker of the features that it takes, as a run keeps them; None where it takes chips."""
+        return None if self.bank is None else (_feature_set(self.card), self.bank.facts())
 
-def restore(found: Model, device: torch.device) -> RestoredModel:
+
+FindMaker = Callable[[str], Maker | None]
+"""Returns the maker of a feature set of a project by its name; None where it has none."""
+
+
+def restore(found: Model, device: torch.device, find_maker: FindMaker = lambda _: None) -> RestoredModel:
     """Build the model that a file holds.
+
+    Args:
+        find_maker: asked for the maker of its features, where the file does not hold that.
 
     Raises:
         ModelError: if the method or a setting is not known here, or the tensors are not what these ask for.
     """
     chip_shape, shape = _chip_shape(found), _input_shape(found)
-    state = {name: array for name, array in found.tensors.items() if not name.startswith(FILTERS)}
-    filters = {name.removeprefix(FILTERS): array for name, array in found.tensors.items() if name.startswith(FILTERS)}
+    state, filters, maker = _parted(found)
     _check_numbers(found, state)
-    bank = _bank(found, filters, chip_shape, shape)
+    kind = _maker_facts(found).get("kind", RCF)
+    if kind == RCF or len(shape) == 3:
+        bank: Maker | None = _bank(found, {**filters, **maker}, chip_shape, shape)
+    else:
+        bank = _other_maker(found, {**filters, **maker}, shape, find_maker)
     settings = _settings(found)
     model = _network(found, state, settings, device)
     _try(found, model, shape)
     stated = found.card["input"]
     n_views, seed = (stated.get("n_views"), stated.get("seed")) if bank else (1, 0)
-    if not _is_within(n_views, 1, MAX_VALUES // shape[0]) or not _is_within(seed, 0, 2**31):
+    most = MAX_VALUES if kind == RCF else MAX_OF_NETWORKS
+    if not _is_within(n_views, 1, most // shape[0]) or not _is_within(seed, 0, 2**31):
         raise refusal(found.name, f"asks for {str(n_views)[:20]} views of each chip with seed {str(seed)[:20]}")
-    if bank and _work(bank, chip_shape) * n_views > MAX_WORK:
+    if isinstance(bank, RcfBank) and _work(bank, chip_shape) * n_views > MAX_WORK:
         raise refusal(found.name, "holds filters that take too long on every chip")
     return RestoredModel(model, bank, n_views, seed, chip_shape, found.card, settings)
+
+
+def _parted(found: Model) -> tuple[dict[str, NDArray[Any]], ...]:
+    """Return the tensors of the network, of filters, and of another maker of features, by their names in these."""
+    parts: tuple[dict[str, NDArray[Any]], ...] = ({}, {}, {})
+    for name, array in found.tensors.items():
+        number = 1 if name.startswith(FILTERS) else 2 if name.startswith(MAKER) else 0
+        parts[number][name.removeprefix(("", FILTERS, MAKER)[number])] = array
+    return parts
+
+
+def _maker_facts(found: Model) -> Mapping[str, Any]:
+    """Return what the card says of the maker of features: short, since it may be a stranger's."""
+    facts = found.card.get("feature_maker", {"kind": RCF})
+    if not isinstance(facts, dict) or len(str(facts)) > MAX_FACTS:
+        raise refusal(found.name, "does not say properly what made its features")
+    return facts
+
+
+def _feature_set(card: Mapping[str, Any]) -> str:
+    name = card.get("feature_set", RCF)
+    return name if isinstance(name, str) and _WORD.fullmatch(name) else "unknown"
+
+
+def _other_maker(found: Model, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...], find_maker: FindMaker) -> Maker:
+    """Build the maker of features that are not rcf: from the file, else that of the project if it has the same weights."""
+    facts = _maker_facts(found)
+    sha256 = facts.get("weights_sha256")
+    if arrays:
+        try:
+            maker: Maker | None = from_state(arrays, facts)
+        except (PuGeoError, RuntimeError, ValueError, LookupError, TypeError) as error:
+            words = error.problem if isinstance(error, PuGeoError) else _first_words(error)
+            raise refusal(found.name, f"does not hold what made its features ({words[:200]})") from error
+    else:
+        maker = find_maker(_feature_set(found.card))
+        if maker is None or not sha256 or maker.facts().get("weights_sha256") != sha256:
+            raise _needs_weights(found, facts)
+    if maker is None or maker.n_features != shape[0]:
+        raise refusal(found.name, f"holds a maker of other features than the {shape[0]} its network takes")
+    return maker
+
+
+def _needs_weights(found: Model, facts: Mapping[str, Any]) -> ModelError:
+    """Return the error that says which weights file a model needs."""
+    file, sha256 = (str(facts.get(name) or "unknown") for name in ("weights_file", "weights_sha256"))
+    file = "".join(sign if sign.isprintable() else "?" for sign in file[:80])
+    backbone = facts.get("backbone") or "resnet18"
+    return refusal(
+        found.name, f"takes features of the weights {file} (sha256 {sha256[:64]}), which it does not hold",
+        f"Get that file, make the same features here first (`pu-geo features P.pugeo --backbone {str(backbone)[:40]} --weights "
+        f"{file}`, set {_feature_set(found.card)}), then apply the model again.",
+        kind="weights",
+    )  # fmt: skip
 
 
 def _work(bank: RcfBank, chip_shape: tuple[int, int, int]) -> int:

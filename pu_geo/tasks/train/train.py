@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability, collapse, estimates, pupl, ranker
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.fitting import fit_and_score, require_labels
-from pu_geo.project import runs, store, training_times
+from pu_geo.project import feature_sets, runs, store, training_times
 from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.layout import RCF, Layout, write_json
 from pu_geo.project.store import now
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.tasks.job import Job
@@ -41,9 +41,12 @@ class Outcome:
 
     Attributes:
         write_files: writes what else belongs into the run's folder, and returns the paths.
+        is_start: the threshold is the one that `RunInputs.start_k` gives, and no other.
         held_out: rows of clicks that were not learned from, int64; None without any.
+        scores_alone: the scores without evidence from place, where they have it, float32 [N].
         versions: of libraries, where it was not made by those of this machine.
         without_answers: sensor groups without an answer, where that is known; None to work it out.
+        features: name and maker of the features, where these are not those of the inputs.
     """
 
     method: str
@@ -52,7 +55,7 @@ class Outcome:
     embeddings: NDArray[np.float32]
     score_type: str
     threshold: float
-    share: float | None
+    is_start: bool = True
     seed: int = 0
     settings: Mapping[str, object] = field(default_factory=dict)
     device: str = "cpu"
@@ -60,32 +63,39 @@ class Outcome:
     warnings: Sequence[str] = ()
     from_model: Mapping[str, object] | None = None
     held_out: NDArray[np.int64] | None = None
+    scores_alone: NDArray[np.float32] | None = None
+    place: Mapping[str, object] | None = None
     versions: Mapping[str, str] | None = None
     without_answers: tuple[int, ...] | None = None
+    features: tuple[str, Mapping[str, object]] | None = None
 
 
-def rank(job: Job) -> dict[str, object]:
+def rank(job: Job, *, feature_set: str = "") -> dict[str, object]:
     """Run the instant ranker on the features of the unaugmented chips and store the result as a run.
+
+    Args:
+        feature_set: name of the features; "" for the set in use.
 
     Returns:
         {"run_id", "n_positive", "n_unlabeled", "seconds"}
 
     Raises:
         TrainingError: if there are no positives.
+        ProjectError: if there are no chips, or no such features.
     """
     began, stored = time.monotonic(), stored_before(job)
     if stored:
         return stored
-    inputs = read_inputs(job.layout)
+    inputs = read_inputs(job.layout, feature_set=feature_set)
     job.report(0.1, "ranking all buildings")
     prepared, pu = inputs.prepared(), inputs.pu
-    scores, share = estimates.rank_with_estimate(
+    scores, _ = estimates.rank_with_estimate(
         prepared, pu.is_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged,
         is_accepted=inputs.is_accepted,
     )  # fmt: skip
-    threshold = first_threshold(scores, pu, inputs.share_to_start_from())
+    threshold = first_threshold(scores, pu, inputs.start_k())
     embeddings = ranker.embeddings_along(ranker.widest_axes(prepared.values), prepared.values)
-    return finish(job, inputs, began, Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold, share))
+    return finish(job, inputs, began, Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold))
 
 
 def train(job: Job, **args: Any) -> dict[str, object]:
@@ -107,7 +117,7 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     card, settings, seed, types_from = request.card, request.settings, request.seed, request.types_from
     kept = job.folder / "checkpoints"
     is_fresh = not kept.exists()
-    inputs = read_inputs(job.layout, kept)
+    inputs = read_inputs(job.layout, kept, request.feature_set if request.takes_features else RCF)
     require_labels(card, int(inputs.pu.is_positive.sum()), int(inputs.pu.is_not_damaged.sum()))
     pu, held_out = set_aside(inputs.pu, request.hold_out, seed, card)
     inputs = inputs.with_clicks(pu, types_from)
@@ -118,38 +128,35 @@ def train(job: Job, **args: Any) -> dict[str, object]:
         device=device, seed=seed, report=_epoch_reporter(job, f"{card.title} on {named}"), is_cancelled=job.is_cancelled,
         is_paused=job.is_paused, checkpoints=Checkpoints(kept),
     )  # fmt: skip
-    share = inputs.estimated_share()
+    start_k = inputs.start_k()
     job.stop_if_cancelled()
-    start_share = inputs.share_to_start_from()
-    job.stop_if_cancelled()
-    run.evaluate = TrainingMonitor(
-        job, inputs, data, held_out, share=share, start_share=start_share, score_type=card.score_type
-    )
+    run.evaluate = TrainingMonitor(job, inputs, data, held_out, start_k=start_k, score_type=card.score_type)
     fitted = fit_and_score(
-        card, data, settings, run, prior=inputs.prior_of(share), start_share=start_share,
-        is_unlabeled=~pu.is_positive & ~pu.is_excluded, when_scoring=lambda: job.report(0.95, "scoring all buildings"),
+        card, data, settings, run, prior=inputs.prior, start_k=start_k, is_unlabeled=~pu.is_positive & ~pu.is_excluded,
+        when_scoring=lambda: job.report(0.95, "scoring all buildings"),
     )  # fmt: skip
-    learned = Learned(fitted.model.state(), data, types_from, inputs.at_decision)
+    learned = Learned(fitted.model.state(), data, types_from, inputs.at_decision, fitted.threshold_alone)
     outcome = Outcome(
-        request.method, request.preset, fitted.scores, fitted.embeddings, card.score_type, fitted.threshold, share, seed=seed,
+        request.method, request.preset, fitted.scores, fitted.embeddings, card.score_type, fitted.threshold, seed=seed,
         settings=asdict(fitted.settings), device=named, warnings=run.warnings, held_out=held_out,
-        write_files=lambda facts: write_model(job.layout, facts, pu, learned),
+        write_files=lambda facts: write_model(job.layout, facts, pu, learned), place=fitted.place,
+        scores_alone=fitted.scores_alone,
     )  # fmt: skip
     result = finish(job, inputs, began, outcome)
     shutil.rmtree(kept)
-    if is_fresh and not request.overrides:
+    if is_fresh and not request.overrides and inputs.feature_set == RCF:
         training_times.remember(request.method, request.preset, len(fitted.scores), float(str(result["seconds"])))
     return result
 
 
-def first_threshold(scores: NDArray[np.float32], pu: PUSet, share: float | None) -> float:
-    """Return the threshold to start from, of scores [N] of all chips, see `estimates.first_threshold`."""
-    return estimates.first_threshold(scores[~pu.is_positive & ~pu.is_excluded], share)
+def first_threshold(scores: NDArray[np.float32], pu: PUSet, k: int) -> float:
+    """Return the threshold that flags k of the unlabeled, of scores [N] of all chips, see `estimates.first_threshold`."""
+    return estimates.first_threshold(scores[~pu.is_positive & ~pu.is_excluded], k)
 
 
 def _epoch_reporter(job: Job, title: str) -> Callable[[Mapping[str, object]], None]:
     def report(values: Mapping[str, object]) -> None:
-        job.epoch(values)
+        job.epoch(estimates.without_guesses(values))
         words = f"{title}: {values['stage']}, epoch {values['epoch']} of {values['epochs']}"
         job.report(0.05 + 0.9 * float(str(values["progress"])), words)
 
@@ -165,8 +172,8 @@ def _signs(
     if not len(unlabeled):
         return collapse.CollapseIndicators()
     return collapse.signs(
-        scores[held_out], unlabeled, outcome.embeddings, share=outcome.share, threshold=_threshold(outcome),
-        score_type=outcome.score_type, is_oriented=None if clusters is None else clusters.oriented,
+        scores[held_out], unlabeled, outcome.embeddings, threshold=_threshold(outcome), score_type=outcome.score_type,
+        is_oriented=None if clusters is None else clusters.oriented,
     )  # fmt: skip
 
 
@@ -185,6 +192,12 @@ def _threshold(outcome: Outcome) -> float:
     return round(outcome.threshold, 4)
 
 
+def _n_flagged(outcome: Outcome, pu: PUSet) -> int:
+    """Return how many unlabeled buildings the threshold flags; where scores are equal not quite as many as were wanted."""
+    is_flagged = runs.written(outcome.scores) >= _threshold(outcome)
+    return int((is_flagged & ~pu.is_positive & ~pu.is_excluded).sum())
+
+
 def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[str, object]:
     """Store a run with its clusters and files, and make it the one that the live map shows.
 
@@ -200,6 +213,8 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         )
         labels[is_visible] = clusters.labels
     indicators = _signs(job.layout, inputs, outcome, clusters)
+    own = inputs.feature_set
+    feature_set, feature_maker = outcome.features or (own, feature_sets.find(job.layout, inputs.chip_set, own).maker)
     facts = RunFacts(
         run_id=_run_id(job, outcome.method),
         method=outcome.method,
@@ -215,20 +230,25 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         device=outcome.device,
         score_type=outcome.score_type,
         threshold=_threshold(outcome),
-        estimated_share=outcome.share,
+        start_k=(_n_flagged(outcome, pu) or None) if outcome.is_start else None,
         warnings=tuple(
             dict.fromkeys((*outcome.warnings, *inputs.warnings, *(alarm.words for alarm in collapse.alarms(indicators))))
         ),
         versions=outcome.versions or {name: metadata.version(name) for name in ("torch", "numpy")},
         from_model=outcome.from_model,
+        place=outcome.place,
         judgement=None if indicators.judgement is None else indicators.judgement.as_mapping(),
         n_accepted=inputs.n_accepted,
         n_hidden=inputs.n_hidden,
         without_answers=_without_answers(job.layout, inputs, outcome),
+        feature_set=feature_set,
+        feature_maker=feature_maker,
     )
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
     if outcome.held_out is not None and len(outcome.held_out):
         arrays["held_out"] = outcome.held_out.astype(np.int64)
+    if outcome.scores_alone is not None:
+        arrays["scores_alone"] = outcome.scores_alone.astype(np.float32)
     scores, chips = outcome.scores.astype(np.float32), chip_facts(job.layout, facts.chip_set)
     with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
         files = list(outcome.write_files(facts))

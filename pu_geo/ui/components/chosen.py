@@ -8,6 +8,8 @@ import streamlit as st
 
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
+from pu_geo.services.damage_map import mapping
+from pu_geo.services.damage_map.mapping import ThresholdView
 from pu_geo.services.project import choices
 from pu_geo.ui import frame
 
@@ -32,16 +34,29 @@ def run_box(layout: Layout, found: Sequence[RunFacts], key: str) -> RunFacts:
     return shown
 
 
-def threshold_slider(layout: Layout, run: RunFacts) -> float:
-    """Draw the threshold of a run's map; return it, 0..1 with 4 decimals."""
-    limit, key = choices.threshold(layout, run.run_id), f"threshold-{run.run_id}"
-    st.session_state[key] = limit.value
-    st.slider(
+def threshold_box(layout: Layout, run: RunFacts) -> tuple[float, ThresholdView]:
+    """Draw how many buildings of a run's map are flagged, and the threshold that this means: either sets the other.
+
+    Returns:
+        The threshold, 0..1 with 4 decimals, and what it flags.
+    """
+    limit, key, top_key = mapping.threshold(layout, run.run_id), f"threshold-{run.run_id}", f"top-{run.run_id}"
+    found = mapping.at_threshold(layout, run.run_id, limit.value)
+    many, score = st.columns([2, 3], gap="small")
+    st.session_state[top_key], st.session_state[key] = found.n_flagged, limit.value
+    many.number_input(
+        "Flag the highest-ranked", 0, max(found.n_open, 1), step=1, key=top_key, disabled=not found.n_open,
+        on_change=frame.does(lambda: mapping.choose_top(layout, run.run_id, int(st.session_state[top_key]))),
+        help="How many buildings without an answer are flagged, from the highest score down. Where scores are equal it is the "
+        "number nearest to yours.",
+    )  # fmt: skip
+    score.slider(
         "Threshold", 0.0, 1.0, step=0.001, key=key, format="%.3f",
         on_change=frame.does(lambda: choices.choose_threshold(layout, run.run_id, st.session_state[key])),
-        help=f"Scores from here on are flagged. This one: {limit.words}.",
+        help="Scores from here on are flagged.",
     )  # fmt: skip
-    return limit.value
+    st.caption(f"Threshold {limit.value:.3f}: {frame.plain(limit.words)}.")
+    return limit.value, found
 
 
 def kept(

@@ -63,8 +63,10 @@ def _add(layout: Layout) -> None:
 
 
 def _figure(found: Mapping[str, Any]) -> go.Figure:
-    """Fill each area by the share of assessed buildings that are damaged: as estimated, or flagged and confirmed."""
+    """Fill each area by the part of its assessed buildings that an audit estimates as damaged, or that is flagged or confirmed."""
     figure = go.Figure()
+    is_estimated = any(row["est_damaged"] is not None for row in found["rows"])
+    counted = "Estimated damaged" if is_estimated else "Flagged or confirmed, no estimate of the damage,"
     shares = [_share(row) for row in found["rows"]]
     most = max((share for share in shares if share is not None), default=0.0) or 1.0
     for row, ring, share in zip(found["rows"], found["outlines"], shares, strict=True):
@@ -80,7 +82,7 @@ def _figure(found: Mapping[str, Any]) -> go.Figure:
     figure.update_layout(
         height=420, margin={"l": 0, "r": 0, "t": 24, "b": 0}, xaxis={"visible": False},
         yaxis={"visible": False, "scaleanchor": "x"}, plot_bgcolor="rgba(0,0,0,0)",
-        title={"text": f"Damaged share of the assessed buildings, 0 to {most:.1%}; grey: none assessed", "font": {"size": 13}},
+        title={"text": f"{counted} of the assessed buildings, 0 to {most:.1%}; grey: none assessed", "font": {"size": 13}},
     )  # fmt: skip
     return figure
 

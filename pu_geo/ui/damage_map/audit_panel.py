@@ -59,14 +59,15 @@ def estimate_words(figure: Estimate, *, share: bool = False) -> str:
 
 def _invite(layout: Layout, run_id: str) -> None:
     st.markdown(
-        "**Nothing here was audited.** Scores only rank buildings. To say how many are damaged, and how many of the flagged "
-        "ones really are, answer random checks on Annotate: drawn by score, shown without it, not learned from."
+        f"**Nothing here was audited.** Scores only rank buildings; how many are damaged is {auditing.NOT_KNOWN}. To find out, and how "
+        "many of the flagged ones really are, answer random checks on Annotate: drawn by score, shown without it, not learned from."
     )
     with frame.show_errors():
         usual = auditing.suggested_size(layout, run_id)
         n = st.number_input(
             "Checks", 1, None, max(usual, 1), 10, width=200,
-            help=f"{usual} should tell the number damaged to about ±{auditing.USUAL_HALF_WIDTH:.0%}. More can be drawn later.",
+            help=f"{usual} should tell the number damaged to about ±{auditing.USUAL_HALF_WIDTH:.0%}. "
+            f"{auditing.planned_words(layout)} More can be drawn later.",
         )  # fmt: skip
         if st.button("Begin the audit", type="primary", icon=":material/fact_check:"):
             frame.act_and_rerun(lambda: random_audits.begin_audit(layout, run_id, int(n), frame.analyst()))

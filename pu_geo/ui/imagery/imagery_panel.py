@@ -10,7 +10,8 @@ import streamlit as st
 
 from pu_geo.jobs import JobView
 from pu_geo.project.layout import Layout
-from pu_geo.services.imagery import preparation, scene_pair
+from pu_geo.services.imagery import features, preparation, scene_pair
+from pu_geo.services.imagery.features import FeatureSets
 from pu_geo.services.imagery.preparation import Outlines, Overview
 from pu_geo.services.imagery.scene_pair import Pair
 from pu_geo.ui import frame
@@ -244,6 +245,33 @@ def chips(layout: Layout, overview: Overview, pair: Pair, is_running: bool) -> N
             if st.button("Cut chips", type="primary", disabled=is_running):
                 frame.act_and_rerun(lambda: preparation.start_chipping(layout, size_px=size_px, bands=bands))
         st.caption("Each chip covers the footprint and half its size around it.")
+        if made:
+            known = features.overview(layout)
+            if known.note:
+                st.warning(frame.plain(known.note), icon=":material/warning:")
+            with st.expander("Features of the chips", icon=":material/tune:"):
+                _features(layout, known, is_running)
+
+
+def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:
+    """Draw the feature sets of the chips, which one is used, and how another one is made."""
+    st.caption("Frozen features describe each chip to the ranking and to quick trainings. Sets of the newest chips:")
+    for one in known.sets:
+        st.markdown(f"- {frame.plain(features.words_of(one.name, one.maker))}; {one.n_features:,} features")
+    if len(known.sets) > 1 or known.note:
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            chosen = st.selectbox(
+                "Used by ranking, queue and trainings", known.names, index=known.names.index(known.in_use),
+                key=f"feature-set-{known.in_use}", width=320,
+            )  # fmt: skip
+            if st.button("Use these features", disabled=is_running or (chosen == known.in_use and not known.note)):
+                frame.act_and_rerun(lambda: features.choose(layout, chosen))
+    st.caption("Another set comes from a local weights file, or is trained on these chips without labels:")
+    st.code(
+        f"pu-geo features {layout.folder.name} --backbone resnet18 --weights FILE.safetensors --use\n"
+        f"pu-geo features {layout.folder.name} --backbone self-supervised --use",
+        language="bash",
+    )
 
 
 def _alignment(layout: Layout, known: str, is_running: bool) -> None:

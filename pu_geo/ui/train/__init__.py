@@ -1,1 +1,1 @@
-"""The pieces of the Train screen: method cards, live panel, runs, comparison, models."""
+"""The pieces of the Train screen: method cards, live panel, runs, comparison, features, models."""

@@ -103,7 +103,7 @@ def _shares(points: Sequence[Point]) -> go.Figure | None:
     there = [name for name in _SHARES if name in _numbers(points)]
     if not there:
         return None
-    figure = _figure("Threshold and share called damaged" if "threshold" in there else "Shares", points)
+    figure = _figure("Threshold and what the model calls damaged" if "threshold" in there else "Shares", points)
     for style, name in zip(_STYLES, there, strict=False):
         _line(figure, points, name, _SHARES[name], style)
     return figure.update_layout(yaxis=_SHARE_AXIS)

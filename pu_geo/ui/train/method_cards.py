@@ -7,7 +7,9 @@ from dataclasses import fields
 import streamlit as st
 
 from pu_geo.project import training_times
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import RCF, Layout
+from pu_geo.services.imagery import features
+from pu_geo.services.imagery.features import FeatureSets
 from pu_geo.services.train import training
 from pu_geo.services.train.training import DataSummary, TrainingRequest
 from pu_geo.ui import frame
@@ -22,15 +24,21 @@ _FIGURES_HELP = (
 
 def draw(layout: Layout, data: DataSummary) -> None:
     """Draw the cards by group; the first group is open."""
+    known = features.overview(layout)
+    if known.note:
+        st.warning(frame.plain(known.note), icon=":material/warning:")
+    elif known.in_use != RCF:
+        used = next(one for one in known.sets if one.name == known.in_use)
+        st.caption(f"Features in use: {frame.plain(features.words_of(used.name, used.maker))}.")
     for number, (heading, cards) in enumerate(training.cards_by_group().items()):
         if cards and (number == 0 or st.toggle(heading, key=f"group-{number}")):
             columns = st.columns(min(max(len(cards), 2), _CARDS_A_ROW), gap="medium")
             for place, card in enumerate(cards):
                 with columns[place % len(columns)].container(border=True):
-                    _card(layout, card, data)
+                    _card(layout, card, data, known)
 
 
-def _card(layout: Layout, card: training.MethodCard, data: DataSummary) -> None:
+def _card(layout: Layout, card: training.MethodCard, data: DataSummary, known: FeatureSets) -> None:
     badge = " :blue-badge[Recommended]" if card.name == training.DEFAULT_METHOD else ""
     st.markdown(f"**{card.title}**{badge}")
     st.caption(card.summary)
@@ -41,7 +49,7 @@ def _card(layout: Layout, card: training.MethodCard, data: DataSummary) -> None:
             st.caption(heading + "\n".join(f"- {line}" for line in lines), help=_FIGURES_HELP)
         preset = st.selectbox("Preset", list(card.presets), key=f"preset-{card.name}")
         seed = st.number_input("Seed", 0, 10_000, 0, key=f"seed-{card.name}")
-        hold_out = _hold_out_field(card, data.n_positive)
+        hold_out, feature_set = _hold_out_field(card, data.n_positive), _features_field(card, preset, known)
         types_from = None
         if card.uses_types:
             types_from = st.selectbox(
@@ -62,8 +70,21 @@ def _card(layout: Layout, card: training.MethodCard, data: DataSummary) -> None:
     label = f"Train {training.name_within(card.name).split(' + PUPL')[0]}"
     if st.button(label, type="primary", disabled=reason is not None, key=f"start-{card.name}"):
         frame.act_and_rerun(
-            lambda: training.start(layout, TrainingRequest(card.name, preset, int(seed), changed, types_from, hold_out))
+            lambda: training.start(
+                layout, TrainingRequest(card.name, preset, int(seed), changed, types_from, hold_out, feature_set)
+            )
         )
+
+
+def _features_field(card: training.MethodCard, preset: str, known: FeatureSets) -> str:
+    """Draw the field for the features to learn from, where there are several; return a name, or "" for the set in use."""
+    if len(known.sets) < 2 or training.settings_for(card.name, preset).backbone != "features":
+        return ""
+    given = st.selectbox(
+        "Features", known.names, index=known.names.index(known.in_use), key=f"features-{card.name}-{known.in_use}",
+        help="What the chips are described by. Other sets are listed, and one is chosen for all, on the Imagery page.",
+    )  # fmt: skip
+    return "" if given == known.in_use else str(given)
 
 
 def _hold_out_field(card: training.MethodCard, n_positive: int) -> int:

@@ -6,9 +6,9 @@ from functools import partial
 
 import streamlit as st
 
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import RCF, Layout
 from pu_geo.project.model_files import SUFFIX
-from pu_geo.services.imagery import preparation
+from pu_geo.services.imagery import features, preparation
 from pu_geo.services.train import models
 from pu_geo.services.train.training import run_name
 from pu_geo.ui import frame
@@ -45,6 +45,9 @@ def export_button(layout: Layout) -> None:
         "One file: weights, settings, and what it learned from. No picture, outline or answer is in it; models on cached features "
         "hold 256 patches of 5 x 5 pixels of your chips, as filters, and all name the kinds of damage that they know."
     )
+    if run.feature_set != RCF:
+        words = "The network that makes its features is in the file; the license of its weights applies to that"
+        st.caption(f"{words}. {frame.plain(features.words_of(run.feature_set, run.feature_maker))}.")
 
 
 def _use(layout: Layout) -> None:

@@ -87,6 +87,7 @@ _ROWS: tuple[tuple[str, Callable[[Side], str]], ...] = (
      f"{side.facts.n_positive} positives, answers up to {side.facts.at_event}"),
     ("Seconds, device", lambda side: f"{side.facts.seconds:,.1f}, {side.facts.device}"),
     ("Threshold", lambda side: f"{side.facts.threshold:.3f}"),
+    ("Evidence from place", lambda side: training.place_words(side.facts) or _NONE),
     ("PU criterion", comparing.criterion_words),
     ("Audit: precision", lambda side: _audited(side, "precision")),
     ("Audit: recall", lambda side: _audited(side, "recall")),
@@ -174,7 +175,7 @@ def curves(reports: Sequence[Sequence[Mapping[str, Any]]]) -> go.Figure | None:
     shares = {name: [one for one in each if one.get("share_positive") is not None] for name, each in found.items()}
     if not any(len(each) > 1 for each in found.values()):
         return None
-    titles = ["loss, first epoch = 1", *(["share called damaged"] if any(map(len, shares.values())) else [])]
+    titles = ["loss, first epoch = 1", *(["called damaged by the model"] if any(map(len, shares.values())) else [])]
     figure = make_subplots(rows=1, cols=len(titles), subplot_titles=titles, horizontal_spacing=0.12)
     for name, each in found.items():
         if each:

@@ -6,13 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_parts import add_chips, click, square_table
+import torch
+from scipy.stats import spearmanr
+from small_parts import add_chips, click, op_of, square_table
 
 from pu_geo.errors import LabelError
+from pu_geo.methods.catalog import load_fit, settings_for
 from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
 from pu_geo.services.annotate import labeling, ranking
+from pu_geo.training.data import FeatureViews, PUData
+from pu_geo.training.run import Run
 
 
 def op(number: int, building: str, label: str = "positive") -> LabelOp:
@@ -68,6 +73,38 @@ def test_each_click_gives_a_new_ranking_with_lookalikes_on_top(with_features: La
     click(with_features, "b2")
     second = ranking.rank_now(with_features)
     assert second.score_id != first.score_id
+
+
+def test_it_is_the_reading_of_the_default(with_features: Layout) -> None:
+    """What the default trains on the same few clicks puts the buildings in the same order, in features that are prepared before."""
+    views = np.load(with_features.features("set")).astype(np.float16)
+    click(with_features, "b0", "b1", "b2", "b3", "b5")
+    ranking.warm_up(with_features)
+    ranking.warm_up(with_features)
+    found = ranking.scores_now(with_features)
+    is_positive = np.isin(np.arange(20), [0, 1, 2, 3, 5])
+    data = PUData(FeatureViews(views), is_positive, np.zeros(20, np.bool_))
+    model = load_fit("propagation")(data, settings_for("propagation", "quick"), Run(torch.device("cpu")))
+    assert found is not None
+    assert spearmanr(found, model.score(views)).statistic > 0.95
+
+
+def test_answers_of_the_queue_move_the_ranking_and_are_kept_from_judging(with_features: Layout) -> None:
+    click(with_features, "b0", "b1", "b2", "b3")
+    before = ranking.scores_now(with_features)
+    answer = op_of("b19", shown="exploit")
+    labeling.apply_operations(with_features, [answer], analyst="ann", screen="queue")
+    after = ranking.scores_now(with_features)
+    assert before is not None
+    assert after is not None
+    assert after[19] > before[19]
+    pu = store.call(with_features, labels.pu_set)
+    assert pu.is_queued is not None
+    assert np.flatnonzero(pu.is_queued).tolist() == [19]
+    labeling.apply_operations(with_features, [op_of("b5", "not_damaged")], analyst="ann", screen="map")
+    with_known = ranking.scores_now(with_features)
+    assert with_known is not None
+    assert with_known[5] < after[5]
 
 
 def test_buildings_without_a_chip_have_no_score(with_features: Layout) -> None:

@@ -23,7 +23,7 @@ def explored(project: Layout) -> Layout:
     rng = np.random.default_rng(0)
     n = len(KNOWN)
     arrays = {"embeddings": rng.normal(size=(n, 8)).astype(np.float32), "clusters": np.arange(n) % 2}
-    add_run(project, RUN, ids=KNOWN, arrays=arrays, estimated_share=0.1)
+    add_run(project, RUN, ids=KNOWN, arrays=arrays)
     return project
 
 

@@ -25,7 +25,7 @@ IDS = [f"b{i}" for i in range(20)]
 def ranked(project: Layout) -> Layout:
     add_chips(project, IDS, size_px=64)
     click(project, "b4")
-    add_run(project, RUN, at_event=1, n_positive=1, n_unlabeled=19, estimated_share=0.1)
+    add_run(project, RUN, at_event=1, n_positive=1, n_unlabeled=19)
     return project
 
 

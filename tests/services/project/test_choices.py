@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import small_parts
 from mapped_parts import RUN, mapped_project
-from small_parts import job_of
+from small_parts import click, job_of
 
-from pu_geo.errors import ProjectError
+from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.methods import catalog
 from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout
@@ -90,6 +90,29 @@ def test_what_a_job_takes_names_run_threshold_and_origin(mapped: Layout) -> None
     assert told == {"run_id": RUN, "threshold": 0.3, "threshold_origin": "audit:check-1"}
     assert mapping.map_arguments(mapped, RUN, 0.3)["threshold_origin"] == "audit:check-1"
     assert mapping.map_arguments(mapped, RUN, 0.31)["threshold_origin"] == "person"
+
+
+def test_the_top_k_are_flagged_of_those_without_an_answer(mapped: Layout) -> None:
+    add_run(mapped, "other-1")  # b39 has the highest score
+    click(mapped, "b39", "b38", label="not_damaged")
+    limit = mapping.choose_top(mapped, "other-1", 5)
+    assert (choices.threshold(mapped, "other-1"), limit.origin) == (limit, "top:5")
+    found = mapping.at_threshold(mapped, "other-1", limit.value)
+    assert (found.n_flagged, found.n_open, limit.words) == (5, 38, "top 5 buildings: chosen by a person")
+    for wrong in (0, 39, True, 2.0):
+        with pytest.raises(PuGeoError, match="38 are assessed and have no answer"):
+            mapping.choose_top(mapped, "other-1", wrong)  # type: ignore[arg-type]
+    with pytest.raises(PuGeoError, match="both asked for"):
+        mapping.map_arguments(mapped, RUN, 0.3, 5)
+    assert mapping.map_arguments(mapped, "other-1", None, 3)["threshold_origin"] == "top:3"
+    assert mapping.map_arguments(mapped, "other-1", limit.value)["threshold_origin"] == "top:5"
+
+
+def test_a_run_starts_from_how_many_it_flags_where_it_knows(mapped: Layout) -> None:
+    small_parts.add_run(mapped, "start-1", scores=np.linspace(0, 1, N), like=RUN, threshold=0.9, start_k=1234)
+    assert choices.threshold(mapped, "start-1") == (0.9, "start:1234")
+    assert choices.threshold(mapped, "start-1").words == "top 1,234 buildings: a starting point, not an estimate"
+    assert choices.threshold(mapped, RUN).words == "the run's own"
 
 
 def test_settings_of_screens_stay_and_the_log_of_them_is_never_changed(mapped: Layout) -> None:

@@ -78,6 +78,7 @@ def test_a_job_keeps_the_request_as_plain_values(clicked: Layout, monkeypatch: p
     training.start(clicked, TrainingRequest("ncpu", "quick"))
     assert asked[0] == {
         "method": "ncpu", "preset": "quick", "seed": 7, "overrides": {"epochs": "3"}, "types_from": None, "hold_out": 3,
+        "feature_set": "",
     }  # fmt: skip
     assert asked[1]["hold_out"] == 0
     assert TrainingRequest(**json.loads(json.dumps(asked[0]))) == request

@@ -92,7 +92,7 @@ def test_names_in_other_scripts_are_kept(tmp_path: Path) -> None:
 
 def test_without_an_audit_no_number_of_damaged_buildings_stands_as_a_fact(tmp_path: Path) -> None:
     seen = report(tmp_path).seen
-    assert "How many buildings are damaged is not known." in seen
+    assert "How many buildings are damaged is not known before an audit." in seen
     assert seen.index("a rank, not a probability") < seen.index("confirmed damaged by a person")  # in the headline
     assert "10 buildings are confirmed damaged" in seen
     assert "not enough to estimate" in seen
@@ -173,6 +173,15 @@ def test_codes_that_only_repeat_names_are_left_out(tmp_path: Path) -> None:
 def limits(tmp_path: Path, damage_map: DamageMap, audit: Mapping[str, Any] | None = None) -> str:
     seen = report(tmp_path, damage_map, audit).seen
     return seen[seen.index("What this map can't say ") : seen.index(" Method ")]
+
+
+def test_flagging_nearly_all_is_doubted_unless_an_audit_finds_so_much(tmp_path: Path) -> None:
+    whole = made_up_map()
+    full = replace(whole, columns={**whole.columns, "damage_binary": ["damaged"] * 80})
+    audit = {**made_up_audit(), "state": "finished"}
+    much = {**audit, "total": {**audit["total"], "value": 70.0, "low": 61.0, "high": 76.0}}
+    for found, is_doubted in ((None, True), (audit, True), (much, False)):
+        assert ("the threshold hardly tells damaged from undamaged" in limits(tmp_path, full, found)) == is_doubted
 
 
 def test_limits_follow_from_the_data(tmp_path: Path) -> None:

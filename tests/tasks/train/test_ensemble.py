@@ -30,9 +30,7 @@ IDS = [f"b{i}" for i in range(N)]
 MEMBERS = ("one-1", "two-1")
 
 
-def add_run(
-    layout: Layout, run_id: str, seed: int, *, held_out: Sequence[int] = (), share: float | None = 0.25, **facts: object
-) -> None:
+def add_run(layout: Layout, run_id: str, seed: int, *, held_out: Sequence[int] = (), **facts: object) -> None:
     """Store a run whose scores are drawn, b0 to b5 on top."""
     draw = np.random.default_rng(seed)
     scores = (draw.random(N) / 2).astype(np.float32)
@@ -42,7 +40,7 @@ def add_run(
     if held_out:
         arrays["held_out"] = np.array(held_out, np.int64)
     usual = {"method": "pucl", "seed": seed, "n_positive": 6, "n_unlabeled": 14, "at_event": 12, "threshold": 0.4}
-    settled = {**usual, "score_type": "pu_probability", "estimated_share": share, **facts}
+    settled = {**usual, "score_type": "pu_probability", **facts}
     small_parts.add_run(layout, run_id, scores=scores, arrays=arrays, **settled)
 
 
@@ -81,21 +79,10 @@ def test_a_cosine_of_its_embeddings_is_the_mean_of_the_runs_cosines(layout: Layo
     np.testing.assert_allclose(own @ own.T, mean, atol=1e-5)
 
 
-def test_its_threshold_flags_the_estimated_share(layout: Layout) -> None:
+def test_its_threshold_flags_the_top_k_to_start_from(layout: Layout) -> None:
     facts = averaged(layout)
-    assert facts.estimated_share == 0.25
     unlabeled = runs.written(array(layout, facts.run_id, "scores")[6:])
-    assert (unlabeled >= facts.threshold).sum() == 4  # of 14: a quarter of them is 3.5
-
-
-def test_without_an_estimate_it_flags_as_many_as_the_runs_do(layout: Layout) -> None:
-    add_run(layout, "three-1", 3, share=None, threshold=0.2)
-    add_run(layout, "four-1", 4, share=None, threshold=0.3)
-    facts = averaged(layout, "three-1", "four-1")
-    called = [(array(layout, run_id, "scores")[6:] >= at).mean() for run_id, at in (("three-1", 0.2), ("four-1", 0.3))]
-    unlabeled = array(layout, facts.run_id, "scores")[6:]
-    assert (unlabeled >= facts.threshold).mean() == pytest.approx(np.mean(called), abs=1 / 14)
-    assert facts.estimated_share is None
+    assert facts.start_k == (unlabeled >= facts.threshold).sum() == 7, "30 at least, but no more than half of 14"
 
 
 def test_it_holds_out_what_all_runs_held_out_and_knows_the_newest_labels(layout: Layout) -> None:
@@ -175,7 +162,7 @@ def test_its_map_is_published_and_reported(layout: Layout) -> None:
     folder = Path(str(made["out"]))
     rows = [feature["properties"] for feature in json.loads((folder / "damage_map.geojson").read_text())["features"]]
     assert {(row["method"], row["score_type"]) for row in rows} == {("ensemble", "rank")}
-    assert sum(row["damage_binary"] == "damaged" for row in rows) == 6 + 4 - sum(
+    assert sum(row["damage_binary"] == "damaged" for row in rows) == 6 + 7 - sum(
         row["label"] == "no_visible_damage" and row["score"] >= row["threshold"] for row in rows
     )
     assert json.loads((folder / "damage_map.run.json").read_text())["average_of"] == list(MEMBERS)

@@ -89,7 +89,7 @@ def test_a_run_keeps_its_held_out_clicks_its_judgement_and_its_curve(project: La
     scores = np.asarray(runs.array(layout, run_id, "scores"))
     assert len(scores) == 20
     judged = facts.judgement
-    assert set(judged) == {"n_held_out", "recall", "share_called", "criterion", "low", "high", "threshold"}
+    assert set(judged) == {"n_held_out", "recall", "share_called", "criterion", "low", "high", "threshold", "n_called"}
     assert (judged["n_held_out"], judged["criterion"]) == (4, None)
     assert judged["recall"] == (scores[rows] >= facts.threshold).mean()
     manifest = json.loads((layout.run(run_id) / "manifest.json").read_text())
@@ -142,8 +142,7 @@ def test_a_run_is_the_one_that_never_saw_its_held_out_clicks(project: Layout) ->
     click(layout, *(f"b{row}" for row in rows), label="not_assessable")
     other = str(train.train(job_of(layout, "never"), **NNPU)["run_id"])
     held, never = facts_of(layout, run_id), facts_of(layout, other)
-    assert held.estimated_share == never.estimated_share is not None
-    assert 0 < float(str(held.settings["class_prior"])) == never.settings["class_prior"] < 1
+    assert held.start_k == never.start_k is not None
     assert (held.n_positive, held.n_unlabeled, held.threshold) == (never.n_positive, never.n_unlabeled, never.threshold)
     for name in ("model.safetensors", "scores.npy", "clusters.npy"):
         assert (layout.run(run_id) / name).read_bytes() == (layout.run(other) / name).read_bytes(), name
@@ -187,7 +186,7 @@ def test_a_look_sees_held_out_clicks_alarms_and_the_right_chips(project: Layout,
     inputs = RunInputs("set", views, pu)
     data = PUData(FeatureViews(views), nothing, pu.is_excluded)
     job = job_of(layout, "look")
-    watch = TrainingMonitor(job, inputs, data, np.arange(10), share=None, score_type="pu_probability")
+    watch = TrainingMonitor(job, inputs, data, np.arange(10), start_k=5, score_type="pu_probability")
     early = watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 10})  # type: ignore[arg-type]
     late = watch(Ordered(), {"stage": "training", "epoch": 10, "epochs": 10})  # type: ignore[arg-type]
     assert "alarms" not in early
@@ -217,14 +216,12 @@ def test_the_run_the_live_look_and_a_comparison_judge_it_alike(project: Layout) 
     assert unlabeled_to_judge(layout, "set", pu, held_out).tolist() == [15, 16, 19]
     views = np.linspace(1, 0, 20).astype(np.float16)[None, :, None]
     scores, embeddings = views[0, :, 0].astype(np.float32), np.eye(20, dtype=np.float32)
-    inputs, share = replace(inputs, pu=pu, views=views), 0.2
+    inputs = replace(inputs, pu=pu, views=views)
     data = PUData(FeatureViews(views), pu.is_positive, pu.is_excluded)
-    watch = TrainingMonitor(
-        job_of(layout, "look"), inputs, data, held_out, share=share, start_share=share, score_type="pu_probability"
-    )
+    watch = TrainingMonitor(job_of(layout, "look"), inputs, data, held_out, start_k=1, score_type="pu_probability")
     live = watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 10})  # type: ignore[arg-type]
-    threshold = first_threshold(scores, pu, share)
-    outcome = Outcome("ncpu", "quick", scores, embeddings, "pu_probability", threshold, share, held_out=held_out)
+    threshold = first_threshold(scores, pu, 1)
+    outcome = Outcome("ncpu", "quick", scores, embeddings, "pu_probability", threshold, held_out=held_out)
     one, two = (str(finish(job_of(layout, name), inputs, 0.0, outcome)["run_id"]) for name in ("one", "two"))
     judged = facts_of(layout, one).judgement
     assert (judged["n_held_out"], judged["recall"]) == (10, 1.0)
@@ -245,7 +242,7 @@ def test_a_look_at_a_sample_tells_how_good_it_is(project: Layout, monkeypatch: p
     for most in (3, 2):
         monkeypatch.setattr("pu_geo.training.callbacks.MOST_ROWS", most)
         watch = TrainingMonitor(
-            job_of(layout, f"look{most}"), replace(inputs, pu=pu), data, held_out, share=None, score_type="linear"
+            job_of(layout, f"look{most}"), replace(inputs, pu=pu), data, held_out, start_k=2, score_type="linear"
         )
         found.append(watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 10}))  # type: ignore[arg-type]
     widths = [float(str(one["criterion_high"])) / float(str(one["criterion_low"])) for one in found]
@@ -260,7 +257,7 @@ def test_a_model_of_no_numbers_is_not_looked_at(project: Layout) -> None:
     pu = PUSet([f"b{i}" for i in range(20)], nothing, nothing, nothing, 1)
     data = PUData(FeatureViews(views), nothing, nothing)
     watch = TrainingMonitor(
-        job_of(layout, "nan"), RunInputs("set", views, pu), data, np.arange(0), share=None, score_type="linear"
+        job_of(layout, "nan"), RunInputs("set", views, pu), data, np.arange(0), start_k=2, score_type="linear"
     )
     assert watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 1}) == {}  # type: ignore[arg-type]
 

@@ -10,7 +10,7 @@ from clustered_parts import chipped
 from model_parts import job_of
 from small_parts import click, facts_of
 
-from pu_geo.methods import catalog
+from pu_geo.methods import baselines, catalog
 from pu_geo.project import decisions, pseudo_positives, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
@@ -48,8 +48,8 @@ def test_ranker_ranks_by_them_but_estimates_and_counts_by_clicks(layout: Layout)
     accept(layout, IDS)
     after = facts_of(layout, str(train_task.rank(job_of(layout, "two"))["run_id"]))
     assert (before.n_accepted, after.n_accepted) == (0, 3)
-    assert (after.n_positive, after.n_unlabeled, after.estimated_share) == (
-        before.n_positive, before.n_unlabeled, before.estimated_share,
+    assert (after.n_positive, after.n_unlabeled, after.start_k) == (
+        before.n_positive, before.n_unlabeled, before.start_k,
     )  # fmt: skip
     assert any("3 buildings of accepted clusters" in words for words in after.warnings)
     told = [build_damage_map(layout, run.run_id, None).metadata for run in (before, after)]
@@ -73,15 +73,20 @@ def test_buildings_of_accepted_clusters_are_passed_over_in_words_where_kinds_are
 def test_the_class_prior_is_that_of_what_is_left_unlabeled(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     accept(layout, IDS)
     inputs = read_inputs(layout)
-    assert inputs.prior_of(None) is None
     n = int((~inputs.pu.is_positive & ~inputs.pu.is_excluded).sum())
-    assert inputs.prior_of(0.5) == pytest.approx((0.5 * n - 3) / (n - 3))
-    assert inputs.prior_of(0.1) == 0  # more were accepted than are thought to be damaged
-    assert inputs.with_clicks(inputs.pu, "damage").prior_of(0.5) == 0.5
-    monkeypatch.setattr(type(inputs), "estimated_share", lambda _: 0.5)
+    for share, prior in ((None, None), (0.5, (0.5 * n - 3) / (n - 3)), (0.1, 0)):  # .1: more were accepted than that
+        monkeypatch.setattr("pu_geo.analysis.estimates.estimated_share", lambda *_, share=share, **__: share)
+        assert inputs.prior() == (prior if prior is None else pytest.approx(prior))
+    monkeypatch.setattr("pu_geo.analysis.estimates.estimated_share", lambda *_, **__: 0.4)
+    assert inputs.with_clicks(inputs.pu, "damage").prior() == 0.4
+    used: list[float] = []
+    fit = baselines.fit
+    monkeypatch.setattr(
+        baselines, "fit", lambda data, settings, run: used.append(settings.class_prior) or fit(data, settings, run)
+    )
     facts = facts_of(layout, str(train_task.train(job_of(layout, "one"), method="nnpu", preset="quick")["run_id"]))
-    assert facts.estimated_share == 0.5
-    assert facts.settings["class_prior"] == pytest.approx((0.5 * n - 3) / (n - 3))
+    assert used == [pytest.approx((0.4 * n - 3) / (n - 3))]
+    assert facts.settings["class_prior"] == 0, "what was guessed is not among the settings that people see"
 
 
 def test_training_is_told_of_them_and_goes_on_with_those_it_began_with(

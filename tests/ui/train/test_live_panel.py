@@ -75,9 +75,18 @@ def test_each_kind_of_signal_has_its_figure(project: Layout) -> None:
     ]  # fmt: skip
     app = shown(project, job_with(project, *reports))
     found = figures(app)
-    assert set(found) == {"Loss and its parts", "Threshold and share called damaged", "Held-out clicks", "Speed and memory"}
+    assert set(found) == {
+        "Loss and its parts",
+        "Threshold and what the model calls damaged",
+        "Held-out clicks",
+        "Speed and memory",
+    }
     assert list(lines(found["Loss and its parts"])) == ["loss", "cls", "entropy"]
-    assert list(lines(found["Threshold and share called damaged"])) == ["threshold", "called, in batches", "called, all"]
+    assert list(lines(found["Threshold and what the model calls damaged"])) == [
+        "threshold",
+        "called, in batches",
+        "called, all",
+    ]
     assert {"PU criterion", "found (right)"} <= set(lines(found["Held-out clicks"]))
     assert lines(found["Speed and memory"])["memory, MB (right)"]["yaxis"] == "y2"
     for figure in found.values():

@@ -1,0 +1,325 @@
+"""Does the comparison on an analyst's own clicks pick good features? Simulated on sets of which the damage is known.
+
+`python -m benchmarks.bakeoff prepare FOLDER` computes the candidates' features of the sets that `benchmarks.ranking prepare` left in
+a folder, `python -m benchmarks.bakeoff run FOLDER` adds to benchmarks/outcomes/bakeoff.jsonl what is not there yet, and
+`python -m benchmarks.tables` writes the section of docs/tables.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.ranking_sets import CHOSEN, CONFOUNDED, LEAST_LEFT, Cell, Source, read_source
+from pu_geo.analysis import bakeoff, metrics
+from pu_geo.features.rcf import RcfBank, RcfSettings
+from pu_geo.records import PUSet
+from pu_geo.tasks.train import compare_features as product
+from pu_geo.tasks.train.inputs import RunInputs
+
+KEPT = Path(__file__).resolve().parent / "outcomes" / "bakeoff.jsonl"
+SETS: Mapping[str, float | None] = {
+    "joplin": None,
+    "santa_rosa_a": None,
+    "matthew_wind": None,
+    "harvey_a": 0.05,
+    "harvey_d": 0.2,
+}
+CLICKS, N_SEEDS = (10, 20, 30, 60), 20
+RCF = "rcf"
+LEVELS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
+NEAR, HARM = 0.02, 0.03  # average precision that a pick may be behind the best one, and behind RCF
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One feature set in one draw.
+
+    Attributes:
+        ap: average precision of the ranker that learned from all clicks, on the unlabeled.
+        seconds: of processor time, of all fits without some clicks.
+        log_places: of each click, see `analysis.bakeoff.log_places`.
+    """
+
+    ap: float
+    seconds: float
+    log_places: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One draw of chips and clicks."""
+
+    event_set: str
+    clicks: int
+    seed: int
+    method: str
+    n_unlabeled: int
+    n_damaged: int
+    candidates: Mapping[str, Candidate]
+
+    def picked(self, level: float = bakeoff.LEVEL) -> str:
+        """Return what the rule picks, however few clicks there are; at level 0 any better mean, at 1 RCF."""
+        if level == 1:
+            return RCF
+        by_name = {name: np.array(each.log_places) for name, each in self.candidates.items()}
+        return bakeoff.judge(by_name, RCF, level=level, least=0).name
+
+
+def cell(name: str, clicks: int) -> Cell:
+    """Return the cell of a set."""
+    is_harvey = name.startswith("harvey")
+    role = CONFOUNDED if is_harvey else CHOSEN
+    return Cell(name, role, SETS[name], clicks, undamaged_places=0.75 if is_harvey else None)
+
+
+# Candidates
+
+
+def makers(n_bands: int) -> dict[str, Callable[[NDArray[np.uint8]], NDArray[np.float16]]]:
+    """Return what computes each candidate's features, [N, C, H, W] to float16 [N, D]; "rcf" itself is there."""
+
+    def rcf(settings: RcfSettings, chips: NDArray[np.uint8]) -> NDArray[np.float16]:
+        bank = RcfBank.fit(chips, torch.Generator().manual_seed(0), settings)
+        return bank.transform(chips, 1, seed=0, device=torch.device("cpu"))[0]
+
+    found: dict[str, Callable[[NDArray[np.uint8]], NDArray[np.float16]]] = {
+        "stride2": lambda chips: rcf(RcfSettings(stride_px=2), chips),
+        "dense": lambda chips: rcf(RcfSettings(stride_px=1, whitening=0.03), chips),
+        "resnet18_random": random_resnet,
+    }
+    if n_bands == 6:
+        found["post"] = lambda chips: rcf(RcfSettings(), chips[:, 3:])
+    return found
+
+
+@torch.inference_mode()
+def random_resnet(chips: NDArray[np.uint8]) -> NDArray[np.float16]:
+    """Compute what a ResNet-18 that nothing taught makes of chips: [N, 512], of two dates [N, 1536]: pre, post, post - pre."""
+    from torchvision.models import resnet18
+
+    torch.manual_seed(0)
+    network = resnet18(weights=None)
+    network.fc = torch.nn.Identity()
+    network.eval()
+    mean, std = (np.array(each, np.float32)[:, None, None] for each in ((123.675, 116.28, 103.53), (58.4, 57.1, 57.4)))
+    parts = []
+    for first in range(0, len(chips), _AT_ONCE):
+        block = chips[first : first + _AT_ONCE].astype(np.float32)
+        dates = network(torch.from_numpy((block.reshape(-1, 3, *block.shape[2:]) - mean) / std)).numpy()
+        dates = dates.reshape(len(block), -1, dates.shape[1])
+        difference = [dates[:, 1] - dates[:, 0]] if dates.shape[1] == 2 else []
+        parts.append(np.concatenate([*dates.swapaxes(0, 1), *difference], axis=1))
+    return np.concatenate(parts).astype(np.float16)
+
+
+def prepare(folder: Path, cache: Path) -> None:
+    """Compute features that are not there yet."""
+    for name in SETS:
+        with np.load(folder / f"{name}.npz", allow_pickle=False) as kept:
+            chips = kept["chips"]
+        for candidate, make in makers(chips.shape[1]).items():
+            path, began = cache / f"bake_{name}_{candidate}.npy", time.monotonic()
+            if not path.exists():
+                np.save(path, make(chips))
+                print(f"{path.name}: {time.monotonic() - began:.0f} s", flush=True)
+
+
+def features_of(source: Source, name: str, cache: Path) -> dict[str, NDArray[np.float16]]:
+    """Return the features of every candidate, float16 [N, D]; RCF first."""
+    found = {RCF: source.views[0]}
+    for path in sorted(cache.glob(f"bake_{name}_*.npy")):
+        found[path.stem.removeprefix(f"bake_{name}_")] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return found
+
+
+# Draws
+
+
+def judged(
+    source: Source, features: Mapping[str, NDArray[np.float16]], where: Cell, seed: int, method: str = "ranker"
+) -> Outcome | None:
+    """Draw an event and compare the candidates as the product does; None where the cell has too little damage."""
+    event = where.draw(source, seed)
+    if event is None:
+        return None
+    rows, is_clicked = event
+    is_damaged, nothing = source.is_damaged[rows][~is_clicked], np.zeros(len(rows), np.bool_)
+    pu = PUSet([str(row) for row in rows], is_clicked, nothing, nothing, 0)
+    found = {}
+    for name, each in features.items():
+        inputs = RunInputs(where.source, np.asarray(each[rows])[None], pu)
+        scores = product.scorer(method, inputs)(nothing)[~is_clicked]
+        kept, began = product.drawn(inputs), time.process_time()
+        less = product.of_rows(RunInputs(where.source, inputs.views[:, kept], pu), kept)
+        places = product.places_by(method, less, np.flatnonzero(is_clicked[kept]))
+        seconds = round(time.process_time() - began, 2)
+        ap = round(metrics.average_precision(scores, is_damaged), 4)
+        found[name] = Candidate(ap, seconds, np.round(places, 4).tolist())
+    return Outcome(where.source, where.clicks, seed, method, len(is_damaged), int(is_damaged.sum()), found)
+
+
+def read_kept(kept: Path = KEPT) -> list[Outcome]:
+    """Read the outcomes that were kept, oldest first."""
+    lines = kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []
+    found = [json.loads(line) for line in lines]
+    return [
+        Outcome(**{**each, "candidates": {name: Candidate(**one) for name, one in each["candidates"].items()}})
+        for each in found
+    ]
+
+
+def run(
+    folder: Path, cache: Path, method: str, n_seeds: int, clicks: Sequence[int], sets: Sequence[str], kept: Path
+) -> None:
+    """Do the draws that are not kept yet."""
+    done = {(each.event_set, each.clicks, each.seed, each.method) for each in read_kept(kept)}
+    for name in sets:
+        source = read_source(folder, name)
+        features = features_of(source, name, cache)
+        for n in clicks:
+            for seed in range(n_seeds):
+                if (name, n, seed, method) in done or (
+                    outcome := judged(source, features, cell(name, n), seed, method)
+                ) is None:
+                    continue
+                with kept.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(outcome)) + "\n")
+            print(f"{name}, {n} clicks", flush=True)
+
+
+# The section of docs/tables.md
+
+
+def section(outcomes: Sequence[Outcome] | None = None) -> str:
+    """Return the section of docs/tables.md; "" where there are no outcomes."""
+    found = read_kept() if outcomes is None else outcomes
+    if not found:
+        return ""
+    lines = ["## Feature sets compared on an analyst's own clicks", "", _WORDS, ""]
+    methods = list(dict.fromkeys(each.method for each in found))
+    for method in methods:
+        own = [each for each in found if each.method == method]
+        title = "The instant ranker" if method == "ranker" else f"Method `{method}`"
+        lines += [f"### {title}", "", *_picks(own), "", *_candidates(own), ""]
+    lines += [_LEVEL_WORDS, "", *_levels([each for each in found if each.method == methods[0]]), ""]
+    return "\n".join(lines)
+
+
+def _picks(found: Sequence[Outcome]) -> Iterator[str]:
+    """What the rule picks, by set and number of clicks; a last row for all sets of a number."""
+    yield _row(
+        "clicks", "set", "draws", "unlabeled", "damaged", "another picked", "AP of RCF", "AP of the pick", "AP of the best",
+        f"pick within {NEAR} of the best", f"worse than RCF by > {HARM}", "worst",
+    )  # fmt: skip
+    yield "|" + "---|" * 12
+    for clicks in sorted({each.clicks for each in found}):
+        of_clicks = [each for each in found if each.clicks == clicks]
+        for name in (*SETS, "all"):
+            draws = [each for each in of_clicks if name in (each.event_set, "all")]
+            if not draws:
+                yield _row(clicks, name, "0", *["" for _ in range(8)], f"fewer than {LEAST_LEFT} damaged would be left")
+                continue
+            damaged = np.mean([each.n_damaged / each.n_unlabeled for each in draws])
+            unlabeled = f"{np.mean([each.n_unlabeled for each in draws]):,.0f}"
+            yield _row(
+                clicks, name if name != "all" else "**all**", len(draws), unlabeled if name != "all" else "",
+                f"{damaged:.0%}" if name != "all" else "", *_figures(draws, bakeoff.LEVEL),
+            )  # fmt: skip
+
+
+def _figures(draws: Sequence[Outcome], level: float) -> list[str]:
+    """Return the cells of a row from "another picked" on."""
+    picks = [each.picked(level) for each in draws]
+    ap = np.array([each.candidates[pick].ap for each, pick in zip(draws, picks, strict=True)])
+    rcf = np.array([each.candidates[RCF].ap for each in draws])
+    best = np.array([max(one.ap for one in each.candidates.values()) for each in draws])
+    means = [f"{values.mean():.3f}" for values in (rcf, ap, best)]
+    harmed = int((rcf - ap > HARM).sum())
+    return [
+        f"{np.mean([pick != RCF for pick in picks]):.0%}",
+        *means,
+        f"{(best - ap <= NEAR).mean():.0%}",
+        str(harmed),
+        f"{(ap - rcf).min():+.3f}",
+    ]
+
+
+def _candidates(found: Sequence[Outcome]) -> Iterator[str]:
+    """Mean AP and typical place of each candidate."""
+    names = list(dict.fromkeys(name for each in found for name in each.candidates))
+    yield _row("clicks", "set", *names)
+    yield "|" + "---|" * (2 + len(names))
+    for clicks in sorted({each.clicks for each in found}):
+        for event_set in SETS:
+            draws = [each.candidates for each in found if (each.clicks, each.event_set) == (clicks, event_set)]
+            if draws:
+                yield _row(
+                    clicks, event_set, *(_candidate([each[name] for each in draws if name in each]) for name in names)
+                )
+
+
+def _candidate(draws: Sequence[Candidate]) -> str:
+    if not draws:
+        return ""
+    place = np.exp(np.mean([np.mean(each.log_places) for each in draws])) - bakeoff.FLOOR
+    return f"{np.mean([each.ap for each in draws]):.3f} / {place:.0%} / {np.mean([each.seconds for each in draws]):.1f} s"
+
+
+def _levels(found: Sequence[Outcome]) -> Iterator[str]:
+    """What other levels of the interval would have given, all sets together."""
+    clicks = sorted({each.clicks for each in found})
+    yield _row("level", *(f"{n} clicks" for n in clicks))
+    yield "|" + "---|" * (1 + len(clicks))
+    for level in LEVELS:
+        cells = []
+        for n in clicks:
+            another, _, _, _, near, harmed, worst = _figures([each for each in found if each.clicks == n], level)
+            cells.append(f"{near}, {harmed} ({worst}), {another}")
+        words = "any better mean" if level == 0 else "RCF always" if level == 1 else f"{level:.0%}"
+        yield _row(f"**{words}**" if level == bakeoff.LEVEL else words, *cells)
+
+
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+_WORDS = """Does `pu-geo compare-features` pick good features? Five development sets, on which the rule was chosen, so these are no
+figures of unseen events: Joplin, Santa Rosa and Matthew as they are, Harvey regions A at 5 % and D at 20 % (confounded: undamaged
+chips are of other dates). A seed draws chips and clicks, the same for every candidate. Candidates: RCF as it is (one view, stride
+4), RCF of the post chip alone, RCF at stride 2, a denser bank (stride 1, patch whitening .03), and a random ResNet-18 (pre, post
+and their difference). No pretrained weights were at hand. AP is of the ranking that learned from all clicks, on the unlabeled
+themselves; the best is the best of each draw, which nobody can know. At 10 and 20 clicks the product picks nothing; what the rule
+would pick is shown all the same.
+
+`python -m benchmarks.bakeoff run FOLDER_OF_SETS`"""
+_LEVEL_WORDS = f"""The level of the interval, chosen on these draws: picks within {NEAR} of the best, draws in which the pick is worse than
+RCF by more than {HARM} (worst difference), how often another one is picked."""
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["prepare", "run"])
+    parser.add_argument("folder", type=Path, help="what `benchmarks.ranking prepare` made")
+    parser.add_argument("--cache", type=Path, help="where the candidates' features are (default: the folder)")
+    parser.add_argument("--method", default="ranker")
+    parser.add_argument("--seeds", type=int, default=N_SEEDS)
+    parser.add_argument("--clicks", type=lambda text: [int(one) for one in text.split(",")], default=list(CLICKS))
+    parser.add_argument("--sets", type=lambda text: text.split(","), default=list(SETS))
+    parser.add_argument("--kept", type=Path, default=KEPT)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    place = options.cache or options.folder
+    if options.what == "prepare":
+        prepare(options.folder, place)
+    else:
+        run(options.folder, place, options.method, options.seeds, options.clicks, options.sets, options.kept)

@@ -1,0 +1,402 @@
+"""The default ranking: two readings of the same clicks, and how much each of them counts.
+
+The app's live ranking and the method `propagation` both come from here. Needs no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from pu_geo.analysis.class_prior import elkan_noto_of_margins
+from pu_geo.analysis.logistic import fit_logistic
+from pu_geo.analysis.neighbor_graph import Check, NeighborGraph, distinct, label_propagation, nothing
+from pu_geo.analysis.ranker import L2, l2_for_share, side_weights
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+MOST_MEASURED = 20_000  # chips that a space is measured from, about
+FLOOR = 0.01  # added to every direction's variance before whitening, in mean variances
+N_FOLDS = 5  # parts that clicks are held out in
+MIN_CLICKS = 4  # fewer clicks cannot be held out in turn
+MOST_SHARE_PULL = 2.0  # most that the share moves the log odds of the propagated reading
+CLICKS_PULL = 6.0  # how much held-out clicks move them
+PLACE_FLOOR = 0.05  # added to places before their logarithm: being second or third of thousands is all the same
+_NO_SPREAD = 1e-9  # largest variance below which all chips are taken for the same
+
+
+@dataclass(frozen=True)
+class Space:
+    """How features are brought to a scale that distances mean something in; made of all chips, without a label.
+
+    Attributes:
+        plain_mean, plain_scale: of each column of the chips as they were cut, float32 [E].
+        mean, scale: of the square roots of the features, averaged over views, float32 [E].
+        turn: whitening, float32 [E, E], widest directions last.
+    """
+
+    plain_mean: Floats
+    plain_scale: Floats
+    mean: Floats
+    scale: Floats
+    turn: Floats
+
+    @classmethod
+    def of(cls, plain: Floats, roots: Floats, power: float) -> Space:
+        """Measure features; of very many chips every so many one.
+
+        Args:
+            plain: of the chips as they were cut, float32 [M, E].
+            roots: square roots of the features (see `roots_of`), averaged over views, float32 [M, E].
+            power: of the whitening, 0 (none) to 0.5 (every direction varies alike).
+        """
+        step = max(1, len(plain) // MOST_MEASURED)
+        plain, roots = plain[::step], roots[::step]
+        mean, scale = _statistics(roots)
+        turn = whitening(np.asarray((roots - mean) / scale, np.float32), power)
+        return cls(*_statistics(plain), mean, scale, turn)
+
+    def standard(self, plain: Floats) -> Floats:
+        """Standardise features of chips as they were cut, float32 [B, E]."""
+        return np.asarray((plain - self.plain_mean) / self.plain_scale, np.float32)
+
+    def white(self, roots: Floats) -> Floats:
+        """Whiten square roots of features, float32 [..., E]."""
+        return np.asarray(((roots - self.mean) / self.scale) @ self.turn, np.float32)
+
+
+def roots_of(values: Floats) -> Floats:
+    """Draw the square root, keeping the sign: large responses count less, as between histograms."""
+    return np.asarray(np.sign(values) * np.sqrt(np.abs(values)), np.float32)
+
+
+def whitening(standard: Floats, power: float) -> Floats:
+    """Return the matrix that divides each direction by its variance to a power, float32 [E, E], widest directions last.
+
+    Scaled so that rows stay as long as they were. Directions in which no chip differs count for nothing.
+    """
+    columns = standard.astype(np.float64)
+    variance, axes = np.linalg.eigh(columns.T @ columns / max(len(columns), 1))
+    variance = variance.clip(0)
+    if variance.max() < _NO_SPREAD:
+        return np.zeros(axes.shape, np.float32)
+    raised = variance + FLOOR * variance.mean()
+    factor = (raised / raised.max()) ** -power * (variance > 1e-6 * variance.max())
+    length = ((columns @ (axes * factor)) ** 2).sum(1).mean()
+    return np.ascontiguousarray((axes * factor * np.sqrt(len(variance) / max(length, 1e-12))).astype(np.float32))
+
+
+def embedded(white: Floats, dim: int) -> Floats:
+    """Embed whitened rows by their widest directions, float32 [B, d] of unit length."""
+    widest = white[:, white.shape[1] - dim :]
+    found: Floats = widest / np.maximum(np.linalg.norm(widest, axis=1, keepdims=True), 1e-12)
+    return found
+
+
+@dataclass(frozen=True)
+class Chips:
+    """Chips in their space, and the graph that scores travel on; no label went into it.
+
+    Attributes:
+        standard, white: float32 [N, E], see `Space`.
+        ties: of each chip to the anchors, sparse float32 [N, M], see `NeighborGraph.ties`.
+        links: of the anchors to each other, sparse float64 [M, M]; None where nothing travels any more.
+        at: which chips the anchors are, int64 [M].
+    """
+
+    standard: Floats
+    white: Floats
+    ties: csr_array
+    links: csr_array | None = None
+    at: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def take(self, rows: Ints) -> Chips:
+        """Return some chips, by row, int64 [B]; the graph stays."""
+        return Chips(self.standard[rows], self.white[rows], self.ties[rows], self.links, self.at)
+
+
+def chips_of(
+    space: Space, plain: Floats, roots: Floats, *, dim: int, n_neighbors: int, n_anchors: int, seed: int = 0,
+    is_used: NDArray[np.bool_] | None = None, check: Check = nothing,
+) -> tuple[Chips, NeighborGraph]:  # fmt: skip
+    """Bring chips into a space and tie them to each other.
+
+    Args:
+        plain, roots: as in `Space.of`.
+        dim: widest directions in which neighbors are looked for.
+        n_neighbors, n_anchors: k, and how many chips scores travel among at most; all others take theirs from the nearest.
+        seed: of the draw of anchors.
+        is_used: bool [N]; anchors are drawn from these alone. None: from all.
+    """
+    white = space.white(roots)
+    rows = embedded(white, dim)
+    usable = np.arange(len(rows)) if is_used is None or not is_used.any() else np.flatnonzero(is_used)
+    if len(usable) > n_anchors:
+        usable = np.sort(np.random.default_rng([seed, 2]).choice(usable, n_anchors, replace=False))
+    at = usable[distinct(rows[usable])]
+    graph = NeighborGraph.of(np.ascontiguousarray(rows[at]), n_neighbors, check)
+    return Chips(space.standard(plain), white, graph.ties(rows, check), graph.links(check), at), graph
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Row numbers of the chips that are learned from, int64 each, no row twice.
+
+    Attributes:
+        clicked: damaged; the analyst found them.
+        queued: damaged; the queue put them before the analyst. Learned from like the others, but never held out: they are the
+            clearest damage, so they say little about what is still to be found.
+        unlabeled: nobody labeled them.
+        not_damaged: a person called them so.
+        accepted: of accepted clusters, which nobody clicked.
+    """
+
+    clicked: Ints
+    queued: Ints
+    unlabeled: Ints
+    not_damaged: Ints
+    accepted: Ints
+
+    @property
+    def positive(self) -> Ints:
+        return np.concatenate([self.clicked, self.queued])
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What held-out clicks are judged by: both readings by fits that saw neither the click nor some of the unlabeled.
+
+    Attributes:
+        clicked, unlabeled: row numbers of what was held out, int64 [P], [U].
+        fold_clicked, fold_unlabeled: the part that each was held out in, int64 [P], [U].
+        plain_slopes, slopes: float32 [F, E].
+        zeros, scale_of: of the plain and the whitened scores, float32 [F, 2].
+        values: scores of the anchors after they have traveled, float32 [M, F].
+    """
+
+    clicked: Ints
+    unlabeled: Ints
+    fold_clicked: Ints
+    fold_unlabeled: Ints
+    plain_slopes: Floats
+    slopes: Floats
+    zeros: Floats
+    scale_of: Floats
+    values: Floats
+
+    def readings(self, chips: Chips, propagation: float) -> tuple[Floats, Floats]:
+        """Score chips by the fits of each part, propagated and whitened, float32 [F, B] each, in no unit."""
+        own = [
+            (values @ slopes.T - zero) / scale
+            for values, slopes, zero, scale in zip(
+                (chips.standard, chips.white), (self.plain_slopes, self.slopes), self.zeros.T, self.scale_of.T, strict=True
+            )
+        ]
+        return (propagation * (chips.ties @ self.values) + own[0] + own[1]).T, own[1].T
+
+    def places(self, clicked: Floats, unlabeled: Floats) -> NDArray[np.float64]:
+        """Compute the place of each held-out click, (unlabeled before it + 1)/(n + 1), float64 [P] in (0, 1].
+
+        Args:
+            clicked, unlabeled: scores of what was held out by the fits of each part, float32 [F, P], [F, U].
+        """
+        found = np.empty(len(self.clicked))
+        for part in range(len(clicked)):
+            is_out = self.fold_clicked == part
+            others = unlabeled[part, self.fold_unlabeled == part]
+            before = (others[None] > clicked[part, is_out][:, None]).sum(1)
+            found[is_out] = (before + 1) / (len(others) + 1)
+        return found
+
+    def unseen(self, clicked: Floats, unlabeled: Floats) -> tuple[Floats, Floats]:
+        """Take of scores [F, P], [F, U] those by fits that did not see the chip, float32 [P], [U]."""
+        both = (clicked, self.fold_clicked), (unlabeled, self.fold_unlabeled)
+        found = [scores[fold, np.arange(len(fold))] for scores, fold in both]
+        return found[0], found[1]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is learned from the clicks.
+
+    Attributes:
+        plain_slope, slope: of the two regressions, float32 [E].
+        zeros, scale_of: origin and unit of the plain, the whitened and the propagated scores, float32 [3].
+        values: scores of the anchors after they have traveled, float32 [M].
+        weight: of the propagated reading, in [0, 1].
+        share: guessed damaged share of the unlabeled (Elkan and Noto 2008), 0..1; None where clicks are too few. Coarse: used
+            within bounds, never shown to people.
+        difference: how much better held-out clicks stand in the propagated than in the whitened reading, in [-1, 1]; 0 where
+            nothing was held out.
+        loss: of the whitened regression.
+        held_out: None where clicks are too few.
+        sent: whether plain and whitened scores travel, 0 or 1.
+    """
+
+    plain_slope: Floats
+    slope: Floats
+    zeros: Floats
+    scale_of: Floats
+    values: Floats
+    weight: float
+    share: float | None
+    difference: float
+    loss: float
+    held_out: HeldOut | None
+    sent: tuple[float, float] = (1.0, 1.0)
+
+    def scores(self, chips: Chips, propagation: float) -> Floats:
+        """Score chips, float32 [B] in no unit."""
+        narrow: Floats = (chips.white @ self.slope - self.zeros[1]) / self.scale_of[1]
+        if self.weight == 0:
+            return narrow
+        plain = (chips.standard @ self.plain_slope - self.zeros[0]) / self.scale_of[0]
+        wide = propagation * (chips.ties @ self.values) + self.sent[0] * plain + self.sent[1] * narrow
+        found: Floats = self.weight * (wide - self.zeros[2]) / self.scale_of[2] + (1 - self.weight) * narrow
+        return found.astype(np.float32)
+
+
+def weight_of(share: float, difference: float, even_share: float) -> float:
+    """Weigh the propagated reading: logistic of the bounded log share and of what held-out clicks say, in (0, 1).
+
+    Args:
+        share: guessed damaged share of the unlabeled, 0..1.
+        difference: see `Reading`, in [-1, 1].
+        even_share: share at which both readings count the same if held-out clicks stand in both alike.
+    """
+    pull = np.clip(np.log(max(share, 1e-6) / even_share), -MOST_SHARE_PULL, MOST_SHARE_PULL)
+    return float(1 / (1 + np.exp(-(pull + CLICKS_PULL * difference))))
+
+
+def read_clicks(
+    chips: Chips, marks: Marks, views_of: Callable[[Ints], Floats], *, propagation: float, most_held_out: int, seed: int,
+    even_share: float,
+    share: float | None = None, weight: float | None = None, tolerance: float = 1e-5, before: Reading | None = None,
+    check: Check = nothing,
+) -> Reading:  # fmt: skip
+    """Learn both readings from the clicks, and how much each counts.
+
+    Source: ours; logistic regressions, label propagation (Zhou et al. 2003) and Elkan and Noto's share (2008).
+
+    1. Whitened: a logistic regression of every view of the positives against the unlabeled, in the whitened space.
+    2. Propagated: the sum of that and of the same regression on the features as they are, both in their units, travels on the
+       graph of nearest neighbors.
+    3. Clicks are held out in 5 parts, each with a part of the unlabeled, and both readings are fitted to the rest. A click's
+       place is (unlabeled before it + 1)/(n + 1). Where the places in the propagated reading are better, it counts more.
+
+    Args:
+        views_of: whitens every view of some chips, given by row: float32 [V', B, E].
+        propagation: alpha of the graph, [0, 1).
+        most_held_out: unlabeled chips that held-out clicks are compared with, at most.
+        seed: of the draw of parts.
+        even_share: see `weight_of`.
+        share: damaged share of the unlabeled, if it is known better than from clicks; None: guessed from the held-out clicks.
+        weight: of the propagated reading; None: as the clicks say.
+        tolerance: of the regressions, see `logistic.fit_logistic`.
+        before: an earlier answer, to start the regressions from.
+        check: called often; what it raises ends the work.
+    """
+    fit = _Fit(chips, views_of(marks.positive), marks, tolerance, check)
+    start = (None, None) if before is None else (before.plain_slope, before.slope)
+    held_out, difference = _hold_out(fit, propagation, most_held_out, seed, start), 0.0
+    if held_out is not None:
+        rows = [chips.take(each) for each in (held_out.clicked, held_out.unlabeled)]
+        (wide, narrow), (wide_u, narrow_u) = (held_out.readings(each, propagation) for each in rows)
+        places = [np.log(held_out.places(*both) + PLACE_FLOOR) for both in ((narrow, narrow_u), (wide, wide_u))]
+        difference = float(np.clip((places[0] - places[1]).mean(), -1, 1))
+        if share is None:
+            share = elkan_noto_of_margins(*held_out.unseen(narrow, narrow_u))
+    l2 = L2 if share is None else l2_for_share(share)
+    plain_slope, slope, loss = fit(np.arange(len(marks.positive)), marks.unlabeled, l2, start)
+    zeros, scale_of = np.zeros(3, np.float32), np.ones(3, np.float32)
+    anchors = chips.take(chips.at)
+    for place, margin in enumerate((anchors.standard @ plain_slope, anchors.white @ slope)):
+        zeros[place], scale_of[place] = _origin(margin)
+    start_values = np.zeros(len(chips.at), np.float32)
+    only_own = Reading(plain_slope, slope, zeros, scale_of, start_values, 1.0, share, difference, loss, held_out)
+    values = label_propagation(only_own.scores(anchors, propagation)[:, None], chips.links, propagation, check)[:, 0]
+    zeros[2], scale_of[2] = _origin(values)
+    if weight is None:
+        weight = 0.0 if share is None else weight_of(share, difference, even_share)
+    return replace(only_own, values=values.astype(np.float32), weight=weight)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """Both regressions for some of the positives and of the unlabeled; all others that are marked are always there."""
+
+    chips: Chips
+    views: Floats
+    marks: Marks
+    tolerance: float
+    check: Check
+
+    def __call__(
+        self, which: Ints, unlabeled: Ints, l2: float, start: Sequence[Floats | None], *, with_accepted: bool = True
+    ) -> tuple[Floats, Floats, float]:
+        """Return the slopes, plain and whitened, and the loss of the latter; `which`: places in `marks.positive`."""
+        marks, n_views = self.marks, len(self.views)
+        accepted = marks.accepted if with_accepted else marks.accepted[:0]
+        others = np.concatenate([unlabeled, marks.not_damaged, accepted])
+        weights = side_weights(len(which), len(unlabeled), len(marks.not_damaged), len(accepted))
+        clicked, more, rest = np.split(weights, [len(which), len(which) + len(accepted)])
+        slopes, loss = [], 0.0
+        every_view = self.views[:, which].reshape(-1, self.views.shape[2])
+        for n, positive, values, first in (
+            (1, self.chips.standard[marks.positive[which]], self.chips.standard, start[0]),
+            (n_views, every_view, self.chips.white, start[1]),
+        ):
+            both = np.concatenate([positive, values[others]])
+            weight = np.concatenate([np.tile(clicked / n, n), rest, more]).astype(np.float32)
+            is_positive = np.arange(len(both)) < len(positive)
+            is_positive[len(both) - len(accepted) :] = True
+            slope, _, loss = fit_logistic(
+                both, is_positive, l2, weight, tolerance=self.tolerance, start=first, check=self.check
+            )
+            slopes.append(slope)
+        return slopes[0], slopes[1], loss
+
+
+def _hold_out(fit: _Fit, propagation: float, most: int, seed: int, start: Sequence[Floats | None]) -> HeldOut | None:
+    """Fit both readings without a part of the clicks and of the unlabeled, part by part; None where there is too little.
+
+    Only the analyst's own clicks are held out, unless these alone are too few.
+    """
+    chips, marks = fit.chips, fit.marks
+    n_own, n_all = len(marks.clicked), len(marks.positive)
+    n = n_own if n_own >= MIN_CLICKS else n_all
+    n_folds = min(N_FOLDS, n, len(marks.unlabeled))
+    if n < MIN_CLICKS or n_folds < 2:
+        return None
+    rng = np.random.default_rng([seed, 8])
+    unlabeled = np.sort(rng.permutation(marks.unlabeled)[:most])
+    fold, fold_u = rng.permutation(n) % n_folds, rng.permutation(len(unlabeled)) % n_folds
+    found = []
+    for part in range(n_folds):
+        kept = np.concatenate([np.flatnonzero(fold != part), np.arange(n, n_all)])
+        found.append(fit(kept, unlabeled[fold_u != part], L2, start, with_accepted=False)[:2])
+    slopes = [np.stack(each) for each in zip(*found, strict=True)]
+    anchors = chips.take(chips.at)
+    margins = [values @ each.T for values, each in zip((anchors.standard, anchors.white), slopes, strict=True)]
+    units = [[_origin(column) for column in margin.T] for margin in margins]
+    zeros, scale_of = np.moveaxis(np.array(units, np.float32), 2, 0)
+    own = sum((margin - zero) / scale for margin, zero, scale in zip(margins, zeros, scale_of, strict=True))
+    values = label_propagation(own, chips.links, propagation, fit.check).astype(np.float32)
+    return HeldOut(marks.positive[:n], unlabeled, fold, fold_u, slopes[0], slopes[1], zeros.T, scale_of.T, values)
+
+
+def _statistics(values: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of each column of float32 [M, E]; 1 where a column never varies."""
+    mean, spread = values.mean(0, dtype=np.float64), values.std(0, dtype=np.float64)
+    return mean.astype(np.float32), np.where(spread > 1e-6, spread, 1).astype(np.float32)
+
+
+def _origin(scores: NDArray[np.floating]) -> tuple[float, float]:
+    """Mean and standard deviation of scores [M]; 1 where all are alike."""
+    unit = float(scores.std(dtype=np.float64))
+    return float(scores.mean(dtype=np.float64)), unit if unit > 1e-9 else 1.0

@@ -1,0 +1,378 @@
+"""Frozen features by a network: weights of a local file, or weights that the chips themselves have taught.
+
+Each date of a chip goes through the same network of three bands; its maps are averaged over the chip, or over the footprint;
+both dates become [pre, post, post - pre]. Nothing is downloaded, and no code of others runs: files hold numbers and names.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from pu_geo.errors import JobCancelled, ShapeError, TrainingError
+from pu_geo.features import local_dir, self_supervised
+from pu_geo.features.rcf import fast_dtype
+from pu_geo.features.views import HIGHEST, Report, checked_out, describe_views, joined_dates, mean_inside, split_dates
+from pu_geo.records import FeatureRequest
+from pu_geo.training.augment import AERIAL, AugmentSettings
+from pu_geo.training.backbones import empty_backbone, fill, read_safetensors, require_same_shapes, tensors_of_backbone
+from pu_geo.training.network import fused
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of 0..1: what torchvision's weights expect
+N_BANDS = 3
+BLOCK = 64  # chips whose random numbers are drawn together
+PIXELS_AT_ONCE_CPU, PIXELS_AT_ONCE_GPU = 2**18, 2**24  # that go through a network together: 64 or 4,096 images of 64 px
+SIDES_PX = (8, 1024)  # of images that a network may see
+ROWS_FOR_SCALE, USUAL = 64, (2.0**-4, 2.0**12)
+DATES, POOLS = ("both", "diff", "post"), ("mean", "cls", "footprint")
+KINDS = ("resnet18", "resnet50", "local-dir", "self-supervised")
+_INPUT, _NETWORK = ("input.mean", "input.std"), "network."
+BROKEN = (
+    RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, NotImplementedError,
+)  # fmt: skip
+"""What networks raise where sizes, layers and settings do not go together."""
+_HINT = "Choose a .safetensors file with the state dict of this network, whole and without anything else in it."
+
+
+@dataclass(frozen=True)
+class NetworkMaker:
+    """A frozen network that makes features of chips.
+
+    Features are kept in float16. So that neither large nor small ones are lost, all are multiplied by one power of two,
+    `scale`, chosen by a few of the chips; what is still beyond float16 is cut off there.
+
+    Attributes:
+        kind: its row in `bank.MAKERS`, one of `KINDS`.
+        network: in evaluation mode; maps float [B, 3, S, S] to maps [B, K, h, w].
+        out_dim: K.
+        mean, std: float32 [3 or 6], of the bands in units of the uint8 chips.
+        pool: "mean" over positions; "cls", the class token of a transformer; or "footprint", see `views.mean_inside`.
+        layer: after which features are taken; "" for the last.
+        size_px: side to which images are scaled; 0 leaves chips as they are.
+        dates: see `FeatureRequest`.
+        origin: "backbone", "weights_file", "weights_sha256", "licence"; "config" of networks of timm.
+    """
+
+    kind: str
+    network: nn.Module
+    out_dim: int
+    mean: Tensor
+    std: Tensor
+    scale: float
+    pool: str
+    layer: str
+    size_px: int
+    dates: str
+    origin: Mapping[str, Any]
+
+    @property
+    def n_features(self) -> int:
+        """Features per chip, D."""
+        return self.out_dim * (3 if self.dates == "both" else 1)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the features should know, and `from_state` needs, as JSON."""
+        own = ("kind", "pool", "layer", "size_px", "dates", "scale")
+        return {name: getattr(self, name) for name in own} | dict(self.origin)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the weights and the statistics of the bands as plain arrays."""
+        weights = {_NETWORK + name: tensor for name, tensor in local_dir.weights_of(self.network).items()}
+        tensors = {"input.mean": self.mean, "input.std": self.std, **weights}
+        return {name: tensor.cpu().numpy() for name, tensor in tensors.items() if tensor.is_floating_point()}
+
+    @classmethod
+    def fit_request(
+        cls, request: FeatureRequest, chips: NDArray[np.uint8], rows: NDArray[np.int64] | None = None,
+        *, generator: torch.Generator, device: torch.device, report: Report | None = None,
+        is_cancelled: Callable[[], bool] | None = None,
+    ) -> NetworkMaker:  # fmt: skip
+        """Read the network that the request names, or train one on the chips; see `bank.fit_maker`.
+
+        Raises:
+            TrainingError: if weights, layer, pooling, size or dates cannot be used.
+            JobCancelled: if the user cancelled.
+        """
+        kind = request.maker.partition(":")[0]
+        _require_choices(request, kind, chips.shape)
+        usable = np.arange(len(chips)) if rows is None else rows
+        if kind == "self-supervised":
+            found = self_supervised.learn(
+                chips, usable, request.dates, generator=generator, device=device, report=report, is_cancelled=is_cancelled
+            )
+            given = _Given(found.tensors, found.mean, found.std, 0, {"backbone": found.backbone, "weights_file": None})
+            given.origin["weights_sha256"] = _digest(found.tensors)
+        else:
+            given = _of_folder(request) if kind == "local-dir" else _of_file(request)
+        facts = {
+            "kind": kind, "pool": request.pool, "layer": request.layer, "size_px": request.size_px or given.size_px,
+            "dates": request.dates, "scale": 1.0, "licence": request.licence or None,
+        }  # fmt: skip
+        n_dates = 1 if request.dates == "post" else 2
+        mean, std = (each if len(each) == N_BANDS * n_dates else each.repeat(n_dates) for each in (given.mean, given.std))
+        made = _built({**facts, **given.origin}, given.tensors, mean, std, chips.shape[2])
+        return made._with_scale(chips[usable[:ROWS_FOR_SCALE]], device)
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> NetworkMaker:
+        """Build a maker from what `state` and `facts` gave; both may come from a stranger's file.
+
+        Raises:
+            TrainingError: if they do not belong together, or hold what no maker gives.
+        """
+        tensors = {}
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+                raise _refusal(f"The stored network holds no plain numbers under {name[:60]}")
+            tensors[name] = torch.from_numpy(np.array(array, np.float32))
+        if not all(name in tensors for name in _INPUT):
+            raise _refusal("The stored network lacks mean and standard deviation of its bands")
+        mean, std = (tensors.pop(name) for name in _INPUT)
+        return _built(facts, {name.removeprefix(_NETWORK): tensor for name, tensor in tensors.items()}, mean, std)
+
+    def transform(
+        self, chips: NDArray[np.uint8], n_views: int, *, seed: int, device: torch.device,
+        out: NDArray[np.float16] | None = None, augmentation: AugmentSettings = AERIAL, report: Report | None = None,
+        is_cancelled: Callable[[], bool] | None = None, masks: NDArray[np.bool_] | None = None,
+    ) -> NDArray[np.float16]:  # fmt: skip
+        """Compute features of several views of every chip, float16 [V, N, D]; see `bank.Maker.transform`.
+
+        Convolutions run in bfloat16 where the hardware knows it, with BatchNorm in their weights.
+
+        Raises:
+            ShapeError: if chips, masks or `out` do not fit.
+            TrainingError: if features are not finite.
+            JobCancelled: if the user cancelled; asked between any two parts of a block.
+        """
+        wanted = (3, 6) if self.dates == "post" else (6,)
+        if chips.ndim != 4 or chips.shape[1] not in wanted:
+            raise ShapeError(
+                f"chips must be [N, {' or '.join(map(str, wanted))}, H, W] for these features; got {chips.shape}."
+            )
+        if (masks is not None) != (self.pool == "footprint"):
+            raise ShapeError(f"masks go with pool='footprint', and with nothing else; pool is {self.pool!r}.")
+        if masks is not None and masks.shape != (len(chips), *chips.shape[2:]):
+            raise ShapeError(f"masks must be {(len(chips), *chips.shape[2:])}, one a chip; got {masks.shape}.")
+        pixels = (PIXELS_AT_ONCE_CPU if device.type == "cpu" else PIXELS_AT_ONCE_GPU) * N_BANDS // len(self.mean)
+        step = max(1, pixels // (self.size_px**2 or math.prod(chips.shape[2:])))
+        network = self._quick(chips.shape[2:], device)
+
+        def describe(images: Tensor, footprints: Tensor | None) -> Tensor:
+            parts = []
+            for first in range(0, len(images), step):
+                if is_cancelled is not None and is_cancelled():
+                    raise JobCancelled
+                some = slice(first, first + step)
+                parts.append(self._describe(network, images[some], None if footprints is None else footprints[some]))
+            found = torch.cat(parts) * self.scale
+            if found.isnan().any():
+                raise _refusal(f"The network {self.origin['backbone']} gives features that are no finite numbers")
+            return found.clamp(-HIGHEST, HIGHEST).half()
+
+        return describe_views(
+            describe, chips, checked_out(out, (n_views, len(chips), self.n_features)), seed=seed, device=device, block=BLOCK,
+            views_at_once=max(1, step // BLOCK), augmentation=augmentation, masks=masks, report=report,
+            is_cancelled=is_cancelled,
+        )  # fmt: skip
+
+    def _describe(self, network: Callable[[Tensor], Tensor], images: Tensor, footprints: Tensor | None) -> Tensor:
+        """Describe images, float32 [B, C, H, W] in 0..255, by features, float32 [B, D], not yet scaled."""
+        shown = split_dates(images, self.mean, self.std)
+        if self.size_px and shown.shape[2:] != (self.size_px, self.size_px):
+            shown = F.interpolate(shown, (self.size_px, self.size_px), mode="bilinear", antialias=True)
+        maps = network(shown).float()
+        if footprints is None:
+            pooled = maps.mean((2, 3))
+        else:
+            pooled = mean_inside(maps, footprints.repeat_interleave(len(shown) // len(images), dim=0))
+        return joined_dates(pooled.unflatten(0, (len(images), -1)), self.dates)
+
+    def _quick(self, size: tuple[int, ...], device: torch.device) -> Callable[[Tensor], Tensor]:
+        """Return the network in the form that is fastest there, for chips of that size."""
+        here = self.network if device.type == "cpu" else copy.deepcopy(self.network).to(device)
+        is_bf16 = fast_dtype(device) == torch.bfloat16  # float16 would overflow
+        if isinstance(here, nn.Sequential):
+            dtype = torch.bfloat16 if is_bf16 else torch.float32
+            quick = fused(here, (self.size_px, self.size_px) if self.size_px else size, dtype)
+            return lambda images: cast(Tensor, quick(images.to(dtype, memory_format=torch.channels_last)))
+
+        def automatic(images: Tensor) -> Tensor:
+            with torch.autocast(device.type, dtype=torch.bfloat16) if is_bf16 else nullcontext():
+                return cast(Tensor, here(images))
+
+        return automatic
+
+    @torch.inference_mode()
+    def _with_scale(self, chips: NDArray[np.uint8], device: torch.device) -> NetworkMaker:
+        """Choose `scale`: 1 where the largest feature of these chips is within `USUAL`, else what makes it 64 or so."""
+        here = copy.deepcopy(self.network).to(device)
+        images = torch.from_numpy(np.array(chips)).to(device).float()
+        found = [self._describe(here, part, None).abs().max() for part in images.split(4)]
+        highest = float(torch.stack(found).max()) if found else 1.0
+        if not math.isfinite(highest):
+            raise _refusal(f"The network {self.origin['backbone']} gives features that are no finite numbers")
+        is_usual = highest == 0 or USUAL[0] <= highest <= USUAL[1]
+        return replace(self, scale=1.0 if is_usual else 2.0 ** (6 - round(math.log2(highest))))
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a file, a folder or a training gives: weights, statistics of the bands, the images' own side, and facts."""
+
+    tensors: Mapping[str, Tensor]
+    mean: Tensor
+    std: Tensor
+    size_px: int
+    origin: dict[str, Any]
+
+
+def _of_file(request: FeatureRequest) -> _Given:
+    """Read weights for a network of torchvision. Its images have the size of the chips: ImageNet's 224 px would take 12 times as long."""
+    path = Path(request.weights)
+    try:
+        tensors, digest = read_safetensors(path)
+        tensors = tensors_of_backbone(tensors, path)
+    except TrainingError as error:
+        raise TrainingError(error.problem, _HINT, kind="weights") from error
+    mean, std = (torch.tensor(values) * 255 for values in (IMAGENET_MEAN, IMAGENET_STD))
+    return _Given(tensors, mean, std, 0, {"backbone": request.maker, "weights_file": path.name, "weights_sha256": digest})
+
+
+def _of_folder(request: FeatureRequest) -> _Given:
+    """Read weights and settings of a network that timm knows."""
+    folder = Path(request.maker.partition(":")[2])
+    config = local_dir.read_config(folder / local_dir.CONFIG)
+    try:
+        tensors, digest = read_safetensors(folder / local_dir.WEIGHTS)
+    except TrainingError as error:
+        raise TrainingError(error.problem, local_dir.HINT, kind="weights") from error
+    mean, std = (torch.tensor(config[name]) * 255 for name in ("mean", "std"))
+    origin = {
+        "backbone": config["architecture"], "weights_file": local_dir.WEIGHTS, "weights_sha256": digest, "config": config,
+        "licence": request.licence or config["license"],
+    }  # fmt: skip
+    return _Given(local_dir.usual_tensors(tensors, config), mean, std, config["size_px"], origin)
+
+
+def _require_choices(request: FeatureRequest, kind: str, shape: tuple[int, ...]) -> None:
+    """Raise TrainingError where a request asks for what its maker, or these chips, do not have."""
+    n_bands, name = shape[1], request.maker
+    problems = {
+        f"dates is {request.dates!r}; it must be {', '.join(DATES)}": request.dates not in DATES,
+        f"pool is {request.pool!r}; it must be {', '.join(POOLS)}": request.pool not in POOLS,
+        f"chips have {n_bands} bands; networks take 3 of post, or 3 of pre and 3 of post": n_bands not in (3, 6),
+        f"dates is {request.dates!r}, but the chips show post alone": n_bands == N_BANDS and request.dates != "post",
+        f"size is {request.size_px} px; it must be {SIDES_PX[0]} to {SIDES_PX[1]}, or 0 for the maker's own": not (
+            request.size_px == 0 or SIDES_PX[0] <= request.size_px <= SIDES_PX[1]
+        ),
+        f"{name} has no class token to pool by (cls); mean and footprint are left": kind != "local-dir"
+        and request.pool == "cls",
+        f"{name} needs a weights file, and starts with no random weights": kind.startswith("resnet") and not request.weights,
+        f"{name} takes its weights from the folder, not from a file besides": kind == "local-dir" and bool(request.weights),
+        f"{name} learns its weights, layer and size from the chips": kind == "self-supervised"
+        and bool(request.weights or request.layer or request.size_px),
+    }
+    for problem, is_so in problems.items():
+        if is_so:
+            raise TrainingError(f"{problem[0].upper()}{problem[1:]}.", "Change that, or choose another maker.", kind="maker")
+
+
+def _built(
+    facts: Mapping[str, Any], tensors: Mapping[str, Tensor], mean: Tensor, std: Tensor, chip_px: int = 0
+) -> NetworkMaker:
+    """Build a maker of checked parts, and let its network describe one black image.
+
+    Args:
+        facts: of `NetworkMaker.facts`, perhaps a stranger's.
+        tensors: of the whole network, or of as much as the layer needs.
+        chip_px: side of the chips; 0 where they are not known.
+    """
+    kind, pool, layer, dates, name = (cast(str, facts.get(each)) for each in ("kind", "pool", "layer", "dates", "backbone"))
+    size_px, scale, path = (
+        cast(int, facts.get("size_px")),
+        cast(float, facts.get("scale")),
+        Path(str(facts.get("weights_file") or kind)[:60]),
+    )
+    backbones = self_supervised.BACKBONES if kind == "self-supervised" else (kind,)
+    n_bands = N_BANDS * (1 if dates == "post" else 2)
+    is_sound = (
+        (kind in KINDS and pool in POOLS and dates in DATES and isinstance(layer, str) and len(layer) <= 100)
+        and (kind == "local-dir" or name in backbones)
+        and (type(size_px) is int and (size_px == 0 or SIDES_PX[0] <= size_px <= SIDES_PX[1]))
+        and (isinstance(scale, float) and 2.0**-40 <= scale <= 2.0**40 and math.frexp(scale)[0] == 0.5)
+        and (mean.shape == std.shape == (n_bands,) and bool(mean.isfinite().all()))
+        and (bool(std.isfinite().all()) and float(std.min()) > 0)
+    )
+    if not is_sound:
+        raise _refusal(f"The stored network {path} says of itself what no maker of features does")
+    if kind == "local-dir":
+        network: nn.Module = local_dir.build(facts.get("config"), tensors, layer, pool, size_px)
+    else:
+        network = _torchvision(name, layer, tensors, path)
+    side = size_px or chip_px or 64
+    try:
+        with torch.inference_mode():
+            maps = network(torch.zeros(1, N_BANDS, side, side))
+    except BROKEN as error:
+        raise _refusal(f"The network {name} takes no images of {side} px ({_first_words(error)})") from error
+    if not isinstance(maps, Tensor) or maps.ndim != 4 or not maps.shape[1]:
+        raise _refusal(f"The network {name} gives no maps of features after {layer or 'its last layer'}")
+    origin = {each: facts.get(each) for each in ("backbone", "weights_file", "weights_sha256", "licence")}
+    origin |= {"config": facts["config"]} if kind == "local-dir" else {}
+    return NetworkMaker(
+        kind, network, maps.shape[1], mean.float(), std.float(), scale, pool, layer, size_px, dates, origin,
+    )  # fmt: skip
+
+
+def _torchvision(name: str, layer: str, tensors: Mapping[str, Tensor], path: Path) -> nn.Sequential:
+    """Build a backbone up to a layer, without its last average, with weights of all of it or of that part."""
+    whole = empty_backbone(name, N_BANDS)
+    children = {each: part for each, part in whole.named_children() if each not in ("avgpool", "flatten")}
+    if layer and layer not in children:
+        raise _refusal(f"{name} has no layer {layer!r}; it has {', '.join(children)}")
+    names = list(children)[: list(children).index(layer) + 1] if layer else list(children)
+    network = nn.Sequential()
+    for each in names:
+        network.add_module(each, children[each])
+    kept = {each: tensor for each, tensor in tensors.items() if each.partition(".")[0] in names}
+    if kept.keys() != tensors.keys():
+        require_same_shapes(_floats(whole), tensors, path)
+    network.to_empty(device="cpu")
+    for part in network.modules():
+        if isinstance(part, nn.BatchNorm2d):
+            part.reset_running_stats()  # its counter, which no file of ours has
+    fill(network, kept, path)
+    return cast(nn.Sequential, network.eval().requires_grad_(False).to(memory_format=torch.channels_last))
+
+
+def _floats(network: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in network.state_dict().items() if tensor.is_floating_point()}
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    """Return the sha256 of names and numbers."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _first_words(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _refusal(problem: str) -> TrainingError:
+    return TrainingError(f"{problem}.", _HINT, kind="weights")

@@ -1,1 +1,0 @@
-"""The default method: a whitened linear ranking and label propagation."""

@@ -1,0 +1,178 @@
+"""The frozen feature sets of a project: their files beside the chips, and which of them people chose.
+
+The set "rcf" comes with every chip set. Another one is named after its maker and a hash of weights and settings, and has three
+files: features, float16 [V, N, D], the arrays of its maker, and its facts, which are written last: it exists once they do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.atomic_write import atomic_write
+from pu_geo.errors import ProjectError
+from pu_geo.project import choices
+from pu_geo.project.layout import RCF, Layout, write_json
+from pu_geo.records import FeatureRequest
+
+SEVERAL = "several"  # in the place of a set's name, for an average of runs of different ones
+_CHOICE = "feature_set"
+_OF_RESULT = ("maker", "weights_sha256", "pool", "layer", "size_px", "dates", "n_views")
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """What is known of a set.
+
+    Attributes:
+        name: "rcf", or such as "resnet18-1a2b3c4d".
+        maker: facts of its maker: {"kind"}, and for weights from a file "name", "sha256", "licence" and settings.
+        request: the fields of the `FeatureRequest` that it answers, with the path of the weights; empty for "rcf".
+        n_views, n_chips, n_features: shape of its array, [V, N, D].
+    """
+
+    name: str
+    maker: Mapping[str, Any]
+    n_views: int
+    n_chips: int
+    n_features: int
+    request: Mapping[str, Any]
+    created_at: str = ""
+    seconds: float = 0.0
+
+    @property
+    def licence(self) -> str:
+        return str(self.maker.get("licence") or "")
+
+
+class InUse(NamedTuple):
+    """The set that is used where none is named, and why it is not the chosen one, "" where it is."""
+
+    name: str
+    note: str = ""
+
+
+def name_of(request: FeatureRequest, weights_sha256: str) -> str:
+    """Return the name of the set that answers a request: the same weights and settings give the same one.
+
+    Args:
+        weights_sha256: of all files that its network is read from; "" without any.
+    """
+    if request.maker == RCF:
+        return RCF
+    facts = {**asdict(request), "maker": request.maker.partition(":")[0], "weights_sha256": weights_sha256}
+    text = json.dumps({name: facts[name] for name in _OF_RESULT}, sort_keys=True)
+    return f"{facts['maker']}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def is_there(layout: Layout, chip_set: str, name: str) -> bool:
+    """Return whether a chip set has a set of features."""
+    return layout.features(chip_set, name).is_file() and (name == RCF or layout.feature_facts(chip_set, name).is_file())
+
+
+def all_sets(layout: Layout, chip_set: str) -> list[FeatureSet]:
+    """Return the sets of a chip set, "rcf" first, then the oldest."""
+    beginning, ending = f"{chip_set}.", ".features.json"
+    files = layout.chip_facts(chip_set).parent.glob(f"{beginning}*{ending}")
+    names = [RCF, *(path.name.removeprefix(beginning).removesuffix(ending) for path in files)]
+    found = [find(layout, chip_set, name) for name in names if is_there(layout, chip_set, name)]
+    return sorted(found, key=lambda one: (one.name != RCF, one.created_at, one.name))
+
+
+def find(layout: Layout, chip_set: str, name: str) -> FeatureSet:
+    """Return what is known of a set. Raises ProjectError if the chip set does not have it."""
+    n_views, n_chips, n_features = views(layout, chip_set, name).shape
+    facts: dict[str, Any] = {"maker": {"kind": RCF}, "request": {}}
+    if name != RCF:
+        facts = json.loads(layout.feature_facts(chip_set, name).read_text(encoding="utf-8"))
+    known = {key: facts[key] for key in ("created_at", "seconds") if key in facts}
+    return FeatureSet(name, facts["maker"], n_views, n_chips, n_features, facts["request"], **known)
+
+
+def views(layout: Layout, chip_set: str, name: str = RCF) -> NDArray[np.float16]:
+    """Return the features of a set, float16 [V, N, D], a read-only memory map. Raises ProjectError if they are not there."""
+    if not is_there(layout, chip_set, name):
+        raise ProjectError(
+            f"The chips {chip_set} have no features {name!r}.",
+            "Cut chips again." if name == RCF else "`pu-geo features P.pugeo --list` has the sets that are there.",
+            kind="features",
+        )
+    found: NDArray[np.float16] = np.load(layout.features(chip_set, name), mmap_mode="r", allow_pickle=False)
+    return found
+
+
+def maker_state(layout: Layout, chip_set: str, name: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays that the maker of a set is built from; none where they were not kept."""
+    path = layout.maker(chip_set, name)
+    if not path.is_file():
+        return {}
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+@contextmanager
+def new_views(layout: Layout, chip_set: str, name: str, shape: tuple[int, int, int]) -> Iterator[NDArray[np.float16]]:
+    """Yield an array in a file, float16 [V, N, D], that becomes the features of a set once the block ends well."""
+    with atomic_write(layout.features(chip_set, name)) as temporary:
+        out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float16, shape=shape)
+        yield out
+        out.flush()
+
+
+def write_maker(layout: Layout, chip_set: str, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write the arrays of a maker, without pickle."""
+    with atomic_write(layout.maker(chip_set, name)) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, allow_pickle=False, **arrays)
+
+
+def put(layout: Layout, chip_set: str, found: FeatureSet) -> None:
+    """Store the facts of a set whose other files are written; it exists from then on."""
+    write_json(layout.feature_facts(chip_set, found.name), asdict(found))
+
+
+def remove(layout: Layout, chip_set: str, name: str) -> None:
+    """Remove a set; runs that learned from it stay. Raises ProjectError if it is not there, or is "rcf"."""
+    if name == RCF:
+        raise ProjectError(
+            "The features 'rcf' belong to the chips: what nobody chose another set for uses them.", "Name another set."
+        )
+    find(layout, chip_set, name)
+    for path in (layout.feature_facts, layout.features, layout.maker):
+        path(chip_set, name).unlink(missing_ok=True)
+
+
+def chosen(db: sqlite3.Connection) -> str:
+    """Return the set that people chose, "rcf" where nobody did; the newest chips may lack it, see `in_use`."""
+    return str(choices.get(db, _CHOICE, RCF))
+
+
+def choose(db: sqlite3.Connection, layout: Layout, chip_set: str, name: str) -> None:
+    """Store that people chose a set. Raises ProjectError if the chip set does not have it."""
+    if not is_there(layout, chip_set, name):
+        known = ", ".join(one.name for one in all_sets(layout, chip_set)) or "none"
+        raise ProjectError(
+            f"The newest chips have no features {name!r}; they have: {known}.",
+            "Name one of them, or make others with `pu-geo features P.pugeo --backbone ...`.",
+            kind="features",
+        )
+    choices.put(db, _CHOICE, name)
+
+
+def in_use(db: sqlite3.Connection, layout: Layout, chip_set: str) -> InUse:
+    """Return the set that is used where none is named: the chosen one, or "rcf" where these chips do not have that one."""
+    name = chosen(db)
+    if name == RCF or is_there(layout, chip_set, name):
+        return InUse(name)
+    return InUse(
+        RCF,
+        f"The chosen features {name} were not made for the newest chips, so 'rcf' is used in their place. Make them again with "
+        "`pu-geo features`, or choose 'rcf'.",
+    )

@@ -1,0 +1,133 @@
+"""The frozen features of a project's newest chips: which sets there are, which one is used, and the job that makes another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pu_geo.errors import PuGeoError
+from pu_geo.project import contents, feature_sets, store
+from pu_geo.project.feature_sets import FeatureSet, InUse
+from pu_geo.project.layout import RCF, Layout
+from pu_geo.records import FeatureRequest
+
+TASK = "features"
+_LOCAL_DIR = "local-dir:"
+_NETWORKS = ("resnet18", "resnet50")
+_DATES = {"both": "pre, post and their difference", "diff": "post minus pre", "post": "the post chip alone"}
+_POOLS = {"mean": "averaged over the chip", "cls": "class token", "footprint": "averaged over the footprint"}
+
+
+@dataclass(frozen=True)
+class FeatureSets:
+    """The sets of the newest chips, "rcf" first; none before there are chips.
+
+    Attributes:
+        in_use: the one that is used where none is named.
+        note: why that is not the chosen one; "" where it is.
+    """
+
+    sets: tuple[FeatureSet, ...] = ()
+    in_use: str = RCF
+    note: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        return [one.name for one in self.sets]
+
+
+def overview(layout: Layout) -> FeatureSets:
+    """Return the sets of the newest chips, and which one is used."""
+    with store.connect(layout) as db:
+        chip_set = contents.latest_chip_set(db)
+        used = InUse(RCF) if chip_set is None else feature_sets.in_use(db, layout, chip_set)
+    return FeatureSets() if chip_set is None else FeatureSets(tuple(feature_sets.all_sets(layout, chip_set)), *used)
+
+
+def note(layout: Layout) -> str:
+    """Return why the set in use is not the chosen one; "" where it is, and before there are chips."""
+    with store.connect(layout) as db:
+        chip_set = contents.latest_chip_set(db)
+        return "" if chip_set is None else feature_sets.in_use(db, layout, chip_set).note
+
+
+def choose(layout: Layout, name: str) -> None:
+    """Store which set is used from now on where none is named. Raises ProjectError if the newest chips do not have it."""
+    with store.connect(layout) as db:
+        feature_sets.choose(db, layout, contents.chosen_chip_set(db), name)
+
+
+def remove(layout: Layout, name: str) -> None:
+    """Remove a set of the newest chips; what used it falls back to "rcf". Raises as `feature_sets.remove`."""
+    with store.connect(layout) as db:
+        chip_set = contents.chosen_chip_set(db)
+        feature_sets.remove(layout, chip_set, name)
+        if feature_sets.chosen(db) == name:
+            feature_sets.choose(db, layout, chip_set, RCF)
+
+
+def require(layout: Layout, name: str) -> None:
+    """Refuse a set that the newest chips do not have, "" is the one in use. Raises ProjectError."""
+    if name:
+        feature_sets.find(layout, store.call(layout, contents.chosen_chip_set), name)
+
+
+def arguments(request: FeatureRequest, *, use: bool = False) -> dict[str, Any]:
+    """Return what the job takes, with absolute paths.
+
+    Raises:
+        PuGeoError: if no such maker is known, or it lacks its weights.
+    """
+    maker, folder = request.maker, request.maker.removeprefix(_LOCAL_DIR)
+    is_local = maker.startswith(_LOCAL_DIR) and bool(folder)
+    if not is_local and maker not in (RCF, *_NETWORKS, "self-supervised"):
+        raise PuGeoError(
+            f"No maker of features is called {maker!r}.",
+            f"There are {', '.join(_NETWORKS)}, {_LOCAL_DIR}FOLDER, self-supervised and {RCF}.",
+        )
+    if maker in _NETWORKS and not request.weights:
+        raise PuGeoError(
+            f"{maker} needs weights: PU-Geo downloads none.", "Name a local file with --weights FILE.safetensors."
+        )
+    if request.n_views < 1:
+        raise PuGeoError(f"{request.n_views} views were asked for.", "Ask for 1 or more.")
+    paths = {"maker": f"{_LOCAL_DIR}{_absolute(folder)}" if is_local else maker, "weights": _absolute(request.weights)}
+    return {"request": {**asdict(request), **paths}, "use": use}
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().resolve()) if path else ""
+
+
+def as_row(one: FeatureSet, in_use: str) -> dict[str, Any]:
+    """Return a set as a row of plain values, as `pu-geo features --list --json` prints it."""
+    return {
+        "name": one.name, "is_in_use": one.name == in_use, "n_features": one.n_features, "n_views": one.n_views,
+        "n_chips": one.n_chips, "created_at": one.created_at, "seconds": one.seconds, "maker": dict(one.maker),
+        "words": words_of(one.name, one.maker),
+    }  # fmt: skip
+
+
+def words_of(name: str, maker: Mapping[str, Any]) -> str:
+    """Return what features are in one line for people, with file, sha256 and license of the weights.
+
+    >>> words_of("rcf", {"kind": "rcf"})
+    'rcf: random convolutions of patches of these chips; no weights'
+    """
+    if name == RCF:
+        return "rcf: random convolutions of patches of these chips; no weights"
+    if sets := maker.get("sets"):
+        return "several: " + "; ".join(words_of(one, facts) for one, facts in sets.items())
+    details = [_DATES.get(str(maker.get("dates")), ""), _POOLS.get(str(maker.get("pool")), "")]
+    if maker.get("layer"):
+        details.append(f"layer {maker['layer']}")
+    if maker.get("size_px"):
+        details.append(f"chips at {maker['size_px']} px")
+    if file := maker.get("weights_file"):
+        licence = maker.get("licence") or "not stated; ask who made them"
+        details += [f"weights {file}, license of the weights: {licence}", f"sha256 {maker.get('weights_sha256')}"]
+    elif maker.get("kind") == "self-supervised":
+        details.append("trained on these chips, without labels and weights of others")
+    return f"{name}: {'; '.join(filter(None, details))}"

@@ -1,0 +1,199 @@
+"""Make another set of frozen features of the newest chips: of a network from a local file, or one trained on the chips themselves."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pu_geo.analysis import assessability, sensors
+from pu_geo.errors import PuGeoError, TrainingError
+from pu_geo.features.bank import FEATURE_SEED, Maker, fit_maker, from_state
+from pu_geo.geo.chips import Outlines, chip_windows, outline_mask, whole_pixels
+from pu_geo.project import contents, feature_sets, runs, store
+from pu_geo.project.contents import chip_facts
+from pu_geo.project.feature_sets import FeatureSet
+from pu_geo.project.layout import RCF, Layout
+from pu_geo.project.store import now
+from pu_geo.records import FeatureRequest
+from pu_geo.tasks.job import Job
+from pu_geo.training.run import best_device
+
+LOCAL_DIR, FOOTPRINT = "local-dir", "footprint"
+FIT = 0.3  # of the job, at most, for making the maker
+
+
+def features(job: Job, *, request: Mapping[str, Any], use: bool = False) -> dict[str, object]:
+    """Make a set of features of the newest chips; the same weights and settings are found again and not made twice.
+
+    Args:
+        request: fields of a `FeatureRequest`.
+        use: make it the set that is used from then on.
+
+    Returns:
+        {"name", "chip_set", "n", "n_features", "n_views", "seconds", "was_there", "in_use": the set that is used now}
+
+    Raises:
+        PuGeoError: if the weights cannot be used, or do not fit the settings or the chips.
+        ProjectError: if there are no chips yet.
+        JobCancelled: if the user cancelled.
+    """
+    wanted = FeatureRequest(**request)
+    if wanted.maker == RCF and replace(wanted, licence="") != FeatureRequest():
+        raise PuGeoError(
+            "The features 'rcf' have no weights and no settings: they come with the chips.", "Name `--backbone rcf` alone."
+        )
+    chip_set = store.call(job.layout, contents.chosen_chip_set)
+    job.report(0.01, "reading the weights")
+    sha256 = _sha256_of_files(wanted)
+    name = feature_sets.name_of(wanted, sha256)
+    was_there = feature_sets.is_there(job.layout, chip_set, name)
+    if not was_there:
+        if name == RCF:
+            raise PuGeoError(
+                f"The features 'rcf' of the chips {chip_set} are gone.", "Cut chips again: they come with them."
+            )
+        _make(job, wanted, chip_set, name, sha256)
+    found = feature_sets.find(job.layout, chip_set, name)
+    if wanted.licence and wanted.licence != found.licence and name != RCF:
+        found = replace(found, maker={**found.maker, "licence": wanted.licence})
+        feature_sets.put(job.layout, chip_set, found)
+    with store.connect(job.layout) as db:
+        if use:
+            feature_sets.choose(db, job.layout, chip_set, name)
+        used = feature_sets.in_use(db, job.layout, chip_set).name
+    return {
+        "name": name, "chip_set": chip_set, "n": found.n_chips, "n_features": found.n_features, "n_views": found.n_views,
+        "seconds": found.seconds, "was_there": was_there, "in_use": used,
+    }  # fmt: skip
+
+
+def _make(job: Job, request: FeatureRequest, chip_set: str, name: str, sha256: str) -> None:
+    """Make the maker, then the features by it, and store both; `sha256` is that of the files as they were named."""
+    began, layout, device = time.monotonic(), job.layout, best_device()
+    chips = np.load(layout.chips(chip_set), mmap_mode="r", allow_pickle=False)
+    facts = chip_facts(layout, chip_set)
+    is_visible = assessability.reasons(facts) == ""
+    rows = np.flatnonzero(is_visible) if is_visible.any() else np.arange(len(chips))
+    masks = footprint_masks(layout, chip_set) if request.pool == FOOTPRINT else None
+    maker = fit_maker(
+        request, chips, rows, generator=torch.Generator().manual_seed(FEATURE_SEED), device=device,
+        report=job.part(0.02, FIT, f"making {name}"), is_cancelled=job.is_cancelled,
+    )  # fmt: skip
+    job.stop_if_cancelled()
+    if sha256 and maker.facts()["weights_sha256"] not in sha256:
+        raise PuGeoError(
+            f"The weights of {name} changed while they were read.", "Start again once the file is whole.", kind="weights"
+        )
+    shape = (request.n_views, len(chips), maker.n_features)
+    _require_room(layout, shape)
+    words = f"features of {len(chips)} chips in {request.n_views} views by {name}"
+    with feature_sets.new_views(layout, chip_set, name, shape) as out:
+        maker.transform(
+            chips, request.n_views, seed=FEATURE_SEED, device=device, out=out, report=job.part(FIT, 1.0, words),
+            is_cancelled=job.is_cancelled, masks=masks,
+        )  # fmt: skip
+        if not all(np.isfinite(view).all() for view in out):
+            raise TrainingError(
+                f"The weights give features of {name} that are no finite numbers.",
+                "Check that they belong to this network, or choose another layer.",
+                kind="weights",
+            )
+        match_groups(out, maker, facts, is_visible)
+    feature_sets.write_maker(layout, chip_set, name, maker.state())
+    made = FeatureSet(
+        name, maker.facts(), *shape, asdict(request), created_at=now(), seconds=round(time.monotonic() - began, 2)
+    )
+    feature_sets.put(layout, chip_set, made)
+
+
+def maker_in(layout: Layout, chip_set: str, name: str) -> Maker | None:
+    """Return the maker of a set of a chip set; None where it has no such set, or its maker was not kept."""
+    arrays = feature_sets.maker_state(layout, chip_set, name) if feature_sets.is_there(layout, chip_set, name) else {}
+    return from_state(arrays, feature_sets.find(layout, chip_set, name).maker) if arrays else None
+
+
+def needs_masks(maker: Maker) -> bool:
+    """Return whether a maker takes masks of the footprints, see `footprint_masks`."""
+    return maker.facts().get("pool") == FOOTPRINT
+
+
+def match_groups(
+    views: NDArray[np.float16], maker: Maker, facts: Mapping[str, Any], is_visible: NDArray[np.bool_]
+) -> tuple[int, ...]:
+    """Match the features of sensor groups, in place, see `sensors.match_groups`; none where groups are not known.
+
+    Args:
+        facts: of the chip set.
+    """
+    group = facts.get("sensor_group")
+    if group is None:
+        return ()
+    return sensors.match_groups(views, np.asarray(group, np.int64), is_visible, is_signed=maker.kind != RCF)
+
+
+def _require_room(layout: Layout, shape: tuple[int, int, int]) -> None:
+    """Refuse features that the disk has no room for, before they are computed."""
+    needed, free = int(np.prod(shape, dtype=np.int64)) * 2, shutil.disk_usage(layout.folder).free
+    if needed > free:
+        raise PuGeoError(
+            f"These features take {needed / 1e9:,.1f} GB; {free / 1e9:,.1f} GB are free on the disk of {layout.folder.name}.",
+            "Make room there, use one date (`--dates post`), or fewer views (`--views 1` is enough for rankings).",
+            kind="disk",
+        )
+
+
+def footprint_masks(layout: Layout, chip_set: str, rows: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
+    """Return which pixels of each chip its own footprint covers, bool [N, H, W]; one pixel at least.
+
+    Pre chips that an alignment moved show the building at the same place, so one mask holds for both dates.
+
+    Args:
+        rows: of the chips; all if None.
+
+    Raises:
+        PuGeoError: if a footprint is gone.
+    """
+    with store.connect(layout) as db:
+        grid, table = contents.grid(db), contents.footprints(db)
+    facts, place = chip_facts(layout, chip_set), {building: i for i, building in enumerate(table.building_ids)}
+    ids = facts["building_ids"] if rows is None else [facts["building_ids"][row] for row in rows]
+    if gone := [building for building in ids if building not in place]:
+        raise PuGeoError(
+            f"{len(gone):,} of the chips belong to footprints that are gone, such as {gone[0]!r}.",
+            "Cut chips again, or choose another pooling (`--pool mean`).",
+        )
+    wkb, size_px = [table.wkb[place[building]] for building in ids], int(facts["size_px"])
+    shapes, boxes = Outlines.of(wkb, grid, 1).shapes, whole_pixels(chip_windows(wkb, grid))
+    found = np.zeros((len(ids), size_px, size_px), np.bool_)
+    for row, (shape, box) in enumerate(zip(shapes, boxes, strict=True)):
+        found[row] = outline_mask(shape, box[:2], (box[2:] - box[:2]) / size_px, (size_px, size_px))
+    return found
+
+
+def _sha256_of_files(request: FeatureRequest) -> str:
+    """Return the sha256 of what the network is read from; "" without a file.
+
+    Raises:
+        PuGeoError: if a file is not there.
+    """
+    maker, _, folder = request.maker.partition(":")
+    files = [Path(request.weights)] if request.weights else []
+    if maker == LOCAL_DIR:
+        files = [Path(folder) / name for name in ("config.json", "model.safetensors")]
+    for path in files:
+        if not path.is_file():
+            raise PuGeoError(
+                f"{path} is not there, or no regular file.",
+                "A network from a folder needs config.json and model.safetensors there." if folder else "Check the path.",
+                kind="weights",
+            )
+    sums = [runs.sha256_of(path) for path in files]
+    return sums[0] if len(sums) == 1 else "+".join(sums)

@@ -1,0 +1,142 @@
+"""Held-out places against a loop, and the rule in its three verdicts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pu_geo.analysis import bakeoff
+
+CLICKS = 60  # enough for the rule to pick
+
+
+def test_places_by_hand() -> None:
+    # 0.9: none before, (0 + 1) / 4. 0.5: 0.7 before and half of its equal, (1.5 + 1) / 4. 0.1: all before, (3 + 1) / 4.
+    found = bakeoff.places(np.array([0.9, 0.5, 0.1]), np.array([0.2, 0.5, 0.7]))
+    np.testing.assert_allclose(found, [0.25, 0.625, 1.0], atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_places_are_those_of_a_loop(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    clicks, unlabeled = rng.integers(0, 8, 9) / 8, rng.integers(0, 8, 30) / 8
+    slow = [(sum(u > c for u in unlabeled) + sum(u == c for u in unlabeled) / 2 + 1) / 31 for c in clicks]
+    np.testing.assert_allclose(bakeoff.places(clicks, unlabeled), slow, atol=1e-12)
+
+
+def test_scores_that_are_all_the_same_are_no_good_places() -> None:
+    assert bakeoff.places(np.zeros(2), np.zeros(9)).tolist() == [0.55, 0.55]
+
+
+def test_every_click_is_held_out_once_a_repeat_and_never_learned_from_meanwhile() -> None:
+    own, unlabeled, n = np.arange(7), np.arange(10, 30), 32
+    asked: list[NDArray[np.bool_]] = []
+
+    def score(is_out: NDArray[np.bool_]) -> NDArray[np.float64]:
+        asked.append(is_out)
+        return np.arange(n, dtype=np.float64)
+
+    found = bakeoff.held_out_places(score, own, unlabeled, n, n_folds=5, n_repeats=2)
+    assert len(asked) == 10
+    for repeat in (asked[:5], asked[5:]):
+        np.testing.assert_array_equal(np.sum(repeat, axis=0)[own], 1)
+        np.testing.assert_array_equal(np.sum(repeat, axis=0)[unlabeled], 1)
+    assert not np.any([each[[7, 8, 9, 30, 31]] for each in asked])  # what neither judges nor is unlabeled stays in
+    assert all(1 <= each[own].sum() <= 2 and each[unlabeled].sum() == 4 for each in asked)
+    assert found.shape == (2, 7)
+    np.testing.assert_array_equal(found, 1.0)  # all 4 held-out unlabeled come before: (4 + 1) / 5
+
+
+def test_held_out_places_are_those_of_a_loop() -> None:
+    rng = np.random.default_rng(0)
+    features, own, unlabeled = rng.normal(size=(40, 3)), np.arange(9), np.arange(9, 40)
+    is_positive = np.arange(40) < 9
+
+    def score(is_out: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return features @ (features[is_positive & ~is_out].mean(0) - features[~is_positive & ~is_out].mean(0))
+
+    found = bakeoff.held_out_places(score, own, unlabeled, 40, n_folds=3, n_repeats=2, seed=4)
+    for repeat in range(2):
+        draw = np.random.default_rng([4, repeat])
+        fold, other = draw.permutation(9) % 3, draw.permutation(31) % 3
+        for click in range(9):
+            out_u = [int(u) for u, part in zip(unlabeled, other, strict=True) if part == fold[click]]
+            is_out = np.isin(np.arange(40), [*np.flatnonzero(fold == fold[click]), *out_u])
+            scores = score(is_out)
+            before = sum(scores[u] > scores[click] for u in out_u)
+            assert found[repeat, click] == pytest.approx((before + 1) / (len(out_u) + 1), abs=1e-12)
+
+
+def test_the_same_seed_gives_all_candidates_the_same_folds() -> None:
+    asked: list[list[NDArray[np.bool_]]] = [[], []]
+    for each in asked:
+        bakeoff.held_out_places(
+            lambda is_out, each=each: each.append(is_out) or np.zeros(30), np.arange(8), np.arange(8, 30), 30
+        )  # type: ignore[misc]
+    np.testing.assert_array_equal(*asked)
+
+
+def test_repeats_are_averaged_before_clicks() -> None:
+    # ln(.1 + .2) = -1.20397, ln(.4 + .2) = -.51083: mean -.85740; ln(.2 + .2) = -.91629
+    found = bakeoff.log_places(np.array([[0.1, 0.2], [0.4, 0.2]]))
+    np.testing.assert_allclose(found, [-0.85740, -0.91629], atol=1e-5)
+    assert bakeoff.typical(bakeoff.Interval(float(found[1]), float(found[1]), float(found[1]))).mean == pytest.approx(0.2)
+
+
+def test_the_interval_is_about_that_of_a_bell_curve() -> None:
+    values = np.random.default_rng(0).normal(1.0, 2.0, 400)
+    found = bakeoff.bootstrap(values, 0.9)
+    half = 1.645 * values.std() / 20
+    assert found.mean == pytest.approx(values.mean())
+    assert (found.low, found.high) == (
+        pytest.approx(values.mean() - half, abs=0.03),
+        pytest.approx(values.mean() + half, abs=0.03),
+    )
+
+
+def test_one_more_repeat_of_the_same_narrows_nothing() -> None:
+    once = np.random.default_rng(0).uniform(0.01, 1, (1, 20))
+    one, thrice = (bakeoff.bootstrap(bakeoff.log_places(np.repeat(once, n, axis=0))) for n in (1, 3))
+    assert (one.low, one.high) == (pytest.approx(thrice.low), pytest.approx(thrice.high))
+
+
+def noise(seed: int, n: int = CLICKS) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).normal(0, 0.3, n)
+
+
+def test_a_better_candidate_is_picked_though_all_clicks_are_noisy() -> None:
+    base = np.random.default_rng(9).normal(-2, 1, CLICKS)
+    found = bakeoff.judge({"rcf": base, "a": base - 0.2 + noise(0), "b": base - 0.5 + noise(1)}, "rcf")
+    assert (found.kind, found.name) == ("better", "b")
+    assert found.differences["b"].high < 0
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.5])
+def test_the_incumbent_stays_where_nothing_is_better(shift: float) -> None:
+    base = np.random.default_rng(9).normal(-2, 1, CLICKS)
+    found = bakeoff.judge({"a": base + shift + noise(2) - noise(2).mean(), "rcf": base}, "rcf")
+    assert (found.kind, found.name) == ("same", "rcf")
+    assert list(found.differences) == ["a"]
+
+
+def test_too_few_clicks_pick_nothing_however_clear_they_are() -> None:
+    n = bakeoff.LEAST_TO_PICK - 1
+    found = bakeoff.judge({"rcf": np.zeros(n), "a": np.full(n, -3.0)}, "rcf")
+    assert (found.kind, found.name) == ("few", "rcf")
+    assert found.differences["a"].mean == pytest.approx(-3)
+    assert bakeoff.judge({"rcf": np.zeros(n + 1), "a": np.full(n + 1, -3.0)}, "rcf").kind == "better"
+
+
+def test_one_candidate_alone_stays() -> None:
+    assert bakeoff.judge({"rcf": np.zeros(CLICKS)}, "rcf") == bakeoff.Verdict("same", "rcf", {})
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_rule_rarely_picks_one_of_two_that_are_the_same(seed: int) -> None:
+    picked = 0
+    for draw in range(60):
+        rng = np.random.default_rng([seed, draw])
+        base = rng.normal(-2, 1, CLICKS)
+        picked += bakeoff.judge({"rcf": base, "a": base + rng.normal(0, 0.5, CLICKS)}, "rcf").kind == "better"
+    assert picked <= 0.15 * 60

@@ -1,0 +1,277 @@
+"""Evidence from place: the mean over neighbors, what it is worth, and that it is worth nothing where damage is not clustered."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pu_geo.analysis import metrics, place
+from pu_geo.analysis.place import HeldOutFold, PlaceEvidence, PlaceWeights
+from pu_geo.errors import InputError, ShapeError
+
+seeds = pytest.mark.parametrize("seed", range(3))
+N, N_CLICKS = 600, 20
+
+
+def naive(scores: NDArray[np.floating], xy_m: NDArray[np.float64], is_counted: NDArray[np.bool_]) -> list[float]:
+    """The mean over neighbors, one pair after the other."""
+    found = []
+    for i in range(len(scores)):
+        total = weight = 0.0
+        for j in range(len(scores)):
+            distance = math.dist(xy_m[i], xy_m[j])
+            if i != j and is_counted[j] and distance <= 180:
+                one = math.exp(-(distance**2) / (2 * 60**2))
+                total, weight = total + one * scores[j], weight + one
+        found.append(total / weight if weight else 0.0)
+    return found
+
+
+def made_up(seed: int, lift: float = 1.2) -> tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.bool_]]:
+    """Places, noisy scores, and the truth: damage is in a disc of a square of 1 km."""
+    draw = np.random.default_rng(seed)
+    xy_m = np.array([500_000, 4_000_000]) + draw.uniform(0, 1000, (N, 2))
+    truth = ((xy_m - [500_400, 4_000_500]) ** 2).sum(1) < 220**2
+    return xy_m, (lift * truth + draw.normal(size=N)).astype(np.float32), truth
+
+
+def tried(seed: int, xy_m: NDArray[np.float64], scores: NDArray[np.float32], truth: NDArray[np.bool_]) -> tuple[
+    PlaceEvidence, NDArray[np.bool_]
+]:  # fmt: skip
+    """Let some damaged buildings be clicks, hold them out in 5 folds, and return the evidence and which are unlabeled."""
+    draw = np.random.default_rng(seed + 100)
+    clicks = draw.choice(np.flatnonzero(truth), N_CLICKS, replace=False)
+    is_unlabeled = np.ones(N, np.bool_)
+    is_unlabeled[clicks] = False
+    parts, others = np.array_split(clicks, 5), np.array_split(draw.permutation(np.flatnonzero(is_unlabeled)), 5)
+    held_out = [HeldOutFold(mine, theirs, scores) for mine, theirs in zip(parts, others, strict=True)]
+    return place.apply(scores, xy_m, is_unlabeled, held_out), is_unlabeled
+
+
+@seeds
+def test_the_mean_is_that_of_a_naive_loop(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    xy_m = draw.uniform(0, 600, (90, 2))
+    xy_m[10], xy_m[20:23] = xy_m[11], xy_m[24]  # the very same place
+    xy_m[:2] += 5000  # two far from all others
+    scores, is_counted = draw.normal(size=90).astype(np.float32), draw.random(90) < 0.7
+    found = place.neighbor_mean(scores, xy_m, is_counted)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, naive(scores, xy_m, is_counted), atol=2e-6)
+
+
+def test_weights_by_hand() -> None:
+    """60 m weigh exp(-1/2) = .6065, 180 m exp(-9/2) = .0111, 180.1 m nothing; a place shared weighs 1, the building itself 0."""
+    xy_m = np.array([[0.0, 0.0], [60.0, 0.0], [0.0, 180.0], [-180.1, 0.0], [0.0, 0.0]])
+    ties = PlaceWeights.of(xy_m).ties.toarray()
+    np.testing.assert_allclose(ties[0], [0, 0.60653, 0.011109, 0, 1], atol=1e-5)
+    np.testing.assert_array_equal(np.diag(ties), 0)
+    found = place.neighbor_mean(np.array([9, 1, 0, 9, 9.0]), xy_m, np.array([True, True, True, True, False]))
+    np.testing.assert_allclose(found[0], 0.60653 / (0.60653 + 0.011109), atol=1e-5)
+
+
+@seeds
+def test_moving_and_turning_all_places_changes_nothing(seed: int) -> None:
+    xy_m, scores, truth = made_up(seed)
+    turn = np.array([[math.cos(0.7), -math.sin(0.7)], [math.sin(0.7), math.cos(0.7)]])
+    first, _ = tried(seed, xy_m, scores, truth)
+    for others in (np.array([1234.5, -98.7]) + xy_m, (xy_m - xy_m.mean(0)) @ turn):
+        again, _ = tried(seed, others, scores, truth)
+        np.testing.assert_allclose(again.scores, first.scores, atol=1e-4)
+        assert again.b == pytest.approx(first.b, abs=1e-4)
+
+
+@seeds
+def test_clustered_damage_is_found_better_and_scattered_damage_no_worse(seed: int) -> None:
+    xy_m, scores, truth = made_up(seed, lift=2.0)
+    found, is_unlabeled = tried(seed, xy_m, scores, truth)
+    alone = metrics.average_precision(scores[is_unlabeled], truth[is_unlabeled])
+    assert found.why_not == ""
+    assert found.weight > 0.5
+    assert metrics.average_precision(found.scores[is_unlabeled], truth[is_unlabeled]) > alone + 0.05
+    mixed, _ = tried(seed, np.random.default_rng(seed).permutation(xy_m), scores, truth)
+    assert mixed.weight < 0.15
+    assert metrics.average_precision(mixed.scores[is_unlabeled], truth[is_unlabeled]) > alone - 0.01
+
+
+def test_shuffled_places_lose_nothing_on_average() -> None:
+    """A thousandth of AP at most, over 20 draws."""
+    lost = []
+    for seed in range(20):
+        xy_m, scores, truth = made_up(seed)
+        found, is_unlabeled = tried(seed, np.random.default_rng(seed).permutation(xy_m), scores, truth)
+        both = (metrics.average_precision(each[is_unlabeled], truth[is_unlabeled]) for each in (scores, found.scores))
+        lost.append(next(both) - next(both))
+    assert np.mean(lost) <= 0.001
+
+
+@seeds
+def test_unit_and_origin_of_the_raw_scores_do_not_matter(seed: int) -> None:
+    xy_m, scores, truth = made_up(seed)
+    first, other = (tried(seed, xy_m, values, truth)[0] for values in (scores, 7 * scores - 3))
+    np.testing.assert_allclose(other.scores, 7 * first.scores - 3, atol=1e-3)
+    assert (other.b, other.m, other.weight) == pytest.approx((first.b, first.m, first.weight), abs=1e-5)
+
+
+@seeds
+def test_scores_of_clicks_and_hidden_buildings_reach_nobody(seed: int) -> None:
+    xy_m, scores, truth = made_up(seed)
+    first, is_unlabeled = tried(seed, xy_m, scores, truth)
+    spoiled = np.where(is_unlabeled, scores, 1e6).astype(np.float32)
+    held_out = [HeldOutFold(np.flatnonzero(~is_unlabeled), np.flatnonzero(is_unlabeled), scores)]
+    one, other = (place.apply(values, xy_m, is_unlabeled, held_out) for values in (scores, spoiled))
+    np.testing.assert_array_equal(one.scores[is_unlabeled], other.scores[is_unlabeled])
+    assert first.b == one.b
+
+
+def test_the_weight_falls_with_what_held_out_clicks_lose() -> None:
+    assert [place.place_weight(0.95, m) for m in (0.3, 0.0, -0.025, -0.05, -0.2)] == pytest.approx([0.95, 0.95, 0.475, 0, 0])
+
+
+def test_neighbors_count_where_scores_are_clustered_or_held_out_clicks_gain_much() -> None:
+    """b = .85 is half way; b = .75 and m = .3 give -.5 + 1.2; b = .7 and m = .2 give -1 + .8, which is nothing."""
+    found = [place.place_weight(*each) for each in ((0.85, 0.0), (0.75, 0.3), (0.7, 0.2), (0.8, 0.0))]
+    assert found == pytest.approx([0.425, 0.75 * 0.7, 0, 0])
+
+
+def test_gain_by_hand() -> None:
+    """Rows 0 and 1 of six share a place with the click, row 5; the others are alone, and one of them stands above the click.
+
+    Alone, the click has rows 0, 1 and 2 above it of [0, 1, 2, 3, 4], so its place is (3 + 1) / (5 + 1).
+    """
+    xy_m = np.array([[0, 0], [0, 0], [900, 0], [1800, 0], [2700, 0], [0, 0]], np.float64)
+    scores = np.array([4.0, 4.0, 3.0, 0.0, 0.0, 2.5])
+    is_unlabeled = np.arange(6) < 5
+    fold = HeldOutFold(np.array([5]), np.arange(5), scores)
+    standard, _ = place.standardized(scores, is_unlabeled)
+    weights = PlaceWeights.of(xy_m)
+    nb = weights.neighbor_mean(standard, is_unlabeled)
+    np.testing.assert_allclose(nb, standard[0] * np.array([1, 1, 0, 0, 0, 1]), atol=1e-6)
+    # Only two buildings have a neighbor, too few for a slope: nothing is gained, and nothing lost.
+    assert place.held_out_gain(weights, is_unlabeled, [fold]) == 0
+    # A third one at the place gives b = 0, as nb is the same for all three; one that scores less makes a slope.
+    xy_m[3], scores[3] = [0, 60], 3.0
+    gain = place.held_out_gain(PlaceWeights.of(xy_m), is_unlabeled, [replace(fold, scores=scores)])
+    assert gain == pytest.approx(math.log(5 / 6 + 0.05) - math.log(_place_with(xy_m, scores) + 0.05))
+
+
+def _place_with(xy_m: NDArray[np.float64], scores: NDArray[np.float64]) -> float:
+    standard = (scores - scores[:5].mean()) / scores[:5].std()
+    nb = np.array(naive(standard, xy_m, np.arange(6) < 5))
+    rows = [0, 1, 3]  # with neighbors
+    b = min(max(float(np.polyfit(nb[rows], standard[rows], 1)[0]), 0.0), 1.0)
+    both = standard + b * nb
+    return float(((both[:5] > both[5]).sum() + 1) / 6)
+
+
+def test_slope_is_clipped_and_zero_where_nothing_varies() -> None:
+    nb, everyone = np.array([0.0, 1.0, 2.0, 3.0]), np.ones(4, np.bool_)
+    slopes = [place.slope_on_neighbors(values, nb, everyone) for values in (2 * nb + 1, 0.25 * nb, -nb)]
+    assert slopes == pytest.approx([1, 0.25, 0])
+    assert place.slope_on_neighbors(nb, np.ones(4), everyone) == 0
+    assert place.slope_on_neighbors(nb, nb, np.arange(4) < 2) == 0
+
+
+def test_what_cannot_be_used_is_left_as_it_was_and_says_why() -> None:
+    xy_m, scores, truth = made_up(0)
+    held_out = [HeldOutFold(np.flatnonzero(truth)[:5], np.flatnonzero(~truth), scores)]
+    far = np.arange(2.0 * N).reshape(N, 2) * 1000
+    everyone, nobody = np.ones(N, np.bool_), np.zeros(N, np.bool_)
+    cases = [
+        ("within 180 m", scores, far, everyone, held_out),
+        ("no building is unlabeled", scores, xy_m, nobody, held_out),
+        ("too few clicks", scores, xy_m, everyone, []),
+        ("too few clicks", scores, xy_m, everyone, [replace(held_out[0], scores=np.full(N, np.nan))]),
+        ("not clustered", np.ones(N, np.float32), xy_m, everyone, held_out),
+    ]
+    for words, raw, places, is_counted, folds in cases:
+        found = place.apply(raw, places, is_counted, folds)
+        assert words in found.why_not
+        assert found.as_mapping() == place.unused(found.why_not) | {"b": round(found.b, 4), "m": round(found.m, 4)}
+        np.testing.assert_array_equal(found.scores, raw)
+        assert place.words_of(found.as_mapping()) == f"Neighbors do not count here: {found.why_not}"
+
+
+def test_held_out_clicks_veto() -> None:
+    """Clicks that have no damage around them, in a town where high scores are clustered."""
+    xy_m, scores, truth = made_up(1)
+    alone = np.flatnonzero(~truth)[:10]
+    raised = scores.copy()
+    raised[alone] = 2.5
+    found = place.apply(raised, xy_m, ~np.isin(np.arange(N), alone), [HeldOutFold(alone, np.arange(20, N), raised)])
+    assert found.b > 0.5
+    assert found.m < -0.05
+    assert (found.weight, found.as_mapping()["used"]) == (0, False)
+    assert "held-out clicks stand lower" in found.why_not
+
+
+def test_rows_without_a_score_in_a_fold_are_no_neighbors() -> None:
+    xy_m, scores, truth = made_up(2)
+    clicks, others = np.flatnonzero(truth)[:10], np.flatnonzero(~truth)
+    is_unlabeled, is_scored = ~np.isin(np.arange(N), clicks), np.arange(N) % 3 > 0
+    few = HeldOutFold(clicks, others, np.where(is_scored, scores, np.nan))
+    again = HeldOutFold(clicks[is_scored[clicks]], others[is_scored[others]], scores)
+    weights = PlaceWeights.of(xy_m)
+    gain = place.held_out_gain(weights, is_unlabeled, [few])
+    assert gain == pytest.approx(place.held_out_gain(weights, is_unlabeled & is_scored, [again]), abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_few_buildings(n: int) -> None:
+    found = place.neighbor_mean(np.ones(n), np.zeros((n, 2)), np.ones(n, np.bool_))
+    np.testing.assert_array_equal(found, [1, 1] if n == 2 else np.zeros(n))
+
+
+def test_places_that_are_none_are_refused() -> None:
+    xy_m, scores, _ = made_up(0)
+    gone = xy_m.copy()
+    gone[[3, 7]] = np.nan
+    degrees = [np.array([-93, 37]) + (xy_m - xy_m.mean(0)) / 111_000, (xy_m - xy_m.min(0)) / 1000]  # and kilometers
+    with pytest.raises(InputError, match="2 of 600 positions are not finite, the first in row 3"):
+        PlaceWeights.of(gone)
+    for wrong in degrees:
+        with pytest.raises(InputError, match="must be in metres"):
+            PlaceWeights.of(wrong)
+    with pytest.raises(ShapeError, match=re.escape("[N, 2]")):
+        PlaceWeights.of(xy_m[:, 0])
+    with pytest.raises(ShapeError, match=re.escape("[600]")):
+        place.neighbor_mean(scores[:5], xy_m, np.ones(N, np.bool_))
+
+
+def test_of_too_many_neighbors_the_nearest_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    xy_m, scores, _ = made_up(0)
+    everyone = np.ones(N, np.bool_)
+    whole = PlaceWeights.of(xy_m)
+    monkeypatch.setattr(place, "MOST_TIES", whole.ties.nnz - 1)
+    monkeypatch.setattr(place, "_ROWS_AT_ONCE", 77)
+    near = PlaceWeights.of(xy_m)
+    assert near.ties.nnz < whole.ties.nnz
+    k = place.MOST_TIES // N
+    for row in (0, 300, 599):
+        weights = np.sort(whole.ties[[row]].data)[::-1][:k]
+        np.testing.assert_allclose(np.sort(near.ties[[row]].data)[::-1], weights, rtol=1e-6)
+    assert np.corrcoef(near.neighbor_mean(scores, everyone), whole.neighbor_mean(scores, everyone))[0, 1] > 0.95
+
+
+def test_blocks_of_rows_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    xy_m, scores, _ = made_up(0)
+    whole = PlaceWeights.of(xy_m).neighbor_mean(scores, np.ones(N, np.bool_))
+    monkeypatch.setattr(place, "_ROWS_AT_ONCE", 77)
+    asked: list[int] = []
+    again = PlaceWeights.of(xy_m, lambda: asked.append(1)).neighbor_mean(scores, np.ones(N, np.bool_))
+    np.testing.assert_allclose(again, whole, atol=1e-6)
+    assert len(asked) == 8
+    assert np.isfinite(again).all()
+
+
+def test_words() -> None:
+    assert place.words_of(None) == ""
+    used = PlaceEvidence(0.8125, 0.9, 0.012345, np.zeros(1, np.float32)).as_mapping()
+    assert used == {"used": True, "weight": 0.8125, "b": 0.9, "m": 0.0123, "why_not": ""}
+    assert place.words_of(used) == "Neighbors count: 0.81"
+    assert place.words_of(place.unused(place.SWITCHED_OFF)) == "Neighbors do not count here: it is switched off"

@@ -1,0 +1,78 @@
+"""`pu-geo features`: makes sets, lists them, chooses and removes one; and trainings that name one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_parts import CommandLine
+from feature_parts import D, tiny_maker, weights_file
+from model_parts import with_chips
+
+from pu_geo.project import feature_sets
+from pu_geo.project.layout import Layout
+
+__all__ = ["tiny_maker"]
+pytestmark = pytest.mark.usefixtures("tiny_maker", "home")
+RESNET = ("--backbone", "resnet18", "--views", 2)
+
+
+@pytest.fixture
+def chipped(project: Layout) -> Layout:
+    return with_chips(project)
+
+
+def test_a_set_is_made_used_listed_and_removed(run: CommandLine, chipped: Layout, tmp_path: Path) -> None:
+    folder, weights = chipped.folder, weights_file(tmp_path)
+    words = run.text("features", folder, *RESNET, "--weights", weights, "--licence", "CC BY 4.0")
+    name = words.split()[1].rstrip(":")
+    assert f"Features {name}: {D} of 20 chips in 2 views, made in" in words
+    assert f"`pu-geo features {folder} --use {name}` uses them from now on; now rcf is used." in words
+    made = run.json("features", folder, *RESNET, "--weights", weights, "--use")
+    assert (made["name"], made["was_there"], made["in_use"]) == (name, True, name)
+    listed = run.json("features", folder, "--list")
+    assert (listed["in_use"], [one["name"] for one in listed["sets"]]) == (name, ["rcf", name])
+    assert listed["sets"][1]["maker"]["licence"] == "CC BY 4.0"
+    lines = run.text("features", folder).splitlines()
+    assert lines[0].startswith("  rcf: random convolutions")
+    assert lines[1].startswith(
+        f"* {name}: pre, post and their difference; averaged over the chip; weights tiny.safetensors, license"
+    )
+    assert "license of the weights: CC BY 4.0" in lines[1]
+    assert run.json("rank", folder)["run_id"]
+    run_id = run.json("train", folder, "--features", "rcf")["run_id"]
+    facts = json.loads((chipped.run(run_id) / "manifest.json").read_text())["facts"]
+    assert facts["feature_set"] == "rcf"
+    assert "* rcf" in run.text("features", folder, "--use", "rcf")
+    assert run.json("features", folder, "--use", name)["in_use"] == name
+    assert run.json("features", folder, "--remove", name) == {**run.json("features", folder, "--list"), "in_use": "rcf"}
+    assert not list((folder / "chips").glob("*resnet*"))
+
+
+def test_mistakes_are_refused_in_words(run: CommandLine, chipped: Layout, tmp_path: Path) -> None:
+    folder = chipped.folder
+    for more, words in (
+        (("--backbone", "vgg"), "No maker of features is called 'vgg'"),
+        (("--backbone", "local-dir:"), "No maker of features is called 'local-dir:'"),
+        (("--backbone", "resnet18"), "resnet18 needs weights"),
+        (("--backbone", "resnet18", "--weights", tmp_path / "gone.safetensors"), "gone.safetensors is not there"),
+        (("--backbone", f"local-dir:{tmp_path}"), "config.json is not there"),
+        (("--backbone", "rcf", "--pool", "cls"), "'rcf' have no weights and no settings"),
+        (("--backbone", "rcf", "--list"), "steps of their own"),
+        (("--backbone", "rcf", "--use", "rcf"), "names a set, and --backbone makes one"),
+        (("--use", "resnet18-00000000"), "no features 'resnet18-00000000'; they have: rcf"),
+        (("--use",), "--use names no set"),
+        (("--remove", "rcf"), "belong to the chips"),
+        (("--backbone", "resnet18", "--views", 0), "Invalid value for '--views'"),
+        (("--backbone", "resnet18", "--pool", "max"), "Invalid value for '--pool'"),
+    ):
+        assert words in run.refused("features", folder, *more), more
+    assert "have no features 'x'" in run.refused("train", folder, "--features", "x")
+    assert "have no features 'x'" in run.refused("rank", folder, "--features", "x")
+    assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf"]
+
+
+def test_a_project_without_chips_has_no_features(run: CommandLine, project: Layout, tmp_path: Path) -> None:
+    assert "There are no chips yet" in run.text("features", project.folder)
+    assert "no chips yet" in run.refused("features", project.folder, *RESNET, "--weights", weights_file(tmp_path))

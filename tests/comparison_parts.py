@@ -1,0 +1,39 @@
+"""A project with two made-up feature sets, of which one finds the damage better."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from small_parts import add_chips, click, small_project
+
+from pu_geo.project import feature_sets, labels, store
+from pu_geo.project.feature_sets import FeatureSet
+from pu_geo.project.layout import Layout, write_array
+
+N, N_DAMAGED, D, BETTER = 60, 40, 6, "resnet18-1a2b3c4d"
+
+
+def set_project(folder: Path, *, n_clicks: int = 32, shift: float = 2.0, **facts: object) -> Layout:
+    """Return a project of 60 buildings, of which the first 40 are damaged and some of these clicked.
+
+    Args:
+        shift: by how much the features of damaged ones in `BETTER` differ, in standard deviations more than in "rcf".
+        facts: of the chip set.
+    """
+    layout, rng = small_project(folder / "event.pugeo", N), np.random.default_rng(0)
+    rcf = (4 + rng.normal(size=(3, N, D))).astype(np.float16)
+    other = rcf.copy()
+    other[:, :N_DAMAGED, :2] += np.float16(shift)
+    add_chips(layout, [f"b{i}" for i in range(N)], features=rcf, **facts)
+    write_array(layout.features("set", BETTER), other)
+    feature_sets.put(
+        layout, "set", FeatureSet(BETTER, {"kind": "resnet18"}, *other.shape, request={}, created_at=store.now())
+    )
+    click(layout, *(f"b{i}" for i in range(n_clicks)))
+    return layout
+
+
+def clicks_of(layout: Layout) -> int:
+    with store.connect(layout) as db:
+        return labels.counts(labels.current_labels(db))["positive"]

@@ -1,0 +1,146 @@
+"""The files of feature sets, and which one people chose."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_parts import add_chips
+
+from pu_geo.errors import ProjectError
+from pu_geo.project import feature_sets, store
+from pu_geo.project.feature_sets import FeatureSet
+from pu_geo.project.layout import Layout
+from pu_geo.records import FeatureRequest, RunFacts
+
+IDS = [f"b{i}" for i in range(20)]
+OTHER = "resnet18-1a2b3c4d"
+
+
+@pytest.fixture
+def chipped(project: Layout) -> Layout:
+    add_chips(project, IDS, features=np.zeros((2, 20, 8), np.float16))
+    return project
+
+
+def put(layout: Layout, name: str = OTHER, chip_set: str = "set", created_at: str = "2026-01-01") -> FeatureSet:
+    found = FeatureSet(name, {"kind": "resnet18", "licence": "BSD"}, 3, 20, 4, {"maker": "resnet18"}, created_at, 1.5)
+    with feature_sets.new_views(layout, chip_set, name, (3, 20, 4)) as out:
+        out[:] = 1
+    feature_sets.write_maker(layout, chip_set, name, {"weight": np.ones(3, np.float32)})
+    feature_sets.put(layout, chip_set, found)
+    return found
+
+
+def in_use(layout: Layout, chip_set: str = "set") -> feature_sets.InUse:
+    return store.call(layout, feature_sets.in_use, layout, chip_set)
+
+
+def choose(layout: Layout, name: str, chip_set: str = "set") -> None:
+    store.call(layout, feature_sets.choose, layout, chip_set, name)
+
+
+def test_a_project_of_before_has_rcf_and_uses_it_without_a_word(chipped: Layout) -> None:
+    assert sorted(path.name for path in (chipped.folder / "chips").iterdir()) == ["set.features.npy", "set.json"]
+    assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf"]
+    assert in_use(chipped) == ("rcf", "")
+    found = feature_sets.find(chipped, "set", "rcf")
+    assert (found.maker, found.n_views, found.n_chips, found.n_features) == ({"kind": "rcf"}, 2, 20, 8)
+    assert feature_sets.maker_state(chipped, "set", "rcf") == {}
+    assert RunFacts(**facts_of_before()).feature_set == "rcf"  # type: ignore[arg-type]
+
+
+def facts_of_before() -> dict[str, object]:
+    numbers = dict.fromkeys(("seed", "at_event", "n_positive", "n_unlabeled", "seconds", "threshold"), 0)
+    texts = dict.fromkeys(("run_id", "method", "preset", "chip_set", "created_at", "device", "score_type"), "")
+    return {**numbers, **texts, "settings": {}}
+
+
+def test_a_set_is_what_was_put(chipped: Layout) -> None:
+    made = put(chipped)
+    assert feature_sets.find(chipped, "set", OTHER) == made
+    assert made.licence == "BSD"
+    assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf", OTHER]
+    assert feature_sets.views(chipped, "set", OTHER).shape == (3, 20, 4)
+    assert feature_sets.maker_state(chipped, "set", OTHER)["weight"].tolist() == [1, 1, 1]
+    names = {path.name.removeprefix(f"set.{OTHER}.") for path in (chipped.folder / "chips").glob(f"*{OTHER}*")}
+    assert names == {"features.npy", "maker.npz", "features.json"}
+
+
+def test_sets_are_listed_rcf_first_then_the_oldest(chipped: Layout) -> None:
+    put(chipped, "zebra-1", created_at="2026-01-02")
+    put(chipped, "alpha-1", created_at="2026-01-03")
+    assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf", "zebra-1", "alpha-1"]
+
+
+def test_a_set_exists_once_its_facts_do(chipped: Layout) -> None:
+    put(chipped)
+    chipped.feature_facts("set", OTHER).unlink()
+    assert not feature_sets.is_there(chipped, "set", OTHER)
+    assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf"]
+    with pytest.raises(ProjectError, match="have no features 'resnet18-1a2b3c4d'"):
+        feature_sets.views(chipped, "set", OTHER)
+
+
+def test_features_that_fail_half_way_leave_no_file(chipped: Layout) -> None:
+    with pytest.raises(ValueError, match="broadcast"), feature_sets.new_views(chipped, "set", OTHER, (3, 20, 4)) as out:
+        out[0] = np.ones(7)
+    assert not list((chipped.folder / "chips").glob(f"*{OTHER}*"))
+
+
+def test_a_choice_holds_and_other_chips_fall_back_to_rcf_with_a_note(chipped: Layout) -> None:
+    put(chipped)
+    choose(chipped, OTHER)
+    assert in_use(chipped) == (OTHER, "")
+    add_chips(chipped, IDS, "newer", features=np.zeros((2, 20, 8), np.float16))
+    name, note = in_use(chipped, "newer")
+    assert name == "rcf"
+    assert f"chosen features {OTHER} were not made for the newest chips" in note
+    put(chipped, chip_set="newer")
+    assert in_use(chipped, "newer") == (OTHER, "")
+    choose(chipped, "rcf")
+    assert in_use(chipped) == ("rcf", "")
+
+
+def test_a_set_that_is_not_there_cannot_be_chosen(chipped: Layout) -> None:
+    with pytest.raises(ProjectError, match="no features 'resnet18-1a2b3c4d'; they have: rcf"):
+        choose(chipped, OTHER)
+    with pytest.raises(ProjectError, match="is not an id"):
+        choose(chipped, "../../etc")
+
+
+def test_a_removed_set_leaves_nothing_and_rcf_stays(chipped: Layout) -> None:
+    put(chipped)
+    feature_sets.remove(chipped, "set", OTHER)
+    assert not list((chipped.folder / "chips").glob(f"*{OTHER}*"))
+    for name, words in (("rcf", "belong to the chips"), (OTHER, "have no features")):
+        with pytest.raises(ProjectError, match=words):
+            feature_sets.remove(chipped, "set", name)
+    assert feature_sets.is_there(chipped, "set", "rcf")
+
+
+def test_the_same_weights_and_settings_have_the_same_name() -> None:
+    asked = FeatureRequest("resnet18", "/data/a.safetensors", licence="BSD")
+    name = feature_sets.name_of(asked, "abc")
+    assert name.startswith("resnet18-")
+    assert len(name) == len("resnet18-") + 8
+    same = replace(asked, weights="/elsewhere/b.safetensors", licence="")
+    assert feature_sets.name_of(same, "abc") == name
+    others = [
+        replace(asked, **change) for change in ({"pool": "footprint"}, {"layer": "layer3"}, {"size_px": 96}, {"n_views": 1})
+    ]
+    names = {
+        feature_sets.name_of(one, "abc") for one in (*others, replace(asked, dates="post"), replace(asked, maker="resnet50"))
+    }
+    assert len({*names, name, feature_sets.name_of(asked, "abd")}) == 8
+    assert feature_sets.name_of(FeatureRequest("local-dir:/data/net"), "abc").startswith("local-dir-")
+    assert feature_sets.name_of(FeatureRequest("rcf"), "") == "rcf"
+
+
+def test_facts_are_json_without_pickle(chipped: Layout) -> None:
+    put(chipped)
+    assert json.loads(chipped.feature_facts("set", OTHER).read_text())["maker"]["licence"] == "BSD"
+    with np.load(chipped.maker("set", OTHER), allow_pickle=False) as arrays:
+        assert list(arrays) == ["weight"]

@@ -1,0 +1,301 @@
+"""Runs, models, live ranking and pictures on a second set of features."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from feature_parts import D, made, tiny_maker, weights_file
+from model_parts import SHORT, job_of, parts, with_chips
+from safetensors.numpy import load, save
+from small_parts import add_chips, click, facts_of, small_project
+
+from pu_geo import Project
+from pu_geo.errors import ModelError, ProjectError, TrainingError
+from pu_geo.methods.catalog import TrainingRequest
+from pu_geo.project import contents, feature_sets, model_files, runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import ranking
+from pu_geo.services.damage_map import mapping
+from pu_geo.services.explore import outliers
+from pu_geo.services.imagery import features
+from pu_geo.services.project.copying import copy_project
+from pu_geo.services.train import run_card, training
+from pu_geo.tasks.damage_map.publish import publish
+from pu_geo.tasks.explore.discover import discover
+from pu_geo.tasks.explore.embed import embed
+from pu_geo.tasks.train import train as train_task
+from pu_geo.tasks.train.apply_model import apply_model, check_model
+from pu_geo.tasks.train.ensemble import ensemble
+from pu_geo.tasks.train.import_run import import_run
+
+__all__ = ["tiny_maker"]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_maker")]
+LICENCE = "CC BY-NC 4.0"
+
+
+@pytest.fixture
+def chipped(project: Layout) -> Layout:
+    return with_chips(project)
+
+
+@pytest.fixture
+def second(chipped: Layout, tmp_path: Path) -> str:
+    """The name of a second set, which is there and not chosen."""
+    return made(chipped, weights_file(tmp_path), licence=LICENCE)
+
+
+def trained(layout: Layout, name: str = "", method: str = "ncpu", job: str = "train") -> str:
+    few = (
+        {key: value for key, value in SHORT.items() if key in ("epochs", "batch_size", "max_steps")}
+        if method == "ncpu"
+        else {}
+    )
+    args = TrainingRequest(method, "quick", 0, few, None, 0, name).as_args()
+    return str(train_task.train(job_of(layout, job), **args)["run_id"])
+
+
+def scores(layout: Layout, run_id: str, name: str = "scores") -> np.ndarray:
+    return np.asarray(runs.array(layout, run_id, name))
+
+
+def test_a_run_learns_from_the_named_set_and_says_so(chipped: Layout, second: str) -> None:
+    plain, other = trained(chipped, job="plain"), trained(chipped, second, job="other")
+    assert not np.array_equal(scores(chipped, plain), scores(chipped, other))
+    assert (facts_of(chipped, plain).feature_set, facts_of(chipped, plain).feature_maker) == ("rcf", {"kind": "rcf"})
+    facts = facts_of(chipped, other)
+    assert facts.feature_set == second
+    maker = facts.feature_maker
+    assert (maker["weights_file"], maker["licence"], len(str(maker["weights_sha256"]))) == ("tiny.safetensors", LICENCE, 64)
+    stored = json.loads((chipped.run(other) / "manifest.json").read_text())["facts"]
+    assert (stored["feature_set"], stored["feature_maker"]) == (second, maker)
+    card = run_card.card(chipped, other)
+    assert card["run"]["feature_maker"]["weights_sha256"] == maker["weights_sha256"]
+    words = run_card.as_markdown(card)
+    assert LICENCE in words
+    assert str(maker["weights_sha256"]) in words
+    assert str(chipped.folder.parent) not in words + json.dumps(card)
+    assert f"on {second}" in training.run_name(facts)
+
+
+def test_the_chosen_set_is_used_where_none_is_named(chipped: Layout, second: str) -> None:
+    named = trained(chipped, second, "propagation", job="named")
+    features.choose(chipped, second)
+    usual = trained(chipped, "", "propagation", job="usual")
+    np.testing.assert_array_equal(scores(chipped, named), scores(chipped, usual))
+    assert facts_of(chipped, usual).feature_set == second
+    assert facts_of(chipped, trained(chipped, "rcf", "propagation", job="plain")).feature_set == "rcf"
+    ranked = str(train_task.rank(job_of(chipped, "rank"))["run_id"])
+    assert facts_of(chipped, ranked).feature_set == second
+    found = discover(job_of(chipped, "discover"), n_seeds=1, n_groups=3)
+    assert f'"feature_set": "{second}"' in (chipped.discovery(str(found["discovery"])) / "discovery.json").read_text()
+
+
+def test_sets_that_are_not_there_or_not_taken_are_refused(chipped: Layout) -> None:
+    with pytest.raises(ProjectError, match="have no features 'resnet18-00000000'"):
+        training.require(chipped, TrainingRequest("propagation", "quick", feature_set="resnet18-00000000"))
+    with pytest.raises(ProjectError, match="have no features"):
+        trained(chipped, "resnet18-00000000", "propagation")
+    with pytest.raises(TrainingError, match="a network learns from the chips themselves"):
+        TrainingRequest("ncpu", "standard", feature_set="rcf")
+
+
+def test_a_training_goes_on_with_the_features_it_began_with(chipped: Layout, second: str) -> None:
+    from pu_geo.tasks.train.inputs import read_inputs
+
+    begun = job_of(chipped, "train").folder / "checkpoints"
+    assert read_inputs(chipped, begun).feature_set == "rcf"
+    features.choose(chipped, second)
+    again = read_inputs(chipped, begun)
+    assert (again.feature_set, again.feature_note) == ("rcf", "")
+    assert read_inputs(chipped).feature_set == second
+    note = json.loads((begun / "began_with.json").read_text())
+    del note["feature_set"]  # as a training that an older PU-Geo began
+    (begun / "began_with.json").write_text(json.dumps(note))
+    assert read_inputs(chipped, begun).feature_set == "rcf"
+
+
+def test_newer_chips_without_the_chosen_set_fall_back_and_the_run_says_so(chipped: Layout, second: str) -> None:
+    features.choose(chipped, second)
+    ids = [f"b{i}" for i in range(20)]
+    add_chips(
+        chipped, ids, "newer", chips=np.load(chipped.chips("set")), features=np.load(chipped.features("set")), size_px=16
+    )
+    assert "were not made for the newest chips" in features.note(chipped)
+    facts = facts_of(chipped, str(train_task.rank(job_of(chipped, "rank"))["run_id"]))
+    assert facts.feature_set == "rcf"
+    assert any("were not made for the newest chips, so 'rcf' is used" in words for words in facts.warnings)
+
+
+def test_live_ranking_follows_the_choice_and_names_its_scores_anew(chipped: Layout, second: str) -> None:
+    first = ranking.rank_now(chipped)
+    plain = ranking.scores_for_browser(chipped, first.score_id)
+    features.choose(chipped, second)
+    other = ranking.rank_now(chipped)
+    assert other.score_id != first.score_id
+    assert ranking.scores_for_browser(chipped, first.score_id) is None
+    assert ranking.scores_for_browser(chipped, other.score_id) != plain
+    assert ranking.plain_features(chipped, "set").shape == (20, D)
+    assert ranking.plain_features(chipped, "set", "rcf").shape == (20, 16)
+    run_id = trained(chipped, "", "propagation")
+    live = np.frombuffer(ranking.scores_for_browser(chipped, other.score_id) or b"", "<f4")
+    places = [each.argsort(kind="stable").argsort(kind="stable") for each in (live, scores(chipped, run_id))]
+    assert np.corrcoef(*places)[0, 1] > 0.8  # learned from the same features, by the same reading
+    features.choose(chipped, "rcf")
+    assert ranking.scores_for_browser(chipped, ranking.rank_now(chipped).score_id) == plain
+
+
+def test_odd_clicks_are_found_by_the_features_of_the_run(
+    chipped: Layout, second: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    known = ranking.plain_features
+    monkeypatch.setattr(ranking, "plain_features", lambda *args: asked.append(args[2]) or known(*args))
+    click(chipped, *(f"b{i}" for i in range(6, 12)))
+    run_id = str(train_task.rank(job_of(chipped, "rank"), feature_set=second)["run_id"])
+    outliers.queue(chipped, run_id)
+    assert asked == [second]
+
+
+def test_a_map_names_the_features_and_the_license_of_their_weights(chipped: Layout, second: str) -> None:
+    trained(chipped, second, "propagation")
+    args = mapping.publish_arguments(chipped, "latest", 0.5, ("geojson",), ())
+    out = Path(str(publish(job_of(chipped, "publish"), **args)["out"]))
+    found = json.loads((out / "damage_map.run.json").read_text())
+    assert found["feature_set"] == second
+    assert (found["feature_maker"]["licence"], found["feature_maker"]["weights_file"]) == (LICENCE, "tiny.safetensors")
+    report = (out / "report.html").read_text()
+    assert f"{second}: pre, post and their difference" in report
+    assert f"license of the weights: {LICENCE}" in report
+    assert found["feature_maker"]["weights_sha256"] in report
+
+
+def test_the_library_makes_names_and_uses_sets(chipped: Layout, tmp_path: Path) -> None:
+    project = Project(chipped, progress=False)
+    weights = weights_file(tmp_path)
+    name = str(project.add_features("resnet18", weights, n_views=2)["name"])
+    assert [one.name for one in project.feature_sets()] == ["rcf", name]
+    assert project.features().shape == (3, 20, 16)
+    assert project.features(name=name).shape == (2, 20, D)
+    assert project.train("propagation", features=name).facts.feature_set == name
+    assert project.rank(features=name).facts.feature_set == name
+    project.use_features(name)
+    assert project.features().shape == (2, 20, D)
+    with pytest.raises(ProjectError, match="have no features 'x'"):
+        project.features(name="x")
+
+
+def test_a_model_takes_its_maker_along(chipped: Layout, second: str, tmp_path: Path) -> None:
+    run_id = trained(chipped, second)
+    assert "feature_maker.weight" in load(parts(chipped, run_id)[1])
+    path = tmp_path / "m.pugeo-model.zip"
+    model_files.write(path, *parts(chipped, run_id))
+    assert f"license of the weights: {LICENCE}" in str(check_model(path)["features"])
+    other = with_chips(small_project(tmp_path / "other.pugeo", 20, "Other"))
+    applied = str(apply_model(job_of(other, "apply"), path=str(path))["run_id"])
+    np.testing.assert_array_equal(scores(other, applied), scores(chipped, run_id))
+    facts = facts_of(other, applied)
+    assert (facts.feature_set, facts.feature_maker) == (second, facts_of(chipped, run_id).feature_maker)
+
+
+def test_a_model_without_its_maker_names_the_file_and_works_once_it_is_there(
+    chipped: Layout, second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pu_geo.tasks.train.model_card.MAX_WITH_MAKER", 1000)
+    run_id, path = trained(chipped, second), tmp_path / "m.pugeo-model.zip"
+    assert "feature_maker.weight" not in load(parts(chipped, run_id)[1])
+    model_files.write(path, *parts(chipped, run_id))
+    other = with_chips(small_project(tmp_path / "other.pugeo", 20, "Other"))
+    with pytest.raises(ModelError) as refused:
+        apply_model(job_of(other, "apply"), path=str(path))
+    sha256 = str(facts_of(chipped, run_id).feature_maker["weights_sha256"])
+    assert (
+        f"takes features of the weights tiny.safetensors (sha256 {sha256}), which it does not hold" in refused.value.problem
+    )
+    assert "pu-geo features P.pugeo --backbone resnet18 --weights tiny.safetensors" in refused.value.hint
+    assert made(other, weights_file(tmp_path, seed=1, name="wrong.safetensors")) != second
+    with pytest.raises(ModelError, match="does not hold"):
+        apply_model(job_of(other, "wrong"), path=str(path))
+    assert made(other, weights_file(tmp_path)) == second
+    applied = str(apply_model(job_of(other, "again"), path=str(path))["run_id"])
+    np.testing.assert_array_equal(scores(other, applied), scores(chipped, run_id))
+    embed(job_of(chipped, "embed"), run_id=run_id)
+
+
+@pytest.mark.parametrize(
+    ("card_says", "words"),
+    [
+        ({"kind": "gone"}, "There is no maker of features 'gone'"),
+        ("resnet18", "does not say properly what made its features"),
+        ({"kind": "x" * 5000}, "does not say properly"),
+        ({"kind": "self-supervised"}, "does not hold what made its features"),
+    ],
+)
+def test_a_maker_that_a_card_lies_about_is_refused(
+    card_says: object, words: str, chipped: Layout, second: str, tmp_path: Path
+) -> None:
+    card, weights = parts(chipped, trained(chipped, second))
+    model_files.write(tmp_path / "m.zip", json.dumps({**json.loads(card), "feature_maker": card_says}).encode(), weights)
+    with pytest.raises(ModelError, match=words):
+        apply_model(job_of(chipped, "apply"), path=str(tmp_path / "m.zip"))
+
+
+def test_a_maker_of_other_features_is_refused(chipped: Layout, second: str, tmp_path: Path) -> None:
+    import hashlib
+
+    card, weights = parts(chipped, trained(chipped, second))
+    arrays = {**load(weights), "feature_maker.weight": np.ones((12, D + 1), np.float32)}
+    facts = json.loads(card)
+    facts["tensors"]["feature_maker.weight"]["shape"] = [12, D + 1]
+    weights = save(arrays)
+    facts["sha256"] = hashlib.sha256(weights).hexdigest()
+    model_files.write(tmp_path / "m.zip", json.dumps(facts).encode(), weights)
+    with pytest.raises(ModelError, match=f"maker of other features than the {D}"):
+        apply_model(job_of(chipped, "apply"), path=str(tmp_path / "m.zip"))
+
+
+def test_a_run_of_a_copy_is_taken_where_its_features_are_known(chipped: Layout, second: str) -> None:
+    other = Layout(Path(str(copy_project(chipped, str(chipped.folder.with_name("copy.pugeo")))["out"])))
+    run_id = trained(other, second)
+    assert import_run(job_of(chipped, "came"), folder=str(other.folder), run_id=run_id)["run_id"] == run_id
+    assert facts_of(chipped, run_id).feature_set == second
+    later = trained(other, second, job="later")
+    feature_sets.remove(chipped, "set", second)
+    with pytest.raises(ModelError, match=f"learned from the features '{second}', which this project does not have"):
+        import_run(job_of(chipped, "came-2"), folder=str(other.folder), run_id=later)
+
+
+def test_an_average_names_the_sets_of_its_runs(chipped: Layout, second: str) -> None:
+    ids = [trained(chipped, name, "propagation", job=name) for name in ("rcf", second)]
+    both = facts_of(chipped, str(ensemble(job_of(chipped, "both"), run_ids=ids)["run_id"]))
+    assert both.feature_set == "several"
+    assert set(both.feature_maker["sets"]) == {"rcf", second}  # type: ignore[call-overload]
+    assert LICENCE in run_card.as_markdown(run_card.card(chipped, both.run_id))
+    same = facts_of(chipped, str(ensemble(job_of(chipped, "same"), run_ids=[ids[1], trained(chipped, second)])["run_id"]))
+    assert same.feature_set == second
+
+
+@pytest.mark.parametrize("pool", ["mean", "footprint"])
+@pytest.mark.parametrize("method", ["ranker", "ncpu"])
+def test_new_buildings_are_embedded_by_the_maker_of_the_run(method: str, pool: str, chipped: Layout, tmp_path: Path) -> None:
+    import shapely
+    from small_parts import table_of
+
+    name = made(chipped, weights_file(tmp_path), pool=pool)
+    if method == "ranker":
+        run_id = str(train_task.rank(job_of(chipped, "rank"), feature_set=name)["run_id"])
+    else:
+        run_id = trained(chipped, name)
+    chips = np.load(chipped.chips("set"))
+    with store.connect(chipped) as db:
+        contents.add_footprints(db, table_of([shapely.box(500_000, 4_000_010, 500_008, 4_000_018)], ["new"]))
+    ids = [*(f"b{i}" for i in range(20)), "new"]
+    chips = np.concatenate([chips, chips[:1]])
+    add_chips(chipped, ids, "newer", bands="pre+post", chips=chips, features=np.zeros((3, 21, 16), np.float16))
+    done = embed(job_of(chipped, "embed"), run_id=run_id)
+    assert (done["n_new"], done["note"]) == (1, "")
+    if method == "ranker":
+        feature_sets.remove(chipped, "set", name)
+        assert "are gone" in str(embed(job_of(chipped, "gone"), run_id=run_id)["note"])
