@@ -32,7 +32,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin
 from sklearn.utils import Tags, TransformerTags, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pu_geo.analysis import estimates, place, pupl, ranker
+from pu_geo.analysis import estimates, place, pseudo_labels, pupl, ranker
 from pu_geo.errors import InputError, ShapeError, TrainingError
 from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
 from pu_geo.features.rcf import RcfBank
@@ -649,17 +649,20 @@ class PUPL(ClusterMixin, BaseEstimator):
         return self
 
     def _doubts(self, values: NDArray[np.floating], is_positive: Bools, seed: int) -> list[str]:
-        """Return what speaks against two clusters: the rule by which PUCL takes small ones in their place."""
+        """Return what speaks against two clusters: held-out positives that many small ones put clearly earlier."""
         if self.n_clusters != 2:
             return []
         if not self.is_oriented_:
             return ["The positives do not lean to their cluster: do not trust the two clusters."]
-        many = pupl.cluster_labels(values, is_positive, seed=seed)
-        if not pupl.two_means_miss(values, is_positive, many, seed=seed):
+        if is_positive.sum() < pseudo_labels.FEWEST_CLICKS:
+            return []
+        by_reading = pseudo_labels.Readings(values, seed).log_places(is_positive)
+        two, many = by_reading[pseudo_labels.TWO_MEANS], by_reading[pseudo_labels.CLUSTERS]
+        if not pseudo_labels.is_clear(many - two):
             return []
         return [
-            f"Two clusters do not follow the positives; {many.n_clusters} small ones do. Set n_clusters to that and look at "
-            "`ranking_`, clusters with the largest share of positives first."
+            f"Two clusters do not follow the positives; {pupl.usual_k(len(values))} small ones do. Set n_clusters to that and "
+            "look at `ranking_`, clusters with the largest share of positives first."
         ]
 
     def fit_predict(self, z: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pu_geo.analysis.estimates import estimated_share
 from pu_geo.losses import ncpu as formulas
 from pu_geo.losses import phantom
 from pu_geo.methods.cards.ncpu import MIN_EPOCHS, NcpuSettings
@@ -25,6 +27,8 @@ from pu_geo.training.threads import one_thread_on_features
 
 VIEWS: tuple[Strength, ...] = ("weak", "strong", "strong")
 MOMENTUM = 0.9
+RARE, COMMON = 0.2, 0.7
+"""Estimated shares of damage up to which pseudo targets move by `rare_momentum`, and from which on by `target_momentum`."""
 
 
 class NcpuNetwork(nn.Module):
@@ -128,10 +132,12 @@ def fit(data: PUData, settings: NcpuSettings, run: Run) -> TrainedModel:
         JobCancelled: if the user cancelled.
 
     Departs from the source: on cached features there is no backbone to train, which a few hundred chips cannot teach
-    anyway; fewer epochs, and fewer still where `max_steps` would be passed. `pretrain_epochs` is ours.
+    anyway; fewer epochs, and fewer still where `max_steps` would be passed. `pretrain_epochs` is ours, and so is that pseudo
+    targets move slower where few seem damaged (`rare_momentum`).
     """
     rows = data.trained_rows
     require_positives(data, rows, "NcPU")
+    settings = _paced(data, rows, settings)
     positive = torch.from_numpy(data.is_positive[rows]).to(run.device)
     n_epochs, n_warmup = _lengths(len(rows), settings)
     learner, pieces = _new_learner(data, rows, positive, settings, run, n_epochs), MicroBatcher(run)
@@ -180,6 +186,24 @@ def _lengths(n_chips: int, settings: NcpuSettings) -> tuple[int, int]:
     n_epochs = min(settings.epochs, max(MIN_EPOCHS, affordable))
     is_cut = n_epochs < settings.epochs
     return n_epochs, min(settings.warmup_epochs, n_epochs // 4) if is_cut else settings.warmup_epochs
+
+
+def _paced(data: PUData, rows: Ints, settings: NcpuSettings) -> NcpuSettings:
+    """Set how slowly pseudo targets move by the share of damage that clicks let expect, where features are cached.
+
+    Source: ours. At a fifth damaged the usual pace calls too many damaged, and then all of these are taught to be equally so.
+    The share is uncertain before an audit; it can only move the pace between two settings. Shares between `RARE` and `COMMON`
+    count by their distance from both. With fewer than 4 clicks `target_momentum` stays.
+    """
+    slow, usual = settings.rare_momentum, settings.target_momentum
+    if slow == usual or len(data.inputs.shape) > 1:
+        return settings
+    values = np.asarray(data.inputs.plain_array[rows])
+    share = estimated_share(values, data.is_positive[rows]) if np.isfinite(values).all() else None
+    if share is None:
+        return settings
+    slowness = float(np.clip((COMMON - share) / (COMMON - RARE), 0, 1))
+    return replace(settings, target_momentum=usual + (slow - usual) * slowness)
 
 
 def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NcpuSettings) -> dict[str, float]:

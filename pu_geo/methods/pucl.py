@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pu_geo.analysis.pupl import PuplResult, cluster_labels, pupl, two_means_miss
+from pu_geo.analysis.pseudo_labels import FEWEST_CLICKS, TWO_MEANS, Readings, choose
+from pu_geo.analysis.pupl import pupl
 from pu_geo.losses.contrastive import pucl_loss, scl_pu_loss, sscl_loss
 from pu_geo.methods.cards.pucl import PuclSettings
-from pu_geo.methods.linear import fit_logistic
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
 from pu_geo.training.contrastive import contrast, contrastive_learner
@@ -32,6 +32,9 @@ _LOSSES: dict[str, Callable[..., Tensor]] = {
     "scl_pu": scl_pu_loss,
     "sscl": lambda z1, z2, _, temperature: sscl_loss(z1, z2, temperature=temperature),
 }
+
+JUDGING = 0.3  # epochs of the embeddings that pseudo labels are chosen on, and of the progress bar, as a share of all
+MOST_JUDGED = 20_000  # unlabeled chips that they are chosen on
 
 
 class PuclNetwork(nn.Module):
@@ -65,7 +68,7 @@ def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
 
     Returns:
         The model; findings: "pupl", the `PuplResult` of the trained rows, whose `oriented` is False where two clusters do
-        not follow the positives; "pseudo_labels", float32 [M], what the classifier was taught.
+        not follow the positives; "pseudo_labels", float32 [M], what the classifier was taught; "reading", of which kind.
 
     Raises:
         TrainingError: with fewer than 2 views, without positives or unlabeled chips, or if training diverged.
@@ -73,49 +76,91 @@ def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
 
     Departs from the source: PUPL and the classifier work on unit-length embeddings, averaged over the views where
     features are cached. The classifier is L2-regularised: pseudo labels from two means are linearly separable, and
-    without it cross-entropy has no minimum. Where two means do not follow the positives and many small clusters do,
-    these give the pseudo labels (`pseudo_labels`; preset paper keeps two means). Preset quick trains a small network on
-    frozen features, with AdamW.
+    without it cross-entropy has no minimum. Two means, many small clusters or the clicks themselves give the pseudo labels,
+    whichever puts held-out clicks first (`pseudo_labels`; preset paper keeps two means). Preset quick trains a small network
+    on frozen features, with AdamW.
     """
     rows = data.trained_rows
     require_views(data, "PUCL")
     require_positives(data, rows, "PUCL")
     network = PuclNetwork(new_extractor(data, rows, settings, run), settings, run.generator(0)).to(run.device)
+    n_epochs = epochs_within(settings.epochs, settings.max_steps, n_batches(len(rows), settings.batch_size))
+    start, end = training_span(settings)
+    reading, middle = settings.pseudo_labels, start
+    if reading == "auto":
+        middle = start + JUDGING * (end - start)
+        reading = _reading(data, rows, settings, run, max(1, round(JUDGING * n_epochs)), (start, middle))
 
     # A. Contrastive learning; the projection head is thrown away afterwards.
-    n_steps = n_batches(len(rows), settings.batch_size)
-    n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
+    model = partial(_as_it_is, network, data, rows, reading, settings, run)
+    _contrasted(network, data, rows, settings, run, n_epochs, settings.loss, span=(middle, end), model=model)
+    return _classified(network, _embedded(network, data, rows, run), data.is_positive[rows], reading, settings, run)
+
+
+def _contrasted(
+    network: PuclNetwork, data: PUData, rows: Ints, settings: PuclSettings, run: Run, n_epochs: int, loss: str, *,
+    span: tuple[float, float], model: Callable[[], TrainedModel] | None = None, stage: str = "training", stream: int = 8,
+) -> None:  # fmt: skip
+    """Do Algorithm 1(A): teach a network, all but its classifier, by a contrastive loss; `_LOSSES` has it by name."""
     encoder = nn.Sequential(network.trunk, network.out)
     head = _projection_head(network.classifier.in_features, settings, run)
-    learner = contrastive_learner(encoder, head, settings.optimizer, settings.lr, settings.weight_decay, n_epochs * n_steps)
-    model = partial(_as_it_is, network, data, rows, settings, run)
-    training = Training(run, learner, n_epochs, span=training_span(settings), model=model)
-    loss_of = partial(_LOSSES[settings.loss], temperature=settings.temperature)
-    contrast(training, learner, data, rows, loss_of, batch_size=settings.batch_size, stream=8)
-    model_now = TrainedModel(network.eval(), network.trunk, check=run.stop_if_cancelled)
-    embeddings = model_now.embed(data.inputs.array)[rows]
-    return _classified(network, embeddings, data.is_positive[rows], settings, run)
+    n_steps = n_epochs * n_batches(len(rows), settings.batch_size)
+    learner = contrastive_learner(encoder, head, settings.optimizer, settings.lr, settings.weight_decay, n_steps)
+    training = Training(run, learner, n_epochs, stage=stage, span=span, model=model)
+    loss_of = partial(_LOSSES[loss], temperature=settings.temperature)
+    contrast(training, learner, data, rows, loss_of, batch_size=settings.batch_size, stream=stream)
+    network.eval()
+
+
+def _embedded(network: PuclNetwork, data: PUData, rows: Ints, run: Run) -> NDArray[np.float32]:
+    return TrainedModel(network, network.trunk, check=run.stop_if_cancelled).embed(data.inputs.array)[rows]
+
+
+def _reading(data: PUData, rows: Ints, settings: PuclSettings, run: Run, n_epochs: int, span: tuple[float, float]) -> str:
+    """Return which of `pseudo_labels.READINGS` held-out clicks speak for; what is doubtful of it becomes a warning.
+
+    Clicks are held out from embeddings, too: they are learned by ssCL, without a label, in fewer epochs. PUCL's own pull all
+    clicks together, also those that a reading is not given, and clicks against the rest would win in nearly every event.
+    """
+    positive = data.is_positive[rows]
+    if (n_clicks := int(positive.sum())) < FEWEST_CLICKS:
+        run.warnings.append(f"{n_clicks} clicks are too few to hold some out and choose pseudo labels by them.")
+        return TWO_MEANS
+    own = replace(settings, pretrain_epochs=0)
+    network = PuclNetwork(new_extractor(data, rows, own, run), own, run.generator(0)).to(run.device)
+    _contrasted(network, data, rows, own, run, n_epochs, "sscl", span=span, stage="judging", stream=10)
+    others = np.flatnonzero(~positive)
+    if len(others) > MOST_JUDGED:
+        others = others[torch.randperm(len(others), generator=run.generator(12))[:MOST_JUDGED].numpy()]
+    some = np.sort(np.concatenate([np.flatnonzero(positive), others]))
+    readings = Readings(_embedded(network, data, rows, run)[some], run.seed, settings.classifier_l2, settings.n_seedings,
+                        run.stop_if_cancelled)  # fmt: skip
+    choice = choose(readings.log_places(positive[some]))
+    if choice.doubt:
+        run.warnings.append(choice.doubt)
+    return choice.reading
 
 
 def _classified(
-    network: PuclNetwork, embeddings: NDArray[np.float32], positive: Bools, settings: PuclSettings, run: Run
+    network: PuclNetwork, embeddings: NDArray[np.float32], positive: Bools, reading: str, settings: PuclSettings, run: Run
 ) -> TrainedModel:
     """Do Algorithm 1(B) and (C), on embeddings of some chips, float32 [M, E]; the network's classifier is changed."""
     # B. Pseudo labels.
     clusters = pupl(embeddings, positive, seed=run.seed, n_seedings=settings.n_seedings, check=run.stop_if_cancelled)
+    readings = Readings(embeddings, run.seed, settings.classifier_l2, settings.n_seedings, run.stop_if_cancelled)
+    labels = clusters.labels.astype(np.float32) if reading == TWO_MEANS else readings.labels(reading, positive)
 
     # C. The linear classifier.
-    labels = _pseudo_labels(clusters, embeddings, positive, settings.pseudo_labels, run)
-    inputs, targets = (torch.from_numpy(array).to(run.device) for array in (embeddings, labels))
-    every = torch.full_like(targets, 1 / len(targets))
-    slope, offset, _ = fit_logistic(inputs, targets, settings.classifier_l2, run, every)
+    slope, offset = readings.classifier(reading, positive, labels)
     with torch.no_grad():
-        network.classifier.weight.copy_(slope[None])
-        network.classifier.bias.copy_(offset)
-    return TrainedModel(network, network.trunk, {"pupl": clusters, "pseudo_labels": labels})
+        network.classifier.weight.copy_(torch.from_numpy(slope)[None])
+        network.classifier.bias.fill_(offset)
+    return TrainedModel(network, network.trunk, {"pupl": clusters, "pseudo_labels": labels, "reading": reading})
 
 
-def _as_it_is(network: PuclNetwork, data: PUData, rows: Ints, settings: PuclSettings, run: Run) -> TrainedModel:
+def _as_it_is(
+    network: PuclNetwork, data: PUData, rows: Ints, reading: str, settings: PuclSettings, run: Run
+) -> TrainedModel:
     """Return the model that a training under way would end with, its classifier taught by some of the chips alone."""
     shown = PuclNetwork(network.trunk, settings, torch.Generator())
     shown.out = network.out
@@ -123,24 +168,7 @@ def _as_it_is(network: PuclNetwork, data: PUData, rows: Ints, settings: PuclSett
     some = rows_to_judge(data, rows)
     with evaluating(shown):
         embeddings = TrainedModel(shown, shown.trunk, check=run.stop_if_cancelled).embed(chosen(data.inputs, some))
-    return _classified(shown, embeddings, data.is_positive[some], settings, replace(run, warnings=[]))
-
-
-def _pseudo_labels(
-    clusters: PuplResult, embeddings: NDArray[np.float32], positive: Bools, kind: str, run: Run
-) -> NDArray[np.float32]:
-    """Return what the classifier is taught, float32 [M]: two means' labels, or the chances that small clusters give."""
-    hard = clusters.labels.astype(np.float32)
-    if kind == "two_means":
-        return hard
-    many = cluster_labels(embeddings, positive, seed=run.seed, check=run.stop_if_cancelled)
-    if kind == "auto":
-        if not two_means_miss(embeddings, positive, many, seed=run.seed, check=run.stop_if_cancelled):
-            return hard
-        run.warnings.append(
-            f"Two clusters do not follow your positives; {many.n_clusters} small ones do, and gave the pseudo labels."
-        )
-    return many.labels
+    return _classified(shown, embeddings, data.is_positive[some], reading, settings, run)
 
 
 def from_state(state: Mapping[str, Tensor], settings: PuclSettings, device: torch.device) -> TrainedModel:

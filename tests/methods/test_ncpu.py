@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from methods.test_contract import made_up
+from numpy.typing import NDArray
 
 from pu_geo.analysis import metrics
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog, ncpu
 from pu_geo.methods.cards.ncpu import NcpuSettings
-from pu_geo.training.data import PUData
+from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
@@ -85,3 +87,33 @@ def test_unknown_method_and_preset_are_refused() -> None:
         catalog.settings_for("ncpuu", "quick")
     with pytest.raises(TrainingError, match="quick"):
         catalog.settings_for("ncpu", "slow")
+
+
+@pytest.mark.parametrize(
+    ("share", "momentum"), [(0.05, 0.97), (0.2, 0.97), (0.45, 0.935), (0.7, 0.9), (1.0, 0.9), (None, 0.9)]
+)
+def test_pseudo_targets_move_slower_where_few_seem_damaged(
+    share: float | None, momentum: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Halfway between the shares .2 and .7 the momentum is halfway between .97 and .9.
+    monkeypatch.setattr(ncpu, "estimated_share", lambda *_: share)
+    data, rows = made_up_for_pace()
+    assert ncpu._paced(data, rows, NcpuSettings()).target_momentum == pytest.approx(momentum)
+
+
+def test_pace_is_that_of_the_settings_in_preset_paper_and_on_chips(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> float:
+        raise AssertionError("no share is estimated here")
+
+    monkeypatch.setattr(ncpu, "estimated_share", refuse)
+    data, rows = made_up_for_pace()
+    for preset in ("paper", "standard"):
+        settings = catalog.settings_for("ncpu", preset)
+        assert ncpu._paced(data, rows, settings) is settings
+    chips = PUData(ChipImages(np.zeros((4, 3, 8, 8), np.uint8)), np.arange(4) < 1, np.zeros(4, np.bool_))
+    assert ncpu._paced(chips, np.arange(4), NcpuSettings()).target_momentum == 0.9
+
+
+def made_up_for_pace() -> tuple[PUData, NDArray[np.int64]]:
+    values = np.random.default_rng(0).normal(size=(1, 20, 3)).astype(np.float16)
+    return PUData(FeatureViews(values), np.arange(20) < 5, np.zeros(20, np.bool_)), np.arange(20)

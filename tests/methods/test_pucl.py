@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from benchmarks import ranking_sources
+from pu_geo.analysis.pseudo_labels import Choice
 from pu_geo.features.rcf import RcfBank, RcfSettings
 from pu_geo.methods import pucl
 from pu_geo.methods.cards.pucl import PuclSettings
@@ -78,12 +79,12 @@ def test_each_loss_setting_uses_its_own_loss(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_looks_warn_of_nothing_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pu_geo.training.callbacks.MOST_TIME", float("inf"))
-    monkeypatch.setattr(pucl, "two_means_miss", lambda *args, **others: True)
+    monkeypatch.setattr(pucl, "choose", lambda _: Choice("clusters", "in doubt", {}))
     told: list[Mapping[str, object]] = []
     run = run_of(report=told.append, evaluate=lambda model, _: {"n": len(model.findings["pseudo_labels"])})
     fit(made_views()[0], BRIEF, run)
-    assert [event["n"] for event in told] == [150] * 3
-    assert len(run.warnings) == 1
+    assert [event.get("n") for event in told] == [None] + [150] * 3, "the choice of pseudo labels evaluates nothing"
+    assert run.warnings == ["in doubt"]
 
 
 def test_score_is_the_classifier_on_the_embedding(trained: tuple[PUData, TrainedModel]) -> None:
@@ -93,12 +94,15 @@ def test_score_is_the_classifier_on_the_embedding(trained: tuple[PUData, Trained
     np.testing.assert_allclose(model.score(data.inputs.views[0]), 1 / (1 + np.exp(-logits)), atol=1e-5)
 
 
-def test_classifier_reaches_the_minimum_of_its_loss(trained: tuple[PUData, TrainedModel]) -> None:
+@pytest.mark.parametrize("reading", ["two_means", "clusters"])
+def test_classifier_reaches_the_minimum_of_its_loss(reading: str) -> None:
     # Gradient of mean cross-entropy + l2 / 2 |w|^2: mean((sigmoid - label) x) + l2 w, and mean(sigmoid - label).
-    data, model = trained
+    data, _ = made_views()
+    model = fit(data, replace(SMALL, pseudo_labels=reading), run_of())
+    assert model.findings["reading"] == reading
     state, embeddings = model.state(), model.embed(data.inputs.views)
     weight, bias = state["classifier.weight"].numpy()[0], state["classifier.bias"].numpy()
-    rest = (1 / (1 + np.exp(-embeddings @ weight - bias)) - model.findings["pupl"].labels)[:, None]
+    rest = (1 / (1 + np.exp(-embeddings @ weight - bias)) - model.findings["pseudo_labels"])[:, None]
     gradient = (rest * embeddings).mean(axis=0) + SMALL.classifier_l2 * weight
     np.testing.assert_allclose(gradient, 0, atol=1e-4)
     assert abs(rest.mean()) < 1e-4
@@ -116,7 +120,9 @@ def test_standardises_features_of_any_scale() -> None:
 @pytest.mark.parametrize("n_positive", [1, 2])
 def test_trains_with_hardly_any_positive(n_positive: int) -> None:
     data, is_damaged = made_views(n_positive=n_positive)
-    scores = fit(data, SMALL, run_of()).score(data.inputs.views)
+    run = run_of()
+    scores = fit(data, SMALL, run).score(data.inputs.views)
+    assert run.warnings == [f"{n_positive} clicks are too few to hold some out and choose pseudo labels by them."]
     assert roc_auc_score(is_damaged[~data.is_positive], scores[~data.is_positive]) > 0.9
 
 

@@ -30,6 +30,9 @@ class NcpuSettings(NetworkSettings):
     ema_momentum: float = setting(0.99, "How slowly the EMA target follows the online network.", min=0.0, max=1.0)
     prototype_momentum: float = setting(0.99, "How slowly prototypes move (alpha).", min=0.0, max=1.0)
     target_momentum: float = setting(0.9, "How slowly pseudo targets move (beta).", min=0.0, max=1.0)
+    rare_momentum: float = setting(
+        0.97, "The same where few seem damaged, on cached features; target_momentum counts where most do.", min=0.0, max=1.0
+    )
     threshold_momentum: float = setting(0.99, "How slowly the self-adaptive threshold moves (gamma).", min=0.0, max=1.0)
     rep_weight: float = setting(5.0, "Weight of the noisy-pair robust loss (w_r).", min=0.0, max=1000.0)
     entropy_weight: float = setting(0.5, "Weight of the entropy term after warm-up (w_ent).", min=0.0, max=100.0)
@@ -45,16 +48,19 @@ CARD = MethodCard(
         "damaged. A second opinion where a third or more are damaged."
     ),
     needs="At least 5 positives, better 10 to 30, of every kind of damage that shall be found.",
-    cannot="Its scores order buildings; they are no probabilities. It does not tell kinds of damage apart.",
+    cannot=(
+        "Where a fifth or fewer are damaged, do not use it in place of the instant ranker: it is level with it at best, and far "
+        "behind at 5 % and below. Its scores order buildings; they are no probabilities. It does not tell kinds of damage apart."
+    ),
     min_positives=5,
     settings=NcpuSettings,
     presets={
         "quick": {},
-        "standard": {**STANDARD, "max_steps": 3000, "lr": 0.01},
+        "standard": {**STANDARD, "max_steps": 3000, "lr": 0.01, "rare_momentum": 0.9},
         "paper": {
             "backbone": "preact_resnet18", "precision": "bf16", "epochs": 1300, "max_steps": NO_LIMIT, "warmup_epochs": 30,
             "batch_size": 128, "lr": 1e-4, "embedding_dim": 128, "projection_hidden": 2048, "prediction_hidden": 512,
-            "target_momentum": 0.99, "rep_weight": 50.0, "entropy_weight": 5.0,
+            "target_momentum": 0.99, "rare_momentum": 0.99, "rep_weight": 50.0, "entropy_weight": 5.0,
         },
     },
     entry="pu_geo.methods.ncpu:fit",

@@ -30,9 +30,9 @@ class PuclSettings(NetworkSettings):
     projection_norm: bool = setting(False, "Batch normalisation in the projection head, as in the paper.")
     pseudo_labels: str = setting(
         "auto",
-        "What the classifier is taught: two clusters (the paper), the chances that many small ones give, or small ones only "
-        "where they follow the positives far better (auto).",
-        choices=("auto", "two_means", "clusters"),
+        "What the classifier is taught: two clusters (the paper), chances by many small ones, clicks against all others, or "
+        "whichever of them puts held-out clicks first (auto).",
+        choices=("auto", "two_means", "clusters", "clicks"),
     )
     n_seedings: int = setting(8, "Starts of the pseudo labelling; the best one counts.", min=1, max=256)
     classifier_l2: float = setting(1e-3, "Pull of the linear classifier towards zero.", min=1e-8, max=10.0)
