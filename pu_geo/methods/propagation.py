@@ -147,7 +147,6 @@ class PropagationNetwork(nn.Module):
 class PropagationModel(TrainedModel):
     """A model of the mean over views, and of the chip as it was cut."""
 
-
     def score(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
         """Compute scores: inputs as in `TrainedModel.embed`, float32 [M] in [0, 1].
 
