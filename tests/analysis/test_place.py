@@ -130,13 +130,13 @@ def test_scores_of_clicks_and_hidden_buildings_reach_nobody(seed: int) -> None:
 
 
 def test_the_weight_falls_with_what_held_out_clicks_lose() -> None:
-    assert [place.place_weight(0.95, m) for m in (0.3, 0.0, -0.025, -0.05, -0.2)] == pytest.approx([0.95, 0.95, 0.475, 0, 0])
+    assert [place.place_weight(0.95, m) for m in (0.3, 0.0, -0.025, -0.05, -0.2)] == pytest.approx([0.6, 0.6, 0.2375, 0, 0])
 
 
 def test_neighbors_count_where_scores_are_clustered_or_held_out_clicks_gain_much() -> None:
-    """b = .85 is half way; b = .75 and m = .3 give -.5 + 1.2; b = .7 and m = .2 give -1 + .8, which is nothing."""
-    found = [place.place_weight(*each) for each in ((0.85, 0.0), (0.75, 0.3), (0.7, 0.2), (0.8, 0.0))]
-    assert found == pytest.approx([0.425, 0.75 * 0.7, 0, 0])
+    """b = .93 gives .42; b = .75 and m = .3 give -2.1 + 2.4; b = .7 and m = .2 give -2.8 + 1.6, which is nothing."""
+    found = [place.place_weight(*each) for each in ((0.93, 0.0), (0.75, 0.3), (0.7, 0.2), (0.9, 0.0))]
+    assert found == pytest.approx([0.93 * 0.42, 0.75 * 0.3, 0, 0])
 
 
 def test_gain_by_hand() -> None:
