@@ -127,6 +127,7 @@ def _reading(data: PUData, rows: Ints, settings: PuclSettings, run: Run, n_epoch
         run.warnings.append(f"{n_clicks} clicks are too few to hold some out and choose pseudo labels by them.")
         return TWO_MEANS
     own = replace(settings, pretrain_epochs=0)
+    run.stop_if_cancelled()
     network = PuclNetwork(new_extractor(data, rows, own, run), own, run.generator(0)).to(run.device)
     _contrasted(network, data, rows, own, run, n_epochs, "sscl", span=span, stage="judging", stream=10)
     others = np.flatnonzero(~positive)

@@ -17,10 +17,9 @@ from model_parts import with_chips
 from small_parts import add_run, facts_of
 
 from pu_geo import Project
-from pu_geo.analysis import class_prior, estimates
+from pu_geo.analysis import class_prior, estimates, two_readings
 from pu_geo.methods import fitting, linear
 from pu_geo.methods.estimators import ALL, PURanker
-from pu_geo.methods.propagation import propagation
 from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import auditing, mapping, random_audits
@@ -43,7 +42,7 @@ def guessed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def gives(name: str) -> Callable[..., float]:
         return lambda *_, **__: asked.append(name) or GUESS  # type: ignore[func-returns-value]
 
-    for module in (class_prior, estimates, propagation):
+    for module in (class_prior, estimates, two_readings):
         monkeypatch.setattr(module, "elkan_noto_of_margins", gives(module.__name__))
     monkeypatch.setattr(linear, "best_bin_share", gives("best bin"))
     monkeypatch.setattr(fitting, "GUESSED_PRIORS", (0.0, 1.0))  # so that it would be seen
@@ -73,9 +72,7 @@ def town(project: Layout, guessed: list[str], run: CommandLine) -> Layout:
         texts.append(run.text("train", layout.folder, "--method", method, *more))
     for text in texts:
         checked(text, "rank, train")
-    assert {"pu_geo.analysis.estimates", "pu_geo.methods.propagation.propagation"} <= set(guessed), (
-        "else this proves nothing"
-    )
+    assert {"pu_geo.analysis.estimates", "pu_geo.analysis.two_readings"} <= set(guessed), "else this proves nothing"
     return layout
 
 

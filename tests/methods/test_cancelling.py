@@ -164,7 +164,7 @@ def test_a_cancel_is_noticed_while_trainings_are_read_together(number: int, betw
 def on_chips(is_cancelled: Callable[[], bool]) -> Mapping[str, torch.Tensor]:
     """Train PUCL on chips, a single batch, and score; return its state."""
     data, run = made_up_chips(16), Run(CPU, is_cancelled=is_cancelled)
-    settings = short("pucl", backbone="small", epochs=1, batch_size=16, precision="bf16")
+    settings = short("pucl", backbone="small", epochs=1, batch_size=16, precision="bf16", pseudo_labels="two_means")
     with run.asking_within_batches(data.inputs):
         model = pucl.fit(data, settings, run)
         model.score(data.inputs.array)
