@@ -54,12 +54,12 @@ SECTIONS = (
     Section(
         "joplin.jsonl", JOPLIN, "Joplin tornado, 2011, both scenes", f"pu-geo benchmark project --data joplin.pugeo {_TRUTH}",
         "The buildings as an analyst meets them: 10 or 30 damaged ones clicked at random, all others ranked and tested on. 64 px\n"
-        "chips of both dates; 15 un-classified buildings are left out. No supervised row: it would be told the answers. *One view.*",
+        "chips of both dates; 15 un-classified buildings are left out. No supervised row: it would be told the answers.",
     ),
     Section(
         "joplin_released.jsonl", JOPLIN, "Joplin: NcPU as its authors released it",
         f"pu-geo benchmark project --data joplin.pugeo {_TRUTH} --methods ncpu --set variant=released",
-        "The default is variant `paper`: the difference is smaller than the spread, here and on Harvey. *One view.*",
+        "The default is variant `paper`: the difference is smaller than the spread, here and on Harvey.",
     ),
     Section(
         "joplin_standard.jsonl", JOPLIN, "Joplin: preset standard",
@@ -70,12 +70,12 @@ SECTIONS = (
         "harvey.jsonl", TABLES["harvey"], "Hurricane Harvey chips, region A",
         "pu-geo benchmark harvey --data region_A.zip --seeds 3",
         "30 % of the places (about 1 km) are set aside for testing, with the same share of damage. At 5 % there are fewer than 300\n"
-        "damaged chips to click. Undamaged chips are of another date, which makes the task easier than it looks. *One view.*",
+        "damaged chips to click. Undamaged chips are of another date, which makes the task easier than it looks.",
     ),
     Section(
         "harvey_released.jsonl", TABLES["harvey"], "Harvey: NcPU as its authors released it",
         "pu-geo benchmark harvey --data region_A.zip --seeds 3 --methods ncpu --set variant=released",
-        "The default is variant `paper`. *One view.*",
+        "The default is variant `paper`.",
     ),
     Section(
         "fmnist.jsonl", TABLES["fmnist"], "Fashion-MNIST, small network",

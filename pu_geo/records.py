@@ -25,7 +25,7 @@ BandTriple = tuple[int, int, int]
 NOT_IN_RUN = "not_in_run"  # why a building that was added after a run is not assessed in its map, and in the view for QGIS
 DEFAULT_METHOD = "propagation"
 """What is trained where nobody chooses, and whose map is shown where nobody chose, published or audited one: ahead of the
-instant ranker on both real events that were measured (docs/tables.md)."""
+linear ranker, or level with it, on every set that was measured (docs/tables.md)."""
 
 
 @dataclass(frozen=True)

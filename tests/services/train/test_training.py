@@ -24,7 +24,7 @@ def test_the_default_is_a_method_and_the_first_card_of_the_open_group() -> None:
 
 def test_the_recommendation_names_the_default_before_there_is_any_run() -> None:
     words = training.recommendation()
-    assert words.startswith("Train the propagated ranking: it was ahead of the instant ranker")
+    assert words.startswith("Train the propagated ranking: on seven sets")
     assert "%" not in words  # clicks alone cannot say how much is damaged
 
 
