@@ -26,7 +26,7 @@ def chipped(project: Layout) -> Layout:
 
 
 def put(layout: Layout, name: str = OTHER, chip_set: str = "set", created_at: str = "2026-01-01") -> FeatureSet:
-    found = FeatureSet(name, {"kind": "resnet18", "licence": "BSD"}, 3, 20, 4, {"maker": "resnet18"}, created_at, 1.5)
+    found = FeatureSet(name, {"kind": "resnet18", "licence": "BSD"}, 3, 20, 4, created_at, 1.5)
     with feature_sets.new_views(layout, chip_set, name, (3, 20, 4)) as out:
         out[:] = 1
     feature_sets.write_maker(layout, chip_set, name, {"weight": np.ones(3, np.float32)})
