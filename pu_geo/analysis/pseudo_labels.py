@@ -80,7 +80,7 @@ class Readings:
         )
         return slope, offset
 
-    def log_places(self, is_positive: Bools) -> dict[str, NDArray[np.float64]]:
+    def log_places(self, is_positive: Bools, is_judging: Bools | None = None) -> dict[str, NDArray[np.float64]]:
         """Compute for each reading the log place of each click by fits that it was held out from, float64 [P].
 
         Source: ours; places and folds are those of `bakeoff`. A click that is held out is one of the unlabeled to the
@@ -88,8 +88,10 @@ class Readings:
 
         Args:
             is_positive: bool [N], at least 2, and not all.
+            is_judging: bool [N], those of the positives that are held out, P, at least 2; the others are always given. None: all.
         """
-        at, n_folds = np.flatnonzero(is_positive), min(bakeoff.N_FOLDS, int(is_positive.sum()))
+        at = np.flatnonzero(is_positive if is_judging is None else is_judging)
+        n_folds = min(bakeoff.N_FOLDS, len(at))
         found = {reading: np.empty((bakeoff.N_REPEATS, len(at))) for reading in READINGS}
         for repeat in range(bakeoff.N_REPEATS):
             fold = bakeoff.folds(len(at), n_folds, np.random.default_rng([self.seed, repeat]))

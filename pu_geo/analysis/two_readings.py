@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.special import expit
 
 from pu_geo.analysis.class_prior import elkan_noto_of_margins
 from pu_geo.analysis.logistic import fit_logistic
@@ -26,6 +27,7 @@ N_FOLDS = 5  # parts that clicks are held out in
 MIN_CLICKS = 4  # fewer clicks cannot be held out in turn
 MOST_SHARE_PULL = 2.0  # most that the share moves the log odds of the propagated reading
 CLICKS_PULL = 6.0  # how much held-out clicks move them
+LEAST_CUT, MOST_CUT = 0.005, 0.5  # bounds of the share of the unlabeled that scores above 0.5
 PLACE_FLOOR = 0.05  # added to places before their logarithm: being second or third of thousands is all the same
 _NO_SPREAD = 1e-9  # largest variance below which all chips are taken for the same
 
@@ -149,8 +151,8 @@ class Marks:
 
     Attributes:
         clicked: damaged; the analyst found them.
-        queued: damaged; the queue put them before the analyst. Learned from like the others, but never held out: they are the
-            clearest damage, so they say little about what is still to be found.
+        queued: damaged; the queue put them before the analyst. Learned from like the others, but held out only where fewer than
+            4 others can be: they are the clearest damage, so they say little about what is still to be found.
         unlabeled: nobody labeled them.
         not_damaged: a person called them so.
         accepted: of accepted clusters, which nobody clicked.
@@ -259,6 +261,22 @@ class Reading:
         wide = propagation * (chips.ties @ self.values) + self.sent[0] * plain + self.sent[1] * narrow
         found: Floats = self.weight * (wide - self.zeros[2]) / self.scale_of[2] + (1 - self.weight) * narrow
         return found.astype(np.float32)
+
+
+def middle_of(raw: Floats, share: float | None) -> float:
+    """Return which raw score becomes 0.5: above it are as many of the unlabeled as are guessed to be damaged, within bounds.
+
+    Args:
+        raw: of unlabeled chips, float [M].
+        share: guessed, 0..1; None counts as the least.
+    """
+    return float(np.quantile(raw, 1 - min(max(share or 0.0, LEAST_CUT), MOST_CUT)))
+
+
+def scores_of(raw: Floats, middle: float) -> NDArray[np.float32]:
+    """Bring raw scores [M] to 0..1, float32 [M]: a logistic curve, wide enough that clear outliers do not tie at 1."""
+    found: NDArray[np.float32] = expit((np.asarray(raw, np.float32) - np.float32(middle)) / 2)
+    return found
 
 
 def weight_of(share: float, difference: float, even_share: float) -> float:

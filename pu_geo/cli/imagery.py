@@ -215,6 +215,12 @@ def make_features(
         result = run_job(layout, features.TASK, features.arguments(request, use=use is not None), as_json)
         show(result, _features_made(project, result), as_json)
         return
+    named = {"--weights": weights, "--pool": pool != "mean", "--layer": layer, "--size": size, "--dates": dates != "both",
+             "--licence": licence, "--views": views != 17}  # fmt: skip
+    if of_making := [option for option, value in named.items() if value]:
+        raise PuGeoError(
+            f"{of_making[0]} is of a set to be made, and no --backbone is named.", "Add --backbone, such as resnet18."
+        )
     if use == "":
         raise PuGeoError("--use names no set.", f"Write its name: `pu-geo features {project} --list` has them.")
     if use is not None:

@@ -10,12 +10,22 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import expit
 from torch import Tensor, nn
 
 from pu_geo.analysis.neighbor_graph import BLOCK, NeighborGraph, blocks
 from pu_geo.analysis.place import HeldOutFold
-from pu_geo.analysis.two_readings import Chips, Marks, Reading, Space, chips_of, embedded, read_clicks, roots_of
+from pu_geo.analysis.two_readings import (
+    Chips,
+    Marks,
+    Reading,
+    Space,
+    chips_of,
+    embedded,
+    middle_of,
+    read_clicks,
+    roots_of,
+    scores_of,
+)
 from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.propagation import MOST_UNLABELED, PropagationSettings
 from pu_geo.methods.linear import Learner, require_finite
@@ -27,7 +37,6 @@ from pu_geo.training.run import Run
 from pu_geo.training.threads import one_thread_on_features
 
 MOST_HELD_OUT = 3000  # unlabeled chips that held-out clicks are compared with
-LEAST_CUT, MOST_CUT = 0.005, 0.5  # bounds of the share of the unlabeled that scores above 0.5
 TOLERANCE = 1e-6  # of the regressions
 _OF_ANCHORS = ("anchors", "reach", "degree", "values")
 _OF_SPACE = ("plain_mean", "plain_scale", "mean", "scale", "turn")
@@ -154,7 +163,7 @@ class PropagationModel(TrainedModel):
         """
         network = self._network()
         cut = float(network.cut)
-        return self._of_blocks(inputs, lambda plain, roots: expit((network.raw_scores(plain, roots) - cut) / 2))
+        return self._of_blocks(inputs, lambda plain, roots: scores_of(network.raw_scores(plain, roots), cut))
 
     def embed(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
         """Compute embeddings: inputs as in `TrainedModel.embed`, float32 [M, d] of unit length."""
@@ -288,9 +297,7 @@ def _learn(network: PropagationNetwork, data: PUData, marks: Marks, run: Run) ->
     )  # fmt: skip
     network.keep(space, graph, reading)
     unlabeled = chips.take(own.unlabeled[:: max(1, len(own.unlabeled) // MOST_HELD_OUT)])
-    share = min(max(reading.share or 0.0, LEAST_CUT), MOST_CUT)
-    cut = np.quantile(reading.scores(unlabeled, settings.propagation), 1 - share)
-    network.cut = torch.full_like(network.cut, float(cut))
+    network.cut = torch.full_like(network.cut, middle_of(reading.scores(unlabeled, settings.propagation), reading.share))
     return reading, _held_out(reading, chips, rows, data.inputs.n_chips, settings.propagation)
 
 

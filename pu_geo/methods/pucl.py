@@ -123,7 +123,8 @@ def _reading(data: PUData, rows: Ints, settings: PuclSettings, run: Run, n_epoch
     clicks together, also those that a reading is not given, and clicks against the rest would win in nearly every event.
     """
     positive = data.is_positive[rows]
-    if (n_clicks := int(positive.sum())) < FEWEST_CLICKS:
+    judging = _judging(data, rows)
+    if (n_clicks := int(judging.sum())) < FEWEST_CLICKS:
         run.warnings.append(f"{n_clicks} clicks are too few to hold some out and choose pseudo labels by them.")
         return TWO_MEANS
     own = replace(settings, pretrain_epochs=0)
@@ -136,10 +137,22 @@ def _reading(data: PUData, rows: Ints, settings: PuclSettings, run: Run, n_epoch
     some = np.sort(np.concatenate([np.flatnonzero(positive), others]))
     readings = Readings(_embedded(network, data, rows, run)[some], run.seed, settings.classifier_l2, settings.n_seedings,
                         run.stop_if_cancelled)  # fmt: skip
-    choice = choose(readings.log_places(positive[some]))
+    choice = choose(readings.log_places(positive[some], judging[some]))
     if choice.doubt:
         run.warnings.append(choice.doubt)
     return choice.reading
+
+
+def _judging(data: PUData, rows: Ints) -> Bools:
+    """Return which of some rows are clicks to be held out, bool [M]: the analyst's own, if these are not too few.
+
+    Others are the queue's, which are the clearest damage. Members of accepted clusters are no clicks.
+    """
+    nobody = np.zeros(len(data.is_positive), np.bool_)
+    accepted, queued = (nobody if mask is None else mask for mask in (data.is_accepted, data.is_queued))
+    clicked = (data.is_positive & ~accepted)[rows]
+    own = clicked & ~queued[rows]
+    return own if own.sum() >= FEWEST_CLICKS else clicked
 
 
 def _classified(

@@ -167,8 +167,8 @@ class PUData:
         class_names: names of classes 0.. .
         is_accepted: bool [N]; those of the positives that nobody clicked, as they lie in clusters that were accepted. None: all
             were clicked.
-        is_queued: bool [N]; positives that the queue put before the analyst. Never held out to judge by: they are the clearest
-            damage. None: the analyst found all.
+        is_queued: bool [N]; positives that the queue put before the analyst: the clearest damage, so they are held out to judge by
+            only where fewer than 4 others can be. None: the analyst found all.
     """
 
     inputs: FeatureViews | ChipImages

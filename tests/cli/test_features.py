@@ -62,6 +62,8 @@ def test_mistakes_are_refused_in_words(run: CommandLine, chipped: Layout, tmp_pa
         (("--backbone", "rcf", "--list"), "steps of their own"),
         (("--backbone", "rcf", "--use", "rcf"), "names a set, and --backbone makes one"),
         (("--use", "resnet18-00000000"), "no features 'resnet18-00000000'; they have: rcf"),
+        (("--weights", weights_file(tmp_path)), "--weights is of a set to be made"),
+        (("--list", "--views", 3), "--views is of a set to be made"),
         (("--use",), "--use names no set"),
         (("--remove", "rcf"), "belong to the chips"),
         (("--backbone", "resnet18", "--views", 0), "Invalid value for '--views'"),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from benchmarks import ranking_sources
+from pu_geo.analysis import pseudo_labels
 from pu_geo.analysis.pseudo_labels import Choice
 from pu_geo.features.rcf import RcfBank, RcfSettings
 from pu_geo.methods import pucl
@@ -140,3 +141,27 @@ def test_finds_damaged_buildings_in_joplin(joplin: Path) -> None:
         scores = fit(data, PuclSettings(), run_of(seed)).score(views)
         aucs.append(roc_auc_score(is_damaged[~is_positive], scores[~is_positive]))
     assert np.mean(aucs) > 0.85, aucs  # .91 to .93 when written
+
+
+def test_clicks_of_the_analyst_choose_and_no_members_of_accepted_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members of a cluster follow the clustering that proposed them, and would outvote the clicks."""
+    judged: list[list[int]] = []
+
+    def log_places(
+        _: object, is_positive: NDArray[np.bool_], is_judging: NDArray[np.bool_]
+    ) -> dict[str, NDArray[np.float64]]:
+        assert is_positive[is_judging].all()
+        judged.append(np.flatnonzero(is_judging).tolist())
+        return {reading: np.linspace(-1.5, -1.4, int(is_judging.sum())) for reading in pseudo_labels.READINGS}
+
+    monkeypatch.setattr(pseudo_labels.Readings, "log_places", log_places)
+    data = made_views()[0]
+    at = np.flatnonzero(data.is_positive)
+    nobody = np.zeros(len(data.is_positive), np.bool_)
+    accepted, queued = (np.isin(np.arange(len(nobody)), some) for some in (at[:3], at[3:5]))
+    for given in (
+        replace(data, is_accepted=accepted, is_queued=queued),
+        replace(data, is_queued=np.isin(np.arange(len(nobody)), at[2:])),
+    ):
+        fit(given, BRIEF, run_of())
+    assert judged == [at[5:].tolist(), at.tolist()], "with 2 of their own left, all clicks judge"

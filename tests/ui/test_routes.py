@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import struct
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
+from route_parts import get
 from starlette.applications import Starlette
 
 from pu_geo.errors import PuGeoError
@@ -44,32 +42,6 @@ def app_of(project: Path, scores: Callable[[str, str], bytes | None] = lambda *_
 @pytest.fixture
 def app(project: Path) -> Starlette:
     return app_of(project, lambda token, score_id: SCORES if (token, score_id) == (TOKEN, "run-1") else None)
-
-
-def get(
-    app: Starlette, url: str, method: str = "GET", body: bytes = b"", headers: dict[str, str] | None = None
-) -> tuple[int, dict[str, str], bytes]:
-    """One request by ASGI; starlette's TestClient would need httpx."""
-    more = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
-    path, _, query = url.partition("?")
-    scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
-        "path": unquote(path), "raw_path": path.encode(), "query_string": query.encode(), "root_path": "",
-        "headers": [(b"host", b"127.0.0.1"), *more], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
-    }  # fmt: skip
-    sent: list[dict] = []
-    arriving = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive() -> dict:
-        return arriving.pop() if arriving else await asyncio.Future()  # the browser stays connected and says no more
-
-    async def send(message: dict) -> None:
-        sent.append(message)
-
-    with ThreadPoolExecutor(1) as thread:  # Playwright, where it ran before, keeps a loop in the main thread
-        thread.submit(lambda: asyncio.run(app(scope, receive, send))).result()
-    told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return sent[0]["status"], told, b"".join(each.get("body", b"") for each in sent[1:])
 
 
 @pytest.mark.parametrize(

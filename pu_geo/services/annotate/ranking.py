@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,11 +16,10 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
-from pu_geo.analysis import assessability
+from pu_geo.analysis import assessability, ranker
 from pu_geo.analysis.neighbor_graph import blocks
-from pu_geo.analysis.two_readings import Chips, Marks, Space, chips_of, read_clicks, roots_of
+from pu_geo.analysis.two_readings import Chips, Marks, Space, chips_of, middle_of, read_clicks, roots_of, scores_of
 from pu_geo.errors import ProjectError
 from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.project import contents, feature_sets, labels, runs, store
@@ -64,28 +64,43 @@ class _Prepared:
 
     def views_of(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """Whiten views of some buildings, float32 [V', P, D]; of very many fewer views."""
+        most = min(max(1, MOST_UNLABELED // max(len(rows), 1)), len(self.views))
         for row in rows.tolist():
-            if row not in self.white_views:
-                views = np.asarray(self.views[:, row], np.float32)
+            if len(self.white_views.get(row, ())) < most:
+                views = np.asarray(self.views[:most, row], np.float32)
                 self.white_views[row] = self.space.white(roots_of(views))
-        most = max(1, MOST_UNLABELED // max(len(rows), 1))
         return np.stack([self.white_views[row][:most] for row in rows.tolist()], axis=1)
 
 
-_preparing = threading.Lock()
+_preparing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by stamp
 
 
 def _prepared(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
     """Prepare a feature set, once; who asks meanwhile waits."""
-    with _preparing:
+    with _preparing[stamp]:
         return _prepare(layout, chip_set, stamp)
 
 
 @lru_cache(maxsize=2)
-def _prepare(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
-    views = feature_sets.views(layout, chip_set, stamp.partition(".")[2])
+def _plain(layout: Layout, chip_set: str, stamp: str) -> NDArray[np.float32]:
+    """Standardise the features of the unaugmented chips by the visible ones: a second at 100,000, where all else takes many."""
+    views, is_used = _views(layout, chip_set, stamp)
+    return ranker.prepare(np.asarray(views[0], np.float32), is_used).values
+
+
+def _views(layout: Layout, chip_set: str, stamp: str) -> tuple[NDArray[np.float16], NDArray[np.bool_]]:
+    """Return the features of a stamp, and which chips statistics are of; refuse features that are no numbers."""
+    name = stamp.partition(".")[2]
+    views = feature_sets.views(layout, chip_set, name)
+    if not np.isfinite(views[0]).all():
+        raise ProjectError(f"The features {name!r} are not all finite.", "Make them again, or cut the chips again.")
     is_visible = assessability.reasons(chip_facts(layout, chip_set)) == ""
-    is_used = is_visible if is_visible.any() else np.ones_like(is_visible)
+    return views, is_visible if is_visible.any() else np.ones_like(is_visible)
+
+
+@lru_cache(maxsize=2)
+def _prepare(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
+    views, is_used = _views(layout, chip_set, stamp)
     plain = np.asarray(views[0], dtype=np.float32)
     roots = np.empty_like(plain)
     for part in blocks(len(plain)):
@@ -121,7 +136,7 @@ def plain_features(layout: Layout, chip_set: str, feature_set: str | None = None
         created_at = store.created_at(db)
         if feature_set is None or not feature_sets.is_there(layout, chip_set, feature_set):
             feature_set = feature_sets.in_use(db, layout, chip_set).name
-    return _prepared(layout, chip_set, _stamp(layout, chip_set, feature_set, created_at)).chips.standard
+    return _plain(layout, chip_set, _stamp(layout, chip_set, feature_set, created_at))
 
 
 def scores_now(layout: Layout) -> NDArray[np.float32] | None:
@@ -154,7 +169,9 @@ def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> ND
         prepared.chips, marks, prepared.views_of, propagation=settings.propagation, most_held_out=MOST_HELD_OUT, seed=0,
         even_share=settings.even_share, tolerance=TOLERANCE,
     )  # fmt: skip
-    return np.asarray(expit(reading.scores(prepared.chips, settings.propagation)), np.float32)
+    raw = reading.scores(prepared.chips, settings.propagation)
+    unlabeled = marks.unlabeled if len(marks.unlabeled) else marks.not_damaged
+    return scores_of(raw, middle_of(raw[unlabeled], reading.share))
 
 
 def _marks(pu: PUSet) -> Marks:
@@ -170,8 +187,13 @@ def _marks(pu: PUSet) -> Marks:
 
 def _stamp(layout: Layout, chip_set: str, feature_set: str, created_at: str) -> str:
     """Name what a live ranking depends on beside the labels: the project, its chips, their features, and after a dot the set."""
-    parts = f"{created_at} {chip_set} {layout.features(chip_set, feature_set).stat().st_mtime_ns}"
+    parts = f"{created_at} {chip_set} {feature_set} {layout.features(chip_set, feature_set).stat().st_mtime_ns}"
     return f"{hashlib.sha256(parts.encode()).hexdigest()[:12]}.{feature_set}"
+
+
+def _id_of(stamp: str) -> str:
+    """Return the part of a stamp that may stand in an address: it differs where the feature set does."""
+    return stamp.partition(".")[0]
 
 
 def rank_now(layout: Layout) -> LiveRanking | None:
@@ -180,7 +202,7 @@ def rank_now(layout: Layout) -> LiveRanking | None:
     if newest is None or _live_scores(layout, *newest) is None:
         return None
     _, stamp, at_event = newest
-    return LiveRanking(f"{LIVE_PREFIX}{stamp}-{at_event}", time.perf_counter() - began)
+    return LiveRanking(f"{LIVE_PREFIX}{_id_of(stamp)}-{at_event}", time.perf_counter() - began)
 
 
 def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:
@@ -233,10 +255,10 @@ def _like(layout: Layout, position: int) -> tuple[Sequence[str], NDArray[np.floa
 def _live(layout: Layout, score_id: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:
     stamp, _, event = score_id.removeprefix(LIVE_PREFIX).rpartition("-")
     newest = _newest(layout)
-    if newest is None or stamp != newest[1] or not event.isdigit() or int(event) > newest[2]:
+    if newest is None or stamp != _id_of(newest[1]) or not event.isdigit() or int(event) > newest[2]:
         return None
     chip_set = newest[0]
-    scores = _live_scores(layout, chip_set, stamp, int(event))
+    scores = _live_scores(layout, chip_set, newest[1], int(event))
     return None if scores is None else (chip_facts(layout, chip_set)["building_ids"], scores)
 
 

@@ -99,8 +99,12 @@ def what_changed(layout: Layout, found: Comparison) -> str:
     facts, pu = to_learn_from(layout)
     if facts["chip_set"] != found.chip_set:
         return "Chips were cut anew since: compare again."
+    if set(features.overview(layout).names) != {row.features for row in found.rows}:
+        return "Feature sets were made or removed since: compare again."
     n_now = int(own_clicks(pu).sum())
-    return "" if n_now == found.n_clicks else f"There are {n_now} by now: compare again."
+    if n_now != found.n_clicks:
+        return f"There are {n_now} by now: compare again."
+    return "" if pu.at_event == found.at_event else "There are new answers since: compare again."
 
 
 def require(layout: Layout, methods: Sequence[str]) -> None:

@@ -264,7 +264,7 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
         ("Hidden by the imagery", hidden),
         ("Chips", DASH if data["bands"] is None else f"{data['bands']}, {data['size_px']} px"),
         ("Chip set", data["chip_set"]),
-        ("Features", features.words_of(run["feature_set"], run["feature_maker"])),
+        ("Features", _features(run)),
     ]
     scenes = [
         (f"{one['role']} {one['scene_id']}", one["file"], one["date"], one["gsd_m"], f"{one['width']} x {one['height']}",
@@ -298,6 +298,12 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
         Section("Settings", lines=none, header=("setting", "value", "preset"), table=rows),
         *([Section("Files of the run", header=("file", "sha256"), table=sums)] if sums else []),
     ]
+
+
+def _features(run: Mapping[str, Any]) -> str:
+    if run["settings"].get("backbone", "features") != "features":
+        return "none: it learned from the chips themselves"
+    return features.words_of(run["feature_set"], run["feature_maker"])
 
 
 def _started_from(run: Mapping[str, Any]) -> str:

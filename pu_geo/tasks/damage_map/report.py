@@ -258,7 +258,7 @@ def _method(damage_map: DamageMap) -> Section:
 def _features(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the row of the features of a map, with the license of their weights; none for rcf, and for own scores."""
     name = facts.get("feature_set", RCF)
-    return [] if name == RCF else [("Features", words_of(name, facts["feature_maker"]))]
+    return [] if name in (None, RCF) else [("Features", words_of(name, facts["feature_maker"]))]
 
 
 def _codebook(damage_map: DamageMap) -> Section:

@@ -22,13 +22,14 @@ from pu_geo.methods.ncl import consensus_clusters
 from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, suggested_number
 from pu_geo.project import discoveries, labels, store
 from pu_geo.project.discoveries import NO_GROUP
-from pu_geo.project.layout import write_json
+from pu_geo.project.layout import RCF, write_json
 from pu_geo.project.store import now
 from pu_geo.records import PUSet
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
 from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, FeatureViews, PUData
+from pu_geo.training.network import FEATURES
 from pu_geo.training.run import Run, best_device
 
 METHOD = "ncl"
@@ -68,7 +69,8 @@ def discover(
     if n_seeds < 1:
         raise TrainingError(f"{n_seeds} trainings were asked for.", "Ask for 1 or more; 3 tell how stable groups are.")
     kept = job.folder / "checkpoints"
-    inputs = read_inputs(job.layout, kept)
+    takes_features = catalog.settings_for(METHOD, preset).backbone == FEATURES
+    inputs = read_inputs(job.layout, kept, "" if takes_features else RCF)
     known, rows = _known_kinds(job, inputs.pu), np.flatnonzero(~inputs.pu.is_excluded)
     job.report(0.02, "estimating how many groups there may be")
     suggested = _suggested(inputs, rows, len(known.counts()), seed, job.stop_if_cancelled)

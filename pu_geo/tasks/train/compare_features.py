@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import bakeoff, estimates, ranker
 from pu_geo.analysis.bakeoff import Bools, Score
+from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import fit_and_score, pu_data
 from pu_geo.methods.settings import NetworkSettings
@@ -56,6 +57,7 @@ def compare_features(job: Job, *, methods: Sequence[str] = METHODS) -> dict[str,
     own, n_unlabeled = np.flatnonzero(is_own[rows]), len(unlabeled_of(inputs))
     comparison.require_clicks(len(own), int(inputs.pu.is_positive.sum()), n_unlabeled, methods)
     every, log_places, found = list(candidates(job.layout, inputs.chip_set)), {}, []
+    require_views({name: len(views) for name, views in every}, methods)
     n_fits, done = len(every) * len(methods) * min(bakeoff.N_FOLDS, len(own)) * bakeoff.N_REPEATS, 0
 
     def before_a_fit(words: str) -> None:
@@ -79,6 +81,17 @@ def compare_features(job: Job, *, methods: Sequence[str] = METHODS) -> dict[str,
     )
     comparison.keep(job.layout, result)
     return result.as_json()
+
+
+def require_views(n_views: Mapping[str, int], methods: Sequence[str]) -> None:
+    """Raise TrainingError where a method compares more views of a chip than a feature set has; nothing is fitted yet."""
+    for method in methods:
+        least = 1 if method == RANKER else catalog.card(method).min_views
+        if few := [name for name, n in n_views.items() if n < least]:
+            raise TrainingError(
+                f"{catalog.card(method).title} compares {least} views of each chip; {', '.join(few)} has 1.",
+                "Leave the method out, or make the set again with more --views.", kind="views",
+            )  # fmt: skip
 
 
 def places_by(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class RunInputs:
         is_hidden: bool [N]; buildings whose chips show nothing to learn from: left out in `pu`, and no part of statistics.
             None where all are visible.
         feature_set: the set that `views` are of; `feature_note` says why it is not the chosen one, "" where it is.
+        feature_maker: what its maker is, read when the training begins: the set may be removed meanwhile.
     """
 
     chip_set: str
@@ -55,6 +56,7 @@ class RunInputs:
     is_hidden: NDArray[np.bool_] | None = None
     feature_set: str = RCF
     feature_note: str = ""
+    feature_maker: Mapping[str, Any] = field(default_factory=lambda: {"kind": "rcf"})
 
     @property
     def n_hidden(self) -> int:
@@ -167,7 +169,7 @@ def read_inputs(layout: Layout, begun: Path | None = None, feature_set: str = ""
     return RunInputs(
         chip_set, views, pu, is_accepted if is_accepted.any() else None, at_decision,
         is_hidden=is_hidden if is_hidden.any() else None, feature_set=name,
-        feature_note=used.note if name == used.name else "",
+        feature_note=used.note if name == used.name else "", feature_maker=feature_sets.find(layout, chip_set, name).maker,
     )  # fmt: skip
 
 

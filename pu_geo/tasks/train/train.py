@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability, collapse, estimates, pupl, ranker
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.fitting import fit_and_score, require_labels
-from pu_geo.project import feature_sets, runs, store, training_times
+from pu_geo.project import runs, store, training_times
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import RCF, Layout, write_json
 from pu_geo.project.store import now
@@ -33,6 +33,7 @@ from pu_geo.training.run import Run, best_device, name_of
 RANKER_NAME = "ranker"
 RUN_NOTE = "run.json"  # in the folder of a job: the id of its run
 CURVE = "curve.json"  # in the folder of a run: what was reported of each epoch
+_COMPARES_VIEWS = ("ncpu", "upu+noisncl", "nnpu+noisncl")  # two views at least; they train with one, but learn less
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,10 @@ def train(job: Job, **args: Any) -> dict[str, object]:
         device=device, seed=seed, report=_epoch_reporter(job, f"{card.title} on {named}"), is_cancelled=job.is_cancelled,
         is_paused=job.is_paused, checkpoints=Checkpoints(kept),
     )  # fmt: skip
+    if request.takes_features and len(inputs.views) < 2 and request.method in _COMPARES_VIEWS:
+        run.warnings.append(
+            f"{inputs.feature_set} has one view of each chip, and {card.title} learns from how views differ."
+        )
     start_k = inputs.start_k()
     job.stop_if_cancelled()
     run.evaluate = TrainingMonitor(job, inputs, data, held_out, start_k=start_k, score_type=card.score_type)
@@ -213,8 +218,7 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         )
         labels[is_visible] = clusters.labels
     indicators = _signs(job.layout, inputs, outcome, clusters)
-    own = inputs.feature_set
-    feature_set, feature_maker = outcome.features or (own, feature_sets.find(job.layout, inputs.chip_set, own).maker)
+    feature_set, feature_maker = outcome.features or (inputs.feature_set, inputs.feature_maker)
     facts = RunFacts(
         run_id=_run_id(job, outcome.method),
         method=outcome.method,

@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from route_parts import get
 from scipy.stats import spearmanr
-from small_parts import add_chips, click, op_of, square_table
+from small_parts import add_chips, click, op_of, small_project, square_table
+from starlette.applications import Starlette
 
-from pu_geo.errors import LabelError
+from pu_geo.errors import LabelError, ProjectError
 from pu_geo.methods.catalog import load_fit, settings_for
 from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout
@@ -18,6 +20,7 @@ from pu_geo.records import LabelOp
 from pu_geo.services.annotate import labeling, ranking
 from pu_geo.training.data import FeatureViews, PUData
 from pu_geo.training.run import Run
+from pu_geo.ui.routes import routes
 
 
 def op(number: int, building: str, label: str = "positive") -> LabelOp:
@@ -73,6 +76,49 @@ def test_each_click_gives_a_new_ranking_with_lookalikes_on_top(with_features: La
     click(with_features, "b2")
     second = ranking.rank_now(with_features)
     assert second.score_id != first.score_id
+
+
+def test_the_browser_may_ask_for_live_scores_by_their_id(with_features: Layout) -> None:
+    click(with_features, "b0", "b1")
+    found = ranking.rank_now(with_features)
+    served = routes(lambda _: with_features.folder, lambda _, score_id: ranking.scores_for_browser(with_features, score_id))
+    status, _, body = get(Starlette(routes=served), f"/pugeo/p-1/scores/{found.score_id}.bin")
+    assert (status, len(body)) == (200, 4 * 20)
+
+
+def test_few_live_scores_are_above_a_half_where_damage_is_rare(tmp_path: Path) -> None:
+    """The middle building would stand at .5 without a cut, and the queue, which multiplies by scores, hardly follow them."""
+    layout, draw, n = small_project(tmp_path / "town.pugeo", 600), np.random.default_rng(0), 600
+    features = draw.normal(size=(3, n, 16)).astype(np.float16)
+    features[:, :30, :4] += np.float16(3)
+    add_chips(layout, [f"b{i}" for i in range(n)], features=np.abs(features))
+    click(layout, *(f"b{i}" for i in range(10)))
+    scores = ranking.scores_now(layout)
+    assert (scores[10:] > 0.5).mean() < 0.15
+    assert (scores[10:30] > 0.5).mean() > 0.7
+    assert len(np.unique(scores[:30])) == 30
+
+
+def test_features_are_standardised_without_preparing_a_ranking(
+    with_features: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue and "more like this" ask for them when Annotate opens; the graph of a large project takes many seconds."""
+    monkeypatch.setattr(ranking, "chips_of", None)
+    values = ranking.plain_features(with_features, "set")
+    np.testing.assert_allclose(values.mean(0), 0, atol=1e-5)
+    monkeypatch.undo()
+    click(with_features, "b0", "b1")
+    assert ranking.rank_now(with_features)
+
+
+def test_features_that_are_no_numbers_are_refused_in_words(with_features: Layout) -> None:
+    features = np.load(with_features.features("set"))
+    features[0, 3, 0] = np.nan
+    np.save(with_features.features("set"), features)
+    click(with_features, "b0", "b1")
+    with pytest.raises(ProjectError, match="features 'rcf' are not all finite"):
+        ranking.rank_now(with_features)
+    ranking.warm_up(with_features)
 
 
 def test_it_is_the_reading_of_the_default(with_features: Layout) -> None:

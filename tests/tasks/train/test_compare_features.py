@@ -14,7 +14,7 @@ from small_parts import answer, click, job_of, op_of
 from pu_geo.analysis import bakeoff
 from pu_geo.errors import JobCancelled, ProjectError, TrainingError
 from pu_geo.project import feature_sets, labels, store
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, write_array
 from pu_geo.services.train import feature_comparison as comparison
 from pu_geo.tasks.train import compare_features as task
 from pu_geo.tasks.train.inputs import read_inputs
@@ -193,3 +193,14 @@ def test_trained_methods_are_compared_and_the_default_one_judges(tmp_path: Any) 
     assert found.judged_by == "propagation"
     assert all(0 < row.place.low <= row.place.mean <= row.place.high <= 1 for row in found.rows)
     assert found.of(BETTER, "linear").place.mean < found.of("rcf", "linear").place.mean
+
+
+def test_a_method_that_compares_views_is_refused_before_anything_is_fitted(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = set_project(tmp_path, n_clicks=10)
+    one_view = feature_sets.views(layout, "set", BETTER)[:1].copy()
+    write_array(layout.features("set", BETTER), one_view)
+    monkeypatch.setattr(task, "places_by", None)
+    with pytest.raises(TrainingError, match=f"PUCL \\+ PUPL compares 2 views of each chip; {BETTER} has 1."):
+        compare(job_of(layout), methods=["ranker", "pucl"])

@@ -80,6 +80,48 @@ def test_a_run_learns_from_the_named_set_and_says_so(chipped: Layout, second: st
     assert f"on {second}" in training.run_name(facts)
 
 
+def test_runs_that_used_no_features_name_none(chipped: Layout, second: str, tmp_path: Path) -> None:
+    """The license and the sha256 of weights that had no part in the scores must not stand beside them."""
+    features.choose(chipped, second)
+    few = {key: value for key, value in SHORT.items() if key != "rounds"}
+    args = TrainingRequest("ncpu", "quick", 0, {**few, "backbone": "small"}).as_args()
+    from_chips = str(train_task.train(job_of(chipped, "chips"), **args)["run_id"])
+    path = tmp_path / "m.pugeo-model.zip"
+    model_files.write(path, *parts(chipped, from_chips))
+    applied = str(apply_model(job_of(chipped, "apply"), path=str(path))["run_id"])
+    for run_id in (from_chips, applied):
+        facts = facts_of(chipped, run_id)
+        assert (facts.feature_set, facts.feature_maker) == ("rcf", {"kind": "rcf"})
+        words = run_card.as_markdown(run_card.card(chipped, run_id))
+        assert "none: it learned from the chips themselves" in words
+        assert LICENCE not in words
+        assert second not in training.run_name(facts)
+        args = mapping.publish_arguments(chipped, run_id, 0.5, ("geojson",), ())
+        out = Path(str(publish(job_of(chipped, f"publish-{run_id}"), **args)["out"]))
+        assert json.loads((out / "damage_map.run.json").read_text())["feature_set"] is None
+        assert LICENCE not in (out / "report.html").read_text()
+
+
+def test_a_set_that_is_removed_meanwhile_costs_no_training(
+    chipped: Layout, second: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit = train_task.fit_and_score
+
+    def fit_and_remove(*given: object, **more: object) -> object:
+        features.remove(chipped, second)
+        return fit(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(train_task, "fit_and_score", fit_and_remove)
+    facts = facts_of(chipped, trained(chipped, second))
+    assert (facts.feature_set, facts.feature_maker["licence"]) == (second, LICENCE)
+
+
+def test_ncpu_says_that_one_view_is_few(chipped: Layout, tmp_path: Path) -> None:
+    name = made(chipped, weights_file(tmp_path), n_views=1)
+    run_id = trained(chipped, name)
+    assert f"{name} has one view of each chip, and NcPU learns from how views differ." in facts_of(chipped, run_id).warnings
+
+
 def test_the_chosen_set_is_used_where_none_is_named(chipped: Layout, second: str) -> None:
     named = trained(chipped, second, "propagation", job="named")
     features.choose(chipped, second)

@@ -63,6 +63,19 @@ def test_the_pick_is_shown_and_chosen_only_by_its_button(tmp_path: Path) -> None
     assert "There are 63 by now" in words(opened(layout))
 
 
+def test_a_comparison_that_is_out_of_date_offers_nothing(tmp_path: Path) -> None:
+    layout = set_project(tmp_path)
+    compare_features(job_of(layout), methods=["ranker"])
+    assert opened(layout).button(key="compare-features-use")
+    click(layout, "b99", label="not_damaged")  # as many own clicks as before
+    app = opened(layout)
+    assert "There are new answers since: compare again." in words(app)
+    assert not [button for button in app.button if button.key == "compare-features-use"]
+    compare_features(job_of(layout), methods=["ranker"])
+    features.remove(layout, BETTER)
+    assert "Feature sets were made or removed since: compare again." in words(opened(layout))
+
+
 def test_where_no_difference_was_found_nothing_is_to_be_chosen(tmp_path: Path) -> None:
     layout = set_project(tmp_path, shift=0.0)
     compare_features(job_of(layout), methods=["ranker"])

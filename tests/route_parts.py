@@ -1,0 +1,35 @@
+"""One request to the app's routes, without a server."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import unquote
+
+from starlette.applications import Starlette
+
+
+def get(
+    app: Starlette, url: str, method: str = "GET", body: bytes = b"", headers: dict[str, str] | None = None
+) -> tuple[int, dict[str, str], bytes]:
+    """One request by ASGI; starlette's TestClient would need httpx."""
+    more = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+    path, _, query = url.partition("?")
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
+        "path": unquote(path), "raw_path": path.encode(), "query_string": query.encode(), "root_path": "",
+        "headers": [(b"host", b"127.0.0.1"), *more], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+    }  # fmt: skip
+    sent: list[dict] = []
+    arriving = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> dict:
+        return arriving.pop() if arriving else await asyncio.Future()  # the browser stays connected and says no more
+
+    async def send(message: dict) -> None:
+        sent.append(message)
+
+    with ThreadPoolExecutor(1) as thread:  # Playwright, where it ran before, keeps a loop in the main thread
+        thread.submit(lambda: asyncio.run(app(scope, receive, send))).result()
+    told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], told, b"".join(each.get("body", b"") for each in sent[1:])
