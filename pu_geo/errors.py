@@ -74,6 +74,11 @@ class JobPaused(JobCancelled):
     """Raised inside a running task that stops for now: its state is on disk, and it goes on from there."""
 
 
+def printable(value: object, most: int = 80) -> str:
+    """Return a stranger's text without signs that a terminal would act on, cut to `most` characters."""
+    return "".join(sign if sign.isprintable() else "?" for sign in str(value)[:most])
+
+
 @contextmanager
 def writing(path: Path, kind: type[PuGeoError] = PuGeoError) -> Iterator[None]:
     """Raise a PuGeoError where a file or folder that a person named cannot be written.

@@ -27,9 +27,7 @@ def set_project(folder: Path, *, n_clicks: int = 62, shift: float = 2.0, **facts
     other[:, :N_DAMAGED, :2] += np.float16(shift)
     add_chips(layout, [f"b{i}" for i in range(N)], features=rcf, **facts)
     write_array(layout.features("set", BETTER), other)
-    feature_sets.put(
-        layout, "set", FeatureSet(BETTER, {"kind": "resnet18"}, *other.shape, request={}, created_at=store.now())
-    )
+    feature_sets.put(layout, "set", FeatureSet(BETTER, {"kind": "resnet18"}, *other.shape, created_at=store.now()))
     click(layout, *(f"b{i}" for i in range(n_clicks)))
     return layout
 

@@ -18,13 +18,18 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from pu_geo.errors import TrainingError
+from pu_geo.errors import TrainingError, printable
 from pu_geo.training.backbones import fill, require_same_shapes
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 HINT = f"Choose a folder with {CONFIG} and {WEIGHTS}, as timm writes it, of an architecture that your timm knows."
+LAYER_HINT = (
+    "Name a layer that gives features of whole images, such as blocks.8, layers.2 or stages.2, or none for the last one."
+)
 MAX_CONFIG = 1_000_000  # bytes
 MAX_SIDE_PX = 1024
+MAX_TOKENS, MAX_TABLES = 16_384, 256_000_000
+"""Tokens of an image, and bytes that the tables of a network may have beyond its weights: a file with a few words asks for both."""
 ARGUMENTS = frozenset({
     "img_size", "patch_size", "embed_dim", "embed_dims", "depth", "depths", "dims", "num_heads", "mlp_ratio", "qkv_bias",
     "init_values", "global_pool", "class_token", "reg_tokens", "no_embed_class", "pre_norm", "final_norm", "fc_norm",
@@ -69,6 +74,8 @@ class TimmMaps(nn.Module):
         """Map standardised images [B, 3, S, S] to maps [B, K, h, w]."""
         try:
             found: object = cast(Any, self.model).forward_features(images)
+            if self.layer:
+                raise _odd_layer(f"{self.layer} is no layer that images pass before the classifier")
         except _Reached as reached:
             found = reached.found
         if not isinstance(found, Tensor) or found.ndim not in (2, 3, 4):
@@ -77,11 +84,18 @@ class TimmMaps(nn.Module):
             return found.permute(0, 3, 1, 2) if self.is_channels_last else found
         if found.ndim == 2:
             return found[:, :, None, None]
-        if self.pool == "cls":
-            return found[:, 0, :, None, None]
         tokens = found[:, self.n_prefix :].transpose(1, 2)
         side = math.isqrt(tokens.shape[2])
+        is_early = self.layer.partition(".")[0] == "patch_embed" or side**2 != tokens.shape[2]
+        if self.layer and self.n_prefix and is_early:
+            raise _odd_layer(f"{self.layer} comes before the class token joins the tokens of the image")
+        if self.pool == "cls":
+            return found[:, 0, :, None, None]
         return tokens.unflatten(2, (side, side) if side**2 == tokens.shape[2] else (-1, 1))
+
+
+def _odd_layer(problem: str) -> TrainingError:
+    return TrainingError(f"{problem}.", LAYER_HINT, kind="layer")
 
 
 def _stop(_layer: nn.Module, _inputs: object, found: object) -> None:
@@ -125,7 +139,7 @@ def read_config(path: Path) -> dict[str, Any]:
         "license": inner.get("license"),
     }
     _require_config(config)
-    return config
+    return {**config, "license": config["license"] and printable(config["license"], 200)}
 
 
 def _require_config(config: object) -> None:
@@ -213,15 +227,23 @@ def build(config: object, tensors: Mapping[str, Tensor], layer: str, pool: str, 
         )
         return cast(nn.Module, found.eval())
 
+    def is_resized(model: nn.Module) -> bool:
+        return size_px != settings["size_px"] and hasattr(model, "set_input_size")
+
     try:
         with torch.random.fork_rng(devices=[]):
             with torch.device("meta"):
-                wanted = architecture().state_dict()
-            require_same_shapes({each: t for each, t in wanted.items() if t.is_floating_point()}, tensors, Path(WEIGHTS))
+                sketch = architecture()
+                wanted = {each: t for each, t in sketch.state_dict().items() if t.is_floating_point()}
+                require_same_shapes(wanted, tensors, Path(WEIGHTS))
+                _require_small(sketch, name, size_px)
+                if is_resized(sketch):
+                    cast(Any, sketch).set_input_size(img_size=(size_px, size_px))
+                    _require_small(sketch, name, size_px)
             model = architecture()
         fill(model, tensors, Path(WEIGHTS))
         weights: Mapping[str, Tensor] = model.state_dict()
-        if size_px != settings["size_px"] and hasattr(model, "set_input_size"):
+        if is_resized(model):
             weights = {each: tensor.clone() for each, tensor in weights.items()}
             cast(Any, model).set_input_size(img_size=(size_px, size_px))
         found = TimmMaps(model.requires_grad_(False), layer, pool, weights)
@@ -235,6 +257,17 @@ def build(config: object, tensors: Mapping[str, Tensor], layer: str, pool: str, 
     if pool == "cls" and (getattr(model, "cls_token", None) is None or not found.n_prefix):
         raise _refusal(f"{name} has no class token to pool by (cls); mean and footprint are left")
     return found
+
+
+def _require_small(sketch: nn.Module, name: str, size_px: int) -> None:
+    """Refuse a network, on the meta device, with far larger tables than weights, or that would cut images into too many tokens."""
+    tables, weights = (sum(each.nbytes for each in some) for some in (sketch.buffers(), sketch.parameters()))
+    if tables > weights + MAX_TABLES:
+        raise _refusal(f"{name} with these settings and {size_px} px needs {tables / 1e9:,.1f} GB besides its weights")
+    patch = getattr(getattr(sketch, "patch_embed", None), "patch_size", None) or MAX_SIDE_PX
+    patch_px = min(patch) if isinstance(patch, tuple) else patch
+    if (size_px / patch_px) ** 2 > MAX_TOKENS:
+        raise _refusal(f"{name} cuts {size_px} px into patches of {patch_px} px: more than {MAX_TOKENS:,} tokens")
 
 
 def _timm() -> ModuleType:

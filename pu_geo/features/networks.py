@@ -288,7 +288,7 @@ def _require_choices(request: FeatureRequest, kind: str, shape: tuple[int, ...])
 def _built(
     facts: Mapping[str, Any], tensors: Mapping[str, Tensor], mean: Tensor, std: Tensor, chip_px: int = 0
 ) -> NetworkMaker:
-    """Build a maker of checked parts, and let its network describe one black image.
+    """Build a maker of checked parts, and let its network describe two black images.
 
     Args:
         facts: of `NetworkMaker.facts`, perhaps a stranger's.
@@ -307,7 +307,7 @@ def _built(
         (kind in KINDS and pool in POOLS and dates in DATES and isinstance(layer, str) and len(layer) <= 100)
         and (kind == "local-dir" or name in backbones)
         and (type(size_px) is int and (size_px == 0 or SIDES_PX[0] <= size_px <= SIDES_PX[1]))
-        and (isinstance(scale, float) and 2.0**-40 <= scale <= 2.0**40 and math.frexp(scale)[0] == 0.5)
+        and is_scale(scale)
         and (mean.shape == std.shape == (n_bands,) and bool(mean.isfinite().all()))
         and (bool(std.isfinite().all()) and float(std.min()) > 0)
     )
@@ -321,16 +321,24 @@ def _built(
     side = size_px or chip_px or 64
     try:
         with torch.inference_mode():
-            maps = network(torch.zeros(1, N_BANDS, side, side))
+            maps = network(torch.zeros(2, N_BANDS, side, side))
     except BROKEN as error:
         raise _refusal(f"The network {name} takes no images of {side} px ({_first_words(error)})") from error
     if not isinstance(maps, Tensor) or maps.ndim != 4 or not maps.shape[1]:
         raise _refusal(f"The network {name} gives no maps of features after {layer or 'its last layer'}")
+    if maps.shape[0] != 2:  # such as windows
+        problem = f"The network {name} gives maps of parts of images after {layer or 'its last layer'}."
+        raise TrainingError(problem, local_dir.LAYER_HINT, kind="layer")
     origin = {each: facts.get(each) for each in ("backbone", "weights_file", "weights_sha256", "licence")}
     origin |= {"config": facts["config"]} if kind == "local-dir" else {}
     return NetworkMaker(
         kind, network, maps.shape[1], mean.float(), std.float(), scale, pool, layer, size_px, dates, origin,
     )  # fmt: skip
+
+
+def is_scale(value: object) -> bool:
+    """Return whether a number may be the `scale` of a maker: a power of two within bounds."""
+    return isinstance(value, float) and 2.0**-40 <= value <= 2.0**40 and math.frexp(value)[0] == 0.5
 
 
 def _torchvision(name: str, layer: str, tensors: Mapping[str, Tensor], path: Path) -> nn.Sequential:

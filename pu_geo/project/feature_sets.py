@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.atomic_write import atomic_write
-from pu_geo.errors import ProjectError
+from pu_geo.errors import ProjectError, writing
 from pu_geo.project import choices
 from pu_geo.project.layout import RCF, Layout, write_json
 from pu_geo.records import FeatureRequest
@@ -35,7 +36,6 @@ class FeatureSet:
     Attributes:
         name: "rcf", or such as "resnet18-1a2b3c4d".
         maker: facts of its maker: {"kind"}, and for weights from a file "name", "sha256", "licence" and settings.
-        request: the fields of the `FeatureRequest` that it answers, with the path of the weights; empty for "rcf".
         n_views, n_chips, n_features: shape of its array, [V, N, D].
     """
 
@@ -44,7 +44,6 @@ class FeatureSet:
     n_views: int
     n_chips: int
     n_features: int
-    request: Mapping[str, Any]
     created_at: str = ""
     seconds: float = 0.0
 
@@ -90,11 +89,11 @@ def all_sets(layout: Layout, chip_set: str) -> list[FeatureSet]:
 def find(layout: Layout, chip_set: str, name: str) -> FeatureSet:
     """Return what is known of a set. Raises ProjectError if the chip set does not have it."""
     n_views, n_chips, n_features = views(layout, chip_set, name).shape
-    facts: dict[str, Any] = {"maker": {"kind": RCF}, "request": {}}
+    facts: dict[str, Any] = {"maker": {"kind": RCF}}
     if name != RCF:
         facts = json.loads(layout.feature_facts(chip_set, name).read_text(encoding="utf-8"))
     known = {key: facts[key] for key in ("created_at", "seconds") if key in facts}
-    return FeatureSet(name, facts["maker"], n_views, n_chips, n_features, facts["request"], **known)
+    return FeatureSet(name, facts["maker"], n_views, n_chips, n_features, **known)
 
 
 def views(layout: Layout, chip_set: str, name: str = RCF) -> NDArray[np.float16]:
@@ -120,11 +119,35 @@ def maker_state(layout: Layout, chip_set: str, name: str) -> dict[str, NDArray[A
 
 @contextmanager
 def new_views(layout: Layout, chip_set: str, name: str, shape: tuple[int, int, int]) -> Iterator[NDArray[np.float16]]:
-    """Yield an array in a file, float16 [V, N, D], that becomes the features of a set once the block ends well."""
+    """Yield an array in a file, float16 [V, N, D], that becomes the features of a set once the block ends well.
+
+    The disk gives its room before anything is computed: where it is full, writing into a mapped file ends the process.
+
+    Raises:
+        ProjectError: if the disk has no room for it.
+    """
     with atomic_write(layout.features(chip_set, name)) as temporary:
-        out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float16, shape=shape)
+        with writing(layout.features(chip_set, name), ProjectError):
+            out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float16, shape=shape)
+            if hasattr(os, "posix_fallocate"):
+                with temporary.open("r+b") as file:
+                    os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
         yield out
         out.flush()
+
+
+def remove_unfinished(layout: Layout, chip_set: str) -> None:
+    """Remove what a killed job left of sets of a chip set: hidden `.part` files, and files of sets without facts.
+
+    Call it where no other job makes features of these chips.
+    """
+    folder = layout.chip_facts(chip_set).parent
+    for path in folder.glob(f".{chip_set}.*.part"):
+        path.unlink(missing_ok=True)
+    for ending in (".features.npy", ".maker.npz"):
+        for path in folder.glob(f"{chip_set}.*{ending}"):
+            if not path.with_name(f"{path.name.removesuffix(ending)}.features.json").is_file():
+                path.unlink(missing_ok=True)
 
 
 def write_maker(layout: Layout, chip_set: str, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:

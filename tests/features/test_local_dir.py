@@ -158,3 +158,63 @@ def test_weights_of_another_network_are_refused(vit: Path) -> None:
     save_file({**tensors, "norm.weight": tensors["norm.weight"] * torch.nan}, vit / local_dir.WEIGHTS)
     with pytest.raises(TrainingError, match="not finite"):
         _fit(vit)
+
+
+def test_a_license_is_kept_without_signs_that_a_terminal_acts_on(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, _changed(license="mit\x1b[2J\n"))
+    assert local_dir.read_config(folder / local_dir.CONFIG)["license"] == "mit?[2J?"
+
+
+def _save(folder: Path, architecture: str, size_px: int, **arguments: Any) -> None:
+    """Write a network of timm with random weights and its settings; nothing is allocated besides its weights."""
+    timm = pytest.importorskip("timm", reason="timm is in the extra backbones")
+    with torch.device("meta"):
+        model = timm.create_model(architecture, pretrained=False, num_classes=0, **arguments)
+    generator = torch.Generator().manual_seed(0)
+    tensors = {name: torch.randn(each.shape, generator=generator) * 0.02 for name, each in model.state_dict().items()}
+    save_file(tensors, folder / local_dir.WEIGHTS)
+    _folder(folder, _changed(architecture=architecture, model_args=arguments, input_size=[3, size_px, size_px]))
+
+
+TINY_SWIN = {"embed_dim": 8, "depths": [2, 2], "num_heads": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "size_px", "arguments", "choices", "words"),
+    [
+        ("swin_tiny_patch4_window7_224", 1024, {**TINY_SWIN, "img_size": 1024, "window_size": 256}, {}, "GB besides its weights"),
+        ("swin_tiny_patch4_window7_224", 64, {**TINY_SWIN, "img_size": 64, "window_size": 4}, {"size_px": 1024}, "16,384 tokens"),
+        ("beit_base_patch16_224", 32, {"img_size": 32, "patch_size": 8, "embed_dim": 12, "depth": 1}, {"size_px": 1024}, "GB besides"),
+        ("vit_tiny_patch16_224", 258, {"img_size": 258, "patch_size": 2, "embed_dim": 12, "depth": 1}, {}, "16,384 tokens"),
+    ],
+)  # fmt: skip
+def test_a_few_words_cannot_ask_for_memory_or_hours(
+    tmp_path: Path, architecture: str, size_px: int, arguments: dict[str, Any], choices: dict[str, Any], words: str
+) -> None:
+    _save(tmp_path, architecture, size_px, **arguments)
+    with pytest.raises(TrainingError, match=words):
+        _fit(tmp_path, **choices)
+
+
+@pytest.mark.parametrize("dates", ["both", "post"])
+def test_layers_of_windows_are_refused(tmp_path: Path, dates: str) -> None:
+    _save(tmp_path, "swin_tiny_patch4_window7_224", 64, **TINY_SWIN, img_size=64, window_size=4)
+    with pytest.raises(TrainingError, match=r"maps of parts of images after layers\.0\.blocks\.0\.attn") as refused:
+        _fit(tmp_path, layer="layers.0.blocks.0.attn", dates=dates)
+    assert "Name a layer" in refused.value.hint
+    assert _fit(tmp_path, layer="layers.0", dates=dates).out_dim == 8
+
+
+@pytest.mark.parametrize(
+    ("layer", "pool", "words"),
+    [
+        ("head", "mean", "head is no layer that images pass before the classifier"),
+        ("fc_norm", "cls", "fc_norm is no layer that images pass"),
+        ("patch_embed", "mean", "patch_embed comes before the class token"),
+        ("patch_embed", "cls", "patch_embed comes before the class token"),
+    ],
+)
+def test_layers_besides_the_way_of_the_tokens_are_refused(vit: Path, layer: str, pool: Any, words: str) -> None:
+    with pytest.raises(TrainingError, match=words) as refused:
+        _fit(vit, layer=layer, pool=pool)
+    assert "such as blocks.8" in refused.value.hint

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +28,7 @@ def chipped(project: Layout) -> Layout:
 
 
 def put(layout: Layout, name: str = OTHER, chip_set: str = "set", created_at: str = "2026-01-01") -> FeatureSet:
-    found = FeatureSet(name, {"kind": "resnet18", "licence": "BSD"}, 3, 20, 4, {"maker": "resnet18"}, created_at, 1.5)
+    found = FeatureSet(name, {"kind": "resnet18", "licence": "BSD"}, 3, 20, 4, created_at, 1.5)
     with feature_sets.new_views(layout, chip_set, name, (3, 20, 4)) as out:
         out[:] = 1
     feature_sets.write_maker(layout, chip_set, name, {"weight": np.ones(3, np.float32)})
@@ -88,6 +90,41 @@ def test_features_that_fail_half_way_leave_no_file(chipped: Layout) -> None:
     with pytest.raises(ValueError, match="broadcast"), feature_sets.new_views(chipped, "set", OTHER, (3, 20, 4)) as out:
         out[0] = np.ones(7)
     assert not list((chipped.folder / "chips").glob(f"*{OTHER}*"))
+
+
+def test_what_a_kill_left_is_removed_and_nothing_else(chipped: Layout) -> None:
+    put(chipped)
+    put(chipped, "killed-1")
+    put(chipped, chip_set="newer")
+    chipped.feature_facts("set", "killed-1").unlink()
+    chips = chipped.folder / "chips"
+    for beginning in ("set", "newer"):
+        (chips / f".{beginning}.{OTHER}.features.npy.0123456789abcdef.part").touch()
+    kept = {path.name for path in chips.iterdir() if "killed" not in path.name and not path.name.startswith(".set.")}
+    feature_sets.remove_unfinished(chipped, "set")
+    assert {path.name for path in chips.iterdir()} == kept
+    assert {"set.features.npy", f"set.{OTHER}.maker.npz", f".newer.{OTHER}.features.npy.0123456789abcdef.part"} <= kept
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system has no such call")
+def test_features_get_their_room_first_and_a_full_disk_is_a_refusal(
+    chipped: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with feature_sets.new_views(chipped, "set", OTHER, (3, 1000, 400)):
+        (part,) = (chipped.folder / "chips").glob(".*.part")
+        assert part.stat().st_blocks * 512 >= 3 * 1000 * 400 * 2
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with (
+        pytest.raises(ProjectError, match="No space left") as refused,
+        feature_sets.new_views(chipped, "set", "full-1", (3, 20, 4)),
+    ):
+        pytest.fail("nothing is computed on a full disk")
+    assert refused.value.kind == "disk"
+    assert not [path for path in (chipped.folder / "chips").iterdir() if "full-1" in path.name]
 
 
 def test_a_choice_holds_and_other_chips_fall_back_to_rcf_with_a_note(chipped: Layout) -> None:

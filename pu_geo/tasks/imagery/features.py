@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,7 @@ def features(job: Job, *, request: Mapping[str, Any], use: bool = False) -> dict
 def _make(job: Job, request: FeatureRequest, chip_set: str, name: str, sha256: str) -> None:
     """Make the maker, then the features by it, and store both; `sha256` is that of the files as they were named."""
     began, layout, device = time.monotonic(), job.layout, best_device()
+    feature_sets.remove_unfinished(layout, chip_set)
     chips = np.load(layout.chips(chip_set), mmap_mode="r", allow_pickle=False)
     facts = chip_facts(layout, chip_set)
     is_visible = assessability.reasons(facts) == ""
@@ -108,9 +109,7 @@ def _make(job: Job, request: FeatureRequest, chip_set: str, name: str, sha256: s
             )
         match_groups(out, maker, facts, is_visible)
     feature_sets.write_maker(layout, chip_set, name, maker.state())
-    made = FeatureSet(
-        name, maker.facts(), *shape, asdict(request), created_at=now(), seconds=round(time.monotonic() - began, 2)
-    )
+    made = FeatureSet(name, maker.facts(), *shape, created_at=now(), seconds=round(time.monotonic() - began, 2))
     feature_sets.put(layout, chip_set, made)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability
 from pu_geo.analysis.estimates import MIN_POSITIVES
 from pu_geo.atomic_write import atomic_write
-from pu_geo.errors import ModelError
+from pu_geo.errors import ModelError, printable
 from pu_geo.features.bank import Maker
 from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
@@ -35,7 +35,7 @@ from pu_geo.tasks.train.train import Outcome, finish, first_threshold, stored_be
 from pu_geo.training.run import best_device, name_of
 
 OTHER_GSD = 1.5  # times finer or coarser, from which buildings differ from those the model knows
-CHIPS_COMPARED, MAX_TEXT, MAX_NUMBER = 500, 80, 10**9
+CHIPS_COMPARED, MAX_NUMBER = 500, 10**9
 
 
 def check_model(path: Path) -> dict[str, object]:
@@ -209,11 +209,6 @@ def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], input
 
 def _number(value: object) -> int | float | None:
     return value if isinstance(value, int | float) and abs(value) < MAX_NUMBER else None
-
-
-def printable(value: object, most: int = MAX_TEXT) -> str:
-    """Return a stranger's text without signs that a terminal would act on, cut to `most` characters."""
-    return "".join(sign if sign.isprintable() else "?" for sign in str(value)[:most])
 
 
 def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8]) -> list[str]:

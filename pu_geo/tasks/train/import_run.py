@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis.estimates import without_guesses
-from pu_geo.errors import ModelError
+from pu_geo.errors import ModelError, printable
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
 from pu_geo.methods.settings import NetworkSettings
@@ -23,7 +23,6 @@ from pu_geo.project import contents, feature_sets, labels, model_files, runs, st
 from pu_geo.project.layout import RCF, Layout, find_project, write_json
 from pu_geo.tasks.imagery.features import maker_in
 from pu_geo.tasks.job import Job
-from pu_geo.tasks.train.apply_model import printable
 from pu_geo.tasks.train.inputs import BEGAN_WITH, RunInputs, read_inputs, set_aside
 from pu_geo.tasks.train.model_card import Learned, sha256_of_array, sha256_of_labels, write_model
 from pu_geo.tasks.train.restored_model import RestoredModel, restore

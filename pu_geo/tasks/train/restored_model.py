@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pu_geo.errors import ModelError, PuGeoError
+from pu_geo.errors import ModelError, PuGeoError, printable
 from pu_geo.features.bank import Maker, from_state
+from pu_geo.features.networks import NetworkMaker, is_scale
 from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project.layout import RCF
 from pu_geo.project.model_files import FILTERS, MAKER, Model, refusal
+from pu_geo.records import FeatureRequest
+from pu_geo.tasks.imagery.features import LOCAL_DIR
 from pu_geo.training.network import TrainedModel
 
 MAX_BANDS, SIDES_PX, MAX_SIZE, MAX_FILTER_PX = 12, (16, 256), 8192, 15
@@ -133,8 +137,21 @@ def _other_maker(found: Model, arrays: Mapping[str, NDArray[Any]], shape: tuple[
             raise refusal(found.name, f"does not hold what made its features ({words[:200]})") from error
     else:
         maker = find_maker(_feature_set(found.card))
-        if maker is None or not sha256 or maker.facts().get("weights_sha256") != sha256:
+        mine = {} if maker is None else maker.facts()
+        if not sha256 or mine.get("weights_sha256") != sha256:
             raise _needs_weights(found, facts)
+        others = [
+            f"{name} is {printable(mine[name])} here, {printable(facts.get(name))} there"
+            for name in mine
+            if name not in ("scale", "licence", "weights_file") and mine[name] != facts.get(name)
+        ]
+        if others:
+            words = f"takes features of {_feature_set(found.card)} that are made in another way here ({'; '.join(others)})"
+            raise refusal(found.name, words, _made_again(found, facts), kind="weights")
+        if isinstance(maker, NetworkMaker):
+            if not is_scale(facts.get("scale")):
+                raise refusal(found.name, "does not say by what its features are multiplied")
+            maker = replace(maker, scale=facts["scale"])  # fitted to the chips there
     if maker is None or maker.n_features != shape[0]:
         raise refusal(found.name, f"holds a maker of other features than the {shape[0]} its network takes")
     return maker
@@ -142,15 +159,28 @@ def _other_maker(found: Model, arrays: Mapping[str, NDArray[Any]], shape: tuple[
 
 def _needs_weights(found: Model, facts: Mapping[str, Any]) -> ModelError:
     """Return the error that says which weights file a model needs."""
-    file, sha256 = (str(facts.get(name) or "unknown") for name in ("weights_file", "weights_sha256"))
-    file = "".join(sign if sign.isprintable() else "?" for sign in file[:80])
-    backbone = facts.get("backbone") or "resnet18"
-    return refusal(
-        found.name, f"takes features of the weights {file} (sha256 {sha256[:64]}), which it does not hold",
-        f"Get that file, make the same features here first (`pu-geo features P.pugeo --backbone {str(backbone)[:40]} --weights "
-        f"{file}`, set {_feature_set(found.card)}), then apply the model again.",
-        kind="weights",
-    )  # fmt: skip
+    file, sha256 = (printable(facts.get(name) or "unknown") for name in ("weights_file", "weights_sha256"))
+    words = f"takes features of the weights {file} (sha256 {sha256[:64]}), which it does not hold"
+    return refusal(found.name, words, _made_again(found, facts), kind="weights")
+
+
+def _made_again(found: Model, facts: Mapping[str, Any]) -> str:
+    """Return the hint that says how to make the features that a model takes."""
+    kind, config, first = str(facts.get("kind")), facts.get("config"), "Get that file"
+    options: dict[str, object] = {"backbone": kind, "weights": facts.get("weights_file") or "unknown"}
+    usual: dict[str, object] = {"pool": "mean", "layer": "", "size": 0, "dates": "both", "views": FeatureRequest.n_views}
+    if kind == LOCAL_DIR:
+        options, first = {"backbone": f"{LOCAL_DIR}:FOLDER"}, "Get the FOLDER of that file, with its config.json"
+        usual["size"] = config.get("size_px") if isinstance(config, dict) else 0  # the network's own
+    elif not kind.startswith("resnet"):
+        return "They were learned from the chips there: ask for a model of features that can be made here."
+    given = {**usual, **facts, "size": facts.get("size_px", 0), "views": found.card["input"].get("n_views", usual["views"])}
+    options |= {name: given[name] for name in usual if given[name] != usual[name]}
+    words = " ".join(f"--{option} {shlex.quote(printable(value))}" for option, value in options.items())
+    return (
+        f"{first}, make the same features here first (`pu-geo features P.pugeo {words}`, set {_feature_set(found.card)}), "
+        "then apply the model again."
+    )
 
 
 def _work(bank: RcfBank, chip_shape: tuple[int, int, int]) -> int:

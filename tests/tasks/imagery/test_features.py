@@ -100,6 +100,14 @@ def test_a_job_that_is_cancelled_leaves_nothing(chipped: Layout, tmp_path: Path)
     assert not list((chipped.folder / "chips").glob("*resnet*"))
 
 
+def test_making_a_set_clears_up_after_a_kill_and_keeps_no_paths(chipped: Layout, tmp_path: Path) -> None:
+    left = chipped.folder / "chips" / ".set.resnet18-00000000.features.npy.0123456789abcdef.part"
+    left.touch()
+    name = made(chipped, weights_file(tmp_path))
+    assert not left.exists()
+    assert str(tmp_path) not in chipped.feature_facts("set", name).read_text()
+
+
 def test_weights_that_give_no_numbers_are_a_refusal(chipped: Layout, tmp_path: Path) -> None:
     save_file({"weight": np.full((12, D), np.inf, np.float32)}, tmp_path / "odd.safetensors")
     with np.errstate(all="ignore"), pytest.raises(PuGeoError, match="no finite numbers"):

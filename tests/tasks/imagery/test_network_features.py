@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 import torch
 import torchvision
 from cli_parts import CommandLine
-from model_parts import with_chips
+from model_parts import job_of, parts, with_chips
 from safetensors.torch import save_file
 from small_parts import small_project
 
-from pu_geo.project import feature_sets, runs
+from pu_geo.errors import ModelError
+from pu_geo.features.networks import NetworkMaker
+from pu_geo.methods.catalog import TrainingRequest
+from pu_geo.project import feature_sets, model_files, runs
 from pu_geo.project.layout import Layout
+from pu_geo.tasks.imagery.features import maker_in
+from pu_geo.tasks.train import train as train_task
+from pu_geo.tasks.train.restored_model import restore
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 
@@ -57,6 +65,42 @@ def test_a_run_on_a_network_goes_to_another_project(
     other = with_chips(small_project(tmp_path / "other.pugeo", 20, "Other"))
     applied = run.json("model", "apply", other.folder, path)["run_id"]
     np.testing.assert_array_equal(runs.array(other, applied, "scores"), runs.array(chipped, run_id, "scores"))
+
+
+def test_a_model_without_its_maker_takes_that_of_the_project_with_its_own_scale(
+    run: CommandLine, chipped: Layout, resnet18: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pu_geo.tasks.train.model_card.MAX_WITH_MAKER", 1000)
+    options = ("--weights", resnet18, "--layer", "layer1", "--size", 32, "--views", 2, "--use")
+    name = run.json("features", chipped.folder, "--backbone", "resnet18", *options)["name"]
+    few = {"epochs": "2", "max_steps": "4", "batch_size": "10"}
+    args = TrainingRequest("ncpu", "quick", 0, few, None, 0, name).as_args()
+    run_id = str(train_task.train(job_of(chipped, "train"), **args)["run_id"])
+    found = model_files.from_parts(*parts(chipped, run_id), "m.zip")
+    maker = cast(NetworkMaker, maker_in(chipped, "set", name))
+
+    def restored(other: NetworkMaker | None, **facts: object) -> NetworkMaker:
+        card = {**found.card, "feature_maker": {**found.card["feature_maker"], **facts}}
+        return cast(NetworkMaker, restore(replace(found, card=card), torch.device("cpu"), lambda _: other).bank)
+
+    assert restored(replace(maker, scale=maker.scale * 4)).scale == maker.scale
+    for other, facts, words in (
+        (maker, {"scale": 3.0}, "does not say by what its features are multiplied"),
+        (replace(maker, layer="layer2"), {}, "made in another way here .layer is layer2 here, layer1 there"),
+        (replace(maker, pool="footprint"), {}, "pool is footprint here, mean there"),
+    ):
+        with pytest.raises(ModelError, match=words):
+            restored(other, **facts)
+    for facts, words in (
+        ({}, "--backbone resnet18 --weights random18.safetensors --layer layer1 --size 32 --views 2`"),
+        ({"weights_file": "a; b\x1b"}, "--weights 'a; b?' --layer"),
+        ({"kind": "local-dir", "config": {"size_px": 32}}, "--backbone local-dir:FOLDER --layer layer1 --views 2`"),
+        ({"kind": "local-dir", "config": {"size_px": 64}, "pool": "cls"}, "FOLDER --pool cls --layer layer1 --size 32"),
+        ({"kind": "self-supervised", "layer": ""}, "learned from the chips there"),
+    ):
+        with pytest.raises(ModelError) as refused:
+            restored(None, **facts)
+        assert words in refused.value.hint, refused.value.hint
 
 
 def test_the_chips_teach_a_network_of_their_own(run: CommandLine, chipped: Layout) -> None:
