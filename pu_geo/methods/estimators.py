@@ -750,8 +750,8 @@ def _words(card: MethodCard) -> str:
         parameters.append((item.name, f"{item.metadata['help']} {bounds.capitalize()}{'; ' if bounds else ''}{shown}."))
     after = (MethodEstimator.__doc__ or "").partition("\n\n")[2]
     after = after.rstrip() + (_AFTER_PLACED if card.uses_place else "")
-    lines = [textwrap.fill(part, 120, subsequent_indent="    ") for part in parts]
-    lines += ["Args:\n" + "\n".join(textwrap.fill(f"{name}: {text}", 120, initial_indent="    ", subsequent_indent="        ")
+    lines = [textwrap.fill(part, 120, break_on_hyphens=False, subsequent_indent="    ") for part in parts]
+    lines += ["Args:\n" + "\n".join(textwrap.fill(f"{name}: {text}", 120, initial_indent="    ", break_on_hyphens=False, subsequent_indent="        ")
                                     for name, text in parameters)]  # fmt: skip
     return "\n\n".join([*lines, textwrap.dedent(after).rstrip()]) + "\n"
 

@@ -143,7 +143,7 @@ def test_training_with_too_few_positives_cannot_start(finished: Layout) -> None:
 
 def test_train_recommends_the_default_before_there_is_a_run_and_marks_its_card_alone(project: Layout) -> None:
     app = show("train", project)
-    assert next(info.value for info in app.info).startswith("Train the propagated ranking: it was ahead")
+    assert next(info.value for info in app.info).startswith("Train the propagated ranking: on seven sets")
     assert [part.value for part in app.markdown if "Recommended" in part.value] == [
         "**Propagated ranking** :blue-badge[Recommended]"
     ]
