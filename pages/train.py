@@ -53,8 +53,9 @@ if found:
         ],
         hide_index=True,
     )
-    if words := training.place_words(found[0]):
-        st.caption(f"{found[0].run_id}: {words}.")
+    for run in (run for run in found if run is found[0] or run.run_id == pinned):
+        if words := training.place_words(run):
+            st.caption(f"{run.run_id}: {words}.")
     for run in found[:3]:
         for warning in run.warnings:
             st.warning(f"{run.run_id}: {warning}", icon=":material/warning:")

@@ -316,10 +316,10 @@ def words_of(place: Any) -> str:
         place: facts as `PlaceEvidence.as_mapping` gives them, or None.
 
     >>> words_of({"used": True, "weight": 0.8, "b": 0.8, "m": 0.01, "why_not": ""})
-    'Neighbors count: 0.8'
+    'Neighbors count: 0.8 (1 would be as much as the building itself)'
     """
     if place is None:
         return ""
     if place.get("used"):
-        return f"Neighbors count: {float(place['weight']):.2g}"
+        return f"Neighbors count: {float(place['weight']):.2g} (1 would be as much as the building itself)"
     return f"Neighbors do not count here: {place.get('why_not') or 'not known why'}"

@@ -225,11 +225,14 @@ def make_features(
         raise PuGeoError("--use names no set.", f"Write its name: `pu-geo features {project} --list` has them.")
     if use is not None:
         features.choose(layout, use)
+    was_used = features.overview(layout).in_use
     if remove is not None:
         features.remove(layout, remove)
     found = features.overview(layout)
     rows = [features.as_row(one, found.in_use) for one in found.sets]
     lines = [f"{'*' if row['is_in_use'] else ' '} {row['words']}; {row['n_features']:,} features" for row in rows]
+    if remove is not None and remove == was_used:
+        lines.append(f"{remove} was the set in use: from now on it is {found.in_use}. Train again; runs of it stay.")
     words = "\n".join([*lines, found.note or "* is used where no other set is named."]) if rows else _NO_CHIPS
     show({"sets": rows, "in_use": found.in_use, "note": found.note}, words, as_json)
 

@@ -284,8 +284,8 @@ def _check(data: PUData, known: Ints, settings: HeroconSettings, run: Run) -> No
     """Refuse cached features that have no second view to compare; warn where L_s is zero."""
     if isinstance(data.inputs, FeatureViews) and len(data.inputs.views) < 2 and settings.unsupervised_weight > 0:
         raise TrainingError(
-            f"HeroCon compares two views of each chip; this chip set has {len(data.inputs.views)}.",
-            "Compute the features again with more views, or set unsupervised_weight to 0.",
+            f"HeroCon compares two views of each chip; these features have {len(data.inputs.views)}.",
+            "Make the set again with more --views (`pu-geo features`), train on another one, or set unsupervised_weight to 0.",
             kind="views",
         )
     if settings.supervised_weight > 0 and len(np.unique(known[known != UNKNOWN])) < 2:

@@ -178,8 +178,8 @@ def require_views(data: PUData, title: str) -> None:
     """Refuse cached features without a second view to compare; the TrainingError names the method by its title."""
     if isinstance(data.inputs, FeatureViews) and len(data.inputs.views) < 2:
         raise TrainingError(
-            f"{title} compares two views of each chip; this chip set has {len(data.inputs.views)}.",
-            "Compute the features again with more views.",
+            f"{title} compares two views of each chip; these features have {len(data.inputs.views)}.",
+            "Make the set again with more --views (`pu-geo features`), or train on another one.",
             kind="views",
         )
 

@@ -273,5 +273,5 @@ def test_words() -> None:
     assert place.words_of(None) == ""
     used = PlaceEvidence(0.8125, 0.9, 0.012345, np.zeros(1, np.float32)).as_mapping()
     assert used == {"used": True, "weight": 0.8125, "b": 0.9, "m": 0.0123, "why_not": ""}
-    assert place.words_of(used) == "Neighbors count: 0.81"
+    assert place.words_of(used) == "Neighbors count: 0.81 (1 would be as much as the building itself)"
     assert place.words_of(place.unused(place.SWITCHED_OFF)) == "Neighbors do not count here: it is switched off"

@@ -44,7 +44,7 @@ CARD = MethodCard(
     paper="Contrastive Positive Unlabeled Learning (PUCL and PUPL)",
     summary=(
         "Learns embeddings in which positives lie together, splits them into clusters, and trains a linear classifier on "
-        "the result. Its embeddings suit the Explore page."
+        "the result. A second opinion where a third or more are damaged; its embeddings suit the Explore page."
     ),
     needs="At least 5 positives, better 30.",
     cannot=(

@@ -188,9 +188,9 @@ def verdict_words(found: Comparison) -> str:
     if not found.verdict.differences:
         return f"There is one feature set, {INCUMBENT}: nothing to choose between."
     if found.verdict.kind == "few":
-        return f"Not enough clicks to choose by: {found.n_clicks} of your own, and it takes {bakeoff.LEAST_TO_PICK}; {INCUMBENT} stays."
+        return f"Not enough clicks to choose by: {found.n_clicks} of your own, and it takes {bakeoff.LEAST_TO_PICK}."
     if found.verdict.kind == "same":
-        return f"No difference seen, {INCUMBENT} stays ({by})."
+        return f"No difference seen, use either ({by})."
     new, old = (_percent(found.of(name).place.mean) for name in (found.verdict.name, INCUMBENT))
     return f"{found.verdict.name} is better than {INCUMBENT}: a held-out click is in the top {new} % instead of the top {old} % ({by})."
 

@@ -131,7 +131,7 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     )  # fmt: skip
     if request.takes_features and len(inputs.views) < 2 and request.method in _COMPARES_VIEWS:
         run.warnings.append(
-            f"{inputs.feature_set} has one view of each chip, and {card.title} learns from how views differ."
+            f"{inputs.feature_set} has one view of each chip, and {card.title} learns from how views differ. Make the set again with more --views, or train on rcf."
         )
     start_k = inputs.start_k()
     job.stop_if_cancelled()

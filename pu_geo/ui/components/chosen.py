@@ -46,7 +46,7 @@ def threshold_box(layout: Layout, run: RunFacts) -> tuple[float, ThresholdView]:
     st.session_state[top_key], st.session_state[key] = found.n_flagged, limit.value
     many.number_input(
         "Flag the highest-ranked", 0, max(found.n_open, 1), step=1, key=top_key, disabled=not found.n_open,
-        on_change=frame.does(lambda: _flag(layout, run.run_id, int(st.session_state[top_key]))),
+        on_change=frame.does(lambda: mapping.choose_top(layout, run.run_id, int(st.session_state[top_key]))),
         help="How many buildings without an answer are flagged, from the highest score down. Where scores are equal it is the "
         "number nearest to yours.",
     )  # fmt: skip
@@ -57,14 +57,6 @@ def threshold_box(layout: Layout, run: RunFacts) -> tuple[float, ThresholdView]:
     )  # fmt: skip
     st.caption(f"Threshold {limit.value:.3f}: {frame.plain(limit.words)}.")
     return limit.value, found
-
-
-def _flag(layout: Layout, run_id: str, k: int) -> None:
-    """Flag the k highest-ranked buildings, or none."""
-    if k:
-        mapping.choose_top(layout, run_id, k)
-    else:
-        choices.choose_threshold(layout, run_id, 1.0)
 
 
 def kept(

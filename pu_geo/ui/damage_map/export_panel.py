@@ -38,8 +38,8 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
         for facts in mapping.published(layout)[:10]:
             changed = facts["n_changes"]
             st.markdown(
-                f"**{facts['version']}** · {facts['made_at'][:16].replace('T', ' ')} · {facts['flagged']:,} damaged of "
-                f"{facts['n']:,}" + ("" if changed is None else f" · {changed:,} changes, see changes.csv")
+                f"**{facts['version']}** · {facts['made_at'][:16].replace('T', ' ')} · {facts['flagged']:,} flagged or "
+                f"confirmed of {facts['n']:,}" + ("" if changed is None else f" · {changed:,} changes, see changes.csv")
             )
             st.caption(frame.plain(mapping.which_words(facts)))
 

@@ -119,7 +119,10 @@ def test_a_set_that_is_removed_meanwhile_costs_no_training(
 def test_ncpu_says_that_one_view_is_few(chipped: Layout, tmp_path: Path) -> None:
     name = made(chipped, weights_file(tmp_path), n_views=1)
     run_id = trained(chipped, name)
-    assert f"{name} has one view of each chip, and NcPU learns from how views differ." in facts_of(chipped, run_id).warnings
+    assert (
+        f"{name} has one view of each chip, and NcPU learns from how views differ. Make the set again with more --views, or train on rcf."
+        in facts_of(chipped, run_id).warnings
+    )
 
 
 def test_the_chosen_set_is_used_where_none_is_named(chipped: Layout, second: str) -> None:

@@ -113,7 +113,7 @@ def test_off_is_off_and_the_default_is_one_constant(layout: Layout) -> None:
 def test_it_is_shown_and_reported(layout: Layout) -> None:
     run_id = trained(layout)
     words = f"Neighbors count: {place_of(layout)['weight']:.2g}"
-    assert training.place_words(facts_of(layout)) == words
+    assert training.place_words(facts_of(layout)) == f"{words} (1 would be as much as the building itself)"
     assert words in run_card.as_markdown(run_card.card(layout, run_id))
     folder = Path(str(publish(job_of(layout, "publish"), run_id=run_id, formats=["geojson"], threshold=0.5)["out"]))
     assert words in (folder / "report.html").read_text()

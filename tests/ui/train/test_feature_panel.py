@@ -80,7 +80,7 @@ def test_where_no_difference_was_found_nothing_is_to_be_chosen(tmp_path: Path) -
     layout = set_project(tmp_path, shift=0.0)
     compare_features(job_of(layout), methods=["ranker"])
     app = opened(layout)
-    assert "No difference seen, rcf stays" in words(app)
+    assert "No difference seen, use either" in words(app)
     assert not [button for button in app.button if button.key == "compare-features-use"]
 
 
