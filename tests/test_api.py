@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -351,16 +351,21 @@ def interrupted(job: Job) -> dict[str, object]:
     return {}
 
 
+@pytest.fixture
+def heard_interrupts() -> Iterator[None]:
+    """Let Ctrl+C raise, in a process of a shell's background, too: there Python ignores it from the start."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard_interrupts")
 def test_an_interrupt_cancels_the_step(
     hanging: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "hang", interrupted)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            hanging.align()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt):
+        hanging.align()
     (job,) = hanging.jobs()
     assert (job.task, job.state) == ("align", "cancelled")
     assert "Aligning:  50%" in capsys.readouterr().err
@@ -693,6 +698,7 @@ def act(job): return {{}}
 """
 
 
+@pytest.mark.usefixtures("heard_interrupts")
 @pytest.mark.parametrize("then", ["pass", "raise"])
 def test_an_interrupt_while_a_task_is_imported_cancels_it_after_the_import(
     project: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
@@ -715,6 +721,7 @@ def test_an_interrupt_while_a_task_is_imported_cancels_it_after_the_import(
         sys.modules.pop(name, None)
 
 
+@pytest.mark.usefixtures("heard_interrupts")
 def test_an_interrupt_while_a_public_name_is_loaded_waits_for_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
