@@ -96,8 +96,8 @@ def test_the_wall_of_chips(page, village) -> None:
 
     press(page, "ArrowRight", "ArrowRight", "Enter", "ArrowRight", "2")  # on from the chip that was clicked last
     for building, key in ((shown[13], "Enter"), (shown[14], "2")):
-        expected.pop(building, None)
-        expected[building] = MEANS[key]
+        if expected.pop(building, None) != MEANS[key] or key == "2":  # Enter is a click: a second one clears
+            expected[building] = MEANS[key]
     assert_stored(page, village, expected)
     page.wait_for_timeout(300)  # the wall has scrolled after the last chip
     page.mouse.move(*chip(page, shown[12]))
