@@ -263,7 +263,7 @@ def test_one_class_alone_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["pucl", "ncl", "herocon"])
 def test_methods_that_compare_views_refuse_a_single_one(name: str) -> None:
     data, _ = made_up()
-    with pytest.raises(TrainingError, match="has 1"):
+    with pytest.raises(TrainingError, match="have 1"):
         fit(name, replace(data, inputs=FeatureViews(data.inputs.array[:1])))
 
 
