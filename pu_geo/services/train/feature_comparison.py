@@ -15,7 +15,7 @@ from pu_geo.analysis.bakeoff import Interval, Verdict
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD
-from pu_geo.project import choices, contents, store
+from pu_geo.project import choices, store
 from pu_geo.project.layout import RCF, Layout
 from pu_geo.records import PUSet
 from pu_geo.services.imagery import features
@@ -221,11 +221,11 @@ def table(found: Comparison) -> list[dict[str, str]]:
 def proposed(layout: Layout, found: Comparison) -> str:
     """Return the feature set to choose by the verdict; "" where there is nothing to do. Nothing is chosen by itself.
 
-    That is the one that was picked; or the incumbent, where another one is in use that is worse.
+    That is the one that was picked; or the incumbent, where another one is in use that is worse. Of a comparison that is out of
+    date nothing is proposed.
     """
     known, name = features.overview(layout), found.verdict.name
-    is_old = store.call(layout, contents.latest_chip_set) != found.chip_set
-    if is_old or known.in_use == name or name not in known.names:
+    if known.in_use == name or what_changed(layout, found):
         return ""
     in_use = found.verdict.differences.get(known.in_use)
     is_worse = in_use is not None and in_use.low > 0 and found.verdict.kind != "few"

@@ -45,7 +45,7 @@ def _draw_last(layout: Layout) -> None:
         return
     st.dataframe(comparison.table(found), hide_index=True, key="compare-features-table")
     st.markdown(f"**{frame.plain(comparison.verdict_words(found))}** {frame.plain(comparison.in_use_words(layout))}")
-    name, changed = comparison.proposed(layout, found), comparison.what_changed(layout, found)
-    if name and not changed and st.button(f"Use {frame.plain(name)}", key="compare-features-use", icon=":material/check:"):
+    name = comparison.proposed(layout, found)
+    if name and st.button(f"Use {frame.plain(name)}", key="compare-features-use", icon=":material/check:"):
         frame.act_and_rerun(lambda: features.choose(layout, name))
-    st.caption(f"{comparison.how_made(found)} {changed}")
+    st.caption(f"{comparison.how_made(found)} {comparison.what_changed(layout, found)}")
