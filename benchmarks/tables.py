@@ -47,7 +47,8 @@ own threshold of 0.5 (the ranker's: at the estimated share), which nobody should
 while looking at Joplin and Harvey, so these are development figures (and one draw of FMNIST-II led to a rule for PUCL's pseudo
 labels). Every method on frozen features is given the same 17 views of a test chip, because the app scores by them; the ranker and
 `linear` read the first view alone, the chip as it was cut, there as here. CPU s is processor
-time of training and scoring; the first method of a draw also makes its features. `supervised` is told every class.
+time of training and scoring; the first method of a draw also makes its features. `supervised` is trained on every
+true class.
 """
 SECTIONS = (
     Section(

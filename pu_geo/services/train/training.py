@@ -170,7 +170,7 @@ def pinned_run(layout: Layout) -> str | None:
 def recommendation() -> str:
     """Return what to train and why. It names no share of damage: clicks alone know none, see `auditing.how_many`."""
     return (
-        f"Train the {name_within(DEFAULT_METHOD)}: on seven sets, with little damage and with much, it was ahead of the linear ranker or level with it; "
+        f"Train the {name_within(DEFAULT_METHOD)}: on seven sets, with little damage and with much, it was ahead of the instant ranker or level with it; "
         "NcPU and PUCL are second opinions."
     )
 

@@ -44,7 +44,7 @@ class RunInputs:
         is_hidden: bool [N]; buildings whose chips show nothing to learn from: left out in `pu`, and no part of statistics.
             None where all are visible.
         feature_set: the set that `views` are of; `feature_note` says why it is not the chosen one, "" where it is.
-        feature_maker: what its maker is, read when the training begins: the set may be removed meanwhile.
+        feature_maker: facts of its maker, read when a training begins, since the set may be removed before it ends.
     """
 
     chip_set: str
