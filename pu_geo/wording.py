@@ -1,0 +1,70 @@
+"""How numbers, shares, times and days are written for people, on screens, in reports and on the command line."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_EXACT = 1e-9  # what 100 * 0.29 misses 29 by is no reason to round outward
+
+
+def plural(n: int, one: str, several: str | None = None) -> str:
+    """Write a number with its noun.
+
+    >>> plural(1, "run"), plural(1200, "run"), plural(0, "damaged", "damaged")
+    ('1 run', '1,200 runs', '0 damaged')
+    """
+    return f"{n:,} {one if n == 1 else several or f'{one}s'}"
+
+
+def duration(seconds: float) -> str:
+    """Write a time span in the unit a person would use.
+
+    >>> [duration(each) for each in (0.2, 42, 100, 3000, 8000)]
+    ['under 1 s', '42 s', '2 min', '50 min', '2 h 13 min']
+    """
+    if seconds < 1:
+        return "under 1 s"
+    if round(seconds) < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def when(moment: str) -> str:
+    """Write an RFC 3339 moment or an ISO 8601 day as it is read: no seconds, no zone; as it is where it is neither.
+
+    >>> when("2026-11-22T11:29:08.123+00:00"), when("2011-05-22")
+    ('22 Nov 2026, 11:29', '22 May 2011')
+    """
+    try:
+        at = datetime.fromisoformat(moment)
+    except ValueError:
+        return moment
+    day = f"{at.day} {_MONTHS[at.month - 1]} {at.year}"
+    return day if len(moment) <= len("2026-11-22") else f"{day}, {at:%H:%M}"
+
+
+def percent(share: float) -> str:
+    """Write a share 0..1 so that neither end is reached by rounding alone.
+
+    >>> [percent(each) for each in (0.0, 0.0004, 0.012, 0.5, 0.9996, 1.0)]
+    ['0 %', '< 0.1 %', '1.2 %', '50 %', '> 99.9 %', '100 %']
+    """
+    value = 100 * share
+    if 0 < value < 0.1:
+        return "< 0.1 %"
+    if 99.9 < value < 100:
+        return "> 99.9 %"
+    digits = 1 if (value < 10 or value > 99) and value != round(value) else 0
+    return f"{value:.{digits}f} %"
+
+
+def interval(value: float, low: float, high: float) -> str:
+    """Write a share 0..1 with its 95 % interval, both in percent; its ends are rounded outward, so it never becomes a point.
+
+    >>> interval(1.0, 0.912, 1.0), interval(0.953, 0.9472, 0.9595), interval(1.0, 0.9996, 1.0)
+    ('100 % (91–100)', '95 % (94–96)', '100 % (99–100)')
+    """
+    return f"{percent(value)} ({math.floor(100 * low + _EXACT)}–{math.ceil(100 * high - _EXACT)})"
