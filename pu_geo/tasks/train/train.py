@@ -155,8 +155,8 @@ def train(job: Job, **args: Any) -> dict[str, object]:
 
 
 def first_threshold(scores: NDArray[np.float32], pu: PUSet, k: int) -> float:
-    """Return the threshold that flags k of the unlabeled, of scores [N] of all chips, see `estimates.first_threshold`."""
-    return estimates.first_threshold(scores[~pu.is_positive & ~pu.is_excluded], k)
+    """Return the threshold that flags k of those without an answer, of scores [N] of all chips, see `estimates.first_threshold`."""
+    return estimates.first_threshold(scores[~pu.is_positive & ~pu.is_not_damaged & ~pu.is_excluded], k)
 
 
 def _epoch_reporter(job: Job, title: str) -> Callable[[Mapping[str, object]], None]:

@@ -5,6 +5,7 @@ import { ChipPictures } from "./chip_pictures.js";
 import { NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { h, remember, remembered } from "./dom.js";
 import { Explore } from "./explore.js";
+import { FlagBar } from "./flag_bar.js";
 import { listenForKeys } from "./keys.js";
 import { Labeler } from "./labeler.js";
 import { Loader } from "./loader.js";
@@ -25,6 +26,7 @@ const logs = new Map(); // by project; they outlive a change of page
 
 const VIEW_KEYS = { a: "pre", s: "swipe", d: "post", f: "side" };
 const MARK_KEYS = { 1: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE };
+const COLORS = ["category", "scores", "uncertainty"]; // of the damage map, as P walks through them
 const CLEAR_KEYS = ["0", "Backspace"];
 
 export class DamageView {
@@ -50,6 +52,7 @@ export class DamageView {
     this.wall = new WallPane(store, this.pictures, actions);
     this.queuePane = new QueuePane(store, this.queue, this.pictures, (i, code) => this.labeler.give([i], code, "queue"));
     this.explore = new Explore(this);
+    this.flagBar = new FlagBar(store, { colors: (by) => this.#setColors(by), choose: (top, n) => this.setStateValue("flag", { n, top }) });
     this.presence = new Presence(store, () => this.queue.current?.i ?? store.selected);
     this.#build(style);
     this.#followTarget();
@@ -74,7 +77,7 @@ export class DamageView {
     const parts = { scatter: this.explore.pane, map: this.map, queuePane: this.queuePane, wall: this.wall };
     this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root], { tab: (tab) => this.#setTab(tab), resized: () => this.#look({}) });
     this.map.root.append(this.marks.root);
-    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.explore.bar.root, this.toolbar.help);
+    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.flagBar.root, this.explore.bar.root, this.toolbar.help);
   }
 
   /** Called on each run of the page. */
@@ -86,7 +89,10 @@ export class DamageView {
     else this.log.disconnect(this); // nobody would store them
     this.root.style.height = `${data.height}px`;
     this.root.dataset.mode = data.mode;
-    this.store.set("threshold", data.threshold);
+    this.store.set("gsd", data.gsd_m);
+    this.store.set("flagging", Boolean(data.flagging));
+    this.flagBar.configure(data);
+    if (!this.flagBar.isAhead) this.store.set("threshold", data.threshold);
     if (data.layers.length === 1) this.store.set("view", data.layers[0].name);
     this.store.setConflicts(data.conflicts);
     this.#load(data);
@@ -103,7 +109,11 @@ export class DamageView {
     this.toolbar.show(data);
   }
 
-  #openProject({ token, color_by }) {
+  get #lookName() {
+    return `pugeo:look:${this.token}${this.data.flagging ? ":damage" : ""}`;
+  }
+
+  #openProject({ token, color_by, flagging }) {
     this.store.set("selected", -1); // a comment that is being written goes into the log of the project it belongs to
     this.picker.close();
     this.marks.close();
@@ -112,9 +122,9 @@ export class DamageView {
     if (!logs.has(token)) logs.set(token, new OperationLog(token));
     this.log = logs.get(token);
     this.log.changed = this.logChanged;
-    const saved = remembered(`pugeo:look:${token}`, {});
+    const saved = remembered(this.#lookName, {});
     this.store.set("view", saved.view ?? "post");
-    this.store.set("colorBy", saved.colorBy ?? color_by ?? "labels");
+    this.store.set("colorBy", flagging ? color_by : (saved.colorBy ?? color_by ?? "labels"));
     this.store.set("arrows", saved.arrows ?? false);
     this.tab = saved.tab ?? "queue";
     this.panes.split({ share: saved.split ?? 0.6, first: saved.first });
@@ -295,7 +305,7 @@ export class DamageView {
     switch (name) {
       case "space": return mapShown && (this.#toggle("outlines"), true);
       case "v": return mapShown && Boolean(store.shifts) && (this.#toggle("arrows"), true);
-      case "p": return Boolean(store.scores) && (this.#setColors(store.colorBy === "labels" ? "scores" : "labels"), true);
+      case "p": return Boolean(store.scores) && (this.#setColors(this.data.flagging ? COLORS[(COLORS.indexOf(store.colorBy) + 1) % COLORS.length] : store.colorBy === "labels" ? "scores" : "labels"), true);
       case "i": return this.card.toggle(), true;
       case "?": return this.toolbar.toggleHelp(), true;
       default: return false;
@@ -340,7 +350,7 @@ export class DamageView {
 
   #look(change) {
     const { view, colorBy, arrows } = this.store;
-    remember(`pugeo:look:${this.token}`, { view, colorBy, arrows, split: this.panes.share, first: this.panes.first, tab: this.tab, ...change });
+    remember(this.#lookName, { view, colorBy, arrows, split: this.panes.share, first: this.panes.first, tab: this.tab, ...change });
   }
 
   #setView(view) {
@@ -353,6 +363,7 @@ export class DamageView {
     if (by === "scores" && !this.store.scores) return;
     this.store.set("colorBy", by);
     this.#look({});
+    if (this.data.flagging) this.setStateValue("map_color", by); // kept in the project
   }
 
   #toggle(name) {

@@ -48,7 +48,7 @@ export const HELP = [
     ["?", "this list"],
   ]],
 ];
-const TYPING = "input:not([type=range]), textarea, select, [contenteditable=true], [role=combobox], [role=dialog]";
+const TYPING = "input:not([type=range]), textarea, select, [contenteditable=true], [role=combobox], [role=dialog], .flagtrack";
 
 /**
  * @param handle (name, event) => true if the key was used

@@ -2,6 +2,7 @@
 
 import { getRenderPixel } from "ol/render.js";
 import { LABEL_TEXTS, RAMP_CSS } from "./colors.js";
+import { damageLegend } from "./damage_legend.js";
 import { describe, swatch } from "./describe.js";
 import { REASON_TEXTS } from "./details.js";
 import { draggable, h, icon, remember, remembered } from "./dom.js";
@@ -48,7 +49,7 @@ export class MapPane {
   #listen() {
     const { store } = this;
     store.on("view", () => this.#showView());
-    for (const event of ["colorBy", "scores", "threshold", "labels", "geometry", "outlines", "imageQuality", "shifts", "arrows", "chosen"]) store.on(event, () => this.#drawLegend());
+    for (const event of ["colorBy", "scores", "threshold", "labels", "geometry", "outlines", "imageQuality", "shifts", "arrows", "chosen", "cells", "flagging"]) store.on(event, () => this.#drawLegend());
     for (const event of ["details", "scores", "blind", "imageQuality", "shifts", "queued"]) store.on(event, () => this.#fillTooltip());
     store.on("geometry", () => (this.notice.hidden = true));
     draggable(this.divider, this.root, (share) => {
@@ -73,14 +74,14 @@ export class MapPane {
     }).observe(this.root);
   }
 
-  configure({ token, base, grid, gsd_m, layers }) {
+  configure({ token, base, grid, gsd_m, layers, flagging }) {
     const same = JSON.stringify([token, grid, layers]);
     if (same === this.configured) return;
     this.configured = same;
     this.dispose();
     this.grid = grid;
     this.gsd = gsd_m;
-    this.storageKey = `pugeo:view:${token}`;
+    this.storageKey = `pugeo:view:${token}${flagging ? ":damage" : ""}`; // the damage map opens on all of it, not where somebody annotates
     const view = makeView(grid);
     const sources = Object.fromEntries(layers.map((layer) => [layer.name, makeSource(layer, { token, base, grid }, view.getProjection())]));
     this.images = Object.fromEntries(Object.entries(sources).map(([name, source]) => [name, makeImagery(name, source, grid)]));
@@ -317,11 +318,12 @@ export class MapPane {
 /** @param resolution grid pixels per screen pixel */
 function legendRows(store, resolution) {
   const entry = (code, hollow) => h("div.entry", {}, swatch(code, hollow), LABEL_TEXTS[code]);
-  const rows = [];
-  if (store.colorBy === "scores" && store.scores) rows.push(ramp(store.threshold), ...[1, 2].map((code) => entry(code, true)));
+  const rows = store.isFlagging ? damageLegend(store) : [];
+  if (store.isFlagging); // it has all of it
+  else if (store.colorBy === "scores" && store.scores) rows.push(ramp(store.threshold), ...[1, 2].map((code) => entry(code, true)));
   else rows.push(...[1, 2, 3, 0].map((code) => entry(code)));
   if (store.chosen.length) rows.push(h("div.entry", {}, h("span.swatch.chosen"), "Selected"));
-  if (store.hidden.size) {
+  if (store.hidden.size && !store.isCategorical) {
     const why = [...new Set(store.hidden.values())].map((reason) => REASON_TEXTS[reason]).sort();
     rows.push(h("div.entry", {}, h("span.swatch.obscured"), `Not assessed: ${why.join(", ")}`));
   }
