@@ -53,7 +53,15 @@ CONFIG = {
 app = st.App(
     Path(pu_geo.ui.__file__).with_name("shell.py"),
     routes=routes(
-        frame.resolve, frame.scores, frame.others_here, frame.store_operations, frame.building_history, frame.shifts, dots
+        frame.resolve,
+        frame.scores,
+        frame.others_here,
+        frame.store_operations,
+        frame.building_history,
+        frame.shifts,
+        dots,
+        frame.version_file,
+        frame.write_zip,
     ),
     middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)],
 )

@@ -171,7 +171,7 @@ def test_an_audit_replaces_the_starting_point_by_its_estimate_and_nothing_before
     assert mapping.threshold(layout, "start-1") == (0.9, "start:3")
     check = random_audits.begin_audit(layout, RUN, 200, "ann")
     assert mapping.threshold(layout, "start-1").origin == "start:3", "it is open"
-    random_audits.end(layout, check.id)
+    random_audits.leave(layout, check.id, "ann")
     assert mapping.threshold(layout, "start-1").origin == "start:3", "it is void"
     check = answer_audit(layout, 200)
     found, limit = auditing.how_many(layout), mapping.threshold(layout, "start-1")

@@ -267,8 +267,9 @@ def _headline(
     if total.value is None or total.low is None or total.high is None:
         unknown = f"{confirmed:,} buildings are confirmed damaged. How many there are in all is"
         if has_audit:
-            return f"{unknown} not known: not enough to estimate. {total.words}"
-        return f"{unknown} {NOT_KNOWN}: not enough to estimate. A few hundred random checks on the Damage map page tell."
+            reason = total.words.removeprefix("not enough: ")
+            return f"{unknown} not known, as there is not enough to estimate: {reason}"
+        return f"{unknown} {NOT_KNOWN}. A few hundred random checks, started on the Damage map, estimate it."
     checks = "random checks of the search" if basis == "queue" else "random checks"
     return (
         f"About {total.value:,.0f} of {n:,} buildings are damaged, between {total.low:,.0f} and {total.high:,.0f} (95 % interval): "

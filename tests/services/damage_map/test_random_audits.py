@@ -147,7 +147,7 @@ def test_one_check_is_open_at_a_time_and_can_be_ended(chipped: Layout) -> None:
     found = random_audits.open_check(chipped)
     assert found.id == second.id
     assert not random_audits.load(chipped, first.id).is_open
-    random_audits.end(chipped, second.id)
+    random_audits.leave(chipped, second.id, "ann")
     assert random_audits.open_check(chipped) is None
 
 
