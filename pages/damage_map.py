@@ -21,7 +21,10 @@ if not runs:
     frame.link("train", texts.TRAIN_ONE)
     st.stop()
 
-run_id, limit = threshold_panel.draw(layout, runs)
+with action:
+    run_id, limit, found = threshold_panel.draw(layout, runs)
+if found.n_later:
+    st.caption(texts.LATER.format(n=found.n_later))
 export_panel.draw_action(action, layout, run_id, limit.value)
 if (wanted := st.session_state.pop("damage-tab", None)) is not None:
     st.session_state["damage-tabs"] = wanted

@@ -196,11 +196,13 @@ def _how_many(
         ids = contents.building_ids(db)
         known = labels.current_labels(db)
     newest_audit: Answered | None = None
+    of_audit: Estimate | None = None
     for check_id, _, _ in reversed(audits):
         check = random_audits.load(layout, check_id)
         done = random_audits.answered(layout, check)
         newest_audit = newest_audit or done
         total = audit.estimate_total(done.sample, done.answers, confidence=CONFIDENCE)
+        of_audit = of_audit or total
         if total.is_enough:
             return _described("audit", layout, check.chip_set, done, total, newest_audit, ids, known, check_id)
     if chip_set is None:
@@ -213,6 +215,8 @@ def _how_many(
         drawn = audit.design(np.zeros(len(answers)), is_known, n=0, seed=0, cuts=())
     done = random_audits.answered_in_search(layout, chip_set, drawn, answers)
     total = audit.estimate_total(done.sample, answers, confidence=CONFIDENCE)
+    if not total.is_enough and of_audit is not None:
+        total = of_audit  # why there is no number: the audit's reason, not the search's
     return _described("queue" if total.is_enough else "none", layout, chip_set, done, total, newest_audit, ids, known, None)
 
 
@@ -267,8 +271,7 @@ def _headline(
     if total.value is None or total.low is None or total.high is None:
         unknown = f"{confirmed:,} buildings are confirmed damaged. How many there are in all is"
         if has_audit:
-            reason = total.words.removeprefix("not enough: ")
-            return f"{unknown} not known, as there is not enough to estimate: {reason}"
+            return f"{unknown} not known yet: {total.words}"
         return f"{unknown} {NOT_KNOWN}. A few hundred random checks, started on the Damage map, estimate it."
     checks = "random checks of the search" if basis == "queue" else "random checks"
     return (

@@ -182,8 +182,17 @@ def unfinished_audit(layout: Layout) -> Check | None:
 
 
 def resume(layout: Layout, check_id: str, analyst: str) -> Check:
-    """Let an analyst answer a check on; it is opened again if it was closed."""
-    return extend(layout, check_id, 0, analyst)
+    """Let an analyst answer a check on; it is opened again if it was closed. A queue that others have answered is passed by."""
+    check = extend(layout, check_id, 0, analyst)
+    queue, answers = check_queue(layout, analyst, check), answers_of(layout, check.chip_set, check.run_id)
+    open_ids = {
+        building
+        for building, answer in zip(chip_facts(layout, check.chip_set)["building_ids"], answers, strict=True)
+        if answer == audit.OPEN
+    }
+    if queue.items and not any(item.building_id in open_ids for item in queue.items):
+        advance_check(layout, analyst, check, done=queue.id)
+    return load(layout, check_id)
 
 
 def extend(layout: Layout, check_id: str, n_more: int, analyst: str | None = None) -> Check:

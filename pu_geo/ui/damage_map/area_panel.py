@@ -25,7 +25,7 @@ _NOTHING = "#8A8A8A"
 _RAMP = ("#FEEDDE", "#FDBE85", "#FD8D3C", "#D94701", "#7F2704")  # Oranges of ColorBrewer
 _OPACITY = 0.5
 _CELLS = re.compile(r"grid([\d.]+)m")
-_ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of classes, chosen among these
+_STEPS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # widths of classes
 
 
 def draw(layout: Layout, run_id: str, threshold: float) -> None:
@@ -113,9 +113,9 @@ def _figure(found: Mapping[str, Any], behind: Background | None) -> go.Figure:
 
 
 def _classes(most: float) -> list[float]:
-    """Return where at most as many classes as there are colors end; the last one holds `most`."""
-    top = next((k for k, end in enumerate(_ENDS) if end >= most), len(_ENDS) - 1)
-    return list(_ENDS[max(0, top + 1 - len(_RAMP)) : top + 1])
+    """Return where the classes of shares end: even steps, as narrow as leaves `most` in the last one."""
+    step = next(step for step in _STEPS if step * len(_RAMP) >= most - 1e-9)
+    return [step * k for k in range(1, len(_RAMP) + 1)]
 
 
 def _legend(ends: list[float], step: int | None) -> str:

@@ -59,7 +59,7 @@ def _figures(layout: Layout, run_id: str, threshold: float) -> None:
         return
     for column, title, share in ((precision, texts.PRECISION_AT, here.precision), (recall, texts.RECALL_AT, here.recall)):
         column.metric(title, share_words(share), border=True)
-        column.caption(frame.plain(share.words))
+        column.caption(frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX)))
 
 
 def _share_line(share: Estimate) -> str:

@@ -16,10 +16,10 @@ NO_RUN = "There is no run yet, so there are no scores to show."
 TRAIN_ONE = "Train a method"
 TAB_MAP, TAB_AUDIT, TAB_AREAS, TAB_EXPORT = TABS = ("Map", "Accuracy assessment", "Areas", "Export")
 
-# The row of controls
+# The controls in the title bar
 
-RUN = "Run: {name}"
-FLAGGED = "{flagged:,} flagged · threshold {threshold:.4f}"
+RUN = "{name}"
+FLAGGED = "{flagged:,} flagged"
 TOP = "Flag the highest-ranked"
 TOP_HELP = (
     "How many buildings without an answer are flagged, from the highest score down. Where scores are equal it is the number "
@@ -70,6 +70,7 @@ DAMAGED = "Damaged buildings"
 PRECISION_AT = "Precision: flagged or confirmed ones that are damaged"
 RECALL_AT = "Recall: damaged ones that are flagged or confirmed"
 NOT_ENOUGH = "not enough to estimate"
+NOT_ENOUGH_PREFIX = "not enough: "
 NUMBER = "{value:,.0f} ({low:,.0f}–{high:,.0f})"
 OF_TOP = "Precision of the first"
 OF_TOP_IS = "Of the {k:,} highest scores: {share}"
@@ -153,7 +154,7 @@ SAME = "No building changed its class from {before} to {after}."
 CHANGED = "{n} changed class from {before} to {after}."
 REPORT_OF = "Report of {version}"
 CHANGE_COLUMNS = ("Change", "Buildings")
-BUILDING_COLUMNS = {"building": "Building", "change": "Change", "before": "Before", "after": "After"}
+BUILDING_COLUMNS = {"building": "Building ID", "change": "Change", "before": "Before", "after": "After"}
 CLASSES: Mapping[Class, str] = {
     "confirmed": "Confirmed", "flagged": "Flagged", "not_flagged": "Not flagged", "not_assessed": "Not assessed",
 }  # fmt: skip

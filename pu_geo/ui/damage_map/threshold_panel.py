@@ -1,4 +1,4 @@
-"""The row of controls above the damage map: run, threshold, accuracy and scenes, each behind a button that shows its state."""
+"""The controls in the title bar of the damage map: run, threshold, accuracy and scenes, each behind a button that shows its state."""
 
 from __future__ import annotations
 
@@ -21,23 +21,21 @@ from pu_geo.ui.damage_map import texts
 _MOST_DOUBTS = 3
 
 
-def draw(layout: Layout, runs: Sequence[RunFacts]) -> tuple[str, Threshold]:
-    """Draw the row; return the run that is shown, and its threshold."""
+def draw(layout: Layout, runs: Sequence[RunFacts]) -> tuple[str, Threshold, mapping.ThresholdView]:
+    """Draw them; return the run that is shown, its threshold, and what that flags."""
     shown = choices.chosen_run(layout) or runs[0]
     limit = mapping.threshold(layout, shown.run_id)
     found = mapping.at_threshold(layout, shown.run_id, limit.value)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="map-controls"):
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="map-controls", horizontal_alignment="right"):
         title = texts.RUN.format(name=frame.plain(exporting.run_title(shown)))
         with st.popover(title, icon=":material/model_training:"):
             chosen.run_box(layout, runs, "damage-run")
-        flagged = texts.FLAGGED.format(flagged=found.n_flagged, threshold=limit.value)
+        flagged = texts.FLAGGED.format(flagged=found.n_flagged)
         with st.popover(flagged, icon=":material/tune:"):
             _threshold(layout, shown.run_id, limit, found)
         _audit(layout, shown.run_id, limit.value)
         _scenes(mapping.scene_rows(layout, shown.run_id, limit.value))
-    if found.n_later:
-        st.caption(texts.LATER.format(n=found.n_later))
-    return shown.run_id, limit
+    return shown.run_id, limit, found
 
 
 def _threshold(layout: Layout, run_id: str, limit: Threshold, found: mapping.ThresholdView) -> None:

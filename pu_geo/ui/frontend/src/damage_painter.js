@@ -13,6 +13,7 @@ export const MOST_SINGLY = 12_000; // buildings in view; beyond it cells are dra
 export const NEAR_COLORS = ["#C51B8A", "#F768A1", "#FA9FB5", "#FCC5C0", "#FEEBE2"];
 const NEAR_ALPHA = [0.95, 0.85, 0.7, 0.5, 0.25];
 const CELL_PX = 15;
+const NEAR_FROM_PX = 45; // buildings larger than this are looked at one by one
 const CELL_OPACITY = 0.8;
 const [SHADOW, LINE, WHITE] = [pixel([0, 0, 0], 0.55), pixel([30, 30, 30], 0.9), pixel([255, 255, 255], 0.95)];
 const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -167,22 +168,31 @@ export function paintCells(context, store, frame, gsd) {
 
 // ---- near ----
 
+// [side of the tile, width of the line, color]; "near" leaves the picture to be looked at.
+const HATCHES = {
+  flagged: [8, 3.2, CATEGORY_COLORS[FLAGGED]],
+  "flagged near": [16, 2, CATEGORY_COLORS[FLAGGED]],
+  unknown: [8, 1.2, "rgba(225,225,225,0.9)"],
+  "unknown near": [16, 1.2, "rgba(225,225,225,0.9)"],
+};
 const patterns = new Map();
 function pattern(context, kind) {
   if (patterns.has(kind)) return patterns.get(kind);
+  const [side, width, color] = HATCHES[kind];
+  const isBackward = kind.startsWith("unknown"); // not assessed leans the other way
   const tile = document.createElement("canvas");
-  tile.width = tile.height = 8;
+  tile.width = tile.height = side;
   const pen = tile.getContext("2d");
-  if (kind === "unknown") {
-    pen.fillStyle = "rgba(60,64,72,0.6)";
-    pen.fillRect(0, 0, 8, 8);
+  if (isBackward) {
+    pen.fillStyle = kind === "unknown" ? "rgba(60,64,72,0.6)" : "rgba(60,64,72,0.3)";
+    pen.fillRect(0, 0, side, side);
   }
-  pen.strokeStyle = kind === "unknown" ? "rgba(225,225,225,0.9)" : CATEGORY_COLORS[FLAGGED];
-  pen.lineWidth = kind === "unknown" ? 1.2 : 3.2;
+  pen.strokeStyle = color;
+  pen.lineWidth = width;
   pen.beginPath();
-  for (const shift of [-8, 0, 8]) { // not assessed leans the other way
-    pen.moveTo(shift - 1, kind === "unknown" ? -1 : 9);
-    pen.lineTo(shift + 9, kind === "unknown" ? 9 : -1);
+  for (const shift of [-side, 0, side]) {
+    pen.moveTo(shift - 1, isBackward ? -1 : side + 1);
+    pen.lineTo(shift + side + 1, isBackward ? side + 1 : -1);
   }
   pen.stroke();
   patterns.set(kind, context.createPattern(tile, "repeat"));
@@ -200,15 +210,19 @@ const LOOKS = [
 /** @param inChunks (numbers, finish): traces some paths at a time, then calls `finish` */
 export function paintDamageShapes(context, store, frame, inChunks) {
   const members = byCategory(store, frame);
+  const isNear = store.medianSize / frame.resolution > NEAR_FROM_PX;
   for (const category of [BELOW, UNKNOWN, FLAGGED, CONFIRMED]) {
     const { fill, hatch, edge, line, wide, thin, dashes } = LOOKS[category];
     inChunks(members[category], () => {
-      for (const paint of [fill, hatch && pattern(context, hatch)]) {
+      for (const paint of [fill, hatch && pattern(context, isNear ? `${hatch} near` : hatch)]) {
         if (!paint) continue;
+        context.globalAlpha = isNear ? 0.35 : 1;
+        if (hatch && paint !== fill) context.globalAlpha = isNear ? 0.75 : 1;
         context.fillStyle = paint;
         context.fill("evenodd");
       }
-      for (const [color, width] of [[edge, wide], [line, thin]]) {
+      context.globalAlpha = 1;
+      for (const [color, width] of [[edge, isNear ? 1.4 * wide : wide], [line, isNear ? 1.6 * thin : thin]]) {
         if (dashes && color === line) context.setLineDash(dashes);
         context.strokeStyle = color;
         context.lineWidth = width;
