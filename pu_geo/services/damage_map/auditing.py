@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo import wording
 from pu_geo.analysis.audit import calibration
 from pu_geo.analysis.audit import design as audit
 from pu_geo.analysis.audit.calibration import Calibration
@@ -33,6 +34,7 @@ CONFIDENCE = 0.95
 USUAL_HALF_WIDTH = 0.3
 NOT_KNOWN = "not known before an audit"
 """How many are damaged, and their share, as every screen, report and export has it until random checks say."""
+IN_ALL = "How many there are in all is"
 BAND = 0.9
 _OF_SAMPLE = ("n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words")
 
@@ -269,9 +271,9 @@ def _headline(
     if basis == "all":
         return f"{confirmed:,} of {n:,} buildings are damaged; every one was answered."
     if total.value is None or total.low is None or total.high is None:
-        unknown = f"{confirmed:,} buildings are confirmed damaged. How many there are in all is"
+        unknown = f"{wording.plural(confirmed, 'building is', 'buildings are')} confirmed damaged. {IN_ALL}"
         if has_audit:
-            return f"{unknown} not known yet: {total.words}"
+            return f"{unknown} not known yet: not enough to estimate, {total.words.removeprefix('not enough: ')}"
         return f"{unknown} {NOT_KNOWN}. A few hundred random checks, started on the Damage map, estimate it."
     checks = "random checks of the search" if basis == "queue" else "random checks"
     return (

@@ -269,7 +269,7 @@ def test_without_checks_there_is_no_number_beside_the_confirmed(mapped: Layout) 
     assert (told.basis, told.confirmed, told.n, told.n_not_covered) == ("none", 15, N - 2, 0)
     assert (told.total.value, told.total.low, told.total.high) == (None, None, None)
     assert told.words.startswith(
-        "15 buildings are confirmed damaged. How many there are in all is not known before an audit: not enough"
+        "15 buildings are confirmed damaged. How many there are in all is not known before an audit. A few hundred"
     )
     plain = told.as_mapping()
     assert (plain["N"], plain["confirmed"], plain["estimate"], plain["low"]) == (N - 2, 15, None, None)
