@@ -14,7 +14,7 @@ def test_examples_hold():
     assert doctest.testmod(wording) == doctest.TestResults(failed=0, attempted=5)
 
 
-@pytest.mark.parametrize("share", np.random.default_rng(0).uniform(0, 1, 20).tolist() + [1e-5, 1 - 1e-5])
+@pytest.mark.parametrize("share", [*np.random.default_rng(0).uniform(0, 1, 20).tolist(), 1e-5, 1 - 1e-5])
 def test_a_share_is_written_as_none_or_all_only_if_it_is(share):
     assert wording.percent(share) not in ("0 %", "0.0 %", "100 %", "100.0 %")
 
