@@ -55,6 +55,7 @@ export class DamageView {
     this.presence = new Presence(store, () => this.queue.current?.i ?? store.selected);
     this.#build(style);
     this.#followTarget();
+    store.on("modelView", () => this.panes.showModel(store.modelView));
     this.stopKeys = listenForKeys(this.root, (name, event) => this.#key(name, event), () => this.queue.current !== null);
     this.logChanged = () => this.#showLog();
     for (const event of ["geometry", "labels", "imageQuality"]) store.on(event, () => this.toolbar.showCounts());
@@ -74,7 +75,7 @@ export class DamageView {
       dismiss: () => this.log.dismiss(),
     });
     const parts = { scatter: this.explore.pane, map: this.map, queuePane: this.queuePane, wall: this.wall };
-    this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root, this.wall.preview.root], { tab: (tab) => this.#setTab(tab), resized: () => this.#layout() });
+    this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root, this.wall.preview.root], { tab: (tab) => this.#setTab(tab), model: () => this.data.wall && this.#toggle("modelView"), resized: () => this.#layout() });
     this.map.root.append(this.marks.root);
     this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.explore.bar.root, this.toolbar.refused, this.toolbar.help);
   }

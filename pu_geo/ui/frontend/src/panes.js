@@ -13,7 +13,7 @@ export class Panes {
   /**
    * @param parts {scatter, map, queuePane, wall}: all have a `root`
    * @param over elements that lie over them
-   * @param actions {tab(name), resized()}
+   * @param actions {tab(name), model(), resized()}
    */
   constructor(parts, over, actions) {
     Object.assign(this, parts, { resized: actions.resized });
@@ -24,7 +24,8 @@ export class Panes {
     this.tabs = segmented(words.chips, [words.queue, words.wall], actions.tab);
     this.hide = h("button.flat", { type: "button", title: words.hide, "aria-label": words.hide, onclick: () => this.fold() }, "»");
     this.unfold = h("button.unfold", { type: "button", hidden: true, title: words.show, "aria-label": words.show, onclick: () => this.fold() }, "«");
-    this.tabLine = h("div.tabs", {}, this.tabs, h("div.push"), this.hide);
+    this.model = h("button.model", { type: "button", title: TEXTS.modelViewHint, "aria-pressed": "false", onclick: actions.model }, TEXTS.modelView);
+    this.tabLine = h("div.tabs", {}, this.tabs, h("div.push"), this.model, this.hide);
     this.side = h("aside.side", {}, this.tabLine, this.queuePane.root, this.wall.root);
     this.root = h("div.panes", {}, this.scatter.root, this.firstSplitter, this.map.root, this.splitter, this.side, this.unfold, ...over);
     draggable(this.splitter, this.root, (share) => this.split({ share: (share - this.left) / (1 - this.left) }), () => this.#keep());
@@ -54,9 +55,12 @@ export class Panes {
   fold(isFolded = !this.isFolded) {
     if (this.map.root.hidden || isFolded === this.isFolded) return;
     this.isFolded = isFolded;
+    const focused = this.root.getRootNode().activeElement;
+    const losesFocus = focused === this.unfold || focused === this.splitter || this.side.contains(focused);
     this.#keep();
     this.show(this.shown);
     this.resized();
+    if (losesFocus) (isFolded ? this.unfold : this.hide).focus();
   }
 
   #key(event, name, { low, high }) {
@@ -75,6 +79,12 @@ export class Panes {
     remember(KEPT, { share, first, isFolded }, "localStorage");
   }
 
+  /** @param isModel whether chips are shown as the model gets them */
+  showModel(isModel) {
+    this.model.classList.toggle("on", isModel);
+    this.model.setAttribute("aria-pressed", String(isModel));
+  }
+
   show(shown) {
     this.shown = shown;
     const { hasScatter, hasMap, hasQueue, hasWall, queueShown } = shown;
@@ -87,7 +97,6 @@ export class Panes {
     this.side.hidden = this.queuePane.root.hidden && this.wall.root.hidden;
     this.tabs.hidden = !hasQueue || !hasWall;
     this.hide.hidden = !hasMap;
-    this.tabLine.hidden = this.tabs.hidden && this.hide.hidden;
     this.tabs.choose(queueShown ? "queue" : "wall");
     this.splitter.hidden = this.map.root.hidden || this.side.hidden;
     this.split({});

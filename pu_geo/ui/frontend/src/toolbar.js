@@ -31,7 +31,7 @@ export class Toolbar {
     this.root = h("header", {}, this.mapTools, this.labelTools, this.keys, h("div.push"), this.others, this.counts, this.status, more, this.spoken);
     const parts = TEXTS.help.map(([title, entries]) => h("div.part", {}, h("b", {}, title), h("dl", {}, ...entries.flatMap(([keys, text]) => [h("dt", {}, keys), h("dd", {}, text)]))));
     const close = h("button.flat", { type: "button", title: words.close, "aria-label": words.close, onclick: () => this.toggleHelp() }, "✕");
-    this.help = h("div.help", { hidden: true, role: "dialog", "aria-label": words.shortcuts, tabindex: "-1" }, h("div.cardhead", {}, h("b", {}, words.shortcuts), close), ...parts);
+    this.help = h("div.help", { hidden: true, role: "dialog", "aria-label": words.shortcuts, tabindex: "-1" }, h("div.cardhead", {}, h("b", {}, words.shortcuts), close), h("div.columns", {}, ...parts));
   }
 
   toggleHelp() {

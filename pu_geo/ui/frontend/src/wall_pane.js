@@ -394,7 +394,8 @@ class WallBox {
 
 // A chip, larger, for as long as the pointer rests on it.
 const DELAY_MS = 300;
-const LARGEST_PX = 280;
+const LARGEST_PX = 220;
+const ROOM = 0.5; // of the view's width
 const MARGIN = 4;
 
 class WallPreview {
@@ -425,7 +426,7 @@ class WallPreview {
   #show(i, cell, pane) {
     this.i = i;
     const { parts } = this.pictures;
-    const width = Math.min(LARGEST_PX, Math.floor((pane.clientWidth - 40) / parts.length));
+    const width = Math.min(LARGEST_PX, Math.floor((Math.max(pane.clientWidth, pane.offsetParent?.clientWidth * ROOM) - 40) / parts.length));
     const figures = parts.map((part) => h("figure", {}, this.pictures.make(i, width, part), h("figcaption", {}, TEXTS.parts[part])));
     this.root.replaceChildren(h("div.pair", {}, ...figures), this.facts);
     this.root.hidden = false;
