@@ -11,7 +11,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.annotate import ranking
 from pu_geo.services.imagery.image_quality import imagery_of
-from pu_geo.services.train.training import run_name
+from pu_geo.services.train import run_names
 
 N_RUNS, N_ALIKE, N_EVENTS, N_ATTRIBUTES = 8, 6, 40, 12
 
@@ -61,7 +61,7 @@ def _scored(layout: Layout, run: RunFacts, building: str) -> dict[str, Any] | No
     score = scores[ids.index(building)]
     rank = int((scores > score).sum()) + 1
     return {
-        "run_id": run_id, "name": run_name(run), "method": run.method,
+        "run_id": run_id, "name": run_names.name(layout, run_id), "method": run.method,
         "score": round(float(score), 4), "rank": rank, "n": len(ids),
     }  # fmt: skip
 
