@@ -36,7 +36,7 @@ OURS: dict[str, set[str]] = {
     "project": ALWAYS,
     "jobs": {"project", *ALWAYS},
     "jobs.worker": {"project", "tasks", *ALWAYS},
-    "services": {"jobs", "project", "analysis", "methods", "geo.vector", *ALWAYS},
+    "services": {"jobs", "project", "analysis", "methods", "geo.vector", "geo.ground", *ALWAYS},
     "tasks": EVERYTHING_BELOW,
     "federation": EVERYTHING_BELOW,
     "scale": EVERYTHING_BELOW,
