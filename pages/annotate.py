@@ -64,6 +64,7 @@ project_view(
     queue=view and view.queue,
     types=labeling.damage_types(layout),
     details=labeling.label_details(layout),
+    grades=labeling.grades_for_browser(layout),
     conflicts=list(team.conflicts) if team else None,
     on_queue=view and view.advance,
     event=event,

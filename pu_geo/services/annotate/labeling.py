@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from pu_geo.errors import LabelError, ProjectError
-from pu_geo.project import analysts, contents, discoveries, labels, store
+from pu_geo.project import analysts, contents, discoveries, grades, labels, store
+from pu_geo.project.grades import Grade
 from pu_geo.project.labels import Ack
 from pu_geo.project.layout import Layout
 from pu_geo.records import MAX_NAME, Label, LabelOp, is_text
@@ -146,15 +147,18 @@ def current_labels(layout: Layout) -> dict[str, Label]:
 
 
 def simulate(
-    layout: Layout, *, field: str, values: Sequence[str], count: int, seed: int, analyst: str, label: Label = "positive"
-) -> dict[str, object]:
+    layout: Layout, *, field: str, values: Sequence[str], count: int, seed: int, analyst: str, label: Label = "positive", grade: str = "",
+) -> dict[str, object]:  # fmt: skip
     """Click `count` random buildings whose attribute `field` is one of `values`, for trials, and call them `label`.
+
+    Args:
+        grade: id or name of the grade of damaged ones; "" gives none.
 
     Returns:
         {"stored", "positives": positives in the project now}
 
     Raises:
-        LabelError: if there are fewer such buildings.
+        LabelError: if there are fewer such buildings, or no such grade.
     """
     with store.connect(layout) as db:
         table = contents.footprints(db)
@@ -176,8 +180,8 @@ def simulate(
             )
         chosen = np.random.default_rng(seed).choice(len(wanted), size=count, replace=False)
         act = f"simulated-{uuid.uuid4()}"
-        ops = [LabelOp(f"{act}-{i}", wanted[int(row)], label, act) for i, row in enumerate(chosen)]
-        labels.append(db, ops, analyst=analyst, screen="cli", kind="simulated")
+        ops = [LabelOp(f"{act}-{i}", wanted[int(row)], label, act, grade=grade) for i, row in enumerate(chosen)]
+        labels.refuse_rejected(labels.append(db, ops, analyst=analyst, screen="cli", kind="simulated"), "the simulation")
         return {"stored": count, "positives": labels.counts(labels.current_labels(db))["positive"]}
 
 
@@ -186,7 +190,7 @@ def label_details(layout: Layout) -> dict[str, dict[str, object]]:
     return {
         building: {
             "reason": event.reason, "damage_types": list(event.damage_types), "comment": event.comment, "by": event.analyst,
-            "shown": event.shown,
+            "shown": event.shown, "grade": event.grade,
         }
         for building, event in store.call(layout, labels.current).items()
     }  # fmt: skip
@@ -197,6 +201,33 @@ def damage_types(layout: Layout) -> list[str]:
     with store.connect(layout) as db:
         named = {kind for event in labels.current(db).values() for kind in event.damage_types} | set(discoveries.types(db))
     return [*USUAL_TYPES, *sorted(named - set(USUAL_TYPES))]
+
+
+def known_grades(layout: Layout) -> list[Grade]:
+    """Return the grades of a project: those of its scale in their order, then those that are offered no more."""
+    return store.call(layout, grades.known)
+
+
+def choose_grades(layout: Layout, wanted: Sequence[Grade]) -> list[Grade]:
+    """Store another scale of grades; return it. See `grades.put`."""
+    return store.call(layout, grades.put, wanted)
+
+
+def grades_for_browser(layout: Layout) -> list[dict[str, object]]:
+    """Return the grades that clicks may give, and those that buildings have and the scale has not any more."""
+    with store.connect(layout) as db:
+        given = {event.grade for event in labels.current(db).values()} - {""}
+        found = [one for one in grades.known(db) if one.is_offered or one.id in given]
+    elsewhere = sorted(given - {one.id for one in found})  # of another project, whose history was imported
+    rows = [{"id": one.id, "name": one.name, "offered": one.is_offered} for one in found]
+    return [*rows, *({"id": name, "name": name, "offered": False} for name in elsewhere)]
+
+
+def graded(layout: Layout) -> dict[str, str]:
+    """Return building id -> name of its grade, for every damaged building; "" where nobody graded it."""
+    with store.connect(layout) as db:
+        known, found = grades.known(db), labels.current(db)
+    return {b: grades.name_of(known, event.grade) for b, event in found.items() if event.label == "positive"}
 
 
 def team(layout: Layout) -> Team:

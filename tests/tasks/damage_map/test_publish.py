@@ -21,10 +21,10 @@ from pu_geo.geo.export import exporters
 from pu_geo.jobs import worker
 from pu_geo.project import aoi, contents, labels, runs, store, versions
 from pu_geo.project.layout import Layout
-from pu_geo.records import REASONS
+from pu_geo.records import DAMAGE_CLASSES, REASONS
 from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.tasks.annotate.import_labels import import_labels
-from pu_geo.tasks.damage_map.damage_map import GRADES, build_damage_map
+from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.damage_map.publish import publish
 
 
@@ -220,7 +220,7 @@ def answered_in_every_way(layout: Layout) -> None:
     """Answer buildings with every label, grade, reason, kind of answer and state of review that a project can hold."""
     audited = {f"b{row}" for row in answer_audit(layout, 200).sample.rows[:200].tolist()}
     free = iter(sorted({f"b{row}" for row in range(2, N)} - audited))
-    ops = [op_of(next(free), damage_types=("roof", *grade)) for grade in ((), *((each,) for each in GRADES))]
+    ops = [op_of(next(free), damage_types=("roof", *grade)) for grade in ((), *((each,) for each in DAMAGE_CLASSES))]
     answer(layout, *ops, *(op_of(next(free), "not_assessable", reason=why) for why in REASONS))
     for kind in ("import", "simulated"):
         answer(layout, op_of(next(free)), kind=kind)
