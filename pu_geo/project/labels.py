@@ -68,13 +68,13 @@ def _store(db: sqlite3.Connection, op: LabelOp, analyst: str, screen: str, kind:
         return Ack(op.op, None, f"op {op.op!r} is the id of another operation; use each id once.")
     if wrong := op.problem(details=False) or (None if op.step else unknown_building(db, op) or op.problem()):
         return Ack(op.op, None, wrong)
+    if op.step:
+        events = _step(db, op.op, analyst=analyst, screen=screen, kind=op.step)
+        return Ack(op.op, events[-1].event if events else last_event(db))
     grade = grades.find(grades.known(db), op.grade) if op.grade else None
     if op.grade and grade is None:
         return Ack(op.op, None, grades.unknown_words(db, op.grade))
     op = op if grade is None else replace(op, grade=grade.id)
-    if op.step:
-        events = _step(db, op.op, analyst=analyst, screen=screen, kind=op.step)
-        return Ack(op.op, events[-1].event if events else last_event(db))
     values = {
         "op": op.op, "building_id": op.building_id, **details(op), "analyst": op.analyst or analyst,
         "imported_by": analyst if op.analyst else None, "at": now(), "origin_at": utc(op.at),
