@@ -33,9 +33,20 @@ CONFIG = {
     "client.showErrorDetails": "none",
     "client.showErrorLinks": False,
     "client.toolbarMode": "minimal",
-    "theme.primaryColor": "#0B6E99",
-    "theme.paddingTop": "1.5rem",
+    # No base theme is set, so that it follows the system. Text and captions keep 4.5 : 1 on both backgrounds in either.
     "theme.metricValueFontSize": "1.4rem",
+    "theme.light.primaryColor": "#0B5A7D",
+    "theme.light.textColor": "#10151C",
+    "theme.light.backgroundColor": "#FFFFFF",
+    "theme.light.secondaryBackgroundColor": "#F3F5F7",
+    "theme.light.sidebar.backgroundColor": "#F3F5F7",
+    "theme.light.sidebar.secondaryBackgroundColor": "#FFFFFF",
+    "theme.dark.primaryColor": "#4AA3CF",
+    "theme.dark.textColor": "#F2F5F7",
+    "theme.dark.backgroundColor": "#12171D",
+    "theme.dark.secondaryBackgroundColor": "#1D242C",
+    "theme.dark.sidebar.backgroundColor": "#1A2027",
+    "theme.dark.sidebar.secondaryBackgroundColor": "#12171D",
 }
 
 # `server.allowedHosts` guards Streamlit's websocket alone; the middleware guards our routes too.

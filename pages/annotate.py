@@ -15,7 +15,7 @@ from pu_geo.ui.components import job_card
 from pu_geo.ui.components.project_view import project_view
 
 layout = frame.needs_project()
-frame.header(
+frame.title_bar(
     "Annotate",
     "Click the buildings that are damaged. Click again to clear. Right click or 2: not damaged. 3: not assessable. "
     "Ctrl+Z undoes. Nobody has to mark undamaged ones.",
@@ -60,7 +60,6 @@ project_view(
     mode="label",
     panes=("map", "wall") if summary.n_chips else ("map",),
     score_id=ranked_now.score_id if ranked_now and view and not view.is_blind else None,
-    height=660,
     queue=view and view.queue,
     types=labeling.damage_types(layout),
     details=labeling.label_details(layout),

@@ -14,7 +14,7 @@ from pu_geo.ui.components.project_view import project_view
 from pu_geo.ui.damage_map import area_panel, audit_panel, export_panel
 
 layout = frame.needs_project()
-frame.header(
+frame.title_bar(
     "Damage map", "See where the damage is, check how good the map is, choose what counts as flagged, and export it."
 )
 runs = training.all_runs(layout)
@@ -58,5 +58,5 @@ with on_map:
     st.caption(f"{'' if audit else 'Scores are a rank, not a probability. '}{frame.plain(damaged)}")
     project_view(
         layout, key="damage_map", labels=labeling.current_labels(layout), mode="view", score_id=run_id, run_id=run_id, threshold=threshold,
-        color_by="scores", height=680,
+        color_by="scores",
     )  # fmt: skip

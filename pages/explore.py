@@ -16,7 +16,7 @@ from pu_geo.ui.explore import cluster_panel, neighbor_panel, outlier_panel, sele
 PANELS = ("PUPL clusters", "Discovered types", "Neighbors", "Outliers")
 
 layout = frame.needs_project()
-frame.header(
+frame.title_bar(
     "Explore",
     "Each dot is a building; dots that lie together look alike to the model. Shift + drag selects some, on the map and among "
     "the chips too; 1, 2, 3 label them.",
@@ -48,7 +48,6 @@ project_view(
     score_id=run_id,
     run_id=run_id,
     color_by="scores" if by == "score" else "labels",
-    height=700,
     types=labeling.damage_types(layout),
     details=labeling.label_details(layout),
     event=event,

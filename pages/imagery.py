@@ -8,7 +8,7 @@ from pu_geo.ui.components import job_card
 from pu_geo.ui.imagery import imagery_panel
 
 layout = frame.needs_project()
-frame.header(
+frame.title_bar(
     "Imagery",
     "Bring in the scenes from before and after the event and the building outlines, then cut one chip per building.",
 )

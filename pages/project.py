@@ -9,7 +9,7 @@ from pu_geo.services.project import projects
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 
-frame.header("Project", "Open a project, start one, or try the sample event. Everything stays on this machine.")
+frame.title_bar("Project", "Open a project, start one, or try the sample event. Everything stays on this machine.")
 
 sample, recent, new = st.columns(3, gap="medium")
 

@@ -12,7 +12,7 @@ from pu_geo.ui.components import job_card
 from pu_geo.ui.train import feature_panel, live_panel, method_cards, model_panel, runs_panel
 
 layout = frame.needs_project()
-frame.header(
+frame.title_bar(
     "Train", "Learn from the positives and the unlabeled, in the background. Closing this tab does not stop a training."
 )
 

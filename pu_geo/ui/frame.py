@@ -7,10 +7,12 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import StreamlitPage
 
 from pu_geo.errors import PuGeoError
@@ -22,10 +24,11 @@ from pu_geo.services.annotate import labeling, presence, ranking
 from pu_geo.services.imagery import image_quality
 from pu_geo.services.project import projects
 from pu_geo.services.project.launch import OPEN_VARIABLE, SAMPLE
+from pu_geo.ui import texts
 
 _ADDRESS_KEY = "project"
 _PAGES_AT_A_TIME = threading.Semaphore(2)  # they share one interpreter, and clicks of others would wait behind all of them
-_SCREENS = {"imagery": "Imagery", "annotate": "Annotate", "train": "Train", "damage_map": "Damage map"}
+_MOST_PROJECTS = 12  # in the list of others
 
 
 def _of_project(answer: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,15 +92,14 @@ def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
         _restore()
         _open_first()
     layout = current()
+    summary = None
+    if layout is not None:
+        with show_errors():
+            summary = projects.summary(layout)
     with st.sidebar:
-        st.markdown("### PU-Geo")
-        if layout is not None:
-            with show_errors():
-                _draw_status(projects.summary(layout))
-        st.text_input(
-            "Analyst", key="analyst_name", value=analyst(), max_chars=MAX_NAME,
-            help="A pseudonym will do; stored with each label.",
-        )  # fmt: skip
+        _draw_project(summary)
+        _draw_steps(pages, summary)
+        st.text_input(texts.ANALYST, key="analyst_name", value=analyst(), max_chars=MAX_NAME, help=texts.ANALYST_HELP)
     with show_errors(), _PAGES_AT_A_TIME:
         page.run()
 
@@ -124,16 +126,33 @@ def _open_first() -> None:
     use(layout)
 
 
-def _draw_status(summary: projects.Summary) -> None:
-    st.markdown(f"**{plain(summary.name)}**")
-    st.caption(
-        f"{summary.n_pre} pre and {summary.n_post} post scenes · {summary.n_buildings:,} {summary.units.full}  \n"
-        f"{summary.n_positive:,} positives · {summary.n_not_damaged:,} not damaged  \n"
-        f"{summary.n_runs} run{'' if summary.n_runs == 1 else 's'}"
-        + (f", last: {summary.last_run.method}" if summary.last_run else "")
-    )
-    if summary.next_step in _SCREENS:
-        link(summary.next_step, f"Next: {_SCREENS[summary.next_step]}")
+def _draw_project(summary: projects.Summary | None) -> None:
+    """Draw the name of the open project; it opens the list of the others."""
+    here = None if summary is None else summary.folder
+    with st.popover(texts.NO_PROJECT if summary is None else plain(summary.name), icon=":material/folder:", width="stretch"):
+        for other in projects.recent()[:_MOST_PROJECTS]:
+            name = plain(other.folder.stem)
+            st.button(
+                name, key=f"switch-{projects.token_of(other)}", type="tertiary", disabled=other.folder == here,
+                help=plain(str(other.folder)), on_click=does(partial(_switch, other)),
+            )  # fmt: skip
+        link("project", texts.MANAGE_PROJECTS)
+    if summary is not None:
+        st.caption(texts.counts(summary.n_buildings, summary.units.several, summary.n_positive))
+
+
+def _switch(layout: Layout) -> None:
+    use(projects.open_project(str(layout.folder)))
+
+
+def _draw_steps(pages: Mapping[str, StreamlitPage], summary: projects.Summary | None) -> None:
+    """Draw the screens as steps, each with its state."""
+    with st.container(key="steps", gap="xxsmall"):
+        for name, page in pages.items():
+            state = (
+                "next" if summary is None and name == "project" else "blocked" if summary is None else summary.state(name)
+            )
+            st.page_link(page, label=f"{page.title} {texts.STATES[state]}".strip(), icon=page.icon, width="stretch")
 
 
 def analyst() -> str:
@@ -156,8 +175,8 @@ def needs_project() -> Layout:
     """Return the project of this session, or write that there is none and end the page."""
     layout = current()
     if layout is None:
-        st.info("No project is open yet.", icon=":material/folder_open:")
-        link("project", "Open a project")
+        st.info(texts.NEEDS_PROJECT, icon=":material/folder_open:")
+        link("project", texts.OPEN_PROJECT)
         st.stop()
     return layout
 
@@ -169,7 +188,8 @@ def link(page: str, label: str) -> None:
         st.page_link(pages[page], label=label, icon=":material/arrow_forward:")
 
 
-def header(title: str, purpose: str) -> None:
-    """Draw a screen's title and the line that says what it is for."""
-    st.subheader(title, anchor=False)
-    st.caption(purpose)
+def title_bar(title: str, purpose: str) -> DeltaGenerator:
+    """Draw a screen's title, what the screen is for behind a question mark, and return the place of its one main action."""
+    with st.container(key="title-bar", horizontal=True, vertical_alignment="center", gap="small"):
+        st.subheader(title, anchor=False, help=purpose, width="content")
+        return st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center", gap="small")

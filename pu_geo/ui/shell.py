@@ -6,6 +6,8 @@ app, and would show a screen without its frame to whoever opens its address firs
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import streamlit as st
 
 from pu_geo.services.project.launch import app_script
@@ -19,17 +21,21 @@ PAGES = (
     ("explore", "Explore", ":material/bubble_chart:"),
     ("damage_map", "Damage map", ":material/map:"),
 )
+ASSETS = Path(__file__).with_name("assets")
+SIDEBAR_PX = 208
 
 
 def draw() -> None:
     """Draw the current page in its frame."""
-    st.set_page_config(page_title="PU-Geo", page_icon="🏚️", layout="wide")
+    st.set_page_config(page_title="PU-Geo", page_icon=ASSETS / "mark.svg", layout="wide", initial_sidebar_state=SIDEBAR_PX)
+    st.logo(str(ASSETS / "logo.svg"), icon_image=str(ASSETS / "mark.svg"))
+    st.html(ASSETS / "shell.html")
     folder = app_script().parent / "pages"
     pages = {
         name: st.Page(folder / f"{name}.py", title=title, icon=icon, default=name == "project")
         for name, title, icon in PAGES
     }
-    frame.draw(pages, st.navigation(list(pages.values()), position="sidebar"))
+    frame.draw(pages, st.navigation(list(pages.values()), position="hidden"))
 
 
 draw()

@@ -110,7 +110,7 @@ def lasso(page, places: list, margin: float = 14, key: str = "Shift") -> None:
 
 def go(page, screen: str) -> None:
     """Follow the link in the sidebar: the session stays the same."""
-    page.get_by_test_id("stSidebarNav").get_by_role("link", name=screen).click()
+    page.locator(".st-key-steps").get_by_role("link", name=screen).click()
     page.get_by_role("heading", name=screen).wait_for(timeout=30_000)
 
 

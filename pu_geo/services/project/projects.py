@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pu_geo
 from pu_geo import jobs
@@ -18,6 +19,7 @@ from pu_geo.records import RunFacts, Units
 from pu_geo.services.project import choices
 
 SAMPLE_NAME = "Sample event"
+ENOUGH_CLICKS = 5  # damaged buildings; methods refuse to train with fewer
 _RECENT_MOST = 20
 
 
@@ -44,9 +46,21 @@ class Summary:
         """Name of the screen to go to next."""
         if not (self.n_post and self.n_buildings and self.n_chips):
             return "imagery"
-        if self.n_positive < 5:
+        if self.n_positive < ENOUGH_CLICKS:
             return "annotate"
         return "damage_map" if self.last_run else "train"
+
+    def state(self, screen: str) -> Literal["done", "next", "open", "blocked"]:
+        """Return how far the step of a screen is; a blocked one needs an earlier one first."""
+        if screen == self.next_step:
+            return "next"
+        has_chips = bool(self.n_post and self.n_buildings and self.n_chips)
+        has_clicks = has_chips and self.n_positive >= ENOUGH_CLICKS
+        is_done = {"project": True, "imagery": has_chips, "annotate": has_clicks, "train": self.last_run is not None}
+        if is_done.get(screen, False):
+            return "done"
+        is_ready = {"annotate": bool(self.n_post and self.n_buildings), "train": has_clicks}
+        return "open" if is_ready.get(screen, self.last_run is not None) else "blocked"
 
 
 def token_of(layout: Layout) -> str:

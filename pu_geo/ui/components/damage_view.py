@@ -140,7 +140,7 @@ def damage_view(
     threshold: float | None = None,
     color_by: Literal["labels", "scores"] = "labels",
     wall: Wall | None = None,
-    height: int = 720,
+    height: int | None = None,
     queue: Queue | None = None,
     types: Sequence[str] = (),
     details: Mapping[str, Details] | None = None,
@@ -167,7 +167,7 @@ def damage_view(
         score_id: names the scores that the score route sends; a new id for new numbers.
         threshold: score from which on a building counts as flagged; below it scores are drawn faintly.
         color_by: a change by the page wins over the analyst's choice.
-        height: pixels, of the whole view.
+        height: pixels, of the whole view; None: down to the lower edge of the window, but not less than 420.
         queue: what to answer next, shown beside the map in "label" mode; None shows no queue. Once all of it is answered
             or skipped, or when the analyst asks for another one, `on_queue` gets its id; hand in the next one then.
         types: damage types that the card of a positive offers.

@@ -5,6 +5,7 @@ import { ChipPictures } from "./chip_pictures.js";
 import { NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { h, remember, remembered } from "./dom.js";
 import { Explore } from "./explore.js";
+import { fillWindow, stopFilling } from "./fill_window.js";
 import { listenForKeys } from "./keys.js";
 import { Labeler } from "./labeler.js";
 import { Loader } from "./loader.js";
@@ -84,7 +85,7 @@ export class DamageView {
     if (data.token !== this.token) this.#openProject(data);
     if (data.mode === "label") this.log.connect(this, (value) => this.setStateValue("operations", value), data);
     else this.log.disconnect(this); // nobody would store them
-    this.root.style.height = `${data.height}px`;
+    fillWindow(this.root, data.height);
     this.root.dataset.mode = data.mode;
     this.store.set("threshold", data.threshold);
     if (data.layers.length === 1) this.store.set("view", data.layers[0].name);
@@ -366,6 +367,7 @@ export class DamageView {
   }
 
   dispose() {
+    stopFilling(this.root);
     this.card.dispose();
     this.explore.dispose();
     this.presence.dispose();

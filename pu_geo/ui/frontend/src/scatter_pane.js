@@ -29,7 +29,7 @@ export class ScatterPane {
     this.canvas = h("canvas");
     this.marks = h("canvas.marks");
     this.line = new HandLine();
-    this.stage = h("div.plane", { "aria-label": "Scatter" }, this.canvas, this.marks, this.line.root);
+    this.stage = h("div.plane", { role: "group", "aria-label": "Scatter" }, this.canvas, this.marks, this.line.root);
     this.title = h("b.kind");
     this.count = h("div.inview");
     this.hows = segmented("Drawn as", HOWS, (how) => this.#choose({ how }));
