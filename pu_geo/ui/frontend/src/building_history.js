@@ -42,9 +42,9 @@ export class BuildingHistory {
 
   #draw({ events, runs, alike, before, attributes, imagery }) {
     const list = (title, rows) => (rows.length ? [h("b", {}, title), h("ul", {}, ...rows.map((row) => h("li", {}, row)))] : []);
-    const answers = events.map((one) => `${when(one.at)} ${one.analyst}: ${WORDS[one.label] ?? one.label}${one.kind === "set" ? "" : ` (${one.kind})`}${one.reason ? `, ${one.reason}` : ""}${one.comment ? `, “${one.comment}”` : ""}`);
+    const answers = events.map((one) => `${when(one.at)} ${one.analyst}: ${WORDS[one.label] ?? one.label}${one.grade ? `: ${one.grade}` : ""}${one.kind === "set" ? "" : ` (${one.kind})`}${one.reason ? `, ${one.reason}` : ""}${one.comment ? `, “${one.comment}”` : ""}`);
     const scored = runs.map((run) => `${run.run_id}: ${run.score.toFixed(2)}, rank ${run.rank.toLocaleString("en")} of ${run.n.toLocaleString("en")}`);
-    const earlier = before.map((one) => `round ${one.round}: ${WORDS[one.label] ?? one.damage_binary.replace("_", " ")}`);
+    const earlier = before.map((one) => `round ${one.round}: ${WORDS[one.label] ?? one.damage_binary.replace("_", " ")}${one.grade ? `: ${one.grade}` : ""}`);
     const known = Object.entries(attributes).filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
     return [
       ...this.#pictures([this.i], "Pre and post", this.pictures.wall ? this.pictures.parts : []),

@@ -4,18 +4,19 @@ import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from ".
 import { h } from "./dom.js";
 
 export class MarkBar {
-  /** @param chosen (numbers, code) */
-  constructor(chosen) {
-    this.chosen = chosen;
+  /** @param chosen (numbers, code, grade or null) */
+  constructor(store, chosen) {
+    Object.assign(this, { store, chosen });
     this.root = h("div.boxbar", { hidden: true });
   }
 
   ask(numbers) {
     this.root.hidden = !numbers.length;
     if (this.root.hidden) return;
-    const choice = (code, text) => h(`button.choice.label${code}`, { type: "button", onclick: () => this.#choose(numbers, code) }, text);
+    const choice = (code, text, grade = null) => h(`button.choice.label${code}`, { type: "button", onclick: () => this.#choose(numbers, code, grade) }, text);
+    const graded = this.store.scale.choices.map(([id, name]) => choice(POSITIVE, name, id));
     const many = `${numbers.length.toLocaleString("en")} building${numbers.length > 1 ? "s" : ""}:`;
-    this.root.replaceChildren(h("b", {}, many), ...[POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE].map((code) => choice(code, LABEL_TEXTS[code])), choice(UNLABELED, "Clear"),
+    this.root.replaceChildren(h("b", {}, many), choice(POSITIVE, LABEL_TEXTS[POSITIVE]), ...graded, ...[NOT_DAMAGED, NOT_ASSESSABLE].map((code) => choice(code, LABEL_TEXTS[code])), choice(UNLABELED, "Clear"),
       h("button.flat", { type: "button", title: "Cancel (Esc)", onclick: () => this.close() }, "✕"));
   }
 
@@ -23,8 +24,8 @@ export class MarkBar {
     this.root.hidden = true;
   }
 
-  #choose(numbers, code) {
+  #choose(numbers, code, grade) {
     this.close();
-    this.chosen(numbers, code);
+    this.chosen(numbers, code, grade);
   }
 }

@@ -1,11 +1,19 @@
-// After "not assessable": why? One digit, or nothing at all; it never waits for an answer.
+// After "not assessable": why? One letter, or nothing at all; it never waits for an answer.
 //
-// In the queue the next building is shown already, and 1, 2, 3 and N are about that one: reasons have the digits after them.
+// In the queue the next building is shown already, and digits and N are about that one: reasons have other letters.
 
 import { REASONS } from "./details.js";
 import { h } from "./dom.js";
 
 const PICTURE_PX = 36;
+
+/** Name a building with its chip, or say how many they are. In the queue another building is large by now. */
+export function whoIs(store, pictures, numbers) {
+  const [i] = numbers;
+  const isOne = numbers.length === 1;
+  const picture = isOne && pictures.has(i) ? [h("div.picture", { style: pictures.style(i, PICTURE_PX, "post") })] : [];
+  return [...picture, h("b.who", {}, isOne ? store.ids[i] : `${numbers.length.toLocaleString("en")} buildings`)];
+}
 
 export class ReasonPicker {
   /** @param chosen (numbers, reason, act) */
@@ -20,29 +28,22 @@ export class ReasonPicker {
 
   open(numbers, act) {
     Object.assign(this, { numbers, act });
-    const who = numbers.length > 1 ? `${numbers.length.toLocaleString("en")} buildings` : this.store.ids[numbers[0]];
     const likely = new Set(numbers.map((i) => this.store.candidates.get(i)));
     const marked = likely.size === 1 ? [...likely][0] : undefined; // what the answer says already
-    const buttons = REASONS.map(([value, text, key]) => h(`button.choice${value === marked ? ".on" : ""}`, { type: "button", "data-reason": value, onclick: () => this.#choose(value) }, h("kbd", {}, key), text));
-    this.root.replaceChildren(...this.#picture(), h("b.who", {}, who), "why not assessable?", ...buttons,
+    const buttons = REASONS.map(([value, text, key]) => h(`button.choice${value === marked ? ".on" : ""}`, { type: "button", "data-reason": value, onclick: () => this.#choose(value) }, h("kbd", {}, key.toUpperCase()), text));
+    this.root.replaceChildren(...whoIs(this.store, this.pictures, numbers), "why not assessable?", ...buttons,
       h("button.flat", { type: "button", title: marked ? "As marked (Esc)" : "Unclear (Esc)", onclick: () => this.close() }, "✕"));
     this.root.hidden = false;
-  }
-
-  // In the queue another building is large by now.
-  #picture() {
-    const [i] = this.numbers;
-    return this.numbers.length === 1 && this.pictures.has(i) ? [h("div.picture", { style: this.pictures.style(i, PICTURE_PX, "post") })] : [];
   }
 
   close() {
     this.root.hidden = true;
   }
 
-  /** Returns true for a key of ours. Letters do the same as digits, but for N in the queue, which means "skip". */
-  key(name, inQueue) {
-    if (!this.isOpen || (inQueue && name === "n")) return false;
-    const reason = REASONS.find(([, , digit, letter]) => name === digit || name === letter);
+  /** Returns true for a key of ours. */
+  key(name) {
+    if (!this.isOpen) return false;
+    const reason = REASONS.find(([, , letter]) => name === letter);
     if (reason) this.#choose(reason[0]);
     return Boolean(reason);
   }

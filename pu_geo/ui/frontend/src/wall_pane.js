@@ -1,8 +1,9 @@
 // The chip wall: every building as a small picture, pre above post, cut out of sprite sheets; only what is in view exists.
 
-import { LABEL_COLORS, NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
+import { NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
 import { describe, markHere } from "./describe.js";
 import { h, icon, remember, remembered } from "./dom.js";
+import { colorOf } from "./grades.js";
 import { isShown } from "./target.js";
 import { arrange, distancesFrom, usableFilters, usableOrders } from "./wall_order.js";
 
@@ -44,7 +45,8 @@ export class WallPane {
       this.over = false;
       if (!this.renew.hidden) this.#sort();
     });
-    store.on("labels", () => this.#later());
+    for (const event of ["labels", "grades"]) store.on(event, () => this.#later());
+    store.on("scale", () => this.#showTools());
     store.on("blind", () => this.#sortWhenSafe()); // a place in the order tells of the score
     store.on("conflicts", () => (this.filter === "conflicts" ? this.#sortWhenSafe() : this.#showTools()));
     store.on("imageQuality", () => this.#sortWhenSafe());
@@ -227,7 +229,7 @@ export class WallPane {
     const i = this.items[place];
     const [column, row] = [place % this.columns, Math.floor(place / this.columns)];
     const cell = h("div.chip", { "data-building": i, style: `width:${this.cellWidth}px;height:${this.cellHeight}px;transform:translate(${GAP + column * (this.cellWidth + GAP)}px,${GAP + row * (this.cellHeight + GAP)}px)` },
-      h("div.picture", { style: this.pictures.style(i, this.cellWidth) }), h("span.badge"), h("span.here"),
+      h("div.picture", { style: this.pictures.style(i, this.cellWidth) }), h("span.badge"), h("span.here"), h("span.graded"),
       h("button.locate", { type: "button", title: "Show on the map", tabindex: "-1" }, icon("target")),
       h("button.locate.alike", { type: "button", title: "Chips like this one first (K)", tabindex: "-1" }, icon("alike")));
     if (this.wall.has_pre) cell.classList.add("both");
@@ -240,7 +242,11 @@ export class WallPane {
     const code = store.labels[i];
     const score = store.score(i);
     cell.dataset.label = code;
-    cell.style.setProperty("--c", LABEL_COLORS[code]);
+    cell.style.setProperty("--c", colorOf(store, i));
+    const number = store.grades[i];
+    const tag = cell.querySelector(".graded");
+    tag.textContent = number ? store.scale.grades[number - 1].name : "";
+    tag.dataset.pattern = store.scale.pattern(number);
     cell.classList.toggle("obscured", store.isHidden(i));
     cell.classList.toggle("selected", i === store.selected);
     cell.classList.toggle("hovered", i === store.hovered);
@@ -373,7 +379,7 @@ class WallPreview {
     this.root = h("div.preview", { hidden: true });
     this.facts = h("div.facts");
     store.on("details", () => this.#fill());
-    for (const event of ["blind", "imageQuality", "shifts"]) store.on(event, () => this.#fill());
+    for (const event of ["scores", "labels", "queued", "blind", "imageQuality", "shifts"]) store.on(event, () => this.#fill());
   }
 
   /** Show building i beside its cell, in a moment. */
