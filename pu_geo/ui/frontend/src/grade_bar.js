@@ -25,8 +25,8 @@ export class GradeBar {
     if (!choices.length) return this.close();
     this.numbers = numbers;
     const buttons = choices.map(([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${this.store.scale.color(at + 1)}`, onclick: () => this.#choose(id) }, h("kbd", {}, key), h("i.gradedot"), name));
-    this.root.replaceChildren(...whoIs(this.store, this.pictures, numbers), `${GRADE}:`, ...buttons, this.hint,
-      h("button.flat", { type: "button", title: "Leave it without a grade (Esc)", "aria-label": "Leave it without a grade", onclick: () => this.close() }, "✕"));
+    this.root.replaceChildren(...whoIs(this.store, this.pictures, numbers), `${GRADE}:`, ...buttons,
+      h("button.flat", { type: "button", title: "Leave it without a grade (Esc)", "aria-label": "Leave it without a grade", onclick: () => this.close() }, "✕"), this.hint);
     this.root.hidden = false;
     this.showTarget(this.target);
   }

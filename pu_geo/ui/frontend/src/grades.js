@@ -3,7 +3,7 @@
 import { LABEL_COLORS, POSITIVE } from "./colors.js";
 
 const KEYS = ["4", "5", "6", "7", "8", "9"]; // one a grade of the scale, in its order
-const [WORST, LEAST] = [[110, 20, 0], [250, 175, 105]]; // damaged, darker and lighter: grades differ in lightness, which all eyes see
+const [WORST, LEAST] = [[140, 25, 0], [250, 175, 105]]; // damaged, darker and lighter: grades differ in lightness, which all eyes see
 export const NOT_GRADED = "Damaged, not graded";
 export const GRADE = "Grade";
 

@@ -64,7 +64,8 @@ export function listenForKeys(root, handle, isWanted) {
   const down = (event) => (focused = event.composedPath().includes(root));
   const key = (event) => {
     const path = event.composedPath();
-    const unclaimed = document.activeElement === document.body && isWanted();
+    const isFree = document.activeElement === document.body || (document.activeElement?.tagName === "A" && event.key !== "Enter"); // a link that led here
+    const unclaimed = isFree && isWanted();
     if (!over && !focused && !unclaimed && !path.includes(root)) return;
     if (path.some((each) => each instanceof Element && each.matches(TYPING))) return;
     const name = nameOf(event);

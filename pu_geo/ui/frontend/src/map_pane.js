@@ -338,7 +338,7 @@ function gradeRows(store, isHollow) {
   const counts = gradeCounts(store);
   const given = counts.map((count, number) => [count, number]).filter(([count, number]) => number && count);
   if (!given.length) return null;
-  const row = (count, number, text) => h("div.entry", {}, swatch(1, isHollow, store.scale.color(number), store.scale.pattern(number)), text, h("span.soft.num", {}, count.toLocaleString("en")));
+  const row = (count, number, text) => h("div.entry", {}, swatch(1, isHollow, store.scale.color(number), store.scale.pattern(number)), text, h("span.tally", {}, count.toLocaleString("en")));
   return [...given.map(([count, number]) => row(count, number, store.scale.grades[number - 1].name)), row(counts[0], 0, NOT_GRADED)];
 }
 
