@@ -168,7 +168,7 @@ function openGradeBar(numbers) {
 
 test("the grade bar names the building just marked, and its buttons grade that one", () => {
   const { bar, chosen } = openGradeBar([2]);
-  assert.match(bar.root.textContent, /^b2Grade:4Destroyed5Major/);
+  assert.match(bar.root.textContent, /^Grade:b24Destroyed5Major/);
   bar.showTarget({ i: 3, on: "queue" });
   buttons(bar.root)["5Major"].click();
   assert.deepEqual([chosen, bar.isOpen], [[[[2], "major"]], false]);
@@ -186,11 +186,14 @@ test("its buttons show keys only where keys act on the same building; else it sa
 
 test("a scale without grades asks nothing, and another scale closes the bar", () => {
   const { bar } = openGradeBar([2, 3]);
-  assert.match(bar.root.textContent, /^2 buildings/);
-  store.setScale([]);
-  assert.equal(bar.isOpen, false);
+  assert.match(bar.root.textContent, /^Grade:2 buildings/);
+  bar.close();
+  assert.deepEqual([bar.isOpen, bar.root.hidden], [false, false], "the line stays: nothing below it moves");
+  assert.match(bar.root.textContent, /^Grade:4Destroyed5Major/);
   bar.open([2]);
-  assert.equal(bar.isOpen, false);
+  store.setScale([]);
+  bar.open([2]);
+  assert.deepEqual([bar.isOpen, bar.root.hidden], [false, true]);
 });
 
 test("the card of a damaged building offers grades; the one it has is taken away by a second click", () => {

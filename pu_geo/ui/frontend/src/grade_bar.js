@@ -1,7 +1,8 @@
 // After "damaged": how badly? One click, one key, or nothing at all; it never waits, and goes with the next mark.
 //
 // It names the building that its buttons are about. Digits are about the building that keys act on, like 1, 2 and 3: only
-// where that is the same one do the buttons show them; else the bar says what they grade.
+// where that is the same one do the buttons show them; else the line says what they grade. It has a line of its own, which is
+// always there: over map or chips it would take clicks that are meant for them.
 
 import { h } from "./dom.js";
 import { GRADE } from "./grades.js";
@@ -11,23 +12,39 @@ export class GradeBar {
   /** @param chosen (numbers, grade id) */
   constructor(store, pictures, chosen) {
     Object.assign(this, { store, pictures, chosen, numbers: [], target: null });
-    this.root = h("div.picker.gradebar", { hidden: true, role: "group", "aria-label": GRADE });
+    this.root = h("div.gradebar", { hidden: true, role: "group", "aria-label": GRADE });
     this.hint = h("span.soft");
     store.on("scale", () => this.close());
+    for (const event of ["mode", "picks"]) store.on(event, () => this.close()); // where clicks select, the line of the selection has grades
   }
 
   get isOpen() {
-    return !this.root.hidden;
+    return this.numbers.length > 0;
   }
 
   open(numbers) {
-    const { choices } = this.store.scale;
-    if (!choices.length) return this.close();
     this.numbers = numbers;
-    const buttons = choices.map(([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${this.store.scale.color(at + 1)}`, onclick: () => this.#choose(id) }, h("kbd", {}, key), h("i.gradedot"), name));
-    this.root.replaceChildren(...whoIs(this.store, this.pictures, numbers), `${GRADE}:`, ...buttons,
+    this.#draw();
+  }
+
+  close() {
+    this.open([]);
+  }
+
+  #draw() {
+    const { store } = this;
+    const { choices } = store.scale;
+    this.root.hidden = !choices.length || !store.clickLabels;
+    if (this.root.hidden) this.numbers = [];
+    this.root.classList.toggle("keyed", false);
+    if (!this.isOpen) {
+      const keys = choices.map(([, name, key], at) => h("span.which", { style: `--c:${store.scale.color(at + 1)}` }, h("kbd", {}, key), h("i.gradedot"), name));
+      this.root.replaceChildren(h("span.soft", {}, `${GRADE}:`), ...keys, h("span.soft", {}, "in place of 1, or after it"));
+      return;
+    }
+    const buttons = choices.map(([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${store.scale.color(at + 1)}`, onclick: () => this.#choose(id) }, h("kbd", {}, key), h("i.gradedot"), name));
+    this.root.replaceChildren(h("span.soft", {}, `${GRADE}:`), ...whoIs(store, this.pictures, this.numbers), ...buttons,
       h("button.flat", { type: "button", title: "Leave it without a grade (Esc)", "aria-label": "Leave it without a grade", onclick: () => this.close() }, "✕"), this.hint);
-    this.root.hidden = false;
     this.showTarget(this.target);
   }
 
@@ -42,12 +59,9 @@ export class GradeBar {
     this.hint.textContent = !target || isSame ? "" : `Keys ${scale.keys}: ${other ?? ids[target.i]}`;
   }
 
-  close() {
-    this.root.hidden = true;
-  }
-
   #choose(grade) {
+    const { numbers } = this;
     this.close();
-    this.chosen(this.numbers, grade);
+    this.chosen(numbers, grade);
   }
 }

@@ -13,8 +13,9 @@ export class MarkBar {
   ask(numbers) {
     this.root.hidden = !numbers.length;
     if (this.root.hidden) return;
-    const choice = (code, text, grade = null) => h(`button.choice.label${code}`, { type: "button", onclick: () => this.#choose(numbers, code, grade) }, text);
-    const graded = this.store.scale.choices.map(([id, name]) => choice(POSITIVE, name, id));
+    const choice = (code, text) => h(`button.choice.label${code}`, { type: "button", onclick: () => this.#choose(numbers, code, null) }, text);
+    const { scale } = this.store;
+    const graded = scale.choices.map(([id, name], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${scale.color(at + 1)}`, onclick: () => this.#choose(numbers, POSITIVE, id) }, h("i.gradedot"), name));
     const many = `${numbers.length.toLocaleString("en")} building${numbers.length > 1 ? "s" : ""}:`;
     this.root.replaceChildren(h("b", {}, many), choice(POSITIVE, LABEL_TEXTS[POSITIVE]), ...graded, ...[NOT_DAMAGED, NOT_ASSESSABLE].map((code) => choice(code, LABEL_TEXTS[code])), choice(UNLABELED, "Clear"),
       h("button.flat", { type: "button", title: "Cancel (Esc)", onclick: () => this.close() }, "✕"));

@@ -92,7 +92,8 @@ export class SelectionBar {
     const button = (code, text, grade = null, key = KEYS[code]) => {
       const change = this.#changing(code, grade).length;
       const title = change ? `${code === UNLABELED ? "clears" : "marks"} ${many(change)}; undo with Ctrl+Z` : "nothing to change";
-      return h(`button.choice.label${code}`, { type: "button", title, disabled: !change, onclick: () => this.ask(code, grade) }, h("kbd", {}, key), text);
+      const dot = grade === null ? [] : [h("i.gradedot", { style: `--c:${store.scale.color(store.scale.number(grade))}` })];
+      return h(`button.choice${grade === null ? `.label${code}` : ""}`, { type: "button", title, disabled: !change, onclick: () => this.ask(code, grade) }, h("kbd", {}, key), ...dot, text);
     };
     const offered = [
       button(POSITIVE, LABEL_TEXTS[POSITIVE]), ...store.scale.choices.map(([id, name, key]) => button(POSITIVE, name, id, key)),
