@@ -788,7 +788,7 @@ class Project:
 
         Args:
             formats: see `export`; one, or several.
-            profiles: "copernicus" or "unosat", whose classes are added.
+            profiles: "copernicus", "unosat", "xbd" or "fema", whose classes are added.
 
         Returns:
             {"out": folder of the version, "version", "files", "n_changes", and what `export` returns}
