@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import secrets
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pu_geo.errors import LabelError, ProjectError
+from pu_geo.atomic_write import atomic_write
+from pu_geo.errors import LabelError, ProjectError, writing
 from pu_geo.project import analysts, contents, discoveries, grades, labels, store
 from pu_geo.project.grades import Grade
 from pu_geo.project.labels import Ack
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, home
 from pu_geo.records import MAX_NAME, Label, LabelOp, is_text
 from pu_geo.services.damage_map import random_audits
 
 MOST_OPERATIONS = 200_000
 """Operations of a browser that are read at once; more are no person's work. The others come with its next message."""
+_NAME_FILE = "analyst.txt"  # in the user's own folder
+_SIGNS = "abcdefghjkmnpqrstuvwxyz23456789"  # no two that read alike
 USUAL_TYPES = ("collapsed", "roof", "walls", "flooded", "burned", "debris")
 """Damage types that are offered before anyone has named others."""
 
@@ -42,11 +46,37 @@ class Team:
 
 
 def default_analyst() -> str:
-    """Return $PU_GEO_ANALYST, else the login name, else "analyst"."""
+    """Return $PU_GEO_ANALYST, else the name that this user chose last, else a pseudonym, made up once and kept: never the login name."""
+    if named := os.environ.get("PU_GEO_ANALYST", "").strip():
+        return named[:MAX_NAME]
+    path = home() / _NAME_FILE
     try:
-        return (os.environ.get("PU_GEO_ANALYST") or getpass.getuser())[:MAX_NAME]
-    except (KeyError, OSError):
-        return "analyst"
+        if not (kept := _kept_name(path)):
+            with atomic_write(path) as temporary:
+                temporary.write_text(f"analyst-{''.join(secrets.choice(_SIGNS) for _ in range(4))}\n", encoding="utf-8")
+            kept = _kept_name(path)
+    except OSError:  # nowhere to keep a name
+        kept = ""
+    return kept or "analyst"
+
+
+def choose_analyst(name: str) -> None:
+    """Keep the name that this user chose, for the next time and for the command line; without one a pseudonym is made up again.
+
+    Raises:
+        PuGeoError: if it cannot be written.
+    """
+    path = home() / _NAME_FILE
+    with writing(path), atomic_write(path) as temporary:
+        temporary.write_text(f"{name.strip()[:MAX_NAME]}\n", encoding="utf-8")
+
+
+def _kept_name(path: Path) -> str:
+    try:
+        name = path.read_text(encoding="utf-8").strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return ""
+    return name if is_text(name, 1, MAX_NAME) and name.isprintable() else ""
 
 
 def store_operations(layout: Layout, message: Mapping[str, Any]) -> dict[str, Any] | None:
