@@ -78,7 +78,7 @@ test("grades differ in lightness, from dark to light, and in their pattern", () 
 test("only orders and filters that make sense are offered", () => {
   assert.deepEqual(names(usableFilters(store)), ["all", "unlabeled", "positive", "not_damaged", "not_assessable"]);
   assert.deepEqual(names(usableOrders(store, null)), ["score", "uncertain", "area", "id"]);
-  assert.deepEqual(usableOrders(store, { i: 3 }).find(([value]) => value === "like"), ["like", "Like b3"]);
+  assert.deepEqual(usableOrders(store, { i: 3 }).find(([value]) => value === "like"), ["like", "Like building 4"]);
   store.setScores(null);
   assert.deepEqual(names(usableOrders(store, null)), ["area", "id"]);
 });

@@ -4,9 +4,11 @@ import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
 import { areaText, labelText, scoreText, swatchOf } from "./describe.js";
 import { REASONS } from "./details.js";
 import { h } from "./dom.js";
-import { GRADE } from "./grades.js";
 import { qualityLines } from "./image_quality.js";
 import { BuildingHistory } from "./building_history.js";
+import { TEXTS } from "./texts.js";
+
+const { card: words } = TEXTS;
 
 const LONGEST_COMMENT = 500;
 
@@ -20,12 +22,13 @@ export class Card {
     this.closedAt = -1;
     this.types = [];
     this.name = h("b.who");
+    this.id = h("div.id.soft");
     this.facts = h("div.facts");
     this.hint = h("div.soft");
     this.choices = h("div.choices");
-    this.comment = h("textarea", { maxlength: LONGEST_COMMENT, rows: "3", placeholder: "Comment", "aria-label": "Comment", onchange: () => this.commit(), onkeydown: (event) => this.#typed(event) });
-    this.root = h("aside.card", { hidden: true, "aria-label": "Building" },
-      h("div.cardhead", {}, this.name, h("button.flat", { type: "button", title: "Close (I)", onclick: () => this.toggle() }, "✕")), this.facts, this.choices, this.comment, this.hint, this.history.root);
+    this.comment = h("textarea", { maxlength: LONGEST_COMMENT, rows: "3", placeholder: words.comment, "aria-label": words.comment, onchange: () => this.commit(), onkeydown: (event) => this.#typed(event) });
+    this.root = h("aside.card", { hidden: true, "aria-label": words.title },
+      h("div.cardhead", {}, this.name, h("button.flat", { type: "button", title: words.close, "aria-label": words.close, onclick: () => this.toggle() }, "✕")), this.facts, this.choices, this.comment, this.hint, this.history.root, this.id);
     store.on("selected", () => this.#follow());
     for (const event of ["details", "scale", "scores", "blind", "mode", "imageQuality", "shifts"]) store.on(event, () => this.draw());
     this.leaving = () => this.commit();
@@ -73,18 +76,19 @@ export class Card {
     const code = some ? store.labels[i] : UNLABELED;
     const detail = some ? store.detail(i) : null;
     const writable = some && store.mode === "label" && code !== UNLABELED;
-    this.name.textContent = some ? store.ids[i] : "No building selected";
+    this.name.textContent = some ? TEXTS.building(i) : words.none;
+    this.id.textContent = some ? TEXTS.id(store.ids[i]) : "";
     this.facts.replaceChildren(...(some ? this.#facts(i, detail) : []));
     this.#drawChoices(writable ? i : -1, code, detail);
     this.comment.hidden = !some || (!writable && !detail.comment);
     this.comment.disabled = !writable;
     if (some && !this.comment.matches(":focus")) this.comment.value = detail.comment;
-    this.hint.textContent = !some ? "Click one, or walk there with the arrows." : code === UNLABELED && store.mode === "label" ? "Label it; then there is room for a comment." : "";
+    this.hint.textContent = !some ? words.howTo : code === UNLABELED && store.mode === "label" ? words.labelFirst : "";
   }
 
   #facts(i, detail) {
-    const rows = [h("span", {}, swatchOf(this.store, i), labelText(this.store, i), detail.by ? h("span.soft", {}, ` by ${detail.by}`) : null)];
-    rows.push(h("span.num", {}, this.store.blind.has(i) ? "score hidden: a random check" : (scoreText(this.store, i) ?? (this.store.isHidden(i) ? "no score" : "not ranked yet"))));
+    const rows = [h("span", {}, swatchOf(this.store, i), labelText(this.store, i), detail.by ? h("span.soft", {}, TEXTS.by(detail.by)) : null)];
+    rows.push(h("span.num", {}, this.store.blind.has(i) ? words.hidden : (scoreText(this.store, i) ?? (this.store.isHidden(i) ? words.noScore : words.notRanked))));
     rows.push(h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
     rows.push(...qualityLines(this.store, i));
     if (detail.damage_types.length && this.store.mode !== "label") rows.push(h("span", {}, detail.damage_types.join(", ")));
@@ -110,7 +114,7 @@ export class Card {
       const on = detail.damage_types.includes(type);
       return choice(type, on, { damage_types: on ? detail.damage_types.filter((each) => each !== type) : [...detail.damage_types, type] });
     });
-    return grades.length ? [h("div.row", { role: "group", "aria-label": GRADE }, h("span.soft", {}, GRADE), ...grades), h("div.row", { role: "group", "aria-label": "Damage types" }, ...types)] : types;
+    return grades.length ? [h("div.row", { role: "group", "aria-label": TEXTS.grades.title }, h("span.soft", {}, TEXTS.grades.title), ...grades), h("div.row", { role: "group", "aria-label": "Damage types" }, ...types)] : types;
   }
 
   #change(i, change) {

@@ -19,7 +19,8 @@ import { QueuePane } from "./queue_pane.js";
 import { QueueState } from "./queue_state.js";
 import { ReasonPicker } from "./reason_picker.js";
 import { Store } from "./store.js";
-import { NO_TARGET, keyTarget } from "./target.js";
+import { keyTarget } from "./target.js";
+import { TEXTS } from "./texts.js";
 import { Toolbar } from "./toolbar.js";
 import { WallPane } from "./wall_pane.js";
 
@@ -38,7 +39,7 @@ export class DamageView {
       moved: (hasWalked) => this.#queueMoved(hasWalked),
     });
     this.labeler = new Labeler(store, () => this.log, this.queue, (...answer) => this.#answered(...answer));
-    this.pictures = new ChipPictures();
+    this.pictures = new ChipPictures(store);
     this.picker = new ReasonPicker(store, this.pictures, (...reason) => this.labeler.because(...reason));
     this.gradeBar = new GradeBar(store, this.pictures, (numbers, grade) => this.labeler.regrade(numbers, grade, "bar"));
     this.marks = new MarkBar(store, (numbers, code, grade) => this.#markMany(numbers, code, grade));
@@ -50,7 +51,7 @@ export class DamageView {
       locate: (i) => this.locate(i),
     };
     this.map = new MapPane(store, actions);
-    this.wall = new WallPane(store, this.pictures, actions);
+    this.wall = new WallPane(store, this.pictures, { ...actions, select: (i) => this.#selectOnWall(i), walked: () => (this.hasWalked = true) });
     this.queuePane = new QueuePane(store, this.queue, this.pictures, {
       give: (i, code, grade = null) => this.labeler.give([i], code, "queue", grade),
       regrade: (i, grade) => this.labeler.grade(i, grade, "queue"),
@@ -59,6 +60,7 @@ export class DamageView {
     this.presence = new Presence(store, () => this.queue.current?.i ?? store.selected);
     this.#build(style);
     this.#followTarget();
+    store.on("modelView", () => this.panes.showModel(store.modelView));
     this.stopKeys = listenForKeys(this.root, (name, event) => this.#key(name, event), () => this.queue.current !== null);
     this.logChanged = () => this.#showLog();
     for (const event of ["geometry", "labels", "imageQuality"]) store.on(event, () => this.toolbar.showCounts());
@@ -78,9 +80,9 @@ export class DamageView {
       dismiss: () => this.log.dismiss(),
     });
     const parts = { scatter: this.explore.pane, map: this.map, queuePane: this.queuePane, wall: this.wall };
-    this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root], { tab: (tab) => this.#setTab(tab), resized: () => this.#look({}) });
+    this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root, this.wall.preview.root], { tab: (tab) => this.#setTab(tab), model: () => this.data.wall && this.#toggle("modelView"), resized: () => this.#layout() });
     this.map.root.append(this.marks.root);
-    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.gradeBar.root, this.explore.bar.root, this.toolbar.help);
+    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.gradeBar.root, this.explore.bar.root, this.toolbar.refused, this.toolbar.help);
   }
 
   /** Called on each run of the page. */
@@ -93,11 +95,12 @@ export class DamageView {
     fillWindow(this.root, data.height);
     this.root.dataset.mode = data.mode;
     this.store.set("threshold", data.threshold);
+    this.store.set("scoreName", data.score_name ?? null);
     if (data.layers.length === 1) this.store.set("view", data.layers[0].name);
     this.store.setConflicts(data.conflicts);
     this.store.setScale(data.grades);
     this.#load(data);
-    if (data.wall) this.pictures.configure(data);
+    this.pictures.configure(data);
     this.explore.update(data);
     this.#showPanes();
     if (data.panes.includes("map")) this.map.configure(data);
@@ -123,8 +126,8 @@ export class DamageView {
     this.store.set("view", saved.view ?? "post");
     this.store.set("colorBy", saved.colorBy ?? color_by ?? "labels");
     this.store.set("arrows", saved.arrows ?? false);
+    this.store.set("modelView", saved.modelView ?? false);
     this.tab = saved.tab ?? "queue";
-    this.panes.split({ share: saved.split ?? 0.6, first: saved.first });
     this.givenColor = color_by;
   }
 
@@ -135,7 +138,7 @@ export class DamageView {
   }
 
   #sayNotLoaded(error) {
-    const textContent = `The server did not send the buildings or their scores (${error.message}). Reload the page.`;
+    const textContent = TEXTS.map.notLoaded(error.message);
     Object.assign(this.map.notice, { hidden: false, textContent });
   }
 
@@ -146,7 +149,15 @@ export class DamageView {
     this.#closePickers();
     if (code === NOT_ASSESSABLE) this.picker.open(numbers, act);
     else if (code === POSITIVE && !isGraded) this.gradeBar.open(numbers);
-    if (numbers.length === 1) this.store.set("selected", numbers[0]);
+    this.toolbar.announce(numbers, code);
+    if (numbers.length !== 1) return;
+    this.store.set("selected", numbers[0]);
+    if (screen === "wall") this.map.follow(numbers[0]);
+  }
+
+  #selectOnWall(i) {
+    this.store.set("selected", i);
+    this.map.follow(i);
   }
 
   #closePickers() {
@@ -179,7 +190,8 @@ export class DamageView {
     if (!store.ready || !this.data) return null;
     const chosen = explore.isActive ? store.chosen.length : 0;
     const queued = queue.current?.i ?? null;
-    return keyTarget({ chosen, queued, pointer: this.#pointer(), selected: store.selected, isInView: (i, on) => this.#isInView(i, on) });
+    const cross = this.map.hasCross ? this.map.underCross() : null;
+    return keyTarget({ chosen, cross, queued, pointer: this.#pointer(), selected: store.selected, isInView: (i, on) => this.#isInView(i, on) });
   }
 
   // Somebody who walks by keys means where they walked to, not the place where the pointer was left.
@@ -218,6 +230,7 @@ export class DamageView {
       later();
     });
     for (const event of ["pointerleave", "scroll"]) this.root.addEventListener(event, later, true);
+    for (const event of ["focusin", "focusout"]) this.root.addEventListener(event, later);
     window.addEventListener("scroll", later, true);
     window.addEventListener("resize", later);
     this.stopTarget = () => {
@@ -238,7 +251,7 @@ export class DamageView {
   // Nothing is labelled that nobody sees.
   #sayNoTarget() {
     this.#showTarget();
-    this.toolbar.sayNoTarget(this.queue.current ? "Scroll to the queue's picture first" : NO_TARGET);
+    this.toolbar.sayNoTarget(this.queue.current && !this.map.hasCross ? TEXTS.toolbar.scrollFirst : TEXTS.toolbar.pointFirst);
     return true;
   }
 
@@ -263,7 +276,8 @@ export class DamageView {
     if (this.picker.key(name)) return true;
     if (name === "undo" || name === "redo") return this.labeler.usable && (this.#step(name), true);
     if (this.explore.key(name)) return true;
-    if (this.queue.isActive && this.#queueKey(name, event)) return true;
+    if (this.map.hasCross && this.map.key(name)) return true;
+    if (!this.map.hasCross && this.queue.isActive && this.#queueKey(name, event)) return true;
     if (this.#lookKey(name)) return true;
     if (this.labeler.usable && (name in MARK_KEYS || CLEAR_KEYS.includes(name) || name === "Enter" || store.scale.ofKey(name))) return this.#markKey(name, event);
     const target = this.target?.i ?? store.selected;
@@ -281,8 +295,9 @@ export class DamageView {
     const { labeler, store, target } = this;
     if (!target) return name === "Enter" && event.composedPath().some((each) => each.tagName === "BUTTON") ? false : this.#sayNoTarget();
     const grade = store.scale.ofKey(name);
-    if (grade) labeler.grade(target.i, grade, "keys");
-    else if (!CLEAR_KEYS.includes(name)) labeler.toggle(target.i, MARK_KEYS[name] ?? "toggle", "keys");
+    const screen = this.map.hasCross ? "map" : "keys";
+    if (grade) labeler.grade(target.i, grade, screen);
+    else if (!CLEAR_KEYS.includes(name)) labeler.toggle(target.i, MARK_KEYS[name] ?? "toggle", screen);
     else if (store.labels[target.i] !== UNLABELED) labeler.give([target.i], UNLABELED, "keys");
     return true;
   }
@@ -310,7 +325,9 @@ export class DamageView {
     const mapShown = !this.map.root.hidden;
     if (name in VIEW_KEYS) return mapShown && (this.#setView(VIEW_KEYS[name]), true);
     switch (name) {
-      case "space": return mapShown && (this.#toggle("outlines"), true);
+      case "space": return this.#toggle("outlines"), true;
+      case "m": return Boolean(this.data.wall) && (this.#toggle("modelView"), true);
+      case "b": return mapShown && (this.hasQueue || this.hasWall) && (this.panes.fold(), true);
       case "v": return mapShown && Boolean(store.shifts) && (this.#toggle("arrows"), true);
       case "p": return Boolean(store.scores) && (this.#setColors(store.colorBy === "labels" ? "scores" : "labels"), true);
       case "i": return this.card.toggle(), true;
@@ -344,20 +361,27 @@ export class DamageView {
     const queueShown = this.hasQueue && (this.tab === "queue" || !this.hasWall);
     const { hasQueue, hasWall } = this;
     this.panes.show({ hasScatter: this.explore.isActive, hasMap: this.data.panes.includes("map"), hasQueue, hasWall, queueShown });
-    this.queue.setActive(queueShown);
+    this.queue.setActive(queueShown && !this.panes.side.hidden);
     this.targetLater();
+  }
+
+  // The panel was folded or unfolded: what keys act on hangs on it.
+  #layout() {
+    this.#showPanes();
+    this.queuePane.later(true);
   }
 
   #setTab(tab) {
     this.tab = tab;
+    this.panes.fold(false);
     this.#look({});
     this.#showPanes();
     this.queuePane.later(true);
   }
 
   #look(change) {
-    const { view, colorBy, arrows } = this.store;
-    remember(`pugeo:look:${this.token}`, { view, colorBy, arrows, split: this.panes.share, first: this.panes.first, tab: this.tab, ...change });
+    const { view, colorBy, arrows, modelView } = this.store;
+    remember(`pugeo:look:${this.token}`, { view, colorBy, arrows, modelView, tab: this.tab, ...change });
   }
 
   #setView(view) {

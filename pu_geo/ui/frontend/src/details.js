@@ -1,23 +1,19 @@
 // What belongs to a label: reason, grade, damage types, comment, who gave it, and what the building was shown for.
 
 import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
+import { TEXTS } from "./texts.js";
 
 // [value, text, key]. No digits: they grade the building that keys act on, also while a reason is asked for.
 export const REASONS = [
-  ["cloud", "Cloud", "c"],
-  ["outside_image", "Outside the image", "o"],
-  ["nodata", "No data", "x"],
-  ["misaligned", "Misaligned", "m"],
-  ["no_building", "No building", "b"],
-  ["unclear", "Unclear", "u"],
-];
-// Why the imagery, or a run, keeps a building from being assessed: nobody gives these as an answer.
-const NOT_ANSWERS = [
-  ["no_pre_image", "no pre-event image"],
-  ["scene_without_answers", "too few answers in a scene that differs from the others"],
-  ["not_in_run", "added after the run"],
-];
-export const REASON_TEXTS = Object.fromEntries([...REASONS.map(([value, text]) => [value, text.toLowerCase()]), ...NOT_ANSWERS]);
+  ["cloud", "c"],
+  ["outside_image", "o"],
+  ["nodata", "x"],
+  ["misaligned", "m"],
+  ["no_building", "b"],
+  ["unclear", "u"],
+].map(([value, key]) => [value, TEXTS.reasons[value], key]);
+// Why the imagery, or a run, keeps a building from being assessed is no answer that anybody gives.
+export const REASON_TEXTS = { ...Object.fromEntries(REASONS.map(([value, text]) => [value, text.toLowerCase()])), ...TEXTS.notAnswers };
 export const IS_ANSWER = new Set(REASONS.map(([value]) => value));
 export const NO_DETAILS = Object.freeze({ reason: "", grade: "", damage_types: [], comment: "", by: "", shown: "" });
 

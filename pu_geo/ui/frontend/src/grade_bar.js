@@ -5,14 +5,16 @@
 // always there: over map or chips it would take clicks that are meant for them.
 
 import { h } from "./dom.js";
-import { GRADE } from "./grades.js";
 import { whoIs } from "./reason_picker.js";
+import { TEXTS } from "./texts.js";
+
+const { grades: words } = TEXTS;
 
 export class GradeBar {
   /** @param chosen (numbers, grade id) */
   constructor(store, pictures, chosen) {
     Object.assign(this, { store, pictures, chosen, numbers: [], target: null });
-    this.root = h("div.gradebar", { hidden: true, role: "group", "aria-label": GRADE });
+    this.root = h("div.gradebar", { hidden: true, role: "group", "aria-label": words.title });
     this.hint = h("span.soft");
     store.on("scale", () => this.close());
     for (const event of ["mode", "picks"]) store.on(event, () => this.close()); // where clicks select, the line of the selection has grades
@@ -39,12 +41,12 @@ export class GradeBar {
     this.root.classList.toggle("keyed", false);
     if (!this.isOpen) {
       const keys = choices.map(([, name, key], at) => h("span.which", { style: `--c:${store.scale.color(at + 1)}` }, h("kbd", {}, key), h("i.gradedot"), name));
-      this.root.replaceChildren(h("span.soft", {}, `${GRADE}:`), ...keys, h("span.soft", {}, "in place of 1, or after it"));
+      this.root.replaceChildren(h("span.soft", {}, words.ask), ...keys, h("span.soft", {}, words.howTo));
       return;
     }
     const buttons = choices.map(([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${store.scale.color(at + 1)}`, onclick: () => this.#choose(id) }, h("kbd", {}, key), h("i.gradedot"), name));
-    this.root.replaceChildren(h("span.soft", {}, `${GRADE}:`), ...whoIs(store, this.pictures, this.numbers), ...buttons,
-      h("button.flat", { type: "button", title: "Leave it without a grade (Esc)", "aria-label": "Leave it without a grade", onclick: () => this.close() }, "✕"), this.hint);
+    this.root.replaceChildren(h("span.soft", {}, words.ask), ...whoIs(store, this.pictures, this.numbers), ...buttons,
+      h("button.flat", { type: "button", title: words.none, "aria-label": words.none, onclick: () => this.close() }, "✕"), this.hint);
     this.showTarget(this.target);
   }
 
@@ -52,11 +54,11 @@ export class GradeBar {
   showTarget(target) {
     this.target = target;
     if (!this.isOpen) return;
-    const { ids, scale } = this.store;
+    const { scale } = this.store;
     const isSame = Boolean(target) && this.numbers.length === 1 && target.i === this.numbers[0];
     this.root.classList.toggle("keyed", isSame);
-    const other = target && { queue: "the large picture", selection: "the selected buildings" }[target.on];
-    this.hint.textContent = !target || isSame ? "" : `Keys ${scale.keys}: ${other ?? ids[target.i]}`;
+    const other = target && { queue: words.large, selection: words.selected }[target.on];
+    this.hint.textContent = !target || isSame ? "" : words.elsewhere(scale.keys, other ?? TEXTS.building(target.i));
   }
 
   #choose(grade) {

@@ -1,11 +1,10 @@
 // How badly a damaged building is damaged: the project's scale, its keys, colors, and words.
 
 import { LABEL_COLORS, POSITIVE } from "./colors.js";
+import { TEXTS } from "./texts.js";
 
 const KEYS = ["4", "5", "6", "7", "8", "9"]; // one a grade of the scale, in its order
 const [WORST, LEAST] = [[140, 25, 0], [250, 175, 105]]; // damaged, darker and lighter: grades differ in lightness, which all eyes see
-export const NOT_GRADED = "Damaged, not graded";
-export const GRADE = "Grade";
 
 export class Scale {
   /** @param grades [{id, name, offered}], those of the scale in their order, then those that some buildings have besides */
@@ -67,8 +66,8 @@ export function gradeCounts(store, numbers = null) {
   return counts;
 }
 
-/** What follows the label in words: ": Destroyed". */
-export function gradeText(store, i) {
+/** The label of building i with its grade in words: "Damaged: Destroyed". */
+export function withGrade(store, i, text) {
   const { grade } = store.detail(i);
-  return store.labels[i] === POSITIVE && grade ? `: ${store.scale.name(grade)}` : "";
+  return store.labels[i] === POSITIVE && grade ? TEXTS.grades.of(text, store.scale.name(grade)) : text;
 }

@@ -2,12 +2,15 @@
 
 import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { h } from "./dom.js";
+import { TEXTS } from "./texts.js";
+
+const { marks: words } = TEXTS;
 
 export class MarkBar {
   /** @param chosen (numbers, code, grade or null) */
   constructor(store, chosen) {
     Object.assign(this, { store, chosen });
-    this.root = h("div.boxbar", { hidden: true });
+    this.root = h("div.boxbar", { hidden: true, role: "group", "aria-label": words.title });
   }
 
   ask(numbers) {
@@ -16,9 +19,8 @@ export class MarkBar {
     const choice = (code, text) => h(`button.choice.label${code}`, { type: "button", onclick: () => this.#choose(numbers, code, null) }, text);
     const { scale } = this.store;
     const graded = scale.choices.map(([id, name], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${scale.color(at + 1)}`, onclick: () => this.#choose(numbers, POSITIVE, id) }, h("i.gradedot"), name));
-    const many = `${numbers.length.toLocaleString("en")} building${numbers.length > 1 ? "s" : ""}:`;
-    this.root.replaceChildren(h("b", {}, many), choice(POSITIVE, LABEL_TEXTS[POSITIVE]), ...graded, ...[NOT_DAMAGED, NOT_ASSESSABLE].map((code) => choice(code, LABEL_TEXTS[code])), choice(UNLABELED, "Clear"),
-      h("button.flat", { type: "button", title: "Cancel (Esc)", onclick: () => this.close() }, "✕"));
+    this.root.replaceChildren(h("b", {}, words.many(numbers.length)), choice(POSITIVE, LABEL_TEXTS[POSITIVE]), ...graded, ...[NOT_DAMAGED, NOT_ASSESSABLE].map((code) => choice(code, LABEL_TEXTS[code])), choice(UNLABELED, words.clear),
+      h("button.flat", { type: "button", title: words.cancel, "aria-label": words.cancel, onclick: () => this.close() }, "✕"));
   }
 
   close() {

@@ -4,6 +4,9 @@
 
 import { REASONS } from "./details.js";
 import { h } from "./dom.js";
+import { TEXTS } from "./texts.js";
+
+const { picker: words } = TEXTS;
 
 const PICTURE_PX = 36;
 
@@ -11,15 +14,16 @@ const PICTURE_PX = 36;
 export function whoIs(store, pictures, numbers) {
   const [i] = numbers;
   const isOne = numbers.length === 1;
-  const picture = isOne && pictures.has(i) ? [h("div.picture", { style: pictures.style(i, PICTURE_PX, "post") })] : [];
-  return [...picture, h("b.who", {}, isOne ? store.ids[i] : `${numbers.length.toLocaleString("en")} buildings`)];
+  const picture = isOne && pictures.has(i) ? [pictures.make(i, PICTURE_PX, "post")] : [];
+  const who = isOne ? { title: TEXTS.id(store.ids[i]) } : {};
+  return [...picture, h("b.who", who, isOne ? TEXTS.building(i) : TEXTS.buildings(numbers.length))];
 }
 
 export class ReasonPicker {
   /** @param chosen (numbers, reason, act) */
   constructor(store, pictures, chosen) {
     Object.assign(this, { store, pictures, chosen });
-    this.root = h("div.picker", { hidden: true, role: "group", "aria-label": "Why not assessable" });
+    this.root = h("div.picker", { hidden: true, role: "group", "aria-label": words.title });
   }
 
   get isOpen() {
@@ -30,9 +34,10 @@ export class ReasonPicker {
     Object.assign(this, { numbers, act });
     const likely = new Set(numbers.map((i) => this.store.candidates.get(i)));
     const marked = likely.size === 1 ? [...likely][0] : undefined; // what the answer says already
+    const end = marked ? words.asMarked : words.unclear;
     const buttons = REASONS.map(([value, text, key]) => h(`button.choice${value === marked ? ".on" : ""}`, { type: "button", "data-reason": value, onclick: () => this.#choose(value) }, h("kbd", {}, key.toUpperCase()), text));
-    this.root.replaceChildren(...whoIs(this.store, this.pictures, numbers), "why not assessable?", ...buttons,
-      h("button.flat", { type: "button", title: marked ? "As marked (Esc)" : "Unclear (Esc)", onclick: () => this.close() }, "✕"));
+    this.root.replaceChildren(...whoIs(this.store, this.pictures, numbers), words.ask, ...buttons,
+      h("button.flat", { type: "button", title: end, "aria-label": end, onclick: () => this.close() }, "✕"));
     this.root.hidden = false;
   }
 
