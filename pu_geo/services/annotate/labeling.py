@@ -23,6 +23,7 @@ from pu_geo.services.damage_map import random_audits
 
 MOST_OPERATIONS = 200_000
 """Operations of a browser that are read at once; more are no person's work. The others come with its next message."""
+LABEL_WORDS = {"positive": "damaged", "not_damaged": "not damaged", "not_assessable": "not assessable", "cleared": "cleared"}
 _NAME_FILE = "analyst.txt"  # in the user's own folder
 _SIGNS = "abcdefghjkmnpqrstuvwxyz23456789"  # no two that read alike
 USUAL_TYPES = ("collapsed", "roof", "walls", "flooded", "burned", "debris")
@@ -35,7 +36,7 @@ class Team:
 
     Attributes:
         rows: one an analyst: name, labels standing, time of the last one.
-        conflicts: building id -> "ann: positive, bob: not damaged".
+        conflicts: building id -> "ann: damaged, bob: not damaged".
         agreement: share of the `n_shared` buildings with two or more answers on which all agree, 0..1; None of none.
     """
 
@@ -267,7 +268,7 @@ def team(layout: Layout) -> Team:
     return Team(
         rows=[{"analyst": name, "labels": one.n_standing, "last": one.last_at[:16]} for name, one in facts.items()],
         conflicts={
-            building: ", ".join(f"{answer.analyst}: {answer.label.replace('_', ' ')}" for answer in answers)
+            building: ", ".join(f"{answer.analyst}: {LABEL_WORDS[answer.label]}" for answer in answers)
             for building, answers in differing
         },
         n_shared=agreed.n,
