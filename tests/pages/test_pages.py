@@ -47,7 +47,7 @@ def test_page_without_a_project_sends_there(page: str) -> None:
 def test_page_of_an_empty_project_says_what_is_missing(page: str, tmp_path: Path) -> None:
     app = show(page, store.create(tmp_path / "empty.pugeo", "Empty"))
     said = {
-        "annotate": "nothing to click yet",
+        "annotate": "nothing to review yet",
         "train": "There are no chips yet",
         "explore": "no run to explore",
         "damage_map": "no run yet",
@@ -62,7 +62,7 @@ def test_page_of_a_finished_project_shows_it(page: str, finished: Layout) -> Non
     app = show(page, finished)
     assert not app.error
     said = {
-        "annotate": "confirmed damaged",
+        "annotate": "Progress:",
         "train": "NcPU and PUCL are second opinions",
         "explore": "Nothing was saved yet",
         "damage_map": "**2** confirmed",
