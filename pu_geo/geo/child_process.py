@@ -220,7 +220,7 @@ def _scene(path: Path, arguments: Mapping[str, Any]) -> Answer:
 
 
 def _thumbnail(path: Path, arguments: Mapping[str, Any]) -> Answer:
-    return Answer({}, [importlib.import_module("pu_geo.geo.raster.scene_files").thumbnail(path, **arguments)])
+    return Answer({}, [importlib.import_module("pu_geo.geo.raster.thumbnails").thumbnail(path, **arguments)])
 
 
 def _footprints(path: Path, arguments: Mapping[str, Any]) -> Answer:

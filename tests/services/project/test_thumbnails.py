@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import rasterio
 
-from pu_geo.geo.raster import scene_files
+from pu_geo.geo.raster import thumbnails
 from pu_geo.services.project.thumbnails import SIDE_PX, Thumbnails, read_pictures
 
 
@@ -46,10 +46,10 @@ def test_pictures_are_small_and_a_file_that_breaks_hinders_no_other(tmp_path: Pa
 
 
 def test_of_a_large_file_without_overviews_the_middle_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scene_files, "THUMBNAIL_PIXELS", 64 * 64)
+    monkeypatch.setattr(thumbnails, "MOST_PIXELS", 64 * 64)
     picture = np.zeros((3, 400, 400), np.uint8)
     picture[:, 190:210] = 200
-    found = scene_files.thumbnail(write(tmp_path / "large.tif", picture), 160)
+    found = thumbnails.thumbnail(write(tmp_path / "large.tif", picture), 160)
     assert cv2.imdecode(np.frombuffer(found, np.uint8), cv2.IMREAD_COLOR).mean() > 100
 
 
@@ -62,20 +62,20 @@ def test_a_picture_is_read_once_and_again_when_its_file_changes(tmp_path: Path) 
 
     path = tmp_path / "a.tif"
     path.write_bytes(b"1")
-    thumbnails = Thumbnails(read)
-    name = thumbnails.name(path)
-    assert [thumbnails.picture(name), thumbnails.picture(name), asked] == [b"picture", b"picture", [path]]
+    pictures = Thumbnails(read)
+    name = pictures.name(path)
+    assert [pictures.picture(name), pictures.picture(name), asked] == [b"picture", b"picture", [path]]
     path.write_bytes(b"22")
-    assert thumbnails.name(path) != name
-    assert thumbnails.picture(thumbnails.name(path)) == b"picture"
+    assert pictures.name(path) != name
+    assert pictures.picture(pictures.name(path)) == b"picture"
     assert len(asked) == 2
 
 
 def test_only_names_that_were_handed_out_have_a_picture(tmp_path: Path) -> None:
-    thumbnails = Thumbnails(lambda paths: [b"picture"] * len(paths))
-    assert thumbnails.picture("0" * 32) is None
-    assert thumbnails.name(tmp_path / "gone.tif") == ""
-    assert str(tmp_path) not in thumbnails.name(tmp_path)
+    pictures = Thumbnails(lambda paths: [b"picture"] * len(paths))
+    assert pictures.picture("0" * 32) is None
+    assert pictures.name(tmp_path / "gone.tif") == ""
+    assert str(tmp_path) not in pictures.name(tmp_path)
 
 
 def test_who_waits_gets_the_picture_and_nobody_waits_for_ever(tmp_path: Path) -> None:
@@ -85,13 +85,13 @@ def test_who_waits_gets_the_picture_and_nobody_waits_for_ever(tmp_path: Path) ->
         may_go.wait(10)
         return [None if path.name == "3.tif" else path.name.encode() for path in some]
 
-    thumbnails = Thumbnails(read)
+    pictures = Thumbnails(read)
     for path in paths:
         path.touch()
-    names = [thumbnails.name(path) for path in paths]
-    assert thumbnails.picture(names[0], seconds=0.05) is None
+    names = [pictures.name(path) for path in paths]
+    assert pictures.picture(names[0], seconds=0.05) is None
     found: dict[str, bytes | None] = {}
-    threads = [threading.Thread(target=lambda name=name: found.update({name: thumbnails.picture(name)})) for name in names]
+    threads = [threading.Thread(target=lambda name=name: found.update({name: pictures.picture(name)})) for name in names]
     for thread in threads:
         thread.start()
     may_go.set()
@@ -104,5 +104,5 @@ def test_a_reader_that_cannot_start_leaves_no_picture_and_no_error(tmp_path: Pat
     def read(paths: Sequence[Path]) -> list[bytes | None]:
         raise OSError(28, "No space left on device")
 
-    thumbnails = Thumbnails(read)
-    assert thumbnails.picture(thumbnails.name(tmp_path)) is None
+    pictures = Thumbnails(read)
+    assert pictures.picture(pictures.name(tmp_path)) is None
