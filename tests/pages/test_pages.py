@@ -50,7 +50,7 @@ def test_page_of_an_empty_project_says_what_is_missing(page: str, tmp_path: Path
         "train": "There are no chips yet",
         "explore": "no run to explore",
         "damage_map": "no run yet",
-        "imagery": "Needs a post-event scene first",
+        "imagery": "Add a post-event scene first",
         "project": "Empty",
     }
     assert said[page] in words(app)
@@ -65,7 +65,7 @@ def test_page_of_a_finished_project_shows_it(page: str, finished: Layout) -> Non
         "train": "NcPU and PUCL are second opinions",
         "explore": "Nothing was saved yet",
         "damage_map": "**2** confirmed",
-        "imagery": "20 chips of 64 px",
+        "imagery": "All scenes are used as they are",
         "project": "Event",
     }
     assert said[page] in words(app) + "\n".join(str(metric.value) for metric in app.metric)

@@ -7,7 +7,7 @@ and a picked one take the same way from there.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -62,7 +62,7 @@ class _Picker:
 
 def browse_button(
     key: str, title: str, kind: Kind, pick: Callable[[list[str]], object], *,
-    several: bool = False, label: str = texts.BROWSE, disabled: bool = False,
+    several: bool = False, label: str = texts.BROWSE, is_main: bool = False, disabled: bool = False,
 ) -> None:  # fmt: skip
     """Draw a button that opens the dialog.
 
@@ -72,10 +72,12 @@ def browse_button(
         kind: what can be picked: "scenes", "vectors", "projects", or "folders" of any content.
         pick: is called with the paths that were picked, before the page is drawn anew.
         several: whether more than one may be picked, in several folders.
+        is_main: whether it is the main button of its screen.
     """
     picker = _Picker(key, title, kind, pick, several)
     st.button(
         label, key=f"{key}-browse", icon=":material/folder_open:", help=title, disabled=disabled,
+        type="primary" if is_main else "secondary",
         on_click=frame.does(lambda: _open(picker)),
     )  # fmt: skip
     if st.session_state.get(_OPEN) == key:
@@ -209,10 +211,9 @@ def _pictures(picker: _Picker, listing: Listing) -> None:
             address = f"{PREFIX}/thumbnails/{thumbnails.name_of(file.path)}.jpg"
             words = escape(texts.PICTURE.format(name=file.name), quote=True)
             st.html(f'<img class="pugeo-thumbnail" loading="lazy" src="{address}" alt="{words}">')
-            st.checkbox(
-                frame.plain(file.name), str(file.path) in picker.chosen, key=f"{picker.key}-pick-{_sign(file.path)}",
-                on_change=_toggle, args=(picker, str(file.path)),
-            )  # fmt: skip
+            key = f"{picker.key}-pick-{_sign(file.path)}"
+            st.session_state[key] = str(file.path) in picker.chosen
+            st.checkbox(frame.plain(file.name), key=key, on_change=partial(_toggle, picker, str(file.path)))
             st.caption(_facts(file))
     _more(len(listing.files), listing.n_files)
 
@@ -238,17 +239,8 @@ def _toggle(picker: _Picker, path: str) -> None:
         picker.chosen.append(path)
 
 
-def _select(picker: _Picker, files: list[File]) -> None:
-    for file in files:
-        if str(file.path) not in picker.chosen:
-            picker.chosen.append(str(file.path))
-        st.session_state[f"{picker.key}-pick-{_sign(file.path)}"] = True
-
-
-def _clear(picker: _Picker, files: list[File]) -> None:
-    picker.chosen.clear()
-    for file in files:
-        st.session_state[f"{picker.key}-pick-{_sign(file.path)}"] = False
+def _select(picker: _Picker, files: Sequence[File]) -> None:
+    picker.chosen.extend(str(file.path) for file in files if str(file.path) not in picker.chosen)
 
 
 def _foot(picker: _Picker, listing: Listing) -> None:
@@ -272,7 +264,7 @@ def _foot(picker: _Picker, listing: Listing) -> None:
         if listing.files:
             st.button(
                 texts.SELECT_ALL.format(n=len(listing.files)), key=f"{picker.key}-all",
-                on_click=lambda: _select(picker, list(listing.files)),
+                on_click=partial(_select, picker, listing.files),
             )  # fmt: skip
         if picker.chosen:
-            st.button(texts.CLEAR, key=f"{picker.key}-clear", on_click=lambda: _clear(picker, list(listing.files)))
+            st.button(texts.CLEAR, key=f"{picker.key}-clear", on_click=picker.chosen.clear)
