@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from pu_geo.geo.child_process import Answer, Limits, ReaderEnded, ask_each
 SIDE_PX = 160
 MOST_KEPT = 2_000  # pictures of about 8 kB
 _TOGETHER = 6  # files of one child, which takes a quarter of a second to start
+_TOGETHER_S = 0.05  # in which a browser asks for the next ones
 _LIMITS = Limits(15.0, 12, 4 * 1024**3, 64 * 1024**2, 4_000_000)
 _PATIENCE_S = 20.0
 Read = Callable[[Sequence[Path]], Sequence[bytes | None]]
@@ -75,6 +77,7 @@ class Thumbnails:
     def _work(self) -> None:
         """Read what is wanted, the newest first, until nothing is."""
         while True:
+            time.sleep(_TOGETHER_S)
             with self._changed:
                 batch = [self._wanted.popitem() for _ in range(min(_TOGETHER, len(self._wanted)))]
                 batch = [(name, path) for name, path in batch if name not in self._known]

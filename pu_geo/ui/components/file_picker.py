@@ -25,11 +25,12 @@ from pu_geo.ui.routes import PREFIX
 from pu_geo.wording import when
 
 _OPEN, _FOLDER = "picker-open", "picker-folder"  # which picker is open, and the folder that all of them open with
-_HEIGHT_PX = 400
+_HEIGHT_PX = 160  # at least; it grows with the window
 _COLUMNS, _FOLDER_COLUMNS = 5, 3
 _STYLE = """<style>
 [class*="st-key-picker-row-"] button, [class*="st-key-picker-row-"] button > div { justify-content: flex-start; }
 [class*="st-key-picker-row-"] button { min-height: 1.9rem; padding-block: 0.1rem; }
+div:has(> .st-key-picker-list) { flex-basis: clamp(10rem, calc(100vh - 25.5rem), 34rem) !important; }
 .pugeo-thumbnail { width: 100%; aspect-ratio: 4 / 3; object-fit: cover; border-radius: 0.4rem; display: block;
   background: color-mix(in srgb, currentColor 12%, transparent); font-size: 0.75rem; }
 </style>"""
@@ -130,7 +131,7 @@ def _draw(picker: _Picker) -> None:
     st.html(_STYLE)
     listing = _listing(picker)
     _ways(picker, listing)
-    with st.container(height=_HEIGHT_PX, border=True):
+    with st.container(height=_HEIGHT_PX, border=True, key="picker-list"):
         _folders(picker, listing)
         (_pictures if picker.several else _files)(picker, listing)
         if listing.problem:
@@ -157,7 +158,8 @@ def _ways(picker: _Picker, listing: Listing) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         for root in browsing.roots():
             _goes(picker, root, f"root-{root.path}", icon=":material/home_storage:", type="secondary")
-    with st.container(horizontal=True, gap=None, vertical_alignment="center"):
+    way, filter = st.columns([3, 2], vertical_alignment="center")
+    with way.container(horizontal=True, gap=None, vertical_alignment="center"):
         for i, place in enumerate(listing.way):
             _goes(
                 picker,
@@ -166,7 +168,7 @@ def _ways(picker: _Picker, listing: Listing) -> None:
                 icon=":material/chevron_right:" if i else ":material/folder_open:",
                 type="tertiary",
             )
-    st.text_input(
+    filter.text_input(
         texts.FILTER, key=f"{picker.key}-filter", type="search", live=True, placeholder=texts.FILTER,
         label_visibility="collapsed",
     )  # fmt: skip
