@@ -42,7 +42,7 @@ CONFIG = {
     "theme.light.secondaryBackgroundColor": "#F3F5F7",
     "theme.light.sidebar.backgroundColor": "#F3F5F7",
     "theme.light.sidebar.secondaryBackgroundColor": "#FFFFFF",
-    "theme.dark.primaryColor": "#2F86B0",
+    "theme.dark.primaryColor": "#4AA3CF",
     "theme.dark.textColor": "#F2F5F7",
     "theme.dark.backgroundColor": "#12171D",
     "theme.dark.secondaryBackgroundColor": "#1D242C",

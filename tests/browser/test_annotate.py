@@ -162,7 +162,7 @@ def test_a_box_and_a_line_are_one_act_and_one_undo(page, village) -> None:
       Storage.prototype.setItem = function (key, value) { window.writes += key.startsWith("pugeo:log:"); set.call(this, key, value); };
     }""")
     before, places = village.labels(), ask(page, "onScreen", 60)
-    corners = np.array([spot(page, places[0]), spot(page, places[len(places) // 2])])
+    corners = np.array([spot(page, each) for each in places[: len(places) // 2]])
     drag(page, [corners.min(0) - 12, corners.max(0) + 12])
     page.locator(".boxbar .choice.label1").click()
     settle(page)

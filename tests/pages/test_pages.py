@@ -16,6 +16,7 @@ from pu_geo.analysis.place import unused
 from pu_geo.project import store, training_times
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.project import browsing, projects
+from pu_geo.services.train import run_names
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -61,7 +62,7 @@ def test_page_of_a_finished_project_shows_it(page: str, finished: Layout) -> Non
     app = show(page, finished)
     assert not app.error
     said = {
-        "annotate": "**2** positives",
+        "annotate": "How far?",
         "train": "NcPU and PUCL are second opinions",
         "explore": "Nothing was saved yet",
         "damage_map": "**2** confirmed",
@@ -87,7 +88,7 @@ def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypat
     app = AppTest.from_function(in_its_frame, default_timeout=20)
     app.session_state["project"] = str(finished.folder)
     app.run()
-    assert "**2** positives" in words(app)
+    assert "20 buildings · 2 damaged" in words(app)
     click(finished, "b3")
     opened: list[str] = []
     connect = sqlite3.connect
@@ -95,7 +96,7 @@ def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypat
     click(finished, "b3")
     app.run()
     assert not app.exception
-    assert "**3** positives" in words(app)
+    assert "20 buildings · 3 damaged" in words(app)
     assert opened == [str(finished.gpkg)] * 2, "this test's own connection, and one for the rerun"
 
 
@@ -176,13 +177,14 @@ def test_training_with_too_few_positives_cannot_start(finished: Layout) -> None:
 
 def test_train_recommends_the_default_before_there_is_a_run_and_marks_its_card_alone(project: Layout) -> None:
     app = show("train", project)
-    assert next(info.value for info in app.info).startswith("Train the propagated ranking: on seven sets")
+    assert "Train the propagated ranking: on seven sets" in words(app)
     assert [part.value for part in app.markdown if "Recommended" in part.value] == [
         "**Propagated ranking** :blue-badge[Recommended]"
     ]
     starts = [button for button in app.button if str(button.key).startswith("start-")]
     assert (starts[0].key, starts[0].label) == ("start-propagation", "Train propagated ranking")
     assert {button.label for button in starts[1:]} >= {"Train NcPU", "Train PUCL"}
+    assert [button.key for button in app.button if button.proto.type == "primary"] == ["start-propagation"]
 
 
 @pytest.mark.parametrize(
@@ -190,15 +192,16 @@ def test_train_recommends_the_default_before_there_is_a_run_and_marks_its_card_a
     [
         (
             {"used": True, "weight": 0.8123, "b": 0.9, "m": 0.01, "why_not": ""},
-            "new-1: Neighbors count: 0.81 (1 would be as much as the building itself).",
+            "**mine**: Neighbors count: 0.81 (1 would be as much as the building itself)",
         ),
-        (unused("it is switched off"), "new-1: Neighbors do not count here: it is switched off."),
+        (unused("it is switched off"), "**mine**: Neighbors do not count here: it is switched off"),
         (None, ""),
     ],
 )
 def test_train_says_whether_neighbors_count(found: dict[str, object] | None, told: str, project: Layout) -> None:
     add_run(project, "new-1", method="propagation", place=found)
-    captions = [part.value for part in show("train", project).caption if part.value.startswith("new-1")]
+    run_names.rename(project, "new-1", "mine")
+    captions = [part.value for part in show("train", project).caption if part.value.startswith("**mine**")]
     assert captions == ([told] if told else [])
 
 
@@ -265,7 +268,7 @@ def test_train_tells_how_long_a_preset_took_on_this_machine(finished: Layout) ->
     assert "Preset quick: 30 s to 60 s for your 20 chips, by past runs on this machine." in words(app)
     assert not app.warning
     training_times.remember("propagation", "quick", 20, 7200.0)
-    assert any("2 hours for your 20 chips" in warning.value for warning in show("train", finished).warning)
+    assert any("2 h for your 20 chips" in warning.value for warning in show("train", finished).warning)
     app.text_input(key="set-ncpu-quick-epochs").set_value("nonsense").run()
     assert not app.exception
     assert "Preset quick: 30 s" not in words(app), "it was measured with the settings of the preset"
