@@ -12,6 +12,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import pu_geo.ui
 from pu_geo.ui import frame
+from pu_geo.ui.components import file_picker
 from pu_geo.ui.components.scatter import dots
 from pu_geo.ui.routes import routes
 
@@ -41,7 +42,7 @@ CONFIG = {
     "theme.light.secondaryBackgroundColor": "#F3F5F7",
     "theme.light.sidebar.backgroundColor": "#F3F5F7",
     "theme.light.sidebar.secondaryBackgroundColor": "#FFFFFF",
-    "theme.dark.primaryColor": "#2F86B0",
+    "theme.dark.primaryColor": "#4AA3CF",
     "theme.dark.textColor": "#F2F5F7",
     "theme.dark.backgroundColor": "#12171D",
     "theme.dark.secondaryBackgroundColor": "#1D242C",
@@ -62,6 +63,7 @@ app = st.App(
         dots,
         frame.version_file,
         frame.write_zip,
+        file_picker.picture,
     ),
     middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)],
 )

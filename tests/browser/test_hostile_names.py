@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,7 @@ def test_names_are_shown_as_they_are(page, hostile: Village) -> None:
     _wall(page, view)
     hostile.put(ANALYSTS[2], dict.fromkeys(NAMES, "cleared"))  # nobody has answered: they are likely in the first queues
     open_view(page, hostile)
-    view.get_by_role("radio", name="Queue").click()
+    view.get_by_role("button", name="Queue", exact=True).click()
     _queue_and_picker(page, view)
 
     box = page.get_by_label("Analyst", exact=True)
@@ -94,7 +95,7 @@ def _card_and_tooltip(page, view) -> None:
     card = view.locator(".card")
     for name in NAMES:
         ask(page, "select", name)
-        assert card.locator("b").inner_text() == name
+        assert card.locator(".id").inner_text() == f"ID {name}"
         assert ANALYSTS[2] in card.inner_text()
         assert HOSTILE["picture"] in card.locator(".choice").all_inner_texts(), "a damage type of somebody's"
         assert card.locator("textarea").input_value() == HOSTILE["tag"]
@@ -104,7 +105,7 @@ def _card_and_tooltip(page, view) -> None:
     page.wait_for_timeout(500)
     for name in NAMES:
         page.mouse.move(*spot(page, name))
-        view.locator(".tooltip b").get_by_text(name, exact=True).wait_for(timeout=5_000)
+        assert view.locator(".tooltip b").get_attribute("title", timeout=5_000) == name
     nothing_injected(view)
 
 
@@ -115,7 +116,7 @@ def _around_the_view(page) -> None:
     page.wait_for_timeout(1_000)
     text = page.get_by_test_id("stMain").inner_text().replace(JOINER, "")
     assert [name for name in NAMES if name not in text] == []
-    assert f"{ANALYSTS[0]}: not damaged, {ANALYSTS[2]}: positive" in text
+    assert f"{ANALYSTS[0]}: not damaged, {ANALYSTS[2]}: damaged" in text
     for part in page.get_by_test_id("stCaptionContainer").filter(has_text=ANALYSTS[0] + ":").all():
         nothing_injected(part)
     assert page.locator(LINKED).count() == 0
@@ -132,12 +133,17 @@ def _wall(page, view) -> None:
     page.wait_for_timeout(300)
     for name in [each for each in wall(page) if each in NAMES][:4]:
         page.mouse.move(*chip(page, name))
-        view.locator(".preview").get_by_text(name, exact=True).wait_for(timeout=5_000)
+        view.locator(f".preview b[title={json.dumps(name)}]").wait_for(timeout=5_000)
         page.keyboard.press("k")
-        order.get_by_text(f"Like {name}", exact=True).wait_for(state="attached", timeout=10_000)
+        order.get_by_text(f"Like building {number_of(page, name)}", exact=True).wait_for(state="attached", timeout=10_000)
         order.select_option("id")
         page.wait_for_timeout(200)
     nothing_injected(view)
+
+
+def number_of(page, name: str) -> int:
+    """A building's place in the footprint file, from 1."""
+    return page.evaluate("window.__pugeo.ids()").index(name) + 1
 
 
 def _queue_and_picker(page, view) -> None:
@@ -148,10 +154,10 @@ def _queue_and_picker(page, view) -> None:
         page.wait_for_function("(shown) => !shown.includes(window.__pugeo.queue().current)", arg=[*shown], timeout=30_000)
         current = queue(page)["current"]
         page.wait_for_timeout(50)  # it is drawn with the next frame
-        assert who.inner_text() == current
+        assert who.get_attribute("title") == f"ID {current}"
         shown.add(current)
         page.keyboard.press("3")
-        assert view.locator(".picker .who").inner_text() == current
+        assert view.locator(".picker .who").inner_text() == f"Building {number_of(page, current)}"
         nothing_injected(view)
         page.keyboard.press("Escape")
     assert len(shown & set(NAMES)) >= ENOUGH, "such names came in the queue"

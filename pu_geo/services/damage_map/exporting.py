@@ -19,7 +19,7 @@ from pu_geo.records import NOT_IN_RUN, RunFacts
 from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.services.imagery import image_quality
 from pu_geo.services.project import choices
-from pu_geo.services.train import training
+from pu_geo.services.train import run_names
 
 Class = Literal["confirmed", "flagged", "not_flagged", "not_assessed"]
 CLASSES: tuple[Class, ...] = ("confirmed", "flagged", "not_flagged", "not_assessed")
@@ -161,6 +161,7 @@ class Summary:
 
     number: int
     run: RunFacts
+    run_name: str
     threshold: Threshold
     basis: str
     audit: str
@@ -185,7 +186,7 @@ def summary(layout: Layout, run_id: str, threshold: float) -> Summary:
     n = Counter(now.values())
     found = mapping.at_threshold(layout, run.run_id, limit.value)
     return Summary(
-        numbers[-1] + 1 if numbers else 1, run, limit, mapping.basis_words(limit.origin), audit_words(layout, run.run_id, limit.value),
+        numbers[-1] + 1 if numbers else 1, run, run_names.name(layout, run.run_id), limit, mapping.basis_words(limit.origin), audit_words(layout, run.run_id, limit.value),
         {kind: n[kind] for kind in CLASSES}, found.units, before, {kind: counts[kind] for kind in CHANGES if counts[kind]},
         tuple(gaps(layout, run, limit.value, n)),
     )  # fmt: skip
@@ -317,7 +318,7 @@ class Version:
 
 def all_versions(layout: Layout) -> list[Version]:
     """Return the versions of the damage map, the newest first."""
-    names = {run.run_id: run_title(run) for run in training.all_runs(layout)}
+    names = run_names.names(layout)
     return [_version(layout, facts, names) for facts in mapping.published(layout)]
 
 
@@ -335,12 +336,6 @@ def _version(layout: Layout, facts: Mapping[str, Any], names: Mapping[str, str])
         int(facts["n"]), str(facts.get("units", "buildings")), words, facts.get("n_changes"), folder,
         tuple(sorted(path.name for path in folder.iterdir() if path.is_file() and _FILE.fullmatch(path.name))),
     )  # fmt: skip
-
-
-def run_title(run: RunFacts) -> str:
-    """Return what a run is called: method, preset, when."""
-    preset = "" if run.preset in ("", "instant") else f" {run.preset}"
-    return f"{training.method_title(run.method)}{preset}, {wording.when(run.created_at)}"
 
 
 def version_file(layout: Layout, version: str, name: str) -> Path | None:

@@ -18,12 +18,6 @@ from pu_geo.ui import frame
 from pu_geo.ui.annotate import texts
 from pu_geo.ui.damage_map.texts import TAB_AUDIT
 
-_KINDS = (
-    ("exploit", "Likely damaged", "The highest scores that nobody has answered."),
-    ("explore", "Unlike any seen", "Chips that look like nothing answered so far, at least 80 m apart."),
-    ("audit", "Random checks", "Drawn by chance, so that the number damaged can be estimated. Not learned from."),
-)
-
 
 @dataclass(frozen=True)
 class QueueView:
@@ -99,17 +93,15 @@ def _settings(layout: Layout, analyst: str, left: Check | None) -> queueing.Mix:
     Args:
         left: the check that the analyst can go back to.
     """
-    with st.popover("Next 20", icon=":material/tune:", help="What the queue is mixed of, and when to stop."):
+    with st.popover(texts.QUEUE, icon=":material/tune:", help=texts.QUEUE_HELP):
         default = queueing.DEFAULT_MIX
         shares = {
             kind: st.slider(title, 0, 100, round(100 * getattr(default, kind)), 5, "%d %%", key=f"mix-{kind}", help=words)
-            for kind, title, words in _KINDS
+            for kind, (title, words) in texts.KINDS.items()
         }
         if not any(shares.values()):
-            st.caption(":orange[All are 0, so the usual mix is taken.]")
-        st.caption(
-            "Shares of the next queue; 80, 10 and 10 found damage fastest in trials that also had to say how much is left."
-        )
+            st.caption(texts.ALL_ZERO)
+        st.caption(texts.MIX)
         if left is not None:
             resume = partial(random_audits.resume, layout, left.id, analyst)
             st.button(texts.RESUME, icon=":material/fact_check:", key="check-resume", on_click=frame.does(resume))

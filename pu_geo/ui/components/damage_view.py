@@ -137,6 +137,7 @@ class Details(TypedDict, total=False):
     comment: str
     by: str
     shown: Shown
+    grade: str
 
 
 def damage_view(
@@ -153,6 +154,7 @@ def damage_view(
     panes: Sequence[Literal["map", "wall"]] = ("map", "wall"),
     mode: Literal["label", "view"] = "view",
     score_id: str | None = None,
+    score_name: str | None = None,
     threshold: float | None = None,
     color_by: Literal["labels", "scores", "category", "uncertainty"] = "labels",
     wall: Wall | None = None,
@@ -160,11 +162,13 @@ def damage_view(
     queue: Queue | None = None,
     types: Sequence[str] = (),
     details: Mapping[str, Details] | None = None,
+    grades: Sequence[Mapping[str, object]] = (),
     conflicts: Collection[str] | None = None,
     here: PresenceConfig | None = None,
     imagery: Mapping[str, Any] | None = None,
     scatter: Scatter | None = None,
     flagging: Flagging | None = None,
+    lonlat: Mapping[str, Any] | None = None,
 ) -> None:
     """Show buildings on a map and a chip wall, and take labels.
 
@@ -181,12 +185,14 @@ def damage_view(
             browser shows the problem and asks again.
         mode: "label" takes labels (and needs `here`); in "view" a click only selects, and the page does not run.
         score_id: names the scores that the score route sends; a new id for new numbers.
+        score_name: whose scores these are, as people read it ("Live ranking"); a building may have others beside them.
         threshold: score from which on a building counts as flagged; below it scores are drawn faintly.
         color_by: a change by the page wins over the analyst's choice.
         height: pixels, of the whole view; None: down to the lower edge of the window, but not less than 420.
         queue: what to answer next, shown beside the map in "label" mode; None shows no queue. Once all of it is answered
             or skipped, or when the analyst asks for another one, `on_queue` gets its id; hand in the next one then.
         types: damage types that the card of a positive offers.
+        grades: the project's grades, each {"id", "name", "offered"}, the worst first; those that are offered have the keys from 4.
         details: building id to what its answer holds, for labelled buildings. Hand in `shown` too: a comment that is added
             to an audit's answer is the audit's answer still.
         conflicts: ids of buildings on which analysts disagree, for a filter of the wall; None offers no such filter.
@@ -194,6 +200,7 @@ def damage_view(
         scatter: shows a scatter beside map and wall; a click selects then, also in "label" mode, and keys label what is
             selected. `{key}:selected` of `st.session_state` holds its ids, `{key}:focus` the building clicked last or None.
         flagging: makes it a damage map; takes `score_id` and `threshold`.
+        lonlat: from `preparation.lonlat_nodes`; None shows no longitudes and latitudes.
         here: who labels; shows who else is here, where they are and what they answer, without a run of the page.
     """
     places = None if conflicts is None else encode_places(positions[each] for each in conflicts if each in positions)
@@ -212,15 +219,18 @@ def damage_view(
             "geometry_v": geometry_v,
             "labels": encode_labels(labels, positions),
             "score_id": score_id,
+            "score_name": score_name,
             "threshold": threshold,
             "color_by": color_by,
             "wall": asdict(wall) if wall else None,
             "height": height,
             "queue": encode_queue(queue) if queue else None,
             "types": list(types),
+            "grades": list(grades),
             "details": encode_details(details or {}, positions),
             "conflicts": places,
             "seen": imagery,
+            "lonlat": lonlat,
             "scatter": encode_scatter(scatter, positions) if scatter else None,
             **({"here": asdict(here)} if here else {}),
             **({"flagging": {"basis": flagging.basis, "stored": st.session_state.get(f"{key}:flag")}} if flagging else {}),
@@ -266,16 +276,17 @@ def encode_details(details: Mapping[str, Details], positions: Mapping[str, int])
     """Write details as shortly as labels: for each text the positions that have it; comments by position.
 
     >>> encode_details({"a": {"reason": "cloud", "by": "ann"}, "b": {"by": "ann", "comment": "hm"}}, {"a": 3, "b": 4})
-    {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'shown': {}, 'comment': {'4': 'hm'}}
+    {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'shown': {}, 'grade': {}, 'comment': {'4': 'hm'}}
     """
-    places: dict[str, dict[str, list[int]]] = {"by": {}, "reason": {}, "type": {}, "shown": {}}
+    single = ("by", "reason", "shown", "grade")
+    places: dict[str, dict[str, list[int]]] = {"by": {}, "reason": {}, "type": {}, "shown": {}, "grade": {}}
     comments = {}
     for building_id, detail in details.items():
         if building_id not in positions:
             continue
         at = positions[building_id]
-        for name, text in (("by", detail.get("by")), ("reason", detail.get("reason")), ("shown", detail.get("shown"))):
-            if text:
+        for name in single:
+            if text := str(detail.get(name) or ""):
                 places[name].setdefault(text, []).append(at)
         for text in detail.get("damage_types", ()):
             places["type"].setdefault(text, []).append(at)

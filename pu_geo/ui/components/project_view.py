@@ -11,7 +11,7 @@ import streamlit as st
 
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Label
-from pu_geo.services.annotate import presence, ranking
+from pu_geo.services.annotate import labeling, presence, ranking
 from pu_geo.services.annotate.queueing import StoredQueue
 from pu_geo.services.imagery import image_quality, preparation
 from pu_geo.services.imagery.image_quality import ImageQuality
@@ -68,11 +68,15 @@ def project_view(
         ],
         geometry_v=stamp,
         labels=labels,
+        details=labeling.label_details(layout),  # type: ignore[arg-type]  # a TypedDict, built row by row
+        grades=labeling.grades_for_browser(layout),
         mode=mode,
         queue=None if queue is None else Queue(queue.id, items),
         positions=positions,
         wall=Wall(chip_set=chips["chip_set"], v=chips["chip_set"], **chips["sheets"]) if chips else None,
         imagery=encode_image_quality(image_quality.image_quality(layout, run_id), positions, overview.grid),
+        lonlat=preparation.lonlat_nodes(overview.grid),
+        score_name=ranking.score_name(layout, view.get("score_id")),
         here=None if event is None else PresenceConfig(analyst(), event, presence.color_of(analyst())),
         **view,
     )

@@ -70,7 +70,7 @@ def _draw_summary(found: Summary) -> None:
         column.metric(texts.CLASSES[kind], f"{found.n[kind]:,}", border=True)
     basis = texts.THRESHOLD_IS.format(threshold=found.threshold.value, basis=frame.plain(found.basis))
     fields = [
-        (texts.FIELD_RUN, frame.plain(exporting.run_title(found.run))), (texts.FIELD_THRESHOLD, basis),
+        (texts.FIELD_RUN, frame.plain(found.run_name)), (texts.FIELD_THRESHOLD, basis),
         (texts.FIELD_AUDIT, frame.plain(found.audit) or texts.WITHOUT_AUDIT), (_changes_title(found), _changes(found)),
     ]  # fmt: skip
     of_all = texts.OF_ALL.format(n=total, units=frame.plain(found.units))

@@ -9,11 +9,12 @@ import streamlit as st
 from pu_geo import wording
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.damage_map import auditing, exporting, mapping
+from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.services.damage_map.auditing import Estimate
 from pu_geo.services.damage_map.mapping import SceneRow
 from pu_geo.services.project import choices
 from pu_geo.services.project.choices import Threshold
+from pu_geo.services.train import run_names
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen
 from pu_geo.ui.damage_map import texts
@@ -26,8 +27,10 @@ def draw(layout: Layout, runs: Sequence[RunFacts]) -> tuple[str, Threshold, mapp
     shown = choices.chosen_run(layout) or runs[0]
     limit = mapping.threshold(layout, shown.run_id)
     found = mapping.at_threshold(layout, shown.run_id, limit.value)
-    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="map-controls", horizontal_alignment="right"):
-        title = texts.RUN.format(name=frame.plain(exporting.run_title(shown)))
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="xsmall", key="map-controls", horizontal_alignment="right"
+    ):
+        title = texts.RUN.format(name=frame.plain(run_names.name(layout, shown.run_id)))
         with st.popover(title, icon=":material/model_training:"):
             chosen.run_box(layout, runs, "damage-run")
         flagged = texts.FLAGGED.format(flagged=found.n_flagged)

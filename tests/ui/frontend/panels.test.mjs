@@ -7,12 +7,13 @@ import { buttons, fakeBrowser, fakeServer, freshPage, pass, settle, squares } fr
 fakeBrowser();
 const { Card } = await import("../../../pu_geo/ui/frontend/src/card.js");
 const { describe } = await import("../../../pu_geo/ui/frontend/src/describe.js");
+const { GradeBar } = await import("../../../pu_geo/ui/frontend/src/grade_bar.js");
 const { MarkBar } = await import("../../../pu_geo/ui/frontend/src/mark_bar.js");
 const { ReasonPicker } = await import("../../../pu_geo/ui/frontend/src/reason_picker.js");
 const { SelectionBar } = await import("../../../pu_geo/ui/frontend/src/selection_bar.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
 
-const NO_PICTURES = { has: () => false, wall: null };
+const NO_PICTURES = { has: () => false, hasModel: () => false, parts: [], wall: null };
 let store;
 beforeEach(() => {
   freshPage();
@@ -105,27 +106,28 @@ test("the history of a building is asked for after a moment, and only where noth
   assert.deepEqual(server.requests.map(({ url }) => url), ["/pugeo/t/story/3.json"]);
   server.requests[0].answer({
     events: [{ at: "2026-01-02T03:04:05.000Z", analyst: "<eve>", label: "positive", kind: "set", reason: "", comment: "<b>" }],
-    runs: [{ run_id: "r-1", score: 0.875, rank: 12, n: 3000 }], alike: [4], before: [{ round: 1, label: null, damage_binary: "not_flagged" }],
+    runs: [{ run_id: "r-1", name: "NcPU quick", score: 0.875, rank: 12, n: 3000 }], alike: [4], before: [{ round: 1, label: null, damage_binary: "not_flagged" }],
     attributes: { storeys: 2, none: null }, imagery: { post_hidden_share: 0.004 },
   });
   await settle();
   const text = card.history.root.textContent;
-  for (const part of ["2026-01-02 03:04 <eve>: damaged, “<b>”", "r-1: 0.88, rank 12 of 3,000", "round 1: not flagged", "storeys: 2", "after the event 1 %"]) assert.ok(text.includes(part), part);
+  for (const part of ["2026-01-02 03:04 <eve>: damaged, “<b>”", "Run NcPU quick: rank 12 of 3,000 · score 0.88", "Round 1: not flagged", "storeys: 2", "after the event 1 %"]) assert.ok(text.includes(part), part);
   assert.ok(!text.includes("none: "));
 });
 
 test("the words for a building name its label, its reason, what the imagery hides, and where keys would go", () => {
   const words = (i) => describe(store, i, 0.5).map((each) => each.textContent).join(" | ");
   store.setScores(new Float32Array(6).fill(0.5));
+  store.set("scoreName", "Live ranking");
   store.setImageQuality({ reasons: { cloud: "1 1" }, candidates: { misaligned: "3" } });
   label({ 1: "2", 3: "4" }, { reason: { unclear: "4" } });
-  assert.match(words(0), /b0 \| Unlabeled \| score 0.500 · rank 1 \| 4 m²/);
-  assert.match(words(1), /Not assessed: cloud \| 4 m² \| an answer of yours overrides it/);
-  assert.match(words(2), /Positive .* the imagery says: cloud; the answer counts/);
-  assert.match(words(3), /could not be aligned here \| pre may show another place/);
+  assert.match(words(0), /Building 1 \| Not reviewed \| Live ranking: rank 1 of 6 · score 0.50 \| 4 m²/);
+  assert.match(words(1), /Not assessed: cloud \| 4 m² \| Your answer overrides it/);
+  assert.match(words(2), /Damaged .* The imagery suggests: cloud. The answer counts/);
+  assert.match(words(3), /could not be aligned here \| Pre may show another place/);
   assert.match(words(4), /Not assessable: unclear/);
   store.set("queued", 5);
-  assert.match(words(0), /keys answer b5 in the queue/);
+  assert.match(words(0), /keys answer building 6 in the queue/);
 });
 
 // Why not assessable
@@ -137,23 +139,85 @@ function openPicker(numbers) {
   return { picker, chosen };
 }
 
-for (const [key, letter, reason] of [["4", "c", "cloud"], ["5", "o", "outside_image"], ["6", "n", "nodata"], ["7", "m", "misaligned"], ["8", "b", "no_building"], ["9", "u", "unclear"]]) {
-  test(`${key} and ${letter} give the reason ${reason}, once`, () => {
-    for (const name of [key, letter]) {
-      const { picker, chosen } = openPicker([2]);
-      assert.ok(Object.keys(buttons(picker.root)).some((text) => text.startsWith(key)));
-      assert.equal(picker.key(name, false), true);
-      assert.equal(picker.key(name, false), false, "it is closed");
-      assert.deepEqual(chosen, [[[2], reason, "act-1"]]);
-    }
+for (const [key, reason] of [["c", "cloud"], ["o", "outside_image"], ["x", "nodata"], ["m", "misaligned"], ["b", "no_building"], ["u", "unclear"]]) {
+  test(`${key} gives the reason ${reason}, once`, () => {
+    const { picker, chosen } = openPicker([2]);
+    assert.ok(Object.keys(buttons(picker.root)).some((text) => text.startsWith(key.toUpperCase())));
+    assert.equal(picker.key(key), true);
+    assert.equal(picker.key(key), false, "it is closed");
+    assert.deepEqual(chosen, [[[2], reason, "act-1"]]);
   });
 }
 
-test("in the queue N skips and 1 to 3 answer the next one: they are no reasons", () => {
+test("digits and N are no reasons: they are about the building that keys act on, which is the next one in the queue", () => {
   const { picker, chosen } = openPicker([2]);
-  for (const name of ["n", "1", "2", "3"]) assert.equal(picker.key(name, true), false);
-  assert.equal(picker.key("6", true), true);
-  assert.deepEqual(chosen, [[[2], "nodata", "act-1"]]);
+  for (const name of ["n", ..."123456789"]) assert.equal(picker.key(name), false);
+  assert.deepEqual([chosen, picker.isOpen], [[], true]);
+});
+
+// How badly damaged
+
+const SCALE = [{ id: "destroyed", name: "Destroyed", offered: true }, { id: "major", name: "Major", offered: true }, { id: "tent", name: "Tent", offered: false }];
+
+function openGradeBar(numbers) {
+  const chosen = [];
+  const bar = new GradeBar(store, NO_PICTURES, (...all) => chosen.push(all));
+  store.setScale(SCALE);
+  bar.open(numbers);
+  return { bar, chosen };
+}
+
+test("the grade bar names the building just marked, and its buttons grade that one", () => {
+  const { bar, chosen } = openGradeBar([2]);
+  assert.match(bar.root.textContent, /^Grade:Building 34Destroyed5Major/);
+  bar.showTarget({ i: 3, on: "queue" });
+  buttons(bar.root)["5Major"].click();
+  assert.deepEqual([chosen, bar.isOpen], [[[[2], "major"]], false]);
+});
+
+test("its buttons show keys only where keys act on the same building; else it says what they grade", () => {
+  const { bar } = openGradeBar([2]);
+  const told = (target) => (bar.showTarget(target), [bar.root.classList.contains("keyed"), bar.hint.textContent]);
+  assert.deepEqual(told({ i: 2, on: "map" }), [true, ""]);
+  assert.deepEqual(told({ i: 3, on: "wall" }), [false, "Keys 4 5: Building 4"]);
+  assert.deepEqual(told({ i: 3, on: "queue" }), [false, "Keys 4 5: the large picture"]);
+  assert.deepEqual(told({ i: -1, on: "selection" }), [false, "Keys 4 5: the selected buildings"]);
+  assert.deepEqual(told(null), [false, ""]);
+});
+
+test("a scale without grades asks nothing, and another scale closes the bar", () => {
+  const { bar } = openGradeBar([2, 3]);
+  assert.match(bar.root.textContent, /^Grade:2 buildings/);
+  bar.close();
+  assert.deepEqual([bar.isOpen, bar.root.hidden], [false, false], "the line stays: nothing below it moves");
+  assert.match(bar.root.textContent, /^Grade:4Destroyed5Major/);
+  bar.open([2]);
+  store.setScale([]);
+  bar.open([2]);
+  assert.deepEqual([bar.isOpen, bar.root.hidden], [false, true]);
+});
+
+test("the card of a damaged building offers grades; the one it has is taken away by a second click", () => {
+  store.setScale(SCALE);
+  label({ 1: "0" }, { grade: { major: "0" } });
+  const { card, edits } = openCard();
+  store.set("selected", 0);
+  assert.deepEqual(Object.keys(buttons(card.choices)), ["Destroyed", "Major", "roof", "walls"]);
+  assert.deepEqual(card.choices.all("on").map(({ textContent }) => textContent), ["Major"]);
+  assert.match(card.facts.textContent, /: Major/);
+  buttons(card.choices).Destroyed.click();
+  buttons(card.choices).Major.click();
+  assert.deepEqual(edits, [[0, { grade: "destroyed" }], [0, { grade: "" }]]);
+});
+
+test("a selection takes a grade as one step; those that have it stay out of it", () => {
+  store.setScale(SCALE);
+  label({ 1: "0 1 1" }, { grade: { major: "0" } });
+  const { bar, labeled } = openBar();
+  assert.match(bar.root.textContent, /1 Major · 2 damaged, not graded/);
+  bar.ask(1, "major");
+  assert.deepEqual(labeled, [[[1, 2, 3], 1, "major"]]);
+  assert.match(bar.root.textContent, /3 buildings marked damaged: major; undo with Ctrl\+Z/);
 });
 
 test("what the imagery makes likely is marked, if it is the same for all", () => {
@@ -167,13 +231,17 @@ test("what the imagery makes likely is marked, if it is the same for all", () =>
 
 test("a box asks what to do with its buildings, and an empty one asks nothing", () => {
   const chosen = [];
-  const bar = new MarkBar((...all) => chosen.push(all));
+  const bar = new MarkBar(store, (...all) => chosen.push(all));
   bar.ask([]);
   assert.equal(bar.root.hidden, true);
   bar.ask([1, 2]);
   assert.match(bar.root.textContent, /^2 buildings:/);
   buttons(bar.root)["Not damaged"].click();
-  assert.deepEqual([chosen, bar.root.hidden], [[[[1, 2], 2]], true]);
+  assert.deepEqual([chosen, bar.root.hidden], [[[[1, 2], 2, null]], true]);
+  store.setScale(SCALE);
+  bar.ask([1, 2]);
+  buttons(bar.root).Major.click();
+  assert.deepEqual(chosen[1], [[1, 2], 1, "major"]);
 });
 
 function openBar(confirmAbove = Infinity) {
@@ -188,10 +256,10 @@ function openBar(confirmAbove = Infinity) {
 test("a selection is labeled as one step, without those that have the label already", () => {
   label({ 1: "0" });
   const { bar, labeled } = openBar();
-  assert.match(bar.root.textContent, /^4 selected1 positive/);
+  assert.match(bar.root.textContent, /^4 selected1 damaged/);
   bar.ask(1);
-  assert.deepEqual(labeled, [[[1, 2, 3], 1]]);
-  assert.match(bar.root.textContent, /3 buildings marked positive; undo with Ctrl\+Z/);
+  assert.deepEqual(labeled, [[[1, 2, 3], 1, null]]);
+  assert.match(bar.root.textContent, /3 buildings marked damaged; undo with Ctrl\+Z/);
 });
 
 test("many are labeled only after a question, which names what would be lost; Escape takes it back", () => {
@@ -204,8 +272,8 @@ test("many are labeled only after a question, which names what would be lost; Es
   assert.equal(bar.cancel(), false);
   bar.ask(2);
   bar.ask(1);
-  assert.deepEqual(labeled, [[[2, 3], 1]], "two are few enough");
+  assert.deepEqual(labeled, [[[2, 3], 1, null]], "two are few enough");
   bar.ask(2);
   bar.ask(2);
-  assert.deepEqual(labeled[1], [[0, 1, 2, 3], 2]);
+  assert.deepEqual(labeled[1], [[0, 1, 2, 3], 2, null]);
 });

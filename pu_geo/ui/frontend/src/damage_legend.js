@@ -1,14 +1,14 @@
 // What the colors of the damage map mean, with counts.
 
 import { ANSWER_COLORS, CELL_NONE, NEAR_COLORS } from "./damage_painter.js";
-import { DAMAGE_TEXTS } from "./damage_texts.js";
 import { RAMP_CSS } from "./colors.js";
 import { REASON_TEXTS } from "./details.js";
 import { h } from "./dom.js";
 import { NEAR, countAbove, countCategories, countFrom, openScores } from "./flagging.js";
+import { TEXTS } from "./texts.js";
 
 const NAMES = ["confirmed", "flagged", "below", "unknown"];
-const { number } = DAMAGE_TEXTS;
+const { damageMap: words, number } = TEXTS;
 
 /** @returns rows of the legend */
 export function damageLegend(store) {
@@ -22,9 +22,9 @@ const entry = (mark, ...words) => h("div.entry", {}, mark, ...words);
 function categories(store) {
   const { categories: counts, notDamaged, reasons } = countCategories(store);
   return counts.flatMap((n, category) => {
-    const rows = [h("div.entry.category", {}, h(`span.swatch.${NAMES[category]}`), h("span", {}, DAMAGE_TEXTS.categories[category]), h("b.num", {}, number(n)))];
-    if (category === 2 && notDamaged) rows.push(h("div.also", {}, DAMAGE_TEXTS.notDamaged(notDamaged)));
-    if (category === 3 && n) rows.push(h("div.also", {}, DAMAGE_TEXTS.why([...reasons].sort((a, b) => b[1] - a[1]).map(([reason, k]) => `${REASON_TEXTS[reason] ?? reason} ${number(k)}`))));
+    const rows = [h("div.entry.category", {}, h(`span.swatch.${NAMES[category]}`), h("span", {}, words.categories[category]), h("b.num", {}, number(n)))];
+    if (category === 2 && notDamaged) rows.push(h("div.also", {}, words.notDamaged(notDamaged)));
+    if (category === 3 && n) rows.push(h("div.also", {}, [...reasons].sort((a, b) => b[1] - a[1]).map(([reason, k]) => `${REASON_TEXTS[reason] ?? reason} ${number(k)}`).join(", ")));
     return rows;
   });
 }
@@ -38,7 +38,7 @@ function cells(store) {
     const low = k ? tops[k - 1] + 1 : 1;
     return low === tops[k] ? number(low) : `${number(low)}–${number(tops[k])}`;
   };
-  return [h("b", {}, DAMAGE_TEXTS.cells(side)), h("div.entry.cells", {}, box(CELL_NONE), DAMAGE_TEXTS.cellNone, ...ramp.flatMap((color, k) => [box(color), range(k)]))];
+  return [h("b", {}, words.cells(side)), h("div.entry.cells", {}, box(CELL_NONE), words.cellNone, ...ramp.flatMap((color, k) => [box(color), range(k)]))];
 }
 
 function rank(store) {
@@ -48,12 +48,12 @@ function rank(store) {
     const place = 1 - (countFrom(sorted, store.threshold) + countAbove(sorted, store.threshold)) / 2 / sorted.length;
     bar.append(h("i", { style: `left:${100 * place}%` }));
   }
-  return h("div.rampbox", {}, h("b", {}, DAMAGE_TEXTS.rank), bar, h("div.rampends", {}, ...DAMAGE_TEXTS.rankEnds.map((end) => h("span", {}, end))));
+  return h("div.rampbox", {}, h("b", {}, words.rank), bar, h("div.rampends", {}, ...words.rankEnds.map((end) => h("span", {}, end))));
 }
 
 function uncertainty() {
-  const rows = NEAR_COLORS.map((color, step) => entry(h("span.swatch.cell", { style: `background:${color}` }), step < NEAR.length ? DAMAGE_TEXTS.within(100 * NEAR[step]) : DAMAGE_TEXTS.beyond(100 * NEAR.at(-1))));
-  return [h("b", {}, DAMAGE_TEXTS.uncertainty), ...rows, h("div.also", {}, DAMAGE_TEXTS.uncertaintyNote)];
+  const rows = NEAR_COLORS.map((color, step) => entry(h("span.swatch.cell", { style: `background:${color}` }), step < NEAR.length ? words.within(100 * NEAR[step]) : words.beyond(100 * NEAR.at(-1))));
+  return [h("b", {}, words.uncertainty), ...rows, h("div.also", {}, words.uncertaintyNote)];
 }
 
-const answers = () => DAMAGE_TEXTS.answered.map((words, k) => entry(h("span.swatch.hollow", { style: `--c:${ANSWER_COLORS[k]}` }), words));
+const answers = () => words.answered.map((words, k) => entry(h("span.swatch.hollow", { style: `--c:${ANSWER_COLORS[k]}` }), words));

@@ -7,6 +7,7 @@ import { h, remember, remembered } from "./dom.js";
 import { Explore } from "./explore.js";
 import { FlagBar } from "./flag_bar.js";
 import { fillWindow, stopFilling } from "./fill_window.js";
+import { GradeBar } from "./grade_bar.js";
 import { listenForKeys } from "./keys.js";
 import { Labeler } from "./labeler.js";
 import { Loader } from "./loader.js";
@@ -19,7 +20,8 @@ import { QueuePane } from "./queue_pane.js";
 import { QueueState } from "./queue_state.js";
 import { ReasonPicker } from "./reason_picker.js";
 import { Store } from "./store.js";
-import { NO_TARGET, keyTarget } from "./target.js";
+import { keyTarget } from "./target.js";
+import { TEXTS } from "./texts.js";
 import { Toolbar } from "./toolbar.js";
 import { WallPane } from "./wall_pane.js";
 
@@ -39,9 +41,10 @@ export class DamageView {
       moved: (hasWalked) => this.#queueMoved(hasWalked),
     });
     this.labeler = new Labeler(store, () => this.log, this.queue, (...answer) => this.#answered(...answer));
-    this.pictures = new ChipPictures();
+    this.pictures = new ChipPictures(store);
     this.picker = new ReasonPicker(store, this.pictures, (...reason) => this.labeler.because(...reason));
-    this.marks = new MarkBar((numbers, code) => this.#markMany(numbers, code));
+    this.gradeBar = new GradeBar(store, this.pictures, (numbers, grade) => this.labeler.regrade(numbers, grade, "bar"));
+    this.marks = new MarkBar(store, (numbers, code, grade) => this.#markMany(numbers, code, grade));
     this.card = new Card(store, (i, change) => this.labeler.edit(i, change), this.pictures);
     const actions = {
       label: (i, wish, screen) => this.labeler.usable && this.labeler.toggle(i, wish, screen),
@@ -50,13 +53,17 @@ export class DamageView {
       locate: (i) => this.locate(i),
     };
     this.map = new MapPane(store, actions);
-    this.wall = new WallPane(store, this.pictures, actions);
-    this.queuePane = new QueuePane(store, this.queue, this.pictures, (i, code) => this.labeler.give([i], code, "queue"));
+    this.wall = new WallPane(store, this.pictures, { ...actions, select: (i) => this.#selectOnWall(i), walked: () => (this.hasWalked = true) });
+    this.queuePane = new QueuePane(store, this.queue, this.pictures, {
+      give: (i, code, grade = null) => this.labeler.give([i], code, "queue", grade),
+      regrade: (i, grade) => this.labeler.grade(i, grade, "queue"),
+    });
     this.explore = new Explore(this);
     this.flagBar = new FlagBar(store, { colors: (by) => this.#setColors(by), choose: (top, n) => this.setStateValue("flag", { n, top }) });
     this.presence = new Presence(store, () => this.queue.current?.i ?? store.selected);
     this.#build(style);
     this.#followTarget();
+    store.on("modelView", () => this.panes.showModel(store.modelView));
     this.stopKeys = listenForKeys(this.root, (name, event) => this.#key(name, event), () => this.queue.current !== null);
     this.logChanged = () => this.#showLog();
     for (const event of ["geometry", "labels", "imageQuality"]) store.on(event, () => this.toolbar.showCounts());
@@ -76,9 +83,9 @@ export class DamageView {
       dismiss: () => this.log.dismiss(),
     });
     const parts = { scatter: this.explore.pane, map: this.map, queuePane: this.queuePane, wall: this.wall };
-    this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root], { tab: (tab) => this.#setTab(tab), resized: () => this.#look({}) });
+    this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root, this.wall.preview.root], { tab: (tab) => this.#setTab(tab), model: () => this.data.wall && this.#toggle("modelView"), resized: () => this.#layout() });
     this.map.root.append(this.marks.root);
-    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.flagBar.root, this.explore.bar.root, this.toolbar.help);
+    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.flagBar.root, this.gradeBar.root, this.explore.bar.root, this.toolbar.refused, this.toolbar.help);
   }
 
   /** Called on each run of the page. */
@@ -94,10 +101,12 @@ export class DamageView {
     this.store.set("flagging", Boolean(data.flagging));
     this.flagBar.configure(data);
     if (!this.flagBar.isAhead) this.store.set("threshold", data.threshold);
+    this.store.set("scoreName", data.score_name ?? null);
     if (data.layers.length === 1) this.store.set("view", data.layers[0].name);
     this.store.setConflicts(data.conflicts);
+    this.store.setScale(data.grades);
     this.#load(data);
-    if (data.wall) this.pictures.configure(data);
+    this.pictures.configure(data);
     this.explore.update(data);
     this.#showPanes();
     if (data.panes.includes("map")) this.map.configure(data);
@@ -116,7 +125,7 @@ export class DamageView {
 
   #openProject({ token, color_by, flagging }) {
     this.store.set("selected", -1); // a comment that is being written goes into the log of the project it belongs to
-    this.picker.close();
+    this.#closePickers();
     this.marks.close();
     this.log?.disconnect(this);
     this.token = token;
@@ -127,8 +136,8 @@ export class DamageView {
     this.store.set("view", saved.view ?? "post");
     this.store.set("colorBy", flagging ? color_by : (saved.colorBy ?? color_by ?? "labels"));
     this.store.set("arrows", saved.arrows ?? false);
+    this.store.set("modelView", saved.modelView ?? false);
     this.tab = saved.tab ?? "queue";
-    this.panes.split({ share: saved.split ?? 0.6, first: saved.first });
     this.givenColor = color_by;
   }
 
@@ -139,25 +148,40 @@ export class DamageView {
   }
 
   #sayNotLoaded(error) {
-    const textContent = `The server did not send the buildings or their scores (${error.message}). Reload the page.`;
+    const textContent = TEXTS.map.notLoaded(error.message);
     Object.assign(this.map.notice, { hidden: false, textContent });
   }
 
   // ---- labelling ----
 
-  #answered(numbers, code, act, screen) {
+  #answered(numbers, code, act, screen, isGraded = false) {
     this.isOnMap = screen === "map";
+    this.#closePickers();
     if (code === NOT_ASSESSABLE) this.picker.open(numbers, act);
-    else this.picker.close();
-    if (numbers.length === 1) this.store.set("selected", numbers[0]);
+    else if (code === POSITIVE && !isGraded) this.gradeBar.open(numbers);
+    this.toolbar.announce(numbers, code);
+    if (numbers.length !== 1) return;
+    this.store.set("selected", numbers[0]);
+    if (screen === "wall") this.map.follow(numbers[0]);
   }
 
-  #markMany(numbers, code) {
-    this.labeler.give(numbers.filter((i) => this.store.labels[i] !== code), code, "map");
+  #selectOnWall(i) {
+    this.store.set("selected", i);
+    this.map.follow(i);
+  }
+
+  #closePickers() {
+    this.picker.close();
+    this.gradeBar.close();
+  }
+
+  #markMany(numbers, code, grade = null) {
+    const { labels } = this.store;
+    this.labeler.give(numbers.filter((i) => labels[i] !== code || (grade !== null && this.store.detail(i).grade !== grade)), code, "map", grade);
   }
 
   #step(which) {
-    this.picker.close(); // what it would explain may be gone
+    this.#closePickers(); // what they are about may be gone
     this.card.commit();
     if (which === "undo") this.queue.expectUndo();
     this.labeler.step(which);
@@ -176,7 +200,8 @@ export class DamageView {
     if (!store.ready || !this.data) return null;
     const chosen = explore.isActive ? store.chosen.length : 0;
     const queued = queue.current?.i ?? null;
-    return keyTarget({ chosen, queued, pointer: this.#pointer(), selected: store.selected, isInView: (i, on) => this.#isInView(i, on) });
+    const cross = this.map.hasCross ? this.map.underCross() : null;
+    return keyTarget({ chosen, cross, queued, pointer: this.#pointer(), selected: store.selected, isInView: (i, on) => this.#isInView(i, on) });
   }
 
   // Somebody who walks by keys means where they walked to, not the place where the pointer was left.
@@ -215,6 +240,7 @@ export class DamageView {
       later();
     });
     for (const event of ["pointerleave", "scroll"]) this.root.addEventListener(event, later, true);
+    for (const event of ["focusin", "focusout"]) this.root.addEventListener(event, later);
     window.addEventListener("scroll", later, true);
     window.addEventListener("resize", later);
     this.stopTarget = () => {
@@ -229,12 +255,13 @@ export class DamageView {
     this.store.set("target", target?.i ?? -1);
     this.queuePane.showTarget(target?.on === "queue");
     this.toolbar.showTarget(target);
+    this.gradeBar.showTarget(target);
   }
 
   // Nothing is labelled that nobody sees.
   #sayNoTarget() {
     this.#showTarget();
-    this.toolbar.sayNoTarget(this.queue.current ? "Scroll to the queue's picture first" : NO_TARGET);
+    this.toolbar.sayNoTarget(this.queue.current && !this.map.hasCross ? TEXTS.toolbar.scrollFirst : TEXTS.toolbar.pointFirst);
     return true;
   }
 
@@ -256,12 +283,13 @@ export class DamageView {
 
   #key(name, event) {
     const { store } = this;
-    if (this.picker.key(name, this.queue.current !== null)) return true;
+    if (this.picker.key(name)) return true;
     if (name === "undo" || name === "redo") return this.labeler.usable && (this.#step(name), true);
     if (this.explore.key(name)) return true;
-    if (this.queue.isActive && this.#queueKey(name, event)) return true;
+    if (this.map.hasCross && this.map.key(name)) return true;
+    if (!this.map.hasCross && this.queue.isActive && this.#queueKey(name, event)) return true;
     if (this.#lookKey(name)) return true;
-    if (this.labeler.usable && (name in MARK_KEYS || CLEAR_KEYS.includes(name) || name === "Enter")) return this.#markKey(name, event);
+    if (this.labeler.usable && (name in MARK_KEYS || CLEAR_KEYS.includes(name) || name === "Enter" || store.scale.ofKey(name))) return this.#markKey(name, event);
     const target = this.target?.i ?? store.selected;
     switch (name) {
       case "k": return target >= 0 && !this.panes.side.hidden && Boolean(this.data.wall) && (this.#setTab("wall"), this.wall.sortLike(target), true);
@@ -276,7 +304,10 @@ export class DamageView {
   #markKey(name, event) {
     const { labeler, store, target } = this;
     if (!target) return name === "Enter" && event.composedPath().some((each) => each.tagName === "BUTTON") ? false : this.#sayNoTarget();
-    if (!CLEAR_KEYS.includes(name)) labeler.toggle(target.i, MARK_KEYS[name] ?? "toggle", "keys");
+    const grade = store.scale.ofKey(name);
+    const screen = this.map.hasCross ? "map" : "keys";
+    if (grade) labeler.grade(target.i, grade, screen);
+    else if (!CLEAR_KEYS.includes(name)) labeler.toggle(target.i, MARK_KEYS[name] ?? "toggle", screen);
     else if (store.labels[target.i] !== UNLABELED) labeler.give([target.i], UNLABELED, "keys");
     return true;
   }
@@ -292,10 +323,10 @@ export class DamageView {
 
   // Whatever an analyst does in the queue but for a letter of the picker means that the reason stays as it is.
   #queueKey(name, event) {
-    const answers = name in MARK_KEYS || CLEAR_KEYS.includes(name) || name === "Enter" || name === "n";
+    const answers = name in MARK_KEYS || this.store.scale.ofKey(name) || CLEAR_KEYS.includes(name) || name === "Enter" || name === "n";
     if (answers && this.queue.current && !this.queue.isOver && !this.target) return this.#sayNoTarget();
     const used = this.queuePane.key(name, event);
-    if (used && !(name in MARK_KEYS)) this.picker.close();
+    if (used && !(name in MARK_KEYS)) this.#closePickers();
     return used;
   }
 
@@ -304,7 +335,9 @@ export class DamageView {
     const mapShown = !this.map.root.hidden;
     if (name in VIEW_KEYS) return mapShown && (this.#setView(VIEW_KEYS[name]), true);
     switch (name) {
-      case "space": return mapShown && (this.#toggle("outlines"), true);
+      case "space": return this.#toggle("outlines"), true;
+      case "m": return Boolean(this.data.wall) && (this.#toggle("modelView"), true);
+      case "b": return mapShown && (this.hasQueue || this.hasWall) && (this.panes.fold(), true);
       case "v": return mapShown && Boolean(store.shifts) && (this.#toggle("arrows"), true);
       case "p": return Boolean(store.scores) && (this.#setColors(this.data.flagging ? COLORS[(COLORS.indexOf(store.colorBy) + 1) % COLORS.length] : store.colorBy === "labels" ? "scores" : "labels"), true);
       case "i": return this.card.toggle(), true;
@@ -316,7 +349,7 @@ export class DamageView {
   #escape() {
     if (!this.toolbar.help.hidden) this.toolbar.toggleHelp();
     else if (!this.marks.root.hidden) this.marks.close();
-    else if (this.picker.isOpen) this.picker.close();
+    else if (this.picker.isOpen || this.gradeBar.isOpen) this.#closePickers();
     else if (!this.card.root.hidden) this.card.toggle();
     else if (this.explore.escape()) return true;
     else if (this.store.selected >= 0) this.store.set("selected", -1);
@@ -338,20 +371,27 @@ export class DamageView {
     const queueShown = this.hasQueue && (this.tab === "queue" || !this.hasWall);
     const { hasQueue, hasWall } = this;
     this.panes.show({ hasScatter: this.explore.isActive, hasMap: this.data.panes.includes("map"), hasQueue, hasWall, queueShown });
-    this.queue.setActive(queueShown);
+    this.queue.setActive(queueShown && !this.panes.side.hidden);
     this.targetLater();
+  }
+
+  // The panel was folded or unfolded: what keys act on hangs on it.
+  #layout() {
+    this.#showPanes();
+    this.queuePane.later(true);
   }
 
   #setTab(tab) {
     this.tab = tab;
+    this.panes.fold(false);
     this.#look({});
     this.#showPanes();
     this.queuePane.later(true);
   }
 
   #look(change) {
-    const { view, colorBy, arrows } = this.store;
-    remember(this.#lookName, { view, colorBy, arrows, split: this.panes.share, first: this.panes.first, tab: this.tab, ...change });
+    const { view, colorBy, arrows, modelView } = this.store;
+    remember(this.#lookName, { view, colorBy, arrows, modelView, tab: this.tab, ...change });
   }
 
   #setView(view) {

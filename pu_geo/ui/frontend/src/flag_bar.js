@@ -2,10 +2,11 @@
 
 import { NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { CATEGORY_COLORS } from "./damage_painter.js";
-import { DAMAGE_TEXTS } from "./damage_texts.js";
 import { h, segmented } from "./dom.js";
 import { countAbove, countAt, countFrom, openScores, placeOf, profileOf, thresholdFor, written } from "./flagging.js";
+import { TEXTS } from "./texts.js";
 
+const { damageMap: words } = TEXTS;
 const BAR_PX = 5;
 const MARKS_PX = 9; // room for marks of answers below the bars
 const STEPS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 };
@@ -16,15 +17,15 @@ export class FlagBar {
   /** @param actions {colors(by), choose(k)} */
   constructor(store, actions) {
     Object.assign(this, { store, actions });
-    this.colors = segmented(DAMAGE_TEXTS.colorBy, DAMAGE_TEXTS.colors, actions.colors);
+    this.colors = segmented(words.colorBy, words.colors, actions.colors);
     this.words = h("b.flagwords");
     this.basis = h("span.soft");
     this.canvas = h("canvas", { "aria-hidden": "true" });
     this.handle = h("i.flaghandle");
-    this.track = h("div.flagtrack", { role: "slider", tabindex: "0", "aria-label": DAMAGE_TEXTS.sliderName, title: DAMAGE_TEXTS.profile, onkeydown: (event) => this.#key(event) }, this.canvas, this.handle);
+    this.track = h("div.flagtrack", { role: "slider", tabindex: "0", "aria-label": words.sliderName, title: words.profile, onkeydown: (event) => this.#key(event) }, this.canvas, this.handle);
     this.ticks = h("div.flagticks.num.soft", { "aria-hidden": "true" });
-    this.empty = h("div.soft", { hidden: true }, DAMAGE_TEXTS.nothingOpen);
-    this.root = h("section.flagbar", { "aria-label": DAMAGE_TEXTS.sliderName, hidden: true },
+    this.empty = h("div.soft", { hidden: true }, words.nothingOpen);
+    this.root = h("section.flagbar", { "aria-label": words.sliderName, hidden: true },
       h("div.flaghead", {}, this.colors, h("div.push"), this.words, this.basis), this.track, this.ticks, this.empty);
     this.sorted = new Float64Array(0);
     this.sent = 0; // names what was asked to be stored; the page answers with the newest it stored
@@ -142,9 +143,9 @@ export class FlagBar {
     const { n } = this;
     const limit = store.threshold;
     const ties = n ? countFrom(this.sorted, this.sorted[n - 1]) - countAbove(this.sorted, this.sorted[n - 1]) : 0;
-    this.words.textContent = DAMAGE_TEXTS.flagged(n, open);
-    const state = this.waits ? DAMAGE_TEXTS.saving : this.isDragging || this.timer ? "" : this.basisWords;
-    this.basis.textContent = [DAMAGE_TEXTS.threshold(limit), ties > 1 ? DAMAGE_TEXTS.ties(ties) : "", state].filter(Boolean).join(" · ");
+    this.words.textContent = words.flagged(n, open);
+    const state = this.waits ? words.saving : this.isDragging || this.timer ? "" : this.basisWords;
+    this.basis.textContent = [words.threshold(limit), ties > 1 ? words.ties(ties) : "", state].filter(Boolean).join(" · ");
     for (const [name, value] of [["valuemin", 1], ["valuemax", open], ["valuenow", n], ["valuetext", `${this.words.textContent}, ${this.basis.textContent}`]]) track.setAttribute(`aria-${name}`, String(value));
     this.#drawProfile(n, open);
     this.handle.style.left = `${100 * placeOf(n, open)}%`;
@@ -182,6 +183,6 @@ export class FlagBar {
 
   #drawTicks(open, width) {
     this.ticksFor = `${open} ${width}`;
-    this.ticks.replaceChildren(...TICKS.map((share) => h("span", { style: `left:${100 * Math.sqrt(share)}%` }, share === 1 ? DAMAGE_TEXTS.all : `${100 * share} %`)));
+    this.ticks.replaceChildren(...TICKS.map((share) => h("span", { style: `left:${100 * Math.sqrt(share)}%` }, share === 1 ? words.all : `${100 * share} %`)));
   }
 }

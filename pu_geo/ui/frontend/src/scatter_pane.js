@@ -29,7 +29,7 @@ export class ScatterPane {
     this.canvas = h("canvas");
     this.marks = h("canvas.marks");
     this.line = new HandLine();
-    this.stage = h("div.plane", { "aria-label": "Scatter" }, this.canvas, this.marks, this.line.root);
+    this.stage = h("div.plane", { role: "group", "aria-label": "Scatter" }, this.canvas, this.marks, this.line.root);
     this.title = h("b.kind");
     this.count = h("div.inview");
     this.hows = segmented("Drawn as", HOWS, (how) => this.#choose({ how }));
@@ -386,7 +386,7 @@ class ScatterPreview {
     if (i === this.i) return;
     Object.assign(this, { i, gsd });
     const { pictures } = this;
-    const figure = (part) => h("figure", {}, h("div.picture", { style: pictures.style(i, WIDTH_PX, part) }), h("figcaption", {}, part));
+    const figure = (part) => h("figure", {}, pictures.make(i, WIDTH_PX, part), h("figcaption", {}, part));
     this.figures.replaceChildren(...(pictures.has(i) ? pictures.parts.map(figure) : []));
     this.root.hidden = false;
     this.#fill();

@@ -1,0 +1,45 @@
+"""axe-core on every screen, in both themes: no serious finding against WCAG 2.2 AA; the keyboard reaches what a mouse does."""
+
+from __future__ import annotations
+
+import pytest
+
+from pu_geo.ui.build import FRONTEND
+from tests.browser import steps
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+AXE = FRONTEND / "node_modules" / "axe-core" / "axe.min.js"
+SCREENS = ("project", "imagery", "annotate", "train", "explore", "damage_map")
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+GRAVE = ("serious", "critical")
+
+
+def findings(page) -> list[str]:
+    """Return what axe-core calls serious or critical on a page, with the elements."""
+    if not page.evaluate("Boolean(window.axe)"):
+        page.add_script_tag(path=AXE)
+    rules = {"runOnly": {"type": "tag", "values": TAGS}, "resultTypes": ["violations"]}
+    found = page.evaluate("async (rules) => (await axe.run(document, rules)).violations", rules)
+    return [
+        f"{each['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
+        for each in found
+        if each["impact"] in GRAVE
+        for node in each["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_serious_finding_on_any_screen(page, village, theme: str) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core is not there: it comes with the browser component's packages when that is built")
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+    found = {}
+    for screen in SCREENS:
+        page.goto(village.url("" if screen == "project" else screen))
+        page.locator(".st-key-title-bar").wait_for(timeout=60_000)
+        steps.settled(page)
+        if screen in ("annotate", "explore", "damage_map"):
+            page.wait_for_function(steps.READY, timeout=60_000)
+        page.wait_for_timeout(500)
+        found[screen] = findings(page)
+    assert not any(found.values()), "\n".join(f"{screen}: {each}" for screen, all_of in found.items() for each in all_of)
