@@ -106,7 +106,9 @@ def test_the_wall_of_chips(page, village) -> None:
     assert preview.locator(".picture").first.bounding_box()["width"] > 150
     page.keyboard.press("3")
     page.keyboard.press("k")
-    page.get_by_label("Order", exact=True).get_by_text(f"Like {shown[12]}").wait_for(state="attached", timeout=10_000)
+    page.get_by_label("Order", exact=True).get_by_text(f"Like building {village.ids.index(shown[12]) + 1}").wait_for(
+        state="attached", timeout=10_000
+    )
     assert wall(page)[0] == shown[12], "chips like this one first"
     settle(page)
     labels = village.labels()

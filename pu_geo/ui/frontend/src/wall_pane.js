@@ -401,7 +401,7 @@ class WallBox {
 // A chip, larger, for as long as the pointer rests on it.
 const DELAY_MS = 300;
 const LARGEST_PX = 220;
-const ROOM = 0.5; // of the view's width
+const ROOM = 0.37; // of the view's width
 const MARGIN = 4;
 
 class WallPreview {
