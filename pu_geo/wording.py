@@ -21,15 +21,19 @@ def plural(n: int, one: str, several: str | None = None) -> str:
 def duration(seconds: float) -> str:
     """Write a time span in the unit a person would use.
 
-    >>> [duration(each) for each in (0.2, 42, 100, 3000, 8000)]
-    ['under 1 s', '42 s', '2 min', '50 min', '2 h 13 min']
+    >>> [duration(each) for each in (0.2, 42, 100, 3000, 8000, 7200, 500_000)]
+    ['under 1 s', '42 s', '2 min', '50 min', '2 h 13 min', '2 h', '6 days']
     """
     if seconds < 1:
         return "under 1 s"
     if round(seconds) < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 120:
+        return f"{minutes} min"
+    if minutes >= 2 * 24 * 60:
+        return f"{round(minutes / 24 / 60)} days"
+    return f"{minutes // 60} h {minutes % 60} min".removesuffix(" 0 min")
 
 
 def when(moment: str) -> str:
@@ -44,6 +48,19 @@ def when(moment: str) -> str:
         return moment
     day = f"{at.day} {_MONTHS[at.month - 1]} {at.year}"
     return day if len(moment) <= len("2026-11-22") else f"{day}, {at:%H:%M}"
+
+
+def day_and_time(moment: str) -> str:
+    """Write an RFC 3339 moment by this machine's clock, short enough for a name: no year, no seconds; as it is where it is no moment.
+
+    >>> day_and_time("2026-11-22T11:29:08")
+    '22 Nov 11:29'
+    """
+    try:
+        at = datetime.fromisoformat(moment).astimezone()
+    except ValueError:
+        return moment
+    return f"{at.day} {_MONTHS[at.month - 1]} {at:%H:%M}"
 
 
 def percent(share: float) -> str:

@@ -101,7 +101,7 @@ def fit_ranking(
 
     A chip that a person called not damaged weighs as much as `KNOWN_WEIGHT` unlabeled ones.
 
-    Source: ours; the yardstick that every PU method is held against.
+    Source: ours; the baseline that every PU method is held against.
 
     Args:
         prepared: features [N, D], standardised.

@@ -23,6 +23,7 @@ ACTIVE = ("waiting", "running")
 LOCK, CANCEL, PAUSE, DISMISSED = "alive.lock", "cancel", "pause", "dismissed"
 """Files in a job's folder: its lock, and what a person asked of it."""
 _ENDS: dict[str, State] = {"done": "done", "failed": "failed", "cancelled": "cancelled", "paused": "paused"}
+STARTING_PYTHON = "starting Python"
 _LOG_LINES, _LOG_BYTES = 200, 1 << 16
 
 
@@ -37,6 +38,7 @@ class JobView:
         result: what the task returned, once done.
         problem, hint: why it failed.
         seconds, seconds_left: that it has worked since it was started, and will by its pace; None where nobody can know.
+        ended_at, took_s: when it ended, RFC 3339, and the seconds from its start to there; "" and None where nobody noted it.
         is_asked_to: what a person asked of it that it has not done yet.
     """
 
@@ -53,6 +55,8 @@ class JobView:
     seconds: float | None = None
     seconds_left: float | None = None
     is_asked_to: Literal["cancel", "pause"] | None = None
+    ended_at: str = ""
+    took_s: float | None = None
 
     @property
     def is_active(self) -> bool:
@@ -75,7 +79,9 @@ def view(folder: Path) -> JobView:
     end: Mapping[str, Any] = next((event for event in current if event["event"] in _ENDS), {})
     is_cancelled = (folder / CANCEL).exists()
     state = _state(alive, current, end, is_cancelled)
-    kinds = ("progress", "waiting", "turn") if state in ACTIVE else ("progress",)  # while it works, since it got the device
+    kinds = (
+        ("progress", "stage", "waiting", "turn") if state in ACTIVE else ("progress",)
+    )  # while it works, since it got the device
     reports = [event for event in (current if state in ACTIVE else log) if event["event"] in kinds]
     last: Mapping[str, Any] = reports[-1] if reports and reports[-1]["event"] != "turn" else {}
     asked: Literal["pause"] | None = "pause" if (folder / PAUSE).exists() else None
@@ -86,7 +92,7 @@ def view(folder: Path) -> JobView:
         args=spec["args"],
         state=state,
         progress=1.0 if state == "done" else last.get("share"),
-        message=str(last.get("message", "starting" if alive else "")),
+        message=str(last.get("message", _first_stage(current) if alive else "")),
         curve=tuple(events.curve(log)),  # over all launches: one that goes on does not report what is done
         result=end.get("result", {}),
         problem=str(end.get("problem", "")),
@@ -94,7 +100,14 @@ def view(folder: Path) -> JobView:
         seconds=seconds,
         seconds_left=seconds_left,
         is_asked_to=None if state not in ACTIVE else "cancel" if is_cancelled else asked,
+        ended_at=str(end.get("at", "")),
+        took_s=end.get("seconds"),
     )
+
+
+def _first_stage(current: Sequence[Mapping[str, Any]]) -> str:
+    """Return what a worker that has reported nothing yet is doing."""
+    return "starting" if any(event["event"] == "started" for event in current) else STARTING_PYTHON
 
 
 def _state(alive: bool, current: Sequence[Mapping[str, Any]], end: Mapping[str, Any], is_cancelled: bool) -> State:

@@ -50,6 +50,11 @@ TASKS = {
     "export_selection": "pu_geo.tasks.damage_map.export:export_selection",
     "publish": "pu_geo.tasks.damage_map.publish:publish",
 }
+TORCH = (
+    "prepare", "next_round", "chip", "features", "rank", "train", "import_run", "ensemble", "apply_model", "compare_features",
+    "embed", "discover",
+)  # fmt: skip
+"""Tasks whose import loads torch, which takes some seconds: a stage of its own for whoever waits."""
 FORMER_ARGUMENTS = ("audit",)  # what jobs of earlier versions carried and tasks now find out themselves
 WAITING = "waiting"
 USAGE = "Usage: python -m pu_geo.jobs.worker FOLDER, where FOLDER is that of a job. PU-Geo starts workers itself."
@@ -107,6 +112,8 @@ def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
             events.append(job.folder, "turn")
         module, _, function = TASKS[task].partition(":")
         given = {name: value for name, value in args.items() if name not in FORMER_ARGUMENTS}
+        if task in TORCH and "torch" not in sys.modules:
+            events.append(job.folder, "stage", {"message": "loading torch"})
         with interrupts_held():  # an interrupted import of torch cannot be made up for in this process
             act = getattr(importlib.import_module(module), function)
         result: Mapping[str, Any] = act(job, **given)

@@ -55,7 +55,7 @@ def sscl_loss(z1: Tensor, z2: Tensor, *, temperature: float = 0.5) -> Tensor:
 
 @float32_inside
 def scl_loss(z1: Tensor, z2: Tensor, classes: Tensor, *, temperature: float = 0.5) -> Tensor:
-    """Pull all chips of one known class together: the fully supervised yardstick.
+    """Pull all chips of one known class together: the fully supervised baseline.
 
     Source: PUCL, Eq. 14 (there for two classes; this one takes any number).
 

@@ -89,7 +89,7 @@ def nearest_spreadout_loss(
 def class_contrastive_loss(
     embeddings: Tensor, class_vectors: Tensor, classes: Tensor, *, margin: float, distance: Distance = "cosine"
 ) -> Tensor:
-    """Pull each chip to its class and push it from all others: the yardstick that needs every class in one place.
+    """Pull each chip to its class and push it from all others: the baseline that needs every class in one place.
 
     Source: FedAwS, Eq. 6 with alpha = beta = 1; with "cosine" Eq. 11 and 12.
 

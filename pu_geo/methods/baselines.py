@@ -1,4 +1,4 @@
-"""Yardsticks with a network: cross entropy, uPU, nnPU, uPU and nnPU with NcPU's noisy-pair loss, and supervised.
+"""Baselines with a network: cross entropy, uPU, nnPU, uPU and nnPU with NcPU's noisy-pair loss, and supervised.
 
 All train by one loop; what differs is the risk of a batch (`_risk`), which follows from the class of the settings.
 """

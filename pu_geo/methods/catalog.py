@@ -22,7 +22,7 @@ METHODS: dict[str, MethodCard] = {
 ESTIMATORS = ("PURanker", *(found.estimator for found in METHODS.values()), "PUPL")
 """Names of the classes in `methods.estimators`, which loads torch and scikit-learn."""
 
-GROUPS = {"pu": "Positive-unlabeled learning", "types": "Kinds of damage and agencies", "yardstick": "Yardsticks"}
+GROUPS = {"pu": "Positive-unlabeled learning", "types": "Damage types and agencies", "baseline": "Baseline methods"}
 """Where a card is shown, and the heading there."""
 
 

@@ -104,7 +104,7 @@ class MethodCard:
         entry: "module:function" of its `fit`; `from_state` lies beside it.
         min_not_damaged: fewer buildings that a person called not damaged are refused.
         score_type: enum of the export schema.
-        group: where it is shown: "pu", "types" (works with kinds of damage) or "yardstick".
+        group: where it is shown: "pu", "types" (works with damage types) or "baseline".
         uses_types: whether it learns from the kind of damage of each positive.
         estimator: name of its class in `methods.estimators`.
         min_views: views of each chip that it needs at least where features are cached.

@@ -91,6 +91,12 @@ def get(db: sqlite3.Connection, name: str, usual: Any) -> Any:
     return usual if row is None else json.loads(row[0])
 
 
+def all_of(db: sqlite3.Connection, prefix: str) -> dict[str, Any]:
+    """Return what people chose under all names that begin with a prefix, by the rest of the name."""
+    rows = db.execute("SELECT name, value FROM choice WHERE substr(name, 1, ?) = ? ORDER BY choice", (len(prefix), prefix))
+    return {str(name)[len(prefix) :]: json.loads(value) for name, value in rows}
+
+
 def put(db: sqlite3.Connection, name: str, value: Any) -> None:
     """Store what people chose under a name, a JSON value."""
     text = json.dumps(value, ensure_ascii=False)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pu_geo import wording
 from pu_geo.project.layout import home, write_json
 
 _MOST_KEPT = 500
@@ -27,7 +28,7 @@ class PastTraining:
 
     @property
     def words(self) -> str:
-        return f"{duration(self.seconds)} for {self.n_chips:,} chips"
+        return f"{wording.duration(self.seconds)} for {self.n_chips:,} chips"
 
 
 def times_file() -> Path:
@@ -92,13 +93,5 @@ def words(method: str, preset: str, n_chips: int) -> str:
     found = expected_seconds(method, preset, n_chips)
     if found is None:
         return NONE_YET
-    low, high = map(duration, found)
+    low, high = map(wording.duration, found)
     return f"{low if low == high else f'{low} to {high}'} for your {n_chips:,} chips, by past runs on this machine"
-
-
-def duration(seconds: float) -> str:
-    """Return a time in words, such as "38 s", "5 min" or "3 hours"."""
-    for unit_s, unit in ((86400, "days"), (3600, "hours"), (60, "min")):
-        if seconds >= 2 * unit_s:
-            return f"{seconds / unit_s:,.0f} {unit}"
-    return f"{max(seconds, 1):.0f} s"

@@ -116,7 +116,7 @@ def _around_the_view(page) -> None:
     page.wait_for_timeout(1_000)
     text = page.get_by_test_id("stMain").inner_text().replace(JOINER, "")
     assert [name for name in NAMES if name not in text] == []
-    assert f"{ANALYSTS[0]}: not damaged, {ANALYSTS[2]}: positive" in text
+    assert f"{ANALYSTS[0]}: not damaged, {ANALYSTS[2]}: damaged" in text
     for part in page.get_by_test_id("stCaptionContainer").filter(has_text=ANALYSTS[0] + ":").all():
         nothing_injected(part)
     assert page.locator(LINKED).count() == 0

@@ -71,7 +71,7 @@ def test_a_training_is_watched_outlives_the_server_and_is_cancelled_and_taken_up
         until(lambda: jobs.view(first).state == "cancelled")
         n_before = len(epochs(first))
         assert jobs.wait(layout, second.name, seconds=SECONDS).state == "done", "it waited for its turn"
-        press(page, "go-on", first)
+        press(page, "resume", first)
         until(lambda: len(epochs(first)) > n_before + 1)
         assert epochs(first)[n_before] > 1, "it began anew"
         press(page, "cancel", first)

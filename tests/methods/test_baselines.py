@@ -1,4 +1,4 @@
-"""The yardsticks: what they do beyond the contract of every method (test_contract.py)."""
+"""The baselines: what they do beyond the contract of every method (test_contract.py)."""
 
 from __future__ import annotations
 

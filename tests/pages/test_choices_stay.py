@@ -84,7 +84,7 @@ def test_a_run_chosen_on_explore_is_the_one_on_the_map(three_runs: Layout) -> No
     field(app, "Color by").set_value("size").run()
     app = show("damage_map", three_runs)
     assert field(app, "Run").value == "ranker-2"
-    assert "This run is chosen by a person." in words(app)
+    assert "Chosen by a person." in words(app)
     press(app, "Choose automatically")
     assert field(app, "Run").value == "ranker-3"
     assert field(show("explore", three_runs), "Color by").value == "size"

@@ -40,14 +40,6 @@ def test_past_trainings_of_the_nearest_size_bound_the_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.2, "1 s"), (38, "38 s"), (119, "119 s"), (600, "10 min"), (3 * 3600, "3 hours"), (9e6, "104 days")],
-)
-def test_times_are_written_in_the_unit_that_fits(seconds: float, words: str) -> None:
-    assert training_times.duration(seconds) == words
-
-
-@pytest.mark.parametrize(
     "content",
     [
         b"{not json",

@@ -1,4 +1,4 @@
-"""Yardsticks: cross entropy, uPU, nnPU, these with NcPU's noisy-pair loss, supervised, linear. Imports no torch."""
+"""Baselines: cross entropy, uPU, nnPU, these with NcPU's noisy-pair loss, supervised, linear. Imports no torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ costs most: with .35 in place of .5 the AP of uPU and nnPU, 30 clicks, was .02 l
 
 @dataclass(frozen=True)
 class BatchSettings(NetworkSettings):
-    """How the yardsticks with a network are trained."""
+    """How the baselines with a network are trained."""
 
     epochs: int = setting(
         100, "Times every unlabeled chip is looked at, unless max_steps ends training before.", min=1, max=5000
@@ -124,29 +124,28 @@ _PAPER_PAIRS = {
 }  # fmt: skip
 _ORDER = "Its scores order buildings; they are no probabilities."
 _PRIOR = (
-    "At least 5 positives, better 30, and the share of damaged buildings among the unlabeled, which clicks can only guess."
+    "At least 5 damaged buildings, better 30, and the share damaged among those not reviewed, which labels can only guess."
 )
-_RARE = f"{_ORDER} The share it needs is guessed from the clicks unless you set it, and its order depends on it."
-_PAIRED_RARE = f"{_RARE} Where few are damaged, or few are clicked, the pairs can pull damage and the rest into one."
+_RARE = f"{_ORDER} The share it needs is guessed from your labels unless you set it, and its order depends on it."
+_PAIRED_RARE = f"{_RARE} Where few are damaged, or few are labeled, the pairs can pull damage and the rest into one."
 _UPU = "du Plessis, Niu and Sugiyama, Analysis of Learning from Positive and Unlabeled Data (NeurIPS 2014)"
 _NNPU = "Kiryo et al., Positive-Unlabeled Learning with Non-Negative Risk Estimator (NeurIPS 2017)"
 _NCPU = "Zhao et al., Noisy-Pair Robust Representation Alignment for Positive-Unlabeled Learning, Table 3"
-_PAIRED = "and pulls together chips that it takes for one class, as NcPU does, so that they lie together."
+_PAIRED = "and pulls together the embeddings of chips that it takes for one class, as NcPU does."
 
-_card = partial(MethodCard, min_positives=5, entry="pu_geo.methods.baselines:fit", group="yardstick")
+_card = partial(MethodCard, min_positives=5, entry="pu_geo.methods.baselines:fit", group="baseline")
 
 CARDS = (
     _card(
         name="linear",
         estimator="LinearRanking",
         title="Linear ranking",
-        paper="None: logistic regression, the yardstick of every other method",
+        paper="None: logistic regression, the baseline of every other method",
         summary=(
-            "The instant ranker as a method: who looks like the positives? Fits a logistic regression of positives against "
-            "unlabeled chips, both weighing the same."
+            "The instant ranker as a method: a logistic regression of damaged against not reviewed buildings, both weighing the same."
         ),
-        needs="At least 1 positive, better 10.",
-        cannot=f"{_ORDER} It trusts that the unlabeled are undamaged, so it falls behind where much is damaged.",
+        needs="At least 1 damaged building, better 10.",
+        cannot=f"{_ORDER} It takes what is not reviewed for undamaged, so it falls behind where much is damaged.",
         min_positives=1,
         settings=LinearSettings,
         presets={"quick": {}},
@@ -158,9 +157,9 @@ CARDS = (
         estimator="CrossEntropy",
         title="Cross entropy",
         paper="None: the simplest baseline, CE in the NcPU paper",
-        summary="Trains a network as if every unlabeled building were undamaged.",
-        needs="At least 5 positives, better 30.",
-        cannot=f"{_ORDER} The more damage hides among the unlabeled, the more it learns to call damage undamaged.",
+        summary="Trains a network as if every building that is not reviewed were undamaged.",
+        needs="At least 5 damaged buildings, better 30.",
+        cannot=f"{_ORDER} The more damage is not reviewed yet, the more it learns to call damage undamaged.",
         settings=CrossEntropySettings,
         presets={"quick": {}, "standard": _STANDARD},
     ),
@@ -169,7 +168,7 @@ CARDS = (
         estimator="UPU",
         title="uPU",
         paper=_UPU,
-        summary="Corrects cross entropy for the damage among the unlabeled, of which it must know the share.",
+        summary="Corrects cross entropy for the damage among the buildings not reviewed; it needs to know the share.",
         needs=_PRIOR,
         cannot=f"{_RARE} A network that overfits drives its risk below zero: nnPU mends that.",
         settings=UpuSettings,
@@ -213,8 +212,8 @@ CARDS = (
         estimator="SupervisedBaseline",
         title="Supervised",
         paper="None: what the labels alone are worth",
-        summary="Learns positives against the buildings that a person called not damaged, and from nothing else.",
-        needs="At least 5 positives and 5 buildings marked as not damaged, better 30 of each, drawn evenly.",
+        summary="Learns from buildings marked damaged and not damaged alone.",
+        needs="At least 5 damaged and 5 not damaged buildings, better 30 of each, drawn evenly.",
         cannot=f"{_ORDER} It knows nothing of kinds of undamaged buildings that nobody marked.",
         settings=SupervisedSettings,
         presets={"quick": {}, "standard": _STANDARD},

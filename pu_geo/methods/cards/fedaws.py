@@ -51,13 +51,13 @@ CARD = MethodCard(
     title="FedAwS",
     paper="Yu, Rawat, Menon and Kumar, Federated Learning with Only Positive Labels, ICML 2020",
     summary=(
-        "For agencies that each label one kind of damage and may not share imagery: each trains on its own chips alone, "
+        "For agencies that each label one damage type and may not share imagery: each trains on its own chips alone, "
         "and a server keeps the classes apart. Here all of them run in one process, to try it out."
     ),
-    needs="At least 5 positives, and kinds of damage where they are known; all other buildings are one class of their own.",
+    needs="At least 5 damaged buildings, and damage types where they are known; all other buildings are one class of their own.",
     cannot=(
-        "It takes hidden damage among the unlabeled for undamaged. What clients send is not proof against reconstruction: "
-        "there is no noise and no secure aggregation, and a class vector tells about its class."
+        "It takes damage that is not reviewed for undamaged. What clients send is not proof against reconstruction: "
+        "there is no noise and no secure aggregation, and a class vector reveals something of its class."
     ),
     min_positives=5,
     settings=FedawsSettings,

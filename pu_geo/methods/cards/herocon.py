@@ -49,11 +49,11 @@ CARD = MethodCard(
     title="HeroCon",
     paper="Zheng et al., Contrastive Learning with Complex Heterogeneity (KDD 2022)",
     summary=(
-        "Learns several kinds of damage at once, and from buildings marked as not damaged too. Trained from the chips, it "
+        "Learns several damage types at once, and from buildings marked as not damaged too. Trained from the chips, it "
         "takes the pre and the post image as two views, and does without the pre image where there is none."
     ),
-    needs="At least 5 positives, better 10 of each kind of damage, and some buildings marked as not damaged.",
-    cannot="Takes the unlabeled for undamaged, and trusts that less where much is damaged. Its scores are no probabilities.",
+    needs="At least 5 damaged buildings, better 10 of each damage type, and some buildings marked as not damaged.",
+    cannot="Takes what is not reviewed for undamaged, and trusts that less where much is damaged. Its scores are no probabilities.",
     min_positives=5,
     settings=HeroconSettings,
     presets={

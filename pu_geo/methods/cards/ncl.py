@@ -81,12 +81,12 @@ CARD = MethodCard(
     title="NCL",
     paper="Zhong et al., Neighborhood Contrastive Learning for Novel Class Discovery (CVPR 2021)",
     summary=(
-        "Sorts the unlabeled buildings into kinds, guided by the kinds named so far, to find those that have no name yet. "
-        "A building scores high where its cluster holds many positives."
+        "Sorts the buildings not reviewed into types, guided by the types named so far, to find those without a name. "
+        "A building scores high where its cluster holds many damaged ones."
     ),
     needs=(
-        "At least 5 positives, and the number of clusters to look for (n_new). Two kinds of damage or more, or buildings "
-        "marked as not damaged, guide it better: a single class cannot be told from another."
+        "At least 5 damaged buildings, and the number of clusters to look for. Two damage types or more, or buildings "
+        "marked as not damaged, guide it better: a single class gives nothing to compare with."
     ),
     cannot=(
         "It cannot name a cluster: each is a guess until a person has looked at it. Its estimate of their number is crude. "

@@ -44,13 +44,13 @@ CARD = MethodCard(
     title="NcPU",
     paper="Zhao et al., Noisy-Pair Robust Representation Alignment for Positive-Unlabeled Learning",
     summary=(
-        "Learns from the clicked positives and all other buildings, and works out by itself which of those are "
+        "Learns from the damaged buildings you marked and from all others, and works out which of those are "
         "damaged. A second opinion where a third or more are damaged."
     ),
-    needs="At least 5 positives, better 10 to 30, of every kind of damage that shall be found.",
+    needs="At least 5 damaged buildings, better 10 to 30, of every damage type to be found.",
     cannot=(
         "It was ahead of the propagated ranking at no share of damage. Where a fifth or fewer are damaged do not rely on it: average "
-        "precision was .13 behind the instant ranker to .20 ahead, by the event. Its scores order buildings; they are no probabilities. It does not tell kinds of damage apart."
+        "precision was .13 behind the instant ranker to .20 ahead, by the event. Its scores order buildings; they are no probabilities. It does not distinguish damage types."
     ),
     min_positives=5,
     settings=NcpuSettings,

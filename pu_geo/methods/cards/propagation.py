@@ -52,12 +52,11 @@ CARD = MethodCard(
         "(NeurIPS 2003) for the propagation"
     ),
     summary=(
-        "Ranks by the clicks in a space where what chips have in common counts less, and lets chips that look alike share their "
-        "scores; clicks that are held out decide how much of each."
+        "Spreads your labels to look-alike buildings. Some labels are held out inside to balance this against a plain ranking."
     ),
-    needs="At least 5 positives, better 10 or more. Nothing has to be tuned: seconds on a laptop.",
+    needs="At least 5 damaged buildings, better 10 or more. Nothing to tune: seconds on a laptop.",
     cannot=(
-        "Its scores order buildings; they are no probabilities. It looks at frozen features, so it sees no kind of damage that "
+        "Its scores order buildings; they are no probabilities. It works on frozen features, so it finds no damage that "
         "these do not show."
     ),
     min_positives=5,

@@ -43,10 +43,10 @@ CARD = MethodCard(
     title="PUCL + PUPL",
     paper="Contrastive Positive Unlabeled Learning (PUCL and PUPL)",
     summary=(
-        "Learns embeddings in which positives lie together, splits them into clusters, and trains a linear classifier on "
+        "Learns embeddings in which damaged buildings are close, splits them into clusters, and trains a linear classifier on "
         "the result. A second opinion where a third or more are damaged; its embeddings suit the Explore page."
     ),
-    needs="At least 5 positives, better 30.",
+    needs="At least 5 damaged buildings, better 30.",
     cannot=(
         "Where a fifth or fewer are damaged do not use it: average precision was .20 behind the instant ranker to .05 ahead, and more "
         "behind at 5 % and below. Clusters follow what splits the scene most, which need not be damage; held-out clicks choose what "

@@ -26,7 +26,7 @@ from pu_geo.project import contents, feature_sets, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet
 from pu_geo.services.imagery.preparation import chip_facts
-from pu_geo.services.train.training import run_name
+from pu_geo.services.train import run_names
 
 LIVE_PREFIX = "live-"
 LIKE_PREFIX = "like-"
@@ -229,8 +229,7 @@ def score_name(layout: Layout, score_id: str | None) -> str | None:
         return None
     if score_id.startswith(LIVE_PREFIX):
         return "Live ranking"
-    with store.connect(layout) as db:
-        return next((f"Run {run_name(run)}" for run in runs.all_runs(db) if run.run_id == score_id), None)
+    return run_names.names(layout).get(score_id)
 
 
 def distances_like(layout: Layout, position: int) -> NDArray[np.float32] | None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo import jobs
+from pu_geo import jobs, wording
 from pu_geo.analysis import agreement, assessability
 from pu_geo.analysis.audit.design import AtThreshold
 from pu_geo.analysis.estimates import without_guesses
@@ -367,16 +367,16 @@ def criterion_words(side: Side) -> str:
     if known is None or known.criterion is None or known.recall is None:
         return "not enough to judge"
     return (
-        f"{known.criterion:.2f} ({known.low:.2f} to {known.high:.2f}); {known.recall:.0%} of {known.n_held_out} clicks "
+        f"{known.criterion:.2f} ({known.low:.2f} to {known.high:.2f}); {wording.percent(known.recall)} of {known.n_held_out} clicks "
         f"{above_words(known.n_called)}"
     )
 
 
 def share_words(figure: Estimate) -> str:
-    """Write an estimated share as "62% (48% to 75%)"; its own words where the audit is not enough."""
+    """Write an estimated share as "62 % (48–75)"; its own words where the audit is not enough."""
     if figure.value is None or figure.low is None or figure.high is None:
         return figure.words
-    return f"{figure.value:.0%} ({figure.low:.0%} to {figure.high:.0%})"
+    return wording.interval(figure.value, figure.low, figure.high)
 
 
 def as_json(layout: Layout, found: Comparison, n_disagreeing: int = 20) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
 from pu_geo.methods.measured import in_lines as figures_of
 from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.layout import RCF, SUFFIX, Layout
+from pu_geo.project.layout import SUFFIX, Layout
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.services.imagery import features
 
@@ -63,13 +63,6 @@ def name_within(method: str) -> str:
     """Return a method's name as it stands within a sentence: "propagated ranking", but "NcPU"."""
     title = method_title(method)
     return title[:1].lower() + title[1:] if title[1:].islower() else title
-
-
-def run_name(run: RunFacts) -> str:
-    """Return what a run is called in a list: method, whether its model came from elsewhere, time, id."""
-    came = " from elsewhere" if run.from_model else ""
-    came += "" if run.feature_set == RCF else f" on {run.feature_set}"
-    return f"{method_title(run.method)}{came} · {run.created_at[:16].replace('T', ' ')} · {run.run_id}"
 
 
 def place_words(run: RunFacts) -> str:

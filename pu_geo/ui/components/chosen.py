@@ -11,25 +11,27 @@ from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.damage_map.mapping import ThresholdView
 from pu_geo.services.project import choices
+from pu_geo.services.train import run_names
 from pu_geo.ui import frame
+from pu_geo.ui.components import texts
 
 
 def run_box(layout: Layout, found: Sequence[RunFacts], key: str) -> RunFacts:
     """Draw the choice of the run that all screens, the live map and exports show, among one or more, newest first; return it."""
-    shown = choices.chosen_run(layout) or found[0]
+    shown, names = choices.chosen_run(layout) or found[0], run_names.names(layout)
     st.session_state[key] = shown.run_id
     st.selectbox(
-        "Run", [run.run_id for run in found], key=key,
+        texts.RUN, [run.run_id for run in found], key=key, format_func=lambda run_id: names.get(run_id, run_id),
         on_change=frame.does(lambda: choices.choose_run(layout, st.session_state[key])),
-        help="The run that all screens, the live map (QGIS) and exports show. Your choice stays until somebody chooses another.",
+        help=texts.RUN_HELP.format(run_id=shown.run_id),
     )  # fmt: skip
     why = choices.why_chosen(layout) or "newest"
-    newer = "" if shown.run_id == found[0].run_id else f" The newest is {frame.plain(found[0].run_id)}."
-    st.caption(f"This run is {choices.WHY_WORDS[why]}.{newer}")
+    newer = "" if shown.run_id == found[0].run_id else texts.NEWER.format(name=frame.plain(names[found[0].run_id]))
+    st.caption(f"{texts.WHY.format(why=choices.WHY_WORDS[why].capitalize())}{newer}")
     if why == "person":
         st.button(
-            "Choose automatically", key=f"{key}-auto", on_click=frame.does(lambda: choices.choose_automatically(layout)),
-            help="The run published last, else the one audited last, else the newest of the recommended method.",
+            texts.AUTOMATIC, key=f"{key}-auto", on_click=frame.does(lambda: choices.choose_automatically(layout)),
+            help=texts.AUTOMATIC_HELP,
         )  # fmt: skip
     return shown
 
@@ -45,17 +47,16 @@ def threshold_box(layout: Layout, run: RunFacts) -> tuple[float, ThresholdView]:
     many, score = st.columns([2, 3], gap="small")
     st.session_state[top_key], st.session_state[key] = found.n_flagged, limit.value
     many.number_input(
-        "Flag the highest-ranked", 0, max(found.n_open, 1), step=1, key=top_key, disabled=not found.n_open,
+        texts.TOP, 0, max(found.n_open, 1), step=1, key=top_key, disabled=not found.n_open,
         on_change=frame.does(lambda: mapping.choose_top(layout, run.run_id, int(st.session_state[top_key]))),
-        help="How many buildings without an answer are flagged, from the highest score down. Where scores are equal it is the "
-        "number nearest to yours.",
+        help=texts.TOP_HELP,
     )  # fmt: skip
     score.slider(
-        "Threshold", 0.0, 1.0, step=0.001, key=key, format="%.3f",
+        texts.THRESHOLD, 0.0, 1.0, step=0.001, key=key, format="%.3f",
         on_change=frame.does(lambda: choices.choose_threshold(layout, run.run_id, st.session_state[key])),
-        help="Scores from here on are flagged.",
+        help=texts.THRESHOLD_HELP,
     )  # fmt: skip
-    st.caption(f"Threshold {limit.value:.3f}: {frame.plain(limit.words)}.")
+    st.caption(texts.THRESHOLD_WHY.format(value=limit.value, why=frame.plain(limit.words)))
     return limit.value, found
 
 

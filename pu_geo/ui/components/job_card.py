@@ -1,50 +1,34 @@
-"""The card of a background job: what it does, how far it is, how long still, and buttons to stop, pause or repeat it."""
+"""Background jobs on a screen: progress where it was started, a line once it is done, and a note when one ends elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
 
 import streamlit as st
 
-from pu_geo import jobs
+from pu_geo import jobs, wording
 from pu_geo.jobs import JobView
 from pu_geo.project.layout import Layout
-from pu_geo.services.train import training
-from pu_geo.ui.frame import act_and_rerun, plain
+from pu_geo.services.project import projects
+from pu_geo.services.train import run_names, training
+from pu_geo.ui import frame
+from pu_geo.ui.components import texts
+from pu_geo.ui.frame import plain
 
-TITLES = {
-    "prepare": "Loading scenes, footprints and chips",
-    "add_scenes": "Adding scenes",
-    "add_xbd": "Adding an xBD folder",
-    "add_footprints": "Adding footprints",
-    "add_aoi": "Setting the area of interest",
-    "add_grid": "Laying a grid of cells",
-    "align": "Aligning pre and post",
-    "chip": "Cutting chips and computing features",
-    "features": "Making a set of features",
-    "train": "Training",
-    "rank": "Ranking",
-    "import_run": "Importing a run of another copy",
-    "bring_in": "Bringing in a training from elsewhere",  # a task of versions before
-    "ensemble": "Averaging ranks",
-    "apply_model": "Scoring by a model",
-    "compare_features": "Comparing features",
-    "embed": "UMAP",
-    "cluster": "Clustering",
-    "outliers": "Looking for odd chips and duplicates",
-    "discover": "Looking for further kinds of damage",
-    "export": "Export",
-    "export_selection": "Exporting a selection",
-    "publish": "Export",
-    "add_areas": "Adding areas",
-    "sum_up": "Summing up by area",
-    "next_round": "Prepare the next round",
-}
 COLORS = {
     "waiting": "violet", "running": "blue", "done": "green", "failed": "red", "cancelled": "gray", "paused": "violet",
     "interrupted": "orange",
 }  # fmt: skip
+_ICONS = {"running": ":material/monitoring:", "done": ":material/check_circle:", "failed": ":material/error:"}
+_SCREENS = {
+    "train": ("train", "rank", "import_run", "ensemble", "apply_model", "compare_features"),
+    "explore": ("embed", "cluster", "outliers", "discover", "export_selection"),
+    "damage_map": ("export", "publish", "add_areas", "sum_up"),
+    "project": ("prepare", "next_round"),
+}
 _SECONDS_BETWEEN_READS = 1.0
+_SECONDS_BETWEEN_NEWS = 2.0
 _MOST_TO_GO_ON = 10
 
 
@@ -52,25 +36,50 @@ def watch(
     layout: Layout,
     tasks: Sequence[str],
     *,
+    only: Callable[[JobView], bool] = lambda job: True,
     body: Callable[[JobView], None] | None = None,
     most: int = 1,
-    with_log: bool = False,
 ) -> bool:
-    """Draw the active jobs of some kinds and the newest others, refreshed while one is active.
+    """Draw the active jobs of some kinds and the newest others, refreshed while one is active. Call it where they are started.
 
     Args:
-        body: draws more inside the card, such as curves.
-        most: how many cards; more where more are active, or trainings can go on.
-        with_log: let people read what a job noted.
+        only: leaves out the jobs for which it is false.
+        body: draws more of a job, such as where its result is.
+        most: how many are shown; more where more are active, or can be resumed.
 
     Returns:
         whether one is active. When one ends, the whole page is drawn anew.
     """
-    found = [job for job in jobs.all_jobs(layout) if job.task in tasks]
+    found = [job for job in jobs.all_jobs(layout) if job.task in tasks and only(job)]
     active = [job for job in found if job.is_active]
     shown = sorted(active, key=lambda job: (job.state == "waiting", job.job_id)) + _ended(found, most, len(active))
+    _refreshed(layout, shown, lambda job: card(layout, job, body))
+    return bool(active)
 
-    @st.fragment(run_every=_SECONDS_BETWEEN_READS if active else None)
+
+def details(layout: Layout, tasks: Sequence[str], *, body: Callable[[JobView], None], most: int) -> None:
+    """Draw what is known of jobs whose progress stands elsewhere: a line each, with body and log in it, open while active.
+
+    Args:
+        most: how many are shown; more where more are active, or can be resumed.
+    """
+    found = [job for job in jobs.all_jobs(layout) if job.task in tasks]
+    active = [job for job in found if job.is_active and job.state != "waiting"]
+    ended = _ended(found, most, len(active))
+
+    def fold(job: JobView) -> None:
+        with st.expander(_line(job), expanded=job.is_active, icon=_ICONS.get(job.state, ":material/history:")):
+            body(job)
+            _draw_log(layout, job)
+
+    _refreshed(layout, active + ended, fold)
+
+
+def _refreshed(layout: Layout, shown: Sequence[JobView], draw: Callable[[JobView], None]) -> None:
+    """Draw jobs as they are, again and again while one is active; once one has ended, the whole page."""
+    n_before = sum(job.is_active for job in shown)
+
+    @st.fragment(run_every=_SECONDS_BETWEEN_READS if n_before else None)
     def cards() -> None:
         n_active = 0
         for known in shown:
@@ -78,46 +87,56 @@ def watch(
             if job.is_asked_to == "cancel":
                 jobs.end_overdue(jobs.folder_of(layout, job.job_id))
             n_active += job.is_active
-            card(layout, job, body, with_log=with_log)
-        if n_active < len(active):
+            draw(job)
+        if n_active < n_before:
             st.rerun()
 
     if shown:
         cards()
-    return bool(active)
 
 
 def _ended(found: Sequence[JobView], most: int, n_active: int) -> list[JobView]:
-    """Choose the newest of those that have ended; a training that can go on is shown until somebody dismisses it."""
+    """Choose the newest of those that have ended; a training that can be resumed is shown until somebody dismisses it."""
     ended = [job for job in found if not job.is_active]
     can_go_on = [job for job in ended if job.task in jobs.CAN_PAUSE and job.state != "done"][:_MOST_TO_GO_ON]
     newest = [job for job in ended if job not in can_go_on][: max(most - n_active, 0)]
     return sorted([*can_go_on, *newest], key=lambda job: job.job_id, reverse=True)
 
 
-def card(layout: Layout, job: JobView, body: Callable[[JobView], None] | None = None, *, with_log: bool = False) -> None:
-    """Draw one job."""
-    with st.container(border=True):
-        words, buttons = st.columns([3, 2], vertical_alignment="center")
-        words.markdown(f"**{title(job)}** · :{COLORS[job.state]}-badge[{job.state}] :small[:gray[{job.job_id}]]")
-        with buttons.container(horizontal=True, horizontal_alignment="right"):
-            _draw_buttons(layout, job)
+def card(layout: Layout, job: JobView, body: Callable[[JobView], None] | None = None) -> None:
+    """Draw one job: a card, or a line once it is done."""
+    if job.state == "done":
+        st.markdown(f":green[:material/check_circle:] {_line(job)}", help=texts.JOB_ID.format(job_id=job.job_id))
+        if body is not None:
+            body(job)
+        return
+    with st.container(border=True, gap="small"):
+        badge = f" :{COLORS[job.state]}-badge[{texts.STATES[job.state]}]"
+        st.markdown(f"**{title(job)}**{badge}", help=texts.JOB_ID.format(job_id=job.job_id))
         if job.state == "waiting":
             st.caption(_progress_words(job))
-            return
-        if job.is_active:
+        elif job.is_active:
             st.progress(min(job.progress or 0.0, 1.0), text=_progress_words(job))
         else:
             _draw_end(job)
-        if body is not None:
+        with st.container(horizontal=True):
+            _draw_buttons(layout, job)
+        if job.state != "waiting" and body is not None:
             body(job)
-        if with_log:
-            _draw_log(layout, job)
+
+
+def _line(job: JobView) -> str:
+    """Return how a job stands, in a line."""
+    if job.is_active:
+        return title(job)
+    time = texts.IN.format(time=wording.duration(job.took_s)) if job.state == "done" and job.took_s is not None else ""
+    at = f" · {wording.day_and_time(job.ended_at)}" if job.ended_at else ""
+    return f"{title(job)}: {texts.STATES[job.state]}{time}{at}"
 
 
 def title(job: JobView) -> str:
     """Name a job by what it does."""
-    words, method, preset = TITLES.get(job.task, job.task), job.args.get("method"), job.args.get("preset")
+    words, method, preset = texts.TITLES.get(job.task, job.task), job.args.get("method"), job.args.get("preset")
     return f"{words} {training.name_within(method)}" + (f", {preset}" if preset else "") if method else words
 
 
@@ -125,28 +144,26 @@ def _draw_buttons(layout: Layout, job: JobView) -> None:
     """Draw what can be asked of a job as it stands."""
     if job.is_active:
         if job.task in jobs.CAN_PAUSE:
-            _button(
-                layout, job, "Pause", ":material/pause:", jobs.pause, "Stops after this epoch and keeps its state on disk."
-            )
-        _button(layout, job, "Cancel", ":material/stop_circle:", jobs.cancel)
-    elif job.state != "done":
-        is_begun = bool(_epochs_done(job))
-        again = "Go on" if is_begun or job.state == "paused" else "Start again"
-        _button(layout, job, again, ":material/play_arrow:", jobs.resume)
-        if is_begun:
-            words = "A new job with the same settings, from the first epoch, with the labels as they are now."
-            _button(layout, job, "Start over", ":material/restart_alt:", jobs.retry, words)
-        words = "Show it no more. `pu-geo jobs P.pugeo --all` still lists it."
-        _button(layout, job, "Dismiss", ":material/close:", jobs.dismiss, words)
+            _button(layout, job, "pause", texts.PAUSE, "pause", jobs.pause, texts.PAUSE_HELP)
+        _button(layout, job, "cancel", texts.CANCEL, "stop_circle", jobs.cancel)
+        return
+    is_begun = bool(_epochs_done(job))
+    again = texts.RESUME if is_begun or job.state == "paused" else texts.START_AGAIN
+    _button(layout, job, "resume", again, "play_arrow", jobs.resume)
+    if is_begun:
+        _button(layout, job, "start-over", texts.START_OVER, "restart_alt", jobs.retry, texts.START_OVER_HELP)
+    _button(layout, job, "dismiss", texts.DISMISS, "close", jobs.dismiss, texts.DISMISS_HELP)
 
 
 def _button(
-    layout: Layout, job: JobView, label: str, icon: str, act: Callable[[Layout, str], object], help: str | None = None
-) -> None:
-    is_asked = job.is_asked_to is not None and (label == "Pause" or job.is_asked_to == "cancel")
-    key = f"{label.lower().replace(' ', '-')}-{job.job_id}"
-    if st.button(label, key=key, icon=icon, help=help, disabled=is_asked):
-        act_and_rerun(lambda: act(layout, job.job_id))
+    layout: Layout, job: JobView, name: str, label: str, icon: str, act: Callable[[Layout, str], object],
+    help: str | None = None,
+) -> None:  # fmt: skip
+    is_asked = job.is_asked_to is not None and (name == "pause" or job.is_asked_to == "cancel")
+    st.button(
+        label, key=f"{name}-{job.job_id}", icon=f":material/{icon}:", help=help, disabled=is_asked,
+        on_click=frame.does(lambda: act(layout, job.job_id)),
+    )  # fmt: skip
 
 
 def _epochs_done(job: JobView) -> int:
@@ -157,45 +174,88 @@ def _draw_end(job: JobView) -> None:
     if job.state == "failed":
         st.error(f"{plain(job.problem)}\n\n{plain(job.hint)}")
     if job.state == "interrupted":
-        st.warning("Its process ended without a word: the machine was restarted, or it was killed. Nothing else is lost.")
-    if job.state != "done" and (done := _epochs_done(job)):
+        st.warning(texts.INTERRUPTED)
+    if done := _epochs_done(job):
         stage = job.curve[-1].get("stage", "training")
-        st.caption(f"{done} epochs of {stage} are done; it goes on after the last one kept on disk.")
+        st.caption(texts.EPOCHS_DONE.format(epochs=wording.plural(done, "epoch"), stage=stage))
 
 
 def _progress_words(job: JobView) -> str:
     if job.is_asked_to == "cancel":
-        return "stopping"
-    parts = [plain(job.message), "pauses after this epoch" if job.is_asked_to == "pause" else ""]
+        return texts.STOPPING
+    parts = [plain(job.message), texts.PAUSES if job.is_asked_to == "pause" else ""]
     if job.seconds is not None:
-        parts.append(f"{_duration(job.seconds)} so far")
+        parts.append(texts.SO_FAR.format(time=wording.duration(job.seconds)))
     if job.seconds_left is not None:
-        parts.append(f"about {_duration(job.seconds_left)} left")
+        parts.append(texts.LEFT.format(time=wording.duration(job.seconds_left)))
     return " · ".join(text for text in parts if text)
 
 
 def _draw_log(layout: Layout, job: JobView) -> None:
     folder = jobs.folder_of(layout, job.job_id)
-    with st.expander("Log", icon=":material/article:"):
-        st.code("\n".join(jobs.event_lines(folder)[::-1]) or "nothing yet", language=None, height=220)
-        st.caption(f"Newest first. Job {job.job_id}.")
+    with st.popover(texts.LOG, icon=":material/article:", key=f"open-log-{job.job_id}"):
+        st.code("\n".join(jobs.event_lines(folder)[::-1]) or texts.NO_LOG, language=None, height=220, width=700)
+        st.caption(texts.LOG_CAPTION.format(job_id=job.job_id))
         st.download_button(
-            "Whole log", lambda: "\n".join([*jobs.event_lines(folder), jobs.worker_log(folder)]), f"{job.job_id}.log",
+            texts.WHOLE_LOG, lambda: "\n".join([*jobs.event_lines(folder), jobs.worker_log(folder)]), f"{job.job_id}.log",
             "text/plain", key=f"log-{job.job_id}", icon=":material/download:", on_click="ignore",
         )  # fmt: skip
 
 
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-
-
-def run_caption(job: JobView) -> None:
-    """Draw which run a job made, in its card."""
+def run_caption(layout: Layout, job: JobView) -> None:
+    """Draw which run a job made."""
     if job.state == "done":
-        st.caption(f"Run {job.result['run_id']} · {job.result['seconds']} s")
+        st.caption(texts.RUN_MADE.format(name=plain(run_names.name(layout, str(job.result["run_id"])))))
 
 
 def watch_unless_done(layout: Layout, tasks: Sequence[str]) -> bool:
     """Draw the card of a job whose result is shown elsewhere, unless it ended well; return whether one is active."""
     newest = next((job for job in jobs.all_jobs(layout) if job.task in tasks), None)
     return newest is not None and newest.state != "done" and watch(layout, tasks)
+
+
+# News from other screens
+
+
+def screen_of(task: str) -> str:
+    """Return the screen on which a task is started and its result shown."""
+    return next((screen for screen, tasks in _SCREENS.items() if task in tasks), "imagery")
+
+
+def announce(layout: Layout) -> None:
+    """Toast each job that ended since this session last checked, once, with a link to its screen; none of the open screen.
+
+    Draw it in the frame, where it stays while pages change.
+    """
+
+    @st.fragment(run_every=_SECONDS_BETWEEN_NEWS)
+    def news() -> None:
+        for job in _newly_ended(layout):
+            screen = screen_of(job.task)
+            if screen == _open_screen():
+                continue
+            words = texts.ENDED[job.state].format(title=title(job))
+            link = texts.OPEN.format(screen=texts.SCREENS[screen])
+            address = f"/{'' if screen == 'project' else screen}?project={projects.token_of(layout)}"
+            icon = ":material/check_circle:" if job.state == "done" else ":material/error:"
+            st.toast(f"{words} [{link}]({address})", icon=icon, duration="long")
+
+    news()
+
+
+def _newly_ended(layout: Layout) -> list[JobView]:
+    """Return the jobs that have ended since the last call of this session, oldest first; none at the first call."""
+    key = f"ended-jobs:{layout.folder}"
+    known: set[str] | None = st.session_state.get(key)
+    folders = {path.parent.name: path.parent for path in sorted(layout.jobs.glob("*/spec.json"))}
+    ended = {name for name in known or () if name in folders and not jobs.is_alive(folders[name])}  # the rest was resumed
+    views = [jobs.view(folder) for name, folder in folders.items() if name not in ended]
+    new = [job for job in views if not job.is_active]
+    st.session_state[key] = ended | {job.job_id for job in new}
+    return [] if known is None else new
+
+
+def _open_screen() -> str:
+    """Return the screen that this session has open, by the page's address; "" where there is none."""
+    path = urlsplit(st.context.url or "").path.strip("/")
+    return "project" if st.context.url and not path else path.rpartition("/")[2]

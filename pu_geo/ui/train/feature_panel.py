@@ -10,28 +10,26 @@ from pu_geo.services.train import feature_comparison as comparison
 from pu_geo.services.train import training
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
+from pu_geo.ui.train import texts
 
 
 def draw(layout: Layout) -> None:
     """Draw the panel, folded until it is opened, and the job."""
-    if st.toggle("Compare features on your own clicks", key="compare-features"):
+    if st.toggle(texts.COMPARE_FEATURES, key="compare-features"):
         with st.container(border=True):
             _opened(layout)
 
 
 def _opened(layout: Layout) -> None:
-    st.caption(
-        "Each feature set is fitted without some of your clicks; where these then come in the list of unlabeled buildings tells "
-        "which features find damage that they were not shown. Answers to the queue do not count: a ranking proposed them."
-    )
+    st.caption(texts.COMPARE_FEATURES_NOTE)
     is_busy = job_card.watch_unless_done(layout, comparison.COMPARE_TASKS)
     which, button = st.columns([4, 1], vertical_alignment="bottom", gap="medium")
     methods = which.multiselect(
-        "Methods", [*comparison.METHODS, *comparison.SLOW], list(comparison.METHODS), format_func=training.method_title,
-        key="compare-features-methods", help="NcPU and PUCL train fifteen times for each feature set, which takes minutes.",
+        texts.COMPARED_METHODS, [*comparison.METHODS, *comparison.SLOW], list(comparison.METHODS), format_func=training.method_title,
+        key="compare-features-methods", help=texts.COMPARED_METHODS_HELP,
     )  # fmt: skip
     button.button(
-        "Compare", key="compare-features-start", icon=":material/balance:", disabled=is_busy or not methods,
+        texts.COMPARE_BUTTON, key="compare-features-start", icon=":material/balance:", disabled=is_busy or not methods,
         on_click=frame.does(lambda: comparison.start(layout, methods)),
     )  # fmt: skip
     with frame.show_errors():
@@ -41,11 +39,14 @@ def _opened(layout: Layout) -> None:
 def _draw_last(layout: Layout) -> None:
     found = comparison.last(layout)
     if found is None:
-        st.caption("Nothing was compared yet.")
+        st.caption(texts.NOT_COMPARED)
         return
     st.dataframe(comparison.table(found), hide_index=True, key="compare-features-table")
     st.markdown(f"**{frame.plain(comparison.verdict_words(found))}** {frame.plain(comparison.in_use_words(layout))}")
     name = comparison.proposed(layout, found)
-    if name and st.button(f"Use {frame.plain(name)}", key="compare-features-use", icon=":material/check:"):
-        frame.act_and_rerun(lambda: features.choose(layout, name))
+    if name:
+        st.button(
+            texts.USE_FEATURES.format(name=frame.plain(name)), key="compare-features-use", icon=":material/check:",
+            on_click=frame.does(lambda: features.choose(layout, name)),
+        )  # fmt: skip
     st.caption(f"{comparison.how_made(found)} {comparison.what_changed(layout, found)}")

@@ -1,8 +1,9 @@
-"""The cards of the methods on the Train page: what each is and needs, its form, how long it took here, and its start."""
+"""The cards of the methods: what each is, its settings, how long it took here, its start, and the progress of what was started."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import Field, fields
+from typing import Any
 
 import streamlit as st
 
@@ -13,67 +14,95 @@ from pu_geo.services.imagery.features import FeatureSets
 from pu_geo.services.train import training
 from pu_geo.services.train.training import DataSummary, TrainingRequest
 from pu_geo.ui import frame
+from pu_geo.ui.components import job_card
+from pu_geo.ui.train import texts
 
 _CARDS_A_ROW = 3
+_SETTINGS_PX = 720
+_COLUMNS_OF_SETTINGS = 3
 _LONG_S = 3600.0
-_FIGURES_HELP = (
-    "AUC: chance that a damaged building scores above an undamaged one. AP: how pure the top of the list is. Methods "
-    "were tuned while looking at these events, so expect less on yours. All figures: docs/tables.md."
-)
 
 
 def draw(layout: Layout, data: DataSummary) -> None:
-    """Draw the cards by group; the first group is open."""
+    """Draw the cards by group, the first group open, and the jobs of all others below."""
     known = features.overview(layout)
     if known.note:
         st.warning(frame.plain(known.note), icon=":material/warning:")
     elif known.in_use != RCF:
         used = next(one for one in known.sets if one.name == known.in_use)
-        st.caption(f"Features in use: {frame.plain(features.words_of(used.name, used.maker))}.")
+        st.caption(texts.FEATURES_IN_USE.format(features=frame.plain(features.words_of(used.name, used.maker))))
+    drawn: set[str] = set()
     for number, (heading, cards) in enumerate(training.cards_by_group().items()):
         if cards and (number == 0 or st.toggle(heading, key=f"group-{number}")):
-            columns = st.columns(min(max(len(cards), 2), _CARDS_A_ROW), gap="medium")
+            columns = st.columns(min(max(len(cards), 2), _CARDS_A_ROW), gap="small")
             for place, card in enumerate(cards):
-                with columns[place % len(columns)].container(border=True):
+                drawn.add(card.name)
+                with columns[place % len(columns)].container(border=True, gap="small"):
                     _card(layout, card, data, known)
+    job_card.watch(layout, training.TRAINING_TASKS, only=lambda job: job.args.get("method") not in drawn, most=0)
 
 
 def _card(layout: Layout, card: training.MethodCard, data: DataSummary, known: FeatureSets) -> None:
-    badge = " :blue-badge[Recommended]" if card.name == training.DEFAULT_METHOD else ""
-    st.markdown(f"**{card.title}**{badge}")
+    is_recommended = card.name == training.DEFAULT_METHOD
+    st.markdown(f"**{card.title}**" + (f" :blue-badge[{texts.RECOMMENDED}]" if is_recommended else ""))
     st.caption(card.summary)
-    with st.expander("Details and settings"):
-        st.caption(f"Source: {card.paper}  \nNeeds: {card.needs}  \nCannot: {card.cannot}")
-        if lines := training.figures_of(card.name):
-            heading = "Reached with quick, AUC / AP, the instant ranker's in brackets:\n\n"
-            st.caption(heading + "\n".join(f"- {line}" for line in lines), help=_FIGURES_HELP)
-        preset = st.selectbox("Preset", list(card.presets), key=f"preset-{card.name}")
-        seed = st.number_input("Seed", 0, 10_000, 0, key=f"seed-{card.name}")
-        hold_out, feature_set = _hold_out_field(card, data.n_positive), _features_field(card, preset, known)
-        types_from = None
-        if card.uses_types:
-            types_from = st.selectbox(
-                "Kind of damage", training.type_fields(layout), index=None, key=f"types-{card.name}",
-                placeholder="one kind for all", help="Attribute of the footprints that names it; read for your positives alone.",
-            )  # fmt: skip
-        changed = _settings(card, preset)
-    if data.n_chips and not changed:
-        words = f"Preset {preset}: {training_times.words(card.name, preset, data.n_chips)}."
-        expected = training_times.expected_seconds(card.name, preset, data.n_chips)
-        if expected and expected[1] > _LONG_S:
-            st.warning(words, icon=":material/hourglass_top:")
-        else:
-            st.caption(f":material/schedule: {words}")
-    reason = training.why_not(layout, card.name, hold_out)
+    name = training.name_within(card.name).split(" + PUPL")[0]
+    buttons = st.container(horizontal=True, gap="small")
+    start = buttons.container(width="content")
+    with buttons.popover(texts.SETTINGS, icon=":material/tune:", help=texts.SETTINGS_HELP.format(method=card.title)):
+        given = _form(layout, card, data, known)
+    with buttons.popover("", icon=":material/info:", type="tertiary", help=texts.ABOUT.format(method=card.title)):
+        _about(card)
+    if given["overrides"]:
+        st.caption(texts.CHANGED.format(names=", ".join(_setting_words(each) for each in given["overrides"])))
+    elif data.n_chips:
+        _time(card.name, given["preset"], data.n_chips)
+    reason = training.why_not(layout, card.name, given["hold_out"])
     if reason:
         st.caption(f":orange[{reason}]")
-    label = f"Train {training.name_within(card.name).split(' + PUPL')[0]}"
-    if st.button(label, type="primary", disabled=reason is not None, key=f"start-{card.name}"):
-        frame.act_and_rerun(
-            lambda: training.start(
-                layout, TrainingRequest(card.name, preset, int(seed), changed, types_from, hold_out, feature_set)
-            )
-        )
+    start.button(
+        texts.TRAIN.format(method=name), type="primary" if is_recommended else "secondary", disabled=reason is not None,
+        key=f"start-{card.name}", on_click=frame.does(lambda: training.start(layout, TrainingRequest(**given))),
+    )  # fmt: skip
+    job_card.watch(layout, training.TRAINING_TASKS, only=lambda job: job.args.get("method") == card.name, most=0)
+
+
+def _time(method: str, preset: str, n_chips: int) -> None:
+    words = texts.PRESET_TIME.format(preset=preset, words=training_times.words(method, preset, n_chips))
+    expected = training_times.expected_seconds(method, preset, n_chips)
+    if expected and expected[1] > _LONG_S:
+        st.warning(words, icon=":material/hourglass_top:")
+    else:
+        st.caption(f":material/schedule: {words}")
+
+
+def _about(card: training.MethodCard) -> None:
+    with st.container(width=_SETTINGS_PX // 2):
+        for text, words in ((texts.NEEDS, card.needs), (texts.LIMITS, card.cannot), (texts.SOURCE, card.paper)):
+            st.markdown(text.format(words=words))
+        if lines := training.figures_of(card.name):
+            st.caption("\n".join([texts.REACHED, "", *(f"- {line}" for line in lines)]), help=texts.FIGURES_HELP)
+
+
+def _form(layout: Layout, card: training.MethodCard, data: DataSummary, known: FeatureSets) -> dict[str, Any]:
+    """Draw the settings of a method, grouped under headings; return what makes a `TrainingRequest` of them."""
+    with st.container(width=_SETTINGS_PX):
+        first = st.columns(_COLUMNS_OF_SETTINGS, gap="small")
+        preset = first[0].selectbox(texts.PRESET, list(card.presets), key=f"preset-{card.name}")
+        with first[1]:
+            hold_out = _hold_out_field(card, data.n_positive)
+        seed = first[2].number_input(texts.SEED, 0, 10_000, 0, key=f"seed-{card.name}")
+        feature_set, types_from = _features_field(card, preset, known), None
+        if card.uses_types:
+            types_from = st.selectbox(
+                texts.TYPE, training.type_fields(layout), index=None, key=f"types-{card.name}",
+                placeholder=texts.TYPE_PLACEHOLDER, help=texts.TYPE_HELP,
+            )  # fmt: skip
+        changed = _settings(card, preset)
+    return {
+        "method": card.name, "preset": preset, "seed": int(seed), "overrides": changed, "types_from": types_from,
+        "hold_out": hold_out, "feature_set": feature_set,
+    }  # fmt: skip
 
 
 def _features_field(card: training.MethodCard, preset: str, known: FeatureSets) -> str:
@@ -81,39 +110,51 @@ def _features_field(card: training.MethodCard, preset: str, known: FeatureSets) 
     if len(known.sets) < 2 or training.settings_for(card.name, preset).backbone != "features":
         return ""
     given = st.selectbox(
-        "Features", known.names, index=known.names.index(known.in_use), key=f"features-{card.name}-{known.in_use}",
-        help="What the chips are described by. Other sets are listed, and one is chosen for all, on the Imagery page.",
+        texts.FEATURES, known.names, index=known.names.index(known.in_use), key=f"features-{card.name}-{known.in_use}",
+        help=texts.FEATURES_HELP,
     )  # fmt: skip
     return "" if given == known.in_use else str(given)
 
 
 def _hold_out_field(card: training.MethodCard, n_positive: int) -> int:
-    """Draw the field for the positives that a training shall not learn from; return how many."""
+    """Draw the field for the damaged buildings that a training shall not learn from; return how many."""
     most = max(n_positive - card.min_positives, 0)
     proposed = min(training.proposed_hold_out(n_positive), most)
     given = st.number_input(
-        "Held-out clicks", 0, most, proposed, key=f"hold-out-{card.name}-{n_positive}",
-        help="Positives that this training does not learn from. They tell how much damage it finds that it was not shown; "
-        "it takes 10 to judge. Below 50 positives each one teaches more than it judges, so none is proposed.",
-    )  # fmt: skip
+        texts.HOLD_OUT, 0, most, proposed, key=f"hold-out-{card.name}-{n_positive}", help=texts.HOLD_OUT_HELP
+    )
     return int(given)
 
 
 def _settings(card: training.MethodCard, preset: str) -> dict[str, str]:
-    """Draw a field for each setting of a method; return those that differ from the preset, as text."""
+    """Draw a field for each setting of a method by group; return those that differ from the preset, as text."""
     chosen = training.settings_for(card.name, preset)
     changed = {}
-    for item in fields(chosen):
-        value, key = getattr(chosen, item.name), f"set-{card.name}-{preset}-{item.name}"
-        meta = item.metadata
-        words = meta.get("help")
-        if meta.get("choices"):
-            given = st.selectbox(item.name, meta["choices"], index=meta["choices"].index(value), help=words, key=key)
-        elif isinstance(value, bool):
-            given = st.checkbox(item.name, value, help=words, key=key)
-        else:
-            bounds = f" ({meta.get('min')} to {meta.get('max')})" if meta.get("max") is not None else ""
-            given = st.text_input(item.name, str(value), help=f"{words}{bounds}", key=key)
-        if str(given) != str(value):
-            changed[item.name] = str(given)
+    for group in texts.GROUPS:
+        members = [item for item in fields(chosen) if texts.SETTING_NAMES[item.name][0] == group]
+        if not members:
+            continue
+        st.markdown(f"**{group}** :small[:gray[{texts.GROUP_NOTES[group]}]]")
+        columns = st.columns(_COLUMNS_OF_SETTINGS, gap="small")
+        for place, item in enumerate(members):
+            value = getattr(chosen, item.name)
+            with columns[place % len(columns)]:
+                given = _setting(item, value, f"set-{card.name}-{preset}-{item.name}")
+            if str(given) != str(value):
+                changed[item.name] = str(given)
     return changed
+
+
+def _setting(item: Field[Any], value: object, key: str) -> object:
+    """Draw the field of one setting; return what it holds."""
+    meta, label = item.metadata, _setting_words(item.name)
+    words = texts.setting_help(meta.get("help", ""), item.name, meta.get("min"), meta.get("max"))
+    if meta.get("choices"):
+        return st.selectbox(label, meta["choices"], index=meta["choices"].index(value), help=words, key=key)
+    if isinstance(value, bool):
+        return st.checkbox(label, value, help=words, key=key)
+    return st.text_input(label, str(value), help=words, key=key)
+
+
+def _setting_words(name: str) -> str:
+    return texts.SETTING_NAMES[name][1]

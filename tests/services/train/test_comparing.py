@@ -13,7 +13,7 @@ from mapped_parts import RUN, TRUTH, N, answer_audit, say
 from numpy.typing import NDArray
 from small_parts import add_chips, click, facts_of, square_table, unheld_job
 
-from pu_geo import jobs
+from pu_geo import jobs, wording
 from pu_geo.analysis.pu_criterion import pu_criterion
 from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, decisions, pseudo_positives, runs, store
@@ -189,7 +189,7 @@ def test_one_audit_judges_both_runs(mapped: Layout) -> None:
     flat, audited = (side.audited for side in found.sides)
     assert audited == auditing.at(mapped, RUN, 0.5)
     assert (flat.recall.value or 0) < (audited.recall.value or 0)
-    assert comparing.share_words(audited.recall).startswith(f"{audited.recall.value:.0%} (")
+    assert comparing.share_words(audited.recall).startswith(f"{wording.percent(audited.recall.value)} (")
 
 
 def test_a_curve_comes_from_the_run_or_else_from_its_job(mapped: Layout) -> None:

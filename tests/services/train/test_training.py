@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
-from mapped_parts import RUN
-from small_parts import add_chips, click, facts_of
+from small_parts import add_chips, click
 
 from pu_geo import jobs
 from pu_geo.errors import TrainingError
@@ -35,13 +33,6 @@ def test_the_recommendation_names_the_default_before_there_is_any_run() -> None:
 def test_only_titles_that_are_plain_words_begin_small_in_a_sentence(method: str, name: str) -> None:
     assert method == "gone" or method in catalog.METHODS
     assert training.name_within(method) == name
-
-
-def test_a_run_is_called_by_method_time_and_id_and_whether_it_came_from_elsewhere(mapped: Layout) -> None:
-    run = facts_of(mapped, RUN)
-    assert training.run_name(run) == "Instant ranker · 2026-01-01 00:00 · ranker-1"
-    came = replace(run, method="ncpu", from_model={"file": "x"})
-    assert training.run_name(came) == "NcPU from elsewhere · 2026-01-01 00:00 · ranker-1"
 
 
 @pytest.fixture

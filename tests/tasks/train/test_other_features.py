@@ -22,7 +22,7 @@ from pu_geo.services.damage_map import mapping
 from pu_geo.services.explore import outliers
 from pu_geo.services.imagery import features
 from pu_geo.services.project.copying import copy_project
-from pu_geo.services.train import run_card, training
+from pu_geo.services.train import run_card, run_names, training
 from pu_geo.tasks.damage_map.publish import publish
 from pu_geo.tasks.explore.discover import discover
 from pu_geo.tasks.explore.embed import embed
@@ -77,7 +77,7 @@ def test_a_run_learns_from_the_named_set_and_says_so(chipped: Layout, second: st
     assert LICENCE in words
     assert str(maker["weights_sha256"]) in words
     assert str(chipped.folder.parent) not in words + json.dumps(card)
-    assert f"on {second}" in training.run_name(facts)
+    assert f"on {second}" in run_names.usual(facts)
 
 
 def test_runs_that_used_no_features_name_none(chipped: Layout, second: str, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_runs_that_used_no_features_name_none(chipped: Layout, second: str, tmp_
         words = run_card.as_markdown(run_card.card(chipped, run_id))
         assert "none: it learned from the chips themselves" in words
         assert LICENCE not in words
-        assert second not in training.run_name(facts)
+        assert second not in run_names.usual(facts)
         args = mapping.publish_arguments(chipped, run_id, 0.5, ("geojson",), ())
         out = Path(str(publish(job_of(chipped, f"publish-{run_id}"), **args)["out"]))
         assert json.loads((out / "damage_map.run.json").read_text())["feature_set"] is None

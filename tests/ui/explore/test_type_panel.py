@@ -59,8 +59,8 @@ def test_a_search_can_be_paused_and_go_on(project: Layout) -> None:
     events.append(folder, "paused")
     os.close(lock)
     app = show_panel("explore.type_panel", project)
-    assert "4 epochs of training 2 of 3 are done" in words(app)
-    assert {f"{key}-{folder.name}" for key in ("go-on", "start-over")} <= {button.key for button in app.button}
+    assert "4 epochs of training 2 of 3 done" in words(app)
+    assert {f"{key}-{folder.name}" for key in ("resume", "start-over")} <= {button.key for button in app.button}
 
 
 def test_one_group_cannot_be_asked_for(project: Layout) -> None:

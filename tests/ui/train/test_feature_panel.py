@@ -26,7 +26,7 @@ def opened(layout: Layout) -> AppTest:
 
 def test_before_a_comparison_there_is_a_button_and_no_table(tmp_path: Path) -> None:
     app = opened(set_project(tmp_path, n_clicks=8))
-    assert "Nothing was compared yet" in words(app)
+    assert "No comparison yet" in words(app)
     assert not app.dataframe
     assert not app.button(key="compare-features-start").disabled
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
+from pu_geo.services.damage_map import auditing
 
 FIELD = """
 import streamlit as st
@@ -74,26 +76,32 @@ def test_each_kind_of_signal_has_its_figure(project: Layout) -> None:
         for n in (1, 2, 3)
     ]  # fmt: skip
     app = shown(project, job_with(project, *reports))
+    assert set(figures(app)) == {"Loss", "Threshold", "Held-out clicks"}, "nothing is called damaged before an audit"
+    assert list(lines(figures(app)["Loss"])) == ["loss"]
+    app.toggle[0].set_value(True).run()
     found = figures(app)
-    assert set(found) == {
-        "Loss and its parts",
-        "Threshold and what the model calls damaged",
-        "Held-out clicks",
-        "Speed and memory",
-    }
-    assert list(lines(found["Loss and its parts"])) == ["loss", "cls", "entropy"]
-    assert list(lines(found["Threshold and what the model calls damaged"])) == [
-        "threshold",
-        "called, in batches",
-        "called, all",
-    ]
-    assert {"PU criterion", "found (right)"} <= set(lines(found["Held-out clicks"]))
+    assert set(found) == {"Loss", "Threshold", "Held-out clicks", "Loss terms", "Speed and memory"}
+    assert list(lines(found["Loss terms"])) == ["cls", "entropy"]
+    assert list(lines(found["Threshold"])) == ["threshold"]
+    assert {"PU criterion", "recall (right)"} <= set(lines(found["Held-out clicks"]))
     assert lines(found["Speed and memory"])["memory, MB (right)"]["yaxis"] == "y2"
     for figure in found.values():
         drawn = [trace["line"] for trace in lines(figure).values()]
         assert len({(line["color"], line["dash"]) for line in drawn}) == len(drawn)
         assert len({line["dash"] for line in drawn}) == len(drawn), "lines differ by color alone"
         assert figure["layout"]["xaxis"]["range"] == [0, 20]
+
+
+def test_shares_have_a_legend_and_those_called_damaged_come_with_an_audit(
+    project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = job_with(project, *({"epoch": n, "share_positive": 0.4, "share_called": 0.3} for n in (1, 2)))
+    assert set(figures(shown(project, folder))) == {"Loss"}
+    of = auditing.how_many(project)
+    monkeypatch.setattr(auditing, "how_many", lambda layout: replace(of, basis="audit"))
+    found = figures(shown(project, folder))["Shares"]
+    assert list(lines(found)) == ["called damaged, in batches", "called damaged, all"]
+    assert found["layout"]["showlegend"]
 
 
 def test_the_newest_look_is_shown_and_older_ones_can_be_gone_back_to(project: Layout) -> None:
@@ -134,7 +142,7 @@ def test_few_held_out_clicks_are_said_to_be_too_few(project: Layout) -> None:
 
 def test_a_finished_training_names_its_run(project: Layout) -> None:
     app = shown(project, job_with(project, {"epoch": 1}, {"epoch": 2}, done=True, args={"hold_out": 9}))
-    assert "Run ncpu-1 · 45 positives · 9 held-out clicks · 1.5 s" in words(app)
+    assert "Run ncpu\\-1 · 45 damaged labels · 9 held-out clicks · 2 s" in words(app)
 
 
 def test_stages_are_shown_one_at_a_time(project: Layout) -> None:

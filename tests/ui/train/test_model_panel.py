@@ -10,6 +10,7 @@ from model_parts import trained, with_chips
 
 from pu_geo import jobs
 from pu_geo.project.layout import Layout
+from pu_geo.services.train import run_names
 
 
 def test_a_project_without_a_model_says_where_one_comes_from(project: Layout) -> None:
@@ -22,9 +23,9 @@ def test_a_project_without_a_model_says_where_one_comes_from(project: Layout) ->
 def test_a_run_with_a_model_can_be_chosen(project: Layout) -> None:
     run_id = trained(with_chips(project), "linear")
     app = show_panel("train.model_panel", project)
-    (option,) = app.selectbox(key="export-model-run").options
-    assert option.startswith("Linear ranking · ")
-    assert option.endswith(run_id)
+    box = app.selectbox(key="export-model-run")
+    assert box.value.run_id == run_id
+    assert box.options == [run_names.name(project, run_id)]
 
 
 def test_a_file_that_is_no_model_is_refused_in_words(project: Layout, tmp_path: Path) -> None:

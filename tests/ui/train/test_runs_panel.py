@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import small_parts
-from app_parts import checked, press, show_panel, words
-from mapped_parts import RUN
+from app_parts import checked, plain, press, show_panel, words
+from mapped_parts import RUN, answer_audit
 from model_parts import N, with_chips
 from small_parts import add_chips, small_project
 from streamlit.testing.v1 import AppTest
@@ -16,7 +17,7 @@ from streamlit.testing.v1 import AppTest
 from pu_geo import jobs
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.project import choices
-from pu_geo.services.train import training
+from pu_geo.services.train import results, run_names, training
 from pu_geo.services.train.comparing import MapPoints
 from pu_geo.ui.train import runs_panel
 
@@ -32,6 +33,37 @@ def layout(project: Layout) -> Layout:
     add_run(made, "first-1")
     add_run(made, "second-1", is_reversed=True, method="<script>|x")
     return made
+
+
+def test_all_runs_are_in_a_table_under_names_that_can_be_changed(layout: Layout) -> None:
+    app = show_panel("train.runs_panel", layout, "draw_results(layout, training.all_runs(layout))")
+    table = app.dataframe[0].value
+    names = run_names.names(layout)
+    assert table["Run"].tolist() == list(names.values())
+    assert table["Shown"].sum() == 1
+    assert "second-1" not in plain(app).replace("commands keep the id second-1", "")
+    field = next(each for each in app.text_input if each.label == "Name")
+    field.set_value("my second").run()
+    press(app, "rename-save")
+    assert app.dataframe[0].value["Run"].tolist()[0] == "my second"
+    assert run_names.name(layout, "second-1") == "my second"
+
+
+def test_the_table_has_how_runs_are_judged_with_an_interval(layout: Layout) -> None:
+    judged = {"n_held_out": 12, "recall": 1.0, "share_called": 0.3, "criterion": 3.3, "low": 2.0, "high": 3.4, "n_called": 4}
+    small_parts.add_run(layout, "third-1", like="first-1", judgement=judged)
+    small_parts.add_run(layout, "fourth-1", like="first-1", judgement={**judged, "n_held_out": 9})
+    rows = {row.run_id: row for row in results.table(layout, training.all_runs(layout))}
+    assert rows["third-1"].judged == "recall 100 % (75–100), 12 held-out clicks, flagging 4"
+    assert rows["fourth-1"].judged == "not enough: 9 held-out clicks of the 10 it takes"
+    assert rows["first-1"].judged == results.NOT_JUDGED
+    assert {row.audited for row in rows.values()} == {results.NOT_AUDITED}
+
+
+def test_an_audited_run_has_its_figures_in_the_table(mapped: Layout) -> None:
+    answer_audit(mapped, 200)
+    (row,) = results.table(mapped, training.all_runs(mapped))
+    assert re.fullmatch(r"precision [\d.]+ % \(\d+–\d+\), recall [\d.]+ % \(\d+–\d+\)", row.audited)
 
 
 def shown(layout: Layout, *, is_open: bool = True) -> AppTest:
@@ -101,8 +133,10 @@ def test_curves_of_both_are_in_one_figure(layout: Layout) -> None:
     for run_id in ("first-1", "second-1"):
         write_json(layout.run(run_id) / "curve.json", reports)
     shown(layout)
-    figure = runs_panel.curves([reports, [{**one, "stage": "warm-up"} for one in reports]])
-    assert [list(trace.y) for trace in figure.data] == [[1.0, 0.5, 0.25], [0.1, 0.2, 0.4]]  # a warm-up is no training
+    both = [reports, [{**one, "stage": "warm-up"} for one in reports]]  # a warm-up is no training
+    assert [list(trace.y) for trace in runs_panel.curves(both).data] == [[1.0, 0.5, 0.25]], "there is no audit"
+    figure = runs_panel.curves(both, has_called=True)
+    assert [list(trace.y) for trace in figure.data] == [[1.0, 0.5, 0.25], [0.1, 0.2, 0.4]]
     assert list(figure.data[0].x) == [0.25, 0.5, 1.0]
     assert runs_panel.curves([[], reports[:1]]) is None
 
@@ -145,7 +179,7 @@ def test_the_card_is_read_only_once_it_is_asked_for(mapped: Layout) -> None:
     assert not app.selectbox
     app.toggle(key="run-card-open").set_value(True).run()
     (option,) = app.selectbox(key="run-card-run").options
-    assert option == f"Instant ranker · 2026-01-01 00:00 · {RUN}"
+    assert option == run_names.name(mapped, RUN)
     assert "##### Judgement without negatives" in app.markdown[0].value
     labels = [button.proto.label for button in app.get("download_button")]
     assert labels == ["Download HTML", "Download Markdown", "Download JSON"]

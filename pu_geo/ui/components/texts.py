@@ -1,0 +1,85 @@
+"""What the pieces that several screens share say: job cards, the choice of the run, the threshold."""
+
+# The choice of the run
+
+RUN = "Run"
+RUN_HELP = (
+    "The run that all screens, the live map (QGIS) and exports show. Your choice stays until somebody chooses another. "
+    "Its id is {run_id}."
+)
+WHY = "{why}."
+NEWER = " The newest is {name}."
+AUTOMATIC = "Choose automatically"
+AUTOMATIC_HELP = "The run published last, else the one audited last, else the newest of the recommended method."
+
+# The threshold
+
+TOP = "Flag the highest-ranked"
+TOP_HELP = (
+    "How many buildings without an answer are flagged, from the highest score down. Where scores are equal it is the "
+    "number nearest to yours."
+)
+THRESHOLD = "Threshold"
+THRESHOLD_HELP = "Scores from here on are flagged."
+THRESHOLD_WHY = "Threshold {value:.3f}: {why}."
+
+# Jobs
+
+TITLES = {
+    "prepare": "Loading scenes, footprints and chips",
+    "add_scenes": "Adding scenes",
+    "add_xbd": "Adding an xBD folder",
+    "add_footprints": "Adding footprints",
+    "add_aoi": "Setting the area of interest",
+    "add_grid": "Creating a grid of cells",
+    "align": "Aligning pre and post",
+    "chip": "Cutting chips and computing features",
+    "features": "Computing a feature set",
+    "train": "Training",
+    "rank": "Ranking",
+    "import_run": "Importing a run of another copy",
+    "bring_in": "Importing a training",  # a task of versions before
+    "ensemble": "Averaging ranks",
+    "apply_model": "Scoring with a model",
+    "compare_features": "Comparing features",
+    "embed": "UMAP",
+    "cluster": "Clustering",
+    "outliers": "Search for odd chips and duplicates",
+    "discover": "Search for damage types",
+    "export": "Export",
+    "export_selection": "Exporting a selection",
+    "publish": "Export",
+    "add_areas": "Adding areas",
+    "sum_up": "Summary by area",
+    "next_round": "Preparing the next round",
+}
+STATES = {
+    "waiting": "waiting", "running": "running", "done": "done", "failed": "failed", "cancelled": "cancelled",
+    "paused": "paused", "interrupted": "interrupted",
+}  # fmt: skip
+PAUSE, PAUSE_HELP = "Pause", "Stops after this epoch and keeps its state on disk."
+CANCEL = "Cancel"
+RESUME, START_AGAIN = "Resume", "Start again"
+START_OVER = "Start over"
+START_OVER_HELP = "A new job with the same settings, from the first epoch, with the labels as they are now."
+DISMISS, DISMISS_HELP = "Dismiss", "Hides it. `pu-geo jobs P.pugeo --all` still lists it."
+JOB_ID = "Job {job_id}"
+STOPPING = "stopping"
+PAUSES = "pauses after this epoch"
+SO_FAR, LEFT = "{time} so far", "about {time} left"
+IN = " in {time}"
+INTERRUPTED = (
+    "It ended without an error message: the machine was restarted, or the process was killed. Nothing else is lost."
+)
+EPOCHS_DONE = "{epochs} of {stage} done; Resume continues after the last one saved."
+LOG = "Log"
+NO_LOG = "nothing yet"
+LOG_CAPTION = "Newest first. Job {job_id}."
+WHOLE_LOG = "Download log"
+RUN_MADE = "Made the run {name}."
+ENDED = {
+    "done": "{title} is done.", "failed": "{title} failed.", "interrupted": "{title} was interrupted.",
+    "cancelled": "{title} was cancelled.", "paused": "{title} is paused.",
+}  # fmt: skip
+OPEN = "Open {screen}"
+SCREENS = {"project": "Project", "imagery": "Imagery", "train": "Train", "explore": "Explore", "damage_map": "Damage map"}

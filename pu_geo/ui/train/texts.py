@@ -1,0 +1,258 @@
+"""What the Train screen says."""
+
+from pu_geo import wording
+
+TITLE = "Train"
+PURPOSE = (
+    "Learn from the buildings you marked and from all others, in the background. Closing this tab does not stop a training."
+)
+TO_MAP = "Damage map"
+
+
+def data(n_damaged: int, n_held_out: int, n_not_damaged: int, n_not_reviewed: int, n_left_out: int) -> str:
+    """Return what a training would learn from now."""
+    held_out = f" ({n_held_out:,} proposed to hold out)" if n_held_out else ""
+    parts = [f"**{n_damaged:,}** damaged{held_out}", f"**{n_not_damaged:,}** not damaged"]
+    return " · ".join([*parts, f"**{n_not_reviewed:,}** not reviewed", f"**{n_left_out:,}** not assessable"])
+
+
+# Results
+
+RESULTS = "Results"
+RUN, METHOD, WHEN, TOOK, LABELS, JUDGED, AUDIT, SHOWN = (
+    "Run", "Method", "Made", "Took", "Damaged labels", "Judged by held-out clicks", "Audit", "Shown",
+)  # fmt: skip
+SHOWN_HELP = "Shown on all screens, the live map (QGIS) and in exports."
+JUDGED_HELP = "Recall of damaged buildings that the run did not learn from, at its own threshold, with the 95 % interval."
+AUDIT_HELP = "Precision and recall at the threshold of the map, from randomly drawn checks, with 95 % intervals."
+RESULTS_ALT = "Table of the finished runs"
+RENAME, RENAME_HELP = "Rename", "Change what a run is called on all screens"
+NEW_NAME = "Name"
+SAVE_NAME = "Save name"
+NAME_NOTE = "Leave it empty for the usual name. Files and commands keep the id {run_id}."
+ABOUT_RUN = "**{name}**: {words}"
+
+# Methods
+
+METHODS = "Methods"
+RECOMMENDED = "Recommended"
+TRAIN = "Train {method}"
+FEATURES_IN_USE = "Features in use: {features}."
+PRESET = "Preset"
+SEED = "Seed"
+PRESET_TIME = "Preset {preset}: {words}."
+SETTINGS, SETTINGS_HELP = "Settings", "Preset, held-out clicks and all settings of {method}"
+ABOUT = "About {method}"
+SOURCE, NEEDS, LIMITS = "Source: {words}", "Needs: {words}", "Limits: {words}"
+REACHED = "Measured with preset quick, AUC / AP, the instant ranker's in brackets:"
+FIGURES_HELP = (
+    "AUC: chance that a damaged building scores above an undamaged one. AP: how pure the top of the list is. Methods "
+    "were tuned on these events, so expect less on yours. All figures: docs/tables.md."
+)
+TYPE = "Damage type"
+TYPE_PLACEHOLDER = "one type for all"
+TYPE_HELP = "Attribute of the footprints that names it; read for your damaged buildings alone."
+HOLD_OUT = "Held-out clicks"
+HOLD_OUT_HELP = (
+    "Damaged buildings that this training does not learn from. They measure how much damage it finds by itself; it takes 10 "
+    "to judge. Below 50 damaged buildings each one teaches more than it judges, so none is proposed."
+)
+FEATURES = "Features"
+FEATURES_HELP = "What the chips are described by. The Imagery page lists the sets and has the choice of one for all."
+CHANGED = "Changed: {names}"
+
+
+def setting_help(words: str, name: str, low: object, high: object) -> str:
+    """Return the help of a setting: what it does, its bounds, and what commands call it."""
+    bounds = "" if high is None else f" From {low} to {high}."
+    return f"{words}{bounds} On the command line: `--set {name}=...`"
+
+
+GROUPS = ("Learning", "Data", "Method", "Stopping")
+LEARNING, DATA, METHOD_GROUP, STOPPING = GROUPS
+GROUP_NOTES = {
+    LEARNING: "How weights move",
+    DATA: "What it learns from",
+    METHOD_GROUP: "What is particular to the method",
+    STOPPING: "How long it trains",
+}
+SETTING_NAMES: dict[str, tuple[str, str]] = {
+    "backbone": (DATA, "Backbone"),
+    "width": (METHOD_GROUP, "Hidden units"),
+    "weights_file": (DATA, "Weights file (path)"),
+    "augmentation": (DATA, "Views of chips"),
+    "pretrain_epochs": (STOPPING, "Pretraining (epochs)"),
+    "precision": (LEARNING, "Number type"),
+    "compiled": (LEARNING, "Compile the network"),
+    "damaged_share": (DATA, "Damaged share (0 to 1)"),
+    "whitening": (METHOD_GROUP, "Whitening (0 to 0.5)"),
+    "even_share": (METHOD_GROUP, "Share of equal weight (0 to 1)"),
+    "n_neighbors": (METHOD_GROUP, "Neighbors (chips)"),
+    "propagation": (METHOD_GROUP, "Propagation (0 to 1)"),
+    "embedding_dim": (METHOD_GROUP, "Embedding length (numbers)"),
+    "n_anchors": (METHOD_GROUP, "Anchors (chips)"),
+    "neighbors": (METHOD_GROUP, "Neighboring buildings"),
+    "variant": (METHOD_GROUP, "Variant"),
+    "epochs": (STOPPING, "Epochs"),
+    "max_steps": (STOPPING, "Longest training (steps)"),
+    "warmup_epochs": (STOPPING, "Warm-up (epochs)"),
+    "batch_size": (DATA, "Batch size (chips)"),
+    "lr": (LEARNING, "Learning rate"),
+    "weight_decay": (LEARNING, "Weight decay"),
+    "projection_hidden": (METHOD_GROUP, "Projection head (hidden units)"),
+    "prediction_hidden": (METHOD_GROUP, "Prediction head (hidden units)"),
+    "ema_momentum": (LEARNING, "EMA momentum (0 to 1)"),
+    "prototype_momentum": (METHOD_GROUP, "Prototype momentum (0 to 1)"),
+    "target_momentum": (METHOD_GROUP, "Pseudo-target momentum (0 to 1)"),
+    "rare_momentum": (METHOD_GROUP, "Same for rare damage (0 to 1)"),
+    "threshold_momentum": (METHOD_GROUP, "Threshold momentum (0 to 1)"),
+    "rep_weight": (METHOD_GROUP, "Weight of noisy pairs"),
+    "entropy_weight": (METHOD_GROUP, "Weight of entropy"),
+    "grad_clip": (LEARNING, "Gradient clipping (norm)"),
+    "loss": (METHOD_GROUP, "Loss"),
+    "optimizer": (LEARNING, "Optimizer"),
+    "temperature": (METHOD_GROUP, "Temperature"),
+    "projection_dim": (METHOD_GROUP, "Projection (numbers)"),
+    "projection_norm": (METHOD_GROUP, "Batch norm in the projection"),
+    "pseudo_labels": (METHOD_GROUP, "Pseudo-labels"),
+    "n_seedings": (METHOD_GROUP, "Starts of the pseudo-labels"),
+    "classifier_l2": (METHOD_GROUP, "Classifier weight decay"),
+    "n_new": (METHOD_GROUP, "Clusters"),
+    "labeled_batch": (DATA, "Labeled chips per step"),
+    "pair_rule": (METHOD_GROUP, "Pair rule"),
+    "threshold": (METHOD_GROUP, "Pair threshold (cosine)"),
+    "pair_weight": (METHOD_GROUP, "Weight of pairs"),
+    "consistency_weight": (METHOD_GROUP, "Weight of consistency"),
+    "ramp_share": (STOPPING, "Ramp-up (share of epochs)"),
+    "neighbor_weight": (METHOD_GROUP, "Weight of neighbors"),
+    "supervised_weight": (METHOD_GROUP, "Weight of labels"),
+    "self_weight": (METHOD_GROUP, "Weight of the other view (0 to 1)"),
+    "queue_size": (DATA, "Queue (embeddings)"),
+    "n_easy": (METHOD_GROUP, "Easy negatives (chips)"),
+    "n_hard": (METHOD_GROUP, "Hard negatives (chips)"),
+    "smoothing": (METHOD_GROUP, "Smoothing (chips)"),
+    "softness": (METHOD_GROUP, "Softness of scores"),
+    "unsupervised_weight": (METHOD_GROUP, "Weight of views"),
+    "unlabeled_weight": (METHOD_GROUP, "Weight of buildings not reviewed (0 to 1)"),
+    "rounds": (STOPPING, "Rounds"),
+    "local_steps": (STOPPING, "Steps of a client per round"),
+    "enough": (METHOD_GROUP, "Near enough (cosine)"),
+    "spread": (METHOD_GROUP, "Spreadout"),
+    "spread_weight": (METHOD_GROUP, "Weight of the spreadout"),
+    "spread_margin": (METHOD_GROUP, "Spreadout margin (cosine distance)"),
+    "n_nearest": (METHOD_GROUP, "Nearest classes"),
+    "fixed_vectors": (METHOD_GROUP, "Fixed class vectors"),
+    "weighting": (METHOD_GROUP, "Weighting of clients"),
+    "l2": (LEARNING, "Weight decay (L2)"),
+    "positive_share": (DATA, "Damaged in a batch (0 to 1)"),
+    "balanced": (DATA, "Balanced classes"),
+    "class_prior": (DATA, "Class prior (0 to 1)"),
+    "surrogate": (METHOD_GROUP, "Surrogate loss"),
+    "when_negative": (METHOD_GROUP, "Where the risk is negative"),
+    "beta": (METHOD_GROUP, "Tolerance of negative risk"),
+    "gamma": (METHOD_GROUP, "Step back (share of the learning rate)"),
+    "agreement": (METHOD_GROUP, "Agreement of pairs (0 to 1)"),
+}
+"""Setting -> the heading that it is under, and its label with its unit."""
+
+# A training while it runs
+
+LIVE = "Trainings"
+QUEUE = "**Device queue of this machine** · one job at a time, first in, first out"
+QUEUE_WHERE = " in project *{project}*"
+QUEUE_WAITS = "waits"
+CURVES, CHIPS = "Curves", "Top and bottom chips"
+STAGE = "Stage"
+DETAILS = "Details: loss terms, speed and memory"
+TOO_FEW_HELD_OUT = "{n} held-out clicks: not enough to judge by, it takes 10."
+LOSS, LOSS_PARTS = "Loss", "Loss terms"
+THRESHOLD_CALLED, THRESHOLD, SHARES = "Threshold and share called damaged", "Threshold", "Shares"
+HELD_OUT_CLICKS, SPEED = "Held-out clicks", "Speed and memory"
+SHARE_NAMES = {
+    "threshold": "threshold", "share_positive": "called damaged, in batches", "share_called": "called damaged, all",
+    "share_pairs": "pairs of one category", "class_cosine": "nearest two classes (cosine)",
+}  # fmt: skip
+CRITERION, RECALL, CALLING_ALL = "PU criterion", "recall (right)", "calling all damaged"
+CHIPS_A_SECOND, MEMORY = "chips per second", "memory, MB (right)"
+AFTER_EPOCH, AFTER = "After epoch", "After epoch {epoch}:"
+SHEET = (
+    "Buildings not reviewed, after epoch {epoch} of {epochs}: highest scores above, lowest below; of each the pre scene over the "
+    "post scene where there is one."
+)
+SHEET_ALT = "Chips with the highest scores above, with the lowest scores below"
+RUN_OF_JOB = "Run {name}"
+
+
+def result(name: str, n_damaged: object, n_held_out: int, seconds: float) -> str:
+    """Return what a training made, and from what."""
+    held_out = [f"{n_held_out:,} held-out clicks"] if n_held_out else []
+    return " · ".join([RUN_OF_JOB.format(name=name), f"{n_damaged} damaged labels", *held_out, wording.duration(seconds)])
+
+
+# Comparison of runs
+
+COMPARE = "Compare runs"
+RUN_A_OR_B = "Run {name}"
+AGREEMENT = "Agreement"
+NO_CURVES = "Neither run has a training curve: the instant ranker and averages are made in one step."
+ROW_METHOD, ROW_PRESET, ROW_LABELS, ROW_TIME = "Method", "Preset, seed", "Learned from", "Time, device"
+ROW_THRESHOLD, ROW_PLACE, ROW_CRITERION = "Threshold", "Evidence from place", "PU criterion"
+ROW_PRECISION, ROW_RECALL = "Audit: precision", "Audit: recall"
+MODEL_FROM_ELSEWHERE = "a model from elsewhere"
+LEARNED_FROM = "{n} damaged labels"
+OWN_THRESHOLD = (
+    "Each run is judged at its own threshold: the same order of buildings with another threshold has another criterion."
+)
+AUDITED = {
+    True: "The same audit judges both, each at its own threshold.",
+    False: "Neither run was audited; an audit on the Damage map page would judge both.",
+}
+WHICH_IS_SHOWN = "Run shown on all screens"
+IS_SHOWN, SHOW, SHOW_HELP = "{name} is shown", "Show {name}", "On all screens, in exports and in QGIS."
+DISAGREE = "Where they disagree most"
+A_HIGH, B_HIGH, NOWHERE = "A high, B low", "B high, A low", ": nowhere"
+DISAGREE_NOTE = "Below each chip its place in A and in B; 1 is the highest score. + marks a damaged building."
+AVERAGE = "Average of several runs"
+RUNS = "Runs"
+AVERAGE_BUTTON = "Average their ranks"
+AVERAGE_HELP = "Each building gets the mean of its ranks. Runs of methods that err in different ways help each other most."
+LOSS_AXIS, CALLED_AXIS, DONE_AXIS = "loss, first epoch = 1", "share called damaged", "share of the training"
+EPOCH = "epoch {n}"
+B_HIGHER, SAME, A_HIGHER = "B higher", "same", "A higher"
+DIFFERENCE = "%{marker.color:+.2f} of all places<extra></extra>"
+
+# Model card
+
+CARD = "Model card: data, labels, settings, judgement, limits"
+CARD_SHOW = "Show the model card"
+CARD_NOTE = "One page to publish with a map: what the run learned from, how it is judged, and its limits."
+DOWNLOAD = "Download {kind}"
+
+# Models
+
+MODELS = "Models: export one, or import one"
+EXPORT_MODEL = "Export model"
+NO_MODEL = "No run has a model yet. Train a method; the instant ranker has none, it is fitted anew to each project."
+MODEL_NOTE = (
+    "One file: weights, settings, and what it learned from. It holds no picture, footprint or label; models on cached features "
+    "hold 256 patches of 5 x 5 pixels of your chips, as filters, and all name the damage types they know."
+)
+MODEL_NETWORK = "The network that makes its features is in the file; the license of its weights applies to that"
+IMPORT_MODEL = "Import a model"
+BY_PATH, UPLOAD = "By path", "Upload"
+MODEL_FILE = "Model file"
+SCORE_ALL = "Score all buildings"
+IMPORT_NOTE = "Makes a run. It needs chips of the model's bands and size, and learns nothing from your labels."
+
+# Comparison of features
+
+COMPARE_FEATURES = "Compare features on your own clicks"
+COMPARE_FEATURES_NOTE = (
+    "Each feature set is fitted without some of your clicks. How high these rank among the buildings not reviewed shows which "
+    "features find damage by themselves. Answers to the queue do not count: a ranking proposed them."
+)
+COMPARED_METHODS = "Methods"
+COMPARED_METHODS_HELP = "NcPU and PUCL train fifteen times for each feature set, which takes minutes."
+COMPARE_BUTTON = "Compare"
+NOT_COMPARED = "No comparison yet."
+USE_FEATURES = "Use {name}"
