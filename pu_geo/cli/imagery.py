@@ -254,11 +254,15 @@ def _features_made(project: str, result: Mapping[str, Any]) -> str:
 def inspect(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", show_default=False)], *, as_json: Json = False
 ) -> None:
-    """Check whether files can be used."""
+    """Check whether files can be used. Ends with exit code 2 if one is missing."""
     from pu_geo.geo.readers.in_child import inspect_file
 
+    is_any_missing = False
     for path in files:
         answer = inspect_file(path)
+        is_any_missing = is_any_missing or answer["kind"] == "missing"
         words = f"{path}: usable {answer['kind']}" if answer["ok"] else f"{path}: {answer['problem']} {answer['hint']}"
         show(answer, words, as_json)
         sys.stdout.flush()
+    if is_any_missing:
+        raise typer.Exit(2)
