@@ -49,7 +49,6 @@ project_view(
     run_id=run_id,
     color_by="scores" if by == "score" else "labels",
     types=labeling.damage_types(layout),
-    details=labeling.label_details(layout),
     event=event,
     scatter=Scatter(
         run_id,

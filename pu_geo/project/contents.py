@@ -187,6 +187,12 @@ def building_ids(db: sqlite3.Connection) -> list[str]:
     return [row[0] for row in db.execute("SELECT building_id FROM footprints ORDER BY fid")]
 
 
+def outlines(db: sqlite3.Connection, building_ids: Sequence[str]) -> list[bytes]:
+    """Return the outlines of some buildings in the project CRS as WKB, in this order."""
+    query = "SELECT geom FROM footprints WHERE building_id = ?"
+    return [wkb_from_blob(db.execute(query, (each,)).fetchone()[0]) for each in building_ids]
+
+
 def footprints(db: sqlite3.Connection) -> FootprintTable:
     """Return all footprints in the order of `building_ids`; `source` is that of the first one."""
     columns = "building_id, geom, area_m2, attributes, source_footprint"
