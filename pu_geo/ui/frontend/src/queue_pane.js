@@ -17,7 +17,7 @@ const SMALLEST_PX = 120;
 const [THUMB_PX, SMALL_THUMB_PX] = [46, 34];
 const LOW_PX = 640; // a pane lower than this has small thumbnails, so that the large picture stays large
 const GAP = 8;
-const LOW_PX = 600; // in a pane lower than this the picture needs the room of the grades, which keys and the line below give as well
+const GRADES_FROM_PX = 600; // in a pane lower than this the picture needs the room of the grades, which keys and the line below give as well
 
 export class QueuePane {
   /** @param actions {give(i, code, grade or null), regrade(i, grade): as a key on a damaged building does} */
@@ -147,7 +147,7 @@ export class QueuePane {
     const item = queue.items[queue.at] ?? null;
     for (const part of [this.large, this.reason, this.facts, this.answers, this.grades, this.thumbs]) part.hidden = !item;
     if (!item) return;
-    this.grades.hidden = this.root.clientHeight < LOW_PX;
+    this.grades.hidden = this.root.clientHeight < GRADES_FROM_PX;
     if (this.rebuild || this.drawnId !== queue.id || this.thumbs.children.length !== n) this.#buildThumbs();
     queue.items.forEach((each, place) => this.#dress(this.thumbs.children[place], each, place));
     this.#drawItem(item);
