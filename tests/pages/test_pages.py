@@ -159,9 +159,9 @@ def test_train_recommends_the_default_before_there_is_a_run_and_marks_its_card_a
     [
         (
             {"used": True, "weight": 0.8123, "b": 0.9, "m": 0.01, "why_not": ""},
-            "**mine**: Neighbors count: 0.81 (1 would be as much as the building itself)",
+            "**mine**: Neighbors count: 0.81 (1 would be as much as the building itself).",
         ),
-        (unused("it is switched off"), "**mine**: Neighbors do not count here: it is switched off"),
+        (unused("it is switched off."), "**mine**: Neighbors do not count here: it is switched off."),
         (None, ""),
     ],
 )

@@ -186,7 +186,7 @@ def _progress_words(job: JobView) -> str:
     parts = [plain(job.message), texts.PAUSES if job.is_asked_to == "pause" else ""]
     if job.seconds is not None:
         parts.append(texts.SO_FAR.format(time=wording.duration(job.seconds)))
-    if job.seconds_left is not None:
+    if job.seconds_left is not None and job.seconds_left >= 1:
         parts.append(texts.LEFT.format(time=wording.duration(job.seconds_left)))
     return " · ".join(text for text in parts if text)
 

@@ -60,7 +60,7 @@ def test_a_search_can_be_paused_and_go_on(project: Layout) -> None:
     os.close(lock)
     app = show_panel("explore.type_panel", project)
     assert "4 epochs of training 2 of 3 done" in words(app)
-    assert {f"{key}-{folder.name}" for key in ("go-on", "start-over")} <= {button.key for button in app.button}
+    assert {f"{key}-{folder.name}" for key in ("resume", "start-over")} <= {button.key for button in app.button}
 
 
 def test_one_group_cannot_be_asked_for(project: Layout) -> None:
