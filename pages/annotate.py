@@ -15,7 +15,7 @@ from pu_geo.ui.components import job_card
 from pu_geo.ui.components.project_view import project_view
 
 layout = frame.needs_project()
-frame.title_bar(
+bar = frame.title_bar(
     "Annotate",
     "Click the buildings that are damaged. Click again to clear. Right click or 2: not damaged. 3: not assessable. "
     "Ctrl+Z undoes. Nobody has to mark undamaged ones.",
@@ -35,22 +35,14 @@ ranked_now = ranking.rank_now(layout) if summary.n_chips else None
 if summary.n_chips and ranked_now is None:
     ranking.warm_up(layout)
 
-facts, tools, others, onward = st.columns([9, 3, 2.6, 2.2], vertical_alignment="center")
-ranked = (
-    f"ranked in {ranked_now.seconds:.2f} s" if ranked_now else "not ranked yet" if summary.n_chips else "chips not cut yet"
-)
-facts.markdown(  # one line in any case: a second one would move the map under the analyst's pointer
-    f"**{summary.n_positive}** positives · **{summary.n_not_damaged}** not damaged · "
-    f"**{summary.n_not_assessable}** not assessable · {ranked}"
-)
-with onward:
-    frame.link("train", "Next: Train")
 if summary.n_chips and (note := features.note(layout)):
     st.warning(frame.plain(note), icon=":material/warning:")
 
 analyst = frame.analyst()
-view = queue_panel.draw(layout, analyst, tools) if summary.n_chips else None
-shows_team = others.toggle("Analysts", key="shows-team", help="Who labeled how much, and where two answers differ.")
+view = queue_panel.draw(layout, analyst, bar) if summary.n_chips else None
+shows_team = bar.toggle("Analysts", key="shows-team", help="Who labeled how much, and where two answers differ.")
+with bar:
+    frame.link("train", "Next: Train")
 team = labeling.team(layout) if shows_team else None
 
 project_view(

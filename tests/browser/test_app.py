@@ -56,7 +56,7 @@ def _annotate(page, sample: Layout, screenshots: Path) -> None:
     assert on_page(page) == clicked
     settle(page)
     assert stored(sample) == clicked
-    page.get_by_text("ranked in").wait_for(timeout=30_000)
+    page.locator(".pugeo header").get_by_role("button", name="Scores").wait_for(timeout=30_000)
     page.screenshot(path=screenshots / "annotate.png")
     page.keyboard.press("Control+z")
     settle(page)

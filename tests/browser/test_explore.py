@@ -42,7 +42,7 @@ def test_an_island_is_lassoed_labeled_undone_saved_and_loaded_again(page, villag
     settle(page)
     assert village.labels() == {**before, **dict.fromkeys(island, "positive")}
     n_changed = len(island - {building for building, label in before.items() if label == "positive"})
-    page.get_by_text(f"{n_changed} buildings marked positive; undo with Ctrl+Z").wait_for(timeout=5_000)
+    page.get_by_text(f"{n_changed} buildings marked damaged; undo with Ctrl+Z").wait_for(timeout=5_000)
     page.screenshot(path=screenshots / "explore_labeled.png")
     press(page, "Control+z")
     settle(page)
@@ -152,7 +152,7 @@ def test_selecting_on_map_and_wall_and_looking_at_dots(page, village) -> None:
     color_by(page, "Score", "score")
     high, low = (sum(ask(page, "colorOf", min(village.island(k)))) for k in (2, 0))
     assert high > low, "viridis grows lighter"
-    page.get_by_role("radio", name="Heat").click()
+    page.get_by_role("button", name="Heat").click()
     page.wait_for_function("window.__pugeo.scatter().isHeat")
 
 

@@ -73,7 +73,7 @@ def test_names_are_shown_as_they_are(page, hostile: Village) -> None:
     _wall(page, view)
     hostile.put(ANALYSTS[2], dict.fromkeys(NAMES, "cleared"))  # nobody has answered: they are likely in the first queues
     open_view(page, hostile)
-    view.get_by_role("radio", name="Queue").click()
+    view.get_by_role("button", name="Queue", exact=True).click()
     _queue_and_picker(page, view)
 
     box = page.get_by_label("Analyst", exact=True)
@@ -94,7 +94,7 @@ def _card_and_tooltip(page, view) -> None:
     card = view.locator(".card")
     for name in NAMES:
         ask(page, "select", name)
-        assert card.locator("b").inner_text() == name
+        assert card.locator(".id").inner_text() == f"ID {name}"
         assert ANALYSTS[2] in card.inner_text()
         assert HOSTILE["picture"] in card.locator(".choice").all_inner_texts(), "a damage type of somebody's"
         assert card.locator("textarea").input_value() == HOSTILE["tag"]
@@ -104,7 +104,7 @@ def _card_and_tooltip(page, view) -> None:
     page.wait_for_timeout(500)
     for name in NAMES:
         page.mouse.move(*spot(page, name))
-        view.locator(".tooltip b").get_by_text(name, exact=True).wait_for(timeout=5_000)
+        assert view.locator(".tooltip b").get_attribute("title", timeout=5_000) == name
     nothing_injected(view)
 
 

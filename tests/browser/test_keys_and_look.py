@@ -41,6 +41,11 @@ def named(page) -> str:
     return page.locator(".pugeo .keys").inner_text().replace("\n", " ")
 
 
+def number(page, building: str) -> str:
+    """What a building is called: its place in the footprint file; its id is for the tooltip."""
+    return f"Building {page.evaluate('window.__pugeo.ids()').index(building) + 1}"
+
+
 def leave_behind(page) -> None:
     """Move the map to where no building is, and the pointer over it."""
     page.evaluate(
@@ -70,8 +75,8 @@ def test_keys_act_on_one_building_in_view(page, village, screenshots: Path) -> N
         page.screenshot(path=screenshots / f"annotate-{width}.png")
     see_all(page)
     page.mouse.move(*next(place for each, place in spots(page).items() if each not in ids))
-    assert named(page) == f"Keys: {ids[0]}, in the queue"
-    assert f"keys answer {ids[0]} in the queue" in page.locator(".pugeo .tooltip").inner_text()
+    assert named(page) == f"Keys: {number(page, ids[0])}, in the queue"
+    assert f"keys answer {number(page, ids[0]).lower()} in the queue" in page.locator(".pugeo .tooltip").inner_text()
     assert page.locator(".pugeo .large.target").count() == 1
 
     # S12: the key labelled the queue's building, of which nothing was on the screen.
@@ -88,7 +93,7 @@ def test_keys_act_on_one_building_in_view(page, village, screenshots: Path) -> N
     page.wait_for_timeout(400)
     press(page, "2")
     assert on_page(page) == {**before, ids[0]: "not_damaged"}
-    assert named(page) == f"Keys: {ids[1]}, in the queue"
+    assert named(page) == f"Keys: {number(page, ids[1])}, in the queue"
 
     show_wall(page)
     see_all(page)
@@ -124,7 +129,7 @@ def test_the_look_of_the_map(page, village) -> None:
     open_view(page, village)
     see_all(page)
     line, picture = page.locator(".pugeo header"), page.locator(".pugeo .mappane")
-    long = (("Saved", "1 positive"), ("Saving 1,234 …", "1,234 positive"), ("offline? 1,234 waiting", "x" * 90))
+    long = (("Saved", "1 damaged"), ("Saving 1,234 …", "1,234 damaged"), ("Offline? 1,234 waiting", "x" * 90))
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_timeout(100)
@@ -150,9 +155,9 @@ def test_the_look_of_the_map(page, village) -> None:
     assert page.locator(".pugeo .help").get_by_text("Shift + drag").first.is_visible()
     press(page, "?")
     tooltip = page.locator(".pugeo .tooltip")
-    tooltip.get_by_text("Unlabeled").wait_for(timeout=5_000)
+    tooltip.get_by_text("Not reviewed").wait_for(timeout=5_000)
     page.mouse.click(*place)
-    assert "Positive" in tooltip.inner_text(), "the tooltip knows of the click at once"
+    assert "Damaged" in tooltip.inner_text(), "the tooltip knows of the click at once"
 
     page.keyboard.press("f")
     settle(page)
@@ -232,7 +237,7 @@ def test_what_the_imagery_hides_and_how_the_dates_fit(page, village) -> None:
     go(page, "Annotate")
     wait_for_view(page)
     page.wait_for_function("window.__pugeo.arrows().arrows.length > 0")
-    button = page.locator(".pugeo button[aria-label*='Arrows']")
+    button = page.locator(".pugeo button[aria-label*='arrows']")
     assert button.get_attribute("aria-pressed") == "true"
     button.click()
     page.wait_for_function("window.__pugeo.arrows().arrows.length === 0")

@@ -62,7 +62,7 @@ def test_page_of_a_finished_project_shows_it(page: str, finished: Layout) -> Non
     app = show(page, finished)
     assert not app.error
     said = {
-        "annotate": "**2** positives",
+        "annotate": "How far?",
         "train": "NcPU and PUCL are second opinions",
         "explore": "Nothing was saved yet",
         "damage_map": "**2** confirmed",
@@ -88,7 +88,7 @@ def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypat
     app = AppTest.from_function(in_its_frame, default_timeout=20)
     app.session_state["project"] = str(finished.folder)
     app.run()
-    assert "**2** positives" in words(app)
+    assert "20 buildings · 2 damaged" in words(app)
     click(finished, "b3")
     opened: list[str] = []
     connect = sqlite3.connect
@@ -96,7 +96,7 @@ def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypat
     click(finished, "b3")
     app.run()
     assert not app.exception
-    assert "**3** positives" in words(app)
+    assert "20 buildings · 3 damaged" in words(app)
     assert opened == [str(finished.gpkg)] * 2, "this test's own connection, and one for the rerun"
 
 

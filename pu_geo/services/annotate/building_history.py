@@ -8,8 +8,10 @@ import numpy as np
 
 from pu_geo.project import contents, history, rounds, runs, store
 from pu_geo.project.layout import Layout
+from pu_geo.records import RunFacts
 from pu_geo.services.annotate import ranking
 from pu_geo.services.imagery.image_quality import imagery_of
+from pu_geo.services.train import run_names
 
 N_RUNS, N_ALIKE, N_EVENTS, N_ATTRIBUTES = 8, 6, 40, 12
 
@@ -38,7 +40,7 @@ def building_history(layout: Layout, place: int) -> dict[str, Any] | None:
         "area_m2": round(float(table.area_m2[place]), 1),
         "attributes": dict(list(table.attributes[place].items())[:N_ATTRIBUTES]),
         "events": events,
-        "runs": [one for one in (_scored(layout, run.run_id, run.method, building) for run in found) if one],
+        "runs": [one for one in (_scored(layout, run, building) for run in found) if one],
         "alike": _alike(layout, place),
         "imagery": imagery_of(layout, building),
         "before": [
@@ -49,15 +51,19 @@ def building_history(layout: Layout, place: int) -> dict[str, Any] | None:
     }
 
 
-def _scored(layout: Layout, run_id: str, method: str, building: str) -> dict[str, Any] | None:
+def _scored(layout: Layout, run: RunFacts, building: str) -> dict[str, Any] | None:
     """Return a run's score and rank of a building; None if it has none there."""
+    run_id = run.run_id
     ids = runs.building_ids_of(layout, run_id)
     if building not in ids:
         return None
     scores = np.asarray(runs.array(layout, run_id, "scores"), np.float32)
     score = scores[ids.index(building)]
     rank = int((scores > score).sum()) + 1
-    return {"run_id": run_id, "method": method, "score": round(float(score), 4), "rank": rank, "n": len(ids)}
+    return {
+        "run_id": run_id, "name": run_names.name(layout, run_id), "method": run.method,
+        "score": round(float(score), 4), "rank": rank, "n": len(ids),
+    }  # fmt: skip
 
 
 def _alike(layout: Layout, place: int) -> list[int]:

@@ -26,6 +26,7 @@ from pu_geo.project import contents, feature_sets, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet
 from pu_geo.services.imagery.preparation import chip_facts
+from pu_geo.services.train import run_names
 
 LIVE_PREFIX = "live-"
 LIKE_PREFIX = "like-"
@@ -220,6 +221,15 @@ def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:
     else:
         found = _live(layout, score_id) if score_id.startswith(LIVE_PREFIX) else _of_run(layout, score_id)
     return None if found is None else _in_map_order(layout, *found).astype("<f4").tobytes()
+
+
+def score_name(layout: Layout, score_id: str | None) -> str | None:
+    """Return whose scores these are, as people read it: "Live ranking", or the run's name; None for no scores."""
+    if score_id is None:
+        return None
+    if score_id.startswith(LIVE_PREFIX):
+        return "Live ranking"
+    return run_names.names(layout).get(score_id)
 
 
 def distances_like(layout: Layout, position: int) -> NDArray[np.float32] | None:

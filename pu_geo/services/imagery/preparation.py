@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError
+from pu_geo.geo.vector.crs import lonlat_nodes as nodes_of
 from pu_geo.project import aoi, areas, contents, import_log, store
 from pu_geo.project.aoi import Aoi
 from pu_geo.project.contents import chip_facts as chip_facts
@@ -55,6 +59,16 @@ def map_layers(layout: Layout) -> list[dict[str, Any]]:
         if path.is_file():
             found.append({"id": role, **json.loads(path.read_text(encoding="utf-8"))})
     return found
+
+
+@lru_cache(maxsize=16)
+def lonlat_nodes(grid: Grid) -> dict[str, Any] | None:
+    """Return `crs.lonlat_nodes` as JSON, {"n", "lon", "lat"} row by row in degrees; None for a project without a place."""
+    nodes = nodes_of(grid)
+    if nodes is None:
+        return None
+    lon, lat = np.round(nodes.reshape(-1, 2).T, 8).tolist()
+    return {"n": len(nodes), "lon": lon, "lat": lat}
 
 
 def paths_in(text: str) -> list[str]:

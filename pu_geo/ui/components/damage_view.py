@@ -136,6 +136,7 @@ def damage_view(
     panes: Sequence[Literal["map", "wall"]] = ("map", "wall"),
     mode: Literal["label", "view"] = "view",
     score_id: str | None = None,
+    score_name: str | None = None,
     threshold: float | None = None,
     color_by: Literal["labels", "scores"] = "labels",
     wall: Wall | None = None,
@@ -147,6 +148,7 @@ def damage_view(
     here: PresenceConfig | None = None,
     imagery: Mapping[str, Any] | None = None,
     scatter: Scatter | None = None,
+    lonlat: Mapping[str, Any] | None = None,
 ) -> None:
     """Show buildings on a map and a chip wall, and take labels.
 
@@ -163,6 +165,7 @@ def damage_view(
             browser shows the problem and asks again.
         mode: "label" takes labels (and needs `here`); in "view" a click only selects, and the page does not run.
         score_id: names the scores that the score route sends; a new id for new numbers.
+        score_name: whose scores these are, as people read it ("Live ranking"); a building may have others beside them.
         threshold: score from which on a building counts as flagged; below it scores are drawn faintly.
         color_by: a change by the page wins over the analyst's choice.
         height: pixels, of the whole view; None: down to the lower edge of the window, but not less than 420.
@@ -175,6 +178,7 @@ def damage_view(
         imagery: from `encode_image_quality`: what the imagery hides, and whether shifts can be shown as arrows.
         scatter: shows a scatter beside map and wall; a click selects then, also in "label" mode, and keys label what is
             selected. `{key}:selected` of `st.session_state` holds its ids, `{key}:focus` the building clicked last or None.
+        lonlat: from `preparation.lonlat_nodes`; None shows no longitudes and latitudes.
         here: who labels; shows who else is here, where they are and what they answer, without a run of the page.
     """
     places = None if conflicts is None else encode_places(positions[each] for each in conflicts if each in positions)
@@ -193,6 +197,7 @@ def damage_view(
             "geometry_v": geometry_v,
             "labels": encode_labels(labels, positions),
             "score_id": score_id,
+            "score_name": score_name,
             "threshold": threshold,
             "color_by": color_by,
             "wall": asdict(wall) if wall else None,
@@ -202,6 +207,7 @@ def damage_view(
             "details": encode_details(details or {}, positions),
             "conflicts": places,
             "seen": imagery,
+            "lonlat": lonlat,
             "scatter": encode_scatter(scatter, positions) if scatter else None,
             **({"here": asdict(here)} if here else {}),
         },

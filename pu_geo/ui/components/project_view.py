@@ -71,6 +71,8 @@ def project_view(
         positions=positions,
         wall=Wall(chip_set=chips["chip_set"], v=chips["chip_set"], **chips["sheets"]) if chips else None,
         imagery=encode_image_quality(image_quality.image_quality(layout, run_id), positions, overview.grid),
+        lonlat=preparation.lonlat_nodes(overview.grid),
+        score_name=ranking.score_name(layout, view.get("score_id")),
         here=None if event is None else PresenceConfig(analyst(), event, presence.color_of(analyst())),
         **view,
     )

@@ -71,6 +71,12 @@ class Element extends EventTarget {
   matches(selector) {
     return selector === ":focus" && document.activeElement === this;
   }
+  getRootNode() {
+    return document;
+  }
+  closest() {
+    return null;
+  }
   contains(other) {
     return other === this || this.children.some((each) => each.contains(other));
   }

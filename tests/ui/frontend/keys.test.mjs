@@ -7,7 +7,8 @@ import { fakeBrowser, freshPage } from "./fake_browser.mjs";
 
 fakeBrowser();
 const SOURCES = new URL("../../../pu_geo/ui/frontend/src/", import.meta.url);
-const { HELP, listenForKeys } = await import(new URL("keys.js", SOURCES));
+const { listenForKeys } = await import(new URL("keys.js", SOURCES));
+const { TEXTS } = await import(new URL("texts.js", SOURCES));
 
 let root, elsewhere, used, isWanted, stop;
 beforeEach(() => {
@@ -57,6 +58,27 @@ test("keys have names: letters in small, space, undo and redo; with Alt they are
   assert.deepEqual(used, ["a", "space", "ArrowLeft", "undo", "redo", "redo"]);
 });
 
+test("Enter and Space press the button that Tab reached; of one that was clicked they know nothing", () => {
+  point();
+  const button = document.createElement("button");
+  button.matches = (selector) => selector.startsWith("button");
+  assert.deepEqual([press("Enter", {}, button), press(" ", {}, button)], [true, true], "it was clicked, or nothing was");
+  press("Tab", {}, button);
+  assert.deepEqual([press("Enter", {}, button), press(" ", {}, button), press("1", {}, button)], [false, false, true]);
+  window.dispatchEvent(Object.assign(new Event("pointerdown"), { composedPath: () => [root] }));
+  assert.equal(press("Enter", {}, button), true, "the pointer leads again");
+});
+
+test("arrows move the divider that Tab reached; on a chip Space marks as Enter does", () => {
+  point();
+  press("Tab");
+  const only = (name) => Object.assign(document.createElement("div"), { matches: (selector) => selector.includes(name) && !selector.includes("not(") });
+  assert.equal(press("ArrowLeft", {}, only("[role=separator]")), false);
+  used.length = 0;
+  press(" ", {}, only("[data-view-keys]"));
+  assert.deepEqual(used, ["Enter"]);
+});
+
 test("a view that is gone hears nothing", () => {
   point();
   stop();
@@ -64,7 +86,7 @@ test("a view that is gone hears nothing", () => {
 });
 
 test("the help names every key that the view uses", () => {
-  const named = HELP.flatMap(([, entries]) => entries.map(([keys]) => keys)).join(" ").toUpperCase();
+  const named = TEXTS.help.flatMap(([, entries]) => entries.map(([keys]) => keys)).join(" ").toUpperCase();
   const sources = ["damage_view.js", "queue_pane.js"].map((name) => readFileSync(new URL(name, SOURCES), "utf8")).join("");
   const keys = new Set([...sources.matchAll(/(?:case|name ===) "(\w|space|Escape|Backspace|Enter|\?)"/g)].map(([, key]) => key).concat([..."asdf123456789"]));
   assert.ok(keys.size > 20);

@@ -60,7 +60,7 @@ test("filters: by label, by conflict, by what the imagery hides, and what is sel
 test("only orders and filters that make sense are offered", () => {
   assert.deepEqual(names(usableFilters(store)), ["all", "unlabeled", "positive", "not_damaged", "not_assessable"]);
   assert.deepEqual(names(usableOrders(store, null)), ["score", "uncertain", "area", "id"]);
-  assert.deepEqual(usableOrders(store, { i: 3 }).find(([value]) => value === "like"), ["like", "Like b3"]);
+  assert.deepEqual(usableOrders(store, { i: 3 }).find(([value]) => value === "like"), ["like", "Like building 4"]);
   store.setScores(null);
   assert.deepEqual(names(usableOrders(store, null)), ["area", "id"]);
 });

@@ -12,7 +12,7 @@ const { ReasonPicker } = await import("../../../pu_geo/ui/frontend/src/reason_pi
 const { SelectionBar } = await import("../../../pu_geo/ui/frontend/src/selection_bar.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
 
-const NO_PICTURES = { has: () => false, wall: null };
+const NO_PICTURES = { has: () => false, hasModel: () => false, parts: [], wall: null };
 let store;
 beforeEach(() => {
   freshPage();
@@ -105,27 +105,28 @@ test("the history of a building is asked for after a moment, and only where noth
   assert.deepEqual(server.requests.map(({ url }) => url), ["/pugeo/t/story/3.json"]);
   server.requests[0].answer({
     events: [{ at: "2026-01-02T03:04:05.000Z", analyst: "<eve>", label: "positive", kind: "set", reason: "", comment: "<b>" }],
-    runs: [{ run_id: "r-1", score: 0.875, rank: 12, n: 3000 }], alike: [4], before: [{ round: 1, label: null, damage_binary: "not_flagged" }],
+    runs: [{ run_id: "r-1", name: "NcPU quick", score: 0.875, rank: 12, n: 3000 }], alike: [4], before: [{ round: 1, label: null, damage_binary: "not_flagged" }],
     attributes: { storeys: 2, none: null }, imagery: { post_hidden_share: 0.004 },
   });
   await settle();
   const text = card.history.root.textContent;
-  for (const part of ["2026-01-02 03:04 <eve>: damaged, “<b>”", "r-1: 0.88, rank 12 of 3,000", "round 1: not flagged", "storeys: 2", "after the event 1 %"]) assert.ok(text.includes(part), part);
+  for (const part of ["2026-01-02 03:04 <eve>: damaged, “<b>”", "Run NcPU quick: rank 12 of 3,000 · score 0.88", "Round 1: not flagged", "storeys: 2", "after the event 1 %"]) assert.ok(text.includes(part), part);
   assert.ok(!text.includes("none: "));
 });
 
 test("the words for a building name its label, its reason, what the imagery hides, and where keys would go", () => {
   const words = (i) => describe(store, i, 0.5).map((each) => each.textContent).join(" | ");
   store.setScores(new Float32Array(6).fill(0.5));
+  store.set("scoreName", "Live ranking");
   store.setImageQuality({ reasons: { cloud: "1 1" }, candidates: { misaligned: "3" } });
   label({ 1: "2", 3: "4" }, { reason: { unclear: "4" } });
-  assert.match(words(0), /b0 \| Unlabeled \| score 0.500 · rank 1 \| 4 m²/);
-  assert.match(words(1), /Not assessed: cloud \| 4 m² \| an answer of yours overrides it/);
-  assert.match(words(2), /Positive .* the imagery says: cloud; the answer counts/);
-  assert.match(words(3), /could not be aligned here \| pre may show another place/);
+  assert.match(words(0), /Building 1 \| Not reviewed \| Live ranking: rank 1 of 6 · score 0.50 \| 4 m²/);
+  assert.match(words(1), /Not assessed: cloud \| 4 m² \| Your answer overrides it/);
+  assert.match(words(2), /Damaged .* The imagery suggests: cloud. The answer counts/);
+  assert.match(words(3), /could not be aligned here \| Pre may show another place/);
   assert.match(words(4), /Not assessable: unclear/);
   store.set("queued", 5);
-  assert.match(words(0), /keys answer b5 in the queue/);
+  assert.match(words(0), /keys answer building 6 in the queue/);
 });
 
 // Why not assessable
@@ -188,10 +189,10 @@ function openBar(confirmAbove = Infinity) {
 test("a selection is labeled as one step, without those that have the label already", () => {
   label({ 1: "0" });
   const { bar, labeled } = openBar();
-  assert.match(bar.root.textContent, /^4 selected1 positive/);
+  assert.match(bar.root.textContent, /^4 selected1 damaged/);
   bar.ask(1);
   assert.deepEqual(labeled, [[[1, 2, 3], 1]]);
-  assert.match(bar.root.textContent, /3 buildings marked positive; undo with Ctrl\+Z/);
+  assert.match(bar.root.textContent, /3 buildings marked damaged; undo with Ctrl\+Z/);
 });
 
 test("many are labeled only after a question, which names what would be lost; Escape takes it back", () => {

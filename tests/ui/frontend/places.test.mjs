@@ -70,8 +70,8 @@ const boxes = Float32Array.of(0, 0, 4, 4, 100, 0, 104, 4, 200, 0, 204, 4);
 const frame = (resolution) => ({ resolution, box: [-500, -500, 500, 500] });
 
 test("a shift in words, with its quality", () => {
-  assert.equal(shiftText(shifts(), 0), "shift 5.0 m (3.0 m east, 4.0 m south) · quality 0.80");
-  assert.equal(shiftText(shifts(), 1), "pre and post could not be aligned here");
+  assert.equal(shiftText(shifts(), 0), "Pre/post shift 5.0 m (3.0 m east, 4.0 m south) · quality 0.80");
+  assert.equal(shiftText(shifts(), 1), "Pre and post could not be aligned here");
   assert.equal(shiftText(shifts(), 2), null);
   assert.equal(shiftText(shifts(), 3), null);
   assert.equal(shiftText(null, 0), null);

@@ -167,7 +167,7 @@ test("an empty queue has nothing to answer; without a queue keys go elsewhere", 
   queue.take("t", given(0));
   pane.configure({ gsd_m: 0.5 });
   frame();
-  assert.equal(pane.title.textContent, "Nothing to look at");
+  assert.equal(pane.title.textContent, "Nothing to review");
   assert.deepEqual(press("1", "n"), [false, false]);
   queue.take("t", null);
   assert.deepEqual(press("1"), [false]);

@@ -42,6 +42,13 @@ test("nothing selected and nothing pointed at is none; nobody is asked whether b
   assert.equal(keyTarget({ queued: null, pointer: NOWHERE, selected: -1, isInView }), null);
 });
 
+test("the cross of a map that has the focus by keyboard comes before the queue, and means nothing else where it means nothing", () => {
+  const pointer = { on: "wall", i: 5 };
+  assert.deepEqual(keyTarget({ cross: 4, queued: 3, pointer, selected: 7, isInView: everywhere }), { i: 4, on: "map" });
+  assert.equal(keyTarget({ cross: -1, queued: 3, pointer, selected: 7, isInView: everywhere }), null);
+  assert.deepEqual(keyTarget({ chosen: 2, cross: 4, queued: null, pointer, selected: 7, isInView: everywhere }), { i: -1, on: "selection" });
+});
+
 test("what is selected together comes first", () => {
   assert.deepEqual(keyTarget({ chosen: 12, queued: null, pointer: { on: "map", i: 5 }, selected: 7, isInView: everywhere }), { i: -1, on: "selection" });
 });

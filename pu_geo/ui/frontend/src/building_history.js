@@ -2,10 +2,12 @@
 // Only where nothing is labeled: an answer must not hang on what the machine thinks.
 
 import { h } from "./dom.js";
+import { TEXTS } from "./texts.js";
 
-const WORDS = { positive: "damaged", not_damaged: "not damaged", not_assessable: "not assessable", cleared: "cleared" };
-const SHARES = [["post_hidden_share", "after the event"], ["pre_hidden_share", "before it"]];
-const PICTURE_PX = 64;
+const { card: words, history: WORDS } = TEXTS;
+const SHARES = [["post_hidden_share", words.after], ["pre_hidden_share", words.before]];
+const PICTURE_PX = 108;
+const SMALL_PX = 70;
 const WAIT_MS = 150; // walking along with the arrows asks for none of those in between
 
 export class BuildingHistory {
@@ -36,35 +38,42 @@ export class BuildingHistory {
       const history = await answer.json();
       if (this.i === i) this.root.replaceChildren(...this.#draw(history));
     } catch {
-      if (this.i === i) this.root.replaceChildren(h("span.soft", {}, "Its story cannot be read right now."));
+      if (this.i === i) this.root.replaceChildren(h("span.soft", {}, words.failed));
     }
   }
 
   #draw({ events, runs, alike, before, attributes, imagery }) {
     const list = (title, rows) => (rows.length ? [h("b", {}, title), h("ul", {}, ...rows.map((row) => h("li", {}, row)))] : []);
     const answers = events.map((one) => `${when(one.at)} ${one.analyst}: ${WORDS[one.label] ?? one.label}${one.kind === "set" ? "" : ` (${one.kind})`}${one.reason ? `, ${one.reason}` : ""}${one.comment ? `, “${one.comment}”` : ""}`);
-    const scored = runs.map((run) => `${run.run_id}: ${run.score.toFixed(2)}, rank ${run.rank.toLocaleString("en")} of ${run.n.toLocaleString("en")}`);
-    const earlier = before.map((one) => `round ${one.round}: ${WORDS[one.label] ?? one.damage_binary.replace("_", " ")}`);
+    const scored = runs.map((run) => TEXTS.rankAndScore(words.run(run.name ?? run.run_id), run.rank, run.n, run.score));
+    const earlier = before.map((one) => words.round(one.round, WORDS[one.label] ?? one.damage_binary.replace("_", " ")));
     const known = Object.entries(attributes).filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
     return [
-      ...this.#pictures([this.i], "Pre and post", this.pictures.wall ? this.pictures.parts : []),
-      ...list("Imagery", imageryRows(imagery)), ...list("People said", answers), ...list("Earlier rounds", earlier), ...list("Scores", scored),
-      ...this.#pictures(alike, "Looks like", ["post"]), ...list("From the footprint file", known),
+      ...this.#pictures([this.i], words.pictures, this.pictures.parts, PICTURE_PX), ...this.#model(),
+      ...list(words.imagery, imageryRows(imagery)), ...list(words.answers, answers), ...list(words.rounds, earlier), ...list(words.scores, scored),
+      ...this.#pictures(alike, words.alike, ["post"], SMALL_PX), ...list(words.attributes, known),
     ];
   }
 
-  #pictures(places, title, halves) {
+  // Folded: what the model gets is of use to who wonders at a score.
+  #model() {
+    const { pictures, i } = this;
+    if (pictures.isModel || !pictures.hasModel(i)) return [];
+    return [h("details", {}, h("summary", {}, TEXTS.modelView), h("div.pictures", {}, ...pictures.modelParts.map((part) => pictures.makeModel(i, PICTURE_PX, part))))];
+  }
+
+  #pictures(places, title, halves, width) {
     const shown = places.filter((i) => this.pictures.has(i));
     if (!shown.length) return [];
-    const picture = (i, half) => h("button.picture", { type: "button", title: this.store.ids[i], style: this.pictures.style(i, PICTURE_PX, half), onclick: () => this.store.set("selected", i) });
+    const picture = (i, half) => h("button.picturebutton", { type: "button", title: TEXTS.building(i), onclick: () => this.store.set("selected", i) }, this.pictures.make(i, width, half));
     return [h("b", {}, title), h("div.pictures", {}, ...shown.flatMap((i) => halves.map((half) => picture(i, half))))];
   }
 }
 
 // The shift stands above, among the facts.
 function imageryRows(imagery = {}) {
-  const hidden = SHARES.filter(([key]) => imagery[key] > 0).map(([key, text]) => `${text} ${Math.max(1, Math.round(imagery[key] * 100))} %`);
-  return hidden.length ? [`hidden of its outline: ${hidden.join(", ")}`] : [];
+  const hidden = SHARES.filter(([key]) => imagery[key] > 0).map(([key, text]) => text(Math.max(1, Math.round(imagery[key] * 100))));
+  return hidden.length ? [words.obscured(hidden.join(", "))] : [];
 }
 
 function when(at) {

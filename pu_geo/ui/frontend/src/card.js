@@ -6,6 +6,9 @@ import { REASONS } from "./details.js";
 import { h } from "./dom.js";
 import { qualityLines } from "./image_quality.js";
 import { BuildingHistory } from "./building_history.js";
+import { TEXTS } from "./texts.js";
+
+const { card: words } = TEXTS;
 
 const LONGEST_COMMENT = 500;
 
@@ -19,12 +22,13 @@ export class Card {
     this.closedAt = -1;
     this.types = [];
     this.name = h("b.who");
+    this.id = h("div.id.soft");
     this.facts = h("div.facts");
     this.hint = h("div.soft");
     this.choices = h("div.choices");
-    this.comment = h("textarea", { maxlength: LONGEST_COMMENT, rows: "3", placeholder: "Comment", "aria-label": "Comment", onchange: () => this.commit(), onkeydown: (event) => this.#typed(event) });
-    this.root = h("aside.card", { hidden: true, "aria-label": "Building" },
-      h("div.cardhead", {}, this.name, h("button.flat", { type: "button", title: "Close (I)", onclick: () => this.toggle() }, "✕")), this.facts, this.choices, this.comment, this.hint, this.history.root);
+    this.comment = h("textarea", { maxlength: LONGEST_COMMENT, rows: "3", placeholder: words.comment, "aria-label": words.comment, onchange: () => this.commit(), onkeydown: (event) => this.#typed(event) });
+    this.root = h("aside.card", { hidden: true, "aria-label": words.title },
+      h("div.cardhead", {}, this.name, h("button.flat", { type: "button", title: words.close, "aria-label": words.close, onclick: () => this.toggle() }, "✕")), this.facts, this.choices, this.comment, this.hint, this.history.root, this.id);
     store.on("selected", () => this.#follow());
     for (const event of ["details", "scores", "blind", "mode", "imageQuality", "shifts"]) store.on(event, () => this.draw());
     this.leaving = () => this.commit();
@@ -72,18 +76,19 @@ export class Card {
     const code = some ? store.labels[i] : UNLABELED;
     const detail = some ? store.detail(i) : null;
     const writable = some && store.mode === "label" && code !== UNLABELED;
-    this.name.textContent = some ? store.ids[i] : "No building selected";
+    this.name.textContent = some ? TEXTS.building(i) : words.none;
+    this.id.textContent = some ? TEXTS.id(store.ids[i]) : "";
     this.facts.replaceChildren(...(some ? this.#facts(i, detail) : []));
     this.#drawChoices(writable ? i : -1, code, detail);
     this.comment.hidden = !some || (!writable && !detail.comment);
     this.comment.disabled = !writable;
     if (some && !this.comment.matches(":focus")) this.comment.value = detail.comment;
-    this.hint.textContent = !some ? "Click one, or walk there with the arrows." : code === UNLABELED && store.mode === "label" ? "Label it; then there is room for a comment." : "";
+    this.hint.textContent = !some ? words.howTo : code === UNLABELED && store.mode === "label" ? words.labelFirst : "";
   }
 
   #facts(i, detail) {
-    const rows = [h("span", {}, swatchOf(this.store, i), labelText(this.store, i), detail.by ? h("span.soft", {}, ` by ${detail.by}`) : null)];
-    rows.push(h("span.num", {}, this.store.blind.has(i) ? "score hidden: a random check" : (scoreText(this.store, i) ?? (this.store.isHidden(i) ? "no score" : "not ranked yet"))));
+    const rows = [h("span", {}, swatchOf(this.store, i), labelText(this.store, i), detail.by ? h("span.soft", {}, TEXTS.by(detail.by)) : null)];
+    rows.push(h("span.num", {}, this.store.blind.has(i) ? words.hidden : (scoreText(this.store, i) ?? (this.store.isHidden(i) ? words.noScore : words.notRanked))));
     rows.push(h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
     rows.push(...qualityLines(this.store, i));
     if (detail.damage_types.length && this.store.mode !== "label") rows.push(h("span", {}, detail.damage_types.join(", ")));

@@ -1,27 +1,74 @@
-// Cuts one chip out of its sprite sheet by CSS alone.
+// Pictures of buildings. For people: the ground around the building, cut from the map's tiles, with its outline. On request what
+// the model gets: the chip, cut out of its sprite sheet by CSS alone.
+
+import { h } from "./dom.js";
+import { groundOf, paintGround, paintOutline, paintTick, TilePictures, tilesOf } from "./ground.js";
+import { TEXTS } from "./texts.js";
+
+const NORTH_FROM_PX = 140;
+const TICK_FROM_PX = 60;
+const MANY = 500;
+
+const tilePictures = new TilePictures(); // they outlive a change of page
 
 export class ChipPictures {
-  /** @returns whether it is another set of chips than before */
-  configure({ token, base, wall }) {
-    const key = JSON.stringify([token, wall]);
+  constructor(store) {
+    this.store = store;
+    this.wall = null;
+    this.layers = [];
+    this.shown = new WeakMap(); // canvas to {i, width, part}
+    this.live = new Set(); // canvases on the page, and some that were
+    for (const event of ["outlines", "shifts", "geometry"]) store.on(event, () => this.#again());
+  }
+
+  /** @returns whether it is another set of pictures than before */
+  configure({ token, base, wall, layers, grid, gsd_m, lonlat }) {
+    const key = JSON.stringify([token, wall, layers, grid]);
     if (key === this.configured) return false;
-    this.configured = key;
-    this.wall = wall;
+    Object.assign(this, { configured: key, wall, layers, grid, gsd: gsd_m, hasNorth: Boolean(lonlat) });
     this.urlOf = (sheet) => `${base}/${token}/sheets/${wall.chip_set}/${sheet}.jpg?v=${wall.v ?? ""}`;
+    this.tileUrl = ({ name, v }, zoom, { x, y }) => `${base}/${token}/tiles/${name}/${zoom}/${x}/${y}.jpg?v=${v ?? ""}`;
     return true;
   }
 
+  get isModel() {
+    return this.store.modelView && Boolean(this.wall);
+  }
+
   has(i) {
+    return this.isModel ? this.hasModel(i) : this.store.ready && i < this.store.n && this.layers.length > 0;
+  }
+
+  /** Whether the model has a chip of building i. */
+  hasModel(i) {
     return Boolean(this.wall) && i < this.wall.n;
   }
 
+  /** Of which dates there are pictures. */
   get parts() {
-    return this.wall.has_pre ? ["pre", "post"] : ["post"];
+    if (this.isModel) return this.modelParts;
+    return ["pre", "post"].filter((part) => this.layers.some(({ name }) => name === part));
+  }
+
+  get modelParts() {
+    return this.wall?.has_pre ? ["pre", "post"] : ["post"];
   }
 
   /** Height of one of the parts over its width. */
   get shape() {
-    return this.wall.cell_h / this.parts.length / this.wall.cell_w;
+    return this.isModel ? this.wall.cell_h / this.modelParts.length / this.wall.cell_w : 1;
+  }
+
+  /** Building i, `width` pixels wide; `part`: "pre" or "post", or null for all parts above each other. */
+  make(i, width, part = null) {
+    if (this.isModel) return this.makeModel(i, width, part);
+    if (part !== null) return this.#ground(i, width, part);
+    return h("div.picture.stack", {}, ...this.parts.map((each) => this.#ground(i, width, each)));
+  }
+
+  /** The same as the model gets it. */
+  makeModel(i, width, part = null) {
+    return h("div.picture", { role: "img", "aria-label": TEXTS.modelPicture(part ?? "post", i), style: this.style(i, width, part) });
   }
 
   /** `part`: "pre" or "post" for one half of a cell, otherwise the whole cell. */
@@ -29,9 +76,50 @@ export class ChipPictures {
     const { per_sheet, columns, cell_w, cell_h, has_pre } = this.wall;
     const at = i % per_sheet;
     const scale = width / cell_w;
+    const height = (width * cell_h) / (part ? this.modelParts.length : 1) / cell_w;
     const [x, y] = [(at % columns) * cell_w * scale, (Math.floor(at / columns) * cell_h + (part === "post" && has_pre ? cell_h / 2 : 0)) * scale];
-    const size = part ? `width:${width}px;height:${width * this.shape}px;` : "";
     // "auto" height: the last sheet may be full or cut to its last row.
-    return `${size}background-image:url("${this.urlOf(Math.floor(i / per_sheet))}");background-size:${columns * cell_w * scale}px auto;background-position:${-x}px ${-y}px`;
+    return `width:${width}px;height:${height}px;background-image:url("${this.urlOf(Math.floor(i / per_sheet))}");background-size:${columns * cell_w * scale}px auto;background-position:${-x}px ${-y}px`;
+  }
+
+  #ground(i, width, part) {
+    const canvas = h("canvas.picture", { role: "img", "aria-label": TEXTS.ground(part, i), style: `width:${width}px;height:${width}px` });
+    this.shown.set(canvas, { i, width, part });
+    this.#soon(canvas);
+    return canvas;
+  }
+
+  // What was drawn before is drawn anew; what is gone is forgotten.
+  #again() {
+    for (const canvas of this.live) this.#soon(canvas);
+  }
+
+  #soon(canvas) {
+    requestAnimationFrame(() => {
+      if (!canvas.isConnected) return this.live.delete(canvas);
+      this.live.add(canvas);
+      if (this.live.size > MANY) for (const each of this.live) if (!each.isConnected) this.live.delete(each);
+      this.#draw(canvas);
+    });
+  }
+
+  #draw(canvas) {
+    const { store } = this;
+    const { i, width, part } = this.shown.get(canvas);
+    const layer = this.layers.find(({ name }) => name === part);
+    if (!layer || !store.ready || i >= store.n) return;
+    const ratio = Math.min(2, window.devicePixelRatio || 1);
+    const ground = groundOf(store, i, this.gsd, part);
+    const cut = tilesOf(ground, width * ratio, { max_zoom: layer.max_zoom, grid: this.grid });
+    const found = cut.tiles.map((tile) => {
+      const url = this.tileUrl(layer, cut.zoom, tile);
+      return { ...tile, canvas: tilePictures.get(url, () => canvas.isConnected, () => canvas.isConnected && this.#draw(canvas)) };
+    });
+    if (found.some((tile) => tile.canvas === undefined)) return;
+    canvas.width = canvas.height = Math.round(width * ratio);
+    paintGround(canvas, ground, cut, found.filter((tile) => tile.canvas));
+    if (store.outlines) paintOutline(canvas, ground, store.rings[i], ratio);
+    if (width >= TICK_FROM_PX) paintTick(canvas, ground, this.gsd, ratio, { text: TEXTS.metres, hasNorth: this.hasNorth && width >= NORTH_FROM_PX });
+    canvas.dataset.drawn = "yes";
   }
 }

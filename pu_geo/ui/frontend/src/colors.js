@@ -1,5 +1,7 @@
 // Colours that are distinct to colour-blind eyes (Okabe-Ito), and the ramp for scores (viridis).
 
+import { TEXTS } from "./texts.js";
+
 export const UNLABELED = 0;
 export const POSITIVE = 1;
 export const NOT_DAMAGED = 2;
@@ -7,7 +9,7 @@ export const NOT_ASSESSABLE = 3;
 
 // Names on the wire, by code. Code 0 travels as "cleared".
 export const LABEL_NAMES = ["cleared", "positive", "not_damaged", "not_assessable"];
-export const LABEL_TEXTS = ["Unlabeled", "Positive", "Not damaged", "Not assessable"];
+export const LABEL_TEXTS = TEXTS.labels;
 export const LABEL_COLORS = ["#f4f4f4", "#D55E00", "#0072B2", "#8a8a8a"];
 export const SELECTED = "#F0E442";
 

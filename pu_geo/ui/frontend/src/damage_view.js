@@ -18,7 +18,8 @@ import { QueuePane } from "./queue_pane.js";
 import { QueueState } from "./queue_state.js";
 import { ReasonPicker } from "./reason_picker.js";
 import { Store } from "./store.js";
-import { NO_TARGET, keyTarget } from "./target.js";
+import { keyTarget } from "./target.js";
+import { TEXTS } from "./texts.js";
 import { Toolbar } from "./toolbar.js";
 import { WallPane } from "./wall_pane.js";
 
@@ -37,7 +38,7 @@ export class DamageView {
       moved: (hasWalked) => this.#queueMoved(hasWalked),
     });
     this.labeler = new Labeler(store, () => this.log, this.queue, (...answer) => this.#answered(...answer));
-    this.pictures = new ChipPictures();
+    this.pictures = new ChipPictures(store);
     this.picker = new ReasonPicker(store, this.pictures, (...reason) => this.labeler.because(...reason));
     this.marks = new MarkBar((numbers, code) => this.#markMany(numbers, code));
     this.card = new Card(store, (i, change) => this.labeler.edit(i, change), this.pictures);
@@ -48,12 +49,13 @@ export class DamageView {
       locate: (i) => this.locate(i),
     };
     this.map = new MapPane(store, actions);
-    this.wall = new WallPane(store, this.pictures, actions);
+    this.wall = new WallPane(store, this.pictures, { ...actions, select: (i) => this.#selectOnWall(i), walked: () => (this.hasWalked = true) });
     this.queuePane = new QueuePane(store, this.queue, this.pictures, (i, code) => this.labeler.give([i], code, "queue"));
     this.explore = new Explore(this);
     this.presence = new Presence(store, () => this.queue.current?.i ?? store.selected);
     this.#build(style);
     this.#followTarget();
+    store.on("modelView", () => this.panes.showModel(store.modelView));
     this.stopKeys = listenForKeys(this.root, (name, event) => this.#key(name, event), () => this.queue.current !== null);
     this.logChanged = () => this.#showLog();
     for (const event of ["geometry", "labels", "imageQuality"]) store.on(event, () => this.toolbar.showCounts());
@@ -73,9 +75,9 @@ export class DamageView {
       dismiss: () => this.log.dismiss(),
     });
     const parts = { scatter: this.explore.pane, map: this.map, queuePane: this.queuePane, wall: this.wall };
-    this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root], { tab: (tab) => this.#setTab(tab), resized: () => this.#look({}) });
+    this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root, this.wall.preview.root], { tab: (tab) => this.#setTab(tab), model: () => this.data.wall && this.#toggle("modelView"), resized: () => this.#layout() });
     this.map.root.append(this.marks.root);
-    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.explore.bar.root, this.toolbar.help);
+    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.explore.bar.root, this.toolbar.refused, this.toolbar.help);
   }
 
   /** Called on each run of the page. */
@@ -88,10 +90,11 @@ export class DamageView {
     fillWindow(this.root, data.height);
     this.root.dataset.mode = data.mode;
     this.store.set("threshold", data.threshold);
+    this.store.set("scoreName", data.score_name ?? null);
     if (data.layers.length === 1) this.store.set("view", data.layers[0].name);
     this.store.setConflicts(data.conflicts);
     this.#load(data);
-    if (data.wall) this.pictures.configure(data);
+    this.pictures.configure(data);
     this.explore.update(data);
     this.#showPanes();
     if (data.panes.includes("map")) this.map.configure(data);
@@ -117,8 +120,8 @@ export class DamageView {
     this.store.set("view", saved.view ?? "post");
     this.store.set("colorBy", saved.colorBy ?? color_by ?? "labels");
     this.store.set("arrows", saved.arrows ?? false);
+    this.store.set("modelView", saved.modelView ?? false);
     this.tab = saved.tab ?? "queue";
-    this.panes.split({ share: saved.split ?? 0.6, first: saved.first });
     this.givenColor = color_by;
   }
 
@@ -129,7 +132,7 @@ export class DamageView {
   }
 
   #sayNotLoaded(error) {
-    const textContent = `The server did not send the buildings or their scores (${error.message}). Reload the page.`;
+    const textContent = TEXTS.map.notLoaded(error.message);
     Object.assign(this.map.notice, { hidden: false, textContent });
   }
 
@@ -139,7 +142,15 @@ export class DamageView {
     this.isOnMap = screen === "map";
     if (code === NOT_ASSESSABLE) this.picker.open(numbers, act);
     else this.picker.close();
-    if (numbers.length === 1) this.store.set("selected", numbers[0]);
+    this.toolbar.announce(numbers, code);
+    if (numbers.length !== 1) return;
+    this.store.set("selected", numbers[0]);
+    if (screen === "wall") this.map.follow(numbers[0]);
+  }
+
+  #selectOnWall(i) {
+    this.store.set("selected", i);
+    this.map.follow(i);
   }
 
   #markMany(numbers, code) {
@@ -166,7 +177,8 @@ export class DamageView {
     if (!store.ready || !this.data) return null;
     const chosen = explore.isActive ? store.chosen.length : 0;
     const queued = queue.current?.i ?? null;
-    return keyTarget({ chosen, queued, pointer: this.#pointer(), selected: store.selected, isInView: (i, on) => this.#isInView(i, on) });
+    const cross = this.map.hasCross ? this.map.underCross() : null;
+    return keyTarget({ chosen, cross, queued, pointer: this.#pointer(), selected: store.selected, isInView: (i, on) => this.#isInView(i, on) });
   }
 
   // Somebody who walks by keys means where they walked to, not the place where the pointer was left.
@@ -205,6 +217,7 @@ export class DamageView {
       later();
     });
     for (const event of ["pointerleave", "scroll"]) this.root.addEventListener(event, later, true);
+    for (const event of ["focusin", "focusout"]) this.root.addEventListener(event, later);
     window.addEventListener("scroll", later, true);
     window.addEventListener("resize", later);
     this.stopTarget = () => {
@@ -224,7 +237,7 @@ export class DamageView {
   // Nothing is labelled that nobody sees.
   #sayNoTarget() {
     this.#showTarget();
-    this.toolbar.sayNoTarget(this.queue.current ? "Scroll to the queue's picture first" : NO_TARGET);
+    this.toolbar.sayNoTarget(this.queue.current && !this.map.hasCross ? TEXTS.toolbar.scrollFirst : TEXTS.toolbar.pointFirst);
     return true;
   }
 
@@ -249,7 +262,8 @@ export class DamageView {
     if (this.picker.key(name, this.queue.current !== null)) return true;
     if (name === "undo" || name === "redo") return this.labeler.usable && (this.#step(name), true);
     if (this.explore.key(name)) return true;
-    if (this.queue.isActive && this.#queueKey(name, event)) return true;
+    if (this.map.hasCross && this.map.key(name)) return true;
+    if (!this.map.hasCross && this.queue.isActive && this.#queueKey(name, event)) return true;
     if (this.#lookKey(name)) return true;
     if (this.labeler.usable && (name in MARK_KEYS || CLEAR_KEYS.includes(name) || name === "Enter")) return this.#markKey(name, event);
     const target = this.target?.i ?? store.selected;
@@ -266,7 +280,7 @@ export class DamageView {
   #markKey(name, event) {
     const { labeler, store, target } = this;
     if (!target) return name === "Enter" && event.composedPath().some((each) => each.tagName === "BUTTON") ? false : this.#sayNoTarget();
-    if (!CLEAR_KEYS.includes(name)) labeler.toggle(target.i, MARK_KEYS[name] ?? "toggle", "keys");
+    if (!CLEAR_KEYS.includes(name)) labeler.toggle(target.i, MARK_KEYS[name] ?? "toggle", this.map.hasCross ? "map" : "keys");
     else if (store.labels[target.i] !== UNLABELED) labeler.give([target.i], UNLABELED, "keys");
     return true;
   }
@@ -294,7 +308,9 @@ export class DamageView {
     const mapShown = !this.map.root.hidden;
     if (name in VIEW_KEYS) return mapShown && (this.#setView(VIEW_KEYS[name]), true);
     switch (name) {
-      case "space": return mapShown && (this.#toggle("outlines"), true);
+      case "space": return this.#toggle("outlines"), true;
+      case "m": return Boolean(this.data.wall) && (this.#toggle("modelView"), true);
+      case "b": return mapShown && (this.hasQueue || this.hasWall) && (this.panes.fold(), true);
       case "v": return mapShown && Boolean(store.shifts) && (this.#toggle("arrows"), true);
       case "p": return Boolean(store.scores) && (this.#setColors(store.colorBy === "labels" ? "scores" : "labels"), true);
       case "i": return this.card.toggle(), true;
@@ -328,20 +344,27 @@ export class DamageView {
     const queueShown = this.hasQueue && (this.tab === "queue" || !this.hasWall);
     const { hasQueue, hasWall } = this;
     this.panes.show({ hasScatter: this.explore.isActive, hasMap: this.data.panes.includes("map"), hasQueue, hasWall, queueShown });
-    this.queue.setActive(queueShown);
+    this.queue.setActive(queueShown && !this.panes.side.hidden);
     this.targetLater();
+  }
+
+  // The panel was folded or unfolded: what keys act on hangs on it.
+  #layout() {
+    this.#showPanes();
+    this.queuePane.later(true);
   }
 
   #setTab(tab) {
     this.tab = tab;
+    this.panes.fold(false);
     this.#look({});
     this.#showPanes();
     this.queuePane.later(true);
   }
 
   #look(change) {
-    const { view, colorBy, arrows } = this.store;
-    remember(`pugeo:look:${this.token}`, { view, colorBy, arrows, split: this.panes.share, first: this.panes.first, tab: this.tab, ...change });
+    const { view, colorBy, arrows, modelView } = this.store;
+    remember(`pugeo:look:${this.token}`, { view, colorBy, arrows, modelView, tab: this.tab, ...change });
   }
 
   #setView(view) {

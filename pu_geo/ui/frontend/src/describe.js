@@ -4,6 +4,7 @@ import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE } from "./colors.js";
 import { REASON_TEXTS } from "./details.js";
 import { h } from "./dom.js";
 import { qualityLines } from "./image_quality.js";
+import { TEXTS } from "./texts.js";
 
 export function swatch(code, hollow = false) {
   return h(`span.swatch.label${code}${hollow ? ".hollow" : ""}`, { style: `--c:${LABEL_COLORS[code]}` });
@@ -22,26 +23,31 @@ export function swatchOf(store, i) {
 }
 
 export function labelText(store, i) {
-  if (store.isHidden(i)) return `Not assessed: ${REASON_TEXTS[store.hidden.get(i)]}`;
+  if (store.isHidden(i)) return TEXTS.notAssessed(REASON_TEXTS[store.hidden.get(i)]);
   const reason = store.labels[i] === NOT_ASSESSABLE && REASON_TEXTS[store.detail(i).reason];
   return LABEL_TEXTS[store.labels[i]] + (reason ? `: ${reason}` : "");
 }
 
 export function scoreText(store, i) {
   const score = store.score(i);
-  return score === null ? null : `score ${score.toFixed(3)} · rank ${store.ranks[i].toLocaleString("en")}`;
+  return score === null ? null : TEXTS.rankAndScore(store.scoreName ?? TEXTS.scoreName, store.ranks[i], store.nScored, score);
+}
+
+/** What a screen reader reads of a chip. */
+export function chipLabel(store, i) {
+  return TEXTS.chipLabel(i, labelText(store, i), store.score(i) === null ? null : store.ranks[i]);
 }
 
 export function areaText(store, i, gsd) {
-  return `${Math.round(store.areas[i] * gsd * gsd).toLocaleString("en")} m²`;
+  return TEXTS.area(store.areas[i] * gsd * gsd);
 }
 
 export function describe(store, i, gsd) {
-  const lines = [h("b", {}, store.ids[i]), h("div", {}, swatchOf(store, i), labelText(store, i))];
+  const lines = [h("b", { title: store.ids[i] }, TEXTS.building(i)), h("div", {}, swatchOf(store, i), labelText(store, i))];
   const score = scoreText(store, i);
   if (score) lines.push(h("div.num", {}, score));
   lines.push(h("div.num.soft", {}, areaText(store, i, gsd)));
   lines.push(...qualityLines(store, i));
-  if (store.queued >= 0 && store.queued !== i) lines.push(h("div.soft", {}, `A click labels it; keys answer ${store.ids[store.queued]} in the queue`));
+  if (store.queued >= 0 && store.queued !== i) lines.push(h("div.soft", {}, TEXTS.clickAndKeys(store.queued)));
   return lines;
 }

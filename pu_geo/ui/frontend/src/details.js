@@ -1,23 +1,19 @@
 // What belongs to a label: reason, damage types, comment, who gave it, and what the building was shown for.
 
 import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
+import { TEXTS } from "./texts.js";
 
 // [value, text, key, letter]
 export const REASONS = [
-  ["cloud", "Cloud", "4", "c"],
-  ["outside_image", "Outside the image", "5", "o"],
-  ["nodata", "No data", "6", "n"],
-  ["misaligned", "Misaligned", "7", "m"],
-  ["no_building", "No building", "8", "b"],
-  ["unclear", "Unclear", "9", "u"],
-];
-// Why the imagery, or a run, keeps a building from being assessed: nobody gives these as an answer.
-const NOT_ANSWERS = [
-  ["no_pre_image", "no pre-event image"],
-  ["scene_without_answers", "too few answers in a scene that differs from the others"],
-  ["not_in_run", "added after the run"],
-];
-export const REASON_TEXTS = Object.fromEntries([...REASONS.map(([value, text]) => [value, text.toLowerCase()]), ...NOT_ANSWERS]);
+  ["cloud", "4", "c"],
+  ["outside_image", "5", "o"],
+  ["nodata", "6", "n"],
+  ["misaligned", "7", "m"],
+  ["no_building", "8", "b"],
+  ["unclear", "9", "u"],
+].map(([value, key, letter]) => [value, TEXTS.reasons[value], key, letter]);
+// Why the imagery, or a run, keeps a building from being assessed is no answer that anybody gives.
+export const REASON_TEXTS = { ...Object.fromEntries(REASONS.map(([value, text]) => [value, text.toLowerCase()])), ...TEXTS.notAnswers };
 export const IS_ANSWER = new Set(REASONS.map(([value]) => value));
 export const NO_DETAILS = Object.freeze({ reason: "", damage_types: [], comment: "", by: "", shown: "" });
 

@@ -38,16 +38,16 @@ export function icon(name) {
 /** A row of buttons of which one is on. `choices`: [[value, text, title], …] */
 export function segmented(label, choices, chosen) {
   const buttons = new Map();
-  const root = h("div.segmented", { role: "radiogroup", "aria-label": label });
+  const root = h("div.segmented", { role: "group", "aria-label": label });
   for (const [value, text, title] of choices) {
-    const button = h("button", { type: "button", role: "radio", title, "data-value": value, onclick: () => chosen(value) }, text);
+    const button = h("button", { type: "button", title, "data-value": value, onclick: () => chosen(value) }, text);
     buttons.set(value, button);
     root.append(button);
   }
   root.choose = (value) => {
     for (const [each, button] of buttons) {
       button.classList.toggle("on", each === value);
-      button.setAttribute("aria-checked", String(each === value));
+      button.setAttribute("aria-pressed", String(each === value));
     }
   };
   return root;
@@ -68,17 +68,18 @@ export function draggable(handle, box, moved, done = () => {}) {
   });
 }
 
-export function remembered(key, fallback) {
+/** @param where "sessionStorage" (this tab) or "localStorage" (this browser) */
+export function remembered(key, fallback, where = "sessionStorage") {
   try {
-    return JSON.parse(sessionStorage.getItem(key)) ?? fallback;
+    return JSON.parse(globalThis[where].getItem(key)) ?? fallback;
   } catch {
     return fallback;
   }
 }
 
-export function remember(key, value) {
+export function remember(key, value, where = "sessionStorage") {
   try {
-    sessionStorage.setItem(key, JSON.stringify(value));
+    globalThis[where].setItem(key, JSON.stringify(value));
   } catch {
     // blocked storage: the view starts afresh after a reload, nothing else is lost
   }

@@ -4,17 +4,18 @@ import { UNLABELED } from "./colors.js";
 import { REASON_TEXTS } from "./details.js";
 import { h } from "./dom.js";
 import { shiftText } from "./shifts.js";
+import { TEXTS } from "./texts.js";
 
 export function qualityLines(store, i) {
   const lines = [];
   const why = store.hidden.get(i);
-  if (store.isHidden(i)) lines.push(h("div.soft", {}, store.mode === "label" ? "an answer of yours overrides it" : "an answer on Annotate overrides it"));
-  else if (why) lines.push(h("div.soft", {}, `the imagery says: ${REASON_TEXTS[why]}; the answer counts`));
+  if (store.isHidden(i)) lines.push(h("div.soft", {}, store.mode === "label" ? TEXTS.overrideMine : TEXTS.overrideThere));
+  else if (why) lines.push(h("div.soft", {}, TEXTS.imageryAgainst(REASON_TEXTS[why])));
   const shift = shiftText(store.shifts, i);
   if (shift) lines.push(h("div.num.soft", {}, shift));
   if (store.candidates.get(i) === "misaligned") {
-    if (!shift) lines.push(h("div.soft", {}, "pre and post could not be aligned here"));
-    if (store.labels[i] === UNLABELED) lines.push(h("div.soft", {}, "pre may show another place: look closely"));
+    if (!shift) lines.push(h("div.soft", {}, TEXTS.cannotAlign));
+    if (store.labels[i] === UNLABELED) lines.push(h("div.soft", {}, TEXTS.preMayDiffer));
   }
   return lines;
 }

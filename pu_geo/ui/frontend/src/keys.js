@@ -2,55 +2,14 @@
 // else has the focus; Streamlit never sees a key we use.
 
 // What a key means hangs on where the analyst is: with the queue open, keys answer its large picture. See target.js.
-export const HELP = [
-  ["On map and chips", [
-    ["Click", "positive; again: cleared"],
-    ["Right click or 2", "not damaged"],
-    ["1  2  3", "positive, not damaged, not assessable: the one with the yellow line, named after Keys"],
-    ["0 or Backspace", "cleared"],
-    ["Shift + drag", "mark all in a box"],
-    ["Alt + drag", "mark all inside a line drawn by hand"],
-    ["Arrows, Enter", "walk the chips, mark positive"],
-    ["K", "chips like this one first"],
-    ["L", "show it on the map"],
-  ]],
-  ["In the queue", [
-    ["1 or Enter", "positive, and on"],
-    ["2", "not damaged, and on"],
-    ["3", "not assessable, and on"],
-    ["0 or Backspace", "cleared"],
-    ["N", "skip; after the last one: the next queue"],
-    ["Arrows", "walk the queue"],
-    ["Q", "open the queue; ask for the next one"],
-    ["W", "from the queue to all chips, and back"],
-  ]],
-  ["After 3: why not assessable", [
-    ["4  5  6", "cloud, outside the image, no data"],
-    ["7  8  9", "misaligned, no building, unclear"],
-    ["1  2  3  N, arrows", "go on; it stays as marked, else unclear"],
-  ]],
-  ["On Explore", [
-    ["Click", "select one; on a dot or a chip twice: show it on the map"],
-    ["Shift + drag", "a line around dots, a box on map or chips: select"],
-    ["Ctrl too", "add to what is selected"],
-    ["Drag, wheel", "move and zoom the dots"],
-    ["1  2  3  0", "label all that is selected, as one step"],
-    ["Esc", "select nothing"],
-  ]],
-  ["Always", [
-    ["Ctrl/⌘ Z", "undo; with Shift: redo"],
-    ["A  S  D  F", "pre, swipe, post, side by side"],
-    ["Space", "hide or show outlines"],
-    ["V", "arrows: how far pre and post are apart"],
-    ["P", "colour by labels or scores"],
-    ["I", "card of the selected building"],
-    ["Esc", "close what is open, let go of the selection"],
-    ["?", "this list"],
-  ]],
-];
 const TYPING = "input:not([type=range]), textarea, select, [contenteditable=true], [role=combobox], [role=dialog]";
+const PRESSED = "button:not([data-view-keys]), summary, a";
+const MOVED = "input[type=range], [role=separator], [role=slider]";
+const MOVING_KEYS = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "Enter"]);
 
 /**
+ * While `root.dataset.tabbed` is set, the focus is where Tab put it: then Enter and Space press the focused button, and arrows
+ * move the focused slider. A button that was clicked lies under the pointer, not under the hands: keys go past it.
  * @param handle (name, event) => true if the key was used
  * @param isWanted () => whether keys that nobody else has the focus for are ours too
  */
@@ -59,14 +18,20 @@ export function listenForKeys(root, handle, isWanted) {
   let focused = false;
   const enter = () => (over = true);
   const leave = () => (over = false);
-  const down = (event) => (focused = event.composedPath().includes(root));
+  const down = (event) => {
+    focused = event.composedPath().includes(root);
+    delete root.dataset.tabbed;
+  };
   const key = (event) => {
+    if (event.key === "Tab") root.dataset.tabbed = "yes";
     const path = event.composedPath();
     const unclaimed = document.activeElement === document.body && isWanted();
     if (!over && !focused && !unclaimed && !path.includes(root)) return;
     if (path.some((each) => each instanceof Element && each.matches(TYPING))) return;
     const name = nameOf(event);
-    if (name && handle(name, event)) {
+    if (!name || (root.dataset.tabbed && isForFocused(path[0], name))) return;
+    const meant = name === "space" && root.dataset.tabbed && isElement(path[0]) && path[0].matches("[data-view-keys]") ? "Enter" : name;
+    if (handle(meant, event)) {
       event.preventDefault();
       event.stopImmediatePropagation();
     }
@@ -79,6 +44,14 @@ export function listenForKeys(root, handle, isWanted) {
     window.removeEventListener("pointerdown", down, true);
     window.removeEventListener("keydown", key, true);
   };
+}
+
+const isElement = (each) => each instanceof Element;
+
+function isForFocused(element, name) {
+  if (!isElement(element)) return false;
+  if ((name === "Enter" || name === "space") && element.matches(PRESSED)) return true;
+  return MOVING_KEYS.has(name) && element.matches(MOVED);
 }
 
 function nameOf(event) {

@@ -6,14 +6,24 @@ import { describe, swatch } from "./describe.js";
 import { REASON_TEXTS } from "./details.js";
 import { draggable, h, icon, remember, remembered } from "./dom.js";
 import { FootprintLayer } from "./footprint_layer.js";
+import { lonLatAt } from "./lonlat.js";
 import { boxOf } from "./polygon.js";
 import { arrowLegend } from "./shift_arrows.js";
 import { isShown } from "./target.js";
 import { makeImagery, makeMap, makeSource, makeView } from "./map_parts.js";
+import { TEXTS } from "./texts.js";
+
+const { map: words } = TEXTS;
 
 const HIT_SLACK_PX = 5;
 const LOCATE_M = 70; // at least so much ground is shown around a building
+const CROSS_SLACK_PX = 40; // the building that a cross means may be so far away
+const PAN_STEP = 0.12; // of the shorter side, by an arrow key
+const IN_VIEW = 0.15; // so far from the border a building is well in view
 const SOFTLY_MS = 350;
+const isStill = () => globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches ?? false;
+const softly = (ms) => (isStill() ? 0 : ms);
+const SMALLEST_IN_VIEW_PX = 8;
 const LET_REST_MS = 60; // somebody who answers fast is not led over the map building by building
 
 export class MapPane {
@@ -21,24 +31,23 @@ export class MapPane {
   constructor(store, actions) {
     this.store = store;
     this.actions = actions;
-    this.target = h("div.map");
-    this.twinTarget = h("div.map.twin", { hidden: true }); // the pre picture, when both are side by side
+    this.target = h("div.map", { tabindex: "0", role: "application", "aria-label": words.surface });
+    this.twinTarget = h("div.map.twin", { hidden: true, role: "img", "aria-label": words.twin }); // the pre picture, when both are side by side
     this.tooltip = h("div.tooltip", { hidden: true });
-    this.divider = h("div.swipe", { role: "slider", "aria-label": "Swipe between pre and post", tabindex: "-1" }, h("div.grip", {}, icon("arrows")));
+    this.divider = h("div.swipe", { role: "slider", "aria-label": words.swipe, "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": "50", tabindex: "0" }, h("div.grip", {}, icon("arrows")));
+    this.cross = h("div.cross", { hidden: true });
     this.seam = h("div.seam", { hidden: true });
     this.ghost = h("div.ghost", { hidden: true });
-    this.tags = [h("div.tag.left", {}, "Pre"), h("div.tag.right", {}, "Post")];
+    this.tags = [h("div.tag.left", {}, words.pre), h("div.tag.right", {}, words.post)];
     this.marks = new MapMarks(store, this);
     this.scale = h("div.scale", {}, h("span"));
     this.legend = h("div.legend");
     this.readout = h("div.readout");
-    const zoom = h("div.zoom", {},
-      h("button", { type: "button", title: "Zoom in", onclick: () => this.zoomBy(1) }, icon("plus")),
-      h("button", { type: "button", title: "Zoom out", onclick: () => this.zoomBy(-1) }, icon("minus")),
-      h("button", { type: "button", title: "Show everything", onclick: () => this.fit() }, icon("fit")));
-    this.notice = h("div.notice", {}, "Loading buildings …");
+    const button = (name, title, act) => h("button", { type: "button", title, "aria-label": title, onclick: act }, icon(name));
+    const zoom = h("div.zoom", {}, button("plus", words.zoomIn, () => this.zoomBy(1)), button("minus", words.zoomOut, () => this.zoomBy(-1)), button("fit", words.fit, () => this.fit()));
+    this.notice = h("div.notice", { role: "status" }, words.loading);
     const foot = h("div.foot", {}, this.scale, this.readout);
-    this.root = h("section.pane.mappane", { "aria-label": "Map" }, this.twinTarget, this.target, this.divider, this.seam, this.ghost, ...this.tags, ...this.marks.roots, zoom, this.legend, foot, this.tooltip, this.notice);
+    this.root = h("section.pane.mappane", { "aria-label": words.region }, this.twinTarget, this.target, this.cross, this.divider, this.seam, this.ghost, ...this.tags, ...this.marks.roots, zoom, this.legend, foot, this.tooltip, this.notice);
     this.swipeAt = 0.5;
     this.moved = () => {}; // called once the map has come to rest
     this.grid = null;
@@ -52,10 +61,16 @@ export class MapPane {
     for (const event of ["details", "scores", "blind", "imageQuality", "shifts", "queued"]) store.on(event, () => this.#fillTooltip());
     store.on("geometry", () => (this.notice.hidden = true));
     draggable(this.divider, this.root, (share) => {
-      this.swipeAt = Math.max(0.02, Math.min(0.98, share));
-      this.#placeSwipe();
-      this.map.render();
+      this.#swipe(share);
     });
+    this.divider.addEventListener("keydown", (event) => {
+      const to = { ArrowLeft: this.swipeAt - 0.05, ArrowRight: this.swipeAt + 0.05, Home: 0, End: 1 }[event.key];
+      if (to === undefined) return;
+      this.#swipe(to);
+      event.preventDefault();
+      event.stopPropagation();
+    });
+    for (const event of ["focus", "blur"]) this.target.addEventListener(event, () => this.showCross());
     for (const target of [this.target, this.twinTarget]) {
       target.addEventListener("pointermove", (event) => this.#hover(event));
       // Moves reach `pointermove` once a frame; a key pressed before that frame must mean the building under the pointer now.
@@ -73,7 +88,8 @@ export class MapPane {
     }).observe(this.root);
   }
 
-  configure({ token, base, grid, gsd_m, layers }) {
+  configure({ token, base, grid, gsd_m, layers, lonlat }) {
+    this.lonlat = lonlat;
     const same = JSON.stringify([token, grid, layers]);
     if (same === this.configured) return;
     this.configured = same;
@@ -140,6 +156,13 @@ export class MapPane {
     if (this.isSide) this.twin.updateSize();
   }
 
+  #swipe(share) {
+    this.swipeAt = Math.max(0.02, Math.min(0.98, share));
+    this.divider.setAttribute("aria-valuenow", String(Math.round(100 * this.swipeAt)));
+    this.#placeSwipe();
+    this.map.render();
+  }
+
   #placeSwipe() {
     this.divider.style.left = `${this.swipeAt * 100}%`;
   }
@@ -177,6 +200,49 @@ export class MapPane {
     return x >= left && x <= right && y >= top && y <= bottom && isShown({ left: x, top: y, width: 0, height: 0 }, this.root);
   }
 
+  // ---- keys: the cross in the middle is the pointer of who uses no mouse ----
+
+  /** Whether the map has the focus because Tab led there. */
+  get hasCross() {
+    return Boolean(this.map) && this.target.getRootNode().activeElement === this.target && Boolean(this.root.closest("[data-tabbed]"));
+  }
+
+  /** The building under the cross, -1 if none is near. */
+  underCross() {
+    const view = this.map.getView();
+    const [x, y] = view.getCenter();
+    return this.store.ready ? this.store.hit(x, -y, CROSS_SLACK_PX * view.getResolution()) : -1;
+  }
+
+  showCross() {
+    const { hasCross } = this;
+    if (this.cross.hidden === !hasCross && !hasCross) return;
+    this.cross.hidden = !hasCross;
+    this.store.set("hovered", hasCross ? this.underCross() : -1);
+    this.#tip(this.store.hovered, this.root.clientWidth / 2, this.root.clientHeight / 2);
+    this.moved();
+  }
+
+  /** @returns whether the key moves the map */
+  key(name) {
+    const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[name];
+    if (way) this.#pan(way);
+    else if (name === "+" || name === "=") this.zoomBy(1);
+    else if (name === "-") this.zoomBy(-1);
+    else if (name === "Home") this.fit();
+    else return false;
+    return true;
+  }
+
+  #pan([right, up]) {
+    const view = this.map.getView();
+    const step = PAN_STEP * Math.min(...this.map.getSize()) * view.getResolution();
+    const [x, y] = this.goal ?? view.getCenter();
+    this.goal = view.getConstrainedCenter([x + right * step, y + up * step]);
+    view.cancelAnimations();
+    view.animate({ center: this.goal, duration: softly(120) }, () => (this.goal = null));
+  }
+
   #under(event) {
     if (!this.map || !this.store.ready) return -1;
     return this.store.hit(...this.#gridAt(event), HIT_SLACK_PX * this.map.getView().getResolution());
@@ -205,10 +271,20 @@ export class MapPane {
     for (const target of [this.target, this.twinTarget]) target.classList.toggle("over", i >= 0);
     const [x, y] = this.#gridAt(event);
     const inside = x >= 0 && y >= 0 && x <= this.grid[0] && y <= this.grid[1];
-    this.readout.textContent = inside ? `x ${Math.floor(x)} · y ${Math.floor(y)} px` : "";
+    this.readout.replaceChildren(...(inside ? this.#where(x, y) : []));
     const box = this.root.getBoundingClientRect();
     const [left, top] = [event.clientX - box.left, event.clientY - box.top];
     this.#placeGhost(left + (this.#isOverTwin(event) ? 1 : -1) * (box.width / 2), top);
+    this.#tip(i, left, top);
+  }
+
+  #where(x, y) {
+    const place = lonLatAt(this.lonlat, this.grid, x, y);
+    return [...(place ? [h("b", {}, words.lonLat(...place))] : []), h("span", {}, words.pixel(Math.floor(x), Math.floor(y)))];
+  }
+
+  #tip(i, left, top) {
+    const box = this.root.getBoundingClientRect();
     this.tooltip.hidden = i < 0;
     if (i < 0) return;
     this.#fillTooltip();
@@ -230,19 +306,19 @@ export class MapPane {
   // ---- view ----
 
   fit() {
-    this.map.getView().fit([0, -this.grid[1], this.grid[0], 0], { padding: [16, 16, 16, 16], duration: 250, size: this.map.getSize() });
+    this.map.getView().fit([0, -this.grid[1], this.grid[0], 0], { padding: [16, 16, 16, 16], duration: softly(250), size: this.map.getSize() });
   }
 
   /** Show all of some buildings. */
   showAll(numbers) {
     const [minX, minY, maxX, maxY] = boxOf(numbers.flatMap((i) => this.store.center(i)));
     const around = LOCATE_M / 2 / this.gsd;
-    this.map.getView().fit([minX - around, -maxY - around, maxX + around, around - minY], { padding: [30, 30, 30, 30], duration: SOFTLY_MS, size: this.map.getSize() });
+    this.map.getView().fit([minX - around, -maxY - around, maxX + around, around - minY], { padding: [30, 30, 30, 30], duration: softly(SOFTLY_MS), size: this.map.getSize() });
   }
 
   zoomBy(steps) {
     const view = this.map.getView();
-    view.animate({ zoom: view.getZoom() + steps, duration: 180 });
+    view.animate({ zoom: view.getZoom() + steps, duration: softly(180) });
   }
 
   /** Go there softly; nearer than it is now only where the building could not be made out. */
@@ -252,7 +328,17 @@ export class MapPane {
     const view = this.map.getView();
     const resolution = Math.min(view.getResolution(), side / Math.min(...this.map.getSize()));
     view.cancelAnimations();
-    view.animate({ center: [x, -y], resolution: Math.max(resolution, 1 / 6), duration: SOFTLY_MS }, () => this.marks.place(true));
+    view.animate({ center: [x, -y], resolution: Math.max(resolution, 1 / 6), duration: softly(SOFTLY_MS) }, () => this.marks.place(true));
+  }
+
+  /** Show where building i is: the map stays where it is well in view already. */
+  follow(i) {
+    if (this.root.hidden || !this.map?.getSize()) return;
+    const place = this.pixelOf(i);
+    const [width, height] = this.map.getSize();
+    const isIn = place && [place[0] / width, place[1] / height].every((share) => share > IN_VIEW && share < 1 - IN_VIEW);
+    const isLarge = Math.sqrt(this.store.areas[i]) / this.map.getView().getResolution() > SMALLEST_IN_VIEW_PX;
+    if (!isIn || !isLarge) this.locateSoon(i);
   }
 
   /** As `locate`, with more around it, once nobody asks for another one. */
@@ -276,12 +362,13 @@ export class MapPane {
     const view = this.map.getView();
     remember(this.storageKey, { center: view.getCenter(), resolution: view.getResolution() });
     this.moved();
+    if (this.hasCross) this.showCross();
     const metres = this.gsd * view.getResolution();
     const goal = 110 * metres;
     const unit = 10 ** Math.floor(Math.log10(goal));
     const length = [5, 2, 1].map((times) => times * unit).find((each) => each <= goal);
     this.scale.firstChild.style.width = `${length / metres}px`;
-    this.scale.firstChild.textContent = length >= 1000 ? `${length / 1000} km` : `${length} m`;
+    this.scale.firstChild.textContent = TEXTS.metres(length);
     this.#drawLegend();
   }
 
@@ -318,22 +405,22 @@ export class MapPane {
 function legendRows(store, resolution) {
   const entry = (code, hollow) => h("div.entry", {}, swatch(code, hollow), LABEL_TEXTS[code]);
   const rows = [];
-  if (store.colorBy === "scores" && store.scores) rows.push(ramp(store.threshold), ...[1, 2].map((code) => entry(code, true)));
+  if (store.colorBy === "scores" && store.scores) rows.push(ramp(store.scoreName, store.threshold), ...[1, 2].map((code) => entry(code, true)));
   else rows.push(...[1, 2, 3, 0].map((code) => entry(code)));
-  if (store.chosen.length) rows.push(h("div.entry", {}, h("span.swatch.chosen"), "Selected"));
+  if (store.chosen.length) rows.push(h("div.entry", {}, h("span.swatch.chosen"), words.selected));
   if (store.hidden.size) {
     const why = [...new Set(store.hidden.values())].map((reason) => REASON_TEXTS[reason]).sort();
-    rows.push(h("div.entry", {}, h("span.swatch.obscured"), `Not assessed: ${why.join(", ")}`));
+    rows.push(h("div.entry", {}, h("span.swatch.obscured"), TEXTS.notAssessed(why.join(", "))));
   }
   rows.push(...arrowLegend(store, resolution));
-  if (!store.outlines) rows.push(h("div.hint", {}, "Outlines hidden — press Space"));
+  if (!store.outlines) rows.push(h("div.hint", {}, words.outlinesHidden));
   return rows;
 }
 
-function ramp(threshold) {
+function ramp(name, threshold) {
   const bar = h("div.ramp", { style: `background:${RAMP_CSS}` });
   if (threshold !== null) bar.append(h("i", { style: `left:${threshold * 100}%` }));
-  return h("div.rampbox", {}, h("b", {}, threshold === null ? "Score" : `Score · threshold ${threshold.toFixed(2)}`), bar, h("div.rampends", {}, h("span", {}, "0"), h("span", {}, "1 likely damaged")));
+  return h("div.rampbox", {}, h("b", {}, words.scores(name, threshold)), bar, h("div.rampends", {}, h("span", {}, words.low), h("span", {}, words.high)));
 }
 
 // Marks over the map that point at single buildings: a pulse at the selected one, a ring with a name where others are.

@@ -2,21 +2,23 @@
 
 import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { h } from "./dom.js";
+import { TEXTS } from "./texts.js";
+
+const { marks: words } = TEXTS;
 
 export class MarkBar {
   /** @param chosen (numbers, code) */
   constructor(chosen) {
     this.chosen = chosen;
-    this.root = h("div.boxbar", { hidden: true });
+    this.root = h("div.boxbar", { hidden: true, role: "group", "aria-label": words.title });
   }
 
   ask(numbers) {
     this.root.hidden = !numbers.length;
     if (this.root.hidden) return;
     const choice = (code, text) => h(`button.choice.label${code}`, { type: "button", onclick: () => this.#choose(numbers, code) }, text);
-    const many = `${numbers.length.toLocaleString("en")} building${numbers.length > 1 ? "s" : ""}:`;
-    this.root.replaceChildren(h("b", {}, many), ...[POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE].map((code) => choice(code, LABEL_TEXTS[code])), choice(UNLABELED, "Clear"),
-      h("button.flat", { type: "button", title: "Cancel (Esc)", onclick: () => this.close() }, "✕"));
+    this.root.replaceChildren(h("b", {}, words.many(numbers.length)), ...[POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE].map((code) => choice(code, LABEL_TEXTS[code])), choice(UNLABELED, words.clear),
+      h("button.flat", { type: "button", title: words.cancel, "aria-label": words.cancel, onclick: () => this.close() }, "✕"));
   }
 
   close() {

@@ -4,16 +4,15 @@ import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLAB
 import { areaText, labelText, markHere, scoreText, swatchOf } from "./describe.js";
 import { h } from "./dom.js";
 import { isShown } from "./target.js";
+import { TEXTS } from "./texts.js";
 
-const KINDS = {
-  exploit: ["Likely damaged", "one of the highest scores that nobody has answered"],
-  explore: ["Something new", "unlike what was answered so far"],
-  audit: ["Random check", "drawn by chance to see how good the ranking is; judge the pictures alone"],
-};
-const ANSWERS = [[POSITIVE, "1", "Positive"], [NOT_DAMAGED, "2", "Not damaged"], [NOT_ASSESSABLE, "3", "Not assessable"]];
+const { queue: words } = TEXTS;
+const KINDS = words.kinds;
+const ANSWERS = [[POSITIVE, "1"], [NOT_DAMAGED, "2"], [NOT_ASSESSABLE, "3"]];
 const KEYS = { 1: POSITIVE, Enter: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE };
 const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
-const LARGEST_PX = 340;
+const LARGEST_PX = 420;
+const SMALLEST_PX = 120;
 const THUMB_PX = 46;
 const GAP = 8;
 
@@ -24,19 +23,20 @@ export class QueuePane {
     this.title = h("b");
     this.progress = h("span.soft");
     this.askText = h("span");
-    this.askButton = h("button.choice", { type: "button", title: "Ask for the next ones now; what is open here may come again", onclick: () => this.queue.ask(true) }, h("kbd", {}, "Q"), this.askText);
+    this.askButton = h("button.choice", { type: "button", title: words.moreHint, onclick: () => this.queue.ask(true) }, h("kbd", {}, "Q"), this.askText);
     this.large = h("div.large");
     this.reason = h("div.why");
     this.facts = h("div.facts");
-    const button = ([code, key, text]) => h(`button.choice.label${code}`, { type: "button", "data-code": code, onclick: () => this.#answer(code) }, h("kbd", {}, key), text);
-    this.answers = h("div.answers", {}, ...ANSWERS.map(button),
-      h("button.choice", { type: "button", onclick: () => this.#clear() }, h("kbd", {}, "0"), "Clear"),
-      h("button.choice", { type: "button", onclick: () => this.queue.skip() }, h("kbd", {}, "N"), "Skip"));
-    this.thumbs = h("div.thumbs", { role: "listbox", "aria-label": "The queue" });
+    const button = ([code, key]) => h(`button.choice.label${code}`, { type: "button", "data-code": code, onclick: () => this.#answer(code) }, h("kbd", {}, key), LABEL_TEXTS[code]);
+    this.answers = h("div.answers", { role: "group", "aria-label": words.answers }, ...ANSWERS.map(button),
+      h("button.choice", { type: "button", onclick: () => this.#clear() }, h("kbd", {}, "0"), words.clear),
+      h("button.choice", { type: "button", onclick: () => this.queue.skip() }, h("kbd", {}, "N"), words.skip));
+    this.thumbs = h("div.thumbs", { role: "listbox", "aria-label": words.list });
     this.note = h("div.note.soft", { role: "status" });
-    this.root = h("section.pane.queuepane", { "aria-label": "What to look at next" },
+    this.root = h("section.pane.queuepane", { "aria-label": words.region },
       h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.thumbs, this.note));
     for (const event of ["labels", "details", "scores", "blind", "others"]) store.on(event, () => this.later());
+    store.on("modelView", () => this.later(true));
     new ResizeObserver(() => this.later(true)).observe(this.root);
   }
 
@@ -112,51 +112,61 @@ export class QueuePane {
     const { queue, store } = this;
     if (this.root.hidden || !store.ready || !this.root.clientWidth) return;
     const n = queue.items.length;
-    this.title.textContent = n ? `Next ${n}` : "Nothing to look at";
+    this.title.textContent = words.title(n);
     const skipped = n - queue.answered - queue.items.filter((_, place) => queue.isOpen(place)).length;
-    this.progress.textContent = n ? `${queue.answered} answered${skipped ? ` · ${skipped} skipped` : ""}` : "";
+    this.progress.textContent = n ? words.progress(queue.answered, skipped) : "";
     this.#drawWish();
     const item = queue.items[queue.at] ?? null;
     for (const part of [this.large, this.reason, this.facts, this.answers, this.thumbs]) part.hidden = !item;
     if (!item) return;
     if (this.rebuild || this.drawnId !== queue.id || this.thumbs.children.length !== n) this.#buildThumbs();
-    this.#drawItem(item);
     queue.items.forEach((each, place) => this.#dress(this.thumbs.children[place], each, place));
+    this.#drawItem(item);
   }
 
   #drawWish() {
     const { queue } = this;
-    this.askText.textContent = queue.isDone || !queue.items.length ? "Ask again" : "Next ones";
+    this.askText.textContent = queue.isDone || !queue.items.length ? words.again : words.more;
     this.askButton.hidden = queue.isOnItsWay;
-    if (queue.isOnItsWay) this.note.textContent = "Asking for the next ones …";
-    else if (queue.isDone || !queue.items.length) this.note.textContent = "All of these are answered or skipped, and nothing else came back so far. Enter asks again; arrows lead back.";
-    else this.note.textContent = "Keys answer the large picture, wherever the pointer is.";
+    if (queue.isOnItsWay) this.note.textContent = words.loading;
+    else if (queue.isDone || !queue.items.length) this.note.textContent = words.done;
+    else this.note.textContent = this.pictures.isModel ? TEXTS.modelViewOn : words.keysHint;
   }
 
   #drawItem({ i, kind, why }) {
-    const drawn = `${i} ${this.root.clientWidth} ${this.root.clientHeight} ${this.pictures.configured}`;
+    const [word, meaning] = KINDS[kind] ?? [kind, ""];
+    this.reason.replaceChildren(h(`span.kind.${kind in KINDS ? kind : "other"}`, {}, word), h("span", {}, (kind !== "audit" && why) || meaning));
+    const facts = [h("b.who", { title: TEXTS.id(this.store.ids[i]) }, TEXTS.building(i)), h("span", {}, swatchOf(this.store, i), labelText(this.store, i))];
+    const score = scoreText(this.store, i);
+    if (score) facts.push(h("span.num", {}, score));
+    const others = this.store.othersAt(i).map(({ name }) => name);
+    if (others.length) facts.push(h("b.alsohere", {}, TEXTS.alsoHere(others.join(", "))));
+    this.facts.replaceChildren(...facts, h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
+    for (const button of this.answers.children) {
+      const isGiven = Number(button.dataset.code) === this.store.labels[i];
+      button.classList.toggle("given", isGiven);
+      if (button.dataset.code) button.setAttribute("aria-pressed", String(isGiven));
+    }
+    const drawn = `${i} ${this.root.clientWidth} ${this.root.clientHeight} ${this.pictures.configured} ${this.pictures.isModel}`;
     if (drawn !== this.drawnItem) {
       this.drawnItem = drawn;
       this.large.replaceChildren(...this.#figures(i));
     }
-    const [word, meaning] = KINDS[kind] ?? [kind, ""];
-    this.reason.replaceChildren(h(`span.kind.${kind in KINDS ? kind : "other"}`, {}, word), h("span", {}, (kind !== "audit" && why) || meaning));
-    const facts = [h("b.who", {}, this.store.ids[i]), h("span", {}, swatchOf(this.store, i), labelText(this.store, i))];
-    const score = scoreText(this.store, i);
-    if (score) facts.push(h("span.num", {}, score));
-    const others = this.store.othersAt(i).map(({ name }) => name);
-    if (others.length) facts.push(h("b.alsohere", {}, `${others.join(", ")} on it too`));
-    this.facts.replaceChildren(...facts, h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
-    for (const button of this.answers.children) button.classList.toggle("given", Number(button.dataset.code) === this.store.labels[i]);
   }
 
   #figures(i) {
-    if (!this.pictures.has(i)) return [h("div.empty", {}, "No chip of this building; look at the map.")];
+    if (!this.pictures.has(i)) return [h("div.empty", {}, TEXTS.noPicture)];
     const { parts, shape } = this.pictures;
     const wide = (this.root.clientWidth - GAP * (parts.length + 1)) / parts.length;
-    const high = this.root.clientHeight * 0.5;
-    const width = Math.floor(Math.min(LARGEST_PX, wide, high / shape));
-    return parts.map((part) => h("figure", {}, h("div.picture", { style: this.pictures.style(i, width, part) }), h("figcaption", {}, part)));
+    const width = Math.floor(Math.min(LARGEST_PX, wide, Math.max(SMALLEST_PX, this.#roomFor()) / shape));
+    return parts.map((part) => h("figure", {}, this.pictures.make(i, width, part), h("figcaption", {}, TEXTS.parts[part])));
+  }
+
+  // What the buttons and thumbnails leave of the height, so that nothing has to be scrolled.
+  #roomFor() {
+    const body = this.large.parentElement;
+    const others = [this.reason, this.facts, this.answers, this.thumbs, this.note].reduce((sum, part) => sum + (part.offsetHeight || 0) + GAP, 0);
+    return body.clientHeight - others - 2 * GAP;
   }
 
   #buildThumbs() {
@@ -164,9 +174,14 @@ export class QueuePane {
     this.drawnId = this.queue.id;
     this.drawnItem = null;
     this.thumbs.replaceChildren(...this.queue.items.map(({ i }, place) => {
-      const picture = this.pictures.has(i) ? h("div.picture", { style: this.pictures.style(i, THUMB_PX, "post") }) : h("div.picture", { style: `width:${THUMB_PX}px;height:${THUMB_PX}px` });
-      return h("button.thumb", { type: "button", role: "option", tabindex: "-1", onclick: () => this.queue.go(place) }, picture, h("span.here"), h("span.mark"));
+      const picture = this.pictures.has(i) ? this.pictures.make(i, THUMB_PX, this.pictures.parts.at(-1)) : h("div.picture", { style: `width:${THUMB_PX}px;height:${THUMB_PX}px` });
+      return h("button.thumb", { type: "button", role: "option", tabindex: "-1", "data-view-keys": "yes", onclick: () => this.queue.go(place), onfocus: () => this.#focused(place) }, picture, h("span.here"), h("span.mark"));
     }));
+  }
+
+  // Tab reaches one of the thumbnails; from there on arrows lead the focus along.
+  #focused(place) {
+    if (this.root.getRootNode().activeElement?.matches(":focus-visible") && place !== this.queue.at) this.queue.go(place);
   }
 
   #dress(thumb, { i, kind }, place) {
@@ -177,7 +192,12 @@ export class QueuePane {
     thumb.classList.toggle("skipped", skipped);
     thumb.classList.toggle("selected", place === this.queue.at);
     thumb.setAttribute("aria-selected", String(place === this.queue.at));
-    thumb.title = `${place + 1}. ${KINDS[kind]?.[0] ?? kind} — ${skipped ? "Skipped" : LABEL_TEXTS[code]}`;
+    const state = skipped ? words.skipped : LABEL_TEXTS[code];
+    thumb.title = TEXTS.thumbLabel(place + 1, i, KINDS[kind]?.[0] ?? kind, state);
+    thumb.setAttribute("aria-label", thumb.title);
+    thumb.setAttribute("tabindex", place === this.queue.at ? "0" : "-1");
+    const focused = this.root.getRootNode().activeElement;
+    if (place === this.queue.at && focused !== thumb && focused?.parentElement === this.thumbs) thumb.focus();
     markHere(thumb.querySelector(".here"), this.store.othersAt(i));
     thumb.lastChild.textContent = skipped ? "↷" : { [POSITIVE]: "1", [NOT_DAMAGED]: "2", [NOT_ASSESSABLE]: "3" }[code] ?? "";
   }

@@ -4,6 +4,9 @@
 
 import { REASONS } from "./details.js";
 import { h } from "./dom.js";
+import { TEXTS } from "./texts.js";
+
+const { picker: words } = TEXTS;
 
 const PICTURE_PX = 36;
 
@@ -11,7 +14,7 @@ export class ReasonPicker {
   /** @param chosen (numbers, reason, act) */
   constructor(store, pictures, chosen) {
     Object.assign(this, { store, pictures, chosen });
-    this.root = h("div.picker", { hidden: true, role: "group", "aria-label": "Why not assessable" });
+    this.root = h("div.picker", { hidden: true, role: "group", "aria-label": words.title });
   }
 
   get isOpen() {
@@ -20,19 +23,20 @@ export class ReasonPicker {
 
   open(numbers, act) {
     Object.assign(this, { numbers, act });
-    const who = numbers.length > 1 ? `${numbers.length.toLocaleString("en")} buildings` : this.store.ids[numbers[0]];
+    const who = numbers.length > 1 ? TEXTS.buildings(numbers.length) : TEXTS.building(numbers[0]);
     const likely = new Set(numbers.map((i) => this.store.candidates.get(i)));
     const marked = likely.size === 1 ? [...likely][0] : undefined; // what the answer says already
+    const end = marked ? words.asMarked : words.unclear;
     const buttons = REASONS.map(([value, text, key]) => h(`button.choice${value === marked ? ".on" : ""}`, { type: "button", "data-reason": value, onclick: () => this.#choose(value) }, h("kbd", {}, key), text));
-    this.root.replaceChildren(...this.#picture(), h("b.who", {}, who), "why not assessable?", ...buttons,
-      h("button.flat", { type: "button", title: marked ? "As marked (Esc)" : "Unclear (Esc)", onclick: () => this.close() }, "✕"));
+    this.root.replaceChildren(...this.#picture(), h("b.who", {}, who), words.ask, ...buttons,
+      h("button.flat", { type: "button", title: end, "aria-label": end, onclick: () => this.close() }, "✕"));
     this.root.hidden = false;
   }
 
   // In the queue another building is large by now.
   #picture() {
     const [i] = this.numbers;
-    return this.numbers.length === 1 && this.pictures.has(i) ? [h("div.picture", { style: this.pictures.style(i, PICTURE_PX, "post") })] : [];
+    return this.numbers.length === 1 && this.pictures.has(i) ? [this.pictures.make(i, PICTURE_PX, "post")] : [];
   }
 
   close() {

@@ -386,7 +386,7 @@ class ScatterPreview {
     if (i === this.i) return;
     Object.assign(this, { i, gsd });
     const { pictures } = this;
-    const figure = (part) => h("figure", {}, h("div.picture", { style: pictures.style(i, WIDTH_PX, part) }), h("figcaption", {}, part));
+    const figure = (part) => h("figure", {}, pictures.make(i, WIDTH_PX, part), h("figcaption", {}, part));
     this.figures.replaceChildren(...(pictures.has(i) ? pictures.parts.map(figure) : []));
     this.root.hidden = false;
     this.#fill();

@@ -2,6 +2,9 @@
 
 import { h } from "./dom.js";
 import { arrowsIn, exaggeration } from "./shifts.js";
+import { TEXTS } from "./texts.js";
+
+const { map: words } = TEXTS;
 
 // Cividis: even to colour-blind eyes, and another ramp than that of scores.
 const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
@@ -63,9 +66,9 @@ function traceArrow(context, tail, head, [ux, uy], size) {
 export function arrowLegend(store, resolution) {
   if (!store.arrows || !store.shifts) return [];
   const { longest } = store.shifts;
-  const failed = h("div.entry", {}, h("i.failed"), "could not be aligned");
-  if (!longest) return [h("div.rampbox.arrowbox", {}, h("b", {}, "Pre → post"), failed)];
-  const title = `Pre → post: arrows ${exaggeration(store.shifts, resolution).toLocaleString("en")}×, longest ${longest.toFixed(1)} m`;
+  const failed = h("div.entry", {}, h("i.failed"), words.failed);
+  if (!longest) return [h("div.rampbox.arrowbox", {}, h("b", {}, words.arrows), failed)];
+  const title = words.arrowScale(exaggeration(store.shifts, resolution), longest);
   const bar = h("div.ramp", { style: `background:linear-gradient(90deg, ${CIVIDIS.join(", ")})` });
-  return [h("div.rampbox.arrowbox", {}, h("b", {}, title), bar, h("div.rampends", {}, h("span", {}, "quality 0"), h("span", {}, "1 sure")), failed)];
+  return [h("div.rampbox.arrowbox", {}, h("b", {}, title), bar, h("div.rampends", {}, h("span", {}, words.lowQuality), h("span", {}, words.highQuality)), failed)];
 }

@@ -1,5 +1,7 @@
 // The shift between pre and post at each building, and its arrow: from where pre shows it to where it is in post.
 
+import { TEXTS } from "./texts.js";
+
 const NOT_MEASURED = -32768; // one date does not show the building
 const CELL_PX = 48; // zoomed out, all arrows within a cell of so many screen pixels are one
 const OWN_ARROW_PX = 24; // buildings larger than this on the screen have an arrow each
@@ -35,10 +37,9 @@ function lengthOf({ cm }, i) {
 /** In words; null where nothing is known. */
 export function shiftText(shifts, i) {
   if (!shifts || i >= shifts.n || !isMeasured(shifts, i)) return null;
-  if (!shifts.quality[i]) return "pre and post could not be aligned here";
+  if (!shifts.quality[i]) return TEXTS.cannotAlign;
   const [east, north] = [shifts.cm[2 * i] / 100, shifts.cm[2 * i + 1] / 100];
-  const way = `${Math.abs(east).toFixed(1)} m ${east < 0 ? "west" : "east"}, ${Math.abs(north).toFixed(1)} m ${north < 0 ? "south" : "north"}`;
-  return `shift ${lengthOf(shifts, i).toFixed(1)} m (${way}) · quality ${(shifts.quality[i] / 100).toFixed(2)}`;
+  return TEXTS.shift(lengthOf(shifts, i), east, north, shifts.quality[i] / 100);
 }
 
 /** How many times too long arrows are drawn, so that they are visible: 1, 2, 5, 10, 20 … */

@@ -16,6 +16,7 @@ export class Store {
     this.medianSize = 20;
     this.scores = null;
     this.ranks = null;
+    this.nScored = 0;
     this.byScore = null; // building numbers, lowest score first
     this.server = new Uint8Array(0);
     this.labels = new Uint8Array(0);
@@ -44,6 +45,8 @@ export class Store {
     this.mode = "view";
     this.colorBy = "labels";
     this.outlines = true;
+    this.modelView = false; // chips as the model gets them, in place of the ground around a building
+    this.scoreName = null; // whose scores these are
     this.view = "post";
     this.ready = false;
   }
@@ -104,6 +107,7 @@ export class Store {
     this.scores = scores;
     this.ranks = null;
     this.byScore = null;
+    this.nScored = scores ? scores.reduce((n, score) => n + !Number.isNaN(score), 0) : 0;
     if (scores) {
       this.byScore = order(scores);
       this.ranks = new Uint32Array(scores.length);

@@ -2,9 +2,10 @@
 
 import { NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { Files, asFloats } from "./files.js";
+import { TEXTS } from "./texts.js";
 
-export const ORDERS = [["score", "Score, high first"], ["uncertain", "Most uncertain"], ["like", "Like the chosen chip"], ["area", "Area, large first"], ["id", "Building id"]];
-export const FILTERS = [["all", "All"], ["unlabeled", "Unlabeled"], ["positive", "Positive"], ["not_damaged", "Not damaged"], ["not_assessable", "Not assessable"], ["conflicts", "Conflicts"], ["hidden", "Not assessed"], ["misaligned", "Could not be aligned"]];
+const { orders: ORDERS, filters: FILTERS } = TEXTS.wall;
+
 const CODES = { unlabeled: UNLABELED, positive: POSITIVE, not_damaged: NOT_DAMAGED, not_assessable: NOT_ASSESSABLE };
 const OF_SCORES = ["score", "uncertain"];
 const HALF = 0.5; // the least certain score where no threshold is set
@@ -25,7 +26,7 @@ export async function distancesFrom(i, n, { base, token, geometry_v, wall }) {
 /** @param like {i, distances} or null */
 export function usableOrders(store, like) {
   return ORDERS.filter(([value]) => (store.scores || !OF_SCORES.includes(value)) && (value !== "like" || like))
-    .map(([value, text]) => [value, value === "like" ? `Like ${store.ids[like.i]}` : text]);
+    .map(([value, text]) => [value, value === "like" ? TEXTS.wall.like(like.i) : text]);
 }
 
 export function usableFilters(store) {

@@ -1,11 +1,13 @@
 // The chip wall: every building as a small picture, pre above post, cut out of sprite sheets; only what is in view exists.
 
 import { LABEL_COLORS, NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
-import { describe, markHere } from "./describe.js";
+import { chipLabel, describe, markHere } from "./describe.js";
 import { h, icon, remember, remembered } from "./dom.js";
 import { isShown } from "./target.js";
+import { TEXTS } from "./texts.js";
 import { arrange, distancesFrom, usableFilters, usableOrders } from "./wall_order.js";
 
+const { wall: words } = TEXTS;
 const GAP = 6;
 const SIZES = { S: 64, M: 96, L: 148 };
 
@@ -20,18 +22,18 @@ export class WallPane {
     this.items = [];
     this.cells = new Map();
     this.cursor = -1; // place in items
-    this.runway = h("div.runway");
-    this.scroller = h("div.scroller", { tabindex: "0", "aria-label": "Chips", onscroll: () => this.#later() }, this.runway);
+    this.runway = h("div.runway", { role: "list", "aria-label": words.list });
+    this.scroller = h("div.scroller", { onscroll: () => this.#later() }, this.runway);
     this.empty = h("div.empty", { hidden: true });
     this.preview = new WallPreview(store, pictures);
     this.box = new WallBox(this.scroller, this.runway, () => store.picks, (box, adds) => actions.many(this.#within(box), adds));
-    this.orderSelect = h("select", { title: "Order of the chips", "aria-label": "Order", onchange: () => this.#choose({ order: this.orderSelect.value }) });
-    this.filterSelect = h("select", { title: "Which chips are shown", "aria-label": "Show", onchange: () => this.#choose({ filter: this.filterSelect.value }) });
-    this.slider = h("input", { type: "range", min: "0", max: "2", step: "1", title: "Chip size", "aria-label": "Chip size", oninput: () => this.#choose({ size: "SML"[this.slider.value] }) });
+    this.orderSelect = h("select", { title: words.orderHint, "aria-label": words.order, onchange: () => this.#choose({ order: this.orderSelect.value }) });
+    this.filterSelect = h("select", { title: words.showHint, "aria-label": words.show, onchange: () => this.#choose({ filter: this.filterSelect.value }) });
+    this.slider = h("input", { type: "range", min: "0", max: "2", step: "1", title: words.size, "aria-label": words.size, oninput: () => this.#choose({ size: "SML"[this.slider.value] }) });
     this.count = h("span.count");
-    this.renew = h("button.renew", { type: "button", hidden: true, title: "Scores changed since the chips were put in order", onclick: () => this.#sort() }, "Reorder");
+    this.renew = h("button.renew", { type: "button", hidden: true, title: words.reorderHint, onclick: () => this.#sort() }, words.reorder);
     const tools = h("div.tools", {}, this.orderSelect, this.filterSelect, h("span.size", {}, h("small", {}, "S"), this.slider, h("small", {}, "L")), this.renew, this.count);
-    this.root = h("section.pane.wallpane", { "aria-label": "Chip wall" }, tools, h("div.stage", {}, this.scroller, this.empty), this.preview.root);
+    this.root = h("section.pane.wallpane", { "aria-label": words.region }, tools, h("div.stage", {}, this.scroller, this.empty));
     this.#listen();
   }
 
@@ -45,6 +47,7 @@ export class WallPane {
       if (!this.renew.hidden) this.#sort();
     });
     store.on("labels", () => this.#later());
+    store.on("modelView", () => this.#later(true));
     store.on("blind", () => this.#sortWhenSafe()); // a place in the order tells of the score
     store.on("conflicts", () => (this.filter === "conflicts" ? this.#sortWhenSafe() : this.#showTools()));
     store.on("imageQuality", () => this.#sortWhenSafe());
@@ -191,11 +194,10 @@ export class WallPane {
     const width = this.scroller.clientWidth - GAP;
     this.columns = Math.max(1, Math.round(width / (SIZES[this.size] + GAP)));
     this.cellWidth = Math.floor(width / this.columns) - GAP;
-    this.cellHeight = Math.round((this.cellWidth * this.wall.cell_h) / this.wall.cell_w);
+    this.cellHeight = Math.round(this.cellWidth * this.pictures.parts.length * this.pictures.shape);
     this.runway.style.height = `${Math.ceil(this.items.length / this.columns) * (this.cellHeight + GAP) + GAP}px`;
     this.runway.dataset.size = this.size;
-    for (const cell of this.cells.values()) cell.remove();
-    this.cells.clear();
+    for (const [place, cell] of this.cells) this.#remove(place, cell);
   }
 
   #draw() {
@@ -207,30 +209,30 @@ export class WallPane {
     const first = Math.max(0, Math.floor(this.scroller.scrollTop / row) - 1) * this.columns;
     const last = Math.min(this.items.length, (Math.ceil((this.scroller.scrollTop + this.scroller.clientHeight) / row) + 1) * this.columns);
     for (const [place, cell] of this.cells) {
-      if (place < first || place >= last) {
-        cell.remove();
-        this.cells.delete(place);
-      }
+      if (place < first || place >= last) this.#remove(place, cell);
     }
     for (let place = first; place < last; place++) {
       if (!this.cells.has(place)) this.#make(place);
       this.#dress(this.cells.get(place), this.items[place]);
     }
+    this.#rove(Math.ceil(this.scroller.scrollTop / row) * this.columns);
     const total = this.chips;
     const shown = this.items.length;
-    this.count.textContent = shown === total ? `${total.toLocaleString("en")} chips` : `${shown.toLocaleString("en")} of ${total.toLocaleString("en")}`;
+    this.count.textContent = words.count(shown, total);
     this.empty.hidden = shown > 0;
-    this.empty.textContent = total ? "No chip matches this filter." : "No chips yet. Cut them on the Imagery page.";
+    this.empty.textContent = total ? words.noMatch : words.noChips;
   }
 
   #make(place) {
     const i = this.items[place];
     const [column, row] = [place % this.columns, Math.floor(place / this.columns)];
-    const cell = h("div.chip", { "data-building": i, style: `width:${this.cellWidth}px;height:${this.cellHeight}px;transform:translate(${GAP + column * (this.cellWidth + GAP)}px,${GAP + row * (this.cellHeight + GAP)}px)` },
-      h("div.picture", { style: this.pictures.style(i, this.cellWidth) }), h("span.badge"), h("span.here"),
-      h("button.locate", { type: "button", title: "Show on the map", tabindex: "-1" }, icon("target")),
-      h("button.locate.alike", { type: "button", title: "Chips like this one first (K)", tabindex: "-1" }, icon("alike")));
-    if (this.wall.has_pre) cell.classList.add("both");
+    // The face is what Tab and arrows reach; what the small buttons do, keys do as well.
+    const face = h("div.face", { role: "button", tabindex: "-1", "data-view-keys": "yes", onfocus: () => this.#focused(i) }, this.pictures.make(i, this.cellWidth));
+    const cell = h("div.chip", { role: "listitem", "data-building": i, style: `width:${this.cellWidth}px;height:${this.cellHeight}px;transform:translate(${GAP + column * (this.cellWidth + GAP)}px,${GAP + row * (this.cellHeight + GAP)}px)` },
+      face, h("span.badge", { "aria-hidden": "true" }), h("span.here"),
+      h("button.locate", { type: "button", title: words.locate, "aria-label": words.locate, tabindex: "-1" }, icon("target")),
+      h("button.locate.alike", { type: "button", title: words.alike, "aria-label": words.alike, tabindex: "-1" }, icon("alike")));
+    if (this.pictures.parts.length > 1) cell.classList.add("both");
     this.runway.append(cell);
     this.cells.set(place, cell);
   }
@@ -247,11 +249,39 @@ export class WallPane {
     cell.classList.toggle("target", i === store.marked);
     markHere(cell.querySelector(".here"), store.othersAt(i));
     const badge = cell.children[1];
-    badge.textContent = score === null ? "" : score.toFixed(2).replace(/^0/, "");
+    badge.textContent = score === null ? "" : TEXTS.number(store.ranks[i]);
+    const face = cell.firstChild;
+    face.setAttribute("aria-label", chipLabel(store, i));
+    face.setAttribute("aria-pressed", String(code !== 0));
     badge.style.setProperty("--score", score === null ? "transparent" : stepColor(scoreStep(score)));
   }
 
   // ---- walking ----
+
+  // One face at a time is reached by Tab: that of the cursor, else the first in view.
+  #rove(first) {
+    const place = this.cells.has(this.cursor) ? this.cursor : first;
+    const focused = this.root.getRootNode().activeElement;
+    const isInside = focused?.classList.contains("face") && this.runway.contains(focused);
+    for (const [each, cell] of this.cells) cell.firstChild.setAttribute("tabindex", each === place ? "0" : "-1");
+    const face = this.cells.get(place)?.firstChild;
+    if (face && face !== focused && (isInside || this.lostFocus)) face.focus({ preventScroll: true });
+    this.lostFocus = false;
+  }
+
+  #focused(i) {
+    if (this.store.selected === i || !this.root.closest("[data-tabbed]")) return;
+    this.clicking = true; // it is in view
+    this.actions.select(i);
+    this.clicking = false;
+    this.actions.walked();
+  }
+
+  #remove(place, cell) {
+    this.lostFocus ||= cell.contains(cell.getRootNode().activeElement);
+    cell.remove();
+    this.cells.delete(place);
+  }
 
   /** Moves by arrow keys; returns false where the key is not one of ours. */
   walk(key) {
@@ -364,7 +394,8 @@ class WallBox {
 
 // A chip, larger, for as long as the pointer rests on it.
 const DELAY_MS = 300;
-const LARGEST_PX = 280;
+const LARGEST_PX = 220;
+const ROOM = 0.5; // of the view's width
 const MARGIN = 4;
 
 class WallPreview {
@@ -395,16 +426,20 @@ class WallPreview {
   #show(i, cell, pane) {
     this.i = i;
     const { parts } = this.pictures;
-    const width = Math.min(LARGEST_PX, Math.floor((pane.clientWidth - 40) / parts.length));
-    const figures = parts.map((part) => h("figure", {}, h("div.picture", { style: this.pictures.style(i, width, part) }), h("figcaption", {}, part)));
+    const width = Math.min(LARGEST_PX, Math.floor((Math.max(pane.clientWidth, pane.offsetParent?.clientWidth * ROOM) - 40) / parts.length));
+    const figures = parts.map((part) => h("figure", {}, this.pictures.make(i, width, part), h("figcaption", {}, TEXTS.parts[part])));
     this.root.replaceChildren(h("div.pair", {}, ...figures), this.facts);
     this.root.hidden = false;
     this.#fill();
-    const [box, own] = [pane.getBoundingClientRect(), cell.getBoundingClientRect()];
+    // Beside the wall, over the map: chips stay free. Where the wall has all the room, below or above the chip.
+    const [box, wall, own] = [this.root.parentElement, pane, cell].map((each) => each.getBoundingClientRect());
     const [wide, high] = [this.root.offsetWidth, this.root.offsetHeight];
-    const left = Math.max(MARGIN, Math.min(box.width - wide - MARGIN, own.left - box.left + own.width / 2 - wide / 2));
+    const beside = wall.left - box.left - wide - 2 * MARGIN;
+    const isBeside = beside > 0;
     const below = own.bottom - box.top + 6;
-    this.root.style.left = `${left}px`;
-    this.root.style.top = `${below + high < box.height ? below : Math.max(MARGIN, own.top - box.top - high - 6)}px`;
+    const top = isBeside ? own.top - box.top + own.height / 2 - high / 2 : below + high < box.height ? below : own.top - box.top - high - 6;
+    const left = isBeside ? beside : own.left - box.left + own.width / 2 - wide / 2;
+    this.root.style.left = `${Math.max(MARGIN, Math.min(box.width - wide - MARGIN, left))}px`;
+    this.root.style.top = `${Math.max(MARGIN, Math.min(box.height - high - MARGIN, top))}px`;
   }
 }

@@ -1,0 +1,228 @@
+// The ground around a building, drawn from map tiles: what is shown of it, and the pictures that the tiles are kept in.
+// Knows nothing of the page; `chip_pictures.js` puts the canvases into it.
+
+const TILE_PX = 256;
+const AROUND_M = 15; // at least so much ground on each side of the building
+const MOST_TILES = 300; // decoded ones that are kept, 256 kB each
+const AT_ONCE = 6; // requests; browsers have no more connections to a server
+const NO_DATA_GREY = 40; // of pixels without data inside a map tile, see geo/raster/quicklooks.py
+const BLOCK_PX = 8; // JPEG keeps a block of one colour exactly
+const TICKS_M = [500, 200, 100, 50, 20, 10, 5, 2, 1];
+
+/**
+ * The square of ground that a picture of building i shows, in grid pixels: {x, y, side} with its upper left corner.
+ * The building is in its middle; the pre picture is moved by the shift that was measured here, as the model's chips are.
+ */
+export function groundOf(store, i, gsd, part) {
+  const [minX, minY, maxX, maxY] = store.boxes.subarray(4 * i, 4 * i + 4);
+  const longest = Math.max(maxX - minX, maxY - minY);
+  const side = Math.max(longest + (2 * AROUND_M) / gsd, 2 * longest);
+  const [dx, dy] = part === "pre" ? shiftPx(store.shifts, i) : [0, 0];
+  return { x: (minX + maxX - side) / 2, y: (minY + maxY - side) / 2, side, dx, dy };
+}
+
+function shiftPx(shifts, i) {
+  if (!shifts || i >= shifts.n || !shifts.quality[i]) return [0, 0];
+  return [shifts.cm[2 * i] / 100 / shifts.perPx[0], shifts.cm[2 * i + 1] / 100 / shifts.perPx[1]];
+}
+
+/**
+ * The map tiles that show a square of ground at a size.
+ * @param width screen pixels, those of a dense screen counted
+ * @returns {zoom, resolution: grid pixels per tile pixel, tiles: [{x, y}]}; only tiles that touch the grid
+ */
+export function tilesOf({ x, y, side, dx, dy }, width, { max_zoom, grid }) {
+  const back = Math.max(0, Math.min(max_zoom, Math.floor(Math.log2(Math.max(1, side / width)))));
+  const resolution = 2 ** back;
+  const reach = TILE_PX * resolution;
+  const [left, top] = [x - dx, y - dy];
+  const tiles = [];
+  const last = (size) => Math.ceil(size / reach) - 1;
+  for (let row = Math.max(0, Math.floor(top / reach)); row <= Math.min(last(grid[1]), Math.floor((top + side) / reach)); row++) {
+    for (let column = Math.max(0, Math.floor(left / reach)); column <= Math.min(last(grid[0]), Math.floor((left + side) / reach)); column++) tiles.push({ x: column, y: row });
+  }
+  return { zoom: max_zoom - back, resolution, tiles };
+}
+
+/** The longest round number of metres that takes up at most a third of the width. */
+export function tickOf(sideM) {
+  return TICKS_M.find((each) => each <= sideM / 3) ?? TICKS_M.at(-1);
+}
+
+/** Map tiles as canvases, by address; what was asked for last comes first, and what nobody shows any more is not asked for. */
+export class TilePictures {
+  constructor() {
+    this.tiles = new Map(); // address to {canvas: null where there is no data, undefined while it is on its way, waiting}
+    this.queue = [];
+    this.running = 0;
+  }
+
+  /**
+   * @param isWanted () => whether somebody still shows it
+   * @returns the tile's canvas; null where the imagery has no data; undefined if it is not here yet: `done` is called then
+   */
+  get(url, isWanted, done) {
+    let tile = this.tiles.get(url);
+    if (!tile) {
+      tile = { canvas: undefined, waiting: [] };
+      this.tiles.set(url, tile);
+      this.queue.push(url);
+    } else if (tile.canvas !== undefined) {
+      this.tiles.delete(url); // and in again as the newest
+      this.tiles.set(url, tile);
+      return tile.canvas;
+    }
+    tile.waiting.push({ isWanted, done });
+    this.#next();
+    return undefined;
+  }
+
+  #next() {
+    while (this.running < AT_ONCE && this.queue.length) {
+      const url = this.queue.pop();
+      const tile = this.tiles.get(url);
+      if (tile?.waiting.some(({ isWanted }) => isWanted())) this.#load(url, tile);
+      else this.tiles.delete(url);
+    }
+  }
+
+  async #load(url, tile) {
+    this.running += 1;
+    try {
+      const answer = await fetch(url);
+      if (!answer.ok && answer.status !== 404) throw new Error(String(answer.status));
+      tile.canvas = answer.ok ? await decode(await answer.blob()) : null;
+    } catch {
+      this.tiles.delete(url); // whoever draws the next time asks again
+      tile.waiting = [];
+    }
+    this.running -= 1;
+    this.#forget();
+    for (const { done } of tile.waiting.splice(0)) done();
+    this.#next();
+  }
+
+  #forget() {
+    for (const [url, tile] of this.tiles) {
+      if (this.tiles.size <= MOST_TILES) return;
+      if (tile.canvas !== undefined) this.tiles.delete(url);
+    }
+  }
+}
+
+async function decode(blob) {
+  const picture = await createImageBitmap(blob);
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [picture.width, picture.height];
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  context.drawImage(picture, 0, 0);
+  picture.close();
+  clearNoData(context, canvas.width, canvas.height);
+  return canvas;
+}
+
+/** Make transparent what holds no data. */
+export function clearNoData(context, width, height) {
+  const { data } = context.getImageData(0, 0, width, height);
+  for (let top = 0; top < height; top += BLOCK_PX) {
+    for (let left = 0; left < width; left += BLOCK_PX) if (isNoData(data, width, left, top)) context.clearRect(left, top, BLOCK_PX, BLOCK_PX);
+  }
+}
+
+function isNoData(data, width, left, top) {
+  for (let row = top; row < top + BLOCK_PX; row++) {
+    for (let at = 4 * (row * width + left); at < 4 * (row * width + left + BLOCK_PX); at++) {
+      if ((at & 3) !== 3 && Math.abs(data[at] - NO_DATA_GREY) > 1) return false;
+    }
+  }
+  return true;
+}
+
+/**
+ * Draw the ground on a canvas.
+ * @param found [{x, y, canvas}]: the tiles that hold something
+ */
+export function paintGround(canvas, ground, { resolution }, found) {
+  const context = canvas.getContext("2d");
+  const { width, height } = canvas;
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  paintHatch(context, width, height);
+  const [left, top, side] = [ground.x - ground.dx, ground.y - ground.dy, ground.side].map((each) => each / resolution);
+  const [column, row, size] = [Math.floor(left), Math.floor(top), Math.ceil(side) + 1];
+  const whole = document.createElement("canvas"); // put together unscaled: scaled tile by tile, seams would show
+  whole.width = whole.height = size;
+  const pen = whole.getContext("2d");
+  for (const tile of found) pen.drawImage(tile.canvas, tile.x * TILE_PX - column, tile.y * TILE_PX - row);
+  context.imageSmoothingEnabled = true;
+  context.imageSmoothingQuality = "high";
+  context.drawImage(whole, left - column, top - row, side, side, 0, 0, width, height);
+}
+
+function paintHatch(context, width, height) {
+  context.fillStyle = "#3a3e46";
+  context.fillRect(0, 0, width, height);
+  context.strokeStyle = "#6b7078";
+  context.lineWidth = 1.5;
+  context.beginPath();
+  for (let at = -height; at < width; at += 8) {
+    context.moveTo(at, height);
+    context.lineTo(at + height, 0);
+  }
+  context.stroke();
+}
+
+/** The footprint's outline over it. */
+export function paintOutline(canvas, ground, rings, ratio) {
+  const context = canvas.getContext("2d");
+  const scale = canvas.width / ground.side;
+  context.beginPath();
+  for (const ring of rings) {
+    for (let k = 0; k < ring.length; k += 2) context[k ? "lineTo" : "moveTo"]((ring[k] - ground.x) * scale, (ring[k + 1] - ground.y) * scale);
+    context.closePath();
+  }
+  context.lineJoin = "round";
+  const thin = canvas.width / ratio < 80;
+  for (const [width, color] of [[thin ? 2.4 : 3.4, "rgba(0,0,0,0.6)"], [thin ? 1 : 1.6, "#fff"]]) {
+    context.lineWidth = width * ratio;
+    context.strokeStyle = color;
+    context.stroke();
+  }
+}
+
+/** A scale tick at the lower left, with its length where there is room; on large pictures an arrow to the north. */
+export function paintTick(canvas, ground, gsd, ratio, { text, hasNorth }) {
+  const width = canvas.width / ratio;
+  const metres = tickOf(ground.side * gsd);
+  const length = (metres / (ground.side * gsd)) * width;
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  const [x, y] = [6, width - 6];
+  const draw = (wide, color) => {
+    context.lineWidth = wide;
+    context.strokeStyle = color;
+    context.beginPath();
+    for (const [k, [a, b]] of [[x, y - 4], [x, y], [x + length, y], [x + length, y - 4]].entries()) context[k ? "lineTo" : "moveTo"](a, b);
+    if (hasNorth) {
+      for (const [k, [a, b]] of [[width - 10, 22], [width - 10, 8], [width - 13, 12]].entries()) context[k ? "lineTo" : "moveTo"](a, b);
+      context.moveTo(width - 10, 8);
+      context.lineTo(width - 7, 12);
+    }
+    context.stroke();
+  };
+  context.lineJoin = context.lineCap = "round";
+  draw(3.4, "rgba(0,0,0,0.65)");
+  draw(1.4, "#fff");
+  if (width >= 84) paintText(context, text(metres), x + 3, y - 5, "left", width < 140 ? 9 : 11);
+  if (hasNorth) paintText(context, "N", width - 10, 33, "center", 10);
+  context.setTransform(1, 0, 0, 1, 0, 0);
+}
+
+function paintText(context, text, x, y, align, size) {
+  context.font = `600 ${size}px system-ui, sans-serif`;
+  context.textAlign = align;
+  context.lineWidth = 3;
+  context.strokeStyle = "rgba(0,0,0,0.75)";
+  context.strokeText(text, x, y);
+  context.fillStyle = "#fff";
+  context.fillText(text, x, y);
+}
