@@ -100,7 +100,7 @@ def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypat
     assert opened == [str(finished.gpkg)] * 2, "this test's own connection, and one for the rerun"
 
 
-@pytest.mark.parametrize("panel", ["PUPL clusters", "Discovered types", "Neighbors", "Outliers"])
+@pytest.mark.parametrize("panel", ["Clusters", "Damage types", "Neighbors", "Outliers"])
 def test_each_panel_of_explore_shows_a_run(panel: str, finished: Layout) -> None:
     app, before = show("explore", finished, **{"explore-panel": panel}), words(show("explore", finished))
     assert not app.error

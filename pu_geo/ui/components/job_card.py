@@ -111,16 +111,16 @@ def card(layout: Layout, job: JobView, body: Callable[[JobView], None] | None = 
             body(job)
         return
     with st.container(border=True, gap="small"):
-        badge = f" :{COLORS[job.state]}-badge[{texts.STATES[job.state]}]"
-        st.markdown(f"**{title(job)}**{badge}", help=texts.JOB_ID.format(job_id=job.job_id))
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            badge = f" :{COLORS[job.state]}-badge[{texts.STATES[job.state]}]"
+            st.markdown(f"**{title(job)}**{badge}", help=texts.JOB_ID.format(job_id=job.job_id), width="content")
+            _draw_buttons(layout, job)
         if job.state == "waiting":
             st.caption(_progress_words(job))
         elif job.is_active:
             st.progress(min(job.progress or 0.0, 1.0), text=_progress_words(job))
         else:
             _draw_end(job)
-        with st.container(horizontal=True):
-            _draw_buttons(layout, job)
         if job.state != "waiting" and body is not None:
             body(job)
 
