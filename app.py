@@ -12,6 +12,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import pu_geo.ui
 from pu_geo.ui import frame
+from pu_geo.ui.components import file_picker
 from pu_geo.ui.components.scatter import dots
 from pu_geo.ui.routes import routes
 
@@ -53,7 +54,14 @@ CONFIG = {
 app = st.App(
     Path(pu_geo.ui.__file__).with_name("shell.py"),
     routes=routes(
-        frame.resolve, frame.scores, frame.others_here, frame.store_operations, frame.building_history, frame.shifts, dots
+        frame.resolve,
+        frame.scores,
+        frame.others_here,
+        frame.store_operations,
+        frame.building_history,
+        frame.shifts,
+        dots,
+        file_picker.picture,
     ),
     middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)],
 )

@@ -10,23 +10,20 @@ from pu_geo.services.damage_map import auditing
 from pu_geo.services.imagery import features, preparation
 from pu_geo.services.project import projects
 from pu_geo.ui import frame
-from pu_geo.ui.annotate import queue_panel
+from pu_geo.ui.annotate import grade_panel, queue_panel, texts
 from pu_geo.ui.components import job_card
 from pu_geo.ui.components.project_view import project_view
+from pu_geo.wording import when
 
 layout = frame.needs_project()
-bar = frame.title_bar(
-    "Annotate",
-    "Click the buildings that are damaged. Click again to clear. Right click or 2: not damaged. 3: not assessable. "
-    "Ctrl+Z undoes. Nobody has to mark undamaged ones.",
-)
+bar = frame.title_bar(texts.TITLE, texts.PURPOSE)
 
 summary = projects.summary(layout)
 if not summary.n_chips:
     job_card.watch(layout, preparation.IMAGERY_TASKS)
 if not (summary.n_post and summary.n_buildings):
-    st.info("There is nothing to click yet: this project needs a post-event scene and footprints.")
-    frame.link("imagery", "Add imagery")
+    st.info(texts.NOTHING)
+    frame.link("imagery", texts.ADD_IMAGERY)
     st.stop()
 
 event = labeling.newest_event(layout)
@@ -40,9 +37,10 @@ if summary.n_chips and (note := features.note(layout)):
 
 analyst = frame.analyst()
 view = queue_panel.draw(layout, analyst, bar) if summary.n_chips else None
-shows_team = bar.toggle("Analysts", key="shows-team", help="Who labeled how much, and where two answers differ.")
+grade_panel.draw(layout, bar)
+shows_team = bar.toggle(texts.ANALYSTS, key="shows-team", help=texts.ANALYSTS_HELP)
 with bar:
-    frame.link("train", "Next: Train")
+    frame.link("train", texts.NEXT_TRAIN)
 team = labeling.team(layout) if shows_team else None
 
 project_view(
@@ -54,7 +52,6 @@ project_view(
     score_id=ranked_now.score_id if ranked_now and view and not view.is_blind else None,
     queue=view and view.queue,
     types=labeling.damage_types(layout),
-    details=labeling.label_details(layout),
     conflicts=list(team.conflicts) if team else None,
     on_queue=view and view.advance,
     event=event,
@@ -67,23 +64,25 @@ def progress() -> None:
         return
     estimate = auditing.how_many(layout)
     words, more = st.columns([6, 1], vertical_alignment="center")
-    words.caption(f"**How far?** {frame.plain(estimate.words)}")
-    if not more.toggle("Curve", key="shows-curve", help="Damaged buildings found, by answers."):
+    words.caption(texts.PROGRESS.format(words=frame.plain(estimate.words)))
+    if not more.toggle(texts.CURVE, key="shows-curve", help=texts.CURVE_HELP):
         return
     answers, found = queueing.found_so_far(layout)
-    figure = go.Figure(go.Scatter(x=answers, y=found, line_color="#D55E00", name="damaged"))
+    figure = go.Figure(go.Scatter(x=answers, y=found, line_color="#D55E00", name=texts.CURVE_NAME))
     if estimate.total.low is not None and estimate.total.high is not None:
         figure.add_hrect(y0=estimate.total.low, y1=estimate.total.high, fillcolor="#0B6E99", opacity=0.12, line_width=0)
     figure.update_layout(
-        height=200, margin={"l": 0, "r": 0, "t": 8, "b": 0}, xaxis_title="answers", yaxis_title="damaged found",
+        height=200, margin={"l": 0, "r": 0, "t": 8, "b": 0}, xaxis_title=texts.CURVE_X, yaxis_title=texts.CURVE_Y,
     )  # fmt: skip
     st.plotly_chart(figure, key="found-so-far", config={"displaylogo": False})
 
 
 progress()
 if team:
-    st.dataframe(team.rows, hide_index=True)
+    rows = [{**row, "last": when(str(row["last"]))} for row in team.rows]
+    st.dataframe(rows, hide_index=True, column_config=texts.TEAM)
     if team.agreement is not None:
-        st.caption(f"{team.n_shared} buildings were answered by two or more; on {team.agreement:.0%} of them all agree.")
+        st.caption(texts.agreement(team.n_shared, team.agreement))
+    places = ranking.positions(layout)
     for building, answers in list(team.conflicts.items())[:20]:
-        st.caption(f":orange[{frame.plain(building)}] · {frame.plain(answers)}")
+        st.caption(texts.CONFLICT.format(number=places[building] + 1, answers=frame.plain(answers)))

@@ -58,7 +58,6 @@ with view:
         color_by="scores" if by == "score" else "labels",
         panes=("map",) if panel else ("map", "wall"),
         types=labeling.damage_types(layout),
-        details=labeling.label_details(layout),
         event=event,
         scatter=Scatter(
             run_id,

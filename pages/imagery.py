@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from pu_geo.services.imagery import preparation, scene_pair
 from pu_geo.ui import frame
-from pu_geo.ui.components import job_card
-from pu_geo.ui.imagery import imagery_panel
+from pu_geo.ui.imagery import imagery_panel, texts
 
 layout = frame.needs_project()
-frame.title_bar(
-    "Imagery",
-    "Bring in the scenes from before and after the event and the building outlines, then cut one chip per building.",
-)
+action = frame.title_bar(texts.TITLE, texts.PURPOSE)
 overview, outlines = preparation.overview(layout), preparation.outlines(layout)
 pair = scene_pair.judge(layout, overview.chips)
-imagery_panel.next_step(overview, pair)
-is_running = job_card.watch(layout, preparation.IMAGERY_TASKS, body=imagery_panel.notes)
-imagery_panel.verdict(pair, overview)
-imagery_panel.scenes(layout, overview, is_running)
-imagery_panel.buildings(layout, overview, outlines, is_running)
-imagery_panel.chips(layout, overview, pair, is_running)
+step = scene_pair.next_step(layout, pair, overview.chips)
+is_running = preparation.is_running(layout)
+with action:
+    imagery_panel.main_action(layout, step, is_running)
+imagery_panel.verdict(layout, pair, overview)
+imagery_panel.scenes(layout, overview, step, is_running)
+imagery_panel.footprints(layout, overview, outlines, step, is_running)
+imagery_panel.chips(layout, overview, pair, step, is_running)

@@ -28,6 +28,7 @@ from pu_geo.methods.catalog import DEFAULT_METHOD, METHODS, TrainingRequest
 from pu_geo.project import contents, feature_sets, labels, runs, store
 from pu_geo.project.choices import Threshold
 from pu_geo.project.feature_sets import FeatureSet
+from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest, Label, RunFacts, Scene
 from pu_geo.services.annotate import labeling
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 PathOrText = str | Path
 Files = PathOrText | Sequence[PathOrText]
 CHOSEN = "chosen"
-DETAILS = ("reason", "damage_types", "comment")
+DETAILS = ("reason", "damage_types", "comment", "grade")
 MOST_NAMED = 3
 """Ids that a refusal names; of the others it has the number."""
 
@@ -355,8 +356,9 @@ class Project:
 
         Args:
             label: "positive" (damaged), "not_damaged", "not_assessable", or "cleared" to take the answer away.
-            analyst: who does this, a pseudonym will do; the login name if None.
-            details: `reason` (of not assessable ones), `damage_types`, `comment`.
+            analyst: who does this, a pseudonym will do; the one of this user if None.
+            details: `reason` (of not assessable ones), `grade` (of damaged ones: a name or id of `known_grades`), `damage_types`,
+                `comment`.
 
         Raises:
             PuGeoError: if these are no ids, such as a mask or row numbers; nothing is labeled.
@@ -378,16 +380,21 @@ class Project:
 
     def simulate_labels(
         self, field: str, values: Sequence[str], *, count: int = 30, seed: int = 0, label: Label = "positive",
-        analyst: str | None = None,
+        grade: str = "", analyst: str | None = None,
     ) -> Mapping[str, Any]:  # fmt: skip
         """Label random buildings whose attribute is one of some values, for trials; they are marked as simulated.
+
+        Args:
+            grade: name or id of the grade of damaged ones; "" gives none.
 
         Returns:
             {"stored", "positives": positives in the project now}
         """
         who = analyst or labeling.default_analyst()
         wanted = [values] if isinstance(values, str) else list(values)
-        return labeling.simulate(self._layout, field=field, values=wanted, count=count, seed=seed, analyst=who, label=label)
+        return labeling.simulate(self._layout, field=field, values=wanted, count=count, seed=seed, analyst=who, label=label,
+            grade=grade,
+        )  # fmt: skip
 
     def import_labels(
         self, file: PathOrText, *, same_footprints: bool = False, analyst: str | None = None
@@ -420,6 +427,30 @@ class Project:
         (dtype('int64'), 4, 2, 0)
         """
         return training.to_learn_from(self._layout, chip_set)[1].is_positive.astype(np.int64)
+
+    def grades(self) -> dict[str, str]:
+        """Return building id -> name of its grade, such as "Destroyed", for every damaged building; "" where nobody graded it.
+
+        People grade, one building at a time; no method learns from it, and none gives a grade.
+        """
+        return labeling.graded(self._layout)
+
+    def known_grades(self) -> list[Grade]:
+        """Return the project's grades, the worst first: id, name, class in exports, and whether clicks may still give it."""
+        return labeling.known_grades(self._layout)
+
+    def choose_grades(self, grades: Sequence[Grade]) -> list[Grade]:
+        """Store another scale of grades, and return it. Grades keep their buildings by id: change a name, not an id.
+
+        >>> from dataclasses import replace
+        >>> scale = [one for one in project.known_grades() if one.is_offered]
+        >>> [one.name for one in project.choose_grades([replace(scale[0], name="Total loss"), *scale[1:]])]
+        ['Total loss', 'Major', 'Minor']
+
+        Raises:
+            ProjectError: if it has no grade or more than six, or a name or class cannot be.
+        """
+        return labeling.choose_grades(self._layout, grades)
 
     def known_negative(self, chip_set: str | None = None) -> NDArray[np.bool_]:
         """Return which buildings people called not damaged, bool [N] in the order of `building_ids`."""
@@ -757,7 +788,7 @@ class Project:
 
         Args:
             formats: see `export`; one, or several.
-            profiles: "copernicus" or "unosat", whose classes are added.
+            profiles: "copernicus", "unosat", "xbd" or "fema", whose classes are added.
 
         Returns:
             {"out": folder of the version, "version", "files", "n_changes", and what `export` returns}

@@ -19,6 +19,14 @@ Shown = Literal["", "exploit", "explore", "audit"]
 SHOWN: tuple[Shown, ...] = ("", "exploit", "explore", "audit")
 MAX_NAME = 200  # characters of an analyst's name, and of an operation's id, act and screen
 MAX_COMMENT, MAX_TYPES, MAX_TYPE = 500, 20, 60  # characters of a comment, damage types of an answer, and characters of each
+DamageClass = Literal["destroyed", "major", "minor", "possible"]
+DAMAGE_CLASSES: tuple[DamageClass, ...] = (
+    "destroyed",
+    "major",
+    "minor",
+    "possible",
+)  # what an export calls a grade, the worst first
+MAX_GRADE, MAX_GRADES = 40, 6  # characters of a grade's id and name; grades of a project, one a key from 4 to 9
 Affine6 = tuple[float, float, float, float, float, float]
 BandTriple = tuple[int, int, int]
 
@@ -215,6 +223,8 @@ class LabelOp:
         reason: for not assessable buildings alone, one of `REASONS`.
         damage_types: at most `MAX_TYPES` texts of 1 to `MAX_TYPE` characters.
         comment: at most `MAX_COMMENT` characters.
+        grade: how badly a building is damaged, the id or the name of a grade of the project; "" where nobody graded it, and with
+            every other label. Nothing learns from it.
         shown: why the building was put before the analyst, one of `SHOWN`.
         inclusion: probability, (0, 1], with which an audit drew the building; given for "audit" and for nothing else.
         analyst: whose answer it is, where that is not who stores it (imports).
@@ -233,6 +243,7 @@ class LabelOp:
     comment: str = ""
     shown: Shown = ""
     inclusion: float | None = None
+    grade: str = ""
     analyst: str | None = None
     at: str | None = None
     is_simulated: bool = False
@@ -248,7 +259,9 @@ class LabelOp:
         >>> LabelOp.from_json({"op": "s-1", "undo": True}).step
         'undo'
         """
-        texts: dict[str, Any] = {name: entry.get(name) or "" for name in ("op", "building_id", "reason", "comment", "shown")}
+        texts: dict[str, Any] = {
+            name: entry.get(name) or "" for name in ("op", "building_id", "reason", "comment", "shown", "grade")
+        }
         return cls(
             **texts,
             label=entry.get("label"),  # type: ignore[arg-type]  # `problem` checks it
@@ -288,6 +301,10 @@ class LabelOp:
             return f"damage_types has {len(types)} entries; {MAX_TYPES} at most."
         if not is_text(self.comment, 0, MAX_COMMENT):
             return f"comment must be a text of at most {MAX_COMMENT} characters."
+        if not is_text(self.grade, 0, MAX_GRADE):
+            return f"grade must be a text of at most {MAX_GRADE} characters."
+        if self.grade and self.label != "positive":
+            return f"grade {self.grade!r} says how badly a building is damaged; the label is {self.label}."
         return None
 
     def _problem_of_audit(self) -> str | None:
@@ -347,6 +364,7 @@ class LabelEvent:
         comment: at most 500 characters.
         shown: why the building was put before the analyst; "" if the analyst picked it.
         inclusion: probability, (0, 1], with which an audit drew the building; None outside audits.
+        grade: id of the grade of a damaged building; "" where nobody graded it.
     """
 
     event: int
@@ -363,6 +381,7 @@ class LabelEvent:
     comment: str = ""
     shown: Shown = ""
     inclusion: float | None = None
+    grade: str = ""
 
 
 @dataclass(frozen=True)

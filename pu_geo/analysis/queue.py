@@ -221,7 +221,7 @@ def _items(scores: Floats | None, audit: Audit | None, best: Rows, others: Rows,
         ]
     for row in others:
         score = "" if scores is None else f", score {scores[row]:.2f}"
-        kinds[1].append(Item(int(row), "explore", f"unlike anything seen so far{score}"))
+        kinds[1].append(Item(int(row), "explore", f"unlike anything answered so far{score}"))
     if audit is not None and len(checks):
         drawn, inclusion = audit.rows[: audit.n_drawn], audit.inclusion()
         for row in checks:

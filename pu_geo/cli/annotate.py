@@ -28,7 +28,7 @@ def label(
         str | None, typer.Option(metavar="FIELD", help="simulate clicks from this attribute of the footprints")
     ] = None,
     stdin: Annotated[
-        bool, typer.Option("--stdin", help='read {"op": unique text, "building_id", "label"} a line, answer each')
+        bool, typer.Option("--stdin", help='read {"op": unique text, "building_id", "label", "grade" or none} a line')
     ] = False,
     import_file: Annotated[
         str | None,
@@ -40,6 +40,9 @@ def label(
     meaning: Annotated[
         Literal["positive", "not_damaged"], typer.Option("--as", help="the label that those clicks store")
     ] = "positive",
+    grade: Annotated[
+        str, typer.Option("--grade", metavar="NAME", help="with --from-field: how badly those buildings are damaged")
+    ] = "",
     count: Annotated[int, typer.Option(min=1, help="how many clicks to simulate")] = 30,
     seed: Annotated[int, typer.Option(min=0, help="of all random numbers")] = 0,
     same_footprints: Annotated[
@@ -67,8 +70,8 @@ def label(
         show(result, "\n".join([f"{result['rows']} rows: {counts}.", *result.get("notes", ())]), as_json)  # type: ignore[misc]
     elif from_field:
         clicked = labeling.simulate(
-            layout, field=from_field, values=values, count=count, seed=seed, analyst=analyst, label=meaning
-        )
+            layout, field=from_field, values=values, count=count, seed=seed, analyst=analyst, label=meaning, grade=grade,
+        )  # fmt: skip
         show(clicked, f"Clicked {clicked['stored']} buildings; {clicked['positives']} positives now.", as_json)
 
 

@@ -162,7 +162,7 @@ def publish(
     top: Top = None,
     local_coordinates: Local = False,
     formats: Annotated[list[str], repeated("FORMAT...", "as for export", default=FORMATS)],
-    profile: Annotated[list[str], repeated("NAME", "add classes of copernicus or unosat")],
+    profile: Annotated[list[str], repeated("NAME", "add classes of copernicus, unosat, xbd or fema")],
     as_json: Json = False,
 ) -> None:
     """Write the next version of the damage map, with all that belongs to it, into exports/."""

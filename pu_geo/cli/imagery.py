@@ -61,7 +61,7 @@ def add_scene(
     system = "local coordinates, without a place on the Earth" if result["is_local"] else result["crs"]
     covered = result["pre_share"]
     partial = "" if covered is None or covered > 0.999 else f"\nPre scenes cover {covered:.0%} of the post scenes."
-    show(result, f"{words} of {result['gsd_m']:.3f} m in {system}.{partial}", as_json)
+    show(result, "\n".join([f"{words} of {result['gsd_m']:.3f} m in {system}.{partial}", *result["notes"]]), as_json)
 
 
 @screen.verb("add-footprints", "joplin.pugeo houses.geojson")

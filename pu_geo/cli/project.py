@@ -41,8 +41,10 @@ def open_app(
     """Open the app in the browser."""
     from pu_geo.services.project.launch import launch_app
 
-    print(f"PU-Geo opens at http://127.0.0.1:{port}  (Ctrl+C stops it; trainings go on)", flush=True)
-    raise typer.Exit(launch_app(project, port=port, sample=sample, browser=not no_browser))
+    def ready(address: str) -> None:
+        print(f"PU-Geo is ready at {address}  (Ctrl+C stops it; trainings go on)", flush=True)
+
+    raise typer.Exit(launch_app(project, port=port, sample=sample, browser=not no_browser, ready=ready))
 
 
 @screen.verb("init", "joplin.pugeo --name 'Joplin 2011'")

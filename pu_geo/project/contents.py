@@ -187,6 +187,12 @@ def building_ids(db: sqlite3.Connection) -> list[str]:
     return [row[0] for row in db.execute("SELECT building_id FROM footprints ORDER BY fid")]
 
 
+def outlines(db: sqlite3.Connection, building_ids: Sequence[str]) -> list[bytes]:
+    """Return the outlines of some buildings in the project CRS as WKB, in this order."""
+    query = "SELECT geom FROM footprints WHERE building_id = ?"
+    return [wkb_from_blob(db.execute(query, (each,)).fetchone()[0]) for each in building_ids]
+
+
 def footprints(db: sqlite3.Connection) -> FootprintTable:
     """Return all footprints in the order of `building_ids`; `source` is that of the first one."""
     columns = "building_id, geom, area_m2, attributes, source_footprint"
@@ -345,21 +351,54 @@ def safe_name(name: str) -> str:
 def keep(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> list[Path]:
     """Store files that belong together in one folder of `sources/`; files that are stored already keep their folder.
 
+    Pictures of one name, as xBD has them in each of its folders, get a folder each; of files that are the same byte for byte
+    one is stored.
+
     Args:
         files: name as the browser gave it, and content.
 
+    Returns:
+        where each of them is, in their order.
+
     Raises:
-        ProjectError: if one is empty or over 50 MB, two have the same name, or the disk is full.
+        ProjectError: if one is empty or over 50 MB, the disk is full, or several have one name and there is a file, such as a
+            world file, that could belong to any of them.
     """
     names = [safe_name(name) for name, _ in files]
-    for (given, content), name in zip(files, names, strict=True):
+    for given, content in files:
         if not 0 < len(content) <= MAX_BYTES:
             raise ProjectError(
                 f"{given[:80]} has {len(content) / 1e6:,.1f} MB; 0 to {MAX_BYTES / 1e6:.0f} MB can be uploaded.",
                 "Name larger files by their path: they stay where they are.",
             )
-        if names.count(name) > 1:
-            raise ProjectError(f"Two of these files are called {name}.", "Give them other names, or upload them one by one.")
+    signs = [(name, hashlib.sha256(content).hexdigest()) for name, (_, content) in zip(names, files, strict=True)]
+    contents_of = {sign: content for sign, (_, content) in zip(signs, files, strict=True)}
+    kept: dict[tuple[str, str], Path] = {}
+    for group in _apart(list(contents_of)):
+        paths = _keep_together(layout, [(name, contents_of[name, digest]) for name, digest in group])
+        kept.update(zip(group, paths, strict=True))
+    return [kept[sign] for sign in signs]
+
+
+def _apart(signs: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    """Return files, each a name and what its content is known by, in groups without two of a name."""
+    names = [name for name, _ in signs]
+    several = {name for name in names if names.count(name) > 1}
+    for name in sorted(several):
+        beside = sorted(other for other in {*names} if other != name and Path(other).stem == Path(name).stem)
+        if beside:
+            raise ProjectError(
+                f"{names.count(name)} different files are called {name}, so it is not certain which one {beside[0]} belongs to.",
+                "Upload each picture with its own world file or labels, one after the other, or add them by path.",
+                kind="twice",
+            )
+    alone = [[sign] for sign in signs if sign[0] in several]
+    together = [sign for sign in signs if sign[0] not in several]
+    return [*([together] if together else []), *alone]
+
+
+def _keep_together(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> list[Path]:
+    names = [name for name, _ in files]
     digest = hashlib.sha256()
     for name, (_, content) in sorted(zip(names, files, strict=True)):
         digest.update(f"{name}\0{len(content)}\0".encode())

@@ -13,6 +13,7 @@ from pu_geo.records import MAX_NAME, LabelOp, utc
 COLUMNS: Mapping[str, str] = {  # column of a history file -> SQL
     **{name: name for name in ("event", "op", "building_id", "label", "reason", "damage_types", "comment", "shown")},
     "inclusion": "inclusion",
+    "grade": "grade",
     "analyst": "analyst",
     "at": "ifnull(origin_at, at)",
     "screen": "screen",
@@ -51,9 +52,9 @@ def rows(db: sqlite3.Connection, *, at: int) -> Iterator[tuple[object, ...]]:
 
 
 def of_building(db: sqlite3.Connection, building_id: str) -> list[dict[str, object]]:
-    """Return every event of one building, oldest first: {"event", "at", "analyst", "label", "reason", "comment", "kind",
-    "screen", "shown", "undoes"}."""
-    names = ("event", "at", "analyst", "label", "reason", "comment", "kind", "screen", "shown", "undoes")
+    """Return every event of one building, oldest first: {"event", "at", "analyst", "label", "reason", "grade", "comment",
+    "kind", "screen", "shown", "undoes"}."""
+    names = ("event", "at", "analyst", "label", "reason", "grade", "comment", "kind", "screen", "shown", "undoes")
     wanted = ", ".join(COLUMNS[name] for name in names)
     found = db.execute(f"SELECT {wanted} FROM label_event WHERE building_id = ? ORDER BY event", (building_id,))
     return [dict(zip(names, row, strict=True)) for row in found]

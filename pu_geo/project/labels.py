@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from pu_geo.errors import LabelError
+from pu_geo.project import grades
 from pu_geo.project.contents import building_ids
 from pu_geo.project.store import now, transaction
 from pu_geo.records import LABELS, Label, LabelEvent, LabelOp, PUSet, is_text, utc
@@ -25,7 +26,7 @@ NEWEST = (1 << 63) - 1
 COLUMNS = (
     "a.event, a.op, a.building_id, a.label, a.analyst, ifnull(a.origin_at, a.at), a.screen, "
     "CASE WHEN a.kind = 'import' AND a.origin_kind = 'simulated' THEN 'simulated' ELSE a.kind END, a.undoes, a.reason, "
-    "a.damage_types, a.comment, a.shown, a.inclusion"
+    "a.damage_types, a.comment, a.shown, a.inclusion, a.grade"
 )
 _TYPES_COLUMN = 10
 
@@ -70,6 +71,10 @@ def _store(db: sqlite3.Connection, op: LabelOp, analyst: str, screen: str, kind:
     if op.step:
         events = _step(db, op.op, analyst=analyst, screen=screen, kind=op.step)
         return Ack(op.op, events[-1].event if events else last_event(db))
+    grade = grades.find(grades.known(db), op.grade) if op.grade else None
+    if op.grade and grade is None:
+        return Ack(op.op, None, grades.unknown_words(db, op.grade))
+    op = op if grade is None else replace(op, grade=grade.id)
     values = {
         "op": op.op, "building_id": op.building_id, **details(op), "analyst": op.analyst or analyst,
         "imported_by": analyst if op.analyst else None, "at": now(), "origin_at": utc(op.at),
@@ -150,7 +155,7 @@ def _stacks(db: sqlite3.Connection, analyst: str) -> tuple[list[str], list[str]]
 
 def details(answer: LabelOp | LabelEvent) -> dict[str, object]:
     """Return the columns that make up an answer."""
-    columns = {name: getattr(answer, name) for name in ("label", "reason", "comment", "shown", "inclusion")}
+    columns = {name: getattr(answer, name) for name in ("label", "reason", "comment", "shown", "inclusion", "grade")}
     return {**columns, "damage_types": json.dumps(list(answer.damage_types), ensure_ascii=False)}
 
 
@@ -276,19 +281,19 @@ def current_labels(db: sqlite3.Connection, *, at: int | None = None) -> dict[str
     return dict(db.execute(f"SELECT e.building_id, e.label {_DECIDING}", (last_event(db) if at is None else at,)).fetchall())
 
 
-def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[str, Label]:
-    """Return building id -> label as it stands, "cleared" too, where events after `event` are.
+def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[str, tuple[Label, str]]:
+    """Return building id -> label, "cleared" too, and grade as they stand, where events after `event` are.
 
     Args:
         but_by: operations whose ids begin with this are left out.
     """
     rows = db.execute(
-        "SELECT building_id, label FROM label_event e WHERE event IN (SELECT max(event) FROM label_event "
+        "SELECT building_id, label, grade FROM label_event e WHERE event IN (SELECT max(event) FROM label_event "
         "WHERE event > ? AND substr(op, 1, ?) <> ? GROUP BY building_id) "
         "AND NOT EXISTS (SELECT 1 FROM label_event x WHERE x.building_id = e.building_id AND x.event > e.event)",
         (event, len(but_by), but_by),
     )
-    return dict(rows.fetchall())
+    return {building: (label, grade) for building, label, grade in rows}
 
 
 def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] | None = None) -> PUSet:

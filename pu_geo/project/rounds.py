@@ -24,6 +24,7 @@ class PastAnswer:
         damage_binary: "damaged", "not_flagged" or "not_assessed", as the map had it that was published last in that round.
         label: a person's answer, or None where only a score spoke.
         score: of the run that the map showed; None where there was none.
+        grade: name of the grade that a person gave; "" where nobody did.
     """
 
     round: int
@@ -34,6 +35,7 @@ class PastAnswer:
     labelled_at: str | None
     score: float | None
     post_date: str | None
+    grade: str = ""
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,21 @@ def _set_up(db: sqlite3.Connection, layout: Layout) -> None:
         raise _damaged(layout, error) from error
 
 
+def is_up_to_date(layout: Layout) -> bool:
+    """Return whether this PU-Geo wrote the project's file, so that opening it changes nothing; see `connect`.
+
+    Raises:
+        ProjectError: if it cannot be read.
+    """
+    try:
+        with closing(sqlite3.connect(layout.gpkg.resolve().as_uri() + "?mode=rw", uri=True, timeout=1.0)) as db:
+            return _schema_of(db) == schema.SCHEMA
+    except (sqlite3.DatabaseError, TypeError) as error:
+        raise ProjectError(
+            f"{layout.gpkg} cannot be read: {error}.", "Restore it from a backup, or look whether its disk is there."
+        ) from error
+
+
 def _damaged(layout: Layout, error: sqlite3.DatabaseError) -> ProjectError:
     return ProjectError(
         f"{layout.gpkg} is no project file, or it is damaged: {error}.",

@@ -99,7 +99,10 @@ def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
     with st.sidebar:
         _draw_project(summary)
         _draw_steps(pages, summary)
-        st.text_input(texts.ANALYST, key="analyst_name", value=analyst(), max_chars=MAX_NAME, help=texts.ANALYST_HELP)
+        st.text_input(
+            texts.ANALYST, key="analyst_name", value=analyst(), max_chars=MAX_NAME, help=texts.ANALYST_HELP,
+            on_change=does(lambda: labeling.choose_analyst(str(st.session_state.get("analyst_name") or ""))),
+        )  # fmt: skip
     with show_errors(), _PAGES_AT_A_TIME:
         page.run()
 

@@ -30,6 +30,10 @@ _ID = re.compile(r"[a-z0-9_-]{1,64}")
 _LAYERS = ("pre", "post")
 _HIGHEST = 10**7  # of tile and sheet numbers
 _LONGEST_HERE, _LONGEST_OPERATIONS = 2_000, 50_000_000  # bytes
+_NO_PICTURE = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 60"><path d="M22 18h36v24H22zm4 18 8-9 6 6 5-5 9 8" fill="none" '
+    'stroke="#888" stroke-width="2"/><path d="M20 46 60 14" stroke="#888" stroke-width="2"/></svg>'
+)
 _NEVER_KEPT = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 Answering = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
 
@@ -42,6 +46,7 @@ def routes(
     building_history: Callable[[str, int], Mapping[str, Any] | None] | None = None,
     shifts: Callable[[str], bytes | None] | None = None,
     dots: Callable[[str, str, str, str], bytes | None] | None = None,
+    thumbnails: Callable[[str], bytes | None] | None = None,
 ) -> list[Route]:
     """Build the routes that `st.App(routes=...)` takes.
 
@@ -57,11 +62,13 @@ def routes(
         building_history: (token, place of a building) to what is known of it.
         shifts: token to the shifts of all buildings, see `image_quality.shifts_for_browser`.
         dots: (token, run, what, by) to numbers of the dots of a scatter, see `components.scatter`.
+        thumbnails: name to a JPEG picture of a file that the file picker lists; it hands out these names, never paths.
     """
     sent = _Sender(resolve, scores, shifts, building_history, dots)
     project = PREFIX + "/{token}"
     return [
         Route(PREFIX + "/assets/damage_view.js", _bundle),
+        Route(PREFIX + "/thumbnails/{name}.jpg", _thumbnail(thumbnails)),
         Route(project + "/tiles/{layer}/{z:int}/{x:int}/{y:int}.jpg", sent.tile),
         Route(project + "/geometry.json", sent.geometry),
         Route(project + "/sheets/{chip_set}/{n:int}.jpg", sent.sheet),
@@ -188,6 +195,19 @@ def _bundle(request: Request) -> Response:
     if not BUNDLE.is_file():
         return _nothing()
     return FileResponse(BUNDLE, media_type="text/javascript", headers=_headers(request))
+
+
+def _thumbnail(picture: Callable[[str], bytes | None] | None) -> Callable[[Request], Response]:
+    """Make the route of thumbnails; where there is none, a picture of nothing, so that a browser draws no torn one."""
+
+    def respond(request: Request) -> Response:
+        name = request.path_params["name"]
+        found = picture(name) if picture is not None and _ID.fullmatch(name) else None
+        if found is None:
+            return Response(_NO_PICTURE, media_type="image/svg+xml", headers=_headers(request) | _NEVER_KEPT)
+        return Response(found, media_type="image/jpeg", headers=_headers(request))
+
+    return respond
 
 
 def bundle_url() -> str:

@@ -117,7 +117,7 @@ def test_explore_prefers_what_was_never_seen() -> None:
     state.is_shown[100] = True  # skipped, and seen all the same
     queue = next_queue(np.full(400, 0.5), features, draw.random((400, 2)) * 1e5, state, mix=Mix(0, 1, 0), n=2)
     assert sorted(kinds[rows_of(queue, "explore")]) == [2, 3]
-    assert queue.items[0].words == "unlike anything seen so far, score 0.50"
+    assert queue.items[0].words == "unlike anything answered so far, score 0.50"
 
 
 def test_where_nothing_lies_apart_the_places_go_to_exploit() -> None:
@@ -134,7 +134,7 @@ def test_where_nothing_lies_apart_the_places_go_to_exploit() -> None:
 def test_without_scores_everything_is_explored_and_no_audit_begins() -> None:
     _, features, xy_m = scene(4)
     queue = next_queue(None, features, xy_m, fresh(), mix=EVEN)
-    assert {(item.reason, item.words) for item in queue.items} == {("explore", "unlike anything seen so far")}
+    assert {(item.reason, item.words) for item in queue.items} == {("explore", "unlike anything answered so far")}
     assert len({item.row for item in queue.items}) == 20
     assert queue.state.audit is None
 

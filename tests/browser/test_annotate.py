@@ -106,7 +106,9 @@ def test_the_wall_of_chips(page, village) -> None:
     assert preview.locator(".picture").first.bounding_box()["width"] > 150
     page.keyboard.press("3")
     page.keyboard.press("k")
-    page.get_by_label("Order", exact=True).get_by_text(f"Like {shown[12]}").wait_for(state="attached", timeout=10_000)
+    page.get_by_label("Order", exact=True).get_by_text(f"Like building {village.ids.index(shown[12]) + 1}").wait_for(
+        state="attached", timeout=10_000
+    )
     assert wall(page)[0] == shown[12], "chips like this one first"
     settle(page)
     labels = village.labels()
@@ -233,3 +235,35 @@ def test_the_card_of_a_building(page, village) -> None:
     wait_for_view(page)
     settle(page)
     assert village.answers()[second].comment == "half a sentence", "what was being written when the page went"
+
+
+def test_a_grade_is_one_key_or_one_click_and_the_bar_names_its_building(page, village) -> None:
+    open_view(page, village)
+    bar = page.locator(".pugeo .gradebar")
+    grades = lambda *ids: [village.answers()[each].grade for each in ids]  # noqa: E731
+    first, second, third = queue(page)["ids"][:3]
+    press(page, "1")
+    assert bar.locator(".who").inner_text() == first, "the queue has gone on; the bar has not"
+    assert bar.inner_text().endswith("Keys 4 5 6: the large picture")
+    press(page, "5")
+    assert not bar.locator(".who").count()
+    press(page, "1")
+    bar.get_by_text("Destroyed").click()
+    settle(page)
+    assert grades(first, second, third) == ["", "major", "destroyed"]
+    press(page, "Control+z")
+    settle(page)
+    assert grades(third) == [""], "without the grade, still damaged"
+
+    show_wall(page)
+    one = next(each for each in wall(page) if each not in village.labels())
+    page.mouse.click(*chip(page, one))
+    assert bar.locator(".who").inner_text() == one
+    assert bar.locator("kbd").first.is_visible(), "keys are about the same building"
+    press(page, "6", "4", "4", "5")  # given, changed, taken away, given
+    settle(page)
+    assert grades(one) == ["major"]
+    assert choose(page, "Show", "grade:major") == [each for each in wall(page) if village.answers()[each].grade == "major"]
+    assert set(wall(page)) == {second, one}
+    assert choose(page, "Show", "grade:")
+    assert "Damaged, not graded" in page.locator(".pugeo .legend").inner_text()

@@ -41,7 +41,7 @@ def test_history_scores_and_an_export(page, village, screenshots: Path) -> None:
     card, history = page.locator(".pugeo .card"), page.locator(".pugeo .history")
     page.mouse.click(*go_to(page, village.ids[7]))
     card.wait_for(timeout=5_000)  # it opens by itself where nothing is labeled
-    history.get_by_text("islands-1: 0.").wait_for(timeout=10_000)
+    history.get_by_text("of 400 · score 0.").wait_for(timeout=10_000)
     assert f"{NASTY}: damaged" in history.inner_text()
     assert f"“{NASTY}”" in history.inner_text()
     assert card.locator(".choice").count() == 0

@@ -53,7 +53,9 @@ def test_a_server_that_refuses(page, village) -> None:
     see_all(page)
     page.route(OPERATIONS, refuse)
     ids = queue(page)["ids"]
-    press(page, "3", "1", "n", "q")  # the wish for another queue waits behind the answers
+    press(
+        page, "3", "5", "n", "q"
+    )  # a digit after 3 grades the next one; the wish for another queue waits behind the answers
     expected = click_some(page, village)
     assert (expected[ids[0]], expected[ids[1]]) == ("not_assessable", "positive")
     wait_until(page, "waiting")
@@ -66,6 +68,8 @@ def test_a_server_that_refuses(page, village) -> None:
     assert queue(page)["skipped"] == [ids[2]]
     page.unroute(OPERATIONS)
     assert_stored(page, village, expected)
+    assert {each: village.answers()[each].grade for each in ids[:2]} == {ids[0]: "", ids[1]: "major"}
+    assert village.answers()[ids[0]].reason == "unclear", "no digit is a reason"
     page.wait_for_function("(id) => !window.__pugeo.queue().ids.includes(id)", arg=ids[0], timeout=60_000)
 
     page.route(OPERATIONS, refuse)

@@ -32,7 +32,7 @@ def second(chipped: Layout, tmp_path: Path) -> str:
 
 def test_one_set_leaves_nothing_to_choose(chipped: Layout) -> None:
     app = show("imagery", chipped)
-    assert "rcf: random convolutions" in plain(app)
+    assert "- Random convolutions (no pretrained weights), " in plain(app)
     assert "pu-geo features event.pugeo --backbone resnet18" in app.code[0].value
     labels = {each.label for each in [*app.selectbox, *show("train", chipped).selectbox]}
     assert not labels & {"Features", "Used by ranking, queue and trainings"}

@@ -13,6 +13,7 @@ from small_parts import small_grid, small_scene, square_table
 from pu_geo import jobs
 from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.project.layout import Layout
+from pu_geo.services.project import browsing
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -24,16 +25,22 @@ def wait(layout: Layout, task: str) -> jobs.JobView:
     return jobs.wait(layout, newest.job_id, seconds=60)
 
 
-def test_an_empty_project_shows_one_step_and_says_what_the_others_need(tmp_path: Path) -> None:
+def test_an_empty_project_shows_one_step_and_what_the_others_need(tmp_path: Path) -> None:
     app = show("imagery", store.create(tmp_path / "empty.pugeo", "Empty"))
-    assert "Next: add the post-event scene" in plain(app)
-    assert "Needs footprints first" in plain(app)
+    assert [(step.label.split("**")[1], step.proto.expanded) for step in app.expander] == [
+        ("1 · Scenes", True), ("2 · Footprints", False), ("3 · Chips", False),
+    ]  # fmt: skip
+    assert "Add a post-event scene first." in plain(app)
+    assert "Add footprints first." in plain(app)
     labels = {field.label for field in [*app.text_area, *app.text_input, *app.number_input]}
     assert labels == {
-        "Post-event images, one path a line", "Pre-event images (optional)", "Red, green, blue",
-        "System, where files name none", "Pictures without any place: size of a pixel, m", "Folder with images/ and labels/",
-        "Only names that begin with",
+        "Post-event images, one path a line", "Pre-event images, one path a line (optional)", "Red, green and blue bands",
+        "CRS if missing", "Pixel size in m, for images without georeference", "Folder with images/ and labels/",
+        "Only names that start with",
     }  # fmt: skip
+    assert [button.key for button in app.button if button.proto.type == "primary" and not button.disabled] == [
+        "all-scenes-browse"
+    ]
 
 
 def test_the_account_of_each_file_is_shown_with_its_reasons(project: Layout) -> None:
@@ -48,10 +55,9 @@ def test_the_account_of_each_file_is_shown_with_its_reasons(project: Layout) -> 
     with store.connect(project) as db:
         import_log.import_footprints(db, table, "houses_*.geojson")
     app = show("imagery", project)
-    shown = next(frame.value for frame in app.dataframe if "In the file" in frame.value.columns)
-    assert shown[["File", "In the file", "= kept", "+ repaired", "+ dropped", "Why dropped"]].to_numpy().tolist() == [
-        ["houses_*.geojson", 25, 1, 1, 23, "3 empty, 20 here already"]
-    ]
+    shown = next(frame.value for frame in app.dataframe if "Features in the file" in frame.value.columns)
+    columns = ["File", "Features in the file", "Added unchanged", "Added repaired", "Left out", "Why left out"]
+    assert shown[columns].to_numpy().tolist() == [["houses_*.geojson", 25, 1, 1, 23, "3 empty, 20 here already"]]
     assert "houses_*.geojson: 3 were empty. 20 footprint(s) are in the project already" in plain(app)
 
 
@@ -63,12 +69,12 @@ def test_an_area_is_typed_taken_away_and_put_back(project: Layout) -> None:
     app = show("imagery", project)
     assert f"{WEST} is the area of interest, 34,000 m2." in plain(app)
     assert "15 of the 20 footprints that are here lie outside it and stay" in plain(app)
-    press(app, "Take it away")
+    press(app, "Remove the area")
     with store.connect(project) as db:
         assert aoi.current(db) is None
     app = show("imagery", project)
     assert "is the area of interest, 0.03" not in plain(app)
-    press(app, f"Put back {WEST[:40]}")
+    press(app, "restore-aoi")
     with store.connect(project) as db:
         assert aoi.current(db) is not None
 
@@ -86,18 +92,58 @@ def test_bands_that_are_no_bands_are_refused_in_words(project: Layout) -> None:
     app = show("imagery", project)
     app.text_area(key="post_paths").input("/nowhere.tif").run()
     app.text_input(key="rgb_bands").input("3, 2").run()
-    app = press(app, "Add scenes")
+    app = press(app, "add-scenes")
+    assert app.text_area(key="post_paths").value == "/nowhere.tif"
     assert "does not name three bands" in plain(app)
     assert jobs.all_jobs(project) == []
 
 
-def test_a_pair_says_what_was_repaired_and_what_comes_next(project: Layout) -> None:
+def test_a_pair_shows_what_was_repaired_and_what_comes_next(project: Layout) -> None:
     pre = replace(small_scene("pre"), crs="EPSG:4326", gsd_m=1.5)
     with store.connect(project) as db:
         contents.add_scenes(db, [pre], small_grid(), 0.6)
     app = show("imagery", project)
-    assert "Next: align pre and post" in plain(app)
-    assert "Look at this before you rely on the pair" in plain(app)
-    assert "Pre covers post: 60%" in plain(app)
+    assert [button.label for button in app.button if button.proto.type == "primary" and not button.disabled] == [
+        "Align pre and post"
+    ]
+    assert "Check before you rely on the pair" in plain(app)
+    assert "Pre covers post: 60 %" in plain(app)
     repaired = "pre-1 reprojected from EPSG:4326 to EPSG:32615; resampled from 1.50 to 0.50 m"
-    assert f"How they are read: post-1 unchanged · {repaired}." in plain(app)
+    assert f"Changes while reading: post-1 unchanged · {repaired}." in plain(app)
+
+
+def test_scenes_are_picked_in_several_folders_and_sorted_by_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Joplin's two folders hold a pre.tif and a post.tif each."""
+    root = tmp_path / "scenes"
+    for name in ("00/pre.tif", "00/post.tif", "01/pre.tif", "01/post.tif"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"II*\0")
+    monkeypatch.setenv(browsing.ROOTS_VARIABLE, str(root))
+    app = press(show("imagery", store.create(tmp_path / "empty.pugeo", "Empty")), "all-scenes-browse")
+    for folder in ("00", "01"):
+        press(app, folder)
+        press(app, "all-scenes-all")
+        press(app, "all-scenes-way-0")
+    press(app, "all-scenes-add")
+    for role in ("pre", "post"):
+        found = app.text_area(key=f"{role}_paths").value
+        assert found.splitlines() == [str(root / folder / f"{role}.tif") for folder in ("00", "01")]
+    assert "all-scenes-add" not in [button.key for button in app.button], "the dialog is closed"
+
+
+def test_what_was_added_leaves_its_field_and_what_was_not_stays(project: Layout) -> None:
+    app = show("imagery", project, post_paths=f"{small_scene().path}\n/data/not there.tif")
+    assert app.text_area(key="post_paths").value == "/data/not there.tif"
+
+
+def test_scenes_of_equal_names_are_shown_with_their_folders(project: Layout) -> None:
+    here = project.folder / "sources" / "0f3a" / "pre.tif"
+    paths = ["/data/joplin_00/pre.tif", "/data/joplin_01/pre.tif", str(here)]
+    with store.connect(project) as db:
+        scenes = [replace(small_scene("pre"), scene_id=f"pre-{i}", path=path) for i, path in enumerate(paths)]
+        contents.add_scenes(db, scenes, small_grid(), 1.0)
+    app = show("imagery", project)
+    table = next(frame.value for frame in app.dataframe if "File" in frame.value.columns and "CRS" in frame.value.columns)
+    assert table["File"].tolist()[1:] == ["joplin_00/pre.tif", "joplin_01/pre.tif", "pre.tif (copied into the project)"]

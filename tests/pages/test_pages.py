@@ -15,7 +15,7 @@ from pu_geo import jobs
 from pu_geo.analysis.place import unused
 from pu_geo.project import store, training_times
 from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.services.project import projects
+from pu_geo.services.project import browsing, projects
 from pu_geo.services.train import run_names
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -47,11 +47,11 @@ def test_page_without_a_project_sends_there(page: str) -> None:
 def test_page_of_an_empty_project_says_what_is_missing(page: str, tmp_path: Path) -> None:
     app = show(page, store.create(tmp_path / "empty.pugeo", "Empty"))
     said = {
-        "annotate": "nothing to click yet",
+        "annotate": "nothing to review yet",
         "train": "There are no chips yet",
         "explore": "no run to explore",
         "damage_map": "no run yet",
-        "imagery": "Needs a post-event scene first",
+        "imagery": "Add a post-event scene first",
         "project": "Empty",
     }
     assert said[page] in words(app)
@@ -62,11 +62,11 @@ def test_page_of_a_finished_project_shows_it(page: str, finished: Layout) -> Non
     app = show(page, finished)
     assert not app.error
     said = {
-        "annotate": "How far?",
+        "annotate": "Progress:",
         "train": "NcPU and PUCL are second opinions",
         "explore": "Nothing was saved yet",
         "damage_map": "**2** confirmed",
-        "imagery": "20 chips of 64 px",
+        "imagery": "All scenes are used as they are",
         "project": "Event",
     }
     assert said[page] in words(app) + "\n".join(str(metric.value) for metric in app.metric)
@@ -88,7 +88,7 @@ def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypat
     app = AppTest.from_function(in_its_frame, default_timeout=20)
     app.session_state["project"] = str(finished.folder)
     app.run()
-    assert "20 buildings · 2 damaged" in words(app)
+    assert "2 damaged" in words(app)
     click(finished, "b3")
     opened: list[str] = []
     connect = sqlite3.connect
@@ -96,7 +96,7 @@ def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypat
     click(finished, "b3")
     app.run()
     assert not app.exception
-    assert "20 buildings · 3 damaged" in words(app)
+    assert "3 damaged" in words(app)
     assert opened == [str(finished.gpkg)] * 2, "this test's own connection, and one for the rerun"
 
 
@@ -122,17 +122,50 @@ def test_explore_says_why_new_buildings_are_not_in_the_picture(finished: Layout)
 def test_bad_path_is_refused_in_words() -> None:
     app = show("project")
     app.text_input(key="open_path").input("/nowhere").run()
-    app.button[1].click().run()
+    press(app, "open-typed")
     assert "is not a PU\\-Geo project" in words(app)
     assert not app.exception
 
 
-def test_created_project_is_open_afterwards() -> None:
+def test_a_name_is_all_a_new_project_needs() -> None:
     app = show("project")
+    assert "Its folder is named after it." in words(app)
+    app.text_input(key="new_name").input("Joplin 2011").run()
+    assert f"Saved in {projects.home() / 'joplin-2011.pugeo'}" in plain(app)
+    press(app, "create")
+    assert app.session_state["project"] == str(projects.home() / "joplin-2011.pugeo")
+    assert projects.summary(Layout(projects.home() / "joplin-2011.pugeo")).name == "Joplin 2011"
+    assert app.text_input(key="new_name").value == ""
+
+
+def test_the_folder_of_a_new_project_can_be_changed_and_a_project_needs_a_name(tmp_path: Path) -> None:
+    app = press(show("project"), "create")
+    assert "The project has no name yet." in plain(app)
+    assert "project" not in app.session_state
     app.text_input(key="new_name").input("Joplin").run()
-    app.text_input(key="new_path").input("joplin").run()
-    app.button[2].click().run()
-    assert app.session_state["project"] == str(projects.home() / "joplin.pugeo")
+    press(app, "change-folder")
+    assert app.text_input(key="new_path").value == str(projects.home() / "joplin.pugeo")
+    app.text_input(key="new_path").input(str(tmp_path / "mine")).run()
+    app.text_input(key="new_name").input("Another").run()
+    press(app, "create")
+    assert app.session_state["project"] == str(tmp_path / "mine.pugeo")
+
+
+def test_a_recent_project_opens_by_one_click(finished: Layout) -> None:
+    projects.open_project(str(finished.folder))
+    app = show("project")
+    assert "20 buildings · 2 damaged so far" in plain(app)
+    press(app, f"open-{projects.token_of(finished)}")
+    assert app.session_state["project"] == str(finished.folder)
+    assert next(button for button in app.button if button.label == "Open now").disabled
+
+
+def test_a_project_is_picked_in_the_browser_of_folders(finished: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(browsing.ROOTS_VARIABLE, str(finished.folder.parent))
+    app = press(show("project"), "open-project-browse")
+    press(app, next(button.key for button in app.button if str(button.key).startswith("open-project-root-")))
+    press(app, finished.folder.name)
+    assert app.session_state["project"] == str(finished.folder)
 
 
 def test_training_with_too_few_positives_cannot_start(finished: Layout) -> None:
@@ -221,9 +254,10 @@ def test_a_map_is_summed_up_by_area(finished: Layout) -> None:
     assert table["Estimated damaged"].isna().all()  # there is no audit
 
 
-def test_the_next_round_without_a_scene_cannot_begin(finished: Layout) -> None:
-    app = show("project", finished)
-    assert next(button for button in app.button if button.label == "Begin the next round").disabled
+def test_the_next_round_without_a_scene_is_refused_in_words(finished: Layout) -> None:
+    app = press(show("project", finished), "begin-round")
+    assert "No scene was named." in plain(app)
+    assert app.session_state["project"] == str(finished.folder)
 
 
 def test_train_tells_how_long_a_preset_took_on_this_machine(finished: Layout) -> None:

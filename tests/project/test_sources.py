@@ -41,11 +41,31 @@ def test_files_that_belong_together_stay_together_and_come_once(project: Layout)
     assert [path.read_bytes() for path in (*first, *other)] == [b"picture", b"world", b"another picture", b"world"]
 
 
-def test_empty_large_and_ambiguous_files_are_refused(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_and_large_files_are_refused(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contents, "MAX_BYTES", 10)
-    for files in ([("a.tif", b"")], [("a.tif", b"x" * 11)], [("a b.tif", b"1"), ("a_b.tif", b"2")]):
+    for files in ([("a.tif", b"")], [("a.tif", b"x" * 11)]):
         with pytest.raises(ProjectError):
             contents.keep(project, files)
+    assert not Path(project.folder / "sources").exists()
+
+
+def test_pictures_of_one_name_get_a_folder_each_and_the_same_one_is_stored_once(project: Layout) -> None:
+    files = [("pre.tif", b"west"), ("x/pre.tif", b"east"), ("pre.tif", b"west"), ("post.png", b"p"), ("post.pgw", b"w")]
+    kept = contents.keep(project, files)
+    assert [path.read_bytes() for path in kept] == [content for _, content in files]
+    assert [path.name for path in kept] == ["pre.tif", "pre.tif", "pre.tif", "post.png", "post.pgw"]
+    assert kept[0] == kept[2]
+    assert kept[0].parent != kept[1].parent
+    assert kept[3].parent == kept[4].parent
+    assert len([path for path in (project.folder / "sources").rglob("*") if path.is_file()]) == 4
+
+
+@pytest.mark.parametrize("world_files", [[("post.pgw", b"1")], [("post.pgw", b"1"), ("post.pgw", b"2")]])
+def test_a_world_file_that_could_be_of_two_pictures_is_refused(
+    world_files: list[tuple[str, bytes]], project: Layout
+) -> None:
+    with pytest.raises(ProjectError, match="2 different files are called post"):
+        contents.keep(project, [("post.png", b"west"), ("post.png", b"east"), *world_files])
     assert not Path(project.folder / "sources").exists()
 
 

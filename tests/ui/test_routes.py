@@ -200,3 +200,19 @@ def test_dots_of_a_scatter_are_sent_for_names_that_can_be(project: Path) -> None
         assert get(app, f"/pugeo/{url}.bin")[0] == 404
     assert len(asked) == 2, "the last one alone was asked for"
     assert get(app_of(project), "/pugeo/p-1/dots/run-1/pca.bin")[0] == 404
+
+
+def test_pictures_of_the_picker_are_sent_by_their_names_alone(project: Path) -> None:
+    asked: list[str] = []
+
+    def picture(name: str) -> bytes | None:
+        asked.append(name)
+        return b"jpeg" if name == "0a1b" else None
+
+    app = app_of(project, thumbnails=picture)
+    status, headers, body = get(app, "/pugeo/thumbnails/0a1b.jpg")
+    assert (status, body, headers["content-type"]) == (200, b"jpeg", "image/jpeg")
+    for name in ("ffff", "..%2f..%2fsecret", "A B", "post"):
+        status, headers, body = get(app, f"/pugeo/thumbnails/{name}.jpg")
+        assert status == 404 or (headers["content-type"].startswith("image/svg") and b"<svg" in body), name
+    assert set(asked) <= {"0a1b", "ffff", "post"}

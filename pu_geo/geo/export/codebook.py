@@ -18,7 +18,7 @@ import numpy as np
 from pu_geo.records import DamageMap, Units
 
 Kind = Literal["text", "bool", "int", "float", "list", "json"]
-Profile = Literal["copernicus", "unosat"]
+Profile = Literal["copernicus", "unosat", "xbd", "fema"]
 NOT_GRADED = "damaged_not_graded"
 _NOT_GRADED_WORDS = "Damaged, not graded"
 PROFILES: dict[Profile, Mapping[str, Mapping[str, str | int]]] = {
@@ -33,6 +33,19 @@ PROFILES: dict[Profile, Mapping[str, Mapping[str, str | int]]] = {
         "unosat_class_name": {
             "destroyed": "Destroyed", "major": "Major damage", "minor": "Minor damage", "possible": "Possible damage",
             NOT_GRADED: _NOT_GRADED_WORDS, "no_visible_damage": "No visible damage", "not_assessed": "Not assessed",
+        },
+    },
+    "xbd": {
+        "xbd_class": {"destroyed": 3, "major": 2, "minor": 1, "no_visible_damage": 0},
+        "xbd_class_name": {
+            "destroyed": "destroyed", "major": "major-damage", "minor": "minor-damage", NOT_GRADED: _NOT_GRADED_WORDS,
+            "no_visible_damage": "no-damage", "not_assessed": "un-classified",
+        },
+    },
+    "fema": {
+        "fema_class": {
+            "destroyed": "Destroyed", "major": "Major", "minor": "Minor", NOT_GRADED: _NOT_GRADED_WORDS,
+            "no_visible_damage": "No visible damage", "not_assessed": "Not assessed",
         },
     },
 }  # fmt: skip
@@ -114,7 +127,7 @@ def _kind_held(column: Sequence[object]) -> Kind | None:
 
 
 def with_classes(damage_map: DamageMap, profile: Profile) -> DamageMap:
-    """Add the column `ems_class`, or `unosat_class` and `unosat_class_name`; the codebook explains them.
+    """Add the columns of another service, such as `ems_class`; the codebook explains them.
 
     A grade (`damage_class`) decides where a person gave one. A building that a person marked damaged and did not grade is
     "Damaged, not graded" and has no number: any class of the profile would state a degree that was never given, and the weakest
@@ -123,7 +136,7 @@ def with_classes(damage_map: DamageMap, profile: Profile) -> DamageMap:
     are ours.
 
     Args:
-        profile: "copernicus" (Copernicus EMS grading) or "unosat" (UNOSAT codes).
+        profile: "copernicus" (Copernicus EMS grading), "unosat" (UNOSAT codes), "xbd" (joint damage scale of xBD) or "fema".
 
     Returns:
         The same map with the profile's columns; None where there is no class.

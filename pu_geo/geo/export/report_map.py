@@ -14,7 +14,7 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.geo.export.styles import STYLES
-from pu_geo.geo.raster.quicklooks import NO_DATA_GREY
+from pu_geo.geo.ground import NO_DATA_GREY
 from pu_geo.geo.vector import crs as systems
 from pu_geo.records import DamageMap, Grid
 

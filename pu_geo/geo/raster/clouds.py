@@ -21,7 +21,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.geo.raster.quicklooks import NO_DATA_GREY
+from pu_geo.geo.ground import NO_DATA_GREY
 
 WORK_M = 2.0  # the level of the pyramid nearest to this is read
 CELL_PX = 4  # of its pixels, along each side of a cell that is called cloud or not

@@ -13,11 +13,11 @@ import orjson
 import shapely
 from numpy.typing import NDArray
 
+from pu_geo.geo.ground import NO_DATA_GREY
 from pu_geo.geo.raster.mosaic import Mosaic, Report, report_strip
 from pu_geo.geo.sheets import write_jpeg
 from pu_geo.records import Grid
 
-NO_DATA_GREY = 40
 SIMPLIFY_PX, ROUND_DECIMALS = 0.3, 1
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pu_geo.project import contents, history, rounds, runs, store
+from pu_geo.project import contents, grades, history, rounds, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.annotate import ranking
@@ -33,18 +33,24 @@ def building_history(layout: Layout, place: int) -> dict[str, Any] | None:
         if not 0 <= place < len(table.building_ids):
             return None
         building = table.building_ids[place]
-        events = history.of_building(db, building)[-N_EVENTS:]
+        events, scale = history.of_building(db, building)[-N_EVENTS:], grades.known(db)
         found = runs.all_runs(db)[:N_RUNS]
     return {
         "building_id": building,
         "area_m2": round(float(table.area_m2[place]), 1),
         "attributes": dict(list(table.attributes[place].items())[:N_ATTRIBUTES]),
-        "events": events,
+        "events": [{**event, "grade": grades.name_of(scale, str(event["grade"]))} for event in events],
         "runs": [one for one in (_scored(layout, run, building) for run in found) if one],
         "alike": _alike(layout, place),
         "imagery": imagery_of(layout, building),
         "before": [
-            {"round": one.round, "label": one.label, "damage_binary": one.damage_binary, "labelled_at": one.labelled_at}
+            {
+                "round": one.round,
+                "label": one.label,
+                "damage_binary": one.damage_binary,
+                "labelled_at": one.labelled_at,
+                "grade": one.grade,
+            }
             for one in rounds.read(layout).past
             if one.building_id == building
         ],

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import secrets
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pu_geo.errors import LabelError, ProjectError
-from pu_geo.project import analysts, contents, discoveries, labels, store
+from pu_geo.atomic_write import atomic_write
+from pu_geo.errors import LabelError, ProjectError, writing
+from pu_geo.project import analysts, contents, discoveries, grades, labels, store
+from pu_geo.project.grades import Grade
 from pu_geo.project.labels import Ack
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, home
 from pu_geo.records import MAX_NAME, Label, LabelOp, is_text
 from pu_geo.services.damage_map import random_audits
 
 MOST_OPERATIONS = 200_000
 """Operations of a browser that are read at once; more are no person's work. The others come with its next message."""
+LABEL_WORDS = {"positive": "damaged", "not_damaged": "not damaged", "not_assessable": "not assessable", "cleared": "cleared"}
+_NAME_FILE = "analyst.txt"  # in the user's own folder
+_SIGNS = "abcdefghjkmnpqrstuvwxyz23456789"  # no two that read alike
 USUAL_TYPES = ("collapsed", "roof", "walls", "flooded", "burned", "debris")
 """Damage types that are offered before anyone has named others."""
 
@@ -30,7 +36,7 @@ class Team:
 
     Attributes:
         rows: one an analyst: name, labels standing, time of the last one.
-        conflicts: building id -> "ann: positive, bob: not damaged".
+        conflicts: building id -> "ann: damaged, bob: not damaged".
         agreement: share of the `n_shared` buildings with two or more answers on which all agree, 0..1; None of none.
     """
 
@@ -41,11 +47,37 @@ class Team:
 
 
 def default_analyst() -> str:
-    """Return $PU_GEO_ANALYST, else the login name, else "analyst"."""
+    """Return $PU_GEO_ANALYST, else the name that this user chose last, else a pseudonym, made up once and kept: never the login name."""
+    if named := os.environ.get("PU_GEO_ANALYST", "").strip():
+        return named[:MAX_NAME]
+    path = home() / _NAME_FILE
     try:
-        return (os.environ.get("PU_GEO_ANALYST") or getpass.getuser())[:MAX_NAME]
-    except (KeyError, OSError):
-        return "analyst"
+        if not (kept := _kept_name(path)):
+            with atomic_write(path) as temporary:
+                temporary.write_text(f"analyst-{''.join(secrets.choice(_SIGNS) for _ in range(4))}\n", encoding="utf-8")
+            kept = _kept_name(path)
+    except OSError:  # nowhere to keep a name
+        kept = ""
+    return kept or "analyst"
+
+
+def choose_analyst(name: str) -> None:
+    """Keep the name that this user chose, for the next time and for the command line; without one a pseudonym is made up again.
+
+    Raises:
+        PuGeoError: if it cannot be written.
+    """
+    path = home() / _NAME_FILE
+    with writing(path), atomic_write(path) as temporary:
+        temporary.write_text(f"{name.strip()[:MAX_NAME]}\n", encoding="utf-8")
+
+
+def _kept_name(path: Path) -> str:
+    try:
+        name = path.read_text(encoding="utf-8").strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return ""
+    return name if is_text(name, 1, MAX_NAME) and name.isprintable() else ""
 
 
 def store_operations(layout: Layout, message: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -146,15 +178,18 @@ def current_labels(layout: Layout) -> dict[str, Label]:
 
 
 def simulate(
-    layout: Layout, *, field: str, values: Sequence[str], count: int, seed: int, analyst: str, label: Label = "positive"
-) -> dict[str, object]:
+    layout: Layout, *, field: str, values: Sequence[str], count: int, seed: int, analyst: str, label: Label = "positive", grade: str = "",
+) -> dict[str, object]:  # fmt: skip
     """Click `count` random buildings whose attribute `field` is one of `values`, for trials, and call them `label`.
+
+    Args:
+        grade: id or name of the grade of damaged ones; "" gives none.
 
     Returns:
         {"stored", "positives": positives in the project now}
 
     Raises:
-        LabelError: if there are fewer such buildings.
+        LabelError: if there are fewer such buildings, or no such grade.
     """
     with store.connect(layout) as db:
         table = contents.footprints(db)
@@ -176,8 +211,8 @@ def simulate(
             )
         chosen = np.random.default_rng(seed).choice(len(wanted), size=count, replace=False)
         act = f"simulated-{uuid.uuid4()}"
-        ops = [LabelOp(f"{act}-{i}", wanted[int(row)], label, act) for i, row in enumerate(chosen)]
-        labels.append(db, ops, analyst=analyst, screen="cli", kind="simulated")
+        ops = [LabelOp(f"{act}-{i}", wanted[int(row)], label, act, grade=grade) for i, row in enumerate(chosen)]
+        labels.refuse_rejected(labels.append(db, ops, analyst=analyst, screen="cli", kind="simulated"), "the simulation")
         return {"stored": count, "positives": labels.counts(labels.current_labels(db))["positive"]}
 
 
@@ -186,7 +221,7 @@ def label_details(layout: Layout) -> dict[str, dict[str, object]]:
     return {
         building: {
             "reason": event.reason, "damage_types": list(event.damage_types), "comment": event.comment, "by": event.analyst,
-            "shown": event.shown,
+            "shown": event.shown, "grade": event.grade,
         }
         for building, event in store.call(layout, labels.current).items()
     }  # fmt: skip
@@ -199,6 +234,33 @@ def damage_types(layout: Layout) -> list[str]:
     return [*USUAL_TYPES, *sorted(named - set(USUAL_TYPES))]
 
 
+def known_grades(layout: Layout) -> list[Grade]:
+    """Return the grades of a project: those of its scale in their order, then those that are offered no more."""
+    return store.call(layout, grades.known)
+
+
+def choose_grades(layout: Layout, wanted: Sequence[Grade]) -> list[Grade]:
+    """Store another scale of grades; return it. See `grades.put`."""
+    return store.call(layout, grades.put, wanted)
+
+
+def grades_for_browser(layout: Layout) -> list[dict[str, object]]:
+    """Return the grades that clicks may give, and those that buildings have and the scale has not any more."""
+    with store.connect(layout) as db:
+        given = {event.grade for event in labels.current(db).values()} - {""}
+        found = [one for one in grades.known(db) if one.is_offered or one.id in given]
+    elsewhere = sorted(given - {one.id for one in found})  # of another project, whose history was imported
+    rows = [{"id": one.id, "name": one.name, "offered": one.is_offered} for one in found]
+    return [*rows, *({"id": name, "name": name, "offered": False} for name in elsewhere)]
+
+
+def graded(layout: Layout) -> dict[str, str]:
+    """Return building id -> name of its grade, for every damaged building; "" where nobody graded it."""
+    with store.connect(layout) as db:
+        known, found = grades.known(db), labels.current(db)
+    return {b: grades.name_of(known, event.grade) for b, event in found.items() if event.label == "positive"}
+
+
 def team(layout: Layout) -> Team:
     """Return who labeled how much in a project, and where analysts differ."""
     with store.connect(layout) as db:
@@ -206,7 +268,7 @@ def team(layout: Layout) -> Team:
     return Team(
         rows=[{"analyst": name, "labels": one.n_standing, "last": one.last_at[:16]} for name, one in facts.items()],
         conflicts={
-            building: ", ".join(f"{answer.analyst}: {answer.label.replace('_', ' ')}" for answer in answers)
+            building: ", ".join(f"{answer.analyst}: {LABEL_WORDS[answer.label]}" for answer in answers)
             for building, answers in differing
         },
         n_shared=agreed.n,

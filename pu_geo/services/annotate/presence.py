@@ -31,10 +31,12 @@ class Other:
 
 @dataclass(frozen=True)
 class Changes:
-    """What a browser does not know yet: labels up to `event` as they stand now ("cleared" too), and who else is here."""
+    """What a browser does not know yet: labels up to `event` as they stand now ("cleared" too), the grades of those that are
+    graded, and who else is here."""
 
     event: int
     labels: dict[str, Label]
+    grades: dict[str, str]
     others: list[Other]
 
 
@@ -69,7 +71,9 @@ class Presence:
         with store.connect(layout) as db:
             event = labels.last_event(db)
             changed = labels.changed_since(db, since, but_by=session) if 0 < since < event else {}
-        return Changes(event, changed, others)
+        news = {building: label for building, (label, _) in changed.items()}
+        graded = {building: grade for building, (_, grade) in changed.items() if grade}
+        return Changes(event, news, graded, others)
 
     def _note(self, folder: Path, session: str, place: _Place) -> list[Other]:
         with self._lock:

@@ -30,7 +30,9 @@ FORMATS = {
     "kml": "KML", "heat": "Heat raster (COG)",
 }  # fmt: skip
 LOCAL_FORMATS = ("gpkg", "csv")  # the formats that can say that a map has no place on the Earth
-PROFILES = {"copernicus": "Copernicus EMS classes", "unosat": "UNOSAT codes"}
+PROFILES = {
+    "copernicus": "Copernicus EMS", "unosat": "UNOSAT", "xbd": "xBD joint damage scale", "fema": "FEMA",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,11 @@ import numpy as np
 from pu_geo import jobs
 from pu_geo.errors import ProjectError
 from pu_geo.methods import catalog
-from pu_geo.project import discoveries, labels, runs, store
+from pu_geo.project import discoveries, grades, labels, runs, store
 from pu_geo.project.decisions import Decision, checked_name
 from pu_geo.project.discoveries import Discovery, Review
 from pu_geo.project.layout import Layout
+from pu_geo.records import DAMAGE_CLASSES
 from pu_geo.services.train.training import data_summary
 from pu_geo.wording import day_and_time
 
@@ -222,7 +223,7 @@ def types(layout: Layout) -> dict[str, Decision]:
     return store.call(layout, discoveries.types)
 
 
-GRADES = ("destroyed", "major", "minor", "possible", "no visible damage", "not assessed")
+GRADES = (*DAMAGE_CLASSES, "no visible damage", "not assessed")
 """Words that grade damage, which only people do, building by building."""
 Changes = dict[str | None, Mapping[str, Any] | None]
 
@@ -247,7 +248,8 @@ def name_group(layout: Layout, discovery_id: str, number: int, name: str, *, ana
         ProjectError: if the name cannot be, or there is no such group.
     """
     text = name.strip() and checked_name(name)
-    if text.lower().replace("_", " ") in GRADES:
+    own = {one.name.lower() for one in store.call(layout, grades.known)}
+    if text.lower().replace("_", " ") in {*GRADES, *own}:
         raise ProjectError(
             f"{text!r} is a grade of damage; grades are given by people, building by building.",
             "Name what the buildings of the group have in common, such as tarps or silted roofs.",

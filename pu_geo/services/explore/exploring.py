@@ -9,17 +9,21 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
 
 from pu_geo import jobs
 from pu_geo.analysis import neighbors, projection
+from pu_geo.geo.ground import ground_pictures
 from pu_geo.methods.settings import check, setting
 from pu_geo.project import choices, contents, runs, store
 from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.services.imagery import image_quality, preparation
 from pu_geo.services.imagery.preparation import chip_facts
 
 Kind = Literal["UMAP", "PCA"]
 _PROJECTION, _UMAP = "explore_projection", "umap"  # names of choices
+GROUND_PX = 160  # side of a picture of one date
 
 
 @dataclass(frozen=True)
@@ -184,12 +188,31 @@ def start_umap(layout: Layout, run_id: str, settings: UmapSettings | None = None
 
 
 def chip_pictures(layout: Layout, run_id: str, building_ids: Sequence[str]) -> list[NDArray[np.uint8]]:
-    """Return `pictures_of` buildings from the chips of a run."""
+    """Return `pictures_of` buildings of a run."""
     return pictures_of(layout, store.call(layout, runs.find, run_id).chip_set, building_ids)
 
 
 def pictures_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> list[NDArray[np.uint8]]:
-    """Return RGB pictures of chips, uint8 [H, W, 3], pre above post where there is a pre image."""
+    """Return pictures of the ground around buildings, uint8 [H, W, 3], pre above post; see `geo.ground`.
+
+    In a project without map tiles they show the chips of the set instead.
+    """
+    pyramids = [layout.quicklooks / layer["id"] for layer in preparation.map_layers(layout)]
+    if not pyramids:
+        return _chips_of(layout, chip_set, building_ids)
+    with store.connect(layout) as db:
+        grid, known, outlines = contents.grid(db), contents.building_ids(db), contents.outlines(db, building_ids)
+    shifts = image_quality.pre_shifts_px(layout, grid)
+    pictures = []
+    for building, wkb in zip(building_ids, outlines, strict=True):
+        shape = shapely.transform(shapely.from_wkb(wkb), grid.to_px)
+        row = known.index(building)
+        moved = [(0.0, 0.0) if shifts is None or folder.name == "post" else tuple(shifts[row]) for folder in pyramids]
+        pictures.append(ground_pictures(pyramids, shape, grid.gsd_m, GROUND_PX, moved))
+    return pictures
+
+
+def _chips_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> list[NDArray[np.uint8]]:
     rows = {building: i for i, building in enumerate(chip_facts(layout, chip_set)["building_ids"])}
     chips = np.load(layout.chips(chip_set), mmap_mode="r", allow_pickle=False)
     pictures = []

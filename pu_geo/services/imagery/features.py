@@ -110,6 +110,22 @@ def as_row(one: FeatureSet, in_use: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def title_of(name: str, maker: Mapping[str, Any]) -> str:
+    """Return what features are in a few words, for lists on a screen; `words_of` has file, sha256 and settings.
+
+    >>> title_of("rcf", {"kind": "rcf"}), title_of("ssl-12ab", {"kind": "self-supervised"})
+    ('Random convolutions (no pretrained weights)', 'Self-supervised, trained on these chips')
+    """
+    if name == RCF:
+        return "Random convolutions (no pretrained weights)"
+    if sets := maker.get("sets"):
+        return " + ".join(title_of(one, facts) for one, facts in sets.items())
+    if maker.get("kind") == "self-supervised":
+        return "Self-supervised, trained on these chips"
+    file, licence = maker.get("weights_file"), maker.get("licence") or "not stated"
+    return f"Network with the weights {file} (license of the weights: {licence})" if file else name
+
+
 def words_of(name: str, maker: Mapping[str, Any]) -> str:
     """Return what features are in one line for people, with file, sha256 and license of the weights.
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
 from pu_geo.project import alignment, contents, runs, store
 from pu_geo.project.alignment import Alignment
 from pu_geo.project.layout import Layout
+from pu_geo.records import Grid
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.project import choices
 
@@ -96,6 +98,19 @@ def shifts_for_browser(layout: Layout) -> bytes | None:
     cm = np.clip(np.rint(np.stack([found.dx_m, found.dy_m], axis=1) * 100), -LARGEST_CM, LARGEST_CM).astype("<i2")
     cm[~found.has_data] = NOT_MEASURED
     return cm.tobytes() + np.rint(found.quality * 100).astype(np.uint8).tobytes()
+
+
+def pre_shifts_px(layout: Layout, grid: Grid) -> NDArray[np.float64] | None:
+    """Return by how many (columns, rows) pre must move at each building, float64 [N, 2], in the order of the map's geometry.
+
+    0 where it could not be aligned; None where nothing is aligned.
+    """
+    found = _alignment(layout)
+    if found is None:
+        return None
+    a, _, _, _, e, _ = grid.transform
+    moved = np.stack([found.dx_m / (a * grid.x_unit_m), found.dy_m / (e * grid.y_unit_m)], axis=1)
+    return np.where((found.has_data & (found.quality > 0))[:, None], moved, 0.0)
 
 
 def imagery_of(layout: Layout, building_id: str) -> dict[str, Any]:

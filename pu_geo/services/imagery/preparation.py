@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,14 @@ from pu_geo.project.aoi import Aoi
 from pu_geo.project.contents import chip_facts as chip_facts
 from pu_geo.project.import_log import ImportRecord
 from pu_geo.project.layout import Layout
-from pu_geo.records import Grid, Role, Scene
+from pu_geo.records import Grid, Role, Scene, Units
 
 IMAGERY_TASKS = jobs.ONE_AT_A_TIME
+
+
+SCENE_TASKS = ("prepare", "add_scenes", "add_xbd")
+FOOTPRINT_TASKS = ("add_footprints", "add_grid", "add_aoi")
+CHIP_TASKS = ("align", "chip", "features")
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,7 @@ class Overview:
     n_buildings: int
     chips: Mapping[str, Any] | None
     layers: Sequence[Mapping[str, Any]]
+    units: Units = field(default_factory=lambda: Units(0))
 
 
 def overview(layout: Layout) -> Overview:
@@ -39,10 +47,51 @@ def overview(layout: Layout) -> Overview:
     with store.connect(layout) as db:
         scenes = contents.scenes(db)
         grid = contents.grid(db) if any(scene.role == "post" for scene in scenes) else None
-        n_buildings = contents.count_footprints(db)
+        n_buildings, units = contents.count_footprints(db), contents.units(db)
         chip_set = contents.latest_chip_set(db)
     chips = None if chip_set is None else chip_facts(layout, chip_set)
-    return Overview(scenes, grid, n_buildings, chips, map_layers(layout))
+    return Overview(scenes, grid, n_buildings, chips, map_layers(layout), units)
+
+
+def is_running(layout: Layout) -> bool:
+    """Return whether a job of this screen runs or waits; none other can be started meanwhile."""
+    return any(job.is_active for job in jobs.all_jobs(layout) if job.task in IMAGERY_TASKS)
+
+
+def last_task(layout: Layout) -> str:
+    """Return which task of this screen was started last; "" before there is one."""
+    return next((job.task for job in jobs.all_jobs(layout) if job.task in IMAGERY_TASKS), "")
+
+
+def file_words(layout: Layout, scene: Scene) -> str:
+    """Return the name of a scene's file with its folder, by which files of one name are held apart.
+
+    Of an uploaded file, whose folder has a name that nobody gave it, the name alone with what it is.
+    """
+    path = Path(scene.path)
+    if path.is_relative_to(layout.folder):
+        return f"{path.name} (copied into the project)"
+    return "/".join(path.parts[-2:])
+
+
+def by_role(paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the pre-event and the post-event images among files, as their names or else their folders tell them.
+
+    >>> by_role(["/a/pre.tif", "/a/post.tif", "/b/x_pre_disaster.png", "/before/1.tif", "/c/20110529.tif"])[0]
+    ['/a/pre.tif', '/b/x_pre_disaster.png', '/before/1.tif']
+    """
+    pre = [path for path in paths if _is_pre(Path(path))]
+    return pre, [path for path in paths if path not in pre]
+
+
+def _is_pre(path: Path) -> bool:
+    for name in (path.stem.lower(), path.parent.name.lower()):
+        is_pre, is_post = (
+            re.search(rf"(?<![a-z])({words})(?![a-z])", name) is not None for words in ("pre|before", "post|after")
+        )
+        if is_pre != is_post:
+            return is_pre
+    return False
 
 
 def chip_set_facts(layout: Layout, chip_set: str | None = None) -> Mapping[str, Any]:
@@ -104,7 +153,7 @@ def start_adding_scenes(
         PuGeoError: if no path is given.
     """
     if not (pre or post):
-        raise PuGeoError("No scene was named.", "Write the path of at least one image file.")
+        raise PuGeoError("No scene was named.", "Choose at least one image file, or write its path.")
     more = {"bands": bands, "crs": crs or None, "pixel_m": pixel_m}
     return jobs.start(layout, "add_scenes", {"pre": list(pre), "post": list(post), **more})
 
@@ -126,7 +175,7 @@ def start_adding_xbd(layout: Layout, folder: str, *, chosen: str = "") -> str:
 def start_adding_footprints(layout: Layout, path: str, *, crs: str = "") -> str:
     """Start the job that adds footprints; return its id. Raises PuGeoError if no path is given."""
     if not path:
-        raise PuGeoError("No footprint file was named.", "Write the path of a file of building outlines.")
+        raise PuGeoError("No footprint file was named.", "Choose a file of building footprints, or write its path.")
     return jobs.start(layout, "add_footprints", {"path": path, "crs": crs or None})
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from pu_geo.project import alignment, contents, store
 from pu_geo.project.alignment import Alignment
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Scene
+from pu_geo.wording import percent, plural, when
 
 LEAST_COVER = 0.95
 MOST_GSD_M, MOST_RATIO = 1.0, 2.0
@@ -24,6 +25,8 @@ MOST_FAILED, MOST_HIDDEN = 0.1, 0.1
 FARTHEST_M = 20.0  # as `geo.alignment.FAR_REACH_M`, which loads too much for a screen
 _SAME = 0.005  # pixel sizes that differ by less are called the same
 _MOVED_M = 0.05
+UNCHANGED = "unchanged"
+MISALIGNMENT = "Pre/post misalignment (median / 95th percentile)"
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class PairIssue:
 
 _NO_PLACE = PairIssue(
     "Place on the Earth", "none",
-    "Distances and areas rest on the pixel size that was stated, and the map cannot be laid over others.",
+    "Distances and areas rest on the pixel size that you entered, and the map cannot be overlaid on others.",
 )  # fmt: skip
 
 
@@ -82,10 +85,26 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
     return Pair(found, "" if shifts is None else _shift_words(shifts), _stale_words(layout, age, len(ids)))
 
 
+Step = Literal["scenes", "footprints", "align", "chips", "done"]
+
+
+def next_step(layout: Layout, pair: Pair, chips: Mapping[str, Any] | None) -> Step:
+    """Return what the Imagery screen needs next; "chips" also where the newest ones are out of date."""
+    with store.connect(layout) as db:
+        roles, n_buildings = {scene.role for scene in contents.scenes(db)}, contents.count_footprints(db)
+    if "post" not in roles:
+        return "scenes"
+    if not n_buildings:
+        return "footprints"
+    if chips is None and "pre" in roles and not pair.shift:
+        return "align"
+    return "chips" if chips is None or pair.stale else "done"
+
+
 def _hidden_parts(chips: Mapping[str, Any]) -> list[PairIssue]:
     parts = assessability.hidden_parts(chips, "post")
     groups = chips.get("sensor_group") or [0]
-    worry = "Scores do not carry over between them. Mark damaged buildings in each: those of a kind without answers are not assessed."
+    worry = "Scores do not carry over between them. Mark damaged buildings in each; a kind without labels is not assessed."
     kinds = [PairIssue("Kinds of scenes", str(max(groups) + 1), worry)] if max(groups) > 0 else []
     return [
         *kinds,
@@ -99,11 +118,11 @@ def _cover(share: float, chips: Mapping[str, Any] | None) -> PairIssue:
     lacks = None if chips is None or assessability.hidden_share(chips, "pre") is None else assessability.lacks_pre(chips)
     if lacks is None or not len(lacks):
         worry = "Add the missing pre scenes." if share < LEAST_COVER else ""
-        return PairIssue("Pre covers post", f"{share:.0%}" if share > 0.9995 or share < 0.99 else f"{share:.1%}", worry)
+        return PairIssue("Pre covers post", percent(share), worry)
     n_shown = int((~lacks).sum())
     worry = str(chips.get("bands_why") or "") if chips else ""
     if not worry and n_shown < len(lacks):
-        worry = f"{len(lacks) - n_shown:,} buildings are not assessed for want of a pre image. Add the missing pre scenes."
+        worry = f"{plural(len(lacks) - n_shown, 'building')} without a pre image: not assessed. Add the missing pre scenes."
     return PairIssue("Pre shows buildings", f"{n_shown:,} of {len(lacks):,}", worry)
 
 
@@ -116,15 +135,15 @@ def _pixels(pre: Sequence[Scene], post: Sequence[Scene]) -> PairIssue:
         worry = f"Post has pixels of {after:.2f} m: a house is only a few of them, so small damage cannot be seen."
     elif before is not None and before / after > MOST_RATIO:
         worry = "Pre is much coarser than post: choose chips of post alone if pre shows too little."
-    return PairIssue("Pixel" if before is None else "Pixel, pre / post", value, worry)
+    return PairIssue("Pixel size" if before is None else "Pixel size, pre / post", value, worry)
 
 
 def _dates(pre: Sequence[Scene], post: Sequence[Scene]) -> PairIssue:
     before, after = (sorted({scene.date[:10] for scene in scenes if scene.date}) for scenes in (pre, post))
     value = " / ".join(_span(dates) for dates in ([before, after] if pre else [after]))
     is_late = bool(before and after and before[-1] > after[0])
-    worry = "Pre is dated after post: were they exchanged? Dates can be changed in the table of scenes." if is_late else ""
-    words = "" if after else "The files name no date. Write it into the table of scenes: exports carry it."
+    worry = "Pre is dated after post. Check whether they were swapped; dates can be changed in the table." if is_late else ""
+    words = "" if after else "The files hold no date. Write it into the table of scenes; exports include it."
     return PairIssue("Dates, pre / post" if pre else "Date", value, worry, words)
 
 
@@ -132,8 +151,8 @@ def _exchanged(pre: Sequence[Scene], post: Sequence[Scene]) -> list[PairIssue]:
     """Return a worry where the files' own names hint that before and after were exchanged."""
     odd = [Path(scene.path).name for scenes, other in ((pre, "post"), (post, "pre")) for scene in scenes
            if _names_role(scene, other) and not _names_role(scene, scene.role)]  # fmt: skip
-    worry = "Were pre and post exchanged? Then begin a new project with them the other way."
-    return [PairIssue("Names of files", odd[0], worry)] if odd else []
+    worry = "Check whether pre and post were swapped. If so, start a new project with them the other way round."
+    return [PairIssue("File names", odd[0], worry)] if odd else []
 
 
 def _names_role(scene: Scene, role: str) -> bool:
@@ -141,23 +160,31 @@ def _names_role(scene: Scene, role: str) -> bool:
 
 
 def _span(dates: Sequence[str]) -> str:
-    return "unknown" if not dates else dates[0] if len(dates) == 1 else f"{dates[0]} …"
+    return "unknown" if not dates else when(dates[0]) if len(dates) == 1 else f"{when(dates[0])} …"
 
 
 def _shifts(found: Alignment) -> list[PairIssue]:
     known = found.has_data & (found.quality > 0)
     half, most = np.percentile(np.hypot(found.dx_m, found.dy_m)[known], [50, 95]) if known.any() else (0.0, 0.0)
-    words = f"Half of the buildings are off by less than {half:.1f} m, 95 % by less than {most:.1f} m; chips put that right."
-    n, n_failed = int(found.has_data.sum()), int(found.is_misaligned.sum())
+    words = (
+        f"At half of the buildings pre and post are less than {half:.1f} m out of line, at 95 % less than {most:.1f} m. Chips are "
+        "cut with the measured shift of each building, which corrects it."
+    )
+    n, n_failed, n_all = int(found.has_data.sum()), int(found.is_misaligned.sum()), len(found.has_data)
     is_many = n_failed > MOST_FAILED * max(n, 1)
+    without = (
+        f" The other {n_all - n:,} of {n_all:,} buildings are too close to an edge or a gap to be measured."
+        if n < n_all
+        else ""
+    )
     return [
-        PairIssue("Pre is off by, half / 95 %", f"{half:.1f} / {most:.1f} m" if known.any() else "not known", "", words),
+        PairIssue(MISALIGNMENT, f"{half:.1f} / {most:.1f} m" if known.any() else "not known", "", words),
         PairIssue(
-            "Could not be aligned",
+            "Not aligned",
             f"{n_failed:,} of {n:,}",
-            "Look at these with care, or call them not assessable (misaligned)." if is_many else "",
-            f"There nothing fits surely within {FARTHEST_M:g} m of the shift of the scene pair, and no neighbors say better; a match "
-            "at the border of the search is never trusted.",
+            "Check these by eye, or mark them not assessable (misaligned)." if is_many else "",
+            f"Buildings where no shift within {FARTHEST_M:g} m fits reliably, and the neighbors give none either; of the {n:,} "
+            f"buildings with imagery around them in both dates.{without}",
         ),
     ]
 
@@ -165,13 +192,13 @@ def _shifts(found: Alignment) -> list[PairIssue]:
 def _hidden(values: NDArray[np.float64], name: str, where: str) -> PairIssue:
     n_most = int((values > assessability.MOST_HIDDEN).sum())
     worry = f"{n_most:,} buildings cannot be judged, {where}." if n_most > MOST_HIDDEN * len(values) else ""
-    words = f"{int((values > 0).sum()):,} outlines reach {where}; {n_most:,} by more than {assessability.MOST_HIDDEN:.0%}"
-    return PairIssue(f"{name} in outlines", f"{values.mean():.1%}" if len(values) else "0 %", worry, words)
+    words = f"{int((values > 0).sum()):,} footprints reach {where}; {n_most:,} by more than {percent(assessability.MOST_HIDDEN)}."
+    return PairIssue(f"{name} in footprints", percent(float(values.mean())) if len(values) else "0 %", worry, words)
 
 
 def repairs(scenes: Sequence[Scene], grid: Grid | None) -> dict[str, str]:
-    """Return what is done to each scene as it is read, by scene id; "unchanged" where nothing is."""
-    return {scene.scene_id: "; ".join(_repair(scene, grid)) or "unchanged" for scene in scenes}
+    """Return what is done to each scene as it is read, by scene id; `UNCHANGED` where nothing is."""
+    return {scene.scene_id: "; ".join(_repair(scene, grid)) or UNCHANGED for scene in scenes}
 
 
 def _repair(scene: Scene, grid: Grid | None) -> list[str]:
@@ -182,9 +209,9 @@ def _repair(scene: Scene, grid: Grid | None) -> list[str]:
         done.append(f"resampled from {scene.gsd_m:.2f} to {grid.gsd_m:.2f} m")
     _, b, _, d, e, _ = scene.transform
     if b or d:
-        done.append("turned north-up")
+        done.append("rotated to north-up")
     elif e > 0:
-        done.append("turned over (it was south-up)")
+        done.append("flipped (it was south-up)")
     if scene.stretch is not None:
         ranges = " · ".join(f"{low:g}–{high:g}" for low, high in scene.stretch)
         done.append(f"{scene.dtype} stretched to 0–255 from {ranges}")
@@ -200,13 +227,13 @@ def _short(crs: str) -> str:
 def _shift_words(found: Alignment) -> str:
     east, north = (float(value) for value in found.scene_m)
     if np.hypot(east, north) < _MOVED_M:
-        return "pre fits post as it is; each building still has its own shift"
+        return "no overall shift; each building is corrected on its own"
     ways = [
         f"{abs(size):.1f} m to the {way}"
         for size, way in ((east, "east" if east > 0 else "west"), (north, "north" if north > 0 else "south"))
         if abs(size) >= _MOVED_M
     ]
-    return f"pre chips are shifted by {' and '.join(ways)} (median), each building by its own shift"
+    return f"pre is moved {' and '.join(ways)} (median); each building is corrected on its own"
 
 
 def _stale_words(layout: Layout, age: tuple[str, int, bool] | None, n_buildings: int) -> str:
@@ -214,9 +241,9 @@ def _stale_words(layout: Layout, age: tuple[str, int, bool] | None, n_buildings:
         return ""
     made_at, n_chips, is_before_a_scene = age
     if n_buildings != n_chips:
-        return f"{n_buildings - n_chips:,} footprints came after the chips."
+        return f"{plural(n_buildings - n_chips, 'footprint')} added after the chips were cut."
     if is_before_a_scene:
-        return "Scenes came after the chips."
+        return "Scenes were added after the chips were cut."
     path = alignment.path_of(layout)
     aligned = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat() if path.is_file() else ""
     return "The scenes were aligned after the chips were cut." if aligned[:19] > made_at[:19] else ""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import pu_geo
 from pu_geo.errors import PuGeoError
@@ -15,6 +22,8 @@ from pu_geo.project.layout import find_project
 OPEN_VARIABLE = "PU_GEO_OPEN"
 BROWSER_VARIABLE = "PU_GEO_BROWSER"
 SAMPLE = "sample"
+_HOST = "127.0.0.1"
+_START_SECONDS, _END_SECONDS = 60.0, 3.0
 
 
 def app_script() -> Path:
@@ -26,30 +35,101 @@ def app_script() -> Path:
     raise PuGeoError("The app's screens are not part of this installation.", "Install PU-Geo again from its wheel.")
 
 
-def launch_app(project: str | None, *, port: int, sample: bool, browser: bool) -> int:
+def launch_app(
+    project: str | None, *, port: int, sample: bool, browser: bool, ready: Callable[[str], None] = lambda address: None
+) -> int:
     """Serve the app on this machine until it is stopped; return its exit code.
+
+    Ctrl+C, SIGTERM and a terminal that closes end the server within a few seconds; background jobs go on.
 
     Args:
         project: folder to open first, or None.
         sample: open the sample event first.
         browser: open a browser window, where there is one.
+        ready: is called with the app's address once the server answers there.
 
     Raises:
-        PuGeoError: if the project or the app is not there, or the port is no port.
+        PuGeoError: if the project or the app is not there, the port cannot be used, or the server ends or does not answer.
     """
     if not 1 <= port <= 65535:
         raise PuGeoError(f"Port {port} does not exist; ports are 1 to 65535.", "Leave --port out to use 8501.")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((_HOST, port))
         except OSError as error:
             raise PuGeoError(
                 f"Port {port} is taken: {error.strerror}.", f"Is PU-Geo running already? Else add --port {port + 1}."
             ) from error
     first = SAMPLE if sample else str(find_project(project).folder) if project else ""
     environment = {**os.environ, OPEN_VARIABLE: first, BROWSER_VARIABLE: "yes" if browser else "no"}
+    command = [sys.executable, str(app_script()), str(port)]
+    with _stops_as_interrupts():
+        # A session of its own: the terminal's Ctrl+C reaches us alone, and we end the server, however busy it is.
+        server = subprocess.Popen(command, env=environment, start_new_session=True)
+        try:
+            _wait_for_answer(server, port)
+            ready(f"http://{_HOST}:{port}")
+            return server.wait()
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            _end(server)
+
+
+@contextmanager
+def _stops_as_interrupts() -> Iterator[None]:
+    """Let each signal that asks for an end raise KeyboardInterrupt, also where a shell had it ignored (`pu-geo app &`)."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        names = []  # only there can handlers be set
+    before = {number: signal.signal(number, stop) for number in (getattr(signal, name) for name in names)}
     try:
-        return subprocess.call([sys.executable, str(app_script()), str(port)], env=environment)
-    except KeyboardInterrupt:
-        return 0
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _wait_for_answer(server: subprocess.Popen[bytes], port: int) -> None:
+    """Wait until the server answers; raise PuGeoError if it ends before, or does not within a minute."""
+    give_up = time.monotonic() + _START_SECONDS
+    while time.monotonic() < give_up:
+        if (code := server.poll()) is not None:
+            raise PuGeoError(
+                f"The app ended as it started, with exit code {code}.",
+                f"What it printed above names the reason. Port {port} may have been taken meanwhile: try --port {port + 1}.",
+            )
+        if _answers(port):
+            return
+        time.sleep(0.1)
+    raise PuGeoError(
+        f"The app did not answer within {_START_SECONDS:.0f} s, so it was ended.",
+        "Is the machine very busy? Try again in a moment.",
+    )
+
+
+def _answers(port: int) -> bool:
+    connection = http.client.HTTPConnection(_HOST, port, timeout=1.0)
+    try:
+        connection.request("GET", "/_stcore/health")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """Ask the server to end, and kill it if it does not soon."""
+    if server.poll() is None:
+        server.terminate()
+        try:
+            server.wait(_END_SECONDS)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):  # somebody pressed Ctrl+C again
+            server.kill()
+            server.wait()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +23,9 @@ from pu_geo.services.project import choices
 SAMPLE_NAME = "Sample event"
 ENOUGH_CLICKS = 5  # damaged buildings; methods refuse to train with fewer
 _RECENT_MOST = 20
+_LONGEST_STEM = 60
+_LETTERS = {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ı": "i", "þ": "th", "’": "", "'": ""}
+_SPELLED = re.compile("|".join(_LETTERS))
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,24 @@ class Summary:
         return "open" if is_ready.get(screen, self.last_run is not None) else "blocked"
 
 
+@dataclass(frozen=True)
+class Recent:
+    """A project opened lately, as a card shows it.
+
+    Attributes:
+        name: the folder's, where the project was not read.
+        used_at: when it was opened last, RFC 3339 UTC; "" where an older PU-Geo wrote the list.
+        state: "older" where opening it will bring its file up to date, so that it was not read; "unreadable" where it cannot be.
+    """
+
+    layout: Layout
+    name: str
+    used_at: str
+    units: Units = field(default_factory=lambda: Units(0))
+    n_damaged: int = 0
+    state: Literal["read", "older", "unreadable"] = "read"
+
+
 def token_of(layout: Layout) -> str:
     """Return the opaque id under which the browser asks for a project's map tiles."""
     return hashlib.sha256(str(layout.folder).encode()).hexdigest()[:16]
@@ -72,23 +95,44 @@ def _recent_file() -> Path:
     return home() / "recent.json"
 
 
-def _recent_paths() -> list[str]:
+def _recent_times() -> dict[str, str]:
+    """Return the folders of projects opened lately, newest first, and when each was opened last, "" where that is not known."""
     try:
-        paths = json.loads(_recent_file().read_text(encoding="utf-8"))
+        rows = json.loads(_recent_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return []
-    return [path for path in paths if isinstance(path, str)] if isinstance(paths, list) else []
+        return {}
+    rows = [{"path": row} if isinstance(row, str) else row for row in rows] if isinstance(rows, list) else []
+    return {str(row["path"]): str(row.get("used_at", "")) for row in rows if isinstance(row, dict) and row.get("path")}
 
 
 def recent() -> list[Layout]:
     """Return projects opened lately that still exist, newest first."""
-    return [Layout(Path(path)) for path in _recent_paths() if (Path(path) / "project.gpkg").is_file()]
+    return [Layout(Path(path)) for path in _recent_times() if (Path(path) / "project.gpkg").is_file()]
+
+
+def recent_cards() -> list[Recent]:
+    """Return the same with name, last use and how far each is; no file is changed by it."""
+    times = _recent_times()
+    return [_card(layout, times[str(layout.folder)]) for layout in recent()]
+
+
+def _card(layout: Layout, used_at: str) -> Recent:
+    unread = Recent(layout, layout.folder.stem, used_at)
+    try:
+        if not store.is_up_to_date(layout):
+            return replace(unread, state="older")
+        with store.connect(layout) as db:
+            n_damaged = labels.counts(labels.current_labels(db))["positive"]
+            return Recent(layout, store.project_name(db), used_at, contents.units(db), n_damaged)
+    except ProjectError:
+        return replace(unread, state="unreadable")
 
 
 def _remember(layout: Layout) -> None:
-    others = [path for path in _recent_paths() if path != str(layout.folder)]
+    times = {path: at for path, at in _recent_times().items() if path != str(layout.folder)}
+    rows = [{"path": path, "used_at": at} for path, at in {str(layout.folder): store.now(), **times}.items()]
     try:
-        write_json(_recent_file(), [str(layout.folder), *others][:_RECENT_MOST])
+        write_json(_recent_file(), rows[:_RECENT_MOST])
     except OSError as error:
         raise ProjectError(
             f"The list of recent projects cannot be written to {home()}: {error.strerror}.",
@@ -111,6 +155,35 @@ def project_near(path: str | Path) -> Path | None:
     """Return the folder of the project that a path means: itself, the folder of a file in it, or its name with the ending."""
     given = Path(path).expanduser().resolve()
     return next((one for one in (given, given.parent, with_ending(given)) if (one / "project.gpkg").is_file()), None)
+
+
+def suggested_folder(name: str) -> Path | None:
+    """Return a folder that is not there yet for a project of this name, in `home()`; None for a name without a letter or digit.
+
+    Letters lose their accents, others become hyphens: "Türkiye 2023" goes into `turkiye-2023.pugeo`.
+    """
+    letters = unicodedata.normalize("NFKD", _SPELLED.sub(lambda found: _LETTERS[found[0]], name.lower()))
+    stem = re.sub(r"[^a-z0-9]+", "-", letters.encode("ascii", "ignore").decode()).strip("-")[:_LONGEST_STEM].strip("-")
+    if not stem and not name.strip():
+        return None
+    base, number = stem or "event", 1
+    folder = home() / f"{base}{SUFFIX}"
+    while folder.exists():
+        number += 1
+        folder = home() / f"{base}-{number}{SUFFIX}"
+    return folder
+
+
+def create_named(name: str, path: str = "") -> Layout:
+    """Make a new project of a name; its folder follows from the name where none is given.
+
+    Raises:
+        ProjectError: if the name is empty, or the folder holds something already.
+    """
+    folder = suggested_folder(name)
+    if not name.strip() or folder is None:
+        raise ProjectError("The project has no name yet.", "Write one, such as the place and the year of the event.")
+    return create(path.strip() or str(folder), name.strip())
 
 
 def create(path: str, name: str) -> Layout:

@@ -15,7 +15,7 @@ from pu_geo.errors import LabelError
 from pu_geo.geo.export.pieces import geojson_lines, write_csv
 from pu_geo.geo.local_space import place_names, points_inside
 from pu_geo.geo.vector import crs as systems
-from pu_geo.project import contents, history, labels, store
+from pu_geo.project import contents, grades, history, labels, store
 from pu_geo.project.layout import Layout, writable_target
 from pu_geo.records import FootprintTable
 
@@ -45,6 +45,7 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
         newest = labels.last_event(db)
         current, table, name = labels.current(db, at=newest), contents.footprints(db), store.project_name(db)
         past = list(history.rows(db, at=newest))
+        scale = grades.known(db)
         kept = [i for i, building in enumerate(table.building_ids) if building in current]
         crs = contents.grid(db).crs if past else systems.LONLAT
         if systems.is_local(crs) and out.suffix.lower() != ".csv":
@@ -58,6 +59,7 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
     rows: list[dict[str, object]] = [{field: getattr(event, field) for field in FIELDS} for event in events]
     for row, event in zip(rows, events, strict=True):
         row |= {"label": LABEL_NAMES[event.label], "damage_types": list(event.damage_types)}
+        row["grade"] = grades.name_of(scale, event.grade)
     places = place_names(crs)
     write_csv(events_out, [*history.COLUMNS, *places], _with_places(past, table, crs), has_mark=False)
     if out.suffix.lower() == ".csv":
@@ -95,5 +97,5 @@ def _checked_target(path: str) -> Path:
 
 
 FIELDS = (
-    "building_id", "label", "reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at", "screen", "kind",
+    "building_id", "label", "grade", "reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at", "screen", "kind",
 )  # fmt: skip

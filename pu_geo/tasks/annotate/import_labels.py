@@ -17,18 +17,19 @@ from pu_geo.errors import LabelError
 from pu_geo.geo.export.pieces import unguarded
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.points import find_footprints, into_project, read_exported_map, read_points
-from pu_geo.project import analysts, contents, history, labels, store
+from pu_geo.project import analysts, contents, grades, history, labels, store
+from pu_geo.project.grades import Grade
 from pu_geo.project.history import PastEvent
 from pu_geo.project.layout import Layout
-from pu_geo.records import Grid, LabelEvent, LabelOp
+from pu_geo.records import DAMAGE_CLASSES, Grid, LabelEvent, LabelOp
 from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
 
 MAX_BYTES = 200_000_000
 _ALIASES = {name: label for label, name in LABEL_NAMES.items()}
-_DETAILS = ("reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at")
+_DETAILS = ("reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at", "grade")
 _SOURCES = ("kind", "label_source")  # columns of label files and of damage maps that say how an answer came
 _ORIGIN = ("analyst", "at")  # whose answer it is and when they gave it: no part of the answer
-_OF_MAP = ("analyst", "at", "reason", "shown", "inclusion")
+_OF_MAP = ("analyst", "at", "reason", "shown", "inclusion", "damage_class")
 _NEEDED = ("op", "building_id", "label", "analyst", "at", "kind")
 
 _NO_ANSWER = LabelEvent(0, "", "", "cleared", "", "", "")
@@ -47,7 +48,7 @@ def import_labels(
     Args:
         path: one of
             - CSV with a column building_id, and label, reason, damage_types (a JSON list, or texts with ";" between them),
-              comment, shown, inclusion, analyst, at where it has them. A row without a label is skipped; without a column
+              comment, grade (its name or id), shown, inclusion, analyst, at where it has them. A row without a label is skipped; without a column
               label all are positive. What is known already is not stored again: for a row with an analyst, as the answer of
               that analyst, otherwise as the building's label.
             - a damage map as `export` and `publish` write it, GeoJSON or CSV: what people answered, not what was scored.
@@ -85,12 +86,13 @@ def import_labels(
     rows = [(building, details) for building, (_, details) in zip(placed, given, strict=True) if building is not None]
     skipped = len(xy) - len(rows)
     with store.connect(layout) as db:
-        current, own = labels.current(db), analysts.own_answers(db)
-        ops = [
-            LabelOp(f"{act}-{i}", building, act=act, **details)
-            for i, (building, details) in enumerate(rows)
-            if _is_news(details, own.get((building, details["analyst"])) if "analyst" in details else current.get(building))
-        ]
+        current, own, scale = labels.current(db), analysts.own_answers(db), grades.known(db)
+        ops = []
+        for i, (building, details) in enumerate(rows):
+            known = own.get((building, details["analyst"])) if "analyst" in details else current.get(building)
+            details = _with_grade(details, known or _NO_ANSWER, scale)
+            if _is_news(details, known):
+                ops.append(LabelOp(f"{act}-{i}", building, act=act, **details))
         acks = labels.append(db, ops, analyst=analyst, screen="cli", kind="import")
     labels.refuse_rejected(acks, source.name)
     counts = {"rows": len(rows) + skipped, "stored": len(acks), "unchanged": len(rows) - len(acks), "skipped": skipped}
@@ -170,6 +172,17 @@ def _checked_source(path: str) -> Path:
     return source
 
 
+def _with_grade(details: dict[str, Any], known: LabelEvent, scale: Sequence[Grade]) -> dict[str, Any]:
+    """Return the same with the id of the grade. A damage map has its class: a grade that it may stand for stays."""
+    details = dict(details)
+    if (named := details.pop("damage_class", None)) is not None:
+        is_same = known.grade and grades.class_of(scale, known.grade) == named
+        return {**details, "grade": known.grade if is_same else grades.of_class(scale, named)}
+    if details.get("grade") and (found := grades.find(scale, details["grade"])):
+        details["grade"] = found.id
+    return details
+
+
 def _is_news(details: Mapping[str, Any], known: LabelEvent | None) -> bool:
     """Return whether a row differs, in what it names, from the current answer; no answer is one that was cleared."""
     standing = known or _NO_ANSWER
@@ -180,6 +193,11 @@ def _details(given: Mapping[str, Any]) -> dict[str, Any]:
     """Read a row's label and details, as far as it has them. Whether they make sense is checked where they are stored."""
     details: dict[str, Any] = {name: given[name] for name in ("reason", "comment", "shown") if name in given}
     details["label"] = _ALIASES.get(given["label"], given["label"])
+    if "damage_class" in given:
+        is_graded = details["label"] == "positive" and given["damage_class"] in DAMAGE_CLASSES
+        details["damage_class"] = given["damage_class"] if is_graded else ""
+    elif "grade" in given:
+        details["grade"] = given["grade"]
     if "damage_types" in given:
         details["damage_types"] = _types(given["damage_types"])
     if "inclusion" in given:
@@ -239,13 +257,22 @@ def _in_our_words(row: Mapping[str, str]) -> Mapping[str, str]:
     reason = row.get("not_assessed_reason", "") if row["label"] == "not_assessable" else ""
     weight = _number(row.get("audit_weight", ""))
     drawn = {"shown": "audit", "inclusion": str(1 / max(weight, 1.0))} if isinstance(weight, float) else {"shown": ""}
-    return {"inclusion": "", **row, "analyst": row["labeller"], "at": row.get("labelled_at", ""), "reason": reason, **drawn}
+    return {
+        "inclusion": "",
+        "damage_class": "",
+        **row,
+        "analyst": row["labeller"],
+        "at": row.get("labelled_at", ""),
+        "reason": reason,
+        **drawn,
+    }
 
 
 def _csv_rows(table: Sequence[Mapping[str, str]], columns: Sequence[str]) -> tuple[list[Row], list[int]]:
     """Return what each row with a label says, and which these are; without a label column all are positive."""
     is_map = "labeller" in columns or bool(table and "labeller" in table[0])
-    names = [name for name in _DETAILS if name in columns or (is_map and name in _OF_MAP)]
+    names = [name for name in _DETAILS if name in columns and not (is_map and name == "grade")]
+    names += [name for name in _OF_MAP if is_map and name not in names]
     names += [name for name in _SOURCES if name in columns]
     rows, is_open = [], []
     for number, row in enumerate(map(_in_our_words, table)):

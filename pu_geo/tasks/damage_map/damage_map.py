@@ -31,6 +31,7 @@ from pu_geo.project import (
     choices,
     contents,
     discoveries,
+    grades,
     import_log,
     labels,
     rounds,
@@ -38,8 +39,9 @@ from pu_geo.project import (
     store,
 )
 from pu_geo.project.contents import chip_facts
+from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
-from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
+from pu_geo.records import DAMAGE_CLASSES, NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.services.project.choices import reasons_of
 from pu_geo.services.train import training
@@ -57,7 +59,6 @@ _OF_PEOPLE = (
 )  # fmt: skip
 _NO_RUN = dict.fromkeys(("preset", "seed", "trained_on_labels_up_to_event", "n_positive_clicks"))
 MOST_FLAGGED_BY_ROUNDING = 0.01  # of all buildings
-GRADES = ("destroyed", "major", "minor", "possible")  # damage types that are grades, the worst first
 
 
 def build_damage_map(
@@ -193,13 +194,13 @@ def _collect(
     with store.connect(layout) as db:
         table, grid, scenes = contents.footprints(db), contents.grid(db), contents.scenes(db)
         events, name, newest = labels.current(db), store.project_name(db), labels.last_event(db)
-        outlines, answers = contents.footprint_sources(db), analysts.own_answers(db)
+        outlines, answers, scale = contents.footprint_sources(db), analysts.own_answers(db), grades.known(db)
         guessed = discoveries.type_of(db)
     rows = {building: i for i, building in enumerate(source.ids)}
     chips, hidden = chip_facts(layout, source.chip_set), source.hidden
     (x_name, y_name), (x, y) = place_names(grid.crs), centroid_places(table.wkb, grid.crs)
     results = _results(table.building_ids, rows, source.scores, hidden, events, limit.value, source.score_type)
-    human = _human(table.building_ids, events, answers)
+    human = _human(table.building_ids, events, answers, scale)
     provenance = {
         "method": source.method, "run_id": source.run_id, "run_at": source.at, "round": rounds.read(layout).number,
         "product_version": version, "schema_version": SCHEMA_VERSION,
@@ -297,8 +298,8 @@ def _audited(
 
 
 def _human(
-    ids: Sequence[str], events: Mapping[str, LabelEvent], answers: Mapping[tuple[str, str], LabelEvent]
-) -> dict[str, Sequence[object]]:
+    ids: Sequence[str], events: Mapping[str, LabelEvent], answers: Mapping[tuple[str, str], LabelEvent], scale: Sequence[Grade]
+) -> dict[str, Sequence[object]]:  # fmt: skip
     """Return the answers of people for each building; `answers` has the last answer of each person."""
     given: dict[str, list[str]] = {}
     for (building, _), event in answers.items():
@@ -308,7 +309,11 @@ def _human(
         last, own = events.get(building), given.get(building, [])
         row = dict.fromkeys(_OF_PEOPLE) | {"damage_types": [], "n_labels": len(own)}
         if last is not None:
-            row |= {"damage_class": _grade(last), "label": LABEL_NAMES[last.label], "damage_types": list(last.damage_types)}
+            row |= {
+                "damage_class": _grade(last, scale),
+                "label": LABEL_NAMES[last.label],
+                "damage_types": list(last.damage_types),
+            }
             row |= {"label_source": last.kind, "labeller": last.analyst, "labelled_at": last.at}
             row["agreement"] = agree = round(own.count(last.label) / len(own), 4) if own else None
             row["review_status"] = "single" if len(own) < 2 else "agreed" if agree == 1 else "disputed"
@@ -325,11 +330,14 @@ def _guesses(
     return [None if how == "not_assessed" or name == none else guessed.get(building) for building, how, name in rows]
 
 
-def _grade(event: LabelEvent) -> str:
-    """Return the worst grade that a person named, "damaged_not_graded" where they named none; a model gives none."""
+def _grade(event: LabelEvent, scale: Sequence[Grade]) -> str:
+    """Return the class of a person's grade, "damaged_not_graded" where they gave none; a model gives none.
+
+    Before there were grades, a damage type of that name was one; the worst counts.
+    """
     if event.label == "positive":
         named = {kind.lower() for kind in event.damage_types}
-        return next((grade for grade in GRADES if grade in named), NOT_GRADED)
+        return grades.class_of(scale, event.grade) or next((name for name in DAMAGE_CLASSES if name in named), NOT_GRADED)
     return "no_visible_damage" if event.label == "not_damaged" else "not_assessed"
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from pu_geo.analysis import place
 from pu_geo.atomic_write import write_export
-from pu_geo.geo.export.codebook import fields_of
+from pu_geo.geo.export.codebook import NOT_GRADED, fields_of
 from pu_geo.geo.export.report_map import MARKED, draw_map, round_length
 from pu_geo.methods.catalog import METHODS
 from pu_geo.project.choices import origin_words
 from pu_geo.project.layout import RCF
-from pu_geo.records import DamageMap, Grid, Units
+from pu_geo.records import DAMAGE_CLASSES, DamageMap, Grid, Units
 from pu_geo.services.damage_map.auditing import NOT_KNOWN
 from pu_geo.services.documents import DASH, Plot, Section, number, percent, plain, render
 from pu_geo.services.imagery.features import words_of
@@ -240,6 +240,9 @@ def _method(damage_map: DamageMap) -> Section:
     is_calibrated = _first(columns, "p_damaged") is not None
     scores = "chances of damage were calibrated on the audit" if is_calibrated else "a rank, not a probability"
     given = ", ".join(f"{number(answers[label])} {label.replace('_', ' ')}" for label in _ANSWERS)
+    classes = count(columns.get("damage_class", ()))
+    graded = [(name, name) for name in DAMAGE_CLASSES] + [(NOT_GRADED, "damaged, not graded")]
+    grades = ", ".join(f"{number(classes[value])} {words}" for value, words in graded if classes[value])
     trained = f"{plain(learned.get('n_positive'))} positives and the unlabeled, answers up to number {plain(learned.get('at_event'))}"
     neighbors = place.words_of(facts.get("evidence_from_place"))
     rows = [
@@ -248,6 +251,7 @@ def _method(damage_map: DamageMap) -> Section:
         ("Settings", f"preset {preset}, seed {seed}, run {run_id}, {made_with}"),
         ("Learned from", f"{trained}{where}; it gives no grades"),
         ("Answers on the map", f"{given}; answers up to number {plain(facts.get('labels_up_to_event'))}"),
+        *([("Grades, by people", grades)] if grades else []),
         *([("Evidence from place", neighbors)] if neighbors else []),
         ("Score", f"{_SCORE_TYPES.get(kind, kind)}; {scores}"),
         ("Threshold", f"flagged from {plain(facts.get('threshold'))} on{origin}; a person's answer overrules the score"),

@@ -28,7 +28,7 @@ def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, 
         crs: "EPSG:n", for a file that does not name its own coordinate system.
 
     Returns:
-        {"file", "n_in", "kept", "repaired", "dropped", "dropped_by": {reason: how many}, "added", "notes"}:
+        {"file": its name, with its folder where a file of that name came before, "n_in", "kept", "repaired", "dropped", "dropped_by": {reason: how many}, "added", "notes"}:
         n_in = kept as they were + repaired + dropped, features of the file; added: buildings, which are kept + repaired, and
         more where a feature was split.
 
@@ -39,7 +39,9 @@ def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, 
     job.report(0.05, f"reading {path}")
     grid = store.call(job.layout, contents.grid)
     table = read_footprints(path, grid, crs=crs)
-    return store_footprints(job, replace(table, notes=(*table.notes, *_warnings(table))), grid, Path(path).name)
+    given, known = Path(path), {one.file for one in store.call(job.layout, import_log.all_records)}
+    name = f"{given.absolute().parent.name}/{given.name}" if given.name in known else given.name
+    return store_footprints(job, replace(table, notes=(*table.notes, *_warnings(table))), grid, name)
 
 
 def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> dict[str, object]:

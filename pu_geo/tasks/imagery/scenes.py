@@ -36,7 +36,7 @@ def add_scenes(
 
     Returns:
         {"added": ids, "width", "height", "gsd_m", "crs", "is_local": whether the project has no place on the Earth,
-        "pre_share": share of the post scenes' area that pre scenes cover or None}
+        "pre_share": share of the post scenes' area that pre scenes cover or None, "notes": which files were here already}
 
     Raises:
         ImageryError: if a file cannot be used, or pre and post do not overlap.
@@ -46,14 +46,19 @@ def add_scenes(
         raise ImageryError(f"{len(bands)} bands were chosen; red, green and blue are three.", "Write, for example, 3,2,1.")
     rgb = None if bands is None else (bands[0], bands[1], bands[2])
     new: list[Scene] = []
+    notes: list[str] = []
     wanted: list[tuple[Role, str]] = [("pre", path) for path in pre] + [("post", path) for path in post]
     described = in_child.describe_each([path for _, path in wanted], bands=rgb, crs=crs, pixel_m=pixel_m)
     for i, (role, path) in enumerate(wanted):
         job.report(0.2 * i / len(wanted), f"checking {path}")
-        number = sum(scene.role == role for scene in known + new) + 1
-        scene = replace(next(described), role=role, scene_id=f"{role}-{number}")
-        if not any((other.role, other.sha256) == (role, scene.sha256) for other in known + new):
+        scene = replace(next(described), role=role, scene_id=_free_id(role, known + new))
+        same = next((other for other in known + new if (other.role, other.sha256) == (role, scene.sha256)), None)
+        if same is None:
             new.append(scene)
+        else:
+            notes.append(
+                f"{_with_folder(path)} was not added: it has the same content as {same.scene_id}, {_with_folder(same.path)}."
+            )
     new = local_space.laid_over(known, new)
     scenes = known + new
     pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
@@ -68,7 +73,21 @@ def add_scenes(
         **{name: getattr(grid, name) for name in ("width", "height", "gsd_m", "crs")},
         "is_local": not grid.has_place,
         "pre_share": pre_share,
+        "notes": notes if len(notes) <= _MOST_NAMED else [*notes[:_MOST_NAMED], f"And {len(notes) - _MOST_NAMED} more."],
     }
+
+
+def _free_id(role: Role, scenes: Sequence[Scene]) -> str:
+    """Return the next id of a date that no scene has, whatever its file is called."""
+    taken = {scene.scene_id for scene in scenes}
+    number = sum(scene.role == role for scene in scenes) + 1
+    while f"{role}-{number}" in taken:
+        number += 1
+    return f"{role}-{number}"
+
+
+def _with_folder(path: str) -> str:
+    return "/".join(Path(path).parts[-2:])
 
 
 def _build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
@@ -144,6 +163,6 @@ def add_xbd(job: Job, *, folder: str, chosen: str = "") -> dict[str, object]:
         **scenes,
         "n_pictures": n_pictures,
         "n_left_out": len(left_out),
-        "notes": [words] if left_out else [],
+        "notes": [*scenes["notes"], *([words] if left_out else [])],  # type: ignore[misc]
         "footprints": store_footprints(Part(job, 0.9, 1.0), table, grid, f"labels of {Path(folder).name}"),
     }

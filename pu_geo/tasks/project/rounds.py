@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pu_geo.errors import ProjectError
 from pu_geo.geo.raster.placement import moved_to
-from pu_geo.project import aoi, contents, labels, rounds, runs, store, versions
+from pu_geo.project import aoi, contents, grades, labels, rounds, runs, store, versions
 from pu_geo.project.layout import Layout, find_project
 from pu_geo.project.rounds import PastAnswer, Round
 from pu_geo.services.project.choices import reasons_by_chips
@@ -75,7 +75,7 @@ def _past(before: Layout) -> Round:
     """Collect what all rounds so far know, the one that ends here last."""
     found = rounds.read(before)
     with store.connect(before) as db:
-        events = labels.current(db)
+        events, scale = labels.current(db), grades.known(db)
         date = next((scene.date for scene in contents.scenes(db) if scene.role == "post" and scene.date), None)
         ids = contents.building_ids(db)
     map_name, binary, scores = _last_map(before)
@@ -85,6 +85,7 @@ def _past(before: Layout) -> Round:
             found.number, building, binary.get(building) or by_label.get(event.label if event else "", "not_assessed"),
             event.label if event else None,
             event.analyst if event else None, event.at if event else None, scores.get(building), date,
+            grades.name_of(scale, event.grade) if event else "",
         )
         for building, event in ((building, events.get(building)) for building in ids)
     ]  # fmt: skip

@@ -14,12 +14,7 @@ from pu_geo.services.annotate.queueing import StoredQueue
 from pu_geo.services.damage_map import random_audits
 from pu_geo.services.damage_map.random_audits import Check
 from pu_geo.ui import frame
-
-_KINDS = (
-    ("exploit", "Likely damaged", "The highest scores that nobody has answered."),
-    ("explore", "Unlike any seen", "Chips that look like nothing answered so far, at least 80 m apart."),
-    ("audit", "Random checks", "Drawn by chance, so that the number damaged can be estimated. Not learned from."),
-)
+from pu_geo.ui.annotate import texts
 
 
 @dataclass(frozen=True)
@@ -86,17 +81,15 @@ def _takes_part(layout: Layout, check: Check) -> bool:
 
 def _settings(layout: Layout, analyst: str, *, has_check: bool) -> queueing.Mix:
     """Draw what the queue is mixed of, and the way into a stop check."""
-    with st.popover("Next 20", icon=":material/tune:", help="What the queue is mixed of, and when to stop."):
+    with st.popover(texts.QUEUE, icon=":material/tune:", help=texts.QUEUE_HELP):
         default = queueing.DEFAULT_MIX
         shares = {
             kind: st.slider(title, 0, 100, round(100 * getattr(default, kind)), 5, "%d %%", key=f"mix-{kind}", help=words)
-            for kind, title, words in _KINDS
+            for kind, (title, words) in texts.KINDS.items()
         }
         if not any(shares.values()):
-            st.caption(":orange[All are 0, so the usual mix is taken.]")
-        st.caption(
-            "Shares of the next queue; 80, 10 and 10 found damage fastest in trials that also had to say how much is left."
-        )
+            st.caption(texts.ALL_ZERO)
+        st.caption(texts.MIX)
         if not has_check and st.button(
             "May we stop? Begin random checks", icon=":material/fact_check:",
             help="Draws unanswered buildings evenly, without scores, until at most a few damaged ones can be left.",

@@ -120,6 +120,7 @@ class Details(TypedDict, total=False):
     comment: str
     by: str
     shown: Shown
+    grade: str
 
 
 def damage_view(
@@ -144,6 +145,7 @@ def damage_view(
     queue: Queue | None = None,
     types: Sequence[str] = (),
     details: Mapping[str, Details] | None = None,
+    grades: Sequence[Mapping[str, object]] = (),
     conflicts: Collection[str] | None = None,
     here: PresenceConfig | None = None,
     imagery: Mapping[str, Any] | None = None,
@@ -172,6 +174,7 @@ def damage_view(
         queue: what to answer next, shown beside the map in "label" mode; None shows no queue. Once all of it is answered
             or skipped, or when the analyst asks for another one, `on_queue` gets its id; hand in the next one then.
         types: damage types that the card of a positive offers.
+        grades: the project's grades, each {"id", "name", "offered"}, the worst first; those that are offered have the keys from 4.
         details: building id to what its answer holds, for labelled buildings. Hand in `shown` too: a comment that is added
             to an audit's answer is the audit's answer still.
         conflicts: ids of buildings on which analysts disagree, for a filter of the wall; None offers no such filter.
@@ -204,6 +207,7 @@ def damage_view(
             "height": height,
             "queue": encode_queue(queue) if queue else None,
             "types": list(types),
+            "grades": list(grades),
             "details": encode_details(details or {}, positions),
             "conflicts": places,
             "seen": imagery,
@@ -233,16 +237,17 @@ def encode_details(details: Mapping[str, Details], positions: Mapping[str, int])
     """Write details as shortly as labels: for each text the positions that have it; comments by position.
 
     >>> encode_details({"a": {"reason": "cloud", "by": "ann"}, "b": {"by": "ann", "comment": "hm"}}, {"a": 3, "b": 4})
-    {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'shown': {}, 'comment': {'4': 'hm'}}
+    {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'shown': {}, 'grade': {}, 'comment': {'4': 'hm'}}
     """
-    places: dict[str, dict[str, list[int]]] = {"by": {}, "reason": {}, "type": {}, "shown": {}}
+    single = ("by", "reason", "shown", "grade")
+    places: dict[str, dict[str, list[int]]] = {"by": {}, "reason": {}, "type": {}, "shown": {}, "grade": {}}
     comments = {}
     for building_id, detail in details.items():
         if building_id not in positions:
             continue
         at = positions[building_id]
-        for name, text in (("by", detail.get("by")), ("reason", detail.get("reason")), ("shown", detail.get("shown"))):
-            if text:
+        for name in single:
+            if text := str(detail.get(name) or ""):
                 places[name].setdefault(text, []).append(at)
         for text in detail.get("damage_types", ()):
             places["type"].setdefault(text, []).append(at)

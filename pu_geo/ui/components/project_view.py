@@ -10,7 +10,7 @@ import streamlit as st
 
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Label
-from pu_geo.services.annotate import presence, ranking
+from pu_geo.services.annotate import labeling, presence, ranking
 from pu_geo.services.annotate.queueing import StoredQueue
 from pu_geo.services.imagery import image_quality, preparation
 from pu_geo.services.imagery.image_quality import ImageQuality
@@ -66,6 +66,8 @@ def project_view(
         ],
         geometry_v=stamp,
         labels=labels,
+        details=labeling.label_details(layout),  # type: ignore[arg-type]  # a TypedDict, built row by row
+        grades=labeling.grades_for_browser(layout),
         mode=mode,
         queue=None if queue is None else Queue(queue.id, items),
         positions=positions,

@@ -1,9 +1,12 @@
-"""The Imagery screen: whether the scene pair is usable, and three steps, scenes, buildings, chips. Each shows what is here."""
+"""The Imagery screen: whether the scene pair is usable, and three steps, scenes, footprints, chips. Each shows what is here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
+from functools import partial
+from html import escape
 from typing import Any
 
 import streamlit as st
@@ -13,93 +16,146 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import features, preparation, scene_pair
 from pu_geo.services.imagery.features import FeatureSets
 from pu_geo.services.imagery.preparation import Outlines, Overview
-from pu_geo.services.imagery.scene_pair import Pair
+from pu_geo.services.imagery.scene_pair import Pair, Step
+from pu_geo.services.project import projects
 from pu_geo.ui import frame
+from pu_geo.ui.components import file_picker, job_card
+from pu_geo.ui.imagery import texts
+from pu_geo.ui.routes import PREFIX
+from pu_geo.wording import when
 
 _MAX_MB = 50
 _PICTURES = ["tif", "tiff", "png", "jpg", "jpeg"]
 _BESIDE = ["tfw", "tifw", "pgw", "pngw", "jgw", "jpgw", "jpegw", "wld", "prj", "xml", "json"]
 _VECTORS = ["geojson", "json", "gpkg", "zip", "fgb", "parquet", "geoparquet", "csv"]
-_FORMATS = "GeoJSON, GeoPackage, shapefile (.zip), FlatGeobuf, GeoParquet, CSV with WKT, or xBD labels."
 _MOST_ACCOUNTS = 8
-_MOST_NAMED = 6
+_ORDER: tuple[Step, ...] = ("scenes", "footprints", "align", "chips", "done")
+_ICONS = {"done": ":material/check_circle:", "current": ":material/radio_button_checked:", "blocked": ":material/lock:"}
+_COLORS = {"done": "green", "current": "blue", "blocked": "gray"}
 
 
-def next_step(overview: Overview, pair: Pair) -> None:
-    """Draw what to do next, in one line."""
-    has = {scene.role for scene in overview.scenes}
-    if "post" not in has:
-        words = "Next: add the post-event scene. It gives the project its coordinate system; a pre-event scene helps a lot."
-    elif not overview.n_buildings:
-        words = "Next: add the footprints of the buildings, or lay a grid where nobody mapped them."
-    elif overview.chips is None and "pre" in has and not pair.shift:
-        words = "Next: align pre and post, then cut chips."
-    elif overview.chips is None:
-        words = "Next: cut chips."
-    elif pair.stale:
-        words = f"Next: cut chips again. {pair.stale}"
+def main_action(layout: Layout, step: Step, is_running: bool) -> None:
+    """Draw the next step as the screen's main button."""
+    if step == "done":
+        frame.link("annotate", texts.NEXT_ANNOTATE)
+    elif step == "scenes":
+        file_picker.browse_button(
+            "all-scenes", texts.CHOOSE_SCENES_TITLE, "scenes", _into_both, several=True, label=texts.CHOOSE_SCENES,
+            is_main=True, disabled=is_running,
+        )  # fmt: skip
+    elif step == "footprints":
+        file_picker.browse_button(
+            "main-footprints", texts.BROWSE_FOOTPRINTS, "vectors", partial(_add_picked_footprints, layout),
+            label=texts.ADD_FOOTPRINTS, is_main=True, disabled=is_running,
+        )  # fmt: skip
+    elif step == "align":
+        _button(texts.ALIGN, "main-align", lambda: preparation.start_aligning(layout), is_running, is_main=True)
     else:
-        frame.link("annotate", "Everything is here. Next: Annotate")
-        return
-    st.markdown(f":blue[:material/arrow_forward:] {words}")
+        label = texts.CUT if preparation.overview(layout).chips is None else texts.CUT_AGAIN
+        _button(label, "main-chip", partial(_cut, layout), is_running, is_main=True)
+
+
+def _button(
+    label: str, key: str, act: Callable[[], object], disabled: bool, *, is_main: bool = False, help: str | None = None
+) -> None:
+    """Draw a button that acts before the page is drawn anew."""
+    st.button(
+        label, key=key, type="primary" if is_main else "secondary", disabled=disabled, help=help, on_click=frame.does(act)
+    )
+
+
+def _field(key: str) -> str:
+    return str(st.session_state.get(key) or "").strip()
+
+
+@contextmanager
+def _step(n: int, title: str, here: str, steps: Sequence[Step], now: Step) -> Iterator[None]:
+    """Draw a step: open where it is the next one, else as a line with what is there."""
+    first, last = _ORDER.index(steps[0]), _ORDER.index(steps[-1])
+    state = "done" if _ORDER.index(now) > last else "current" if _ORDER.index(now) >= first else "blocked"
+    label = f"**{texts.STEP.format(n=n, title=title)}** &nbsp; :{_COLORS[state]}-badge[{here or texts.STATES[state]}]"
+    with st.expander(label, expanded=state == "current", icon=_ICONS[state]):
+        yield
+
+
+def _watch(layout: Layout, tasks: Sequence[str]) -> None:
+    """Draw the job that was started last, where its step is."""
+    if preparation.last_task(layout) in tasks:
+        job_card.watch(layout, tasks, body=notes)
 
 
 def notes(job: JobView) -> None:
-    """Draw in a job's card what it left out or chose; accounts of footprints are shown with the buildings."""
-    if job.state == "done" and job.task in ("add_xbd", "add_aoi"):
+    """Draw in a job's card what it left out or chose; accounts of footprints are shown with the footprints."""
+    if job.state == "done" and job.task in ("add_scenes", "add_xbd", "add_aoi"):
         for note in job.result.get("notes", ()):
             st.caption(frame.plain(note))
 
 
-def _head(title: str, here: str) -> None:
-    st.markdown(f"**{title}** &nbsp; :{'green' if here else 'gray'}-badge[{here or 'nothing yet'}]")
+# Scenes
 
 
-def scenes(layout: Layout, overview: Overview, is_running: bool) -> None:
+def scenes(layout: Layout, overview: Overview, now: Step, is_running: bool) -> None:
     """Draw step 1: which scenes are here, and three ways to add some."""
-    counts = [(role, sum(scene.role == role for scene in overview.scenes)) for role in ("pre", "post")]
-    with st.container(border=True):
-        _head("1 · Scenes", " · ".join(f"{n} {role}" for role, n in counts if n))
-        if overview.scenes:
-            _scene_table(layout, overview)
-        with st.expander("Add scenes", expanded=not overview.scenes, icon=":material/add_photo_alternate:"):
-            draws = (_scene_paths, _scene_uploads, _xbd)
-            for tab, draw in zip(st.tabs(["By path", "Upload small files", "xBD folder"]), draws, strict=True):
-                with tab:
-                    draw(layout, is_running)
+    n_pre, n_post = (sum(scene.role == role for scene in overview.scenes) for role in ("pre", "post"))
+    with _step(1, texts.SCENES, texts.scenes_here(n_pre, n_post), ["scenes"], now):
+        _watch(layout, preparation.SCENE_TASKS)
+        ways = {
+            **({texts.HERE: lambda: _scene_table(layout, overview)} if overview.scenes else {}),
+            texts.BY_PATH: lambda: _scene_paths(layout, overview, is_running),
+            texts.UPLOAD: lambda: _scene_uploads(layout, is_running),
+            texts.XBD: lambda: _xbd(layout, is_running),
+        }
+        _tabs(ways)
 
 
-def _scene_paths(layout: Layout, is_running: bool) -> None:
-    left, right = st.columns(2)
-    post = left.text_area("Post-event images, one path a line", height=80, key="post_paths", placeholder="/data/post.tif")
-    pre = right.text_area("Pre-event images (optional)", height=80, key="pre_paths", placeholder="/data/pre.tif")
-    st.caption(
-        "GeoTIFF, or PNG and JPEG with a world file or xBD labels. Files stay where they are. Pre and post may differ in "
-        "coordinate system and pixel size; several files of one date become one image."
-    )
+def _tabs(ways: Mapping[str, Callable[[], None]]) -> None:
+    for tab, draw in zip(st.tabs(list(ways)), ways.values(), strict=True):
+        with tab:
+            draw()
+
+
+def _scene_paths(layout: Layout, overview: Overview, is_running: bool) -> None:
+    known = {scene.path for scene in overview.scenes}
+    for key in ("post_paths", "pre_paths"):  # what was added leaves its field; what was refused stays, to be corrected
+        if known.intersection(lines := preparation.paths_in(_field(key))):
+            st.session_state[key] = "\n".join(line for line in lines if line not in known)
+    for column, key, label, example, title in zip(
+        st.columns(2), ("post_paths", "pre_paths"), (texts.POST_PATHS, texts.PRE_PATHS),
+        (texts.POST_EXAMPLE, texts.PRE_EXAMPLE), (texts.BROWSE_POST, texts.BROWSE_PRE), strict=True,
+    ):  # fmt: skip
+        with column:
+            st.text_area(label, height=80, key=key, placeholder=example, help=texts.PATHS_HELP)
+            file_picker.browse_button(f"{key}-picker", title, "scenes", file_picker.into_lines(key), several=True)
     with st.container(horizontal=True):
-        wanted = st.button("Add scenes", type="primary", disabled=is_running or not (post.strip() or pre.strip()))
-        with st.popover("Bands and coordinate system", icon=":material/tune:"):
+        is_named = bool(_field("post_paths") or _field("pre_paths"))
+        _button(texts.ADD_SCENES, "add-scenes", partial(_add_named_scenes, layout), is_running, is_main=is_named)
+        with st.popover(texts.BANDS_AND_CRS, icon=":material/tune:"):
             _special_files()
-    if wanted:
-        _start_scenes(layout, preparation.paths_in(pre), preparation.paths_in(post))
+
+
+def _into_both(paths: list[str]) -> None:
+    """Write picked scenes into the fields of their dates, as their names tell them."""
+    for key, some in zip(("pre_paths", "post_paths"), preparation.by_role(paths), strict=True):
+        file_picker.into_lines(key)(some)
 
 
 def _special_files() -> None:
-    st.text_input("Red, green, blue", placeholder="as the file says, or 3, 2, 1", key="rgb_bands")
-    st.text_input("System, where files name none", placeholder="EPSG:32615", key="file_crs")
+    st.text_input(texts.RGB, placeholder=texts.RGB_EXAMPLE, key="rgb_bands")
+    st.text_input(texts.CRS_MISSING, placeholder=texts.CRS_EXAMPLE, key="file_crs")
     st.number_input(
-        "Pictures without any place: size of a pixel, m", 0.01, 100.0, None, 0.1, key="pixel_m",
-        placeholder="not allowed", help="The map then shows their own pixels, and exports say that it has no place.",
-    )  # fmt: skip
+        texts.PIXEL_M, 0.01, 100.0, None, 0.1, key="pixel_m", placeholder=texts.PIXEL_M_EXAMPLE, help=texts.PIXEL_M_HELP
+    )
+
+
+def _add_named_scenes(layout: Layout) -> None:
+    _start_scenes(layout, *(preparation.paths_in(_field(key)) for key in ("pre_paths", "post_paths")))
 
 
 def _start_scenes(layout: Layout, pre: Sequence[str], post: Sequence[str]) -> None:
-    state = st.session_state
-    frame.act_and_rerun(lambda: preparation.start_adding_scenes(
-        layout, pre, post, bands=preparation.bands_in(state.get("rgb_bands", "")), crs=state.get("file_crs", "").strip(),
-        pixel_m=state.get("pixel_m"),
-    ))  # fmt: skip
+    preparation.start_adding_scenes(
+        layout, pre, post, bands=preparation.bands_in(_field("rgb_bands")), crs=_field("file_crs"),
+        pixel_m=st.session_state.get("pixel_m"),
+    )  # fmt: skip
 
 
 def _uploader(label: str, kinds: Sequence[str], key: str, *, several: bool = False) -> list[tuple[str, memoryview]]:
@@ -115,196 +171,31 @@ def _empty(key: str) -> None:
 
 
 def _scene_uploads(layout: Layout, is_running: bool) -> None:
-    role = st.radio(
-        "These are", ["post", "pre"], format_func=lambda role: f"{role}-event images", horizontal=True, key="role"
-    )
-    files = _uploader(
-        "Pictures, with their world files or labels beside them", [*_PICTURES, *_BESIDE], "scene-files", several=True
-    )
-    st.caption(f"Up to {_MAX_MB} MB each; they are copied into the project. Larger files: by path.")
-    if st.button("Add these scenes", type="primary", disabled=is_running or not files):
-        with frame.show_errors():
-            kept = preparation.keep_uploads(layout, files)
-            pictures = [path for path in kept if path.rsplit(".", 1)[-1].lower() in _PICTURES]
-            _empty("scene-files")
-            _start_scenes(layout, pictures if role == "pre" else [], pictures if role == "post" else [])
+    st.radio(texts.ROLE, ["post", "pre"], format_func=texts.ROLES.__getitem__, horizontal=True, key="role")
+    files = _uploader(texts.UPLOAD_SCENES, [*_PICTURES, *_BESIDE], "scene-files", several=True)
+    st.caption(texts.UPLOAD_LIMIT.format(mb=_MAX_MB))
+    _button(texts.ADD_UPLOADS, "add-uploads", partial(_add_uploads, layout, files), is_running or not files, is_main=True)
+
+
+def _add_uploads(layout: Layout, files: Sequence[tuple[str, memoryview]]) -> None:
+    kept = preparation.keep_uploads(layout, files)
+    pictures = list(dict.fromkeys(path for path in kept if path.rsplit(".", 1)[-1].lower() in _PICTURES))
+    is_pre = st.session_state.get("role") == "pre"
+    _start_scenes(layout, pictures if is_pre else [], [] if is_pre else pictures)
+    _empty("scene-files")
 
 
 def _xbd(layout: Layout, is_running: bool) -> None:
     left, right = st.columns([2, 1])
-    folder = left.text_input("Folder with images/ and labels/", key="xbd_folder", placeholder="/data/xbd/train")
-    chosen = right.text_input("Only names that begin with", key="xbd_chosen", placeholder="joplin-tornado")
-    st.caption("Its pictures become scenes, placed by their labels; the outlines in the labels become footprints.")
-    if st.button("Add the folder", type="primary", disabled=is_running or not folder.strip()):
-        frame.act_and_rerun(lambda: preparation.start_adding_xbd(layout, folder, chosen=chosen))
-
-
-def buildings(layout: Layout, overview: Overview, here: Outlines, is_running: bool) -> None:
-    """Draw step 2: the account of each footprint file, the area of interest, and ways to add them."""
-    with st.container(border=True):
-        _head("2 · Buildings", f"{overview.n_buildings:,} footprints" if overview.n_buildings else "")
-        if overview.grid is None:
-            st.caption("Needs a post-event scene first: it gives the project its coordinate system.")
-            return
-        _accounts(here)
-        if here.aoi is not None:
-            known = preparation.last_aoi_words(layout) or f"Limited to the area of interest {here.aoi.source}."
-            st.caption(f":material/crop_free: {frame.plain(known)}")
-        with st.expander("Add footprints", expanded=not overview.n_buildings, icon=":material/add_home:"):
-            draws = (_footprint_path, _footprint_upload, _lay_grid)
-            names = ["By path", "Upload a small file", "No outlines? Lay a grid"]
-            for tab, draw in zip(st.tabs(names), draws, strict=True):
-                with tab:
-                    draw(layout, is_running)
-        with st.expander("Area of interest, districts", icon=":material/crop_free:"):
-            _aoi(layout, here, is_running)
-            layers = ", ".join(f"{frame.plain(name)} ({n:,})" for name, n in here.areas.items())
-            st.caption(
-                f"Districts to sum damage up by: {layers or 'none yet'}. They are added on the Damage map, under By area."
-            )
-
-
-def _accounts(here: Outlines) -> None:
-    """Draw what became of each file: features in it = kept + repaired + dropped."""
-    if not here.imports:
-        return
-    rows = [
-        {
-            "File": one.file, "Added": one.at[:16].replace("T", " "), "In the file": one.n_in, "= kept": one.kept,
-            "+ repaired": one.repaired, "+ dropped": one.n_dropped,
-            "Why dropped": ", ".join(f"{n:,} {reason}" for reason, n in one.dropped.items()),
-        }
-        for one in here.imports[:_MOST_ACCOUNTS]
-    ]  # fmt: skip
-    added = st.column_config.TextColumn("Added (UTC)")
-    st.dataframe(rows, hide_index=True, key="accounts", column_config={"Added": added})
-    if here.imports[0].notes:
-        st.caption(f"{frame.plain(here.imports[0].file)}: {frame.plain(' '.join(here.imports[0].notes))}")
-
-
-def _footprint_path(layout: Layout, is_running: bool) -> None:
-    left, right = st.columns([3, 1])
-    path = left.text_input("File of outlines", key="footprint_path", placeholder="/data/houses.geojson", help=_FORMATS)
-    crs = right.text_input("System, if it names none", key="footprint_crs", placeholder="EPSG:32615")
-    if st.button("Add footprints", type="primary", disabled=is_running or not path.strip()):
-        _start_footprints(layout, preparation.paths_in(path)[0], crs.strip())
-
-
-def _footprint_upload(layout: Layout, is_running: bool) -> None:
-    files = _uploader(_FORMATS, _VECTORS, "footprint-file")
-    if st.button("Add this file", type="primary", disabled=is_running or not files):
-        with frame.show_errors():
-            kept = preparation.keep_uploads(layout, files)
-            _empty("footprint-file")
-            _start_footprints(layout, kept[0], st.session_state.get("footprint_crs", "").strip())
-
-
-def _start_footprints(layout: Layout, path: str, crs: str) -> None:
-    frame.act_and_rerun(lambda: preparation.start_adding_footprints(layout, path, crs=crs))
-
-
-def _lay_grid(layout: Layout, is_running: bool) -> None:
-    side = st.number_input("Side of a cell, m", 5, 1000, 30, 5, key="grid_side", width=200)
-    if st.button("Lay the grid", type="primary", disabled=is_running):
-        frame.act_and_rerun(lambda: preparation.start_laying_grid(layout, float(side)))
-
-
-def _aoi(layout: Layout, here: Outlines, is_running: bool) -> None:
-    st.caption("Footprints and grids added afterwards are limited to those that touch the area; what is here already stays.")
-    left, right = st.columns(2)
-    path = left.text_input("Polygon file", key="aoi_path", placeholder="/data/aoi.geojson", help=_FORMATS)
-    text = right.text_input("or a box or WKT, in degrees", key="aoi_text", placeholder="west, south, east, north")
+    left.text_input(texts.XBD_FOLDER, key="xbd_folder", placeholder=texts.XBD_FOLDER_EXAMPLE, help=texts.XBD_HELP)
+    right.text_input(texts.XBD_NAMES, key="xbd_chosen", placeholder=texts.XBD_NAMES_EXAMPLE)
     with st.container(horizontal=True):
-        if st.button("Replace the area" if here.aoi else "Set the area", disabled=is_running or not (path or text)):
-            frame.act_and_rerun(
-                lambda: preparation.start_adding_aoi(layout, path="".join(preparation.paths_in(path)[:1]), text=text)
-            )
-        if here.aoi is not None and st.button("Take it away", disabled=is_running):
-            frame.act_and_rerun(lambda: preparation.remove_aoi(layout))
-        if here.aoi_before is not None and st.button(f"Put back {here.aoi_before.source[:40]}", disabled=is_running):
-            frame.act_and_rerun(lambda: preparation.put_back_aoi(layout))
-
-
-def chips(layout: Layout, overview: Overview, pair: Pair, is_running: bool) -> None:
-    """Draw step 3: how pre fits post, and cutting chips."""
-    made = overview.chips
-    with st.container(border=True):
-        _head("3 · Chips", f"{len(made['building_ids']):,} chips of {made['size_px']} px ({made['bands']})" if made else "")
-        if not overview.n_buildings:
-            st.caption("Needs footprints first: a chip is one footprint and half its size around it.")
-            return
-        has_pre = any(scene.role == "pre" for scene in overview.scenes)
-        if has_pre:
-            _alignment(layout, pair.shift, is_running)
-        with st.container(horizontal=True, vertical_alignment="bottom"):
-            bands = st.radio(
-                "Bands", ["auto", "pre+post", "post"] if has_pre else ["post"], horizontal=True, key="chip_bands",
-                help="Auto uses both dates, or the post-event scenes alone where pre-event scenes leave buildings out.",
-            )  # fmt: skip
-            size_px = st.select_slider("Chip size (px)", [32, 48, 64, 96, 128], value=64, key="chip_size", width=280)
-            if st.button("Cut chips", type="primary", disabled=is_running):
-                frame.act_and_rerun(lambda: preparation.start_chipping(layout, size_px=size_px, bands=bands))
-        st.caption("Each chip covers the footprint and half its size around it.")
-        if made:
-            known = features.overview(layout)
-            if known.note:
-                st.warning(frame.plain(known.note), icon=":material/warning:")
-            with st.expander("Features of the chips", icon=":material/tune:"):
-                _features(layout, known, is_running)
-
-
-def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:
-    """Draw the feature sets of the chips, which one is used, and how another one is made."""
-    st.caption("Frozen features describe each chip to the ranking and to quick trainings. Sets of the newest chips:")
-    for one in known.sets:
-        st.markdown(f"- {frame.plain(features.words_of(one.name, one.maker))}; {one.n_features:,} features")
-    if len(known.sets) > 1 or known.note:
-        with st.container(horizontal=True, vertical_alignment="bottom"):
-            chosen = st.selectbox(
-                "Used by ranking, queue and trainings", known.names, index=known.names.index(known.in_use),
-                key=f"feature-set-{known.in_use}", width=320,
-            )  # fmt: skip
-            if st.button("Use these features", disabled=is_running or (chosen == known.in_use and not known.note)):
-                frame.act_and_rerun(lambda: features.choose(layout, chosen))
-    st.caption("Another set comes from a local weights file, or is trained on these chips without labels:")
-    st.code(
-        f"pu-geo features {layout.folder.name} --backbone resnet18 --weights FILE.safetensors --use\n"
-        f"pu-geo features {layout.folder.name} --backbone self-supervised --use",
-        language="bash",
-    )
-
-
-def _alignment(layout: Layout, known: str, is_running: bool) -> None:
-    with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button(
-            "Align again" if known else "Align pre and post", disabled=is_running,
-            help="Found anew for each building; chips have to be cut again.",
-        ):  # fmt: skip
-            frame.act_and_rerun(lambda: preparation.start_aligning(layout))
-        st.caption(f"Aligned: {known}." if known else "Pre and post may be meters apart; align them before chips are cut.")
-
-
-# The scene pair
-
-
-def verdict(pair: Pair, overview: Overview) -> None:
-    """Draw whether the pair is usable, and its figures; nothing before there is a post scene."""
-    if not pair.checks:
-        return
-    worries = [f"**{check.name}: {check.value}.** {check.worry}" for check in pair.checks if check.worry]
-    what = "pair" if any(scene.role == "pre" for scene in overview.scenes) else "post image"
-    is_measured = what == "post image" or pair.shift
-    with st.container(border=True):
-        if worries:
-            st.markdown(f":orange[:material/warning:] **Look at this before you rely on the {what}**")
-            st.markdown("\n".join(f"- {worry}" for worry in worries))
-        elif not is_measured:
-            st.markdown(":blue[:material/info:] **The pair fits so far.** How far apart it is shows once it is aligned.")
-        else:
-            st.markdown(f":green[:material/check_circle:] **The {what} is usable**")
-        with st.container(horizontal=True, gap="medium"):
-            for check in pair.checks:
-                st.metric(check.name, check.value, help=check.words or None, width="content")
+        file_picker.browse_button("xbd-picker", texts.BROWSE_XBD, "folders", file_picker.into_field("xbd_folder"))
+        _button(
+            texts.ADD_XBD, "add-xbd",
+            lambda: preparation.start_adding_xbd(layout, _field("xbd_folder"), chosen=_field("xbd_chosen")),
+            is_running, is_main=bool(_field("xbd_folder")),
+        )  # fmt: skip
 
 
 def _scene_table(layout: Layout, overview: Overview) -> None:
@@ -312,28 +203,32 @@ def _scene_table(layout: Layout, overview: Overview) -> None:
     days = {scene.scene_id: _day(scene.date) for scene in overview.scenes}
     rows: list[dict[str, Any]] = [
         {
-            "Scene": scene.scene_id,
-            "File": "/".join(scene.path.split("/")[-2:]),
-            "Date": days[scene.scene_id],
-            "Pixel (m)": round(scene.gsd_m, 3),
-            "Size (px)": f"{scene.width:,} x {scene.height:,}",
-            "System": scene.place if scene.crs.startswith("ENGCRS[") else scene.crs[:40],
-            "Bands": f"{scene.bands} {scene.dtype}, RGB {'-'.join(map(str, scene.rgb))}",
+            texts.SCENE: scene.scene_id,
+            texts.FILE: preparation.file_words(layout, scene),
+            texts.DATE: days[scene.scene_id],
+            texts.PIXEL: round(scene.gsd_m, 3),
+            texts.SIZE: texts.SIZE_VALUE.format(width=scene.width, height=scene.height),
+            texts.CRS: scene.place if scene.crs.startswith("ENGCRS[") else scene.crs[:40],
+            texts.BANDS: texts.BANDS_VALUE.format(n=scene.bands, dtype=scene.dtype, rgb="-".join(map(str, scene.rgb))),
         }
         for scene in overview.scenes
     ]
     if any(scene.place for scene in overview.scenes):
-        rows = [{**row, "Placed by": scene.place} for row, scene in zip(rows, overview.scenes, strict=True)]
-    dates = st.column_config.DateColumn("Date ✎", help="Double-click to change it; exports carry it.")
-    edited = st.data_editor(
-        rows, key=f"scenes-{hash(tuple(days.items()))}", hide_index=True, placeholder="not known",
-        disabled=[name for name in rows[0] if name != "Date"], column_config={"Date": dates},
+        rows = [{**row, texts.PLACED_BY: scene.place} for row, scene in zip(rows, overview.scenes, strict=True)]
+    dates = st.column_config.DateColumn(texts.DATE, help=texts.DATE_HELP)
+    key = f"scenes-{hash(tuple(days.items()))}"
+    st.data_editor(
+        rows, key=key, hide_index=True, placeholder=texts.NOT_KNOWN,
+        disabled=[name for name in rows[0] if name != texts.DATE], column_config={texts.DATE: dates},
+        on_change=frame.does(partial(_change_dates, layout, key, list(days))),
     )  # fmt: skip
-    now = {row["Scene"]: _day(row["Date"]) for row in edited}  # comes back as text where no scene had a date
     _repairs(overview)
-    changed = {name: day for name, day in now.items() if day != days[name]}
-    if changed:
-        frame.act_and_rerun(lambda: scene_pair.set_dates(layout, changed))
+
+
+def _change_dates(layout: Layout, key: str, scene_ids: Sequence[str]) -> None:
+    edited = st.session_state[key]["edited_rows"]
+    days = {scene_ids[int(row)]: _day(cells[texts.DATE]) for row, cells in edited.items() if texts.DATE in cells}
+    scene_pair.set_dates(layout, days)
 
 
 def _repairs(overview: Overview) -> None:
@@ -341,13 +236,11 @@ def _repairs(overview: Overview) -> None:
     names_of: dict[str, list[str]] = {}
     for name, words in scene_pair.repairs(overview.scenes, overview.grid).items():
         names_of.setdefault(words, []).append(name)
-    repairs = " · ".join(f"{_some(names)} {words}" for words, names in names_of.items())
-    st.caption(f"How they are read: {frame.plain(repairs)}.")
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names) if more <= 0 else f"{', '.join(names[:_MOST_NAMED])} and {more} more"
+    if set(names_of) == {scene_pair.UNCHANGED}:
+        st.caption(texts.UNCHANGED)
+        return
+    repairs = " · ".join(f"{texts.some(names)} {words}" for words, names in names_of.items())
+    st.caption(texts.HOW_READ.format(repairs=frame.plain(repairs)))
 
 
 def _day(given: object) -> date | None:
@@ -356,3 +249,214 @@ def _day(given: object) -> date | None:
         return date.fromisoformat(str(given)[:10])
     except ValueError:
         return None
+
+
+# The scene pair
+
+
+def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
+    """Draw whether the pair is usable, its figures and its imagery; nothing before there is a post scene."""
+    if not pair.checks:
+        return
+    worries = [f"**{check.name}: {check.value}.** {check.worry}" for check in pair.checks if check.worry]
+    has_pre = any(scene.role == "pre" for scene in overview.scenes)
+    what = texts.PAIR if has_pre else texts.POST_IMAGE
+    with st.container(border=True, horizontal=True, gap="medium"):
+        _pictures(layout, overview)
+        with st.container(width="stretch"):
+            if worries:
+                st.markdown(f":orange[:material/warning:] **{texts.WORRIES.format(what=what)}**")
+                st.markdown("\n".join(f"- {worry}" for worry in worries))
+            elif has_pre and not pair.shift:
+                st.markdown(f":blue[:material/info:] **{texts.FITS_SO_FAR}** {texts.NOT_MEASURED}")
+            else:
+                st.markdown(f":green[:material/check_circle:] **{texts.USABLE.format(what=what)}**")
+            with st.container(horizontal=True, gap="medium"):
+                for check in pair.checks:
+                    st.metric(check.name, check.value, help=check.words or None, width="content")
+
+
+def _pictures(layout: Layout, overview: Overview) -> None:
+    """Draw the first tile of each date, which holds the whole grid."""
+    found = [layer for layer in overview.layers if layer["id"] in texts.PICTURES]
+    figures = "".join(
+        f'<figure><img src="{PREFIX}/{projects.token_of(layout)}/tiles/{layer["id"]}/0/0/0.jpg" '
+        f'alt="{escape(texts.PICTURE.format(role=layer["id"]))}" style="{_crop(layer)}"><figcaption>'
+        f"{texts.PICTURES[layer['id']]}</figcaption></figure>"
+        for layer in found
+    )
+    if figures:
+        st.html(_FIGURES + f'<div class="pugeo-dates">{figures}</div>', width="content")
+
+
+_FIGURES = """<style>
+.pugeo-dates { display: flex; gap: 0.5rem; }
+.pugeo-dates figure { margin: 0; }
+.pugeo-dates img { height: 7rem; border-radius: 0.3rem; display: block; object-fit: cover; object-position: 0 0; }
+.pugeo-dates figcaption { font-size: 0.8rem; }
+</style>"""
+
+
+def _crop(layer: Mapping[str, Any]) -> str:
+    """Return the shape of the grid: the rest of its first tile is padding."""
+    return f"aspect-ratio: {layer['width']} / {layer['height']}"
+
+
+# Footprints
+
+
+def footprints(layout: Layout, overview: Overview, here: Outlines, now: Step, is_running: bool) -> None:
+    """Draw step 2: the account of each footprint file, the area of interest, and ways to add them."""
+    with _step(2, texts.FOOTPRINTS, texts.footprints_here(overview.units), ["footprints"], now):
+        if overview.grid is None:
+            st.caption(texts.NEEDS_SCENE)
+            return
+        _watch(layout, preparation.FOOTPRINT_TASKS)
+        ways = {
+            **({texts.HERE: lambda: _accounts(here)} if here.imports else {}),
+            texts.FOOTPRINT_FILE: lambda: _footprint_path(layout, is_running),
+            texts.UPLOAD_FOOTPRINTS: lambda: _footprint_upload(layout, is_running),
+            texts.GRID: lambda: _lay_grid(layout, is_running),
+            texts.AOI_TAB: lambda: _aoi(layout, here, is_running),
+        }
+        _tabs(ways)
+
+
+def _accounts(here: Outlines) -> None:
+    """Draw what became of each file: features in it = kept + repaired + dropped."""
+    rows = [
+        {
+            texts.FILE: one.file, texts.ADDED: when(one.at), texts.FEATURES_IN: one.n_in, texts.KEPT: one.kept,
+            texts.REPAIRED: one.repaired, texts.LEFT_OUT: one.n_dropped,
+            texts.WHY: ", ".join(texts.REASON.format(n=n, reason=reason) for reason, n in one.dropped.items()),
+        }
+        for one in here.imports[:_MOST_ACCOUNTS]
+    ]  # fmt: skip
+    counted = {texts.FEATURES_IN: st.column_config.NumberColumn(texts.FEATURES_IN, help=texts.FEATURES_HELP)}
+    st.dataframe(rows, hide_index=True, key="accounts", column_config=counted)
+    newest = here.imports[0]
+    if newest.notes:
+        st.caption(frame.plain(texts.FILE_NOTES.format(file=newest.file, notes=" ".join(newest.notes))))
+
+
+def _footprint_path(layout: Layout, is_running: bool) -> None:
+    left, right = st.columns([3, 1])
+    left.text_input(texts.FOOTPRINT_FILE, key="footprint_path", placeholder=texts.FOOTPRINT_EXAMPLE, help=texts.FORMATS)
+    right.text_input(texts.CRS_MISSING, key="footprint_crs", placeholder=texts.CRS_EXAMPLE)
+    with st.container(horizontal=True):
+        file_picker.browse_button(
+            "footprint-picker", texts.BROWSE_FOOTPRINTS, "vectors", file_picker.into_field("footprint_path")
+        )
+        _button(
+            texts.ADD_FOOTPRINTS, "add-footprints",
+            lambda: _start_footprints(layout, "".join(preparation.paths_in(_field("footprint_path"))[:1])),
+            is_running, is_main=bool(_field("footprint_path")),
+        )  # fmt: skip
+
+
+def _add_picked_footprints(layout: Layout, paths: list[str]) -> None:
+    st.session_state["footprint_path"] = paths[0]  # it is there to be corrected where the file is refused
+    _start_footprints(layout, paths[0])
+
+
+def _footprint_upload(layout: Layout, is_running: bool) -> None:
+    files = _uploader(texts.FORMATS, _VECTORS, "footprint-file")
+    _button(
+        texts.ADD_UPLOAD, "add-upload", partial(_add_footprint_upload, layout, files), is_running or not files, is_main=True
+    )
+
+
+def _add_footprint_upload(layout: Layout, files: Sequence[tuple[str, memoryview]]) -> None:
+    _start_footprints(layout, preparation.keep_uploads(layout, files)[0])
+    _empty("footprint-file")
+
+
+def _start_footprints(layout: Layout, path: str) -> None:
+    preparation.start_adding_footprints(layout, path, crs=_field("footprint_crs"))
+
+
+def _lay_grid(layout: Layout, is_running: bool) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        side = st.number_input(texts.GRID_SIDE, 5, 1000, 30, 5, key="grid_side", width=200, help=texts.GRID_HELP)
+        _button(texts.CREATE_GRID, "add-grid", lambda: preparation.start_laying_grid(layout, float(side)), is_running)
+
+
+def _aoi(layout: Layout, here: Outlines, is_running: bool) -> None:
+    if here.aoi is not None:
+        known = preparation.last_aoi_words(layout) or texts.AOI_LIMIT.format(source=here.aoi.source)
+        st.caption(f":material/crop_free: {frame.plain(known)}")
+    left, right = st.columns(2)
+    left.text_input(texts.AOI_FILE, key="aoi_path", placeholder=texts.AOI_EXAMPLE, help=f"{texts.AOI_HELP} {texts.FORMATS}")
+    right.text_input(texts.AOI_TEXT, key="aoi_text", placeholder=texts.AOI_TEXT_EXAMPLE, help=texts.AOI_HELP)
+    with st.container(horizontal=True):
+        file_picker.browse_button("aoi-picker", texts.BROWSE_AOI, "vectors", file_picker.into_field("aoi_path"))
+        _button(texts.REPLACE_AOI if here.aoi else texts.SET_AOI, "set-aoi", partial(_set_aoi, layout), is_running)
+        if here.aoi is not None:
+            _button(texts.REMOVE_AOI, "remove-aoi", lambda: preparation.remove_aoi(layout), is_running)
+        if here.aoi_before is not None:
+            label = texts.RESTORE_AOI.format(source=frame.plain(here.aoi_before.source[:40]))
+            _button(label, "restore-aoi", lambda: preparation.put_back_aoi(layout), is_running)
+    layers = ", ".join(f"{frame.plain(name)} ({n:,})" for name, n in here.areas.items())
+    st.caption(texts.DISTRICTS.format(layers=layers or texts.NONE_YET))
+
+
+def _set_aoi(layout: Layout) -> None:
+    preparation.start_adding_aoi(layout, path="".join(preparation.paths_in(_field("aoi_path"))[:1]), text=_field("aoi_text"))
+
+
+# Chips
+
+
+def chips(layout: Layout, overview: Overview, pair: Pair, now: Step, is_running: bool) -> None:
+    """Draw step 3: how pre fits post, and cutting chips."""
+    made = overview.chips
+    here = texts.chips_here(len(made["building_ids"]), made["size_px"], made["bands"]) if made else ""
+    with _step(3, texts.CHIPS, here, ["align", "chips"], now):
+        if not overview.n_buildings:
+            st.caption(texts.NEEDS_FOOTPRINTS)
+            return
+        has_pre = any(scene.role == "pre" for scene in overview.scenes)
+        if pair.stale:
+            st.warning(texts.STALE.format(why=pair.stale), icon=":material/warning:")
+        if has_pre:
+            with st.container(horizontal=True, vertical_alignment="center"):
+                label = texts.ALIGN_AGAIN if pair.shift else texts.ALIGN
+                _button(label, "align", lambda: preparation.start_aligning(layout), is_running, help=texts.ALIGN_HELP)
+                st.caption(texts.ALIGNED.format(how=pair.shift) if pair.shift else texts.NOT_ALIGNED)
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            ways = ["auto", "pre+post", "post"] if has_pre else ["post"]
+            st.radio(texts.CHIP_BANDS, ways, horizontal=True, key="chip_bands", help=texts.CHIP_BANDS_HELP)
+            st.select_slider(
+                texts.CHIP_SIZE, [32, 48, 64, 96, 128], value=64, key="chip_size", width=280, help=texts.CHIP_SIZE_HELP
+            )
+            _button(texts.CUT_AGAIN if made else texts.CUT, "chip", partial(_cut, layout), is_running)
+            if made:
+                with st.popover(texts.FEATURES, icon=":material/tune:"):
+                    _features(layout, features.overview(layout), is_running)
+        _watch(layout, preparation.CHIP_TASKS)
+        if made and (note := features.note(layout)):
+            st.warning(frame.plain(note), icon=":material/warning:")
+
+
+def _cut(layout: Layout) -> None:
+    size_px, bands = int(st.session_state.get("chip_size") or 64), _field("chip_bands")
+    has_pre = any(scene.role == "pre" for scene in preparation.overview(layout).scenes)
+    preparation.start_chipping(layout, size_px=size_px, bands=bands or ("auto" if has_pre else "post"))
+
+
+def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:
+    """Draw the feature sets of the chips, which one is used, and how another one is made."""
+    st.caption(texts.FEATURES_ABOUT)
+    for one in known.sets:
+        words = texts.FEATURE_LINE.format(title=features.title_of(one.name, one.maker), n=one.n_features)
+        st.markdown(f"- {frame.plain(words)}", help=frame.plain(features.words_of(one.name, one.maker)))
+    if len(known.sets) > 1 or known.note:
+        makers = {one.name: one.maker for one in known.sets}
+        chosen = st.selectbox(
+            texts.FEATURES_USED, known.names, index=known.names.index(known.in_use), key=f"feature-set-{known.in_use}",
+            format_func=lambda name: features.title_of(name, makers[name]),
+        )  # fmt: skip
+        is_same = chosen == known.in_use and not known.note
+        _button(texts.USE_FEATURES, "use-features", lambda: features.choose(layout, chosen), is_running or is_same)
+    st.caption(texts.FEATURES_MORE)
+    st.code(texts.FEATURES_COMMANDS.format(folder=layout.folder.name), language="bash")

@@ -45,13 +45,14 @@ def test_the_codebook_has_the_whole_export_schema() -> None:
         pre_image_id pre_date post_image_id post_date post_gsd_m pre_hidden_share post_hidden_share
         off_nadir_deg shift_dx_m shift_dy_m shift_quality
         method run_id run_at round product_version schema_version source_attributes ems_class unosat_class
-        unosat_class_name x_m y_m
+        unosat_class_name xbd_class xbd_class_name fema_class x_m y_m
     """
     assert list(known_fields()) == schema.split()
     assert all(field.meaning and field.name == name for name, field in known_fields().items())
     assert {field.kind for field in known_fields().values()} == set(get_args(Kind))
 
 
+NONE = "Damaged, not graded"
 KINDS = {"score": "float", "rank": "int", "label": "text", "damage_types": "list"}
 
 
@@ -72,31 +73,33 @@ def test_kinds_do_not_change_with_what_a_column_holds(columns: dict[str, list[ob
 
 
 @pytest.mark.parametrize(
-    ("damage_class", "label", "binary", "ems", "unosat", "name"),
+    ("damage_class", "label", "binary", "ems", "unosat", "name", "xbd", "fema"),
     [
-        ("destroyed", "damaged", "damaged", "Destroyed", 1, "Destroyed"),
-        ("major", "damaged", "damaged", "Damaged", 2, "Major damage"),
-        ("minor", "damaged", "damaged", "Possibly damaged", 3, "Minor damage"),
-        ("possible", None, "damaged", "Possibly damaged", 4, "Possible damage"),
-        ("damaged_not_graded", "damaged", "damaged", "Damaged, not graded", None, "Damaged, not graded"),
-        ("no_visible_damage", None, "not_flagged", "No visible damage", 6, "No visible damage"),
-        ("not_assessed", None, "not_assessed", "Not analysed", None, "Not assessed"),
-        (None, "damaged", "damaged", "Damaged, not graded", None, "Damaged, not graded"),  # never the weakest class
-        (None, "no_visible_damage", "not_flagged", "No visible damage", 6, "No visible damage"),
-        (None, "not_assessable", "not_assessed", "Not analysed", None, "Not assessed"),
-        (None, None, "not_assessed", "Not analysed", None, "Not assessed"),
-        (None, None, "damaged", None, None, None),  # a flag of the model is no grade
-        (None, None, "not_flagged", None, None, None),  # and no flag is not "no visible damage"
+        ("destroyed", "damaged", "damaged", "Destroyed", 1, "Destroyed", 3, "Destroyed"),
+        ("major", "damaged", "damaged", "Damaged", 2, "Major damage", 2, "Major"),
+        ("minor", "damaged", "damaged", "Possibly damaged", 3, "Minor damage", 1, "Minor"),
+        ("possible", None, "damaged", "Possibly damaged", 4, "Possible damage", None, None),
+        ("damaged_not_graded", "damaged", "damaged", NONE, None, NONE, None, NONE),
+        ("no_visible_damage", None, "not_flagged", "No visible damage", 6, "No visible damage", 0, "No visible damage"),
+        ("not_assessed", None, "not_assessed", "Not analysed", None, "Not assessed", None, "Not assessed"),
+        (None, "damaged", "damaged", NONE, None, NONE, None, NONE),  # never the weakest class
+        (None, "no_visible_damage", "not_flagged", "No visible damage", 6, "No visible damage", 0, "No visible damage"),
+        (None, "not_assessable", "not_assessed", "Not analysed", None, "Not assessed", None, "Not assessed"),
+        (None, None, "not_assessed", "Not analysed", None, "Not assessed", None, "Not assessed"),
+        (None, None, "damaged", None, None, None, None, None),  # a flag of the model is no grade
+        (None, None, "not_flagged", None, None, None, None, None),  # and no flag is not "no visible damage"
     ],
 )
 def test_only_people_give_classes(
-    damage_class: str | None, label: str | None, binary: str, ems: str | None, unosat: int | None, name: str | None
-) -> None:
+    damage_class: str | None, label: str | None, binary: str, ems: str | None, unosat: int | None, name: str | None,
+    xbd: int | None, fema: str | None,
+) -> None:  # fmt: skip
     plain = made(damage_class=[damage_class], label=[label], damage_binary=[binary])
-    both = with_classes(with_classes(plain, "copernicus"), "unosat")
-    assert both.columns["ems_class"] == [ems]
-    assert both.columns["unosat_class"] == [unosat]
-    assert both.columns["unosat_class_name"] == [name]
+    every = plain
+    for profile in PROFILES:
+        every = with_classes(every, profile)
+    expected = {"ems_class": ems, "unosat_class": unosat, "unosat_class_name": name, "xbd_class": xbd, "fema_class": fema}
+    assert {column: every.columns[column] for column in expected} == {column: [value] for column, value in expected.items()}
     assert "ems_class" not in plain.columns
 
 

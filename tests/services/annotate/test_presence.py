@@ -60,11 +60,20 @@ def test_news_are_what_others_answered_since_as_it_stands_now(project: Layout) -
     assert here.exchange(project, "s9", "ann", None, first).labels == {"b1": "cleared", "b2": "positive", "b3": "positive"}
 
 
+def test_grades_travel_with_the_answers_of_others(project: Layout) -> None:
+    first = _say(project, "s1-1", "b0", "positive", "ann")
+    with store.connect(project) as db:
+        ops = [LabelOp("s2-1", "b0", "positive", grade="major"), LabelOp("s2-2", "b1", "positive")]
+        labels.append(db, ops, analyst="bob", screen="map")
+    news = Presence().exchange(project, "s1", "ann", None, first)
+    assert (news.labels, news.grades) == ({"b0": "positive", "b1": "positive"}, {"b0": "major"})
+
+
 GOOD = {"session": "s-1", "analyst": "ann", "building": 3, "since": 0}
 
 
 def test_two_browsers_of_a_server_hear_of_each_other(project: Layout) -> None:
-    assert exchange(project, GOOD) == {"event": 0, "labels": {}, "others": []}
+    assert exchange(project, GOOD) == {"event": 0, "labels": {}, "grades": {}, "others": []}
     found = exchange(project, {**GOOD, "session": "s-2", "analyst": "bob", "building": None})
     assert [(one["name"], one["building"]) for one in found["others"]] == [("ann", 3)]
 

@@ -12,6 +12,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelEvent
+from pu_geo.services.annotate import labeling
 from pu_geo.services.damage_map import random_audits
 from pu_geo.services.project import projects
 from pu_geo.ui import frame
@@ -50,6 +51,17 @@ def test_clicks_are_stored_in_their_order_and_acknowledged(town: Layout) -> None
     assert answer == {"session": "s", "n": 4, "event": 4, "refused": None}
     assert standing(town) == {"b0": "positive", "b1": "positive"}
     assert {event.analyst for event in current(town).values()} == {"ann"}
+
+
+def test_a_grade_is_stored_with_its_click_and_undone_like_one(town: Layout) -> None:
+    graded = [click(1, "b0", grade="destroyed"), click(2, "b0", grade="minor"), click(3, "b1", grade="minor")]
+    assert send(town, *graded, {"n": 4, "op": "s-4", "undo": True}, click(5, "b2", grade=None))["refused"] is None
+    assert {building: event.grade for building, event in current(town).items()} == {"b0": "minor", "b2": ""}
+    details = labeling.label_details(town)
+    assert (details["b0"]["grade"], details["b2"]["grade"]) == ("minor", "")
+    refused = send(town, click(6, "b3", "not_damaged", grade="minor"), click(7, "b3"))["refused"]
+    assert "1 of 2 labels were refused" in refused["problem"]
+    assert current(town)["b3"].grade == ""
 
 
 def test_what_is_sent_again_is_acknowledged_again_and_stored_once(town: Layout) -> None:

@@ -8,7 +8,7 @@ from datetime import date
 
 import numpy as np
 import pytest
-from small_parts import small_grid, small_scene
+from small_parts import small_grid, small_scene, square_table
 
 from pu_geo.errors import ProjectError
 from pu_geo.project import alignment, contents, store
@@ -47,19 +47,19 @@ def test_a_good_pair_has_figures_and_no_worry(pair: Layout) -> None:
     align(pair, np.linspace(0, 1.9, N), np.ones(N))
     shares = [0.0] * 19 + [0.4]
     assert values(pair, {"nodata_share": shares, "cloud_share": shares}) == {
-        "Pre covers post": "100%",
-        "Pixel, pre / post": "0.50 / 0.50 m",
+        "Pre covers post": "100 %",
+        "Pixel size, pre / post": "0.50 / 0.50 m",
         "Dates, pre / post": "unknown / unknown",
-        "Pre is off by, half / 95 %": "0.9 / 1.8 m",  # of 0, 0.1, ... 1.9: the median is 0.95, the 95 % point 1.805
-        "Could not be aligned": "0 of 20",
-        "No data in outlines": "2.0%",
-        "Clouds in outlines": "2.0%",
+        scene_pair.MISALIGNMENT: "0.9 / 1.8 m",  # of 0, 0.1, ... 1.9: the median is 0.95, the 95 % point 1.805
+        "Not aligned": "0 of 20",
+        "No data in footprints": "2 %",
+        "Clouds in footprints": "2 %",
     }
     assert worries(pair, {"nodata_share": shares}) == {}
 
 
 def test_what_is_not_known_yet_is_left_out(pair: Layout, tmp_path: object) -> None:
-    assert list(values(pair)) == ["Pre covers post", "Pixel, pre / post", "Dates, pre / post"]
+    assert list(values(pair)) == ["Pre covers post", "Pixel size, pre / post", "Dates, pre / post"]
 
 
 def test_a_project_without_a_post_scene_has_nothing_to_judge(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -81,21 +81,59 @@ def test_each_flaw_is_a_worry_with_what_to_do(project: Layout) -> None:
     alignment.save(project, known, scenes)
     found = worries(project, {"nodata_share": [0.9] * 3 + [0.0] * 17})
     assert set(found) == {
-        "Pre covers post", "Pixel, pre / post", "Dates, pre / post", "Could not be aligned", "No data in outlines",
+        "Pre covers post", "Pixel size, pre / post", "Dates, pre / post", "Not aligned", "No data in footprints",
     }  # fmt: skip
-    assert "exchanged" in found["Dates, pre / post"]
-    assert "3 buildings cannot be judged" in found["No data in outlines"]
+    assert "swapped" in found["Dates, pre / post"]
+    assert "3 buildings cannot be judged" in found["No data in footprints"]
+
+
+def test_buildings_where_nothing_can_be_measured_are_counted_in_words(pair: Layout) -> None:
+    has_data = np.arange(N) < 17
+    found = Alignment([f"b{i}" for i in range(N)], np.zeros(N), np.zeros(N), np.ones(N), has_data, ~has_data, np.zeros(2))
+    alignment.save(pair, found, [POST, PRE])
+    (check,) = (check for check in judge(pair, None).checks if check.name == "Not aligned")
+    assert check.value == "0 of 17"
+    assert "The other 3 of 20 buildings are too close to an edge or a gap" in check.words
+
+
+def test_each_step_comes_after_what_it_needs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    layout = store.create(tmp_path_factory.mktemp("p") / "e.pugeo", "E")
+
+    def step(chips: dict[str, object] | None = None) -> str:
+        return scene_pair.next_step(layout, judge(layout, None), chips)
+
+    assert step() == "scenes"
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [PRE, POST], small_grid(), 1.0)
+    assert step() == "footprints"
+    with store.connect(layout) as db:
+        contents.add_footprints(db, square_table(N))
+    assert step() == "align"
+    alignment.save(
+        layout,
+        Alignment(
+            [f"b{i}" for i in range(N)], *np.zeros((2, N)), np.ones(N), np.ones(N, bool), np.zeros(N, bool), np.zeros(2)
+        ),
+        [PRE, POST],
+    )
+    assert step() == "chips"
+    with store.connect(layout) as db:
+        contents.add_chip_set(db, "set", "post", 64, N)
+    assert step({"building_ids": []}) == "done"
+    with store.connect(layout) as db:
+        contents.add_chip_set(db, "newer", "post", 64, N - 1)
+    assert step({"building_ids": []}) == "chips"
 
 
 def test_dates_are_changed_and_forgotten_again(pair: Layout) -> None:
     scene_pair.set_dates(pair, {"post-1": date(2011, 5, 29), "pre-1": date(2010, 1, 2)})
-    assert values(pair)["Dates, pre / post"] == "2010-01-02 / 2011-05-29"
+    assert values(pair)["Dates, pre / post"] == "2 Jan 2010 / 29 May 2011"
     scene_pair.set_dates(pair, {"pre-1": None})
     with store.connect(pair) as db:
         assert [scene.date for scene in contents.scenes(db)] == ["2011-05-29", None]
     with pytest.raises(ProjectError, match="no scene 'post-9'"):
         scene_pair.set_dates(pair, {"post-1": None, "post-9": None})
-    assert values(pair)["Dates, pre / post"] == "unknown / 2011-05-29"
+    assert values(pair)["Dates, pre / post"] == "unknown / 29 May 2011"
 
 
 def test_repairs_are_said_in_words() -> None:
@@ -114,8 +152,8 @@ def test_repairs_are_said_in_words() -> None:
     assert told == {
         "post-1": "unchanged",
         "a": "reprojected from EPSG:4326 to EPSG:32615; resampled from 0.80 to 0.50 m",
-        "b": "turned north-up; uint16 stretched to 0–255 from 1–2.5 · 1–2.5 · 1–2.5",
-        "c": "turned over (it was south-up); placed by a world file",
+        "b": "rotated to north-up; uint16 stretched to 0–255 from 1–2.5 · 1–2.5 · 1–2.5",
+        "c": "flipped (it was south-up); placed by a world file",
         "d": "reprojected from My system to EPSG:32615",
     }
 
@@ -137,7 +175,7 @@ def test_chips_are_out_of_date_after_footprints_and_alignment(pair: Layout) -> N
     assert "aligned after" in judge(pair, None).stale
     with store.connect(pair) as db:
         contents.add_chip_set(db, "set2", "post", 64, N - 1)
-    assert "1 footprints came after" in judge(pair, None).stale
+    assert "1 footprint added after" in judge(pair, None).stale
 
 
 @pytest.mark.parametrize(
@@ -153,5 +191,5 @@ def test_chips_are_out_of_date_after_footprints_and_alignment(pair: Layout) -> N
 )
 def test_names_of_files_are_a_hint_that_dates_were_exchanged(pre: str, post: str, is_odd: bool) -> None:
     found = scene_pair._exchanged([replace(PRE, path=f"/a/{pre}")], [replace(POST, path=f"/post/{post}")])
-    assert [check.name for check in found] == ["Names of files"] * is_odd
-    assert all("exchanged" in check.worry for check in found)
+    assert [check.name for check in found] == ["File names"] * is_odd
+    assert all("swapped" in check.worry for check in found)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from small_parts import click
 
 from pu_geo.errors import ProjectError
+from pu_geo.project import store
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import preparation
 from pu_geo.services.project import projects
@@ -61,3 +64,48 @@ def test_home_that_cannot_be_written_is_told(tmp_path: Path, project: Layout, mo
     monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "file"))
     with pytest.raises(ProjectError, match="cannot be written"):
         projects.open_project(str(project.folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("Joplin tornado 2011", "joplin-tornado-2011"),
+        ("Türkiye/Straße — ÆØ", "turkiye-strasse-aeo"),
+        ("  ../../etc ", "etc"),
+        ("東京", "event"),
+        ("x" * 200, "x" * 60),
+    ],
+)
+def test_the_folder_of_a_project_follows_from_its_name(name: str, folder: str, own_home: Path) -> None:
+    assert projects.suggested_folder(name) == own_home / f"{folder}.pugeo"
+
+
+def test_a_second_project_of_a_name_gets_a_folder_of_its_own(own_home: Path) -> None:
+    made = [projects.create_named("Joplin"), projects.create_named(" joplin "), projects.create_named("Joplin", "elsewhere")]
+    assert [layout.folder.name for layout in made] == ["joplin.pugeo", "joplin-2.pugeo", "elsewhere.pugeo"]
+    assert projects.suggested_folder("   ") is None
+    with pytest.raises(ProjectError, match="no name"):
+        projects.create_named("   ", "folder")
+
+
+def test_cards_show_how_far_each_project_is_and_change_no_file(own_home: Path, project: Layout, tmp_path: Path) -> None:
+    click(project, "b1", "b2")
+    older, broken = projects.create("older", "Older"), projects.create("broken", "Broken")
+    with store.connect(older) as db:
+        db.execute("UPDATE pugeo_meta SET value = '3' WHERE key = 'schema'")
+    broken.gpkg.write_bytes(b"no database")
+    projects.open_project(str(project.folder))
+    before = {path: path.read_bytes() for path in older.folder.iterdir()}
+    cards = projects.recent_cards()
+    assert [(card.name, card.state, card.n_damaged, card.units.n_buildings) for card in cards] == [
+        ("Event", "read", 2, 20), ("broken", "unreadable", 0, 0), ("older", "older", 0, 0),
+    ]  # fmt: skip
+    assert cards[0].used_at[:4] == store.now()[:4]
+    assert {path: path.read_bytes() for path in older.folder.iterdir()} == before
+
+
+def test_the_list_of_recent_projects_of_an_older_pu_geo_is_read(own_home: Path, project: Layout) -> None:
+    own_home.mkdir()
+    (own_home / "recent.json").write_text(json.dumps([str(project.folder), "/gone.pugeo", 7, {"no": "path"}]))
+    assert projects.recent() == [project]
+    assert [card.used_at for card in projects.recent_cards()] == [""]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import geopandas
@@ -16,7 +17,8 @@ from small_parts import answer, click, op_of, small_project, square_table, table
 from pu_geo.errors import LabelError
 from pu_geo.geo.export.pieces import guarded, unguarded
 from pu_geo.geo.local_space import points_inside
-from pu_geo.project import analysts, contents, labels, store
+from pu_geo.project import analysts, contents, grades, labels, store
+from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.records import LABELS, REASONS, FootprintTable, LabelOp
 from pu_geo.services.annotate import labeling
@@ -49,6 +51,7 @@ def busy(project: Layout) -> Layout:
                 reason=rng.choice(REASONS) if label == "not_assessable" else "",
                 damage_types=rng.sample(["roof", "=wall", "a;b, c"], rng.randrange(3)) if label == "positive" else (),
                 comment=rng.choice(NASTY),
+                grade=rng.choice(("", "destroyed", "minor")) if label == "positive" else "",
                 **rng.choice(({}, {"shown": "explore"}, {"shown": "audit", "inclusion": 0.1})),  # type: ignore[arg-type]
             )
             assert labels.append(db, [op], analyst=analyst, screen="map")[0].error is None
@@ -400,3 +403,32 @@ def test_simulated_answers_stay_simulated_in_another_project(project: Layout, tm
     with store.connect(other) as db:
         kinds = {building: event.kind for building, event in labels.current(db).items()}
     assert kinds == {"b1": "simulated", "b2": "import"}
+
+
+def test_grades_leave_by_name_and_come_back_by_name_id_or_class(project: Layout, tmp_path: Path) -> None:
+    with store.connect(project) as db:
+        worst, *rest = grades.USUAL
+        grades.put(db, [replace(worst, name="Total loss"), Grade("", "Burned", "destroyed"), *rest])
+        ops = [LabelOp(f"o{k}", f"b{k}", "positive", grade=grade) for k, grade in enumerate(("destroyed", "Burned", ""))]
+        assert not [ack.error for ack in labels.append(db, ops, analyst="ann", screen="map") if ack.error]
+    export_labels(project, str(tmp_path / "labels.csv"))
+    with (tmp_path / "labels.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["grade"] for row in csv.DictReader(file)] == ["Total loss", "Burned", ""]
+    again = import_labels(project, str(tmp_path / "labels.csv"), analyst="ann")
+    assert (again["stored"], again["unchanged"]) == (0, 3)
+
+    table = tmp_path / "hand.csv"
+    table.write_text("building_id,label,grade\nb0,damaged,burned\nb1,damaged,\nb5,damaged,major\n")
+    assert import_labels(project, str(table), analyst="bob")["stored"] == 3
+    assert labeling.graded(project) == {"b0": "Burned", "b1": "", "b2": "", "b5": "Major"}
+    table.write_text("building_id,label,grade\nb7,damaged,Destoyed\n")
+    with pytest.raises(LabelError, match=r"grade 'Destoyed' is not one of this project's: Total loss, Burned, Major, Minor"):
+        import_labels(project, str(table), analyst="bob")
+
+    damage_map = tmp_path / "map.csv"  # as an export has it: classes, not names
+    damage_map.write_text(
+        "building_id,label,damage_class,labeller,labelled_at\nb0,damaged,destroyed,bob,\nb2,damaged,minor,bob,\n"
+        "b6,damaged,damaged_not_graded,bob,\nb8,no_visible_damage,no_visible_damage,bob,\n"
+    )
+    import_labels(project, str(damage_map), analyst="bob")
+    assert labeling.graded(project) == {"b0": "Burned", "b1": "", "b2": "Minor", "b5": "Major", "b6": ""}

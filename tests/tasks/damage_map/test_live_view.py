@@ -148,7 +148,8 @@ def test_a_project_of_an_older_pu_geo_says_what_an_export_says_once_it_is_opened
     view = old[old.index("CREATE VIEW damage_map") :].split(";", 1)[0]
     with closing(sqlite3.connect(mapped.gpkg)) as db, db:
         for statement in (
-            "DROP VIEW damage_map", "DROP TABLE threshold", "DROP TABLE choice", "ALTER TABLE score DROP COLUMN reason", view,
+            "DROP VIEW damage_map", "DROP TABLE threshold", "DROP TABLE choice", "ALTER TABLE score DROP COLUMN reason",
+            "ALTER TABLE label_event DROP COLUMN grade", view,
             "DELETE FROM gpkg_contents WHERE table_name IN ('threshold', 'choice')",
             "UPDATE pugeo_meta SET value = '5' WHERE key = 'schema'",
         ):  # fmt: skip

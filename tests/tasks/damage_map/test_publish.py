@@ -18,13 +18,15 @@ from small_parts import answer, click, job_of, op_of, unheld_job
 
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.export import exporters
+from pu_geo.geo.export.codebook import PROFILES
 from pu_geo.jobs import worker
-from pu_geo.project import aoi, contents, labels, runs, store, versions
+from pu_geo.project import aoi, contents, grades, labels, runs, store, versions
+from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
-from pu_geo.records import REASONS
+from pu_geo.records import DAMAGE_CLASSES, REASONS
 from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.tasks.annotate.import_labels import import_labels
-from pu_geo.tasks.damage_map.damage_map import GRADES, build_damage_map
+from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.damage_map.publish import publish
 
 
@@ -220,7 +222,8 @@ def answered_in_every_way(layout: Layout) -> None:
     """Answer buildings with every label, grade, reason, kind of answer and state of review that a project can hold."""
     audited = {f"b{row}" for row in answer_audit(layout, 200).sample.rows[:200].tolist()}
     free = iter(sorted({f"b{row}" for row in range(2, N)} - audited))
-    ops = [op_of(next(free), damage_types=("roof", *grade)) for grade in ((), *((each,) for each in GRADES))]
+    ops = [op_of(next(free), damage_types=("roof", *grade)) for grade in ((), *((each,) for each in DAMAGE_CLASSES))]
+    ops += [op_of(next(free), grade=each) for each in DAMAGE_CLASSES]
     answer(layout, *ops, *(op_of(next(free), "not_assessable", reason=why) for why in REASONS))
     for kind in ("import", "simulated"):
         answer(layout, op_of(next(free)), kind=kind)
@@ -236,7 +239,7 @@ def answered_in_every_way(layout: Layout) -> None:
 
 def test_the_codebook_lists_every_value_that_is_written_and_no_value_is_written_that_it_lacks(mapped: Layout) -> None:
     answered_in_every_way(mapped)
-    write(mapped, "geojson", profiles=("copernicus", "unosat"))
+    write(mapped, "geojson", profiles=tuple(PROFILES))
     with (mapped.exports / "v1" / "damage_map.codebook.csv").open(encoding="utf-8-sig", newline="") as stream:
         codebook = {row["field"]: row["allowed_values"] for row in csv.DictReader(stream)}
     rows = features(mapped, "v1").values()
@@ -244,7 +247,8 @@ def test_the_codebook_lists_every_value_that_is_written_and_no_value_is_written_
     written = {name: {str(row[name]) for row in rows if row[name] is not None} for name in enums}
     assert {name: written[name] - enums[name] for name in enums if written[name] - enums[name]} == {}
     assert {"review_status", "label_source", "damage_class", "ems_class", "unosat_class", "unosat_class_name"} <= set(enums)
-    for name in ("review_status", "label_source", "damage_class", "ems_class", "unosat_class", "unosat_class_name", "label"):
+    classes = [column for columns in PROFILES.values() for column in columns]
+    for name in ("review_status", "label_source", "damage_class", "label", *classes):
         assert written[name] == enums[name], name  # all of them can occur
     # by hand: a text column with a handful of values and no list of them would be an enum that the codebook forgot
     free = {
@@ -264,12 +268,24 @@ def test_a_damaged_building_is_not_graded_until_a_person_grades_it(mapped: Layou
     assert [features(mapped, "v1")["b6"][name] for name in names] == [None] * 4
     click(mapped, "b5", damage_types=("Destroyed",))
     write(mapped, profiles=("copernicus", "unosat"))
-    assert [features(mapped, "v2")["b5"][name] for name in names] == ["destroyed", "Destroyed", 1, "Destroyed"]
+    assert [features(mapped, "v2")["b5"][name] for name in names] == ["destroyed", "Destroyed", 1, "Destroyed"], (
+        "as older projects have it"
+    )
+    with store.connect(mapped) as db:
+        grades.put(db, [Grade("", "Roof gone", "minor"), *grades.USUAL])
+    click(mapped, "b5", grade="Major", damage_types=("Destroyed",))
+    click(mapped, "b6", grade="Roof gone")
+    write(mapped, profiles=("copernicus", "unosat"))
+    found = features(mapped, "v3")
+    assert [found["b5"][name] for name in names] == ["major", "Damaged", 2, "Major damage"], "the grade counts"
+    assert [found["b6"][name] for name in names] == ["minor", "Possibly damaged", 3, "Minor damage"]
+    report = (mapped.exports / "v3" / "report.html").read_text(encoding="utf-8")
+    assert "1 major, 1 minor" in report
 
 
 @pytest.mark.parametrize("name", ["geojson", "csv"])
 def test_labels_of_an_exported_map_arrive_in_a_new_project(mapped: Layout, tmp_path: Path, name: str) -> None:
-    click(mapped, "b5", damage_types=("roof", "major"), comment="gone")
+    click(mapped, "b5", damage_types=("roof",), grade="major", comment="gone")
     click(mapped, "b6", label="not_damaged")
     click(mapped, "b7", label="not_assessable", reason="cloud")
     answer_audit(mapped, 40)

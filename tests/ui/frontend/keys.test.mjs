@@ -45,6 +45,8 @@ test("after a click on the view too, and while a queue is open and nothing else 
   assert.equal(press("2"), true);
   document.activeElement = elsewhere;
   assert.equal(press("2"), false);
+  document.activeElement = document.createElement("a"); // in the sidebar, which led to this screen
+  assert.deepEqual([press("2"), press("Enter")], [true, false]);
 });
 
 test("who types in a field means no shortcut", () => {

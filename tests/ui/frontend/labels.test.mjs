@@ -86,6 +86,46 @@ test("a building without a label takes no details, and a page that only shows ta
   assert.deepEqual(ops, []);
 });
 
+const SCALE = [{ id: "destroyed", name: "Destroyed", offered: true }, { id: "major", name: "Major", offered: true }, { id: "old", name: "Old", offered: false }];
+
+test("a grade is one operation with the label; another one changes it, the same one takes it away, and the building stays damaged", () => {
+  store.setScale(SCALE);
+  for (const grade of ["destroyed", "major", "major", "destroyed"]) labeler.grade(0, grade, "keys");
+  assert.deepEqual(ops.map(({ label, grade }) => [label, grade]), [["positive", "destroyed"], ["positive", "major"], ["positive", undefined], ["positive", "destroyed"]]);
+  assert.deepEqual([store.labels[0], store.grades[0], store.detail(0).grade], [1, 1, "destroyed"]);
+});
+
+test("a grade goes with the mark, stays with a second reading, and not with what another reader graded in a random check", () => {
+  store.setScale(SCALE);
+  labeler.give([0], 1, "map", "major");
+  labeler.edit(0, { comment: "hm" });
+  labeler.give([0], 1, "queue");
+  labeler.give([0], 2, "keys");
+  labeler.give([0], 1, "keys");
+  assert.deepEqual(ops.map(({ grade }) => grade), ["major", "major", "major", undefined, undefined]);
+  labeler.give([1], 1, "map", "major");
+  queue.current = { i: 1, kind: "audit" };
+  labeler.give([1], 1, "queue");
+  labeler.give([1], 1, "queue", "destroyed");
+  assert.deepEqual(ops.slice(-2).map(({ shown, grade }) => [shown, grade]), [["audit", undefined], ["audit", "destroyed"]]);
+});
+
+test("a grade that comes after an answer to a random check is that answer's still", () => {
+  queue.current = { i: 1, kind: "audit" };
+  labeler.give([1], 1, "queue");
+  queue.current = { i: 2, kind: "audit" };
+  labeler.regrade([1], "major", "bar");
+  assert.deepEqual([ops[1].building_id, ops[1].shown, ops[1].grade], ["b1", "audit", "major"]);
+});
+
+test("the grade of many is one act, of those that are damaged still and have another one", () => {
+  labeler.give([0, 1, 2, 3], 1, "map");
+  labeler.give([1], 2, "keys");
+  labeler.give([2], 1, "keys", "major");
+  labeler.regrade([0, 1, 2, 3], "major", "bar");
+  assert.deepEqual(ops.slice(6).map(({ building_id, grade, act }) => [building_id, grade, act]), [["b0", "major", "s-act-7"], ["b3", "major", "s-act-7"]]);
+});
+
 test("undo and redo are operations: the server decides what they do", () => {
   labeler.step("undo");
   labeler.step("redo");
@@ -93,10 +133,10 @@ test("undo and redo are operations: the server decides what they do", () => {
 });
 
 test("details of many buildings come from their short form", () => {
-  const found = decodeDetails({ by: { ann: "0 2", bob: "1" }, reason: { cloud: "1" }, type: { roof: "0", walls: "0 2" }, shown: { audit: "2" }, comment: { 2: "hm" } });
-  assert.deepEqual(found.get(0), { reason: "", damage_types: ["roof", "walls"], comment: "", by: "ann", shown: "" });
-  assert.deepEqual(found.get(1), { reason: "cloud", damage_types: [], comment: "", by: "bob", shown: "" });
-  assert.deepEqual(found.get(2), { reason: "", damage_types: ["walls"], comment: "hm", by: "ann", shown: "audit" });
+  const found = decodeDetails({ by: { ann: "0 2", bob: "1" }, reason: { cloud: "1" }, type: { roof: "0", walls: "0 2" }, shown: { audit: "2" }, grade: { major: "0" }, comment: { 2: "hm" } });
+  assert.deepEqual(found.get(0), { reason: "", grade: "major", damage_types: ["roof", "walls"], comment: "", by: "ann", shown: "" });
+  assert.deepEqual(found.get(1), { reason: "cloud", grade: "", damage_types: [], comment: "", by: "bob", shown: "" });
+  assert.deepEqual(found.get(2), { reason: "", grade: "", damage_types: ["walls"], comment: "hm", by: "ann", shown: "audit" });
   assert.equal(decodeDetails(null).size, 0);
 });
 

@@ -57,6 +57,24 @@ test("filters: by label, by conflict, by what the imagery hides, and what is sel
   assert.deepEqual(arrange(store, 2, { order: "id", filter: "all", like: null }), [1], "there is no chip of the other one");
 });
 
+test("grades are filters of their own, and so is what nobody graded", () => {
+  assert.ok(!names(usableFilters(store)).some((name) => name.startsWith("grade:")));
+  store.setScale([{ id: "destroyed", name: "Destroyed", offered: true }, { id: "old", name: "Old", offered: false }]);
+  store.setLabels({ 1: "0 1 1", 2: "3" }, { ops: [], settled: [] }, { grade: { destroyed: "1", old: "2" } });
+  assert.deepEqual(names(usableFilters(store)).filter((name) => name.startsWith("grade:")), ["grade:destroyed", "grade:old", "grade:"]);
+  for (const [filter, found] of [["grade:destroyed", [1]], ["grade:old", [2]], ["grade:", [0]]]) assert.deepEqual(by("id", { filter }), found);
+});
+
+test("grades differ in lightness, from dark to light, and in their pattern", () => {
+  for (const n of [1, 2, 3, 6]) {
+    store.setScale(Array.from({ length: n }, (_, k) => ({ id: `g${k}`, name: `G${k}`, offered: true })));
+    const light = Array.from({ length: n }, (_, k) => [1, 3, 5].reduce((sum, at) => sum + parseInt(store.scale.color(k + 1).slice(at, at + 2), 16), 0));
+    for (let k = 1; k < n; k++) assert.ok(light[k] - light[k - 1] > 50, `${n} grades`);
+  }
+  assert.deepEqual([0, 1, 6].map((number) => store.scale.pattern(number)), ["", "cross", "dots"]);
+  assert.equal(store.scale.color(0), LABEL_COLORS[1]);
+});
+
 test("only orders and filters that make sense are offered", () => {
   assert.deepEqual(names(usableFilters(store)), ["all", "unlabeled", "positive", "not_damaged", "not_assessable"]);
   assert.deepEqual(names(usableOrders(store, null)), ["score", "uncertain", "area", "id"]);

@@ -7,6 +7,7 @@ import { buttons, fakeBrowser, fakeServer, freshPage, pass, settle, squares } fr
 fakeBrowser();
 const { Card } = await import("../../../pu_geo/ui/frontend/src/card.js");
 const { describe } = await import("../../../pu_geo/ui/frontend/src/describe.js");
+const { GradeBar } = await import("../../../pu_geo/ui/frontend/src/grade_bar.js");
 const { MarkBar } = await import("../../../pu_geo/ui/frontend/src/mark_bar.js");
 const { ReasonPicker } = await import("../../../pu_geo/ui/frontend/src/reason_picker.js");
 const { SelectionBar } = await import("../../../pu_geo/ui/frontend/src/selection_bar.js");
@@ -138,23 +139,85 @@ function openPicker(numbers) {
   return { picker, chosen };
 }
 
-for (const [key, letter, reason] of [["4", "c", "cloud"], ["5", "o", "outside_image"], ["6", "n", "nodata"], ["7", "m", "misaligned"], ["8", "b", "no_building"], ["9", "u", "unclear"]]) {
-  test(`${key} and ${letter} give the reason ${reason}, once`, () => {
-    for (const name of [key, letter]) {
-      const { picker, chosen } = openPicker([2]);
-      assert.ok(Object.keys(buttons(picker.root)).some((text) => text.startsWith(key)));
-      assert.equal(picker.key(name, false), true);
-      assert.equal(picker.key(name, false), false, "it is closed");
-      assert.deepEqual(chosen, [[[2], reason, "act-1"]]);
-    }
+for (const [key, reason] of [["c", "cloud"], ["o", "outside_image"], ["x", "nodata"], ["m", "misaligned"], ["b", "no_building"], ["u", "unclear"]]) {
+  test(`${key} gives the reason ${reason}, once`, () => {
+    const { picker, chosen } = openPicker([2]);
+    assert.ok(Object.keys(buttons(picker.root)).some((text) => text.startsWith(key.toUpperCase())));
+    assert.equal(picker.key(key), true);
+    assert.equal(picker.key(key), false, "it is closed");
+    assert.deepEqual(chosen, [[[2], reason, "act-1"]]);
   });
 }
 
-test("in the queue N skips and 1 to 3 answer the next one: they are no reasons", () => {
+test("digits and N are no reasons: they are about the building that keys act on, which is the next one in the queue", () => {
   const { picker, chosen } = openPicker([2]);
-  for (const name of ["n", "1", "2", "3"]) assert.equal(picker.key(name, true), false);
-  assert.equal(picker.key("6", true), true);
-  assert.deepEqual(chosen, [[[2], "nodata", "act-1"]]);
+  for (const name of ["n", ..."123456789"]) assert.equal(picker.key(name), false);
+  assert.deepEqual([chosen, picker.isOpen], [[], true]);
+});
+
+// How badly damaged
+
+const SCALE = [{ id: "destroyed", name: "Destroyed", offered: true }, { id: "major", name: "Major", offered: true }, { id: "tent", name: "Tent", offered: false }];
+
+function openGradeBar(numbers) {
+  const chosen = [];
+  const bar = new GradeBar(store, NO_PICTURES, (...all) => chosen.push(all));
+  store.setScale(SCALE);
+  bar.open(numbers);
+  return { bar, chosen };
+}
+
+test("the grade bar names the building just marked, and its buttons grade that one", () => {
+  const { bar, chosen } = openGradeBar([2]);
+  assert.match(bar.root.textContent, /^Grade:Building 34Destroyed5Major/);
+  bar.showTarget({ i: 3, on: "queue" });
+  buttons(bar.root)["5Major"].click();
+  assert.deepEqual([chosen, bar.isOpen], [[[[2], "major"]], false]);
+});
+
+test("its buttons show keys only where keys act on the same building; else it says what they grade", () => {
+  const { bar } = openGradeBar([2]);
+  const told = (target) => (bar.showTarget(target), [bar.root.classList.contains("keyed"), bar.hint.textContent]);
+  assert.deepEqual(told({ i: 2, on: "map" }), [true, ""]);
+  assert.deepEqual(told({ i: 3, on: "wall" }), [false, "Keys 4 5: Building 4"]);
+  assert.deepEqual(told({ i: 3, on: "queue" }), [false, "Keys 4 5: the large picture"]);
+  assert.deepEqual(told({ i: -1, on: "selection" }), [false, "Keys 4 5: the selected buildings"]);
+  assert.deepEqual(told(null), [false, ""]);
+});
+
+test("a scale without grades asks nothing, and another scale closes the bar", () => {
+  const { bar } = openGradeBar([2, 3]);
+  assert.match(bar.root.textContent, /^Grade:2 buildings/);
+  bar.close();
+  assert.deepEqual([bar.isOpen, bar.root.hidden], [false, false], "the line stays: nothing below it moves");
+  assert.match(bar.root.textContent, /^Grade:4Destroyed5Major/);
+  bar.open([2]);
+  store.setScale([]);
+  bar.open([2]);
+  assert.deepEqual([bar.isOpen, bar.root.hidden], [false, true]);
+});
+
+test("the card of a damaged building offers grades; the one it has is taken away by a second click", () => {
+  store.setScale(SCALE);
+  label({ 1: "0" }, { grade: { major: "0" } });
+  const { card, edits } = openCard();
+  store.set("selected", 0);
+  assert.deepEqual(Object.keys(buttons(card.choices)), ["Destroyed", "Major", "roof", "walls"]);
+  assert.deepEqual(card.choices.all("on").map(({ textContent }) => textContent), ["Major"]);
+  assert.match(card.facts.textContent, /: Major/);
+  buttons(card.choices).Destroyed.click();
+  buttons(card.choices).Major.click();
+  assert.deepEqual(edits, [[0, { grade: "destroyed" }], [0, { grade: "" }]]);
+});
+
+test("a selection takes a grade as one step; those that have it stay out of it", () => {
+  store.setScale(SCALE);
+  label({ 1: "0 1 1" }, { grade: { major: "0" } });
+  const { bar, labeled } = openBar();
+  assert.match(bar.root.textContent, /1 Major · 2 damaged, not graded/);
+  bar.ask(1, "major");
+  assert.deepEqual(labeled, [[[1, 2, 3], 1, "major"]]);
+  assert.match(bar.root.textContent, /3 buildings marked damaged: major; undo with Ctrl\+Z/);
 });
 
 test("what the imagery makes likely is marked, if it is the same for all", () => {
@@ -168,13 +231,17 @@ test("what the imagery makes likely is marked, if it is the same for all", () =>
 
 test("a box asks what to do with its buildings, and an empty one asks nothing", () => {
   const chosen = [];
-  const bar = new MarkBar((...all) => chosen.push(all));
+  const bar = new MarkBar(store, (...all) => chosen.push(all));
   bar.ask([]);
   assert.equal(bar.root.hidden, true);
   bar.ask([1, 2]);
   assert.match(bar.root.textContent, /^2 buildings:/);
   buttons(bar.root)["Not damaged"].click();
-  assert.deepEqual([chosen, bar.root.hidden], [[[[1, 2], 2]], true]);
+  assert.deepEqual([chosen, bar.root.hidden], [[[[1, 2], 2, null]], true]);
+  store.setScale(SCALE);
+  bar.ask([1, 2]);
+  buttons(bar.root).Major.click();
+  assert.deepEqual(chosen[1], [[1, 2], 1, "major"]);
 });
 
 function openBar(confirmAbove = Infinity) {
@@ -191,7 +258,7 @@ test("a selection is labeled as one step, without those that have the label alre
   const { bar, labeled } = openBar();
   assert.match(bar.root.textContent, /^4 selected1 damaged/);
   bar.ask(1);
-  assert.deepEqual(labeled, [[[1, 2, 3], 1]]);
+  assert.deepEqual(labeled, [[[1, 2, 3], 1, null]]);
   assert.match(bar.root.textContent, /3 buildings marked damaged; undo with Ctrl\+Z/);
 });
 
@@ -205,8 +272,8 @@ test("many are labeled only after a question, which names what would be lost; Es
   assert.equal(bar.cancel(), false);
   bar.ask(2);
   bar.ask(1);
-  assert.deepEqual(labeled, [[[2, 3], 1]], "two are few enough");
+  assert.deepEqual(labeled, [[[2, 3], 1, null]], "two are few enough");
   bar.ask(2);
   bar.ask(2);
-  assert.deepEqual(labeled[1], [[0, 1, 2, 3], 2]);
+  assert.deepEqual(labeled[1], [[0, 1, 2, 3], 2, null]);
 });

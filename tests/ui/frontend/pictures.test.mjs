@@ -51,7 +51,7 @@ test("pixels without data become transparent, block by block; dark ground stays"
   const cleared = [];
   const context = (pixels) => ({ getImageData: () => pixels, clearRect: (...box) => cleared.push(box) });
   clearNoData(context(picture(16, 8, (x) => (x < 8 ? 40 : 44))), 16, 8);
-  clearNoData(context(picture(16, 8, (x, y, band) => (band === 3 ? 255 : x === 8 ? 60 : 41))), 16, 8);
+  clearNoData(context(picture(16, 8, (x, y, band) => (band === 3 ? 255 : x === 9 ? 60 : x === 0 ? 70 : 41))), 16, 8);
   assert.deepEqual(cleared, [[0, 0, 8, 8], [0, 0, 8, 8]]);
 });
 

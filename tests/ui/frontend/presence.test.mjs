@@ -98,6 +98,16 @@ test("what others answer is shown until the page holds it; their later answer wi
   assert.equal(server.requests.at(-1).body.since, 5);
 });
 
+test("a grade that another gave comes with the answer, also where the label is the same", async () => {
+  store.setScale([{ id: "major", name: "Major", offered: true }]);
+  store.setLabels({ 1: "1" }, { ops: [], settled: [] });
+  let heard = 0;
+  store.on("grades", () => heard++);
+  await answer(nobody({ event: 5, labels: { b1: "positive", b2: "positive" }, grades: { b1: "major" } }));
+  assert.deepEqual([...store.grades], [0, 1, 0, 0, 0, 0]);
+  assert.deepEqual([heard, store.detail(1).grade, store.detail(2).grade], [1, "major", ""]);
+});
+
 test("news that were asked for before newer data of the page came are asked for again", async () => {
   presence.update({ ...DATA, here: { analyst: "ann", event: 9 } }, "s");
   await answer(nobody({ event: 5, labels: { b1: "positive" } }));

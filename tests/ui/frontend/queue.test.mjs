@@ -23,7 +23,10 @@ function open() {
   store.setGeometry(squares(20));
   store.setScores(new Float32Array(20).fill(0.5));
   queue = new QueueState(store, { wish: (operation) => log([...ops, operation]), moved: () => {} });
-  pane = new QueuePane(store, queue, NO_PICTURES, (i, code) => log([...ops, { building_id: store.ids[i], label: LABELS[code] }]));
+  pane = new QueuePane(store, queue, NO_PICTURES, {
+    give: (i, code, grade) => log([...ops, { building_id: store.ids[i], label: LABELS[code], ...(grade ? { grade } : {}) }]),
+    regrade: (i, grade) => log([...ops, { building_id: store.ids[i], label: "positive", ...(store.detail(i).grade === grade ? {} : { grade }) }]),
+  });
   queue.setActive(true);
 }
 
@@ -177,4 +180,18 @@ test("an empty queue has nothing to answer; without a queue keys go elsewhere", 
 test("buildings that the map does not have are left out", () => {
   queue.take("t", given(3, "q-1", 18));
   assert.deepEqual(queue.items.map(({ i }) => i), [18, 19]);
+});
+
+test("a grade answers the large picture and goes on; on one that was answered it changes the grade and stays", () => {
+  store.setScale([{ id: "destroyed", name: "Destroyed", offered: true }, { id: "minor", name: "Minor", offered: true }]);
+  queue.take("t", given(6));
+  press("5", "1");
+  assert.deepEqual(ops.map(({ building_id, label, grade }) => [building_id, label, grade]), [["b0", "positive", "minor"], ["b1", "positive", undefined]]);
+  assert.equal(current(), 2, "a digit after 1 means the next one");
+  queue.go(0);
+  press("4", "4");
+  assert.deepEqual(ops.slice(2).map(({ building_id, grade }) => [building_id, grade]), [["b0", "destroyed"], ["b0", undefined]]);
+  assert.deepEqual([current(), store.labels[0]], [0, 1], "without the grade, with the mark");
+  press("6");
+  assert.equal(ops.length, 4, "the scale has two grades");
 });

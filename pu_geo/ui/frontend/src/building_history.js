@@ -44,9 +44,9 @@ export class BuildingHistory {
 
   #draw({ events, runs, alike, before, attributes, imagery }) {
     const list = (title, rows) => (rows.length ? [h("b", {}, title), h("ul", {}, ...rows.map((row) => h("li", {}, row)))] : []);
-    const answers = events.map((one) => `${when(one.at)} ${one.analyst}: ${WORDS[one.label] ?? one.label}${one.kind === "set" ? "" : ` (${one.kind})`}${one.reason ? `, ${one.reason}` : ""}${one.comment ? `, “${one.comment}”` : ""}`);
+    const answers = events.map((one) => `${when(one.at)} ${one.analyst}: ${graded(WORDS[one.label] ?? one.label, one.grade)}${one.kind === "set" ? "" : ` (${one.kind})`}${one.reason ? `, ${one.reason}` : ""}${one.comment ? `, “${one.comment}”` : ""}`);
     const scored = runs.map((run) => TEXTS.rankAndScore(words.run(run.name ?? run.run_id), run.rank, run.n, run.score));
-    const earlier = before.map((one) => words.round(one.round, WORDS[one.label] ?? one.damage_binary.replace("_", " ")));
+    const earlier = before.map((one) => words.round(one.round, graded(WORDS[one.label] ?? one.damage_binary.replace("_", " "), one.grade)));
     const known = Object.entries(attributes).filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
     return [
       ...this.#pictures([this.i], words.pictures, this.pictures.parts, PICTURE_PX), ...this.#model(),
@@ -74,6 +74,10 @@ export class BuildingHistory {
 function imageryRows(imagery = {}) {
   const hidden = SHARES.filter(([key]) => imagery[key] > 0).map(([key, text]) => text(Math.max(1, Math.round(imagery[key] * 100))));
   return hidden.length ? [words.obscured(hidden.join(", "))] : [];
+}
+
+function graded(label, grade) {
+  return grade ? TEXTS.grades.of(label, grade) : label;
 }
 
 function when(at) {

@@ -30,7 +30,7 @@ export class Card {
     this.root = h("aside.card", { hidden: true, "aria-label": words.title },
       h("div.cardhead", {}, this.name, h("button.flat", { type: "button", title: words.close, "aria-label": words.close, onclick: () => this.toggle() }, "✕")), this.facts, this.choices, this.comment, this.hint, this.history.root, this.id);
     store.on("selected", () => this.#follow());
-    for (const event of ["details", "scores", "blind", "mode", "imageQuality", "shifts"]) store.on(event, () => this.draw());
+    for (const event of ["details", "scale", "scores", "blind", "mode", "imageQuality", "shifts"]) store.on(event, () => this.draw());
     this.leaving = () => this.commit();
     window.addEventListener("pagehide", this.leaving);
   }
@@ -97,7 +97,7 @@ export class Card {
 
   /** Draw the buttons anew only where they differ: a button replaced under a pressed mouse loses its click. */
   #drawChoices(i, code, detail) {
-    const drawn = JSON.stringify(i < 0 ? null : [i, code, this.types, detail.damage_types, detail.reason]);
+    const drawn = JSON.stringify(i < 0 ? null : [i, code, this.types, this.store.scale.grades, detail.damage_types, detail.grade, detail.reason]);
     if (drawn === this.drawnChoices) return;
     this.drawnChoices = drawn;
     this.choices.replaceChildren(...(i < 0 ? [] : this.#choices(i, code, detail)));
@@ -107,11 +107,14 @@ export class Card {
     const choice = (text, on, change) => h(`button.choice${on ? ".on" : ""}`, { type: "button", "aria-pressed": String(on), onclick: () => this.#change(i, change) }, text);
     if (code === NOT_ASSESSABLE) return REASONS.map(([value, text]) => choice(text, detail.reason === value, { reason: value }));
     if (code !== POSITIVE) return [];
+    const { choices } = this.store.scale;
+    const grades = choices.map(([grade, name]) => choice(name, detail.grade === grade, { grade: detail.grade === grade ? "" : grade }));
     const offered = [...new Set([...this.types, ...detail.damage_types])];
-    return offered.map((type) => {
+    const types = offered.map((type) => {
       const on = detail.damage_types.includes(type);
       return choice(type, on, { damage_types: on ? detail.damage_types.filter((each) => each !== type) : [...detail.damage_types, type] });
     });
+    return grades.length ? [h("div.row", { role: "group", "aria-label": TEXTS.grades.title }, h("span.soft", {}, TEXTS.grades.title), ...grades), h("div.row", { role: "group", "aria-label": "Damage types" }, ...types)] : types;
   }
 
   #change(i, change) {

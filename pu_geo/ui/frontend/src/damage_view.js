@@ -6,6 +6,7 @@ import { NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { h, remember, remembered } from "./dom.js";
 import { Explore } from "./explore.js";
 import { fillWindow, stopFilling } from "./fill_window.js";
+import { GradeBar } from "./grade_bar.js";
 import { listenForKeys } from "./keys.js";
 import { Labeler } from "./labeler.js";
 import { Loader } from "./loader.js";
@@ -40,7 +41,8 @@ export class DamageView {
     this.labeler = new Labeler(store, () => this.log, this.queue, (...answer) => this.#answered(...answer));
     this.pictures = new ChipPictures(store);
     this.picker = new ReasonPicker(store, this.pictures, (...reason) => this.labeler.because(...reason));
-    this.marks = new MarkBar((numbers, code) => this.#markMany(numbers, code));
+    this.gradeBar = new GradeBar(store, this.pictures, (numbers, grade) => this.labeler.regrade(numbers, grade, "bar"));
+    this.marks = new MarkBar(store, (numbers, code, grade) => this.#markMany(numbers, code, grade));
     this.card = new Card(store, (i, change) => this.labeler.edit(i, change), this.pictures);
     const actions = {
       label: (i, wish, screen) => this.labeler.usable && this.labeler.toggle(i, wish, screen),
@@ -50,7 +52,10 @@ export class DamageView {
     };
     this.map = new MapPane(store, actions);
     this.wall = new WallPane(store, this.pictures, { ...actions, select: (i) => this.#selectOnWall(i), walked: () => (this.hasWalked = true) });
-    this.queuePane = new QueuePane(store, this.queue, this.pictures, (i, code) => this.labeler.give([i], code, "queue"));
+    this.queuePane = new QueuePane(store, this.queue, this.pictures, {
+      give: (i, code, grade = null) => this.labeler.give([i], code, "queue", grade),
+      regrade: (i, grade) => this.labeler.grade(i, grade, "queue"),
+    });
     this.explore = new Explore(this);
     this.presence = new Presence(store, () => this.queue.current?.i ?? store.selected);
     this.#build(style);
@@ -77,7 +82,7 @@ export class DamageView {
     const parts = { scatter: this.explore.pane, map: this.map, queuePane: this.queuePane, wall: this.wall };
     this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root, this.wall.preview.root], { tab: (tab) => this.#setTab(tab), model: () => this.data.wall && this.#toggle("modelView"), resized: () => this.#layout() });
     this.map.root.append(this.marks.root);
-    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.explore.bar.root, this.toolbar.refused, this.toolbar.help);
+    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.gradeBar.root, this.explore.bar.root, this.toolbar.refused, this.toolbar.help);
   }
 
   /** Called on each run of the page. */
@@ -93,6 +98,7 @@ export class DamageView {
     this.store.set("scoreName", data.score_name ?? null);
     if (data.layers.length === 1) this.store.set("view", data.layers[0].name);
     this.store.setConflicts(data.conflicts);
+    this.store.setScale(data.grades);
     this.#load(data);
     this.pictures.configure(data);
     this.explore.update(data);
@@ -109,7 +115,7 @@ export class DamageView {
 
   #openProject({ token, color_by }) {
     this.store.set("selected", -1); // a comment that is being written goes into the log of the project it belongs to
-    this.picker.close();
+    this.#closePickers();
     this.marks.close();
     this.log?.disconnect(this);
     this.token = token;
@@ -138,10 +144,11 @@ export class DamageView {
 
   // ---- labelling ----
 
-  #answered(numbers, code, act, screen) {
+  #answered(numbers, code, act, screen, isGraded = false) {
     this.isOnMap = screen === "map";
+    this.#closePickers();
     if (code === NOT_ASSESSABLE) this.picker.open(numbers, act);
-    else this.picker.close();
+    else if (code === POSITIVE && !isGraded) this.gradeBar.open(numbers);
     this.toolbar.announce(numbers, code);
     if (numbers.length !== 1) return;
     this.store.set("selected", numbers[0]);
@@ -153,12 +160,18 @@ export class DamageView {
     this.map.follow(i);
   }
 
-  #markMany(numbers, code) {
-    this.labeler.give(numbers.filter((i) => this.store.labels[i] !== code), code, "map");
+  #closePickers() {
+    this.picker.close();
+    this.gradeBar.close();
+  }
+
+  #markMany(numbers, code, grade = null) {
+    const { labels } = this.store;
+    this.labeler.give(numbers.filter((i) => labels[i] !== code || (grade !== null && this.store.detail(i).grade !== grade)), code, "map", grade);
   }
 
   #step(which) {
-    this.picker.close(); // what it would explain may be gone
+    this.#closePickers(); // what they are about may be gone
     this.card.commit();
     if (which === "undo") this.queue.expectUndo();
     this.labeler.step(which);
@@ -232,6 +245,7 @@ export class DamageView {
     this.store.set("target", target?.i ?? -1);
     this.queuePane.showTarget(target?.on === "queue");
     this.toolbar.showTarget(target);
+    this.gradeBar.showTarget(target);
   }
 
   // Nothing is labelled that nobody sees.
@@ -259,13 +273,13 @@ export class DamageView {
 
   #key(name, event) {
     const { store } = this;
-    if (this.picker.key(name, this.queue.current !== null)) return true;
+    if (this.picker.key(name)) return true;
     if (name === "undo" || name === "redo") return this.labeler.usable && (this.#step(name), true);
     if (this.explore.key(name)) return true;
     if (this.map.hasCross && this.map.key(name)) return true;
     if (!this.map.hasCross && this.queue.isActive && this.#queueKey(name, event)) return true;
     if (this.#lookKey(name)) return true;
-    if (this.labeler.usable && (name in MARK_KEYS || CLEAR_KEYS.includes(name) || name === "Enter")) return this.#markKey(name, event);
+    if (this.labeler.usable && (name in MARK_KEYS || CLEAR_KEYS.includes(name) || name === "Enter" || store.scale.ofKey(name))) return this.#markKey(name, event);
     const target = this.target?.i ?? store.selected;
     switch (name) {
       case "k": return target >= 0 && !this.panes.side.hidden && Boolean(this.data.wall) && (this.#setTab("wall"), this.wall.sortLike(target), true);
@@ -280,7 +294,10 @@ export class DamageView {
   #markKey(name, event) {
     const { labeler, store, target } = this;
     if (!target) return name === "Enter" && event.composedPath().some((each) => each.tagName === "BUTTON") ? false : this.#sayNoTarget();
-    if (!CLEAR_KEYS.includes(name)) labeler.toggle(target.i, MARK_KEYS[name] ?? "toggle", this.map.hasCross ? "map" : "keys");
+    const grade = store.scale.ofKey(name);
+    const screen = this.map.hasCross ? "map" : "keys";
+    if (grade) labeler.grade(target.i, grade, screen);
+    else if (!CLEAR_KEYS.includes(name)) labeler.toggle(target.i, MARK_KEYS[name] ?? "toggle", screen);
     else if (store.labels[target.i] !== UNLABELED) labeler.give([target.i], UNLABELED, "keys");
     return true;
   }
@@ -296,10 +313,10 @@ export class DamageView {
 
   // Whatever an analyst does in the queue but for a letter of the picker means that the reason stays as it is.
   #queueKey(name, event) {
-    const answers = name in MARK_KEYS || CLEAR_KEYS.includes(name) || name === "Enter" || name === "n";
+    const answers = name in MARK_KEYS || this.store.scale.ofKey(name) || CLEAR_KEYS.includes(name) || name === "Enter" || name === "n";
     if (answers && this.queue.current && !this.queue.isOver && !this.target) return this.#sayNoTarget();
     const used = this.queuePane.key(name, event);
-    if (used && !(name in MARK_KEYS)) this.picker.close();
+    if (used && !(name in MARK_KEYS)) this.#closePickers();
     return used;
   }
 
@@ -322,7 +339,7 @@ export class DamageView {
   #escape() {
     if (!this.toolbar.help.hidden) this.toolbar.toggleHelp();
     else if (!this.marks.root.hidden) this.marks.close();
-    else if (this.picker.isOpen) this.picker.close();
+    else if (this.picker.isOpen || this.gradeBar.isOpen) this.#closePickers();
     else if (!this.card.root.hidden) this.card.toggle();
     else if (this.explore.escape()) return true;
     else if (this.store.selected >= 0) this.store.set("selected", -1);

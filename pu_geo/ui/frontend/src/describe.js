@@ -3,11 +3,12 @@
 import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE } from "./colors.js";
 import { REASON_TEXTS } from "./details.js";
 import { h } from "./dom.js";
+import { colorOf, withGrade } from "./grades.js";
 import { qualityLines } from "./image_quality.js";
 import { TEXTS } from "./texts.js";
 
-export function swatch(code, hollow = false) {
-  return h(`span.swatch.label${code}${hollow ? ".hollow" : ""}`, { style: `--c:${LABEL_COLORS[code]}` });
+export function swatch(code, hollow = false, color = LABEL_COLORS[code], pattern = "") {
+  return h(`span.swatch.label${code}${hollow ? ".hollow" : ""}${pattern ? `.${pattern}` : ""}`, { style: `--c:${color}` });
 }
 
 /** Name on a chip the others who are on its building. */
@@ -19,13 +20,13 @@ export function markHere(mark, others) {
 
 /** The swatch of building i as the map shows it. */
 export function swatchOf(store, i) {
-  return store.isHidden(i) ? h("span.swatch.obscured") : swatch(store.labels[i]);
+  return store.isHidden(i) ? h("span.swatch.obscured") : swatch(store.labels[i], false, colorOf(store, i), store.scale.pattern(store.grades[i]));
 }
 
 export function labelText(store, i) {
   if (store.isHidden(i)) return TEXTS.notAssessed(REASON_TEXTS[store.hidden.get(i)]);
   const reason = store.labels[i] === NOT_ASSESSABLE && REASON_TEXTS[store.detail(i).reason];
-  return LABEL_TEXTS[store.labels[i]] + (reason ? `: ${reason}` : "");
+  return reason ? `${LABEL_TEXTS[store.labels[i]]}: ${reason}` : withGrade(store, i, LABEL_TEXTS[store.labels[i]]);
 }
 
 export function scoreText(store, i) {

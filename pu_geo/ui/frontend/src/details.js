@@ -1,21 +1,21 @@
-// What belongs to a label: reason, damage types, comment, who gave it, and what the building was shown for.
+// What belongs to a label: reason, grade, damage types, comment, who gave it, and what the building was shown for.
 
 import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
 import { TEXTS } from "./texts.js";
 
-// [value, text, key, letter]
+// [value, text, key]. No digits: they grade the building that keys act on, also while a reason is asked for.
 export const REASONS = [
-  ["cloud", "4", "c"],
-  ["outside_image", "5", "o"],
-  ["nodata", "6", "n"],
-  ["misaligned", "7", "m"],
-  ["no_building", "8", "b"],
-  ["unclear", "9", "u"],
-].map(([value, key, letter]) => [value, TEXTS.reasons[value], key, letter]);
+  ["cloud", "c"],
+  ["outside_image", "o"],
+  ["nodata", "x"],
+  ["misaligned", "m"],
+  ["no_building", "b"],
+  ["unclear", "u"],
+].map(([value, key]) => [value, TEXTS.reasons[value], key]);
 // Why the imagery, or a run, keeps a building from being assessed is no answer that anybody gives.
 export const REASON_TEXTS = { ...Object.fromEntries(REASONS.map(([value, text]) => [value, text.toLowerCase()])), ...TEXTS.notAnswers };
 export const IS_ANSWER = new Set(REASONS.map(([value]) => value));
-export const NO_DETAILS = Object.freeze({ reason: "", damage_types: [], comment: "", by: "", shown: "" });
+export const NO_DETAILS = Object.freeze({ reason: "", grade: "", damage_types: [], comment: "", by: "", shown: "" });
 
 /** "0 3 a": differences of positions in base 36. */
 export function* placesOf(text) {
@@ -36,7 +36,7 @@ export function encodePlaces(places) {
 export function decodeDetails(encoded) {
   const found = new Map();
   const of = (at) => found.get(at) ?? found.set(at, { ...NO_DETAILS, damage_types: [] }).get(at);
-  for (const name of ["by", "reason", "shown"]) {
+  for (const name of ["by", "reason", "shown", "grade"]) {
     for (const [text, places] of Object.entries(encoded?.[name] ?? {})) for (const at of placesOf(places)) of(at)[name] = text;
   }
   for (const [text, places] of Object.entries(encoded?.type ?? {})) for (const at of placesOf(places)) of(at).damage_types.push(text);
@@ -45,16 +45,17 @@ export function decodeDetails(encoded) {
 }
 
 /** What an operation of the log leaves as details. */
-export function detailsOf({ reason = "", damage_types = [], comment = "", shown = "" }) {
-  return { reason, damage_types, comment, shown, by: "you" };
+export function detailsOf({ reason = "", grade = "", damage_types = [], comment = "", shown = "" }) {
+  return { reason, grade, damage_types, comment, shown, by: "you" };
 }
 
-/** The details that go with a new label: a comment stays, types belong to positives, reasons to not assessable ones. */
+/** The details that go with a new label: a comment stays, grade and types belong to damaged ones, reasons to not assessable ones. */
 export function detailsFor(code, before, change = {}) {
   if (code === UNLABELED) return {};
   const detail = { ...before, ...change };
   const kept = {};
   if (detail.comment) kept.comment = detail.comment;
+  if (code === POSITIVE && detail.grade) kept.grade = detail.grade;
   if (code === POSITIVE && detail.damage_types.length) kept.damage_types = detail.damage_types;
   if (code === NOT_ASSESSABLE) kept.reason = detail.reason || "unclear";
   return kept;

@@ -29,7 +29,7 @@ export class Explore {
       locate: (i) => i >= 0 && view.locate(i),
     });
     this.bar = new SelectionBar(store, {
-      label: (numbers, code) => view.labeler.give(numbers, code, "scatter"),
+      label: (numbers, code, grade) => view.labeler.give(numbers, code, "scatter", grade),
       show: () => this.#showOnMap(),
       clear: () => store.choose([]),
     });
@@ -110,9 +110,10 @@ export class Explore {
   /** @returns whether the key was one of ours */
   key(name) {
     if (!this.isActive || !this.store.chosen.length) return false;
-    if (name === "Enter") return this.bar.asked !== null && this.bar.ask(this.bar.asked), true; // never the one that was clicked
-    if (!(name in LABEL_KEYS) || !this.view.labeler.usable) return false;
-    this.bar.ask(LABEL_KEYS[name]);
+    if (name === "Enter") return this.bar.confirm(), true; // never the one that was clicked
+    const grade = this.store.scale.ofKey(name);
+    if (!(grade || name in LABEL_KEYS) || !this.view.labeler.usable) return false;
+    this.bar.ask(grade ? POSITIVE : LABEL_KEYS[name], grade);
     return true;
   }
 

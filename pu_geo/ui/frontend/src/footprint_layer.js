@@ -26,12 +26,12 @@ export class FootprintLayer extends Layer {
     this.frame = null;
     this.stale = new Set(ALL);
     this.paintedLabels = null; // what the canvas shows; null once all of it is out of date
-    this.#follow(["geometry", "colorBy", "outlines", "imageQuality"], () => this.#outdate(ALL));
+    this.#follow(["geometry", "colorBy", "outlines", "imageQuality", "scale"], () => this.#outdate(ALL));
     this.#follow(["scores", "blind", "threshold"], () => this.#outdate(["base"]));
     this.#follow(["shifts", "arrows"], () => this.#outdate(["arrows"]));
     this.#follow(["chosen"], () => this.#outdate(["chosen"]));
     this.#follow(["hovered", "selected", "target", "mode"], () => this.#outdate(["top"]));
-    this.#follow(["labels"], () => this.stale.add("labels").add("chosen")); // but not what is painted well already
+    this.#follow(["labels", "grades"], () => this.stale.add("labels").add("chosen")); // but not what is painted well already
   }
 
   #follow(events, act) {
@@ -69,6 +69,7 @@ export class FootprintLayer extends Layer {
     if (stale.has("labels")) {
       paintLabels(this.labels, store, frame, this.#changedLabels());
       this.paintedLabels = store.labels;
+      this.paintedGrades = store.grades;
     }
     if (stale.has("arrows") && (store.arrows || this.drawnArrows.arrows.length)) this.drawnArrows = paintArrows(clearCanvas(this.arrows, frame), store, frame);
     if (stale.has("chosen")) {
@@ -84,7 +85,7 @@ export class FootprintLayer extends Layer {
     const [before, now] = [this.paintedLabels, this.store.labels];
     if (!before || before.length !== now.length) return null;
     const changed = [];
-    for (let i = 0; i < now.length; i++) if (before[i] !== now[i] && changed.push(i) > FEW) return null;
+    for (let i = 0; i < now.length; i++) if ((before[i] !== now[i] || this.paintedGrades[i] !== this.store.grades[i]) && changed.push(i) > FEW) return null;
     return changed;
   }
 

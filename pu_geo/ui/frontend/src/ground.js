@@ -5,7 +5,7 @@ const TILE_PX = 256;
 const AROUND_M = 15; // at least so much ground on each side of the building
 const MOST_TILES = 300; // decoded ones that are kept, 256 kB each
 const AT_ONCE = 6; // requests; browsers have no more connections to a server
-const NO_DATA_GREY = 40; // of pixels without data inside a map tile, see geo/raster/quicklooks.py
+const NO_DATA_GREY = 40; // of pixels without data inside a map tile, see geo/ground.py
 const BLOCK_PX = 8; // JPEG keeps a block of one colour exactly
 const TICKS_M = [500, 200, 100, 50, 20, 10, 5, 2, 1];
 
@@ -130,8 +130,8 @@ export function clearNoData(context, width, height) {
 }
 
 function isNoData(data, width, left, top) {
-  for (let row = top; row < top + BLOCK_PX; row++) {
-    for (let at = 4 * (row * width + left); at < 4 * (row * width + left + BLOCK_PX); at++) {
+  for (let row = top + 1; row < top + BLOCK_PX - 1; row++) { // decoders let the color of neighbors run into a block's rim
+    for (let at = 4 * (row * width + left + 1); at < 4 * (row * width + left + BLOCK_PX - 1); at++) {
       if ((at & 3) !== 3 && Math.abs(data[at] - NO_DATA_GREY) > 1) return false;
     }
   }

@@ -25,7 +25,8 @@ export function listenForKeys(root, handle, isWanted) {
   const key = (event) => {
     if (event.key === "Tab") root.dataset.tabbed = "yes";
     const path = event.composedPath();
-    const unclaimed = document.activeElement === document.body && isWanted();
+    const isFree = document.activeElement === document.body || (document.activeElement?.tagName === "A" && event.key !== "Enter"); // a link that led here
+    const unclaimed = isFree && isWanted();
     if (!over && !focused && !unclaimed && !path.includes(root)) return;
     if (path.some((each) => each instanceof Element && each.matches(TYPING))) return;
     const name = nameOf(event);

@@ -7,7 +7,7 @@ export class Labeler {
   /**
    * @param log () => OperationLog
    * @param queue {current: item or null, id}
-   * @param answered (numbers, code, act, screen) called after an answer, before anything else happens
+   * @param answered (numbers, code, act, screen, isGraded) called after an answer, before anything else happens
    */
   constructor(store, log, queue, answered) {
     Object.assign(this, { store, log, queue, answered });
@@ -24,8 +24,22 @@ export class Labeler {
     this.give([i], wanted === this.store.labels[i] ? UNLABELED : wanted, screen);
   }
 
-  /** Give one or many buildings a label, undone in one step. */
-  give(numbers, code, screen) {
+  /** Mark building i damaged with a grade; the grade it already has is taken away instead, and the building stays damaged. */
+  grade(i, grade, screen) {
+    const isGiven = this.store.labels[i] === POSITIVE;
+    if (!isGiven) this.give([i], POSITIVE, screen, grade);
+    else this.regrade([i], this.store.detail(i).grade === grade ? "" : grade, screen);
+    if (isGiven) this.answered([i], POSITIVE, null, screen, true);
+  }
+
+  /** Give damaged buildings another grade, undone in one step; those that are not damaged any more are left out. */
+  regrade(numbers, grade, screen) {
+    const still = numbers.filter((i) => this.store.labels[i] === POSITIVE && this.store.detail(i).grade !== grade);
+    this.#revise(still, { grade }, screen, still.length > 1 ? this.#newAct() : null);
+  }
+
+  /** Give one or many buildings a label, undone in one step; damaged ones a grade, too. Without one, a grade that is there stays. */
+  give(numbers, code, screen, grade = null) {
     if (!this.usable || !numbers.length) return;
     // An answer "not assessable" may get a reason later, which belongs to the same act.
     const act = numbers.length > 1 || code === NOT_ASSESSABLE ? this.#newAct() : null;
@@ -33,9 +47,11 @@ export class Labeler {
     this.log().addMany(numbers.map((i) => {
       const shown = numbers.length === 1 && current?.i === i ? { shown: current.kind, queue: id } : {};
       this.shownFor.set(this.store.ids[i], shown);
-      return this.#operation(i, code, screen, act, detailsFor(code, this.store.detail(i), this.#likeliest(i, code)), shown);
+      // A random check is answered from the pictures alone: what another reader graded does not slip into it.
+      const own = grade !== null ? { grade } : shown.shown === "audit" ? { grade: "" } : {};
+      return this.#operation(i, code, screen, act, detailsFor(code, this.store.detail(i), { ...this.#likeliest(i, code), ...own }), shown);
     }));
-    this.answered(numbers, code, act, screen);
+    this.answered(numbers, code, act, screen, grade !== null);
   }
 
   // A wish for another reason comes after it, if it does; without one, this is what the imagery says.
@@ -50,7 +66,7 @@ export class Labeler {
     this.#revise(still, { reason }, "keys", act);
   }
 
-  /** Change a detail of building i: {reason}, {damage_types} or {comment}. */
+  /** Change a detail of building i: {reason}, {grade}, {damage_types} or {comment}. */
   edit(i, change) {
     if (this.store.labels[i] !== UNLABELED) this.#revise([i], change, "card", null);
   }

@@ -6,6 +6,7 @@ import { describe, swatch } from "./describe.js";
 import { REASON_TEXTS } from "./details.js";
 import { draggable, h, icon, remember, remembered } from "./dom.js";
 import { FootprintLayer } from "./footprint_layer.js";
+import { gradeCounts } from "./grades.js";
 import { lonLatAt } from "./lonlat.js";
 import { boxOf } from "./polygon.js";
 import { arrowLegend } from "./shift_arrows.js";
@@ -57,7 +58,7 @@ export class MapPane {
   #listen() {
     const { store } = this;
     store.on("view", () => this.#showView());
-    for (const event of ["colorBy", "scores", "threshold", "labels", "geometry", "outlines", "imageQuality", "shifts", "arrows", "chosen"]) store.on(event, () => this.#drawLegend());
+    for (const event of ["colorBy", "scores", "threshold", "labels", "grades", "scale", "geometry", "outlines", "imageQuality", "shifts", "arrows", "chosen"]) store.on(event, () => this.#drawLegend());
     for (const event of ["details", "scores", "blind", "imageQuality", "shifts", "queued"]) store.on(event, () => this.#fillTooltip());
     store.on("geometry", () => (this.notice.hidden = true));
     draggable(this.divider, this.root, (share) => {
@@ -405,8 +406,10 @@ export class MapPane {
 function legendRows(store, resolution) {
   const entry = (code, hollow) => h("div.entry", {}, swatch(code, hollow), LABEL_TEXTS[code]);
   const rows = [];
-  if (store.colorBy === "scores" && store.scores) rows.push(ramp(store.scoreName, store.threshold), ...[1, 2].map((code) => entry(code, true)));
-  else rows.push(...[1, 2, 3, 0].map((code) => entry(code)));
+  const isHollow = store.colorBy === "scores" && Boolean(store.scores);
+  const damaged = gradeRows(store, isHollow) ?? [entry(1, isHollow)];
+  if (isHollow) rows.push(ramp(store.scoreName, store.threshold), ...damaged, entry(2, true));
+  else rows.push(...damaged, ...[2, 3, 0].map((code) => entry(code)));
   if (store.chosen.length) rows.push(h("div.entry", {}, h("span.swatch.chosen"), words.selected));
   if (store.hidden.size) {
     const why = [...new Set(store.hidden.values())].map((reason) => REASON_TEXTS[reason]).sort();
@@ -415,6 +418,15 @@ function legendRows(store, resolution) {
   rows.push(...arrowLegend(store, resolution));
   if (!store.outlines) rows.push(h("div.hint", {}, words.outlinesHidden));
   return rows;
+}
+
+// One row a grade that some building has; null before anybody graded.
+function gradeRows(store, isHollow) {
+  const counts = gradeCounts(store);
+  const given = counts.map((count, number) => [count, number]).filter(([count, number]) => number && count);
+  if (!given.length) return null;
+  const row = (count, number, text) => h("div.entry", {}, swatch(1, isHollow, store.scale.color(number), store.scale.pattern(number)), text, h("span.tally", {}, TEXTS.number(count)));
+  return [...given.map(([count, number]) => row(count, number, store.scale.grades[number - 1].name)), row(counts[0], 0, TEXTS.grades.notGraded)];
 }
 
 function ramp(name, threshold) {

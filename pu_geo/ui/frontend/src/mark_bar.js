@@ -7,17 +7,19 @@ import { TEXTS } from "./texts.js";
 const { marks: words } = TEXTS;
 
 export class MarkBar {
-  /** @param chosen (numbers, code) */
-  constructor(chosen) {
-    this.chosen = chosen;
+  /** @param chosen (numbers, code, grade or null) */
+  constructor(store, chosen) {
+    Object.assign(this, { store, chosen });
     this.root = h("div.boxbar", { hidden: true, role: "group", "aria-label": words.title });
   }
 
   ask(numbers) {
     this.root.hidden = !numbers.length;
     if (this.root.hidden) return;
-    const choice = (code, text) => h(`button.choice.label${code}`, { type: "button", onclick: () => this.#choose(numbers, code) }, text);
-    this.root.replaceChildren(h("b", {}, words.many(numbers.length)), ...[POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE].map((code) => choice(code, LABEL_TEXTS[code])), choice(UNLABELED, words.clear),
+    const choice = (code, text) => h(`button.choice.label${code}`, { type: "button", onclick: () => this.#choose(numbers, code, null) }, text);
+    const { scale } = this.store;
+    const graded = scale.choices.map(([id, name], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${scale.color(at + 1)}`, onclick: () => this.#choose(numbers, POSITIVE, id) }, h("i.gradedot"), name));
+    this.root.replaceChildren(h("b", {}, words.many(numbers.length)), choice(POSITIVE, LABEL_TEXTS[POSITIVE]), ...graded, ...[NOT_DAMAGED, NOT_ASSESSABLE].map((code) => choice(code, LABEL_TEXTS[code])), choice(UNLABELED, words.clear),
       h("button.flat", { type: "button", title: words.cancel, "aria-label": words.cancel, onclick: () => this.close() }, "✕"));
   }
 
@@ -25,8 +27,8 @@ export class MarkBar {
     this.root.hidden = true;
   }
 
-  #choose(numbers, code) {
+  #choose(numbers, code, grade) {
     this.close();
-    this.chosen(numbers, code);
+    this.chosen(numbers, code, grade);
   }
 }

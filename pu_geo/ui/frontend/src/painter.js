@@ -175,7 +175,17 @@ function paintLabelled(context, store, frame, box) {
   const members = [[], [], [], []];
   for (const i of within(store, box)) if (store.labels[i] !== UNLABELED || store.isHidden(i)) members[store.labels[i]].push(i);
   paintObscured(context, store, frame, members[UNLABELED]);
-  for (const code of [NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE]) paintOutlines(context, store, frame, members[code], code, store.colorBy === "labels");
+  const filled = store.colorBy === "labels";
+  for (const code of [NOT_ASSESSABLE, NOT_DAMAGED]) paintOutlines(context, store, frame, members[code], code, filled);
+  paintDamaged(context, store, frame, members[POSITIVE], filled);
+}
+
+// Without a grade first; the worst last, so that it is on top.
+function paintDamaged(context, store, frame, members, filled) {
+  const byGrade = new Map();
+  for (const i of members) (byGrade.get(store.grades[i]) ?? byGrade.set(store.grades[i], []).get(store.grades[i])).push(i);
+  const numbers = [...byGrade.keys()].sort((a, b) => (a && b ? b - a : a - b));
+  for (const number of numbers) paintOutlines(context, store, frame, byGrade.get(number), POSITIVE, filled, number);
 }
 
 // What the imagery hides and nobody answered: gray, less than an answer would be.
@@ -198,20 +208,49 @@ function paintObscured(context, store, frame, members) {
   });
 }
 
-function paintOutlines(context, store, frame, members, code, filled) {
+const DASHES = { cross: [], slash: [8, 3], dots: [2, 3] }; // of the line around a graded building
+const patterns = new Map(); // by name and color
+function gradePattern(context, name, color) {
+  const key = `${name} ${color}`;
+  if (patterns.has(key)) return patterns.get(key);
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const pen = tile.getContext("2d");
+  pen.strokeStyle = pen.fillStyle = color;
+  pen.lineWidth = 1.8;
+  pen.beginPath();
+  for (const shift of [-8, 0, 8]) {
+    if (name !== "dots") pen.moveTo(shift - 1, 9), pen.lineTo(shift + 9, -1);
+    if (name === "cross") pen.moveTo(shift - 1, -1), pen.lineTo(shift + 9, 9);
+  }
+  if (name === "dots") pen.fillRect(1, 1, 2, 2), pen.fillRect(5, 5, 2, 2);
+  pen.stroke();
+  const found = context.createPattern(tile, "repeat");
+  patterns.set(key, found);
+  return found;
+}
+
+function paintOutlines(context, store, frame, members, code, filled, grade = 0) {
+  const pattern = store.scale.pattern(grade);
+  const color = code === POSITIVE ? store.scale.color(grade) : LABEL_COLORS[code];
   inChunks(context, store, frame, members, () => {
     if (filled) {
       context.globalAlpha = code === NOT_ASSESSABLE ? 0.7 : 0.42;
-      context.fillStyle = code === NOT_ASSESSABLE ? hatchPattern(context) : LABEL_COLORS[code];
+      context.fillStyle = code === NOT_ASSESSABLE ? hatchPattern(context) : color;
       context.fill("evenodd");
       context.globalAlpha = 1;
+      if (pattern) {
+        context.fillStyle = gradePattern(context, pattern, color);
+        context.fill("evenodd");
+      }
     }
     context.lineWidth = 4.2;
     context.strokeStyle = code === NOT_ASSESSABLE ? "rgba(20,20,20,0.8)" : "rgba(255,255,255,0.85)";
     context.stroke();
     context.lineWidth = 2.4;
-    context.strokeStyle = code === NOT_ASSESSABLE ? "#e8e8e8" : LABEL_COLORS[code];
+    context.strokeStyle = code === NOT_ASSESSABLE ? "#e8e8e8" : color;
     if (code === NOT_ASSESSABLE) context.setLineDash([5, 4]);
+    else if (pattern) context.setLineDash(DASHES[pattern]);
     context.stroke();
     context.setLineDash([]);
   });
@@ -234,13 +273,13 @@ function ring(context, store, frame, i, color, width, dashes = []) {
   context.setLineDash([]);
 }
 
-// What is selected together: a yellow line around each building below its label, or a yellow dot above it.
+// What is selected together: a pink line around each building below its label, or a pink dot above it.
 const CELL_PX = 5; // one dot in so many pixels is enough; more would hide the picture
 const [DOT_PX, SMALL_PX, RIM_PX] = [4, 3, 1];
 const MANY = 1500; // dots in view, which are drawn small then
 const [THINNEST, THICKEST] = [2, 6];
 const AROUND_LABEL = 7.5; // visible on both sides of the line of a label
-const [YELLOW, DARK] = [pixel([240, 228, 66]), pixel([20, 20, 20], 0.85)];
+const [PINK, DARK] = [pixel([255, 77, 184]), pixel([20, 20, 20], 0.85)];
 
 /** @param canvas of the frame's size; see `FootprintLayer` */
 export function paintChosen(canvas, store, frame) {
@@ -267,7 +306,7 @@ function paintDots(context, store, frame, numbers) {
   }
   const side = numbers.length > MANY ? SMALL_PX : DOT_PX;
   for (const [x, y] of places) raster.block(x, y, Math.round((side + 2 * RIM_PX) * raster.ratio), DARK);
-  for (const [x, y] of places) raster.block(x, y, Math.round(side * raster.ratio), YELLOW);
+  for (const [x, y] of places) raster.block(x, y, Math.round(side * raster.ratio), PINK);
   raster.show();
 }
 

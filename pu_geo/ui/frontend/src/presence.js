@@ -71,13 +71,13 @@ export class Presence {
     this.#soon(this.wait === EVERY_MS && this.at() !== building ? SETTLED_MS : this.wait);
   }
 
-  #take({ event, labels, others }, since) {
+  #take({ event, labels, grades, others }, since) {
     this.#showOthers(Array.isArray(others) ? others.map(readOther).filter(Boolean) : []);
     // Page data that came meanwhile may know better; ask again from there.
     if (since !== this.since || !Number.isInteger(event)) return;
     this.since = Math.max(since, event);
-    const news = Object.entries(labels ?? {}).map(([id, label]) => [this.store.index.get(id), LABEL_NAMES.indexOf(label)]).filter(([i, code]) => i !== undefined && code >= 0);
-    for (const [i, code] of news) this.store.heard.set(i, { code, event });
+    const news = Object.entries(labels ?? {}).map(([id, label]) => [this.store.index.get(id), LABEL_NAMES.indexOf(label), grades?.[id] ?? ""]).filter(([i, code]) => i !== undefined && code >= 0);
+    for (const [i, code, grade] of news) this.store.heard.set(i, { code, event, grade });
     if (news.length) this.store.relabel("heard");
   }
 

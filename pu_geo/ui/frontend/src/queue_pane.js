@@ -1,8 +1,9 @@
 // "Next 20": one building large, the others small, answers by single keys.
 
-import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
+import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { areaText, labelText, markHere, scoreText, swatchOf } from "./describe.js";
 import { h } from "./dom.js";
+import { colorOf } from "./grades.js";
 import { isShown } from "./target.js";
 import { TEXTS } from "./texts.js";
 
@@ -17,9 +18,9 @@ const THUMB_PX = 46;
 const GAP = 8;
 
 export class QueuePane {
-  /** @param give (i, code) gives a label */
-  constructor(store, queue, pictures, give) {
-    Object.assign(this, { store, queue, pictures, give });
+  /** @param actions {give(i, code, grade or null), regrade(i, grade): as a key on a damaged building does} */
+  constructor(store, queue, pictures, actions) {
+    Object.assign(this, { store, queue, pictures, actions });
     this.title = h("b");
     this.progress = h("span.soft");
     this.askText = h("span");
@@ -31,10 +32,12 @@ export class QueuePane {
     this.answers = h("div.answers", { role: "group", "aria-label": words.answers }, ...ANSWERS.map(button),
       h("button.choice", { type: "button", onclick: () => this.#clear() }, h("kbd", {}, "0"), words.clear),
       h("button.choice", { type: "button", onclick: () => this.queue.skip() }, h("kbd", {}, "N"), words.skip));
+    this.grades = h("div.answers.grades", { role: "group", "aria-label": TEXTS.grades.title });
     this.thumbs = h("div.thumbs", { role: "listbox", "aria-label": words.list });
     this.note = h("div.note.soft", { role: "status" });
     this.root = h("section.pane.queuepane", { "aria-label": words.region },
-      h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.thumbs, this.note));
+      h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.grades, this.thumbs, this.note));
+    store.on("scale", () => this.#buildGrades());
     for (const event of ["labels", "details", "scores", "blind", "others"]) store.on(event, () => this.later());
     store.on("modelView", () => this.later(true));
     new ResizeObserver(() => this.later(true)).observe(this.root);
@@ -71,9 +74,11 @@ export class QueuePane {
     const { queue } = this;
     if (name === "q") return this.#once(event, () => queue.ask(true));
     if (!queue.current) return false;
-    if (queue.isOver && (name in KEYS || name === "n")) return this.#once(event, () => this.#goFurther(name));
+    const grade = this.store.scale.ofKey(name);
+    if (queue.isOver && (name in KEYS || grade || name === "n")) return this.#once(event, () => this.#goFurther(name));
     if (name in STEPS) return queue.go(queue.at + STEPS[name]), true;
     if (name in KEYS) return this.#once(event, () => this.#answer(KEYS[name]));
+    if (grade) return this.#once(event, () => this.#grade(grade));
     if (name === "0" || name === "Backspace") return this.#once(event, () => this.#clear());
     if (name === "n") return this.#once(event, () => queue.skip());
     return false;
@@ -94,15 +99,36 @@ export class QueuePane {
     const item = this.queue.current;
     if (!item) return;
     this.queue.touch();
-    this.give(item.i, code);
+    this.actions.give(item.i, code);
     this.queue.goOn();
+  }
+
+  // A grade answers what is open, and corrects what was answered before; an audit's answer is never changed by half.
+  #grade(grade) {
+    const item = this.queue.current;
+    if (!item) return;
+    const { labels } = this.store;
+    this.queue.touch();
+    if (labels[item.i] === POSITIVE && item.kind !== "audit") {
+      this.actions.regrade(item.i, grade);
+      this.queue.go(this.queue.at);
+      return;
+    }
+    this.actions.give(item.i, POSITIVE, grade);
+    this.queue.goOn();
+  }
+
+  #buildGrades() {
+    const { scale } = this.store;
+    const button = ([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${scale.color(at + 1)}`, onclick: () => this.#grade(id) }, h("kbd", {}, key), h("i.gradedot"), name);
+    this.grades.replaceChildren(...(scale.choices.length ? [h("span.soft", {}, TEXTS.grades.ask), ...scale.choices.map(button)] : []));
   }
 
   #clear() {
     const item = this.queue.current;
     if (!item) return;
     this.queue.touch();
-    if (this.store.labels[item.i] !== UNLABELED) this.give(item.i, UNLABELED);
+    if (this.store.labels[item.i] !== UNLABELED) this.actions.give(item.i, UNLABELED);
     this.queue.go(this.queue.at);
   }
 
@@ -117,7 +143,7 @@ export class QueuePane {
     this.progress.textContent = n ? words.progress(queue.answered, skipped) : "";
     this.#drawWish();
     const item = queue.items[queue.at] ?? null;
-    for (const part of [this.large, this.reason, this.facts, this.answers, this.thumbs]) part.hidden = !item;
+    for (const part of [this.large, this.reason, this.facts, this.answers, this.grades, this.thumbs]) part.hidden = !item;
     if (!item) return;
     if (this.rebuild || this.drawnId !== queue.id || this.thumbs.children.length !== n) this.#buildThumbs();
     queue.items.forEach((each, place) => this.#dress(this.thumbs.children[place], each, place));
@@ -142,6 +168,12 @@ export class QueuePane {
     const others = this.store.othersAt(i).map(({ name }) => name);
     if (others.length) facts.push(h("b.alsohere", {}, TEXTS.alsoHere(others.join(", "))));
     this.facts.replaceChildren(...facts, h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
+    const given = this.store.labels[i] === POSITIVE ? this.store.detail(i).grade : "";
+    for (const button of this.grades.children) {
+      if (!button.dataset.grade) continue;
+      button.classList.toggle("given", button.dataset.grade === given);
+      button.setAttribute("aria-pressed", String(button.dataset.grade === given));
+    }
     for (const button of this.answers.children) {
       const isGiven = Number(button.dataset.code) === this.store.labels[i];
       button.classList.toggle("given", isGiven);
@@ -165,7 +197,7 @@ export class QueuePane {
   // What the buttons and thumbnails leave of the height, so that nothing has to be scrolled.
   #roomFor() {
     const body = this.large.parentElement;
-    const others = [this.reason, this.facts, this.answers, this.thumbs, this.note].reduce((sum, part) => sum + (part.offsetHeight || 0) + GAP, 0);
+    const others = [this.reason, this.facts, this.answers, this.grades, this.thumbs, this.note].reduce((sum, part) => sum + (part.offsetHeight || 0) + GAP, 0);
     return body.clientHeight - others - 2 * GAP;
   }
 
@@ -188,17 +220,18 @@ export class QueuePane {
     const code = this.store.labels[i];
     const skipped = !this.queue.isAnswered(place) && this.queue.skipped.has(place);
     thumb.dataset.label = code;
-    thumb.style.setProperty("--c", LABEL_COLORS[code]);
+    thumb.style.setProperty("--c", colorOf(this.store, i));
     thumb.classList.toggle("skipped", skipped);
     thumb.classList.toggle("selected", place === this.queue.at);
     thumb.setAttribute("aria-selected", String(place === this.queue.at));
-    const state = skipped ? words.skipped : LABEL_TEXTS[code];
+    const state = skipped ? words.skipped : labelText(this.store, i);
     thumb.title = TEXTS.thumbLabel(place + 1, i, KINDS[kind]?.[0] ?? kind, state);
     thumb.setAttribute("aria-label", thumb.title);
     thumb.setAttribute("tabindex", place === this.queue.at ? "0" : "-1");
     const focused = this.root.getRootNode().activeElement;
     if (place === this.queue.at && focused !== thumb && focused?.parentElement === this.thumbs) thumb.focus();
     markHere(thumb.querySelector(".here"), this.store.othersAt(i));
-    thumb.lastChild.textContent = skipped ? "↷" : { [POSITIVE]: "1", [NOT_DAMAGED]: "2", [NOT_ASSESSABLE]: "3" }[code] ?? "";
+    const graded = this.store.scale.choices[this.store.grades[i] - 1]?.[2];
+    thumb.lastChild.textContent = skipped ? "↷" : { [POSITIVE]: graded ?? "1", [NOT_DAMAGED]: "2", [NOT_ASSESSABLE]: "3" }[code] ?? "";
   }
 }

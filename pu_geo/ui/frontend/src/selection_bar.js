@@ -2,6 +2,7 @@
 
 import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { h } from "./dom.js";
+import { gradeCounts } from "./grades.js";
 import { TEXTS } from "./texts.js";
 
 const { selection: words, number } = TEXTS;
@@ -9,7 +10,7 @@ const { selection: words, number } = TEXTS;
 const KEYS = { [POSITIVE]: "1", [NOT_DAMAGED]: "2", [NOT_ASSESSABLE]: "3", [UNLABELED]: "0" };
 
 export class SelectionBar {
-  /** @param actions {label(numbers, code), show(), clear()} */
+  /** @param actions {label(numbers, code, grade or null), show(), clear()} */
   constructor(store, actions) {
     Object.assign(this, { store, actions, confirmAbove: Infinity, asked: null, note: "" });
     this.root = h("div.selectionbar", { hidden: true, role: "toolbar", "aria-label": words.title });
@@ -18,15 +19,21 @@ export class SelectionBar {
       this.note = "";
       this.draw();
     });
-    for (const event of ["labels", "mode"]) store.on(event, () => this.draw());
+    for (const event of ["labels", "grades", "scale", "mode"]) store.on(event, () => this.draw());
   }
 
   /** Label what is selected; more than `confirmAbove` only once it was asked for twice. */
-  ask(code) {
-    const numbers = this.#changing(code);
-    if (numbers.length > this.confirmAbove && this.asked !== code) this.asked = code;
-    else this.#label(numbers, code);
+  ask(code, grade = null) {
+    const numbers = this.#changing(code, grade);
+    const isAsked = this.asked?.code === code && this.asked.grade === grade;
+    if (numbers.length > this.confirmAbove && !isAsked) this.asked = { code, grade };
+    else this.#label(numbers, code, grade);
     this.draw();
+  }
+
+  /** Do what was asked for. */
+  confirm() {
+    if (this.asked) this.ask(this.asked.code, this.asked.grade);
   }
 
   /** @returns whether there was a question to take back */
@@ -37,14 +44,20 @@ export class SelectionBar {
     return true;
   }
 
-  #changing(code) {
-    return this.store.chosen.filter((i) => this.store.labels[i] !== code);
+  #changing(code, grade) {
+    const { chosen, labels } = this.store;
+    return chosen.filter((i) => labels[i] !== code || (grade !== null && this.store.detail(i).grade !== grade));
   }
 
-  #label(numbers, code) {
+  #name(code, grade) {
+    return grade === null ? LABEL_TEXTS[code] : TEXTS.grades.of(LABEL_TEXTS[code], this.store.scale.name(grade));
+  }
+
+  #label(numbers, code, grade) {
     this.asked = null;
-    if (numbers.length) this.actions.label(numbers, code);
-    this.note = numbers.length ? words.done(numbers.length, code, LABEL_TEXTS[code]) : words.already(code, LABEL_TEXTS[code]);
+    if (numbers.length) this.actions.label(numbers, code, grade);
+    const name = this.#name(code, grade);
+    this.note = numbers.length ? words.done(numbers.length, code, name) : words.already(code, name);
   }
 
   draw() {
@@ -57,11 +70,12 @@ export class SelectionBar {
   }
 
   #question() {
-    const numbers = this.#changing(this.asked);
+    const { code, grade } = this.asked;
+    const numbers = this.#changing(code, grade);
     const others = numbers.filter((i) => this.store.labels[i] !== UNLABELED).length;
-    const act = words.act(numbers.length, this.asked, LABEL_TEXTS[this.asked]);
+    const act = words.act(numbers.length, code, this.#name(code, grade));
     return [h("b", {}, words.question(act)), h("span.soft", {}, words.loses(others) + words.undoable), h("div.push"),
-      h("button.choice.yes", { type: "button", onclick: () => this.ask(this.asked) }, act), h("button.choice", { type: "button", onclick: () => this.cancel() }, words.cancel)];
+      h("button.choice.yes", { type: "button", onclick: () => this.confirm() }, act), h("button.choice", { type: "button", onclick: () => this.cancel() }, words.cancel)];
   }
 
   #offer(n) {
@@ -69,11 +83,19 @@ export class SelectionBar {
     const counts = [0, 0, 0, 0];
     for (const i of store.chosen) counts[store.labels[i]]++;
     const there = [POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE].filter((code) => counts[code]).map((code) => `${number(counts[code])} ${LABEL_TEXTS[code].toLowerCase()}`);
-    const button = (code, text) => {
-      const change = n - counts[code];
-      return h(`button.choice.label${code}`, { type: "button", title: words.change(change, code), disabled: !change, onclick: () => this.ask(code) }, h("kbd", {}, KEYS[code]), text);
+    const grades = gradeCounts(store, store.chosen).map((count, number) => [count, number ? store.scale.grades[number - 1].name : TEXTS.grades.notGraded.toLowerCase()]);
+    const named = [...grades.slice(1), grades[0]].filter(([count]) => count);
+    if (named.length > (grades[0][0] ? 1 : 0)) there.push(...named.map(([count, name]) => TEXTS.grades.count(count, name)));
+    const button = (code, text, grade = null, key = KEYS[code]) => {
+      const change = this.#changing(code, grade).length;
+      const dot = grade === null ? [] : [h("i.gradedot", { style: `--c:${store.scale.color(store.scale.number(grade))}` })];
+      return h(`button.choice${grade === null ? `.label${code}` : ""}`, { type: "button", title: words.change(change, code), disabled: !change, onclick: () => this.ask(code, grade) }, h("kbd", {}, key), ...dot, text);
     };
-    const choices = store.mode === "label" ? [POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE].map((code) => button(code, LABEL_TEXTS[code])).concat(button(UNLABELED, words.clear)) : [];
+    const offered = [
+      button(POSITIVE, LABEL_TEXTS[POSITIVE]), ...store.scale.choices.map(([id, name, key]) => button(POSITIVE, name, id, key)),
+      button(NOT_DAMAGED, LABEL_TEXTS[NOT_DAMAGED]), button(NOT_ASSESSABLE, LABEL_TEXTS[NOT_ASSESSABLE]), button(UNLABELED, words.clear),
+    ];
+    const choices = store.mode === "label" ? offered : [];
     return [h("b", {}, words.selected(n)), h("span.soft", {}, there.join(" · ")), ...choices, h("span.note", { role: "status" }, this.note), h("div.push"),
       h("button.choice", { type: "button", title: words.showHint, onclick: () => this.actions.show() }, words.show),
       h("button.flat", { type: "button", title: words.none, "aria-label": words.none, onclick: () => this.actions.clear() }, "✕")];

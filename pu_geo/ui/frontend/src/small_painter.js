@@ -80,8 +80,8 @@ export function paintLabelDots(context, store, frame) {
     raster.block(x, y, 4 * raster.ratio, OBSCURED);
   }
   for (const code of [NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE]) {
-    const picture = labelDot(code, frame.pixelRatio);
-    for (const i of members[code]) raster.stamp(raster.x((b[4 * i] + b[4 * i + 2]) / 2), raster.y((b[4 * i + 1] + b[4 * i + 3]) / 2), picture);
+    const graded = code === POSITIVE ? members[code].sort((i, j) => Number(store.grades[i] > 0) - Number(store.grades[j] > 0) || store.grades[j] - store.grades[i]) : members[code];
+    for (const i of graded) raster.stamp(raster.x((b[4 * i] + b[4 * i + 2]) / 2), raster.y((b[4 * i + 1] + b[4 * i + 3]) / 2), labelDot(code, frame.pixelRatio, store.scale, code === POSITIVE ? store.grades[i] : 0));
   }
   raster.show();
 }
@@ -91,13 +91,13 @@ function stepPixels(...alphas) {
 }
 
 const labelDots = new Map();
-function labelDot(code, ratio) {
-  const key = `${code} ${ratio}`;
-  if (!labelDots.has(key)) labelDots.set(key, drawLabelDot(code, ratio));
+function labelDot(code, ratio, scale, grade) {
+  const key = `${code} ${ratio} ${scale.color(grade)} ${scale.pattern(grade)}`;
+  if (!labelDots.has(key)) labelDots.set(key, drawLabelDot(code, ratio, code === POSITIVE ? scale.color(grade) : LABEL_COLORS[code], scale.pattern(grade)));
   return labelDots.get(key);
 }
 
-function drawLabelDot(code, ratio) {
+function drawLabelDot(code, ratio, color, pattern) {
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = Math.ceil((2 * DOT_RADIUS_PX + 2) * ratio);
   const context = canvas.getContext("2d");
@@ -105,12 +105,33 @@ function drawLabelDot(code, ratio) {
   const middle = canvas.width / ratio / 2;
   context.beginPath();
   context.arc(middle, middle, DOT_RADIUS_PX, 0, 2 * Math.PI);
-  context.fillStyle = LABEL_COLORS[code];
+  context.fillStyle = color;
   context.fill();
+  paintGradeMark(context, middle, pattern);
   context.lineWidth = 1.4;
   context.strokeStyle = "rgba(255,255,255,0.95)";
   if (code === NOT_ASSESSABLE) context.setLineDash([2, 2]);
   context.stroke();
+  return pixelsOf(context, canvas);
+}
+
+// A cross, a line or a dot inside, as fills have them on larger buildings.
+function paintGradeMark(context, middle, pattern) {
+  context.save();
+  context.strokeStyle = context.fillStyle = pattern === "dots" ? "#3d1500" : "#ffffff";
+  context.lineWidth = 1.3;
+  context.beginPath();
+  const reach = DOT_RADIUS_PX * 0.55;
+  if (pattern === "cross" || pattern === "slash") context.moveTo(middle - reach, middle + reach), context.lineTo(middle + reach, middle - reach);
+  if (pattern === "cross") context.moveTo(middle - reach, middle - reach), context.lineTo(middle + reach, middle + reach);
+  if (pattern) context.stroke();
+  if (pattern === "dots") context.fillRect(middle - 1, middle - 1, 2, 2);
+  context.restore();
+  context.beginPath();
+  context.arc(middle, middle, DOT_RADIUS_PX, 0, 2 * Math.PI);
+}
+
+function pixelsOf(context, canvas) {
   const { data, width, height } = context.getImageData(0, 0, canvas.width, canvas.height);
   return { data: new Uint32Array(data.buffer), width, height };
 }

@@ -2,6 +2,7 @@
 
 import { LABEL_NAMES, UNLABELED } from "./colors.js";
 import { IS_ANSWER, NO_DETAILS, decodeDetails, detailsOf, placesOf } from "./details.js";
+import { Scale } from "./grades.js";
 import { isInside } from "./polygon.js";
 
 export class Store {
@@ -20,6 +21,8 @@ export class Store {
     this.byScore = null; // building numbers, lowest score first
     this.server = new Uint8Array(0);
     this.labels = new Uint8Array(0);
+    this.scale = new Scale();
+    this.grades = new Uint8Array(0); // number of the grade of each building, 0 for none; see grades.js
     this.encoded = null;
     this.pending = [];
     this.settled = []; // operations that are stored, with the number of an event that the page's data do not reach yet
@@ -27,7 +30,7 @@ export class Store {
     this.serverDetails = new Map();
     this.details = new Map(); // by building number
     this.blind = new Set(); // buildings whose scores are kept from the analyst
-    this.heard = new Map(); // building number to {code, event}: labels of others that the page's data do not hold yet
+    this.heard = new Map(); // building number to {code, event, grade}: labels of others that the page's data do not hold yet
     this.others = []; // {name, color, building}: who else is here, building -1 where nobody knows
     this.conflicts = null;
     this.hidden = new Map(); // building number to why the imagery keeps it from being assessed
@@ -78,6 +81,7 @@ export class Store {
     this.medianSize = Math.sqrt(this.areas.slice().sort()[this.n >> 1]) || 20;
     this.server = new Uint8Array(this.n);
     this.labels = new Uint8Array(this.n);
+    this.grades = new Uint8Array(this.n);
     this.choose([]);
     this.ready = true;
     this.#decodeLabels();
@@ -144,9 +148,10 @@ export class Store {
     const before = this.labels;
     this.labels = this.server.slice();
     this.details = new Map(this.serverDetails);
-    for (const [i, { code }] of this.heard) {
+    for (const [i, { code, grade }] of this.heard) {
       this.labels[i] = code;
       this.details.delete(i); // they belong to the label before
+      if (grade) this.details.set(i, { ...NO_DETAILS, grade });
     }
     for (const op of [...this.settled, ...this.pending]) {
       const i = this.index.get(op.building_id);
@@ -156,12 +161,35 @@ export class Store {
       else this.details.set(i, detailsOf(op));
     }
     this.emit("details");
+    this.#grade();
     for (let i = 0; i < this.n; i++) {
       if (before[i] !== this.labels[i]) {
         this.emit("labels", cause);
         return;
       }
     }
+  }
+
+  #grade() {
+    const before = this.grades;
+    this.grades = new Uint8Array(this.n);
+    for (const [i, { grade }] of this.details) if (grade && i < this.n) this.grades[i] = this.scale.number(grade);
+    for (let i = 0; i < this.n; i++) {
+      if (before[i] !== this.grades[i]) {
+        this.emit("grades");
+        return;
+      }
+    }
+  }
+
+  /** @param grades the project's, see grades.js */
+  setScale(grades) {
+    const encoded = JSON.stringify(grades ?? []);
+    if (encoded === this.encodedScale) return;
+    this.encodedScale = encoded;
+    this.scale = new Scale(grades);
+    this.#grade();
+    this.emit("scale");
   }
 
   /** Whether a click labels; else it selects. */

@@ -134,7 +134,7 @@ export const TEXTS = {
     kinds: {
       exploit: ["Likely damaged", "One of the highest scores that nobody has answered"],
       explore: ["Something new", "Unlike what was answered so far"],
-      audit: ["Random check", "Drawn at random to find out how good the ranking is; judge by the pictures alone"],
+      audit: ["Random check", "Drawn at random to check the ranking; judge by the pictures alone"],
     },
     progress: (answered, skipped) => `${answered} answered${skipped ? ` · ${skipped} skipped` : ""}`,
     clear: "Clear",
@@ -196,6 +196,20 @@ export const TEXTS = {
     failed: "could not be aligned",
   },
 
+  // Grades of damaged buildings. Their names are the project's own.
+  grades: {
+    title: "Grade",
+    ask: "Grade:",
+    notGraded: "Damaged, not graded",
+    howTo: "instead of key 1, or after it",
+    none: "Leave it without a grade (Esc)",
+    elsewhere: (keys, what) => `Keys ${keys}: ${what}`,
+    large: "the large picture",
+    selected: "the selected buildings",
+    of: (label, name) => `${label}: ${name}`,
+    count: (n, name) => `${number(n)} ${name}`,
+  },
+
   // A selection, a box, and the question why.
   marks: { many: (n) => `${buildings(n)}:`, clear: "Clear", cancel: "Cancel (Esc)", title: "Mark these buildings" },
   picker: { title: "Why not assessable", ask: "why not assessable?", asMarked: "As marked (Esc)", unclear: "Unclear (Esc)" },
@@ -246,6 +260,7 @@ export const TEXTS = {
       ["Click", "damaged; again: cleared"],
       ["Right click or 2", "not damaged"],
       ["1  2  3", "damaged, not damaged, not assessable: the one with the pink line, named after Keys"],
+      ["4  5  6  7  8  9", "damaged, with a grade: 4 is the worst; the same key again takes the grade away"],
       ["0 or Backspace", "cleared"],
       ["Shift + drag", "mark all in a box"],
       ["Alt + drag", "mark all inside a line drawn by hand"],
@@ -258,6 +273,7 @@ export const TEXTS = {
       ["1 or Enter", "damaged, and on"],
       ["2", "not damaged, and on"],
       ["3", "not assessable, and on"],
+      ["4 to 9", "damaged, with a grade, and on: always the large picture"],
       ["0 or Backspace", "cleared"],
       ["N", "skip; after the last one: load 20 more"],
       ["Arrows", "back and forth in the queue"],
@@ -265,9 +281,9 @@ export const TEXTS = {
       ["W", "from the queue to all chips, and back"],
     ]],
     ["After 3: why not assessable", [
-      ["4  5  6", "cloud, outside the image, no data"],
-      ["7  8  9", "misaligned, no building, unclear"],
-      ["1  2  3  N, arrows", "go on; it stays as marked, else unclear"],
+      ["C  O  X", "cloud, outside the image, no data"],
+      ["M  B  U", "misaligned, no building, unclear"],
+      ["Digits, N, arrows", "go on; it stays as marked, else unclear"],
     ]],
     ["By keyboard alone", [
       ["Tab", "to the map, the panels and their buttons"],
@@ -279,7 +295,7 @@ export const TEXTS = {
       ["Shift + drag", "a line around dots, a box on map or chips: select"],
       ["Ctrl too", "add to the selection"],
       ["Drag, wheel", "move and zoom the dots"],
-      ["1  2  3  0", "label all that is selected, as one step"],
+      ["1  2  3  4 to 9  0", "label all that is selected, as one step"],
       ["Esc", "select nothing"],
     ]],
     ["Always", [

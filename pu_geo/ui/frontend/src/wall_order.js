@@ -7,6 +7,7 @@ import { TEXTS } from "./texts.js";
 const { orders: ORDERS, filters: FILTERS } = TEXTS.wall;
 
 const CODES = { unlabeled: UNLABELED, positive: POSITIVE, not_damaged: NOT_DAMAGED, not_assessable: NOT_ASSESSABLE };
+const GRADED = "grade:"; // a filter: the id of a grade, or nothing, behind it
 const OF_SCORES = ["score", "uncertain"];
 const HALF = 0.5; // the least certain score where no threshold is set
 
@@ -32,7 +33,9 @@ export function usableOrders(store, like) {
 export function usableFilters(store) {
   const reasons = new Set(store.candidates.values());
   const has = { conflicts: Boolean(store.conflicts), hidden: store.hidden.size > 0, misaligned: reasons.has("misaligned") };
-  return FILTERS.filter(([value]) => has[value] ?? true);
+  const grades = [...store.scale.grades.map(({ id, name }) => [GRADED + id, `\u2003${name}`]), [GRADED, `\u2003${TEXTS.grades.notGraded}`]];
+  const offered = store.scale.grades.length ? grades : [];
+  return FILTERS.filter(([value]) => has[value] ?? true).flatMap((each) => (each[0] === "positive" ? [each, ...offered] : [each]));
 }
 
 /** Building numbers below n that pass the filter, sorted; only what is selected where clicks select and something is. */
@@ -41,6 +44,7 @@ export function arrange(store, n, { order, filter, like }) {
   if (filter === "conflicts") items = items.filter((i) => store.conflicts?.has(i));
   else if (filter === "hidden") items = items.filter((i) => store.isHidden(i));
   else if (filter === "misaligned") items = items.filter((i) => store.candidates.get(i) === "misaligned");
+  else if (filter.startsWith(GRADED)) items = items.filter((i) => store.labels[i] === POSITIVE && store.detail(i).grade === filter.slice(GRADED.length));
   else if (filter !== "all") items = items.filter((i) => store.labels[i] === CODES[filter]);
   if (order === "id") return items.sort((a, b) => (store.ids[a] < store.ids[b] ? -1 : 1));
   const by = {

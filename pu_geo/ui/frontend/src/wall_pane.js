@@ -1,8 +1,9 @@
 // The chip wall: every building as a small picture, pre above post, cut out of sprite sheets; only what is in view exists.
 
-import { LABEL_COLORS, NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
+import { NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
 import { chipLabel, describe, markHere } from "./describe.js";
 import { h, icon, remember, remembered } from "./dom.js";
+import { colorOf } from "./grades.js";
 import { isShown } from "./target.js";
 import { TEXTS } from "./texts.js";
 import { arrange, distancesFrom, usableFilters, usableOrders } from "./wall_order.js";
@@ -46,7 +47,8 @@ export class WallPane {
       this.over = false;
       if (!this.renew.hidden) this.#sort();
     });
-    store.on("labels", () => this.#later());
+    for (const event of ["labels", "grades"]) store.on(event, () => this.#later());
+    store.on("scale", () => this.#showTools());
     store.on("modelView", () => this.#later(true));
     store.on("blind", () => this.#sortWhenSafe()); // a place in the order tells of the score
     store.on("conflicts", () => (this.filter === "conflicts" ? this.#sortWhenSafe() : this.#showTools()));
@@ -229,7 +231,7 @@ export class WallPane {
     // The face is what Tab and arrows reach; what the small buttons do, keys do as well.
     const face = h("div.face", { role: "button", tabindex: "-1", "data-view-keys": "yes", onfocus: () => this.#focused(i) }, this.pictures.make(i, this.cellWidth));
     const cell = h("div.chip", { role: "listitem", "data-building": i, style: `width:${this.cellWidth}px;height:${this.cellHeight}px;transform:translate(${GAP + column * (this.cellWidth + GAP)}px,${GAP + row * (this.cellHeight + GAP)}px)` },
-      face, h("span.badge", { "aria-hidden": "true" }), h("span.here"),
+      face, h("span.badge", { "aria-hidden": "true" }), h("span.here"), h("span.graded", { "aria-hidden": "true" }),
       h("button.locate", { type: "button", title: words.locate, "aria-label": words.locate, tabindex: "-1" }, icon("target")),
       h("button.locate.alike", { type: "button", title: words.alike, "aria-label": words.alike, tabindex: "-1" }, icon("alike")));
     if (this.pictures.parts.length > 1) cell.classList.add("both");
@@ -242,7 +244,11 @@ export class WallPane {
     const code = store.labels[i];
     const score = store.score(i);
     cell.dataset.label = code;
-    cell.style.setProperty("--c", LABEL_COLORS[code]);
+    cell.style.setProperty("--c", colorOf(store, i));
+    const number = store.grades[i];
+    const tag = cell.querySelector(".graded");
+    tag.textContent = number ? store.scale.grades[number - 1].name : "";
+    tag.dataset.pattern = store.scale.pattern(number);
     cell.classList.toggle("obscured", store.isHidden(i));
     cell.classList.toggle("selected", i === store.selected);
     cell.classList.toggle("hovered", i === store.hovered);
@@ -395,7 +401,7 @@ class WallBox {
 // A chip, larger, for as long as the pointer rests on it.
 const DELAY_MS = 300;
 const LARGEST_PX = 220;
-const ROOM = 0.5; // of the view's width
+const ROOM = 0.37; // of the view's width
 const MARGIN = 4;
 
 class WallPreview {
@@ -404,7 +410,7 @@ class WallPreview {
     this.root = h("div.preview", { hidden: true });
     this.facts = h("div.facts");
     store.on("details", () => this.#fill());
-    for (const event of ["blind", "imageQuality", "shifts"]) store.on(event, () => this.#fill());
+    for (const event of ["scores", "labels", "queued", "blind", "imageQuality", "shifts"]) store.on(event, () => this.#fill());
   }
 
   /** Show building i beside its cell, in a moment. */

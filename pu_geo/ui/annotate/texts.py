@@ -1,0 +1,75 @@
+"""What the Annotate screen says."""
+
+from __future__ import annotations
+
+from pu_geo.wording import percent, plural
+
+TITLE = "Annotate"
+PURPOSE = (
+    "Click the buildings that are damaged; click again to clear. Right click or 2: not damaged. 3: not assessable. "
+    "4, 5, 6: damaged, with a grade. Ctrl+Z undoes. You need not mark undamaged ones."
+)
+NOTHING = "There is nothing to review yet: this project needs a post-event scene and footprints."
+ADD_IMAGERY = "Add imagery"
+NEXT_TRAIN = "Next: Train"
+
+# Analysts
+
+ANALYSTS = "Analysts"
+ANALYSTS_HELP = "Who labeled how much, and where two answers differ."
+CONFLICT = ":orange[Building {number:,}] · {answers}"
+TEAM = {"analyst": "Analyst", "labels": "Answers", "last": "Last one"}
+
+
+def agreement(n: int, share: float) -> str:
+    """Return on how many buildings several analysts answered, and how far they agree."""
+    return f"{plural(n, 'building')} answered by two or more analysts; on {percent(share)} of them all agree."
+
+
+# Progress
+
+PROGRESS = "**Progress:** {words}"
+CURVE = "Curve"
+CURVE_HELP = "Damaged buildings found, by answers."
+CURVE_X = "answers"
+CURVE_Y = "damaged found"
+CURVE_NAME = "damaged"
+
+# The queue
+
+QUEUE = "Next 20"
+QUEUE_HELP = "What the queue is mixed of, and when to stop."
+KINDS = {
+    "exploit": ("Likely damaged", "The highest scores that nobody has answered."),
+    "explore": ("Something new", "Buildings unlike those answered so far, at least 80 m from each other."),
+    "audit": ("Random checks", "Drawn at random, so that the number damaged can be estimated. Nothing learns from them."),
+}
+ALL_ZERO = ":orange[All are 0, so the usual mix is taken.]"
+MIX = "Shares of the next queue. 80, 10 and 10 found damage fastest in trials that also estimated how much is left."
+
+# Grades
+
+GRADES = "Grades"
+GRADES_HELP = "The scale by which damaged buildings are graded, and what exports call each grade."
+GRADE_KEY = "Key"
+GRADE_NAME = "Grade"
+GRADE_CLASS = "In exports"
+GRADE_NEW = "New grade"
+GRADE_OFF = "off"
+GRADES_NOTE = "The worst first. A new name keeps the buildings already graded; *off* takes a grade off the scale and keeps its buildings."
+GRADES_SAVE = "Save the scale"
+
+# Random checks
+
+SECOND_READER = "Second reader"
+SECOND_READER_HELP = "Answer what others have answered, without seeing their answers."
+AUDIT = ":material/fact_check: **Accuracy assessment: {done} of {drawn}, scores hidden**"
+AUDIT_DONE = ":material/check_circle: **Accuracy assessment: all {drawn} answered.** The result is on the Damage map."
+SEE_RESULT = "See the result"
+STOP = ":material/fact_check: **Has enough been found?** {n} checked, {damaged} damaged, scores hidden. {words}"
+AT_MOST_LEFT = "Damaged that may stay unfound"
+LEAVE = "Leave assessment"
+LEAVE_HELP = "Back to the search. Checks answered so far count, the first of their order. You can resume at any time."
+RESUME = "Resume assessment"
+BEGIN_STOP = "Has enough been found? Start random checks"
+BEGIN_STOP_HELP = "Draws buildings without an answer evenly, without scores, until at most a few damaged ones can be left."

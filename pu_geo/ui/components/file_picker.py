@@ -1,0 +1,272 @@
+"""Pick files and folders of the machine that PU-Geo runs on, with pictures of rasters; see `services.project.browsing`.
+
+A dialog that a button opens. What was picked goes to a function, which most often writes it into a text field: a typed path
+and a picked one take the same way from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import Literal
+
+import streamlit as st
+
+from pu_geo.errors import PuGeoError
+from pu_geo.services.project import browsing, thumbnails
+from pu_geo.services.project.browsing import File, Kind, Listing, Place
+from pu_geo.ui import frame
+from pu_geo.ui.project import texts
+from pu_geo.ui.routes import PREFIX
+from pu_geo.wording import when
+
+_OPEN, _FOLDER = "picker-open", "picker-folder"  # which picker is open, and the folder that all of them open with
+_HEIGHT_PX = 160  # at least; it grows with the window
+_COLUMNS, _FOLDER_COLUMNS = 5, 3
+_STYLE = """<style>
+[class*="st-key-picker-row-"] button, [class*="st-key-picker-row-"] button > div { justify-content: flex-start; }
+[class*="st-key-picker-row-"] button { min-height: 1.9rem; padding-block: 0.1rem; }
+div:has(> .st-key-picker-list) { flex-basis: clamp(10rem, calc(100vh - 25.5rem), 34rem) !important; }
+.pugeo-thumbnail { width: 100%; aspect-ratio: 4 / 3; object-fit: cover; border-radius: 0.4rem; display: block;
+  background: color-mix(in srgb, currentColor 12%, transparent); font-size: 0.75rem; }
+</style>"""
+picture = thumbnails.picture
+
+
+@dataclass(frozen=True)
+class _Picker:
+    """One use of the dialog. `pick` takes the paths, one where not `several`."""
+
+    key: str
+    title: str
+    kind: Kind
+    pick: Callable[[list[str]], object]
+    several: bool
+
+    @property
+    def chosen(self) -> list[str]:
+        found: list[str] = st.session_state.setdefault(f"{self.key}-chosen", [])
+        return found
+
+    @property
+    def listed(self) -> Path:
+        return Path(st.session_state.get(f"{_FOLDER}-{self.kind == 'projects'}") or browsing.first_folder(self.kind))
+
+    def go(self, folder: Path) -> None:
+        """Show another folder; the next picker opens with it, too. Projects are kept elsewhere than imagery."""
+        st.session_state[f"{_FOLDER}-{self.kind == 'projects'}"] = str(folder)
+
+
+def browse_button(
+    key: str, title: str, kind: Kind, pick: Callable[[list[str]], object], *,
+    several: bool = False, label: str = texts.BROWSE, is_main: bool = False, disabled: bool = False,
+) -> None:  # fmt: skip
+    """Draw a button that opens the dialog.
+
+    Args:
+        key: of this picker on its page.
+        title: of the dialog, and what the button is called for screen readers.
+        kind: what can be picked: "scenes", "vectors", "projects", or "folders" of any content.
+        pick: is called with the paths that were picked, before the page is drawn anew.
+        several: whether more than one may be picked, in several folders.
+        is_main: whether it is the main button of its screen.
+    """
+    picker = _Picker(key, title, kind, pick, several)
+    st.button(
+        label, key=f"{key}-browse", icon=":material/folder_open:", help=title, disabled=disabled,
+        type="primary" if is_main else "secondary",
+        on_click=frame.does(lambda: _open(picker)),
+    )  # fmt: skip
+    if st.session_state.get(_OPEN) == key:
+        st.dialog(title, width="large", on_dismiss=_close)(_draw)(picker)
+
+
+def into_lines(key: str) -> Callable[[list[str]], None]:
+    """Return what adds picked paths to a text area of one path a line."""
+
+    def pick(paths: list[str]) -> None:
+        known = [line for line in str(st.session_state.get(key, "")).splitlines() if line.strip()]
+        st.session_state[key] = "\n".join([*known, *(path for path in paths if path not in known)])
+
+    return pick
+
+
+def into_field(key: str) -> Callable[[list[str]], None]:
+    """Return what writes the picked path into a text field."""
+
+    def pick(paths: list[str]) -> None:
+        st.session_state[key] = paths[0]
+
+    return pick
+
+
+def _open(picker: _Picker) -> None:
+    picker.chosen.clear()
+    st.session_state[_OPEN] = picker.key
+
+
+def _close() -> None:
+    st.session_state[_OPEN] = None
+
+
+def _go(picker: _Picker, folder: Path) -> None:
+    picker.go(folder)
+    st.session_state[f"{picker.key}-filter"] = ""
+
+
+def _picked(picker: _Picker, paths: list[str]) -> None:
+    found = browsing.picked(paths, picker.kind)
+    _close()
+    picker.pick(found)
+
+
+def _draw(picker: _Picker) -> None:
+    """Draw the dialog; its buttons draw it alone anew, until one of them closes it."""
+    if st.session_state.get(_OPEN) != picker.key:
+        st.rerun()
+    st.html(_STYLE)
+    listing = _listing(picker)
+    _ways(picker, listing)
+    with st.container(height=_HEIGHT_PX, border=True, key="picker-list"):
+        _folders(picker, listing)
+        (_pictures if picker.several else _files)(picker, listing)
+        if listing.problem:
+            st.warning(frame.plain(listing.problem), icon=":material/lock:")
+        elif not (listing.folders or listing.files):
+            st.caption(texts.NO_MATCH)
+        if listing.is_cut:
+            st.caption(texts.CUT)
+    _foot(picker, listing)
+
+
+def _listing(picker: _Picker) -> Listing:
+    """List the folder where the picker is; the first root where that one is gone."""
+    wanted = str(st.session_state.get(f"{picker.key}-filter") or "")
+    try:
+        return browsing.browse(picker.listed, picker.kind, filter=wanted)
+    except PuGeoError:
+        picker.go(browsing.first_folder(picker.kind))
+        return browsing.browse(picker.listed, picker.kind, filter=wanted)
+
+
+def _ways(picker: _Picker, listing: Listing) -> None:
+    """Draw the roots, the way down to this folder, and the filter."""
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        for root in browsing.roots():
+            _goes(picker, root, f"root-{root.path}", icon=":material/home_storage:", type="secondary")
+    way, filter = st.columns([3, 2], vertical_alignment="center")
+    with way.container(horizontal=True, gap=None, vertical_alignment="center"):
+        for i, place in enumerate(listing.way):
+            _goes(
+                picker,
+                place,
+                f"way-{i}",
+                icon=":material/chevron_right:" if i else ":material/folder_open:",
+                type="tertiary",
+            )
+    filter.text_input(
+        texts.FILTER, key=f"{picker.key}-filter", type="search", live=True, placeholder=texts.FILTER,
+        label_visibility="collapsed",
+    )  # fmt: skip
+
+
+def _goes(picker: _Picker, place: Place, key: str, *, icon: str, type: Literal["secondary", "tertiary"]) -> None:
+    st.button(
+        frame.plain(place.name), key=f"{picker.key}-{key}", icon=icon, type=type,
+        on_click=frame.does(partial(_go, picker, place.path)),
+    )  # fmt: skip
+
+
+def _folders(picker: _Picker, listing: Listing) -> None:
+    columns = st.columns(_FOLDER_COLUMNS, gap="small") if listing.folders else []
+    for i, place in enumerate(listing.folders):
+        with columns[i % _FOLDER_COLUMNS], st.container(key=f"picker-row-{picker.key}-f{i}"):
+            st.button(
+                frame.plain(place.name), key=f"{picker.key}-folder-{_sign(place.path)}", icon=":material/folder:", type="tertiary",
+                width="stretch", on_click=frame.does(partial(_go, picker, place.path)),
+            )  # fmt: skip
+    _more(len(listing.folders), listing.n_folders)
+
+
+def _files(picker: _Picker, listing: Listing) -> None:
+    """Draw files of which one can be picked, one a row."""
+    for i, file in enumerate(listing.files):
+        with st.container(horizontal=True, vertical_alignment="center", key=f"picker-row-{picker.key}-{i}"):
+            st.button(
+                frame.plain(file.name), key=f"{picker.key}-file-{_sign(file.path)}", type="tertiary",
+                icon=":material/deployed_code:" if picker.kind == "projects" else ":material/draft:",
+                on_click=frame.does(partial(_picked, picker, [str(file.path)])),
+            )  # fmt: skip
+            st.caption(_facts(file))
+    _more(len(listing.files), listing.n_files)
+
+
+def _pictures(picker: _Picker, listing: Listing) -> None:
+    """Draw files of which several can be picked, with what is on them."""
+    columns = st.columns(_COLUMNS, gap="small") if listing.files else []
+    for i, file in enumerate(listing.files):
+        with columns[i % _COLUMNS], st.container(gap="small"):
+            address = f"{PREFIX}/thumbnails/{thumbnails.name_of(file.path)}.jpg"
+            words = escape(texts.PICTURE.format(name=file.name), quote=True)
+            st.html(f'<img class="pugeo-thumbnail" loading="lazy" src="{address}" alt="{words}">')
+            key = f"{picker.key}-pick-{_sign(file.path)}"
+            st.session_state[key] = str(file.path) in picker.chosen
+            st.checkbox(frame.plain(file.name), key=key, on_change=partial(_toggle, picker, str(file.path)))
+            st.caption(_facts(file))
+    _more(len(listing.files), listing.n_files)
+
+
+def _more(n_shown: int, n: int) -> None:
+    if n > n_shown:
+        st.caption(texts.TOO_MANY.format(n_shown=n_shown, n=n))
+
+
+def _facts(file: File) -> str:
+    day = when(file.changed_at[:10])
+    return f"{texts.size(file.size_bytes)} · {day}" if file.size_bytes else day
+
+
+def _sign(path: Path) -> str:
+    return hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def _toggle(picker: _Picker, path: str) -> None:
+    if path in picker.chosen:
+        picker.chosen.remove(path)
+    else:
+        picker.chosen.append(path)
+
+
+def _select(picker: _Picker, files: Sequence[File]) -> None:
+    picker.chosen.extend(str(file.path) for file in files if str(file.path) not in picker.chosen)
+
+
+def _foot(picker: _Picker, listing: Listing) -> None:
+    """Draw what ends the dialog."""
+    if not picker.several:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(texts.FORMATS[picker.kind])
+            if picker.kind == "folders":
+                st.button(
+                    texts.USE_FOLDER, key=f"{picker.key}-use", type="primary",
+                    on_click=frame.does(lambda: _picked(picker, [str(listing.way[-1].path)])),
+                )  # fmt: skip
+        return
+    names = ["/".join(Path(path).parts[-2:]) for path in picker.chosen]
+    st.caption(frame.plain(texts.chosen(names)) if names else texts.FORMATS[picker.kind])
+    with st.container(horizontal=True):
+        st.button(
+            texts.add_files(len(picker.chosen)), key=f"{picker.key}-add", type="primary", disabled=not picker.chosen,
+            on_click=frame.does(lambda: _picked(picker, list(picker.chosen))),
+        )  # fmt: skip
+        if listing.files:
+            st.button(
+                texts.SELECT_ALL.format(n=len(listing.files)), key=f"{picker.key}-all",
+                on_click=partial(_select, picker, listing.files),
+            )  # fmt: skip
+        if picker.chosen:
+            st.button(texts.CLEAR, key=f"{picker.key}-clear", on_click=picker.chosen.clear)

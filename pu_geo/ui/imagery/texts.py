@@ -1,0 +1,172 @@
+"""What the Imagery screen writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pu_geo.records import Units
+from pu_geo.wording import plural
+
+TITLE = "Imagery"
+PURPOSE = (
+    "Add the scenes from before and after the event and the building footprints, align the two dates, then cut one chip (a small "
+    "image window) for each building. Chips are what you label and what methods learn from."
+)
+
+# The next step, and the steps
+
+NEXT_ANNOTATE = "Next: Annotate"
+CHOOSE_SCENES = "Choose scenes"
+CHOOSE_SCENES_TITLE = "Choose pre- and post-event scenes"
+SCENES, FOOTPRINTS, CHIPS = "Scenes", "Footprints", "Chips"
+STEP = "{n} · {title}"
+STATES = {"done": "done", "current": "next", "blocked": "waiting"}
+NEEDS_SCENE = "Add a post-event scene first. It gives the project its coordinate system."
+NEEDS_FOOTPRINTS = "Add footprints first. Each chip shows one of them."
+HERE = "In this project"
+
+# Scenes
+
+BY_PATH, UPLOAD, XBD = "Add scenes", "Upload small files", "xBD folder"
+POST_PATHS = "Post-event images, one path a line"
+PRE_PATHS = "Pre-event images, one path a line (optional)"
+POST_EXAMPLE, PRE_EXAMPLE = "/data/post.tif", "/data/pre.tif"
+BROWSE_POST, BROWSE_PRE = "Choose post-event scenes", "Choose pre-event scenes"
+PATHS_HELP = (
+    "GeoTIFF, or PNG and JPEG with a world file or xBD labels. Files stay where they are. Pre and post may differ in coordinate "
+    "system and pixel size. Several files of one date are joined into one image; equal file names are fine."
+)
+ADD_SCENES = "Add scenes"
+BANDS_AND_CRS = "Bands and CRS"
+RGB = "Red, green and blue bands"
+RGB_EXAMPLE = "as in the file, or 3, 2, 1"
+CRS_MISSING = "CRS if missing"
+CRS_EXAMPLE = "EPSG:32615"
+PIXEL_M = "Pixel size in m, for images without georeference"
+PIXEL_M_EXAMPLE = "not allowed"
+PIXEL_M_HELP = "The map then shows pixel positions, and exports state that the data have no place on the Earth."
+ROLE = "Date of these images"
+ROLES = {"post": "post-event", "pre": "pre-event"}
+UPLOAD_SCENES = "Images, with their world files or labels"
+UPLOAD_LIMIT = "Up to {mb} MB each; they are copied into the project. Add larger files by path."
+ADD_UPLOADS = "Add these scenes"
+XBD_FOLDER = "Folder with images/ and labels/"
+XBD_FOLDER_EXAMPLE = "/data/xbd/train"
+XBD_NAMES = "Only names that start with"
+XBD_NAMES_EXAMPLE = "joplin-tornado"
+XBD_HELP = "Its images become scenes, placed by their labels; the building polygons in the labels become footprints."
+BROWSE_XBD = "Choose an xBD folder"
+ADD_XBD = "Add this folder"
+SCENE, FILE, DATE, PIXEL, SIZE, CRS, BANDS, PLACED_BY = (
+    "Scene", "File", "Date", "Pixel size (m)", "Size (px)", "CRS", "Bands", "Placed by",
+)  # fmt: skip
+DATE_HELP = "Double-click to change it. Exports include it."
+NOT_KNOWN = "not known"
+SIZE_VALUE = "{width:,} x {height:,}"
+BANDS_VALUE = "{n} {dtype}, RGB {rgb}"
+HOW_READ = "Changes while reading: {repairs}."
+UNCHANGED = "All scenes are used as they are."
+MORE_NAMES = "{names} and {n} more"
+
+# Whether the pair is usable
+
+WORRIES = "Check before you rely on the {what}"
+FITS_SO_FAR = "The pair fits so far."
+NOT_MEASURED = "Align it to measure the misalignment."
+USABLE = "The {what} is usable"
+PAIR, POST_IMAGE = "pair", "post-event image"
+
+# Footprints
+
+FOOTPRINT_FILE = "Footprint file"
+FOOTPRINT_EXAMPLE = "/data/houses.geojson"
+FORMATS = "GeoJSON, GeoPackage, shapefile (.zip), FlatGeobuf, GeoParquet, CSV with WKT, or xBD labels."
+BROWSE_FOOTPRINTS = "Choose a footprint file"
+ADD_FOOTPRINTS = "Add footprints"
+UPLOAD_FOOTPRINTS = "Upload a small file"
+ADD_UPLOAD = "Add this file"
+GRID = "No footprints? Create a grid"
+GRID_SIDE = "Side of a cell in m"
+GRID_HELP = "Square cells cover the post-event scenes; each is labeled as if it were a building."
+CREATE_GRID = "Create the grid"
+ADDED, FEATURES_IN, KEPT, REPAIRED, LEFT_OUT, WHY = (
+    "Added (UTC)", "Features in the file", "Added unchanged", "Added repaired", "Left out", "Why left out",
+)  # fmt: skip
+FEATURES_HELP = "Each feature of the file was added unchanged, added after a repair of its shape, or left out."
+REASON = "{n:,} {reason}"
+FILE_NOTES = "{file}: {notes}"
+AOI_TAB = "Area of interest, districts"
+AOI_LIMIT = "Limited to the area of interest {source}."
+AOI_HELP = "Footprints and grids added later are limited to those that touch the area. Existing ones stay."
+AOI_FILE = "Polygon file"
+AOI_EXAMPLE = "/data/aoi.geojson"
+BROWSE_AOI = "Choose a polygon file"
+AOI_TEXT = "or a box or WKT, in degrees"
+AOI_TEXT_EXAMPLE = "west, south, east, north"
+SET_AOI, REPLACE_AOI, REMOVE_AOI = "Set the area", "Replace the area", "Remove the area"
+RESTORE_AOI = "Restore {source}"
+DISTRICTS = "Districts to summarise damage by: {layers}. Add them on the Damage map, under By area."
+NONE_YET = "none yet"
+
+# Chips
+
+ALIGN, ALIGN_AGAIN = "Align pre and post", "Align again"
+ALIGN_HELP = "Measures the shift between the dates at each building. Cut chips again afterwards to use it."
+ALIGNED = "Aligned: {how}."
+NOT_ALIGNED = "Pre and post may be some meters out of line. Align them before you cut chips."
+CHIP_BANDS = "Dates in a chip"
+CHIP_BANDS_HELP = "Auto uses both dates, or post alone where the pre-event scenes do not cover all buildings."
+CHIP_SIZE = "Chip size (px)"
+CHIP_SIZE_HELP = "A chip covers the footprint and half its size around it, scaled to this many pixels a side."
+CUT, CUT_AGAIN = "Cut chips", "Cut chips again"
+STALE = "{why} Cut chips again to include the change."
+FEATURES = "Features of the chips"
+FEATURES_ABOUT = "Features describe each chip to the ranking and to quick trainings. Sets of the newest chips:"
+FEATURE_LINE = "{title}, {n:,} features"
+FEATURES_USED = "Used by ranking, queue and trainings"
+USE_FEATURES = "Use these features"
+FEATURES_MORE = "Compute another set from a local weights file, or train one on these chips without labels:"
+FEATURES_COMMANDS = (
+    "pu-geo features {folder} --backbone resnet18 --weights FILE.safetensors --use\n"
+    "pu-geo features {folder} --backbone self-supervised --use"
+)
+PICTURE = "The {role}-event imagery"
+PICTURES = {"pre": "Pre-event", "post": "Post-event"}
+
+
+def scenes_here(n_pre: int, n_post: int) -> str:
+    """Write how many scenes of each date there are; "" where there is none.
+
+    >>> scenes_here(0, 2), scenes_here(0, 0)
+    ('2 post', '')
+    """
+    return " · ".join(f"{n} {role}" for role, n in (("pre", n_pre), ("post", n_post)) if n)
+
+
+def footprints_here(units: Units) -> str:
+    """Write how many footprints there are; "" where there is none.
+
+    >>> footprints_here(Units(383)), footprints_here(Units(0, 2)), footprints_here(Units(0))
+    ('383 buildings', '2 cells', '')
+    """
+    n = units.n_buildings + units.n_cells
+    return plural(n, units.one, units.several) if n else ""
+
+
+def chips_here(n: int, size_px: int, bands: str) -> str:
+    """Write how many chips there are, and of what.
+
+    >>> chips_here(20, 64, "pre+post")
+    '20 chips of 64 px (pre+post)'
+    """
+    return f"{plural(n, 'chip')} of {size_px} px ({bands})"
+
+
+def some(names: Sequence[str], most: int = 6) -> str:
+    """Write names, the first few of many.
+
+    >>> some(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = len(names) - most
+    return ", ".join(names) if more <= 0 else MORE_NAMES.format(names=", ".join(names[:most]), n=more)

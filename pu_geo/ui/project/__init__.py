@@ -1,0 +1,1 @@
+"""The pieces of the Project screen: its texts, with those of the file picker."""

@@ -1,0 +1,162 @@
+"""The Project screen: the open project, and the three ways to another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from pu_geo.project.layout import Layout
+from pu_geo.services.imagery import preparation
+from pu_geo.services.project import projects
+from pu_geo.services.project.projects import Recent
+from pu_geo.services.train import training
+from pu_geo.ui import frame
+from pu_geo.ui.components import file_picker, job_card
+from pu_geo.ui.project import texts
+from pu_geo.wording import when
+
+ASSETS = Path(frame.__file__).with_name("assets")
+_FILLING = ("prepare", "next_round")
+_MOST_CARDS = 5
+_ROW_PX = 44  # of the folder's line: what stands under it must not move while somebody types
+_NAME, _PATH, _OWN_PATH = "new_name", "new_path", "new_path_is_own"
+
+
+def open_project(layout: Layout, action: DeltaGenerator) -> None:
+    """Draw how far the open project is, and the way to its next step, which is the screen's main action."""
+    summary, last_export = projects.summary(layout), projects.last_export(layout)
+    with st.container(border=True):
+        st.markdown(f"#### {frame.plain(summary.name)}", help=frame.plain(str(summary.folder)))
+        last = summary.last_run
+        figures = (
+            (texts.SCENES, texts.SCENES_VALUE.format(n_pre=summary.n_pre, n_post=summary.n_post)),
+            (summary.units.several.capitalize(), f"{summary.n_buildings:,}"),
+            (texts.DAMAGED, f"{summary.n_positive:,}"),
+            (texts.LAST_RUN, training.name_within(last.method) if last else texts.NONE_YET),
+            (texts.LAST_EXPORT, last_export.rsplit("/", 1)[-1] if last_export else texts.NONE_YET),
+        )
+        with st.container(horizontal=True, gap="large"):
+            for label, value in figures:
+                st.metric(label, value, width="content")
+        is_filling = job_card.watch(layout, _FILLING)
+    if not is_filling:
+        with action:
+            frame.link(summary.next_step, texts.NEXT_LINK.format(step=texts.NEXT[summary.next_step]))
+
+
+def choices(layout: Layout | None) -> None:
+    """Draw the ways to a project: a new one, a recent one, the sample event."""
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        with st.container(border=True):
+            _new()
+        with st.container(border=True):
+            _sample()
+    with right.container(border=True):
+        _recent(layout)
+
+
+def _new() -> None:
+    """Draw the field of a new project's name, and the folder that follows from it.
+
+    The field hands over what is typed after each pause, and the button is never disabled: one click, or Enter, does it.
+    """
+    state = st.session_state
+    st.markdown(f"**{texts.NEW}**")
+    st.html(ASSETS / "enter.html", unsafe_allow_javascript=True)
+    with st.container(key="enter-create"):
+        name = st.text_input(texts.NAME, placeholder=texts.NAME_EXAMPLE, key=_NAME, live=True)
+    folder = projects.suggested_folder(name)
+    if state.get(_OWN_PATH):
+        st.text_input(texts.FOLDER, key=_PATH, help=texts.FOLDER_HELP.format(home=projects.home()))
+    with st.container(horizontal=True, vertical_alignment="center", height=_ROW_PX, border=False):
+        if state.get(_OWN_PATH):
+            st.button(texts.AUTOMATIC, key="auto-folder", type="tertiary", on_click=lambda: state.update({_OWN_PATH: False}))
+        elif folder is None:
+            st.caption(texts.FOLDER_LATER)
+        else:
+            st.caption(texts.FOLDER_HERE.format(folder=frame.plain(str(folder))))
+            st.button(
+                texts.CHANGE, key="change-folder", type="tertiary",
+                on_click=lambda: state.update({_OWN_PATH: True, _PATH: str(folder)}),
+            )  # fmt: skip
+    st.button(texts.CREATE, key="create", type="primary", on_click=frame.does(_create))
+
+
+def _create() -> None:
+    state = st.session_state
+    path = str(state.get(_PATH) or "") if state.get(_OWN_PATH) else ""
+    frame.use(projects.create_named(str(state.get(_NAME) or ""), path))
+    state.update({_NAME: "", _OWN_PATH: False})
+
+
+def _sample() -> None:
+    st.markdown(f"**{texts.SAMPLE}**")
+    st.caption(texts.SAMPLE_ABOUT)
+    st.button(
+        texts.OPEN_SAMPLE, key="open-sample", icon=":material/tornado:",
+        on_click=frame.does(lambda: frame.use(projects.open_sample()[0])),
+    )  # fmt: skip
+
+
+def _recent(layout: Layout | None) -> None:
+    """Draw the projects opened lately, each opened by one click, and the way to any other."""
+    st.markdown(f"**{texts.RECENT}**")
+    found = projects.recent_cards()
+    if not found:
+        st.caption(texts.NO_RECENT)
+    for card in found[:_MOST_CARDS]:
+        _card(card, is_open=layout is not None and card.layout == layout)
+    if len(found) > _MOST_CARDS:
+        with st.expander(texts.MORE_RECENT.format(n=len(found))):
+            for card in found[_MOST_CARDS:]:
+                _card(card, is_open=layout is not None and card.layout == layout)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        file_picker.browse_button(
+            "open-project", texts.PICK_PROJECT, "projects", lambda paths: _open(paths[0]), label=texts.OPEN_BROWSE
+        )
+        with st.popover(texts.OPEN_OTHER, icon=":material/edit:"):
+            with st.container(key="enter-open-typed"):
+                st.text_input(texts.PROJECT_PATH, key="open_path", placeholder=texts.PROJECT_PATH_EXAMPLE)
+            st.button(texts.OPEN_PATH, key="open-typed", on_click=frame.does(_open_typed))
+
+
+def _card(card: Recent, *, is_open: bool) -> None:
+    with st.container(border=True, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        with st.container(gap=None, width="content"):
+            st.markdown(f"**{frame.plain(card.name)}**", help=frame.plain(str(card.layout.folder)))
+            known = {"older": texts.OLDER, "unreadable": texts.GONE}.get(card.state)
+            words = known or texts.how_far(card.units, card.n_damaged)
+            st.caption(" · ".join(filter(None, (when(card.used_at), words))))
+        st.button(
+            texts.IS_OPEN if is_open else texts.OPEN, key=f"open-{projects.token_of(card.layout)}", disabled=is_open,
+            on_click=frame.does(lambda: _open(str(card.layout.folder))),
+        )  # fmt: skip
+
+
+def _open(path: str) -> None:
+    frame.use(projects.open_project(path))
+
+
+def _open_typed() -> None:
+    _open("".join(preparation.paths_in(str(st.session_state.get("open_path") or ""))[:1]))
+
+
+def next_round(layout: Layout) -> None:
+    """Draw how a newer post image of the same event becomes the next round; nothing before there are buildings."""
+    if not projects.summary(layout).n_buildings:
+        return
+    with st.expander(texts.ROUND):
+        st.caption(texts.ROUND_ABOUT)
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            post = st.text_area(texts.ROUND_POST, key="round_post", height=68)
+            file_picker.browse_button(
+                "round-scenes", texts.ROUND_POST, "scenes", file_picker.into_lines("round_post"), several=True
+            )
+        beside = st.text_input(texts.ROUND_FOLDER, projects.next_folder(layout), key="round_path")
+        st.button(
+            texts.ROUND_START, key="begin-round",
+            on_click=frame.does(lambda: frame.use(projects.begin_round(layout, beside, preparation.paths_in(post)))),
+        )  # fmt: skip

@@ -1,0 +1,127 @@
+"""What the Project screen and the file picker write."""
+
+from __future__ import annotations
+
+from pu_geo.records import Units
+from pu_geo.wording import plural
+
+TITLE = "Project"
+PURPOSE = (
+    "A project holds one event: its imagery, its buildings, your labels and the damage maps made from them. "
+    "Start one, open one, or try the sample event. Everything stays on this machine."
+)
+
+# Start, open, sample
+
+NEW = "New project"
+NAME = "Name of the event"
+NAME_EXAMPLE = "Joplin tornado 2011"
+NO_NAME = "The project has no name yet."
+NO_NAME_HINT = "Write one, such as the place and the year of the event."
+FOLDER = "Folder"
+FOLDER_HERE = "Saved in {folder}"
+FOLDER_LATER = "Its folder is named after it."
+CHANGE = "Change"
+AUTOMATIC = "Use the suggested folder"
+FOLDER_HELP = "A name without a folder goes into {home}."
+CREATE = "Create project"
+RECENT = "Recent projects"
+NO_RECENT = "None yet. Projects you open or create are listed here."
+GONE = "This project cannot be read."
+OLDER = "Made with an older PU-Geo. Opening it brings it up to date."
+OPEN = "Open"
+IS_OPEN = "Open now"
+OPEN_OTHER = "Type a path"
+OPEN_BROWSE = "Browse for another project"
+MORE_RECENT = "All {n} recent projects"
+PROJECT_PATH = "Path of a .pugeo folder"
+PROJECT_PATH_EXAMPLE = "/data/joplin.pugeo"
+OPEN_PATH = "Open this path"
+SAMPLE = "Sample event"
+SAMPLE_ABOUT = "A made-up town after a tornado: 1,600 buildings, about 5 % damaged. Ready in one or two minutes."
+OPEN_SAMPLE = "Open the sample event"
+
+# The open project
+
+SCENES = "Scenes"
+SCENES_VALUE = "{n_pre} pre, {n_post} post"
+DAMAGED = "Damaged so far"
+LAST_RUN = "Last run"
+LAST_EXPORT = "Last export"
+NONE_YET = "none yet"
+NEXT = {"imagery": "Add imagery", "annotate": "Annotate", "train": "Train", "damage_map": "See the damage map"}
+NEXT_LINK = "Next: {step}"
+
+# The next round
+
+ROUND = "A newer post-event image of the same event"
+ROUND_ABOUT = (
+    "Starts the next round in a project of its own, with the same buildings and pre-event image. Your labels come first in its "
+    "queue, to be checked on the new image; its exports list what changed."
+)
+ROUND_POST = "Post-event images, one path a line"
+ROUND_FOLDER = "Folder of the new project"
+ROUND_START = "Start the next round"
+
+# The file picker
+
+BROWSE = "Browse"
+FILTER = "Filter by name"
+NO_MATCH = "Nothing here to choose."
+FOLDERS_ABOVE = "Folders above"
+STARTS = "Places"
+TOO_MANY = "{n_shown:,} of {n:,} are shown. Filter by name to see others."
+CUT = "This folder has more entries than can be listed. Write the path into the field instead."
+CHOSEN_MOST = 6
+USE_FOLDER = "Use this folder"
+SELECT_ALL = "Select all {n} shown"
+CLEAR = "Clear"
+NO_PICTURE = "No preview of {name}"
+PICTURE = "Preview of {name}"
+FORMATS = {
+    "scenes": "GeoTIFF, PNG and JPEG files are listed. Files stay where they are.",
+    "vectors": "GeoJSON, GeoPackage, shapefile, FlatGeobuf, GeoParquet and CSV files are listed.",
+    "projects": "Projects are folders that end in .pugeo.",
+    "folders": "Go into the folder you want, then press Use this folder.",
+}
+PICK_PROJECT = "Open a project"
+
+
+def how_far(units: Units, n_damaged: int) -> str:
+    """Write how far a project is, in one line.
+
+    >>> how_far(Units(1383), 1)
+    '1,383 buildings · 1 damaged so far'
+    """
+    return f"{plural(units.n_buildings + units.n_cells, units.one, units.several)} · {n_damaged:,} damaged so far"
+
+
+def add_files(n: int) -> str:
+    """Write what the picker's button does.
+
+    >>> add_files(0), add_files(1), add_files(3)
+    ('Add files', 'Add 1 file', 'Add 3 files')
+    """
+    return f"Add {plural(n, 'file')}" if n else "Add files"
+
+
+def chosen(names: list[str]) -> str:
+    """Write which files are chosen, the first few by name.
+
+    >>> chosen(["a/pre.tif", "b/pre.tif"])
+    'Chosen: a/pre.tif, b/pre.tif'
+    """
+    more = len(names) - CHOSEN_MOST
+    return f"Chosen: {', '.join(names[:CHOSEN_MOST])}" + (f" and {more} more" if more > 0 else "")
+
+
+def size(n_bytes: int) -> str:
+    """Write the size of a file.
+
+    >>> size(900), size(2_400_000), size(12_000_000_000)
+    ('1 kB', '2.4 MB', '12 GB')
+    """
+    for unit, step in (("GB", 1e9), ("MB", 1e6)):
+        if n_bytes >= step:
+            return f"{n_bytes / step:.1f} {unit}" if n_bytes < 10 * step else f"{n_bytes / step:.0f} {unit}"
+    return f"{max(1, round(n_bytes / 1e3))} kB"

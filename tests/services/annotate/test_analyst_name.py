@@ -1,0 +1,58 @@
+"""Who an answer is stored under: a made-up name that stays, the one that a person chose, never the login name."""
+
+from __future__ import annotations
+
+import getpass
+import re
+from pathlib import Path
+
+import pytest
+
+from pu_geo.project import labels, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import LabelOp
+from pu_geo.services.annotate.labeling import choose_analyst, default_analyst
+
+
+@pytest.fixture(autouse=True)
+def nobody_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PU_GEO_ANALYST", raising=False)
+
+
+def test_a_pseudonym_is_made_up_once_and_stays(home: Path) -> None:
+    name = default_analyst()
+    assert re.fullmatch(r"analyst-[a-z2-9]{4}", name)
+    assert getpass.getuser() not in name
+    assert default_analyst() == name
+    assert (home / "analyst.txt").read_text() == f"{name}\n"
+
+
+def test_a_name_that_a_person_chose_counts_until_they_choose_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose_analyst(" Zoë ")
+    assert default_analyst() == "Zoë"
+    monkeypatch.setenv("PU_GEO_ANALYST", "ann")
+    assert default_analyst() == "ann"
+    monkeypatch.delenv("PU_GEO_ANALYST")
+    choose_analyst("")
+    assert default_analyst().startswith("analyst-")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe", b"a\nb", b"x" * 201])
+def test_a_file_that_holds_no_name_is_written_anew(home: Path, content: bytes) -> None:
+    home.mkdir(parents=True)
+    (home / "analyst.txt").write_bytes(content)
+    name = default_analyst()
+    assert name.startswith("analyst-")
+    assert default_analyst() == name
+
+
+def test_where_nothing_can_be_kept_the_name_is_still_none_of_the_machine(home: Path) -> None:
+    home.write_text("a file, not a folder")
+    assert default_analyst() == "analyst"
+
+
+def test_rows_that_are_there_keep_their_name(project: Layout) -> None:
+    with store.connect(project) as db:
+        labels.append(db, [LabelOp("a", "b0", "positive")], analyst="login", screen="map")
+        labels.append(db, [LabelOp("b", "b1", "positive")], analyst=default_analyst(), screen="map")
+        assert {b: event.analyst for b, event in labels.current(db).items()} == {"b0": "login", "b1": default_analyst()}

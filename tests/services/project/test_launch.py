@@ -1,0 +1,150 @@
+"""`pu-geo app`: its address is printed once it answers, and whatever asks for its end ends the server, too."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from small_parts import REPOSITORY
+
+from pu_geo.errors import PuGeoError
+from pu_geo.services.project import launch
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of these signals")
+SERVER = """
+import sys, time, signal
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers()
+    def log_message(self, *_): pass
+time.sleep({seconds})
+{more}
+HTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
+"""
+LAUNCH = """
+import sys
+from pathlib import Path
+from pu_geo.services.project import launch
+launch.app_script = lambda: Path(sys.argv[1])
+sys.exit(launch.launch_app(None, port=int(sys.argv[2]), sample=False, browser=False, ready=lambda at: print(at, flush=True)))
+"""
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[str]]]:
+    processes: list[subprocess.Popen[str]] = []
+    yield processes
+    for process in processes:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)  # it ends its server, which a kill would leave behind
+        process.communicate()
+
+
+def start(started: list[subprocess.Popen[str]], *command: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, *command], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    started.append(process)
+    return process
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def closed_within(port: int, seconds: float) -> bool:
+    give_up = time.monotonic() + seconds
+    while is_open(port):
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def script(folder: Path, *, seconds: float = 0.0, more: str = "") -> Path:
+    path = folder / "server.py"
+    path.write_text(SERVER.format(seconds=seconds, more=more))
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("asked", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_the_real_app_ends_when_it_is_asked_to(asked: str, port: int, started: list[subprocess.Popen[str]]) -> None:
+    process = start(started, "-m", "pu_geo.cli", "app", "--port", str(port), "--no-browser")
+    assert process.stdout is not None
+    assert f"PU-Geo is ready at http://127.0.0.1:{port}" in process.stdout.readline()
+    assert launch._answers(port), "it was printed before the server answered"
+    process.send_signal(getattr(signal, asked))
+    assert closed_within(port, 5)
+    assert process.wait(5) == 0
+    assert process.stdout.read() == "", "no traceback, no more words"
+
+
+def test_the_address_is_printed_once_the_server_answers(
+    tmp_path: Path, port: int, started: list[subprocess.Popen[str]]
+) -> None:
+    process = start(started, "-c", LAUNCH, str(script(tmp_path, seconds=1.0)), str(port))
+    assert process.stdout is not None
+    began = time.monotonic()
+    assert process.stdout.readline() == f"http://127.0.0.1:{port}\n"
+    assert time.monotonic() - began > 0.9
+    assert is_open(port)
+
+
+def test_a_server_that_will_not_end_is_killed(tmp_path: Path, port: int, started: list[subprocess.Popen[str]]) -> None:
+    stubborn = "for name in ('SIGINT', 'SIGTERM', 'SIGHUP'): signal.signal(getattr(signal, name), signal.SIG_IGN)"
+    process = start(started, "-c", LAUNCH, str(script(tmp_path, more=stubborn)), str(port))
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert closed_within(port, launch._END_SECONDS + 2)
+    assert process.wait(5) == 0
+
+
+def test_a_server_that_ends_as_it_starts_is_a_refusal(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = script(tmp_path, more="sys.exit(3)")
+    monkeypatch.setattr(launch, "app_script", lambda: path)
+    with pytest.raises(PuGeoError, match="ended as it started, with exit code 3"):
+        launch.launch_app(None, port=port, sample=False, browser=False)
+
+
+def test_a_server_that_never_answers_is_ended(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = script(tmp_path, seconds=60)
+    monkeypatch.setattr(launch, "app_script", lambda: path)
+    monkeypatch.setattr(launch, "_START_SECONDS", 1.0)
+    with pytest.raises(PuGeoError, match="did not answer within 1 s"):
+        launch.launch_app(None, port=port, sample=False, browser=False)
+
+
+def test_a_port_that_is_taken_is_a_refusal(port: int) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        with pytest.raises(PuGeoError, match=f"Port {port} is taken"):
+            launch.launch_app(None, port=port, sample=False, browser=False)
+
+
+def test_handlers_of_signals_are_put_back(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    path = script(tmp_path, more="sys.exit(0)")
+    monkeypatch.setattr(launch, "app_script", lambda: path)
+    with pytest.raises(PuGeoError):
+        launch.launch_app(None, port=port, sample=False, browser=False)
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before

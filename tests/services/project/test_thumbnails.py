@@ -1,0 +1,108 @@
+"""Pictures of files in the picker: made once, by the limited child, and by names that say nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import rasterio
+
+from pu_geo.geo.raster import thumbnails
+from pu_geo.services.project.thumbnails import SIDE_PX, Thumbnails, read_pictures
+
+
+def write(path: Path, picture: np.ndarray) -> Path:
+    bands, height, width = picture.shape
+    profile = {
+        "driver": "GTiff",
+        "height": height,
+        "width": width,
+        "count": bands,
+        "dtype": picture.dtype,
+        "crs": "EPSG:32633",
+    }
+    with rasterio.open(path, "w", transform=rasterio.Affine(0.5, 0, 500_000, 0, -0.5, 4_600_000), **profile) as file:
+        file.write(picture)
+    return path
+
+
+def test_pictures_are_small_and_a_file_that_breaks_hinders_no_other(tmp_path: Path) -> None:
+    wide = write(tmp_path / "wide.tif", np.full((3, 200, 800), 90, np.uint8))
+    dark = write(tmp_path / "dark.tif", np.random.default_rng(0).integers(0, 60, (4, 300, 300)).astype(np.uint16))
+    broken = tmp_path / "broken.tif"
+    broken.write_bytes(wide.read_bytes()[:300])
+    text = tmp_path / "text.tif"
+    text.write_text("<VRTDataset/>")
+    found = read_pictures([wide, broken, text, dark, tmp_path / "gone.tif"])
+    assert [picture is not None for picture in found] == [True, False, False, True, False]
+    first, second = (cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR) for picture in found if picture)
+    assert first.shape == (SIDE_PX // 4, SIDE_PX, 3)
+    assert abs(int(first.mean()) - 90) < 3
+    assert second.std() > 30  # 16-bit samples are stretched
+
+
+def test_of_a_large_file_without_overviews_the_middle_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thumbnails, "MOST_PIXELS", 64 * 64)
+    picture = np.zeros((3, 400, 400), np.uint8)
+    picture[:, 190:210] = 200
+    found = thumbnails.thumbnail(write(tmp_path / "large.tif", picture), 160)
+    assert cv2.imdecode(np.frombuffer(found, np.uint8), cv2.IMREAD_COLOR).mean() > 100
+
+
+def test_a_picture_is_read_once_and_again_when_its_file_changes(tmp_path: Path) -> None:
+    asked: list[Path] = []
+
+    def read(paths: Sequence[Path]) -> list[bytes | None]:
+        asked.extend(paths)
+        return [b"picture"] * len(paths)
+
+    path = tmp_path / "a.tif"
+    path.write_bytes(b"1")
+    pictures = Thumbnails(read)
+    name = pictures.name(path)
+    assert [pictures.picture(name), pictures.picture(name), asked] == [b"picture", b"picture", [path]]
+    path.write_bytes(b"22")
+    assert pictures.name(path) != name
+    assert pictures.picture(pictures.name(path)) == b"picture"
+    assert len(asked) == 2
+
+
+def test_only_names_that_were_handed_out_have_a_picture(tmp_path: Path) -> None:
+    pictures = Thumbnails(lambda paths: [b"picture"] * len(paths))
+    assert pictures.picture("0" * 32) is None
+    assert pictures.name(tmp_path / "gone.tif") == ""
+    assert str(tmp_path) not in pictures.name(tmp_path)
+
+
+def test_who_waits_gets_the_picture_and_nobody_waits_for_ever(tmp_path: Path) -> None:
+    may_go, paths = threading.Event(), [tmp_path / f"{i}.tif" for i in range(8)]
+
+    def read(some: Sequence[Path]) -> list[bytes | None]:
+        may_go.wait(10)
+        return [None if path.name == "3.tif" else path.name.encode() for path in some]
+
+    pictures = Thumbnails(read)
+    for path in paths:
+        path.touch()
+    names = [pictures.name(path) for path in paths]
+    assert pictures.picture(names[0], seconds=0.05) is None
+    found: dict[str, bytes | None] = {}
+    threads = [threading.Thread(target=lambda name=name: found.update({name: pictures.picture(name)})) for name in names]
+    for thread in threads:
+        thread.start()
+    may_go.set()
+    for thread in threads:
+        thread.join(10)
+    assert [found[name] for name in names] == [None if i == 3 else f"{i}.tif".encode() for i in range(8)]
+
+
+def test_a_reader_that_cannot_start_leaves_no_picture_and_no_error(tmp_path: Path) -> None:
+    def read(paths: Sequence[Path]) -> list[bytes | None]:
+        raise OSError(28, "No space left on device")
+
+    pictures = Thumbnails(read)
+    assert pictures.picture(pictures.name(tmp_path)) is None
