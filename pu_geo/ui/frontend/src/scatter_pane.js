@@ -189,8 +189,8 @@ export class ScatterPane {
     const weight = (i) => (store.isChosen[i] ? 1000 : 0) + (i === store.selected ? 2000 : 0) + placeOf.get(this.colors.codes[i]);
     const numbers = [...inView(this.xy, frame.box)].sort((a, b) => weight(b) - weight(a) || a - b);
     const points = numbers.map((i) => view.toScreen(this.xy[2 * i], this.xy[2 * i + 1]));
-    const isFaint = (i) => store.chosen.length > 0 && !store.isChosen[i];
-    const members = placeChips(points).map((at) => ({ i: numbers[at], at: points[at], color: `rgb(${isFaint(numbers[at]) ? this.theme.faint : this.colors.palette[this.colors.codes[numbers[at]]]})` }));
+    const colorOf = (i) => (store.isChosen[i] ? SELECTED : `rgb(${store.chosen.length ? this.theme.faint : this.colors.palette[this.colors.codes[i]]})`);
+    const members = placeChips(points).map((at) => ({ i: numbers[at], at: points[at], color: colorOf(numbers[at]) }));
     if (paintChips(this.canvas, frame, members, this.pictures, this.sheets)) this.chips = members;
   }
 
