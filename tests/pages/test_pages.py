@@ -102,7 +102,7 @@ def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypat
     assert opened == [str(finished.gpkg)] * 2, "this test's own connection, and one for the rerun"
 
 
-@pytest.mark.parametrize("panel", ["PUPL clusters", "Discovered types", "Neighbors", "Outliers"])
+@pytest.mark.parametrize("panel", ["Clusters", "Damage types", "Neighbors", "Outliers"])
 def test_each_panel_of_explore_shows_a_run(panel: str, finished: Layout) -> None:
     app, before = show("explore", finished, **{"explore-panel": panel}), words(show("explore", finished))
     assert not app.error
@@ -194,9 +194,9 @@ def test_train_recommends_the_default_before_there_is_a_run_and_marks_its_card_a
     [
         (
             {"used": True, "weight": 0.8123, "b": 0.9, "m": 0.01, "why_not": ""},
-            "**mine**: Neighbors count: 0.81 (1 would be as much as the building itself)",
+            "**mine**: Neighbors count: 0.81 (1 would be as much as the building itself).",
         ),
-        (unused("it is switched off"), "**mine**: Neighbors do not count here: it is switched off"),
+        (unused("it is switched off."), "**mine**: Neighbors do not count here: it is switched off."),
         (None, ""),
     ],
 )

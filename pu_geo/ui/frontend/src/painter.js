@@ -287,13 +287,13 @@ function ring(context, store, frame, i, color, width, dashes = []) {
   context.setLineDash([]);
 }
 
-// What is selected together: a yellow line around each building below its label, or a yellow dot above it.
+// What is selected together: a pink line around each building below its label, or a pink dot above it.
 const CELL_PX = 5; // one dot in so many pixels is enough; more would hide the picture
 const [DOT_PX, SMALL_PX, RIM_PX] = [4, 3, 1];
 const MANY = 1500; // dots in view, which are drawn small then
 const [THINNEST, THICKEST] = [2, 6];
 const AROUND_LABEL = 7.5; // visible on both sides of the line of a label
-const [YELLOW, DARK] = [pixel([240, 228, 66]), pixel([20, 20, 20], 0.85)];
+const [PINK, DARK] = [pixel([255, 77, 184]), pixel([20, 20, 20], 0.85)];
 
 /** @param canvas of the frame's size; see `FootprintLayer` */
 export function paintChosen(canvas, store, frame) {
@@ -320,7 +320,7 @@ function paintDots(context, store, frame, numbers) {
   }
   const side = numbers.length > MANY ? SMALL_PX : DOT_PX;
   for (const [x, y] of places) raster.block(x, y, Math.round((side + 2 * RIM_PX) * raster.ratio), DARK);
-  for (const [x, y] of places) raster.block(x, y, Math.round(side * raster.ratio), YELLOW);
+  for (const [x, y] of places) raster.block(x, y, Math.round(side * raster.ratio), PINK);
   raster.show();
 }
 

@@ -68,11 +68,10 @@ export const TEXTS = {
     imagery: "Imagery",
     answers: "Answers",
     rounds: "Earlier rounds",
-    scores: "Scores",
+    scores: "Scores of runs",
     alike: "Similar buildings",
     attributes: "From the footprint file",
     round: (n, what) => `Round ${n}: ${what}`,
-    run: (name) => `Run ${name}`,
     obscured: (parts) => `Obscured part of the footprint: ${parts}`,
     after: (percent) => `after the event ${percent} %`,
     before: (percent) => `before the event ${percent} %`,
@@ -235,12 +234,35 @@ export const TEXTS = {
     none: "Select nothing (Esc)",
   },
 
+  // The scatter on Explore.
+  scatter: {
+    title: "Scatter",
+    drawnAs: "Drawn as",
+    hows: [
+      ["auto", "Auto", "Dots; chips where there is room for them, a heat map where dots would cover each other"],
+      ["dots", "Dots", "Every building as a dot"],
+      ["heat", "Heat", "How many buildings there are at each place"],
+    ],
+    lasso: "Lasso",
+    lassoHint: "Draw a line around dots (Shift + drag does it too)",
+    zoomIn: "Zoom in",
+    zoomOut: "Zoom out",
+    showAll: "Show all dots",
+    loading: "Loading dots …",
+    notLoaded: (why) => `The server did not send the dots (${why}). Reload the page.`,
+    pcaHint: "The two directions in which the embeddings differ most",
+    umapHint: "Similar buildings are side by side; distances between groups mean little",
+    inView: (n, isHeat) => `${number(n)} in view${isHeat ? " · darker: more" : ""}`,
+    chooseHint: (text) => `${text}: click to select`,
+    none: "none",
+  },
+
   // Shortcuts: [part, [[keys, what they do], ...]].
   help: [
     ["On map and chips", [
       ["Click", "damaged; again: cleared"],
       ["Right click or 2", "not damaged"],
-      ["1  2  3", "damaged, not damaged, not assessable: the one with the yellow line, named after Keys"],
+      ["1  2  3", "damaged, not damaged, not assessable: the one with the pink line, named after Keys"],
       ["4  5  6  7  8  9", "damaged, with a grade: 4 is the worst; the same key again takes the grade away"],
       ["0 or Backspace", "cleared"],
       ["Shift + drag", "mark all in a box"],
