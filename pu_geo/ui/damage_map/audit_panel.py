@@ -71,6 +71,7 @@ def _share_line(share: Estimate) -> str:
 
 def _invite(layout: Layout, run_id: str) -> None:
     st.markdown(texts.NO_AUDIT)
+    st.caption(frame.plain(auditing.how_many(layout).words_beside(run_id)))  # perhaps by the audit of another run
     with frame.show_errors():
         usual = auditing.suggested_size(layout, run_id)
         half, plan = wording.percent(auditing.USUAL_HALF_WIDTH), auditing.planned_words(layout)
