@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from app_parts import field, plain, press, show, words
 from mapped_parts import RUN, answer_audit, mapped_project
-from small_parts import add_run
+from small_parts import add_run, click
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
 from pu_geo.project.layout import Layout, write_array
+from pu_geo.services.damage_map import exporting
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -73,6 +74,10 @@ def test_as_many_are_flagged_as_a_person_wants_and_the_page_says_who_chose(three
     again = show("damage_map", three_runs)
     limit = field(again, "Threshold").value
     assert f"Threshold {limit:.4f}: chosen by a person." in plain(again)
+    flagged = [building for building, kind in exporting.classes_now(three_runs, "ranker-3", limit).items() if kind == "flagged"]
+    click(three_runs, flagged[0], label="not_damaged")
+    assert "It was set for the 25 highest-ranked." in plain(again.run())
+    assert "so 24 are flagged" in plain(again)
     field(again, "Threshold").set_value(1.0).run()
     assert field(again, "Flag the highest-ranked").value < 25
     assert "chosen by a person" in plain(again)
