@@ -74,7 +74,7 @@ def label(
         clicked = labeling.simulate(
             layout, field=from_field, values=values, count=count, seed=seed, analyst=analyst, label=meaning, grade=grade,
         )  # fmt: skip
-        show(clicked, f"Clicked {clicked['stored']} buildings; {clicked['positives']} positives now.", as_json)
+        show(clicked, f"Clicked {clicked['stored']} buildings; {clicked['positives']} damaged now.", as_json)
 
 
 def _answer_stream(layout: Layout, analyst: str) -> None:
@@ -126,7 +126,7 @@ def write_labels(
     out: Annotated[str, typer.Option(metavar="FILE.csv|.geojson", help="history goes to FILE.events.csv beside it")],
     as_json: Json = False,
 ) -> None:
-    """Write the current labels, and their whole history."""
+    """Write the current labels and their history."""
     from pu_geo.tasks.annotate.export_labels import export_labels
 
     result = export_labels(projects.find(project), out)
