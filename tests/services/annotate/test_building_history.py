@@ -9,6 +9,7 @@ from mapped_parts import RUN, N, say
 from pu_geo.project import labels, rounds, runs, store
 from pu_geo.project.layout import Layout, write_array
 from pu_geo.project.rounds import PastAnswer, Round
+from pu_geo.records import LabelOp
 from pu_geo.services.annotate.building_history import building_history
 
 
