@@ -96,7 +96,7 @@ def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, feature_set: str, 
     except TrainingError:
         return ()
     words = (
-        "Clicked as damaged; a ranker that learned from the other clicks puts {:.0%} of the unlabeled buildings above it."
+        "Labeled damaged; a ranker that learned from the other labels puts {:.0%} of the buildings not reviewed above it."
     )
     n, doubts = max(FEWEST, round(SHARE_OF_CLICKS * len(rows))), 1 - places
     return tuple(
