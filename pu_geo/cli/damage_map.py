@@ -79,7 +79,7 @@ def audit(
     analyst: Analyst = None,
     as_json: Json = False,
 ) -> None:
-    """Begin the audit of a run's map, or print its figures."""
+    """Start the accuracy assessment (audit) of a run's map, or print its result."""
     layout = projects.find(project)
     facts = choices.run(layout, run)
     run_id = facts.run_id
@@ -88,7 +88,7 @@ def audit(
         random_audits.begin_audit(layout, run_id, n, analyst or labeling.default_analyst())
     found = auditing.view(layout, run_id)
     if found is None:
-        raise PuGeoError(f"There is no audit of {run_id} yet.", f"Begin one: pu-geo audit {project} begin --run {run_id}")
+        raise PuGeoError(f"There is no audit of {run_id} yet.", f"Start one: pu-geo audit {project} begin --run {run_id}")
     args = mapping.map_arguments(layout, run_id, threshold)
     judged: Mapping[str, Any] = auditing.facts(layout, run_id, float(str(args["threshold"]))) or {}
     damaged = auditing.how_many(layout)
@@ -126,7 +126,7 @@ def add_areas(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Add areas to sum up by, such as districts."""
+    """Add areas to summarise damage by, such as districts."""
     args = {"path": absolute(file), "layer": layer, "name_field": name_field, "code_field": code_field}
     result = run_job(projects.find(project), "add_areas", args, as_json)
     words = f"{result['n_areas']} areas are in the layer {result['layer']}; {result['replaced']} were replaced."
@@ -165,7 +165,7 @@ def publish(
     profile: Annotated[list[str], repeated("NAME", "add classes of copernicus, unosat, xbd or fema")],
     as_json: Json = False,
 ) -> None:
-    """Write the next version of the damage map, with all that belongs to it, into exports/."""
+    """Write the next version of the damage map, with its report and tables, into exports/."""
     layout = projects.find(project)
     args = mapping.publish_arguments(layout, run, threshold, formats, profile, local=local_coordinates, top=top)
     result = run_job(layout, "publish", args, as_json)

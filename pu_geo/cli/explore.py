@@ -25,7 +25,7 @@ def similar(
     *,
     building: Annotated[list[str], typer.Option(metavar="ID...", help="one building or several")],
     count: Annotated[int, typer.Option(min=1, help="how many to list")] = 20,
-    unlabeled: Annotated[bool, typer.Option("--unlabeled", help="leave out what carries a label")] = False,
+    unlabeled: Annotated[bool, typer.Option("--unlabeled", help="leave out buildings with a label")] = False,
     run: RunId = "chosen",
     as_json: Json = False,
 ) -> None:
@@ -45,7 +45,7 @@ def label_errors(
     reviewed: Annotated[bool, typer.Option("--reviewed", help="also what somebody reviewed on the Explore page")] = False,
     as_json: Json = False,
 ) -> None:
-    """List what is odd: clicks that may be wrong, buildings that are there twice, chips unlike any other."""
+    """List possible label errors, duplicate buildings, and chips unlike all others."""
     layout = projects.find(project)
     run_id = choices.run(layout, run).run_id
     if search or not outliers.is_searched(layout, run_id):
@@ -95,7 +95,7 @@ def discover(
     preset: Annotated[str, typer.Option(help="of NCL")] = "quick",
     as_json: Json = False,
 ) -> None:
-    """Propose groups of buildings: which kinds are there besides those named so far?"""
+    """Propose groups of buildings that may be further damage types."""
     layout = projects.find(project)
     arguments = {"seed": seed, "n_seeds": seeds, "n_groups": groups, "preset": preset}
     result = run_job(layout, "discover", arguments, as_json)
@@ -163,7 +163,7 @@ def _group_line(group: Group) -> str:
     types = "".join(f", {name} {n}" for name, n in group.types.items())
     size = discovering.counted(len(group.building_ids), "building")
     state = f" · {group.name}" if group.name else " · dropped" if group.is_dropped else ""
-    return f"{group.title:>6}  {size}, {discovering.counted(group.n_positive, 'positive')}{types}{state}; {group.stability_words}"
+    return f"{group.title:>6}  {size}, {group.n_positive:,} damaged{types}{state}; {group.stability_words}"
 
 
 def _group_rows(groups: Sequence[Group]) -> list[dict[str, object]]:

@@ -36,7 +36,7 @@ def add_scene(
         str | None, typer.Option(metavar="DIR", help="an xBD folder: its pictures as scenes, its labels as footprints")
     ] = None,
     choose: Annotated[
-        str, typer.Option(metavar="NAME", help="of it, pictures whose names begin so, or match a NAME with *")
+        str, typer.Option(metavar="NAME", help="only its pictures whose names start with NAME, or match a NAME with *")
     ] = "",
     as_json: Json = False,
 ) -> None:
@@ -75,7 +75,7 @@ def add_footprints(project: Project, file: File, *, crs: FileCrs = None, as_json
 def add_grid(
     project: Project, *, size_m: Annotated[float, typer.Option(help="side of a cell in meters")], as_json: Json = False
 ) -> None:
-    """Lay square cells where nobody mapped buildings."""
+    """Create a grid of square cells, for places without footprints."""
     result = run_job(projects.find(project), "add_grid", {"size_m": size_m}, as_json)
     show(result, _footprint_words(result), as_json)
 
@@ -102,8 +102,8 @@ def add_aoi(
         ),
     ] = "",
     crs: FileCrs = None,
-    remove: Annotated[bool, typer.Option("--remove", help="take the area away; nothing else changes")] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="put back the area that was taken away or replaced last")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="remove the area; nothing else changes")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="restore the area that was removed or replaced last")] = False,
     as_json: Json = False,
 ) -> None:
     """Limit footprints and grids that are added from now on to an area of interest."""
@@ -115,7 +115,7 @@ def add_aoi(
         )
     if remove:
         was_there = preparation.remove_aoi(layout)
-        words = "The area of interest was taken away; footprints stay. --undo puts it back."
+        words = "The area of interest was removed; footprints stay. --undo restores it."
         show({"removed": was_there}, words if was_there else "There is no area of interest.", as_json)
     elif undo:
         found = preparation.put_back_aoi(layout)
@@ -129,7 +129,7 @@ def add_aoi(
 
 @screen.verb("align", "joplin.pugeo")
 def align(project: Project, *, as_json: Json = False) -> None:
-    """Find how far pre and post scenes are apart at each building."""
+    """Align pre and post scenes: measure the shift between them at each building."""
     layout = projects.find(project)
     result = run_job(layout, "align", {}, as_json)
     grid = preparation.overview(layout).grid
@@ -137,7 +137,7 @@ def align(project: Project, *, as_json: Json = False) -> None:
     moved = f"{result['dx_m']:+.1f} m {right} and {result['dy_m']:+.1f} m {up}"
     words = f"Pre must move {moved} to fit post (median of the buildings)"
     if result["n_failed"]:
-        words += f"; {result['n_failed']} of {result['n']} could not be aligned: nothing fits surely within 20 m of that"
+        words += f"; {result['n_failed']} of {result['n']} could not be aligned: no shift within 20 m of that fits reliably"
     show(result, f"{words}. Cut chips again to use it.", as_json)
 
 
@@ -161,10 +161,10 @@ def chip(
     if result["n_sensors"] > 1:
         lines.append(
             f"The scenes are of {result['n_sensors']} kinds that differ too much for scores to carry over. Mark damaged "
-            "buildings in each: those of a kind without answers are not assessed."
+            "buildings in each; a kind without labels is not assessed."
         )
     if why := ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in result["n_not_assessed"].items()):
-        lines.append(f"Not assessed, unless somebody answers them: {why}.")
+        lines.append(f"Not assessed unless labeled: {why}.")
     show(result, "\n".join(lines), as_json)
 
 
@@ -254,11 +254,15 @@ def _features_made(project: str, result: Mapping[str, Any]) -> str:
 def inspect(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", show_default=False)], *, as_json: Json = False
 ) -> None:
-    """Check whether files can be used."""
+    """Check whether files can be used. Ends with exit code 2 if one is missing."""
     from pu_geo.geo.readers.in_child import inspect_file
 
+    is_any_missing = False
     for path in files:
         answer = inspect_file(path)
+        is_any_missing = is_any_missing or answer["kind"] == "missing"
         words = f"{path}: usable {answer['kind']}" if answer["ok"] else f"{path}: {answer['problem']} {answer['hint']}"
         show(answer, words, as_json)
         sys.stdout.flush()
+    if is_any_missing:
+        raise typer.Exit(2)

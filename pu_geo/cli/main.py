@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Annotated, Any
 
@@ -12,6 +13,36 @@ from typer.core import TyperGroup
 from pu_geo import __version__
 from pu_geo.cli import annotate, damage_map, explore, imagery, project, train
 from pu_geo.errors import JobCancelled, PuGeoError
+
+UsageError: Any = typer.BadParameter.__mro__[1]  # of which all are that Typer raises for what was typed
+_WORDS = {
+    r"^No such option: (\S+?)\.?( .*)?$": r"There is no option \1.\2",
+    r"^No such command '(.*)'\.(.*)$": r"There is no command \1.\2",
+    r"^Missing command\.$": "No command was named.",
+    r"^Missing (?:argument|option) '(.*)'\.(.*)$": r"\1 is missing.\2",
+    r"^Got unexpected extra arguments?(?:\(s\))? \((.*)\)$": r"\1 is more than this command takes.",
+    r"^Invalid value for '(.*)': (.*)$": r"\1 cannot be used: \2",
+    r"Value error, ": "",
+    r"\(Possible options: (.*)\)$": r"Did you mean \1?",
+    r"^Option '(.*)' requires (\d+) arguments\.$": r"\1 takes \2 values.",
+    r"^Option '(.*)' requires an argument\.$": r"\1 needs a value.",
+    r"Input should be a valid integer, unable to parse string as an integer": "it must be a whole number.",
+    r"Input should be a valid number, unable to parse string as a number": "it must be a number.",
+    r"'?(\S+?)'? is not a valid int(?:eger)?\.": r"\1 is not a whole number.",
+    r"'?(\S+?)'? is not a valid float\.": r"\1 is not a number.",
+    r"(\S+) is not in the range x>=(\S+)\.": r"\1 is too small; it must be \2 or more.",
+    r"Input should be greater than or equal to (\S+)": r"it must be \1 or more.",
+}
+"""What Typer writes, and how we write it."""
+
+
+def _usage_words(error: Any) -> tuple[str, str]:
+    """Return problem and hint of something typed that is not understood."""
+    problem = str(error.format_message())
+    for theirs, ours in _WORDS.items():
+        problem = re.sub(theirs, ours, problem)
+    command = "pu-geo" if error.ctx is None else error.ctx.command_path
+    return problem, f"`{command} --help` shows what it takes, with examples."
 
 
 class Root(TyperGroup):
@@ -27,11 +58,21 @@ class Root(TyperGroup):
             with formatter.section(title):
                 formatter.write_dl(rows)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            print(*_usage_words(error), sep="\n", file=sys.stderr)
+            raise typer.Exit(2) from error
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except PuGeoError as error:
             print(error.problem, error.hint, sep="\n", file=sys.stderr)
+            raise typer.Exit(2) from error
+        except UsageError as error:
+            print(*_usage_words(error), sep="\n", file=sys.stderr)
             raise typer.Exit(2) from error
         except (JobCancelled, KeyboardInterrupt) as stopped:
             print("Cancelled.", file=sys.stderr)

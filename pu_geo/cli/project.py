@@ -98,14 +98,14 @@ def next_round(
     name: Annotated[str | None, typer.Option(help="name shown to people (default: the old one's)")] = None,
     as_json: Json = False,
 ) -> None:
-    """Begin the next round: a new post image over the same buildings."""
+    """Start the next round: a new post image over the same buildings."""
     before = projects.find(project)
     layout = projects.create(absolute(new), name or projects.summary(before).name)
     args = {"previous": str(before.folder), "post": [*map(absolute, post)], "pre": [*map(absolute, pre)]}
     result = run_job(layout, "next_round", args, as_json)
     words = f"Round {result['round']} is in {layout.folder}: {result['n']} buildings, {result['carried']} answers to be confirmed."
     if result["compared_with"]:
-        words += f"\nChanges will be told from {result['compared_with']} of {before.folder.name}."
+        words += f"\nExports will list changes since {result['compared_with']} of {before.folder.name}."
     show({**result, "project": str(layout.folder)}, words, as_json)
 
 
@@ -129,7 +129,7 @@ def control_jobs(
         case "cancel":
             jobs.cancel(layout, job_id, wait=True)
             state = jobs.view(jobs.folder_of(layout, job_id)).state
-            words = "has stopped" if state == "cancelled" else "was asked to stop, and does so as soon as it looks"
+            words = "has stopped" if state == "cancelled" else "was asked to stop, and will soon"
             show({"cancelled": job_id, "state": state}, f"Job {job_id} {words}.", as_json)
         case "pause":
             jobs.pause(layout, job_id)
@@ -140,7 +140,7 @@ def control_jobs(
             show({"resumed": job_id}, f"Started job {job_id} again.", as_json)
         case "retry":
             fresh = jobs.retry(layout, job_id)
-            show({"job_id": fresh}, f"Started job {fresh}, which does the same from the beginning.", as_json)
+            show({"job_id": fresh}, f"Started job {fresh}, which does the same from the start.", as_json)
         case "dismiss":
             jobs.dismiss(layout, job_id)
             show({"dismissed": job_id}, f"Job {job_id} is listed with --all alone from now on.", as_json)

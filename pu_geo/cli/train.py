@@ -63,8 +63,8 @@ def rank(project: Project, *, features: Features = "", as_json: Json = False) ->
 
 def _run_words(layout: Layout, result: Mapping[str, Any]) -> str:
     """Return what a finished run learned from, and in which scenes its result is doubtful."""
-    took = wording.duration(float(result["seconds"]))
-    words = f"Run {result['run_id']} ({run_names.name(layout, result['run_id'])}): {result['n_positive']} damaged labels, {took}."
+    took, name = wording.duration(float(result["seconds"])), run_names.name(layout, result["run_id"])
+    words = f"Run {result['run_id']} ({name}): learned from {result['n_positive']} damaged buildings, {took}."
     limit = choices.run(layout, result["run_id"]).threshold
     return "\n".join([words, *mapping.doubts(layout, result["run_id"], limit)])
 
@@ -96,9 +96,11 @@ def train(
     preset: Annotated[str, typer.Option(help="of the method")] = "quick",
     seed: Annotated[int, typer.Option(min=0, help="of all random numbers")] = 0,
     types_from: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="attribute of the clicked footprints that names the kind of damage")
+        str | None, typer.Option(metavar="FIELD", help="attribute of the clicked footprints that names the damage type")
     ] = None,
-    hold_out: Annotated[int, typer.Option(min=0, metavar="N", help="positives to judge the run by, not to learn from")] = 0,
+    hold_out: Annotated[
+        int, typer.Option(min=0, metavar="N", help="damaged buildings to judge the run by, not to learn from")
+    ] = 0,
     settings: Annotated[list[str], repeated("KEY=VALUE", "change one setting of the preset", "--set")],
     features: Features = "",
     detach: Annotated[bool, typer.Option("--detach", help="train in the background and return at once")] = False,
@@ -171,7 +173,7 @@ def import_run(
     *,
     as_json: Json = False,
 ) -> None:
-    """Check a run of a copy of this project, and take its scores, embeddings and weights; never labels."""
+    """Check a run of a copy of this project, and import its scores, embeddings and weights; never labels."""
     layout = projects.find(project)
     result = run_job(layout, "import_run", {"folder": absolute(other), "run_id": run}, as_json)
     show(result, _run_words(layout, result), as_json)
@@ -213,7 +215,7 @@ def write_card(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the model card of a run: data, labels, settings, curves, judgement, limits."""
+    """Write the model card of a run: data, labels, settings, curves, accuracy, limits."""
     card = run_card.card(projects.find(project), run)
     in_json = json.dumps(card, ensure_ascii=False, indent=1)
     if not out:
@@ -223,7 +225,8 @@ def write_card(
     writers = {".html": run_card.as_html, ".md": run_card.as_markdown, ".json": lambda _: in_json}
     if path.suffix not in writers:
         raise PuGeoError(
-            f"{path.name} ends in {path.suffix!r}; a card is written as .html, .md or .json.", "Give the file such a name."
+            f"{path.name} ends in {path.suffix!r}; a model card is written as .html, .md or .json.",
+            "Give the file such a name.",
         )
     with writing(path):
         path.write_text(writers[path.suffix](card), encoding="utf-8")
@@ -241,7 +244,7 @@ def compare(
     ],
     as_json: Json = False,
 ) -> None:
-    """Compare two runs: how far they agree, where they do not, and which is judged better."""
+    """Compare two runs: where they agree, where they do not, and which is better."""
     layout = projects.find(project)
     found = comparing.compare(layout, *runs)
     lines = [f"{name} = {side.facts.run_id}" for name, side in zip("AB", found.sides, strict=True)]
@@ -336,7 +339,7 @@ def check_model_file(file: File, *, as_json: Json = False) -> None:
     lines = [
         f"{found['file']} can be used: {found['title']} ({found['preset']}), run {found['run_id']} of {found['created_at']}, "
         f"made with PU-Geo {found['made_with']}.",
-        f"It learned from {found['n_positive']} positives among {found['n_chips']} buildings.",
+        f"It learned from {found['n_positive']} damaged buildings among {found['n_chips']}.",
         f"It needs chips of {size} px, bands {found['bands']}{pixels}.",
         *([f"It takes features {found['features']}."] if found["features"] else []),
     ]
@@ -364,7 +367,7 @@ def benchmark(
     methods: Annotated[str, typer.Option(metavar="A,B", help="short names of methods, and ranker (default: all)")] = "",
     preset: Annotated[str, typer.Option(help="preset of the methods")] = "quick",
     settings: Annotated[list[str], repeated("NAME=VALUE", "a setting, where a method has it", "--set")],
-    seeds: Annotated[int, typer.Option(min=1, help="draws of positives and unlabeled")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help="random draws of the labels")] = 5,
     only: Annotated[str, typer.Option(metavar="NAME", help="rows whose name holds this")] = "",
     field: Annotated[str, typer.Option(help="of a project: attribute of the footprints that holds the truth")] = "",
     positive: Annotated[list[str], repeated("VALUE", "of a project: value that means damaged")],

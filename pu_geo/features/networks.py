@@ -346,7 +346,8 @@ def _torchvision(name: str, layer: str, tensors: Mapping[str, Tensor], path: Pat
     whole = empty_backbone(name, N_BANDS)
     children = {each: part for each, part in whole.named_children() if each not in ("avgpool", "flatten")}
     if layer and layer not in children:
-        raise _refusal(f"{name} has no layer {layer!r}; it has {', '.join(children)}")
+        hint = "Name one of these with --layer, or leave --layer out for the last one."
+        raise TrainingError(f"{name} has no layer {layer!r}; it has {', '.join(children)}.", hint, kind="layer")
     names = list(children)[: list(children).index(layer) + 1] if layer else list(children)
     network = nn.Sequential()
     for each in names:

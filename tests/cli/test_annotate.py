@@ -92,10 +92,25 @@ def test_bad_csv_is_refused_in_words(run: CommandLine, project: Layout, tmp_path
 @pytest.mark.parametrize("count", ["-1", "0", "many"])
 def test_count_that_is_no_count_is_refused(run: CommandLine, project: Layout, count: str) -> None:
     words = ("label", str(project.folder), "--from-field", "damage", "--is", "destroyed", f"--count={count}")
-    assert "Invalid value for '--count'" in run.refused(*words)
+    assert "--count cannot be used" in run.refused(*words)
 
 
 @pytest.mark.parametrize("more", [(), ("--stdin", "--import", "x.csv"), ("--from-field", "damage", "--stdin")])
 def test_labels_come_in_one_way_only(run: CommandLine, project: Layout, more: tuple[str, ...]) -> None:
     code, _, err = run("label", str(project.folder), *more)
     assert (code, "in one way" in err) == (2, True)
+
+
+def test_grades_of_a_project_and_of_simulated_clicks(project: Layout, run: CommandLine) -> None:
+    folder = str(project.folder)
+    assert [one["name"] for one in run.json("grades", folder)["grades"]] == ["Destroyed", "Major", "Minor"]
+    found = run.json("grades", folder, "--set", "Major=major", "Roof gone=major", "Total=destroyed")["grades"]
+    assert [(one["id"], one["damage_class"]) for one in found] == [
+        ("major", "major"), ("roof-gone", "major"), ("total", "destroyed"),
+    ]  # fmt: skip
+    assert "NAME=CLASS" in run.refused("grades", folder, "--set", "Total")
+    assert "class 'worst'" in run.refused("grades", folder, "--set", "Total=worst")
+    simulated = ("label", folder, "--from-field", "damage", "--is", "destroyed", "--count", "2")
+    assert "grade 'Totl' is not one of" in run.refused(*simulated, "--grade", "Totl")
+    assert run.json(*simulated, "--grade", "total")["stored"] == 2
+    assert sorted(labeling.graded(project).values()) == ["Total", "Total"]

@@ -66,8 +66,8 @@ def test_mistakes_are_refused_in_words(run: CommandLine, chipped: Layout, tmp_pa
         (("--list", "--views", 3), "--views is of a set to be made"),
         (("--use",), "--use names no set"),
         (("--remove", "rcf"), "belong to the chips"),
-        (("--backbone", "resnet18", "--views", 0), "Invalid value for '--views'"),
-        (("--backbone", "resnet18", "--pool", "max"), "Invalid value for '--pool'"),
+        (("--backbone", "resnet18", "--views", 0), "--views cannot be used"),
+        (("--backbone", "resnet18", "--pool", "max"), "--pool cannot be used"),
     ):
         assert words in run.refused("features", folder, *more), more
     assert "have no features 'x'" in run.refused("train", folder, "--features", "x")

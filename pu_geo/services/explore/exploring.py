@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from pu_geo import jobs
 from pu_geo.analysis import neighbors, projection
-from pu_geo.geo.ground import ground_pictures
 from pu_geo.methods.settings import check, setting
 from pu_geo.project import choices, contents, runs, store
 from pu_geo.project.layout import Layout, write_array, write_json
@@ -197,6 +196,8 @@ def pictures_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> l
 
     In a project without map tiles they show the chips of the set instead.
     """
+    from pu_geo.geo.ground import ground_pictures  # loads OpenCV, which no other answer here needs
+
     pyramids = [layout.quicklooks / layer["id"] for layer in preparation.map_layers(layout)]
     if not pyramids:
         return _chips_of(layout, chip_set, building_ids)

@@ -122,6 +122,10 @@ def require(layout: Layout, methods: Sequence[str]) -> None:
 
 def require_clicks(n_own: int, n_positive: int, n_unlabeled: int, methods: Sequence[str]) -> None:
     """Raise TrainingError where there are too few own clicks or unlabeled buildings, or too few clicks are left for a method."""
+    if unknown := [method for method in methods if method != RANKER and method not in catalog.METHODS]:
+        known = ", ".join((RANKER, *(name for name, card in catalog.METHODS.items() if _can_compare(card))))
+        problem = f"There is no method {unknown[0]!r}; features can be compared by {known}."
+        raise TrainingError(problem, "Choose some of these.", kind="settings")
     if n_own < bakeoff.LEAST_CLICKS:
         raise TrainingError(
             f"Not enough clicks to compare: it takes {bakeoff.LEAST_CLICKS} of your own; this project has {n_own}.",
@@ -139,9 +143,9 @@ def require_clicks(n_own: int, n_positive: int, n_unlabeled: int, methods: Seque
         if method == RANKER:
             continue
         card = catalog.card(method)
-        if card.uses_types or card.min_not_damaged:
+        if not _can_compare(card):
             raise TrainingError(
-                f"Features are not compared by {card.title}: it learns kinds of damage, or needs undamaged buildings.",
+                f"Features are not compared by {card.title}: it learns damage types, or needs undamaged buildings.",
                 "Leave it out.",
                 kind="settings",
             )
@@ -151,6 +155,10 @@ def require_clicks(n_own: int, n_positive: int, n_unlabeled: int, methods: Seque
                 "Leave it out, or mark more damaged buildings on the Annotate page.",
                 kind="few_labels",
             )
+
+
+def _can_compare(card: catalog.MethodCard) -> bool:
+    return not (card.uses_types or card.min_not_damaged)
 
 
 def start(layout: Layout, methods: Sequence[str]) -> str:

@@ -11,11 +11,11 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import preparation
 from pu_geo.services.project import projects
 from pu_geo.services.project.projects import Recent
-from pu_geo.services.train import training
+from pu_geo.services.train import run_names
 from pu_geo.ui import frame
 from pu_geo.ui.components import file_picker, job_card
 from pu_geo.ui.project import texts
-from pu_geo.wording import when
+from pu_geo.wording import day_and_time
 
 ASSETS = Path(frame.__file__).with_name("assets")
 _FILLING = ("prepare", "next_round")
@@ -34,7 +34,7 @@ def open_project(layout: Layout, action: DeltaGenerator) -> None:
             (texts.SCENES, texts.SCENES_VALUE.format(n_pre=summary.n_pre, n_post=summary.n_post)),
             (summary.units.several.capitalize(), f"{summary.n_buildings:,}"),
             (texts.DAMAGED, f"{summary.n_positive:,}"),
-            (texts.LAST_RUN, training.name_within(last.method) if last else texts.NONE_YET),
+            (texts.LAST_RUN, run_names.name(layout, last.run_id) if last else texts.NONE_YET),
             (texts.LAST_EXPORT, last_export.rsplit("/", 1)[-1] if last_export else texts.NONE_YET),
         )
         with st.container(horizontal=True, gap="large"):
@@ -129,7 +129,7 @@ def _card(card: Recent, *, is_open: bool) -> None:
             st.markdown(f"**{frame.plain(card.name)}**", help=frame.plain(str(card.layout.folder)))
             known = {"older": texts.OLDER, "unreadable": texts.GONE}.get(card.state)
             words = known or texts.how_far(card.units, card.n_damaged)
-            st.caption(" · ".join(filter(None, (when(card.used_at), words))))
+            st.caption(" · ".join(filter(None, (day_and_time(card.used_at), words))))
         st.button(
             texts.IS_OPEN if is_open else texts.OPEN, key=f"open-{projects.token_of(card.layout)}", disabled=is_open,
             on_click=frame.does(lambda: _open(str(card.layout.folder))),
