@@ -328,8 +328,8 @@ class NextRun:
 
     @property
     def words(self) -> str:
-        """For example "next run: 30 positives + 41 accepted"."""
-        return f"next run: {self.n_positive:,} positive{'' if self.n_positive == 1 else 's'} + {self.n_accepted:,} accepted"
+        """For example "next run: 30 damaged + 41 accepted"."""
+        return f"next run: {self.n_positive:,} damaged + {self.n_accepted:,} accepted"
 
 
 class Effect(NamedTuple):

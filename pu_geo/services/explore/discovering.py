@@ -145,7 +145,7 @@ def why_not(layout: Layout) -> str | None:
     if not data.n_chips:
         return "There are no chips yet: cut them on the Imagery page."
     if data.n_positive < fewest:
-        return f"Looking for further kinds needs at least {fewest} positives; this project has {data.n_positive}."
+        return f"The search for damage types needs at least {fewest} damaged buildings; this project has {data.n_positive}."
     return None
 
 

@@ -187,9 +187,7 @@ def limits(facts: RunFacts, *, n_positive: int, has_audit: bool) -> list[str]:
     if facts.from_model:
         learned = "The model was trained elsewhere and learned nothing from the answers in this project."
     elif n_positive < FEW_POSITIVES:
-        learned = (
-            f"It learned from {n_positive} positives; with fewer than {FEW_POSITIVES}, other clicks may give another map."
-        )
+        learned = f"It learned from {n_positive} damaged buildings; with fewer than {FEW_POSITIVES}, other clicks may give another map."
     sentences = [
         cannot,
         _SCORES.get(facts.score_type, "A score is a rank, not a probability."),
@@ -275,11 +273,11 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
     answers = [
         ("Up to event", f"{counts['at_event']}, by {by}"),
         (
-            f"Positives ({'learned from' if counts['were_learned'] else 'there, not learned from'})",
+            f"Damaged ({'learned from' if counts['were_learned'] else 'there, not learned from'})",
             f"{counts['n_positive']:,}",
         ),
-        ("Positives held out to judge", f"{counts['n_held_out']:,}"),
-        ("Unlabeled", f"{counts['n_unlabeled']:,}"),
+        ("Damaged buildings held out to judge", f"{counts['n_held_out']:,}"),
+        ("Not reviewed", f"{counts['n_unlabeled']:,}"),
         ("Called not damaged", f"{counts['n_not_damaged']:,}"),
         ("Left out (not assessable, or answered in an audit alone)", f"{counts['n_left_out']:,}"),
     ]

@@ -106,7 +106,7 @@ def _of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> Itera
     columns, several = damage_map.columns, damage_map.units.several
     positives = learned_from(damage_map.metadata).get("n_positive")
     if isinstance(positives, int) and positives < FEW_POSITIVES:
-        yield f"The method learned from {positives} positives only; kinds of damage that are not among them may be missed."
+        yield f"The method learned from {positives} damaged buildings only; damage types that are not among them may be missed."
     if simulated := count(columns.get("label_source", ()))["simulated"]:
         yield f"{simulated:,} answers are simulated from known labels: this is a trial, not an assessment."
     if disputed := count(columns.get("review_status", ()))["disputed"]:

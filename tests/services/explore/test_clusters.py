@@ -89,9 +89,9 @@ def test_examples_are_nearest_to_the_center_at_the_border_and_of_high_score(expl
 def test_accepting_adds_the_unlabeled_and_undo_takes_them_away(explored: Layout) -> None:
     found = clustered(explored)
     name = found.clusters[0].name
-    assert clusters.next_run(explored).words == "next run: 8 positives + 0 accepted"
+    assert clusters.next_run(explored).words == "next run: 8 damaged + 0 accepted"
     assert clusters.accept(explored, RUN, found, name, analyst="ann") == 12
-    assert clusters.next_run(explored).words == "next run: 8 positives + 12 accepted"
+    assert clusters.next_run(explored).words == "next run: 8 damaged + 12 accepted"
     assert clusters.inspect(explored, RUN, "many").clusters[0].state == "accepted"
     assert clusters.effect(explored) is not None
     assert len(labeling.current_labels(explored)) == 8  # nothing is labeled by it
