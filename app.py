@@ -61,6 +61,8 @@ app = st.App(
         frame.building_history,
         frame.shifts,
         dots,
+        frame.version_file,
+        frame.write_zip,
         file_picker.picture,
     ),
     middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)],

@@ -6,69 +6,78 @@ import streamlit as st
 
 from pu_geo.services.annotate import labeling
 from pu_geo.services.explore import coloring, exploring
-from pu_geo.services.train import training
+from pu_geo.services.train import run_names, training
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen
 from pu_geo.ui.components.project_view import project_view
 from pu_geo.ui.components.scatter import Scatter
-from pu_geo.ui.explore import cluster_panel, neighbor_panel, outlier_panel, selection_panel, type_panel, umap_panel
+from pu_geo.ui.explore import cluster_panel, neighbor_panel, outlier_panel, selection_panel, texts, type_panel, umap_panel
 
-PANELS = ("PUPL clusters", "Discovered types", "Neighbors", "Outliers")
+COLOR_PX = 230
+SIDE_CSS = """<style>
+.st-key-explore-side { max-height: calc(100vh - 8.5rem); overflow-y: auto; overflow-x: hidden; padding-right: 0.5rem; }
+</style>"""  # beside the view, which fills the window; it scrolls by itself
 
 layout = frame.needs_project()
-frame.title_bar(
-    "Explore",
-    "Each dot is a building; dots that lie together look alike to the model. Shift + drag selects some, on the map and among "
-    "the chips too; 1, 2, 3 label them.",
-)
-runs = training.all_runs(layout)
+bar, runs = frame.title_bar(texts.TITLE, texts.PURPOSE), training.all_runs(layout)
 if not runs:
-    st.info("There is no run to explore yet.")
-    frame.link("train", "Train one")
+    st.info(texts.NO_RUN)
+    frame.link("train", texts.TRAIN_ONE)
     st.stop()
 
-which, how, way = st.columns([2, 2, 2], vertical_alignment="bottom")
-with which:
-    run_id = chosen.run_box(layout, runs, "explore-run").run_id
-offered = coloring.choices(layout)
-recolored = chosen.kept(layout, "explore_color", "explore-color", offered)
-by = how.selectbox(
-    "Color by", list(offered), format_func=lambda key: offered.get(key, key), key="explore-color", on_change=recolored
-)
-umap_panel.draw(layout, run_id, way)
-kind, v = exploring.projection_of(layout, run_id)
+key, offered = selection_panel.view_key(layout), coloring.choices(layout)
+with bar:
+    chosen_run = training.pinned_run(layout) or runs[0].run_id
+    with st.popover(texts.RUN.format(name=frame.plain(run_names.name(layout, chosen_run)))):
+        run_id = chosen.run_box(layout, runs, "explore-run").run_id
+    recolored = chosen.kept(layout, "explore_color", "explore-color", offered)
+    by = st.selectbox(
+        texts.COLOR_BY, list(offered), format_func=lambda key: offered.get(key, key), key="explore-color", width=COLOR_PX,
+        label_visibility="collapsed", on_change=recolored,
+    )  # fmt: skip
+    umap_panel.draw_switch(layout, run_id)
+with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    panel = st.segmented_control(texts.PANEL, texts.PANELS, key="explore-panel", label_visibility="collapsed")
+    selection_panel.draw(layout, run_id, key)
+    umap_panel.draw_notes(layout, run_id)
+umap_panel.draw_job(layout, run_id)
 
-key, event = selection_panel.view_key(layout), labeling.newest_event(layout)
-color = coloring.coloring(layout, run_id, by) or coloring.Coloring("label", "Label", "labels")
-project_view(
-    layout,
-    key=key,
-    labels=labeling.current_labels(layout),
-    mode="label",
-    score_id=run_id,
-    run_id=run_id,
-    color_by="scores" if by == "score" else "labels",
-    types=labeling.damage_types(layout),
-    event=event,
-    scatter=Scatter(
-        run_id,
-        kind,
-        v,
-        color,
-        selection_panel.selected(key),
-        load=st.session_state.get(f"{key}:load", ""),
-        tells_focus=st.session_state.get("explore-panel") == "Neighbors",
-    ),
-)
-selection_panel.draw(layout, run_id, key)
-
-st.space("small")
-panel = st.segmented_control("Look into", PANELS, key="explore-panel", label_visibility="collapsed")
-if panel == "PUPL clusters":
-    cluster_panel.draw(layout, run_id)
-elif panel == "Discovered types":
-    type_panel.draw(layout, run_id)
-elif panel == "Neighbors":
-    neighbor_panel.draw(layout, run_id, selection_panel.selected(key) or selection_panel.clicked(key))
-elif panel == "Outliers":
-    outlier_panel.draw(layout, run_id)
+view, side = st.columns([5, 4], gap="small") if panel else (st.container(), None)
+kind, v = exploring.projection_of(layout, run_id, exploring.wanted_projection(layout))
+made = exploring.picture(layout, run_id) if kind == "UMAP" else None
+event = labeling.newest_event(layout)
+color = coloring.coloring(layout, run_id, by) or coloring.Coloring("label", offered["label"], "labels")
+with view:
+    project_view(
+        layout,
+        key=key,
+        labels=labeling.current_labels(layout),
+        mode="label",
+        score_id=run_id,
+        run_id=run_id,
+        color_by="scores" if by == "score" else "labels",
+        panes=("map",) if panel else ("map", "wall"),
+        types=labeling.damage_types(layout),
+        event=event,
+        scatter=Scatter(
+            run_id,
+            kind,
+            v,
+            color,
+            made.title if made else "",
+            selection_panel.selected(key),
+            load=st.session_state.get(f"{key}:load", ""),
+            tells_focus=panel == texts.NEIGHBORS,
+        ),
+    )
+if side is not None:
+    st.html(SIDE_CSS)
+    with side, st.container(key="explore-side"):
+        if panel == texts.CLUSTERS:
+            cluster_panel.draw(layout, run_id)
+        elif panel == texts.TYPES:
+            type_panel.draw(layout, run_id)
+        elif panel == texts.NEIGHBORS:
+            neighbor_panel.draw(layout, run_id, selection_panel.selected(key) or selection_panel.clicked(key))
+        elif panel == texts.OUTLIERS:
+            outlier_panel.draw(layout, run_id)

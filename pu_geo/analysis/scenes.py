@@ -93,12 +93,8 @@ def scene_rows(
         doubt = _doubt(row, n_open, n_silent, usual, scores[here & is_open], scores[known]) if name else ""
         if name and not doubt and usual is None and n_open and is_other[here].any():
             doubt = _OTHER_SENSOR.format(scene=name)
-        n_below = int((here & (answer == "positive") & ~is_above).sum())
-        if name and not doubt and n_damaged and n_below * 2 >= n_damaged and n_open >= LEAST_BUILDINGS:
-            doubt = (
-                f"Scene {name}: {n_below:,} of {n_damaged:,} buildings marked damaged there score below the threshold, so the run "
-                "misses damage in that scene. Mark more there and train again, or lower the threshold."
-            )
+        if name and not doubt and n_open >= LEAST_BUILDINGS:
+            doubt = _below(name, here, answer == "positive", is_above)
         rows.append(SceneRow(**{**asdict(row), "doubt": doubt}))
     return rows
 
@@ -133,6 +129,21 @@ def _doubt(
             f"with answers. {check}"
         )
     return ""
+
+
+def _below(name: str, here: NDArray[np.bool_], is_damaged: NDArray[np.bool_], is_above: NDArray[np.bool_]) -> str:
+    """Return that most damaged answers of a scene score below the threshold; "" where they do in the other scenes, too.
+
+    There the threshold is the cause, which flags few, and not the scene.
+    """
+    counts = [(int((where & is_damaged & ~is_above).sum()), int((where & is_damaged).sum())) for where in (here, ~here)]
+    (n_below, n), (others_below, n_others) = counts
+    if not n or n_below * 2 < n or (n_others and others_below * 2 >= n_others):
+        return ""
+    return (
+        f"Scene {name}: {n_below:,} of {n:,} buildings marked damaged there score below the threshold. "
+        "Lower the threshold, or mark more there and train again."
+    )
 
 
 def doubts(rows: Sequence[SceneRow]) -> list[str]:

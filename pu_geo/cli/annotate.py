@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 import typer
 
 from pu_geo.cli.run import Analyst, Json, Project, Screen, repeated, show
 from pu_geo.errors import LabelError, PuGeoError
+from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
 from pu_geo.services.project import projects
@@ -18,7 +20,7 @@ screen = Screen("Annotate")
 
 
 @screen.verb(
-    "label", "joplin.pugeo --from-field damage --is destroyed --count 30 --seed 0", "joplin.pugeo --import labels.csv",
+    "label", "joplin.pugeo --from-field damage --is destroyed --grade Destroyed --count 30 --seed 0", "joplin.pugeo --import labels.csv",
     "joplin.pugeo --stdin < clicks.jsonl",
 )  # fmt: skip
 def label(
@@ -91,6 +93,30 @@ def _answer_stream(layout: Layout, analyst: str) -> None:
         except LabelError as error:
             answer = {"error": f"{error.problem} {error.hint}"}
         print(json.dumps(answer, ensure_ascii=False), flush=True)
+
+
+@screen.verb("grades", "joplin.pugeo", 'joplin.pugeo --set Destroyed=destroyed "Roof gone=major" Minor=minor')
+def grades(
+    project: Project,
+    *,
+    wanted: Annotated[
+        list[str],
+        repeated("NAME=CLASS...", "another scale, the worst first; a name that is there keeps its buildings", "--set"),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Show the grades of damaged buildings, or store another scale of them."""
+    layout = projects.find(project)
+    if wanted:
+        if wrong := next((text for text in wanted if "=" not in text), None):
+            raise PuGeoError(
+                f"--set {wrong!r} is not of the form NAME=CLASS.", 'Write, for example, --set "Roof gone=major".'
+            )
+        pairs = [(name.strip(), given.strip()) for name, _, given in (text.rpartition("=") for text in wanted)]
+        labeling.choose_grades(layout, [Grade("", name, given) for name, given in pairs])  # type: ignore[arg-type]  # checked there
+    found = [one for one in labeling.known_grades(layout) if one.is_offered]
+    words = "\n".join(f"{4 + row}  {one.name} (in exports: {one.damage_class})" for row, one in enumerate(found))
+    show({"grades": [asdict(one) for one in found]}, words, as_json)
 
 
 @screen.verb("export-labels", "joplin.pugeo --out labels.csv")

@@ -21,6 +21,7 @@ TILE_PX = 256
 NO_DATA_GREY = 40
 _NEAR = 1  # JPEG keeps a block of one gray to so much
 _BLOCK = 8
+_PENS = (((20, 20, 20), 5), ((255, 255, 255), 2))  # such pictures are shown at about half their size
 _TICKS_M = (500, 200, 100, 50, 20, 10, 5, 2, 1)
 
 
@@ -108,7 +109,7 @@ def _draw_outline(picture: Picture, shape: shapely.Geometry, corner: tuple[float
         np.rint((shapely.get_coordinates(ring) - corner) * size_px / side * 16).astype(np.int32)
         for ring in shapely.get_rings(shapely.get_parts(shape))
     ]
-    for color, width in (((20, 20, 20), 3), ((255, 255, 255), 1)):
+    for color, width in _PENS:
         cv2.polylines(picture, rings, isClosed=True, color=color, thickness=width, lineType=cv2.LINE_AA, shift=4)
 
 
@@ -116,8 +117,8 @@ def _draw_tick(picture: Picture, side_m: float) -> None:
     """Draw a scale tick at the lower left, with its length."""
     size_px = picture.shape[0]
     metres = next((each for each in _TICKS_M if each <= side_m / 3), _TICKS_M[-1])
-    x, y, length = 5, size_px - 6, round(metres / side_m * size_px)
-    line = np.array([[x, y - 4], [x, y], [x + length, y], [x + length, y - 4]], np.int32)
-    for color, width in (((20, 20, 20), 3), ((255, 255, 255), 1)):
+    x, y, length = 8, size_px - 8, round(metres / side_m * size_px)
+    line = np.array([[x, y - 6], [x, y], [x + length, y], [x + length, y - 6]], np.int32)
+    for color, width in _PENS:
         cv2.polylines(picture, [line], isClosed=False, color=color, thickness=width)
-        cv2.putText(picture, f"{metres} m", (x + 3, y - 5), cv2.FONT_HERSHEY_SIMPLEX, 0.33, color, width, cv2.LINE_AA)
+        cv2.putText(picture, f"{metres} m", (x + 4, y - 9), cv2.FONT_HERSHEY_SIMPLEX, 0.6, color, width, cv2.LINE_AA)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pu_geo.errors import ProjectError
 from pu_geo.project.layout import Layout
 from pu_geo.project.locks import one_at_a_time
 from pu_geo.project.store import now
 
 _NAME = re.compile(r"v([1-9]\d*)")
+_STATE = "state.json.gz"
 
 
 def numbers(layout: Layout) -> list[int]:
@@ -59,3 +62,26 @@ def all_facts(layout: Layout) -> list[dict[str, Any]]:
     """Return `version.json` of each version, the newest first."""
     paths = [layout.exports / f"v{number}" / "version.json" for number in reversed(numbers(layout))]
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+
+
+def write_state(folder: Path, building_ids: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write what the next version is compared with: columns of a map, each of length N."""
+    state = {"building_id": list(building_ids), **{name: list(values) for name, values in columns.items()}}
+    with gzip.open(folder / _STATE, "wt", encoding="utf-8", compresslevel=3) as stream:
+        json.dump(state, stream, ensure_ascii=False)
+
+
+def read_state(layout: Layout, version: str) -> dict[str, list[Any]]:
+    """Return what a version, such as "v2", says: "building_id" and the columns that were written, each of length N.
+
+    Raises:
+        ProjectError: if there is no such version, or it holds nothing to compare with.
+    """
+    path = layout.exports / version / _STATE
+    if not _NAME.fullmatch(version) or not path.is_file():
+        raise ProjectError(
+            f"Version {version} cannot be compared: {_STATE} is not in its folder.", "Choose versions that hold it."
+        )
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        found: dict[str, list[Any]] = json.load(stream)
+    return found

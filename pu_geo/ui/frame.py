@@ -21,6 +21,7 @@ from pu_geo.project.store import one_connection
 from pu_geo.records import MAX_NAME
 from pu_geo.services.annotate import building_history as histories
 from pu_geo.services.annotate import labeling, presence, ranking
+from pu_geo.services.damage_map import exporting
 from pu_geo.services.imagery import image_quality
 from pu_geo.services.project import projects
 from pu_geo.services.project.launch import OPEN_VARIABLE, SAMPLE
@@ -28,6 +29,7 @@ from pu_geo.ui import texts
 
 _ADDRESS_KEY = "project"
 _PAGES_AT_A_TIME = threading.Semaphore(2)  # they share one interpreter, and clicks of others would wait behind all of them
+_GOES_TO = "goes-to"  # the screen that a button led to
 _MOST_PROJECTS = 12  # in the list of others
 
 
@@ -47,6 +49,8 @@ building_history = _of_project(histories.building_history)
 store_operations = _of_project(labeling.store_operations)
 others_here = _of_project(presence.exchange)
 shifts = _of_project(image_quality.shifts_for_browser)
+version_file = _of_project(exporting.version_file)
+write_zip = _of_project(exporting.write_zip)
 
 
 def plain(text: str) -> str:
@@ -84,10 +88,24 @@ def does(act: Callable[[], object]) -> Callable[[], None]:
     return on_click
 
 
+def goes(page: str, act: Callable[[], object] | None = None) -> Callable[[], None]:
+    """Return what a button's `on_click` takes that leads to another screen, once it has done what it asks for."""
+
+    def on_click() -> None:
+        with show_errors():
+            if act is not None:
+                act()
+            st.session_state[_GOES_TO] = page
+
+    return on_click
+
+
 @one_connection()
 def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
     """Draw the sidebar, then the page."""
     st.session_state["pages"] = dict(pages)
+    if (wanted := st.session_state.pop(_GOES_TO, None)) in pages and pages[wanted] != page:
+        st.switch_page(pages[wanted])
     with show_errors():
         _restore()
         _open_first()

@@ -1,4 +1,4 @@
-"""HTTP routes for the browser component: map tiles, footprints, chip sheets, scores, and the bundle itself.
+"""HTTP routes for the browser component: map tiles, footprints, chip sheets, scores, exported versions, and the bundle itself.
 
 Only files whose names are put together here from checked parts are sent, and only from inside the project folder that the
 token stands for. The routes have no login of their own: the app listens on the loopback address.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -35,6 +37,8 @@ _NO_PICTURE = (
     'stroke="#888" stroke-width="2"/><path d="M20 46 60 14" stroke="#888" stroke-width="2"/></svg>'
 )
 _NEVER_KEPT = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+# A report is shown as a page of its own: it may neither run scripts, load anything, nor reach what else this server has.
+_SANDBOX = "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 Answering = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
 
 
@@ -46,6 +50,8 @@ def routes(
     building_history: Callable[[str, int], Mapping[str, Any] | None] | None = None,
     shifts: Callable[[str], bytes | None] | None = None,
     dots: Callable[[str, str, str, str], bytes | None] | None = None,
+    version_file: Callable[[str, str, str], Path | None] | None = None,
+    write_zip: Callable[[str, str, Path], object] | None = None,
     thumbnails: Callable[[str], bytes | None] | None = None,
 ) -> list[Route]:
     """Build the routes that `st.App(routes=...)` takes.
@@ -62,9 +68,11 @@ def routes(
         building_history: (token, place of a building) to what is known of it.
         shifts: token to the shifts of all buildings, see `image_quality.shifts_for_browser`.
         dots: (token, run, what, by) to numbers of the dots of a scatter, see `components.scatter`.
+        version_file: (token, version, name) to the file of an exported version, see `exporting.version_file`.
+        write_zip: (token, version, file to write); see `exporting.write_zip`.
         thumbnails: name to a JPEG picture of a file that the file picker lists; it hands out these names, never paths.
     """
-    sent = _Sender(resolve, scores, shifts, building_history, dots)
+    sent = _Sender(resolve, scores, shifts, building_history, dots, version_file, write_zip)
     project = PREFIX + "/{token}"
     return [
         Route(PREFIX + "/assets/damage_view.js", _bundle),
@@ -75,6 +83,8 @@ def routes(
         Route(project + "/scores/{score_id}.bin", sent.scores),
         Route(project + "/shifts.bin", sent.shifts),
         Route(project + "/dots/{run_id}/{what}.bin", sent.dots),
+        Route(project + "/exports/{version}.zip", sent.version_zip),
+        Route(project + "/exports/{version}/{name}", sent.version),
         Route(project + "/similar/{building:int}.f32", sent.similar),
         Route(project + "/story/{building:int}.json", sent.history),
         Route(project + "/here", _answering(others_here, _LONGEST_HERE), methods=["POST"]),
@@ -91,6 +101,40 @@ class _Sender:
     shifts_of: Callable[[str], bytes | None] | None
     history_of: Callable[[str, int], Mapping[str, Any] | None] | None
     dots_of: Callable[[str, str, str, str], bytes | None] | None
+    file_of: Callable[[str, str, str], Path | None] | None
+    zip_of: Callable[[str, str, Path], object] | None
+
+    def version(self, request: Request) -> Response:
+        """Send a file of an exported version: the report to be read, all else to be kept."""
+        version, name = request.path_params["version"], request.path_params["name"]
+        if self.file_of is None or self._folder(request) is None:
+            return _nothing()
+        path = self.file_of(request.path_params["token"], version, name)
+        if path is None:
+            return _nothing()
+        if path.suffix == ".html" and "download" not in request.query_params:
+            return FileResponse(
+                path, media_type="text/html", headers={**_headers(request), "Content-Security-Policy": _SANDBOX}
+            )
+        return FileResponse(
+            path, media_type="application/octet-stream", filename=f"{version}_{name}", headers=_headers(request)
+        )
+
+    def version_zip(self, request: Request) -> Response:
+        version = request.path_params["version"]
+        if self.zip_of is None or self._folder(request) is None:
+            return _nothing()
+        with tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as file:
+            path = Path(file.name)
+        try:
+            self.zip_of(request.path_params["token"], version, path)
+        except PuGeoError:
+            path.unlink()
+            return _nothing()
+        gone = BackgroundTask(path.unlink, missing_ok=True)
+        return FileResponse(
+            path, media_type="application/zip", filename=f"damage_map_{version}.zip", headers=_NEVER_KEPT, background=gone
+        )
 
     def tile(self, request: Request) -> Response:
         layer, z, x, y = (request.path_params[name] for name in ("layer", "z", "x", "y"))

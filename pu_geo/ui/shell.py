@@ -12,6 +12,7 @@ import streamlit as st
 
 from pu_geo.services.project.launch import app_script
 from pu_geo.ui import frame
+from pu_geo.ui.components import job_card
 
 PAGES = (
     ("project", "Project", ":material/folder_open:"),
@@ -35,6 +36,8 @@ def draw() -> None:
         name: st.Page(folder / f"{name}.py", title=title, icon=icon, default=name == "project")
         for name, title, icon in PAGES
     }
+    if (layout := frame.current()) is not None:
+        job_card.announce(layout)
     frame.draw(pages, st.navigation(list(pages.values()), position="hidden"))
 
 

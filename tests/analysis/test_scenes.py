@@ -81,3 +81,8 @@ def test_damage_that_was_marked_and_scores_below_the_threshold_is_a_doubt() -> N
     """One damaged answer in a hazy scene ended the doubt, though it scored .25 at a threshold of .48 and nothing was flagged."""
     (words,) = doubts(scene_rows(FACTS, scores(0.1, 0.2), 0.5, NONE, labels(b0="positive", b30="positive")))
     assert "1 of 1 buildings marked damaged there score below the threshold" in words
+
+
+def test_a_threshold_that_flags_few_everywhere_is_no_doubt_about_a_scene() -> None:
+    """Whoever asks for the top 22 leaves most confirmed buildings below the threshold, in every scene alike."""
+    assert doubts(scene_rows(FACTS, scores(0.2, 0.2), 0.95, NONE, labels(b0="positive", b30="positive"))) == []

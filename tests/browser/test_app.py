@@ -110,9 +110,9 @@ def _export(page, sample: Layout, screenshots: Path) -> None:
     go(page, "Damage map")
     wait_for_view(page, "")
     page.screenshot(path=screenshots / "damage_map.png")
-    page.get_by_role("tab", name="Export").click()
-    page.get_by_role("button", name="Export the next version").click()
-    page.get_by_text("damaged (flagged or confirmed)").wait_for(timeout=60_000)
+    page.get_by_role("button", name="Export", exact=True).click()
+    page.get_by_role("button", name="Export version 1").click()
+    page.get_by_role("link", name="Open report").wait_for(timeout=60_000)
     exported = wait_for_job(sample, "publish", 60)
     document = json.loads((Path(str(exported.result["out"])) / "damage_map.geojson").read_text(encoding="utf-8"))
     assert len(document["features"]) == exported.result["n"] >= 1500

@@ -10,6 +10,8 @@ import pytest
 from pu_geo import jobs
 from pu_geo.project import labels, store
 from pu_geo.records import LabelOp
+from pu_geo.services.damage_map import mapping
+from pu_geo.services.project import choices
 from tests.browser.steps import ask, go_to, on_page, open_view, press, see_all, spots
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -33,7 +35,10 @@ def test_history_scores_and_an_export(page, village, screenshots: Path) -> None:
         page.screenshot(path=screenshots / f"damage_map-{width}.png")
     page.set_viewport_size({"width": 1400, "height": 900})
     assert (ask(page, "score", cloudy), ask(page, "score", hazy) is None) == (None, False)
-    assert "Not assessed: cloud, no data" in page.locator(".pugeo .legend").inner_text()
+    legend = page.locator(".pugeo .legend").inner_text()
+    assert "Not assessed" in legend
+    assert "cloud" in legend
+    _flag_fewer(page, village)
 
     sent: list[object] = []
     see_all(page)
@@ -60,11 +65,30 @@ def test_history_scores_and_an_export(page, village, screenshots: Path) -> None:
     page.wait_for_timeout(500)
     assert (on_page(page), village.labels(), sent) == (before, before, []), "a look is no answer"
 
-    page.get_by_role("tab", name="Export").click()
-    page.get_by_role("button", name="Export the next version").click()
-    page.get_by_text("damaged (flagged or confirmed)").wait_for(timeout=120_000)
+    page.get_by_role("button", name="Export", exact=True).click()
+    page.get_by_role("button", name="Export version 1").click()
+    page.get_by_role("link", name="Open report").wait_for(timeout=120_000)
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Open report").click()
+    opened.value.get_by_text("not field-validated").first.wait_for(timeout=10_000)
+    opened.value.close()
     job = next(each for each in jobs.all_jobs(village.layout) if each.task == "publish")
     document = json.loads((Path(str(job.result["out"])) / "damage_map.geojson").read_text(encoding="utf-8"))
     confirmed = {each["id"] for each in document["features"] if each["properties"]["triage"] == "confirmed"}
     assert len(document["features"]) == len(village.ids)
     assert confirmed == set(before)
+
+
+def _flag_fewer(page, village) -> None:
+    """Drag the slider: the map's counts follow at once, and what is chosen is stored on release alone."""
+    track, run_id = page.locator(".pugeo .flagtrack"), choices.run(village.layout, "chosen").run_id
+    before, box = choices.threshold(village.layout, run_id), track.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 20, steps=8)
+    now = int(track.get_attribute("aria-valuenow"))
+    page.locator(".pugeo .legend .category", has_text="Flagged by score").get_by_text(f"{now:,}", exact=True).wait_for(timeout=2_000)
+    assert choices.threshold(village.layout, run_id) == before, "nothing is stored while it is dragged"
+    page.mouse.up()
+    page.locator(".pugeo .flaghead", has_text="chosen by a person").wait_for(timeout=10_000)
+    assert mapping.at_threshold(village.layout, run_id, choices.threshold(village.layout, run_id).value).n_flagged == now

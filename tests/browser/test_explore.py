@@ -147,7 +147,7 @@ def test_selecting_on_map_and_wall_and_looking_at_dots(page, village) -> None:
     colors = {each: tuple(ask(page, "colorOf", each)) for each in village.ids[::10]}
     assert len({colors[each] for each in colors if each in village.island(2)}) == 1
     assert len({colors[each] for each in colors if each not in village.island(2)}) == 1
-    page.locator(".pugeo .dotlegend").get_by_text("of the positives").click()
+    page.locator(".pugeo .dotlegend").get_by_text("cluster of the damaged").click()
     assert chosen(page) == village.island(2), "a click on the legend selects"
     color_by(page, "Score", "score")
     high, low = (sum(ask(page, "colorOf", min(village.island(k)))) for k in (2, 0))

@@ -99,3 +99,18 @@ def test_count_that_is_no_count_is_refused(run: CommandLine, project: Layout, co
 def test_labels_come_in_one_way_only(run: CommandLine, project: Layout, more: tuple[str, ...]) -> None:
     code, _, err = run("label", str(project.folder), *more)
     assert (code, "in one way" in err) == (2, True)
+
+
+def test_grades_of_a_project_and_of_simulated_clicks(project: Layout, run: CommandLine) -> None:
+    folder = str(project.folder)
+    assert [one["name"] for one in run.json("grades", folder)["grades"]] == ["Destroyed", "Major", "Minor"]
+    found = run.json("grades", folder, "--set", "Major=major", "Roof gone=major", "Total=destroyed")["grades"]
+    assert [(one["id"], one["damage_class"]) for one in found] == [
+        ("major", "major"), ("roof-gone", "major"), ("total", "destroyed"),
+    ]  # fmt: skip
+    assert "NAME=CLASS" in run.refused("grades", folder, "--set", "Total")
+    assert "class 'worst'" in run.refused("grades", folder, "--set", "Total=worst")
+    simulated = ("label", folder, "--from-field", "damage", "--is", "destroyed", "--count", "2")
+    assert "grade 'Totl' is not one of" in run.refused(*simulated, "--grade", "Totl")
+    assert run.json(*simulated, "--grade", "total")["stored"] == 2
+    assert sorted(labeling.graded(project).values()) == ["Total", "Total"]

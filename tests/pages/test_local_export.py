@@ -39,19 +39,25 @@ def nowhere(tmp_path: Path, home: Path) -> Layout:
 
 
 def test_the_map_is_exported_once_the_box_is_ticked(nowhere: Layout) -> None:
-    app = show("damage_map", nowhere)
+    app = press(show("damage_map", nowhere), "export")
     assert field(app, "Formats").options == ["GeoPackage (opens colored in QGIS)", "CSV"]
     assert button(app).disabled
+    app.session_state["export-opens"] = True
     app.checkbox(key="local_coordinates").check().run()
     assert not button(app).disabled
-    press(app, "Export the next version")
+    press(app, "Export version 1")
     assert jobs.wait(nowhere, jobs.all_jobs(nowhere)[0].job_id, seconds=60).state == "done"
     assert (nowhere.exports / "v1" / "damage_map.gpkg").is_file()
 
 
 def button(app: AppTest) -> Any:
-    return next(button for button in app.button if button.label == "Export the next version")
+    return next(button for button in app.button if button.label == "Export version 1")
 
 
 def test_a_project_with_a_place_is_not_asked(project: Layout, home: Path) -> None:
-    assert not [box for box in show("damage_map", project).checkbox if box.key == "local_coordinates"]
+    ids = [f"b{i}" for i in range(20)]
+    add_chips(project, ids)
+    add_run(project)
+    app = press(show("damage_map", project), "export")
+    assert field(app, "Formats").options[0] == "GeoJSON"
+    assert not [box for box in app.checkbox if box.key == "local_coordinates"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from app_parts import field, plain, press, show, words
+from mapped_parts import say_checks
 from small_parts import add_chips, add_run, click
 from streamlit.testing.v1 import AppTest
 
@@ -15,6 +16,7 @@ from pu_geo import jobs
 from pu_geo.analysis.place import unused
 from pu_geo.project import store, training_times
 from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.services.damage_map import random_audits
 from pu_geo.services.project import browsing, projects
 from pu_geo.services.train import run_names
 
@@ -65,7 +67,7 @@ def test_page_of_a_finished_project_shows_it(page: str, finished: Layout) -> Non
         "annotate": "Progress:",
         "train": "NcPU and PUCL are second opinions",
         "explore": "Nothing was saved yet",
-        "damage_map": "**2** confirmed",
+        "damage_map": "Threshold 0.5000: the run's own",
         "imagery": "All scenes are used as they are",
         "project": "Event",
     }
@@ -100,7 +102,7 @@ def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypat
     assert opened == [str(finished.gpkg)] * 2, "this test's own connection, and one for the rerun"
 
 
-@pytest.mark.parametrize("panel", ["PUPL clusters", "Discovered types", "Neighbors", "Outliers"])
+@pytest.mark.parametrize("panel", ["Clusters", "Damage types", "Neighbors", "Outliers"])
 def test_each_panel_of_explore_shows_a_run(panel: str, finished: Layout) -> None:
     app, before = show("explore", finished, **{"explore-panel": panel}), words(show("explore", finished))
     assert not app.error
@@ -192,9 +194,9 @@ def test_train_recommends_the_default_before_there_is_a_run_and_marks_its_card_a
     [
         (
             {"used": True, "weight": 0.8123, "b": 0.9, "m": 0.01, "why_not": ""},
-            "**mine**: Neighbors count: 0.81 (1 would be as much as the building itself)",
+            "**mine**: Neighbors count: 0.81 (1 would be as much as the building itself).",
         ),
-        (unused("it is switched off"), "**mine**: Neighbors do not count here: it is switched off"),
+        (unused("it is switched off."), "**mine**: Neighbors do not count here: it is switched off."),
         (None, ""),
     ],
 )
@@ -207,38 +209,48 @@ def test_train_says_whether_neighbors_count(found: dict[str, object] | None, tol
 
 def test_an_audit_of_more_buildings_than_there_are_is_refused_in_words(finished: Layout) -> None:
     app = show("damage_map", finished)
-    field(app, "Checks").set_value(5000).run()
-    press(app, "Begin the audit")
+    field(app, "Random checks").set_value(5000).run()
+    press(app, "Start accuracy assessment")
     assert "An audit of 5000 checks was asked for; 18 buildings have no answer yet" in plain(app)
     assert not app.exception
 
 
-def test_an_audit_begins_and_is_answered_without_scores(finished: Layout) -> None:
+def test_an_audit_begins_is_left_and_resumed_and_its_end_leads_to_the_result(finished: Layout) -> None:
     app = show("damage_map", finished)
-    field(app, "Checks").set_value(10).run()
-    press(app, "Begin the audit")
-    assert "not enough" in words(app)
+    field(app, "Random checks").set_value(10).run()
+    press(app, "Start accuracy assessment")
+    assert app.session_state["goes-to"] == "annotate"
     app = show("annotate", finished)
-    assert "**Audit of ranker-1** · 0 of 10 random checks answered" in words(app)
-    press(app, "End the check")
-    assert "Audit of" not in words(app)
+    assert "**Accuracy assessment: 0 of 10, scores hidden**" in words(app)
+    press(app, "Leave assessment")
+    assert "Accuracy assessment" not in words(app), "the banner is gone at once"
+    assert "Accuracy assessment" not in words(show("annotate", finished)), "and stays so in the next session"
     app = show("damage_map", finished)
     assert "left unfinished and is void: only 0 of 10 random checks count" in plain(app)
-    assert "not enough to estimate" in plain(app)
+    assert plain(app).count("not enough to estimate") == 1
+    press(app, "Resume assessment")
+    assert app.session_state["goes-to"] == "annotate"
+    check = random_audits.newest_audit(finished)
+    assert check is not None
+    say_checks(finished, check, 10, truth=np.arange(20) % 2 == 0)
+    app = press(show("annotate", finished), "See the result")
+    assert (app.session_state["goes-to"], app.session_state["damage-tab"]) == ("damage_map", "Accuracy assessment")
+    assert "all 10 answered" not in words(show("annotate", finished))
 
 
 def test_a_stop_check_begins_and_says_how_many_checks_are_missing(finished: Layout) -> None:
     app = show("annotate", finished)
-    press(app, "May we stop? Begin random checks")
-    assert "**May we stop?** 0 checked, 0 damaged" in words(app)
-    press(app, "End the check")
-    assert "May we stop?**" not in words(app)
+    press(app, "Has enough been found? Start random checks")
+    assert "**Has enough been found?** 0 checked, 0 damaged" in words(app)
+    press(app, "Leave assessment")
+    assert "Has enough been found?**" not in words(app)
 
 
 def test_an_export_becomes_the_first_version(finished: Layout) -> None:
     app = show("damage_map", finished)
+    press(app, "export")
     field(app, "Formats").set_value(["csv"]).run()
-    press(app, "Export the next version")
+    press(press(app, "export"), "Export version 1")
     assert jobs.wait(finished, jobs.all_jobs(finished)[0].job_id, seconds=60).state == "done"
     assert (finished.exports / "v1" / "damage_map.csv").is_file()
     assert "**v1**" in words(show("damage_map", finished))
@@ -246,7 +258,7 @@ def test_an_export_becomes_the_first_version(finished: Layout) -> None:
 
 def test_a_map_is_summed_up_by_area(finished: Layout) -> None:
     app = show("damage_map", finished)
-    press(app, "Sum up by area")
+    press(app, "Summarise by area")
     assert jobs.wait(finished, jobs.all_jobs(finished)[0].job_id, seconds=60).state == "done"
     app = show("damage_map", finished)
     table = next(frame.value for frame in app.dataframe if "Buildings" in frame.value.columns)

@@ -52,7 +52,7 @@ def made_up_map(n: int = 80, **metadata: object) -> DamageMap:
             "low": None,
             "high": None,
             "method": "not enough to estimate",
-            "words": "10 buildings are confirmed damaged. How many there are in all is not known: not enough to estimate.",
+            "words": "10 buildings are confirmed damaged. How many there are in all is not known yet: not enough to estimate, 3 checks.",
         },
         "run_warnings": [],
         "sha256": {"post-1": "ab" * 32},

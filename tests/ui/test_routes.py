@@ -13,6 +13,8 @@ from route_parts import get
 from starlette.applications import Starlette
 
 from pu_geo.errors import PuGeoError
+from pu_geo.project.layout import Layout
+from pu_geo.services.damage_map.exporting import version_file, write_zip
 from pu_geo.ui.routes import bundle_url, routes
 
 TOKEN = "p-1"
@@ -216,3 +218,44 @@ def test_pictures_of_the_picker_are_sent_by_their_names_alone(project: Path) -> 
         status, headers, body = get(app, f"/pugeo/thumbnails/{name}.jpg")
         assert status == 404 or (headers["content-type"].startswith("image/svg") and b"<svg" in body), name
     assert set(asked) <= {"0a1b", "ffff", "post"}
+
+
+@pytest.fixture
+def exporting(project: Path) -> Starlette:
+    for name, content in {"v1/report.html": b"<p>report", "v1/damage_map.csv": b"a,b", "secret": b"x"}.items():
+        (project / "exports" / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / "exports" / name).write_bytes(content)
+    layout = Layout(project)
+    return app_of(
+        project, version_file=lambda token, version, name: version_file(layout, version, name),
+        write_zip=lambda token, version, out: write_zip(layout, version, out),
+    )  # fmt: skip
+
+
+def test_a_report_opens_without_scripts_and_without_the_rest_of_the_server(exporting: Starlette) -> None:
+    status, headers, content = get(exporting, "/pugeo/p-1/exports/v1/report.html")
+    assert (status, content) == (200, b"<p>report")
+    policy = headers["content-security-policy"]
+    assert policy.startswith("sandbox ")
+    assert "default-src 'none'" in policy
+    assert "allow-scripts" not in policy
+    assert "allow-same-origin" not in policy
+    assert "content-disposition" not in headers
+
+
+def test_other_files_and_all_as_one_are_kept(exporting: Starlette) -> None:
+    for url, name in (("damage_map.csv", "v1_damage_map.csv"), ("report.html?download=1", "v1_report.html")):
+        status, headers, _ = get(exporting, f"/pugeo/p-1/exports/v1/{url}")
+        assert (status, headers["content-disposition"]) == (200, f'attachment; filename="{name}"')
+    status, headers, content = get(exporting, "/pugeo/p-1/exports/v1.zip")
+    assert (status, content[:2]) == (200, b"PK")
+    assert headers["content-disposition"] == 'attachment; filename="damage_map_v1.zip"'
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["p-1/exports/v1/..%2fsecret", "p-1/exports/v2/report.html", "p-1/exports/v2.zip", "p-1/exports/..zip", "p-2/exports/v1.zip",
+     "p-2/exports/v1/report.html", "p-1/exports/v1/.lock"],
+)  # fmt: skip
+def test_no_other_export_is_sent(exporting: Starlette, url: str) -> None:
+    assert get(exporting, f"/pugeo/{url}")[0] == 404

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo import wording
 from pu_geo.analysis.audit import calibration
 from pu_geo.analysis.audit import design as audit
 from pu_geo.analysis.audit.calibration import Calibration
@@ -33,6 +34,7 @@ CONFIDENCE = 0.95
 USUAL_HALF_WIDTH = 0.3
 NOT_KNOWN = "not known before an audit"
 """How many are damaged, and their share, as every screen, report and export has it until random checks say."""
+IN_ALL = "How many there are in all is"
 BAND = 0.9
 _OF_SAMPLE = ("n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words")
 
@@ -196,11 +198,13 @@ def _how_many(
         ids = contents.building_ids(db)
         known = labels.current_labels(db)
     newest_audit: Answered | None = None
+    of_audit: Estimate | None = None
     for check_id, _, _ in reversed(audits):
         check = random_audits.load(layout, check_id)
         done = random_audits.answered(layout, check)
         newest_audit = newest_audit or done
         total = audit.estimate_total(done.sample, done.answers, confidence=CONFIDENCE)
+        of_audit = of_audit or total
         if total.is_enough:
             return _described("audit", layout, check.chip_set, done, total, newest_audit, ids, known, check_id)
     if chip_set is None:
@@ -213,6 +217,8 @@ def _how_many(
         drawn = audit.design(np.zeros(len(answers)), is_known, n=0, seed=0, cuts=())
     done = random_audits.answered_in_search(layout, chip_set, drawn, answers)
     total = audit.estimate_total(done.sample, answers, confidence=CONFIDENCE)
+    if not total.is_enough and of_audit is not None:
+        total = of_audit  # why there is no number: the audit's reason, not the search's
     return _described("queue" if total.is_enough else "none", layout, chip_set, done, total, newest_audit, ids, known, None)
 
 
@@ -265,10 +271,10 @@ def _headline(
     if basis == "all":
         return f"{confirmed:,} of {n:,} buildings are damaged; every one was answered."
     if total.value is None or total.low is None or total.high is None:
-        unknown = f"{confirmed:,} buildings are confirmed damaged. How many there are in all is"
+        unknown = f"{wording.plural(confirmed, 'building is', 'buildings are')} confirmed damaged. {IN_ALL}"
         if has_audit:
-            return f"{unknown} not known: not enough to estimate. {total.words}"
-        return f"{unknown} {NOT_KNOWN}: not enough to estimate. A few hundred random checks on the Damage map page tell."
+            return f"{unknown} not known yet: not enough to estimate, {total.words.removeprefix('not enough: ')}"
+        return f"{unknown} {NOT_KNOWN}. A few hundred random checks, started on the Damage map, estimate it."
     checks = "random checks of the search" if basis == "queue" else "random checks"
     return (
         f"About {total.value:,.0f} of {n:,} buildings are damaged, between {total.low:,.0f} and {total.high:,.0f} (95 % interval): "

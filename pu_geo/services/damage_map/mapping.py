@@ -129,6 +129,36 @@ def choose_top(layout: Layout, run_id: str, k: int) -> Threshold:
     return limit
 
 
+def basis_words(origin: str) -> str:
+    """Return who or what set a threshold, for people. Counts and ids are left out: answers since then change how many it flags.
+
+    >>> basis_words("start:88"), basis_words("top:120"), basis_words("audit:check-1")
+    ('a starting point, not an estimate', 'chosen by a person', 'set from the accuracy assessment')
+    """
+    kind = origin.partition(":")[0]
+    if kind == choices.START:
+        return "a starting point, not an estimate"
+    if kind == "audit":
+        return "set from the accuracy assessment"
+    return "chosen by a person" if kind == choices.TOP else choices.origin_words(origin)
+
+
+def wanted_of(origin: str) -> int | None:
+    """Return how many buildings a threshold was set to flag; None where it was not set by a number.
+
+    >>> wanted_of("start:88"), wanted_of("person")
+    (88, None)
+    """
+    kind, _, rest = origin.partition(":")
+    return int(rest) if kind in (choices.START, choices.TOP) and rest.isdecimal() else None
+
+
+def limit_of(layout: Layout, run_id: str, value: float) -> Threshold:
+    """Return a threshold with its origin: the stored one's where it is that, else a person's."""
+    found = threshold(layout, run_id)
+    return found if round(value, 4) == found.value else Threshold(round(value, 4), choices.PERSON)
+
+
 def scene_rows(layout: Layout, run_id: str, threshold: float) -> list[SceneRow]:
     """Return what a run says in each post-event scene, with the labels of this moment; see `analysis.scenes`."""
     facts = choices.run(layout, run_id)
@@ -189,8 +219,8 @@ def map_arguments(layout: Layout, run_id: str, limit: float | None, k: int | Non
     if k is not None:
         one_of_both(limit, k)
         found = top(layout, run_id, k)
-    elif limit is not None and round(limit, 4) != found.value:
-        found = Threshold(round(limit, 4), choices.PERSON)
+    elif limit is not None:
+        found = limit_of(layout, run_id, limit)
     return {"run_id": run_id, "threshold": found.value, "threshold_origin": found.origin}
 
 

@@ -156,20 +156,57 @@ def audits_of(layout: Layout, run_id: str | None = None) -> list[dict[str, Any]]
     return [facts for facts in audits if run_id in (None, facts["run_id"])]
 
 
-def end(layout: Layout, check_id: str) -> None:
-    """Go back to searching; the answers stay, and estimates use those that count, see `Answered`."""
+def leave(layout: Layout, check_id: str, analyst: str) -> None:
+    """Send an analyst back to the search. The answers stay; the check is closed once all who were handed some of it have left.
+
+    Estimates use the answers that count, see `Answered`.
+    """
     with queues.locked(layout):
         facts, _ = checks.load(layout, check_id)
-        checks.save_facts(layout, checks.closed(facts, store.call(layout, labels.last_event)))
+        left = {*facts.get("left", ()), analyst}
+        facts = {**facts, "left": sorted(left)}
+        if not set(facts["handed"].values()) - left:
+            facts = checks.closed(facts, store.call(layout, labels.last_event))
+        checks.save_facts(layout, facts)
 
 
-def extend(layout: Layout, check_id: str, n_more: int) -> Check:
-    """Draw more of the same order and answer on; the sample stays a fair one. Another check that is open is closed."""
+def takes_part(layout: Layout, check: Check, analyst: str) -> bool:
+    """Return whether an analyst answers a check rather than searches on."""
+    return check.is_open and analyst not in checks.load(layout, check.id)[0].get("left", ())
+
+
+def unfinished_audit(layout: Layout) -> Check | None:
+    """Return the newest audit if checks of it wait for an answer, open or not."""
+    check = newest_audit(layout)
+    return check if check is not None and answered(layout, check).n_open else None
+
+
+def resume(layout: Layout, check_id: str, analyst: str) -> Check:
+    """Let an analyst answer a check on; it is opened again if it was closed. A queue that others have answered is passed by."""
+    check = extend(layout, check_id, 0, analyst)
+    queue, answers = check_queue(layout, analyst, check), answers_of(layout, check.chip_set, check.run_id)
+    open_ids = {
+        building
+        for building, answer in zip(chip_facts(layout, check.chip_set)["building_ids"], answers, strict=True)
+        if answer == audit.OPEN
+    }
+    if queue.items and not any(item.building_id in open_ids for item in queue.items):
+        advance_check(layout, analyst, check, done=queue.id)
+    return load(layout, check_id)
+
+
+def extend(layout: Layout, check_id: str, n_more: int, analyst: str | None = None) -> Check:
+    """Draw more of the same order and answer on; the sample stays a fair one. Another check that is open is closed.
+
+    Args:
+        analyst: who takes part again; nobody in particular if None.
+    """
     with queues.locked(layout):
         facts, arrays = checks.load(layout, check_id)
         drawn = min(int(facts["n_drawn"]) + n_more, len(arrays["rows"]))
         event = _close_all(layout, but=check_id)
-        checks.save_facts(layout, {**checks.opened(facts, event), "n_drawn": drawn})
+        left = [one for one in facts.get("left", ()) if one != analyst]
+        checks.save_facts(layout, {**checks.opened(facts, event), "n_drawn": drawn, "left": left})
     return load(layout, check_id)
 
 

@@ -23,6 +23,8 @@ from pu_geo.records import PUSet, RunFacts
 from pu_geo.services.annotate import ranking
 from pu_geo.services.damage_map import auditing
 from pu_geo.services.imagery.preparation import chip_facts
+from pu_geo.services.train import run_names
+from pu_geo.wording import day_and_time
 
 CLUSTER_TASKS = ("cluster",)
 Kind = Literal["two", "many"]
@@ -421,9 +423,12 @@ def undo(layout: Layout, decision: int, *, analyst: str) -> str:
 
 def history(layout: Layout) -> list[Past]:
     """Return the decisions on clusters that stand, of all runs, newest first."""
-    acts = store.call(layout, pseudo_positives.acts)
+    acts, names = store.call(layout, pseudo_positives.acts), run_names.names(layout)
     return [
-        Past(act.decision, f"{words_of(act.facts)} ({act.analyst}, {act.at[:16]}, run {act.facts['run_id']})")
+        Past(
+            act.decision,
+            f"{words_of(act.facts)} ({act.analyst}, {day_and_time(act.at)}, {names.get(act.facts['run_id'], act.facts['run_id'])})",
+        )
         for act in reversed(acts)
     ]
 

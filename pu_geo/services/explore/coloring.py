@@ -17,10 +17,14 @@ from numpy.typing import NDArray
 
 from pu_geo.project import areas, contents, decisions, discoveries, labels, runs, store
 from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import ranking
+from pu_geo.services.damage_map import mapping
 from pu_geo.services.explore.exploring import is_run, rows_on_map
 
 MOST_CATEGORIES = 12
 OTHER = "other"
+NEAR_THRESHOLD = "Uncertainty: rank distance to the threshold"
+AGAINST_LIVE = "Uncertainty: ranks, run against live ranking"
 _MOST_ATTRIBUTES = 60
 _AREA, _ATTRIBUTE = "area:", "attribute:"
 _ENDS = (1, 99)  # percentiles between which colors change; one huge building shall not gray all others
@@ -57,7 +61,10 @@ def choices(layout: Layout) -> dict[str, str]:
     with store.connect(layout) as db:
         layers, names = list(areas.layers(db)), contents.attribute_names(db)
         has_types = bool(decisions.standing(db, "damage_type"))
-    found = {"label": "Label", "score": "Score", "cluster": "PUPL cluster"}
+    found = {
+        "label": "Label", "score": "Score", "near": "Uncertainty: near the threshold",
+        "disagreement": "Uncertainty: run against live ranking", "cluster": "PUPL cluster",
+    }  # fmt: skip
     if has_types:
         found["type"] = "Discovered type"
     if discoveries.all_facts(layout):
@@ -79,6 +86,8 @@ def coloring(layout: Layout, run_id: str, by: str) -> Coloring | None:
             stamps.append(decisions.last_decision(db))
         if by == "type":
             stamps.append(labels.last_event(db))
+    if by in ("near", "disagreement"):
+        return _uncertainty(layout, run_id, by)
     if by == "groups":
         stamps += [facts["discovery"] for facts in discoveries.all_facts(layout)[:1]]
     return _coloring(layout, run_id, by, "-".join(map(str, stamps)))
@@ -92,7 +101,7 @@ def _coloring(layout: Layout, run_id: str, by: str, v: str) -> Coloring | None:
     if by == "cluster":
         rows = rows_on_map(layout, run_id)
         clusters = np.asarray(runs.array(layout, run_id, "clusters"))[rows].astype(np.float32)
-        names = ("with few positives", "of the positives")
+        names = ("other cluster", "cluster of the damaged")
         return Coloring(by, words, "categories", names, np.where(rows < 0, np.nan, clusters == 1).astype(np.float32), v=v)
     with store.connect(layout) as db:
         if by == "size":
@@ -104,6 +113,34 @@ def _coloring(layout: Layout, run_id: str, by: str, v: str) -> Coloring | None:
         if by.startswith(_AREA):
             return _categories(by, words, _area_names(db, by.removeprefix(_AREA)), v)
         return of_values(by, words, contents.attribute_values(db, by.removeprefix(_ATTRIBUTE)), v)
+
+
+def _uncertainty(layout: Layout, run_id: str, by: str) -> Coloring:
+    """Color by how little a run's answer is certain: both are differences of ranks, as a share of all buildings that have one.
+
+    "near": 0 for the building at the threshold, and less the more places it is away from there. "disagreement": places between
+    the run and the live ranking of the labels of this moment.
+    """
+    rows, scores = rows_on_map(layout, run_id), np.asarray(runs.array(layout, run_id, "scores"), np.float32)
+    share = (runs.ranks(scores) - 0.5) / max(len(scores), 1)
+    here = np.where(rows >= 0, share[rows], np.nan)
+    if by == "near":
+        limit = mapping.threshold(layout, run_id).value
+        flagged = float((runs.written(scores) >= limit).mean()) if len(scores) else 0.0
+        title, ends = NEAR_THRESHOLD, ("far away", "at the threshold")
+        return Coloring(
+            by, title, "numbers", (), (-np.abs(here - flagged)).astype(np.float32), -0.5, 0.0, ends, f"{limit:.4f}"
+        )
+    now = ranking.rank_now(layout)
+    sent = None if now is None else ranking.scores_for_browser(layout, now.score_id)
+    live = np.full(len(rows), np.nan) if sent is None else np.frombuffer(sent, "<f4").astype(np.float64)
+    known = ~np.isnan(live)
+    places = np.full(len(live), np.nan)
+    places[known] = (runs.ranks(live[known].astype(np.float32)) - 0.5) / max(int(known.sum()), 1)
+    v = "none" if now is None else now.score_id
+    return Coloring(
+        by, AGAINST_LIVE, "numbers", (), np.abs(here - places).astype(np.float32), 0.0, 0.5, ("same rank", "≥ 50 % apart"), v
+    )
 
 
 def _types(db: sqlite3.Connection) -> list[str | None]:

@@ -20,6 +20,7 @@ from pu_geo.project.discoveries import Discovery, Review
 from pu_geo.project.layout import Layout
 from pu_geo.records import DAMAGE_CLASSES
 from pu_geo.services.train.training import data_summary
+from pu_geo.wording import day_and_time
 
 DISCOVER_TASKS = ("discover",)
 N_SEEDS = 3
@@ -27,7 +28,7 @@ _READINGS = {"memberships": "NCL's head of new clusters", "embeddings": "k-means
 _CLOSE = 0.02  # of a silhouette
 _STABILITIES = {  # from which overlap on, after Hennig 2007
     0.75: "stable", 0.6: "fairly stable", 0.5: "weak: its border moves from training to training",
-    0.0: "unstable: look twice, other trainings part these buildings",
+    0.0: "unstable: check it twice, other trainings separate these buildings",
 }  # fmt: skip
 
 
@@ -107,11 +108,11 @@ def number_words(found: Proposal) -> str:
     facts, curve = found.facts, found.curve
     number, suggested = facts["n_groups"], facts["suggested"]
     if number == suggested:
-        words = f"{number} groups are what the buildings' looks suggest"
+        words = f"{number} groups are what the embeddings suggest"
     else:
-        words = f"{number} groups were asked for; the buildings' looks suggest {suggested}"
+        words = f"{number} groups were asked for; the embeddings suggest {suggested}"
     close = [k for k, value in curve.items() if k != suggested and value > curve[suggested] - _CLOSE]
-    words += f", yet {_or(close)} would part them as clearly" if close else ""
+    words += f", yet {_or(close)} would separate them as clearly" if close else ""
     agree = facts["adjusted_rand"]
     agreement = (
         "" if agree is None else f" Two trainings agree {agree:.0%} beyond chance on which buildings belong together."
@@ -156,9 +157,10 @@ def start(layout: Layout, *, n_groups: int | None = None, n_seeds: int = N_SEEDS
     return jobs.start(layout, DISCOVER_TASKS[0], {"seed": seed, "n_seeds": n_seeds, "n_groups": n_groups})
 
 
-def all_ids(layout: Layout) -> list[str]:
-    """Return the ids of all discoveries, newest first."""
-    return [str(facts["discovery"]) for facts in discoveries.all_facts(layout)]
+def titles(layout: Layout) -> dict[str, str]:
+    """Return all discoveries, newest first: id -> what people read."""
+    found = discoveries.all_facts(layout)
+    return {str(facts["discovery"]): f"{facts['n_groups']} groups, {day_and_time(facts['made_at'])}" for facts in found}
 
 
 def proposal(layout: Layout, discovery_id: str = "latest", run_id: str | None = None) -> Proposal:

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from pu_geo import jobs
 from pu_geo.analysis import neighbors, projection
-from pu_geo.geo.ground import ground_pictures
 from pu_geo.methods.settings import check, setting
-from pu_geo.project import contents, runs, store
+from pu_geo.project import choices, contents, runs, store
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.imagery import image_quality, preparation
 from pu_geo.services.imagery.preparation import chip_facts
 
 Kind = Literal["UMAP", "PCA"]
+_PROJECTION, _UMAP = "explore_projection", "umap"  # names of choices
 GROUND_PX = 160  # side of a picture of one date
 
 
@@ -32,21 +32,19 @@ class UmapSettings:
     n_neighbors: int = setting(
         15, "Neighbors of each dot: few keep small groups, many the overall arrangement.", min=2, max=200
     )
-    min_dist: float = setting(0.1, "Least distance between dots; a small one packs what is alike.", min=0.0, max=0.99)
+    min_dist: float = setting(0.1, "Least distance between dots; a small one packs similar buildings.", min=0.0, max=0.99)
     metric: str = setting("euclidean", "How the distance of two embeddings is measured.", choices=neighbors.METRICS)
     densmap: bool = setting(
         False, "densMAP: groups whose embeddings are spread out stay so in the picture; takes three times as long."
     )
-    supervised: bool = setting(
-        False, "By labels: what is marked damaged is drawn together, and away from what is marked not damaged."
-    )
+    supervised: bool = setting(False, "By labels: damaged buildings are drawn together, and away from those not damaged.")
     seed: int = setting(0, "Another one draws another picture.", min=0, max=2**32 - 1)
 
     def __post_init__(self) -> None:
         check(self)
 
 
-SUPERVISED = "A supervised picture shows the labels it was given: that they stand together is no evidence for the ranking."
+SUPERVISED = "A supervised picture shows the labels it was given: their closeness is no evidence for the ranking."
 
 
 @dataclass(frozen=True)
@@ -69,14 +67,20 @@ class Picture:
 
     @property
     def words(self) -> str:
-        """Return what made the picture, for example "UMAP: n_neighbors 15, min_dist 0.1, euclidean, densMAP"."""
+        """Return what made the picture, for example "UMAP: 15 neighbors, least distance 0.1, euclidean, densMAP"."""
         how, labels = self.settings, self.labels
-        parts = [f"n_neighbors {how.n_neighbors}", f"min_dist {how.min_dist:g}", how.metric, *["densMAP"] * how.densmap]
+        parts = [f"{how.n_neighbors} neighbors", f"least distance {how.min_dist:g}", how.metric, *["densMAP"] * how.densmap]
         if how.seed:
             parts.append(f"seed {how.seed}")
         if labels:
             parts.append(f"supervised by labels ({labels['n_positive']:,} damaged, {labels['n_not_damaged']:,} not damaged)")
         return f"UMAP: {', '.join(parts)}."
+
+    @property
+    def title(self) -> str:
+        """Return what kind of picture it is, for example "Supervised UMAP"."""
+        kind = "densMAP" if self.settings.densmap else "UMAP"
+        return f"Supervised {kind}" if self.labels else kind
 
 
 def picture(layout: Layout, run_id: str) -> Picture | None:
@@ -98,11 +102,37 @@ def store_picture(layout: Layout, run_id: str, made: Picture, new_xy: NDArray[np
     write_json(layout.run(run_id) / "umap.json", {**asdict(made.settings), **rest})
 
 
-def projection_of(layout: Layout, run_id: str) -> tuple[Kind, str]:
-    """Return how a run is shown in the plane, UMAP once its job is done and PCA until then, and a text that changes with it."""
+def wanted_projection(layout: Layout) -> Kind:
+    """Return how people want runs to be shown; UMAP, where it is there, until somebody chose."""
+    return "PCA" if store.call(layout, choices.get, _PROJECTION, "UMAP") == "PCA" else "UMAP"
+
+
+def choose_projection(layout: Layout, run_id: str, kind: Kind) -> None:
+    """Store how people want runs to be shown, and start the job for a UMAP that is not there yet."""
+    store.call(layout, choices.put, _PROJECTION, kind)
+    job = umap_job(layout, run_id)
+    if kind == "UMAP" and picture(layout, run_id) is None and not (job and job.is_active):
+        start_umap(layout, run_id, umap_settings(layout, run_id))
+
+
+def umap_settings(layout: Layout, run_id: str) -> UmapSettings:
+    """Return the settings of the next UMAP as people left them, else those of the run's picture, else the usual ones."""
+    made, known = picture(layout, run_id), {item.name for item in fields(UmapSettings)}
+    given = store.call(layout, choices.get, _UMAP, {})
+    base = asdict(made.settings if made else UmapSettings())
+    return UmapSettings(**base | {name: value for name, value in given.items() if name in known})
+
+
+def choose_umap_settings(layout: Layout, settings: UmapSettings) -> None:
+    """Store the settings of the next UMAP."""
+    store.call(layout, choices.put, _UMAP, asdict(settings))
+
+
+def projection_of(layout: Layout, run_id: str, wanted: Kind = "UMAP") -> tuple[Kind, str]:
+    """Return how a run is shown in the plane, and a text that changes with it: PCA where that is wanted, or no UMAP is there."""
     files = [layout.run(run_id) / name for name in ("umap.npy", "umap_new.npy")]
     n = store.call(layout, contents.count_footprints)  # one position is sent for each
-    if not files[0].is_file():
+    if wanted == "PCA" or not files[0].is_file():
         return "PCA", str(n)
     return "UMAP", "-".join(str(each) for each in (n, *(path.stat().st_mtime_ns for path in files if path.is_file())))
 
@@ -166,6 +196,8 @@ def pictures_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> l
 
     In a project without map tiles they show the chips of the set instead.
     """
+    from pu_geo.geo.ground import ground_pictures  # loads OpenCV, which no other answer here needs
+
     pyramids = [layout.quicklooks / layer["id"] for layer in preparation.map_layers(layout)]
     if not pyramids:
         return _chips_of(layout, chip_set, building_ids)

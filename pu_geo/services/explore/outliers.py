@@ -95,7 +95,9 @@ def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, feature_set: str, 
         )
     except TrainingError:
         return ()
-    words = "Clicked as damaged; a ranker that learned from the other clicks ranks {:.0%} of the buildings not reviewed above it."
+    words = (
+        "Labeled damaged; a ranker that learned from the other labels puts {:.0%} of the buildings not reviewed above it."
+    )
     n, doubts = max(FEWEST, round(SHARE_OF_CLICKS * len(rows))), 1 - places
     return tuple(
         Suspect("wrong click", (ids[int(rows[at])],), words.format(doubts[at]), float(doubts[at]))

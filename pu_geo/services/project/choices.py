@@ -17,10 +17,12 @@ from pu_geo.records import RunFacts
 from pu_geo.services.imagery.preparation import chip_facts
 
 __all__ = ["PERSON", "START", "TOP", "Threshold", "of_start", "origin_words"]
-Name = Literal["explore_color", "cell_m", "formats", "profiles"]
-USUAL: Mapping[Name, Any] = {"explore_color": "label", "cell_m": 500, "formats": ["geojson", "gpkg", "csv"], "profiles": []}
-"""What is there until somebody chooses: what Explore is colored by, the side of square cells in meters, formats of an export,
-and the classes of other services in it."""
+Name = Literal["explore_color", "map_color", "cell_m", "formats", "profiles"]
+USUAL: Mapping[Name, Any] = {
+    "explore_color": "label", "map_color": "category", "cell_m": 500, "formats": ["geojson", "gpkg", "csv"], "profiles": [],
+}  # fmt: skip
+"""What is there until somebody chooses: what Explore and the damage map are colored by, the side of square cells in meters, formats
+of an export, and the EMS / UNOSAT classes in it."""
 WHY_WORDS: Mapping[runs.Why, str] = {
     "person": "chosen by a person",
     "published": "the one published last",

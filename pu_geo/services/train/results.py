@@ -14,7 +14,7 @@ from pu_geo.services.project import choices
 from pu_geo.services.train import run_names, training
 from pu_geo.services.train.comparing import share_words
 
-NOT_JUDGED, NOT_AUDITED = "not judged: no held-out clicks", "not audited"
+NOT_JUDGED, NOT_AUDITED = "none held out", "not audited"
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ def judged_words(run: RunFacts) -> str:
     if not n or recall is None:
         return NOT_JUDGED
     if n < FEWEST_HELD_OUT:
-        return f"not enough: {n} held-out clicks of the {FEWEST_HELD_OUT} it takes"
+        return f"not enough: {n} of {FEWEST_HELD_OUT} clicks"
     share = float(str(recall))
-    called = "" if known.get("n_called") is None else f", flagging {int(str(known['n_called'])):,}"
-    return f"recall {wording.interval(share, *wilson(round(share * n), n))}, {n} held-out clicks{called}"
+    called = "" if known.get("n_called") is None else f", {int(str(known['n_called'])):,} flagged"
+    return f"{wording.interval(share, *wilson(round(share * n), n))} of {n}{called}"
 
 
 def _audit_words(layout: Layout, run_id: str) -> str:

@@ -60,14 +60,17 @@ _NO_FIGURES = {
     "n_held_out",
     "criterion_low",
     "criterion_high",
+    "share_called",  # what a model calls damaged would be read as how much is
+    "share_positive",
 }
 _TITLES = {
     "loss": "loss", "criterion": "PU criterion, held-out clicks", "recall": "held-out clicks found",
-    "share_called": "called damaged by the model", "share_positive": "called damaged by the model, in batches", "threshold": "threshold",
+    "threshold": "threshold",
     "spread": "spread of the embeddings", "propagated": "weight of propagated scores",
     "chips_per_s": "chips a second", "memory_mb": "memory, MB",
 }  # fmt: skip
-_OTHERS_AT = 6.5  # before what says more of the machine than of the model
+_OTHERS_AT = 4.5  # before what says more of the machine than of the model
+_SHARES = ("damaged_share", "class_prior")
 _COLORS = {"pretraining": "#0072B2", "training": "#D55E00"}
 
 
@@ -281,7 +284,7 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
         ("Called not damaged", f"{counts['n_not_damaged']:,}"),
         ("Left out (not assessable, or answered in an audit alone)", f"{counts['n_left_out']:,}"),
     ]
-    rows = [(name, value, changed.get(name, "as the preset")) for name, value in run["settings"].items()]
+    rows = [(name, _setting(name, value), changed.get(name, "as the preset")) for name, value in run["settings"].items()]
     rows.sort(key=lambda row: row[0] not in changed)
     none = () if rows else ("None: it has no settings.",)
     sums = sorted(card["sha256"].items())
@@ -302,6 +305,11 @@ def _features(run: Mapping[str, Any]) -> str:
     if run["settings"].get("backbone", "features") != "features":
         return "none: it learned from the chips themselves"
     return features.words_of(run["feature_set"], run["feature_maker"])
+
+
+def _setting(name: str, value: object) -> object:
+    """Return the value of a setting for people: a share of 0 means that nobody gave one."""
+    return "not given" if name in _SHARES and value == 0 else value
 
 
 def _started_from(run: Mapping[str, Any]) -> str:

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from pu_geo.geo.export.pieces import write_csv
-from pu_geo.project import rounds
+from pu_geo.project import rounds, versions
 from pu_geo.project.layout import Layout
 from pu_geo.project.rounds import Round
 from pu_geo.records import DamageMap
 from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
 
-_COMPARED = ("damage_binary", "triage", "label", "not_assessed_reason")
+COMPARED = ("damage_binary", "triage", "label", "not_assessed_reason")
 _CHANGE = ("building_id", "field", "before", "after")
 _HISTORY = ("round", "building_id", "damage_binary", "label", "labeller", "labelled_at", "score", "post_date")
-_STATE = "state.json.gz"
-
-
-def write_state(folder: Path, damage_map: DamageMap) -> None:
-    """Write what the next version is compared with."""
-    state = {name: list(damage_map.columns[name]) for name in _COMPARED}
-    with gzip.open(folder / _STATE, "wt", encoding="utf-8", compresslevel=3) as stream:
-        json.dump({"building_id": list(damage_map.building_ids), **state}, stream, ensure_ascii=False)
-
-
-def state_of(layout: Layout, version: str) -> dict[str, list[Any]]:
-    """Return what a version, such as "v2", says: "building_id" and the columns of `_COMPARED`, each of length N."""
-    with gzip.open(layout.exports / version / _STATE, "rt", encoding="utf-8") as stream:
-        found: dict[str, list[Any]] = json.load(stream)
-    return found
 
 
 def changes_since(layout: Layout, number: int, damage_map: DamageMap) -> list[dict[str, object]]:
@@ -41,14 +23,14 @@ def changes_since(layout: Layout, number: int, damage_map: DamageMap) -> list[di
 
     Buildings that came or went have the field "building" with before or after "present".
     """
-    before = state_of(layout, f"v{number}")
+    before = versions.read_state(layout, f"v{number}")
     old = {building: i for i, building in enumerate(before["building_id"])}
     found: list[tuple[str, str, object, object]] = []
     for i, building in enumerate(damage_map.building_ids):
         if (was := old.pop(building, None)) is None:
             found.append((building, "building", None, "present"))
             continue
-        both = ((name, before[name][was], damage_map.columns[name][i]) for name in _COMPARED)
+        both = ((name, before[name][was], damage_map.columns[name][i]) for name in COMPARED)
         found += [(building, name, then, now) for name, then, now in both if then != now]
     found += [(building, "building", "present", None) for building in old]
     return [dict(zip(_CHANGE, row, strict=True)) for row in found]

@@ -8,22 +8,18 @@ from typing import Any
 
 from pu_geo.geo.export.codebook import NOT_GRADED
 from pu_geo.records import DamageMap, Units
-from pu_geo.services.documents import percent
+from pu_geo.services.damage_map.exporting import (
+    FEW_POSITIVES,
+    MOST_FLAGGED,
+    NO_AUDIT,
+    NO_PRE,
+    few_positives_words,
+    not_assessed_words,
+    strict_words,
+)
 
 OWN_SCORES = "own_scores"  # method of a map whose scores no run of the project made
 MOST_WARNINGS, MOST_SCENES = 4, 4  # so that the report keeps to three pages
-MOST_FLAGGED = 0.9
-FEW_POSITIVES = 30  # the demo's 30 clicks; PRODUCT speaks of 10 to 30 for a first ranking
-_WHY = {
-    "outside_image": "outside the picture",
-    "nodata": "no picture there",
-    "no_pre_image": "no picture from before the event",
-    "scene_without_answers": "a scene that differs from those with answers, and has none",
-    "misaligned": "outline and picture do not match",
-    "no_building": "no building there",
-    "unclear": "unclear picture",
-    "not_in_run": "added after the run, which does not score them",
-}
 
 
 def count(column: Iterable[object]) -> Counter[str]:
@@ -57,11 +53,9 @@ def _of_coverage(damage_map: DamageMap) -> Iterator[str]:
     yield "Preliminary, not field-validated. Pictures from above show roofs: damage to walls and inside stays unseen."
     yield f"A {units.one} that is not flagged is not proven to be intact."
     if unknown := count(columns["damage_binary"])["not_assessed"]:
-        reasons = count(columns.get("not_assessed_reason", ())).most_common()
-        why = ", ".join(f"{_WHY.get(name, name)} {k:,}" for name, k in reasons) or "no reason given"
-        yield f"{unknown:,} of {n:,} {units.several} ({percent(unknown / n)}) were not assessed: {why}."
+        yield not_assessed_words(unknown, n, count(columns.get("not_assessed_reason", ())), units.several)
     if not count(columns.get("pre_image_id", ())) and not damage_map.metadata.get("bands_why"):
-        yield "There is no picture from before the event: what was damaged or under construction before may be flagged."
+        yield NO_PRE
     if not count(columns.get("post_date", ())):
         yield "The date of the pictures after the event is not known."
 
@@ -106,7 +100,7 @@ def _of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> Itera
     columns, several = damage_map.columns, damage_map.units.several
     positives = learned_from(damage_map.metadata).get("n_positive")
     if isinstance(positives, int) and positives < FEW_POSITIVES:
-        yield f"The method learned from {positives} damaged buildings only; damage types that are not among them may be missed."
+        yield few_positives_words(positives)
     if simulated := count(columns.get("label_source", ()))["simulated"]:
         yield f"{simulated:,} answers are simulated from known labels: this is a trial, not an assessment."
     if disputed := count(columns.get("review_status", ()))["disputed"]:
@@ -122,9 +116,12 @@ def _of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> Itera
             f"{binary['damaged']:,} of {n_assessed:,} assessed {several} are flagged or confirmed: the threshold hardly tells "
             "damaged from undamaged ones. Choose it by an audit."
         )
+    rows = zip(columns.get("label", ()), columns.get("score", ()), columns.get("threshold", ()), strict=False)
+    confirmed = [(score, limit) for label, score, limit in rows if label == "damaged" and score is not None]
+    yield from strict_words(sum(float(score) < float(limit) for score, limit in confirmed), len(confirmed))  # type: ignore[arg-type]
     if not is_estimated:
         estimate: Mapping[str, object] = damage_map.metadata.get("estimate") or {}  # type: ignore[assignment]
         unknown = ", and no number of damaged buildings is estimated" if estimate.get("estimate") is None else ""
-        yield f"Without an audit the scores are a rank, not a probability{unknown}."
+        yield f"{NO_AUDIT}{unknown}."
     if audit is not None and audit["state"] != "finished":
         yield str(audit["words"])

@@ -98,7 +98,7 @@ def _check(formats: Sequence[str], profiles: Sequence[str], threshold: float) ->
 def _compare(job: Job, folder: Path, number: int, damage_map: DamageMap) -> int | None:
     """Write what changed since the version before; return how many rows, None for the first version."""
     job.report(0.9, "comparing with the version before")
-    changes.write_state(folder, damage_map)
+    versions.write_state(folder, damage_map.building_ids, {name: damage_map.columns[name] for name in changes.COMPARED})
     before = versions.numbers(job.layout)
     if not before:
         return None

@@ -11,7 +11,6 @@ from pu_geo.project import aoi, contents, grades, labels, rounds, runs, store, v
 from pu_geo.project.layout import Layout, find_project
 from pu_geo.project.rounds import PastAnswer, Round
 from pu_geo.services.project.choices import reasons_by_chips
-from pu_geo.tasks.damage_map import changes
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.imagery.chip import chip
 from pu_geo.tasks.imagery.footprints import write_geometry
@@ -99,7 +98,7 @@ def _last_map(before: Layout) -> tuple[str, dict[str, str], dict[str, float | No
     """
     published = versions.all_facts(before)
     if published:
-        state = changes.state_of(before, published[0]["version"])
+        state = versions.read_state(before, published[0]["version"])
         scores = _scores(before, str(published[0]["run_id"]))
         rows = zip(state["building_id"], state["not_assessed_reason"], strict=True)
         known = {building: None if why else scores.get(building) for building, why in rows}

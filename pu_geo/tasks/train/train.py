@@ -198,9 +198,9 @@ def _threshold(outcome: Outcome) -> float:
 
 
 def _n_flagged(outcome: Outcome, pu: PUSet) -> int:
-    """Return how many unlabeled buildings the threshold flags; where scores are equal not quite as many as were wanted."""
+    """Return how many buildings without an answer the threshold flags, as the damage map counts them."""
     is_flagged = runs.written(outcome.scores) >= _threshold(outcome)
-    return int((is_flagged & ~pu.is_positive & ~pu.is_excluded).sum())
+    return int((is_flagged & ~pu.is_positive & ~pu.is_not_damaged & ~pu.is_excluded).sum())
 
 
 def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[str, object]:

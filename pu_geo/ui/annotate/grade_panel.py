@@ -21,7 +21,7 @@ _NEW = ""  # id of the empty row
 def draw(layout: Layout, tools: DeltaGenerator) -> None:
     """Draw the button behind which the scale is edited into `tools`."""
     offered = [one for one in labeling.known_grades(layout) if one.is_offered]
-    popover = tools.popover(texts.GRADES, icon=":material/format_list_numbered:", help=texts.GRADES_HELP)
+    popover = tools.popover(texts.GRADES, icon=":material/format_list_numbered:")
     with popover, st.form("grades", border=False):
         for row, grade in enumerate([*offered, Grade(_NEW, "", "minor")][:MAX_GRADES]):
             _row(row, grade)

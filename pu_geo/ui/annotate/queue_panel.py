@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -15,6 +16,7 @@ from pu_geo.services.damage_map import random_audits
 from pu_geo.services.damage_map.random_audits import Check
 from pu_geo.ui import frame
 from pu_geo.ui.annotate import texts
+from pu_geo.ui.damage_map.texts import TAB_AUDIT
 
 
 @dataclass(frozen=True)
@@ -32,19 +34,18 @@ class QueueView:
 
 
 def draw(layout: Layout, analyst: str, tools: DeltaGenerator) -> QueueView:
-    """Draw the controls of the queue into `tools`, and the state of an open check below; return the queue."""
+    """Draw the controls of the queue into `tools`, and the banner of a check that the analyst takes part in; return the queue."""
     check = random_audits.open_check(layout)
-    if check and _takes_part(layout, check):
-        is_second = tools.toggle(
-            "Second reader", key="second-reader", help="Answer what others have answered, without seeing what they said."
-        )
+    if check and random_audits.takes_part(layout, check, analyst):
+        is_second = tools.toggle(texts.SECOND_READER, key="second-reader", help=texts.SECOND_READER_HELP)
+        _banner(layout, check, analyst)
         return QueueView(
             queue=random_audits.check_queue(layout, analyst, check, is_second=is_second),
             is_blind=True,
             advance=lambda done: random_audits.advance_check(layout, analyst, check, done=done, is_second=is_second),
         )
     with tools:
-        mix = _settings(layout, analyst, has_check=check is not None)
+        mix = _settings(layout, analyst, check or random_audits.unfinished_audit(layout))
     return QueueView(
         queue=queueing.current(layout, analyst),
         is_blind=False,
@@ -52,35 +53,46 @@ def draw(layout: Layout, analyst: str, tools: DeltaGenerator) -> QueueView:
     )
 
 
-def _takes_part(layout: Layout, check: Check) -> bool:
-    """Draw how an open check stands; return whether this analyst answers it rather than searches on."""
-    what, left, out = st.columns([5, 2, 2], vertical_alignment="bottom")
-    takes_part = out.toggle(
-        "Take part", value=True, key=f"in-{check.id}", help="Off: search on. That ends a stop check's worth."
-    )
-    words = "Back to the search. Checks answered so far count, the first of their order."
-    if out.button("End the check", icon=":material/undo:", help=words):
-        frame.act_and_rerun(lambda: random_audits.end(layout, check.id))
-    if check.purpose == "audit":
-        done = random_audits.answered(layout, check)
-        what.info(
-            f"**Audit of {check.run_id}** · {done.n_answered} of {done.n_drawn} random checks answered. Scores are hidden "
-            + ("while you answer." if done.n_open else "· done: see the Damage map page.")
-            + (f" {frame.plain(done.words)}" if done.n_answered > done.n_counted else ""),
-            icon=":material/fact_check:",
+def _banner(layout: Layout, check: Check, analyst: str) -> None:
+    """Draw how a check stands, the way out of it, and at its end the way to its result."""
+    leave = partial(random_audits.leave, layout, check.id, analyst)
+    with st.container(
+        key="check-banner", border=True, horizontal=True, vertical_alignment="center", gap="medium",
+    ):  # fmt: skip
+        if check.purpose == "stop":
+            at_most = st.number_input(texts.AT_MOST_LEFT, 0, 10_000, 5, key="at-most-left", width=230)
+            view = random_audits.stop_view(layout, check, int(at_most))
+            words = texts.STOP.format(n=view.n_checked, damaged=view.n_damaged, words=frame.plain(view.words))
+            st.markdown(words, width="stretch")
+        else:
+            done = random_audits.answered(layout, check)
+            words = texts.AUDIT.format(done=done.n_answered, drawn=done.n_drawn)
+            if not done.n_open:
+                words = texts.AUDIT_DONE.format(drawn=done.n_drawn)
+            elif done.n_answered > done.n_counted:
+                words = f"{words} {frame.plain(done.words)}"
+            st.markdown(words, width="stretch")
+            if not done.n_open:
+                st.button(
+                    texts.SEE_RESULT, type="primary", icon=":material/arrow_forward:", key="check-result",
+                    on_click=frame.goes("damage_map", partial(_leave_for_result, leave)),
+                )  # fmt: skip
+        st.button(
+            texts.LEAVE, icon=":material/logout:", help=texts.LEAVE_HELP, key="check-leave", on_click=frame.does(leave)
         )
-    else:
-        at_most = left.number_input("Damaged that may stay unfound", 0, 10_000, 5, key="at-most-left")
-        view = random_audits.stop_view(layout, check, int(at_most))
-        what.info(
-            f"**May we stop?** {view.n_checked} checked, {view.n_damaged} damaged. {frame.plain(view.words)}",
-            icon=":material/fact_check:",
-        )
-    return bool(takes_part)
 
 
-def _settings(layout: Layout, analyst: str, *, has_check: bool) -> queueing.Mix:
-    """Draw what the queue is mixed of, and the way into a stop check."""
+def _leave_for_result(leave: Callable[[], object]) -> None:
+    leave()
+    st.session_state["damage-tab"] = TAB_AUDIT
+
+
+def _settings(layout: Layout, analyst: str, left: Check | None) -> queueing.Mix:
+    """Draw what the queue is mixed of, and the way into a check.
+
+    Args:
+        left: the check that the analyst can go back to.
+    """
     with st.popover(texts.QUEUE, icon=":material/tune:", help=texts.QUEUE_HELP):
         default = queueing.DEFAULT_MIX
         shares = {
@@ -90,9 +102,10 @@ def _settings(layout: Layout, analyst: str, *, has_check: bool) -> queueing.Mix:
         if not any(shares.values()):
             st.caption(texts.ALL_ZERO)
         st.caption(texts.MIX)
-        if not has_check and st.button(
-            "May we stop? Begin random checks", icon=":material/fact_check:",
-            help="Draws unanswered buildings evenly, without scores, until at most a few damaged ones can be left.",
-        ):  # fmt: skip
-            frame.act_and_rerun(lambda: random_audits.begin_stop_check(layout, analyst))
+        if left is not None:
+            resume = partial(random_audits.resume, layout, left.id, analyst)
+            st.button(texts.RESUME, icon=":material/fact_check:", key="check-resume", on_click=frame.does(resume))
+        if left is None or not left.is_open:
+            begin = partial(random_audits.begin_stop_check, layout, analyst)
+            st.button(texts.BEGIN_STOP, icon=":material/fact_check:", help=texts.BEGIN_STOP_HELP, on_click=frame.does(begin))
     return queueing.Mix(**shares) if any(shares.values()) else default

@@ -50,13 +50,15 @@ MIX = "Shares of the next queue. 80, 10 and 10 found damage fastest in trials th
 # Grades
 
 GRADES = "Grades"
-GRADES_HELP = "The scale by which damaged buildings are graded, and what exports call each grade."
 GRADE_KEY = "Key"
 GRADE_NAME = "Grade"
 GRADE_CLASS = "In exports"
 GRADE_NEW = "New grade"
 GRADE_OFF = "off"
-GRADES_NOTE = "The worst first. A new name keeps the buildings already graded; *off* takes a grade off the scale and keeps its buildings."
+GRADES_NOTE = (
+    "The worst first. A new name keeps the buildings already graded; *off* takes a grade off the scale, and its buildings keep it. "
+    "Nothing learns from grades."
+)
 GRADES_SAVE = "Save the scale"
 
 # Random checks

@@ -8,8 +8,6 @@ import streamlit as st
 
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.damage_map import mapping
-from pu_geo.services.damage_map.mapping import ThresholdView
 from pu_geo.services.project import choices
 from pu_geo.services.train import run_names
 from pu_geo.ui import frame
@@ -34,30 +32,6 @@ def run_box(layout: Layout, found: Sequence[RunFacts], key: str) -> RunFacts:
             help=texts.AUTOMATIC_HELP,
         )  # fmt: skip
     return shown
-
-
-def threshold_box(layout: Layout, run: RunFacts) -> tuple[float, ThresholdView]:
-    """Draw how many buildings of a run's map are flagged, and the threshold that this means: either sets the other.
-
-    Returns:
-        The threshold, 0..1 with 4 decimals, and what it flags.
-    """
-    limit, key, top_key = mapping.threshold(layout, run.run_id), f"threshold-{run.run_id}", f"top-{run.run_id}"
-    found = mapping.at_threshold(layout, run.run_id, limit.value)
-    many, score = st.columns([2, 3], gap="small")
-    st.session_state[top_key], st.session_state[key] = found.n_flagged, limit.value
-    many.number_input(
-        texts.TOP, 0, max(found.n_open, 1), step=1, key=top_key, disabled=not found.n_open,
-        on_change=frame.does(lambda: mapping.choose_top(layout, run.run_id, int(st.session_state[top_key]))),
-        help=texts.TOP_HELP,
-    )  # fmt: skip
-    score.slider(
-        texts.THRESHOLD, 0.0, 1.0, step=0.001, key=key, format="%.3f",
-        on_change=frame.does(lambda: choices.choose_threshold(layout, run.run_id, st.session_state[key])),
-        help=texts.THRESHOLD_HELP,
-    )  # fmt: skip
-    st.caption(texts.THRESHOLD_WHY.format(value=limit.value, why=frame.plain(limit.words)))
-    return limit.value, found
 
 
 def kept(

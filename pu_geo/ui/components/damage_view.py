@@ -27,6 +27,8 @@ from pu_geo.ui.routes import PREFIX, bundle_url
 _LOG = logging.getLogger(__name__)
 _CODES: dict[Label, str] = {"positive": "1", "not_damaged": "2", "not_assessable": "3"}
 
+MAP_COLORS = ("category", "scores", "uncertainty")  # of the damage map
+
 # The bundle comes over HTTP, once: a component's inline script is sent again whenever its data change.
 _LOADER = """
 export default async function (component) {
@@ -112,6 +114,21 @@ class PresenceConfig:
     color: str
 
 
+@dataclass(frozen=True)
+class Flagging:
+    """Makes the map a damage map: buildings in the categories of exports, and a slider that says how many are flagged.
+
+    Attributes:
+        basis: who or what set the threshold, for people.
+        on_top: takes how many of the highest-ranked are to be flagged, called in a Streamlit callback, once a slider rests.
+        on_color: takes "category", "scores" or "uncertainty".
+    """
+
+    basis: str
+    on_top: Callable[[int], object]
+    on_color: Callable[[str], object]
+
+
 class Details(TypedDict, total=False):
     """What an answer holds beside its label; see `LabelOp`. `by` is whose it is."""
 
@@ -139,7 +156,7 @@ def damage_view(
     score_id: str | None = None,
     score_name: str | None = None,
     threshold: float | None = None,
-    color_by: Literal["labels", "scores"] = "labels",
+    color_by: Literal["labels", "scores", "category", "uncertainty"] = "labels",
     wall: Wall | None = None,
     height: int | None = None,
     queue: Queue | None = None,
@@ -150,6 +167,7 @@ def damage_view(
     here: PresenceConfig | None = None,
     imagery: Mapping[str, Any] | None = None,
     scatter: Scatter | None = None,
+    flagging: Flagging | None = None,
     lonlat: Mapping[str, Any] | None = None,
 ) -> None:
     """Show buildings on a map and a chip wall, and take labels.
@@ -181,6 +199,7 @@ def damage_view(
         imagery: from `encode_image_quality`: what the imagery hides, and whether shifts can be shown as arrows.
         scatter: shows a scatter beside map and wall; a click selects then, also in "label" mode, and keys label what is
             selected. `{key}:selected` of `st.session_state` holds its ids, `{key}:focus` the building clicked last or None.
+        flagging: makes it a damage map; takes `score_id` and `threshold`.
         lonlat: from `preparation.lonlat_nodes`; None shows no longitudes and latitudes.
         here: who labels; shows who else is here, where they are and what they answer, without a run of the page.
     """
@@ -214,10 +233,30 @@ def damage_view(
             "lonlat": lonlat,
             "scatter": encode_scatter(scatter, positions) if scatter else None,
             **({"here": asdict(here)} if here else {}),
+            **({"flagging": {"basis": flagging.basis, "stored": st.session_state.get(f"{key}:flag")}} if flagging else {}),
         },
         on_operations_change=lambda: _take_message(key, on_queue),
         on_selection_change=lambda: store_selection(key, positions),
+        on_flag_change=lambda: take_flag(key, flagging),
+        on_map_color_change=lambda: take_color(key, flagging),
     )
+
+
+def take_flag(key: str, flagging: Flagging | None) -> None:
+    """Hand on how many buildings the browser wants flagged, and store that it was heard; for a Streamlit callback."""
+    asked = (st.session_state.get(key) or {}).get("flag")
+    if flagging is None or not isinstance(asked, Mapping):
+        return
+    top, st.session_state[f"{key}:flag"] = asked.get("top"), asked.get("n")
+    if isinstance(top, int) and not isinstance(top, bool):
+        flagging.on_top(top)
+
+
+def take_color(key: str, flagging: Flagging | None) -> None:
+    """Hand on how the map is to be colored; for a Streamlit callback."""
+    by = (st.session_state.get(key) or {}).get("map_color")
+    if flagging is not None and by in MAP_COLORS:
+        flagging.on_color(by)
 
 
 def encode_labels(labels: Mapping[str, Label], positions: Mapping[str, int]) -> dict[str, str]:

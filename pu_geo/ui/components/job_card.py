@@ -111,16 +111,16 @@ def card(layout: Layout, job: JobView, body: Callable[[JobView], None] | None = 
             body(job)
         return
     with st.container(border=True, gap="small"):
-        badge = f" :{COLORS[job.state]}-badge[{texts.STATES[job.state]}]"
-        st.markdown(f"**{title(job)}**{badge}", help=texts.JOB_ID.format(job_id=job.job_id))
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            badge = f" :{COLORS[job.state]}-badge[{texts.STATES[job.state]}]"
+            st.markdown(f"**{title(job)}**{badge}", help=texts.JOB_ID.format(job_id=job.job_id), width="content")
+            _draw_buttons(layout, job)
         if job.state == "waiting":
             st.caption(_progress_words(job))
         elif job.is_active:
             st.progress(min(job.progress or 0.0, 1.0), text=_progress_words(job))
         else:
             _draw_end(job)
-        with st.container(horizontal=True):
-            _draw_buttons(layout, job)
         if job.state != "waiting" and body is not None:
             body(job)
 
@@ -186,7 +186,7 @@ def _progress_words(job: JobView) -> str:
     parts = [plain(job.message), texts.PAUSES if job.is_asked_to == "pause" else ""]
     if job.seconds is not None:
         parts.append(texts.SO_FAR.format(time=wording.duration(job.seconds)))
-    if job.seconds_left is not None:
+    if job.seconds_left is not None and job.seconds_left >= 1:
         parts.append(texts.LEFT.format(time=wording.duration(job.seconds_left)))
     return " · ".join(text for text in parts if text)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ from pu_geo.ui.components.damage_view import (
     encode_details,
 )
 from pu_geo.ui.frame import analyst
+from pu_geo.ui.routes import PREFIX
 
 
 def project_view(
@@ -77,6 +79,48 @@ def project_view(
         score_name=ranking.score_name(layout, view.get("score_id")),
         here=None if event is None else PresenceConfig(analyst(), event, presence.color_of(analyst())),
         **view,
+    )
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A map tile with its place in project coordinates: upper left corner, width and height."""
+
+    url: str
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Background:
+    """The newest imagery as few enough tiles for a small drawing."""
+
+    tiles: tuple[Tile, ...]
+
+
+def background(layout: Layout, most: int = 30) -> Background | None:
+    """Return the imagery after the event, or before it where there is no other, in at most so many tiles; None without any."""
+    overview = preparation.overview(layout)
+    if overview.grid is None or not overview.layers:
+        return None
+    layer = next((one for one in overview.layers if one["id"] == "post"), overview.layers[0])
+    grid, deepest = overview.grid, int(layer["max_zoom"])
+
+    def tiles_at(zoom: int) -> list[tuple[int, int]]:
+        side = 256 * 2 ** (deepest - zoom)
+        return [(x, y) for y in range(-(-grid.height // side)) for x in range(-(-grid.width // side))]
+
+    zoom = next(zoom for zoom in range(deepest, -1, -1) if zoom == 0 or len(tiles_at(zoom)) <= most)
+    side, (a, _, c, _, e, f) = 256 * 2 ** (deepest - zoom), grid.transform
+    stamp = _stamp(layout.quicklooks / layer["id"] / "pyramid.json")
+    place = f"{PREFIX}/{projects.token_of(layout)}/tiles/{layer['id']}/{zoom}"
+    return Background(
+        tuple(
+            Tile(f"{place}/{x}/{y}.jpg?v={stamp}", c + a * side * x, f + e * side * y, abs(a) * side, abs(e) * side)
+            for x, y in tiles_at(zoom)
+        )
     )
 
 

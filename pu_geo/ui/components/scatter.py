@@ -28,6 +28,7 @@ class Scatter:
 
     Attributes:
         kind, v: see `exploring.projection_of`.
+        title: what the picture is called, where that is more than its kind.
         selected: buildings that are selected to begin with, or once `load` is another one.
         load: changes where `selected` shall replace what is selected in the browser.
         tells_focus: whether the browser sends a click on one building as well, and not only a selection of many.
@@ -37,6 +38,7 @@ class Scatter:
     kind: exploring.Kind
     v: str
     coloring: Coloring
+    title: str = ""
     selected: Sequence[str] = ()
     load: str = ""
     tells_focus: bool = False
@@ -48,6 +50,7 @@ def encode_scatter(scatter: Scatter, positions: Mapping[str, int]) -> dict[str, 
     return {
         "run_id": scatter.run_id,
         "kind": scatter.kind,
+        "title": scatter.title or scatter.kind,
         "v": scatter.v,
         "color": {
             "by": color.by, "title": color.title, "kind": color.kind, "names": list(color.names), "low": color.low,

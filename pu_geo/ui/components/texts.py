@@ -1,4 +1,4 @@
-"""What the pieces that several screens share say: job cards, the choice of the run, the threshold."""
+"""What the pieces that several screens share say: job cards, the choice of the run."""
 
 # The choice of the run
 
@@ -11,17 +11,6 @@ WHY = "{why}."
 NEWER = " The newest is {name}."
 AUTOMATIC = "Choose automatically"
 AUTOMATIC_HELP = "The run published last, else the one audited last, else the newest of the recommended method."
-
-# The threshold
-
-TOP = "Flag the highest-ranked"
-TOP_HELP = (
-    "How many buildings without an answer are flagged, from the highest score down. Where scores are equal it is the "
-    "number nearest to yours."
-)
-THRESHOLD = "Threshold"
-THRESHOLD_HELP = "Scores from here on are flagged."
-THRESHOLD_WHY = "Threshold {value:.3f}: {why}."
 
 # Jobs
 

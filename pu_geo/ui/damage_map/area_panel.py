@@ -1,120 +1,137 @@
-"""The damage map by area and by scene: tables and drawings for layers of areas, for square cells, and for scenes in doubt."""
+"""The damage map by area: tables, and maps over the imagery, for layers of areas and for square cells."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
+from functools import partial
+from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
 
+from pu_geo import wording
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
-from pu_geo.services.damage_map.mapping import SceneRow
+from pu_geo.services.imagery import preparation
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen, job_card
+from pu_geo.ui.components.project_view import Background, background
+from pu_geo.ui.damage_map import texts
 
 _MOST_DRAWN = 1500
-_NOTHING = "#E4E4E4"
-_SCALE = ((0.0, "#FDE9D9"), (0.25, "#F9B27C"), (0.5, "#E97E35"), (0.75, "#C44E00"), (1.0, "#7A2F00"))
-_WORDS = {
-    "name": "Area", "pcode": "Code", "buildings_total": "Buildings", "assessed": "Assessed", "not_assessed": "Not assessed",
-    "flagged": "Flagged", "confirmed": "Confirmed", "est_damaged": "Estimated damaged", "low": "Low", "high": "High",
-    "pct": "Estimated, % of assessed",
-}  # fmt: skip
+_NOTHING = "#8A8A8A"
+_RAMP = ("#FEEDDE", "#FDBE85", "#FD8D3C", "#D94701", "#7F2704")  # Oranges of ColorBrewer
+_OPACITY = 0.5
+_CELLS = re.compile(r"grid([\d.]+)m")
+_STEPS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # widths of classes
 
 
 def draw(layout: Layout, run_id: str, threshold: float) -> None:
-    """Draw how to add areas, the button that sums up, and what the last summing up of this run found."""
-    here, new = st.columns([3, 2], gap="large")
-    with new, st.expander("Add areas such as districts"):
-        _add(layout)
-    with here, st.container(horizontal=True, vertical_alignment="bottom"):
+    """Draw how to add areas, the button that summarises, and what the last summary of this run found."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         resized = chosen.kept(layout, "cell_m", "cell-m")
-        cell_m = st.number_input("Side of square cells, m", 50, 20_000, step=50, key="cell-m", width=200, on_change=resized)
-        if st.button("Sum up by area", type="primary", icon=":material/grid_on:"):
-            frame.act_and_rerun(lambda: mapping.start_summing_up(layout, run_id, threshold, int(cell_m)))
-    job_card.watch(layout, ("add_areas", "sum_up"))
+        cell_m = st.number_input(texts.CELL, 50, 20_000, step=50, key="cell-m", width=200, on_change=resized)
+        start = partial(mapping.start_summing_up, layout, run_id, threshold, int(cell_m))
+        st.button(texts.SUM_UP, type="primary", icon=":material/grid_on:", on_click=frame.does(start))
+        with st.popover(texts.ADD_AREAS, icon=":material/add_location_alt:"):
+            _add(layout)
+    job_card.watch_unless_done(layout, ("add_areas", "sum_up"))
     job = mapping.last_summing_up(layout, run_id)
     if job is None:
-        st.caption("Nothing was summed up for this run yet. Versions of the export always hold these tables.")
+        st.caption(texts.NO_SUMS)
         return
-    layer = st.selectbox("By", job.result["layers"], index=0, key="area-layer", width=240)
+    layer = st.selectbox(texts.BY, job.result["layers"], format_func=_layer, index=0, key="area-layer", width=240)
     found = mapping.area_table(layout, job.job_id, layer)
-    outside = f" {found['n_outside']:,} buildings lie in none of these areas." if found["n_outside"] else ""
-    st.caption(
-        f"At threshold {job.result['threshold']:.3f}. Where nothing was assessed nothing is said, never 0. "
-        f"Estimates need an audit, and take its curve to hold in every area; their intervals may not be added up.{outside}"
-    )
+    outside = texts.OUTSIDE.format(n=found["n_outside"]) if found["n_outside"] else ""
     if len(found["rows"]) <= _MOST_DRAWN:
-        st.plotly_chart(_figure(found), key="area-map", config={"displaylogo": False})
+        overview = preparation.overview(layout)
+        behind = background(layout) if overview.grid is not None and overview.layers else None
+        is_estimated = any(row["est_damaged"] is not None for row in found["rows"])
+        st.markdown(f"**{texts.SHARE_ESTIMATED if is_estimated else texts.SHARE_FLAGGED}**")
+        st.plotly_chart(_figure(found, behind), key="area-map", config={"displaylogo": False, "scrollZoom": True})
+    st.caption(texts.AREA_NOTE.format(threshold=job.result["threshold"], outside=outside))
     st.dataframe(
-        [{words: row[name] for name, words in _WORDS.items()} for row in found["rows"]], hide_index=True, key="area-table"
-    )
+        [{words: row[name] for name, words in texts.AREA_COLUMNS.items()} for row in found["rows"]],
+        hide_index=True, key="area-table",
+    )  # fmt: skip
+
+
+def _layer(name: str) -> str:
+    """Return what a layer is called: the cells by their side, others as the analyst named them."""
+    found = _CELLS.fullmatch(name)
+    return texts.CELLS_OF.format(side=found[1]) if found else name
 
 
 def _add(layout: Layout) -> None:
     for name, n in mapping.area_layers(layout).items():
-        st.caption(f"{frame.plain(name)}: {n:,} areas")
-    path = st.text_input("Polygon file", placeholder="/data/adm2.geojson", key="areas-path")
-    layer = st.text_input("Call it", "adm2", key="areas-layer", help="adm1 and adm2 also fill the codes of the export.")
-    if st.button("Add", disabled=not (path and layer)):
-        frame.act_and_rerun(lambda: mapping.start_adding_areas(layout, path, layer))
+        st.caption(texts.AREAS_OF.format(layer=frame.plain(name), n=n))
+    path = st.text_input(texts.AREA_FILE, placeholder=texts.AREA_FILE_EXAMPLE, key="areas-path")
+    layer = st.text_input(texts.AREA_LAYER, texts.AREA_LAYER_USUAL, key="areas-layer", help=texts.AREA_LAYER_HELP)
+    add = partial(mapping.start_adding_areas, layout, path, layer)
+    st.button(texts.ADD_LAYER, disabled=not (path and layer), on_click=frame.does(add))
 
 
-def _figure(found: Mapping[str, Any]) -> go.Figure:
+def _figure(found: Mapping[str, Any], behind: Background | None) -> go.Figure:
     """Fill each area by the part of its assessed buildings that an audit estimates as damaged, or that is flagged or confirmed."""
     figure = go.Figure()
-    is_estimated = any(row["est_damaged"] is not None for row in found["rows"])
-    counted = "Estimated damaged" if is_estimated else "Flagged or confirmed, no estimate of the damage,"
     shares = [_share(row) for row in found["rows"]]
-    most = max((share for share in shares if share is not None), default=0.0) or 1.0
+    ends = _classes(max((share for share in shares if share is not None), default=0.0))
+    shown: set[int | None] = set()
     for row, ring, share in zip(found["rows"], found["outlines"], shares, strict=True):
-        words = "nothing assessed" if share is None else f"{share:.1%}"
-        color = _NOTHING
-        if share is not None:
-            color = next(color for at, color in reversed(_SCALE) if share / most >= at - 1e-9)
+        step = None if share is None else next(k for k, end in enumerate(ends) if share <= end + 1e-9)
+        words = texts.NO_SHARE if share is None else wording.percent(share)
+        hover = texts.AREA_HOVER.format(
+            name=escape(str(row["name"])), share=words, confirmed=row["confirmed"] or 0, flagged=row["flagged"] or 0,
+            assessed=row["assessed"], n=row["buildings_total"],
+        )  # fmt: skip
         figure.add_scatter(
-            x=[x for x, _ in ring], y=[y for _, y in ring], fill="toself", mode="lines", line={"width": 0.5, "color": "#777"},
-            fillcolor=color, text=f"{row['name']}: {words}", hoverinfo="text",
-            hoveron="fills", showlegend=False,
+            x=[x for x, _ in ring], y=[y for _, y in ring], fill="toself", mode="lines",
+            line={"width": 1, "color": "rgba(20,20,20,0.8)"}, fillcolor=_rgba(_NOTHING if step is None else _RAMP[step]),
+            fillpattern={"shape": "/", "fgcolor": "#fff", "size": 6, "solidity": 0.25} if step is None else None,
+            text=hover, hoverinfo="text", hoveron="fills", showlegend=False,
+        )  # fmt: skip
+        shown.add(step)
+    for step in sorted(shown, key=lambda step: len(ends) if step is None else step):
+        figure.add_scatter(
+            x=[None], y=[None], mode="markers", name=_legend(ends, step),
+            marker={"symbol": "square", "size": 14, "color": _NOTHING if step is None else _RAMP[step],
+                    "line": {"width": 1, "color": "#808080"}},
+        )  # fmt: skip
+    for tile in behind.tiles if behind else ():
+        figure.add_layout_image(
+            source=tile.url, xref="x", yref="y", x=tile.left, y=tile.top, sizex=tile.width, sizey=tile.height,
+            sizing="stretch", layer="below", xanchor="left", yanchor="top",
         )  # fmt: skip
     figure.update_layout(
-        height=420, margin={"l": 0, "r": 0, "t": 24, "b": 0}, xaxis={"visible": False},
-        yaxis={"visible": False, "scaleanchor": "x"}, plot_bgcolor="rgba(0,0,0,0)",
-        title={"text": f"{counted} of the assessed buildings, 0 to {most:.1%}; grey: none assessed", "font": {"size": 13}},
+        height=520, margin={"l": 0, "r": 0, "t": 30, "b": 0}, xaxis={"visible": False}, hovermode="closest", dragmode="pan",
+        yaxis={"visible": False, "scaleanchor": "x"}, plot_bgcolor="rgba(0,0,0,0)", paper_bgcolor="rgba(0,0,0,0)",
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "itemclick": False, "itemdoubleclick": False},
     )  # fmt: skip
     return figure
+
+
+def _classes(most: float) -> list[float]:
+    """Return where the classes of shares end: even steps, as narrow as leaves `most` in the last one."""
+    step = next(step for step in _STEPS if step * len(_RAMP) >= most - 1e-9)
+    return [step * k for k in range(1, len(_RAMP) + 1)]
+
+
+def _legend(ends: list[float], step: int | None) -> str:
+    if step is None:
+        return texts.NONE_ASSESSED
+    low = 0.0 if step == 0 else ends[step - 1]
+    return f"{100 * low:g}–{100 * ends[step]:g} %"
+
+
+def _rgba(color: str) -> str:
+    red, green, blue = (int(color[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{_OPACITY})"
 
 
 def _share(row: Mapping[str, Any]) -> float | None:
     if not row["assessed"]:
         return None
     counted = row["est_damaged"] if row["est_damaged"] is not None else row["flagged"] + row["confirmed"]
-    return float(counted / row["assessed"])
-
-
-MOST_SHOWN = 3
-
-
-def draw_scenes(rows: Sequence[SceneRow]) -> None:
-    """Draw the doubts, and a table of all scenes where there are several."""
-    doubtful = [row for row in rows if row.doubt]
-    for row in doubtful[:MOST_SHOWN]:
-        st.warning(row.doubt, icon=":material/visibility_off:")
-    if len(rows) < 2:
-        return
-    more = f", {len(doubtful)} doubtful" if doubtful else ""
-    with st.expander(f"{len(rows)} scenes{more}"):
-        st.dataframe(
-            [
-                {
-                    "Scene": row.scene_id or "no scene", "Buildings": row.n, "Assessed": row.n_assessed,
-                    "Damaged, answered": row.n_damaged, "Not damaged, answered": row.n_not_damaged,
-                    "Flagged": row.n_flagged, "Flag rate": None if row.flag_rate is None else f"{row.flag_rate:.1%}",
-                    "Doubt": row.doubt or "none",
-                }
-                for row in rows
-            ],
-            hide_index=True,
-        )  # fmt: skip
+    return min(float(counted / row["assessed"]), 1.0)

@@ -1,24 +1,26 @@
-"""The audit of a run's map: begin it, see what it says, and set the threshold by it."""
+"""The accuracy assessment of a run's map: start it, see what it says, and set the threshold by it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import plotly.graph_objects as go
 import streamlit as st
 
+from pu_geo import wording
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import auditing, random_audits
 from pu_geo.services.damage_map.auditing import AuditView, Estimate
 from pu_geo.services.project import choices
 from pu_geo.ui import frame
+from pu_geo.ui.damage_map import texts
+from pu_geo.ui.damage_map.threshold_panel import share_words
 
 _COLORS = {"precision": "#0B6E99", "recall": "#D55E00"}
 
 
-def draw(layout: Layout, run_id: str, threshold: float) -> AuditView | None:
-    """Draw all about the audit of a run; return it, None where there is none yet.
+def draw(layout: Layout, run_id: str, threshold: float) -> None:
+    """Draw all about the accuracy assessment of a run.
 
     Args:
         threshold: that the page shows now; "use" buttons store another one.
@@ -26,81 +28,95 @@ def draw(layout: Layout, run_id: str, threshold: float) -> AuditView | None:
     found = auditing.view(layout, run_id)
     if found is None:
         _invite(layout, run_id)
-        return None
+        return
     _status(layout, found)
-    total, precision, recall = st.columns(3, gap="medium")
-    damaged = auditing.how_many(layout)
-    total.markdown(f"**Damaged buildings**  \n{estimate_words(replace(damaged.total, words=damaged.words_beside(run_id)))}")
-    here = auditing.at(layout, run_id, threshold)
-    if here is not None:
-        precision.markdown(f"**Precision at {threshold:.3f}**  \n{estimate_words(here.precision, share=True)}")
-        recall.markdown(f"**Recall at {threshold:.3f}**  \n{estimate_words(here.recall, share=True)}")
+    _figures(layout, run_id, threshold)
     if any(row.precision.is_enough for row in found.rows):
         curve, wish = st.columns([3, 2], gap="medium")
         with curve:
             st.plotly_chart(_figure(found, threshold), key="audit-curve", config={"displaylogo": False})
         with wish:
             _wish(layout, run_id, found)
-            k = st.number_input("Precision of the first", 1, found.n, min(100, found.n), 10, key="top-k", width=160)
+            k = st.number_input(texts.OF_TOP, 1, found.n, min(100, found.n), 10, key="top-k", width=160)
             top = auditing.at_top(layout, run_id, int(k))
             if top is not None:
-                st.caption(f"Of the {int(k):,} highest scores: {estimate_words(top.precision, share=True)}")
+                st.caption(texts.OF_TOP_IS.format(k=int(k), share=_share_line(top.precision)))
     _notes(found)
-    return found
 
 
-def estimate_words(figure: Estimate, *, share: bool = False) -> str:
-    """Write an estimate as "72, between 51 and 107 (13 of 200 random checks found damage)", escaped for Markdown."""
-    if figure.value is None or figure.low is None or figure.high is None:
-        return frame.plain(figure.words)
-    value, low, high = (f"{one:.0%}" if share else f"{one:,.0f}" for one in (figure.value, figure.low, figure.high))
-    return f"**{value}**, between {low} and {high}  \n:gray[{frame.plain(figure.words)}]"
+def _figures(layout: Layout, run_id: str, threshold: float) -> None:
+    """Draw the number damaged, precision and recall, each with its interval and basis."""
+    total, precision, recall = st.columns(3, gap="medium")
+    damaged = auditing.how_many(layout)
+    figure = damaged.total
+    value = texts.NOT_ENOUGH
+    if figure.value is not None and figure.low is not None and figure.high is not None:
+        value = texts.NUMBER.format(value=figure.value, low=figure.low, high=figure.high)
+    total.metric(texts.DAMAGED, value, border=True)
+    total.caption(frame.plain(damaged.words_beside(run_id)))
+    here = auditing.at(layout, run_id, threshold)
+    if here is None:
+        return
+    for column, title, share in ((precision, texts.PRECISION_AT, here.precision), (recall, texts.RECALL_AT, here.recall)):
+        column.metric(title, share_words(share), border=True)
+        column.caption(frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX)))
+
+
+def _share_line(share: Estimate) -> str:
+    return f"**{share_words(share)}**  \n{frame.plain(share.words)}" if share.is_enough else frame.plain(share.words)
 
 
 def _invite(layout: Layout, run_id: str) -> None:
-    st.markdown(
-        f"**Nothing here was audited.** Scores only rank buildings; how many are damaged is {auditing.NOT_KNOWN}. To find out, and how "
-        "many of the flagged ones really are, answer random checks on Annotate: drawn by score, shown without it, not learned from."
-    )
+    st.markdown(texts.NO_AUDIT)
     with frame.show_errors():
         usual = auditing.suggested_size(layout, run_id)
+        half, plan = wording.percent(auditing.USUAL_HALF_WIDTH), auditing.planned_words(layout)
         n = st.number_input(
-            "Checks", 1, None, max(usual, 1), 10, width=200,
-            help=f"{usual} should tell the number damaged to about ±{auditing.USUAL_HALF_WIDTH:.0%}. "
-            f"{auditing.planned_words(layout)} More can be drawn later.",
+            texts.CHECKS, 1, None, max(usual, 1), 10, width=200, key="audit-size",
+            help=texts.CHECKS_HELP.format(n=usual, half=half, plan=frame.plain(plan)),
         )  # fmt: skip
-        if st.button("Begin the audit", type="primary", icon=":material/fact_check:"):
-            frame.act_and_rerun(lambda: random_audits.begin_audit(layout, run_id, int(n), frame.analyst()))
+        begin = partial(random_audits.begin_audit, layout, run_id, int(n), frame.analyst())
+        st.button(
+            texts.START,
+            type="primary",
+            icon=":material/fact_check:",
+            on_click=frame.goes("annotate", begin),
+            key="audit-start",
+        )
 
 
 def _status(layout: Layout, found: AuditView) -> None:
-    done, more = st.columns([4, 3], vertical_alignment="bottom", gap="medium")
+    """Draw how far it is answered, the way to answer on, and how to draw more."""
     left, n_answered, n_drawn = found.done.n_open, found.done.n_answered, found.done.n_drawn
-    with done:
-        st.progress(n_answered / max(n_drawn, 1), f"{n_answered} of {n_drawn} checks answered")
-        if found.done.state != "finished":
-            st.caption(frame.plain(found.done.words))
-        if left and found.check.is_open:
-            frame.link("annotate", f"Answer the other {left} on Annotate")
-    with more, st.container(horizontal=True, vertical_alignment="bottom"):
-        n = st.number_input("More checks", 10, None, 50, 10, key="more-checks", width=140)
-        if st.button("Draw them", help="The same sample goes on, so all answers count."):
-            frame.act_and_rerun(lambda: random_audits.extend(layout, found.check.id, int(n)))
-        if left and not found.check.is_open and st.button("Open it again"):
-            frame.act_and_rerun(lambda: random_audits.extend(layout, found.check.id, 0))
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        with st.container(width="stretch"):
+            st.progress(n_answered / max(n_drawn, 1), texts.PROGRESS.format(done=n_answered, drawn=n_drawn))
+        check_id = found.check.id
+        resume = partial(random_audits.resume, layout, check_id, frame.analyst())
+        if left:
+            takes_part = random_audits.takes_part(layout, found.check, frame.analyst())
+            st.button(
+                texts.ANSWER.format(n=left) if takes_part else texts.RESUME, type="primary", icon=":material/fact_check:",
+                key="audit-resume", on_click=frame.goes("annotate", resume),
+            )  # fmt: skip
+        n = st.number_input(texts.MORE, 10, None, 50, 10, key="more-checks", width=130)
+        more = partial(random_audits.extend, layout, check_id, int(n), frame.analyst())
+        st.button(texts.ADD, help=texts.ADD_HELP, on_click=frame.does(more))
+    if found.done.state != "finished":
+        st.caption(frame.plain(found.done.words))
 
 
 def _wish(layout: Layout, run_id: str, found: AuditView) -> None:
     """Offer the threshold that reaches a wanted precision or recall."""
-    what = st.radio("Set the threshold for a wanted", ["precision", "recall"], horizontal=True, key="wish-kind")
-    wish = st.slider(f"At least this {what}", 0.05, 1.0, 0.8, 0.05, key="wish-value", format="percent")
+    what = st.radio(texts.WISH, texts.PRECISION_OR_RECALL, horizontal=True, key="wish-kind")
+    wish = st.slider(texts.AT_LEAST.format(what=what), 0.05, 1.0, 0.8, 0.05, key="wish-value", format="percent")
     choice = auditing.choose(found, precision=wish) if what == "precision" else auditing.choose(found, recall=wish)
     st.caption(frame.plain(choice.words))
-    for value, words in ((choice.assured, "with 95 % confidence"), (choice.estimated, "by the estimate alone")):
+    for value, words in ((choice.assured, texts.ASSURED), (choice.estimated, texts.ESTIMATED)):
         if value is not None:
             limit, origin = min(max(value, 0.0), 1.0), f"audit:{found.check.id}"
             use = frame.does(partial(choices.choose_threshold, layout, run_id, limit, origin))
-            st.button(f"Use {value:.3f}, {words}", key=f"use-{words}", on_click=use)
+            st.button(texts.USE.format(value=value, how=words), key=f"use-{words}", on_click=use)
 
 
 def _figure(found: AuditView, threshold: float) -> go.Figure:
@@ -114,20 +130,18 @@ def _figure(found: AuditView, threshold: float) -> go.Figure:
             **band, fill="toself", fillcolor=color, opacity=0.15, line_width=0, hoverinfo="skip", showlegend=False
         )
         figure.add_scatter(x=x, y=[one.value for _, one in known], line_color=color, name=name)
-    figure.add_vline(threshold, line_dash="dot", line_color="#444")
+    figure.add_vline(threshold, line_dash="dot", line_color="#808080")
     figure.update_layout(
-        height=240, margin={"l": 0, "r": 0, "t": 8, "b": 0}, xaxis={"title": "threshold", "range": [0, 1]},
+        height=280, margin={"l": 0, "r": 0, "t": 8, "b": 0}, xaxis={"title": texts.CURVE_X, "range": [0, 1]},
         yaxis={"range": [0, 1.02], "tickformat": ".0%"}, legend={"orientation": "h", "y": 1.1},
+        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
     )  # fmt: skip
     return figure
 
 
 def _notes(found: AuditView) -> None:
     if found.agreement is not None and found.agreement.share is not None:
-        kappa = f", kappa {found.agreement.kappa:.2f}" if found.agreement.kappa is not None else ""
-        st.caption(f"Two readers agree on {found.agreement.share:.0%} of {found.agreement.n} buildings{kappa}.")
-    st.caption(
-        "Chances of damage (p_damaged) are exported: a curve over the score, fitted to the checks alone."
-        if found.calibration
-        else f"No chances of damage yet. {frame.plain(found.no_calibration)}"
-    )
+        kappa = "" if found.agreement.kappa is None else texts.KAPPA.format(kappa=found.agreement.kappa)
+        share, n = wording.percent(found.agreement.share), wording.plural(found.agreement.n, "building")
+        st.caption(texts.AGREEMENT.format(share=share, n=n, kappa=kappa))
+    st.caption(texts.CALIBRATED if found.calibration else texts.NOT_CALIBRATED.format(why=frame.plain(found.no_calibration)))

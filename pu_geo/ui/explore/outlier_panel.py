@@ -11,14 +11,15 @@ from pu_geo.services.explore import exploring, outliers
 from pu_geo.services.explore.outliers import Suspect
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
+from pu_geo.ui.explore import texts
 
 _CHIP_PX = 160
-_TITLES = {"wrong click": "A click that looks undamaged", "isolated": "Unlike any other", "duplicate": "Perhaps there twice"}
+_TITLES = {"wrong click": texts.WRONG, "isolated": texts.ISOLATED, "duplicate": texts.DUPLICATE}
 _ANSWERS: tuple[tuple[str, Label, str], ...] = (
-    ("Positive", "positive", ":material/add:"),
-    ("Not damaged", "not_damaged", ":material/remove:"),
-    ("Not assessable", "not_assessable", ":material/question_mark:"),
-    ("No label", "cleared", ":material/backspace:"),
+    (texts.DAMAGED, "positive", ":material/add:"),
+    (texts.NOT_DAMAGED, "not_damaged", ":material/remove:"),
+    (texts.NOT_ASSESSABLE, "not_assessable", ":material/question_mark:"),
+    (texts.NO_LABEL, "cleared", ":material/backspace:"),
 )
 
 
@@ -27,23 +28,26 @@ def draw(layout: Layout, run_id: str) -> None:
     is_busy = job_card.watch_unless_done(layout, outliers.OUTLIER_TASKS)
     with frame.show_errors():
         found = outliers.queue(layout, run_id)
-        words, button, back = st.columns([4, 2, 1], vertical_alignment="center")
         counts = {why: sum(each.why == why for each in found) for why in _TITLES}
-        words.markdown(
-            f"**{len(found)} to look at**: {counts['wrong click']} clicks that look undamaged to a model, "
-            f"{counts['duplicate']} duplicates, {counts['isolated']} chips unlike any other"
-        )
-        label = "Look again" if outliers.is_searched(layout, run_id) else "Look for odd chips and duplicates"
-        button.button(
-            label, key="outliers-start", icon=":material/manage_search:", disabled=is_busy,
-            on_click=frame.does(lambda: outliers.start(layout, run_id)),
-        )  # fmt: skip
-        if back.button(
-            "Undo", key="outliers-undo", icon=":material/undo:", help="Takes back your last review, and its label."
-        ):
-            frame.act_and_rerun(lambda: outliers.undo(layout, analyst=frame.analyst()))
+        is_searched = outliers.is_searched(layout, run_id)
+        if found:
+            st.markdown(texts.TO_REVIEW.format(
+                n=len(found), wrong=counts["wrong click"], duplicate=counts["duplicate"], isolated=counts["isolated"]
+            ))  # fmt: skip
+        with st.container(horizontal=True):
+            st.button(
+                texts.SEARCH_AGAIN if is_searched else texts.SEARCH_OUTLIERS, key="outliers-start",
+                icon=":material/manage_search:", disabled=is_busy, on_click=frame.does(lambda: outliers.start(layout, run_id)),
+            )  # fmt: skip
+            st.button(
+                texts.UNDO, key="outliers-undo", icon=":material/undo:", help=texts.UNDO_REVIEW_HELP,
+                on_click=frame.does(lambda: outliers.undo(layout, analyst=frame.analyst())),
+            )  # fmt: skip
         if not found:
-            st.success("Nothing is left to look at.", icon=":material/check_circle:")
+            if is_searched:
+                st.success(texts.NOTHING_LEFT, icon=":material/check_circle:")
+            else:
+                st.info(texts.NO_SEARCH)
             return
         _one(layout, run_id, found)
 
@@ -52,28 +56,30 @@ def _one(layout: Layout, run_id: str, found: list[Suspect]) -> None:
     place = int(st.session_state.get("outliers-place", 0)) % len(found)
     suspect, answers = found[place], labeling.current_labels(layout)
     with st.container(border=True):
-        st.markdown(f"**{_TITLES[suspect.why]}** · {place + 1} of {len(found)}")
+        st.markdown(texts.ONE_OF.format(title=_TITLES[suspect.why], place=place + 1, n=len(found)))
         st.caption(frame.plain(suspect.words))
         pictures = exploring.chip_pictures(layout, run_id, suspect.building_ids)
-        labels = [str(answers.get(building, "no label")).replace("_", " ") for building in suspect.building_ids]
+        labels: list[Label] = [answers.get(building, "cleared") for building in suspect.building_ids]
         st.image(
             pictures, width=_CHIP_PX,
-            caption=[f"{frame.plain(one)}: {label}" for one, label in zip(suspect.building_ids, labels, strict=True)],
+            caption=[texts.ANSWERS[label] for label in labels],
         )  # fmt: skip
         _buttons(layout, suspect, place, set(labels))
 
 
-def _buttons(layout: Layout, suspect: Suspect, place: int, labels: set[str]) -> None:
-    def review(label: Label | None) -> None:
-        frame.act_and_rerun(lambda: outliers.review(layout, suspect, label, analyst=frame.analyst()))
+def _buttons(layout: Layout, suspect: Suspect, place: int, labels: set[Label]) -> None:
+    def button(words: str, key: str, icon: str, label: Label | None) -> None:
+        st.button(
+            words, key=f"outliers-{key}", icon=icon, type="primary" if label is None else "secondary",
+            on_click=frame.does(lambda: outliers.review(layout, suspect, label, analyst=frame.analyst())),
+        )  # fmt: skip
+
+    def later() -> None:
+        st.session_state["outliers-place"] = place + 1
 
     with st.container(horizontal=True):
-        if st.button("Right as it is", key="outliers-confirm", icon=":material/check:", type="primary"):
-            review(None)
+        button(texts.KEEP, "confirm", ":material/check:", None)
         for words, label, icon in _ANSWERS:
-            is_so = labels == {label.replace("_", " ")} or (label == "cleared" and labels == {"no label"})
-            if not is_so and st.button(words, key=f"outliers-{label}", icon=icon):
-                review(label)
-        if st.button("Later", key="outliers-next", icon=":material/skip_next:"):
-            st.session_state["outliers-place"] = place + 1
-            st.rerun()
+            if labels != {label}:
+                button(words, label, icon, label)
+        st.button(texts.LATER, key="outliers-next", icon=":material/skip_next:", on_click=later)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import streamlit as st
 
+from pu_geo import wording
+from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.services.explore import selections
 from pu_geo.services.project import projects
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
+from pu_geo.ui.explore import texts
 
 _MOST_SHOWN = 30
+_WIDE_PX = 340
 
 
 def view_key(layout: Layout) -> str:
@@ -40,52 +44,71 @@ def select(key: str, building_ids: Sequence[str]) -> None:
 
 
 def draw(layout: Layout, run_id: str, key: str) -> None:
-    """Draw the line below the view: what is selected, to be saved or exported, and the selections saved so far.
+    """Draw the button that opens saving, loading and exporting of selections; what goes wrong stands beside it.
 
     Args:
         key: of the view, as given to `project_view`.
     """
     ids, saved = selected(key), selections.saved(layout)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        with (
-            st.form(f"{key}:saving", border=False, width="content"),
-            st.container(horizontal=True, vertical_alignment="bottom"),
-        ):
-            words = "A name that is known replaces what was saved under it; that can be put back."
-            st.text_input("Save the selection as", key=f"{key}:name", placeholder="collapsed roofs", width=260, help=words)
+    with st.popover(texts.selection(len(ids)), icon=":material/bookmarks:", key=f"{key}:open", help=texts.SELECTION_HELP):
+        with st.form(f"{key}:saving", border=False):
+            st.text_input(
+                texts.SAVE_AS, key=f"{key}:name", placeholder=texts.SAVE_AS_EXAMPLE, width=_WIDE_PX, help=texts.SAVE_AS_HELP
+            )
             st.form_submit_button(
-                f"Save {len(ids):,} buildings" if ids else "Save", icon=":material/bookmark_add:", disabled=not ids,
-                on_click=frame.does(partial(_save, layout, run_id, key, ids)), key=f"{key}:save",
+                texts.save(len(ids)), icon=":material/bookmark_add:", disabled=not ids,
+                on_click=_does(key, partial(_save, layout, run_id, key, ids)), key=f"{key}:save",
             )  # fmt: skip
         st.download_button(
-            "CSV", partial(selections.as_csv, layout, run_id, ids), "selection.csv", "text/csv", disabled=not ids,
-            icon=":material/download:", on_click="ignore", key=f"{key}:csv", help="Ids, labels, scores and ranks, at once.",
+            texts.CSV, partial(selections.as_csv, layout, run_id, ids), texts.CSV_FILE, "text/csv", disabled=not ids,
+            icon=":material/download:", on_click="ignore", key=f"{key}:csv", help=texts.CSV_HELP,
         )  # fmt: skip
-        with st.popover(f"Saved selections ({len(saved)})", icon=":material/bookmarks:"):
-            _list(layout, run_id, key, saved)
+        _show_problem(key)
+        st.markdown(texts.SAVED.format(n=len(saved)))
+        _list(layout, run_id, key, saved)
         name, decision = st.session_state.get(f"{key}:changed") or ("", 0)
         if name:
-            words = f"Put back {name[:24]}{'…' if len(name) > 24 else ''}"
+            words = texts.PUT_BACK.format(name=f"{name[:24]}{'…' if len(name) > 24 else ''}")
             st.button(frame.plain(words), icon=":material/undo:", key=f"{key}:put-back",
-                      on_click=frame.does(partial(_put_back, layout, key, name, decision)))  # fmt: skip
-    job_card.watch(layout, (selections.TASK,), body=_exported)
+                      on_click=_does(key, partial(_put_back, layout, key, name, decision)))  # fmt: skip
+        job_card.watch(layout, (selections.TASK,), body=_exported)
+
+
+def _does(key: str, act: Callable[[], object]) -> Callable[[], None]:
+    """Return what a button's `on_click` takes; a user's mistake is kept for `_show_problem`."""
+
+    def on_click() -> None:
+        st.session_state[f"{key}:problem"] = None
+        try:
+            act()
+        except PuGeoError as error:
+            st.session_state[f"{key}:problem"] = error.problem, error.hint
+
+    return on_click
+
+
+def _show_problem(key: str) -> None:
+    if found := st.session_state.get(f"{key}:problem"):
+        problem, hint = map(frame.plain, found)
+        st.error(f"**{problem}**\n\n{hint}", icon=":material/error:")
 
 
 def _list(layout: Layout, run_id: str, key: str, saved: list[selections.Selection]) -> None:
     if not saved:
-        st.caption("Nothing was saved yet.")
+        st.caption(texts.NOTHING_SAVED)
     for each in saved[:_MOST_SHOWN]:
-        words, load, export, remove = st.columns([6, 2, 2, 2], vertical_alignment="center")
-        words.markdown(f"**{frame.plain(each.name)}** · {each.n:,} · :gray[{frame.plain(each.analyst)}, {each.at[:10]}]")
+        name, analyst = frame.plain(each.name), frame.plain(each.analyst)
+        st.markdown(texts.SAVED_ROW.format(name=name, n=each.n, analyst=analyst, day=wording.when(each.at[:10])))
         row = f"{key}:{each.decision}"
-        load.button("Select", type="tertiary", key=f"{row}:load", help="Select these buildings",
-                    on_click=frame.does(partial(_load, layout, key, each.name)))  # fmt: skip
-        export.button("Export", type="tertiary", key=f"{row}:export", help="Write CSV and GeoJSON with all columns of the damage map into exports/selections",
-                      on_click=frame.does(partial(selections.start_export, layout, run_id, each.name)))  # fmt: skip
-        remove.button("Remove", type="tertiary", key=f"{row}:remove", help="Remove; can be put back",
-                      on_click=frame.does(partial(_remove, layout, key, each.name)))  # fmt: skip
+        with st.container(horizontal=True, gap="small"):
+            st.button(texts.SELECT, type="tertiary", key=f"{row}:load", help=texts.SELECT_HELP,
+                      on_click=_does(key, partial(_load, layout, key, each.name)))  # fmt: skip
+            st.button(texts.EXPORT, type="tertiary", key=f"{row}:export", help=texts.EXPORT_HELP,
+                      on_click=_does(key, partial(selections.start_export, layout, run_id, each.name)))  # fmt: skip
+            st.button(texts.REMOVE, type="tertiary", key=f"{row}:remove", help=texts.REMOVE_HELP,
+                      on_click=_does(key, partial(_remove, layout, key, each.name)))  # fmt: skip
     if len(saved) > _MOST_SHOWN:
-        st.caption(f"The newest {_MOST_SHOWN} of {len(saved)} are shown.")
+        st.caption(texts.NEWEST.format(most=_MOST_SHOWN, n=len(saved)))
 
 
 def _save(layout: Layout, run_id: str, key: str, ids: list[str]) -> None:
@@ -111,6 +134,6 @@ def _put_back(layout: Layout, key: str, name: str, decision: int) -> None:
 def _exported(job: job_card.JobView) -> None:
     if job.state == "done":
         st.caption(
-            f"{frame.plain(job.result['name'])}: {job.result['n']:,} buildings  \n"
+            f"{texts.EXPORTED.format(name=frame.plain(job.result['name']), n=job.result['n'])}  \n"
             + "  \n".join(f"`{path}`" for path in job.result["out"])
         )

@@ -1,4 +1,4 @@
-"""Further kinds of damage: search for them, see the proposed groups as contact sheets, and name, merge or drop them."""
+"""Damage types: search for groups, see them as contact sheets, and name, merge or drop them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pu_geo.services.explore import discovering, exploring
 from pu_geo.services.explore.discovering import Group, Proposal
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
+from pu_geo.ui.explore import texts
 
 N_CHIPS, CHIP_PX = 12, 74
 _AS_SUGGESTED = 0
@@ -24,19 +25,21 @@ def draw(layout: Layout, run_id: str | None = None) -> None:
     Args:
         run_id: of the run whose mean score each group shows; None shows none.
     """
-    st.markdown("#### Further kinds of damage")
-    st.caption(
-        "NCL sorts the buildings into groups, guided by what you marked so far: the damage types, or damaged and not damaged. "
-        "A group is a guess until you have looked at it. Once named, it is offered on Annotate and exported as discovered_type."
-    )
+    st.markdown(texts.TYPES_TITLE)
+    st.caption(texts.TYPES_NOTE)
     _draw_start(layout)
     is_active = job_card.watch_unless_done(layout, discovering.DISCOVER_TASKS)
-    known = discovering.all_ids(layout)
+    known = discovering.titles(layout)
     if not known:
         if not is_active:
-            st.info("Nothing was looked for yet.", icon=":material/category:")
+            st.info(texts.NO_TYPES, icon=":material/category:")
         return
-    chosen = known[0] if len(known) == 1 else st.selectbox("Discovery", known, help="The newest one is on top.")
+    ids = list(known)
+    chosen = (
+        ids[0]
+        if len(ids) == 1
+        else st.selectbox(texts.DISCOVERY, ids, help=texts.DISCOVERY_HELP, format_func=known.__getitem__)
+    )
     with frame.show_errors():
         _draw_proposal(layout, discovering.proposal(layout, chosen, run_id))
 
@@ -45,72 +48,76 @@ def _draw_start(layout: Layout) -> None:
     problem = discovering.why_not(layout)
     if problem:
         st.info(problem)
-        frame.link("annotate", "Mark buildings")
+        frame.link("annotate", texts.MARK_BUILDINGS)
         return
-    number, seeds, start = st.columns([2, 2, 3], vertical_alignment="bottom")
-    n_groups = number.number_input(
-        "Groups", 0, 200, _AS_SUGGESTED, key="types-groups", help="0 takes the number that the buildings' looks suggest."
-    )
-    seeds.number_input(
-        "Trainings", 1, 20, discovering.N_SEEDS, key="types-seeds", help="What they agree on is steadier than one alone."
-    )
-    start.button(
-        "Look for further kinds", icon=":material/category:", key="types-start", disabled=n_groups == 1,
+    number, seeds = st.columns(2, vertical_alignment="bottom")
+    n_groups = number.number_input(texts.GROUPS, 0, 200, _AS_SUGGESTED, key="types-groups", help=texts.GROUPS_HELP)
+    seeds.number_input(texts.TRAININGS, 1, 20, discovering.N_SEEDS, key="types-seeds", help=texts.TRAININGS_HELP)
+    st.button(
+        texts.SEARCH_TYPES, icon=":material/category:", key="types-start", disabled=n_groups == 1,
         on_click=frame.does(lambda: discovering.start(
             layout, n_groups=int(st.session_state["types-groups"]) or None, n_seeds=int(st.session_state["types-seeds"])
         )),
     )  # fmt: skip
     if n_groups == 1:
-        st.caption(":orange[One group would hold everything; ask for 2 or more.]")
+        st.caption(texts.ONE_GROUP)
 
 
 def _draw_proposal(layout: Layout, found: Proposal) -> None:
     known = ", ".join(f"{n} {frame.plain(name)}" for name, n in found.facts["known"].items())
-    st.markdown(f"**{len(found.shown)} groups**, learned from {known}.")
+    st.markdown(texts.GROUPS_FROM.format(n=len(found.shown), known=known))
     st.caption(frame.plain(discovering.number_words(found)))
     st.caption(frame.plain(discovering.reading_words(found)))
     if found.n_new_answers:
-        st.caption(f":orange[{found.n_new_answers} answers came since; look again to learn from them.]")
-    if st.toggle("How many groups?", key="types-curve", help="How clearly each number of groups parts the buildings."):
+        st.caption(texts.NEW_ANSWERS.format(n=found.n_new_answers))
+    if st.toggle(texts.HOW_MANY_GROUPS, key="types-curve", help=texts.HOW_MANY_GROUPS_HELP):
         _draw_curve(found)
     _draw_acts(layout, found)
     for group in found.shown:
         _draw_group(layout, found, group)
     for group in found.dropped:
         words, back = st.columns([5, 2], vertical_alignment="center")
-        words.caption(f"Group {group.title}, {discovering.counted(len(group.building_ids), 'building')}, was dropped.")
-        if back.button("Put back", key=f"back-{found.id}-{group.title}", icon=":material/undo:"):
-            frame.act_and_rerun(partial(discovering.put_back, layout, found.id, group.numbers[0], analyst=frame.analyst()))
+        n = discovering.counted(len(group.building_ids), "building")
+        words.caption(texts.DROPPED.format(title=group.title, n=n))
+        put_back = partial(discovering.put_back, layout, found.id, group.numbers[0], analyst=frame.analyst())
+        back.button(
+            texts.RESTORE, key=f"back-{found.id}-{group.title}", icon=":material/undo:", on_click=frame.does(put_back)
+        )
 
 
 def _draw_curve(found: Proposal) -> None:
     curve, number = found.curve, found.facts["n_groups"]
     figure = go.Figure(go.Scatter(x=list(curve), y=list(curve.values()), mode="lines+markers", line_color="#0B6E99"))
     figure.add_vline(
-        x=number, line_dash="dot", line_color="#D55E00", annotation_text=f"taken: {number}", annotation_position="top right"
+        x=number,
+        line_dash="dot",
+        line_color="#D55E00",
+        annotation_text=texts.CURVE_TAKEN.format(n=number),
+        annotation_position="top right",
     )
     figure.update_layout(
-        height=220, margin={"l": 0, "r": 0, "t": 16, "b": 0}, xaxis_title="groups", yaxis_title="mean silhouette",
+        height=220, margin={"l": 0, "r": 0, "t": 16, "b": 0}, xaxis_title=texts.CURVE_X, yaxis_title=texts.CURVE_Y,
         xaxis_dtick=1, showlegend=False,
     )  # fmt: skip
     st.plotly_chart(figure, key=f"types-curve-{found.id}", config={"displaylogo": False})
-    st.caption("Higher is clearer, -1 to 1, before any training. Close values mean that nothing speaks for any of them.")
+    st.caption(texts.CURVE_NOTE)
 
 
 def _draw_acts(layout: Layout, found: Proposal) -> None:
     """Draw what is done with several groups, and the way back."""
     by_title = {group.title: group for group in found.shown}
-    which, merge, undo = st.columns([5, 2, 2], vertical_alignment="bottom")
-    chosen = which.multiselect(
-        "Merge groups", list(by_title), key=f"merge-{found.id}", placeholder="two or more that are one kind",
+    chosen = st.multiselect(
+        texts.MERGE_GROUPS, list(by_title), key=f"merge-{found.id}", placeholder=texts.MERGE_EXAMPLE,
         format_func=lambda title: f"{title} {by_title[title].name}".strip(),
     )  # fmt: skip
-    if merge.button("Merge", icon=":material/merge:", disabled=len(chosen) < 2, key=f"merge-now-{found.id}"):
-        numbers = [by_title[title].numbers[0] for title in chosen]
-        frame.act_and_rerun(lambda: discovering.merge_groups(layout, found.id, numbers, analyst=frame.analyst()))
+    numbers, (merge, undo) = [by_title[title].numbers[0] for title in chosen], st.columns(2)
+    merge.button(
+        texts.MERGE, icon=":material/merge:", disabled=len(chosen) < 2, key=f"merge-now-{found.id}",
+        on_click=frame.does(lambda: discovering.merge_groups(layout, found.id, numbers, analyst=frame.analyst())),
+    )  # fmt: skip
     last = discovering.last_act(layout, found.id)  # what the page shows now, and no later one
     undo.button(
-        "Undo", icon=":material/undo:", key=f"types-undo-{found.id}", help="Takes the last name, merger or drop back.",
+        texts.UNDO, icon=":material/undo:", key=f"types-undo-{found.id}", help=texts.UNDO_TYPES_HELP,
         disabled=last is None,
         on_click=frame.does(lambda: discovering.undo(layout, found.id, decision=last, analyst=frame.analyst())),
     )  # fmt: skip
@@ -130,34 +137,36 @@ def _draw_group(layout: Layout, found: Proposal, group: Group) -> None:
         words.markdown(f"**Group {group.title}**{badge} · {discovering.counted(len(group.building_ids), 'building')}")
         with buttons.container(horizontal=True, horizontal_alignment="right"):
             _draw_name(group, key, act)
-            if len(group.numbers) > 1 and st.button("Split", icon=":material/call_split:", key=f"split-{key}"):
-                frame.act_and_rerun(lambda: discovering.split_group(**act))
-            if st.button("Drop", icon=":material/close:", key=f"drop-{key}", help="Puts it aside; it can be put back."):
-                frame.act_and_rerun(lambda: discovering.drop_group(**act))
+            if len(group.numbers) > 1:
+                split = frame.does(lambda: discovering.split_group(**act))
+                st.button(texts.SPLIT, icon=":material/call_split:", key=f"split-{key}", on_click=split)
+            drop = frame.does(lambda: discovering.drop_group(**act))
+            st.button(texts.DROP, icon=":material/close:", key=f"drop-{key}", help=texts.DROP_HELP, on_click=drop)
         st.caption(_facts_words(group))
         if group.central:
             pictures = exploring.pictures_of(layout, found.facts["chip_set"], group.central[:N_CHIPS])
             st.image(pictures, width=CHIP_PX)
         else:
-            st.caption("All of its buildings are answered already.")
+            st.caption(texts.ALL_ANSWERED)
 
 
 def _draw_name(group: Group, key: str, act: dict[str, Any]) -> None:
-    button = st.popover("Rename" if group.name else "Name", icon=":material/label:", key=f"naming-{key}-{group.name}")
+    button = st.popover(
+        texts.RENAME if group.name else texts.NAME, icon=":material/label:", key=f"naming-{key}-{group.name}"
+    )
     with button, st.form(f"name-form-{key}", border=False):  # a new key, and so a closed one, once the name is saved
-        name = st.text_input(
-            "What is it?", group.name, max_chars=60, key=f"name-{key}", placeholder="tarps, silted roofs, ..."
+        st.text_input(texts.NAME_FIELD, group.name, max_chars=60, key=f"name-{key}", placeholder=texts.NAME_EXAMPLE)
+        st.caption(texts.NAME_NOTE)
+        st.form_submit_button(
+            texts.SAVE_NAME, on_click=frame.does(lambda: discovering.name_group(**act, name=st.session_state[f"name-{key}"]))
         )
-        st.caption("Offered on Annotate from now on, and exported. A name that another group has joins the two.")
-        if st.form_submit_button("Save"):
-            frame.act_and_rerun(lambda: discovering.name_group(**act, name=name))
 
 
 def _facts_words(group: Group) -> str:
-    facts = [discovering.counted(group.n_positive, "positive")]
+    facts = [texts.DAMAGED_BUILDINGS.format(n=group.n_positive)]
     if group.n_not_damaged:
-        facts.append(f"{group.n_not_damaged} not damaged")
+        facts.append(texts.NOT_DAMAGED_BUILDINGS.format(n=group.n_not_damaged))
     facts += [f"{frame.plain(name)} {n}" for name, n in group.types.items()]
     if group.score is not None:
-        facts.append(f"mean score {group.score:.2f}")
+        facts.append(texts.MEAN_SCORE.format(score=group.score))
     return " · ".join([*facts, frame.plain(group.stability_words)])

@@ -1,65 +1,93 @@
-"""UMAP on the Explore page: compute it, set how, place new buildings in it, and read what made the picture."""
+"""How the dots are arranged: PCA or UMAP, which is computed on demand, how it is set, and what made the picture."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo.project.layout import Layout
 from pu_geo.services.explore import exploring
 from pu_geo.services.explore.exploring import UmapSettings
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
+from pu_geo.ui.explore import texts
+
+_TASK = "embed"
 
 
-def draw(layout: Layout, run_id: str, column: DeltaGenerator) -> None:
-    """Draw what made a run's UMAP and its job, and in a column the buttons and how it is set."""
-    made, job = exploring.picture(layout, run_id), exploring.umap_job(layout, run_id)
-    n_new = exploring.n_unplaced(layout, run_id) if made else 0
-    is_busy = job is not None and job.is_active
-    with column.container(horizontal=True, vertical_alignment="bottom"):
+def draw_switch(layout: Layout, run_id: str) -> None:
+    """Draw the switch between PCA and UMAP, and the settings of the UMAP."""
+    key, job = "explore-projection", exploring.umap_job(layout, run_id)
+    is_there = exploring.picture(layout, run_id) is not None or (job is not None and job.is_active)
+    st.session_state[key] = exploring.wanted_projection(layout) if is_there else "PCA"
+
+    def switch() -> None:
+        if st.session_state[key]:
+            exploring.choose_projection(layout, run_id, st.session_state[key])
+
+    st.segmented_control(
+        texts.PROJECTION, ("PCA", "UMAP"), key=key, label_visibility="collapsed", on_change=frame.does(switch)
+    )
+    with st.popover(texts.UMAP_SETTINGS, icon=":material/tune:", help=texts.UMAP_SETTINGS_HELP):
+        _settings(layout, run_id)
+
+
+def draw_notes(layout: Layout, run_id: str) -> None:
+    """Draw what made the UMAP that is shown, and the button that places new buildings in it."""
+    made = exploring.picture(layout, run_id)
+    if made is None or exploring.wanted_projection(layout) != "UMAP":
+        return
+    n_new, job = exploring.n_unplaced(layout, run_id), exploring.umap_job(layout, run_id)
+    if n_new and not (job and job.is_active):
         st.button(
-            "Compute UMAP again" if made else "Compute UMAP", key="umap-start", icon=":material/scatter_plot:", disabled=is_busy,
-            help="With the settings beside this button." if made else "Until then you see PCA, the two widest directions.",
-            on_click=frame.does(lambda: exploring.start_umap(layout, run_id, _chosen(run_id))),
+            texts.place(n_new), key="umap-place", help=texts.PLACE_HELP,
+            on_click=frame.does(lambda: exploring.start_umap(layout, run_id)),
         )  # fmt: skip
-        with st.popover("Settings", icon=":material/tune:"):
-            _settings(run_id, made.settings if made else UmapSettings())
-        if n_new and not is_busy:
-            st.button(
-                f"Place {n_new:,} new buildings", key="umap-place", help="Buildings whose chips came after this run.",
-                on_click=frame.does(lambda: exploring.start_umap(layout, run_id)),
-            )  # fmt: skip
-    if made:
-        st.caption(made.words)
-        if made.labels:
-            st.warning(exploring.SUPERVISED)
-        if made.note and not n_new:
-            st.caption(frame.plain(made.note))
+    st.caption(made.words, width="content")
+    if made.labels:
+        st.caption(f":orange[:material/warning: {exploring.SUPERVISED}]", width="content")
+    if made.note and not n_new:
+        st.caption(frame.plain(made.note), width="content")
+
+
+def draw_job(layout: Layout, run_id: str) -> None:
+    """Draw how far the UMAP of a run is, and why it failed."""
+    job = exploring.umap_job(layout, run_id)
     if job is not None and job.state != "done":
-        job_card.watch(layout, ("embed",))
+        job_card.watch(layout, (_TASK,), only=lambda each: each.args.get("run_id") == run_id)
 
 
-def _settings(run_id: str, shown: UmapSettings) -> None:
-    """Draw a field for each setting, with the values of the picture that is there."""
+def _settings(layout: Layout, run_id: str) -> None:
+    """Draw a field for each setting, as people left them; a change is stored, and counts for the next UMAP."""
+    found = exploring.umap_settings(layout, run_id)
     for item in fields(UmapSettings):
-        value, meta, key = getattr(shown, item.name), item.metadata, _key(run_id, item.name)
-        if meta["choices"]:
-            st.selectbox(item.name, meta["choices"], meta["choices"].index(value), help=meta["help"], key=key)
-        elif isinstance(value, bool):
-            st.toggle(item.name, value, help=meta["help"], key=key)
-        else:
-            step = 0.05 if isinstance(value, float) else 1
-            st.number_input(item.name, meta["min"], meta["max"], value, step, help=meta["help"], key=key)
-    if st.session_state[_key(run_id, "supervised")]:
+        _setting(layout, found, item.name)
+    if found.supervised:
         st.caption(f":orange[{exploring.SUPERVISED}]")
+    job, made = exploring.umap_job(layout, run_id), exploring.picture(layout, run_id)
+
+    def compute() -> None:
+        exploring.start_umap(layout, run_id, found)
+        exploring.choose_projection(layout, run_id, "UMAP")
+
+    st.button(
+        texts.COMPUTE_AGAIN if made else texts.COMPUTE, key="umap-start", icon=":material/scatter_plot:",
+        disabled=job is not None and job.is_active, on_click=frame.does(compute),
+    )  # fmt: skip
 
 
-def _chosen(run_id: str) -> UmapSettings:
-    return UmapSettings(**{item.name: st.session_state[_key(run_id, item.name)] for item in fields(UmapSettings)})
-
-
-def _key(run_id: str, name: str) -> str:
-    return f"umap-{name}-{run_id}"
+def _setting(layout: Layout, found: UmapSettings, name: str) -> None:
+    item = next(each for each in fields(UmapSettings) if each.name == name)
+    value, meta, key, label = getattr(found, name), item.metadata, f"umap-{name}", texts.SETTING_NAMES[name]
+    st.session_state[key] = value
+    store = frame.does(
+        lambda: exploring.choose_umap_settings(layout, UmapSettings(**asdict(found) | {name: st.session_state[key]}))
+    )
+    if meta["choices"]:
+        st.selectbox(label, meta["choices"], help=meta["help"], key=key, on_change=store)
+    elif isinstance(value, bool):
+        st.toggle(label, help=meta["help"], key=key, on_change=store)
+    else:
+        step = 0.05 if isinstance(value, float) else 1
+        st.number_input(label, meta["min"], meta["max"], step=step, help=meta["help"], key=key, on_change=store)

@@ -44,15 +44,16 @@ def draw(layout: Layout, data: DataSummary) -> None:
 
 def _card(layout: Layout, card: training.MethodCard, data: DataSummary, known: FeatureSets) -> None:
     is_recommended = card.name == training.DEFAULT_METHOD
-    st.markdown(f"**{card.title}**" + (f" :blue-badge[{texts.RECOMMENDED}]" if is_recommended else ""))
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", gap=None):
+        st.markdown(f"**{card.title}**" + (f" :blue-badge[{texts.RECOMMENDED}]" if is_recommended else ""), width="content")
+        with st.popover("", icon=":material/info:", type="tertiary", help=texts.ABOUT.format(method=card.title)):
+            _about(card)
     st.caption(card.summary)
     name = training.name_within(card.name).split(" + PUPL")[0]
     buttons = st.container(horizontal=True, gap="small")
-    start = buttons.container(width="content")
+    start, progress = buttons.container(width="content"), st.container()
     with buttons.popover(texts.SETTINGS, icon=":material/tune:", help=texts.SETTINGS_HELP.format(method=card.title)):
         given = _form(layout, card, data, known)
-    with buttons.popover("", icon=":material/info:", type="tertiary", help=texts.ABOUT.format(method=card.title)):
-        _about(card)
     if given["overrides"]:
         st.caption(texts.CHANGED.format(names=", ".join(_setting_words(each) for each in given["overrides"])))
     elif data.n_chips:
@@ -64,7 +65,8 @@ def _card(layout: Layout, card: training.MethodCard, data: DataSummary, known: F
         texts.TRAIN.format(method=name), type="primary" if is_recommended else "secondary", disabled=reason is not None,
         key=f"start-{card.name}", on_click=frame.does(lambda: training.start(layout, TrainingRequest(**given))),
     )  # fmt: skip
-    job_card.watch(layout, training.TRAINING_TASKS, only=lambda job: job.args.get("method") == card.name, most=0)
+    with progress:
+        job_card.watch(layout, training.TRAINING_TASKS, only=lambda job: job.args.get("method") == card.name, most=0)
 
 
 def _time(method: str, preset: str, n_chips: int) -> None:

@@ -43,34 +43,37 @@ def draw_results(layout: Layout, found: Sequence[RunFacts]) -> None:
     st.dataframe(
         [
             {
-                texts.SHOWN: row.is_shown, texts.RUN: row.name, texts.METHOD: row.method, texts.WHEN: row.made_at,
-                texts.TOOK: row.took, texts.LABELS: row.n_damaged, texts.JUDGED: row.judged, texts.AUDIT: row.audited,
+                texts.RUN: row.name, texts.METHOD: row.method, texts.WHEN: row.made_at, texts.TOOK: row.took,
+                texts.LABELS: row.n_damaged, texts.JUDGED: row.judged, texts.AUDIT: row.audited,
+                texts.SHOWN: texts.SHOWN_MARK if row.is_shown else "",
             }
             for row in rows
         ],
         hide_index=True, height=min(_TABLE_PX, _ROW_PX * (len(rows) + 1) + 2), alt=texts.RESULTS_ALT,
         column_config={
-            texts.SHOWN: st.column_config.CheckboxColumn(help=texts.SHOWN_HELP, width="small"),
-            texts.RUN: st.column_config.TextColumn(width="medium"),
-            texts.JUDGED: st.column_config.TextColumn(help=texts.JUDGED_HELP, width="medium"),
-            texts.AUDIT: st.column_config.TextColumn(help=texts.AUDIT_HELP, width="medium"),
+            texts.RUN: st.column_config.TextColumn(width=225),
+            texts.METHOD: st.column_config.TextColumn(width=135),
+            texts.WHEN: st.column_config.TextColumn(width=95),
+            texts.TOOK: st.column_config.TextColumn(width=55),
+            texts.LABELS: st.column_config.NumberColumn(help=texts.LABELS_HELP, width=60),
+            texts.JUDGED: st.column_config.TextColumn(help=texts.JUDGED_HELP, width=205),
+            texts.AUDIT: st.column_config.TextColumn(help=texts.AUDIT_HELP, width=165),
+            texts.SHOWN: st.column_config.TextColumn(help=texts.SHOWN_HELP, width=60),
         },
     )  # fmt: skip
-    which, rename, words = st.columns([3, 1, 4], vertical_alignment="bottom", gap="small")
-    with which:
-        shown = chosen.run_box(layout, found, "train-run")
-    with rename.popover(texts.RENAME, icon=":material/edit:", help=texts.RENAME_HELP):
-        _rename(layout, found, shown.run_id)
     names = {row.run_id: row.name for row in rows}
-    with words:
-        for run in (run for run in found if run is found[0] or run.run_id == shown.run_id):
-            about = [training.place_words(run), *run.warnings]
-            for place, one in enumerate(filter(None, about)):
-                line = texts.ABOUT_RUN.format(name=frame.plain(names[run.run_id]), words=one)
-                if place or not about[0]:
-                    st.warning(line, icon=":material/warning:")
-                else:
-                    st.caption(line)
+    shown = next((row.run_id for row in rows if row.is_shown), found[0].run_id)
+    with st.container(horizontal=True, gap="small"):
+        with st.popover(texts.SHOWN_RUN.format(name=frame.plain(names[shown])), icon=":material/visibility:"):
+            chosen.run_box(layout, found, "train-run")
+        with st.popover(texts.RENAME, icon=":material/edit:", help=texts.RENAME_HELP):
+            _rename(layout, found, shown)
+    for run in (run for run in found if run is found[0] or run.run_id == shown):
+        name = frame.plain(names[run.run_id])
+        if neighbors := training.place_words(run):
+            st.caption(texts.ABOUT_RUN.format(name=name, words=neighbors.removesuffix(".")))
+        for warning in run.warnings:
+            st.caption(texts.WARNING_OF_RUN.format(name=name, words=warning))
 
 
 def _rename(layout: Layout, found: Sequence[RunFacts], shown: str) -> None:

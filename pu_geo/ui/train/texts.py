@@ -18,19 +18,22 @@ def data(n_damaged: int, n_held_out: int, n_not_damaged: int, n_not_reviewed: in
 
 # Results
 
-RESULTS = "Results"
 RUN, METHOD, WHEN, TOOK, LABELS, JUDGED, AUDIT, SHOWN = (
-    "Run", "Method", "Made", "Took", "Damaged labels", "Judged by held-out clicks", "Audit", "Shown",
+    "Run", "Method", "Made", "Took", "Labels", "Recall on held-out clicks", "Audit", "Shown",
 )  # fmt: skip
+SHOWN_MARK = "✓ shown"
+LABELS_HELP = "Damaged buildings that it learned from"
 SHOWN_HELP = "Shown on all screens, the live map (QGIS) and in exports."
 JUDGED_HELP = "Recall of damaged buildings that the run did not learn from, at its own threshold, with the 95 % interval."
 AUDIT_HELP = "Precision and recall at the threshold of the map, from randomly drawn checks, with 95 % intervals."
 RESULTS_ALT = "Table of the finished runs"
+SHOWN_RUN = "Shown: {name}"
 RENAME, RENAME_HELP = "Rename", "Change what a run is called on all screens"
 NEW_NAME = "Name"
 SAVE_NAME = "Save name"
 NAME_NOTE = "Leave it empty for the usual name. Files and commands keep the id {run_id}."
-ABOUT_RUN = "**{name}**: {words}"
+ABOUT_RUN = "**{name}**: {words}."
+WARNING_OF_RUN = ":orange[:material/warning:] **{name}**: {words}"
 
 # Methods
 

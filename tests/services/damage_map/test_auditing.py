@@ -116,7 +116,7 @@ def test_clicks_of_a_search_after_an_audit_was_left_are_no_checks(mapped: Layout
     check = random_audits.begin_audit(mapped, RUN, 200, "ann")
     say_checks(mapped, check, 80)
     before = auditing.view(mapped, RUN)
-    random_audits.end(mapped, check.id)
+    random_audits.leave(mapped, check.id, "ann")
     search_on(mapped)
     after = auditing.view(mapped, RUN)
     n_damaged = int(TRUTH[2:].sum())
@@ -133,7 +133,7 @@ def test_a_check_of_the_search_lets_no_click_into_an_audit_that_was_left(mapped:
     """Before: a later random check of the search was taken for one of the audit; the clicks before it counted with it."""
     check = random_audits.begin_audit(mapped, RUN, 40, "ann")
     say_checks(mapped, check, 3)
-    random_audits.end(mapped, check.id)
+    random_audits.leave(mapped, check.id, "ann")
     rows = check.sample.rows.tolist()
     hand_out(mapped, check, [f"b{row}" for row in rows[3:20]])  # the rest of the queue, on the screen when it was left
     say_all(mapped, rows[3:9])
@@ -174,7 +174,7 @@ def test_two_audits_count_their_own_answers(mapped: Layout, is_ended: bool) -> N
     first = random_audits.begin_audit(mapped, RUN, 40, "ann")
     say_checks(mapped, first, 3)
     if is_ended:
-        random_audits.end(mapped, first.id)
+        random_audits.leave(mapped, first.id, "ann")
     hand_out(mapped, first, [f"b{row}" for row in first.sample.rows[3:20].tolist()])
     say_all(mapped, first.sample.rows[3:9].tolist())
     second = random_audits.begin_audit(mapped, RUN, N - 11, "ann")  # draws all that is open, the first one's rows too
@@ -205,7 +205,7 @@ def test_an_audit_of_before_counts_as_it_did(mapped: Layout) -> None:
     checks.save_facts(mapped, {**old, "is_open": False})
     assert random_audits.answered(mapped, random_audits.load(mapped, check.id)).n_counted == 3
     checks.save_facts(mapped, {**old, "is_open": True})
-    random_audits.end(mapped, check.id)  # known from here on
+    random_audits.leave(mapped, check.id, "ann")  # known from here on
     say(mapped, f"b{check.sample.rows[3]}", "not_damaged", check=check)
     assert random_audits.answered(mapped, random_audits.load(mapped, check.id)).n_counted == 3
 
@@ -221,7 +221,7 @@ def test_checks_of_an_audit_let_no_click_into_the_sample_of_the_search(mapped: L
     before = auditing.how_many(mapped)
     check = random_audits.begin_audit(mapped, RUN, N - 40, "ann")
     say(mapped, f"b{rows[38]}", "not_damaged", check=check)
-    random_audits.end(mapped, check.id)
+    random_audits.leave(mapped, check.id, "ann")
     after = auditing.how_many(mapped)
     assert (before.basis, before.n_checks, after.basis, after.n_checks) == ("queue", 30, "queue", 30)
     say_check_of_search(mapped, f"b{rows[39]}", False)
@@ -249,7 +249,7 @@ def test_chances_of_what_is_left_go_down_as_the_search_finds_damage(mapped: Layo
 def test_an_audit_that_was_left_at_once_is_void(mapped: Layout) -> None:
     check = random_audits.begin_audit(mapped, RUN, 100, "ann")
     say_checks(mapped, check, 10)
-    random_audits.end(mapped, check.id)
+    random_audits.leave(mapped, check.id, "ann")
     search_on(mapped)
     found = auditing.view(mapped, RUN)
     assert found.done.state == "void"
@@ -269,7 +269,7 @@ def test_without_checks_there_is_no_number_beside_the_confirmed(mapped: Layout) 
     assert (told.basis, told.confirmed, told.n, told.n_not_covered) == ("none", 15, N - 2, 0)
     assert (told.total.value, told.total.low, told.total.high) == (None, None, None)
     assert told.words.startswith(
-        "15 buildings are confirmed damaged. How many there are in all is not known before an audit: not enough"
+        "15 buildings are confirmed damaged. How many there are in all is not known before an audit. A few hundred"
     )
     plain = told.as_mapping()
     assert (plain["N"], plain["confirmed"], plain["estimate"], plain["low"]) == (N - 2, 15, None, None)
@@ -381,7 +381,7 @@ def test_a_better_interval_takes_more_checks(mapped: Layout) -> None:
 def test_the_command_says_what_counts_and_how_many_are_damaged(mapped: Layout, run: CommandLine) -> None:
     check = random_audits.begin_audit(mapped, RUN, 200, "ann")
     say_checks(mapped, check, 40)
-    random_audits.end(mapped, check.id)
+    random_audits.leave(mapped, check.id, "ann")
     search_on(mapped)
     out = run.text("audit", mapped.folder)
     assert "40 of 200 checks answered" in out

@@ -147,7 +147,7 @@ def test_one_check_is_open_at_a_time_and_can_be_ended(chipped: Layout) -> None:
     found = random_audits.open_check(chipped)
     assert found.id == second.id
     assert not random_audits.load(chipped, first.id).is_open
-    random_audits.end(chipped, second.id)
+    random_audits.leave(chipped, second.id, "ann")
     assert random_audits.open_check(chipped) is None
 
 
@@ -155,3 +155,17 @@ def test_nothing_left_to_check_is_refused(chipped: Layout) -> None:
     click(chipped, *(f"b{row}" for row in range(2, N)), label="not_damaged")
     with pytest.raises(PuGeoError, match="nothing left"):
         random_audits.begin_stop_check(chipped, "ann")
+
+
+def test_one_analyst_leaves_and_the_others_go_on(chipped: Layout) -> None:
+    check = random_audits.begin_stop_check(chipped, "ann")
+    for name in ("ann", "bob"):
+        random_audits.check_queue(chipped, name, check)
+    random_audits.leave(chipped, check.id, "ann")
+    still = random_audits.open_check(chipped)
+    assert still is not None
+    assert [random_audits.takes_part(chipped, still, name) for name in ("ann", "bob")] == [False, True]
+    random_audits.leave(chipped, check.id, "bob")
+    assert random_audits.open_check(chipped) is None, "nobody is left"
+    again = random_audits.resume(chipped, check.id, "ann")
+    assert [random_audits.takes_part(chipped, again, name) for name in ("ann", "bob")] == [True, False]

@@ -17,6 +17,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
 from pu_geo.services.damage_map import auditing
 from pu_geo.services.explore import clusters
+from pu_geo.services.train import run_names
 from pu_geo.tasks.explore.cluster import cluster
 
 
@@ -104,7 +105,7 @@ def test_accepting_adds_the_unlabeled_and_undo_takes_them_away(explored: Layout)
     told = clusters.next_run(explored)
     assert (told.n_accepted, told.n_overruled, told.n_not_damaged) == (11, 1, 1)
     (past,) = clusters.history(explored)
-    assert past.words.endswith(f"run {RUN})")
+    assert past.words.endswith(f"{run_names.name(explored, RUN)})")
     assert clusters.undo(explored, past.decision, analyst="ann") == f"cluster {name} accepted, 12 buildings"
     assert clusters.next_run(explored).n_accepted == 0
     assert clusters.history(explored) == []

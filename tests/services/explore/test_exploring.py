@@ -11,7 +11,9 @@ from pu_geo.analysis import projection
 from pu_geo.project import areas, contents, decisions, discoveries, runs, store
 from pu_geo.project.areas import AreaLayer
 from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.services.annotate import ranking
 from pu_geo.services.explore import coloring, exploring
+from pu_geo.services.project import choices
 
 RUN = "ranker-1"
 KNOWN = [f"b{i}" for i in range(19, 2, -1)]
@@ -73,11 +75,12 @@ def test_clusters_are_colored_by_row_of_the_run(explored: Layout) -> None:
     found = coloring.coloring(explored, RUN, "cluster")
     assert np.isnan(found.values[:3]).all()
     assert np.array_equal(found.values[3:], (np.arange(len(KNOWN)) % 2)[::-1])
-    assert found.names[1] == "of the positives"
+    assert found.names[1] == "cluster of the damaged"
 
 
 def test_attributes_areas_and_sizes_are_offered_and_types_once_there_are_some(explored: Layout) -> None:
-    assert list(coloring.choices(explored)) == ["label", "score", "cluster", "size", "attribute:damage", "attribute:name"]
+    usual = ["label", "score", "near", "disagreement", "cluster", "size", "attribute:damage", "attribute:name"]
+    assert list(coloring.choices(explored)) == usual
     with store.connect(explored) as db:
         square = shapely.to_wkb(shapely.box(500_000, 3_999_990, 500_100, 4_000_020))
         areas.put_areas(db, AreaLayer("adm2", ["West"], [None], [square]))
@@ -177,3 +180,34 @@ def test_dates_get_a_ramp_with_dates_at_its_ends() -> None:
 )
 def test_few_values_and_mixed_ones_are_categories(values: list[object]) -> None:
     assert coloring.of_values("attribute:x", "X", values, "1").kind == "categories"
+
+
+def test_uncertain_is_what_is_near_the_threshold_by_rank(explored: Layout) -> None:
+    scores = np.asarray(runs.array(explored, RUN, "scores"))
+    order = np.argsort(-scores, kind="stable")
+    rows = exploring.rows_on_map(explored, RUN)
+    choices.choose_threshold(explored, RUN, float(np.round(scores[order[4]], 4)))
+    found = coloring.coloring(explored, RUN, "near")
+    assert found is not None
+    assert found.values is not None
+    assert found.title == "Uncertainty: rank distance to the threshold"
+    by_row = {int(row): float(value) for row, value in zip(rows, found.values, strict=True) if row >= 0}
+    n_flagged = int((np.round(scores.astype(np.float64), 4) >= np.round(scores[order[4]], 4)).sum())
+    for place, row in enumerate(order.tolist()):  # by hand: (place + 0.5) / N against the share that is flagged
+        assert by_row[row] == pytest.approx(-abs((place + 0.5) / len(scores) - n_flagged / len(scores)))
+    assert max(by_row.values()) <= found.high
+    before = found.v
+    choices.choose_threshold(explored, RUN, 0.999)
+    assert coloring.coloring(explored, RUN, "near").v != before, "the browser asks for it again"
+
+
+def test_uncertain_is_where_run_and_live_ranking_differ(explored: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, rows = np.asarray(runs.array(explored, RUN, "scores")), exploring.rows_on_map(explored, RUN)
+    live = np.where(rows >= 0, 1 - scores[rows], np.nan).astype("<f4")  # the opposite order
+    monkeypatch.setattr(ranking, "rank_now", lambda layout: ranking.LiveRanking("live-x-1", 0.0))
+    monkeypatch.setattr(ranking, "scores_for_browser", lambda layout, score_id: live.tobytes())
+    found = coloring.coloring(explored, RUN, "disagreement")
+    assert found.title == "Uncertainty: ranks, run against live ranking"
+    assert found.values[rows >= 0].max() == pytest.approx(1 - 1 / len(scores))
+    monkeypatch.setattr(ranking, "rank_now", lambda layout: None)
+    assert np.isnan(coloring.coloring(explored, RUN, "disagreement").values).all(), "there is no live ranking yet"

@@ -53,7 +53,7 @@ def test_groups_tell_what_people_said_of_their_buildings(layout: Layout) -> None
     words = [group.stability_words.partition(" ")[0].strip(":") for group in found.groups]
     assert words == ["stable", "fairly", "weak", "unstable"]
     assert "4 groups were asked for" in (told := discovering.number_words(found))
-    assert "suggest 3, yet 4 would part them as clearly" in told
+    assert "suggest 3, yet 4 would separate them as clearly" in told
     assert "66%" in told
 
 

@@ -197,7 +197,7 @@ def test_limits_follow_from_the_data(tmp_path: Path) -> None:
     for sentence in (
         "There is no picture from before the event",
         "The date of the pictures after the event is not known.",
-        "learned from 12 positives only",
+        "learned from 12 damaged buildings only",
         "80 answers are simulated",
         "On 80 buildings people disagree",
         "80 buildings that people marked damaged have no grade",

@@ -10,7 +10,15 @@ import pytest
 from pu_geo.errors import PuGeoError
 from pu_geo.ui.build import FRONTEND
 from pu_geo.ui.components import damage_view
-from pu_geo.ui.components.damage_view import PresenceConfig, Queue, QueueItem, encode_details, encode_labels, encode_queue
+from pu_geo.ui.components.damage_view import (
+    Flagging,
+    PresenceConfig,
+    Queue,
+    QueueItem,
+    encode_details,
+    encode_labels,
+    encode_queue,
+)
 
 
 def decode(text: str) -> list[int]:
@@ -147,3 +155,21 @@ def test_no_script_writes_markup() -> None:
         assert not [word for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write") if word in text], (
             source
         )
+
+
+def test_how_many_are_flagged_reaches_the_page_once_and_is_acknowledged(session_state: dict) -> None:
+    heard: list[object] = []
+    flagging = Flagging("by a person", heard.append, heard.append)
+    session_state["view"] |= {"flag": {"n": 12, "top": 88}, "map_color": "uncertainty"}
+    damage_view.take_flag("view", flagging)
+    damage_view.take_color("view", flagging)
+    assert (heard, session_state["view:flag"]) == ([88, "uncertainty"], 12)
+
+
+@pytest.mark.parametrize(("flag", "color"), [({"n": 1, "top": "all"}, "<b>"), ("x", None), ({"n": 1, "top": True}, 3)])
+def test_what_makes_no_sense_changes_nothing(session_state: dict, flag: object, color: object) -> None:
+    heard: list[object] = []
+    session_state["view"] |= {"flag": flag, "map_color": color}
+    damage_view.take_flag("view", Flagging("", heard.append, heard.append))
+    damage_view.take_color("view", Flagging("", heard.append, heard.append))
+    assert not heard

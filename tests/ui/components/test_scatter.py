@@ -34,8 +34,9 @@ def test_the_first_place_may_be_0_and_the_last_one_n_less_1() -> None:
 def test_no_numbers_of_dots_travel_with_the_page() -> None:
     values = np.zeros(100, np.float32)
     color = Coloring("attribute:damage", "Damage", "categories", ["none", "roof"], values, v="7")
-    told = encode_scatter(Scatter("run-1", "PCA", "1", color, ["b3", "gone", "b1"], load="x"), POSITIONS)
+    told = encode_scatter(Scatter("run-1", "UMAP", "1", color, "Supervised UMAP", ["b3", "gone", "b1"], load="x"), POSITIONS)
     assert told["selected"] == "1 2"
+    assert told["title"] == "Supervised UMAP"
     assert told["color"]["names"] == ["none", "roof"]
     assert "values" not in told["color"]
     assert len(str(told)) < 400

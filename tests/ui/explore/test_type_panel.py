@@ -36,7 +36,7 @@ def test_the_job_is_started_with_what_was_chosen(project: Layout, monkeypatch: p
 
     monkeypatch.setattr(jobs, "start", start)
     app = show_panel("explore.type_panel", with_chips(project))
-    assert "Nothing was looked for yet" in words(app)
+    assert "No search yet" in words(app)
     app.number_input(key="types-groups").set_value(5).run()
     press(app, "types-start")
     assert started == [("discover", {"seed": 0, "n_seeds": 3, "n_groups": 5})]

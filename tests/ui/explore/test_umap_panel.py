@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from app_parts import field, press, show, words
+from app_parts import checked, press, show, words
 from small_parts import add_chips, add_run, unheld_job
+from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
 from pu_geo.errors import TrainingError
@@ -33,20 +34,28 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     return found
 
 
-def test_umap_is_started_as_it_was_set(explored: Layout, started: Started) -> None:
-    press(show("explore", explored), "Compute UMAP")
+def switch(app: AppTest, kind: str) -> AppTest:
+    return checked(app.segmented_control(key="explore-projection").set_value(kind).run())
+
+
+def test_umap_is_made_on_demand_and_as_it_was_set(explored: Layout, started: Started) -> None:
+    app = show("explore", explored)
+    assert app.segmented_control(key="explore-projection").value == "PCA"
+    switch(app, "UMAP")
     assert started == [("embed", {"run_id": RUN, "settings": USUAL})]
     app = show("explore", explored)
     assert exploring.SUPERVISED not in words(app)
-    field(app, "n_neighbors").set_value(40)
-    field(app, "min_dist").set_value(0.5)
-    field(app, "metric").set_value("cosine")
-    for toggle in app.toggle:
-        toggle.set_value(True)
-    assert exploring.SUPERVISED in words(app.run()), "before it is computed"
-    press(app, "Compute UMAP")
+    for name, value in (("n_neighbors", 40), ("min_dist", 0.5)):
+        app.number_input(key=f"umap-{name}").set_value(value).run()
+    app.selectbox(key="umap-metric").set_value("cosine").run()
+    for name in ("densmap", "supervised"):
+        app.toggle(key=f"umap-{name}").set_value(True).run()
+    assert exploring.SUPERVISED in words(app), "before it is computed"
+    app = show("explore", explored)
+    assert app.number_input(key="umap-n_neighbors").value == 40, "the settings are the project's, not the session's"
+    press(app, "umap-start")
     chosen = USUAL | {"n_neighbors": 40, "min_dist": 0.5, "metric": "cosine", "densmap": True, "supervised": True}
-    assert started[1:] == [("embed", {"run_id": RUN, "settings": chosen})]
+    assert started[1:] == [("embed", {"run_id": RUN, "settings": chosen})] * 2  # the job is a stand-in, so none is active
 
 
 def test_the_page_says_what_made_the_picture_and_starts_from_there(explored: Layout, started: Started) -> None:
@@ -55,15 +64,27 @@ def test_the_page_says_what_made_the_picture_and_starts_from_there(explored: Lay
     write_array(explored.run(RUN) / "umap.npy", np.zeros((20, 2), np.float32))
     exploring.store_picture(explored, RUN, made, np.zeros((0, 2), np.float32))
     assert exploring.picture(explored, RUN) == made
+    assert made.title == "Supervised densMAP"
     app = show("explore", explored)
     assert (
-        "UMAP: n_neighbors 50, min_dist 0.1, euclidean, densMAP, supervised by labels (1,200 damaged, 2 not damaged)."
+        "UMAP: 50 neighbors, least distance 0.1, euclidean, densMAP, supervised by labels (1,200 damaged, 2 not damaged)."
         in words(app)
     )
-    assert exploring.SUPERVISED in [each.value for each in app.warning]
-    assert field(app, "n_neighbors").value == 50
-    press(app, "Compute UMAP again")
+    assert exploring.SUPERVISED in words(app)
+    assert app.number_input(key="umap-n_neighbors").value == 50
+    press(app, "umap-start")
     assert started[0][1]["settings"] == USUAL | {"n_neighbors": 50, "densmap": True, "supervised": True}
+
+
+def test_pca_is_shown_again_where_people_want_it_and_nothing_is_started(explored: Layout, started: Started) -> None:
+    write_array(explored.run(RUN) / "umap.npy", np.zeros((20, 2), np.float32))
+    app = show("explore", explored)
+    assert app.segmented_control(key="explore-projection").value == "UMAP"
+    switch(app, "PCA")
+    assert exploring.projection_of(explored, RUN, exploring.wanted_projection(explored))[0] == "PCA"
+    assert show("explore", explored).segmented_control(key="explore-projection").value == "PCA"
+    switch(app, "UMAP")
+    assert started == []
 
 
 @pytest.mark.parametrize("note", [None, {"seed": 0, "chip_set": "set", "new_ids": [], "note": ""}])
@@ -72,8 +93,8 @@ def test_a_picture_of_an_earlier_version_still_opens(explored: Layout, note: dic
     if note:
         write_json(explored.run(RUN) / "umap.json", note)
     app = show("explore", explored)
-    assert "UMAP: n_neighbors 15, min_dist 0.1, euclidean." in words(app)
-    assert not app.warning
+    assert "UMAP: 15 neighbors, least distance 0.1, euclidean." in words(app)
+    assert exploring.SUPERVISED not in words(app)
 
 
 def test_new_buildings_are_placed_without_another_picture(explored: Layout, started: Started) -> None:

@@ -3,6 +3,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { boxOf, isInside, pointsInside } from "../../../pu_geo/ui/frontend/src/polygon.js";
+import { SCORE_STEPS, SELECTED, stepRgb } from "../../../pu_geo/ui/frontend/src/colors.js";
+import { colorDots } from "../../../pu_geo/ui/frontend/src/dot_colors.js";
+import { cellOf, placeChips, showsChips } from "../../../pu_geo/ui/frontend/src/scatter_chips.js";
 import { ScatterView } from "../../../pu_geo/ui/frontend/src/scatter_view.js";
 import { paintArrows } from "../../../pu_geo/ui/frontend/src/shift_arrows.js";
 import { arrowsIn, decodeShifts, exaggeration, shiftText } from "../../../pu_geo/ui/frontend/src/shifts.js";
@@ -122,4 +125,32 @@ test("arrows are drawn longer in steps of 1, 2 and 5 where they would be too sho
   assert.equal(exaggeration(found, 0.5), 2);
   assert.equal(exaggeration(found, 0.05), 1);
   assert.equal(exaggeration(found, 4), 20);
+});
+
+test("chips take the place of dots where there is room, those that count most first, and none covers another", () => {
+  assert.equal(showsChips(100, 0.5, 1), true);
+  assert.equal(showsChips(100, 1, 1), false, "all of it is shown");
+  assert.equal(showsChips(400, 0.1, 1), false, "too many at once");
+  assert.equal(showsChips(0, 0.1, 1), false);
+  assert.deepEqual(placeChips([[0, 0], [20, 0], [60, 0], [60, 90], [61, 89]], 44), [0, 2, 3]);
+});
+
+test("a chip's later date is cut out of its sheet", () => {
+  const wall = { per_sheet: 6, columns: 3, cell_w: 64, cell_h: 128, has_pre: true };
+  assert.deepEqual(cellOf(10, wall), { sheet: 1, x: 64, y: 192, width: 64, height: 64 });
+  assert.deepEqual(cellOf(1, { ...wall, cell_h: 64, has_pre: false }), { sheet: 0, x: 64, y: 0, width: 64, height: 64 });
+});
+
+test("dots that cannot be assessed have another color than those that were not reviewed", () => {
+  const store = { labels: Uint8Array.from([0, 1, 2, 3]) };
+  const { palette, entries } = colorDots(store, { kind: "labels" }, null, [120, 120, 120]);
+  const away = (a, b) => Math.hypot(...a.map((value, band) => value - b[band]));
+  for (const [a, b] of [[0, 3], [1, 3], [2, 3]]) assert.ok(away(palette[a], palette[b]) > 70, `${a} and ${b}`);
+  assert.equal(entries.length, 4);
+});
+
+test("what is selected stands out against every step of the ramp, and against light and dark", () => {
+  const rgb = [1, 3, 5].map((at) => parseInt(SELECTED.slice(at, at + 2), 16));
+  const others = [...Array.from({ length: SCORE_STEPS }, (_, step) => stepRgb(step)), [255, 255, 255], [14, 17, 23]];
+  for (const other of others) assert.ok(Math.hypot(...rgb.map((value, band) => value - other[band])) > 110, String(other));
 });

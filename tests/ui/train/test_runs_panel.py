@@ -40,7 +40,7 @@ def test_all_runs_are_in_a_table_under_names_that_can_be_changed(layout: Layout)
     table = app.dataframe[0].value
     names = run_names.names(layout)
     assert table["Run"].tolist() == list(names.values())
-    assert table["Shown"].sum() == 1
+    assert table["Shown"].tolist() == ["✓ shown", ""]
     assert "second-1" not in plain(app).replace("commands keep the id second-1", "")
     field = next(each for each in app.text_input if each.label == "Name")
     field.set_value("my second").run()
@@ -54,8 +54,8 @@ def test_the_table_has_how_runs_are_judged_with_an_interval(layout: Layout) -> N
     small_parts.add_run(layout, "third-1", like="first-1", judgement=judged)
     small_parts.add_run(layout, "fourth-1", like="first-1", judgement={**judged, "n_held_out": 9})
     rows = {row.run_id: row for row in results.table(layout, training.all_runs(layout))}
-    assert rows["third-1"].judged == "recall 100 % (75–100), 12 held-out clicks, flagging 4"
-    assert rows["fourth-1"].judged == "not enough: 9 held-out clicks of the 10 it takes"
+    assert rows["third-1"].judged == "100 % (75–100) of 12, 4 flagged"
+    assert rows["fourth-1"].judged == "not enough: 9 of 10 clicks"
     assert rows["first-1"].judged == results.NOT_JUDGED
     assert {row.audited for row in rows.values()} == {results.NOT_AUDITED}
 

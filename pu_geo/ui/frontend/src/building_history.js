@@ -45,7 +45,7 @@ export class BuildingHistory {
   #draw({ events, runs, alike, before, attributes, imagery }) {
     const list = (title, rows) => (rows.length ? [h("b", {}, title), h("ul", {}, ...rows.map((row) => h("li", {}, row)))] : []);
     const answers = events.map((one) => `${when(one.at)} ${one.analyst}: ${graded(WORDS[one.label] ?? one.label, one.grade)}${one.kind === "set" ? "" : ` (${one.kind})`}${one.reason ? `, ${one.reason}` : ""}${one.comment ? `, “${one.comment}”` : ""}`);
-    const scored = runs.map((run) => TEXTS.rankAndScore(words.run(run.name ?? run.run_id), run.rank, run.n, run.score));
+    const scored = runs.map((run) => TEXTS.rankAndScore(run.name ?? run.run_id, run.rank, run.n, run.score));
     const earlier = before.map((one) => words.round(one.round, graded(WORDS[one.label] ?? one.damage_binary.replace("_", " "), one.grade)));
     const known = Object.entries(attributes).filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
     return [

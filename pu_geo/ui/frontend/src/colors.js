@@ -11,7 +11,7 @@ export const NOT_ASSESSABLE = 3;
 export const LABEL_NAMES = ["cleared", "positive", "not_damaged", "not_assessable"];
 export const LABEL_TEXTS = TEXTS.labels;
 export const LABEL_COLORS = ["#f4f4f4", "#D55E00", "#0072B2", "#8a8a8a"];
-export const SELECTED = "#F0E442";
+export const SELECTED = "#FF4DB8"; // unlike every step of the ramp below
 
 const VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
 const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));

@@ -5,6 +5,7 @@ import { ChipPictures } from "./chip_pictures.js";
 import { NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { h, remember, remembered } from "./dom.js";
 import { Explore } from "./explore.js";
+import { FlagBar } from "./flag_bar.js";
 import { fillWindow, stopFilling } from "./fill_window.js";
 import { GradeBar } from "./grade_bar.js";
 import { listenForKeys } from "./keys.js";
@@ -28,6 +29,7 @@ const logs = new Map(); // by project; they outlive a change of page
 
 const VIEW_KEYS = { a: "pre", s: "swipe", d: "post", f: "side" };
 const MARK_KEYS = { 1: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE };
+const COLORS = ["category", "scores", "uncertainty"]; // of the damage map, as P walks through them
 const CLEAR_KEYS = ["0", "Backspace"];
 
 export class DamageView {
@@ -57,6 +59,7 @@ export class DamageView {
       regrade: (i, grade) => this.labeler.grade(i, grade, "queue"),
     });
     this.explore = new Explore(this);
+    this.flagBar = new FlagBar(store, { colors: (by) => this.#setColors(by), choose: (top, n) => this.setStateValue("flag", { n, top }) });
     this.presence = new Presence(store, () => this.queue.current?.i ?? store.selected);
     this.#build(style);
     this.#followTarget();
@@ -82,7 +85,7 @@ export class DamageView {
     const parts = { scatter: this.explore.pane, map: this.map, queuePane: this.queuePane, wall: this.wall };
     this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root, this.wall.preview.root], { tab: (tab) => this.#setTab(tab), model: () => this.data.wall && this.#toggle("modelView"), resized: () => this.#layout() });
     this.map.root.append(this.marks.root);
-    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.gradeBar.root, this.explore.bar.root, this.toolbar.refused, this.toolbar.help);
+    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.flagBar.root, this.gradeBar.root, this.explore.bar.root, this.toolbar.refused, this.toolbar.help);
   }
 
   /** Called on each run of the page. */
@@ -94,7 +97,10 @@ export class DamageView {
     else this.log.disconnect(this); // nobody would store them
     fillWindow(this.root, data.height);
     this.root.dataset.mode = data.mode;
-    this.store.set("threshold", data.threshold);
+    this.store.set("gsd", data.gsd_m);
+    this.store.set("flagging", Boolean(data.flagging));
+    this.flagBar.configure(data);
+    if (!this.flagBar.isAhead) this.store.set("threshold", data.threshold);
     this.store.set("scoreName", data.score_name ?? null);
     if (data.layers.length === 1) this.store.set("view", data.layers[0].name);
     this.store.setConflicts(data.conflicts);
@@ -113,7 +119,11 @@ export class DamageView {
     this.toolbar.show(data);
   }
 
-  #openProject({ token, color_by }) {
+  get #lookName() {
+    return `pugeo:look:${this.token}${this.data.flagging ? ":damage" : ""}`;
+  }
+
+  #openProject({ token, color_by, flagging }) {
     this.store.set("selected", -1); // a comment that is being written goes into the log of the project it belongs to
     this.#closePickers();
     this.marks.close();
@@ -122,9 +132,9 @@ export class DamageView {
     if (!logs.has(token)) logs.set(token, new OperationLog(token));
     this.log = logs.get(token);
     this.log.changed = this.logChanged;
-    const saved = remembered(`pugeo:look:${token}`, {});
+    const saved = remembered(this.#lookName, {});
     this.store.set("view", saved.view ?? "post");
-    this.store.set("colorBy", saved.colorBy ?? color_by ?? "labels");
+    this.store.set("colorBy", flagging ? color_by : (saved.colorBy ?? color_by ?? "labels"));
     this.store.set("arrows", saved.arrows ?? false);
     this.store.set("modelView", saved.modelView ?? false);
     this.tab = saved.tab ?? "queue";
@@ -329,7 +339,7 @@ export class DamageView {
       case "m": return Boolean(this.data.wall) && (this.#toggle("modelView"), true);
       case "b": return mapShown && (this.hasQueue || this.hasWall) && (this.panes.fold(), true);
       case "v": return mapShown && Boolean(store.shifts) && (this.#toggle("arrows"), true);
-      case "p": return Boolean(store.scores) && (this.#setColors(store.colorBy === "labels" ? "scores" : "labels"), true);
+      case "p": return Boolean(store.scores) && (this.#setColors(this.data.flagging ? COLORS[(COLORS.indexOf(store.colorBy) + 1) % COLORS.length] : store.colorBy === "labels" ? "scores" : "labels"), true);
       case "i": return this.card.toggle(), true;
       case "?": return this.toolbar.toggleHelp(), true;
       default: return false;
@@ -381,7 +391,7 @@ export class DamageView {
 
   #look(change) {
     const { view, colorBy, arrows, modelView } = this.store;
-    remember(`pugeo:look:${this.token}`, { view, colorBy, arrows, modelView, tab: this.tab, ...change });
+    remember(this.#lookName, { view, colorBy, arrows, modelView, tab: this.tab, ...change });
   }
 
   #setView(view) {
@@ -394,6 +404,7 @@ export class DamageView {
     if (by === "scores" && !this.store.scores) return;
     this.store.set("colorBy", by);
     this.#look({});
+    if (this.data.flagging) this.setStateValue("map_color", by); // kept in the project
   }
 
   #toggle(name) {

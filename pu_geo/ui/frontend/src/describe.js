@@ -8,7 +8,7 @@ import { qualityLines } from "./image_quality.js";
 import { TEXTS } from "./texts.js";
 
 export function swatch(code, hollow = false, color = LABEL_COLORS[code], pattern = "") {
-  return h(`span.swatch.label${code}${hollow ? ".hollow" : ""}${pattern ? `.${pattern}` : ""}`, { style: `--c:${color}` });
+  return h(`span.swatch.label${code}${hollow ? ".hollow" : ""}${pattern ? `.grade-${pattern}` : ""}`, { style: `--c:${color}` });
 }
 
 /** Name on a chip the others who are on its building. */

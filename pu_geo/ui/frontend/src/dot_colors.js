@@ -1,11 +1,13 @@
 // What color each dot of the scatter has, and what the colors mean. A dot has a code, and each code a color.
 
 import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, UNLABELED, scoreStep, stepRgb } from "./colors.js";
+import { TEXTS } from "./texts.js";
 
 const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
 // Paul Tol's muted colors, and two more; pale ones and dark ones alternate, so that neighbors in the list differ.
 const CATEGORIES = ["#CC6677", "#332288", "#DDCC77", "#117733", "#88CCEE", "#882255", "#44AA99", "#AA4499", "#999933", "#0072B2", "#E69F00", "#661100"];
 const OTHER = "#77808c";
+const HIDDEN = "#009E73"; // not assessable: gray is what was not reviewed
 export const STEPS = 20;
 
 const rgbOf = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -48,7 +50,7 @@ export function dotsOf(code, codes, xy) {
 }
 
 function byLabel(store, none) {
-  const palette = LABEL_COLORS.map((hex, code) => (code === UNLABELED ? none : rgbOf(hex)));
+  const palette = LABEL_COLORS.map((hex, code) => (code === UNLABELED ? none : rgbOf(code === NOT_ASSESSABLE ? HIDDEN : hex)));
   const order = [UNLABELED, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE];
   const entries = [POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE, UNLABELED].map((code) => ({ code, text: LABEL_TEXTS[code], color: hexOf(palette[code]) }));
   return { codes: store.labels, palette, order, entries, isRamp: false };
@@ -77,6 +79,6 @@ function byCategory(n, names, values, none) {
   // Rare ones last, so that they are not covered.
   const order = [0, ...names.map((_, at) => at + 1).sort((a, b) => counts[b] - counts[a])];
   const entries = names.map((text, at) => ({ code: at + 1, text, color: hexOf(colors[at]) }));
-  if (counts[0]) entries.push({ code: 0, text: "none", color: hexOf(none) });
+  if (counts[0]) entries.push({ code: 0, text: TEXTS.scatter.none, color: hexOf(none) });
   return { codes, palette, order, entries, isRamp: false };
 }

@@ -18,18 +18,29 @@ export class Explore {
     const { store, pictures } = view;
     Object.assign(this, { view, store, data: null, loaded: null, sent: "|-1" });
     this.pane = new ScatterPane(store, pictures, {
-      choose: (numbers, adds) => store.choose(numbers, adds),
-      select: (i) => store.set("selected", i),
+      choose: (numbers, adds) => {
+        store.choose(numbers, adds);
+        this.#showOnMap();
+      },
+      select: (i) => {
+        store.set("selected", i);
+        if (i >= 0 && !view.map.root.hidden && !view.map.isInView(i)) view.map.locate(i);
+      },
       locate: (i) => i >= 0 && view.locate(i),
     });
     this.bar = new SelectionBar(store, {
       label: (numbers, code, grade) => view.labeler.give(numbers, code, "scatter", grade),
-      show: () => !view.map.root.hidden && view.map.showAll(store.chosen),
+      show: () => this.#showOnMap(),
       clear: () => store.choose([]),
     });
     store.on("chosen", () => this.#sendSoon());
     store.on("selected", () => this.data?.tells_focus && this.#sendSoon());
     store.on("geometry", () => this.#take());
+  }
+
+  #showOnMap() {
+    const { map } = this.view;
+    if (this.store.chosen.length && !map.root.hidden) map.showAll(this.store.chosen);
   }
 
   get isActive() {
@@ -73,6 +84,7 @@ export class Explore {
     this.loaded = this.data.load;
     if (isFirst && !this.data.selected) return;
     this.store.choose([...placesOf(this.data.selected)]);
+    if (!isFirst) this.#showOnMap();
     this.sent = this.#selection().text; // the page knows
   }
 

@@ -27,11 +27,11 @@ export class FootprintLayer extends Layer {
     this.stale = new Set(ALL);
     this.paintedLabels = null; // what the canvas shows; null once all of it is out of date
     this.#follow(["geometry", "colorBy", "outlines", "imageQuality", "scale"], () => this.#outdate(ALL));
-    this.#follow(["scores", "blind", "threshold"], () => this.#outdate(["base"]));
+    this.#follow(["scores", "blind", "threshold", "flagging"], () => this.#outdate(store.flagging ? ["base", "labels"] : ["base"]));
     this.#follow(["shifts", "arrows"], () => this.#outdate(["arrows"]));
     this.#follow(["chosen"], () => this.#outdate(["chosen"]));
     this.#follow(["hovered", "selected", "target", "mode"], () => this.#outdate(["top"]));
-    this.#follow(["labels", "grades"], () => this.stale.add("labels").add("chosen")); // but not what is painted well already
+    this.#follow(["labels", "grades"], () => this.stale.add("labels").add("chosen").add(store.flagging ? "base" : "labels")); // but not what is painted well already
   }
 
   #follow(events, act) {

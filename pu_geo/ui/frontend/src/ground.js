@@ -4,6 +4,7 @@
 const TILE_PX = 256;
 const AROUND_M = 15; // at least so much ground on each side of the building
 const MOST_TILES = 300; // decoded ones that are kept, 256 kB each
+const RETRY_MS = 5000;
 const AT_ONCE = 6; // requests; browsers have no more connections to a server
 const NO_DATA_GREY = 40; // of pixels without data inside a map tile, see geo/ground.py
 const BLOCK_PX = 8; // JPEG keeps a block of one colour exactly
@@ -93,8 +94,9 @@ export class TilePictures {
       if (!answer.ok && answer.status !== 404) throw new Error(String(answer.status));
       tile.canvas = answer.ok ? await decode(await answer.blob()) : null;
     } catch {
-      this.tiles.delete(url); // whoever draws the next time asks again
-      tile.waiting = [];
+      this.tiles.delete(url);
+      const again = tile.waiting.splice(0);
+      setTimeout(() => again.forEach(({ isWanted, done }) => isWanted() && done()), RETRY_MS); // whoever draws then asks again
     }
     this.running -= 1;
     this.#forget();

@@ -2,6 +2,7 @@
 
 import { getRenderPixel } from "ol/render.js";
 import { LABEL_TEXTS, RAMP_CSS } from "./colors.js";
+import { damageLegend } from "./damage_legend.js";
 import { describe, swatch } from "./describe.js";
 import { REASON_TEXTS } from "./details.js";
 import { draggable, h, icon, remember, remembered } from "./dom.js";
@@ -58,7 +59,7 @@ export class MapPane {
   #listen() {
     const { store } = this;
     store.on("view", () => this.#showView());
-    for (const event of ["colorBy", "scores", "threshold", "labels", "grades", "scale", "geometry", "outlines", "imageQuality", "shifts", "arrows", "chosen"]) store.on(event, () => this.#drawLegend());
+    for (const event of ["colorBy", "scores", "threshold", "labels", "grades", "scale", "geometry", "outlines", "imageQuality", "shifts", "arrows", "chosen", "cells", "flagging"]) store.on(event, () => this.#drawLegend());
     for (const event of ["details", "scores", "blind", "imageQuality", "shifts", "queued"]) store.on(event, () => this.#fillTooltip());
     store.on("geometry", () => (this.notice.hidden = true));
     draggable(this.divider, this.root, (share) => {
@@ -89,7 +90,7 @@ export class MapPane {
     }).observe(this.root);
   }
 
-  configure({ token, base, grid, gsd_m, layers, lonlat }) {
+  configure({ token, base, grid, gsd_m, layers, lonlat, flagging }) {
     this.lonlat = lonlat;
     const same = JSON.stringify([token, grid, layers]);
     if (same === this.configured) return;
@@ -97,7 +98,7 @@ export class MapPane {
     this.dispose();
     this.grid = grid;
     this.gsd = gsd_m;
-    this.storageKey = `pugeo:view:${token}`;
+    this.storageKey = `pugeo:view:${token}${flagging ? ":damage" : ""}`; // the damage map opens on all of it, not where somebody annotates
     const view = makeView(grid);
     const sources = Object.fromEntries(layers.map((layer) => [layer.name, makeSource(layer, { token, base, grid }, view.getProjection())]));
     this.images = Object.fromEntries(Object.entries(sources).map(([name, source]) => [name, makeImagery(name, source, grid)]));
@@ -405,13 +406,14 @@ export class MapPane {
 /** @param resolution grid pixels per screen pixel */
 function legendRows(store, resolution) {
   const entry = (code, hollow) => h("div.entry", {}, swatch(code, hollow), LABEL_TEXTS[code]);
-  const rows = [];
+  const rows = store.isFlagging ? damageLegend(store) : [];
   const isHollow = store.colorBy === "scores" && Boolean(store.scores);
   const damaged = gradeRows(store, isHollow) ?? [entry(1, isHollow)];
-  if (isHollow) rows.push(ramp(store.scoreName, store.threshold), ...damaged, entry(2, true));
+  if (store.isFlagging); // it has all of it
+  else if (isHollow) rows.push(ramp(store.scoreName, store.threshold), ...damaged, entry(2, true));
   else rows.push(...damaged, ...[2, 3, 0].map((code) => entry(code)));
   if (store.chosen.length) rows.push(h("div.entry", {}, h("span.swatch.chosen"), words.selected));
-  if (store.hidden.size) {
+  if (store.hidden.size && !store.isCategorical) {
     const why = [...new Set(store.hidden.values())].map((reason) => REASON_TEXTS[reason]).sort();
     rows.push(h("div.entry", {}, h("span.swatch.obscured"), TEXTS.notAssessed(why.join(", "))));
   }

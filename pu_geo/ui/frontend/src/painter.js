@@ -3,6 +3,7 @@
 import {
   LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, SELECTED, UNLABELED, scoreStep, stepColor,
 } from "./colors.js";
+import { asCells, paintCells, paintDamageDots, paintDamageShapes, paintDamageSmall, paintUncertainty } from "./damage_painter.js";
 import { Raster, pixel } from "./raster.js";
 import { paintLabelDots, paintPlainDots, paintScoreDots, paintSmall } from "./small_painter.js";
 
@@ -79,12 +80,26 @@ function isSmall(store, frame) {
 export function paintBase(canvas, store, frame) {
   const context = clearCanvas(canvas, frame);
   if (!store.ready || !store.outlines) return;
+  if (store.isFlagging && store.colorBy !== "scores") return paintFlagging(context, store, frame);
   const scored = store.colorBy === "scores" && store.scores;
   if (asDots(store, frame)) {
     if (scored) paintScoreDots(context, store, frame);
     else paintPlainDots(context, store, frame);
   } else if (isSmall(store, frame)) paintSmall(context, store, frame, scored);
   else paintLarge(context, store, frame, scored);
+}
+
+// The damage map; see damage_painter.js.
+function paintFlagging(context, store, frame) {
+  const cells = store.colorBy === "category" && asCells(store, frame) && isSmall(store, frame);
+  const kind = asDots(store, frame) ? "dots" : isSmall(store, frame) ? "small" : "large";
+  const trace = (numbers, finish) => inChunks(context, store, frame, numbers, finish);
+  if (store.colorBy === "uncertainty") paintUncertainty(context, store, frame, kind, trace);
+  else if (cells) return store.set("cells", paintCells(context, store, frame, store.gsd));
+  else if (kind === "dots") paintDamageDots(context, store, frame);
+  else if (kind === "small") paintDamageSmall(context, store, frame);
+  else paintDamageShapes(context, store, frame, trace);
+  store.set("cells", null);
 }
 
 function paintLarge(context, store, frame, scored) {
@@ -106,8 +121,7 @@ function paintScores(context, store, frame, numbers) {
   for (const i of numbers) {
     const score = store.score(i);
     if (score === null) continue;
-    const below = store.threshold !== null && score < store.threshold;
-    steps[scoreStep(score) + (below ? SCORE_STEPS : 0)].push(i);
+    steps[scoreStep(store.shade(i, score)) + (store.isBelow(score) ? SCORE_STEPS : 0)].push(i);
   }
   steps.forEach((members, step) => {
     context.fillStyle = step < SCORE_STEPS ? stepColor(step, 0.78) : stepColor(step - SCORE_STEPS, 0.22);
@@ -145,12 +159,12 @@ export function paintTop(canvas, store, frame) {
 
 /** What changes with clicks. `changed`: numbers of the buildings to paint anew; null for all. */
 export function paintLabels(canvas, store, frame, changed = null) {
-  if (changed && !asDots(store, frame)) {
+  if (changed && !asDots(store, frame) && !store.isCategorical) {
     for (const i of changed) repaintAround(canvas.getContext("2d"), store, frame, i);
     return;
   }
   const context = clearCanvas(canvas, frame);
-  if (!store.ready || !store.outlines) return;
+  if (!store.ready || !store.outlines || store.isCategorical) return; // answers are among the categories
   if (asDots(store, frame)) paintLabelDots(context, store, frame);
   else paintLabelled(context, store, frame, frame.box);
 }
@@ -273,13 +287,13 @@ function ring(context, store, frame, i, color, width, dashes = []) {
   context.setLineDash([]);
 }
 
-// What is selected together: a yellow line around each building below its label, or a yellow dot above it.
+// What is selected together: a pink line around each building below its label, or a pink dot above it.
 const CELL_PX = 5; // one dot in so many pixels is enough; more would hide the picture
 const [DOT_PX, SMALL_PX, RIM_PX] = [4, 3, 1];
 const MANY = 1500; // dots in view, which are drawn small then
 const [THINNEST, THICKEST] = [2, 6];
 const AROUND_LABEL = 7.5; // visible on both sides of the line of a label
-const [YELLOW, DARK] = [pixel([240, 228, 66]), pixel([20, 20, 20], 0.85)];
+const [PINK, DARK] = [pixel([255, 77, 184]), pixel([20, 20, 20], 0.85)];
 
 /** @param canvas of the frame's size; see `FootprintLayer` */
 export function paintChosen(canvas, store, frame) {
@@ -306,7 +320,7 @@ function paintDots(context, store, frame, numbers) {
   }
   const side = numbers.length > MANY ? SMALL_PX : DOT_PX;
   for (const [x, y] of places) raster.block(x, y, Math.round((side + 2 * RIM_PX) * raster.ratio), DARK);
-  for (const [x, y] of places) raster.block(x, y, Math.round(side * raster.ratio), YELLOW);
+  for (const [x, y] of places) raster.block(x, y, Math.round(side * raster.ratio), PINK);
   raster.show();
 }
 

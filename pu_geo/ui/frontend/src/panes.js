@@ -6,6 +6,7 @@ import { TEXTS } from "./texts.js";
 const { panels: words } = TEXTS;
 const SIDE = { low: 0.25, high: 0.85 }; // the map's share of what the scatter leaves
 const FIRST = { low: 0.2, high: 0.7 };
+const HALF = 0.5;
 const STEP = 0.04;
 const KEPT = "pugeo:layout";
 
@@ -36,7 +37,9 @@ export class Panes {
 
   /** Share of the width that the scatter takes. */
   get left() {
-    return this.scatter.root.hidden ? 0 : this.first;
+    if (this.scatter.root.hidden) return 0;
+    const isAlone = this.shown && !this.shown.hasWall && !this.shown.hasQueue; // with the map: no chips, so there is more room
+    return isAlone ? Math.max(this.first, HALF) : this.first;
   }
 
   split({ share = this.share, first = this.first }) {

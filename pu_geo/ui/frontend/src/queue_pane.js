@@ -14,8 +14,10 @@ const KEYS = { 1: POSITIVE, Enter: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE }
 const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
 const LARGEST_PX = 420;
 const SMALLEST_PX = 120;
-const THUMB_PX = 46;
+const [THUMB_PX, SMALL_THUMB_PX] = [46, 34];
+const LOW_PX = 640; // a pane lower than this has small thumbnails, so that the large picture stays large
 const GAP = 8;
+const GRADES_FROM_PX = 600; // in a pane lower than this the picture needs the room of the grades, which keys and the line below give as well
 
 export class QueuePane {
   /** @param actions {give(i, code, grade or null), regrade(i, grade): as a key on a damaged building does} */
@@ -25,7 +27,7 @@ export class QueuePane {
     this.progress = h("span.soft");
     this.askText = h("span");
     this.askButton = h("button.choice", { type: "button", title: words.moreHint, onclick: () => this.queue.ask(true) }, h("kbd", {}, "Q"), this.askText);
-    this.large = h("div.large");
+    this.large = h("div.large", { title: words.keysHint });
     this.reason = h("div.why");
     this.facts = h("div.facts");
     const button = ([code, key]) => h(`button.choice.label${code}`, { type: "button", "data-code": code, onclick: () => this.#answer(code) }, h("kbd", {}, key), LABEL_TEXTS[code]);
@@ -145,6 +147,7 @@ export class QueuePane {
     const item = queue.items[queue.at] ?? null;
     for (const part of [this.large, this.reason, this.facts, this.answers, this.grades, this.thumbs]) part.hidden = !item;
     if (!item) return;
+    this.grades.hidden = this.root.clientHeight < GRADES_FROM_PX;
     if (this.rebuild || this.drawnId !== queue.id || this.thumbs.children.length !== n) this.#buildThumbs();
     queue.items.forEach((each, place) => this.#dress(this.thumbs.children[place], each, place));
     this.#drawItem(item);
@@ -154,9 +157,9 @@ export class QueuePane {
     const { queue } = this;
     this.askText.textContent = queue.isDone || !queue.items.length ? words.again : words.more;
     this.askButton.hidden = queue.isOnItsWay;
-    if (queue.isOnItsWay) this.note.textContent = words.loading;
-    else if (queue.isDone || !queue.items.length) this.note.textContent = words.done;
-    else this.note.textContent = this.pictures.isModel ? TEXTS.modelViewOn : words.keysHint;
+    if (queue.isOnItsWay) this.progress.textContent = words.loading;
+    const isDone = queue.isDone || !queue.items.length;
+    this.note.textContent = isDone && !queue.isOnItsWay ? words.done : this.pictures.isModel ? TEXTS.modelViewOn : "";
   }
 
   #drawItem({ i, kind, why }) {
@@ -197,7 +200,7 @@ export class QueuePane {
   // What the buttons and thumbnails leave of the height, so that nothing has to be scrolled.
   #roomFor() {
     const body = this.large.parentElement;
-    const others = [this.reason, this.facts, this.answers, this.grades, this.thumbs, this.note].reduce((sum, part) => sum + (part.offsetHeight || 0) + GAP, 0);
+    const others = [this.reason, this.facts, this.answers, this.grades, this.thumbs, this.note].reduce((sum, { offsetHeight }) => sum + (offsetHeight ? offsetHeight + GAP : 0), 0);
     return body.clientHeight - others - 2 * GAP;
   }
 
@@ -205,8 +208,9 @@ export class QueuePane {
     this.rebuild = false;
     this.drawnId = this.queue.id;
     this.drawnItem = null;
+    const side = this.root.clientHeight < LOW_PX ? SMALL_THUMB_PX : THUMB_PX;
     this.thumbs.replaceChildren(...this.queue.items.map(({ i }, place) => {
-      const picture = this.pictures.has(i) ? this.pictures.make(i, THUMB_PX, this.pictures.parts.at(-1)) : h("div.picture", { style: `width:${THUMB_PX}px;height:${THUMB_PX}px` });
+      const picture = this.pictures.has(i) ? this.pictures.make(i, side, this.pictures.parts.at(-1)) : h("div.picture", { style: `width:${side}px;height:${side}px` });
       return h("button.thumb", { type: "button", role: "option", tabindex: "-1", "data-view-keys": "yes", onclick: () => this.queue.go(place), onfocus: () => this.#focused(place) }, picture, h("span.here"), h("span.mark"));
     }));
   }

@@ -80,8 +80,8 @@ export class Raster {
     }
   }
 
-  /** The inside of a building, by the even-odd rule. */
-  fill(rings, [minX, minY, maxX, maxY], color) {
+  /** The inside of a building, by the even-odd rule. `stripe`: a second color in diagonal stripes; `isBackward`: they lean to the left. */
+  fill(rings, [minX, minY, maxX, maxY], color, stripe = null, isBackward = false) {
     if (this.x(maxX) < 0 || this.x(minX) > this.width) return;
     const first = Math.max(0, Math.ceil(this.y(minY) - 0.5));
     const last = Math.min(this.height - 1, Math.floor(this.y(maxY) - 0.5));
@@ -90,8 +90,19 @@ export class Raster {
       this.#crossings(rings, (row + 0.5) / this.scale + this.top, found);
       for (let k = 0; k + 1 < found.length; k += 2) {
         const end = row * this.width + Math.min(this.width, Math.round(found[k + 1]));
-        for (let at = row * this.width + Math.max(0, Math.round(found[k])); at < end; at++) this.pixels[at] = color;
+        const from = row * this.width + Math.max(0, Math.round(found[k]));
+        if (stripe === null) this.pixels.fill(color, from, Math.max(from, end));
+        else this.#stripe(row, from, end, color, stripe, isBackward);
       }
+    }
+  }
+
+  #stripe(row, from, end, color, stripe, isBackward) {
+    const period = Math.round(4 * this.ratio);
+    const start = row * this.width;
+    for (let at = from; at < end; at++) {
+      const along = isBackward ? at - start - row + period * this.height : at - start + row;
+      this.pixels[at] = along % period < period / 4 ? stripe : color;
     }
   }
 

@@ -5,20 +5,24 @@ import { describe } from "./describe.js";
 import { h, icon, remember, remembered, segmented } from "./dom.js";
 import { CIVIDIS_CSS, colorDots, dotsOf } from "./dot_colors.js";
 import { boxOf, pointsInside } from "./polygon.js";
-import { paintMarks, paintScatter } from "./scatter_painter.js";
+import { paintChips, placeChips, Sheets, showsChips, SIDE_PX } from "./scatter_chips.js";
+import { inView, paintMarks, paintScatter } from "./scatter_painter.js";
 import { ScatterView } from "./scatter_view.js";
 import { isShown } from "./target.js";
+import { TEXTS } from "./texts.js";
+
+const words = TEXTS.scatter;
 
 const HIT_PX = 9;
 const CLICK_PX = 4;
 const WHEEL = 0.0016;
 const STEP = 1.6; // of the buttons
-const HOWS = [["auto", "Auto", "Dots, and a heat map where they would cover each other"], ["dots", "Dots", "Every building as a dot"], ["heat", "Heat", "How many buildings lie where"]];
 
 export class ScatterPane {
   /** @param actions {choose(numbers, adds), select(i), locate(i)} */
   constructor(store, pictures, actions) {
-    Object.assign(this, { store, actions });
+    Object.assign(this, { store, actions, pictures, chips: [] });
+    this.sheets = new Sheets(() => this.later());
     this.view = new ScatterView();
     this.xy = null; // x, -y of each building; NaN for those that the run does not know
     this.colors = null;
@@ -29,18 +33,18 @@ export class ScatterPane {
     this.canvas = h("canvas");
     this.marks = h("canvas.marks");
     this.line = new HandLine();
-    this.stage = h("div.plane", { role: "group", "aria-label": "Scatter" }, this.canvas, this.marks, this.line.root);
+    this.stage = h("div.plane", { role: "group", "aria-label": words.title }, this.canvas, this.marks, this.line.root);
     this.title = h("b.kind");
     this.count = h("div.inview");
-    this.hows = segmented("Drawn as", HOWS, (how) => this.#choose({ how }));
-    this.lasso = h("button.flat", { type: "button", title: "Draw a line around dots (Shift + drag does it too)", "aria-label": "Lasso", onclick: () => this.#choose({ isLasso: !this.isLasso }) }, icon("lasso"));
+    this.hows = segmented(words.drawnAs, words.hows, (how) => this.#choose({ how }));
+    this.lasso = h("button.flat", { type: "button", title: words.lassoHint, "aria-label": words.lasso, onclick: () => this.#choose({ isLasso: !this.isLasso }) }, icon("lasso"));
     const button = (name, title, act) => h("button", { type: "button", title, "aria-label": title, onclick: act }, icon(name));
-    const zoom = h("div.zoom", {}, button("plus", "Zoom in", () => this.zoom(STEP)), button("minus", "Zoom out", () => this.zoom(1 / STEP)), button("fit", "Show all dots", () => this.fit()));
+    const zoom = h("div.zoom", {}, button("plus", words.zoomIn, () => this.zoom(STEP)), button("minus", words.zoomOut, () => this.zoom(1 / STEP)), button("fit", words.showAll, () => this.fit()));
     this.tools = h("div.tools", {}, this.title, this.lasso, this.hows);
     this.legend = new ScatterLegend((code) => this.#light(code), (code) => this.#chooseCode(code));
     this.preview = new ScatterPreview(store, pictures);
-    this.notice = h("div.notice", {}, "Loading dots …");
-    this.root = h("section.pane.scatterpane", { "aria-label": "Scatter", hidden: true }, this.tools, h("div.stage", {}, this.stage, this.legend.root, zoom, this.count, this.notice));
+    this.notice = h("div.notice", {}, words.loading);
+    this.root = h("section.pane.scatterpane", { "aria-label": words.title, hidden: true }, this.tools, h("div.stage", {}, this.stage, this.legend.root, zoom, this.count, this.notice));
     this.#listen();
     this.#choose({});
   }
@@ -76,8 +80,8 @@ export class ScatterPane {
       this.notice.hidden = false;
     }
     Object.assign(this, { data, gsd });
-    this.title.textContent = data.kind;
-    this.title.title = data.kind === "PCA" ? "The two widest directions of the embeddings" : "Neighbors in the embeddings lie side by side; distances between islands mean little";
+    this.title.textContent = data.title || data.kind;
+    this.title.title = data.kind === "PCA" ? words.pcaHint : words.umapHint;
   }
 
   /** @param xy float32 [2N] as the server sends it */
@@ -94,7 +98,7 @@ export class ScatterPane {
   }
 
   sayNotLoaded(error) {
-    Object.assign(this.notice, { hidden: false, textContent: `The server did not send the dots (${error.message}). Reload the page.` });
+    Object.assign(this.notice, { hidden: false, textContent: words.notLoaded(error.message) });
   }
 
   get isReady() {
@@ -167,12 +171,27 @@ export class ScatterPane {
     if (this.stale === "dots") {
       const dots = { xy: this.xy, colors: this.colors, isChosen: store.isChosen, hasChosen: store.chosen.length > 0, lit: this.lit };
       this.drawn = paintScatter(this.canvas, frame, dots, this.theme, this.how);
-      this.count.textContent = `${this.drawn.n.toLocaleString("en")} in view${this.drawn.isHeat ? " · darker: more" : ""}`;
+      this.#drawChips(frame);
+      this.count.textContent = words.inView(this.drawn.n, this.drawn.isHeat);
       remember(this.place, { center: view.center, share: view.resolution / view.all });
     }
     const marks = [{ i: store.selected, color: SELECTED }, { i: store.hovered, color: store.hovered === store.marked ? SELECTED : "#ffffff" }].filter(({ i }) => i >= 0);
     paintMarks(this.marks, frame, this.xy, marks);
     this.stale = null;
+  }
+
+  // What is selected comes first, then what has a label or a rare value.
+  #drawChips(frame) {
+    const { store, view } = this;
+    this.chips = [];
+    if (this.how !== "auto" || this.drawn.isHeat || !this.pictures.wall || !showsChips(this.drawn.n, view.resolution, view.all)) return;
+    const placeOf = new Map(this.colors.order.map((code, place) => [code, place]));
+    const weight = (i) => (store.isChosen[i] ? 1000 : 0) + (i === store.selected ? 2000 : 0) + placeOf.get(this.colors.codes[i]);
+    const numbers = [...inView(this.xy, frame.box)].sort((a, b) => weight(b) - weight(a) || a - b);
+    const points = numbers.map((i) => view.toScreen(this.xy[2 * i], this.xy[2 * i + 1]));
+    const colorOf = (i) => (store.isChosen[i] ? SELECTED : `rgb(${store.chosen.length ? this.theme.faint : this.colors.palette[this.colors.codes[i]]})`);
+    const members = placeChips(points).map((at) => ({ i: numbers[at], at: points[at], color: colorOf(numbers[at]) }));
+    if (paintChips(this.canvas, frame, members, this.pictures, this.sheets)) this.chips = members;
   }
 
   #resized() {
@@ -205,7 +224,10 @@ export class ScatterPane {
   under(event) {
     if (!this.isReady) return -1;
     const { xy, view } = this;
-    const [x, y] = view.toPlane(...this.#at(event));
+    const pixel = this.#at(event);
+    const chip = this.chips.find(({ at }) => Math.max(Math.abs(at[0] - pixel[0]), Math.abs(at[1] - pixel[1])) <= SIDE_PX / 2);
+    if (chip) return chip.i;
+    const [x, y] = view.toPlane(...pixel);
     let [best, bestAway] = [-1, (HIT_PX * view.resolution) ** 2];
     for (let i = 0, k = 0; k < xy.length; i++, k += 2) {
       const away = (xy[k] - x) ** 2 + (xy[k + 1] - y) ** 2;
@@ -350,9 +372,9 @@ class ScatterLegend {
     const counts = new Map();
     for (const code of codes) counts.set(code, (counts.get(code) ?? 0) + 1);
     const entry = ({ code, text, color: dot }) => h("button.entry", {
-      type: "button", title: `${text}: click to select`, onclick: () => this.chosen(code),
+      type: "button", title: words.chooseHint(text), onclick: () => this.chosen(code),
       onpointerenter: () => this.lit(code), onpointerleave: () => this.lit(null), onfocus: () => this.lit(code), onblur: () => this.lit(null),
-    }, h("i.dot", { style: `background:${dot}` }), h("span.text", {}, text), h("span.num.soft", {}, counts.get(code).toLocaleString("en")));
+    }, h("i.dot", { style: `background:${dot}` }), h("span.text", {}, text), h("span.num.soft", {}, TEXTS.number(counts.get(code))));
     const held = this.root.querySelector(":hover, :focus");
     if (held && this.shown === color.by && this.#refresh(entries, counts)) return; // a button under the pointer stays
     this.shown = color.by;
@@ -363,7 +385,7 @@ class ScatterLegend {
     const there = entries.filter(({ code }) => counts.get(code));
     const rows = [...this.root.querySelectorAll(".entry")];
     if (rows.length !== there.length || rows.some((row, at) => row.querySelector(".text").textContent !== there[at].text)) return false;
-    rows.forEach((row, at) => (row.querySelector(".num").textContent = counts.get(there[at].code).toLocaleString("en")));
+    rows.forEach((row, at) => (row.querySelector(".num").textContent = TEXTS.number(counts.get(there[at].code))));
     return true;
   }
 }
@@ -386,7 +408,7 @@ class ScatterPreview {
     if (i === this.i) return;
     Object.assign(this, { i, gsd });
     const { pictures } = this;
-    const figure = (part) => h("figure", {}, pictures.make(i, WIDTH_PX, part), h("figcaption", {}, part));
+    const figure = (part) => h("figure", {}, pictures.make(i, WIDTH_PX, part), h("figcaption", {}, TEXTS.parts[part]));
     this.figures.replaceChildren(...(pictures.has(i) ? pictures.parts.map(figure) : []));
     this.root.hidden = false;
     this.#fill();

@@ -40,8 +40,8 @@ export function paintScoreDots(context, store, frame) {
     const score = store.score(i);
     if (score === null) continue;
     const [x, y] = [raster.x((b[4 * i] + b[4 * i + 2]) / 2), raster.y((b[4 * i + 1] + b[4 * i + 3]) / 2)];
-    const below = store.threshold !== null && score < store.threshold;
-    raster.block(x, y, Math.round(below ? Math.max(2 * raster.ratio, side - 1.5 * raster.ratio) : side), (below ? faint : full)[scoreStep(score)]);
+    const below = store.isBelow(score);
+    raster.block(x, y, Math.round(below ? Math.max(2 * raster.ratio, side - 1.5 * raster.ratio) : side), (below ? faint : full)[scoreStep(store.shade(i, score))]);
   }
   raster.show();
 }
@@ -59,8 +59,7 @@ export function paintSmall(context, store, frame, scored) {
     raster.outline(rings, SHADOW, 1);
     const score = scored ? store.score(i) : null;
     if (score !== null) {
-      const below = store.threshold !== null && score < store.threshold;
-      raster.fill(rings, b.subarray(k, k + 4), (below ? faint : full)[scoreStep(score)]);
+      raster.fill(rings, b.subarray(k, k + 4), (store.isBelow(score) ? faint : full)[scoreStep(store.shade(i, score))]);
     }
     raster.outline(rings, line);
   }

@@ -2,6 +2,7 @@
 
 import { LABEL_NAMES, UNLABELED } from "./colors.js";
 import { IS_ANSWER, NO_DETAILS, decodeDetails, detailsOf, placesOf } from "./details.js";
+import { written } from "./flagging.js";
 import { Scale } from "./grades.js";
 import { isInside } from "./polygon.js";
 
@@ -45,6 +46,9 @@ export class Store {
     this.target = -1; // what keys act on, see target.js
     this.queued = -1; // the same where that is the queue's large picture
     this.threshold = null;
+    this.flagging = false; // whether this is the damage map: see flagging.js
+    this.cells = null; // {side, tops, ramp} where cells are drawn in place of buildings
+    this.gsd = 1;
     this.mode = "view";
     this.colorBy = "labels";
     this.outlines = true;
@@ -232,6 +236,24 @@ export class Store {
   score(i) {
     const score = this.scores?.[i];
     return score === undefined || Number.isNaN(score) || this.blind.has(i) || this.isHidden(i) ? null : score;
+  }
+
+  /** Whether what is flagged can be shown. */
+  get isFlagging() {
+    return this.flagging && this.ready && this.scores !== null && this.threshold !== null;
+  }
+
+  get isCategorical() {
+    return this.isFlagging && this.colorBy === "category";
+  }
+
+  /** Where a building with this score is on the ramp, 0 to 1: on the damage map by its rank, as scores may crowd at one end. */
+  shade(i, score) {
+    return this.flagging && this.ranks ? 1 - (this.ranks[i] - 1) / Math.max(this.n - 1, 1) : score;
+  }
+
+  isBelow(score) {
+    return this.threshold !== null && written(score) < this.threshold;
   }
 
   /** Whether the imagery hides building i and nobody answered otherwise: any answer counts more. */

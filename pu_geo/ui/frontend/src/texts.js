@@ -2,6 +2,10 @@
 
 const number = (n) => n.toLocaleString("en");
 const buildings = (n) => `${number(n)} building${n === 1 ? "" : "s"}`;
+const share = (part, whole) => {
+  const percent = whole ? (100 * part) / whole : 0;
+  return `${percent.toFixed(percent < 10 && percent !== Math.round(percent) ? 1 : 0)} %`;
+};
 
 export const TEXTS = {
   number,
@@ -64,11 +68,10 @@ export const TEXTS = {
     imagery: "Imagery",
     answers: "Answers",
     rounds: "Earlier rounds",
-    scores: "Scores",
+    scores: "Scores of runs",
     alike: "Similar buildings",
     attributes: "From the footprint file",
     round: (n, what) => `Round ${n}: ${what}`,
-    run: (name) => `Run ${name}`,
     obscured: (parts) => `Obscured part of the footprint: ${parts}`,
     after: (percent) => `after the event ${percent} %`,
     before: (percent) => `before the event ${percent} %`,
@@ -231,12 +234,35 @@ export const TEXTS = {
     none: "Select nothing (Esc)",
   },
 
+  // The scatter on Explore.
+  scatter: {
+    title: "Scatter",
+    drawnAs: "Drawn as",
+    hows: [
+      ["auto", "Auto", "Dots; chips where there is room for them, a heat map where dots would cover each other"],
+      ["dots", "Dots", "Every building as a dot"],
+      ["heat", "Heat", "How many buildings there are at each place"],
+    ],
+    lasso: "Lasso",
+    lassoHint: "Draw a line around dots (Shift + drag does it too)",
+    zoomIn: "Zoom in",
+    zoomOut: "Zoom out",
+    showAll: "Show all dots",
+    loading: "Loading dots …",
+    notLoaded: (why) => `The server did not send the dots (${why}). Reload the page.`,
+    pcaHint: "The two directions in which the embeddings differ most",
+    umapHint: "Similar buildings are side by side; distances between groups mean little",
+    inView: (n, isHeat) => `${number(n)} in view${isHeat ? " · darker: more" : ""}`,
+    chooseHint: (text) => `${text}: click to select`,
+    none: "none",
+  },
+
   // Shortcuts: [part, [[keys, what they do], ...]].
   help: [
     ["On map and chips", [
       ["Click", "damaged; again: cleared"],
       ["Right click or 2", "not damaged"],
-      ["1  2  3", "damaged, not damaged, not assessable: the one with the yellow line, named after Keys"],
+      ["1  2  3", "damaged, not damaged, not assessable: the one with the pink line, named after Keys"],
       ["4  5  6  7  8  9", "damaged, with a grade: 4 is the worst; the same key again takes the grade away"],
       ["0 or Backspace", "cleared"],
       ["Shift + drag", "mark all in a box"],
@@ -287,4 +313,37 @@ export const TEXTS = {
       ["?", "this list"],
     ]],
   ],
+
+  // The damage map: its legend, and the strip with the slider.
+  damageMap: {
+    colorBy: "Color the map by",
+    colors: [
+      ["category", "Category", "Confirmed, flagged, not flagged, not assessed (P)"],
+      ["scores", "Rank", "Place of each building in the ranking of this run (P)"],
+      ["uncertainty", "Uncertainty", "How near a building is to the threshold, counted in places of the ranking (P)"],
+    ],
+    categories: ["Confirmed by a person", "Flagged by score", "Not flagged", "Not assessed"],
+    notDamaged: (n) => `${number(n)} of them answered not damaged`,
+    cells: (side) => `Confirmed or flagged in each cell of ${side}`,
+    cellNone: "none",
+    cellUnknown: "none assessed",
+    rank: "Rank",
+    rankEnds: ["lowest", "highest"],
+    uncertainty: "Distance from the threshold",
+    uncertaintyNote: "In places of the ranking. Not a probability.",
+    within: (percent) => `within ${percent} % of the ranking`,
+    beyond: (percent) => `more than ${percent} %`,
+    answered: ["Answered: damaged", "Answered: not damaged"],
+
+    sliderName: "How many of the highest-ranked buildings are flagged",
+    flagged: (n, open) => `Flag the ${number(n)} highest-ranked of ${number(open)} not reviewed (${share(n, open)})`,
+    threshold: (value) => `threshold ${value.toFixed(4)}`,
+    ties: (n) => `${number(n)} have this very score`,
+    nothingOpen: "Every building is reviewed or not assessed: nothing is left to flag.",
+    saving: "saving …",
+    saved: "saved",
+    profile: "Bars: score, from the highest rank (left) to the lowest. Marks below: answers at their rank, damaged in orange, not damaged in blue.",
+    top: (n, open) => `top ${share(n, open)}`,
+    all: "all",
+  },
 };

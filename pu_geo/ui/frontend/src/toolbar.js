@@ -45,7 +45,8 @@ export class Toolbar {
     this.labelTools.hidden = data.mode !== "label";
     this.views.choose(store.view);
     this.views.hidden = data.layers.length < 2;
-    this.colors.hidden = !data.score_id;
+    this.colors.hidden = !data.score_id || Boolean(data.flagging); // the damage map has its own
+    this.counts.hidden = Boolean(data.flagging); // its legend counts
     this.colors.choose(store.scores ? store.colorBy : "labels");
     this.eye.classList.toggle("off", !store.outlines);
     this.eye.setAttribute("aria-pressed", String(store.outlines));

@@ -67,7 +67,10 @@ export class WallPane {
       if (event.target.closest(".alike")) this.sortLike(i);
       else if (event.target.closest(".locate")) this.actions.locate(i);
       else if (store.clickLabels) this.actions.label(i, "toggle", "wall");
-      else this.actions.select(i);
+      else {
+        this.preview.hide(); // the card has it all
+        this.actions.select(i);
+      }
     });
     on("dblclick", (i) => store.clickLabels || this.actions.locate(i));
     on("contextmenu", (i, event) => {
@@ -159,12 +162,14 @@ export class WallPane {
     if (!store.ready || !this.wall) return;
     this.isStale = this.root.hidden; // sorted once somebody looks: scores change with each answer in the queue
     if (this.isStale) return;
+    const follows = !this.over && store.selected >= 0 && this.isInView(store.selected); // wherever it goes now
     this.items = arrange(store, this.chips, { order: this.effectiveOrder, filter: this.effectiveFilter, like: this.like });
     this.placeOf = new Map(this.items.map((i, place) => [i, place]));
     this.cursor = this.placeOf.get(store.selected) ?? -1;
     this.renew.hidden = true;
     this.#showTools();
     this.#later(true);
+    if (follows) this.#follow(true);
   }
 
   #showChosen() {

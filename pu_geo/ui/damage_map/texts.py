@@ -1,0 +1,166 @@
+"""What the Damage map screen says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pu_geo.services.damage_map.exporting import Change, Class
+from pu_geo.wording import plural
+
+TITLE = "Damage map"
+PURPOSE = (
+    "See where the damage is, check how good the map is, choose how many buildings are flagged, and export it. "
+    "Orange: confirmed by a person. Hatched: flagged by score. Grey: not flagged, which is no proof of an intact building."
+)
+NO_RUN = "There is no run yet, so there are no scores to show."
+TRAIN_ONE = "Train a method"
+TAB_MAP, TAB_AUDIT, TAB_AREAS, TAB_EXPORT = TABS = ("Map", "Accuracy assessment", "Areas", "Export")
+
+# The controls in the title bar
+
+RUN = "{name}"
+FLAGGED = "{flagged:,} flagged"
+TOP = "Flag the highest-ranked"
+TOP_HELP = (
+    "How many buildings without an answer are flagged, from the highest score down. Where scores are equal it is the number "
+    "nearest to yours. The slider below the map does the same."
+)
+THRESHOLD = "Threshold"
+THRESHOLD_HELP = "Buildings without an answer are flagged from this score on."
+BASIS = "Threshold {threshold:.4f}: {basis}."
+FEWER = "It was set to flag {k:,}. Buildings that were answered since then are confirmed or not damaged, so {n:,} are flagged now."
+LATER = "{n:,} came after this run and are not assessed. Cut chips and train again to map them."
+NOT_AUDITED = "Not audited"
+NOT_AUDITED_HELP = (
+    "Scores rank buildings. How many of the flagged ones are damaged is not known before an accuracy assessment."
+)
+AUDIT_OPEN = "Assessment: {done} of {drawn}"
+PRECISION = "Precision {share}"
+RECALL = "Recall {share}"
+SCENES_HELP = "What the run finds in each scene, and where that is doubtful."
+SCENE_COLUMNS = {
+    "scene": "Scene", "n": "Buildings", "n_assessed": "Assessed", "n_damaged": "Damaged, answered",
+    "n_not_damaged": "Not damaged, answered", "n_flagged": "Flagged", "flag_rate": "Flag rate", "doubt": "Doubt",
+}  # fmt: skip
+NO_SCENE, NO_DOUBT = "no scene", "none"
+
+
+def scenes(n: int, n_doubtful: int) -> str:
+    """Return what the list of scenes is called."""
+    return plural(n, "scene") + (f", {n_doubtful:,} in doubt" if n_doubtful else "")
+
+
+# Accuracy assessment
+
+NO_AUDIT = (
+    "**This run has no accuracy assessment.** Scores only rank buildings. How many are damaged, and how many of the flagged ones "
+    "really are, is not known yet. To find out, answer random checks on Annotate: drawn at random, shown without scores, not "
+    "learned from."
+)
+CHECKS = "Random checks"
+CHECKS_HELP = "{n} should give the number damaged to about ±{half}. {plan} You can add samples later."
+START = "Start accuracy assessment"
+PROGRESS = "{done} of {drawn} checks answered"
+ANSWER = "Answer the other {n} on Annotate"
+RESUME = "Resume assessment"
+MORE = "More checks"
+ADD = "Add samples"
+ADD_HELP = "The same random order goes on, so all answers count."
+DAMAGED = "Damaged buildings"
+PRECISION_AT = "Precision: flagged or confirmed ones that are damaged"
+RECALL_AT = "Recall: damaged ones that are flagged or confirmed"
+NOT_ENOUGH = "not enough to estimate"
+NOT_ENOUGH_PREFIX = "not enough: "
+NUMBER = "{value:,.0f} ({low:,.0f}–{high:,.0f})"
+OF_TOP = "Precision of the first"
+OF_TOP_IS = "Of the {k:,} highest scores: {share}"
+WISH = "Set the threshold for a wanted"
+PRECISION_OR_RECALL = ("precision", "recall")
+AT_LEAST = "At least this {what}"
+USE = "Use {value:.4f}, {how}"
+ASSURED, ESTIMATED = "with 95 % confidence", "by the estimate alone"
+CURVE_X = "threshold"
+CURVE_ALT = "Precision and recall at each threshold, with 95 % intervals"
+AGREEMENT = "Two readers agree on {share} of {n}{kappa}."
+KAPPA = ", kappa {kappa:.2f}"
+CALIBRATED = "Chances of damage (p_damaged) are exported: a curve over the score, fitted to the checks alone."
+NOT_CALIBRATED = "No chances of damage yet. {why}"
+INTERVALS = "In parentheses: 95 % intervals."
+
+# Areas
+
+CELL = "Side of square cells, m"
+SUM_UP = "Summarise by area"
+ADD_AREAS = "Add areas such as districts"
+NO_SUMS = "No areas are summarised for this run yet. Every exported version holds these tables."
+BY = "By"
+CELLS_OF = "Cells of {side} m"
+AREA_NOTE = (
+    "At threshold {threshold:.4f}. Blank = not assessed (not zero). Estimates need an accuracy assessment and assume that its curve "
+    "holds in every area; their intervals may not be added up.{outside}"
+)
+OUTSIDE = " {n:,} buildings are in none of these areas."
+AREAS_OF = "{layer}: {n:,} areas"
+AREA_FILE, AREA_FILE_EXAMPLE = "Polygon file", "/data/adm2.geojson"
+AREA_LAYER, AREA_LAYER_USUAL = "Name of the layer", "adm2"
+AREA_LAYER_HELP = "adm1 and adm2 also fill the codes of the export."
+ADD_LAYER = "Add"
+AREA_COLUMNS = {
+    "name": "Area", "pcode": "Code", "buildings_total": "Buildings", "assessed": "Assessed", "not_assessed": "Not assessed",
+    "flagged": "Flagged", "confirmed": "Confirmed", "est_damaged": "Estimated damaged", "low": "Low", "high": "High",
+    "pct": "Estimated, % of assessed",
+}  # fmt: skip
+SHARE_ESTIMATED = "Estimated damaged, share of assessed"
+SHARE_FLAGGED = "Flagged or confirmed, share of assessed"
+NONE_ASSESSED = "None assessed"
+AREA_HOVER = "{name}<br>{share}<br>{confirmed:,} confirmed, {flagged:,} flagged, {assessed:,} assessed of {n:,}"
+AREA_ALT = "Map of areas, colored by share"
+NO_SHARE = "not assessed"
+
+# Export
+
+EXPORT = "Export"
+EXPORT_HELP = "Check what the next version will say, then write it."
+EXPORT_TITLE = "Export the damage map"
+EXPORT_NUMBER = "Export version {number}"
+FORMATS = "Formats"
+PROFILES = "EMS / UNOSAT classes"
+PROFILES_HELP = "Filled from people's answers, never from a score: a model gives no grades."
+NO_PLACE = "The pictures of this project came without a georeference: its map cannot be laid over any other."
+LOCAL = "Local coordinates: export in meters from the picture's corner"
+FIELD_RUN, FIELD_THRESHOLD, FIELD_AUDIT, FIELD_CHANGES = "Run", "Threshold", "Accuracy assessment", "Changes"
+FIELD_CHANGES_SINCE = "Changes since {version}"
+THRESHOLD_IS = "{threshold:.4f}, {basis}"
+WITHOUT_AUDIT = "**Not audited**"
+FIRST_VERSION = "This is the first version."
+NOTHING_CHANGED = "No building changes its class."
+NOT_COMPARED = "The version before cannot be compared."
+OF_ALL = "of {n:,} {units}"
+CANNOT_SAY = "What this map cannot say"
+NO_VERSIONS = "No version was exported yet. **Export** at the top right shows what the first one would say."
+VERSIONS = "Versions"
+VERSION_FACTS = "{run} · threshold {threshold:.4f}{basis} · {audit}"
+VERSION_COUNTS = "{confirmed:,} confirmed · {flagged:,} flagged · {not_assessed:,} not assessed, of {n:,} {units}"
+AUDITED, AUDIT_UNKNOWN = "audited", "audit not recorded"
+OPEN_REPORT = "Open report"
+DOWNLOAD_ZIP = "Download zip"
+FILES = "Files"
+FILES_PATH = "Folder on this computer"
+SHOW_REPORT = "Report"
+SHOW_CHANGES = "Changes"
+COMPARE_FROM, COMPARE_TO = "From", "To"
+ONE_VERSION = "There is one version only. From the second one on, changes are listed here."
+SAME = "No building changed its class from {before} to {after}."
+CHANGED = "{n} changed class from {before} to {after}."
+REPORT_OF = "Report of {version}"
+CHANGE_COLUMNS = ("Change", "Buildings")
+BUILDING_COLUMNS = {"building": "Building ID", "change": "Change", "before": "Before", "after": "After"}
+CLASSES: Mapping[Class, str] = {
+    "confirmed": "Confirmed", "flagged": "Flagged", "not_flagged": "Not flagged", "not_assessed": "Not assessed",
+}  # fmt: skip
+ABSENT = "not in this version"
+CHANGES: Mapping[Change, str] = {
+    "newly_confirmed": "Newly confirmed", "no_longer_confirmed": "No longer confirmed", "newly_flagged": "Newly flagged",
+    "no_longer_flagged": "No longer flagged", "newly_assessed": "Newly assessed, not flagged",
+    "no_longer_assessed": "No longer assessed", "added": "Footprint added", "removed": "Footprint removed",
+}  # fmt: skip

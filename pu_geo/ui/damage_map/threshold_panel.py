@@ -1,0 +1,103 @@
+"""The controls in the title bar of the damage map: run, threshold, accuracy and scenes, each behind a button that shows its state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from pu_geo import wording
+from pu_geo.project.layout import Layout
+from pu_geo.records import RunFacts
+from pu_geo.services.damage_map import auditing, mapping
+from pu_geo.services.damage_map.auditing import Estimate
+from pu_geo.services.damage_map.mapping import SceneRow
+from pu_geo.services.project import choices
+from pu_geo.services.project.choices import Threshold
+from pu_geo.services.train import run_names
+from pu_geo.ui import frame
+from pu_geo.ui.components import chosen
+from pu_geo.ui.damage_map import texts
+
+_MOST_DOUBTS = 3
+
+
+def draw(layout: Layout, runs: Sequence[RunFacts]) -> tuple[str, Threshold, mapping.ThresholdView]:
+    """Draw them; return the run that is shown, its threshold, and what that flags."""
+    shown = choices.chosen_run(layout) or runs[0]
+    limit = mapping.threshold(layout, shown.run_id)
+    found = mapping.at_threshold(layout, shown.run_id, limit.value)
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="xsmall", key="map-controls", horizontal_alignment="right"
+    ):
+        title = texts.RUN.format(name=frame.plain(run_names.name(layout, shown.run_id)))
+        with st.popover(title, icon=":material/model_training:"):
+            chosen.run_box(layout, runs, "damage-run")
+        flagged = texts.FLAGGED.format(flagged=found.n_flagged)
+        with st.popover(flagged, icon=":material/tune:"):
+            _threshold(layout, shown.run_id, limit, found)
+        _audit(layout, shown.run_id, limit.value)
+        _scenes(mapping.scene_rows(layout, shown.run_id, limit.value))
+    return shown.run_id, limit, found
+
+
+def _threshold(layout: Layout, run_id: str, limit: Threshold, found: mapping.ThresholdView) -> None:
+    """Draw how many buildings are flagged and the threshold that this means: either sets the other."""
+    key, top_key = f"threshold-{run_id}", f"top-{run_id}"
+    st.session_state[top_key], st.session_state[key] = found.n_flagged, limit.value
+    st.number_input(
+        texts.TOP, 0, max(found.n_open, 1), step=1, key=top_key, disabled=not found.n_open, help=texts.TOP_HELP,
+        on_change=frame.does(lambda: mapping.choose_top(layout, run_id, int(st.session_state[top_key]))),
+    )  # fmt: skip
+    st.number_input(
+        texts.THRESHOLD, 0.0, 1.0, step=0.001, key=key, format="%.4f", help=texts.THRESHOLD_HELP,
+        on_change=frame.does(lambda: choices.choose_threshold(layout, run_id, st.session_state[key])),
+    )  # fmt: skip
+    st.caption(texts.BASIS.format(threshold=limit.value, basis=frame.plain(mapping.basis_words(limit.origin))))
+    wanted = mapping.wanted_of(limit.origin)
+    if wanted is not None and wanted != found.n_flagged:
+        st.caption(texts.FEWER.format(k=wanted, n=found.n_flagged))
+
+
+def _audit(layout: Layout, run_id: str, threshold: float) -> None:
+    """Draw precision and recall of the map, or that nobody assessed it."""
+    here, found = auditing.at(layout, run_id, threshold), auditing.view(layout, run_id)
+    if here is None or found is None:
+        st.badge(texts.NOT_AUDITED, icon=":material/help:", color="gray", help=texts.NOT_AUDITED_HELP)
+        return
+    shares = [(texts.PRECISION, here.precision), (texts.RECALL, here.recall)]
+    known = [words.format(share=share_words(share)) for words, share in shares if share.is_enough]
+    for words in known:
+        st.badge(words, color="blue", help=texts.INTERVALS)
+    if not known or found.done.n_open:
+        open_words = texts.AUDIT_OPEN.format(done=found.done.n_answered, drawn=found.done.n_drawn)
+        st.badge(open_words, color="gray", help=frame.plain(found.done.words))
+
+
+def share_words(share: Estimate) -> str:
+    """Return a share with its interval; that there is not enough where it has none."""
+    if share.value is None or share.low is None or share.high is None:
+        return texts.NOT_ENOUGH
+    return wording.interval(share.value, share.low, share.high)
+
+
+def _scenes(rows: Sequence[SceneRow]) -> None:
+    """Draw what the run finds in each scene, and where that is doubtful."""
+    doubtful = [row for row in rows if row.doubt]
+    if len(rows) < 2 and not doubtful:
+        return
+    icon = ":material/visibility_off:" if doubtful else ":material/satellite_alt:"
+    with st.popover(texts.scenes(len(rows), len(doubtful)), icon=icon, help=texts.SCENES_HELP):
+        for row in doubtful[:_MOST_DOUBTS]:
+            st.warning(frame.plain(row.doubt), icon=":material/visibility_off:")
+        values = [
+            {
+                "scene": row.scene_id or texts.NO_SCENE, "n": row.n, "n_assessed": row.n_assessed, "n_damaged": row.n_damaged,
+                "n_not_damaged": row.n_not_damaged, "n_flagged": row.n_flagged,
+                "flag_rate": None if row.flag_rate is None else wording.percent(row.flag_rate), "doubt": row.doubt or texts.NO_DOUBT,
+            }
+            for row in rows
+        ]  # fmt: skip
+        st.dataframe(
+            [{texts.SCENE_COLUMNS[name]: row[name] for name in texts.SCENE_COLUMNS} for row in values], hide_index=True
+        )

@@ -1,0 +1,59 @@
+// What the colors of the damage map mean, with counts.
+
+import { ANSWER_COLORS, CELL_NONE, NEAR_COLORS } from "./damage_painter.js";
+import { RAMP_CSS } from "./colors.js";
+import { REASON_TEXTS } from "./details.js";
+import { h } from "./dom.js";
+import { NEAR, countAbove, countCategories, countFrom, openScores } from "./flagging.js";
+import { TEXTS } from "./texts.js";
+
+const NAMES = ["confirmed", "flagged", "below", "unknown"];
+const { damageMap: words, number } = TEXTS;
+
+/** @returns rows of the legend */
+export function damageLegend(store) {
+  if (store.colorBy === "uncertainty") return [...uncertainty(), ...answers()];
+  if (store.colorBy === "scores") return [rank(store), ...answers()];
+  return [...(store.cells ? cells(store) : []), ...categories(store)];
+}
+
+const entry = (mark, ...words) => h("div.entry", {}, mark, ...words);
+
+function categories(store) {
+  const { categories: counts, notDamaged, reasons } = countCategories(store);
+  return counts.flatMap((n, category) => {
+    const rows = [h("div.entry.category", {}, h(`span.swatch.${NAMES[category]}`), h("span", {}, words.categories[category]), h("b.num", {}, number(n)))];
+    if (category === 2 && notDamaged) rows.push(h("div.also", {}, words.notDamaged(notDamaged)));
+    if (category === 3 && n) rows.push(h("div.also", {}, [...reasons].sort((a, b) => b[1] - a[1]).map(([reason, k]) => `${REASON_TEXTS[reason] ?? reason} ${number(k)}`).join(", ")));
+    return rows;
+  });
+}
+
+function cells(store) {
+  const meters = Math.round(store.cells.side * store.gsd * 100) / 100;
+  const side = meters >= 1000 ? `${meters / 1000} km` : `${meters} m`;
+  const { tops, ramp } = store.cells;
+  const box = (color) => h("span.swatch.cell", { style: `background:${color}` });
+  const range = (k) => {
+    const low = k ? tops[k - 1] + 1 : 1;
+    return low === tops[k] ? number(low) : `${number(low)}–${number(tops[k])}`;
+  };
+  return [h("b", {}, words.cells(side)), h("div.entry.cells", {}, box(CELL_NONE), words.cellNone, ...ramp.flatMap((color, k) => [box(color), range(k)]))];
+}
+
+function rank(store) {
+  const sorted = openScores(store);
+  const bar = h("div.ramp", { style: `background:${RAMP_CSS}` });
+  if (sorted.length) {
+    const place = 1 - (countFrom(sorted, store.threshold) + countAbove(sorted, store.threshold)) / 2 / sorted.length;
+    bar.append(h("i", { style: `left:${100 * place}%` }));
+  }
+  return h("div.rampbox", {}, h("b", {}, words.rank), bar, h("div.rampends", {}, ...words.rankEnds.map((end) => h("span", {}, end))));
+}
+
+function uncertainty() {
+  const rows = NEAR_COLORS.map((color, step) => entry(h("span.swatch.cell", { style: `background:${color}` }), step < NEAR.length ? words.within(100 * NEAR[step]) : words.beyond(100 * NEAR.at(-1))));
+  return [h("b", {}, words.uncertainty), ...rows, h("div.also", {}, words.uncertaintyNote)];
+}
+
+const answers = () => words.answered.map((words, k) => entry(h("span.swatch.hollow", { style: `--c:${ANSWER_COLORS[k]}` }), words));

@@ -1,0 +1,309 @@
+// Draws the damage map: categories as exports and reports have them, nearness to the threshold, and cells where buildings are many.
+
+import { LABEL_COLORS, NOT_DAMAGED } from "./colors.js";
+import { BELOW, CONFIRMED, FLAGGED, NEAR, UNKNOWN, categoryOf, countFrom, openScores, uncertaintyOf } from "./flagging.js";
+import { Raster, pixel } from "./raster.js";
+
+// The same as in `geo/export/styles.py` and `geo/export/report_map.py`.
+export const CATEGORY_COLORS = ["#D55E00", "#E69F00", "#B4B4B4", "#8a8a8a"];
+export const CELL_RAMP = ["#FEE391", "#FE9929", "#CC4C02", "#662506"];
+export const CELL_NONE = "#CFD6DE";
+export const MOST_SINGLY = 12_000; // buildings in view; beyond it cells are drawn
+// RdPu of ColorBrewer, nearest first.
+export const NEAR_COLORS = ["#C51B8A", "#F768A1", "#FA9FB5", "#FCC5C0", "#FEEBE2"];
+const NEAR_ALPHA = [0.95, 0.85, 0.7, 0.5, 0.25];
+const CELL_PX = 15;
+const NEAR_FROM_PX = 45; // buildings larger than this are looked at one by one
+const CELL_OPACITY = 0.8;
+const [SHADOW, LINE, WHITE] = [pixel([0, 0, 0], 0.55), pixel([30, 30, 30], 0.9), pixel([255, 255, 255], 0.95)];
+const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+
+/** Numbers of the buildings in view. */
+function inView(store, [minX, minY, maxX, maxY]) {
+  const b = store.boxes;
+  const found = [];
+  for (let i = 0, k = 0; i < store.n; i++, k += 4) if (b[k] <= maxX && b[k + 2] >= minX && b[k + 1] <= maxY && b[k + 3] >= minY) found.push(i);
+  return found;
+}
+
+/** Numbers in view by category. */
+function byCategory(store, frame) {
+  const members = [[], [], [], []];
+  for (const i of inView(store, frame.box)) members[categoryOf(store, i)].push(i);
+  return members;
+}
+
+// ---- low zoom ----
+
+/** As dots: damage on top, and in another shape. */
+export function paintDamageDots(context, store, frame) {
+  const raster = new Raster(context, frame);
+  const members = byCategory(store, frame);
+  const { ratio } = raster;
+  const size = Math.max(3, Math.min(5, store.medianSize / frame.resolution)) * ratio;
+  const at = (i) => [raster.x((store.boxes[4 * i] + store.boxes[4 * i + 2]) / 2), raster.y((store.boxes[4 * i + 1] + store.boxes[4 * i + 3]) / 2)];
+  const below = pixel(rgb(CATEGORY_COLORS[BELOW]), 0.9);
+  for (const i of members[BELOW]) block(raster, at(i), size, below, SHADOW);
+  for (const i of members[UNKNOWN]) cross(raster, at(i), Math.round(size + 2 * ratio));
+  for (const category of [FLAGGED, CONFIRMED]) {
+    const picture = dot(category, ratio, members[category].length);
+    for (const i of members[category]) raster.stamp(...at(i), picture);
+  }
+  raster.show();
+}
+
+function block(raster, [x, y], size, color, edge) {
+  raster.block(x, y, Math.round(size + 2 * raster.ratio), edge);
+  raster.block(x, y, Math.round(size), color);
+}
+
+// A grey square with a line through it.
+function cross(raster, [x, y], side) {
+  raster.block(x, y, side, pixel([70, 74, 82]));
+  for (let k = 1; k < side - 1; k++) raster.block(x - side / 2 + k + 0.5, y + side / 2 - k - 0.5, 1, WHITE);
+}
+
+const dots = new Map();
+function dot(category, ratio, n) {
+  const radius = n > 1500 ? 3 : 4.5;
+  const key = `${category} ${ratio} ${radius}`;
+  if (!dots.has(key)) dots.set(key, drawDot(category, ratio, radius));
+  return dots.get(key);
+}
+
+function drawDot(category, ratio, radius) {
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = Math.ceil((2 * radius + 3) * ratio);
+  const context = canvas.getContext("2d");
+  context.scale(ratio, ratio);
+  const middle = canvas.width / ratio / 2;
+  context.beginPath();
+  context.arc(middle, middle, radius, 0, 2 * Math.PI);
+  context.fillStyle = category === CONFIRMED ? CATEGORY_COLORS[CONFIRMED] : "#fff";
+  context.fill();
+  if (category === FLAGGED) {
+    context.save();
+    context.clip();
+    context.fillStyle = CATEGORY_COLORS[FLAGGED];
+    context.fillRect(0, 0, 2 * middle, 2 * middle);
+    context.strokeStyle = "rgba(20,20,20,0.85)"; // one dark line: a hatch that small dots have room for
+    context.lineWidth = 1.3;
+    context.beginPath();
+    context.moveTo(0, 2 * middle);
+    context.lineTo(2 * middle, 0);
+    context.stroke();
+    context.restore();
+  }
+  context.beginPath();
+  context.arc(middle, middle, radius, 0, 2 * Math.PI);
+  context.lineWidth = 1.2;
+  context.strokeStyle = category === CONFIRMED ? "rgba(255,255,255,0.95)" : "rgba(20,20,20,0.9)";
+  context.stroke();
+  const { data, width, height } = context.getImageData(0, 0, canvas.width, canvas.height);
+  return { data: new Uint32Array(data.buffer), width, height };
+}
+
+/** Smallest of 1, 2, 5, 10, 20, ... (and tenths) that is at least `length`. As `report_map.round_length`. */
+export function roundLength(length) {
+  const power = 10 ** Math.floor(Math.log10(length));
+  return [1, 2, 5, 10].map((step) => step * power).find((each) => each >= length * (1 - 1e-9));
+}
+
+/** Whether so many buildings are in view that cells show them better than dots. */
+export function asCells(store, frame) {
+  let n = 0;
+  const [minX, minY, maxX, maxY] = frame.box;
+  const b = store.boxes;
+  if (store.n <= MOST_SINGLY) return false;
+  for (let k = 0; k < b.length; k += 4) if (b[k] <= maxX && b[k + 2] >= minX && b[k + 1] <= maxY && b[k + 3] >= minY && ++n > MOST_SINGLY) return true;
+  return false;
+}
+
+/** Side of a cell in grid pixels; it lies on the grid, so that it stays where it is while the map moves. */
+export function cellSide(resolution, gsd) {
+  return roundLength(CELL_PX * resolution * gsd) / gsd;
+}
+
+/** Where classes of cells end: each about as many times the one before. */
+export function cellTops(most) {
+  const n = CELL_RAMP.length;
+  return [...new Set(CELL_RAMP.map((_, k) => Math.ceil(Math.max(most, 1) ** ((k + 1) / n) - 1e-9)))];
+}
+
+/** Counts of each cell: Map of "column row" to {x, y, marked, assessed}. Over the whole project, so that classes stay. */
+export function cellsOf(store, side) {
+  const cells = new Map();
+  for (let i = 0; i < store.n; i++) {
+    const [x, y] = store.center(i).map((each) => Math.floor(each / side));
+    const key = x * 1e6 + y;
+    let cell = cells.get(key);
+    if (!cell) cells.set(key, (cell = { x, y, marked: 0, assessed: 0 }));
+    const category = categoryOf(store, i);
+    cell.assessed += category !== UNKNOWN;
+    cell.marked += category === CONFIRMED || category === FLAGGED;
+  }
+  return cells;
+}
+
+/** @returns {side, tops} for the legend */
+export function paintCells(context, store, frame, gsd) {
+  const side = cellSide(frame.resolution, gsd);
+  const cells = cellsOf(store, side);
+  let most = 0;
+  for (const { marked } of cells.values()) most = Math.max(most, marked);
+  const tops = cellTops(most);
+  const ramp = CELL_RAMP.slice(CELL_RAMP.length - tops.length);
+  const px = side / frame.resolution;
+  for (const { x, y, marked, assessed } of cells.values()) {
+    const [left, top] = [(x * side - frame.box[0]) / frame.resolution, (y * side - frame.box[1]) / frame.resolution];
+    if (left + px < 0 || top + px < 0 || left > frame.width || top > frame.height) continue;
+    context.globalAlpha = CELL_OPACITY;
+    context.fillStyle = marked ? ramp[tops.findIndex((end) => marked <= end)] : CELL_NONE;
+    if (!assessed) context.fillStyle = pattern(context, "unknown");
+    context.fillRect(left + 0.5, top + 0.5, px - 1, px - 1);
+  }
+  context.globalAlpha = 1;
+  return { side, tops, ramp };
+}
+
+// ---- near ----
+
+// [side of the tile, width of the line, color]; "near" leaves the picture to be looked at.
+const HATCHES = {
+  flagged: [8, 3.2, CATEGORY_COLORS[FLAGGED]],
+  "flagged near": [16, 2, CATEGORY_COLORS[FLAGGED]],
+  unknown: [8, 1.2, "rgba(225,225,225,0.9)"],
+  "unknown near": [16, 1.2, "rgba(225,225,225,0.9)"],
+};
+const patterns = new Map();
+function pattern(context, kind) {
+  if (patterns.has(kind)) return patterns.get(kind);
+  const [side, width, color] = HATCHES[kind];
+  const isBackward = kind.startsWith("unknown"); // not assessed leans the other way
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = side;
+  const pen = tile.getContext("2d");
+  if (isBackward) {
+    pen.fillStyle = kind === "unknown" ? "rgba(60,64,72,0.6)" : "rgba(60,64,72,0.3)";
+    pen.fillRect(0, 0, side, side);
+  }
+  pen.strokeStyle = color;
+  pen.lineWidth = width;
+  pen.beginPath();
+  for (const shift of [-side, 0, side]) {
+    pen.moveTo(shift - 1, isBackward ? -1 : side + 1);
+    pen.lineTo(shift + side + 1, isBackward ? side + 1 : -1);
+  }
+  pen.stroke();
+  patterns.set(kind, context.createPattern(tile, "repeat"));
+  return patterns.get(kind);
+}
+
+// Fill, line below, line, and their widths, of each category.
+const LOOKS = [
+  { fill: "rgba(213,94,0,0.82)", edge: "rgba(255,255,255,0.95)", line: CATEGORY_COLORS[CONFIRMED], wide: 3.6, thin: 1.8 },
+  { fill: "rgba(230,159,0,0.22)", hatch: "flagged", edge: "rgba(20,20,20,0.85)", line: CATEGORY_COLORS[FLAGGED], wide: 3.6, thin: 1.8 },
+  { fill: "rgba(180,180,180,0.18)", edge: "rgba(0,0,0,0.45)", line: "rgba(225,225,225,0.85)", wide: 2.4, thin: 1.1 },
+  { hatch: "unknown", edge: "rgba(20,20,20,0.6)", line: "#c4c7cc", wide: 2.6, thin: 1.2, dashes: [3, 3] },
+];
+
+/** @param inChunks (numbers, finish): traces some paths at a time, then calls `finish` */
+export function paintDamageShapes(context, store, frame, inChunks) {
+  const members = byCategory(store, frame);
+  const isNear = store.medianSize / frame.resolution > NEAR_FROM_PX;
+  for (const category of [BELOW, UNKNOWN, FLAGGED, CONFIRMED]) {
+    const { fill, hatch, edge, line, wide, thin, dashes } = LOOKS[category];
+    inChunks(members[category], () => {
+      for (const paint of [fill, hatch && pattern(context, isNear ? `${hatch} near` : hatch)]) {
+        if (!paint) continue;
+        context.globalAlpha = isNear ? 0.35 : 1;
+        if (hatch && paint !== fill) context.globalAlpha = isNear ? 0.75 : 1;
+        context.fillStyle = paint;
+        context.fill("evenodd");
+      }
+      context.globalAlpha = 1;
+      for (const [color, width] of [[edge, isNear ? 1.4 * wide : wide], [line, isNear ? 1.6 * thin : thin]]) {
+        if (dashes && color === line) context.setLineDash(dashes);
+        context.strokeStyle = color;
+        context.lineWidth = width;
+        context.stroke();
+      }
+      context.setLineDash([]);
+    });
+  }
+}
+
+/** Pixel by pixel, for many small ones; flagged ones are striped. */
+export function paintDamageSmall(context, store, frame) {
+  const raster = new Raster(context, frame);
+  const members = byCategory(store, frame);
+  const b = store.boxes;
+  const looks = [
+    [pixel(rgb(CATEGORY_COLORS[CONFIRMED]), 0.95), null, WHITE],
+    [pixel(rgb(CATEGORY_COLORS[FLAGGED]), 0.95), pixel([40, 30, 0], 0.55), LINE],
+    [pixel(rgb(CATEGORY_COLORS[BELOW]), 0.35), null, pixel([235, 235, 235], 0.65)],
+    [pixel([90, 94, 102], 0.75), pixel([225, 225, 225], 0.8), pixel([196, 199, 204], 0.9)],
+  ];
+  for (const category of [BELOW, UNKNOWN, FLAGGED, CONFIRMED]) {
+    const [color, stripe, line] = looks[category];
+    for (const i of members[category]) {
+      raster.outline(store.rings[i], SHADOW, 1);
+      raster.fill(store.rings[i], b.subarray(4 * i, 4 * i + 4), color, stripe, category === UNKNOWN);
+      raster.outline(store.rings[i], line);
+    }
+  }
+  raster.show();
+}
+
+// ---- uncertainty ----
+
+/** Members in view by step of uncertainty; answered and not assessed ones are left out. */
+function bySteps(store, frame) {
+  const sorted = openScores(store);
+  const nFlagged = countFrom(sorted, store.threshold);
+  const steps = Array.from({ length: NEAR.length + 1 }, () => []);
+  for (const i of inView(store, frame.box)) {
+    const step = uncertaintyOf(store, sorted, nFlagged, i);
+    if (step >= 0) steps[step].push(i);
+  }
+  return steps;
+}
+
+/** @param kind "dots", "small" or "large" */
+export function paintUncertainty(context, store, frame, kind, inChunks) {
+  const steps = bySteps(store, frame);
+  const order = steps.map((_, step) => step).reverse(); // nearest on top
+  const alpha = (step) => NEAR_ALPHA[step];
+  if (kind === "large") {
+    for (const step of order) {
+      const [r, g, b] = rgb(NEAR_COLORS[step]);
+      inChunks(steps[step], () => {
+        context.fillStyle = `rgba(${r},${g},${b},${alpha(step)})`;
+        context.fill("evenodd");
+        for (const [color, width] of [["rgba(0,0,0,0.5)", 2.6], ["rgba(255,255,255,0.75)", 1.1]]) {
+          context.strokeStyle = color;
+          context.lineWidth = width;
+          context.stroke();
+        }
+      });
+    }
+    return;
+  }
+  const raster = new Raster(context, frame);
+  const side = Math.max(3, Math.min(6, (store.medianSize / frame.resolution) * 1.3)) * raster.ratio;
+  for (const step of order) {
+    const color = pixel(rgb(NEAR_COLORS[step]), alpha(step));
+    for (const i of steps[step]) {
+      const box = store.boxes.subarray(4 * i, 4 * i + 4);
+      if (kind === "dots") block(raster, [raster.x((box[0] + box[2]) / 2), raster.y((box[1] + box[3]) / 2)], step < 2 ? side + raster.ratio : side, color, step < 2 ? LINE : pixel([0, 0, 0], 0.2));
+      else {
+        raster.outline(store.rings[i], SHADOW, 1);
+        raster.fill(store.rings[i], box, color);
+        raster.outline(store.rings[i], pixel([255, 255, 255], 0.6));
+      }
+    }
+  }
+  raster.show();
+}
+
+export const ANSWER_COLORS = [LABEL_COLORS[1], LABEL_COLORS[NOT_DAMAGED]];

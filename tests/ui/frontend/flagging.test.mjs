@@ -1,0 +1,85 @@
+// The damage map: categories, counts and ties as exports have them, and the slider that changes them.
+
+import assert from "node:assert/strict";
+import test, { beforeEach } from "node:test";
+import { squares } from "./fake_browser.mjs";
+import { POSITIVE } from "../../../pu_geo/ui/frontend/src/colors.js";
+import { cellTops, cellsOf, roundLength } from "../../../pu_geo/ui/frontend/src/damage_painter.js";
+import { BELOW, CONFIRMED, FLAGGED, UNKNOWN, categoryOf, countAt, countCategories, countFrom, openScores, placeOf, profileOf, thresholdFor, uncertaintyOf, written } from "../../../pu_geo/ui/frontend/src/flagging.js";
+import { Store } from "../../../pu_geo/ui/frontend/src/store.js";
+
+const log = (ops = []) => ({ ops, settled: [] });
+let store;
+beforeEach(() => {
+  store = new Store();
+  store.setGeometry(squares(6));
+  store.setScores(Float32Array.from([0.9, 0.8, 0.7, 0.6, NaN, 0.1]));
+  store.threshold = 0.7;
+  store.flagging = true;
+});
+
+test("a score is compared as it is written, and halves go to the even neighbor", () => {
+  assert.equal(written(0.83935), 0.8394);
+  assert.equal(written(Math.fround(0.83935)), 0.8393); // 0.839349985
+  assert.equal(written(0.03125), 0.0312); // 312.5, as numpy rounds it
+});
+
+test("an answer counts more than the score, and what has none is not assessed", () => {
+  store.setLabels({ 1: "3", 2: "0" }, log());
+  store.setImageQuality({ reasons: { cloud: "1" } });
+  assert.deepEqual([0, 1, 2, 3, 4, 5].map((i) => categoryOf(store, i)), [BELOW, UNKNOWN, FLAGGED, CONFIRMED, UNKNOWN, BELOW]);
+  const { categories, notDamaged, reasons } = countCategories(store);
+  assert.deepEqual([categories, notDamaged], [[1, 1, 2, 2], 1]);
+  assert.deepEqual([...reasons], [["cloud", 1], ["not_in_run", 1]]);
+  assert.deepEqual([...openScores(store)], [0.7, 0.1]);
+});
+
+test("the threshold of k flags k; of equal scores the number nearest to it, and never a score of 0", () => {
+  const sorted = Float64Array.from([0.9, 0.8, 0.8, 0.8, 0.2, 0]);
+  const flagged = (k) => countFrom(sorted, thresholdFor(sorted, k));
+  assert.deepEqual([1, 2, 3, 4, 5, 6].map(flagged), [1, 1, 4, 4, 5, 5]);
+  assert.equal(thresholdFor(Float64Array.from([0, 0]), 2), 0.0001);
+  assert.equal(thresholdFor(new Float64Array(0), 3), 0.5);
+});
+
+test("the slider says every number, and finds its own place again", () => {
+  for (const n of [1, 351, 100_000]) for (const k of [1, 2, 140, n].filter((each) => each <= n)) assert.equal(countAt(placeOf(k, n), n), k);
+  assert.equal(countAt(0, 50), 1);
+  assert.equal(countAt(2, 50), 50);
+});
+
+test("bars hold each building once, from the highest down", () => {
+  const sorted = Float64Array.from({ length: 1000 }, (_, k) => 1 - k / 1000);
+  const bars = profileOf(sorted, 100);
+  assert.equal(bars.reduce((sum, { from, to }) => sum + to - from, 0), 1000);
+  assert.ok(bars.every(({ score }, k) => !k || score < bars[k - 1].score));
+});
+
+test("uncertainty counts places from the threshold, and equal scores share theirs", () => {
+  store.setGeometry(squares(100));
+  store.setScores(Float32Array.from({ length: 100 }, (_, i) => 1 - i / 100));
+  const sorted = openScores(store);
+  const steps = [49, 46, 42, 30, 0].map((i) => uncertaintyOf(store, sorted, 50, i));
+  assert.deepEqual(steps, [0, 1, 2, 3, 4]);
+  store.setLabels({ 1: "0" }, log());
+  assert.equal(uncertaintyOf(store, sorted, 50, 0), -1);
+});
+
+test("the map is one of damage only once scores are here, and a rank colors where scores crowd", () => {
+  store.colorBy = "category";
+  assert.equal(store.isCategorical, true);
+  assert.equal(store.shade(0, 0.9), 1);
+  store.setScores(null);
+  assert.equal(store.isFlagging, false);
+  assert.equal(store.shade(0, 0.9), 0.9);
+});
+
+test("cells count what is marked, of all that is assessed; their classes are the report's", () => {
+  store.setLabels({ 1: "0" }, log());
+  assert.equal(store.labels[0], POSITIVE);
+  const [cell] = [...cellsOf(store, 1e6).values()];
+  assert.deepEqual([cell.marked, cell.assessed], [3, 5]); // one confirmed, two flagged; one has no score
+  assert.deepEqual(cellTops(1), [1]);
+  assert.deepEqual(cellTops(81), [3, 9, 27, 81]);
+  assert.deepEqual([3, 20, 21].map(roundLength), [5, 20, 50]);
+});
