@@ -243,7 +243,9 @@ def test_a_grade_is_one_key_or_one_click_and_the_bar_names_its_building(page, vi
     grades = lambda *ids: [village.answers()[each].grade for each in ids]  # noqa: E731
     first, second, third = queue(page)["ids"][:3]
     press(page, "1")
-    assert bar.locator(".who").inner_text() == f"Building {village.ids.index(first) + 1}", "the queue has gone on; the bar has not"
+    assert bar.locator(".who").inner_text() == f"Building {village.ids.index(first) + 1}", (
+        "the queue has gone on; the bar has not"
+    )
     assert bar.inner_text().endswith("Keys 4 5 6: the large picture")
     press(page, "5")
     assert not bar.locator(".who").count()
