@@ -31,9 +31,6 @@ BASIS = "Threshold {threshold:.4f}: {basis}."
 FEWER = "It was set to flag {k:,}. Buildings that were answered since then are confirmed or not damaged, so {n:,} are flagged now."
 LATER = "{n:,} came after this run and are not assessed. Cut chips and train again to map them."
 NOT_AUDITED = "Not audited"
-NOT_AUDITED_HELP = (
-    "Scores rank buildings. How many of the flagged ones are damaged is not known before an accuracy assessment."
-)
 AUDIT_OPEN = "Assessment: {done} of {drawn}"
 PRECISION = "Precision {share}"
 RECALL = "Recall {share}"
@@ -53,9 +50,8 @@ def scenes(n: int, n_doubtful: int) -> str:
 # Accuracy assessment
 
 NO_AUDIT = (
-    "**This run has no accuracy assessment.** Scores only rank buildings. How many are damaged, and how many of the flagged ones "
-    "really are, is not known yet. To find out, answer random checks on Annotate: drawn at random, shown without scores, not "
-    "learned from."
+    "**This run has no accuracy assessment.** Scores only rank buildings; how many of the flagged ones are damaged is not known yet. "
+    "To find out, answer random checks on Annotate: drawn at random, shown without scores, not learned from."
 )
 CHECKS = "Random checks"
 CHECKS_HELP = "{n} should give the number damaged to about ±{half}. {plan} You can add samples later."
@@ -67,8 +63,10 @@ MORE = "More checks"
 ADD = "Add samples"
 ADD_HELP = "The same random order goes on, so all answers count."
 DAMAGED = "Damaged buildings"
-PRECISION_AT = "Precision: flagged or confirmed ones that are damaged"
-RECALL_AT = "Recall: damaged ones that are flagged or confirmed"
+PRECISION_AT = "Precision"
+PRECISION_HELP = "Of the buildings that are flagged or confirmed, the share that is damaged."
+RECALL_AT = "Recall"
+RECALL_HELP = "Of the damaged buildings, the share that is flagged or confirmed."
 NOT_ENOUGH = "not enough to estimate"
 NOT_ENOUGH_PREFIX = "not enough: "
 NUMBER = "{value:,.0f} ({low:,.0f}–{high:,.0f})"
