@@ -245,7 +245,7 @@ def _method(damage_map: DamageMap) -> Section:
     classes = count(columns.get("damage_class", ()))
     graded = [(name, name) for name in DAMAGE_CLASSES] + [(NOT_GRADED, "damaged, not graded")]
     grades = ", ".join(f"{number(classes[value])} {words}" for value, words in graded if classes[value])
-    trained = f"{plain(learned.get('n_positive'))} positives and the unlabeled, answers up to number {plain(learned.get('at_event'))}"
+    trained = f"{plain(learned.get('n_positive'))} damaged buildings and those not reviewed, labels up to number {plain(learned.get('at_event'))}"
     neighbors = place.words_of(facts.get("evidence_from_place"))
     rows = [
         ("Method", _NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}"),
