@@ -68,6 +68,7 @@ def test_by_keyboard_alone(page, village) -> None:
     press(page, "b")
     tab_to(page, "thumb")
     press(page, "ArrowRight")
+    page.wait_for_timeout(200)  # the focus follows with the next frame
     assert queue(page)["current"] == queue(page)["ids"][1]
     assert page.locator(".pugeo .thumb:focus").get_attribute("aria-label").startswith("2. Building ")
     press(page, "2")

@@ -126,6 +126,7 @@ def test_selecting_on_map_and_wall_and_looking_at_dots(page, village) -> None:
     assert len(inside) > 10
     assert inside <= chosen(page) == set(wall(page)) <= near
     first = wall(page)[:2]
+    page.wait_for_function("(id) => window.__pugeo.chipOf(id)", arg=first[1], timeout=5_000)
     (x0, y0), (x1, y1) = (chip(page, each) for each in first)
     drag(page, [(x0 - 5, y0 - 5), (x1 + 5, y1 + 5)])
     assert chosen(page) == set(first)

@@ -157,12 +157,13 @@ export class WallPane {
   }
 
   /** Which chips, in which order. Labels set since then do not move chips away under the pointer. */
-  #sort() {
+  /** @param keeps whether the selected chip, if it is in view, is followed to its new place */
+  #sort(keeps = true) {
     const { store } = this;
     if (!store.ready || !this.wall) return;
     this.isStale = this.root.hidden; // sorted once somebody looks: scores change with each answer in the queue
     if (this.isStale) return;
-    const follows = !this.over && store.selected >= 0 && this.isInView(store.selected); // wherever it goes now
+    const follows = keeps && !this.over && store.selected >= 0 && this.isInView(store.selected); // wherever it goes now
     this.items = arrange(store, this.chips, { order: this.effectiveOrder, filter: this.effectiveFilter, like: this.like });
     this.placeOf = new Map(this.items.map((i, place) => [i, place]));
     this.cursor = this.placeOf.get(store.selected) ?? -1;
@@ -174,7 +175,7 @@ export class WallPane {
 
   #showChosen() {
     if (!this.store.picks) return;
-    this.#sort();
+    this.#sort(false);
     this.scroller.scrollTop = 0;
   }
 
