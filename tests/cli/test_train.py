@@ -118,7 +118,7 @@ def test_compare_features_prints_a_table_and_the_verdict(tmp_path: Path, run: Co
     assert lines[2].startswith("rcf ")
     assert lines[3].startswith(f"{BETTER} is better than rcf: a held-out click is in the top ")
     assert lines[3].endswith(f"In use: rcf. Use it: `pu-geo features {layout.folder} --use {BETTER}`.")
-    assert "62 clicks of your own, held out in 5 parts, 3 times, among 38 unlabeled buildings" in lines[4]
+    assert "62 clicks of your own, held out in 5 parts, 3 times, among 38 buildings not reviewed" in lines[4]
     answer = run.json("compare-features", layout.folder, "--methods", "ranker")
     assert (answer["verdict"]["kind"], answer["verdict"]["name"], answer["n_clicks"]) == ("better", BETTER, 62)
     assert [row["features"] for row in answer["rows"]] == ["rcf", BETTER]

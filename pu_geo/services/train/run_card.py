@@ -195,9 +195,7 @@ def limits(facts: RunFacts, *, n_positive: int, has_audit: bool) -> list[str]:
     if facts.from_model:
         learned = "The model was trained elsewhere and learned nothing from the answers in this project."
     elif n_positive < FEW_POSITIVES:
-        learned = (
-            f"It learned from {n_positive} positives; with fewer than {FEW_POSITIVES}, other clicks may give another map."
-        )
+        learned = f"It learned from {n_positive} damaged buildings; with fewer than {FEW_POSITIVES}, other clicks may give another map."
     sentences = [
         cannot,
         _SCORES.get(facts.score_type, "A score is a rank, not a probability."),
