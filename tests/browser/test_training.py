@@ -27,7 +27,6 @@ def newest(event: Layout, method: str) -> JobView:
 def start(page: Any, event: Layout, method: str, title: str, settings: dict[str, str]) -> Path:
     """Fill the form of a method and start it; return the job's folder."""
     page.locator(f".st-key-start-{method}").wait_for(timeout=60_000)
-    page.wait_for_timeout(2_000)  # the page is drawn; what is opened before moves once more
     page.get_by_role("button", name="Settings").nth(list(catalog.METHODS).index(method)).click()
     for name, value in settings.items():
         field = page.locator(f".st-key-set-{method}-quick-{name} input")
