@@ -137,3 +137,23 @@ def test_few_clicks_are_compared_and_choose_nothing(tmp_path: Path, run: Command
     out = run.text("compare-features", layout.folder, "--methods", "ranker")
     assert "Not enough clicks to choose by: 12 of your own" in out
     assert "--use" not in out
+
+
+def test_runs_are_listed_by_name_and_renamed(run: CommandLine, mapped: Layout) -> None:
+    code, out, _ = run("runs", "rename", str(mapped.folder), "latest", "second opinion")
+    assert (code, "is called second opinion." in out) == (0, True)
+    code, out, _ = run("runs", "list", str(mapped.folder))
+    assert code == 0
+    assert out.startswith(
+        "second opinion (ranker-1): shown\n  took 1 s, 5 damaged labels; recall on held-out clicks: none held out"
+    )
+    code, out, _ = run("runs", "list", str(mapped.folder), "--json")
+    (row,) = json.loads(out)["runs"]
+    assert (row["run_id"], row["name"], row["is_shown"]) == ("ranker-1", "second opinion", True)
+    code, out, _ = run("runs", "rename", str(mapped.folder), "latest", "")
+    assert "is called Instant ranker, " in out
+
+
+def test_an_empty_project_lists_no_runs(run: CommandLine, project: Layout) -> None:
+    code, out, _ = run("runs", "list", str(project.folder))
+    assert (code, out.startswith("There is no run yet.")) == (0, True)

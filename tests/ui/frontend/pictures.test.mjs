@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test, { beforeEach } from "node:test";
-import { fakeBrowser, fakeServer, freshPage, pass, settle, squares } from "./fake_browser.mjs";
+import { fakeBrowser, fakeServer, freshPage, pass, settle } from "./fake_browser.mjs";
 
 fakeBrowser();
 const { TilePictures, clearNoData, groundOf, tickOf, tilesOf } = await import("../../../pu_geo/ui/frontend/src/ground.js");

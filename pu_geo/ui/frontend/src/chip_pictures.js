@@ -17,6 +17,7 @@ export class ChipPictures {
     this.wall = null;
     this.layers = [];
     this.shown = new WeakMap(); // canvas to {i, width, part}
+    this.thumbnails = new Map(); // for other canvases
     this.live = new Set(); // canvases on the page, and some that were
     for (const event of ["outlines", "shifts", "geometry"]) store.on(event, () => this.#again());
   }
@@ -104,22 +105,43 @@ export class ChipPictures {
   }
 
   #draw(canvas) {
+    const isWanted = () => canvas.isConnected;
+    if (this.#paint(canvas, this.shown.get(canvas), isWanted, () => isWanted() && this.#draw(canvas))) canvas.dataset.drawn = "yes";
+  }
+
+  /**
+   * The ground around building i after the event, to be drawn on another canvas.
+   * @param done called once it can be had, where it is not here yet
+   * @returns a canvas, or null
+   */
+  thumbnail(i, width, done) {
+    const key = `${this.configured} ${i} ${width} ${this.store.outlines}`;
+    const found = this.thumbnails.get(key);
+    if (found) return found;
+    const canvas = document.createElement("canvas");
+    if (!this.#paint(canvas, { i, width, part: this.parts.at(-1) }, () => true, done)) return null;
+    if (this.thumbnails.size >= MANY) this.thumbnails.delete(this.thumbnails.keys().next().value);
+    this.thumbnails.set(key, canvas);
+    return canvas;
+  }
+
+  /** @returns whether it could be drawn; if not, `done` is called once more of it is here */
+  #paint(canvas, { i, width, part }, isWanted, done) {
     const { store } = this;
-    const { i, width, part } = this.shown.get(canvas);
     const layer = this.layers.find(({ name }) => name === part);
-    if (!layer || !store.ready || i >= store.n) return;
+    if (!layer || !store.ready || i >= store.n) return false;
     const ratio = Math.min(2, window.devicePixelRatio || 1);
     const ground = groundOf(store, i, this.gsd, part);
     const cut = tilesOf(ground, width * ratio, { max_zoom: layer.max_zoom, grid: this.grid });
     const found = cut.tiles.map((tile) => {
       const url = this.tileUrl(layer, cut.zoom, tile);
-      return { ...tile, canvas: tilePictures.get(url, () => canvas.isConnected, () => canvas.isConnected && this.#draw(canvas)) };
+      return { ...tile, canvas: tilePictures.get(url, isWanted, done) };
     });
-    if (found.some((tile) => tile.canvas === undefined)) return;
+    if (found.some((tile) => tile.canvas === undefined)) return false;
     canvas.width = canvas.height = Math.round(width * ratio);
     paintGround(canvas, ground, cut, found.filter((tile) => tile.canvas));
     if (store.outlines) paintOutline(canvas, ground, store.rings[i], ratio);
     if (width >= TICK_FROM_PX) paintTick(canvas, ground, this.gsd, ratio, { text: TEXTS.metres, hasNorth: this.hasNorth && width >= NORTH_FROM_PX });
-    canvas.dataset.drawn = "yes";
+    return true;
   }
 }

@@ -14,7 +14,7 @@ const KEYS = { 1: POSITIVE, Enter: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE }
 const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
 const LARGEST_PX = 420;
 const SMALLEST_PX = 120;
-const [THUMB_PX, SMALL_THUMB_PX] = [46, 34];
+const [THUMB_PX, SMALL_THUMB_PX] = [46, 30];
 const LOW_PX = 640; // a pane lower than this has small thumbnails, so that the large picture stays large
 const GAP = 8;
 const GRADES_FROM_PX = 600; // in a pane lower than this the picture needs the room of the grades, which keys and the line below give as well
@@ -209,6 +209,7 @@ export class QueuePane {
     this.drawnId = this.queue.id;
     this.drawnItem = null;
     const side = this.root.clientHeight < LOW_PX ? SMALL_THUMB_PX : THUMB_PX;
+    this.thumbs.dataset.side = side;
     this.thumbs.replaceChildren(...this.queue.items.map(({ i }, place) => {
       const picture = this.pictures.has(i) ? this.pictures.make(i, side, this.pictures.parts.at(-1)) : h("div.picture", { style: `width:${side}px;height:${side}px` });
       return h("button.thumb", { type: "button", role: "option", tabindex: "-1", "data-view-keys": "yes", onclick: () => this.queue.go(place), onfocus: () => this.#focused(place) }, picture, h("span.here"), h("span.mark"));

@@ -53,6 +53,18 @@ export class Sheets {
   }
 }
 
+function ofModel(i, pictures, sheets) {
+  if (!pictures.hasModel(i)) return null;
+  const cell = cellOf(i, pictures.wall);
+  const picture = sheets.get(pictures.urlOf(cell.sheet));
+  return picture && { picture, cell };
+}
+
+function ofGround(i, pictures, loaded) {
+  const picture = pictures.has(i) ? pictures.thumbnail(i, SIDE_PX, loaded) : null;
+  return picture && { picture, cell: { x: 0, y: 0, width: picture.width, height: picture.height } };
+}
+
 /**
  * @param members [{i, at: [x, y], color: css}] in pixels of the canvas' frame
  * @returns whether any chip was drawn
@@ -62,14 +74,13 @@ export function paintChips(canvas, { pixelRatio }, members, pictures, sheets) {
   context.setTransform(pixelRatio, 0, 0, pixelRatio, 0, 0);
   let isDrawn = false;
   for (const { i, at: [x, y], color } of members) {
-    if (!pictures.hasModel(i)) continue;
-    const cell = cellOf(i, pictures.wall);
-    const sheet = sheets.get(pictures.urlOf(cell.sheet));
-    if (!sheet) continue;
+    const found = pictures.isModel ? ofModel(i, pictures, sheets) : ofGround(i, pictures, sheets.loaded);
+    if (!found) continue;
+    const { picture, cell } = found;
     const [left, top] = [x - SIDE_PX / 2, y - SIDE_PX / 2];
     context.fillStyle = color;
     context.fillRect(left - RIM_PX, top - RIM_PX, SIDE_PX + 2 * RIM_PX, SIDE_PX + 2 * RIM_PX);
-    context.drawImage(sheet, cell.x, cell.y, cell.width, cell.height, left, top, SIDE_PX, SIDE_PX);
+    context.drawImage(picture, cell.x, cell.y, cell.width, cell.height, left, top, SIDE_PX, SIDE_PX);
     isDrawn = true;
   }
   context.setTransform(1, 0, 0, 1, 0, 0);

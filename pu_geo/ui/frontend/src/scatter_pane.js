@@ -54,7 +54,7 @@ export class ScatterPane {
     for (const event of ["labels", "imageQuality", "blind"]) store.on(event, () => this.#recolor());
     store.on("scores", () => this.data?.color.kind === "scores" && this.#recolor());
     store.on("geometry", () => this.#recolor());
-    store.on("chosen", () => this.later());
+    for (const event of ["chosen", "modelView", "outlines"]) store.on(event, () => this.later());
     for (const event of ["hovered", "selected", "target"]) store.on(event, () => this.#later("marks"));
     stage.addEventListener("pointerenter", () => (this.over = true));
     stage.addEventListener("pointerleave", () => (this.over = false));

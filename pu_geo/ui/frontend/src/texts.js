@@ -137,7 +137,7 @@ export const TEXTS = {
     kinds: {
       exploit: ["Likely damaged", "One of the highest scores that nobody has answered"],
       explore: ["Something new", "Unlike what was answered so far"],
-      audit: ["Random check", "Drawn at random to check the ranking; judge by the pictures alone"],
+      audit: ["Random check", "Drawn at random; judge by the pictures alone"],
     },
     progress: (answered, skipped) => `${answered} answered${skipped ? ` · ${skipped} skipped` : ""}`,
     clear: "Clear",
