@@ -159,12 +159,12 @@ def browse(folder: Path, kind: Kind, *, filter: str = "") -> Listing:
     way = [root, *(Place(part, root.path.joinpath(*parts[: i + 1])) for i, part in enumerate(parts))]
     try:
         with os.scandir(real) as entries:
-            seen = list(islice(_fitting(entries, filter.strip().lower()), MOST_READ + 1))
+            entries_read = list(islice(_fitting(entries, filter.strip().lower()), MOST_READ + 1))
     except OSError as error:
         return Listing(way, problem=f"{_name(real)} cannot be read: {error.strerror or error}.")
-    folders, files = _sorted_out(seen[:MOST_READ], kind, known)
+    folders, files = _sorted_out(entries_read[:MOST_READ], kind, known)
     shown = [found for found in map(_as_file, files[:MOST_SHOWN]) if found is not None]
-    return Listing(way, folders[:MOST_SHOWN], shown, len(folders), len(files), len(seen) > MOST_READ)
+    return Listing(way, folders[:MOST_SHOWN], shown, len(folders), len(files), len(entries_read) > MOST_READ)
 
 
 def _fitting(entries: Iterator[os.DirEntry[str]], wanted: str) -> Iterator[os.DirEntry[str]]:
