@@ -110,7 +110,7 @@ def _called(found: CollapseIndicators) -> Iterator[Alarm]:
     called = found.share_called
     if called is None:
         return
-    words = f"{called:.1%} of the unlabeled score 0.5 or more"
+    words = f"{called:.1%} of the buildings not reviewed score 0.5 or more"
     if called > MOST_CALLED:
         yield Alarm(
             "calls_all", words, "the model may be calling everything damaged",
@@ -131,7 +131,7 @@ def _held_out(found: CollapseIndicators) -> Iterator[Alarm]:
     sd_chance = (1 / (12 * judged.n_held_out)) ** 0.5  # of the AUC of a guess against many unlabeled
     if found.auc < 0.5 + _SURE * sd_chance and found.auc + sd_chance < _FAIR_AUC:
         yield Alarm(
-            "at_chance", f"A held-out click scores above an unlabeled building in {found.auc:.0%} of cases (50 % is chance)",
+            "at_chance", f"A held-out click scores above a building not reviewed in {found.auc:.0%} of cases (50 % is chance)",
             "the model does not know damage that it was not shown",
             "Mark damage of more kinds and places, or train another method or seed.",
         )  # fmt: skip
@@ -153,6 +153,6 @@ def _embeddings(found: CollapseIndicators) -> Iterator[Alarm]:
         )  # fmt: skip
     if found.is_oriented is False:
         yield Alarm(
-            "clusters", "The two PUPL clusters do not follow your positives", "damage is no group of its own to this model",
+            "clusters", "The two PUPL clusters do not follow your damaged buildings", "damage is no group of its own to this model",
             "Do not trust the clusters on the Explore page.",
         )  # fmt: skip

@@ -68,7 +68,7 @@ def elkan_noto_share(
     positive, unlabeled = np.flatnonzero(is_positive & used), np.flatnonzero(~is_positive & used)
     if len(positive) < MIN_POSITIVES or not len(unlabeled):
         raise TrainingError(
-            f"An estimate needs at least {MIN_POSITIVES} positives and 1 unlabeled building; this project has "
+            f"An estimate needs at least {MIN_POSITIVES} damaged buildings and 1 not reviewed; this project has "
             f"{len(positive)} and {len(unlabeled)}.",
             "Mark more damaged buildings on the Annotate page.",
             kind="positives",

@@ -52,7 +52,7 @@ def places_held_out(
     positive, unlabeled = np.flatnonzero(is_positive & used), np.flatnonzero(~is_positive & used)
     if len(positive) < LEAST_POSITIVES or not len(unlabeled):
         raise TrainingError(
-            f"Wrong clicks are looked for among at least {LEAST_POSITIVES} positives; this project has {len(positive)}.",
+            f"Label errors are searched for among at least {LEAST_POSITIVES} damaged buildings; this project has {len(positive)}.",
             "Mark more damaged buildings on the Annotate page.",
             kind="positives",
         )

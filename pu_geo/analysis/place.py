@@ -293,11 +293,11 @@ def apply(
 
     weights = places if isinstance(places, PlaceWeights) else PlaceWeights.of(places, check)
     if not is_counted.any():
-        return nothing("no building is unlabeled")
+        return nothing("every building is reviewed")
     standard, unit = standardized(raw, is_counted)
     nb, near = weights._mean_and_sum(standard, is_counted)
     if not (near[is_counted] > 0).any():
-        return nothing(f"no two unlabeled buildings are within {CUT_M:g} m of each other")
+        return nothing(f"no two buildings not reviewed are within {CUT_M:g} m of each other")
     m = held_out_gain(weights, is_counted, held_out)
     if m is None:
         return nothing("there are too few clicks to try it on held-out ones")

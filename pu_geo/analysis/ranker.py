@@ -125,13 +125,13 @@ def fit_ranking(
     unlabeled = np.flatnonzero(~is_positive & ~is_known & ~is_more & used)
     if not len(positive):
         raise TrainingError(
-            "The ranker needs at least 1 positive; this project has 0.",
+            "The ranker needs at least 1 damaged building; this project has 0.",
             "Mark a damaged building on the Annotate page.",
             kind="positives",
         )
     if not len(unlabeled) + len(known):
         raise TrainingError(
-            "The ranker needs unlabeled buildings beside the positives; this project has 0.",
+            "The ranker needs buildings not reviewed beside the damaged ones; this project has 0.",
             "Add footprints of the whole area on the Imagery page.",
             kind="unlabeled",
         )

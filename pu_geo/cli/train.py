@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pu_geo import wording
 from pu_geo.cli.run import (
     File,
     Json,
@@ -32,7 +33,7 @@ from pu_geo.project import training_times
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import choices, projects
-from pu_geo.services.train import comparing, feature_comparison, models, run_card, training
+from pu_geo.services.train import comparing, feature_comparison, models, results, run_card, run_names, training
 
 if TYPE_CHECKING:
     from pu_geo.tasks.train.tables import Table
@@ -62,7 +63,8 @@ def rank(project: Project, *, features: Features = "", as_json: Json = False) ->
 
 def _run_words(layout: Layout, result: Mapping[str, Any]) -> str:
     """Return what a finished run learned from, and in which scenes its result is doubtful."""
-    words = f"Run {result['run_id']}: learned from {result['n_positive']} damaged buildings, {result['seconds']} s."
+    took, name = wording.duration(float(result["seconds"])), run_names.name(layout, result["run_id"])
+    words = f"Run {result['run_id']} ({name}): learned from {result['n_positive']} damaged buildings, {took}."
     limit = choices.run(layout, result["run_id"]).threshold
     return "\n".join([words, *mapping.doubts(layout, result["run_id"], limit)])
 
@@ -124,8 +126,43 @@ def train(
 
 run_group = Screen("Train", group="runs ")
 screen.add_typer(
-    run_group, name="runs", rich_help_panel="Train", help="Import a run that was trained in a copy of this project."
+    run_group,
+    name="runs",
+    rich_help_panel="Train",
+    help="List runs, rename one, or take one that was trained in a copy of this project.",
 )
+
+
+@run_group.verb("list", "joplin.pugeo", "joplin.pugeo --json")
+def list_runs(project: Project, *, as_json: Json = False) -> None:
+    """List the finished runs: name, id, how each was made and is judged."""
+    layout = projects.find(project)
+    rows = results.table(layout, training.all_runs(layout))
+    lines = [
+        f"{row.name} ({row.run_id}){': shown' if row.is_shown else ''}\n"
+        f"  took {row.took}, {row.n_damaged} damaged labels; recall on held-out clicks: {row.judged}; audit: {row.audited}"
+        for row in rows
+    ]
+    words = "\n".join(lines) or f"There is no run yet. Make one: pu-geo train {project}"
+    show({"runs": [asdict(row) for row in rows]}, words, as_json)
+
+
+@run_group.verb("rename", 'joplin.pugeo latest "second opinion"', 'joplin.pugeo latest ""')
+def rename_run(
+    project: Project,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="id of a run, chosen or latest", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help='what people call it; "" for the usual name', show_default=False)
+    ],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Change what a run is called on all screens; its id and files stay."""
+    layout = projects.find(project)
+    run_id = choices.run(layout, run).run_id
+    run_names.rename(layout, run_id, name)
+    found = run_names.name(layout, run_id)
+    show({"run_id": run_id, "name": found}, f"Run {run_id} is called {found}.", as_json)
 
 
 @run_group.verb("import", "joplin.pugeo joplin-gpu.pugeo latest")

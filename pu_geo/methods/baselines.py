@@ -143,7 +143,7 @@ def fit_supervised(data: PUData, settings: cards.BatchSettings, run: Run) -> Tra
     groups = Groups(rows[classes > NOT_DAMAGED], rows[classes == NOT_DAMAGED])
     if not len(groups.positive) or not len(groups.others):
         raise TrainingError(
-            "Supervised training needs positives and buildings marked as not damaged; this project has "
+            "Supervised training needs buildings marked damaged and buildings marked not damaged; this project has "
             f"{len(groups.positive)} and {len(groups.others)}.",
             "Mark both kinds on the Annotate page.",
             kind="few_labels",

@@ -416,7 +416,7 @@ class MethodEstimator(_Estimator):
             )
         name, n_not_damaged = type(self).__name__, int(is_not_damaged.sum())
         hint = "Give more labels: 1 in y for damaged, known_negative for not damaged; 0 in y means not reviewed."
-        require_labels(card, int(is_positive.sum()), n_not_damaged, where="here are", hint=hint)
+        require_labels(card, int(is_positive.sum()), n_not_damaged, where="here are", hint=hint, noun="positives")
         if is_positive.all():
             raise TrainingError(
                 f"{name} needs chips that are not reviewed beside the positives; all {n} are positive.",

@@ -52,12 +52,10 @@ class Fitted:
 def require_labels(
     card: MethodCard, n_positive: int, n_not_damaged: int, *,
     where: str = "this project has", hint: str = "Mark more buildings on the Annotate page.",
+    noun: str = "damaged buildings",
 ) -> None:  # fmt: skip
     """Raise TrainingError where there are fewer positives, or fewer undamaged, than a method needs."""
-    for n, wanted, words in (
-        (n_positive, card.min_positives, "positives"),
-        (n_not_damaged, card.min_not_damaged, "undamaged"),
-    ):
+    for n, wanted, words in ((n_positive, card.min_positives, noun), (n_not_damaged, card.min_not_damaged, "undamaged")):
         if n < wanted:
             raise TrainingError(f"{card.title} needs at least {wanted} {words}; {where} {n}.", hint, kind="few_labels")
 

@@ -217,13 +217,13 @@ def marks_of(data: PUData, rows: Ints, run: Run) -> Marks:
     unlabeled = rows[~is_positive & ~is_known]
     if not (is_positive & ~is_accepted).any():
         raise TrainingError(
-            "The propagated ranking needs a clicked positive; all positives here are of accepted clusters.",
+            "The propagated ranking needs a building that was marked damaged; all here are of accepted clusters.",
             "Mark damaged buildings on the Annotate page.",
             kind="positives",
         )
     if not len(unlabeled):
         raise TrainingError(
-            f"The propagated ranking needs unlabeled buildings; all {len(rows)} here are marked.",
+            f"The propagated ranking needs buildings not reviewed; all {len(rows)} here are marked.",
             "Add footprints of the whole area on the Imagery page.",
             kind="unlabeled",
         )

@@ -193,13 +193,13 @@ def require_positives(data: PUData, rows: Ints, title: str) -> None:
     n_positive = int(data.is_positive[rows].sum())
     if n_positive == 0:
         raise TrainingError(
-            f"{title} needs positives; this project has none.",
+            f"{title} needs damaged buildings; this project has none.",
             "Mark damaged buildings on the Annotate page.",
             kind="positives",
         )
     if n_positive == len(rows):
         raise TrainingError(
-            f"{title} needs unlabeled buildings beside the positives; here all are positive.",
+            f"{title} needs buildings not reviewed beside the damaged ones; here all are damaged.",
             "Add footprints of the whole area on the Imagery page.",
             kind="unlabeled",
         )

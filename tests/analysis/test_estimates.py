@@ -68,7 +68,7 @@ def test_the_share_to_start_from_is_that_of_elkan_and_noto() -> None:
 
 def test_too_few_positives_are_refused() -> None:
     clicks = np.arange(20) < 3
-    with pytest.raises(TrainingError, match="at least 4 positives"):
+    with pytest.raises(TrainingError, match="at least 4 damaged buildings"):
         estimates.elkan_noto_share(np.random.default_rng(0).normal(size=(20, 3)), clicks)
 
 

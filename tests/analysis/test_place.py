@@ -184,7 +184,7 @@ def test_what_cannot_be_used_is_left_as_it_was_and_says_why() -> None:
     everyone, nobody = np.ones(N, np.bool_), np.zeros(N, np.bool_)
     cases = [
         ("within 180 m", scores, far, everyone, held_out),
-        ("no building is unlabeled", scores, xy_m, nobody, held_out),
+        ("every building is reviewed", scores, xy_m, nobody, held_out),
         ("too few clicks", scores, xy_m, everyone, []),
         ("too few clicks", scores, xy_m, everyone, [replace(held_out[0], scores=np.full(N, np.nan))]),
         ("not clustered", np.ones(N, np.float32), xy_m, everyone, held_out),

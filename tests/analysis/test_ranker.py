@@ -95,7 +95,7 @@ def test_refusals_say_what_to_do() -> None:
     with pytest.raises(TrainingError, match="0") as none:
         ranker.rank_positives(features, np.zeros(10, np.bool_))
     assert "Annotate" in none.value.hint
-    with pytest.raises(TrainingError, match="unlabeled"):
+    with pytest.raises(TrainingError, match="not reviewed"):
         ranker.rank_positives(features, np.ones(10, np.bool_))
     with pytest.raises(ShapeError, match="10"):
         ranker.rank_positives(features, np.ones(9, np.bool_))

@@ -109,7 +109,7 @@ function hooks(view) {
       const box = store.boxes.subarray(4 * number(id), 4 * number(id) + 4);
       const [left, top, right, bottom] = Array.from(box, (at, k) => Math.round(((at - frame.box[k & 1]) / frame.resolution) * frame.pixelRatio) + (k < 2 ? -2 : 2));
       const { data } = canvas.getContext("2d").getImageData(left, top, right - left, bottom - top);
-      return data.some((_, k) => k % 4 === 0 && data[k] > 240 && Math.abs(data[k + 1] - 77) < 12 && Math.abs(data[k + 2] - 184) < 12 && data[k + 3] > 200);
+      return data.some((_, k) => k % 4 === 0 && data[k] > 200 && data[k + 1] < 130 && data[k + 2] > 150 && data[k + 3] > 200);
     },
     choose: (ids) => store.choose(ids.map(number)),
     ...mapMeasures(view),

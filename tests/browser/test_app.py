@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -69,9 +70,10 @@ def _train(page, sample: Layout, screenshots: Path) -> None:
     page.get_by_role("button", name="Train NcPU").click()
     page.get_by_text("so far").wait_for(timeout=60_000)
     wait_for_job(sample, "train", TRAIN_SECONDS)
+    page.get_by_text("Training NcPU, quick: done in").click(timeout=60_000)
     page.locator(".js-plotly-plot").first.wait_for(timeout=60_000)
     page.screenshot(path=screenshots / "train.png")
-    page.get_by_text("Explore the embeddings").wait_for(timeout=60_000)
+    page.get_by_role("button", name="Shown: NcPU quick").wait_for(timeout=60_000)
     with store.connect(sample) as db:
         assert [run.method for run in runs.all_runs(db)] == ["ncpu"]
 
@@ -85,12 +87,12 @@ def _explore(page, sample: Layout, screenshots: Path) -> None:
     drag(page, [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)])
     n = len(ask(page, "chosen"))
     assert n > 1000
-    page.get_by_role("button", name=f"Save {n:,} buildings").wait_for(timeout=30_000)
+    page.get_by_role("button", name=f"Selection: {n:,}").wait_for(timeout=30_000)
     page.screenshot(path=screenshots / "explore.png")
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="Save", exact=True).wait_for(timeout=30_000)
+    page.get_by_role("button", name=re.compile("Selection(?!:)")).wait_for(timeout=30_000)
     settled(page)
-    page.get_by_role("radio", name="PUPL clusters").or_(page.get_by_role("button", name="PUPL clusters")).first.click()
+    page.get_by_role("radio", name="Clusters").or_(page.get_by_role("button", name="Clusters")).first.click()
     start = page.locator(".st-key-cluster-start button")
     start.wait_for(timeout=60_000)
     settled(page)  # what comes above may still change, and the button move
@@ -101,7 +103,7 @@ def _explore(page, sample: Layout, screenshots: Path) -> None:
     settled(page)
     n = int(accept.inner_text().rpartition("(")[2].rstrip(") ").replace(",", ""))
     accept.click()
-    page.get_by_text(f"Next run: 29 positives + {n:,} accepted").wait_for(timeout=60_000)
+    page.get_by_text(f"Next run: 29 damaged + {n:,} accepted").wait_for(timeout=60_000)
     with store.connect(sample) as db:
         assert len(pseudo_positives.accepted_ids(db)) == n
 

@@ -87,7 +87,9 @@ def _flag_fewer(page, village) -> None:
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 20, steps=8)
     now = int(track.get_attribute("aria-valuenow"))
-    page.locator(".pugeo .legend .category", has_text="Flagged by score").get_by_text(f"{now:,}", exact=True).wait_for(timeout=2_000)
+    page.locator(".pugeo .legend .category", has_text="Flagged by score").get_by_text(f"{now:,}", exact=True).wait_for(
+        timeout=2_000
+    )
     assert choices.threshold(village.layout, run_id) == before, "nothing is stored while it is dragged"
     page.mouse.up()
     page.locator(".pugeo .flaghead", has_text="chosen by a person").wait_for(timeout=10_000)

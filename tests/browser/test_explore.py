@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,8 +28,19 @@ def chosen(page) -> set[str]:
 def wait_for_chosen(page, n: int) -> None:
     """Wait until so many are selected, and until the page knows."""
     page.wait_for_function("(n) => window.__pugeo.chosen().length === n", arg=n, timeout=30_000)
-    words = {"name": f"Save {n} buildings"} if n else {"name": "Save", "exact": True}
-    page.get_by_role("button", **words).wait_for(timeout=30_000)
+    opener(page, n).wait_for(timeout=30_000)
+
+
+def opener(page, n: int | None = None) -> Any:
+    """The button that opens saving and loading, once the page knows that `n` are selected."""
+    name = re.compile("Selection" if n is None else f"Selection: {n:,}(?!\\d)" if n else "Selection(?!:)")
+    return page.get_by_role("button", name=name)
+
+
+def open_selections(page) -> None:
+    if not page.get_by_text("Saved selections (").is_visible():
+        opener(page).click()
+        page.get_by_text("Saved selections (").wait_for(timeout=10_000)
 
 
 def test_an_island_is_lassoed_labeled_undone_saved_and_loaded_again(page, village, screenshots: Path) -> None:
@@ -49,6 +62,7 @@ def test_an_island_is_lassoed_labeled_undone_saved_and_loaded_again(page, villag
     assert village.labels() == before, "one step takes all of it back"
     assert chosen(page) == island
 
+    open_selections(page)
     page.get_by_role("textbox", name="Save the selection as").fill(NAME)
     page.get_by_role("button", name=f"Save {len(island)} buildings").click()
     saved = page.get_by_text("Saved selections (1)")
@@ -59,11 +73,15 @@ def test_an_island_is_lassoed_labeled_undone_saved_and_loaded_again(page, villag
     selections.save(village.layout, "bee", village.ids[100:133], run_id="islands-1", analyst="ann")
 
     def load(name: str, n: int) -> None:
-        page.get_by_text("Saved selections (2)").click()
+        open_selections(page)
+        page.get_by_text("Saved selections (2)").wait_for(timeout=30_000)
         page.get_by_text(name).first.wait_for(timeout=10_000)  # as it was written, and no bold word
         page.get_by_role("button", name="Select", exact=True).nth(0 if name == "bee" else 1).click()  # the newest first
         wait_for_chosen(page, n)
-        page.mouse.click(*spot(page, ask(page, "onScreen", 40)[30]))  # closes the list
+        opener(page).click()
+        page.get_by_text("Saved selections (").wait_for(state="hidden", timeout=10_000)
+        page.wait_for_timeout(600)  # the map goes to the selection
+        page.mouse.click(*spot(page, ask(page, "onScreen", 20)[10]))
 
     open_view(page, village, "explore")
     assert chosen(page) == set()
@@ -80,10 +98,9 @@ def test_an_island_is_lassoed_labeled_undone_saved_and_loaded_again(page, villag
     wait_for_view(page, "explore")
     page.wait_for_function("window.__pugeo.chosen().length > 0", timeout=30_000)
     assert chosen(page) == island, "a selection outlives another screen"
-    page.get_by_text("Saved selections (2)").click()
+    open_selections(page)
     page.get_by_role("button", name="Remove", exact=True).last.click()
     page.get_by_text("Saved selections (1)").wait_for(timeout=30_000)
-    page.keyboard.press("Escape")
     page.get_by_role("button", name=f"Put back {NAME}").click()
     page.get_by_text("Saved selections (2)").wait_for(timeout=30_000)
     with store.connect(village.layout) as db:
@@ -158,7 +175,7 @@ def test_selecting_on_map_and_wall_and_looking_at_dots(page, village) -> None:
 
 
 def color_by(page, words: str, by: str) -> None:
-    page.get_by_test_id("stSelectbox").nth(1).click()
+    page.locator(".st-key-explore-color").click()
     page.get_by_role("option", name=words, exact=True).click()
     page.wait_for_function("(by) => window.__pugeo.scatter().by === by", arg=by, timeout=30_000)
     page.wait_for_timeout(600)

@@ -27,12 +27,13 @@ def newest(event: Layout, method: str) -> JobView:
 def start(page: Any, event: Layout, method: str, title: str, settings: dict[str, str]) -> Path:
     """Fill the form of a method and start it; return the job's folder."""
     page.locator(f".st-key-start-{method}").wait_for(timeout=60_000)
-    page.get_by_text("Details and settings").nth(list(catalog.METHODS).index(method)).click()
+    page.get_by_role("button", name="Settings").nth(list(catalog.METHODS).index(method)).click()
     for name, value in settings.items():
         field = page.locator(f".st-key-set-{method}-quick-{name} input")
         field.fill(value)
         field.press("Enter")
         page.wait_for_timeout(700)
+    page.keyboard.press("Escape")  # closes the settings
     before = len(jobs.all_jobs(event))
     page.get_by_role("button", name=f"Train {title}").click()
     until(lambda: len(jobs.all_jobs(event)) > before)
@@ -60,7 +61,7 @@ def test_a_training_is_watched_outlives_the_server_and_is_cancelled_and_taken_up
         page.screenshot(path=screenshots / "train_live.png", full_page=True)
         second = start(page, layout, "pucl", "PUCL", {"epochs": "2"})
         until(lambda: jobs.view(second).state == "waiting")
-        page.get_by_text("Queue of this machine").wait_for(timeout=60_000)
+        page.get_by_text("Device queue of this machine").wait_for(timeout=60_000)
         server.end()
         n_before = len(epochs(first))
         until(lambda: len(epochs(first)) > n_before + 1)
@@ -77,7 +78,7 @@ def test_a_training_is_watched_outlives_the_server_and_is_cancelled_and_taken_up
         press(page, "cancel", first)
         until(lambda: jobs.view(first).state == "cancelled")
 
-        page.get_by_text("Models: hand one on, or use one from elsewhere").click()
+        page.get_by_text("Models: export one, or import one").click()
         with page.expect_download(timeout=60_000) as waiting:
             page.get_by_role("button", name="Export model").click()
         waiting.value.save_as(tmp_path / "model.zip")

@@ -21,7 +21,7 @@ def test_simulated_clicks_follow_field_count_and_seed(run: CommandLine, project:
     with store.connect(project) as db:
         chosen = labels.current_labels(db)
     assert set(chosen) <= {"b0", "b4", "b8", "b12", "b16"}
-    assert "there are 2 unlabeled" in run.refused(*arguments)
+    assert "2 of them are not reviewed yet" in run.refused(*arguments)
 
 
 @pytest.mark.slow

@@ -118,7 +118,7 @@ def test_compare_features_prints_a_table_and_the_verdict(tmp_path: Path, run: Co
     assert lines[2].startswith("rcf ")
     assert lines[3].startswith(f"{BETTER} is better than rcf: a held-out click is in the top ")
     assert lines[3].endswith(f"In use: rcf. Use it: `pu-geo features {layout.folder} --use {BETTER}`.")
-    assert "62 clicks of your own, held out in 5 parts, 3 times, among 38 unlabeled buildings" in lines[4]
+    assert "62 clicks of your own, held out in 5 parts, 3 times, among 38 buildings not reviewed" in lines[4]
     answer = run.json("compare-features", layout.folder, "--methods", "ranker")
     assert (answer["verdict"]["kind"], answer["verdict"]["name"], answer["n_clicks"]) == ("better", BETTER, 62)
     assert [row["features"] for row in answer["rows"]] == ["rcf", BETTER]
@@ -137,3 +137,23 @@ def test_few_clicks_are_compared_and_choose_nothing(tmp_path: Path, run: Command
     out = run.text("compare-features", layout.folder, "--methods", "ranker")
     assert "Not enough clicks to choose by: 12 of your own" in out
     assert "--use" not in out
+
+
+def test_runs_are_listed_by_name_and_renamed(run: CommandLine, mapped: Layout) -> None:
+    code, out, _ = run("runs", "rename", str(mapped.folder), "latest", "second opinion")
+    assert (code, "is called second opinion." in out) == (0, True)
+    code, out, _ = run("runs", "list", str(mapped.folder))
+    assert code == 0
+    assert out.startswith(
+        "second opinion (ranker-1): shown\n  took 1 s, 5 damaged labels; recall on held-out clicks: none held out"
+    )
+    code, out, _ = run("runs", "list", str(mapped.folder), "--json")
+    (row,) = json.loads(out)["runs"]
+    assert (row["run_id"], row["name"], row["is_shown"]) == ("ranker-1", "second opinion", True)
+    code, out, _ = run("runs", "rename", str(mapped.folder), "latest", "")
+    assert "is called Instant ranker, " in out
+
+
+def test_an_empty_project_lists_no_runs(run: CommandLine, project: Layout) -> None:
+    code, out, _ = run("runs", "list", str(project.folder))
+    assert (code, out.startswith("There is no run yet.")) == (0, True)

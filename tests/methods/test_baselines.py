@@ -292,7 +292,7 @@ def test_class_prior_that_is_set_is_used_and_one_near_its_ends_is_moved_with_a_w
 
 def test_class_prior_cannot_be_estimated_from_one_positive() -> None:
     data, _ = made_data(clicks=1)
-    with pytest.raises(TrainingError, match="2 positives") as caught:
+    with pytest.raises(TrainingError, match="2 damaged buildings") as caught:
         baselines.fit(data, brief(card_of("upu")), Run(CPU))
     assert "Set class_prior" in caught.value.hint
     assert np.isfinite(baselines.fit(data, brief(card_of("upu"), class_prior=0.4), Run(CPU)).score(data.inputs.array)).all()

@@ -96,7 +96,7 @@ def test_area_size_formats_and_classes_stay(three_runs: Layout, monkeypatch: pyt
     press(app, "export")
     field(app, "Formats").set_value(["csv"]).run()
     press(app, "export")
-    field(app, "EMS / UNOSAT classes").set_value(["unosat"]).run()
+    field(app, "EMS / UNOSAT / xBD / FEMA classes").set_value(["unosat"]).run()
     app = show("damage_map", three_runs)
     assert field(app, "Side of square cells, m").value == 250
     args = exported(three_runs, monkeypatch, app)

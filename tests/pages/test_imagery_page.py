@@ -133,6 +133,28 @@ def test_scenes_are_picked_in_several_folders_and_sorted_by_their_names(
     assert "all-scenes-add" not in [button.key for button in app.button], "the dialog is closed"
 
 
+def test_boxes_of_the_picker_choose_one_by_one_and_hold_after_all_were_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.tif", "b.tif", "c.tif"):
+        (tmp_path / name).write_bytes(b"II*\0")
+    monkeypatch.setenv(browsing.ROOTS_VARIABLE, str(tmp_path))
+    app = press(show("imagery", store.create(tmp_path / "empty.pugeo", "Empty")), "post_paths-picker-browse")
+
+    def boxes() -> dict[str, bool]:
+        return {box.label.replace("\\", ""): box.value for box in app.checkbox}
+
+    next(box for box in app.checkbox if box.label.startswith("b")).check().run()
+    assert boxes() == {"a.tif": False, "b.tif": True, "c.tif": False}
+    old = [box.key for box in app.checkbox]
+    press(app, "post_paths-picker-all")
+    assert set(boxes().values()) == {True}
+    assert not {*old} & {box.key for box in app.checkbox}, "what a browser still sends of the old boxes counts for nothing"
+    next(box for box in app.checkbox if box.label.startswith("a")).uncheck().run()
+    press(app, "post_paths-picker-add")
+    assert app.text_area(key="post_paths").value.splitlines() == [str(tmp_path / "b.tif"), str(tmp_path / "c.tif")]
+
+
 def test_what_was_added_leaves_its_field_and_what_was_not_stays(project: Layout) -> None:
     app = show("imagery", project, post_paths=f"{small_scene().path}\n/data/not there.tif")
     assert app.text_area(key="post_paths").value == "/data/not there.tif"

@@ -284,7 +284,7 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
     is_labeled = data.classes[rows] != UNKNOWN
     if is_labeled.all():
         raise TrainingError(
-            f"NCL sorts the unlabeled buildings; all {len(is_labeled)} of this project are labeled.",
+            f"NCL sorts the buildings not reviewed; all {len(is_labeled)} of this project are labeled.",
             "Add footprints of the whole area on the Imagery page.",
             kind="unlabeled",
         )
@@ -405,7 +405,7 @@ def _suggested(embeddings: NDArray[np.float32], settings: NclSettings, run: Run)
     if found.number != settings.n_new:
         compared = "".join(f", against {found.silhouettes[k]:.2f} of {k}" for k in candidates if k == settings.n_new)
         run.warnings.append(
-            f"The unlabeled buildings were sorted into {settings.n_new} clusters (n_new); their embeddings fall most clearly "
+            f"The buildings not reviewed were sorted into {settings.n_new} clusters (n_new); their embeddings fall most clearly "
             f"into {found.number} (silhouette {found.silhouettes[found.number]:.2f}{compared}). Look at the clusters of both."
         )
     return found

@@ -206,7 +206,7 @@ def simulate(
         ]
         if len(wanted) < count:
             raise LabelError(
-                f"{count} buildings with {field} = {' or '.join(values)} were asked for; there are {len(wanted)} unlabeled.",
+                f"{count} buildings with {field} = {' or '.join(values)} were asked for; {len(wanted)} of them are not reviewed yet.",
                 "Ask for fewer, or name another field or value.",
             )
         chosen = np.random.default_rng(seed).choice(len(wanted), size=count, replace=False)

@@ -6,6 +6,7 @@ called not damaged as not flagged, and only the rest by its score.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -280,6 +281,18 @@ def _headline(
         f"About {total.value:,.0f} of {n:,} buildings are damaged, between {total.low:,.0f} and {total.high:,.0f} (95 % interval): "
         f"{confirmed:,} confirmed, the rest estimated from {n_checks:,} {checks}."
     )
+
+
+def without_headline(words: str) -> str:
+    """Return the words of an estimate without the number, or that there is none, for a place where a headline has that already.
+
+    >>> without_headline("About 3 of 9 buildings are damaged, between 2 and 4 (95 % interval): 1 confirmed, the rest estimated.")
+    '1 confirmed, the rest estimated.'
+    >>> without_headline(f"1 building is confirmed damaged. {IN_ALL} {NOT_KNOWN}. Checks estimate it.")
+    '1 building is confirmed damaged. Checks estimate it.'
+    """
+    about = r"^About [\d,]+ of [\d,]+ buildings are damaged, between [\d,]+ and [\d,]+ \(95 % interval\): "
+    return re.sub(rf"{about}|{re.escape(IN_ALL)} (not known yet: |{re.escape(NOT_KNOWN)}\. )", "", words)
 
 
 # One threshold

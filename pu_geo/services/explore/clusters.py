@@ -330,7 +330,7 @@ class NextRun:
 
     @property
     def words(self) -> str:
-        """For example "next run: 30 positives + 41 accepted"."""
+        """For example "next run: 30 damaged + 41 accepted"."""
         return f"next run: {self.n_positive:,} damaged + {self.n_accepted:,} accepted"
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
+from pu_geo import wording
 from pu_geo.project import areas, contents, decisions, discoveries, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import ranking
@@ -27,6 +28,7 @@ NEAR_THRESHOLD = "Uncertainty: rank distance to the threshold"
 AGAINST_LIVE = "Uncertainty: ranks, run against live ranking"
 _MOST_ATTRIBUTES = 60
 _AREA, _ATTRIBUTE = "area:", "attribute:"
+_LEAST_APART = 0.02  # of all places, at which the color of most disagreement is reached
 _ENDS = (1, 99)  # percentiles between which colors change; one huge building shall not gray all others
 Color = Literal["labels", "scores", "categories", "numbers"]
 
@@ -137,10 +139,12 @@ def _uncertainty(layout: Layout, run_id: str, by: str) -> Coloring:
     known = ~np.isnan(live)
     places = np.full(len(live), np.nan)
     places[known] = (runs.ranks(live[known].astype(np.float32)) - 0.5) / max(int(known.sum()), 1)
+    apart = np.abs(here - places)
+    there = apart[~np.isnan(apart)]
+    high = max(float(np.percentile(there, _ENDS[1])), _LEAST_APART) if len(there) else _LEAST_APART
+    ends = ("same rank", f"≥ {wording.percent(round(high, 2))} apart")
     v = "none" if now is None else now.score_id
-    return Coloring(
-        by, AGAINST_LIVE, "numbers", (), np.abs(here - places).astype(np.float32), 0.0, 0.5, ("same rank", "≥ 50 % apart"), v
-    )
+    return Coloring(by, AGAINST_LIVE, "numbers", (), apart.astype(np.float32), 0.0, high, ends, v)
 
 
 def _types(db: sqlite3.Connection) -> list[str | None]:

@@ -123,7 +123,7 @@ class Clicks:
             return f"{words}."
         return (
             f"{words}, {self.n_later} clicked after one or both began. Later clicks are a choice of whoever clicked, not an even "
-            "draw of the damage, and a run that had begun took them for unlabeled."
+            "draw of the damage, and a run that had started did not know them."
         )
 
 

@@ -134,7 +134,7 @@ def require_clicks(n_own: int, n_positive: int, n_unlabeled: int, methods: Seque
         )
     if n_unlabeled < bakeoff.N_FOLDS:
         raise TrainingError(
-            f"A comparison needs {bakeoff.N_FOLDS} unlabeled buildings at least; this project has {n_unlabeled}.",
+            f"A comparison needs {bakeoff.N_FOLDS} buildings not reviewed at least; this project has {n_unlabeled}.",
             "Add footprints of the whole area on the Imagery page.",
             kind="unlabeled",
         )
@@ -151,7 +151,7 @@ def require_clicks(n_own: int, n_positive: int, n_unlabeled: int, methods: Seque
             )
         if left < card.min_positives:
             raise TrainingError(
-                f"{card.title} needs at least {card.min_positives} positives; while some clicks are held out there are {left}.",
+                f"{card.title} needs at least {card.min_positives} damaged buildings; while some clicks are held out there are {left}.",
                 "Leave it out, or mark more damaged buildings on the Annotate page.",
                 kind="few_labels",
             )
@@ -208,7 +208,7 @@ def how_made(found: Comparison) -> str:
     others = f"; {found.n_others} that the queue proposed were learned from and not held out" if found.n_others else ""
     return (
         f"Made at {found.at[:16].replace('T', ' ')} with {found.n_clicks} clicks of your own, held out in {found.n_folds} parts, "
-        f"{found.n_repeats} times, among {found.n_unlabeled:,} unlabeled buildings{others}."
+        f"{found.n_repeats} times, among {found.n_unlabeled:,} buildings not reviewed{others}."
     )
 
 

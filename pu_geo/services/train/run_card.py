@@ -1,4 +1,4 @@
-"""The card of a run: what it learned from, with which settings and where, how it went, and what it cannot tell.
+"""The model card of a run: what it learned from, with which settings and where, how it went, and what it cannot tell.
 
 `card` collects it as one mapping of plain values; `as_markdown` and `as_html` write it for people. It names no person and no path.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pu_geo import __version__
+from pu_geo import __version__, wording
 from pu_geo.analysis import place
 from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, words_of
 from pu_geo.errors import ProjectError, TrainingError
@@ -28,7 +28,7 @@ from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.services.documents import DASH, Plot, Section, plain, render
 from pu_geo.services.imagery import features, preparation
 from pu_geo.services.project import choices
-from pu_geo.services.train import comparing, training
+from pu_geo.services.train import comparing, run_names, training
 
 FORMAT, VERSION = "pu-geo run card", 1
 FEW_POSITIVES = 30
@@ -107,7 +107,12 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         "format": FORMAT,
         "format_version": VERSION,
         "made_with": f"PU-Geo {__version__}",
-        "run": _run(facts) | {"threshold_chosen": chosen.value, "threshold_origin": chosen.origin},
+        "run": _run(facts)
+        | {
+            "name": run_names.name(layout, facts.run_id),
+            "threshold_chosen": chosen.value,
+            "threshold_origin": chosen.origin,
+        },
         "data": {
             "project": project,
             "chip_set": facts.chip_set,
@@ -190,9 +195,7 @@ def limits(facts: RunFacts, *, n_positive: int, has_audit: bool) -> list[str]:
     if facts.from_model:
         learned = "The model was trained elsewhere and learned nothing from the answers in this project."
     elif n_positive < FEW_POSITIVES:
-        learned = (
-            f"It learned from {n_positive} positives; with fewer than {FEW_POSITIVES}, other clicks may give another map."
-        )
+        learned = f"It learned from {n_positive} damaged buildings; with fewer than {FEW_POSITIVES}, other clicks may give another map."
     sentences = [
         cannot,
         _SCORES.get(facts.score_type, "A score is a rank, not a probability."),
@@ -242,16 +245,18 @@ def _title(card: Mapping[str, Any], write: Callable[[object], str]) -> str:
 
 def _lead(card: Mapping[str, Any]) -> str:
     run = card["run"]
-    return f"Card of run {run['run_id']}, made {str(run['created_at'])[:16].replace('T', ' ')} UTC. Not field-validated."
+    return f"Model card of {run['name']}, made {wording.when(str(run['created_at']))} UTC. Not field-validated."
 
 
 def _sections(card: Mapping[str, Any]) -> list[Section]:
     run, data, counts, changed = card["run"], card["data"], card["labels"], card["run"]["changed"]
     about: list[tuple[str, object]] = [
+        ("Run", run["name"]),
         ("Method", run["title"]),
         ("Source", run["paper"]),
         ("Preset, seed", f"{run['preset']}, {run['seed']}"),
-        ("Took", f"{float(run['seconds']):,.1f} s on {run['device']}"),
+        ("Took", f"{wording.duration(float(run['seconds']))} on {run['device']}"),
+        ("Run id", run["run_id"]),
         ("Versions", ", ".join(f"{name} {version}" for name, version in sorted(card["versions"].items()))),
         ("Threshold to start from", _started_from(run)),
         ("Threshold of the map", f"{run['threshold_chosen']}, {choices.origin_words(run['threshold_origin'])}"),
@@ -278,12 +283,12 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
     answers = [
         ("Up to event", f"{counts['at_event']}, by {by}"),
         (
-            f"Positives ({'learned from' if counts['were_learned'] else 'there, not learned from'})",
+            f"Damaged ({'learned from' if counts['were_learned'] else 'there, not learned from'})",
             f"{counts['n_positive']:,}",
         ),
-        ("Positives held out to judge", f"{counts['n_held_out']:,}"),
-        ("Unlabeled", f"{counts['n_unlabeled']:,}"),
-        ("Called not damaged", f"{counts['n_not_damaged']:,}"),
+        ("Damaged, held out to judge", f"{counts['n_held_out']:,}"),
+        ("Not reviewed", f"{counts['n_unlabeled']:,}"),
+        ("Not damaged", f"{counts['n_not_damaged']:,}"),
         ("Left out (not assessable, or answered in an audit alone)", f"{counts['n_left_out']:,}"),
     ]
     rows = [(name, _setting(name, value), changed.get(name, "as the preset")) for name, value in run["settings"].items()]

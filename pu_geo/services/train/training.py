@@ -109,10 +109,10 @@ def why_not(layout: Layout, method: str, hold_out: int = 0) -> str | None:
     if not data.n_chips:
         return "There are no chips yet: cut them on the Imagery page."
     if data.n_positive < card.min_positives:
-        return f"{card.title} needs at least {card.min_positives} positives; this project has {data.n_positive}."
+        return f"{card.title} needs at least {card.min_positives} damaged buildings; this project has {data.n_positive}."
     if data.n_positive - hold_out < card.min_positives:
         return (
-            f"{card.title} needs at least {card.min_positives} positives to learn from; {hold_out} held-out clicks would leave "
+            f"{card.title} needs at least {card.min_positives} damaged buildings to learn from; {hold_out} held-out clicks would leave "
             f"{max(data.n_positive - hold_out, 0)} of {data.n_positive}."
         )
     if data.n_not_damaged < card.min_not_damaged:

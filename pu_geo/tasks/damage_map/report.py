@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from pu_geo import wording
 from pu_geo.analysis import place
 from pu_geo.atomic_write import write_export
 from pu_geo.geo.export.codebook import NOT_GRADED, fields_of
@@ -16,7 +16,7 @@ from pu_geo.methods.catalog import METHODS
 from pu_geo.project.choices import origin_words
 from pu_geo.project.layout import RCF
 from pu_geo.records import DAMAGE_CLASSES, DamageMap, Grid, Units
-from pu_geo.services.damage_map.auditing import IN_ALL, NOT_KNOWN
+from pu_geo.services.damage_map.auditing import NOT_KNOWN, without_headline
 from pu_geo.services.documents import DASH, Plot, Section, number, percent, plain, render
 from pu_geo.services.imagery.features import words_of
 from pu_geo.tasks.damage_map.limits import count, learned_from, limits
@@ -97,7 +97,7 @@ def write_report(
         units=units,
         disclaimer=disclaimer,
         estimate=estimate,
-        estimate_words=_without_headline(str(estimate.get("words") or "")),
+        estimate_words=without_headline(str(estimate.get("words") or "")),
         not_known="not known" if audit is not None or estimate.get("audit_state") else NOT_KNOWN,
         n=len(damage_map.building_ids),
         triage=triage,
@@ -115,11 +115,6 @@ def write_report(
     )
     write_export(out, [page.encode("utf-8")])
     return out
-
-
-def _without_headline(words: str) -> str:
-    """Return the words of an estimate without what the headline above them has, that the number is not known."""
-    return re.sub(rf"{re.escape(IN_ALL)} (not known yet: |{re.escape(NOT_KNOWN)}\. )", "", words)
 
 
 def _first(columns: Mapping[str, Sequence[object]], name: str) -> object:
@@ -178,8 +173,8 @@ def _share(found: Mapping[str, Any]) -> str:
     keys = ("value", "low", "high")
     if None in (found.get(key) for key in keys):
         return str(found.get("words") or "not enough checks")
-    value, low, high = (percent(float(found[key])) for key in keys)
-    return f"{value} ({low.removesuffix(' %')}{DASH}{high})"
+    value, low, high = (float(found[key]) for key in keys)
+    return wording.interval(value, low, high)
 
 
 def plots(audit: Mapping[str, Any]) -> list[Plot]:
@@ -250,7 +245,7 @@ def _method(damage_map: DamageMap) -> Section:
     classes = count(columns.get("damage_class", ()))
     graded = [(name, name) for name in DAMAGE_CLASSES] + [(NOT_GRADED, "damaged, not graded")]
     grades = ", ".join(f"{number(classes[value])} {words}" for value, words in graded if classes[value])
-    trained = f"{plain(learned.get('n_positive'))} positives and the unlabeled, answers up to number {plain(learned.get('at_event'))}"
+    trained = f"{plain(learned.get('n_positive'))} damaged buildings and those not reviewed, labels up to number {plain(learned.get('at_event'))}"
     neighbors = place.words_of(facts.get("evidence_from_place"))
     rows = [
         ("Method", _NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}"),

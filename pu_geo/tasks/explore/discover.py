@@ -182,7 +182,7 @@ def _known_kinds(job: Job, pu: PUSet) -> Known:
     fewest = catalog.card(METHOD).min_positives
     if (n := int(pu.is_positive.sum())) < fewest:
         raise TrainingError(
-            f"Looking for further kinds needs at least {fewest} positives; this project has {n}.",
+            f"The search for damage types needs at least {fewest} damaged buildings; this project has {n}.",
             "Mark more buildings on the Annotate page; say what kind of damage they have where you can tell.",
             kind="few_labels",
         )

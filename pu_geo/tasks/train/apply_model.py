@@ -195,7 +195,7 @@ def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], input
     is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(chips)
     where = "these same buildings" if is_same else "another set of buildings"
     words = [
-        f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} positives; nothing was "
+        f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} damaged buildings; nothing was "
         "learned from the answers in this project. Audit the map before you use it."
     ]
     gsd_m = store.call(job.layout, contents.grid).gsd_m

@@ -48,7 +48,7 @@ def evaluate(
     is_damaged = np.array([str(value) in positive for value in values])[kept]
     if is_damaged.all() or not is_damaged.any():
         raise PuGeoError(
-            f"Of {len(is_damaged)} unlabeled buildings {int(is_damaged.sum())} are damaged; both kinds are needed.",
+            f"Of {len(is_damaged)} buildings not reviewed {int(is_damaged.sum())} are damaged; both kinds are needed.",
             "Check the values given with --positive.",
         )
     scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float64)[kept]

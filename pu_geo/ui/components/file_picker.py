@@ -53,6 +53,11 @@ class _Picker:
         return found
 
     @property
+    def round(self) -> int:
+        """How often all files were chosen, or none, by one button."""
+        return int(st.session_state.get(f"{self.key}-round", 0))
+
+    @property
     def listed(self) -> Path:
         return Path(st.session_state.get(f"{_FOLDER}-{self.kind == 'projects'}") or browsing.first_folder(self.kind))
 
@@ -105,7 +110,7 @@ def into_field(key: str) -> Callable[[list[str]], None]:
 
 
 def _open(picker: _Picker) -> None:
-    picker.chosen.clear()
+    _choose_all(picker, [])
     st.session_state[_OPEN] = picker.key
 
 
@@ -213,9 +218,11 @@ def _pictures(picker: _Picker, listing: Listing) -> None:
             address = f"{PREFIX}/thumbnails/{thumbnails.name_of(file.path)}.jpg"
             words = escape(texts.PICTURE.format(name=file.name), quote=True)
             st.html(f'<img class="pugeo-thumbnail" loading="lazy" src="{address}" alt="{words}">')
-            key = f"{picker.key}-pick-{_sign(file.path)}"
-            st.session_state[key] = str(file.path) in picker.chosen
-            st.checkbox(frame.plain(file.name), key=key, on_change=partial(_toggle, picker, str(file.path)))
+            key = f"{picker.key}-pick-{picker.round}-{_sign(file.path)}"
+            st.checkbox(
+                frame.plain(file.name), str(file.path) in picker.chosen, key=key,
+                on_change=partial(_choose, picker, str(file.path), key),
+            )  # fmt: skip
             st.caption(_facts(file))
     _more(len(listing.files), listing.n_files)
 
@@ -234,15 +241,19 @@ def _sign(path: Path) -> str:
     return hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:16]
 
 
-def _toggle(picker: _Picker, path: str) -> None:
-    if path in picker.chosen:
-        picker.chosen.remove(path)
-    else:
-        picker.chosen.append(path)
+def _choose(picker: _Picker, path: str, key: str) -> None:
+    """Take over what the box of a file says now."""
+    picker.chosen[:] = [other for other in picker.chosen if other != path] + [path] * bool(st.session_state[key])
 
 
-def _select(picker: _Picker, files: Sequence[File]) -> None:
-    picker.chosen.extend(str(file.path) for file in files if str(file.path) not in picker.chosen)
+def _choose_all(picker: _Picker, files: Sequence[File]) -> None:
+    """Choose these files as well, none for no file.
+
+    Their boxes are new ones then: a browser that clicks meanwhile sends what it showed before, and the old boxes would take it
+    for clicks on all of them.
+    """
+    picker.chosen[:] = list(dict.fromkeys([*picker.chosen, *(str(file.path) for file in files)])) if files else []
+    st.session_state[f"{picker.key}-round"] = picker.round + 1
 
 
 def _foot(picker: _Picker, listing: Listing) -> None:
@@ -266,7 +277,7 @@ def _foot(picker: _Picker, listing: Listing) -> None:
         if listing.files:
             st.button(
                 texts.SELECT_ALL.format(n=len(listing.files)), key=f"{picker.key}-all",
-                on_click=partial(_select, picker, listing.files),
+                on_click=partial(_choose_all, picker, listing.files),
             )  # fmt: skip
         if picker.chosen:
-            st.button(texts.CLEAR, key=f"{picker.key}-clear", on_click=picker.chosen.clear)
+            st.button(texts.CLEAR, key=f"{picker.key}-clear", on_click=partial(_choose_all, picker, []))

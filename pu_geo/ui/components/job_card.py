@@ -208,6 +208,11 @@ def run_caption(layout: Layout, job: JobView) -> None:
         st.caption(texts.RUN_MADE.format(name=plain(run_names.name(layout, str(job.result["run_id"])))))
 
 
+def is_busy(layout: Layout, tasks: Sequence[str]) -> bool:
+    """Return whether a job of some kinds is active: for a button that starts one, above its progress."""
+    return any(job.is_active for job in jobs.all_jobs(layout) if job.task in tasks)
+
+
 def watch_unless_done(layout: Layout, tasks: Sequence[str]) -> bool:
     """Draw the card of a job whose result is shown elsewhere, unless it ended well; return whether one is active."""
     newest = next((job for job in jobs.all_jobs(layout) if job.task in tasks), None)

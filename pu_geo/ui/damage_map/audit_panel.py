@@ -53,12 +53,15 @@ def _figures(layout: Layout, run_id: str, threshold: float) -> None:
     if figure.value is not None and figure.low is not None and figure.high is not None:
         value = texts.NUMBER.format(value=figure.value, low=figure.low, high=figure.high)
     total.metric(texts.DAMAGED, value, border=True)
-    total.caption(frame.plain(damaged.words_beside(run_id)))
+    total.caption(frame.plain(auditing.without_headline(damaged.words_beside(run_id))))
     here = auditing.at(layout, run_id, threshold)
     if here is None:
         return
-    for column, title, share in ((precision, texts.PRECISION_AT, here.precision), (recall, texts.RECALL_AT, here.recall)):
-        column.metric(title, share_words(share), border=True)
+    both = (
+        (precision, texts.PRECISION_AT, texts.PRECISION_HELP, here.precision), (recall, texts.RECALL_AT, texts.RECALL_HELP, here.recall),
+    )  # fmt: skip
+    for column, title, help_words, share in both:
+        column.metric(title, share_words(share), border=True, help=help_words)
         column.caption(frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX)))
 
 
@@ -68,6 +71,7 @@ def _share_line(share: Estimate) -> str:
 
 def _invite(layout: Layout, run_id: str) -> None:
     st.markdown(texts.NO_AUDIT)
+    st.caption(frame.plain(auditing.how_many(layout).words_beside(run_id)))  # perhaps by the audit of another run
     with frame.show_errors():
         usual = auditing.suggested_size(layout, run_id)
         half, plan = wording.percent(auditing.USUAL_HALF_WIDTH), auditing.planned_words(layout)

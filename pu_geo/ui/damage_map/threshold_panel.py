@@ -63,7 +63,12 @@ def _audit(layout: Layout, run_id: str, threshold: float) -> None:
     """Draw precision and recall of the map, or that nobody assessed it."""
     here, found = auditing.at(layout, run_id, threshold), auditing.view(layout, run_id)
     if here is None or found is None:
-        st.badge(texts.NOT_AUDITED, icon=":material/help:", color="gray", help=texts.NOT_AUDITED_HELP)
+        st.badge(
+            texts.NOT_AUDITED,
+            icon=":material/help:",
+            color="gray",
+            help=frame.plain(auditing.how_many(layout).words_beside(run_id)),
+        )
         return
     shares = [(texts.PRECISION, here.precision), (texts.RECALL, here.recall)]
     known = [words.format(share=share_words(share)) for words, share in shares if share.is_enough]

@@ -22,7 +22,7 @@ def draw(layout: Layout) -> None:
 
 def _opened(layout: Layout) -> None:
     st.caption(texts.COMPARE_FEATURES_NOTE)
-    is_busy = job_card.watch_unless_done(layout, comparison.COMPARE_TASKS)
+    is_busy = job_card.is_busy(layout, comparison.COMPARE_TASKS)
     which, button = st.columns([4, 1], vertical_alignment="bottom", gap="medium")
     methods = which.multiselect(
         texts.COMPARED_METHODS, [*comparison.METHODS, *comparison.SLOW], list(comparison.METHODS), format_func=training.method_title,
@@ -32,6 +32,7 @@ def _opened(layout: Layout) -> None:
         texts.COMPARE_BUTTON, key="compare-features-start", icon=":material/balance:", disabled=is_busy or not methods,
         on_click=frame.does(lambda: comparison.start(layout, methods)),
     )  # fmt: skip
+    job_card.watch_unless_done(layout, comparison.COMPARE_TASKS)
     with frame.show_errors():
         _draw_last(layout)
 

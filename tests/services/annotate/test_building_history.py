@@ -9,6 +9,7 @@ from mapped_parts import RUN, N, say
 from pu_geo.project import labels, rounds, runs, store
 from pu_geo.project.layout import Layout, write_array
 from pu_geo.project.rounds import PastAnswer, Round
+from pu_geo.records import LabelOp
 from pu_geo.services.annotate.building_history import building_history
 
 
@@ -45,10 +46,16 @@ def test_it_has_each_runs_score_and_the_chips_alike(layout: Layout) -> None:
 
 
 def test_it_has_the_round_before(layout: Layout) -> None:
-    past = [PastAnswer(1, b, "damaged", "positive", "ann", "2026-01-01T00:00:00Z", 0.9, None) for b in ("b5", "b6")]
+    past = [PastAnswer(1, b, "damaged", "positive", "ann", "2026-01-01T00:00:00Z", 0.9, None, "Major") for b in ("b5", "b6")]
     rounds.write(layout, Round(2, "/elsewhere", past))
     found = building_history(layout, 5)
-    assert [(one["round"], one["label"]) for one in found["before"]] == [(1, "positive")]
+    assert [(one["round"], one["label"], one["grade"]) for one in found["before"]] == [(1, "positive", "Major")]
+
+
+def test_an_answer_has_the_name_of_its_grade(layout: Layout) -> None:
+    with store.connect(layout) as db:
+        labels.append(db, [LabelOp("graded", "b5", "positive", grade="minor")], analyst="ann", screen="map")
+    assert building_history(layout, 5)["events"][-1]["grade"] == "Minor"
 
 
 @pytest.mark.parametrize("place", [-1, N])

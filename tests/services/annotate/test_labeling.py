@@ -168,5 +168,5 @@ def test_scores_of_an_unknown_id_are_not_served(with_features: Layout, tmp_path:
 
 
 def test_simulated_clicks_are_refused_when_there_are_too_few(project: Layout) -> None:
-    with pytest.raises(LabelError, match="there are 5 unlabeled"):
+    with pytest.raises(LabelError, match="5 of them are not reviewed yet"):
         labeling.simulate(project, field="damage", values=["destroyed"], count=6, seed=0, analyst="ann")

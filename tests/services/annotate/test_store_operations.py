@@ -9,7 +9,7 @@ import pytest
 from small_parts import small_grid, small_scene, square_table
 
 from pu_geo.errors import PuGeoError
-from pu_geo.project import contents, labels, store
+from pu_geo.project import analysts, contents, labels, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelEvent
 from pu_geo.services.annotate import labeling
@@ -106,6 +106,22 @@ def test_the_server_alone_knows_with_what_probability_an_audit_drew_a_building(
     assert send(town, *answers) == {"session": "s", "n": 3, "event": 3, "refused": None}
     found = [(event.shown, event.inclusion) for event in current(town).values()]
     assert found == [("audit", 0.25), ("", None), ("", None)], "what none drew is a plain answer, and not lost"
+
+
+def test_answers_to_a_random_check_may_have_a_grade_and_a_second_reader_another(
+    town: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(random_audits, "inclusion_now", lambda *_: 0.25)
+    send(town, click(1, "b1", shown="audit"), click(2, "b1", shown="audit", grade="destroyed"))
+    send(town, {**click(1, "b1", shown="audit", grade="minor"), "op": "t-1"}, session="t", analyst="bob")
+    with store.connect(town) as db:
+        (answer,) = labels.audits(db)
+        assert (answer.label, answer.inclusion, answer.analyst) == ("positive", 0.25, "bob")
+        assert [(one.analyst, one.grade, one.shown) for one in analysts.own_answers(db).values()] == [
+            ("ann", "destroyed", "audit"), ("bob", "minor", "audit"),
+        ]  # fmt: skip
+        assert analysts.agreement(db).share == 1.0
+        assert labels.pu_set(db).is_excluded.sum() == 1, "a grade makes no audit's answer one to learn from"
 
 
 def test_a_browser_answers_for_nobody_else_and_at_no_other_time(town: Layout) -> None:

@@ -69,7 +69,7 @@ def test_it_says_what_the_run_learned_and_how(project: Layout) -> None:
     }
     assert [report["epoch"] for report in card["curve"]] == [1, 2, 3]
     assert f"NcPU: {catalog.card('ncpu').cannot}" in card["limits"]
-    assert "learned from 6 positives" in " ".join(card["limits"])
+    assert "learned from 6 damaged buildings" in " ".join(card["limits"])
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_the_judgement_of_a_run_and_its_held_out_clicks_are_told(mapped: Layout)
 def test_limits_follow_the_run(mapped: Layout) -> None:
     facts = facts_of(mapped)
     told = " ".join(limits(facts, n_positive=29, has_audit=True))
-    assert "learned from 29 positives" in told
+    assert "learned from 29 damaged buildings" in told
     assert "learned from" not in " ".join(limits(facts, n_positive=30, has_audit=True))
     applied = replace(facts, from_model={"file": "m.zip"})
     assert "trained elsewhere and learned nothing" in " ".join(limits(applied, n_positive=3, has_audit=True))

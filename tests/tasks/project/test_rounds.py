@@ -105,13 +105,15 @@ def test_the_next_round_compares_with_what_was_published(ranked_town: Layout, ev
         assert (
             db.execute("SELECT count(*) FROM damage_map WHERE damage_binary = 'damaged'").fetchone()[0] > len(published) + 20
         )
-        labels.append(db, [LabelOp("later", contents.building_ids(db)[20], "positive")], analyst="ann", screen="map")
+        later = contents.building_ids(db)[20]
+        labels.append(db, [LabelOp("later", later, "positive", grade="major")], analyst="ann", screen="map")
     second, made = begun(ranked_town, event)
     assert damaged_before(second) == published
     assert made["compared_with"] == rounds.read(second).compared_with == "v1"
     assert made["carried"] == 7, "what people answered since is there to be confirmed, too"
     past = rounds.last_of_each(rounds.read(second))
     assert {one.score is not None for one in past.values()} == {True}
+    assert (past[later].label, past[later].grade) == ("positive", "Major"), "to be confirmed with its grade"
 
 
 def test_a_round_that_published_nothing_is_compared_with_the_chosen_map(ranked_town: Layout, event: Path) -> None:

@@ -13,7 +13,7 @@ export const MOST_SINGLY = 12_000; // buildings in view; beyond it cells are dra
 export const NEAR_COLORS = ["#C51B8A", "#F768A1", "#FA9FB5", "#FCC5C0", "#FEEBE2"];
 const NEAR_ALPHA = [0.95, 0.85, 0.7, 0.5, 0.25];
 const CELL_PX = 15;
-const NEAR_FROM_PX = 45; // buildings larger than this are looked at one by one
+const NEAR_FROM_PX = 70; // buildings larger than this are looked at one by one
 const CELL_OPACITY = 0.8;
 const [SHADOW, LINE, WHITE] = [pixel([0, 0, 0], 0.55), pixel([30, 30, 30], 0.9), pixel([255, 255, 255], 0.95)];
 const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));

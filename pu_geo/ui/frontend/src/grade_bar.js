@@ -13,7 +13,7 @@ const { grades: words } = TEXTS;
 export class GradeBar {
   /** @param chosen (numbers, grade id) */
   constructor(store, pictures, chosen) {
-    Object.assign(this, { store, pictures, chosen, numbers: [], target: null });
+    Object.assign(this, { store, pictures, chosen, numbers: [] });
     this.root = h("div.gradebar", { hidden: true, role: "group", "aria-label": words.title });
     this.hint = h("span.soft");
     store.on("scale", () => this.close());
@@ -47,12 +47,11 @@ export class GradeBar {
     const buttons = choices.map(([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${store.scale.color(at + 1)}`, onclick: () => this.#choose(id) }, h("kbd", {}, key), h("i.gradedot"), name));
     this.root.replaceChildren(h("span.soft", {}, words.ask), ...whoIs(store, this.pictures, this.numbers), ...buttons,
       h("button.flat", { type: "button", title: words.none, "aria-label": words.none, onclick: () => this.close() }, "✕"), this.hint);
-    this.showTarget(this.target);
+    this.showTarget(null); // what keys act on may change with this mark: the view says it in the next frame
   }
 
   /** @param target {i, on} of what keys act on, or null; see target.js */
   showTarget(target) {
-    this.target = target;
     if (!this.isOpen) return;
     const { scale } = this.store;
     const isSame = Boolean(target) && this.numbers.length === 1 && target.i === this.numbers[0];
