@@ -16,7 +16,7 @@ data, found = training.data_summary(layout), training.all_runs(layout)
 with frame.title_bar(texts.TITLE, texts.PURPOSE):
     if found:
         frame.link("damage_map", texts.TO_MAP)
-st.markdown(texts.data(data.n_positive, data.n_held_out, data.n_not_damaged, data.n_unlabeled, data.n_left_out))
+st.markdown(texts.data(data.n_positive, data.n_held_out, data.n_not_damaged, data.n_not_reviewed, data.n_left_out))
 if found:
     runs_panel.draw_results(layout, found)
 st.markdown(f"**{texts.METHODS}** · :small[:gray[{training.recommendation()}]]")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
+from datetime import datetime, tzinfo
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _EXACT = 1e-9  # what 100 * 0.29 misses 29 by is no reason to round outward
@@ -36,18 +36,24 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min".removesuffix(" 0 min")
 
 
-def when(moment: str) -> str:
-    """Write an RFC 3339 moment or an ISO 8601 day as it is read: no seconds, no zone; as it is where it is neither.
+def when(moment: str, zone: tzinfo | None = None) -> str:
+    """Write an RFC 3339 moment or an ISO 8601 day without seconds and zone; as it is where it is neither.
 
-    >>> when("2026-11-22T11:29:08.123+00:00"), when("2011-05-22")
+    Args:
+        zone: whose clock; this machine's if None.
+
+    >>> from datetime import UTC
+    >>> when("2026-11-22T11:29:08+00:00", UTC), when("2011-05-22")
     ('22 Nov 2026, 11:29', '22 May 2011')
     """
     try:
         at = datetime.fromisoformat(moment)
     except ValueError:
         return moment
+    is_day = len(moment) <= len("2026-11-22")
+    at = at if is_day else at.astimezone(zone)
     day = f"{at.day} {_MONTHS[at.month - 1]} {at.year}"
-    return day if len(moment) <= len("2026-11-22") else f"{day}, {at:%H:%M}"
+    return day if is_day else f"{day}, {at:%H:%M}"
 
 
 def day_and_time(moment: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -30,6 +31,7 @@ from pu_geo.ui import texts
 _ADDRESS_KEY = "project"
 _PAGES_AT_A_TIME = threading.Semaphore(2)  # they share one interpreter, and clicks of others would wait behind all of them
 _GOES_TO = "goes-to"  # the screen that a button led to
+_CLICK_HOLDS_S = 10.0  # a click that was not acted on by then, since another screen was opened, is none
 _MOST_PROJECTS = 12  # in the list of others
 
 
@@ -71,13 +73,6 @@ def show_errors() -> Iterator[None]:
         st.error(f"**{plain(error.problem)}**\n\n{plain(error.hint)}", icon=":material/error:")
 
 
-def act_and_rerun(act: Callable[[], object]) -> None:
-    """Do what a button asks for, then draw the page anew; show a user's mistake instead."""
-    with show_errors():
-        act()
-        st.rerun()
-
-
 def does(act: Callable[[], object]) -> Callable[[], None]:
     """Return what a button's `on_click` takes. It acts before anything is drawn: a rerun amid the drawing would lose a click."""
 
@@ -86,6 +81,31 @@ def does(act: Callable[[], object]) -> Callable[[], None]:
             act()
 
     return on_click
+
+
+def button(
+    label: str, act: Callable[[], object], *, key: str, place: DeltaGenerator | None = None, goes_to: str = "", **look: Any
+) -> None:  # fmt: skip
+    """Draw a button that acts with the values that the widgets above it have now; a callback would see those of the run before.
+
+    Its click is kept until it was acted on, so a rerun amid the drawing loses none. A user's mistake is shown beside it.
+
+    Args:
+        place: where to draw it; here if None.
+        goes_to: screen to open afterwards.
+        look: what else `st.button` takes.
+    """
+    clicked = f"{key}:clicked"
+    where = st if place is None else place
+    where.button(label, key=key, on_click=lambda: st.session_state.__setitem__(clicked, time.monotonic()), **look)
+    at = st.session_state.pop(clicked, None)
+    if at is None or time.monotonic() - at > _CLICK_HOLDS_S or look.get("disabled"):
+        return
+    with show_errors():
+        act()
+        if goes_to:
+            st.session_state[_GOES_TO] = goes_to
+        st.rerun()
 
 
 def goes(page: str, act: Callable[[], object] | None = None) -> Callable[[], None]:

@@ -74,7 +74,9 @@ def test_as_many_are_flagged_as_a_person_wants_and_the_page_says_who_chose(three
     again = show("damage_map", three_runs)
     limit = field(again, "Threshold").value
     assert f"Threshold {limit:.4f}: chosen by a person." in plain(again)
-    flagged = [building for building, kind in exporting.classes_now(three_runs, "ranker-3", limit).items() if kind == "flagged"]
+    flagged = [
+        building for building, kind in exporting.classes_now(three_runs, "ranker-3", limit).items() if kind == "flagged"
+    ]
     click(three_runs, flagged[0], label="not_damaged")
     assert "It was set for the 25 highest-ranked." in plain(again.run())
     assert "so 24 are flagged" in plain(again)

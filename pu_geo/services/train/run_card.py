@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -245,7 +246,7 @@ def _title(card: Mapping[str, Any], write: Callable[[object], str]) -> str:
 
 def _lead(card: Mapping[str, Any]) -> str:
     run = card["run"]
-    return f"Model card of {run['name']}, made {wording.when(str(run['created_at']))} UTC. Not field-validated."
+    return f"Model card of {run['name']}, made {wording.when(str(run['created_at']), UTC)} UTC. Not field-validated."
 
 
 def _sections(card: Mapping[str, Any]) -> list[Section]:
@@ -287,8 +288,8 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
             f"{counts['n_positive']:,}",
         ),
         ("Damaged, held out to judge", f"{counts['n_held_out']:,}"),
-        ("Not reviewed", f"{counts['n_unlabeled']:,}"),
-        ("Not damaged", f"{counts['n_not_damaged']:,}"),
+        ("Not reviewed, or not damaged", f"{counts['n_unlabeled']:,}"),
+        ("Of them, answered not damaged", f"{counts['n_not_damaged']:,}"),
         ("Left out (not assessable, or answered in an audit alone)", f"{counts['n_left_out']:,}"),
     ]
     rows = [(name, _setting(name, value), changed.get(name, "as the preset")) for name, value in run["settings"].items()]

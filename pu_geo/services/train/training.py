@@ -31,7 +31,7 @@ class DataSummary:
     """What a training would learn from right now; `n_chips` are 0 before there is a chip set, `n_held_out` is proposed."""
 
     n_positive: int
-    n_unlabeled: int
+    n_not_reviewed: int
     n_left_out: int
     n_not_damaged: int
     n_chips: int
@@ -77,9 +77,9 @@ def data_summary(layout: Layout) -> DataSummary:
         n = contents.count_footprints(db)
         chip_set = contents.latest_chip_set(db)
         n_chips = contents.chip_count(db, chip_set) if chip_set else 0
-    unlabeled = n - counts["positive"] - counts["not_assessable"]
+    not_reviewed = n - counts["positive"] - counts["not_damaged"] - counts["not_assessable"]
     return DataSummary(
-        counts["positive"], unlabeled, counts["not_assessable"], counts["not_damaged"], n_chips,
+        counts["positive"], not_reviewed, counts["not_assessable"], counts["not_damaged"], n_chips,
         proposed_hold_out(counts["positive"]),
     )  # fmt: skip
 

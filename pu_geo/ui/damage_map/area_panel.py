@@ -34,7 +34,7 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
         resized = chosen.kept(layout, "cell_m", "cell-m")
         cell_m = st.number_input(texts.CELL, 50, 20_000, step=50, key="cell-m", width=200, on_change=resized)
         start = partial(mapping.start_summing_up, layout, run_id, threshold, int(cell_m))
-        st.button(texts.SUM_UP, type="primary", icon=":material/grid_on:", on_click=frame.does(start))
+        frame.button(texts.SUM_UP, start, key="sum-up", type="primary", icon=":material/grid_on:")
         with st.popover(texts.ADD_AREAS, icon=":material/add_location_alt:"):
             _add(layout)
     job_card.watch_unless_done(layout, ("add_areas", "sum_up"))
@@ -70,7 +70,7 @@ def _add(layout: Layout) -> None:
     path = st.text_input(texts.AREA_FILE, placeholder=texts.AREA_FILE_EXAMPLE, key="areas-path")
     layer = st.text_input(texts.AREA_LAYER, texts.AREA_LAYER_USUAL, key="areas-layer", help=texts.AREA_LAYER_HELP)
     add = partial(mapping.start_adding_areas, layout, path, layer)
-    st.button(texts.ADD_LAYER, disabled=not (path and layer), on_click=frame.does(add))
+    frame.button(texts.ADD_LAYER, add, key="add-areas", disabled=not (path and layer))
 
 
 def _figure(found: Mapping[str, Any], behind: Background | None) -> go.Figure:

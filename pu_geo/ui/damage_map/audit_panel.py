@@ -80,13 +80,7 @@ def _invite(layout: Layout, run_id: str) -> None:
             help=texts.CHECKS_HELP.format(n=usual, half=half, plan=frame.plain(plan)),
         )  # fmt: skip
         begin = partial(random_audits.begin_audit, layout, run_id, int(n), frame.analyst())
-        st.button(
-            texts.START,
-            type="primary",
-            icon=":material/fact_check:",
-            on_click=frame.goes("annotate", begin),
-            key="audit-start",
-        )
+        frame.button(texts.START, begin, type="primary", icon=":material/fact_check:", key="audit-start", goes_to="annotate")
 
 
 def _status(layout: Layout, found: AuditView) -> None:
@@ -105,7 +99,7 @@ def _status(layout: Layout, found: AuditView) -> None:
             )  # fmt: skip
         n = st.number_input(texts.MORE, 10, None, 50, 10, key="more-checks", width=130)
         more = partial(random_audits.extend, layout, check_id, int(n), frame.analyst())
-        st.button(texts.ADD, help=texts.ADD_HELP, on_click=frame.does(more))
+        frame.button(texts.ADD, more, key="audit-more", help=texts.ADD_HELP)
     if found.done.state != "finished":
         st.caption(frame.plain(found.done.words))
 

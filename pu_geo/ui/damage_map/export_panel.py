@@ -51,15 +51,17 @@ def _confirm(layout: Layout, run_id: str, threshold: float) -> None:
     if not has_place:
         st.caption(texts.NO_PLACE)
         local = st.checkbox(texts.LOCAL, key="local_coordinates")
-    start = partial(_start, layout, run_id, threshold, formats, profiles, local=local)
+    start = partial(_start, layout, run_id, threshold)
     st.button(
         texts.EXPORT_NUMBER.format(number=found.number), type="primary", icon=":material/download:", key="export-confirm",
         disabled=not (formats and (has_place or local)), on_click=frame.does(start),
     )  # fmt: skip
 
 
-def _start(layout: Layout, run_id: str, threshold: float, formats: list[str], profiles: list[str], *, local: bool) -> None:
-    mapping.start_publish(layout, run_id, threshold, formats, profiles, local=local)
+def _start(layout: Layout, run_id: str, threshold: float) -> None:
+    """Start the export with what the dialog's fields hold at the click."""
+    formats, profiles, local = (st.session_state.get(key) for key in ("formats", "profiles", "local_coordinates"))
+    mapping.start_publish(layout, run_id, threshold, formats or [], profiles or [], local=bool(local))
     st.session_state[_STARTED] = True
     st.session_state["damage-tab"] = texts.TAB_EXPORT
 

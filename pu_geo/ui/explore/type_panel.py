@@ -111,9 +111,9 @@ def _draw_acts(layout: Layout, found: Proposal) -> None:
         format_func=lambda title: f"{title} {by_title[title].name}".strip(),
     )  # fmt: skip
     numbers, (merge, undo) = [by_title[title].numbers[0] for title in chosen], st.columns(2)
-    merge.button(
-        texts.MERGE, icon=":material/merge:", disabled=len(chosen) < 2, key=f"merge-now-{found.id}",
-        on_click=frame.does(lambda: discovering.merge_groups(layout, found.id, numbers, analyst=frame.analyst())),
+    frame.button(
+        texts.MERGE, lambda: discovering.merge_groups(layout, found.id, numbers, analyst=frame.analyst()),
+        key=f"merge-now-{found.id}", place=merge, icon=":material/merge:", disabled=len(chosen) < 2,
     )  # fmt: skip
     last = discovering.last_act(layout, found.id)  # what the page shows now, and no later one
     undo.button(

@@ -68,7 +68,7 @@ def _settings(layout: Layout, run_id: str) -> None:
     job, made = exploring.umap_job(layout, run_id), exploring.picture(layout, run_id)
 
     def compute() -> None:
-        exploring.start_umap(layout, run_id, found)
+        exploring.start_umap(layout, run_id, exploring.umap_settings(layout, run_id))  # as a change just now left them
         exploring.choose_projection(layout, run_id, "UMAP")
 
     st.button(

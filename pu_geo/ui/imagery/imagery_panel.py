@@ -377,8 +377,13 @@ def _start_footprints(layout: Layout, path: str) -> None:
 
 def _lay_grid(layout: Layout, is_running: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        side = st.number_input(texts.GRID_SIDE, 5, 1000, 30, 5, key="grid_side", width=200, help=texts.GRID_HELP)
-        _button(texts.CREATE_GRID, "add-grid", lambda: preparation.start_laying_grid(layout, float(side)), is_running)
+        st.number_input(texts.GRID_SIDE, 5, 1000, 30, 5, key="grid_side", width=200, help=texts.GRID_HELP)
+        _button(
+            texts.CREATE_GRID,
+            "add-grid",
+            lambda: preparation.start_laying_grid(layout, float(_field("grid_side"))),
+            is_running,
+        )
 
 
 def _aoi(layout: Layout, here: Outlines, is_running: bool) -> None:
@@ -452,11 +457,12 @@ def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:
         st.markdown(f"- {frame.plain(words)}", help=frame.plain(features.words_of(one.name, one.maker)))
     if len(known.sets) > 1 or known.note:
         makers = {one.name: one.maker for one in known.sets}
+        key = f"feature-set-{known.in_use}"
         chosen = st.selectbox(
-            texts.FEATURES_USED, known.names, index=known.names.index(known.in_use), key=f"feature-set-{known.in_use}",
+            texts.FEATURES_USED, known.names, index=known.names.index(known.in_use), key=key,
             format_func=lambda name: features.title_of(name, makers[name]),
         )  # fmt: skip
         is_same = chosen == known.in_use and not known.note
-        _button(texts.USE_FEATURES, "use-features", lambda: features.choose(layout, chosen), is_running or is_same)
+        _button(texts.USE_FEATURES, "use-features", lambda: features.choose(layout, _field(key)), is_running or is_same)
     st.caption(texts.FEATURES_MORE)
     st.code(texts.FEATURES_COMMANDS.format(folder=layout.folder.name), language="bash")

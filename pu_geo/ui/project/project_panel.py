@@ -156,7 +156,8 @@ def next_round(layout: Layout) -> None:
                 "round-scenes", texts.ROUND_POST, "scenes", file_picker.into_lines("round_post"), several=True
             )
         beside = st.text_input(texts.ROUND_FOLDER, projects.next_folder(layout), key="round_path")
-        st.button(
-            texts.ROUND_START, key="begin-round",
-            on_click=frame.does(lambda: frame.use(projects.begin_round(layout, beside, preparation.paths_in(post)))),
-        )  # fmt: skip
+        frame.button(
+            texts.ROUND_START,
+            lambda: frame.use(projects.begin_round(layout, beside, preparation.paths_in(post))),
+            key="begin-round",
+        )

@@ -28,9 +28,9 @@ def _opened(layout: Layout) -> None:
         texts.COMPARED_METHODS, [*comparison.METHODS, *comparison.SLOW], list(comparison.METHODS), format_func=training.method_title,
         key="compare-features-methods", help=texts.COMPARED_METHODS_HELP,
     )  # fmt: skip
-    button.button(
-        texts.COMPARE_BUTTON, key="compare-features-start", icon=":material/balance:", disabled=is_busy or not methods,
-        on_click=frame.does(lambda: comparison.start(layout, methods)),
+    frame.button(
+        texts.COMPARE_BUTTON, lambda: comparison.start(layout, methods), key="compare-features-start", place=button,
+        icon=":material/balance:", disabled=is_busy or not methods,
     )  # fmt: skip
     job_card.watch_unless_done(layout, comparison.COMPARE_TASKS)
     with frame.show_errors():

@@ -61,9 +61,9 @@ def _card(layout: Layout, card: training.MethodCard, data: DataSummary, known: F
     reason = training.why_not(layout, card.name, given["hold_out"])
     if reason:
         st.caption(f":orange[{reason}]")
-    start.button(
-        texts.TRAIN.format(method=name), type="primary" if is_recommended else "secondary", disabled=reason is not None,
-        key=f"start-{card.name}", on_click=frame.does(lambda: training.start(layout, TrainingRequest(**given))),
+    frame.button(
+        texts.TRAIN.format(method=name), lambda: training.start(layout, TrainingRequest(**given)), key=f"start-{card.name}",
+        place=start, type="primary" if is_recommended else "secondary", disabled=reason is not None,
     )  # fmt: skip
     with progress:
         job_card.watch(layout, training.TRAINING_TASKS, only=lambda job: job.args.get("method") == card.name, most=0)

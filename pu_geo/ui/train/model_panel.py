@@ -56,6 +56,6 @@ def _use(layout: Layout) -> None:
         kept = [path] if given is None else preparation.keep_uploads(layout, [(given.name, given.getbuffer())])
         models.start_apply(layout, kept[0])
 
-    st.button(texts.SCORE_ALL, disabled=not (path.strip() or given), key="apply-model", on_click=frame.does(apply))
+    frame.button(texts.SCORE_ALL, apply, key="apply-model", disabled=not (path.strip() or given))
     job_card.watch(layout, models.APPLY_TASKS, body=partial(job_card.run_caption, layout))
     st.caption(texts.IMPORT_NOTE)

@@ -197,9 +197,9 @@ def _average(layout: Layout, found: Sequence[RunFacts]) -> None:
     wanted = which.multiselect(
         texts.RUNS, ids, ids[:2], format_func=lambda run_id: names[run_id], key="average-runs", help=texts.AVERAGE_HELP,
     )  # fmt: skip
-    button.button(
-        texts.AVERAGE_BUTTON, key="average", disabled=len(wanted) < 2,
-        on_click=frame.does(lambda: training.start_average(layout, wanted)),
+    frame.button(
+        texts.AVERAGE_BUTTON, lambda: training.start_average(layout, wanted), key="average", place=button,
+        disabled=len(wanted) < 2,
     )  # fmt: skip
     job_card.watch(layout, training.ENSEMBLE_TASKS, body=partial(job_card.run_caption, layout))
 

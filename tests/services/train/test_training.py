@@ -11,6 +11,7 @@ from pu_geo import jobs
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.project.layout import Layout
+from pu_geo.services.project import projects
 from pu_geo.services.train import training
 from pu_geo.services.train.training import TrainingRequest
 
@@ -88,3 +89,12 @@ def test_a_job_keeps_the_request_as_plain_values(clicked: Layout, monkeypatch: p
 def test_a_request_is_refused_where_it_is_made(wrong: dict[str, object], words: str) -> None:
     with pytest.raises(TrainingError, match=words):
         TrainingRequest(**{"method": "ncpu", "preset": "quick", **wrong})  # type: ignore[arg-type]
+
+
+def test_counts_of_what_is_learned_from_add_up(clicked: Layout) -> None:
+    click(clicked, "b9", label="not_damaged")
+    click(clicked, "b10", label="not_assessable")
+    data = training.data_summary(clicked)
+    counted = (data.n_positive, data.n_not_damaged, data.n_not_reviewed, data.n_left_out)
+    assert sum(counted) == projects.summary(clicked).n_buildings
+    assert (data.n_not_damaged, data.n_left_out) == (1, 1)
