@@ -43,7 +43,7 @@ def _confirm(layout: Layout, run_id: str, threshold: float) -> None:
         texts.FORMATS, offered, format_func=mapping.FORMATS.__getitem__, key="formats",
         on_change=chosen.kept(layout, "formats", "formats", offered),
     )  # fmt: skip
-    profiles = st.multiselect(
+    st.multiselect(
         texts.PROFILES, list(mapping.PROFILES), format_func=mapping.PROFILES.__getitem__, key="profiles",
         on_change=chosen.kept(layout, "profiles", "profiles", mapping.PROFILES), help=texts.PROFILES_HELP,
     )  # fmt: skip
