@@ -49,6 +49,14 @@ test("after a click on the view too, and while a queue is open and nothing else 
   assert.deepEqual([press("2"), press("Enter")], [true, false]);
 });
 
+test("a slider of ours keeps its arrows, also after it was dragged; its digits are the view's", () => {
+  point();
+  const slider = document.createElement("div");
+  slider.matches = (selector) => selector === "[role=slider]";
+  assert.deepEqual([press("ArrowLeft", {}, slider), press("End", {}, slider), press("1", {}, slider)], [false, false, true]);
+  assert.deepEqual(used, ["1"]);
+});
+
 test("who types in a field means no shortcut", () => {
   point();
   assert.equal(press("3", {}, elsewhere), false);

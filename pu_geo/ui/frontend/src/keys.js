@@ -9,7 +9,7 @@ const MOVING_KEYS = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", 
 
 /**
  * While `root.dataset.tabbed` is set, the focus is where Tab put it: then Enter and Space press the focused button, and arrows
- * move the focused slider. A button that was clicked lies under the pointer, not under the hands: keys go past it.
+ * move the focused slider or splitter. A button that was clicked lies under the pointer, not under the hands: keys go past it.
  * @param handle (name, event) => true if the key was used
  * @param isWanted () => whether keys that nobody else has the focus for are ours too
  */
@@ -30,7 +30,7 @@ export function listenForKeys(root, handle, isWanted) {
     if (!over && !focused && !unclaimed && !path.includes(root)) return;
     if (path.some((each) => each instanceof Element && each.matches(TYPING))) return;
     const name = nameOf(event);
-    if (!name || (root.dataset.tabbed && isForFocused(path[0], name))) return;
+    if (!name || isForSlider(path[0], name) || (root.dataset.tabbed && isForFocused(path[0], name))) return;
     const meant = name === "space" && root.dataset.tabbed && isElement(path[0]) && path[0].matches("[data-view-keys]") ? "Enter" : name;
     if (handle(meant, event)) {
       event.preventDefault();
@@ -48,6 +48,9 @@ export function listenForKeys(root, handle, isWanted) {
 }
 
 const isElement = (each) => each instanceof Element;
+
+// A slider of our own keeps its arrows after a drag, too: the hand that dragged it sets it exactly by them.
+const isForSlider = (element, name) => isElement(element) && MOVING_KEYS.has(name) && name !== "Enter" && element.matches("[role=slider]");
 
 function isForFocused(element, name) {
   if (!isElement(element)) return false;
