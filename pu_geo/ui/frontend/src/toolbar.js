@@ -26,6 +26,7 @@ export class Toolbar {
     this.refused = h("div.refused", { role: "alert", hidden: true }, this.refusedText, h("button.flat", { type: "button", title: words.dismiss, "aria-label": words.dismiss, onclick: actions.dismiss }, "✕"));
     this.mapTools = h("div.group", {}, this.views, this.colors, this.eye, this.arrows);
     this.labelTools = h("div.group", {}, button("undo", words.undo, () => actions.step("undo")), button("redo", words.redo, () => actions.step("redo")));
+    store.on("emptied", () => this.counts.replaceChildren());
     this.helpButton = button("help", words.help, () => this.toggleHelp());
     const more = h("div.group", {}, button("card", words.card, actions.card), this.helpButton);
     this.root = h("header", {}, this.mapTools, this.labelTools, this.keys, h("div.push"), this.others, this.counts, this.status, more, this.spoken);

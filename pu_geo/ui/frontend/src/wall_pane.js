@@ -41,6 +41,7 @@ export class WallPane {
   #listen() {
     const { store } = this;
     store.on("geometry", () => this.#sort());
+    store.on("emptied", () => this.#forget());
     store.on("scores", () => this.#sortWhenSafe());
     this.root.addEventListener("pointerenter", () => (this.over = true));
     this.root.addEventListener("pointerleave", () => {
@@ -144,6 +145,14 @@ export class WallPane {
     if (!found || configured !== this.configured) return;
     this.like = { i, distances: found };
     this.#choose({ order: "like" });
+  }
+
+  #forget() {
+    this.preview.hide();
+    this.items = [];
+    this.placeOf = new Map();
+    this.cursor = -1;
+    for (const [place, cell] of this.cells) this.#remove(place, cell);
   }
 
   // Chips must not change places under a pointer that is about to click: new scores come after each answer.
