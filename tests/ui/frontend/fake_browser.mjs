@@ -45,6 +45,8 @@ class Element extends EventTarget {
     }
   }
   replaceChildren(...added) {
+    if (this !== document.activeElement && this.contains(document.activeElement)) document.activeElement = document.body;
+    for (const each of this.children) each.parent = null;
     this.children = [];
     this.append(...added);
   }
@@ -133,6 +135,7 @@ export function fakeBrowser() {
 /** Forget what was there: storage, locks, timers, who listens to window and document. */
 export function freshPage() {
   held.clear();
+  waitingFrames.length = 0;
   mock.timers.reset();
   mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_700_000_000_000 });
   define("localStorage", new Storage());

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test, { beforeEach, mock } from "node:test";
-import { fakeBrowser, fakeServer, frame, freshPage, pass, settle } from "./fake_browser.mjs";
+import { fakeBrowser, fakeServer, frame, freshPage, pass, settle, squares } from "./fake_browser.mjs";
 
 fakeBrowser();
 const { TilePictures, clearNoData, groundOf, tickOf, tilesOf } = await import("../../../pu_geo/ui/frontend/src/ground.js");
@@ -91,6 +91,15 @@ test("a picture of many tiles waits once for each, and is drawn once a frame", a
   frame();
   assert.equal(asked, 2 * tiles, "and then once");
   mock.restoreAll();
+});
+
+test("a small picture of a building is drawn anew once its outline is another", () => {
+  const pictures = new ChipPictures(store);
+  pictures.configure({ token: "t", base: "/pugeo", wall: null, layers: [], grid: [2000, 2000], gsd_m: 0.5 });
+  pictures.thumbnails.set(`${pictures.configured} 0 44 true`, "drawn");
+  assert.equal(pictures.thumbnail(0, 44, () => {}), "drawn");
+  store.setGeometry(squares(2));
+  assert.equal(pictures.thumbnail(0, 44, () => {}), null);
 });
 
 test("a tile is asked for once, the newest first; one without data is null, one that nobody shows is not asked for", async () => {

@@ -5,6 +5,7 @@ import test, { beforeEach } from "node:test";
 import { fakeBrowser, fakeServer, frame, freshPage, settle, squares } from "./fake_browser.mjs";
 
 fakeBrowser();
+const { FootprintLayer } = await import("../../../pu_geo/ui/frontend/src/footprint_layer.js");
 const { DamageView } = await import("../../../pu_geo/ui/frontend/src/damage_view.js");
 const { REASONS } = await import("../../../pu_geo/ui/frontend/src/details.js");
 const { TEXTS } = await import("../../../pu_geo/ui/frontend/src/texts.js");
@@ -103,4 +104,32 @@ test("a key that is held down marks once", async () => {
   Object.defineProperty(view, "target", { get: () => ({ i: 1, on: "wall" }) });
   press("1", { key: "1", repeat: true }, { key: "Enter", repeat: true });
   assert.deepEqual(answered(), [["held-b1", "positive"]]);
+});
+
+test("keys that move the map add up, and the cross means where they lead, also while the map is on its way", async () => {
+  run(page("cross", 0, { queue: null }));
+  await answer("cross", 9);
+  const running = []; // what to call once an animation is over, or given up: OpenLayers does so later
+  const late = [];
+  view.map.map = { getSize: () => [100, 100], getView: () => ({
+    getCenter: () => [2, -2], getResolution: () => 1, getConstrainedCenter: (at) => at,
+    animate: (_, over) => running.push(over), cancelAnimations: () => late.push(...running.splice(0)),
+  }) };
+  assert.equal(view.map.underCross(), 0);
+  for (let k = 0; k < 5; k++) view.map.key("ArrowRight"); // by 12 each
+  late.forEach((over) => over());
+  assert.deepEqual(view.map.goal, [62, -2]);
+  assert.equal(view.map.underCross(), 6);
+  running.forEach((over) => over());
+  assert.equal(view.map.goal, null);
+});
+
+test("the map of a project that is left hears nothing of the store any more", () => {
+  const count = () => [...view.store.listeners.values()].reduce((sum, { size }) => sum + size, 0);
+  const before = count();
+  const layer = new FootprintLayer(view.store);
+  assert.ok(count() > before + 10);
+  view.map.map = { setTarget: () => {}, getLayers: () => ({ getArray: () => [layer] }) };
+  view.map.dispose();
+  assert.equal(count(), before);
 });

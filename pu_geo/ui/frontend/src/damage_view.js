@@ -425,6 +425,7 @@ export class DamageView {
     stopFilling(this.root);
     this.card.dispose();
     this.explore.dispose();
+    this.flagBar.dispose();
     this.presence.dispose();
     this.stopKeys();
     this.stopTarget();

@@ -4,7 +4,7 @@
 // where that is the same one do the buttons show them; else the line says what they grade. It has a line of its own, which is
 // always there: over map or chips it would take clicks that are meant for them.
 
-import { h } from "./dom.js";
+import { h, keepingFocus } from "./dom.js";
 import { whoIs } from "./reason_picker.js";
 import { TEXTS } from "./texts.js";
 
@@ -27,7 +27,7 @@ export class GradeBar {
 
   open(numbers) {
     this.numbers = numbers;
-    this.#draw();
+    keepingFocus(this.root, () => this.#draw());
   }
 
   close() {

@@ -47,7 +47,7 @@ export class Store {
     this.queued = -1; // the same where that is the queue's large picture
     this.threshold = null;
     this.flagging = false; // whether this is the damage map: see flagging.js
-    this.cells = null; // {side, tops, ramp} where cells are drawn in place of buildings
+    this.cells = null; // {side, tops, ramp, hasUnknown} where cells are drawn in place of buildings
     this.gsd = 1;
     this.mode = "view";
     this.colorBy = "labels";

@@ -33,7 +33,7 @@ export class WallPane {
     this.slider = h("input", { type: "range", min: "0", max: "2", step: "1", title: words.size, "aria-label": words.size, oninput: () => this.#choose({ size: "SML"[this.slider.value] }) });
     this.count = h("span.count");
     this.renew = h("button.renew", { type: "button", hidden: true, title: words.reorderHint, onclick: () => this.#sort() }, words.reorder);
-    const tools = h("div.tools", {}, this.orderSelect, this.filterSelect, h("span.size", {}, h("small", {}, "S"), this.slider, h("small", {}, "L")), this.renew, this.count);
+    const tools = h("div.tools", {}, this.orderSelect, this.filterSelect, h("span.size", {}, h("small", {}, words.smallest), this.slider, h("small", {}, words.largest)), this.renew, this.count);
     this.root = h("section.pane.wallpane", { "aria-label": words.region }, tools, h("div.stage", {}, this.scroller, this.empty));
     this.#listen();
   }
