@@ -94,7 +94,7 @@ def import_labels(
             details = _with_grade(details, known or _NO_ANSWER, scale)
             if _is_news(details, known):
                 ops.append(LabelOp(f"{act}-{i}", building, act=act, **details))
-        acks = labels.append(db, ops, analyst=analyst, screen="cli", kind="import")
+        acks = labels.append(db, labels.keep_grades(db, ops), analyst=analyst, screen="cli", kind="import")
     labels.refuse_rejected(acks, source.name)
     counts = {"rows": len(rows) + skipped, "stored": len(acks), "unchanged": len(rows) - len(acks), "skipped": skipped}
     return {**counts, **account}
@@ -174,13 +174,18 @@ def _checked_source(path: str) -> Path:
 
 
 def _with_grade(details: dict[str, Any], known: LabelEvent, scale: Sequence[Grade]) -> dict[str, Any]:
-    """Return the same with the id of the grade. A damage map has its class: a grade that it may stand for stays."""
+    """Return the same with the id of the grade. A damage map has its class: a grade that it may stand for stays.
+
+    "Damaged" without a grade takes none away: the file may be older than the grade.
+    """
     details = dict(details)
     if (named := details.pop("damage_class", None)) is not None:
         is_same = known.grade and grades.class_of(scale, known.grade) == named
-        return {**details, "grade": known.grade if is_same else grades.of_class(scale, named)}
-    if details.get("grade") and (found := grades.find(scale, details["grade"])):
+        details["grade"] = known.grade if is_same else grades.of_class(scale, named)
+    elif details.get("grade") and (found := grades.find(scale, details["grade"])):
         details["grade"] = found.id
+    if details.get("grade") == "" and details["label"] == "positive":
+        details["grade"] = known.grade
     return details
 
 

@@ -419,8 +419,8 @@ def test_grades_leave_by_name_and_come_back_by_name_id_or_class(project: Layout,
 
     table = tmp_path / "hand.csv"
     table.write_text("building_id,label,grade\nb0,damaged,burned\nb1,damaged,\nb5,damaged,major\n")
-    assert import_labels(project, str(table), analyst="bob")["stored"] == 3
-    assert labeling.graded(project) == {"b0": "Burned", "b1": "", "b2": "", "b5": "Major"}
+    assert import_labels(project, str(table), analyst="bob")["stored"] == 2
+    assert labeling.graded(project) == {"b0": "Burned", "b1": "Burned", "b2": "", "b5": "Major"}
     table.write_text("building_id,label,grade\nb7,damaged,Destoyed\n")
     with pytest.raises(LabelError, match=r"grade 'Destoyed' is not one of this project's: Total loss, Burned, Major, Minor"):
         import_labels(project, str(table), analyst="bob")
@@ -431,7 +431,22 @@ def test_grades_leave_by_name_and_come_back_by_name_id_or_class(project: Layout,
         "b6,damaged,damaged_not_graded,bob,\nb8,no_visible_damage,no_visible_damage,bob,\n"
     )
     import_labels(project, str(damage_map), analyst="bob")
-    assert labeling.graded(project) == {"b0": "Burned", "b1": "", "b2": "Minor", "b5": "Major", "b6": ""}
+    assert labeling.graded(project) == {"b0": "Burned", "b1": "Burned", "b2": "Minor", "b5": "Major", "b6": ""}
+
+
+@pytest.mark.parametrize("ending", ["csv", "geojson"])
+def test_an_export_made_before_grading_takes_no_grade_away(project: Layout, tmp_path: Path, ending: str) -> None:
+    click(project, "b0")
+    click(project, "b1")
+    out = str(export_labels(project, str(tmp_path / f"labels.{ending}"))["out"])
+    click(project, "b0", grade="major")
+    click(project, "b1", grade="minor", analyst="bob")
+    done = import_labels(project, out, analyst="carl")
+    assert (done["stored"], done["unchanged"]) == (0, 2)
+    table = tmp_path / "comments.csv"
+    table.write_text("building_id,label,grade,comment,analyst\nb1,damaged,,roof,ann\nb0,no_visible_damage,,,ann\n")
+    assert import_labels(project, str(table), analyst="carl")["stored"] == 2
+    assert labeling.graded(project) == {"b1": "Minor"}
 
 
 def test_a_history_brings_grades_by_name_then_class_and_counts_those_that_are_unknown(project: Layout, tmp_path: Path) -> None:
