@@ -39,7 +39,7 @@ def open_project(layout: Layout, action: DeltaGenerator) -> None:
         )
         with st.container(horizontal=True, gap="large"):
             for label, value in figures:
-                st.metric(label, value, width="content")
+                st.metric(label, frame.plain(value), width="content")
         is_filling = job_card.watch(layout, _FILLING)
     if not is_filling:
         with action:
