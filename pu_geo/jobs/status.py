@@ -7,7 +7,6 @@ starting worker could be taken for a dead one, and the kernel frees it however t
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -94,7 +93,7 @@ def view(folder: Path) -> JobView:
 def _stamp(folder: Path) -> tuple[int, int, int] | None:
     """Return what changes with each event of a job, and where another file takes its log's place."""
     try:
-        facts = os.stat(folder / events.FILE_NAME)
+        facts = (folder / events.FILE_NAME).stat()
     except OSError:
         return None
     return facts.st_ino, facts.st_size, facts.st_mtime_ns
@@ -194,8 +193,7 @@ def all_jobs(layout: Layout, *, with_dismissed: bool = False) -> list[JobView]:
     if not layout.jobs.is_dir():
         return []
     found = []
-    for name in sorted(os.listdir(layout.jobs), reverse=True):
-        folder = layout.jobs / name
+    for folder in sorted(layout.jobs.iterdir(), reverse=True):
         if (folder / "spec.json").exists() and (with_dismissed or not (folder / DISMISSED).exists()):
             found.append(view(folder))
     return found
