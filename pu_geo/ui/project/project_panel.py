@@ -127,8 +127,7 @@ def _card(card: Recent, *, is_open: bool) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         with st.container(gap=None, width="content"):
             st.markdown(f"**{frame.plain(card.name)}**", help=frame.plain(str(card.layout.folder)))
-            known = {"older": texts.OLDER, "unreadable": texts.GONE}.get(card.state)
-            words = known or texts.how_far(card.units, card.n_damaged)
+            words = texts.CARD_STATES.get(card.state) or texts.how_far(card.units, card.n_damaged)
             st.caption(" · ".join(filter(None, (day_and_time(card.used_at), words))))
         st.button(
             texts.IS_OPEN if is_open else texts.OPEN, key=f"open-{projects.token_of(card.layout)}", disabled=is_open,
