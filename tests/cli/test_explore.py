@@ -32,7 +32,7 @@ def test_label_errors_are_searched_once_and_lists_wrong_clicks_first(tmp_path: P
     assert told["run_id"] == RUN
     assert (told["suspects"][0]["why"], told["suspects"][0]["building_ids"]) == ("wrong click", ["b1"])
     jobs_before = list(layout.jobs.glob("*-*"))
-    assert run.text("suspects", str(layout.folder)).startswith("wrong click: b1. Clicked as damaged")
+    assert run.text("suspects", str(layout.folder)).startswith("wrong click: b1. Labeled damaged")
     assert list(layout.jobs.glob("*-*")) == jobs_before
 
 
@@ -44,7 +44,7 @@ def test_umap_is_drawn_as_it_was_set(tmp_path: Path, run: CommandLine) -> None:
     assert (done["n"], done["n_new"]) == (80, 0)
     assert np.load(layout.run(RUN) / "umap.npy").shape == (80, 2)
     words = run.text("umap", project, "--n-neighbors", "5", "--metric", "cosine", "--supervised")
-    assert "n_neighbors 5, min_dist 0.1, cosine, supervised by labels (8 damaged, 0 not damaged)" in words
+    assert "UMAP: 5 neighbors, least distance 0.1, cosine, supervised by labels (8 damaged, 0 not damaged)" in words
     assert "no evidence for the ranking" in words
     assert "between 0.0 and 0.99" in run.refused("umap", project, "--min-dist", "1.5")
 

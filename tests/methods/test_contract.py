@@ -255,7 +255,7 @@ def test_one_class_alone_is_refused(name: str) -> None:
     data, _ = made_up()
     everyone, nobody = np.ones(240, np.bool_), np.zeros(240, np.bool_)
     for positive in (nobody, everyone):
-        with pytest.raises(TrainingError, match=r"none|all are positive|all 240|has \d+ and 0") as caught:
+        with pytest.raises(TrainingError, match=r"none|all are damaged|all are positive|all 240|has \d+ and 0") as caught:
             fit(name, PUData(data.inputs, positive, nobody))
         assert caught.value.hint
 

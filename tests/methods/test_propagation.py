@@ -211,7 +211,7 @@ def test_accepted_buildings_teach_a_little_and_are_no_clicks() -> None:
 
 def test_accepted_chips_must_be_positives_and_not_all_of_them() -> None:
     data, truth = event(0.2)
-    with pytest.raises(TrainingError, match="needs a clicked positive"):
+    with pytest.raises(TrainingError, match="needs a building that was marked damaged"):
         trained(PUData(data.inputs, data.is_positive, data.is_excluded, is_accepted=data.is_positive))
     with pytest.raises(ShapeError, match="is_accepted"):
         PUData(data.inputs, data.is_positive, data.is_excluded, is_accepted=truth)

@@ -76,7 +76,7 @@ def test_steps_out_of_order_are_refused_in_words(run: CommandLine, town: Path, t
     assert "no chips yet" in run.refused("rank", path)
     assert "no run 'chosen'; its runs are: none yet" in run.refused("export", path, "--out", tmp_path / "x.geojson")
     assert run.json("chip", path, "--bands", "post", "--size-px", "32")["bands"] == "post"
-    assert "positive" in run.refused("rank", path)
+    assert "damaged building" in run.refused("rank", path)
     assert "no method" in run.refused("train", path, "--method", "magic")
 
 

@@ -144,7 +144,7 @@ def test_one_that_is_killed_while_it_stores_leaves_nothing(project: Layout, monk
         ({"n_seeds": 0}, "0 trainings"),
         ({"n_groups": 1}, "n_new"),
         ({"preset": "none"}, "no preset"),
-        ({}, "at least 5 positives"),
+        ({}, "at least 5 damaged buildings"),
     ],
 )
 def test_refusals_say_why(project: Layout, chosen: dict[str, Any], words: str) -> None:

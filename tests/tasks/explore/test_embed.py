@@ -53,7 +53,7 @@ def ranked(layout: Layout) -> tuple[Layout, str]:
 def test_a_picture_is_kept_and_the_same_for_its_settings(ranked: tuple[Layout, str]) -> None:
     layout, run_id = ranked
     done = embed(job_of(layout, "one"), run_id=run_id)
-    words = "UMAP: n_neighbors 15, min_dist 0.1, euclidean."
+    words = "UMAP: 15 neighbors, least distance 0.1, euclidean."
     assert done == {"run_id": run_id, "n": 20, "n_new": 0, "note": "", "words": words}
     path = layout.run(run_id) / "umap.npy"
     first, stamp = np.load(path), path.stat().st_mtime_ns
@@ -67,7 +67,7 @@ def test_a_picture_is_kept_and_the_same_for_its_settings(ranked: tuple[Layout, s
     assert path.stat().st_mtime_ns == stamp
     made = exploring.picture(layout, run_id)
     assert asdict(made.settings) == other
-    assert made.words == "UMAP: n_neighbors 5, min_dist 0.1, cosine, densMAP, seed 5."
+    assert made.words == "UMAP: 5 neighbors, least distance 0.1, cosine, densMAP, seed 5."
     embed(job_of(layout, "five"), run_id=run_id, settings={})
     np.testing.assert_array_equal(np.load(path), first)
 
