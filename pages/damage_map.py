@@ -29,7 +29,7 @@ export_panel.draw_action(action, layout, run_id, limit.value)
 if (wanted := st.session_state.pop("damage-tab", None)) is not None:
     st.session_state["damage-tabs"] = wanted
 on_map, audited, summed, exported = st.tabs(texts.TABS, key="damage-tabs", on_change="rerun")
-with on_map:
+with on_map:  # drawn always: a map that was taken off the page would have to be loaded anew
     flagging = Flagging(
         basis=mapping.basis_words(limit.origin),
         on_top=lambda k: frame.does(lambda: mapping.choose_top(layout, run_id, k))(),
@@ -39,9 +39,12 @@ with on_map:
         layout, key="damage_map", labels=labeling.current_labels(layout), mode="view", score_id=run_id, run_id=run_id,
         threshold=limit.value, color_by=choices.setting(layout, "map_color"), flagging=flagging,
     )  # fmt: skip
-with audited:
-    audit_panel.draw(layout, run_id, limit.value)
-with summed:
-    area_panel.draw(layout, run_id, limit.value)
-with exported:
-    export_panel.draw(layout)
+if audited.open:
+    with audited:
+        audit_panel.draw(layout, run_id, limit.value)
+if summed.open:
+    with summed:
+        area_panel.draw(layout, run_id, limit.value)
+if exported.open:
+    with exported:
+        export_panel.draw(layout)

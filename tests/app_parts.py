@@ -28,6 +28,11 @@ def show(page: str, layout: Layout | None = None, **state: object) -> AppTest:
     return checked(app.run())
 
 
+def show_tab(layout: Layout, tab: str, **state: object) -> AppTest:
+    """Open the damage map with one of its tabs open, which is the only one that is drawn beside the map."""
+    return show("damage_map", layout, **{"damage-tabs": tab, **state})
+
+
 def show_panel(path: str, layout: Layout, call: str = "draw(layout)", **state: object) -> AppTest:
     """Draw a panel alone, such as "train.live_panel"."""
     module, _, name = path.rpartition(".")

@@ -7,6 +7,7 @@ starting worker could be taken for a dead one, and the kernel frees it however t
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,6 +26,9 @@ LOCK, CANCEL, PAUSE, DISMISSED = "alive.lock", "cancel", "pause", "dismissed"
 _ENDS: dict[str, State] = {"done": "done", "failed": "failed", "cancelled": "cancelled", "paused": "paused"}
 STARTING_PYTHON = "starting Python"
 _LOG_LINES, _LOG_BYTES = 200, 1 << 16
+_MOST_ENDED = 2000
+_ended: dict[Path, tuple[tuple[int, int, int], JobView]] = {}  # job's folder -> how its log was, and its view, of ended ones
+_ended_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,32 @@ def is_alive(folder: Path) -> bool:
 
 
 def view(folder: Path) -> JobView:
-    """Work out how a job stands."""
+    """Work out how a job stands. Of one that has ended this is done once: until its log grows, nothing of it changes."""
+    stamp = _stamp(folder)
+    with _ended_lock:
+        known = _ended.get(folder)
+    if known is not None and known[0] == stamp:
+        return known[1]
+    found = _worked_out(folder)
+    if stamp is not None and found.state in _ENDS.values() and found.ended_at and not is_alive(folder):
+        with _ended_lock:
+            _ended.pop(folder, None)
+            _ended[folder] = (stamp, found)
+            while len(_ended) > _MOST_ENDED:
+                del _ended[next(iter(_ended))]
+    return found
+
+
+def _stamp(folder: Path) -> tuple[int, int, int] | None:
+    """Return what changes with each event of a job, and where another file takes its log's place."""
+    try:
+        facts = (folder / events.FILE_NAME).stat()
+    except OSError:
+        return None
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+def _worked_out(folder: Path) -> JobView:
     alive = is_alive(folder)  # before the log is read: a worker logs its end first and frees the lock then
     spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
     log = events.read(folder)
@@ -163,8 +192,11 @@ def all_jobs(layout: Layout, *, with_dismissed: bool = False) -> list[JobView]:
     """Return the jobs of a project, newest first; those that a person dismissed on request alone."""
     if not layout.jobs.is_dir():
         return []
-    folders = sorted((path.parent for path in layout.jobs.glob("*/spec.json")), reverse=True)
-    return [view(folder) for folder in folders if with_dismissed or not (folder / DISMISSED).exists()]
+    found = []
+    for folder in sorted(layout.jobs.iterdir(), reverse=True):
+        if (folder / "spec.json").exists() and (with_dismissed or not (folder / DISMISSED).exists()):
+            found.append(view(folder))
+    return found
 
 
 def event_lines(folder: Path) -> list[str]:

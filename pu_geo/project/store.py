@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError
@@ -25,6 +25,7 @@ from pu_geo.project.layout import SUFFIX, Layout, find_project
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 BUSY_MS = 20_000
+_PATIENCE_S = 0.2  # with a file that is only glanced at
 _kept = threading.local()  # its `connections`, folder -> connection, are there within `one_connection`
 
 
@@ -113,19 +114,31 @@ def _set_up(db: sqlite3.Connection, layout: Layout) -> None:
         raise _damaged(layout, error) from error
 
 
-def is_up_to_date(layout: Layout) -> bool:
-    """Return whether this PU-Geo wrote the project's file, so that opening it changes nothing; see `connect`.
+@contextmanager
+def connect_as_is(layout: Layout) -> Iterator[sqlite3.Connection]:
+    """Open the project's file to read it as it is: nothing is brought up to date, and no file is changed or made.
 
     Raises:
-        ProjectError: if it cannot be read.
+        ProjectError: if it cannot be read; of kind "busy" if another program holds it.
     """
+    # A reader of a file in WAL mode makes files beside it. Where there are none nobody has it open, and it is read as it lies.
+    is_open = any(layout.gpkg.with_name(layout.gpkg.name + end).exists() for end in ("-wal", "-journal"))
+    address = f"{layout.gpkg.resolve().as_uri()}?mode=ro{'' if is_open else '&immutable=1'}"
     try:
-        with closing(sqlite3.connect(layout.gpkg.resolve().as_uri() + "?mode=rw", uri=True, timeout=1.0)) as db:
-            return _schema_of(db) == schema.SCHEMA
+        with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE_S)) as db:
+            yield db
     except (sqlite3.DatabaseError, TypeError) as error:
         raise ProjectError(
-            f"{layout.gpkg} cannot be read: {error}.", "Restore it from a backup, or look whether its disk is there."
+            f"{layout.gpkg} cannot be read: {error}.",
+            "Restore it from a backup, or look whether its disk is there.",
+            kind="busy" if "locked" in str(error) else "corrupt",
         ) from error
+
+
+def age(db: sqlite3.Connection) -> Literal["older", "same", "newer"]:
+    """Return whether an older PU-Geo wrote a project's file, one with the same schema as this one, or a newer one."""
+    found = _schema_of(db)
+    return "older" if found < schema.SCHEMA else "newer" if found > schema.SCHEMA else "same"
 
 
 def _damaged(layout: Layout, error: sqlite3.DatabaseError) -> ProjectError:

@@ -36,6 +36,7 @@ _NO_PICTURE = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 60"><path d="M22 18h36v24H22zm4 18 8-9 6 6 5-5 9 8" fill="none" '
     'stroke="#888" stroke-width="2"/><path d="M20 46 60 14" stroke="#888" stroke-width="2"/></svg>'
 )
+_NOT_PACKED = "The files cannot be packed: {why}. Make room on this machine's disk, or copy them from the project's folder."
 _NEVER_KEPT = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 # A report is shown as a page of its own: it may neither run scripts, load anything, nor reach what else this server has.
 _SANDBOX = "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -124,13 +125,21 @@ class _Sender:
         version = request.path_params["version"]
         if self.zip_of is None or self._folder(request) is None:
             return _nothing()
-        with tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as file:
-            path = Path(file.name)
+        path = None
         try:
+            with tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as file:
+                path = Path(file.name)
             self.zip_of(request.path_params["token"], version, path)
-        except PuGeoError:
-            path.unlink()
-            return _nothing()
+        except BaseException as error:
+            if path is not None:
+                path.unlink(missing_ok=True)
+            if isinstance(error, PuGeoError | FileNotFoundError):
+                return _nothing()
+            if isinstance(error, OSError):
+                return Response(
+                    _NOT_PACKED.format(why=error.strerror or error), 503, media_type="text/plain", headers=_NEVER_KEPT
+                )
+            raise
         gone = BackgroundTask(path.unlink, missing_ok=True)
         return FileResponse(
             path, media_type="application/zip", filename=f"damage_map_{version}.zip", headers=_NEVER_KEPT, background=gone
@@ -140,7 +149,11 @@ class _Sender:
         layer, z, x, y = (request.path_params[name] for name in ("layer", "z", "x", "y"))
         if layer not in _LAYERS or max(z, x, y) > _HIGHEST:
             return _nothing()
-        return self._file(request, f"quicklooks/{layer}/{z}/{x}/{y}.jpg", "image/jpeg")
+        answer = self._file(request, f"quicklooks/{layer}/{z}/{x}/{y}.jpg", "image/jpeg")
+        folder = self._folder(request)
+        if answer.status_code == 404 and folder and (folder / "quicklooks" / layer / "pyramid.json").is_file():
+            answer.headers["Pu-Geo-Empty"] = "1"  # not a project or pyramid that is gone: there is no data here
+        return answer
 
     def geometry(self, request: Request) -> Response:
         return self._file(request, "quicklooks/footprints.json", "application/json")

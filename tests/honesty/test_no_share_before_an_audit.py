@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from app_parts import field, plain, show
+from app_parts import field, plain, show, show_tab
 from cli_parts import CommandLine
 from mapped_parts import RUN, answer_audit, mapped_project, say_all
 from model_parts import with_chips
@@ -25,6 +25,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import auditing, mapping, random_audits
 from pu_geo.services.project import choices
 from pu_geo.services.train import comparing
+from pu_geo.ui.damage_map.texts import TAB_AUDIT, TABS
 
 pytestmark = [pytest.mark.usefixtures("home"), pytest.mark.slow]
 
@@ -95,8 +96,8 @@ def test_no_command_and_no_file_names_one(town: Layout, run: CommandLine, tmp_pa
 
 
 def test_no_page_names_one_and_the_map_says_how_many_it_starts_from(town: Layout) -> None:
-    for page in ("annotate", "train", "explore", "damage_map"):
-        app = show(page, town)
+    opened = [(page, show(page, town)) for page in ("annotate", "train", "explore", "damage_map")]
+    for page, app in [*opened, *((tab, show_tab(town, tab)) for tab in TABS)]:
         said = [
             plain(app),
             *(str(metric.value) for metric in app.metric),
@@ -104,7 +105,7 @@ def test_no_page_names_one_and_the_map_says_how_many_it_starts_from(town: Layout
         ]
         fields = (*app.slider, *app.number_input)
         checked("\n".join([*said, *(f"{each.label} {each.value} {each.help}" for each in fields)]), page)
-    app = show("damage_map", town)
+    app = show_tab(town, TAB_AUDIT)
     told = plain(app)
     assert ": a starting point, not an estimate." in told
     assert "How many there are in all is not known before an audit" in told

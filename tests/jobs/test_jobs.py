@@ -314,6 +314,31 @@ def test_dismissed_job_is_shown_no_more_and_comes_back_when_it_goes_on(project: 
     cancel(project.jobs / fresh)
 
 
+def test_the_log_of_an_ended_job_is_read_once_and_again_once_it_goes_on(
+    project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [unheld_job(project, "train", {}) for _ in range(3)]
+    for folder, end in zip(folders, ("done", "failed", "paused"), strict=True):
+        events.append(folder, "launched")
+        events.append(folder, end, {"problem": "It has not ended."})
+    asked: list[str] = []
+    read = events.read
+    monkeypatch.setattr(events, "read", lambda folder: (asked.append(folder.name), read(folder))[1])
+    first = jobs.all_jobs(project)
+    assert len(asked) == 3
+    assert jobs.all_jobs(project) == first
+    assert len(asked) == 3
+    jobs.dismiss(project, folders[0].name)
+    assert len(jobs.all_jobs(project)) == 2
+    events.append(folders[2], "launched")  # as `resume` does
+    assert jobs.view(folders[2]).state == "interrupted", "nobody holds its lock"
+    with (folders[2] / "alive.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert jobs.view(folders[2]).state == "running"
+    events.append(folders[2], "done", {"result": {"run_id": "r"}})
+    assert (jobs.view(folders[2]).state, jobs.view(folders[2]).result) == ("done", {"run_id": "r"})
+
+
 def test_job_of_a_task_that_is_gone_is_listed_and_not_started_again(project: Layout) -> None:
     folder = unheld_job(project, "bring_in", {"folder": "/elsewhere"})
     events.append(folder, "launched")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from app_parts import field, plain, press, show, words
+from app_parts import field, plain, press, show, show_tab, words
 from mapped_parts import RUN, answer_audit, mapped_project
 from small_parts import add_run, click
 from streamlit.testing.v1 import AppTest
@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from pu_geo import jobs
 from pu_geo.project.layout import Layout, write_array
 from pu_geo.services.damage_map import exporting
+from pu_geo.ui.damage_map.texts import TAB_AREAS, TAB_AUDIT
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -98,13 +99,13 @@ def test_a_run_chosen_on_explore_is_the_one_on_the_map(three_runs: Layout) -> No
 
 
 def test_area_size_formats_and_classes_stay(three_runs: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = show("damage_map", three_runs)
+    app = show_tab(three_runs, TAB_AREAS)
     field(app, "Side of square cells, m").set_value(250).run()
     press(app, "export")
     field(app, "Formats").set_value(["csv"]).run()
     press(app, "export")
     field(app, "EMS / UNOSAT / xBD / FEMA classes").set_value(["unosat"]).run()
-    app = show("damage_map", three_runs)
+    app = show_tab(three_runs, TAB_AREAS)
     assert field(app, "Side of square cells, m").value == 250
     args = exported(three_runs, monkeypatch, app)
     assert (args["formats"], args["profiles"]) == (["csv"], ["unosat"])
@@ -113,7 +114,7 @@ def test_area_size_formats_and_classes_stay(three_runs: Layout, monkeypatch: pyt
 @pytest.mark.slow
 def test_a_threshold_that_an_audit_gave_says_so(mapped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     check = answer_audit(mapped, 200)
-    app = press(show("damage_map", mapped), "Use ")
+    app = press(show_tab(mapped, TAB_AUDIT), "Use ")
     args = exported(mapped, monkeypatch, show("damage_map", mapped))
     assert args["threshold_origin"] == f"audit:{check.id}"
     assert args["threshold"] == pytest.approx(field(app, "Threshold").value)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from app_parts import field, plain, press, show, words
+from app_parts import field, plain, press, show, show_tab, words
 from mapped_parts import hand_out, say_checks
 from small_parts import add_chips, add_run, click
 from streamlit.testing.v1 import AppTest
@@ -16,9 +17,10 @@ from pu_geo import jobs
 from pu_geo.analysis.place import unused
 from pu_geo.project import store, training_times
 from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.services.damage_map import random_audits
+from pu_geo.services.damage_map import exporting, random_audits
 from pu_geo.services.project import browsing, projects
 from pu_geo.services.train import run_names
+from pu_geo.ui.damage_map.texts import TAB_AREAS, TAB_AUDIT, TAB_EXPORT
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -83,7 +85,7 @@ def in_its_frame() -> None:
     from pu_geo.ui import frame
 
     page = small_parts.REPOSITORY / "pages" / "annotate.py"
-    frame.draw({}, SimpleNamespace(run=lambda: runpy.run_path(str(page))))
+    frame.draw({}, SimpleNamespace(url_path="annotate", run=lambda: runpy.run_path(str(page))))
 
 
 def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,12 +205,12 @@ def test_train_recommends_the_default_before_there_is_a_run_and_marks_its_card_a
 def test_train_says_whether_neighbors_count(found: dict[str, object] | None, told: str, project: Layout) -> None:
     add_run(project, "new-1", method="propagation", place=found)
     run_names.rename(project, "new-1", "mine")
-    captions = [part.value for part in show("train", project).caption if part.value.startswith("**mine**")]
+    captions = [part.value.replace("\\", "") for part in show("train", project).caption if part.value.startswith("**mine**")]
     assert captions == ([told] if told else [])
 
 
 def test_an_audit_of_more_buildings_than_there_are_is_refused_in_words(finished: Layout) -> None:
-    app = show("damage_map", finished)
+    app = show_tab(finished, TAB_AUDIT)
     field(app, "Random checks").set_value(5000).run()
     press(app, "Start accuracy assessment")
     assert "An audit of 5000 checks was asked for; 18 buildings have no answer yet" in plain(app)
@@ -216,7 +218,7 @@ def test_an_audit_of_more_buildings_than_there_are_is_refused_in_words(finished:
 
 
 def test_an_audit_begins_is_left_and_resumed_and_its_end_leads_to_the_result(finished: Layout) -> None:
-    app = show("damage_map", finished)
+    app = show_tab(finished, TAB_AUDIT)
     field(app, "Random checks").set_value(10).run()
     press(app, "Start accuracy assessment")
     assert app.session_state["goes-to"] == "annotate"
@@ -225,7 +227,7 @@ def test_an_audit_begins_is_left_and_resumed_and_its_end_leads_to_the_result(fin
     press(app, "Leave assessment")
     assert "Accuracy assessment" not in words(app), "the banner is gone at once"
     assert "Accuracy assessment" not in words(show("annotate", finished)), "and stays so in the next session"
-    app = show("damage_map", finished)
+    app = show_tab(finished, TAB_AUDIT)
     assert "left unfinished and is void: only 0 of 10 random checks count" in plain(app)
     assert plain(app).count("not enough to estimate") == 1
     press(app, "Resume assessment")
@@ -253,14 +255,41 @@ def test_an_export_becomes_the_first_version(finished: Layout) -> None:
     press(press(app, "export"), "Export version 1")
     assert jobs.wait(finished, jobs.all_jobs(finished)[0].job_id, seconds=60).state == "done"
     assert (finished.exports / "v1" / "damage_map.csv").is_file()
-    assert "**v1**" in words(show("damage_map", finished))
+    assert "**v1**" in words(show_tab(finished, TAB_EXPORT))
+
+
+def test_of_the_tabs_only_the_open_one_is_drawn_and_versions_are_compared_only_where_asked(
+    finished: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+    for panel in ("audit_panel", "area_panel", "export_panel"):
+        monkeypatch.setattr(f"pu_geo.ui.damage_map.{panel}.draw", lambda *_, name=panel: drawn.append(name))
+    for tab, panels in {
+        TAB_AUDIT: ["audit_panel"],
+        TAB_AREAS: ["area_panel"],
+        TAB_EXPORT: ["export_panel"],
+        "Map": [],
+    }.items():
+        drawn.clear()
+        show_tab(finished, tab)
+        assert drawn == panels, tab
+    monkeypatch.undo()
+    version = exporting.Version(
+        "v2", store.now(), "run", "r", 0.5, "", None, 1, 1, 0, 20, "buildings", "", None, finished.exports, ()
+    )
+    monkeypatch.setattr(exporting, "all_versions", lambda _: [version, replace(version, name="v1")])
+    monkeypatch.setattr(exporting, "difference", lambda *_: pytest.fail("compared though nobody asked"))
+    assert "**v2**" in words(show_tab(finished, TAB_EXPORT))
+    monkeypatch.setattr(exporting, "difference", lambda *_: [])
+    opened = show_tab(finished, TAB_EXPORT, **{"version-tabs": "Changes"})
+    assert "v1" in field(opened, "From").options
 
 
 def test_a_map_is_summed_up_by_area(finished: Layout) -> None:
-    app = show("damage_map", finished)
+    app = show_tab(finished, TAB_AREAS)
     press(app, "Summarise by area")
     assert jobs.wait(finished, jobs.all_jobs(finished)[0].job_id, seconds=60).state == "done"
-    app = show("damage_map", finished)
+    app = show_tab(finished, TAB_AREAS)
     table = next(frame.value for frame in app.dataframe if "Buildings" in frame.value.columns)
     assert table["Buildings"].sum() == 20
     assert table["Estimated damaged"].isna().all()  # there is no audit

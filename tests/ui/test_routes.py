@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,14 @@ def test_anything_else_is_not_found(app: Starlette, url: str) -> None:
     status, _, body = get(app, url)
     assert status == 404
     assert b"secret" not in body
+
+
+def test_a_tile_without_data_differs_from_one_that_is_not_here_now(app: Starlette, project: Path) -> None:
+    assert "pu-geo-empty" not in get(app, "/pugeo/p-1/tiles/post/0/0/1.jpg")[1], "no pyramid yet"
+    (project / "quicklooks/post/pyramid.json").write_text("{}", encoding="utf-8")
+    assert get(app, "/pugeo/p-1/tiles/post/0/0/1.jpg")[1]["pu-geo-empty"] == "1"
+    assert "pu-geo-empty" not in get(app, "/pugeo/p-1/tiles/post/0/0/0.jpg")[1]
+    assert "pu-geo-empty" not in get(app, "/pugeo/other/tiles/post/0/0/1.jpg")[1]
 
 
 def test_a_link_inside_the_project_does_not_lead_outside(app: Starlette, project: Path) -> None:
@@ -250,6 +259,30 @@ def test_other_files_and_all_as_one_are_kept(exporting: Starlette) -> None:
     status, headers, content = get(exporting, "/pugeo/p-1/exports/v1.zip")
     assert (status, content[:2]) == (200, b"PK")
     assert headers["content-disposition"] == 'attachment; filename="damage_map_v1.zip"'
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (OSError(28, "No space left on device"), 503),
+        (FileNotFoundError(2, "gone"), 404),
+        (PuGeoError("No version.", "-"), 404),
+    ],
+)
+def test_a_zip_that_cannot_be_made_is_answered_in_words_and_leaves_no_file(
+    error: Exception, status: int, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+
+    def fail(token: str, version: str, out: Path) -> None:
+        out.write_bytes(b"half")
+        raise error
+
+    found, _, content = get(app_of(project, write_zip=fail), "/pugeo/p-1/exports/v1.zip")
+    assert found == status
+    assert status == 404 or b"No space left on device. Make room" in content
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,13 @@ def building_history(layout: Layout, place: int) -> dict[str, Any] | None:
         building = table.building_ids[place]
         events, scale = history.of_building(db, building)[-N_EVENTS:], grades.known(db)
         found = runs.all_runs(db)[:N_RUNS]
+    names = run_names.names(layout)
     return {
         "building_id": building,
         "area_m2": round(float(table.area_m2[place]), 1),
         "attributes": dict(list(table.attributes[place].items())[:N_ATTRIBUTES]),
         "events": [{**event, "grade": grades.name_of(scale, str(event["grade"]))} for event in events],
-        "runs": [one for one in (_scored(layout, run, building) for run in found) if one],
+        "runs": [one for one in (_scored(layout, run, building, names) for run in found) if one],
         "alike": _alike(layout, place),
         "imagery": imagery_of(layout, building),
         "before": [
@@ -57,7 +59,7 @@ def building_history(layout: Layout, place: int) -> dict[str, Any] | None:
     }
 
 
-def _scored(layout: Layout, run: RunFacts, building: str) -> dict[str, Any] | None:
+def _scored(layout: Layout, run: RunFacts, building: str, names: Mapping[str, str]) -> dict[str, Any] | None:
     """Return a run's score and rank of a building; None if it has none there."""
     run_id = run.run_id
     ids = runs.building_ids_of(layout, run_id)
@@ -67,7 +69,7 @@ def _scored(layout: Layout, run: RunFacts, building: str) -> dict[str, Any] | No
     score = scores[ids.index(building)]
     rank = int((scores > score).sum()) + 1
     return {
-        "run_id": run_id, "name": run_names.name(layout, run_id), "method": run.method,
+        "run_id": run_id, "name": names.get(run_id, run_id), "method": run.method,
         "score": round(float(score), 4), "rank": rank, "n": len(ids),
     }  # fmt: skip
 

@@ -7,6 +7,7 @@ import secrets
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from pu_geo.services.damage_map import random_audits
 MOST_OPERATIONS = 200_000
 """Operations of a browser that are read at once; more are no person's work. The others come with its next message."""
 LABEL_WORDS = {"positive": "damaged", "not_damaged": "not damaged", "not_assessable": "not assessable", "cleared": "cleared"}
+_MOST_PROJECTS = 4  # whose answers are kept in memory
 _NAME_FILE = "analyst.txt"  # in the user's own folder
 _SIGNS = "abcdefghjkmnpqrstuvwxyz23456789"  # no two that read alike
 USUAL_TYPES = ("collapsed", "roof", "walls", "flooded", "burned", "debris")
@@ -218,14 +220,31 @@ def simulate(
         return {"stored": count, "positives": labels.counts(labels.current_labels(db))["positive"]}
 
 
-def label_details(layout: Layout) -> dict[str, dict[str, object]]:
+def label_details(layout: Layout) -> Mapping[str, Mapping[str, object]]:
     """Return building id -> what its answer holds beside its label, for every labeled building."""
+    return _details_now(layout)
+
+
+def _details_now(layout: Layout) -> dict[str, dict[str, object]]:
+    with store.connect(layout) as db:
+        last = labels.last_event(db)
+        op = db.execute("SELECT op FROM label_event WHERE event = ?", (last,)).fetchone()
+        return _details_at(layout, last, "" if op is None else str(op[0]), layout.gpkg.stat().st_ino)
+
+
+@lru_cache(maxsize=_MOST_PROJECTS)
+def _details_at(layout: Layout, event: int, op: str, inode: int) -> dict[str, dict[str, object]]:
+    """Return the same as things stood after an event, which never changes; map screens ask for it in each run of a page.
+
+    Args:
+        op: of that event; it and `inode` differ where another project took the folder's place.
+    """
     return {
         building: {
-            "reason": event.reason, "damage_types": list(event.damage_types), "comment": event.comment, "by": event.analyst,
-            "shown": event.shown, "grade": event.grade,
+            "reason": one.reason, "damage_types": list(one.damage_types), "comment": one.comment, "by": one.analyst,
+            "shown": one.shown, "grade": one.grade,
         }
-        for building, event in store.call(layout, labels.current).items()
+        for building, one in store.call(layout, labels.current, at=event).items()
     }  # fmt: skip
 
 
@@ -248,8 +267,8 @@ def choose_grades(layout: Layout, wanted: Sequence[Grade]) -> list[Grade]:
 
 def grades_for_browser(layout: Layout) -> list[dict[str, object]]:
     """Return the grades that clicks may give, and those that buildings have and the scale has not any more."""
+    given = {str(one["grade"]) for one in _details_now(layout).values()} - {""}
     with store.connect(layout) as db:
-        given = {event.grade for event in labels.current(db).values()} - {""}
         found = [one for one in grades.known(db) if one.is_offered or one.id in given]
     elsewhere = sorted(given - {one.id for one in found})  # of another project, whose history was imported
     rows = [{"id": one.id, "name": one.name, "offered": one.is_offered} for one in found]

@@ -71,20 +71,19 @@ class Listing:
 def roots() -> list[Place]:
     """Return the folders below which files may be picked: $PU_GEO_ROOTS, home, that of projects, the working one, and media.
 
-    One that is not there, is the same as an earlier one, or has nothing to show is left out; so is "/" as working folder, since
-    a server that was started there would show the whole machine.
+    One that is not there, is the same as an earlier one, or has nothing to show is left out; so is "/" where nobody named it in
+    $PU_GEO_ROOTS: as working folder, or as home of a container, it would show the whole machine.
     """
     more = [Path(part).expanduser() for part in os.environ.get(ROOTS_VARIABLE, "").split(os.pathsep) if part.strip()]
-    here = Path.cwd()
-    wanted = [Place(_name(path), path) for path in more] + [Place(_HOME, Path.home()), Place(_PROJECTS, home())]
-    wanted += [Place(_HERE, here)] * (here != here.parent) + [
-        Place(path, Path(path)) for path in MEDIA if _holds_anything(path)
-    ]
+    named = [Place(_name(path), path) for path in more]
+    usual = [Place(_HOME, Path.home()), Place(_PROJECTS, home()), Place(_HERE, Path.cwd())]
+    usual += [Place(path, Path(path)) for path in MEDIA if _holds_anything(path)]
     found: dict[Path, Place] = {}
-    for place in wanted:
+    for place in [*named, *usual]:
         real = _resolved(place.path)
-        if real is not None and real.is_dir() and real not in found:
-            found[real] = Place(place.name, real)
+        if real is None or not real.is_dir() or (real == real.parent and place not in named):
+            continue
+        found.setdefault(real, Place(place.name, real))
     return list(found.values())
 
 

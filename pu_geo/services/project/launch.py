@@ -79,12 +79,17 @@ def launch_app(
 
 @contextmanager
 def _stops_as_interrupts() -> Iterator[None]:
-    """Let each signal that asks for an end raise KeyboardInterrupt, also where a shell had it ignored (`pu-geo app &`)."""
+    """Let each signal that asks for an end raise KeyboardInterrupt, also where a shell had it ignored (`pu-geo app &`).
+
+    A closed terminal asks for no end where it shall not: under `nohup pu-geo app`.
+    """
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if "SIGHUP" in names and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        names.remove("SIGHUP")
     if threading.current_thread() is not threading.main_thread():
         names = []  # only there can handlers be set
     before = {number: signal.signal(number, stop) for number in (getattr(signal, name) for name in names)}

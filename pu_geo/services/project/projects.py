@@ -7,7 +7,9 @@ import json
 import re
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -45,6 +47,7 @@ class Summary:
     n_not_assessable: int
     n_runs: int
     last_run: RunFacts | None
+    is_exported: bool = False
 
     @property
     def next_step(self) -> str:
@@ -57,11 +60,17 @@ class Summary:
 
     def state(self, screen: str) -> Literal["done", "next", "open", "blocked"]:
         """Return how far the step of a screen is; a blocked one needs an earlier one first."""
-        if screen == self.next_step:
+        if screen == self.next_step and not (screen == "damage_map" and self.is_exported):
             return "next"
         has_chips = bool(self.n_post and self.n_buildings and self.n_chips)
         has_clicks = has_chips and self.n_positive >= ENOUGH_CLICKS
-        is_done = {"project": True, "imagery": has_chips, "annotate": has_clicks, "train": self.last_run is not None}
+        is_done = {
+            "project": True,
+            "imagery": has_chips,
+            "annotate": has_clicks,
+            "train": self.last_run is not None,
+            "damage_map": self.is_exported,
+        }
         if is_done.get(screen, False):
             return "done"
         is_ready = {"annotate": bool(self.n_post and self.n_buildings), "train": has_clicks}
@@ -75,7 +84,8 @@ class Recent:
     Attributes:
         name: the folder's, where the project was not read.
         used_at: when it was opened last, RFC 3339 UTC; "" where an older PU-Geo wrote the list.
-        state: "older" where opening it will bring its file up to date, so that it was not read; "unreadable" where it cannot be.
+        state: "older" where opening it will bring its file up to date, so that it was not read; "newer" where this PU-Geo cannot
+            open it; "busy" where another program holds it; "unreadable" where it cannot be read.
     """
 
     layout: Layout
@@ -83,7 +93,7 @@ class Recent:
     used_at: str
     units: Units = field(default_factory=lambda: Units(0))
     n_damaged: int = 0
-    state: Literal["read", "older", "unreadable"] = "read"
+    state: Literal["read", "older", "newer", "busy", "unreadable"] = "read"
 
 
 def token_of(layout: Layout) -> str:
@@ -117,15 +127,31 @@ def recent_cards() -> list[Recent]:
 
 
 def _card(layout: Layout, used_at: str) -> Recent:
-    unread = Recent(layout, layout.folder.stem, used_at)
     try:
-        if not store.is_up_to_date(layout):
-            return replace(unread, state="older")
-        with store.connect(layout) as db:
-            n_damaged = labels.counts(labels.current_labels(db))["positive"]
-            return Recent(layout, store.project_name(db), used_at, contents.units(db), n_damaged)
-    except ProjectError:
-        return replace(unread, state="unreadable")
+        return replace(_read_card(layout, _stamp(layout)), used_at=used_at)
+    except ProjectError as error:
+        return Recent(layout, layout.folder.stem, used_at, state="busy" if error.kind == "busy" else "unreadable")
+
+
+def _stamp(layout: Layout) -> tuple[tuple[int, int, int], ...]:
+    """Return what changes whenever a project's file does, which may be in the log beside it."""
+    found = []
+    for path in (layout.gpkg, layout.gpkg.with_name(f"{layout.gpkg.name}-wal")):
+        with suppress(OSError):
+            facts = path.stat()
+            found.append((facts.st_ino, facts.st_size, facts.st_mtime_ns))
+    return tuple(found)
+
+
+@lru_cache(maxsize=2 * _RECENT_MOST)
+def _read_card(layout: Layout, stamp: object) -> Recent:
+    """Read a card; cards are drawn anew with each letter of a new project's name, and each counts all labels."""
+    with store.connect_as_is(layout) as db:
+        age = store.age(db)
+        if age != "same":
+            return Recent(layout, layout.folder.stem, "", state=age)
+        n_damaged = labels.counts(labels.current_labels(db))["positive"]
+        return Recent(layout, store.project_name(db), "", contents.units(db), n_damaged)
 
 
 def _remember(layout: Layout) -> None:
@@ -310,6 +336,7 @@ def summary(layout: Layout) -> Summary:
             n_not_assessable=counts["not_assessable"],
             n_runs=len(found),
             last_run=found[0] if found else None,
+            is_exported=any(layout.exports.glob("v*/version.json")),
         )
 
 

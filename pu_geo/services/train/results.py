@@ -42,10 +42,12 @@ class RunRow:
 def table(layout: Layout, found: Sequence[RunFacts]) -> list[RunRow]:
     """Return a row for each run, in their order."""
     names, shown = run_names.names(layout), choices.chosen_run(layout)
+    audited = {facts["run_id"] for facts in random_audits.audits_of(layout)}
     return [
         RunRow(
             run.run_id, names[run.run_id], training.method_title(run.method), wording.day_and_time(run.created_at),
-            wording.duration(run.seconds), None if run.from_model else run.n_positive, judged_words(run), _audit_words(layout, run.run_id),
+            wording.duration(run.seconds), None if run.from_model else run.n_positive, judged_words(run),
+            _audit_words(layout, run.run_id) if run.run_id in audited else NOT_AUDITED,
             shown is not None and shown.run_id == run.run_id,
         )
         for run in found
@@ -66,8 +68,6 @@ def judged_words(run: RunFacts) -> str:
 
 
 def _audit_words(layout: Layout, run_id: str) -> str:
-    if random_audits.newest_audit(layout, run_id) is None:
-        return NOT_AUDITED
     at = auditing.at(layout, run_id, mapping.threshold(layout, run_id).value)
     if at is None:
         return NOT_AUDITED

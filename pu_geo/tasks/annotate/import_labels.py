@@ -333,7 +333,8 @@ def _import_history(
     n_lost = sum(ack.op in ungraded and ack.event is not None and ack.event > before for ack in acks)
     if n_lost:
         words = f"{wording.plural(n_lost, 'answer')} with a grade unlike any of this project: stored as damaged, not graded."
-        account = {"placed": 0, **account, "notes": [*account.get("notes", ()), words]}
+        notes = account.get("notes")
+        account = {"placed": 0, **account, "notes": [*(notes if isinstance(notes, list) else []), words]}
     stored = sum(ack.event is not None and ack.event > before for ack in acks)
     return {"rows": len(past), "stored": stored, "unchanged": len(past) - stored, "skipped": 0, **account}
 

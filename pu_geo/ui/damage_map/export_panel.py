@@ -106,11 +106,12 @@ def draw(layout: Layout) -> None:
         for version in versions:
             _draw_version(layout, version)
     with beside:
-        report, changes = st.tabs([texts.SHOW_REPORT, texts.SHOW_CHANGES])
+        report, changes = st.tabs([texts.SHOW_REPORT, texts.SHOW_CHANGES], key="version-tabs", on_change="rerun")
         with report:
             _draw_report(layout, versions)
-        with changes:
-            _draw_changes(layout, versions)
+        if changes.open:  # comparing reads two whole versions
+            with changes:
+                _draw_changes(layout, versions)
 
 
 def _draw_version(layout: Layout, version: Version) -> None:

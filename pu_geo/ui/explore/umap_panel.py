@@ -44,7 +44,7 @@ def draw_notes(layout: Layout, run_id: str) -> None:
             texts.place(n_new), key="umap-place", help=texts.PLACE_HELP,
             on_click=frame.does(lambda: exploring.start_umap(layout, run_id)),
         )  # fmt: skip
-    st.caption(made.words, width="content")
+    st.caption(frame.plain(made.words), width="content")
     if made.labels:
         st.caption(f":orange[:material/warning: {exploring.SUPERVISED}]", width="content")
     if made.note and not n_new:

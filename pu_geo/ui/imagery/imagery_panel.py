@@ -258,7 +258,9 @@ def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
     """Draw whether the pair is usable, its figures and its imagery; nothing before there is a post scene."""
     if not pair.checks:
         return
-    worries = [f"**{check.name}: {check.value}.** {check.worry}" for check in pair.checks if check.worry]
+    worries = [
+        f"**{check.name}: {frame.plain(check.value)}.** {frame.plain(check.worry)}" for check in pair.checks if check.worry
+    ]
     has_pre = any(scene.role == "pre" for scene in overview.scenes)
     what = texts.PAIR if has_pre else texts.POST_IMAGE
     with st.container(border=True, horizontal=True, gap="medium"):
@@ -273,7 +275,7 @@ def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
                 st.markdown(f":green[:material/check_circle:] **{texts.USABLE.format(what=what)}**")
             with st.container(horizontal=True, gap="medium"):
                 for check in pair.checks:
-                    st.metric(check.name, check.value, help=check.words or None, width="content")
+                    st.metric(check.name, frame.plain(check.value), help=frame.plain(check.words) or None, width="content")
 
 
 def _pictures(layout: Layout, overview: Overview) -> None:
@@ -422,7 +424,7 @@ def chips(layout: Layout, overview: Overview, pair: Pair, now: Step, is_running:
             return
         has_pre = any(scene.role == "pre" for scene in overview.scenes)
         if pair.stale:
-            st.warning(texts.STALE.format(why=pair.stale), icon=":material/warning:")
+            st.warning(texts.STALE.format(why=frame.plain(pair.stale)), icon=":material/warning:")
         if has_pre:
             with st.container(horizontal=True, vertical_alignment="center"):
                 label = texts.ALIGN_AGAIN if pair.shift else texts.ALIGN

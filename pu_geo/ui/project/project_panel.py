@@ -39,7 +39,7 @@ def open_project(layout: Layout, action: DeltaGenerator) -> None:
         )
         with st.container(horizontal=True, gap="large"):
             for label, value in figures:
-                st.metric(label, value, width="content")
+                st.metric(label, frame.plain(value), width="content")
         is_filling = job_card.watch(layout, _FILLING)
     if not is_filling:
         with action:
@@ -127,8 +127,7 @@ def _card(card: Recent, *, is_open: bool) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         with st.container(gap=None, width="content"):
             st.markdown(f"**{frame.plain(card.name)}**", help=frame.plain(str(card.layout.folder)))
-            known = {"older": texts.OLDER, "unreadable": texts.GONE}.get(card.state)
-            words = known or texts.how_far(card.units, card.n_damaged)
+            words = texts.CARD_STATES.get(card.state) or texts.how_far(card.units, card.n_damaged)
             st.caption(" · ".join(filter(None, (day_and_time(card.used_at), words))))
         st.button(
             texts.IS_OPEN if is_open else texts.OPEN, key=f"open-{projects.token_of(card.layout)}", disabled=is_open,

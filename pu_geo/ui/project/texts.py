@@ -25,8 +25,12 @@ FOLDER_HELP = "A name without a folder goes into {home}."
 CREATE = "Create project"
 RECENT = "Recent projects"
 NO_RECENT = "None yet. Projects you open or create are listed here."
-GONE = "This project cannot be read."
-OLDER = "Made with an older PU-Geo. Opening it brings it up to date."
+CARD_STATES = {
+    "older": "Made with an older PU-Geo. Opening it brings it up to date.",
+    "newer": "Made with a newer PU-Geo. Update PU-Geo to open it.",
+    "busy": "Another program is using it.",
+    "unreadable": "This project cannot be read.",
+}
 OPEN = "Open"
 IS_OPEN = "Open now"
 OPEN_OTHER = "Type a path"

@@ -28,6 +28,7 @@ _NONE = "—"
 COLORS = {"A": "#D55E00", "B": "#0072B2"}
 _SCALE = [[0, COLORS["B"]], [0.5, "#E6E6E6"], [1, COLORS["A"]]]
 _MANY = 5000
+_MOST_WARNINGS, _LONGEST_WARNING = 5, 400  # of a run; one that was imported may hold any number and length
 _TABLE_PX, _ROW_PX = 215, 35
 _MARGIN = {"l": 0, "r": 0, "t": 24, "b": 0}
 _FILES: dict[str, tuple[str, str, Callable[[dict[str, object]], str]]] = {
@@ -71,9 +72,11 @@ def draw_results(layout: Layout, found: Sequence[RunFacts]) -> None:
     for run in (run for run in found if run is found[0] or run.run_id == shown):
         name = frame.plain(names[run.run_id])
         if neighbors := training.place_words(run):
-            st.caption(texts.ABOUT_RUN.format(name=name, words=neighbors.removesuffix(".")))
-        for warning in run.warnings:
-            st.caption(texts.WARNING_OF_RUN.format(name=name, words=warning))
+            st.caption(texts.ABOUT_RUN.format(name=name, words=frame.plain(neighbors.removesuffix("."))))
+        for warning in run.warnings[:_MOST_WARNINGS]:
+            st.caption(texts.WARNING_OF_RUN.format(name=name, words=frame.plain(str(warning)[:_LONGEST_WARNING])))
+        if (n_more := len(run.warnings) - _MOST_WARNINGS) > 0:
+            st.caption(texts.MORE_WARNINGS.format(name=name, n=wording.plural(n_more, "more warning")))
 
 
 def _rename(layout: Layout, found: Sequence[RunFacts], shown: str) -> None:

@@ -34,6 +34,7 @@ SAVE_NAME = "Save name"
 NAME_NOTE = "Leave it empty for the usual name. Files and commands keep the id {run_id}."
 ABOUT_RUN = "**{name}**: {words}."
 WARNING_OF_RUN = ":orange[:material/warning:] **{name}**: {words}"
+MORE_WARNINGS = "**{name}**: {n} on its model card."
 
 # Methods
 

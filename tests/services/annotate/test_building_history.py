@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mapped_parts import RUN, N, say
+from small_parts import add_run
 
 from pu_geo.project import labels, rounds, runs, store
 from pu_geo.project.layout import Layout, write_array
 from pu_geo.project.rounds import PastAnswer, Round
 from pu_geo.records import LabelOp
 from pu_geo.services.annotate.building_history import building_history
+from pu_geo.services.train import run_names
 
 
 @pytest.fixture
@@ -68,3 +70,14 @@ def test_it_has_what_the_imagery_hides(layout: Layout) -> None:
         found = building_history(layout, place)
         reason = "nodata" if hidden else ""
         assert found["imagery"] == {"reason": reason, "candidate": reason, "post_hidden_share": hidden}
+
+
+def test_the_names_of_all_runs_are_read_once(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        add_run(layout, f"other-{number}", like=RUN, scores=np.linspace(0, 1, N))
+    read, asked = run_names.names, []
+    monkeypatch.setattr(run_names, "names", lambda layout: (asked.append(1), read(layout))[1])
+    found = building_history(layout, 5)
+    assert [one["name"] for one in found["runs"]] == [read(layout)[one["run_id"]] for one in found["runs"]]
+    assert len(found["runs"]) == 4
+    assert len(asked) == 1

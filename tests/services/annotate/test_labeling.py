@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import torch
 from route_parts import get
 from scipy.stats import spearmanr
-from small_parts import add_chips, click, op_of, small_project, square_table
+from small_parts import add_chips, answer, click, op_of, small_project, square_table
 from starlette.applications import Starlette
 
 from pu_geo.errors import LabelError, ProjectError
@@ -167,6 +168,34 @@ def test_buildings_without_a_chip_have_no_score(with_features: Layout) -> None:
 def test_scores_of_an_unknown_id_are_not_served(with_features: Layout, tmp_path: Path) -> None:
     for score_id in ("nothing", "live-", "live-x", "../../etc"):
         assert ranking.scores_for_browser(with_features, score_id) is None
+
+
+def test_details_of_answers_are_read_once_and_follow_each_new_event(
+    project: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def by() -> dict[str, object]:
+        return {building: one["by"] for building, one in labeling.label_details(project).items()}
+
+    click(project, "b1", grade="minor")
+    assert by() == {"b1": "ann"}
+    read = labels.current
+    monkeypatch.setattr(labels, "current", lambda *_, **__: pytest.fail("read again though nothing was stored"))
+    assert by() == {"b1": "ann"}
+    assert labeling.grades_for_browser(project)[0]["id"] == "destroyed"
+    monkeypatch.setattr(labels, "current", read)
+    click(project, "b1", "b2", analyst="bob")
+    assert by() == {"b1": "bob", "b2": "bob"}
+    answer(project, LabelOp("u-1", step="undo"), analyst="bob")
+    assert by() == {"b1": "bob"}
+    answer(project, LabelOp("u-2", step="undo"), analyst="bob")
+    assert by() == {"b1": "ann"}
+    shutil.rmtree(project.folder)
+    store.create(project.folder, "Another project of that folder")
+    assert by() == {}
+    with store.connect(project) as db:
+        contents.add_footprints(db, square_table(3))
+    click(project, *["b0"] * 5, analyst="zoe")
+    assert by() == {"b0": "zoe"}
 
 
 def test_simulated_clicks_are_refused_when_there_are_too_few(project: Layout) -> None:

@@ -56,9 +56,12 @@ def test_a_server_that_was_started_in_the_root_folder_does_not_show_the_whole_ma
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir("/")
+    monkeypatch.setattr(Path, "home", lambda: Path("/"))  # as in containers
     assert Path("/") not in [place.path for place in browsing.roots()]
     with pytest.raises(PuGeoError, match="outside"):
         browsing.browse(Path("/etc"), "scenes")
+    monkeypatch.setenv(browsing.ROOTS_VARIABLE, "/")
+    assert Path("/") in [place.path for place in browsing.roots()], "whoever names it wants it"
 
 
 def test_each_kind_lists_its_own_files_and_hides_what_is_hidden(root: Path) -> None:

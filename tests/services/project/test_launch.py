@@ -118,6 +118,19 @@ def test_a_server_that_will_not_end_is_killed(tmp_path: Path, port: int, started
     assert process.wait(5) == 0
 
 
+def test_under_nohup_a_closed_terminal_does_not_end_the_server(
+    tmp_path: Path, port: int, started: list[subprocess.Popen[str]]
+) -> None:
+    ignored = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{LAUNCH}"
+    process = start(started, "-c", ignored, str(script(tmp_path)), str(port))
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGHUP)
+    assert not closed_within(port, 1)
+    process.send_signal(signal.SIGTERM)
+    assert closed_within(port, launch._END_SECONDS + 2)
+
+
 def test_a_server_that_ends_as_it_starts_is_a_refusal(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     path = script(tmp_path, more="sys.exit(3)")
     monkeypatch.setattr(launch, "app_script", lambda: path)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from small_parts import click
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import store
+from pu_geo.project import labels, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import preparation
 from pu_geo.services.project import projects
+from pu_geo.ui.project import texts
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +106,49 @@ def test_cards_show_how_far_each_project_is_and_change_no_file(own_home: Path, p
     ]  # fmt: skip
     assert cards[0].used_at[:4] == store.now()[:4]
     assert {path: path.read_bytes() for path in older.folder.iterdir()} == before
+
+
+def test_a_project_of_a_newer_pu_geo_is_none_of_an_older_one(own_home: Path) -> None:
+    newer = projects.create("newer", "Newer")
+    with store.connect(newer) as db:
+        db.execute("UPDATE pugeo_meta SET value = '999' WHERE key = 'schema'")
+    assert [card.state for card in projects.recent_cards()] == ["newer"]
+    with pytest.raises(ProjectError, match="newer PU-Geo"):
+        projects.open_project(str(newer.folder))
+    assert "Update PU-Geo" in texts.CARD_STATES["newer"]
+
+
+def test_a_card_is_read_once_and_again_after_a_click_and_leaves_no_file(
+    project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projects.open_project(str(project.folder))
+    with closing(sqlite3.connect(project.gpkg)) as db:
+        db.execute("PRAGMA journal_mode=DELETE")  # as a saved copy is
+    before = {path: path.read_bytes() for path in project.folder.iterdir() if path.is_file()}
+    assert projects.recent_cards()[0].n_damaged == 0
+    assert {path: path.read_bytes() for path in project.folder.iterdir() if path.is_file()} == before
+    read = labels.current_labels
+    monkeypatch.setattr(labels, "current_labels", lambda *_, **__: pytest.fail("read again though nothing was stored"))
+    assert projects.recent_cards()[0].name == "Event"
+    monkeypatch.setattr(labels, "current_labels", read)
+    with store.connect(project):  # its newest answers are in the log beside the file
+        click(project, "b1", "b2")
+        assert projects.recent_cards()[0].n_damaged == 2
+    click(project, "b3")
+    assert projects.recent_cards()[0].n_damaged == 3
+
+
+def test_a_project_that_another_program_holds_keeps_nobody_waiting(project: Layout) -> None:
+    projects.open_project(str(project.folder))
+    with closing(sqlite3.connect(project.gpkg, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode=DELETE")
+        db.execute("BEGIN EXCLUSIVE")
+        db.execute("UPDATE pugeo_meta SET value = 'x' WHERE key = 'name'")
+        began = time.monotonic()
+        assert [card.state for card in projects.recent_cards()] == ["busy"]
+        assert time.monotonic() - began < 2
+        db.execute("ROLLBACK")
+    assert [card.state for card in projects.recent_cards()] == ["read"]
 
 
 def test_the_list_of_recent_projects_of_an_older_pu_geo_is_read(own_home: Path, project: Layout) -> None:
