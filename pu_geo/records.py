@@ -26,6 +26,7 @@ DAMAGE_CLASSES: tuple[DamageClass, ...] = (
     "minor",
     "possible",
 )  # what an export calls a grade, the worst first
+NOT_GRADED = "damaged_not_graded"  # class in exports of a building that people marked damaged without a grade
 MAX_GRADE, MAX_GRADES = 40, 6  # characters of a grade's id and name; grades of a project, one a key from 4 to 9
 Affine6 = tuple[float, float, float, float, float, float]
 BandTriple = tuple[int, int, int]

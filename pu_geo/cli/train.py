@@ -140,7 +140,7 @@ def list_runs(project: Project, *, as_json: Json = False) -> None:
     rows = results.table(layout, training.all_runs(layout))
     lines = [
         f"{row.name} ({row.run_id}){': shown' if row.is_shown else ''}\n"
-        f"  took {row.took}, {row.n_damaged} damaged labels; recall on held-out clicks: {row.judged}; audit: {row.audited}"
+        f"  took {row.took}, {'learned elsewhere' if row.n_damaged is None else f'{row.n_damaged} damaged labels'}; recall on held-out clicks: {row.judged}; audit: {row.audited}"
         for row in rows
     ]
     words = "\n".join(lines) or f"There is no run yet. Make one: pu-geo train {project}"

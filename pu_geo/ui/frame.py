@@ -30,6 +30,7 @@ from pu_geo.ui import texts
 _ADDRESS_KEY = "project"
 _PAGES_AT_A_TIME = threading.Semaphore(2)  # they share one interpreter, and clicks of others would wait behind all of them
 _GOES_TO = "goes-to"  # the screen that a button led to
+_NAMES = "analyst-names"  # that this session had
 _SCREEN = "screen"
 _CLICKS = "clicks"  # keys of buttons of this screen that were clicked and not acted on yet
 _MOST_PROJECTS = 12  # in the list of others
@@ -126,6 +127,7 @@ def goes(page: str, act: Callable[[], object] | None = None) -> Callable[[], Non
 def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
     """Draw the sidebar, then the page."""
     st.session_state["pages"] = dict(pages)
+    st.session_state[_NAMES] = {*st.session_state.get(_NAMES, ()), analyst()}
     if (wanted := st.session_state.pop(_GOES_TO, None)) in pages and pages[wanted] != page:
         st.switch_page(pages[wanted])
     if st.session_state.get(_SCREEN) != page.url_path:
@@ -203,6 +205,11 @@ def _draw_steps(pages: Mapping[str, StreamlitPage], summary: projects.Summary | 
 def analyst() -> str:
     """Return the analyst's pseudonym of this session."""
     return str(st.session_state.get("analyst_name") or labeling.default_analyst())
+
+
+def former_names() -> set[str]:
+    """Return the other names that this session's analyst had."""
+    return set(st.session_state.get(_NAMES, ())) - {analyst()}
 
 
 def use(layout: Layout) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from app_parts import field, plain, press, show, show_tab, words
-from mapped_parts import say_checks
+from mapped_parts import hand_out, say_checks
 from small_parts import add_chips, add_run, click
 from streamlit.testing.v1 import AppTest
 
@@ -244,7 +244,7 @@ def test_a_stop_check_begins_and_says_how_many_checks_are_missing(finished: Layo
     app = show("annotate", finished)
     press(app, "Has enough been found? Start random checks")
     assert "**Has enough been found?** 0 checked, 0 damaged" in words(app)
-    press(app, "Leave assessment")
+    press(app, "Leave random checks")
     assert "Has enough been found?**" not in words(app)
 
 
@@ -313,3 +313,21 @@ def test_train_tells_how_long_a_preset_took_on_this_machine(finished: Layout) ->
     app.text_input(key="set-ncpu-quick-epochs").set_value("nonsense").run()
     assert not app.exception
     assert "Preset quick: 30 s" not in words(app), "it was measured with the settings of the preset"
+
+
+def test_a_check_that_a_colleague_never_left_is_ended_for_everyone_and_another_can_start(finished: Layout) -> None:
+    check = random_audits.begin_stop_check(finished, "bob")
+    app = show("annotate", finished, analyst_name="ann")
+    hand_out(finished, check, ["b5"], "bob")
+    assert next(one for one in app.button if one.key == "check-leave").label == "Leave random checks"
+    assert "void" in next(one for one in app.button if one.key == "check-leave").help
+    app = press(app, "check-leave")
+    assert [one.label for one in app.button if one.key in ("check-resume", "check-end")] == [
+        "Back to the random checks",
+        "End for everyone",
+    ]
+    assert "Has enough been found? Start random checks" not in [one.label for one in app.button]
+    app = press(app, "check-end")
+    assert random_audits.open_check(finished) is None
+    assert "Has enough been found? Start random checks" in [one.label for one in app.button]
+    assert "check-end" not in [one.key for one in app.button]

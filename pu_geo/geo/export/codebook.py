@@ -15,11 +15,10 @@ from typing import Literal
 
 import numpy as np
 
-from pu_geo.records import DamageMap, Units
+from pu_geo.records import NOT_GRADED, DamageMap, Units
 
 Kind = Literal["text", "bool", "int", "float", "list", "json"]
 Profile = Literal["copernicus", "unosat", "xbd", "fema"]
-NOT_GRADED = "damaged_not_graded"
 _NOT_GRADED_WORDS = "Damaged, not graded"
 PROFILES: dict[Profile, Mapping[str, Mapping[str, str | int]]] = {
     "copernicus": {

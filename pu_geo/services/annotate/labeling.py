@@ -287,7 +287,7 @@ def team(layout: Layout) -> Team:
     with store.connect(layout) as db:
         facts, differing, agreed = analysts.by_analyst(db), analysts.conflicts(db), analysts.agreement(db)
     return Team(
-        rows=[{"analyst": name, "labels": one.n_standing, "last": one.last_at[:16]} for name, one in facts.items()],
+        rows=[{"analyst": name, "labels": one.n_standing, "last": one.last_at} for name, one in facts.items()],
         conflicts={
             building: ", ".join(f"{answer.analyst}: {LABEL_WORDS[answer.label]}" for answer in answers)
             for building, answers in differing

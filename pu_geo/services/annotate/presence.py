@@ -75,6 +75,12 @@ class Presence:
         graded = {building: grade for building, (_, grade) in changed.items() if grade}
         return Changes(event, news, graded, others)
 
+    def names(self, layout: Layout) -> set[str]:
+        """Return the analysts whose browsers are on a project."""
+        with self._lock:
+            oldest = self._clock() - SECONDS_REMEMBERED
+            return {known.analyst for key, known in self._places.items() if key[0] == layout.folder and known.at >= oldest}
+
     def _note(self, folder: Path, session: str, place: _Place) -> list[Other]:
         with self._lock:
             oldest = place.at - SECONDS_REMEMBERED
@@ -91,6 +97,11 @@ class Presence:
 
 
 _PRESENCE = Presence()
+
+
+def names_here(layout: Layout) -> set[str]:
+    """Return the analysts whose browsers are on a project."""
+    return _PRESENCE.names(layout)
 
 
 def exchange(layout: Layout, message: Mapping[str, Any]) -> dict[str, Any] | None:

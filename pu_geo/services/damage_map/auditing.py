@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ from pu_geo.services.annotate import queueing
 from pu_geo.services.damage_map import random_audits
 from pu_geo.services.damage_map.random_audits import Answered, Check
 from pu_geo.services.imagery.preparation import chip_facts
+from pu_geo.services.train import run_names
 
 N_THRESHOLDS = 60
 CONFIDENCE = 0.95
@@ -129,7 +130,7 @@ class HowMany:
         total: damaged in all, confirmed ones included; without a value where there is not enough to estimate.
         n_checks, n_damaged: random checks that count, and how many found damage.
         check_id: of the audit.
-        run_id: the audited run, where the number is estimated by its audit; None otherwise.
+        run_id, run_name: the audited run, where the number is estimated by its audit; None and "" otherwise.
         audit_state, audit_words: of the newest audit, see `random_audits.Answered`; empty without one.
         words: all of it in a sentence or two.
     """
@@ -147,6 +148,7 @@ class HowMany:
     audit_state: str
     audit_words: str
     words: str
+    run_name: str = ""
 
     def as_mapping(self) -> dict[str, Any]:
         """Return plain values for exports: {"N", "n", "x", "confirmed", "estimate", "low", "high", "not_covered",
@@ -173,7 +175,7 @@ class HowMany:
         """Return the words for a page that shows a run: with the audited run, where that is another one."""
         if self.run_id in (None, run_id):
             return self.words
-        return f"{self.words} By the audit of {self.run_id}, another run than this one."
+        return f"{self.words} By the audit of {self.run_name}, another run than this one."
 
 
 def how_many(layout: Layout) -> HowMany:
@@ -186,7 +188,8 @@ def how_many(layout: Layout) -> HowMany:
         newest, n_buildings, chip_set = labels.last_event(db), contents.count_footprints(db), contents.latest_chip_set(db)
     audits = tuple((facts["id"], facts["n_drawn"], facts["is_open"]) for facts in random_audits.audits_of(layout))
     of_search = queueing.checks_of_search(layout, chip_set) if chip_set else None
-    return _how_many(layout, newest, n_buildings, chip_set, audits, of_search.n_drawn if of_search else 0)
+    found = _how_many(layout, newest, n_buildings, chip_set, audits, of_search.n_drawn if of_search else 0)
+    return replace(found, run_name=run_names.name(layout, found.run_id)) if found.run_id else found
 
 
 @lru_cache(maxsize=4)

@@ -12,12 +12,11 @@ from typing import Any, Literal
 
 from pu_geo import wording
 from pu_geo.errors import ProjectError, PuGeoError
-from pu_geo.geo.export.codebook import NOT_GRADED
 from pu_geo.project import contents, grades, labels, runs, store, versions
 from pu_geo.project.choices import Threshold
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
-from pu_geo.records import DAMAGE_CLASSES, NOT_IN_RUN, LabelEvent, RunFacts
+from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, NOT_IN_RUN, LabelEvent, RunFacts
 from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.services.imagery import image_quality
 from pu_geo.services.project import choices
@@ -222,7 +221,9 @@ def summary(layout: Layout, run_id: str, threshold: float) -> Summary:
     before, counts = (f"v{numbers[-1]}" if numbers else None), Counter[Change]()
     if before is not None:
         try:
-            counts = Counter(one.change for one in changed(classes_of(layout, before), now, grades_of(layout, before), grades_now(layout)))
+            counts = Counter(
+                one.change for one in changed(classes_of(layout, before), now, grades_of(layout, before), grades_now(layout))
+            )
         except PuGeoError:
             before = None
     n = Counter(now.values())
@@ -254,7 +255,7 @@ def gaps(layout: Layout, run: RunFacts, threshold: float, n: Mapping[Class, int]
     found, total = list[str](), max(sum(n.values()), 1)
     audit = auditing.view(layout, run.run_id)
     if audit is None:
-        found.append(f"{NO_AUDIT}, and no number of damaged buildings is estimated.")
+        found.append(no_audit_words(is_estimated=auditing.how_many(layout).total.value is not None))
     elif audit.done.state != "finished":
         found.append(audit.done.words)
     doubts = mapping.doubts(layout, run.run_id, threshold)
@@ -279,6 +280,11 @@ def gaps(layout: Layout, run: RunFacts, threshold: float, n: Mapping[Class, int]
             f"{n['confirmed'] + n['flagged']:,} of {n_assessed:,} assessed buildings are flagged or confirmed: the threshold hardly separates them."
         )
     return found + list(run.warnings[:MOST_SHOWN])
+
+
+def no_audit_words(*, is_estimated: bool) -> str:
+    """Return that a map is not audited, in a sentence; other checks may estimate how many are damaged."""
+    return f"{NO_AUDIT}{'' if is_estimated else ', and no number of damaged buildings is estimated'}."
 
 
 def _confirmed_below(layout: Layout, run_id: str, threshold: float) -> tuple[int, int]:

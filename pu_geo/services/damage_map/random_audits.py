@@ -10,7 +10,7 @@ was left unfinished counts as far as its order was answered (`Answered.state`). 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ from pu_geo.analysis.audit import progress
 from pu_geo.errors import PuGeoError
 from pu_geo.project import analysts, checks, contents, labels, queues, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import queueing
+from pu_geo.services.annotate import presence, queueing
 from pu_geo.services.annotate.queueing import LENGTH, StoredQueue, stored_queue
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.project import choices
@@ -156,18 +156,35 @@ def audits_of(layout: Layout, run_id: str | None = None) -> list[dict[str, Any]]
     return [facts for facts in audits if run_id in (None, facts["run_id"])]
 
 
-def leave(layout: Layout, check_id: str, analyst: str) -> None:
+def leave(layout: Layout, check_id: str, analyst: str, *, former: Iterable[str] = ()) -> None:
     """Send an analyst back to the search. The answers stay; the check is closed once all who were handed some of it have left.
 
     Estimates use the answers that count, see `Answered`.
+
+    Args:
+        former: names that the analyst had before, which keep a check open no longer, unless somebody works under them now.
     """
     with queues.locked(layout):
         facts, _ = checks.load(layout, check_id)
         left = {*facts.get("left", ()), analyst}
         facts = {**facts, "left": sorted(left)}
-        if not set(facts["handed"].values()) - left:
+        gone = left | (set(former) - presence.names_here(layout))
+        if not set(facts["handed"].values()) - gone:
             facts = checks.closed(facts, store.call(layout, labels.last_event))
         checks.save_facts(layout, facts)
+
+
+def end(layout: Layout, check_id: str) -> None:
+    """Close a check for everyone, also for those who went home without leaving it. The answers stay."""
+    with queues.locked(layout):
+        facts, _ = checks.load(layout, check_id)
+        checks.save_facts(layout, checks.closed(facts, store.call(layout, labels.last_event)))
+
+
+def others_in(layout: Layout, check: Check, analyst: str) -> list[str]:
+    """Return the other analysts who were handed some of an open check and have not left it."""
+    facts, _ = checks.load(layout, check.id)
+    return sorted({*facts["handed"].values()} - {*facts.get("left", ()), analyst}) if check.is_open else []
 
 
 def takes_part(layout: Layout, check: Check, analyst: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo import jobs
+from pu_geo import jobs, wording
 from pu_geo.analysis import bakeoff
 from pu_geo.analysis.bakeoff import Interval, Verdict
 from pu_geo.errors import TrainingError
@@ -207,7 +207,7 @@ def how_made(found: Comparison) -> str:
     """Return what the figures rest on, one sentence."""
     others = f"; {found.n_others} that the queue proposed were learned from and not held out" if found.n_others else ""
     return (
-        f"Made at {found.at[:16].replace('T', ' ')} with {found.n_clicks} clicks of your own, held out in {found.n_folds} parts, "
+        f"Made {wording.when(found.at)} with {found.n_clicks} clicks of your own, held out in {found.n_folds} parts, "
         f"{found.n_repeats} times, among {found.n_unlabeled:,} buildings not reviewed{others}."
     )
 

@@ -22,6 +22,7 @@ class RunRow:
     """One run of the table.
 
     Attributes:
+        n_damaged: damaged labels that it learned from; None where it learned in another project.
         judged: recall on held-out clicks with its 95 % interval, in words; or why there is none.
         audited: precision and recall of its newest audit at its threshold, in words; or that there is none.
         is_shown: whether screens, live map and exports show it.
@@ -32,7 +33,7 @@ class RunRow:
     method: str
     made_at: str
     took: str
-    n_damaged: int
+    n_damaged: int | None
     judged: str
     audited: str
     is_shown: bool
@@ -45,7 +46,7 @@ def table(layout: Layout, found: Sequence[RunFacts]) -> list[RunRow]:
     return [
         RunRow(
             run.run_id, names[run.run_id], training.method_title(run.method), wording.day_and_time(run.created_at),
-            wording.duration(run.seconds), run.n_positive, judged_words(run),
+            wording.duration(run.seconds), None if run.from_model else run.n_positive, judged_words(run),
             _audit_words(layout, run.run_id) if run.run_id in audited else NOT_AUDITED,
             shown is not None and shown.run_id == run.run_id,
         )

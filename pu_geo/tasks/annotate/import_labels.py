@@ -102,7 +102,7 @@ def import_labels(
 
 def _placed(
     layout: Layout, name: str, ids: Sequence[str], xy: NDArray[np.float64], same_footprints: bool
-) -> tuple[list[str | None], dict[str, object]]:
+) -> tuple[list[str | None], dict[str, Any]]:
     """Return the building that each row means, None where its place is on none; and what there is to tell of that.
 
     Args:

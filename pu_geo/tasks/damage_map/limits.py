@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pu_geo.geo.export.codebook import NOT_GRADED
-from pu_geo.records import DamageMap, Units
+from pu_geo.records import NOT_GRADED, DamageMap, Units
 from pu_geo.services.damage_map.exporting import (
     FEW_POSITIVES,
     MOST_FLAGGED,
-    NO_AUDIT,
     NO_PRE,
     few_positives_words,
+    no_audit_words,
     not_assessed_words,
     strict_words,
 )
@@ -121,7 +120,6 @@ def _of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> Itera
     yield from strict_words(sum(float(score) < float(limit) for score, limit in confirmed), len(confirmed))  # type: ignore[arg-type]
     if not is_estimated:
         estimate: Mapping[str, object] = damage_map.metadata.get("estimate") or {}  # type: ignore[assignment]
-        unknown = ", and no number of damaged buildings is estimated" if estimate.get("estimate") is None else ""
-        yield f"{NO_AUDIT}{unknown}."
+        yield no_audit_words(is_estimated=estimate.get("estimate") is not None)
     if audit is not None and audit["state"] != "finished":
         yield str(audit["words"])

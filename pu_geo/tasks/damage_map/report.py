@@ -10,12 +10,12 @@ from typing import Any
 from pu_geo import wording
 from pu_geo.analysis import place
 from pu_geo.atomic_write import write_export
-from pu_geo.geo.export.codebook import NOT_GRADED, fields_of
+from pu_geo.geo.export.codebook import fields_of
 from pu_geo.geo.export.report_map import MARKED, draw_map, round_length
 from pu_geo.methods.catalog import METHODS
 from pu_geo.project.choices import origin_words
 from pu_geo.project.layout import RCF
-from pu_geo.records import DAMAGE_CLASSES, DamageMap, Grid, Units
+from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, DamageMap, Grid, Units
 from pu_geo.services.damage_map.auditing import NOT_KNOWN, without_headline
 from pu_geo.services.documents import DASH, Plot, Section, number, percent, plain, render
 from pu_geo.services.imagery.features import words_of

@@ -45,17 +45,20 @@ def draw(layout: Layout, analyst: str, tools: DeltaGenerator) -> QueueView:
             advance=lambda done: random_audits.advance_check(layout, analyst, check, done=done, is_second=is_second),
         )
     with tools:
-        mix = _settings(layout, analyst, check or random_audits.unfinished_audit(layout))
+        _settings(layout, analyst, check or random_audits.unfinished_audit(layout))
     return QueueView(
         queue=queueing.current(layout, analyst),
         is_blind=False,
-        advance=lambda done: queueing.advance(layout, analyst, done=done, mix=mix),
+        advance=lambda done: queueing.advance(layout, analyst, done=done, mix=_mix()),
     )
 
 
 def _banner(layout: Layout, check: Check, analyst: str) -> None:
     """Draw how a check stands, the way out of it, and at its end the way to its result."""
-    leave = partial(random_audits.leave, layout, check.id, analyst)
+    leave = partial(random_audits.leave, layout, check.id, analyst, former=frame.former_names())
+    label, help_words = (
+        (texts.LEAVE_STOP, texts.LEAVE_STOP_HELP) if check.purpose == "stop" else (texts.LEAVE, texts.LEAVE_HELP)
+    )
     with st.container(
         key="check-banner", border=True, horizontal=True, vertical_alignment="center", gap="medium",
     ):  # fmt: skip
@@ -77,9 +80,17 @@ def _banner(layout: Layout, check: Check, analyst: str) -> None:
                     texts.SEE_RESULT, type="primary", icon=":material/arrow_forward:", key="check-result",
                     on_click=frame.goes("damage_map", partial(_leave_for_result, leave)),
                 )  # fmt: skip
+        st.button(label, icon=":material/logout:", help=help_words, key="check-leave", on_click=frame.does(leave))
+        _end(layout, check, analyst)
+
+
+def _end(layout: Layout, check: Check, analyst: str) -> None:
+    """Draw the button that ends a check for all, where others have not left it."""
+    if others := random_audits.others_in(layout, check, analyst):
         st.button(
-            texts.LEAVE, icon=":material/logout:", help=texts.LEAVE_HELP, key="check-leave", on_click=frame.does(leave)
-        )
+            texts.END, icon=":material/stop_circle:", help=texts.END_HELP.format(names=frame.plain(", ".join(others))),
+            key="check-end", on_click=frame.does(partial(random_audits.end, layout, check.id)),
+        )  # fmt: skip
 
 
 def _leave_for_result(leave: Callable[[], object]) -> None:
@@ -87,7 +98,7 @@ def _leave_for_result(leave: Callable[[], object]) -> None:
     st.session_state["damage-tab"] = TAB_AUDIT
 
 
-def _settings(layout: Layout, analyst: str, left: Check | None) -> queueing.Mix:
+def _settings(layout: Layout, analyst: str, left: Check | None) -> None:
     """Draw what the queue is mixed of, and the way into a check.
 
     Args:
@@ -104,8 +115,15 @@ def _settings(layout: Layout, analyst: str, left: Check | None) -> queueing.Mix:
         st.caption(texts.MIX)
         if left is not None:
             resume = partial(random_audits.resume, layout, left.id, analyst)
-            st.button(texts.RESUME, icon=":material/fact_check:", key="check-resume", on_click=frame.does(resume))
+            label = texts.RESUME_STOP if left.purpose == "stop" else texts.RESUME
+            st.button(label, icon=":material/fact_check:", key="check-resume", on_click=frame.does(resume))
+            _end(layout, left, analyst)
         if left is None or not left.is_open:
             begin = partial(random_audits.begin_stop_check, layout, analyst)
             st.button(texts.BEGIN_STOP, icon=":material/fact_check:", help=texts.BEGIN_STOP_HELP, on_click=frame.does(begin))
-    return queueing.Mix(**shares) if any(shares.values()) else default
+
+
+def _mix() -> queueing.Mix:
+    """Return the mix as the sliders have it now; a click on the map comes before they are drawn again."""
+    shares = {kind: st.session_state.get(f"mix-{kind}", 0) for kind in texts.KINDS}
+    return queueing.Mix(**shares) if any(shares.values()) else queueing.DEFAULT_MIX

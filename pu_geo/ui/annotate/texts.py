@@ -72,6 +72,13 @@ STOP = ":material/fact_check: **Has enough been found?** {n} checked, {damaged} 
 AT_MOST_LEFT = "Damaged that may stay unfound"
 LEAVE = "Leave assessment"
 LEAVE_HELP = "Back to the search. Checks answered so far count, the first of their order. You can resume at any time."
+LEAVE_STOP = "Leave random checks"
+LEAVE_STOP_HELP = (
+    "Back to the search. The first label there makes these checks void, and you start new ones later. The answers stay."
+)
+END = "End for everyone"
+END_HELP = "{names} did not leave yet. Answers so far stay; those that count are the first of the order."
 RESUME = "Resume assessment"
+RESUME_STOP = "Back to the random checks"
 BEGIN_STOP = "Has enough been found? Start random checks"
 BEGIN_STOP_HELP = "Draws buildings without an answer evenly, without scores, until at most a few damaged ones can be left."

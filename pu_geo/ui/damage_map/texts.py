@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pu_geo.geo.export.codebook import NOT_GRADED
+from pu_geo.records import NOT_GRADED
 from pu_geo.services.damage_map.exporting import Change, Class
 from pu_geo.wording import plural
 

@@ -142,10 +142,10 @@ def _one(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> None
 
 
 def _buttons(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> None:
-    def button(label: str, icon: str, is_off: bool, words: str, act: Callable[..., object], *more: object) -> None:
+    def button(label: str, icon: str, is_off: bool, words: str, act: Callable[..., object]) -> None:
         st.button(
             label, key=f"cluster-{act.__name__}", icon=f":material/{icon}:", disabled=is_off, help=words,
-            on_click=frame.does(partial(act, layout, run_id, found, chosen.name, *more, analyst=frame.analyst())),
+            on_click=frame.does(partial(act, layout, run_id, found, chosen.name, analyst=frame.analyst())),
         )  # fmt: skip
 
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -154,15 +154,20 @@ def _buttons(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> 
         button(texts.REJECT, "close", chosen.state == "rejected", texts.REJECT_HELP, clusters.reject)
         button(texts.SPLIT, "call_split", chosen.size < 2, texts.SPLIT_HELP, clusters.split)
         others = [one.name for one in found.clusters if one.name != chosen.name]
+        other_key = f"merge-with-{chosen.name}"
         other = st.selectbox(
-            texts.MERGE_WITH,
-            others,
-            index=None,
-            key=f"merge-with-{chosen.name}",
-            placeholder=texts.MERGE_WITH_EXAMPLE,
-            width=180,
+            texts.MERGE_WITH, others, index=None, key=other_key, placeholder=texts.MERGE_WITH_EXAMPLE, width=180
         )
-        button(texts.MERGE, "call_merge", other is None, texts.MERGE_HELP, clusters.merge, other)
+
+        def merge() -> None:
+            """Merge with the cluster that is chosen at the click; the one drawn last may be an earlier choice."""
+            if with_which := st.session_state.get(other_key):
+                clusters.merge(layout, run_id, found, chosen.name, with_which, analyst=frame.analyst())
+
+        st.button(
+            texts.MERGE, key="cluster-merge", icon=":material/call_merge:", disabled=other is None, help=texts.MERGE_HELP,
+            on_click=frame.does(merge),
+        )  # fmt: skip
 
 
 COLOR, OTHERS = "#CC79A7", "#C8C8C8"

@@ -90,7 +90,7 @@ GRID_SIDE = "Side of a cell in m"
 GRID_HELP = "Square cells cover the post-event scenes; each is labeled as if it were a building."
 CREATE_GRID = "Create the grid"
 ADDED, FEATURES_IN, KEPT, REPAIRED, LEFT_OUT, WHY = (
-    "Added (UTC)", "Features in the file", "Added unchanged", "Added repaired", "Left out", "Why left out",
+    "Added", "Features in the file", "Added unchanged", "Added repaired", "Left out", "Why left out",
 )  # fmt: skip
 FEATURES_HELP = "Each feature of the file was added unchanged, added after a repair of its shape, or left out."
 REASON = "{n:,} {reason}"
@@ -105,7 +105,7 @@ AOI_TEXT = "or a box or WKT, in degrees"
 AOI_TEXT_EXAMPLE = "west, south, east, north"
 SET_AOI, REPLACE_AOI, REMOVE_AOI = "Set the area", "Replace the area", "Remove the area"
 RESTORE_AOI = "Restore {source}"
-DISTRICTS = "Districts to summarise damage by: {layers}. Add them on the Damage map, under By area."
+DISTRICTS = "Districts to summarise damage by: {layers}. Add them on the Damage map, under Areas."
 NONE_YET = "none yet"
 
 # Chips

@@ -22,7 +22,7 @@ RUN, METHOD, WHEN, TOOK, LABELS, JUDGED, AUDIT, SHOWN = (
     "Run", "Method", "Made", "Took", "Labels", "Recall on held-out clicks", "Audit", "Shown",
 )  # fmt: skip
 SHOWN_MARK = "✓ shown"
-LABELS_HELP = "Damaged buildings that it learned from"
+LABELS_HELP = "Damaged buildings of this project that it learned from; blank where it learned elsewhere"
 SHOWN_HELP = "Shown on all screens, the live map (QGIS) and in exports."
 JUDGED_HELP = "Recall of damaged buildings that the run did not learn from, at its own threshold, with the 95 % interval."
 AUDIT_HELP = "Precision and recall at the threshold of the map, from randomly drawn checks, with 95 % intervals."

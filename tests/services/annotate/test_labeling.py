@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -200,6 +201,12 @@ def test_details_of_answers_are_read_once_and_follow_each_new_event(
 def test_simulated_clicks_are_refused_when_there_are_too_few(project: Layout) -> None:
     with pytest.raises(LabelError, match="5 of them are not reviewed yet"):
         labeling.simulate(project, field="damage", values=["destroyed"], count=6, seed=0, analyst="ann")
+
+
+def test_the_last_answer_of_an_analyst_is_a_moment_with_its_zone(project: Layout) -> None:
+    click(project, "b0")
+    (row,) = labeling.team(project).rows
+    assert datetime.fromisoformat(str(row["last"])).tzinfo is not None
 
 
 def test_marking_many_damaged_keeps_the_grades_that_stand(project: Layout) -> None:

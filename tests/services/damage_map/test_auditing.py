@@ -16,6 +16,7 @@ from pu_geo.project import checks, contents, queues, runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.damage_map import auditing, random_audits
 from pu_geo.services.imagery.preparation import chip_facts
+from pu_geo.services.train import run_names
 
 
 def test_without_an_audit_nothing_is_said(mapped: Layout) -> None:
@@ -311,7 +312,9 @@ def test_an_audit_just_begun_does_not_take_the_estimate_away_and_its_run_is_name
     assert after.total == before.total
     assert after.audit_state == "open"
     assert after.words_beside(RUN) == after.words
-    assert after.words_beside("ranker-9") == f"{after.words} By the audit of {RUN}, another run than this one."
+    run_names.rename(mapped, RUN, "first look")
+    after = auditing.how_many(mapped)
+    assert after.words_beside("ranker-9") == f"{after.words} By the audit of first look, another run than this one."
     assert "50 of 50 random checks are open" in after.words
 
 

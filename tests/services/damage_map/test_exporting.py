@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from mapped_parts import RUN, N, answer_audit, say
-from small_parts import click, job_of
+from small_parts import add_run, click, job_of
 
 from pu_geo.errors import PuGeoError
 from pu_geo.project import versions
@@ -68,7 +68,9 @@ def test_a_grade_that_changed_is_a_change_of_the_map(mapped: Layout) -> None:
     (one,) = exporting.difference(mapped, "v1", "v2")
     assert (one.building_id, one.change, one.grades) == ("b5", "graded_anew", ("damaged_not_graded", "major"))
     with (mapped.exports / "v2" / "changes.csv").open(encoding="utf-8-sig") as stream:
-        assert [list(row.values()) for row in csv.DictReader(stream)] == [["b5", "damage_class", "damaged_not_graded", "major"]]
+        assert [list(row.values()) for row in csv.DictReader(stream)] == [
+            ["b5", "damage_class", "damaged_not_graded", "major"]
+        ]
 
 
 def test_a_version_that_holds_no_grades_is_compared_without_them(mapped: Layout) -> None:
@@ -98,6 +100,15 @@ def test_gaps_name_what_the_map_cannot_say(mapped: Layout) -> None:
     say(mapped, "b5", "positive")
     strict = " ".join(exporting.summary(mapped, RUN, 1.0).gaps)
     assert "1 of 1 confirmed buildings score below the threshold" in strict
+
+
+def test_a_number_that_other_checks_estimate_is_not_denied(mapped: Layout) -> None:
+    assert "no number of damaged buildings is estimated" in " ".join(exporting.summary(mapped, RUN, 0.5).gaps)
+    answer_audit(mapped, 200)
+    add_run(mapped, "ranker-2", like=RUN)
+    told = " ".join(exporting.summary(mapped, "ranker-2", 0.5).gaps)
+    assert "Without an audit" in told
+    assert "no number of damaged buildings is estimated" not in told
 
 
 @pytest.mark.slow

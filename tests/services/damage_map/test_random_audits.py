@@ -13,6 +13,7 @@ from pu_geo.analysis.audit import design
 from pu_geo.errors import PuGeoError
 from pu_geo.project import labels, store
 from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import presence
 from pu_geo.services.damage_map import random_audits
 
 N = 60
@@ -169,3 +170,28 @@ def test_one_analyst_leaves_and_the_others_go_on(chipped: Layout) -> None:
     assert random_audits.open_check(chipped) is None, "nobody is left"
     again = random_audits.resume(chipped, check.id, "ann")
     assert [random_audits.takes_part(chipped, again, name) for name in ("ann", "bob")] == [True, False]
+
+
+def test_a_check_is_ended_for_those_too_who_went_home(chipped: Layout) -> None:
+    check = random_audits.begin_stop_check(chipped, "ann")
+    for name in ("ann", "bob"):
+        random_audits.check_queue(chipped, name, check)
+    random_audits.leave(chipped, check.id, "ann")
+    still = random_audits.open_check(chipped)
+    assert still is not None
+    assert random_audits.others_in(chipped, still, "ann") == ["bob"]
+    assert random_audits.others_in(chipped, still, "bob") == []
+    random_audits.end(chipped, check.id)
+    assert random_audits.open_check(chipped) is None
+    assert random_audits.others_in(chipped, random_audits.load(chipped, check.id), "ann") == []
+
+
+@pytest.mark.parametrize("is_here", [False, True])
+def test_a_former_name_keeps_a_check_open_only_while_somebody_works_under_it(chipped: Layout, is_here: bool) -> None:
+    check = random_audits.begin_stop_check(chipped, "analyst-k3f9")
+    for name in ("analyst-k3f9", "zoe"):  # renamed in between
+        random_audits.check_queue(chipped, name, check)
+    if is_here:
+        presence.exchange(chipped, {"session": "other", "analyst": "analyst-k3f9", "building": None, "since": 0})
+    random_audits.leave(chipped, check.id, "zoe", former={"analyst-k3f9"})
+    assert (random_audits.open_check(chipped) is not None) == is_here

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from app_parts import press, show_panel, words
 from clustered_parts import RUN, explored_project
 from small_parts import click
@@ -41,3 +42,22 @@ def test_undo_takes_back_what_the_page_showed(tmp_path: Path) -> None:
     clusters.undo(layout, left.decision, analyst="bob")
     press(stale, "cluster-undo")
     assert "stands no more" in words(stale)
+
+
+def test_merge_takes_the_cluster_that_is_chosen_at_the_click(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A click that comes with a new choice was merged with the choice before."""
+    layout = explored_project(tmp_path)
+    merged = []
+    monkeypatch.setattr(
+        clusters, "merge", lambda _layout, _run, _found, name, other, *, analyst: merged.append((name, other))
+    )
+    app = shown(layout)
+    choice = next(one for one in app.selectbox if one.label == "Merge with")
+    (only,) = choice.options
+    choice.set_value(only).run()
+    next(one for one in app.selectbox if one.label == "Merge with").set_value(None)  # no rerun before the click
+    press(app, "cluster-merge")
+    assert merged == []
+    next(one for one in app.selectbox if one.label == "Merge with").set_value(only).run()
+    press(app, "cluster-merge")
+    assert merged == [("positives", only)]

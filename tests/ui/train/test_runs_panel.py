@@ -49,6 +49,14 @@ def test_all_runs_are_in_a_table_under_names_that_can_be_changed(layout: Layout)
     assert run_names.name(layout, "second-1") == "my second"
 
 
+def test_a_run_of_an_imported_model_names_no_labels_of_this_project(layout: Layout) -> None:
+    small_parts.add_run(layout, "third-1", like="first-1", from_model={"n_positive": 40})
+    rows = {row.run_id: row.n_damaged for row in results.table(layout, training.all_runs(layout))}
+    assert rows == {"first-1": 6, "second-1": 6, "third-1": None}
+    app = show_panel("train.runs_panel", layout, "draw_results(layout, training.all_runs(layout))")
+    assert app.dataframe[0].value["Labels"].isna().sum() == 1
+
+
 def test_the_table_has_how_runs_are_judged_with_an_interval(layout: Layout) -> None:
     judged = {"n_held_out": 12, "recall": 1.0, "share_called": 0.3, "criterion": 3.3, "low": 2.0, "high": 3.4, "n_called": 4}
     small_parts.add_run(layout, "third-1", like="first-1", judgement=judged)
