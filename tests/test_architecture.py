@@ -197,3 +197,42 @@ def test_nothing_of_ours_hands_the_project_file_to_another_sqlite_library() -> N
         name for name, path in others.items() if re.search(r"layout\.gpkg|\.gpkg\)|/ \"project\.gpkg\"", path.read_text())
     ]
     assert naming == []
+
+
+# Texts of a screen stand in one place
+
+
+def _sentences(path: Path) -> list[str]:
+    """Return string constants of three words or more that are no docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    kept = {
+        node.body[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    kept |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # texts below constants, too
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return [
+        f"{path.name}:{node.lineno} {node.value}"
+        for node in found
+        if node not in kept
+        and THREE_WORDS.search(node.value)
+        and not ("{" in node.value and "\n" in node.value)  # scripts, styles
+    ]
+
+
+THREE_WORDS = re.compile(r"[A-Za-z]{2,}[,:]? [A-Za-z]{2,}[,:]? [a-z]{2,}")
+SCREEN_FILES = [
+    *sorted((REPOSITORY / "pages").glob("*.py")),
+    *(
+        path
+        for path in sorted((PACKAGE / "ui").rglob("*.py"))
+        if path.name != "texts.py" and "node_modules" not in path.parts
+    ),
+]
+NOT_OF_A_SCREEN = {"build.py", "routes.py"}
+
+
+@pytest.mark.parametrize("path", SCREEN_FILES, ids=lambda path: path.relative_to(REPOSITORY).as_posix())
+def test_sentences_of_a_screen_stand_in_its_texts(path: Path) -> None:
+    assert path.name in NOT_OF_A_SCREEN or not _sentences(path)

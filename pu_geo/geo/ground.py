@@ -21,6 +21,7 @@ TILE_PX = 256
 NO_DATA_GREY = 40
 _NEAR = 1  # JPEG keeps a block of one gray to so much
 _BLOCK = 8
+_LEAST_EMPTY = 0.25  # of the tile's edge: ground as dark, and so even, is a shadow and smaller
 _PENS = (((20, 20, 20), 5), ((255, 255, 255), 2))  # such pictures are shown at about half their size
 _TICKS_M = (500, 200, 100, 50, 20, 10, 5, 2, 1)
 
@@ -90,11 +91,18 @@ def _cut(folder: Path, column: float, row: float, side: float, size_px: int) -> 
 
 
 def _has_data(tile: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return 1 for each pixel of a tile that holds data, by blocks of 8 x 8."""
+    """Return 1 for each pixel of a tile that holds data, by blocks of 8 x 8.
+
+    Without data are blocks of one gray that hang together, reach the tile's border, and are a quarter of its edge long.
+    """
     is_grey = (np.abs(tile.astype(np.int16) - NO_DATA_GREY) <= _NEAR).all(axis=2)
     parts = is_grey.reshape(TILE_PX // _BLOCK, _BLOCK, TILE_PX // _BLOCK, _BLOCK)
     blocks = parts[:, 1:-1, :, 1:-1].all(axis=(1, 3))  # decoders let the color of neighbors run into a block's rim
-    return np.asarray(1 - np.kron(blocks, np.ones((_BLOCK, _BLOCK))), np.uint8)
+    n, regions, stats, _ = cv2.connectedComponentsWithStats(np.asarray(blocks, np.uint8), connectivity=4)
+    rims = np.concatenate([regions[0], regions[-1], regions[:, 0], regions[:, -1]])
+    long = stats[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]].max(axis=1) * _BLOCK >= _LEAST_EMPTY * TILE_PX
+    is_empty = long & np.isin(np.arange(n), rims) & (np.arange(n) > 0)
+    return np.asarray(1 - np.kron(is_empty[regions], np.ones((_BLOCK, _BLOCK))), np.uint8)
 
 
 def _hatch(size_px: int) -> Picture:

@@ -83,6 +83,18 @@ def _store(db: sqlite3.Connection, op: LabelOp, analyst: str, screen: str, kind:
     return Ack(op.op, insert(db, values))
 
 
+def keep_grades(db: sqlite3.Connection, ops: Sequence[LabelOp]) -> list[LabelOp]:
+    """Return operations that mark many buildings damaged with the grades that stand, where they give none themselves."""
+    standing = {building: event.grade for building, event in current(db).items() if event.grade}
+    known = {one.id for one in grades.known(db)}
+    return [
+        replace(op, grade=grade)
+        if op.label == "positive" and not op.grade and (grade := standing.get(op.building_id, "")) in known
+        else op
+        for op in ops
+    ]
+
+
 def unknown_building(db: sqlite3.Connection, op: LabelOp) -> str | None:
     """Return that a project has no such building, in words; None if it has."""
     is_known = is_text(op.building_id, 1, NEWEST) and db.execute(

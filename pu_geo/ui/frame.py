@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -32,7 +31,8 @@ _ADDRESS_KEY, _ANALYST_KEY = "project", "analyst"
 _CHOSEN = "chosen_analyst"  # the name, while the session lasts
 _PAGES_AT_A_TIME = threading.Semaphore(2)  # they share one interpreter, and clicks of others would wait behind all of them
 _GOES_TO = "goes-to"  # the screen that a button led to
-_CLICK_HOLDS_S = 10.0  # a click that was not acted on by then, since another screen was opened, is none
+_SCREEN = "screen"
+_CLICKS = "clicks"  # keys of buttons of this screen that were clicked and not acted on yet
 _MOST_PROJECTS = 12  # in the list of others
 
 
@@ -96,11 +96,13 @@ def button(
         goes_to: screen to open afterwards.
         look: what else `st.button` takes.
     """
-    clicked = f"{key}:clicked"
+    clicks: set[str] = st.session_state.setdefault(_CLICKS, set())
     where = st if place is None else place
-    where.button(label, key=key, on_click=lambda: st.session_state.__setitem__(clicked, time.monotonic()), **look)
-    at = st.session_state.pop(clicked, None)
-    if at is None or time.monotonic() - at > _CLICK_HOLDS_S or look.get("disabled"):
+    where.button(label, key=key, on_click=lambda: st.session_state[_CLICKS].add(key), **look)
+    if key not in clicks:
+        return
+    clicks.discard(key)
+    if look.get("disabled"):
         return
     with show_errors():
         act()
@@ -128,6 +130,8 @@ def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
     _restore_analyst()
     if (wanted := st.session_state.pop(_GOES_TO, None)) in pages and pages[wanted] != page:
         st.switch_page(pages[wanted])
+    if st.session_state.get(_SCREEN) != page.url_path:
+        st.session_state[_SCREEN], st.session_state[_CLICKS] = page.url_path, set()
     with show_errors():
         _restore()
         _open_first()

@@ -149,7 +149,11 @@ class _Sender:
         layer, z, x, y = (request.path_params[name] for name in ("layer", "z", "x", "y"))
         if layer not in _LAYERS or max(z, x, y) > _HIGHEST:
             return _nothing()
-        return self._file(request, f"quicklooks/{layer}/{z}/{x}/{y}.jpg", "image/jpeg")
+        answer = self._file(request, f"quicklooks/{layer}/{z}/{x}/{y}.jpg", "image/jpeg")
+        folder = self._folder(request)
+        if answer.status_code == 404 and folder and (folder / "quicklooks" / layer / "pyramid.json").is_file():
+            answer.headers["Pu-Geo-Empty"] = "1"  # not a project or pyramid that is gone: there is no data here
+        return answer
 
     def geometry(self, request: Request) -> Response:
         return self._file(request, "quicklooks/footprints.json", "application/json")

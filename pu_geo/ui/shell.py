@@ -36,7 +36,9 @@ def draw() -> None:
         name: st.Page(folder / f"{name}.py", title=title, icon=icon, default=name == "project")
         for name, title, icon in PAGES
     }
-    with st.container():  # in the first run of a session, too: what came into its place later would close open popovers
+    with st.container(
+        key="news"
+    ):  # in the first run of a session, too: what came into its place later would close open popovers
         if (layout := frame.current()) is not None:
             job_card.announce(layout)
     frame.draw(pages, st.navigation(list(pages.values()), position="hidden"))

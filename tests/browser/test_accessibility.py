@@ -43,3 +43,28 @@ def test_no_serious_finding_on_any_screen(page, village, theme: str) -> None:
         page.wait_for_timeout(500)
         found[screen] = findings(page)
     assert not any(found.values()), "\n".join(f"{screen}: {each}" for screen, all_of in found.items() for each in all_of)
+
+
+OPENED = {
+    "": ("Browse for another project",), "annotate": ("Grades", "Next 20"), "train": ("Settings", "Rename"),
+    "explore": ("Settings", "Selection"), "damage_map": ("Export",),
+}  # fmt: skip
+"""Screen -> buttons that open something over it."""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_serious_finding_in_what_opens_over_a_screen(page, village, theme: str) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core is not there: it comes with the browser component's packages when that is built")
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+    found = {}
+    for screen, buttons in OPENED.items():
+        for button in buttons:
+            page.goto(village.url(screen))
+            page.locator(".st-key-title-bar").wait_for(timeout=60_000)
+            steps.settled(page)
+            page.get_by_test_id("stMain").get_by_role("button", name=button).first.click()
+            page.get_by_test_id("stPopoverBody").or_(page.get_by_role("dialog")).first.wait_for(timeout=20_000)
+            page.wait_for_timeout(800)
+            found[f"{screen} {button}"] = findings(page)
+    assert not any(found.values()), "\n".join(f"{where}: {each}" for where, all_of in found.items() for each in all_of)

@@ -154,7 +154,7 @@ def test_from_an_empty_folder_to_a_confirmed_export(analyst: Analyst, tmp_path: 
     if os.environ.get("PU_GEO_ANALYST_TIMES"):
         sys.stdout.write("\n".join(f"{seconds:6.1f} s  {name}" for name, seconds in analyst.seconds.items()) + "\n")
     assert sum(analyst.seconds.values()) < MOST_SECONDS
-    (version,) = Layout(next((tmp_path / "home").rglob("*.pugeo"))).exports.iterdir()
+    version = Layout(next((tmp_path / "home").rglob("*.pugeo"))).exports / "v1"
     features = json.loads((version / "damage_map.geojson").read_text(encoding="utf-8"))["features"]
     classes = Counter(each["properties"]["damage_class"] for each in features)
     assert len(features) == len(analyst.damage)

@@ -65,7 +65,7 @@ def test_by_keyboard_alone(page, village) -> None:
     assert page.locator(".pugeo .side").bounding_box()["width"] > width + 20
     press(page, "Enter")
     assert page.locator(".pugeo .side").is_hidden()
-    press(page, "b")
+    press(page, "h")
     tab_to(page, "thumb")
     press(page, "ArrowRight")
     page.wait_for_timeout(200)  # the focus follows with the next frame
@@ -104,10 +104,10 @@ def test_one_building_on_map_wall_and_pictures(page, village) -> None:
     top, box = chip(page, last)[1], page.locator(".pugeo .scroller").bounding_box()
     assert box["y"] < top < box["y"] + box["height"], "a click on the map brings its chip into view"
     assert re.match(r"\d+\.\d{5}° [NS], \d+\.\d{5}° [EW]\s*x \d+ · y \d+ px", page.locator(".pugeo .readout").inner_text())
-    press(page, "m")
+    press(page, "g")
     page.locator(".pugeo .chip canvas").first.wait_for(state="detached", timeout=5_000)
     assert "/sheets/" in page.locator(".pugeo .chip .picture").first.get_attribute("style"), (
         "what the model gets, on request"
     )
-    press(page, "m")
+    press(page, "g")
     settle(page)

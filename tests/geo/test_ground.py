@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import shapely
 
-from pu_geo.geo.ground import NO_DATA_GREY, ground_of, ground_pictures
+from pu_geo.geo.ground import NO_DATA_GREY, _has_data, ground_of, ground_pictures
 
 SHED, HALL = shapely.box(100, 100, 104, 102), shapely.box(200, 200, 500, 300)
 
@@ -49,3 +49,12 @@ def test_beyond_the_grid_it_is_hatched_too_and_a_shift_moves_the_content(pyramid
     assert moved.shape == (256, 128, 3)
     assert moved[100, 10].argmax() == 0, "red came down by 40 pixels"
     assert moved[228, 10].argmax() == 1
+
+
+def test_ground_as_dark_as_no_data_is_not_hatched() -> None:
+    tile = np.full((256, 256, 3), 90, np.uint8)
+    tile[96:192, 96:192] = NO_DATA_GREY  # a flat roof
+    tile[:16, :48] = NO_DATA_GREY  # a shadow at the border
+    assert _has_data(tile).all()
+    tile[128:192, 240:] = NO_DATA_GREY
+    assert (_has_data(tile) == 0).sum() == 64 * 16

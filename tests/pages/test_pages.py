@@ -85,7 +85,7 @@ def in_its_frame() -> None:
     from pu_geo.ui import frame
 
     page = small_parts.REPOSITORY / "pages" / "annotate.py"
-    frame.draw({}, SimpleNamespace(run=lambda: runpy.run_path(str(page))))
+    frame.draw({}, SimpleNamespace(url_path="annotate", run=lambda: runpy.run_path(str(page))))
 
 
 def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,7 @@ def test_steps_follow_what_the_project_has(tmp_path: Path) -> None:
     add_run(town)
     summary = dataclasses.replace(projects.summary(town), n_post=1, n_chips=20)
     assert [summary.state(screen) for screen in SCREENS] == ["done", "done", "done", "done", "open", "next"]
+    assert dataclasses.replace(summary, is_exported=True).state("damage_map") == "done"
 
 
 def test_another_project_is_one_click_away(tmp_path: Path) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+import pytest
 from streamlit.testing.v1 import AppTest
 
 SCRIPT = """
@@ -51,11 +50,31 @@ def test_a_click_on_what_the_new_values_forbid_does_nothing() -> None:
     assert "done" not in shown.session_state
 
 
-def test_a_click_amid_a_rerun_is_kept_but_not_for_ever() -> None:
+def test_a_click_amid_a_rerun_is_kept_until_the_button_is_drawn_once() -> None:
     shown = app()
-    shown.session_state["go:clicked"] = time.monotonic() - 1.0  # its run was preempted before the button was drawn
+    shown.session_state["clicks"] = {"go"}  # its run was preempted before the button was drawn
     shown.run()
     assert shown.session_state["done"] == [7]
-    shown.session_state["go:clicked"] = time.monotonic() - 60.0  # another screen was opened
     shown.run()
     assert shown.session_state["done"] == [7]
+
+
+SHELL = """
+from types import SimpleNamespace
+import streamlit as st
+from pu_geo.ui import frame
+
+st.session_state["clicks"] = {"go"} if "before" not in st.session_state else st.session_state["clicks"]
+st.session_state["before"] = True
+path = st.session_state.get("path", "train")
+frame.draw({}, SimpleNamespace(url_path=path, run=lambda: st.text(str(sorted(st.session_state["clicks"])))))
+"""
+
+
+@pytest.mark.usefixtures("home")
+def test_a_click_on_another_screen_is_none() -> None:
+    shown = AppTest.from_string(SHELL)
+    shown.session_state["screen"] = "train"
+    assert "['go']" in shown.run().text[0].value
+    shown.session_state["path"] = "explore"
+    assert shown.run().text[0].value == "[]"

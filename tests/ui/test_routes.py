@@ -101,6 +101,14 @@ def test_anything_else_is_not_found(app: Starlette, url: str) -> None:
     assert b"secret" not in body
 
 
+def test_a_tile_without_data_differs_from_one_that_is_not_here_now(app: Starlette, project: Path) -> None:
+    assert "pu-geo-empty" not in get(app, "/pugeo/p-1/tiles/post/0/0/1.jpg")[1], "no pyramid yet"
+    (project / "quicklooks/post/pyramid.json").write_text("{}", encoding="utf-8")
+    assert get(app, "/pugeo/p-1/tiles/post/0/0/1.jpg")[1]["pu-geo-empty"] == "1"
+    assert "pu-geo-empty" not in get(app, "/pugeo/p-1/tiles/post/0/0/0.jpg")[1]
+    assert "pu-geo-empty" not in get(app, "/pugeo/other/tiles/post/0/0/1.jpg")[1]
+
+
 def test_a_link_inside_the_project_does_not_lead_outside(app: Starlette, project: Path) -> None:
     (project / "quicklooks/post/0/0/5.jpg").symlink_to(project.parent / "secret.jpg")
     assert get(app, "/pugeo/p-1/tiles/post/0/0/5.jpg")[0] == 404

@@ -12,10 +12,12 @@ from typing import Any, Literal
 
 from pu_geo import wording
 from pu_geo.errors import ProjectError, PuGeoError
-from pu_geo.project import contents, labels, runs, store, versions
+from pu_geo.geo.export.codebook import NOT_GRADED
+from pu_geo.project import contents, grades, labels, runs, store, versions
 from pu_geo.project.choices import Threshold
+from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
-from pu_geo.records import NOT_IN_RUN, RunFacts
+from pu_geo.records import DAMAGE_CLASSES, NOT_IN_RUN, LabelEvent, RunFacts
 from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.services.imagery import image_quality
 from pu_geo.services.project import choices
@@ -25,11 +27,11 @@ Class = Literal["confirmed", "flagged", "not_flagged", "not_assessed"]
 CLASSES: tuple[Class, ...] = ("confirmed", "flagged", "not_flagged", "not_assessed")
 Change = Literal[
     "newly_confirmed", "no_longer_confirmed", "newly_flagged", "no_longer_flagged", "newly_assessed", "no_longer_assessed",
-    "added", "removed",
+    "graded_anew", "added", "removed",
 ]  # fmt: skip
 CHANGES: tuple[Change, ...] = (
     "newly_confirmed", "no_longer_confirmed", "newly_flagged", "no_longer_flagged", "newly_assessed", "no_longer_assessed",
-    "added", "removed",
+    "graded_anew", "added", "removed",
 )  # fmt: skip
 """How a building's class changes from one version to the next; each changed building has one of them."""
 _OF_TRIAGE: Mapping[str, Class] = {
@@ -91,6 +93,33 @@ def classes_of(layout: Layout, version: str) -> dict[str, Class]:
     return {building: _OF_TRIAGE[how] for building, how in zip(state["building_id"], state["triage"], strict=True)}
 
 
+def grades_now(layout: Layout) -> dict[str, str]:
+    """Return building id -> `damage_class` of each building that people marked damaged, as the next version would have it."""
+    with store.connect(layout) as db:
+        events, scale = labels.current(db), grades.known(db)
+    return {building: damage_class(event, scale) for building, event in events.items() if event.label == "positive"}
+
+
+def grades_of(layout: Layout, version: str) -> dict[str, str] | None:
+    """Return the same of a version; None for one of an older PU-Geo, which does not hold them. Raises as `classes_of`."""
+    state = versions.read_state(layout, version)
+    if "damage_class" not in state:
+        return None
+    rows = zip(state["building_id"], state["triage"], state["damage_class"], strict=True)
+    return {building: grade for building, how, grade in rows if how == "confirmed"}
+
+
+def damage_class(event: LabelEvent, scale: Sequence[Grade]) -> str:
+    """Return the class that an export gives a person's answer, "damaged_not_graded" where it has no grade; a model gives none.
+
+    Before there were grades, a damage type of that name was one; the worst counts.
+    """
+    if event.label == "positive":
+        named = {kind.lower() for kind in event.damage_types}
+        return grades.class_of(scale, event.grade) or next((name for name in DAMAGE_CLASSES if name in named), NOT_GRADED)
+    return "no_visible_damage" if event.label == "not_damaged" else "not_assessed"
+
+
 def _reasons(layout: Layout, run_id: str) -> Mapping[str, str]:
     return choices.reasons_of(layout, choices.run(layout, run_id)) or {}
 
@@ -118,27 +147,40 @@ def change_of(before: Class | None, after: Class | None) -> Change | None:
 
 @dataclass(frozen=True)
 class Changed:
-    """One building whose class differs between two versions; None where it is not in one of them."""
+    """One building whose class or grade differs between two versions.
+
+    Attributes:
+        before, after: its class; None where it is not in that version.
+        grades: its `damage_class` before and after, where it was graded anew.
+    """
 
     building_id: str
     change: Change
     before: Class | None
     after: Class | None
+    grades: tuple[str, str] | None = None
 
 
-def changed(before: Mapping[str, Class], after: Mapping[str, Class]) -> list[Changed]:
-    """Return each building whose class differs, in the order of `CHANGES`."""
-    found = [
-        Changed(building, change, before.get(building), after.get(building))
-        for building in {**before, **after}
-        if (change := change_of(before.get(building), after.get(building)))
-    ]
+def changed(
+    before: Mapping[str, Class], after: Mapping[str, Class], grades_before: Mapping[str, str] | None, grades_after: Mapping[str, str] | None
+) -> list[Changed]:  # fmt: skip
+    """Return each building whose class or grade differs, in the order of `CHANGES`. Grades that a version does not hold are not compared."""
+    found = []
+    for building in {**before, **after}:
+        was, now = before.get(building), after.get(building)
+        if (change := change_of(was, now)) is not None:
+            found.append(Changed(building, change, was, now))
+        elif now == "confirmed" and grades_before is not None and grades_after is not None:
+            pair = grades_before[building], grades_after[building]
+            if pair[0] != pair[1]:
+                found.append(Changed(building, "graded_anew", was, now, pair))
     return sorted(found, key=lambda one: CHANGES.index(one.change))
 
 
 def difference(layout: Layout, before: str, after: str) -> list[Changed]:
     """Return what differs from one version, such as "v1", to another. Raises as `classes_of`."""
-    return changed(classes_of(layout, before), classes_of(layout, after))
+    grades_of_both = (grades_of(layout, version) for version in (before, after))
+    return changed(classes_of(layout, before), classes_of(layout, after), *grades_of_both)
 
 
 # What is confirmed before a version is written
@@ -180,7 +222,7 @@ def summary(layout: Layout, run_id: str, threshold: float) -> Summary:
     before, counts = (f"v{numbers[-1]}" if numbers else None), Counter[Change]()
     if before is not None:
         try:
-            counts = Counter(one.change for one in changed(classes_of(layout, before), now))
+            counts = Counter(one.change for one in changed(classes_of(layout, before), now, grades_of(layout, before), grades_now(layout)))
         except PuGeoError:
             before = None
     n = Counter(now.values())

@@ -47,6 +47,7 @@ class Summary:
     n_not_assessable: int
     n_runs: int
     last_run: RunFacts | None
+    is_exported: bool = False
 
     @property
     def next_step(self) -> str:
@@ -59,11 +60,17 @@ class Summary:
 
     def state(self, screen: str) -> Literal["done", "next", "open", "blocked"]:
         """Return how far the step of a screen is; a blocked one needs an earlier one first."""
-        if screen == self.next_step:
+        if screen == self.next_step and not (screen == "damage_map" and self.is_exported):
             return "next"
         has_chips = bool(self.n_post and self.n_buildings and self.n_chips)
         has_clicks = has_chips and self.n_positive >= ENOUGH_CLICKS
-        is_done = {"project": True, "imagery": has_chips, "annotate": has_clicks, "train": self.last_run is not None}
+        is_done = {
+            "project": True,
+            "imagery": has_chips,
+            "annotate": has_clicks,
+            "train": self.last_run is not None,
+            "damage_map": self.is_exported,
+        }
         if is_done.get(screen, False):
             return "done"
         is_ready = {"annotate": bool(self.n_post and self.n_buildings), "train": has_clicks}
@@ -329,6 +336,7 @@ def summary(layout: Layout) -> Summary:
             n_not_assessable=counts["not_assessable"],
             n_runs=len(found),
             last_run=found[0] if found else None,
+            is_exported=any(layout.exports.glob("v*/version.json")),
         )
 
 

@@ -16,10 +16,12 @@ from pu_geo.geo.export.pieces import geojson_lines, write_csv
 from pu_geo.geo.local_space import place_names, points_inside
 from pu_geo.geo.vector import crs as systems
 from pu_geo.project import contents, grades, history, labels, store
+from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout, writable_target
 from pu_geo.records import FootprintTable
 
 FORMATS = (".csv", ".geojson")
+GRADE_FIELDS = ("grade_name", "grade_class")  # of the history
 LABEL_NAMES = {"positive": "damaged", "not_damaged": "no_visible_damage", "not_assessable": "not_assessable"}
 
 
@@ -61,7 +63,8 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
         row |= {"label": LABEL_NAMES[event.label], "damage_types": list(event.damage_types)}
         row["grade"] = grades.name_of(scale, event.grade)
     places = place_names(crs)
-    write_csv(events_out, [*history.COLUMNS, *places], _with_places(past, table, crs), has_mark=False)
+    rows_out = _with_places(_with_grades(past, scale), table, crs)
+    write_csv(events_out, [*history.COLUMNS, *GRADE_FIELDS, *places], rows_out, has_mark=False)
     if out.suffix.lower() == ".csv":
         for row in rows:
             row["damage_types"] = json.dumps(row["damage_types"], ensure_ascii=False) if row["damage_types"] else ""
@@ -74,6 +77,13 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
         write_export(out, geojson_lines(head, pieces, has_box=False))
     n = {"n": len(rows), "n_events": len(past), "labels_up_to_event": newest}
     return {"out": str(out), "events_out": str(events_out), **n}
+
+
+def _with_grades(past: Sequence[Sequence[object]], scale: Sequence[Grade]) -> list[list[object]]:
+    """Return the rows of the history with name and class of their grade: the same id may mean another grade elsewhere."""
+    at = list(history.COLUMNS).index("grade")
+    of_id = {one.id: (one.name, one.damage_class) for one in scale}
+    return [[*row, *of_id.get(str(row[at] or ""), (row[at], ""))] for row in past]
 
 
 def _with_places(past: Sequence[Sequence[object]], table: FootprintTable, crs: str) -> list[list[object]]:

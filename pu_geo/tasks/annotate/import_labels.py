@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo import wording
 from pu_geo.errors import LabelError
 from pu_geo.geo.export.pieces import unguarded
 from pu_geo.geo.vector import crs as systems
@@ -93,7 +94,7 @@ def import_labels(
             details = _with_grade(details, known or _NO_ANSWER, scale)
             if _is_news(details, known):
                 ops.append(LabelOp(f"{act}-{i}", building, act=act, **details))
-        acks = labels.append(db, ops, analyst=analyst, screen="cli", kind="import")
+        acks = labels.append(db, labels.keep_grades(db, ops), analyst=analyst, screen="cli", kind="import")
     labels.refuse_rejected(acks, source.name)
     counts = {"rows": len(rows) + skipped, "stored": len(acks), "unchanged": len(rows) - len(acks), "skipped": skipped}
     return {**counts, **account}
@@ -173,13 +174,18 @@ def _checked_source(path: str) -> Path:
 
 
 def _with_grade(details: dict[str, Any], known: LabelEvent, scale: Sequence[Grade]) -> dict[str, Any]:
-    """Return the same with the id of the grade. A damage map has its class: a grade that it may stand for stays."""
+    """Return the same with the id of the grade. A damage map has its class: a grade that it may stand for stays.
+
+    "Damaged" without a grade takes none away: the file may be older than the grade.
+    """
     details = dict(details)
     if (named := details.pop("damage_class", None)) is not None:
         is_same = known.grade and grades.class_of(scale, known.grade) == named
-        return {**details, "grade": known.grade if is_same else grades.of_class(scale, named)}
-    if details.get("grade") and (found := grades.find(scale, details["grade"])):
+        details["grade"] = known.grade if is_same else grades.of_class(scale, named)
+    elif details.get("grade") and (found := grades.find(scale, details["grade"])):
         details["grade"] = found.id
+    if details.get("grade") == "" and details["label"] == "positive":
+        details["grade"] = known.grade
     return details
 
 
@@ -303,7 +309,9 @@ def _import_history(
             f"{source.name} has a column event, so it is a history, but no column {', '.join(missing)}.",
             "Export the labels again and take the file that ends in .events.csv, or remove the column event.",
         )
-    past = [_past_event(row, source.name) for row in table]
+    with store.connect(layout) as db:
+        scale = grades.known(db)
+    past = [_past_event(_with_grade_of_here(row, scale), source.name) for row in table]
     if len({one.event for one in past}) < len(past):
         raise LabelError(f"{source.name} has two rows with the same event number.", "Export the labels again.")
     grid = store.call(layout, contents.grid)
@@ -321,8 +329,24 @@ def _import_history(
         before = labels.last_event(db)
         acks = history.replay(db, past, importer=analyst, act=act)
     labels.refuse_rejected(acks, source.name)
+    ungraded = {row["op"] for row, one in zip(table, past, strict=True) if row.get("grade") and not one.op.grade}
+    n_lost = sum(ack.op in ungraded and ack.event is not None and ack.event > before for ack in acks)
+    if n_lost:
+        words = f"{wording.plural(n_lost, 'answer')} with a grade unlike any of this project: stored as damaged, not graded."
+        notes = account.get("notes")
+        account = {"placed": 0, **account, "notes": [*(notes if isinstance(notes, list) else []), words]}
     stored = sum(ack.event is not None and ack.event > before for ack in acks)
     return {"rows": len(past), "stored": stored, "unchanged": len(past) - stored, "skipped": 0, **account}
+
+
+def _with_grade_of_here(row: Mapping[str, str], scale: Sequence[Grade]) -> Mapping[str, str]:
+    """Return the same with the id that its grade has in this project; "" where no grade is like it."""
+    if not row.get("grade"):
+        return row
+    if row.get("grade_name"):
+        return {**row, "grade": grades.same_as(scale, row["grade_name"], row.get("grade_class", ""))}
+    found = grades.find(scale, row["grade"])  # written before names were
+    return {**row, "grade": found.id if found else ""}
 
 
 def _past_event(row: Mapping[str, str], name: str) -> PastEvent:

@@ -14,7 +14,6 @@ from pu_geo import __version__
 from pu_geo.analysis import assessability
 from pu_geo.analysis.scenes import scene_rows
 from pu_geo.errors import ProjectError, PuGeoError
-from pu_geo.geo.export.codebook import NOT_GRADED
 from pu_geo.geo.local_space import COORDINATES, centroid_places, place_names
 from pu_geo.geo.raster.guard import state_of
 from pu_geo.geo.raster.placement import moved_to
@@ -41,8 +40,8 @@ from pu_geo.project import (
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
-from pu_geo.records import DAMAGE_CLASSES, NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
-from pu_geo.services.damage_map import auditing, mapping
+from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
+from pu_geo.services.damage_map import auditing, exporting, mapping
 from pu_geo.services.project.choices import reasons_of
 from pu_geo.services.train import training
 from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
@@ -310,7 +309,7 @@ def _human(
         row = dict.fromkeys(_OF_PEOPLE) | {"damage_types": [], "n_labels": len(own)}
         if last is not None:
             row |= {
-                "damage_class": _grade(last, scale),
+                "damage_class": exporting.damage_class(last, scale),
                 "label": LABEL_NAMES[last.label],
                 "damage_types": list(last.damage_types),
             }
@@ -328,17 +327,6 @@ def _guesses(
     rows = zip(ids, triage, label, strict=True)
     none = LABEL_NAMES["not_damaged"]
     return [None if how == "not_assessed" or name == none else guessed.get(building) for building, how, name in rows]
-
-
-def _grade(event: LabelEvent, scale: Sequence[Grade]) -> str:
-    """Return the class of a person's grade, "damaged_not_graded" where they gave none; a model gives none.
-
-    Before there were grades, a damage type of that name was one; the worst counts.
-    """
-    if event.label == "positive":
-        named = {kind.lower() for kind in event.damage_types}
-        return grades.class_of(scale, event.grade) or next((name for name in DAMAGE_CLASSES if name in named), NOT_GRADED)
-    return "no_visible_damage" if event.label == "not_damaged" else "not_assessed"
 
 
 def _weights(layout: Layout, ids: Sequence[str], rows: Mapping[str, int], audit: Mapping[str, Any] | None) -> list[object]:

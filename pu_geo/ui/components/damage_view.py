@@ -21,6 +21,7 @@ import streamlit as st
 
 from pu_geo.errors import PuGeoError
 from pu_geo.records import Label, Reason, Shown
+from pu_geo.ui.components import texts
 from pu_geo.ui.components.scatter import Scatter, encode_places, encode_scatter, store_selection
 from pu_geo.ui.routes import PREFIX, bundle_url
 
@@ -333,8 +334,8 @@ def _take_message(key: str, on_queue: Callable[[str], object] | None) -> None:
     except PuGeoError as error:
         st.session_state[f"{key}:ack"] = {"problem": f"{error.problem} {error.hint}"}
     except (OSError, sqlite3.Error) as error:
-        _LOG.exception("The next queue was not written")
-        st.session_state[f"{key}:ack"] = {"problem": f"The project folder could not be written ({error})."}
+        _LOG.exception(texts.NO_QUEUE)
+        st.session_state[f"{key}:ack"] = {"problem": texts.NOT_WRITTEN.format(error=error)}
     else:
         ack = {**{name: message.get(name) for name in ("session", "attempt")}, "n": asked[-1].get("n") if asked else 0}
         st.session_state[f"{key}:ack"] = {"ack": ack}

@@ -72,3 +72,8 @@ ENDED = {
 }  # fmt: skip
 OPEN = "Open {screen}"
 SCREENS = {"project": "Project", "imagery": "Imagery", "train": "Train", "explore": "Explore", "damage_map": "Damage map"}
+
+# The map and the queue beside it
+
+NO_QUEUE = "The next queue was not written"
+NOT_WRITTEN = "The project folder could not be written ({error})."

@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 from pu_geo import wording
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import exporting, mapping
-from pu_geo.services.damage_map.exporting import CLASSES, Summary, Version
+from pu_geo.services.damage_map.exporting import CLASSES, Class, Summary, Version
 from pu_geo.services.project import projects
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen, job_card
@@ -191,10 +191,7 @@ def _draw_changes(layout: Layout, versions: list[Version]) -> None:
         ]
         st.dataframe(rows, hide_index=True, key="change-counts")
         buildings = [
-            (
-                one.building_id, texts.CHANGES[one.change], texts.CLASSES[one.before] if one.before else texts.ABSENT,
-                texts.CLASSES[one.after] if one.after else texts.ABSENT,
-            )
+            (one.building_id, texts.CHANGES[one.change], _class_words(one.before, one.grades, 0), _class_words(one.after, one.grades, 1))
             for one in found[:_MOST_ROWS]
         ]  # fmt: skip
         st.dataframe(
@@ -202,3 +199,9 @@ def _draw_changes(layout: Layout, versions: list[Version]) -> None:
             hide_index=True,
             key="changed",
         )
+
+
+def _class_words(kind: Class | None, grades: tuple[str, str] | None, at: int) -> str:
+    if kind is None:
+        return texts.ABSENT
+    return texts.CLASSES[kind] if grades is None else texts.graded(kind, grades[at])

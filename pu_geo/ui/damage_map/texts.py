@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pu_geo.geo.export.codebook import NOT_GRADED
 from pu_geo.services.damage_map.exporting import Change, Class
 from pu_geo.wording import plural
 
@@ -131,7 +132,7 @@ FIELD_CHANGES_SINCE = "Changes since {version}"
 THRESHOLD_IS = "{threshold:.4f}, {basis}"
 WITHOUT_AUDIT = "**Not audited**"
 FIRST_VERSION = "This is the first version."
-NOTHING_CHANGED = "No building changes its class."
+NOTHING_CHANGED = "No building changes its class or grade."
 NOT_COMPARED = "The version before cannot be compared."
 OF_ALL = "of {n:,} {units}"
 CANNOT_SAY = "What this map cannot say"
@@ -148,8 +149,8 @@ SHOW_REPORT = "Report"
 SHOW_CHANGES = "Changes"
 COMPARE_FROM, COMPARE_TO = "From", "To"
 ONE_VERSION = "There is one version only. From the second one on, changes are listed here."
-SAME = "No building changed its class from {before} to {after}."
-CHANGED = "{n} changed class from {before} to {after}."
+SAME = "No building changed its class or grade from {before} to {after}."
+CHANGED = "Changed from {before} to {after}: {n}."
 REPORT_OF = "Report of {version}"
 CHANGE_COLUMNS = ("Change", "Buildings")
 BUILDING_COLUMNS = {"building": "Building ID", "change": "Change", "before": "Before", "after": "After"}
@@ -160,5 +161,10 @@ ABSENT = "not in this version"
 CHANGES: Mapping[Change, str] = {
     "newly_confirmed": "Newly confirmed", "no_longer_confirmed": "No longer confirmed", "newly_flagged": "Newly flagged",
     "no_longer_flagged": "No longer flagged", "newly_assessed": "Newly assessed, not flagged",
-    "no_longer_assessed": "No longer assessed", "added": "Footprint added", "removed": "Footprint removed",
+    "no_longer_assessed": "No longer assessed", "graded_anew": "Graded anew", "added": "Footprint added", "removed": "Footprint removed",
 }  # fmt: skip
+
+
+def graded(kind: Class, damage_class: str) -> str:
+    """Return a class with the grade in it."""
+    return f"{CLASSES[kind]}, {'not graded' if damage_class == NOT_GRADED else damage_class}"

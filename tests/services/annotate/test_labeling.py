@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -199,3 +200,16 @@ def test_details_of_answers_are_read_once_and_follow_each_new_event(
 def test_simulated_clicks_are_refused_when_there_are_too_few(project: Layout) -> None:
     with pytest.raises(LabelError, match="5 of them are not reviewed yet"):
         labeling.simulate(project, field="damage", values=["destroyed"], count=6, seed=0, analyst="ann")
+
+
+def test_marking_many_damaged_keeps_the_grades_that_stand(project: Layout) -> None:
+    label_all = partial(labeling.label_all, project, ["b0", "b1"], analyst="bob", screen="explore")
+    labeling.label_all(project, ["b0"], "positive", analyst="ann", screen="map", grade="major")
+    label_all("positive")
+    assert labeling.graded(project) == {"b0": "Major", "b1": ""}
+    label_all("positive", grade="")  # asked for
+    assert labeling.graded(project) == {"b0": "", "b1": ""}
+    label_all("positive", grade="minor")
+    label_all("not_damaged")
+    label_all("positive")
+    assert labeling.graded(project) == {"b0": "", "b1": ""}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import zipfile
 from collections import Counter
@@ -9,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from mapped_parts import RUN, N, answer_audit, say
-from small_parts import job_of
+from small_parts import click, job_of
 
 from pu_geo.errors import PuGeoError
+from pu_geo.project import versions
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import exporting, mapping
 from pu_geo.services.project import choices
@@ -55,6 +57,31 @@ def test_what_changes_is_said_before_and_listed_after(mapped: Layout) -> None:
     (mapped.exports / "v1" / "state.json.gz").unlink()
     with pytest.raises(PuGeoError, match="v1 cannot be compared"):
         exporting.difference(mapped, "v1", "v2")
+
+
+def test_a_grade_that_changed_is_a_change_of_the_map(mapped: Layout) -> None:
+    say(mapped, "b5", "positive")
+    write(mapped)
+    click(mapped, "b5", label="positive", grade="major")
+    assert dict(exporting.summary(mapped, RUN, 0.5).changes) == {"graded_anew": 1}
+    write(mapped)
+    (one,) = exporting.difference(mapped, "v1", "v2")
+    assert (one.building_id, one.change, one.grades) == ("b5", "graded_anew", ("damaged_not_graded", "major"))
+    with (mapped.exports / "v2" / "changes.csv").open(encoding="utf-8-sig") as stream:
+        assert [list(row.values()) for row in csv.DictReader(stream)] == [["b5", "damage_class", "damaged_not_graded", "major"]]
+
+
+def test_a_version_that_holds_no_grades_is_compared_without_them(mapped: Layout) -> None:
+    say(mapped, "b5", "positive")
+    write(mapped)
+    state = versions.read_state(mapped, "v1")
+    del state["damage_class"]
+    versions.write_state(mapped.exports / "v1", state.pop("building_id"), state)
+    click(mapped, "b5", label="positive", grade="major")
+    assert not exporting.summary(mapped, RUN, 0.5).changes
+    write(mapped)
+    assert exporting.difference(mapped, "v1", "v2") == []
+    assert len((mapped.exports / "v2" / "changes.csv").read_text(encoding="utf-8-sig").splitlines()) == 1
 
 
 @pytest.mark.parametrize("before", [*exporting.CLASSES, None])

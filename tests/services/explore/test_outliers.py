@@ -44,6 +44,13 @@ def test_a_wrong_click_comes_first_and_does_not_come_back(explored: Layout) -> N
     assert outliers.queue(explored, RUN) == []
 
 
+def test_a_review_as_damaged_keeps_the_grade(explored: Layout) -> None:
+    click(explored, "b1", analyst="bob", grade="major")
+    outliers.review(explored, Suspect("duplicate", ("b1", "b2"), "", 0.5), "positive", analyst="ann")
+    found = labeling.graded(explored)
+    assert (found["b1"], found["b2"]) == ("Major", "")
+
+
 def test_undo_puts_a_review_and_its_label_back(explored: Layout) -> None:
     click(explored, "b1", analyst="bob")
     first = outliers.queue(explored, RUN)[0]

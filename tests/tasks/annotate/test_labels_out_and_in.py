@@ -419,8 +419,8 @@ def test_grades_leave_by_name_and_come_back_by_name_id_or_class(project: Layout,
 
     table = tmp_path / "hand.csv"
     table.write_text("building_id,label,grade\nb0,damaged,burned\nb1,damaged,\nb5,damaged,major\n")
-    assert import_labels(project, str(table), analyst="bob")["stored"] == 3
-    assert labeling.graded(project) == {"b0": "Burned", "b1": "", "b2": "", "b5": "Major"}
+    assert import_labels(project, str(table), analyst="bob")["stored"] == 2
+    assert labeling.graded(project) == {"b0": "Burned", "b1": "Burned", "b2": "", "b5": "Major"}
     table.write_text("building_id,label,grade\nb7,damaged,Destoyed\n")
     with pytest.raises(LabelError, match=r"grade 'Destoyed' is not one of this project's: Total loss, Burned, Major, Minor"):
         import_labels(project, str(table), analyst="bob")
@@ -431,4 +431,49 @@ def test_grades_leave_by_name_and_come_back_by_name_id_or_class(project: Layout,
         "b6,damaged,damaged_not_graded,bob,\nb8,no_visible_damage,no_visible_damage,bob,\n"
     )
     import_labels(project, str(damage_map), analyst="bob")
-    assert labeling.graded(project) == {"b0": "Burned", "b1": "", "b2": "Minor", "b5": "Major", "b6": ""}
+    assert labeling.graded(project) == {"b0": "Burned", "b1": "Burned", "b2": "Minor", "b5": "Major", "b6": ""}
+
+
+@pytest.mark.parametrize("ending", ["csv", "geojson"])
+def test_an_export_made_before_grading_takes_no_grade_away(project: Layout, tmp_path: Path, ending: str) -> None:
+    click(project, "b0")
+    click(project, "b1")
+    out = str(export_labels(project, str(tmp_path / f"labels.{ending}"))["out"])
+    click(project, "b0", grade="major")
+    click(project, "b1", grade="minor", analyst="bob")
+    done = import_labels(project, out, analyst="carl")
+    assert (done["stored"], done["unchanged"]) == (0, 2)
+    table = tmp_path / "comments.csv"
+    table.write_text("building_id,label,grade,comment,analyst\nb1,damaged,,roof,ann\nb0,no_visible_damage,,,ann\n")
+    assert import_labels(project, str(table), analyst="carl")["stored"] == 2
+    assert labeling.graded(project) == {"b1": "Minor"}
+
+
+def test_a_history_brings_grades_by_name_then_class_and_counts_those_that_are_unknown(project: Layout, tmp_path: Path) -> None:
+    """Ids were copied: "major" may be another grade there."""
+    with store.connect(project) as db:
+        mine = [Grade("major", "Burned", "destroyed"), Grade("", "Roof gone", "minor"), Grade("", "Cracks", "possible")]
+        scale = {one.name: one.id for one in grades.put(db, mine)}
+        ops = [LabelOp(f"o{k}", f"b{k}", "positive", grade=scale[name]) for k, name in enumerate(scale)]
+        assert not [ack.error for ack in labels.append(db, ops, analyst="ann", screen="map") if ack.error]
+    events = export_labels(project, str(tmp_path / "labels.csv"))["events_out"]
+    other = new_project(tmp_path, "other")
+    with store.connect(other) as db:
+        grades.put(db, [Grade("major", "Major", "major"), Grade("", "roof gone", "destroyed")])
+    done = import_labels(other, str(events), analyst="bob")
+    assert labeling.graded(other) == {"b0": "roof gone", "b1": "roof gone", "b2": "Possible"}
+    assert "notes" not in done
+
+
+def test_a_grade_of_a_history_that_nothing_here_is_like_is_none_and_counted(project: Layout, tmp_path: Path) -> None:
+    with store.connect(project) as db:
+        assert labels.append(db, [LabelOp("o", "b0", "positive", grade="major")], analyst="ann", screen="map")[0].error is None
+    events = Path(str(export_labels(project, str(tmp_path / "labels.csv"))["events_out"]))
+    text = events.read_text(encoding="utf-8")
+    assert ",Major,major," in text
+    events.write_text(text.replace(",Major,major,", ",Torn,torn,"), encoding="utf-8")
+    other = new_project(tmp_path, "other")
+    done = import_labels(other, str(events), analyst="bob")
+    assert labeling.graded(other) == {"b0": ""}
+    assert done["notes"] == ["1 answer with a grade unlike any of this project: stored as damaged, not graded."]
+    assert "notes" not in import_labels(other, str(events), analyst="bob"), "nothing is stored again"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from app_parts import press
+from small_parts import small_project
 from streamlit.testing.v1 import AppTest
 
 from pu_geo.project import labels, store
+from pu_geo.project.grades import USUAL, Grade
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
 from pu_geo.services.annotate import labeling
@@ -15,7 +20,7 @@ from pathlib import Path
 import streamlit as st
 from pu_geo.project.layout import Layout
 from pu_geo.ui.annotate import grade_panel
-grade_panel.draw(Layout(Path({folder!r})), st.container())
+grade_panel.draw(Layout(Path(st.session_state.get("folder", {folder!r}))), st.container())
 """
 
 
@@ -23,6 +28,11 @@ def shown(layout: Layout) -> AppTest:
     app = AppTest.from_string(SCRIPT.format(folder=str(layout.folder)), default_timeout=20).run()
     assert not app.exception
     return app
+
+
+def field(app: AppTest, what: str, grade: str) -> Any:
+    """Return the field "key", "name" or "class" of a grade; "" is the empty row."""
+    return next(one for one in (*app.text_input, *app.selectbox) if str(one.key).startswith(f"grade-{what}-{grade}-"))
 
 
 def scale(layout: Layout) -> list[tuple[str, str, str]]:
@@ -33,27 +43,27 @@ def test_a_scale_is_renamed_extended_and_put_in_another_order(project: Layout) -
     with store.connect(project) as db:
         labels.append(db, [LabelOp("a", "b0", "positive", grade="destroyed")], analyst="ann", screen="map")
     app = shown(project)
-    app.text_input("grade-name-destroyed").set_value("Total loss")
-    app.text_input("grade-name-").set_value("Roof gone")
-    app.selectbox("grade-class-").set_value("major")
-    app.selectbox("grade-key-").set_value("4")
-    app.selectbox("grade-key-destroyed").set_value("5")
-    app.selectbox("grade-key-major").set_value("6")
-    app.selectbox("grade-key-minor").set_value("off")
+    field(app, "name", "destroyed").set_value("Total loss")
+    field(app, "name", "").set_value("Roof gone")
+    field(app, "class", "").set_value("major")
+    field(app, "key", "").set_value("4")
+    field(app, "key", "destroyed").set_value("5")
+    field(app, "key", "major").set_value("6")
+    field(app, "key", "minor").set_value("off")
     app = press(app, "Save the scale")
     assert not app.error
     assert scale(project) == [
         ("roof-gone", "Roof gone", "major"), ("destroyed", "Total loss", "destroyed"), ("major", "Major", "major"),
     ]  # fmt: skip
     assert labeling.graded(project) == {"b0": "Total loss"}
-    assert [app.selectbox(f"grade-key-{id}").value for id in ("roof-gone", "destroyed", "major")] == ["4", "5", "6"]
-    assert app.text_input("grade-name-").value == ""
+    assert [field(app, "key", id).value for id in ("roof-gone", "destroyed", "major")] == ["4", "5", "6"]
+    assert field(app, "name", "").value == ""
 
 
 def test_a_scale_that_cannot_be_is_refused_in_words_and_nothing_changes(project: Layout) -> None:
     before = scale(project)
     app = shown(project)
-    app.text_input("grade-name-minor").set_value("major")
+    field(app, "name", "minor").set_value("major")
     app = press(app, "Save the scale")
     assert "each occurs once" in app.error[0].value
     assert scale(project) == before
@@ -62,9 +72,28 @@ def test_a_scale_that_cannot_be_is_refused_in_words_and_nothing_changes(project:
 def test_six_grades_leave_no_row_for_a_seventh(project: Layout) -> None:
     for name in ("One", "Two", "Three"):
         app = shown(project)
-        app.text_input("grade-name-").set_value(name)
+        field(app, "name", "").set_value(name)
         press(app, "Save the scale")
     app = shown(project)
     assert len(scale(project)) == 6
-    assert "grade-name-" not in [each.key for each in app.text_input]
+    assert not [each.key for each in app.text_input if str(each.key).startswith("grade-name--")]
     assert not press(app, "Save the scale").error
+
+
+def test_another_project_shows_and_saves_its_own_scale(project: Layout, tmp_path: Path) -> None:
+    other = small_project(tmp_path / "other.pugeo")
+    labeling.choose_grades(other, [Grade("destroyed", "Total loss", "destroyed"), *USUAL[1:]])
+    app = shown(project)
+    field(app, "name", "major").set_value("Roof gone")
+    app = press(app, "Save the scale")
+    app.session_state["folder"] = str(other.folder)
+    app = press(app.run(), "Save the scale")
+    assert [name for _, name, _ in scale(other)] == ["Total loss", "Major", "Minor"]
+    assert [name for _, name, _ in scale(project)] == ["Destroyed", "Roof gone", "Minor"]
+
+
+def test_a_scale_that_changed_elsewhere_is_shown_as_it_is_now(project: Layout) -> None:
+    app = shown(project)
+    labeling.choose_grades(project, [Grade("destroyed", "Total loss", "major"), *USUAL[1:]])
+    app = press(app.run(), "Save the scale")
+    assert scale(project)[0] == ("destroyed", "Total loss", "major")

@@ -45,6 +45,8 @@ class Element extends EventTarget {
     }
   }
   replaceChildren(...added) {
+    if (this !== document.activeElement && this.contains(document.activeElement)) document.activeElement = document.body;
+    for (const each of this.children) each.parent = null;
     this.children = [];
     this.append(...added);
   }
@@ -74,6 +76,15 @@ class Element extends EventTarget {
   getRootNode() {
     return document;
   }
+  getBoundingClientRect() {
+    return { left: 0, top: 0, right: 600, bottom: 600, width: 600, height: 600 };
+  }
+  focus() {
+    document.activeElement = this;
+  }
+  remove() {
+    if (this.parent) this.parent.children = this.parent.children.filter((each) => each !== this);
+  }
   closest() {
     return null;
   }
@@ -82,6 +93,12 @@ class Element extends EventTarget {
   }
   click() {
     this.dispatchEvent(new Event("click"));
+  }
+  removeAttribute(name) {
+    delete this.attributes[name];
+  }
+  get firstChild() {
+    return this.children[0] ?? null;
   }
   blur() {
     this.dispatchEvent(new Event("change"));
@@ -109,20 +126,22 @@ export function fakeBrowser() {
   define("Element", Element);
   define("location", { href: "http://127.0.0.1/" });
   define("navigator", { locks: { request: requestLock } });
+  define("DOMParser", class { parseFromString() { return { documentElement: new Element("svg") }; } });
   define("requestAnimationFrame", (act) => waitingFrames.push(act));
-  define("ResizeObserver", class { observe() {} });
+  define("ResizeObserver", class { observe() {} disconnect() {} });
   freshPage();
 }
 
 /** Forget what was there: storage, locks, timers, who listens to window and document. */
 export function freshPage() {
   held.clear();
+  waitingFrames.length = 0;
   mock.timers.reset();
   mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_700_000_000_000 });
   define("localStorage", new Storage());
   define("sessionStorage", new Storage());
   define("window", Object.assign(new Window(), { devicePixelRatio: 1 }));
-  define("document", Object.assign(new EventTarget(), { hidden: false, body: new Element("body"), createElement: (tag) => new Element(tag) }));
+  define("document", Object.assign(new EventTarget(), { hidden: false, body: new Element("body"), createElement: (tag) => new Element(tag), createElementNS: (_, tag) => new Element(tag) }));
   document.activeElement = document.body;
   define("fetch", () => Promise.reject(new Error("no server")));
 }
@@ -167,7 +186,7 @@ export function fakeServer() {
       request.isOpen = false;
       act(value);
     };
-    request.answer = (json, status = 200) => end(resolve)({ ok: status < 400, status, json: async () => json, arrayBuffer: async () => json });
+    request.answer = (json, status = 200, headers = {}) => end(resolve)({ ok: status < 400, status, headers: new Headers(headers), json: async () => json, arrayBuffer: async () => json });
     request.fail = () => end(reject)(new TypeError("Failed to fetch"));
     init.signal?.addEventListener("abort", () => end(reject)(new Error("aborted")));
     requests.push(request);

@@ -2,15 +2,20 @@
 
 import assert from "node:assert/strict";
 import test, { beforeEach } from "node:test";
-import { squares } from "./fake_browser.mjs";
+import { fakeBrowser, frame, freshPage, pass, squares } from "./fake_browser.mjs";
 import { POSITIVE } from "../../../pu_geo/ui/frontend/src/colors.js";
 import { cellTops, cellsOf, roundLength } from "../../../pu_geo/ui/frontend/src/damage_painter.js";
 import { BELOW, CONFIRMED, FLAGGED, UNKNOWN, categoryOf, countAt, countCategories, countFrom, openScores, placeOf, profileOf, thresholdFor, uncertaintyOf, written } from "../../../pu_geo/ui/frontend/src/flagging.js";
 import { Store } from "../../../pu_geo/ui/frontend/src/store.js";
 
+fakeBrowser();
+const { damageLegend } = await import("../../../pu_geo/ui/frontend/src/damage_legend.js");
+const { FlagBar } = await import("../../../pu_geo/ui/frontend/src/flag_bar.js");
+
 const log = (ops = []) => ({ ops, settled: [] });
 let store;
 beforeEach(() => {
+  freshPage();
   store = new Store();
   store.setGeometry(squares(6));
   store.setScores(Float32Array.from([0.9, 0.8, 0.7, 0.6, NaN, 0.1]));
@@ -82,4 +87,74 @@ test("cells count what is marked, of all that is assessed; their classes are the
   assert.deepEqual(cellTops(1), [1]);
   assert.deepEqual(cellTops(81), [3, 9, 27, 81]);
   assert.deepEqual([3, 20, 21].map(roundLength), [5, 20, 50]);
+});
+
+// The slider
+
+function openBar() {
+  const sent = [];
+  const bar = new FlagBar(store, { colors: () => {}, choose: (top, n) => sent.push({ top, n }) });
+  const page = (more = {}) => {
+    bar.configure({ flagging: { basis: "by hand", stored: 0 }, token: "t", score_id: "r-1", server: "s-1", threshold: 0.7, ...more });
+    if (!bar.isAhead) store.set("threshold", more.threshold ?? 0.7);
+  };
+  page();
+  store.setScores(store.scores); // as they come: the bar measures
+  const press = (key) => bar.track.dispatchEvent(Object.assign(new Event("keydown", { cancelable: true }), { key }));
+  return { bar, sent, page, press };
+}
+
+test("what the slider chose is shown until the page has it; a message that is lost is given up after a while", async () => {
+  const { bar, sent, page, press } = openBar();
+  press("Home");
+  await pass(500);
+  assert.deepEqual(sent.map(({ top }) => top), [1]);
+  page();
+  assert.deepEqual([bar.isAhead, store.threshold], [true, 0.9], "this run began before");
+  page({ flagging: { stored: sent[0].n }, threshold: 0.9 });
+  assert.deepEqual([bar.isAhead, store.threshold], [false, 0.9]);
+  press("End");
+  await pass(500);
+  await pass(5000);
+  assert.deepEqual([bar.isAhead, store.threshold], [false, 0.9], "as the page has it");
+  press("End");
+  await pass(500);
+  page({ server: "s-2", threshold: 0.8 });
+  assert.deepEqual([bar.isAhead, store.threshold], [false, 0.8], "a new server never got it");
+});
+
+test("a key counts at once for who leaves the slider or the page, and never for another ranking", async () => {
+  const { bar, sent, page, press } = openBar();
+  press("Home");
+  bar.track.dispatchEvent(new Event("blur"));
+  assert.equal(sent.length, 1);
+  press("End");
+  bar.dispose();
+  assert.equal(sent.length, 2);
+  press("Home");
+  page({ score_id: "r-2", threshold: 0.8 });
+  assert.deepEqual([bar.isAhead, store.threshold], [false, 0.8]);
+  await pass(5000);
+  bar.dispose();
+  assert.equal(sent.length, 2);
+});
+
+test("the slider's value lies within its limits, also where none is flagged", () => {
+  const { bar } = openBar();
+  store.set("threshold", 1);
+  bar.track.clientWidth = 0;
+  bar.later();
+  frame();
+  assert.deepEqual(["valuemin", "valuenow"].map((name) => bar.track.attributes[`aria-${name}`]), ["0", "0"]);
+});
+
+test("the legend of cells names the hatched ones where there are some, and lengths as the map does", () => {
+  store.set("gsd", 0.5);
+  store.colorBy = "category";
+  const words = (hasUnknown) => {
+    store.cells = { side: 4000, tops: [3, 9], ramp: ["#fff", "#000"], hasUnknown };
+    return damageLegend(store).map(({ textContent }) => textContent).join(" | ");
+  };
+  assert.match(words(true), /each cell of 2 km \| none1–34–9 \| none assessed/);
+  assert.doesNotMatch(words(false), /none assessed/);
 });

@@ -62,6 +62,14 @@ test("who types in a field means no shortcut", () => {
   assert.equal(press("3", {}, elsewhere), false);
 });
 
+test("a dialog of the page keeps its keys; our list of keys is none: Esc and ? close it", () => {
+  point();
+  const isDialog = (isHelp) => Object.assign(document.createElement("div"), { matches: (selector) => selector.includes("[role=dialog]") && !(isHelp && selector.includes("[role=dialog]:not(.help)")) });
+  assert.deepEqual([press("Escape", {}, isDialog(false)), press("Escape", {}, isDialog(true))], [false, true]);
+  const help = Object.assign(document.createElement("div"), { matches: (selector) => selector === ".help" });
+  assert.deepEqual([press("ArrowDown", {}, help), press("?", {}, help)], [false, true], "arrows scroll it");
+});
+
 test("keys have names: letters in small, space, undo and redo; with Alt they are none", () => {
   point();
   for (const [key, more] of [["A", {}], [" ", {}], ["ArrowLeft", {}], ["z", { ctrlKey: true }], ["Z", { metaKey: true, shiftKey: true }], ["y", { ctrlKey: true }], ["c", { ctrlKey: true }], ["a", { altKey: true }]]) press(key, more);

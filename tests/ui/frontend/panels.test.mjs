@@ -11,6 +11,7 @@ const { GradeBar } = await import("../../../pu_geo/ui/frontend/src/grade_bar.js"
 const { MarkBar } = await import("../../../pu_geo/ui/frontend/src/mark_bar.js");
 const { ReasonPicker } = await import("../../../pu_geo/ui/frontend/src/reason_picker.js");
 const { SelectionBar } = await import("../../../pu_geo/ui/frontend/src/selection_bar.js");
+const { Toolbar } = await import("../../../pu_geo/ui/frontend/src/toolbar.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
 
 const NO_PICTURES = { has: () => false, hasModel: () => false, parts: [], wall: null };
@@ -105,13 +106,14 @@ test("the history of a building is asked for after a moment, and only where noth
   await pass(150);
   assert.deepEqual(server.requests.map(({ url }) => url), ["/pugeo/t/story/3.json"]);
   server.requests[0].answer({
-    events: [{ at: "2026-01-02T03:04:05.000Z", analyst: "<eve>", label: "positive", kind: "set", reason: "", comment: "<b>" }],
-    runs: [{ run_id: "r-1", name: "NcPU quick", score: 0.875, rank: 12, n: 3000 }], alike: [4], before: [{ round: 1, label: null, damage_binary: "not_flagged" }],
+    events: [{ at: "2026-01-02T03:04:05.000Z", analyst: "<eve>", label: "positive", kind: "set", reason: "", comment: "<b>" },
+      { at: "2026-01-02T03:05:05.000Z", analyst: "ann", label: "not_assessable", kind: "redo", reason: "no_building", comment: "" }],
+    runs: [{ run_id: "r-1", name: "NcPU quick", score: 0.875, rank: 12, n: 3000 }], alike: [4], before: [{ round: 1, label: null, damage_binary: "not_flagged" }, { round: 2, label: null, damage_binary: "not_assessed" }],
     attributes: { storeys: 2, none: null }, imagery: { post_hidden_share: 0.004 },
   });
   await settle();
   const text = card.history.root.textContent;
-  for (const part of ["2026-01-02 03:04 <eve>: damaged, “<b>”", "NcPU quick: rank 12 of 3,000 · score 0.88", "Round 1: not flagged", "storeys: 2", "after the event 1 %"]) assert.ok(text.includes(part), part);
+  for (const part of ["2026-01-02 03:04 <eve>: damaged, “<b>”", "NcPU quick: rank 12 of 3,000 · score 0.88", "Round 1: not flagged", "Round 2: not assessed", "ann: not assessable (redone), no building", "storeys: 2", "after the event 1 %"]) assert.ok(text.includes(part), part);
   assert.ok(!text.includes("none: "));
 });
 
@@ -225,6 +227,47 @@ test("what the imagery makes likely is marked, if it is the same for all", () =>
   const marked = (numbers) => openPicker(numbers).picker.root.all("on").map(({ dataset }) => dataset.reason);
   assert.deepEqual([marked([0]), marked([1]), marked([1, 2]), marked([1, 3])], [[], ["cloud"], ["cloud"], []]);
   assert.match(openPicker([1, 2]).picker.root.textContent, /^2 buildings/);
+});
+
+// Where the focus goes
+
+test("a panel that goes, or loses its pressed button, hands the focus to the view", () => {
+  const view = document.createElement("div");
+  store.setScale(SCALE);
+  const { picker } = openPicker([2]);
+  const { bar: grades } = openGradeBar([2]);
+  const marks = new MarkBar(store, () => {});
+  marks.ask([1, 2]);
+  const { bar } = openBar();
+  for (const [name, root, text] of [["picker", picker.root, "CCloud"], ["grades", grades.root, "4Destroyed"], ["marks", marks.root, "Not damaged"], ["selection", bar.root, "1Damaged"]]) {
+    root.closest = () => view;
+    const button = buttons(root)[text];
+    assert.ok(button, name);
+    button.focus();
+    button.click();
+    assert.equal(document.activeElement === view, true, name);
+  }
+  picker.root.closest = () => assert.fail("the focus is elsewhere");
+  picker.close();
+});
+
+test("the list of keys takes the focus, and gives it back; answers and problems are spoken once", () => {
+  const toolbar = new Toolbar(store, {});
+  const before = document.createElement("button");
+  before.focus();
+  toolbar.toggleHelp();
+  assert.equal(document.activeElement === toolbar.help, true);
+  toolbar.toggleHelp();
+  assert.equal(document.activeElement === before, true);
+  const speaking = (each) => [...(["status", "alert"].includes(each.attributes.role) ? [each] : []), ...each.children.flatMap(speaking)];
+  assert.equal(speaking(toolbar.root).length, 1);
+  toolbar.announce([2], 1);
+  toolbar.showStatus({ ops: [{}], problem: null, refused: null, state: "saving" });
+  assert.equal(toolbar.spoken.textContent, "Building 3: damaged");
+  toolbar.showStatus({ ops: [{}], problem: null, refused: null, state: "waiting" });
+  assert.match(toolbar.spoken.textContent, /^Offline/);
+  toolbar.sayNoTarget("Point at a building first");
+  assert.equal(toolbar.spoken.textContent, "Point at a building first");
 });
 
 // What is inside a box, and what is selected

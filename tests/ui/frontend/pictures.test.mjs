@@ -1,11 +1,12 @@
 // Pictures of the ground around a building: how much is shown, from which map tiles, and what is asked of the server.
 
 import assert from "node:assert/strict";
-import test, { beforeEach } from "node:test";
-import { fakeBrowser, fakeServer, freshPage, pass, settle } from "./fake_browser.mjs";
+import test, { beforeEach, mock } from "node:test";
+import { fakeBrowser, fakeServer, frame, freshPage, pass, settle, squares } from "./fake_browser.mjs";
 
 fakeBrowser();
 const { TilePictures, clearNoData, groundOf, tickOf, tilesOf } = await import("../../../pu_geo/ui/frontend/src/ground.js");
+const { ChipPictures } = await import("../../../pu_geo/ui/frontend/src/chip_pictures.js");
 const { lonLatAt } = await import("../../../pu_geo/ui/frontend/src/lonlat.js");
 const { Panes } = await import("../../../pu_geo/ui/frontend/src/panes.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
@@ -55,6 +56,52 @@ test("pixels without data become transparent, block by block; dark ground stays"
   assert.deepEqual(cleared, [[0, 0, 8, 8], [0, 0, 8, 8]]);
 });
 
+test("a dark gray roof or shadow stays, also at the border; only what is long and reaches the border is without data", () => {
+  const cleared = new Set();
+  const isGray = (x, y) => (x >= 96 && x < 192 && y >= 96 && y < 192) || (x < 48 && y < 16) || (x >= 240 && y >= 128 && y < 192);
+  clearNoData({ getImageData: () => picture(256, 256, (x, y) => (isGray(x, y) ? 40 : 90)), clearRect: (x, y) => cleared.add(`${x} ${y}`) }, 256, 256);
+  assert.equal(cleared.size, 16, "2 x 8 blocks at the right border");
+  assert.ok(cleared.has("240 128") && !cleared.has("96 96") && !cleared.has("0 0"));
+});
+
+test("a tile that is not there only for now is asked for again: a 404 that does not name an empty tile", async () => {
+  const server = fakeServer();
+  const tiles = new TilePictures();
+  tiles.get("t0", () => true, () => tiles.get("t0", () => true, () => {}));
+  server.requests[0].answer(null, 404);
+  await pass(5000);
+  assert.deepEqual(server.requests.map(({ url }) => url), ["t0", "t0"]);
+});
+
+test("a picture of many tiles waits once for each, and is drawn once a frame", async () => {
+  const server = fakeServer();
+  const pictures = new ChipPictures(store);
+  pictures.configure({ token: "t", base: "/pugeo", wall: null, layers: [{ name: "post", v: "1", max_zoom: 0 }], grid: [2000, 2000], gsd_m: 0.5 });
+  const canvas = pictures.make(1, 300, "post");
+  canvas.isConnected = true;
+  const { get } = TilePictures.prototype;
+  let asked = 0;
+  mock.method(TilePictures.prototype, "get", function (...all) { asked += 1; return get.apply(this, all); });
+  frame();
+  const tiles = asked;
+  assert.ok(tiles >= 6, `${tiles}`);
+  for (const request of server.open) request.answer(null, 404, { "Pu-Geo-Empty": "1" });
+  await settle();
+  assert.equal(asked, tiles, "nothing is drawn before the next frame");
+  frame();
+  assert.equal(asked, 2 * tiles, "and then once");
+  mock.restoreAll();
+});
+
+test("a small picture of a building is drawn anew once its outline is another", () => {
+  const pictures = new ChipPictures(store);
+  pictures.configure({ token: "t", base: "/pugeo", wall: null, layers: [], grid: [2000, 2000], gsd_m: 0.5 });
+  pictures.thumbnails.set(`${pictures.configured} 0 44 true`, "drawn");
+  assert.equal(pictures.thumbnail(0, 44, () => {}), "drawn");
+  store.setGeometry(squares(2));
+  assert.equal(pictures.thumbnail(0, 44, () => {}), null);
+});
+
 test("a tile is asked for once, the newest first; one without data is null, one that nobody shows is not asked for", async () => {
   const server = fakeServer();
   const tiles = new TilePictures();
@@ -63,7 +110,7 @@ test("a tile is asked for once, the newest first; one without data is null, one 
   for (let k = 0; k < 8; k++) assert.equal(want(`t${k}`, k !== 7), undefined);
   want("t0");
   assert.deepEqual(server.requests.map(({ url }) => url), ["t0", "t1", "t2", "t3", "t4", "t5"]);
-  server.requests[0].answer(null, 404);
+  server.requests[0].answer(null, 404, { "Pu-Geo-Empty": "1" });
   await settle();
   assert.deepEqual(done, ["t0", "t0"]);
   assert.equal(want("t0"), null);

@@ -195,3 +195,19 @@ test("a grade answers the large picture and goes on; on one that was answered it
   press("6");
   assert.equal(ops.length, 4, "the scale has two grades");
 });
+
+test("pictures of the queue are made anew only where they differ, and a thumbnail that had the focus has it again", () => {
+  queue.take("t", given(6));
+  pane.configure({ gsd_m: 0.5 });
+  frame();
+  const [thumbs, large] = [[...pane.thumbs.children], pane.large.children[0]];
+  document.activeElement = thumbs[2];
+  pane.configure({ gsd_m: 0.5 });
+  frame();
+  assert.ok(thumbs.every((thumb, at) => thumb === pane.thumbs.children[at]) && large === pane.large.children[0]);
+  pane.pictures = { ...NO_PICTURES, configured: "other" };
+  pane.later();
+  frame();
+  assert.notEqual(pane.thumbs.children[0], thumbs[0]);
+  assert.equal(document.activeElement, pane.thumbs.children[queue.at]);
+});

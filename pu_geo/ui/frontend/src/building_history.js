@@ -1,6 +1,7 @@
 // The history of the selected building, asked for over HTTP: who answered what and when, how each run scored it, what resembles it.
 // Only where nothing is labeled: an answer must not hang on what the machine thinks.
 
+import { REASON_TEXTS } from "./details.js";
 import { h } from "./dom.js";
 import { TEXTS } from "./texts.js";
 
@@ -44,9 +45,9 @@ export class BuildingHistory {
 
   #draw({ events, runs, alike, before, attributes, imagery }) {
     const list = (title, rows) => (rows.length ? [h("b", {}, title), h("ul", {}, ...rows.map((row) => h("li", {}, row)))] : []);
-    const answers = events.map((one) => `${when(one.at)} ${one.analyst}: ${graded(WORDS[one.label] ?? one.label, one.grade)}${one.kind === "set" ? "" : ` (${one.kind})`}${one.reason ? `, ${one.reason}` : ""}${one.comment ? `, “${one.comment}”` : ""}`);
+    const answers = events.map((one) => `${when(one.at)} ${one.analyst}: ${graded(WORDS[one.label] ?? one.label, one.grade)}${one.kind === "set" ? "" : ` (${words.kinds[one.kind] ?? one.kind})`}${one.reason ? `, ${REASON_TEXTS[one.reason] ?? one.reason}` : ""}${one.comment ? `, “${one.comment}”` : ""}`);
     const scored = runs.map((run) => TEXTS.rankAndScore(run.name ?? run.run_id, run.rank, run.n, run.score));
-    const earlier = before.map((one) => words.round(one.round, graded(WORDS[one.label] ?? one.damage_binary.replace("_", " "), one.grade)));
+    const earlier = before.map((one) => words.round(one.round, graded(WORDS[one.label] ?? words.categories[one.damage_binary] ?? one.damage_binary, one.grade)));
     const known = Object.entries(attributes).filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
     return [
       ...this.#pictures([this.i], words.pictures, this.pictures.parts, PICTURE_PX), ...this.#model(),

@@ -114,7 +114,7 @@ export class Card {
       const on = detail.damage_types.includes(type);
       return choice(type, on, { damage_types: on ? detail.damage_types.filter((each) => each !== type) : [...detail.damage_types, type] });
     });
-    return grades.length ? [h("div.row", { role: "group", "aria-label": TEXTS.grades.title }, h("span.soft", {}, TEXTS.grades.title), ...grades), h("div.row", { role: "group", "aria-label": "Damage types" }, ...types)] : types;
+    return grades.length ? [h("div.row", { role: "group", "aria-label": TEXTS.grades.title }, h("span.soft", {}, TEXTS.grades.title), ...grades), h("div.row", { role: "group", "aria-label": words.types }, ...types)] : types;
   }
 
   #change(i, change) {

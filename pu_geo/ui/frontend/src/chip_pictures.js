@@ -19,6 +19,8 @@ export class ChipPictures {
     this.shown = new WeakMap(); // canvas to {i, width, part}
     this.thumbnails = new Map(); // for other canvases
     this.live = new Set(); // canvases on the page, and some that were
+    this.coming = new WeakSet(); // canvases that are drawn in the next frame
+    this.wishes = new WeakMap(); // canvas to [isWanted, done], one pair each: a tile that comes draws it once
     for (const event of ["outlines", "shifts", "geometry"]) store.on(event, () => this.#again());
   }
 
@@ -92,11 +94,16 @@ export class ChipPictures {
 
   // What was drawn before is drawn anew; what is gone is forgotten.
   #again() {
+    this.thumbnails.clear();
     for (const canvas of this.live) this.#soon(canvas);
   }
 
+  // Once a frame, however many of its tiles arrive meanwhile.
   #soon(canvas) {
+    if (this.coming.has(canvas)) return;
+    this.coming.add(canvas);
     requestAnimationFrame(() => {
+      this.coming.delete(canvas);
       if (!canvas.isConnected) return this.live.delete(canvas);
       this.live.add(canvas);
       if (this.live.size > MANY) for (const each of this.live) if (!each.isConnected) this.live.delete(each);
@@ -105,8 +112,8 @@ export class ChipPictures {
   }
 
   #draw(canvas) {
-    const isWanted = () => canvas.isConnected;
-    if (this.#paint(canvas, this.shown.get(canvas), isWanted, () => isWanted() && this.#draw(canvas))) canvas.dataset.drawn = "yes";
+    if (!this.wishes.has(canvas)) this.wishes.set(canvas, [() => canvas.isConnected, () => canvas.isConnected && this.#soon(canvas)]);
+    if (this.#paint(canvas, this.shown.get(canvas), ...this.wishes.get(canvas))) canvas.dataset.drawn = "yes";
   }
 
   /**

@@ -30,15 +30,14 @@ function categories(store) {
 }
 
 function cells(store) {
-  const meters = Math.round(store.cells.side * store.gsd * 100) / 100;
-  const side = meters >= 1000 ? `${meters / 1000} km` : `${meters} m`;
-  const { tops, ramp } = store.cells;
+  const side = TEXTS.metres(Math.round(store.cells.side * store.gsd * 100) / 100);
+  const { tops, ramp, hasUnknown } = store.cells;
   const box = (color) => h("span.swatch.cell", { style: `background:${color}` });
   const range = (k) => {
     const low = k ? tops[k - 1] + 1 : 1;
     return low === tops[k] ? number(low) : `${number(low)}–${number(tops[k])}`;
   };
-  return [h("b", {}, words.cells(side)), h("div.entry.cells", {}, box(CELL_NONE), words.cellNone, ...ramp.flatMap((color, k) => [box(color), range(k)]))];
+  return [h("b", {}, words.cells(side)), h("div.entry.cells", {}, box(CELL_NONE), words.cellNone, ...ramp.flatMap((color, k) => [box(color), range(k)])), ...(hasUnknown ? [entry(h("span.swatch.unknown"), words.cellUnknown)] : [])];
 }
 
 function rank(store) {

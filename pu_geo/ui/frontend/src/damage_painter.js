@@ -145,7 +145,7 @@ export function cellsOf(store, side) {
   return cells;
 }
 
-/** @returns {side, tops} for the legend */
+/** @returns {side, tops, ramp, hasUnknown: whether some cell has nothing assessed} for the legend */
 export function paintCells(context, store, frame, gsd) {
   const side = cellSide(frame.resolution, gsd);
   const cells = cellsOf(store, side);
@@ -163,7 +163,7 @@ export function paintCells(context, store, frame, gsd) {
     context.fillRect(left + 0.5, top + 0.5, px - 1, px - 1);
   }
   context.globalAlpha = 1;
-  return { side, tops, ramp };
+  return { side, tops, ramp, hasUnknown: [...cells.values()].some(({ assessed }) => !assessed) };
 }
 
 // ---- near ----

@@ -128,6 +128,8 @@ export class DamageView {
     this.#closePickers();
     this.marks.close();
     this.log?.disconnect(this);
+    this.queue.forget();
+    this.store.empty();
     this.token = token;
     if (!logs.has(token)) logs.set(token, new OperationLog(token));
     this.log = logs.get(token);
@@ -285,7 +287,7 @@ export class DamageView {
     const { store } = this;
     if (this.picker.key(name)) return true;
     if (name === "undo" || name === "redo") return this.labeler.usable && (this.#step(name), true);
-    if (this.explore.key(name)) return true;
+    if (this.explore.key(name, event)) return true;
     if (this.map.hasCross && this.map.key(name)) return true;
     if (!this.map.hasCross && this.queue.isActive && this.#queueKey(name, event)) return true;
     if (this.#lookKey(name)) return true;
@@ -304,6 +306,7 @@ export class DamageView {
   #markKey(name, event) {
     const { labeler, store, target } = this;
     if (!target) return name === "Enter" && event.composedPath().some((each) => each.tagName === "BUTTON") ? false : this.#sayNoTarget();
+    if (event.repeat) return true; // held down, it would mark and clear by turns
     const grade = store.scale.ofKey(name);
     const screen = this.map.hasCross ? "map" : "keys";
     if (grade) labeler.grade(target.i, grade, screen);
@@ -325,8 +328,9 @@ export class DamageView {
   #queueKey(name, event) {
     const answers = name in MARK_KEYS || this.store.scale.ofKey(name) || CLEAR_KEYS.includes(name) || name === "Enter" || name === "n";
     if (answers && this.queue.current && !this.queue.isOver && !this.target) return this.#sayNoTarget();
+    const asksMore = name in MARK_KEYS || (name === "Enter" && !this.queue.isOver);
     const used = this.queuePane.key(name, event);
-    if (used && !(name in MARK_KEYS)) this.#closePickers();
+    if (used && !asksMore) this.#closePickers();
     return used;
   }
 
@@ -336,8 +340,8 @@ export class DamageView {
     if (name in VIEW_KEYS) return mapShown && (this.#setView(VIEW_KEYS[name]), true);
     switch (name) {
       case "space": return this.#toggle("outlines"), true;
-      case "m": return Boolean(this.data.wall) && (this.#toggle("modelView"), true);
-      case "b": return mapShown && (this.hasQueue || this.hasWall) && (this.panes.fold(), true);
+      case "g": return Boolean(this.data.wall) && (this.#toggle("modelView"), true);
+      case "h": return mapShown && (this.hasQueue || this.hasWall) && (this.panes.fold(), true);
       case "v": return mapShown && Boolean(store.shifts) && (this.#toggle("arrows"), true);
       case "p": return Boolean(store.scores) && (this.#setColors(this.data.flagging ? COLORS[(COLORS.indexOf(store.colorBy) + 1) % COLORS.length] : store.colorBy === "labels" ? "scores" : "labels"), true);
       case "i": return this.card.toggle(), true;
@@ -378,7 +382,7 @@ export class DamageView {
   // The panel was folded or unfolded: what keys act on hangs on it.
   #layout() {
     this.#showPanes();
-    this.queuePane.later(true);
+    this.queuePane.later();
   }
 
   #setTab(tab) {
@@ -386,7 +390,7 @@ export class DamageView {
     this.panes.fold(false);
     this.#look({});
     this.#showPanes();
-    this.queuePane.later(true);
+    this.queuePane.later();
   }
 
   #look(change) {
@@ -421,6 +425,7 @@ export class DamageView {
     stopFilling(this.root);
     this.card.dispose();
     this.explore.dispose();
+    this.flagBar.dispose();
     this.presence.dispose();
     this.stopKeys();
     this.stopTarget();

@@ -35,6 +35,14 @@ export function icon(name) {
   return h("span.icon", {}, new DOMParser().parseFromString(svg, "image/svg+xml").documentElement);
 }
 
+/** Change what `root` holds. Where the focus was in it and is gone then, the view gets it: keys and Tab go on from there. */
+export function keepingFocus(root, change) {
+  const focused = root.getRootNode().activeElement;
+  const had = Boolean(focused) && root.contains(focused);
+  change();
+  if (had && (root.hidden || !root.contains(focused))) root.closest(".pugeo")?.focus({ preventScroll: true });
+}
+
 /** A row of buttons of which one is on. `choices`: [[value, text, title], …] */
 export function segmented(label, choices, chosen) {
   const buttons = new Map();

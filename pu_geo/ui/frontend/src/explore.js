@@ -108,12 +108,12 @@ export class Explore {
   }
 
   /** @returns whether the key was one of ours */
-  key(name) {
+  key(name, event) {
     if (!this.isActive || !this.store.chosen.length) return false;
-    if (name === "Enter") return this.bar.confirm(), true; // never the one that was clicked
+    if (name === "Enter") return event?.repeat || this.bar.confirm(), true; // never the one that was clicked
     const grade = this.store.scale.ofKey(name);
     if (!(grade || name in LABEL_KEYS) || !this.view.labeler.usable) return false;
-    this.bar.ask(grade ? POSITIVE : LABEL_KEYS[name], grade);
+    if (!event?.repeat) this.bar.ask(grade ? POSITIVE : LABEL_KEYS[name], grade); // held down, it would confirm its own question
     return true;
   }
 

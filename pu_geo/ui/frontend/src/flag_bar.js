@@ -12,6 +12,7 @@ const MARKS_PX = 9; // room for marks of answers below the bars
 const STEPS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 };
 const TICKS = [0.01, 0.05, 0.1, 0.25, 0.5, 1]; // shares of the ranking
 const REST_MS = 500; // after so long without a key what was chosen is stored
+const PATIENCE_MS = 5000; // a message that nobody answers within this is lost
 
 export class FlagBar {
   /** @param actions {colors(by), choose(k)} */
@@ -22,7 +23,7 @@ export class FlagBar {
     this.basis = h("span.soft");
     this.canvas = h("canvas", { "aria-hidden": "true" });
     this.handle = h("i.flaghandle");
-    this.track = h("div.flagtrack", { role: "slider", tabindex: "0", "aria-label": words.sliderName, title: words.profile, onkeydown: (event) => this.#key(event) }, this.canvas, this.handle);
+    this.track = h("div.flagtrack", { role: "slider", tabindex: "0", "aria-label": words.sliderName, title: words.profile, onkeydown: (event) => this.#key(event), onblur: () => this.#flush() }, this.canvas, this.handle);
     this.ticks = h("div.flagticks.num.soft", { "aria-hidden": "true" });
     this.empty = h("div.soft", { hidden: true }, words.nothingOpen);
     this.root = h("section.flagbar", { "aria-label": words.sliderName, hidden: true },
@@ -55,12 +56,45 @@ export class FlagBar {
     return this.isDragging || Boolean(this.timer) || this.waits;
   }
 
-  configure({ flagging }) {
+  configure({ flagging, token, score_id, server, threshold }) {
     this.root.hidden = !flagging;
+    const ranking = `${token} ${score_id}`;
+    if (ranking !== this.ranking) this.#drop(); // what was chosen is a place in another ranking
+    this.ranking = ranking;
+    this.stored = threshold;
     if (!flagging) return;
-    if (this.waits && flagging.stored === this.sent) this.waits = false;
+    if (flagging.stored === this.sent || server !== this.server) this.#settle(); // a server that is new never got it
+    this.server = server;
     this.basisWords = flagging.basis;
     this.later();
+  }
+
+  // The page's threshold counts again.
+  #settle() {
+    clearTimeout(this.patience);
+    this.waits = false;
+  }
+
+  #drop() {
+    this.#settle();
+    clearTimeout(this.timer);
+    Object.assign(this, { timer: null, wanted: undefined, isDragging: false });
+  }
+
+  #giveUp() {
+    this.#settle();
+    if (!this.isAhead) this.store.set("threshold", this.stored);
+    this.later();
+  }
+
+  // Who leaves within the moment after a key has chosen, too.
+  #flush() {
+    if (this.timer) this.#send();
+  }
+
+  dispose() {
+    this.#flush();
+    clearTimeout(this.patience);
   }
 
   /** How many are flagged now. */
@@ -98,6 +132,8 @@ export class FlagBar {
     if (this.wanted === undefined) return;
     this.sent = Date.now();
     this.waits = true;
+    clearTimeout(this.patience);
+    this.patience = setTimeout(() => this.#giveUp(), PATIENCE_MS);
     this.actions.choose(this.wanted, this.sent);
     this.later();
   }
@@ -146,7 +182,7 @@ export class FlagBar {
     this.words.textContent = words.flagged(n, open);
     const state = this.waits ? words.saving : this.isDragging || this.timer ? "" : this.basisWords;
     this.basis.textContent = [words.threshold(limit), ties > 1 ? words.ties(ties) : "", state].filter(Boolean).join(" · ");
-    for (const [name, value] of [["valuemin", 1], ["valuemax", open], ["valuenow", n], ["valuetext", `${this.words.textContent}, ${this.basis.textContent}`]]) track.setAttribute(`aria-${name}`, String(value));
+    for (const [name, value] of [["valuemin", Math.min(1, n)], ["valuemax", open], ["valuenow", n], ["valuetext", `${this.words.textContent}, ${this.basis.textContent}`]]) track.setAttribute(`aria-${name}`, String(value));
     this.#drawProfile(n, open);
     this.handle.style.left = `${100 * placeOf(n, open)}%`;
   }

@@ -13,6 +13,7 @@ export class FootprintLayer extends Layer {
   constructor(store) {
     super({});
     this.store = store;
+    this.following = []; // [event, listener]
     this.base = document.createElement("canvas"); // outlines and scores
     this.labels = document.createElement("canvas");
     this.arrows = document.createElement("canvas");
@@ -36,11 +37,19 @@ export class FootprintLayer extends Layer {
 
   #follow(events, act) {
     for (const event of events) {
-      this.store.on(event, () => {
+      const listener = () => {
         act();
         this.changed();
-      });
+      };
+      this.store.on(event, listener);
+      this.following.push([event, listener]);
     }
+  }
+
+  /** The map is gone; the store may live on with another one. */
+  disposeInternal() {
+    for (const [event, listener] of this.following.splice(0)) this.store.off(event, listener);
+    super.disposeInternal();
   }
 
   #outdate(names) {

@@ -4,7 +4,7 @@
 // where that is the same one do the buttons show them; else the line says what they grade. It has a line of its own, which is
 // always there: over map or chips it would take clicks that are meant for them.
 
-import { h } from "./dom.js";
+import { h, keepingFocus } from "./dom.js";
 import { whoIs } from "./reason_picker.js";
 import { TEXTS } from "./texts.js";
 
@@ -16,6 +16,7 @@ export class GradeBar {
     Object.assign(this, { store, pictures, chosen, numbers: [] });
     this.root = h("div.gradebar", { hidden: true, role: "group", "aria-label": words.title });
     this.hint = h("span.soft");
+    this.howTo = h("span.soft", {}, words.howTo);
     store.on("scale", () => this.close());
     for (const event of ["mode", "picks"]) store.on(event, () => this.close()); // where clicks select, the line of the selection has grades
   }
@@ -26,7 +27,7 @@ export class GradeBar {
 
   open(numbers) {
     this.numbers = numbers;
-    this.#draw();
+    keepingFocus(this.root, () => this.#draw());
   }
 
   close() {
@@ -41,7 +42,7 @@ export class GradeBar {
     this.root.classList.toggle("keyed", false);
     if (!this.isOpen) {
       const keys = choices.map(([, name, key], at) => h("span.which", { style: `--c:${store.scale.color(at + 1)}` }, h("kbd", {}, key), h("i.gradedot"), name));
-      this.root.replaceChildren(h("span.soft", {}, words.ask), ...keys, h("span.soft", {}, words.howTo));
+      this.root.replaceChildren(h("span.soft", {}, words.ask), ...keys, this.howTo);
       return;
     }
     const buttons = choices.map(([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${store.scale.color(at + 1)}`, onclick: () => this.#choose(id) }, h("kbd", {}, key), h("i.gradedot"), name));
@@ -52,6 +53,7 @@ export class GradeBar {
 
   /** @param target {i, on} of what keys act on, or null; see target.js */
   showTarget(target) {
+    this.howTo.textContent = target?.on === "queue" ? words.howToInQueue : words.howTo; // there a digit after 1 means the next picture
     if (!this.isOpen) return;
     const { scale } = this.store;
     const isSame = Boolean(target) && this.numbers.length === 1 && target.i === this.numbers[0];

@@ -7,6 +7,8 @@ const MOST_TILES = 300; // decoded ones that are kept, 256 kB each
 const RETRY_MS = 5000;
 const AT_ONCE = 6; // requests; browsers have no more connections to a server
 const NO_DATA_GREY = 40; // of pixels without data inside a map tile, see geo/ground.py
+const EMPTY = "Pu-Geo-Empty"; // header of a 404: the pyramid is here, and has no such tile
+const LEAST_EMPTY = 0.25; // of the tile's edge: ground as dark, and so even, is a shadow and smaller
 const BLOCK_PX = 8; // JPEG keeps a block of one colour exactly
 const TICKS_M = [500, 200, 100, 50, 20, 10, 5, 2, 1];
 
@@ -53,19 +55,20 @@ export function tickOf(sideM) {
 /** Map tiles as canvases, by address; what was asked for last comes first, and what nobody shows any more is not asked for. */
 export class TilePictures {
   constructor() {
-    this.tiles = new Map(); // address to {canvas: null where there is no data, undefined while it is on its way, waiting}
+    this.tiles = new Map(); // address to {canvas: null where there is no data, undefined while it is on its way, waiting: done to isWanted}
     this.queue = [];
     this.running = 0;
   }
 
   /**
    * @param isWanted () => whether somebody still shows it
+   * @param done called once, however often the same function was given
    * @returns the tile's canvas; null where the imagery has no data; undefined if it is not here yet: `done` is called then
    */
   get(url, isWanted, done) {
     let tile = this.tiles.get(url);
     if (!tile) {
-      tile = { canvas: undefined, waiting: [] };
+      tile = { canvas: undefined, waiting: new Map() };
       this.tiles.set(url, tile);
       this.queue.push(url);
     } else if (tile.canvas !== undefined) {
@@ -73,7 +76,7 @@ export class TilePictures {
       this.tiles.set(url, tile);
       return tile.canvas;
     }
-    tile.waiting.push({ isWanted, done });
+    tile.waiting.set(done, isWanted);
     this.#next();
     return undefined;
   }
@@ -82,7 +85,7 @@ export class TilePictures {
     while (this.running < AT_ONCE && this.queue.length) {
       const url = this.queue.pop();
       const tile = this.tiles.get(url);
-      if (tile?.waiting.some(({ isWanted }) => isWanted())) this.#load(url, tile);
+      if (tile && [...tile.waiting.values()].some((isWanted) => isWanted())) this.#load(url, tile);
       else this.tiles.delete(url);
     }
   }
@@ -91,16 +94,16 @@ export class TilePictures {
     this.running += 1;
     try {
       const answer = await fetch(url);
-      if (!answer.ok && answer.status !== 404) throw new Error(String(answer.status));
+      if (!answer.ok && !answer.headers?.get(EMPTY)) throw new Error(String(answer.status));
       tile.canvas = answer.ok ? await decode(await answer.blob()) : null;
     } catch {
       this.tiles.delete(url);
-      const again = tile.waiting.splice(0);
-      setTimeout(() => again.forEach(({ isWanted, done }) => isWanted() && done()), RETRY_MS); // whoever draws then asks again
+      const again = takeAll(tile.waiting);
+      setTimeout(() => again.forEach(([done, isWanted]) => isWanted() && done()), RETRY_MS); // whoever draws then asks again
     }
     this.running -= 1;
     this.#forget();
-    for (const { done } of tile.waiting.splice(0)) done();
+    for (const [done] of takeAll(tile.waiting)) done();
     this.#next();
   }
 
@@ -110,6 +113,12 @@ export class TilePictures {
       if (tile.canvas !== undefined) this.tiles.delete(url);
     }
   }
+}
+
+function takeAll(waiting) {
+  const all = [...waiting];
+  waiting.clear();
+  return all;
 }
 
 async function decode(blob) {
@@ -123,12 +132,36 @@ async function decode(blob) {
   return canvas;
 }
 
-/** Make transparent what holds no data. */
+/** Make transparent what holds no data: blocks of that gray which hang together, reach the tile's border, and are many. */
 export function clearNoData(context, width, height) {
   const { data } = context.getImageData(0, 0, width, height);
-  for (let top = 0; top < height; top += BLOCK_PX) {
-    for (let left = 0; left < width; left += BLOCK_PX) if (isNoData(data, width, left, top)) context.clearRect(left, top, BLOCK_PX, BLOCK_PX);
+  const [columns, rows] = [Math.ceil(width / BLOCK_PX), Math.ceil(height / BLOCK_PX)];
+  const isGray = Uint8Array.from({ length: columns * rows }, (_, k) => isNoData(data, width, (k % columns) * BLOCK_PX, Math.floor(k / columns) * BLOCK_PX));
+  const least = (LEAST_EMPTY * Math.max(width, height)) / BLOCK_PX;
+  for (let k = 0; k < isGray.length; k++) {
+    if (!isGray[k]) continue;
+    const { blocks, reachesBorder, extent } = takeRegion(isGray, columns, rows, k);
+    if (reachesBorder && extent >= least) for (const at of blocks) context.clearRect((at % columns) * BLOCK_PX, Math.floor(at / columns) * BLOCK_PX, BLOCK_PX, BLOCK_PX);
   }
+}
+
+// The blocks that hang together with block `first`, side by side; they are taken out of `isGray`.
+function takeRegion(isGray, columns, rows, first) {
+  const blocks = [first];
+  isGray[first] = 0;
+  let [west, east, north, south] = [columns, -1, rows, -1];
+  for (let k = 0; k < blocks.length; k++) {
+    const [x, y] = [blocks[k] % columns, Math.floor(blocks[k] / columns)];
+    [west, east, north, south] = [Math.min(west, x), Math.max(east, x), Math.min(north, y), Math.max(south, y)];
+    for (const [column, row] of [[x - 1, y], [x + 1, y], [x, y - 1], [x, y + 1]]) {
+      const at = row * columns + column;
+      if (column < 0 || row < 0 || column >= columns || row >= rows || !isGray[at]) continue;
+      isGray[at] = 0;
+      blocks.push(at);
+    }
+  }
+  const reachesBorder = west === 0 || north === 0 || east === columns - 1 || south === rows - 1;
+  return { blocks, reachesBorder, extent: Math.max(east - west, south - north) + 1 };
 }
 
 function isNoData(data, width, left, top) {

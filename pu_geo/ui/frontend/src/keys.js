@@ -2,7 +2,7 @@
 // else has the focus; Streamlit never sees a key we use.
 
 // What a key means hangs on where the analyst is: with the queue open, keys answer its large picture. See target.js.
-const TYPING = "input:not([type=range]), textarea, select, [contenteditable=true], [role=combobox], [role=dialog]";
+const TYPING = "input:not([type=range]), textarea, select, [contenteditable=true], [role=combobox], [role=dialog]:not(.help)"; // the list of keys takes no text: Esc and ? close it
 const PRESSED = "button:not([data-view-keys]), summary, a";
 const MOVED = "input[type=range], [role=separator], [role=slider]";
 const MOVING_KEYS = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "Enter"]);
@@ -49,8 +49,8 @@ export function listenForKeys(root, handle, isWanted) {
 
 const isElement = (each) => each instanceof Element;
 
-// A slider of our own keeps its arrows after a drag, too: the hand that dragged it sets it exactly by them.
-const isForSlider = (element, name) => isElement(element) && MOVING_KEYS.has(name) && name !== "Enter" && element.matches("[role=slider]");
+// A slider of our own keeps its arrows after a drag, too: the hand that dragged it sets it exactly by them. The list of keys scrolls.
+const isForSlider = (element, name) => isElement(element) && MOVING_KEYS.has(name) && name !== "Enter" && (element.matches("[role=slider]") || element.matches(".help"));
 
 function isForFocused(element, name) {
   if (!isElement(element)) return false;

@@ -12,7 +12,7 @@ export class Loader {
     this.geometry = this.scores = this.shifts = null; // addresses of what is shown, or on its way
   }
 
-  load({ base, token, geometry_v, score_id, seen: quality }) {
+  load({ base, token, geometry_v, score_id, score_name, seen: quality }) {
     const geometry = `${base}/${token}/geometry.json?v=${geometry_v}`;
     if (geometry !== this.geometry) {
       this.geometry = geometry;
@@ -21,9 +21,10 @@ export class Loader {
     const scores = score_id ? `${base}/${token}/scores/${score_id}.bin?v=${score_id}` : null;
     if (scores !== this.scores) {
       this.scores = scores;
-      if (!scores) this.store.setScores(null);
-      else this.#fetch(scores, asFloats, (found) => scores === this.scores && this.store.setScores(found));
+      if (!scores || score_name !== this.scoreName) this.store.setScores(null); // none are better than another run's under this name
+      if (scores) this.#fetch(scores, asFloats, (found) => scores === this.scores && this.store.setScores(found), () => this.#lose(scores));
     }
+    this.scoreName = score_name;
     this.store.setImageQuality(quality);
     const shifts = quality?.shifts ? `${base}/${token}/shifts.bin?v=${quality.shifts.v}` : null;
     if (shifts !== this.shifts) {
@@ -33,7 +34,17 @@ export class Loader {
     }
   }
 
-  #fetch(url, read, done) {
-    files.get(url, read).then(done, this.failed);
+  // The next run of the page asks again.
+  #lose(scores) {
+    if (scores !== this.scores) return;
+    this.scores = undefined;
+    this.store.setScores(null);
+  }
+
+  #fetch(url, read, done, lost = () => {}) {
+    files.get(url, read).then(done, (error) => {
+      lost();
+      this.failed(error);
+    });
   }
 }

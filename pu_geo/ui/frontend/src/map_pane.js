@@ -62,6 +62,11 @@ export class MapPane {
     for (const event of ["colorBy", "scores", "threshold", "labels", "grades", "scale", "geometry", "outlines", "imageQuality", "shifts", "arrows", "chosen", "cells", "flagging"]) store.on(event, () => this.#drawLegend());
     for (const event of ["details", "scores", "blind", "imageQuality", "shifts", "queued"]) store.on(event, () => this.#fillTooltip());
     store.on("geometry", () => (this.notice.hidden = true));
+    store.on("emptied", () => {
+      this.legend.replaceChildren();
+      this.tooltip.hidden = true;
+      Object.assign(this.notice, { hidden: false, textContent: words.loading });
+    });
     draggable(this.divider, this.root, (share) => {
       this.#swipe(share);
     });
@@ -212,7 +217,7 @@ export class MapPane {
   /** The building under the cross, -1 if none is near. */
   underCross() {
     const view = this.map.getView();
-    const [x, y] = view.getCenter();
+    const [x, y] = this.goal ?? view.getCenter(); // where a key led, also while the map is on its way
     return this.store.ready ? this.store.hit(x, -y, CROSS_SLACK_PX * view.getResolution()) : -1;
   }
 
@@ -240,9 +245,11 @@ export class MapPane {
     const view = this.map.getView();
     const step = PAN_STEP * Math.min(...this.map.getSize()) * view.getResolution();
     const [x, y] = this.goal ?? view.getCenter();
-    this.goal = view.getConstrainedCenter([x + right * step, y + up * step]);
+    const goal = (this.goal = view.getConstrainedCenter([x + right * step, y + up * step]));
     view.cancelAnimations();
-    view.animate({ center: this.goal, duration: softly(120) }, () => (this.goal = null));
+    view.animate({ center: goal, duration: softly(120) }, () => {
+      if (this.goal === goal) this.goal = null; // it is called late: another key may have been pressed
+    });
   }
 
   #under(event) {
@@ -397,8 +404,10 @@ export class MapPane {
 
   dispose() {
     clearTimeout(this.goTimer);
-    this.map?.setTarget(null);
-    this.twin?.setTarget(null);
+    for (const map of [this.map, this.twin].filter(Boolean)) {
+      map.setTarget(null);
+      for (const layer of map.getLayers().getArray()) if (layer instanceof FootprintLayer) layer.dispose();
+    }
   }
 }
 

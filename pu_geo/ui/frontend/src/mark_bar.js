@@ -1,7 +1,7 @@
 // What to do with the buildings inside a box or a line drawn by hand.
 
 import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
-import { h } from "./dom.js";
+import { h, keepingFocus } from "./dom.js";
 import { TEXTS } from "./texts.js";
 
 const { marks: words } = TEXTS;
@@ -24,7 +24,7 @@ export class MarkBar {
   }
 
   close() {
-    this.root.hidden = true;
+    keepingFocus(this.root, () => (this.root.hidden = true));
   }
 
   #choose(numbers, code, grade) {

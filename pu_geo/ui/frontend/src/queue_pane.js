@@ -41,17 +41,17 @@ export class QueuePane {
       h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.grades, this.thumbs, this.note));
     store.on("scale", () => this.#buildGrades());
     for (const event of ["labels", "details", "scores", "blind", "others"]) store.on(event, () => this.later());
-    store.on("modelView", () => this.later(true));
-    new ResizeObserver(() => this.later(true)).observe(this.root);
+    store.on("modelView", () => this.later());
+    store.on("emptied", () => this.#show(null));
+    new ResizeObserver(() => this.later()).observe(this.root);
   }
 
   configure({ gsd_m }) {
     this.gsd = gsd_m;
-    this.later(true);
+    this.later();
   }
 
-  later(rebuild = false) {
-    this.rebuild ||= rebuild;
+  later() {
     if (this.scheduled) return;
     this.scheduled = true;
     requestAnimationFrame(() => {
@@ -145,12 +145,16 @@ export class QueuePane {
     this.progress.textContent = n ? words.progress(queue.answered, skipped) : "";
     this.#drawWish();
     const item = queue.items[queue.at] ?? null;
-    for (const part of [this.large, this.reason, this.facts, this.answers, this.grades, this.thumbs]) part.hidden = !item;
+    this.#show(item);
     if (!item) return;
     this.grades.hidden = this.root.clientHeight < GRADES_FROM_PX;
-    if (this.rebuild || this.drawnId !== queue.id || this.thumbs.children.length !== n) this.#buildThumbs();
+    this.#buildThumbs();
     queue.items.forEach((each, place) => this.#dress(this.thumbs.children[place], each, place));
     this.#drawItem(item);
+  }
+
+  #show(item) {
+    for (const part of [this.large, this.reason, this.facts, this.answers, this.grades, this.thumbs]) part.hidden = !item;
   }
 
   #drawWish() {
@@ -204,16 +208,20 @@ export class QueuePane {
     return body.clientHeight - others - 2 * GAP;
   }
 
+  // Only where they differ: each run of the page comes here, maybe between press and release on one of them.
   #buildThumbs() {
-    this.rebuild = false;
-    this.drawnId = this.queue.id;
-    this.drawnItem = null;
     const side = this.root.clientHeight < LOW_PX ? SMALL_THUMB_PX : THUMB_PX;
+    const drawn = JSON.stringify([this.queue.id, this.queue.items.map(({ i }) => i), side, this.pictures.configured, this.pictures.isModel]);
+    if (drawn === this.drawnThumbs) return;
+    this.drawnThumbs = drawn;
+    this.drawnItem = null;
+    const hadFocus = this.thumbs.contains(this.root.getRootNode().activeElement);
     this.thumbs.dataset.side = side;
     this.thumbs.replaceChildren(...this.queue.items.map(({ i }, place) => {
       const picture = this.pictures.has(i) ? this.pictures.make(i, side, this.pictures.parts.at(-1)) : h("div.picture", { style: `width:${side}px;height:${side}px` });
       return h("button.thumb", { type: "button", role: "option", tabindex: "-1", "data-view-keys": "yes", onclick: () => this.queue.go(place), onfocus: () => this.#focused(place) }, picture, h("span.here"), h("span.mark"));
     }));
+    if (hadFocus) this.thumbs.children[this.queue.at].focus();
   }
 
   // Tab reaches one of the thumbnails; from there on arrows lead the focus along.

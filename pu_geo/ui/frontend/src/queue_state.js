@@ -8,14 +8,15 @@ export class QueueState {
   constructor(store, { wish, moved }) {
     Object.assign(this, { store, wish, moved });
     this.id = null;
-    this.items = []; // {i, kind, why}
+    this.all = []; // {i, kind, why}
+    this.items = []; // those of them that the map has
     this.at = -1;
     this.skipped = new Set(); // places
     this.isActive = false; // the analyst looks at the queue
     this.isStarted = false;
     this.isOver = false; // the last one was answered, and the analyst did not walk back since
     this.asked = null; // id of the queue after which another one was asked for
-    store.on("geometry", () => this.#start());
+    store.on("geometry", () => this.#restart());
     store.on("labels", (cause) => this.#relabelled(cause));
   }
 
@@ -26,17 +27,29 @@ export class QueueState {
     this.given = same;
     this.storageKey = `pugeo:queue:${token}`;
     this.id = queue?.id ?? null;
-    this.items = (queue?.items ?? []).map(([i, kind, why]) => ({ i, kind, why }));
-    this.isStarted = false;
+    this.all = (queue?.items ?? []).map(([i, kind, why]) => ({ i, kind, why }));
+    this.items = this.all;
     this.before = null;
-    this.#start();
+    this.#restart();
     if (this.id === null) this.#step();
+  }
+
+  /** Another project comes. */
+  forget() {
+    Object.assign(this, { id: null, given: null, all: [], items: [], at: -1, isStarted: false, isOver: false, before: null, asked: null });
+    this.skipped = new Set();
+    this.moved(false);
+  }
+
+  #restart() {
+    this.isStarted = false;
+    this.#start();
   }
 
   #start() {
     if (this.isStarted || !this.store.ready || this.id === null) return;
     this.isStarted = true;
-    this.items = this.items.filter(({ i }) => i < this.store.n);
+    this.items = this.all.filter(({ i }) => i < this.store.n);
     const saved = remembered(this.storageKey, {});
     const mine = saved.id === this.id ? saved : {};
     this.skipped = new Set((mine.skipped ?? []).filter((place) => place < this.items.length));
@@ -53,7 +66,7 @@ export class QueueState {
   }
 
   isAnswered(place) {
-    return this.store.labels[this.items[place].i] !== UNLABELED;
+    return (this.store.labels[this.items[place].i] ?? UNLABELED) !== UNLABELED;
   }
 
   isOpen(place) {

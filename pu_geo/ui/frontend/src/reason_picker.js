@@ -3,7 +3,7 @@
 // In the queue the next building is shown already, and digits and N are about that one: reasons have other letters.
 
 import { REASONS } from "./details.js";
-import { h } from "./dom.js";
+import { h, keepingFocus } from "./dom.js";
 import { TEXTS } from "./texts.js";
 
 const { picker: words } = TEXTS;
@@ -42,7 +42,7 @@ export class ReasonPicker {
   }
 
   close() {
-    this.root.hidden = true;
+    keepingFocus(this.root, () => (this.root.hidden = true));
   }
 
   /** Returns true for a key of ours. */

@@ -1,7 +1,7 @@
 // What is selected, and what can be done with it: one line below scatter, map and chips.
 
 import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
-import { h } from "./dom.js";
+import { h, keepingFocus } from "./dom.js";
 import { gradeCounts } from "./grades.js";
 import { TEXTS } from "./texts.js";
 
@@ -57,6 +57,7 @@ export class SelectionBar {
     this.asked = null;
     if (numbers.length) this.actions.label(numbers, code, grade);
     const name = this.#name(code, grade);
+    this.isSpoken = numbers.length > 0; // by the toolbar, as any answer
     this.note = numbers.length ? words.done(numbers.length, code, name) : words.already(code, name);
   }
 
@@ -64,9 +65,8 @@ export class SelectionBar {
     const { store } = this;
     if (this.root.hidden || !store.ready) return;
     const n = store.chosen.length;
-    if (!n) this.root.replaceChildren(h("span.soft", {}, words.hint));
-    else if (this.asked !== null) this.root.replaceChildren(...this.#question());
-    else this.root.replaceChildren(...this.#offer(n));
+    const parts = () => (!n ? [h("span.soft", {}, words.hint)] : this.asked !== null ? this.#question() : this.#offer(n));
+    keepingFocus(this.root, () => this.root.replaceChildren(...parts()));
   }
 
   #question() {
@@ -96,7 +96,7 @@ export class SelectionBar {
       button(NOT_DAMAGED, LABEL_TEXTS[NOT_DAMAGED]), button(NOT_ASSESSABLE, LABEL_TEXTS[NOT_ASSESSABLE]), button(UNLABELED, words.clear),
     ];
     const choices = store.mode === "label" ? offered : [];
-    return [h("b", {}, words.selected(n)), h("span.soft", {}, there.join(" · ")), ...choices, h("span.note", { role: "status" }, this.note), h("div.push"),
+    return [h("b", {}, words.selected(n)), h("span.soft", {}, there.join(" · ")), ...choices, h("span.note", this.isSpoken ? {} : { role: "status" }, this.note), h("div.push"),
       h("button.choice", { type: "button", title: words.showHint, onclick: () => this.actions.show() }, words.show),
       h("button.flat", { type: "button", title: words.none, "aria-label": words.none, onclick: () => this.actions.clear() }, "✕")];
   }

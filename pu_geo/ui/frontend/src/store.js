@@ -47,7 +47,7 @@ export class Store {
     this.queued = -1; // the same where that is the queue's large picture
     this.threshold = null;
     this.flagging = false; // whether this is the damage map: see flagging.js
-    this.cells = null; // {side, tops, ramp} where cells are drawn in place of buildings
+    this.cells = null; // {side, tops, ramp, hasUnknown} where cells are drawn in place of buildings
     this.gsd = 1;
     this.mode = "view";
     this.colorBy = "labels";
@@ -61,6 +61,10 @@ export class Store {
   on(event, listener) {
     if (!this.listeners.has(event)) this.listeners.set(event, new Set());
     this.listeners.get(event).add(listener);
+  }
+
+  off(event, listener) {
+    this.listeners.get(event)?.delete(listener);
   }
 
   emit(event, detail) {
@@ -91,6 +95,20 @@ export class Store {
     this.#decodeLabels();
     this.relabel(); // first: who listens for the geometry may ask for labels
     this.emit("geometry");
+  }
+
+  /** Another project comes: nothing of the one before can be seen or labelled until its own buildings are here. */
+  empty() {
+    this.ready = false;
+    Object.assign(this, { n: 0, ids: [], index: new Map(), rings: [], boxes: new Float32Array(0), areas: new Float32Array(0) });
+    Object.assign(this, { server: new Uint8Array(0), labels: new Uint8Array(0), grades: new Uint8Array(0), encoded: null, encodedDetails: null });
+    Object.assign(this, { serverDetails: new Map(), details: new Map(), heard: new Map(), pending: [], settled: [] });
+    for (const name of ["selected", "hovered", "target", "queued"]) this.set(name, -1);
+    this.set("shifts", null);
+    this.setBlind([]);
+    this.choose([]);
+    this.setScores(null);
+    this.emit("emptied");
   }
 
   #measure(i) {

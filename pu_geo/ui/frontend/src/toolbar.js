@@ -18,14 +18,15 @@ export class Toolbar {
     this.eye = button("eye", words.outlines, () => actions.toggle("outlines"));
     this.arrows = button("shift", words.arrows, () => actions.toggle("arrows"));
     this.counts = h("div.counts");
-    this.keys = h("div.keys", { hidden: true, role: "status" });
-    this.others = h("div.others", { hidden: true, role: "status" });
-    this.status = h("div.status", { role: "status" });
-    this.spoken = h("div.spoken", { role: "status" }); // for screen readers: the answer just given
+    this.keys = h("div.keys", { hidden: true });
+    this.others = h("div.others", { hidden: true });
+    this.status = h("div.status");
+    this.spoken = h("div.spoken", { role: "status" }); // for screen readers: the answer just given, or why there is none; nothing else speaks
     this.refusedText = h("span");
     this.refused = h("div.refused", { role: "alert", hidden: true }, this.refusedText, h("button.flat", { type: "button", title: words.dismiss, "aria-label": words.dismiss, onclick: actions.dismiss }, "✕"));
     this.mapTools = h("div.group", {}, this.views, this.colors, this.eye, this.arrows);
     this.labelTools = h("div.group", {}, button("undo", words.undo, () => actions.step("undo")), button("redo", words.redo, () => actions.step("redo")));
+    store.on("emptied", () => this.counts.replaceChildren());
     this.helpButton = button("help", words.help, () => this.toggleHelp());
     const more = h("div.group", {}, button("card", words.card, actions.card), this.helpButton);
     this.root = h("header", {}, this.mapTools, this.labelTools, this.keys, h("div.push"), this.others, this.counts, this.status, more, this.spoken);
@@ -35,8 +36,12 @@ export class Toolbar {
   }
 
   toggleHelp() {
-    this.help.hidden = !this.help.hidden;
-    this.helpButton.setAttribute("aria-expanded", String(!this.help.hidden));
+    const isOpen = this.help.hidden;
+    if (isOpen) this.cameFrom = this.help.getRootNode().activeElement;
+    this.help.hidden = !isOpen;
+    this.helpButton.setAttribute("aria-expanded", String(isOpen));
+    if (isOpen) this.help.focus({ preventScroll: true });
+    else (this.cameFrom ?? this.help.closest(".pugeo"))?.focus({ preventScroll: true });
   }
 
   show(data) {
@@ -92,6 +97,7 @@ export class Toolbar {
     this.keys.dataset.text = this.keys.title = text;
     this.keys.classList.add("says");
     this.keys.replaceChildren(h("b", {}, text));
+    this.spoken.textContent = text;
     this.saying = setTimeout(() => {
       this.saying = null;
       this.showTarget(null);
@@ -121,6 +127,7 @@ export class Toolbar {
     let waiting = problem ? words.retrying(problem) : words.offline(ops.length);
     if (!labelling) waiting = words.notLabeling(ops.length);
     this.status.textContent = { saved: words.saved, saving: words.saving(ops.length), waiting }[state];
+    if (state === "waiting" && this.status.dataset.state !== state) this.spoken.textContent = waiting;
     this.status.dataset.state = state;
     this.status.title = state === "waiting" ? words.kept(waiting) : words.savedHint;
     this.status.hidden = !labelling && state === "saved";

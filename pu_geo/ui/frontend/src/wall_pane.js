@@ -33,7 +33,7 @@ export class WallPane {
     this.slider = h("input", { type: "range", min: "0", max: "2", step: "1", title: words.size, "aria-label": words.size, oninput: () => this.#choose({ size: "SML"[this.slider.value] }) });
     this.count = h("span.count");
     this.renew = h("button.renew", { type: "button", hidden: true, title: words.reorderHint, onclick: () => this.#sort() }, words.reorder);
-    const tools = h("div.tools", {}, this.orderSelect, this.filterSelect, h("span.size", {}, h("small", {}, "S"), this.slider, h("small", {}, "L")), this.renew, this.count);
+    const tools = h("div.tools", {}, this.orderSelect, this.filterSelect, h("span.size", {}, h("small", {}, words.smallest), this.slider, h("small", {}, words.largest)), this.renew, this.count);
     this.root = h("section.pane.wallpane", { "aria-label": words.region }, tools, h("div.stage", {}, this.scroller, this.empty));
     this.#listen();
   }
@@ -41,6 +41,7 @@ export class WallPane {
   #listen() {
     const { store } = this;
     store.on("geometry", () => this.#sort());
+    store.on("emptied", () => this.#forget());
     store.on("scores", () => this.#sortWhenSafe());
     this.root.addEventListener("pointerenter", () => (this.over = true));
     this.root.addEventListener("pointerleave", () => {
@@ -144,6 +145,14 @@ export class WallPane {
     if (!found || configured !== this.configured) return;
     this.like = { i, distances: found };
     this.#choose({ order: "like" });
+  }
+
+  #forget() {
+    this.preview.hide();
+    this.items = [];
+    this.placeOf = new Map();
+    this.cursor = -1;
+    for (const [place, cell] of this.cells) this.#remove(place, cell);
   }
 
   // Chips must not change places under a pointer that is about to click: new scores come after each answer.

@@ -1,0 +1,135 @@
+// The whole view, without its map: another project, and keys that several of its parts could take.
+
+import assert from "node:assert/strict";
+import test, { beforeEach } from "node:test";
+import { fakeBrowser, fakeServer, frame, freshPage, settle, squares } from "./fake_browser.mjs";
+
+fakeBrowser();
+const { FootprintLayer } = await import("../../../pu_geo/ui/frontend/src/footprint_layer.js");
+const { DamageView } = await import("../../../pu_geo/ui/frontend/src/damage_view.js");
+const { REASONS } = await import("../../../pu_geo/ui/frontend/src/details.js");
+const { TEXTS } = await import("../../../pu_geo/ui/frontend/src/texts.js");
+
+const SCALE = [{ id: "destroyed", name: "Destroyed", offered: true }];
+const page = (token, n, more = {}) => ({
+  token, base: "/pugeo", mode: "label", panes: [], layers: [], grid: [100, 100], gsd_m: 0.5, height: 600, labels: {}, details: null, conflicts: null, grades: SCALE,
+  queue: { id: `q-${token}`, items: Array.from({ length: n }, (_, i) => [i, "exploit", ""]) }, geometry_v: "1", ...more,
+});
+
+let server, view, sent;
+beforeEach(() => {
+  freshPage();
+  server = fakeServer();
+  view = new DamageView("");
+  view.queuePane.isInView = () => true;
+  sent = [];
+});
+const run = (data) => view.update({ data, setStateValue: (...all) => sent.push(all) });
+const answer = async (token, n) => {
+  const asked = server.open.find(({ url }) => url.startsWith(`/pugeo/${token}/geometry.json`));
+  const { ids, rings } = squares(n);
+  asked.answer({ ids: ids.map((id) => `${token}-${id}`), rings });
+  await settle();
+};
+const press = (...keys) => keys.forEach((key) => {
+  view.root.dispatchEvent(new Event("pointerenter"));
+  window.dispatchEvent(Object.assign(new Event("keydown", { cancelable: true }), typeof key === "string" ? { key } : key, { composedPath: () => [document.body] }));
+});
+const answered = () => view.log.ops.filter((op) => op.building_id).map(({ building_id, label }) => [building_id, label]);
+
+test("until the buildings of another project are here nothing is labelled, and its queue is all there", async () => {
+  run(page("small", 3));
+  await answer("small", 3);
+  press("1");
+  assert.deepEqual(answered(), [["small-b0", "positive"]]);
+  run(page("large", 9));
+  assert.deepEqual([view.store.ready, view.store.n, view.queue.current], [false, 0, null]);
+  press("1", "Enter", "2", "4");
+  frame();
+  press("1");
+  assert.deepEqual(answered(), [], "no building of the project before in the log of this one");
+  await answer("large", 9);
+  assert.equal(view.queue.items.length, 9);
+  press("1", "2");
+  assert.deepEqual(answered(), [["large-b0", "positive"], ["large-b1", "not_damaged"]]);
+});
+
+test("a geometry of more buildings in the same project brings back what the queue left out", async () => {
+  run(page("grows", 6));
+  await answer("grows", 3);
+  assert.equal(view.queue.items.length, 3);
+  run(page("grows", 6, { geometry_v: "2" }));
+  await answer("grows", 6);
+  assert.equal(view.queue.items.length, 6);
+});
+
+test("Enter asks for a grade as 1 does, and any other key of the queue ends that", async () => {
+  run(page("enter", 5));
+  await answer("enter", 5);
+  for (const key of ["1", "Enter"]) {
+    press(key);
+    assert.equal(view.gradeBar.isOpen, true, key);
+  }
+  press("n");
+  assert.equal(view.gradeBar.isOpen, false);
+});
+
+test("in the queue the line of grades does not offer a digit after 1: it would grade the next picture", async () => {
+  run(page("line", 5));
+  await answer("line", 5);
+  frame();
+  assert.ok(view.gradeBar.root.textContent.includes(TEXTS.grades.howToInQueue));
+  view.queue.setActive(false);
+  frame();
+  assert.ok(view.gradeBar.root.textContent.endsWith(TEXTS.grades.howTo));
+});
+
+test("no letter of a reason does anything else", async () => {
+  run(page("letters", 5));
+  await answer("letters", 5);
+  const used = REASONS.map(([, , key]) => key).filter((key) => {
+    const event = Object.assign(new Event("keydown", { cancelable: true }), { key, composedPath: () => [document.body] });
+    view.root.dispatchEvent(new Event("pointerenter"));
+    view.data.wall = { n: 5 };
+    view.map.root.hidden = false;
+    window.dispatchEvent(event);
+    return event.defaultPrevented;
+  });
+  assert.deepEqual(used, []);
+});
+
+test("a key that is held down marks once", async () => {
+  run(page("held", 0, { queue: null, panes: ["wall"] }));
+  await answer("held", 3);
+  Object.defineProperty(view, "target", { get: () => ({ i: 1, on: "wall" }) });
+  press("1", { key: "1", repeat: true }, { key: "Enter", repeat: true });
+  assert.deepEqual(answered(), [["held-b1", "positive"]]);
+});
+
+test("keys that move the map add up, and the cross means where they lead, also while the map is on its way", async () => {
+  run(page("cross", 0, { queue: null }));
+  await answer("cross", 9);
+  const running = []; // what to call once an animation is over, or given up: OpenLayers does so later
+  const late = [];
+  view.map.map = { getSize: () => [100, 100], getView: () => ({
+    getCenter: () => [2, -2], getResolution: () => 1, getConstrainedCenter: (at) => at,
+    animate: (_, over) => running.push(over), cancelAnimations: () => late.push(...running.splice(0)),
+  }) };
+  assert.equal(view.map.underCross(), 0);
+  for (let k = 0; k < 5; k++) view.map.key("ArrowRight"); // by 12 each
+  late.forEach((over) => over());
+  assert.deepEqual(view.map.goal, [62, -2]);
+  assert.equal(view.map.underCross(), 6);
+  running.forEach((over) => over());
+  assert.equal(view.map.goal, null);
+});
+
+test("the map of a project that is left hears nothing of the store any more", () => {
+  const count = () => [...view.store.listeners.values()].reduce((sum, { size }) => sum + size, 0);
+  const before = count();
+  const layer = new FootprintLayer(view.store);
+  assert.ok(count() > before + 10);
+  view.map.map = { setTarget: () => {}, getLayers: () => ({ getArray: () => [layer] }) };
+  view.map.dispose();
+  assert.equal(count(), before);
+});
