@@ -27,7 +27,8 @@ from pu_geo.services.project import projects
 from pu_geo.services.project.launch import OPEN_VARIABLE, SAMPLE
 from pu_geo.ui import texts
 
-_ADDRESS_KEY = "project"
+_ADDRESS_KEY, _ANALYST_KEY = "project", "analyst"
+_CHOSEN = "chosen_analyst"  # the name, while the session lasts
 _PAGES_AT_A_TIME = threading.Semaphore(2)  # they share one interpreter, and clicks of others would wait behind all of them
 _GOES_TO = "goes-to"  # the screen that a button led to
 _NAMES = "analyst-names"  # that this session had
@@ -127,6 +128,7 @@ def goes(page: str, act: Callable[[], object] | None = None) -> Callable[[], Non
 def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
     """Draw the sidebar, then the page."""
     st.session_state["pages"] = dict(pages)
+    _restore_analyst()
     st.session_state[_NAMES] = {*st.session_state.get(_NAMES, ()), analyst()}
     if (wanted := st.session_state.pop(_GOES_TO, None)) in pages and pages[wanted] != page:
         st.switch_page(pages[wanted])
@@ -145,7 +147,7 @@ def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
         _draw_steps(pages, summary)
         st.text_input(
             texts.ANALYST, key="analyst_name", value=analyst(), max_chars=MAX_NAME, help=texts.ANALYST_HELP,
-            on_change=does(lambda: labeling.choose_analyst(str(st.session_state.get("analyst_name") or ""))),
+            on_change=does(_choose_analyst),
         )  # fmt: skip
     with show_errors(), _PAGES_AT_A_TIME:
         page.run()
@@ -204,7 +206,31 @@ def _draw_steps(pages: Mapping[str, StreamlitPage], summary: projects.Summary | 
 
 def analyst() -> str:
     """Return the analyst's pseudonym of this session."""
-    return str(st.session_state.get("analyst_name") or labeling.default_analyst())
+    return str(st.session_state.get("analyst_name") or chosen_analyst() or labeling.default_analyst())
+
+
+def chosen_analyst() -> str:
+    """Return the name that was chosen in this browser; "" if none was."""
+    return str(st.session_state.get(_CHOSEN) or "")
+
+
+def _choose_analyst() -> None:
+    """Keep the name in this session and its address: others who use this server have names of their own."""
+    name = labeling.as_name(str(st.session_state.get("analyst_name") or ""))
+    st.session_state[_CHOSEN] = name
+    if not name:
+        st.query_params.pop(_ANALYST_KEY, None)
+    is_mine = "analyst-kept" in st.session_state  # this session's name is the machine's, and may be put right
+    if labeling.choose_analyst(name, again=is_mine):
+        st.session_state["analyst-kept"] = True
+
+
+def _restore_analyst() -> None:
+    """Keep the chosen name in the page's address, so that a reload does not credit answers to whoever chose one last."""
+    if _CHOSEN not in st.session_state:
+        st.session_state[_CHOSEN] = labeling.as_name(st.query_params.get(_ANALYST_KEY, ""))
+    if (name := chosen_analyst()) and st.query_params.get(_ANALYST_KEY) != name:
+        st.query_params[_ANALYST_KEY] = name
 
 
 def former_names() -> set[str]:

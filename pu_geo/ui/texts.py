@@ -5,7 +5,7 @@ from __future__ import annotations
 from pu_geo.wording import plural
 
 ANALYST = "Analyst"
-ANALYST_HELP = "Stored with each of your answers and exported with it. Yours is a made-up name until you choose another."
+ANALYST_HELP = "Stored with each of your answers and exported with it. Yours is a made-up name until you choose another; it is kept in this page's address."
 NO_PROJECT = "No project open"
 MANAGE_PROJECTS = "All projects"
 NEEDS_PROJECT = "No project is open yet."

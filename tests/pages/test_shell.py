@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from pu_geo.project import store
 from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import labeling
 from pu_geo.services.project import projects
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -68,3 +69,19 @@ def test_a_project_that_went_away_is_refused_in_words(tmp_path: Path) -> None:
     assert not app.exception
     assert app.session_state["project"] == str(first.folder)
     assert app.error
+
+
+def test_each_browser_keeps_its_analyst_and_the_first_choice_is_the_machines(project: Layout) -> None:
+    ann, bob = shell(project), shell(project)
+    ann.text_input(key="analyst_name").set_value("ann").run()
+    bob.text_input(key="analyst_name").set_value("bob").run()
+    assert labeling.default_analyst() == "ann"
+    ann.text_input(key="analyst_name").set_value("anna").run()  # who chose the machine's name may put it right
+    assert labeling.default_analyst() == "anna"
+    for app, name in ((ann, "anna"), (bob, "bob")):
+        assert not app.exception
+        assert app.query_params["analyst"] in (name, [name])
+        again = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=30)  # as a reload
+        again.query_params["analyst"] = name
+        assert again.run().text_input(key="analyst_name").value == name
+    assert shell(project).text_input(key="analyst_name").value == "anna"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import uuid
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ LABEL_WORDS = {"positive": "damaged", "not_damaged": "not damaged", "not_assessa
 _MOST_PROJECTS = 4  # whose answers are kept in memory
 _NAME_FILE = "analyst.txt"  # in the user's own folder
 _SIGNS = "abcdefghjkmnpqrstuvwxyz23456789"  # no two that read alike
+_MADE_UP = re.compile(f"analyst-[{_SIGNS}]{{4}}")
 USUAL_TYPES = ("collapsed", "roof", "walls", "flooded", "burned", "debris")
 """Damage types that are offered before anyone has named others."""
 
@@ -49,7 +51,7 @@ class Team:
 
 
 def default_analyst() -> str:
-    """Return $PU_GEO_ANALYST, else the name that this user chose last, else a pseudonym, made up once and kept: never the login name."""
+    """Return $PU_GEO_ANALYST, else the name that was chosen first on this machine, else a pseudonym, made up once and kept: never the login name."""
     if named := os.environ.get("PU_GEO_ANALYST", "").strip():
         return named[:MAX_NAME]
     path = home() / _NAME_FILE
@@ -63,15 +65,31 @@ def default_analyst() -> str:
     return kept or "analyst"
 
 
-def choose_analyst(name: str) -> None:
-    """Keep the name that this user chose, for the next time and for the command line; without one a pseudonym is made up again.
+def choose_analyst(name: str, *, again: bool = False) -> bool:
+    """Keep a name as this machine's, for the next time and for the command line, if none was chosen so far; return whether it is kept.
+
+    A server has one such name and perhaps many analysts, so a later choice counts in its own browser alone.
+
+    Args:
+        again: replace the one that was chosen; without a name a pseudonym is made up again.
 
     Raises:
         PuGeoError: if it cannot be written.
     """
-    path = home() / _NAME_FILE
+    path, wanted = home() / _NAME_FILE, as_name(name)
+    known = _kept_name(path)
+    is_free = not known or _MADE_UP.fullmatch(known) is not None
+    if not again and not (is_free and wanted):
+        return False
     with writing(path), atomic_write(path) as temporary:
-        temporary.write_text(f"{name.strip()[:MAX_NAME]}\n", encoding="utf-8")
+        temporary.write_text(f"{wanted}\n", encoding="utf-8")
+    return True
+
+
+def as_name(text: str) -> str:
+    """Return a text as an analyst's name, cut where it is too long; "" if it cannot be one."""
+    name = text.strip()[:MAX_NAME]
+    return name if is_text(name, 1, MAX_NAME) and name.isprintable() else ""
 
 
 def _kept_name(path: Path) -> str:
@@ -79,7 +97,7 @@ def _kept_name(path: Path) -> str:
         name = path.read_text(encoding="utf-8").strip()
     except (FileNotFoundError, UnicodeDecodeError):
         return ""
-    return name if is_text(name, 1, MAX_NAME) and name.isprintable() else ""
+    return name if len(name) <= MAX_NAME and as_name(name) else ""
 
 
 def store_operations(layout: Layout, message: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
@@ -14,7 +14,7 @@ from pu_geo.services.project import projects
 from pu_geo.services.train import run_names, training
 from pu_geo.ui import frame
 from pu_geo.ui.components import texts
-from pu_geo.ui.frame import plain
+from pu_geo.ui.frame import chosen_analyst, plain
 
 COLORS = {
     "waiting": "violet", "running": "blue", "done": "green", "failed": "red", "cancelled": "gray", "paused": "violet",
@@ -241,7 +241,10 @@ def announce(layout: Layout) -> None:
                 continue
             words = texts.ENDED[job.state].format(title=title(job))
             link = texts.OPEN.format(screen=texts.SCREENS[screen])
-            address = f"/{'' if screen == 'project' else screen}?project={projects.token_of(layout)}"
+            known = {"project": projects.token_of(layout), "analyst": chosen_analyst()}
+            address = (
+                f"/{'' if screen == 'project' else screen}?{urlencode({key: name for key, name in known.items() if name})}"
+            )
             icon = ":material/check_circle:" if job.state == "done" else ":material/error:"
             st.toast(f"{words} [{link}]({address})", icon=icon, duration="long")
 

@@ -50,7 +50,9 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
         behind = background(layout) if overview.grid is not None and overview.layers else None
         is_estimated = any(row["est_damaged"] is not None for row in found["rows"])
         st.markdown(f"**{texts.SHARE_ESTIMATED if is_estimated else texts.SHARE_FLAGGED}**")
-        st.plotly_chart(_figure(found, behind), key="area-map", config={"displaylogo": False, "scrollZoom": True})
+        st.plotly_chart(
+            _figure(found, behind), key="area-map", config={"displaylogo": False, "scrollZoom": True}, alt=texts.AREA_ALT
+        )
     st.caption(texts.AREA_NOTE.format(threshold=job.result["threshold"], outside=outside))
     st.dataframe(
         [{words: row[name] for name, words in texts.AREA_COLUMNS.items()} for row in found["rows"]],

@@ -34,7 +34,7 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
     if any(row.precision.is_enough for row in found.rows):
         curve, wish = st.columns([3, 2], gap="medium")
         with curve:
-            st.plotly_chart(_figure(found, threshold), key="audit-curve", config={"displaylogo": False})
+            st.plotly_chart(_figure(found, threshold), key="audit-curve", config={"displaylogo": False}, alt=texts.CURVE_ALT)
         with wish:
             _wish(layout, run_id, found)
             k = st.number_input(texts.OF_TOP, 1, found.n, min(100, found.n), 10, key="top-k", width=160)

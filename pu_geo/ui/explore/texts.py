@@ -17,10 +17,6 @@ PANELS = (CLUSTERS, TYPES, NEIGHBORS, OUTLIERS)
 # PCA and UMAP
 
 PROJECTION = "Arrangement of the dots"
-PROJECTION_HELP = (
-    "PCA: the two directions in which the embeddings differ most, at once. UMAP: similar buildings side by side; it is computed "
-    "once for each run, in the background."
-)
 UMAP_SETTINGS = "Settings"
 UMAP_SETTINGS_HELP = "Settings of the UMAP, and computing it again"
 SETTING_NAMES = {

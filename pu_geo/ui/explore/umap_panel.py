@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import fields, replace
 
 import streamlit as st
 
@@ -62,7 +62,7 @@ def _settings(layout: Layout, run_id: str) -> None:
     """Draw a field for each setting, as people left them; a change is stored, and counts for the next UMAP."""
     found = exploring.umap_settings(layout, run_id)
     for item in fields(UmapSettings):
-        _setting(layout, found, item.name)
+        _setting(layout, run_id, found, item.name)
     if found.supervised:
         st.caption(f":orange[{exploring.SUPERVISED}]")
     job, made = exploring.umap_job(layout, run_id), exploring.picture(layout, run_id)
@@ -77,13 +77,16 @@ def _settings(layout: Layout, run_id: str) -> None:
     )  # fmt: skip
 
 
-def _setting(layout: Layout, found: UmapSettings, name: str) -> None:
+def _setting(layout: Layout, run_id: str, found: UmapSettings, name: str) -> None:
     item = next(each for each in fields(UmapSettings) if each.name == name)
     value, meta, key, label = getattr(found, name), item.metadata, f"umap-{name}", texts.SETTING_NAMES[name]
     st.session_state[key] = value
-    store = frame.does(
-        lambda: exploring.choose_umap_settings(layout, UmapSettings(**asdict(found) | {name: st.session_state[key]}))
-    )
+
+    def change() -> None:
+        now = exploring.umap_settings(layout, run_id)  # one message of the browser may change two fields
+        exploring.choose_umap_settings(layout, replace(now, **{name: st.session_state[key]}))
+
+    store = frame.does(change)
     if meta["choices"]:
         st.selectbox(label, meta["choices"], help=meta["help"], key=key, on_change=store)
     elif isinstance(value, bool):

@@ -226,7 +226,7 @@ def _sheet(folder: Path, job_id: str, evaluated: Sequence[Point]) -> None:
         chosen = evaluated[number]
     picture = folder / "looks" / Path(str(chosen["look"])).name
     if picture.is_file():
-        st.image(str(picture), width="stretch")
+        st.image(str(picture), width="stretch", alt=texts.SHEET_ALT)
     st.caption(texts.SHEET.format(epoch=chosen["epoch"], epochs=chosen.get("epochs", "?")))
 
 

@@ -161,7 +161,6 @@ SETTING_NAMES: dict[str, tuple[str, str]] = {
 
 # A training while it runs
 
-LIVE = "Trainings"
 QUEUE = "**Device queue of this machine** · one job at a time, first in, first out"
 QUEUE_WHERE = " in project *{project}*"
 QUEUE_WAITS = "waits"

@@ -33,7 +33,11 @@ def test_a_name_that_a_person_chose_counts_until_they_choose_none(home: Path, mo
     monkeypatch.setenv("PU_GEO_ANALYST", "ann")
     assert default_analyst() == "ann"
     monkeypatch.delenv("PU_GEO_ANALYST")
-    choose_analyst("")
+    assert not choose_analyst("bob"), "another browser of this server"
+    assert default_analyst() == "Zoë"
+    assert choose_analyst("Zoe", again=True)
+    assert default_analyst() == "Zoe"
+    choose_analyst("", again=True)
     assert default_analyst().startswith("analyst-")
 
 

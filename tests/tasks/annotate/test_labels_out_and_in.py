@@ -449,7 +449,9 @@ def test_an_export_made_before_grading_takes_no_grade_away(project: Layout, tmp_
     assert labeling.graded(project) == {"b1": "Minor"}
 
 
-def test_a_history_brings_grades_by_name_then_class_and_counts_those_that_are_unknown(project: Layout, tmp_path: Path) -> None:
+def test_a_history_brings_grades_by_name_then_class_and_counts_those_that_are_unknown(
+    project: Layout, tmp_path: Path
+) -> None:
     """Ids were copied: "major" may be another grade there."""
     with store.connect(project) as db:
         mine = [Grade("major", "Burned", "destroyed"), Grade("", "Roof gone", "minor"), Grade("", "Cracks", "possible")]
@@ -467,7 +469,9 @@ def test_a_history_brings_grades_by_name_then_class_and_counts_those_that_are_un
 
 def test_a_grade_of_a_history_that_nothing_here_is_like_is_none_and_counted(project: Layout, tmp_path: Path) -> None:
     with store.connect(project) as db:
-        assert labels.append(db, [LabelOp("o", "b0", "positive", grade="major")], analyst="ann", screen="map")[0].error is None
+        assert (
+            labels.append(db, [LabelOp("o", "b0", "positive", grade="major")], analyst="ann", screen="map")[0].error is None
+        )
     events = Path(str(export_labels(project, str(tmp_path / "labels.csv"))["events_out"]))
     text = events.read_text(encoding="utf-8")
     assert ",Major,major," in text

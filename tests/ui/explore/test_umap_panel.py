@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from app_parts import checked, press, show, words
+from app_parts import checked, plain, press, show, words
 from small_parts import add_chips, add_run, unheld_job
 from streamlit.testing.v1 import AppTest
 
@@ -58,6 +58,15 @@ def test_umap_is_made_on_demand_and_as_it_was_set(explored: Layout, started: Sta
     assert started[1:] == [("embed", {"run_id": RUN, "settings": chosen})] * 2  # the job is a stand-in, so none is active
 
 
+def test_two_settings_changed_in_one_message_are_both_kept(explored: Layout, started: Started) -> None:
+    app = show("explore", explored)
+    app.number_input(key="umap-n_neighbors").set_value(40)
+    app.number_input(key="umap-min_dist").set_value(0.5)
+    checked(app.run())
+    found = exploring.umap_settings(explored, RUN)
+    assert (found.n_neighbors, found.min_dist) == (40, 0.5)
+
+
 def test_the_page_says_what_made_the_picture_and_starts_from_there(explored: Layout, started: Started) -> None:
     labels = {"at_event": 3, "n_positive": 1200, "n_not_damaged": 2}
     made = Picture(UmapSettings(n_neighbors=50, densmap=True, supervised=True), labels, "set", [])
@@ -68,7 +77,7 @@ def test_the_page_says_what_made_the_picture_and_starts_from_there(explored: Lay
     app = show("explore", explored)
     assert (
         "UMAP: 50 neighbors, least distance 0.1, euclidean, densMAP, supervised by labels (1,200 damaged, 2 not damaged)."
-        in words(app)
+        in plain(app)
     )
     assert exploring.SUPERVISED in words(app)
     assert app.number_input(key="umap-n_neighbors").value == 50
@@ -93,7 +102,7 @@ def test_a_picture_of_an_earlier_version_still_opens(explored: Layout, note: dic
     if note:
         write_json(explored.run(RUN) / "umap.json", note)
     app = show("explore", explored)
-    assert "UMAP: 15 neighbors, least distance 0.1, euclidean." in words(app)
+    assert "UMAP: 15 neighbors, least distance 0.1, euclidean." in plain(app)
     assert exploring.SUPERVISED not in words(app)
 
 
