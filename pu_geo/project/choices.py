@@ -92,7 +92,7 @@ def get(db: sqlite3.Connection, name: str, usual: Any) -> Any:
 
 
 def all_of(db: sqlite3.Connection, prefix: str) -> dict[str, Any]:
-    """Return what people chose under all names that begin with a prefix, by the rest of the name."""
+    """Return what people chose under all names with a prefix, by the rest of the name."""
     rows = db.execute("SELECT name, value FROM choice WHERE substr(name, 1, ?) = ? ORDER BY choice", (len(prefix), prefix))
     return {str(name)[len(prefix) :]: json.loads(value) for name, value in rows}
 

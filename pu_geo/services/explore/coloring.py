@@ -139,12 +139,12 @@ def _uncertainty(layout: Layout, run_id: str, by: str) -> Coloring:
     known = ~np.isnan(live)
     places = np.full(len(live), np.nan)
     places[known] = (runs.ranks(live[known].astype(np.float32)) - 0.5) / max(int(known.sum()), 1)
-    apart = np.abs(here - places)
-    there = apart[~np.isnan(apart)]
+    difference = np.abs(here - places)
+    there = difference[~np.isnan(difference)]
     high = max(float(np.percentile(there, _ENDS[1])), _LEAST_APART) if len(there) else _LEAST_APART
-    ends = ("same rank", f"≥ {wording.percent(round(high, 2))} apart")
+    ends = ("same rank", f"≥ {wording.percent(round(high, 2))} difference")
     v = "none" if now is None else now.score_id
-    return Coloring(by, AGAINST_LIVE, "numbers", (), apart.astype(np.float32), 0.0, high, ends, v)
+    return Coloring(by, AGAINST_LIVE, "numbers", (), difference.astype(np.float32), 0.0, high, ends, v)
 
 
 def _types(db: sqlite3.Connection) -> list[str | None]:

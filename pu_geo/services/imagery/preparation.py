@@ -64,7 +64,7 @@ def last_task(layout: Layout) -> str:
 
 
 def file_words(layout: Layout, scene: Scene) -> str:
-    """Return the name of a scene's file with its folder, by which files of one name are held apart.
+    """Return the name of a scene's file with its folder, which tells files of one name from each other.
 
     Of an uploaded file, whose folder has a name that nobody gave it, the name alone with what it is.
     """

@@ -244,7 +244,7 @@ def damage_view(
 
 
 def take_flag(key: str, flagging: Flagging | None) -> None:
-    """Hand on how many buildings the browser wants flagged, and store that it was heard; for a Streamlit callback."""
+    """Pass to the page how many buildings are to be flagged, and store that it arrived; for a Streamlit callback."""
     asked = (st.session_state.get(key) or {}).get("flag")
     if flagging is None or not isinstance(asked, Mapping):
         return
@@ -254,7 +254,7 @@ def take_flag(key: str, flagging: Flagging | None) -> None:
 
 
 def take_color(key: str, flagging: Flagging | None) -> None:
-    """Hand on how the map is to be colored; for a Streamlit callback."""
+    """Pass to the page how the map is to be colored; for a Streamlit callback."""
     by = (st.session_state.get(key) or {}).get("map_color")
     if flagging is not None and by in MAP_COLORS:
         flagging.on_color(by)

@@ -200,7 +200,7 @@ function pattern(context, kind) {
 }
 
 // Fill, line below, line, and their widths, of each category.
-const LOOKS = [
+const STYLES = [
   { fill: "rgba(213,94,0,0.82)", edge: "rgba(255,255,255,0.95)", line: CATEGORY_COLORS[CONFIRMED], wide: 3.6, thin: 1.8 },
   { fill: "rgba(230,159,0,0.22)", hatch: "flagged", edge: "rgba(20,20,20,0.85)", line: CATEGORY_COLORS[FLAGGED], wide: 3.6, thin: 1.8 },
   { fill: "rgba(180,180,180,0.18)", edge: "rgba(0,0,0,0.45)", line: "rgba(225,225,225,0.85)", wide: 2.4, thin: 1.1 },
@@ -212,7 +212,7 @@ export function paintDamageShapes(context, store, frame, inChunks) {
   const members = byCategory(store, frame);
   const isNear = store.medianSize / frame.resolution > NEAR_FROM_PX;
   for (const category of [BELOW, UNKNOWN, FLAGGED, CONFIRMED]) {
-    const { fill, hatch, edge, line, wide, thin, dashes } = LOOKS[category];
+    const { fill, hatch, edge, line, wide, thin, dashes } = STYLES[category];
     inChunks(members[category], () => {
       for (const paint of [fill, hatch && pattern(context, isNear ? `${hatch} near` : hatch)]) {
         if (!paint) continue;
@@ -238,14 +238,14 @@ export function paintDamageSmall(context, store, frame) {
   const raster = new Raster(context, frame);
   const members = byCategory(store, frame);
   const b = store.boxes;
-  const looks = [
+  const styles = [
     [pixel(rgb(CATEGORY_COLORS[CONFIRMED]), 0.95), null, WHITE],
     [pixel(rgb(CATEGORY_COLORS[FLAGGED]), 0.95), pixel([40, 30, 0], 0.55), LINE],
     [pixel(rgb(CATEGORY_COLORS[BELOW]), 0.35), null, pixel([235, 235, 235], 0.65)],
     [pixel([90, 94, 102], 0.75), pixel([225, 225, 225], 0.8), pixel([196, 199, 204], 0.9)],
   ];
   for (const category of [BELOW, UNKNOWN, FLAGGED, CONFIRMED]) {
-    const [color, stripe, line] = looks[category];
+    const [color, stripe, line] = styles[category];
     for (const i of members[category]) {
       raster.outline(store.rings[i], SHADOW, 1);
       raster.fill(store.rings[i], b.subarray(4 * i, 4 * i + 4), color, stripe, category === UNKNOWN);

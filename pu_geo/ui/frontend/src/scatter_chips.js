@@ -3,7 +3,7 @@
 export const SIDE_PX = 44;
 const MOST = 150; // chips at once
 const ZOOMED_IN = 0.75; // of the resolution that shows all dots
-const APART = 1.08; // of a side: chips nearer than this stay dots
+const LEAST_GAP = 1.08; // of a side: chips nearer than this stay dots
 const RIM_PX = 3;
 const MOST_SHEETS = 24; // decoded ones that are kept
 
@@ -17,7 +17,7 @@ export function showsChips(n, resolution, all) {
  * @returns places in `points` of those that get a chip: none covers another
  */
 export function placeChips(points, side = SIDE_PX) {
-  const least = side * APART;
+  const least = side * LEAST_GAP;
   const taken = [];
   points.forEach(([x, y], at) => {
     if (taken.every((other) => Math.max(Math.abs(points[other][0] - x), Math.abs(points[other][1] - y)) >= least)) taken.push(at);
