@@ -180,9 +180,9 @@ def _draw_project(summary: projects.Summary | None) -> None:
     here = None if summary is None else summary.folder
     with st.popover(texts.NO_PROJECT if summary is None else plain(summary.name), icon=":material/folder:", width="stretch"):
         for other in projects.recent()[:_MOST_PROJECTS]:
-            name = plain(other.folder.stem)
+            name = summary.name if summary is not None and other.folder == here else projects.card(other).name
             st.button(
-                name, key=f"switch-{projects.token_of(other)}", type="tertiary", disabled=other.folder == here,
+                plain(name), key=f"switch-{projects.token_of(other)}", type="tertiary", disabled=other.folder == here,
                 help=plain(str(other.folder)), on_click=does(partial(_switch, other)),
             )  # fmt: skip
         link("project", texts.MANAGE_PROJECTS)

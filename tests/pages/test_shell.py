@@ -49,10 +49,11 @@ def test_steps_follow_what_the_project_has(tmp_path: Path) -> None:
 
 
 def test_another_project_is_one_click_away(tmp_path: Path) -> None:
-    first, second = (small_project(tmp_path / f"{name}.pugeo", name=name) for name in ("here", "there"))
+    first, second = (small_project(tmp_path / f"{name.lower()}.pugeo", name=name) for name in ("Flood", "Fire"))
     for layout in (second, first):
         projects.open_project(str(layout.folder))
     app = shell(first)
+    assert [app.button(key=f"switch-{projects.token_of(each)}").label for each in (first, second)] == ["Flood", "Fire"]
     app.button(key=f"switch-{projects.token_of(second)}").click().run()
     assert not app.exception
     assert app.session_state["project"] == str(second.folder)

@@ -123,10 +123,11 @@ def recent() -> list[Layout]:
 def recent_cards() -> list[Recent]:
     """Return the same with name, last use and how far each is; no file is changed by it."""
     times = _recent_times()
-    return [_card(layout, times[str(layout.folder)]) for layout in recent()]
+    return [card(layout, times[str(layout.folder)]) for layout in recent()]
 
 
-def _card(layout: Layout, used_at: str) -> Recent:
+def card(layout: Layout, used_at: str = "") -> Recent:
+    """Return how far a project is, without changing its file; kept until the file changes."""
     try:
         return replace(_read_card(layout, _stamp(layout)), used_at=used_at)
     except ProjectError as error:
