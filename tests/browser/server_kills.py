@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import random
 import subprocess
@@ -91,7 +92,7 @@ class Analyst(threading.Thread):
         try:
             with urllib.request.urlopen(request, timeout=15) as answer:
                 found = json.load(answer)
-        except (OSError, ValueError, EOFError):
+        except (OSError, ValueError, EOFError, http.client.HTTPException):
             return
         finally:
             self.is_sending = False

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from small_parts import REPOSITORY
 
+from pu_geo import jobs
 from pu_geo.project.layout import Layout
 from tests.browser import steps
 from tests.browser.real_app import AppServer
@@ -31,8 +32,8 @@ JOB_MS = 120_000
 class Analyst:
     """Who knows the truth, and only does what the screens offer."""
 
-    def __init__(self, page, address: str) -> None:
-        self.page, self.seconds = page, dict[str, float]()
+    def __init__(self, page, address: str, home: Path) -> None:
+        self.page, self.home, self.seconds = page, home, dict[str, float]()
         found = [
             each for path in sorted(SCENES.glob("*/buildings.geojson")) for each in json.loads(path.read_text())["features"]
         ]
@@ -55,6 +56,12 @@ class Analyst:
 
     def sees(self, words: str, ms: int = 60_000) -> None:
         self.page.get_by_text(words).first.wait_for(timeout=ms)
+
+    def waits_for_jobs(self) -> None:
+        (folder,) = self.home.rglob("*.pugeo")
+        steps.until(lambda: not any(job.is_active for job in jobs.all_jobs(Layout(folder))), JOB_MS / 1000)
+        self.page.wait_for_timeout(2_000)  # for the page to hear of it
+        steps.settled(self.page)
 
     def pick(self, files: list[str]) -> None:
         """Add files of all scenes in the dialog that is open, folder by folder."""
@@ -81,7 +88,7 @@ def analyst(page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
         pytest.skip("the scenes of Joplin are not on this machine")
     monkeypatch.setenv("PU_GEO_ROOTS", str(SCENES))
     with AppServer(tmp_path / "home") as server:
-        yield Analyst(page, server.address)
+        yield Analyst(page, server.address, tmp_path / "home")
 
 
 def test_from_an_empty_folder_to_a_confirmed_export(analyst: Analyst, tmp_path: Path, screenshots: Path) -> None:
@@ -107,6 +114,7 @@ def test_from_an_empty_folder_to_a_confirmed_export(analyst: Analyst, tmp_path: 
             page.get_by_role("textbox", name="Footprint file").fill(str(scene / "buildings.geojson"))
             analyst.press("Add footprints")
             analyst.sees("185 buildings" if n == 0 else "383 buildings", JOB_MS)
+            analyst.waits_for_jobs()  # the step folds as its job ends, and takes what is half typed with it
         shot("footprints")
     with analyst.step("align and cut chips"):
         analyst.press("Align pre and post")

@@ -55,9 +55,11 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def start(started: list[subprocess.Popen[str]], *command: str) -> subprocess.Popen[str]:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # who runs the tests under nohup hands an ignored one on
     process = subprocess.Popen(
         [sys.executable, *command], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
+    signal.signal(signal.SIGHUP, before)
     started.append(process)
     return process
 
