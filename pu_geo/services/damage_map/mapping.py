@@ -176,13 +176,6 @@ def doubts(layout: Layout, run_id: str, threshold: float) -> list[str]:
     return scenes.doubts(scene_rows(layout, run_id, threshold))
 
 
-def histogram(layout: Layout, run_id: str, n_bins: int = 50) -> tuple[Sequence[float], Sequence[int]]:
-    """Return the left edges and counts of the scores of all buildings."""
-    scores = np.asarray(runs.array(layout, run_id, "scores"), dtype=np.float32)
-    counts, edges = np.histogram(scores, bins=n_bins, range=(0.0, 1.0))
-    return edges[:-1].tolist(), counts.tolist()
-
-
 def start_publish(
     layout: Layout, run_id: str, threshold: float, formats: Sequence[str], profiles: Sequence[str], *, local: bool
 ) -> str:

@@ -24,13 +24,13 @@ _NEW = ""  # id of the empty row
 def draw(layout: Layout, tools: DeltaGenerator) -> None:
     """Draw the button behind which the scale is edited into `tools`."""
     offered = [one for one in labeling.known_grades(layout) if one.is_offered]
-    form = _form_of(layout, offered)
+    form, rows = _form_of(layout, offered), [*offered, Grade(_NEW, "", "minor")][:MAX_GRADES]
     popover = tools.popover(texts.GRADES, icon=":material/format_list_numbered:")
     with popover, st.form("grades", border=False):
-        for row, grade in enumerate([*offered, Grade(_NEW, "", "minor")][:MAX_GRADES]):
+        for row, grade in enumerate(rows):
             _row(row, grade, form)
         st.caption(texts.GRADES_NOTE)
-        st.form_submit_button(texts.GRADES_SAVE, type="primary", on_click=frame.does(lambda: _save(layout, offered, form)))
+        st.form_submit_button(texts.GRADES_SAVE, type="primary", on_click=frame.does(lambda: _save(layout, rows, form)))
 
 
 def _form_of(layout: Layout, offered: Sequence[Grade]) -> str:
@@ -56,10 +56,10 @@ def _row(row: int, grade: Grade, form: str) -> None:
     )  # fmt: skip
 
 
-def _save(layout: Layout, offered: Sequence[Grade], form: str) -> None:
+def _save(layout: Layout, drawn: Sequence[Grade], form: str) -> None:
     """Store the scale as the form has it; the row that was empty is a grade where it has a name now."""
     rows = []
-    for grade in [*offered, Grade(_NEW, "", "minor")][:MAX_GRADES]:
+    for grade in drawn:
         fields = (f"grade-{what}-{grade.id}-{form}" for what in ("key", "name", "class"))
         key, name, damage_class = (st.session_state[field] for field in fields)
         if key != texts.GRADE_OFF and (grade.id or name.strip()):
