@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pu_geo.errors import ProjectError, writing
-from pu_geo.project import labels, store
+from pu_geo.project import backups, labels, store
 from pu_geo.project.layout import SUFFIX, Layout
 
 _NOT_COPIED = ("-wal", "-shm", ".lock", ".part")  # ends of names: what belongs to whoever works in the project now
@@ -43,7 +43,7 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".copy-", dir=folder.parent) as place:
             made = Layout(Path(place) / "project")
-            store.back_up(layout, made.gpkg)
+            backups.copy_database(layout.gpkg, made.gpkg)
             _copy_files(layout, made, without=() if with_exports else (layout.exports,))
             made.folder.rename(folder)
     copied = Layout(folder)
