@@ -87,7 +87,8 @@ class ForkedServer(AppServer):
         self._starter.communicate(timeout=20)
 
     def start(self) -> None:
-        assert self._starter.stdin and self._starter.stdout
+        assert self._starter.stdin is not None
+        assert self._starter.stdout is not None
         self._starter.stdin.write(f"{self._port}\n")
         self._starter.stdin.flush()
         self._pid = int(self._starter.stdout.readline())
