@@ -138,7 +138,7 @@ def verify(backup: Backup) -> str:
     try:
         if backup.sha256 and sha256_of(backup.path) != backup.sha256:
             return "its sha256 is not the one it was written with"
-        wrong = _quick_check(backup.path)
+        wrong = quick_check(backup.path)
     except (OSError, sqlite3.DatabaseError) as error:
         return f"it cannot be read: {error}"
     return f"it is damaged: {wrong}" if wrong else ""
@@ -180,7 +180,7 @@ def _make(layout: Layout, reason: Reason, folder: Path, *, own: bool, unlike: Ba
     _need_room(layout, folder)
     with atomic_write(path) as temporary:
         _copy(layout.gpkg, temporary)
-        if wrong := _quick_check(temporary):
+        if wrong := quick_check(temporary):
             raise sqlite3.DatabaseError(wrong)
         facts = _facts(temporary)
         made = Backup(
@@ -218,7 +218,7 @@ def _need_room(layout: Layout, folder: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _quick_check(path: Path) -> str:
+def quick_check(path: Path) -> str:
     """Return the first thing that SQLite finds wrong in a file that nobody has open; "" if nothing is."""
     with closing(_reading(path)) as db:
         found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import backups, schema
+from pu_geo.project import backups, in_use, schema
 from pu_geo.project.layout import SUFFIX, Layout, find_project
 
 Given = ParamSpec("Given")
@@ -40,7 +40,7 @@ def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
     A file that an older PU-Geo wrote is brought up to date first, with a copy of it left beside it.
 
     Raises:
-        ProjectError: if the file is damaged or was written by a newer PU-Geo, or that copy cannot be made.
+        ProjectError: if the file is damaged or was written by a newer PU-Geo, that copy cannot be made, or it is being restored.
     """
     if not layout.gpkg.is_file():
         raise ProjectError(f"{layout.gpkg} is gone.", "Was the folder moved or renamed? Open it from where it is now.")
@@ -49,6 +49,7 @@ def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
     db = known or sqlite3.connect(layout.gpkg, isolation_level=None, timeout=BUSY_MS / 1000)
     try:
         if known is None:
+            in_use.hold(layout)
             _set_up(db, layout)
             if kept is not None:
                 kept[layout.folder] = db
@@ -233,7 +234,7 @@ def create(path: str | Path, name: str) -> Layout:
         with tempfile.TemporaryDirectory(prefix=".new-", dir=folder.parent) as place:
             made = Path(place) / "project"
             made.mkdir()
-            _write_schema(made / "project.gpkg", name)
+            write_empty(made / "project.gpkg", name)
             made.rename(folder)  # whole or not at all; fails if somebody else was faster
     except OSError as error:
         raise ProjectError(
@@ -242,7 +243,8 @@ def create(path: str | Path, name: str) -> Layout:
     return Layout(folder)
 
 
-def _write_schema(path: Path, name: str) -> None:
+def write_empty(path: Path, name: str) -> None:
+    """Write the database of a new project."""
     db = sqlite3.connect(path, isolation_level=None)
     db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
     db.execute(f"PRAGMA user_version={schema.USER_VERSION}")

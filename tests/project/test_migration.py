@@ -16,7 +16,7 @@ import pytest
 from small_parts import REPOSITORY, square_table
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import analysts, backups, contents, labels, schema, store
+from pu_geo.project import analysts, backups, contents, in_use, labels, schema, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
 
@@ -108,7 +108,7 @@ def test_migrated_project_has_all_its_events_and_a_backup_beside_it(old: Layout)
     assert schema_of(backup) == found
     assert raw(backup, "PRAGMA journal_mode") == [("delete",)]
     left = {path.name for path in old.folder.iterdir()}
-    assert left <= {"backups", *(f"project.gpkg{tail}" for tail in ("", "-wal", "-shm"))}
+    assert left <= {"backups", in_use.FILE, *(f"project.gpkg{tail}" for tail in ("", "-wal", "-shm"))}
 
 
 def test_migrated_file_has_the_shape_of_a_new_one(old: Layout, project: Layout) -> None:
