@@ -51,6 +51,11 @@ def hold(layout: Layout) -> None:
         _held[layout.folder] = descriptor, (facts.st_dev, facts.st_ino)
 
 
+def held_here() -> list[Layout]:
+    """Return the projects that this process has open."""
+    return [Layout(folder) for folder in list(_held)]
+
+
 def let_go(layout: Layout) -> None:
     """Hold a project no longer, as this process has done with it."""
     with _lock:
