@@ -25,7 +25,7 @@ from pu_geo.records import Grid, Role, Scene, Units
 IMAGERY_TASKS = jobs.ONE_AT_A_TIME
 
 
-SCENE_TASKS = ("prepare", "add_scenes", "add_xbd", "relink")
+SCENE_TASKS = ("prepare", "add_scenes", "add_xbd")
 FOOTPRINT_TASKS = ("add_footprints", "add_grid", "add_aoi")
 CHIP_TASKS = ("align", "chip", "features")
 
