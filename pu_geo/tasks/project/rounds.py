@@ -61,7 +61,9 @@ def next_round(
                 "Make a new project for it.",
             )
     past = _past(before)
-    pre = list(pre) or [_own_copy(before, job.layout, scene) for scene in scene_files.require(before, old_pre)]
+    if not pre:
+        found = scene_files.require(before, old_pre, is_cancelled=job.is_cancelled)
+        pre = [_own_copy(before, job.layout, scene) for scene in found]
     scenes = add_scenes(Part(job, 0.0, 0.2), pre=pre, post=post)
     with store.connect(job.layout) as db:
         grid = contents.grid(db)

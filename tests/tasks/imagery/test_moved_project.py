@@ -12,6 +12,7 @@ import rasterio
 from cli_parts import CommandLine
 from small_parts import job_of
 
+from pu_geo import Project
 from pu_geo.errors import ImageryError, ProjectError
 from pu_geo.project import alignment, contents, store
 from pu_geo.project.layout import Layout
@@ -311,6 +312,14 @@ def test_a_file_that_is_moved_into_the_project_is_stored_relative_to_it(
     shutil.copytree(tmp_path / "imagery", outside.folder / "sources")
     run.json("relink", outside.folder, tmp_path / "imagery", outside.folder / "sources")
     assert stored(outside) == {"pre-1": "sources/pre.tif", "post-1": "sources/post.tif"}
+
+
+def test_the_library_finds_files_again(outside: Layout, tmp_path: Path) -> None:
+    (tmp_path / "imagery").rename(tmp_path / "new")
+    project = Project.open(outside.folder, progress=False)
+    found = project.relink(tmp_path / "imagery", tmp_path / "new")["relinked"]
+    assert [one["scene_id"] for one in found] == ["pre-1", "post-1"]
+    assert project.scenes()[1].path == str(tmp_path / "new/post.tif")
 
 
 def test_a_file_of_which_only_the_sha256_is_known_is_found_and_its_size_kept(
