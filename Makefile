@@ -6,7 +6,7 @@ EXTRAS ?= dev
 STAMP  := $(VENV)/.pu-geo-setup-$(EXTRAS)
 FEDERATED := $(VENV)/federated
 
-.PHONY: app test test-all test-federated setup demo lint bench clean
+.PHONY: app test test-all test-federated setup demo lint lock audit bench clean
 
 app: setup
 	$(BIN)/python -m pu_geo.ui.build
@@ -40,6 +40,16 @@ lint: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks.run
+
+# Versions and sha256 of all that a release is installed from, on this platform.
+lock: setup
+	$(BIN)/python .ci/lock.py
+
+# Known vulnerabilities of what a release is installed from, and of what the browser component is built with. Asks servers on the internet.
+audit: setup
+	$(BIN)/python -m pip install --quiet pip-audit
+	for lock in lock-*.txt; do $(BIN)/pip-audit --disable-pip --require-hashes --requirement $$lock || exit 1; done
+	cd pu_geo/ui/frontend && $(CURDIR)/$(BIN)/npm audit
 
 setup: $(STAMP)
 

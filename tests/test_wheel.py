@@ -1,32 +1,56 @@
-"""A wheel, unpacked away from the clone, serves the app, carries the sample event, and runs the notebooks."""
+"""A wheel, unpacked away from the clone, serves the app, carries the sample event, runs the notebooks, and fits its lock files."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import platform
+import re
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from small_parts import REPOSITORY
 
 START_SECONDS = 60
 NOTEBOOKS = sorted((REPOSITORY / "docs" / "notebooks").glob("*.ipynb"))
+LOCKS = sorted(REPOSITORY.glob("lock-*.txt"))
+HERE = f"lock-{sys.platform}-{platform.machine()}-cp{sys.version_info.major}{sys.version_info.minor}.txt"
+OF_TORCH = re.compile(
+    r"torch|torchvision|triton|nvidia-.*|cuda-.*|setuptools"
+)  # comes with torch, and `constraints.txt` leaves it out
+
+
+def locked(path: Path) -> dict[str, str]:
+    """Read a lock file: version of each package, by its normalized name; every line has exactly one sha256."""
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    rows = [re.fullmatch(r"(\S+)==(\S+) --hash=sha256:[0-9a-f]{64}", line) for line in lines]
+    assert all(rows), lines
+    return {canonicalize_name(row[1]): row[2] for row in rows if row}
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that a wheel of this clone was installed into, without its dependencies."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of this clone."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(REPOSITORY)]
     done = subprocess.run(build, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    wheel = next(folder.glob("pu_geo-*.whl"))
-    target = folder / "site"
+    return next(folder.glob("pu_geo-*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path) -> Path:
+    """The folder that the wheel was installed into, without its dependencies."""
+    target = wheel.parent / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]
     subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
     return target
@@ -102,3 +126,49 @@ def test_notebook_runs_from_top_to_bottom_with_the_wheel_alone(installed: Path, 
 
 def test_there_is_a_notebook_for_arrays_and_one_for_events() -> None:
     assert [path.stem for path in NOTEBOOKS] == ["from_an_event_folder_to_a_damage_map", "pu_learning_on_your_own_arrays"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
+def test_a_lock_file_names_all_that_the_wheel_needs_in_versions_that_it_takes(installed: Path, path: Path) -> None:
+    versions = locked(path)
+    distribution = PathDistribution(next(installed.glob("pu_geo-*.dist-info")))
+    wanted = [Requirement(text) for text in distribution.requires or ()]
+    extras = ("", "backbones", "scale")
+    needed = [one for one in wanted if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in extras)]
+    assert len(needed) > 20
+    unmet = [str(one) for one in needed if not one.specifier.contains(versions.get(canonicalize_name(one.name), "0"))]
+    assert unmet == []
+    constraints = dict(
+        line.split("==") for line in (REPOSITORY / "constraints.txt").read_text().splitlines() if "==" in line
+    )
+    known = {canonicalize_name(name): version for name, version in constraints.items()}
+    others = {name: (found, known.get(name)) for name, found in versions.items() if not OF_TORCH.fullmatch(name)}
+    assert {name: pair for name, pair in others.items() if pair[0] != pair[1]} == {}, "make lock"
+
+
+def test_constraints_have_neither_hashes_nor_torch_and_the_tested_platform_has_a_lock_file() -> None:
+    names = [line.split("==")[0] for line in (REPOSITORY / "constraints.txt").read_text().splitlines() if "==" in line]
+    assert not [name for name in names if OF_TORCH.fullmatch(name)]
+    assert "--hash" not in (REPOSITORY / "constraints.txt").read_text()
+    assert [path.name for path in LOCKS] == ["lock-linux-x86_64-cp311.txt"]
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_pip_installs_the_wheel_from_the_lock_file_with_every_hash_checked(wheel: Path, tmp_path: Path) -> None:
+    """pip works out the whole installation in its mode that takes nothing without a sha256, and fetches no wheel for it."""
+    if not (REPOSITORY / HERE).is_file():
+        pytest.skip(f"there is no {HERE}: this platform has no lock file")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    listed = (REPOSITORY / HERE).read_text(encoding="utf-8")
+    requirements, report = tmp_path / "all.txt", tmp_path / "report.json"
+    requirements.write_text(f"{listed}pu-geo[backbones,scale] @ {wheel.as_uri()} --hash=sha256:{digest}\n", encoding="utf-8")
+    pip = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--only-binary", ":all:"]
+    command = [*pip, "--require-hashes", "--report", str(report), "-r", str(requirements)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode and re.search(r"Could not fetch URL|NewConnectionError|Name or service not known", done.stderr):
+        pytest.skip("no package index can be reached")
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = {canonicalize_name(one["metadata"]["name"]) for one in json.loads(report.read_text())["install"]}
+    assert found == {*locked(REPOSITORY / HERE), "pu-geo"}

@@ -50,20 +50,19 @@ def build(frontend: Path = FRONTEND) -> bool:
         raise PuGeoError(f"{frontend} holds neither a bundle nor its sources.", "Install pu-geo again.", kind="frontend")
     wanted = source_hash(frontend)
     (frontend / "dist" / _STAMP).unlink(missing_ok=True)
-    _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], frontend)
-    _run(["node", "esbuild.mjs", f"dist/{_BUNDLE}"], frontend)
+    node([_npm(), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], frontend)
+    node(["esbuild.mjs", f"dist/{_BUNDLE}"], frontend)
     (frontend / "dist" / _STAMP).write_text(wanted)
     return True
 
 
-def _run(command: list[str], frontend: Path) -> None:
-    """Run node, or npm (a script that node runs), in the frontend folder."""
+def node(arguments: list[str], frontend: Path = FRONTEND) -> str:
+    """Run Node in the frontend folder and return what it wrote. Raises PuGeoError if Node is missing or the run fails."""
     package = _node_package()
-    node = package / "node.exe" if os.name == "nt" else package / "bin" / "node"
-    npm = [str(package / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")] if command[0] == "npm" else []
-    path = os.pathsep.join([str(node.parent), os.environ.get("PATH", "")])
+    program = package / "node.exe" if os.name == "nt" else package / "bin" / "node"
+    path = os.pathsep.join([str(program.parent), os.environ.get("PATH", "")])
     done = subprocess.run(
-        [str(node), *npm, *command[1:]],
+        [str(program), *arguments],
         cwd=frontend,
         env={**os.environ, "PATH": path},
         capture_output=True,
@@ -73,11 +72,17 @@ def _run(command: list[str], frontend: Path) -> None:
     if done.returncode:
         details = (done.stderr or done.stdout).strip()[-2000:]
         raise PuGeoError(
-            f"The browser component could not be built: `{' '.join(command)}` ended with {done.returncode}.\n{details}",
+            f"The browser component could not be built: `node {' '.join(arguments)}` ended with {done.returncode}.\n{details}",
             "Check that npm's package registry can be reached (a mirror is set with npm_config_registry), then run "
             "`python -m pu_geo.ui.build`.",
             kind="frontend",
         )
+    return done.stdout
+
+
+def _npm() -> str:
+    """Return the path of npm, a script that node runs."""
+    return str(_node_package() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
 
 
 def _node_package() -> Path:

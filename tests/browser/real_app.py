@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -69,8 +69,13 @@ class AppServer:
                 [sys.executable, str(REPOSITORY / "app.py"), str(self._port)],
                 cwd=self._home, env=self._environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
+        process = self._process
+        self.wait_for_answer(lambda: process.poll() is None)
+
+    def wait_for_answer(self, is_running: Callable[[], bool]) -> None:
+        """Wait until it answers. Raises AssertionError with its log if it ends before, or does not within a minute."""
         give_up = time.monotonic() + START_SECONDS
-        while time.monotonic() < give_up and self._process.poll() is None:
+        while time.monotonic() < give_up and is_running():
             try:
                 urllib.request.urlopen(f"{self.address}/_stcore/health", timeout=2).close()
             except OSError:

