@@ -70,5 +70,6 @@ app = st.App(
 
 if __name__ == "__main__":
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 8501
+    frame.keep_backups()
     headless = os.environ.get("PU_GEO_BROWSER", "yes") != "yes"
     app.run(config={**CONFIG, "server.port": port, "server.headless": headless})
