@@ -21,9 +21,8 @@ from typing import Literal
 
 import numpy as np
 
-from pu_geo import __version__, jobs
+from pu_geo import __version__, jobs, scene_state
 from pu_geo.errors import PuGeoError
-from pu_geo.geo.raster import guard
 from pu_geo.project import backups, contents, feature_sets, in_use, runs, schema, store
 from pu_geo.project.layout import RCF, Layout, home
 from pu_geo.records import RunFacts
@@ -224,8 +223,8 @@ def _scenes(db: sqlite3.Connection, full: bool) -> Iterator[Finding]:
     found = contents.scenes(db)
     for scene in found:
         path = Path(scene.path)
-        state = guard.state_of(scene)
-        if full and state == "same" and scene.sha256 and guard.sha256_of(path) != scene.sha256:
+        state = scene_state.state_of(scene)
+        if full and state == "same" and scene.sha256 and scene_state.sha256_of(path) != scene.sha256:
             state = "changed"
         if state == "missing":
             words = f"The scene {scene.scene_id} is not at {path}."
