@@ -12,7 +12,6 @@ import platform
 import shutil
 import socket
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -23,7 +22,7 @@ import numpy as np
 
 from pu_geo import __version__, jobs, scene_state
 from pu_geo.errors import PuGeoError
-from pu_geo.project import backups, contents, feature_sets, in_use, runs, schema, store
+from pu_geo.project import backups, contents, feature_sets, leftovers, runs, schema, store
 from pu_geo.project.layout import RCF, Layout, home
 from pu_geo.records import RunFacts
 from pu_geo.tasks.job import Job
@@ -31,9 +30,6 @@ from pu_geo.wording import duration, plural, size, when
 
 Level = Literal["ok", "note", "problem"]
 PORT = 8501
-_TEMPORARY = (".part", ".tmp")  # ends of names, which start with a dot
-_TEMPORARY_FOLDERS = (".new-", ".copy-", ".restore-")  # starts of names
-_OLD_S = 3600.0  # nobody writes one file for longer
 _LITTLE_BYTES, _FEW_BYTES = 500_000_000, 5_000_000_000
 _OVER_A_NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "fuse.sshfs", "vboxsf", "prl_fs")
 _MOUNTS = Path("/proc/mounts")
@@ -244,7 +240,9 @@ def _scenes(db: sqlite3.Connection, full: bool) -> Iterator[Finding]:
 def _orphans(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
     known = {row[0] for row in db.execute("SELECT chip_set FROM chip_set")}
     listed = sorted((layout.folder / "chips").glob("*")) if (layout.folder / "chips").is_dir() else []
+    left = {one.path for one in leftovers.find(layout)}
     chips = [path for path in listed if not path.name.startswith(".") and path.name.split(".")[0] not in known]
+    chips = [path for path in chips if path not in left]
     if chips:
         words = (
             f"{plural(len(chips), 'file')} of chips that are not in the project: {_named([path.name for path in chips])}."
@@ -269,41 +267,25 @@ def _orphans(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
 
 
 def _temporaries(layout: Layout, fix: bool, own_job: str) -> Finding:
-    """Find files and folders under temporary names; with `fix` remove those that nobody writes."""
-    found: list[Path] = []
-    for place, folders, names in os.walk(layout.folder):
-        of_ours = [name for name in folders if name.startswith(_TEMPORARY_FOLDERS)]
-        found += [Path(place, name) for name in of_ours]
-        folders[:] = [name for name in folders if name not in of_ours]
-        found += [Path(place, name) for name in names if name.startswith(".") and name.endswith(_TEMPORARY)]
+    """Find what killed processes left; with `fix` remove what nobody works on."""
+    own = layout.jobs / own_job if own_job else None
+    found = [*(one.path for one in leftovers.find(layout, own=own)), *backups.unfinished(layout)]
     if not found:
         return Finding("temporary", "ok", "No temporary file was left behind.")
-    words = f"{plural(len(found), 'temporary file or folder', 'temporary files or folders')}: {_named([path.name for path in found])}."
-    active = [job.job_id for job in jobs.all_jobs(layout, with_dismissed=True) if job.is_active and job.job_id != own_job]
-    is_busy = bool(active) or in_use.is_open_elsewhere(layout)
+    words = f"{plural(len(found), 'leftover')} of processes that were killed: {_named([path.name for path in found])}."
     if not fix:
-        return Finding(
-            "temporary", "note", words, f"They take {_size(found)}. `pu-geo doctor --fix` removes what nobody writes."
-        )
-    free = [path for path in found if not is_busy or _is_old(path)]
-    for path in free:
+        return Finding("temporary", "note", words, f"They take {_size(found)}. `pu-geo doctor --fix` removes them.")
+    leftovers.sweep(layout, own=own)
+    for path in backups.unfinished(layout):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-    left = [path for path in found if path.exists()]
-    done = f"Removed {len(found) - len(left)} of {len(found)}."
+    left = sum(path.exists() for path in found)
+    done = f"Removed {len(found) - left} of {len(found)}."
     if not left:
         return Finding("temporary", "ok", words, fixed=done)
-    hint = "The others may be in use: stop the app and jobs, then check again."
-    return Finding("temporary", "note", words, hint, fixed=done)
-
-
-def _is_old(path: Path) -> bool:
-    try:
-        return time.time() - path.stat().st_mtime > _OLD_S
-    except OSError:
-        return False
+    return Finding("temporary", "note", words, "The others are in use, or you may not remove them.", fixed=done)
 
 
 def _damaged_copies(layout: Layout) -> Iterator[Finding]:

@@ -60,7 +60,7 @@ def everything(layout: Layout) -> dict[str, object]:
             "current": labels.current(db),
             "pu": [getattr(pu, name).tolist() for name in ("is_positive", "is_not_damaged", "is_excluded")],
             "history": list(history.rows(db, at=labels.last_event(db))),
-            "stacks": {who: labels._stacks(db, who) for who in (*ANALYSTS, "guest")},
+            "next": [labels.next_act(db, who, kind) for who in (*ANALYSTS, "guest") for kind in ("undo", "redo")],
             "decided": {key: value for key, value in decided_of(db).items() if key != "grades"},
             "scales": [one["scale"] for one in decided_of(db)["grades"]],
             "standing": {name: (one.facts, one.analyst) for name, one in decisions.standing(db, "selection").items()},

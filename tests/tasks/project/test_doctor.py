@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -93,33 +92,30 @@ def test_scenes_that_are_gone_are_a_note_and_other_files_in_their_place_a_proble
 
 
 def test_files_that_no_row_names_are_notes(whole: Layout) -> None:
-    (whole.folder / "chips" / "gone.npy").write_bytes(b"chips")
+    (whole.folder / "chips" / "gone.json").write_bytes(b"chips")
     (whole.folder / "runs" / "lost").mkdir()
     words = [one.words for one in doctor.examine(whole) if one.about == "orphans"]
-    assert ["gone.npy" in words[0], "lost" in words[1], len(words)] == [True, True, 2]
+    assert ["gone.json" in words[0], "lost" in words[1], len(words)] == [True, True, 2]
 
 
-def leave(layout: Layout) -> list[Path]:
-    """Leave files as processes that were killed do, and return them: a young and an old one."""
-    young, old = layout.folder / "chips" / ".set.npy.1a.part", layout.exports / ".new-abc"
-    young.write_bytes(b"half")
-    (old / "map").mkdir(parents=True)
-    os.utime(old, (time.time() - 7200, time.time() - 7200))
-    return [young, old]
-
-
-def test_temporary_files_are_removed_only_if_asked_and_nobody_writes_them(whole: Layout) -> None:
-    young, old = leave(whole)
-    assert "2 temporary" in found(whole, "note")["temporary"]
-    assert young.exists()
+def test_leftovers_are_removed_only_if_asked_and_nobody_works_on_them(whole: Layout) -> None:
+    of_job, of_restore = whole.exports / ".new-abcdefgh", whole.folder / ".restore-abcdefgh"
+    of_backup = whole.backups / f".x.gpkg.{'0' * 16}.part"
+    for folder in (of_job, of_restore):
+        (folder / "map").mkdir(parents=True)
+    of_backup.write_bytes(b"half")
+    os.utime(of_backup, (0, 0))
+    assert "3 leftovers" in found(whole, "note")["temporary"]
     lock = jobs.take_lock(unheld_job(whole, "rank", {}))
     try:
-        left = {one.about: one for one in doctor.examine(whole, fix=True)}["temporary"]
+        with in_use.alone(whole):
+            doctor.examine(whole, fix=True)
     finally:
         os.close(lock)
-    assert (left.level, left.fixed, young.exists(), old.exists()) == ("note", "Removed 1 of 2.", True, False)
+    assert [path.exists() for path in (of_job, of_restore, of_backup)] == [True, True, False]
     done = {one.about: one for one in doctor.examine(whole, fix=True)}["temporary"]
-    assert (done.level, done.fixed, young.exists()) == ("ok", "Removed 1 of 1.", False)
+    assert (done.level, done.fixed) == ("ok", "Removed 2 of 2.")
+    assert not any(path.exists() for path in (of_job, of_restore))
     assert whole.chips("set").is_file()
 
 
