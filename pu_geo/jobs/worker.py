@@ -30,6 +30,7 @@ from pu_geo.tasks.job import Job
 
 TASKS = {
     "prepare": "pu_geo.tasks.imagery.chip:prepare",
+    "doctor": "pu_geo.tasks.project.doctor:doctor",
     "next_round": "pu_geo.tasks.project.rounds:next_round",
     "add_scenes": "pu_geo.tasks.imagery.scenes:add_scenes",
     "add_xbd": "pu_geo.tasks.imagery.scenes:add_xbd",

@@ -287,6 +287,13 @@ def connect_as_is(layout: Layout) -> Iterator[sqlite3.Connection]:
         ) from error
 
 
+def state_of_file(layout: Layout) -> Literal["gone", "read_only", "writable"]:
+    """Return whether a project's file is there, and whether this user may write to it."""
+    if not layout.gpkg.is_file():
+        return "gone"
+    return "writable" if os.access(layout.gpkg, os.W_OK) else "read_only"
+
+
 def age(db: sqlite3.Connection) -> Literal["older", "same", "newer"]:
     """Return whether an older PU-Geo wrote a project's file, one with the same schema as this one, or a newer one."""
     found = _schema_of(db)
