@@ -74,5 +74,6 @@ app = st.App(
 
 if __name__ == "__main__":
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 8501
+    frame.keep_backups()
     serving.check(port)
     app.run(config={**CONFIG, "server.port": port})

@@ -19,10 +19,11 @@ from pu_geo.project import events, locks
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
 
-ONE_AT_A_TIME = ("prepare", "add_scenes", "add_xbd", "add_footprints", "add_aoi", "add_grid", "align", "chip", "features")
+ONE_AT_A_TIME = (
+    "prepare", "add_scenes", "add_xbd", "relink", "add_footprints", "add_aoi", "add_grid", "align", "chip", "features",
+)  # fmt: skip
 GONE = ("train_apart", "bring_in")  # tasks of versions before: jobs of theirs are listed, and cannot be started again
 LOCK_FD_VARIABLE = "PU_GEO_LOCK_FD"
-_STARTING = "start.lock"
 
 
 @report_io_errors()
@@ -37,7 +38,7 @@ def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Pat
     """
     stamp = now()[:19].replace("-", "").replace(":", "").replace("T", "-")
     folder = layout.jobs / f"{stamp}-{secrets.token_hex(3)}"
-    with locks.one_at_a_time(layout.jobs / _STARTING):
+    with locks.one_at_a_time(layout.jobs / locks.STARTING):
         _require_free(layout, task)
         folder.mkdir()
         lock = take_lock(folder)
@@ -116,7 +117,7 @@ def resume(layout: Layout, job_id: str) -> None:
     """
     folder = _that_can_start(layout, job_id)
     _require_undone(folder)
-    with report_io_errors(), locks.one_at_a_time(layout.jobs / _STARTING):
+    with report_io_errors(), locks.one_at_a_time(layout.jobs / locks.STARTING):
         _require_free(layout, view(folder).task)
         lock = take_lock(folder)  # of two who resume at once, one goes on from here
     try:
