@@ -34,10 +34,13 @@ def now() -> str:
 
 
 @contextmanager
-def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
+def connect(layout: Layout, *, patience_s: float = BUSY_MS / 1000) -> Iterator[sqlite3.Connection]:
     """Open the project's GeoPackage for one piece of work. Transactions are begun by hand.
 
     A file that an older PU-Geo wrote is brought up to date first, with a copy of it left beside it.
+
+    Args:
+        patience_s: how long to wait for another program that holds the file. Within `one_connection` the first one's counts.
 
     Raises:
         ProjectError: if the file is damaged or was written by a newer PU-Geo, that copy cannot be made, or it is being restored.
@@ -46,7 +49,7 @@ def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
         raise ProjectError(f"{layout.gpkg} is gone.", "Was the folder moved or renamed? Open it from where it is now.")
     kept: dict[Path, sqlite3.Connection] | None = getattr(_kept, "connections", None)
     known = kept.get(layout.folder) if kept else None
-    db = known or sqlite3.connect(layout.gpkg, isolation_level=None, timeout=BUSY_MS / 1000)
+    db = known or sqlite3.connect(layout.gpkg, isolation_level=None, timeout=patience_s)
     try:
         if known is None:
             in_use.hold(layout)

@@ -56,7 +56,9 @@ def test_a_job_that_starts_removes_what_a_killed_one_left(project: Layout) -> No
     with pytest.raises(Exception):  # noqa: B017, PT011: whatever becomes of it
         worker.run(folder)
     assert not left.exists()
-    swept = [event for event in map(json.loads, (folder / "events.jsonl").read_text().splitlines()) if event["event"] == "swept"]
+    swept = [
+        event for event in map(json.loads, (folder / "events.jsonl").read_text().splitlines()) if event["event"] == "swept"
+    ]
     assert [event["files"] for event in swept] == [1]
 
 
