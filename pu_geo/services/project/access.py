@@ -121,6 +121,7 @@ def _make(path: Path) -> None:
     with locks.one_at_a_time(path.with_name(f".{KEY_NAME}.lock")):
         if not os.path.lexists(path):
             with atomic_write(path) as temporary:
+                temporary.unlink()  # others could have opened that one already
                 _write_private(temporary, secrets.token_hex(32))
 
 
