@@ -459,7 +459,8 @@ def _parsed(path: Path, changed_ns: int) -> Mapping[str, Any]:
     return facts
 
 
-MAX_BYTES = 50 * 1024**2
+MAX_MB = 50  # of 1024**2 bytes, as the upload box counts them
+MAX_BYTES = MAX_MB * 1024**2
 _MAX_STEM_BYTES, _MAX_SUFFIX_BYTES = 120, 24  # of UTF-8; file systems take 255
 
 
@@ -491,7 +492,7 @@ def keep(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> lis
     for given, content in files:
         if not 0 < len(content) <= MAX_BYTES:
             raise ProjectError(
-                f"{given[:80]} has {len(content) / 1e6:,.1f} MB; 0 to {MAX_BYTES / 1e6:.0f} MB can be uploaded.",
+                f"{given[:80]} has {len(content):,} bytes; 1 to {MAX_BYTES:,} ({MAX_MB} MB) can be uploaded.",
                 "Name larger files by their path: they stay where they are.",
             )
     signs = [(name, hashlib.sha256(content).hexdigest()) for name, (_, content) in zip(names, files, strict=True)]

@@ -44,11 +44,14 @@ def now() -> str:
 
 
 @contextmanager
-def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
+def connect(layout: Layout, *, patience_s: float = BUSY_MS / 1000) -> Iterator[sqlite3.Connection]:
     """Open the project's GeoPackage for one piece of work. Transactions are begun by hand.
 
     A file that an older PU-Geo wrote is brought up to date first, with a copy of it left beside it. Where this process may not write,
     the file is opened to be read, and no file is changed or made.
+
+    Args:
+        patience_s: how long to wait for another program that holds the file. Within `one_connection` the first one's counts.
 
     Raises:
         ProjectError: if the file was written by a newer PU-Geo, that copy cannot be made, or it is being restored; of kind
@@ -64,7 +67,7 @@ def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
     try:
         if db is None:
             in_use.hold(layout)
-            db = _opened(layout)
+            db = _opened(layout, patience_s)
             if kept is not None:
                 kept[layout.folder] = db
         yield db
@@ -82,19 +85,19 @@ def is_writable(layout: Layout) -> bool:
     return os.access(layout.folder, os.W_OK) and os.access(layout.gpkg, os.W_OK)
 
 
-def _opened(layout: Layout) -> sqlite3.Connection:
+def _opened(layout: Layout, patience_s: float) -> sqlite3.Connection:
     """Return a connection to a file that is whole, as far as is known, and of this schema."""
     if _checked.get(layout.folder) == _inode(layout):
-        return _connection(layout, None)
+        return _connection(layout, None, patience_s)
     with _checking:
         if _checked.get(layout.folder) == _inode(layout):
-            return _connection(layout, None)
-        return _connection(layout, integrity.CommittedFrames(layout.gpkg))
+            return _connection(layout, None, patience_s)
+        return _connection(layout, integrity.CommittedFrames(layout.gpkg), patience_s)
 
 
-def _connection(layout: Layout, committed: integrity.CommittedFrames | None) -> sqlite3.Connection:
+def _connection(layout: Layout, committed: integrity.CommittedFrames | None, patience_s: float) -> sqlite3.Connection:
     address = str(layout.gpkg) if is_writable(layout) else _read_only_address(layout)
-    db = sqlite3.connect(address, uri=address.startswith("file:"), isolation_level=None, timeout=BUSY_MS / 1000)
+    db = sqlite3.connect(address, uri=address.startswith("file:"), isolation_level=None, timeout=patience_s)
     try:
         _set_up(db, layout, committed)
     except BaseException:

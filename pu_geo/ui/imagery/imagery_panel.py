@@ -14,6 +14,7 @@ from typing import Any
 import streamlit as st
 
 from pu_geo.jobs import JobView
+from pu_geo.project.contents import MAX_MB
 from pu_geo.project.layout import Layout
 from pu_geo.records import Scene
 from pu_geo.services.imagery import features, preparation, scene_files, scene_pair
@@ -28,7 +29,6 @@ from pu_geo.ui.imagery import texts
 from pu_geo.ui.routes import PREFIX
 from pu_geo.wording import when
 
-_MAX_MB = 50
 _PICTURES = ["tif", "tiff", "png", "jpg", "jpeg"]
 _BESIDE = ["tfw", "tifw", "pgw", "pngw", "jgw", "jpgw", "jpegw", "wld", "prj", "xml", "json"]
 _VECTORS = ["geojson", "json", "gpkg", "zip", "fgb", "parquet", "geoparquet", "csv"]
@@ -166,7 +166,7 @@ def _start_scenes(layout: Layout, pre: Sequence[str], post: Sequence[str]) -> No
 def _uploader(label: str, kinds: Sequence[str], key: str, *, several: bool = False) -> list[tuple[str, memoryview]]:
     """Draw a field for files; it is empty again after `_empty`."""
     widget = f"{key}-{st.session_state.get(f'{key}-times', 0)}"
-    found = st.file_uploader(label, type=list(kinds), accept_multiple_files=several, max_upload_size=_MAX_MB, key=widget)
+    found = st.file_uploader(label, type=list(kinds), accept_multiple_files=several, max_upload_size=MAX_MB, key=widget)
     files = found if isinstance(found, list) else [found] if found is not None else []
     return [(file.name, file.getbuffer()) for file in files]
 
@@ -178,7 +178,7 @@ def _empty(key: str) -> None:
 def _scene_uploads(layout: Layout, is_running: bool) -> None:
     st.radio(texts.ROLE, ["post", "pre"], format_func=texts.ROLES.__getitem__, horizontal=True, key="role")
     files = _uploader(texts.UPLOAD_SCENES, [*_PICTURES, *_BESIDE], "scene-files", several=True)
-    st.caption(texts.UPLOAD_LIMIT.format(mb=_MAX_MB))
+    st.caption(texts.UPLOAD_LIMIT.format(mb=MAX_MB))
     _button(texts.ADD_UPLOADS, "add-uploads", partial(_add_uploads, layout, files), is_running or not files, is_main=True)
 
 
