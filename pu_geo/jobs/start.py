@@ -19,7 +19,9 @@ from pu_geo.project import events, locks
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
 
-ONE_AT_A_TIME = ("prepare", "add_scenes", "add_xbd", "add_footprints", "add_aoi", "add_grid", "align", "chip", "features")
+ONE_AT_A_TIME = (
+    "prepare", "add_scenes", "add_xbd", "relink", "add_footprints", "add_aoi", "add_grid", "align", "chip", "features",
+)  # fmt: skip
 GONE = ("train_apart", "bring_in")  # tasks of versions before: jobs of theirs are listed, and cannot be started again
 LOCK_FD_VARIABLE = "PU_GEO_LOCK_FD"
 

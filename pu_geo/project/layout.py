@@ -50,6 +50,10 @@ class Layout:
     def exports(self) -> Path:
         return self.folder / "exports"
 
+    @property
+    def backups(self) -> Path:
+        return self.folder / "backups"
+
     def chips(self, chip_set: str) -> Path:
         return self.folder / "chips" / f"{checked_id(chip_set)}.npy"
 
