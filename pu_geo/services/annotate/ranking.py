@@ -32,6 +32,7 @@ from pu_geo.services.train import run_names
 LIVE_PREFIX = "live-"
 LIKE_PREFIX = "like-"
 MOST_UNLABELED = 3000  # unlabeled buildings that are learned from; the default's training takes 20,000
+MOST_LABELED = 5000  # damaged buildings, and not damaged ones, that are learned from: a click's ranking must not take longer with each click
 MOST_HELD_OUT = 1000  # of them, that held-out clicks are compared with
 _MOST_KEPT = 2  # feature sets whose preparation is kept
 PATIENCE_S = 1.0  # of a page with the first ranking; it is drawn without one where that takes longer
@@ -221,14 +222,19 @@ def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> ND
 
 
 def _marks(pu: PUSet) -> Marks:
-    """Part a project's buildings by their labels; of very many unlabeled ones some are drawn, the same ones while they stay so."""
+    """Part a project's buildings by their labels; of very many of a kind some are drawn, the same ones while they stay so."""
     queued = np.zeros_like(pu.is_positive) if pu.is_queued is None else pu.is_queued
     positive, known = pu.is_positive & ~pu.is_excluded, pu.is_not_damaged & ~pu.is_positive & ~pu.is_excluded
     place = np.random.default_rng(0).random(len(positive))
-    unlabeled = np.flatnonzero(~positive & ~known & ~pu.is_excluded)
-    unlabeled = np.sort(unlabeled[np.argsort(place[unlabeled], kind="stable")[:MOST_UNLABELED]])
-    clicked, by_queue, not_damaged = (np.flatnonzero(mask) for mask in (positive & ~queued, positive & queued, known))
-    return Marks(clicked, by_queue, unlabeled, not_damaged, np.zeros(0, np.int64))
+
+    def drawn(mask: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
+        rows = np.flatnonzero(mask)
+        return np.sort(rows[np.argsort(place[rows], kind="stable")[:most]])
+
+    unlabeled = drawn(~positive & ~known & ~pu.is_excluded, MOST_UNLABELED)
+    learned, not_damaged = drawn(positive, MOST_LABELED), drawn(known, MOST_LABELED)
+    is_queued = queued[learned]
+    return Marks(learned[~is_queued], learned[is_queued], unlabeled, not_damaged, np.zeros(0, np.int64))
 
 
 def _stamp(layout: Layout, chip_set: str, feature_set: str, created_at: str) -> str:
