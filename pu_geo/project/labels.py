@@ -275,14 +275,15 @@ def last_event(db: sqlite3.Connection) -> int:
 _DECIDING = (
     "FROM (SELECT max(event) AS last FROM label_event WHERE event <= ? GROUP BY building_id) "
     "JOIN label_event e ON e.event = last JOIN label_event a ON a.event = ifnull(e.answer, e.event) "
-    "WHERE e.label <> 'cleared'"
+    "WHERE e.label <> 'cleared' AND e.building_id IN (SELECT building_id FROM footprints)"
 )
 
 
 def current(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, LabelEvent]:
     """Return the deciding answer of every building that carries a label, as things stood after event `at`.
 
-    After an undo or redo that is the answer which it brought back: with its own analyst, time and kind.
+    After an undo or redo that is the answer which it brought back: with its own analyst, time and kind. Answers of buildings that
+    were removed stay in the log, and count again once a footprint of that id is back.
     """
     rows = db.execute(f"SELECT {COLUMNS} {_DECIDING}", (last_event(db) if at is None else at,))
     return {row[2]: event_of(row) for row in rows}
@@ -302,6 +303,7 @@ def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[st
     rows = db.execute(
         "SELECT building_id, label, grade FROM label_event e WHERE event IN (SELECT max(event) FROM label_event "
         "WHERE event > ? AND substr(op, 1, ?) <> ? GROUP BY building_id) "
+        "AND building_id IN (SELECT building_id FROM footprints) "
         "AND NOT EXISTS (SELECT 1 FROM label_event x WHERE x.building_id = e.building_id AND x.event > e.event)",
         (event, len(but_by), but_by),
     )

@@ -49,6 +49,11 @@ class Layout:
     def exports(self) -> Path:
         return self.folder / "exports"
 
+    @property
+    def trash(self) -> Path:
+        """Files of what was removed, a folder a removal, until their space is reclaimed."""
+        return self.folder / "trash"
+
     def chips(self, chip_set: str) -> Path:
         return self.folder / "chips" / f"{checked_id(chip_set)}.npy"
 

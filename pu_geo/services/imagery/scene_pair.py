@@ -243,7 +243,7 @@ def _stale_words(layout: Layout, age: tuple[str, int, bool] | None, n_buildings:
     if n_buildings != n_chips:
         return f"{plural(n_buildings - n_chips, 'footprint')} added after the chips were cut."
     if is_before_a_scene:
-        return "Scenes were added after the chips were cut."
+        return "Scenes or footprints changed after the chips were cut."
     path = alignment.path_of(layout)
     aligned = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat() if path.is_file() else ""
     return "The scenes were aligned after the chips were cut." if aligned[:19] > made_at[:19] else ""

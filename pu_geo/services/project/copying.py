@@ -18,6 +18,8 @@ _NOT_COPIED = ("-wal", "-shm", ".lock", ".part")  # ends of names: what belongs 
 def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> dict[str, object]:
     """Copy a project as it stands at one moment. Scenes stay where they are; labels that are clicked meanwhile may be missing.
 
+    What was removed stays behind, so that it can be brought back in the project alone.
+
     The database is copied first: all files that it names are there by then, and no finished one changes.
 
     Args:
@@ -44,7 +46,7 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
         with tempfile.TemporaryDirectory(prefix=".copy-", dir=folder.parent) as place:
             made = Layout(Path(place) / "project")
             store.back_up(layout, made.gpkg)
-            _copy_files(layout, made, without=() if with_exports else (layout.exports,))
+            _copy_files(layout, made, without=(layout.trash, *(() if with_exports else (layout.exports,))))
             made.folder.rename(folder)
     copied = Layout(folder)
     at_event = store.call(copied, labels.last_event)
