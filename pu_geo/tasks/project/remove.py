@@ -212,12 +212,10 @@ def _in_order(table: FootprintTable, before: FootprintTable) -> FootprintTable:
 
 
 def _of_rows(table: FootprintTable, rows: Sequence[int]) -> FootprintTable:
-    parts = ("building_ids", "wkb", "attributes")
     return replace(
-        table,
-        area_m2=np.asarray(table.area_m2)[list(rows)],
-        **{name: [getattr(table, name)[i] for i in rows] for name in parts},
-    )
+        table, building_ids=[table.building_ids[i] for i in rows], wkb=[table.wkb[i] for i in rows],
+        attributes=[table.attributes[i] for i in rows], area_m2=np.asarray(table.area_m2)[list(rows)],
+    )  # fmt: skip
 
 
 def _carry_out(
