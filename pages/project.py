@@ -11,4 +11,5 @@ if layout is not None:
     project_panel.open_project(layout, action)
 project_panel.choices(layout)
 if layout is not None:
+    project_panel.removed(layout)
     project_panel.next_round(layout)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo import jobs
-from pu_geo.errors import JobError, ProjectError
+from pu_geo.errors import JobError, ProjectError, PuGeoError
 from pu_geo.project import aoi, checks, contents, feature_sets, import_log, labels, removals, runs, store, versions
 from pu_geo.project.layout import RCF, Layout
 from pu_geo.project.removals import Kind, Removal, Watched
@@ -145,6 +145,33 @@ def task_of(found: Plan) -> tuple[str, dict[str, Any]] | None:
     return (f"remove_{found.kind}", {"name": found.name}) if found.kind in removals.OF_IMAGERY else None
 
 
+def start(layout: Layout, found: Plan, analyst: str, path: str = "") -> None:
+    """Do what a plan says: at once, or in a job of its own.
+
+    Args:
+        path: the file that takes the place of a scene, where the plan is one of `replacement`.
+
+    Raises:
+        PuGeoError: as `remove`, or as `jobs.start`.
+    """
+    task = task_of(found)
+    if task is None:
+        remove(layout, found.kind, found.name, analyst)
+    elif path:
+        jobs.start(layout, "replace_scene", {**task[1], "path": path, "analyst": analyst})
+    else:
+        jobs.start(layout, task[0], {**task[1], "analyst": analyst})
+
+
+def start_replacing_footprints(layout: Layout, path: str, analyst: str, *, crs: str = "", dry_run: bool = False) -> str:
+    """Start the job that compares a footprint file with what is here, or, without `dry_run`, puts it in its place; return its id."""
+    if not path:
+        raise PuGeoError("No footprint file was named.", "Choose a file of building footprints, or write its path.")
+    return jobs.start(
+        layout, "replace_footprints", {"path": path, "crs": crs or None, "analyst": analyst, "dry_run": dry_run}
+    )
+
+
 def as_row(found: Plan) -> dict[str, Any]:
     """Return a plan as JSON."""
     return {"kind": found.kind, "name": found.name, "title": found.title, "plan": found.lines, "bytes": found.n_bytes}
@@ -161,7 +188,7 @@ def _run(layout: Layout, name: str) -> Plan:
     if facts.run_id == shown and len(found) > 1:
         raise ProjectError(
             f"{called[facts.run_id]} is the run that the map and all screens show.",
-            f"Choose another to be shown first: on the Train page, or `pu-geo choose P.pugeo {_other(found, shown)}`.",
+            f"Choose another to be shown first: on the Train page, or `pu-geo choose P.pugeo --run {_other(found, shown)}`.",
             kind="shown",
         )
     _check_closed(layout, "run_id", facts.run_id)

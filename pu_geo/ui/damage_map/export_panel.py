@@ -13,7 +13,7 @@ from pu_geo.services.damage_map import exporting, mapping
 from pu_geo.services.damage_map.exporting import CLASSES, Class, Summary, Version
 from pu_geo.services.project import projects
 from pu_geo.ui import frame
-from pu_geo.ui.components import chosen, job_card
+from pu_geo.ui.components import chosen, job_card, remove_dialog
 from pu_geo.ui.damage_map import texts
 from pu_geo.ui.routes import PREFIX
 
@@ -149,6 +149,10 @@ def _draw_version(layout: Layout, version: Version) -> None:
                     f"[{frame.plain(name)}]({file_url(layout, version.name, name)}?download=1)" for name in version.files
                 )
                 st.markdown("\n".join(f"- {link}" for link in links))
+                remove_dialog.button(
+                    layout, "export", version.name, key=f"remove-{version.name}",
+                    label=texts.REMOVE_VERSION.format(version=version.name),
+                )  # fmt: skip
 
 
 def file_url(layout: Layout, version: str, name: str) -> str:

@@ -54,6 +54,14 @@ NONE_YET = "none yet"
 NEXT = {"imagery": "Add imagery", "annotate": "Annotate", "train": "Train", "damage_map": "See the damage map"}
 NEXT_LINK = "Next: {step}"
 
+# What was removed
+
+REMOVED = "Removed: {n}, {size} in all"
+REMOVED_ROW = "**{title}**  \n:small[{at} · {analyst} · {size}]"
+UNDO_REMOVAL = "Bring back"
+RECLAIM = "Reclaim the space"
+RECLAIM_NOW = "Delete for good, {size}"
+
 # The next round
 
 ROUND = "A newer post-event image of the same event"

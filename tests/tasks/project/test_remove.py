@@ -16,7 +16,7 @@ from pu_geo.errors import ProjectError
 from pu_geo.project import contents, feature_sets, removals, runs, store, versions
 from pu_geo.project.layout import Layout
 from pu_geo.project.removals import Kind
-from pu_geo.services.project import choices, removing
+from pu_geo.services.project import choices, projects, removing
 from pu_geo.tasks.project import remove as task
 
 _LOGS = ("removal", "removal_end", "sqlite_sequence", "pinned_run")
@@ -151,3 +151,76 @@ def test_reclaimed_space_is_free_and_its_removal_cannot_be_undone(kind: Kind, ra
     assert removals.trash_bytes(ranked_town) == 0
     with pytest.raises(ProjectError, match="its space was reclaimed"):
         removing.undo(ranked_town, number, "ann")
+
+
+# What is left copes
+
+
+def use_everything(layout: Layout) -> None:
+    """Draw every page, ask what the browser asks, and publish; whatever refuses does so in words."""
+    from app_parts import show, show_tab
+
+    from pu_geo.errors import PuGeoError
+    from pu_geo.services.annotate import queueing, ranking
+    from pu_geo.services.damage_map import exporting, mapping
+    from pu_geo.services.explore import exploring
+    from pu_geo.services.imagery import image_quality
+    from pu_geo.services.train import results, run_card
+    from pu_geo.tasks.damage_map.publish import publish
+    from pu_geo.tasks.explore.embed import embed
+    from pu_geo.tasks.train.train import rank
+
+    for page in ("project", "imagery", "annotate", "train", "explore", "damage_map"):
+        show(page, layout)
+    for tab in ("Export", "Areas", "Accuracy assessment"):
+        show_tab(layout, tab)
+    found = store.call(layout, runs.all_runs)
+    asks: list[Callable[[], object]] = [
+        lambda: queueing.advance(layout, "ann", done=None),
+        lambda: ranking.scores_for_browser(layout, "live"),
+        lambda: image_quality.shifts_for_browser(layout),
+        lambda: results.table(layout, found),
+        lambda: projects.summary(layout),
+        lambda: publish(job_of(layout, "publish"), run_id="chosen", threshold=0.5, formats=["geojson", "csv"]),
+        lambda: rank(job_of(layout, "rank")),
+        *(
+            ask
+            for run in found
+            for ask in (
+                lambda run=run: ranking.scores_for_browser(layout, run.run_id),
+                lambda run=run: run_card.card(layout, run.run_id),
+                lambda run=run: exporting.summary(layout, run.run_id, 0.5),
+                lambda run=run: exporting.classes_now(layout, run.run_id, 0.5),
+                lambda run=run: mapping.at_threshold(layout, run.run_id, 0.5),
+                lambda run=run: exploring.n_unplaced(layout, run.run_id),
+                lambda run=run: exploring.chip_pictures(layout, run.run_id, first_ids(layout)),
+                lambda run=run: embed(job_of(layout, "embed"), run_id=run.run_id),
+            )
+        ),
+    ]
+    for ask in asks:
+        try:
+            ask()
+        except PuGeoError as error:
+            assert error.problem and error.hint
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", removing.KINDS)
+def test_all_screens_and_tasks_cope_with_what_is_gone(kind: Kind, ranked_town: Layout) -> None:
+    from pu_geo.tasks.damage_map.publish import publish
+
+    name = NAMES[kind](ranked_town)
+    if kind != "export":
+        publish(job_of(ranked_town, "publish"), run_id="chosen", threshold=0.5, formats=["geojson"])
+    remove(ranked_town, kind, name)
+    use_everything(ranked_town)
+
+
+@pytest.mark.long
+def test_all_screens_and_tasks_cope_without_any_footprint_or_run(ranked_town: Layout) -> None:
+    remove(ranked_town, "footprints", "all")
+    use_everything(ranked_town)
+    (run,) = store.call(ranked_town, runs.all_runs)
+    remove(ranked_town, "run", run.run_id)
+    use_everything(ranked_town)
