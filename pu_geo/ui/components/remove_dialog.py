@@ -12,7 +12,12 @@ from pu_geo.services.project.removing import Plan
 from pu_geo.ui import frame
 from pu_geo.ui.components import texts
 
-_OPEN = "removal-open"  # key of the button whose dialog is open
+_OPEN, _TIMES = "removal-open", "removal-times"  # key of the button whose dialog is open; how many were opened
+
+
+def menu_key(name: str) -> str:
+    """Return the key of a popover that holds such a button: it closes as the dialog opens, which it would cover."""
+    return f"{name}-{st.session_state.get(_TIMES, 0)}"
 
 
 def button(
@@ -27,7 +32,7 @@ def button(
     """
     st.button(
         label, key=key, icon=":material/delete:" if not path else ":material/swap_horiz:", disabled=disabled,
-        on_click=lambda: st.session_state.update({_OPEN: key}),
+        on_click=lambda: st.session_state.update({_OPEN: key, _TIMES: st.session_state.get(_TIMES, 0) + 1}),
     )  # fmt: skip
     if st.session_state.get(_OPEN) == key:
         title = texts.REPLACE_TITLE if path else texts.REMOVE_TITLE

@@ -142,7 +142,7 @@ def _draw_version(layout: Layout, version: Version) -> None:
             st.link_button(
                 texts.DOWNLOAD_ZIP, zip_url(layout, version.name), icon=":material/folder_zip:", key=f"zip-{version.name}"
             )
-            with st.popover(texts.FILES, icon=":material/description:", key=f"files-{version.name}"):
+            with st.popover(texts.FILES, icon=":material/description:", key=remove_dialog.menu_key(f"files-{version.name}")):
                 st.caption(texts.FILES_PATH)
                 st.code(str(version.folder), language=None)
                 links = (

@@ -233,18 +233,22 @@ def _scene_table(layout: Layout, overview: Overview, is_running: bool) -> None:
         on_change=frame.does(partial(_change_dates, layout, key, list(days))),
     )  # fmt: skip
     _repairs(overview)
-    with st.popover(texts.REMOVE_OR_REPLACE, icon=":material/more_horiz:"):
-        names = [scene.scene_id for scene in overview.scenes]
-        name = st.selectbox(texts.SCENE, names, key="scene-to-change")
-        st.text_input(texts.NEW_FILE, key="scene_new_path", placeholder=texts.POST_EXAMPLE, help=texts.NEW_FILE_HELP)
+    if st.toggle(texts.REMOVE_OR_REPLACE, key="change-scenes"):
+        _change_scene(layout, overview, is_running)
+
+
+def _change_scene(layout: Layout, overview: Overview, is_running: bool) -> None:
+    left, right = st.columns([1, 3])
+    name = left.selectbox(texts.SCENE, [scene.scene_id for scene in overview.scenes], key="scene-to-change")
+    right.text_input(texts.NEW_FILE, key="scene_new_path", placeholder=texts.POST_EXAMPLE, help=texts.NEW_FILE_HELP)
+    path = "".join(preparation.paths_in(_field("scene_new_path"))[:1])
+    with st.container(horizontal=True):
+        remove_dialog.button(layout, "scene", name, key="remove-scene", label=texts.REMOVE_SCENE, disabled=is_running)
         file_picker.browse_button("scene-new-picker", texts.NEW_FILE, "scenes", file_picker.into_field("scene_new_path"))
-        path = "".join(preparation.paths_in(_field("scene_new_path"))[:1])
-        with st.container(horizontal=True):
-            if path:
-                remove_dialog.button(
-                    layout, "scene", name, key="replace-scene", label=texts.REPLACE_SCENE, path=path, disabled=is_running
-                )
-            remove_dialog.button(layout, "scene", name, key="remove-scene", label=texts.REMOVE_SCENE, disabled=is_running)
+        if path:
+            remove_dialog.button(
+                layout, "scene", name, key="replace-scene", label=texts.REPLACE_SCENE, path=path, disabled=is_running
+            )
 
 
 def _change_dates(layout: Layout, key: str, scene_ids: Sequence[str]) -> None:
@@ -350,17 +354,23 @@ def _here(layout: Layout, overview: Overview, here: Outlines, is_running: bool) 
     """Draw the accounts of footprint files, and how footprints are removed or replaced."""
     if here.imports:
         _accounts(here)
-    with st.popover(texts.REMOVE_OR_REPLACE, icon=":material/more_horiz:"):
-        which = {
-            "all": texts.ALL_FOOTPRINTS.format(n=texts.footprints_here(overview.units)),
-            **({"outside-aoi": texts.OUTSIDE_AOI} if here.aoi is not None else {}),
-            **{f"file:{one.file}": texts.OF_FILE.format(file=one.file) for one in here.imports},
-        }
+    if st.toggle(texts.REMOVE_OR_REPLACE, key="change-footprints"):
+        _change_footprints(layout, overview, here, is_running)
+
+
+def _change_footprints(layout: Layout, overview: Overview, here: Outlines, is_running: bool) -> None:
+    which = {
+        "all": texts.ALL_FOOTPRINTS.format(n=texts.footprints_here(overview.units)),
+        **({"outside-aoi": texts.OUTSIDE_AOI} if here.aoi is not None else {}),
+        **{f"file:{one.file}": texts.OF_FILE.format(file=one.file) for one in here.imports},
+    }
+    left, right = st.columns(2, vertical_alignment="bottom")
+    with left:
         name = st.selectbox(texts.FOOTPRINTS, list(which), format_func=which.__getitem__, key="footprints-to-remove")
         remove_dialog.button(
             layout, "footprints", name, key="remove-footprints", label=texts.REMOVE_FOOTPRINTS, disabled=is_running
         )
-        st.divider()
+    with right:
         st.text_input(
             texts.NEW_FOOTPRINTS, key="footprint_new_path", placeholder=texts.FOOTPRINT_EXAMPLE, help=texts.FORMATS
         )
@@ -496,7 +506,7 @@ def chips(layout: Layout, overview: Overview, pair: Pair, now: Step, is_running:
                 known = features.overview(layout)
                 with st.popover(texts.FEATURES, icon=":material/tune:"):
                     _features(layout, known, is_running)
-                with st.popover(texts.REMOVE, icon=":material/more_horiz:"):
+                with st.popover(texts.REMOVE, icon=":material/more_horiz:", key=remove_dialog.menu_key("chips-menu")):
                     _remove_chips(layout, overview, known, is_running)
         _watch(layout, preparation.CHIP_TASKS)
         if made and (note := features.note(layout)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -162,6 +163,10 @@ def next_round(layout: Layout) -> None:
         )
 
 
+def _bring_back(layout: Layout, number: int) -> None:
+    removing.undo(layout, number, frame.analyst())
+
+
 def removed(layout: Layout) -> None:
     """Draw what was removed, each with a way back, and how its space is reclaimed; nothing where nothing was removed."""
     found = [removing.removed_row(layout, one) for one in removing.removed(layout)]
@@ -176,7 +181,7 @@ def removed(layout: Layout) -> None:
                 st.markdown(words, width="content")
                 st.button(
                     texts.UNDO_REMOVAL, key=f"undo-removal-{row['removal']}", icon=":material/undo:",
-                    on_click=frame.does(lambda number=row["removal"]: removing.undo(layout, number, frame.analyst())),
+                    on_click=frame.does(partial(_bring_back, layout, int(row["removal"]))),
                 )  # fmt: skip
         with st.popover(texts.RECLAIM, icon=":material/delete_forever:"):
             all_found, n_bytes = removing.reclaimable(layout)

@@ -69,7 +69,7 @@ def draw_results(layout: Layout, found: Sequence[RunFacts]) -> None:
             chosen.run_box(layout, found, "train-run")
         with st.popover(texts.RENAME, icon=":material/edit:", help=texts.RENAME_HELP):
             _rename(layout, found, shown)
-        with st.popover(texts.REMOVE, icon=":material/more_horiz:"):
+        with st.popover(texts.REMOVE, icon=":material/more_horiz:", key=remove_dialog.menu_key("runs-menu")):
             _remove(layout, found, shown)
     for run in (run for run in found if run is found[0] or run.run_id == shown):
         name = frame.plain(names[run.run_id])
