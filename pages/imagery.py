@@ -14,6 +14,7 @@ step = scene_pair.next_step(layout, pair, overview.chips)
 is_running = preparation.is_running(layout)
 with action:
     imagery_panel.main_action(layout, step, is_running)
+imagery_panel.lost_files(layout, overview, is_running)
 imagery_panel.verdict(layout, pair, overview)
 imagery_panel.scenes(layout, overview, step, is_running)
 imagery_panel.footprints(layout, overview, outlines, step, is_running)

@@ -215,6 +215,18 @@ class Project:
         """
         return self._run("add_xbd", {"folder": _path(folder), "chosen": chosen}, "Adding xBD pictures")
 
+    def relink(self, old: PathOrText, new: PathOrText) -> Mapping[str, Any]:
+        """Find scene files again that were moved or renamed; each is read in full and must be the one that was added.
+
+        Args:
+            old: where a scene's file, or a folder of such files, was; or the scene's id.
+            new: where the file or the folder is now.
+
+        Returns:
+            {"relinked": {"scene_id", "role", "old", "new"} of each scene}
+        """
+        return self._run("relink", {"old": str(old), "new": _path(new)}, "Finding moved scene files")
+
     def add_footprints(self, file: PathOrText, *, crs: str | None = None) -> Mapping[str, Any]:
         """Add building footprints: GeoJSON, GeoPackage, shapefile, FlatGeobuf, GeoParquet, CSV or xBD.
 

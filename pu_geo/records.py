@@ -43,7 +43,7 @@ class Scene:
 
     Attributes:
         scene_id: short id, unique in a project, such as "post-1".
-        path: absolute path of the file; never copied.
+        path: absolute path of the file; never copied. One inside the project is stored relative to it, see `contents.scenes`.
         crs: "EPSG:n" where the system has a code, otherwise its WKT.
         transform: (a, b, c, d, e, f): x = a * col + b * row + c, y = d * col + e * row + f, in units of `crs`.
         width, height: pixels.
@@ -55,7 +55,7 @@ class Scene:
         stretch: (low, high) per read band, in sample values, mapped to 0..255; None for uint8.
         rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice.
         place: how the place of a picture without one of its own is known, in words; "" for a file that has it.
-        size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `geo.raster.guard` notices another one in its
+        size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `scene_state` notices another one in its
             place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
     """
 

@@ -13,12 +13,12 @@ def get(
     app: Starlette, url: str, method: str = "GET", body: bytes = b"", headers: dict[str, str] | None = None
 ) -> tuple[int, dict[str, str], bytes]:
     """One request by ASGI; starlette's TestClient would need httpx."""
-    more = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+    more = [(name.encode(), value.encode()) for name, value in {"host": "127.0.0.1", **(headers or {})}.items()]
     path, _, query = url.partition("?")
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
         "path": unquote(path), "raw_path": path.encode(), "query_string": query.encode(), "root_path": "",
-        "headers": [(b"host", b"127.0.0.1"), *more], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+        "headers": more, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
     }  # fmt: skip
     sent: list[dict] = []
     arriving = [{"type": "http.request", "body": body, "more_body": False}]

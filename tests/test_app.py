@@ -6,6 +6,7 @@ from app import CONFIG
 def test_nothing_is_sent_to_anybody_and_nobody_else_can_connect() -> None:
     assert CONFIG["browser.gatherUsageStats"] is False
     assert CONFIG["server.address"] == "127.0.0.1"
+    assert CONFIG["client.allowedOrigins"] == [], "no other site's page may steer ours by messages"
 
 
 def test_one_thread_draws_a_page_at_a_time() -> None:

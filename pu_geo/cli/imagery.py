@@ -14,6 +14,7 @@ from pu_geo.records import FeatureRequest
 from pu_geo.services.annotate import labeling
 from pu_geo.services.imagery import features, preparation
 from pu_geo.services.project import projects
+from pu_geo.wording import plural
 
 screen = Screen("Imagery")
 _NO_CHIPS = "There are no chips yet, so there are no features: cut them with `pu-geo chip`."
@@ -63,6 +64,30 @@ def add_scene(
     covered = result["pre_share"]
     partial = "" if covered is None or covered > 0.999 else f"\nPre scenes cover {covered:.0%} of the post scenes."
     show(result, "\n".join([f"{words} of {result['gsd_m']:.3f} m in {system}.{partial}", *result["notes"]]), as_json)
+
+
+@screen.verb(
+    "relink",
+    "joplin.pugeo /old/imagery /new/imagery",
+    "joplin.pugeo /old/post.tif /new/post.tif",
+    "joplin.pugeo post-1 /new/post.tif",
+)
+def relink(
+    project: Project,
+    old: Annotated[
+        str,
+        typer.Argument(
+            metavar="OLD", help="where a scene's file, or a folder of such files, was; or the scene's id", show_default=False
+        ),
+    ],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="where the file or the folder is now", show_default=False)],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Find scene files again that were moved or renamed; all of them are compared byte for byte first."""
+    result = run_job(projects.find(project), "relink", {"old": old, "new": absolute(new)}, as_json)
+    lines = [f"{one['scene_id']}: {one['old']} is now {one['new']}" for one in result["relinked"]]
+    show(result, "\n".join([*lines, f"Found {plural(len(lines), 'scene file')}; each is the one that was added."]), as_json)
 
 
 @screen.verb("add-footprints", "joplin.pugeo houses.geojson")

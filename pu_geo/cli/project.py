@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,10 +16,10 @@ from pu_geo import jobs, wording
 from pu_geo.cli.run import Analyst, Json, Project, Screen, absolute, gone, repeated, run_job, show
 from pu_geo.errors import PuGeoError
 from pu_geo.methods.catalog import DEFAULT_METHOD
-from pu_geo.project import events, store
+from pu_geo.project import backups, events, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
-from pu_geo.services.project import projects, removing
+from pu_geo.services.project import projects, recovery, removing
 from pu_geo.services.project.copying import copy_project
 from pu_geo.wording import size
 
@@ -89,6 +90,45 @@ def copy(
 def pack() -> None:
     """Refuse, and name what came instead."""
     raise PuGeoError("`pu-geo pack` is gone.", "`pu-geo project copy P.pugeo OTHER.pugeo` makes a copy to train in.")
+
+
+@screen.verb("backup", "joplin.pugeo", "joplin.pugeo --to /media/stick")
+def backup(
+    project: Project,
+    *,
+    to: Annotated[str | None, typer.Option(metavar="DIR", help="another folder (default: backups/ in the project)")] = None,
+    as_json: Json = False,
+) -> None:
+    """Back up the labels and all else in the project's database, also while people click in it; the copy is checked."""
+    made = backups.make(projects.find(project), "asked", Path(absolute(to)) if to else None)
+    facts = {**asdict(made), "path": str(made.path)}
+    words = (
+        f"Wrote {made.path} ({made.n_bytes:,} bytes), with the labels up to event {made.at_event}.\n"
+        f"It was read back and checked. sha256 {made.sha256}\n"
+        f"`pu-geo restore {project}` restores it; scenes, chips and runs are not in it: they stay in their folders."
+    )
+    show(facts, words, as_json)
+
+
+@screen.verb(
+    "restore", "joplin.pugeo", "joplin.pugeo 20261123-191329-123-daily --to joplin-2.pugeo", "joplin.pugeo --in-place"
+)
+def restore(
+    project: Project,
+    backup: Annotated[str | None, typer.Argument(metavar="BACKUP", help="its name or path (default: the newest)")] = None,
+    *,
+    to: Annotated[str | None, typer.Option(metavar="NEW.pugeo", help="folder to make (default: P-restored.pugeo)")] = None,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="replace the project's database; the old one is kept beside it")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Restore a project from a backup, with every newer label that can still be read of its database."""
+    if to and in_place:
+        raise PuGeoError("--to and --in-place exclude each other.", "Name one of the two.")
+    layout = recovery.find(project)
+    done = recovery.restore_in_place(layout, backup) if in_place else recovery.restore(layout, backup, to=to)
+    show(done.facts(), "\n".join(done.notes), as_json)
 
 
 @screen.verb("next-round", "joplin.pugeo --new joplin-2.pugeo --post 20110530.tif")

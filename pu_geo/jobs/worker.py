@@ -28,6 +28,7 @@ TASKS = {
     "next_round": "pu_geo.tasks.project.rounds:next_round",
     "add_scenes": "pu_geo.tasks.imagery.scenes:add_scenes",
     "add_xbd": "pu_geo.tasks.imagery.scenes:add_xbd",
+    "relink": "pu_geo.tasks.imagery.relink:relink",
     "add_footprints": "pu_geo.tasks.imagery.footprints:add_footprints",
     "add_aoi": "pu_geo.tasks.imagery.footprints:add_aoi",
     "add_areas": "pu_geo.tasks.damage_map.areas:add_areas",

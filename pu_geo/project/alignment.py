@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pu_geo.atomic_write import atomic_write
 from pu_geo.project.layout import Layout
+from pu_geo.project.store import now
 from pu_geo.records import Scene
 
 
@@ -47,10 +48,22 @@ def path_of(layout: Layout) -> Path:
 
 
 def save(layout: Layout, alignment: Alignment, scenes: Sequence[Scene]) -> None:
-    """Write the alignment of these scenes; it takes the place of the one before."""
+    """Write the alignment of these scenes, with the time; it takes the place of the one before."""
     with atomic_write(path_of(layout)) as temporary, temporary.open("wb") as stream:
         arrays = {**vars(alignment), "building_ids": np.array(alignment.building_ids, dtype=np.str_)}
-        np.savez(stream, allow_pickle=False, made_from=np.array(_name_of(scenes)), **arrays)
+        np.savez(stream, allow_pickle=False, made_from=np.array(_name_of(scenes)), made_at=np.array(now()), **arrays)
+
+
+def made_at(layout: Layout) -> str:
+    """Return when the scenes were aligned, RFC 3339 UTC; "" where they were not, or an older PU-Geo did not note it.
+
+    The time of the file says nothing of it: a copy of the project has another one.
+    """
+    path = path_of(layout)
+    if not path.is_file():
+        return ""
+    with np.load(path, allow_pickle=False) as stored:
+        return str(stored["made_at"]) if "made_at" in stored else ""
 
 
 def load(layout: Layout, building_ids: Sequence[str], scenes: Sequence[Scene]) -> Alignment | None:

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import numpy as np
@@ -19,21 +19,26 @@ from numpy.typing import NDArray
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import schema
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import SUFFIX, Layout
 from pu_geo.project.store import now, transaction
 from pu_geo.records import FootprintTable, Grid, Scene, Units
+from pu_geo.scene_state import is_file_of
 
 
 def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid, pre_share: float | None = None) -> None:
     """Store scenes and the project grid that follows from them, in one transaction.
 
+    The path of a file inside the project is stored relative to it, so that it holds wherever the project goes.
+
     Args:
         pre_share: share of the post scenes' area, 0..1, that all pre scenes cover; None without one.
     """
     with transaction(db):
+        folder = _folder_of(db)
         for scene in scenes:
-            facts = json.dumps(asdict(scene))
-            db.execute("INSERT INTO scene VALUES (?, ?, ?, ?, ?)", (scene.scene_id, scene.role, scene.path, facts, now()))
+            path = _stored_path(scene.path, folder)
+            facts = json.dumps({**asdict(scene), "path": path})
+            db.execute("INSERT INTO scene VALUES (?, ?, ?, ?, ?)", (scene.scene_id, scene.role, path, facts, now()))
         _put_grid(db, grid, pre_share)
 
 
@@ -76,9 +81,99 @@ def _put_grid(db: sqlite3.Connection, grid: Grid, pre_share: float | None) -> No
 
 
 def scenes(db: sqlite3.Connection) -> list[Scene]:
-    """Return every scene, in the order in which they were added."""
+    """Return every scene, in the order in which they were added; the paths are absolute.
+
+    An absolute path that an older PU-Geo stored leads to this project's own copy of the file where that has the recorded size
+    and ends: the project may have been moved, renamed or copied since.
+
+    Raises:
+        ProjectError: kind "corrupt" if a stored path leads out of the project.
+    """
+    folder = _folder_of(db)
     rows = db.execute("SELECT facts FROM scene ORDER BY rowid").fetchall()
-    return [_scene(json.loads(row[0])) for row in rows]
+    return [_scene(json.loads(row[0]), folder) for row in rows]
+
+
+def stored_paths(db: sqlite3.Connection) -> dict[str, str]:
+    """Return the path of each scene as it is stored, by scene id; that of a file inside the project is relative to it."""
+    return dict(db.execute("SELECT scene_id, json_extract(facts, '$.path') FROM scene ORDER BY rowid").fetchall())
+
+
+def former_paths(db: sqlite3.Connection) -> dict[str, list[dict[str, str]]]:
+    """Return where the files of scenes were before they were found elsewhere, by scene id: {"path", "until": UTC}, oldest first."""
+    rows = db.execute("SELECT scene_id, json_extract(facts, '$.former_paths') FROM scene ORDER BY rowid").fetchall()
+    return {scene_id: json.loads(paths) for scene_id, paths in rows if paths}
+
+
+def relink_scenes(db: sqlite3.Connection, scenes: Sequence[Scene]) -> None:
+    """Store where the files of scenes are now, with their sizes, times and ends; the paths before are kept in `former_paths`.
+
+    Raises:
+        ProjectError: if a scene is not in the project; nothing is changed then.
+    """
+    with transaction(db):
+        folder, before, former = _folder_of(db), stored_paths(db), former_paths(db)
+        for scene in scenes:
+            if scene.scene_id not in before:
+                raise ProjectError(f"This project has no scene {scene.scene_id!r}.", "Load the page anew.")
+            path = _stored_path(scene.path, folder)
+            known = former.get(scene.scene_id, [])
+            if path != before[scene.scene_id]:
+                known = [*known, {"path": before[scene.scene_id], "until": now()}]
+            change = (
+                "UPDATE scene SET path = ?1, facts = json_set(facts, '$.path', ?1, '$.size_bytes', ?2, '$.mtime_ns', ?3, "
+                "'$.ends_sha256', ?4, '$.former_paths', json(?5)) WHERE scene_id = ?6"
+            )
+            facts = (path, scene.size_bytes, scene.mtime_ns, scene.ends_sha256, json.dumps(known), scene.scene_id)
+            db.execute(change, facts)
+
+
+def _folder_of(db: sqlite3.Connection) -> Path:
+    """Return the folder of the project that a connection has open, absolute."""
+    return Path(next(row[2] for row in db.execute("PRAGMA database_list") if row[1] == "main")).parent
+
+
+def _stored_path(path: str, folder: Path) -> str:
+    """Return the path under which a scene's file is stored: relative to the project, with /, where it is inside."""
+    if not Path(path).is_relative_to(folder):
+        return path
+    relative = Path(path).relative_to(folder).as_posix()
+    return relative if _is_inside(relative) else path
+
+
+def _is_inside(stored: str) -> bool:
+    """Return whether a stored path is relative, and means the same file inside the project on every system."""
+    return not re.search(r"[\\:\0]", stored) and all(part not in ("", ".", "..") for part in stored.split("/"))
+
+
+def _found_path(facts: Mapping[str, Any], folder: Path) -> str:
+    """Return the absolute path of a scene's file."""
+    stored = str(facts["path"])
+    windows = PureWindowsPath(stored)
+    if not stored.startswith("/") and not windows.is_absolute():
+        if not _is_inside(stored):
+            raise ProjectError(
+                f"Scene {facts['scene_id']} names the file {stored[:80]!r}, which is not a path inside the project.",
+                "Restore project.gpkg from a backup: PU-Geo writes no such path.",
+                kind="corrupt",
+            )
+        return str(folder / stored)
+    if Path(stored).is_relative_to(folder):
+        return stored
+    parts = (PurePosixPath(stored) if stored.startswith("/") else windows).parts
+    own = folder.joinpath(*_inside_a_project(parts))
+    recorded = (facts.get("size_bytes"), facts.get("ends_sha256", ""), facts.get("sha256", ""))
+    return str(own) if own != folder and is_file_of(own, *recorded) else stored
+
+
+def _inside_a_project(parts: Sequence[str]) -> Sequence[str]:
+    """Return the part of an absolute path that follows a project folder, or starts at a folder `sources`; nothing if neither."""
+    if ".." in parts:
+        return ()
+    projects = [i + 1 for i, part in enumerate(parts) if part.endswith(SUFFIX)]
+    folders = [i for i, part in enumerate(parts) if part == "sources"]
+    start = (projects or folders or [len(parts)])[-1]
+    return parts[start:]
 
 
 def pre_share(db: sqlite3.Connection) -> float | None:
@@ -96,12 +191,14 @@ def set_dates(db: sqlite3.Connection, dates: Mapping[str, str | None]) -> None:
                 raise ProjectError(f"This project has no scene {scene_id!r}.", "Load the page anew.")
 
 
-def _scene(facts: dict[str, Any]) -> Scene:
+def _scene(facts: dict[str, Any], folder: Path) -> Scene:
     """Build a scene from JSON, where every tuple has become a list."""
+    facts.pop("former_paths", None)
     stretch = facts["stretch"]
     pairs = None if stretch is None else tuple((low, high) for low, high in stretch)
     rgb = tuple(facts.get("rgb", (1, 2, 3)))
-    return Scene(**{**facts, "transform": tuple(facts["transform"]), "stretch": pairs, "rgb": rgb})
+    path = _found_path(facts, folder)
+    return Scene(**{**facts, "path": path, "transform": tuple(facts["transform"]), "stretch": pairs, "rgb": rgb})
 
 
 def grid(db: sqlite3.Connection) -> Grid:

@@ -54,6 +54,10 @@ class Layout:
         """Files of what was removed, a folder a removal, until their space is reclaimed."""
         return self.folder / "trash"
 
+    @property
+    def backups(self) -> Path:
+        return self.folder / "backups"
+
     def chips(self, chip_set: str) -> Path:
         return self.folder / "chips" / f"{checked_id(chip_set)}.npy"
 

@@ -122,6 +122,34 @@ def unpin(db: sqlite3.Connection, layout: Layout) -> None:
             _pin(db, found[0].run_id, by_person=False)
 
 
+def register(db: sqlite3.Connection, layout: Layout) -> list[str]:
+    """Add the runs whose folders are whole and whose rows are missing, as after a database was restored; return their ids.
+
+    The live map gets the scores of every run that has none there.
+    """
+    known = {facts.run_id for facts in all_runs(db)}
+    found = []
+    for path in sorted((layout.folder / "runs").glob("*/manifest.json")):
+        try:
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+            facts, sums = manifest["facts"], manifest["sha256"]
+            if facts["run_id"] in known:
+                continue
+            is_whole = facts["run_id"] == path.parent.name and all(
+                sha256_of(path.parent / name) == sums[name] for name in sums
+            )
+            row = (facts["run_id"], facts["method"], facts["created_at"], json.dumps(facts))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if is_whole:
+            db.execute("INSERT INTO run VALUES (?, ?, ?, ?)", row)
+            found.append(row[0])
+    for facts in all_runs(db):
+        if (layout.run(facts.run_id) / "scores.npy").is_file():
+            _complete(db, layout, facts, None)
+    return found
+
+
 def settle(db: sqlite3.Connection, layout: Layout, reasons_of: Callable[[RunFacts], Reasons | None]) -> RunFacts | None:
     """Make the run that is to be shown now the one that the live map shows; return it, None before there is one.
 

@@ -17,9 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError
-from pu_geo.project import schema
+from pu_geo.project import backups, in_use, schema
 from pu_geo.project.layout import SUFFIX, Layout, find_project
 
 Given = ParamSpec("Given")
@@ -41,7 +40,7 @@ def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
     A file that an older PU-Geo wrote is brought up to date first, with a copy of it left beside it.
 
     Raises:
-        ProjectError: if the file is damaged or was written by a newer PU-Geo, or that copy cannot be made.
+        ProjectError: if the file is damaged or was written by a newer PU-Geo, that copy cannot be made, or it is being restored.
     """
     if not layout.gpkg.is_file():
         raise ProjectError(f"{layout.gpkg} is gone.", "Was the folder moved or renamed? Open it from where it is now.")
@@ -50,6 +49,7 @@ def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
     db = known or sqlite3.connect(layout.gpkg, isolation_level=None, timeout=BUSY_MS / 1000)
     try:
         if known is None:
+            in_use.hold(layout)
             _set_up(db, layout)
             if kept is not None:
                 kept[layout.folder] = db
@@ -158,7 +158,7 @@ def _migrate(db: sqlite3.Connection, layout: Layout) -> None:
     with transaction(db):
         found = _schema_of(db)
         if found < schema.SCHEMA:
-            _back_up(layout, found)
+            _back_up(layout)
         for number in range(found, schema.SCHEMA):
             for statement in schema.MIGRATIONS[number]:
                 _run_step(db, layout, statement)
@@ -178,35 +178,20 @@ def _run_step(db: sqlite3.Connection, layout: Layout, statement: str) -> None:
         ) from error
 
 
-def _back_up(layout: Layout, found: int) -> None:
-    """Copy the file to `project.v<schema>-backup.gpkg` beside it.
+def _back_up(layout: Layout) -> None:
+    """Make a backup of the file as it is.
 
     SQLite makes no copy over the connection that holds the write lock, and that lock must be held meanwhile: nobody may
     add to the file between its copy and its migration.
     """
     try:
-        back_up(layout, layout.gpkg.with_name(f"{layout.gpkg.stem}.v{found}-backup.gpkg"))
-    except OSError as error:
+        backups.make(layout, "migration")
+    except ProjectError as error:
         raise ProjectError(
-            f"{layout.folder.name} was written by an older PU-Geo, and no copy of it can be made before it is brought up "
-            f"to date: {error.strerror}.",
-            "Make room on the disk and the folder writable, then open the project again; nothing was changed.",
+            f"{layout.folder.name} was written by an older PU-Geo, and is brought up to date only after a backup. {error.problem}",
+            f"{error.hint} Then open the project again; nothing was changed.",
+            kind=error.kind,
         ) from error
-
-
-def back_up(layout: Layout, path: Path) -> None:
-    """Copy the file as it stands at one moment, over a connection of its own; others may read and write meanwhile.
-
-    Raises:
-        OSError: if `path` cannot be written.
-    """
-    with (
-        atomic_write(path) as temporary,
-        closing(sqlite3.connect(layout.gpkg, timeout=BUSY_MS / 1000)) as source,
-        closing(sqlite3.connect(temporary)) as target,
-    ):
-        source.backup(target)
-        target.execute("PRAGMA journal_mode=DELETE")  # one file that can be handed over
 
 
 @contextmanager
@@ -249,7 +234,7 @@ def create(path: str | Path, name: str) -> Layout:
         with tempfile.TemporaryDirectory(prefix=".new-", dir=folder.parent) as place:
             made = Path(place) / "project"
             made.mkdir()
-            _write_schema(made / "project.gpkg", name)
+            write_empty(made / "project.gpkg", name)
             made.rename(folder)  # whole or not at all; fails if somebody else was faster
     except OSError as error:
         raise ProjectError(
@@ -258,7 +243,8 @@ def create(path: str | Path, name: str) -> Layout:
     return Layout(folder)
 
 
-def _write_schema(path: Path, name: str) -> None:
+def write_empty(path: Path, name: str) -> None:
+    """Write the database of a new project."""
     db = sqlite3.connect(path, isolation_level=None)
     db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
     db.execute(f"PRAGMA user_version={schema.USER_VERSION}")

@@ -23,7 +23,7 @@ from pu_geo.services.annotate import building_history as histories
 from pu_geo.services.annotate import labeling, presence, ranking
 from pu_geo.services.damage_map import exporting
 from pu_geo.services.imagery import image_quality
-from pu_geo.services.project import projects
+from pu_geo.services.project import daily_backups, projects
 from pu_geo.services.project.launch import OPEN_VARIABLE, SAMPLE
 from pu_geo.ui import texts
 
@@ -55,6 +55,7 @@ others_here = _of_project(presence.exchange)
 shifts = _of_project(image_quality.shifts_for_browser)
 version_file = _of_project(exporting.version_file)
 write_zip = _of_project(exporting.write_zip)
+keep_backups = daily_backups.start
 
 
 def plain(text: str) -> str:

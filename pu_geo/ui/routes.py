@@ -1,7 +1,7 @@
 """HTTP routes for the browser component: map tiles, footprints, chip sheets, scores, exported versions, and the bundle itself.
 
 Only files whose names are put together here from checked parts are sent, and only from inside the project folder that the
-token stands for. The routes have no login of their own: the app listens on the loopback address.
+token stands for. The routes have no login of their own: `guard.py` lets in only browsers that opened the app's address.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NO_PICTURE = (
 _NOT_PACKED = "The files cannot be packed: {why}. Make room on this machine's disk, or copy them from the project's folder."
 _NEVER_KEPT = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 # A report is shown as a page of its own: it may neither run scripts, load anything, nor reach what else this server has.
-_SANDBOX = "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_SANDBOX = "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
 Answering = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
 
 

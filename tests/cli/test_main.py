@@ -68,7 +68,7 @@ def test_help_lists_the_verbs_by_screen_and_is_plain(run: CommandLine) -> None:
     ("words", "problem"),
     [
         ((), "No command was named."),
-        (("rnak",), "There is no command rnak. Did you mean 'rank'?"),
+        (("rnak",), "There is no command rnak. Did you mean 'rank'"),
         (("--fast",), "There is no option --fast."),
         (("rank",), "P.pugeo is missing."),
         (("export", "p.pugeo"), "--out is missing."),

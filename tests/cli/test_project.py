@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -10,11 +11,12 @@ from typing import Any
 
 import pytest
 from cli_parts import CommandLine
+from small_parts import click
 
 from pu_geo import cli, jobs
 from pu_geo.cli import project as project_verbs
 from pu_geo.jobs import control
-from pu_geo.project import events
+from pu_geo.project import events, labels, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import training
 
@@ -84,3 +86,25 @@ def test_the_map_it_exports_is_that_of_the_recommended_method(
     assert (task, exported["run_id"]) == ("export", f"run-{training.DEFAULT_METHOD}")
     assert {args.get("method") for _, args in trained} >= {training.DEFAULT_METHOD, "ncpu", "pucl"}
     assert len(json.loads(capsys.readouterr().out)["runs"]) == 4
+
+
+def test_backup_and_restore_bring_labels_back(project: Layout, run: CommandLine, tmp_path: Path) -> None:
+    click(project, "b1")
+    made = run.json("backup", project.folder)
+    assert (made["at_event"], made["reason"]) == (1, "asked")
+    assert hashlib.sha256(Path(made["path"]).read_bytes()).hexdigest() == made["sha256"]
+    words = run.text("backup", project.folder, "--to", tmp_path / "stick")
+    assert "labels up to event 1" in words
+    assert len(list((tmp_path / "stick").glob("event-*-asked.gpkg"))) == 1
+    click(project, "b2")
+    words = run.text("restore", project.folder)
+    assert "1 newer label event was recovered" in words
+    assert "None that is known of is lost" in words
+    copied = run.json("restore", project.folder, Path(made["path"]).stem, "--to", tmp_path / "again.pugeo")
+    assert copied["recovered"] == 1
+    with store.connect(Layout(tmp_path / "again.pugeo")) as db:
+        assert sorted(labels.current_labels(db)) == ["b1", "b2"]
+    placed = run.json("restore", project.folder, "--in-place")
+    assert Path(placed["damaged"]).is_file()
+    assert "exclude each other" in run.refused("restore", project.folder, "--in-place", "--to", "x.pugeo")
+    assert "not a PU-Geo project" in run.refused("restore", tmp_path)

@@ -13,6 +13,8 @@ from small_parts import small_grid, small_scene, square_table
 from pu_geo import jobs
 from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.project.layout import Layout
+from pu_geo.records import Scene
+from pu_geo.scene_state import ends_sha256, sha256_of
 from pu_geo.services.project import browsing
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -169,3 +171,49 @@ def test_scenes_of_equal_names_are_shown_with_their_folders(project: Layout) -> 
     app = show("imagery", project)
     table = next(frame.value for frame in app.dataframe if "File" in frame.value.columns and "CRS" in frame.value.columns)
     assert table["File"].tolist()[1:] == ["joplin_00/pre.tif", "joplin_01/pre.tif", "pre.tif (copied into the project)"]
+
+
+def scenes_in(folder: Path, *names: str) -> list[Scene]:
+    """Write small files, and return made-up post scenes of them."""
+    folder.mkdir(parents=True)
+    found = []
+    for i, name in enumerate(names):
+        path = folder / name
+        path.write_bytes(name.encode() * 100)
+        known = {"size_bytes": path.stat().st_size, "mtime_ns": path.stat().st_mtime_ns, "ends_sha256": ends_sha256(path)}
+        found.append(replace(small_scene(), scene_id=f"post-{i + 1}", path=str(path), sha256=sha256_of(path), **known))
+    return found
+
+
+def test_files_that_were_moved_are_found_again_from_the_page(tmp_path: Path) -> None:
+    layout, there = store.create(tmp_path / "event.pugeo", "Event"), tmp_path / "imagery"
+    with store.connect(layout) as db:
+        contents.add_scenes(db, scenes_in(there, "a.tif", "b_[link](x.y).tif"), small_grid())
+    app = show("imagery", layout)
+    assert "missing or changed" not in plain(app)
+    there.rename(tmp_path / "elsewhere")
+    app = show("imagery", layout)
+    assert f"post-1 (a.tif), post-2 (b_[link](x.y).tif)**: no longer in {there}." in plain(app)
+    press(app, "Find the files")
+    assert "No file or folder was named." in plain(app)
+    app = show("imagery", layout)
+    (field,) = (field for field in app.text_input if field.label == "The folder where these files are now")
+    field.input(str(tmp_path / "elsewhere")).run()
+    press(app, "Find the files")
+    assert wait(layout, "relink").state == "done"
+    assert "missing or changed" not in plain(show("imagery", layout))
+
+
+def test_a_file_that_was_replaced_is_shown_and_a_wrong_one_refused(tmp_path: Path) -> None:
+    layout, there = store.create(tmp_path / "event.pugeo", "Event"), tmp_path / "imagery"
+    with store.connect(layout) as db:
+        contents.add_scenes(db, scenes_in(there, "a.tif"), small_grid())
+    (there / "a.tif").write_bytes(b"b.tif" * 100)
+    app = show("imagery", layout)
+    assert f"post-1 (a.tif)**: changed. {there} has another file of this name now." in plain(app)
+    (field,) = (field for field in app.text_input if field.label == "Where the file is now")
+    field.input(str(there / "a.tif")).run()
+    press(app, "Find the file")
+    assert (job := wait(layout, "relink")).state == "failed"
+    assert "is not the file of post-1" in job.problem
+    assert "is not the file of post-1" in plain(show("imagery", layout))

@@ -16,7 +16,7 @@ import pytest
 from small_parts import REPOSITORY, square_table
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import analysts, contents, labels, schema, store
+from pu_geo.project import analysts, backups, contents, in_use, labels, schema, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
 
@@ -73,8 +73,9 @@ def schema_of(path: Path) -> int:
 
 def backup_of(old: Layout) -> Path:
     """The one backup beside a project."""
-    (path,) = old.folder.glob("project.v*-backup.gpkg")
-    return path
+    (made,) = backups.all_backups(old)
+    assert made.reason == "migration"
+    return made.path
 
 
 def shape(path: Path) -> dict[str, object]:
@@ -103,12 +104,11 @@ def test_migrated_project_has_all_its_events_and_a_backup_beside_it(old: Layout)
     assert old_rows(old.gpkg) == before
     assert schema_of(old.gpkg) == schema.SCHEMA
     backup = backup_of(old)
-    assert backup.name == f"project.v{found}-backup.gpkg"
     assert old_rows(backup) == before
     assert schema_of(backup) == found
     assert raw(backup, "PRAGMA journal_mode") == [("delete",)]
     left = {path.name for path in old.folder.iterdir()}
-    assert left <= {backup.name, *(f"project.gpkg{tail}" for tail in ("", "-wal", "-shm"))}
+    assert left <= {"backups", in_use.FILE, *(f"project.gpkg{tail}" for tail in ("", "-wal", "-shm"))}
 
 
 def test_migrated_file_has_the_shape_of_a_new_one(old: Layout, project: Layout) -> None:
@@ -267,12 +267,20 @@ def test_without_a_backup_nothing_is_migrated(old: Layout, monkeypatch: pytest.M
         raise OSError(28, "No space left on device")
 
     found = schema_of(old.gpkg)
-    monkeypatch.setattr(store, "atomic_write", full)
-    with pytest.raises(ProjectError, match="no copy of it can be made before it is brought up to date: No space"):
+    monkeypatch.setattr(backups, "atomic_write", full)
+    with pytest.raises(ProjectError, match=r"brought up to date only after a backup.*No space"):
         store.open_project(old.folder)
     assert schema_of(old.gpkg) == found
     monkeypatch.undo()
     store.open_project(old.folder)
+
+
+def test_a_migration_that_fails_again_and_again_makes_one_backup(old: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(schema.MIGRATIONS, schema.SCHEMA - 1, ("SELECT no_such_column",))
+    for _ in range(3):
+        with pytest.raises(ProjectError):
+            store.open_project(old.folder)
+    assert backup_of(old).is_file()
 
 
 @pytest.mark.parametrize("old", [number for number in OLD if number < 6], indirect=True)  # schema 6 has the table itself

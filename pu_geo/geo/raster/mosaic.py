@@ -24,10 +24,11 @@ from rasterio.windows import Window
 from pu_geo.errors import ImageryError, JobCancelled
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.fill import Fill, fill_of, warped
-from pu_geo.geo.raster.guard import GDAL_ERRORS, allow_files, gdal_env, quiet_open, state_of, unreadable
+from pu_geo.geo.raster.guard import GDAL_ERRORS, allow_files, gdal_env, quiet_open, unreadable
 from pu_geo.geo.raster.placement import ALIGNED_PX, border_in
 from pu_geo.geo.readers.file_kinds import regular_file, scene_driver
 from pu_geo.records import Grid, Scene
+from pu_geo.scene_state import refusal, state_of
 
 Box = tuple[int, int, int, int]  # first column and row, and one past the last column and row, in grid pixels
 Shown = NDArray[np.uint8 | np.uint32]
@@ -223,16 +224,17 @@ class Mosaic:
 
 def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack: ExitStack) -> _Layer | None:
     """Open a scene for as long as `stack` lives; None if no pixel of it lies on the grid."""
+    state = state_of(scene)
+    if state == "missing":
+        raise refusal([scene], [])
+    if state == "changed":
+        raise refusal([], [scene])
     path = regular_file(scene.path, ImageryError)
     source = stack.enter_context(quiet_open(path, scene_driver(path)))
     own = tuple(Affine.identity())[:6] if scene.place else tuple(scene.transform)  # a placed picture has none
     found = (source.width, source.height, source.count, source.dtypes[0], tuple(source.transform)[:6])
-    if found != (scene.width, scene.height, scene.bands, scene.dtype, own) or state_of(scene) == "changed":
-        raise ImageryError(
-            f"{path.name} has changed since it was added to the project: what lies under this path is another file.",
-            "Put the original file back under its path. Save this one under another name, and add it as a new scene.",
-            kind="changed",
-        )
+    if found != (scene.width, scene.height, scene.bands, scene.dtype, own):
+        raise refusal([], [scene])
     offset = aligned_offset(scene, grid)
     if offset is not None:
         return _Layer(scene, number, source, False, *offset, fills)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
 from pu_geo.errors import ProjectError, writing
-from pu_geo.project import labels, store
+from pu_geo.project import backups, labels, store
 from pu_geo.project.layout import SUFFIX, Layout
 
 _NOT_COPIED = ("-wal", "-shm", ".lock", ".part")  # ends of names: what belongs to whoever works in the project now
+_OF_DATABASE = re.compile(r"project(\.v\d+-backup|\.damaged-.*)?\.gpkg.*")  # and copies of it beside it
 
 
 def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> dict[str, object]:
@@ -45,8 +48,8 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".copy-", dir=folder.parent) as place:
             made = Layout(Path(place) / "project")
-            store.back_up(layout, made.gpkg)
-            _copy_files(layout, made, without=(layout.trash, *(() if with_exports else (layout.exports,))))
+            backups.copy_database(layout.gpkg, made.gpkg)
+            copy_files(layout, made, without=(layout.trash, *(() if with_exports else (layout.exports,))))
             made.folder.rename(folder)
     copied = Layout(folder)
     at_event = store.call(copied, labels.last_event)
@@ -54,13 +57,31 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
     return {"out": str(folder), "at_event": at_event, "bytes": n_bytes}
 
 
-def _copy_files(layout: Layout, made: Layout, without: tuple[Path, ...]) -> None:
-    """Copy all files but the database; one that goes away meanwhile, such as an old checkpoint, is left out."""
+def copy_files(layout: Layout, made: Layout, without: Collection[Path] = (), linked: Collection[Path] = ()) -> None:
+    """Copy all files but the database and its backups; one that goes away meanwhile, such as an old checkpoint, is left out.
+
+    Args:
+        without: folders to leave out.
+        linked: folders whose files never change: they become hard links where the file system has these.
+    """
+    without = {*without, layout.backups}
     for place, folders, names in os.walk(layout.folder):
         folders[:] = [name for name in folders if Path(place, name) not in without and not name.endswith(_NOT_COPIED)]
         there = made.folder / Path(place).relative_to(layout.folder)
         there.mkdir(parents=True, exist_ok=True)
+        can_link = any(Path(place).is_relative_to(folder) for folder in linked)
         for name in names:
-            if not name.endswith(_NOT_COPIED) and Path(place, name) != layout.gpkg:
+            if not name.endswith(_NOT_COPIED) and not (Path(place) == layout.folder and _OF_DATABASE.fullmatch(name)):
                 with suppress(FileNotFoundError):
-                    shutil.copy2(Path(place, name), there / name)
+                    _copy(Path(place, name), there / name, can_link=can_link)
+
+
+def _copy(path: Path, target: Path, *, can_link: bool) -> None:
+    if can_link:
+        try:
+            os.link(path, target, follow_symlinks=False)
+        except OSError:  # another disk, or a file system without links
+            pass
+        else:
+            return
+    shutil.copy2(path, target)

@@ -15,7 +15,6 @@ from pu_geo.analysis import assessability
 from pu_geo.analysis.scenes import scene_rows
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.geo.local_space import COORDINATES, centroid_places, place_names
-from pu_geo.geo.raster.guard import state_of
 from pu_geo.geo.raster.placement import moved_to
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.aoi import touching
@@ -42,6 +41,7 @@ from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.services.damage_map import auditing, exporting, mapping
+from pu_geo.services.imagery import scene_files
 from pu_geo.services.project.choices import reasons_of
 from pu_geo.services.train import training
 from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
@@ -230,7 +230,7 @@ def _collect(
         "bands": chips["bands"], "bands_why": chips.get("bands_why", ""), "n_hidden_from_training": source.n_hidden,
         "scenes": [row.as_mapping() for row in rows_of_scenes],
     }  # fmt: skip
-    metadata |= {**interest(layout, table, grid.crs, source.at), **doubles(table, outlines), **sources(scenes)}
+    metadata |= {**interest(layout, table, grid.crs, source.at), **doubles(table, outlines), **sources(layout, scenes)}
     if not grid.has_place:
         metadata["coordinates"] = COORDINATES
     if version:
@@ -479,10 +479,10 @@ def interest(layout: Layout, table: FootprintTable, crs: str, run_at: str) -> di
     return {"aoi": {**area, "n_outside": n_outside, "stands": now is not None and now.wkb == found.wkb}}
 
 
-def sources(scenes: Sequence[Scene]) -> dict[str, object]:
+def sources(layout: Layout, scenes: Sequence[Scene]) -> dict[str, object]:
     """Return {"sources_changed", "sources_missing"}: scenes whose file is not the one that was added, or is not there."""
-    states = [(scene.scene_id, state_of(scene)) for scene in scenes]
-    return {f"sources_{state}": [name for name, one in states if one == state] for state in ("changed", "missing")}
+    states = scene_files.settle(layout, scenes)
+    return {f"sources_{state}": [name for name, one in states.items() if one == state] for state in ("changed", "missing")}
 
 
 def doubles(table: FootprintTable, sources: Sequence[str]) -> dict[str, object]:

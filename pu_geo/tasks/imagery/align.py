@@ -11,7 +11,8 @@ from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.project import contents, store
 from pu_geo.project.alignment import Alignment, save
 from pu_geo.records import FootprintTable
-from pu_geo.tasks.job import Job
+from pu_geo.services.imagery import scene_files
+from pu_geo.tasks.job import Job, Part
 
 
 def align(job: Job) -> dict[str, object]:
@@ -23,7 +24,7 @@ def align(job: Job) -> dict[str, object]:
         them; "quality": median over those that both dates show, 0..1}
 
     Raises:
-        ImageryError: if there is no pre scene.
+        ImageryError: if there is no pre scene, or a scene's file is missing or changed.
         FootprintError: if there are no footprints.
     """
     with store.connect(job.layout) as db:
@@ -34,6 +35,7 @@ def align(job: Job) -> dict[str, object]:
             "This project has no pre-event scene, so there is nothing to align.",
             "Add one, or cut chips of the post-event scene alone (`--bands post`).",
         )
+    scenes = scene_files.require(job.layout, scenes, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)
     windows = chip_windows(table.wkb, grid, buffer=0.0)
     pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
     report = job.part(0.0, 1.0, f"aligning {len(windows)} buildings")

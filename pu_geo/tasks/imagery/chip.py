@@ -32,6 +32,7 @@ from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.project import alignment, contents, feature_sets, runs, store
 from pu_geo.project.layout import RCF, Layout, write_json
 from pu_geo.records import FootprintTable, Grid, Scene
+from pu_geo.services.imagery import scene_files
 from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.imagery.align import align, check_footprints
 from pu_geo.tasks.imagery.footprints import add_footprints
@@ -70,7 +71,8 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
         be made again, "" where they are "rcf" or there}
 
     Raises:
-        ImageryError: for other bands, or if pre bands are wanted and there is no pre scene.
+        ImageryError: for other bands, if pre bands are wanted and there is no pre scene, or if the file of a scene that is needed
+            is missing or changed.
         FootprintError: if there are no footprints.
     """
     if bands not in get_args(Bands):
@@ -81,6 +83,9 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
     if is_auto:
         bands = "pre+post" if any(scene.role == "pre" for scene in scenes) else "post"
     _check(table, scenes, bands, size_px)
+    needed = [scene for scene in scenes if scene.role == "post" or bands == "pre+post"]
+    scene_files.require(job.layout, needed, report=Part(job, 0.0, 0.02).report, is_cancelled=job.is_cancelled)
+    scenes = store.call(job.layout, contents.scenes)
     shift_px = _pre_shift(job, table, scenes, grid) if bands == "pre+post" else None
     chip_set = _chip_set_id(table, scenes, bands, size_px, shift_px)
     windows, outlines = chip_windows(table.wkb, grid), Outlines.of(table.wkb, grid, 2 if bands == "pre+post" else 1)
@@ -355,7 +360,7 @@ def _hidden(
         facts[f"{role}_outline"] = {key: _rounded(values) for key, values in shares.items()}
         facts[f"{role}_scene"] = [of_date[n].scene_id if n >= 0 else None for n in scene.tolist()]
     facts["scenes"] = {
-        scene.scene_id: {name: getattr(scene, name) for name in ("role", "sha256", "date", "gsd_m", "dtype", "path")}
+        scene.scene_id: {name: getattr(scene, name) for name in ("role", "sha256", "date", "gsd_m", "dtype")}
         for scene in scenes
         if scene.role in roles
     }

@@ -15,6 +15,7 @@ from pu_geo.geo.raster.placement import check_overlap, project_grid
 from pu_geo.geo.readers import in_child, xbd_folder
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Role, Scene
+from pu_geo.services.imagery import scene_files
 from pu_geo.tasks.imagery.footprints import store_footprints, write_geometry
 from pu_geo.tasks.job import Job, Part
 
@@ -39,9 +40,15 @@ def add_scenes(
         "pre_share": share of the post scenes' area that pre scenes cover or None, "notes": which files were here already}
 
     Raises:
-        ImageryError: if a file cannot be used, or pre and post do not overlap.
+        ImageryError: if a file cannot be used, pre and post do not overlap, or the file of a scene that is here already is missing
+            or changed: the map is drawn anew from all of them.
     """
-    known = store.call(job.layout, contents.scenes)
+    known = scene_files.require(
+        job.layout,
+        store.call(job.layout, contents.scenes),
+        report=Part(job, 0.0, 0.02).report,
+        is_cancelled=job.is_cancelled,
+    )
     if bands is not None and len(bands) != 3:
         raise ImageryError(f"{len(bands)} bands were chosen; red, green and blue are three.", "Write, for example, 3,2,1.")
     rgb = None if bands is None else (bands[0], bands[1], bands[2])

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from pu_geo.errors import ProjectError
+from pu_geo.atomic_write import atomic_write
+from pu_geo.errors import ProjectError, writing
 from pu_geo.geo.raster.placement import moved_to
 from pu_geo.project import aoi, contents, grades, labels, rounds, runs, store, versions
 from pu_geo.project.layout import Layout, find_project
 from pu_geo.project.rounds import PastAnswer, Round
+from pu_geo.records import Scene
+from pu_geo.services.imagery import scene_files
 from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.imagery.chip import chip
@@ -38,11 +43,12 @@ def next_round(
 
     Raises:
         ProjectError: if the project is not empty, or the previous one has no footprints or no place on the Earth.
+        ImageryError: if a pre scene of the round before is to be used and its file is missing or changed.
     """
     before = find_project(previous)
     with store.connect(before) as db:
         table, old_grid, area = contents.footprints(db), contents.grid(db), aoi.current(db)
-        old_pre = [scene.path for scene in contents.scenes(db) if scene.role == "pre"]
+        old_pre = [scene for scene in contents.scenes(db) if scene.role == "pre"]
     if not old_grid.has_place:
         raise ProjectError(
             f"{before.folder.name} has no place on the Earth; nothing tells where a new image would lie over it.",
@@ -55,7 +61,10 @@ def next_round(
                 "Make a new project for it.",
             )
     past = _past(before)
-    scenes = add_scenes(Part(job, 0.0, 0.2), pre=list(pre) or old_pre, post=post)
+    if not pre:
+        found = scene_files.require(before, old_pre, is_cancelled=job.is_cancelled)
+        pre = [_own_copy(before, job.layout, scene) for scene in found]
+    scenes = add_scenes(Part(job, 0.0, 0.2), pre=pre, post=post)
     with store.connect(job.layout) as db:
         grid = contents.grid(db)
         contents.add_footprints(db, replace(table, wkb=moved_to(table.wkb, old_grid.crs, grid.crs)))
@@ -68,6 +77,22 @@ def next_round(
     carried = sum(one.label is not None for one in rounds.last_of_each(past).values())
     made = {"round": past.number, "n": len(everything.wkb), "carried": carried, "compared_with": past.compared_with}
     return {**made, "scenes": scenes, "chips": chips}
+
+
+def _own_copy(before: Layout, layout: Layout, scene: Scene) -> str:
+    """Return the path of a scene's file; one inside the project before is copied into this one, which may go elsewhere alone.
+
+    What gives a picture its place, a world file or labels of the same name, is copied with it.
+    """
+    path = Path(scene.path)
+    if not path.is_relative_to(before.folder):
+        return scene.path
+    target = layout.folder / path.relative_to(before.folder)
+    for one in path.parent.iterdir():
+        if one.stem == path.stem and one.is_file():
+            with writing(target, ProjectError), atomic_write(target.with_name(one.name)) as temporary:
+                shutil.copyfile(one, temporary)
+    return str(target)
 
 
 def _past(before: Layout) -> Round:

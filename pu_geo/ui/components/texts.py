@@ -18,6 +18,7 @@ TITLES = {
     "prepare": "Loading scenes, footprints and chips",
     "add_scenes": "Adding scenes",
     "add_xbd": "Adding an xBD folder",
+    "relink": "Finding moved scene files",
     "add_footprints": "Adding footprints",
     "add_aoi": "Setting the area of interest",
     "add_grid": "Creating a grid of cells",

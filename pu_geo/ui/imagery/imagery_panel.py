@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from pu_geo.jobs import JobView
 from pu_geo.project.layout import RCF, Layout
-from pu_geo.services.imagery import features, preparation, scene_pair
+from pu_geo.records import Scene
+from pu_geo.services.imagery import features, preparation, scene_files, scene_pair
 from pu_geo.services.imagery.features import FeatureSets
 from pu_geo.services.imagery.preparation import Outlines, Overview
+from pu_geo.services.imagery.scene_files import LostFiles
 from pu_geo.services.imagery.scene_pair import Pair, Step
 from pu_geo.services.project import projects, removing
 from pu_geo.ui import frame
@@ -29,6 +33,7 @@ _PICTURES = ["tif", "tiff", "png", "jpg", "jpeg"]
 _BESIDE = ["tfw", "tifw", "pgw", "pngw", "jgw", "jpgw", "jpegw", "wld", "prj", "xml", "json"]
 _VECTORS = ["geojson", "json", "gpkg", "zip", "fgb", "parquet", "geoparquet", "csv"]
 _MOST_ACCOUNTS = 8
+_MOST_GROUPS = 4
 _ORDER: tuple[Step, ...] = ("scenes", "footprints", "align", "chips", "done")
 _ICONS = {"done": ":material/check_circle:", "current": ":material/radio_button_checked:", "blocked": ":material/lock:"}
 _COLORS = {"done": "green", "current": "blue", "blocked": "gray"}
@@ -240,11 +245,11 @@ def _scene_table(layout: Layout, overview: Overview, is_running: bool) -> None:
 def _change_scene(layout: Layout, overview: Overview, is_running: bool) -> None:
     left, right = st.columns([1, 3])
     name = left.selectbox(texts.SCENE, [scene.scene_id for scene in overview.scenes], key="scene-to-change")
-    right.text_input(texts.NEW_FILE, key="scene_new_path", placeholder=texts.POST_EXAMPLE, help=texts.NEW_FILE_HELP)
+    right.text_input(texts.OTHER_FILE, key="scene_new_path", placeholder=texts.POST_EXAMPLE, help=texts.OTHER_FILE_HELP)
     path = "".join(preparation.paths_in(_field("scene_new_path"))[:1])
     with st.container(horizontal=True):
         remove_dialog.button(layout, "scene", name, key="remove-scene", label=texts.REMOVE_SCENE, disabled=is_running)
-        file_picker.browse_button("scene-new-picker", texts.NEW_FILE, "scenes", file_picker.into_field("scene_new_path"))
+        file_picker.browse_button("scene-new-picker", texts.OTHER_FILE, "scenes", file_picker.into_field("scene_new_path"))
         if path:
             remove_dialog.button(
                 layout, "scene", name, key="replace-scene", label=texts.REPLACE_SCENE, path=path, disabled=is_running
@@ -275,6 +280,53 @@ def _day(given: object) -> date | None:
         return date.fromisoformat(str(given)[:10])
     except ValueError:
         return None
+
+
+# Scene files that are missing or changed
+
+
+def lost_files(layout: Layout, overview: Overview, is_running: bool) -> None:
+    """Draw which scene files are missing or changed, and fields to find them again; nothing where all are as they were."""
+    found = scene_files.lost(overview.scenes)
+    if not found:
+        return
+    with st.container(border=True, key="lost-files"):
+        st.markdown(f":orange[:material/warning:] **{texts.LOST}**")
+        _watch(layout, [scene_files.TASK])
+        for group in found[:_MOST_GROUPS]:
+            _lost_group(layout, group, is_running)
+        if len(found) > _MOST_GROUPS:
+            st.caption(texts.MORE_FOLDERS.format(n=len(found) - _MOST_GROUPS))
+
+
+def _lost_group(layout: Layout, group: LostFiles, is_running: bool) -> None:
+    """Draw the lost files of one folder, and where they are to be found."""
+    folder = frame.plain(str(Path(group.scenes[0][0].path).parent))
+    missing = [frame.plain(_named(scene)) for scene, state in group.scenes if state == "missing"]
+    changed = [frame.plain(_named(scene)) for scene, state in group.scenes if state == "changed"]
+    for names, words in ((missing, texts.MISSING_FILES), (changed, texts.CHANGED_FILES)):
+        if names:
+            st.markdown(words.format(scenes=texts.some(names), folder=folder))
+    key = f"lost-{hashlib.sha256(group.old.encode(errors='surrogateescape')).hexdigest()[:12]}"
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.text_input(
+            texts.NEW_FOLDER if group.is_folder else texts.NEW_FILE, key=f"{key}-path", help=texts.RELINK_HELP,
+            placeholder=texts.NEW_FOLDER_EXAMPLE if group.is_folder else texts.NEW_FILE_EXAMPLE,
+        )  # fmt: skip
+        file_picker.browse_button(
+            f"{key}-picker", texts.BROWSE_FOLDER if group.is_folder else texts.BROWSE_FILE,
+            "folders" if group.is_folder else "scenes", file_picker.into_field(f"{key}-path"), disabled=is_running,
+        )  # fmt: skip
+        _button(
+            texts.RELINK_FOLDER if group.is_folder else texts.RELINK, f"{key}-relink",
+            lambda: scene_files.start_relinking(layout, group.old, _field(f"{key}-path")), is_running,
+            is_main=bool(_field(f"{key}-path")),
+        )  # fmt: skip
+
+
+def _named(scene: Scene) -> str:
+    """Return a scene's id and the name of its file."""
+    return f"{scene.scene_id} ({Path(scene.path).name})"
 
 
 # The scene pair

@@ -69,10 +69,24 @@ UNCHANGED = "All scenes are used as they are."
 MORE_NAMES = "{names} and {n} more"
 
 REMOVE_OR_REPLACE, REMOVE = "Remove or replace", "Remove"
-NEW_FILE = "Another file to take its place"
-NEW_FILE_HELP = "Leave it empty to remove the scene."
+OTHER_FILE = "Another file to take its place"
+OTHER_FILE_HELP = "Leave it empty to remove the scene."
 REPLACE_SCENE, REMOVE_SCENE = "Replace this scene", "Remove this scene"
 CAN_UNDO = "The Project screen brings it back, until its space is reclaimed."
+
+# Scene files that are missing or changed
+
+LOST = "Scene files are missing or changed: until they are found, no chips can be cut, and no scenes added or aligned"
+MISSING_FILES = "**{scenes}**: no longer in {folder}."
+CHANGED_FILES = (
+    "**{scenes}**: changed. {folder} has another file of this name now. Put the original back, or find it elsewhere."
+)
+MORE_FOLDERS = "Files of {n} more folders are missing or changed."
+NEW_FILE, NEW_FOLDER = "Where the file is now", "The folder where these files are now"
+NEW_FILE_EXAMPLE, NEW_FOLDER_EXAMPLE = "/data/imagery/post.tif", "/data/imagery"
+RELINK_HELP = "Each file is read in full first: only the one that was added, byte for byte, takes the place. Labels, chips and runs stay."
+BROWSE_FILE, BROWSE_FOLDER = "Choose the file of the scene", "Choose the folder of the scenes"
+RELINK, RELINK_FOLDER = "Find the file", "Find the files"
 
 # Whether the pair is usable
 

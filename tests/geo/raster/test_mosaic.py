@@ -15,13 +15,13 @@ from pyproj import Transformer
 from rasterio.transform import Affine
 from rasterio.warp import Resampling, reproject
 
+from pu_geo import scene_state
 from pu_geo.errors import ImageryError
-from pu_geo.geo.raster import guard
-from pu_geo.geo.raster.guard import sha256_of
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.raster.scene_files import describe
 from pu_geo.records import Scene
+from pu_geo.scene_state import sha256_of
 
 Make = Callable[..., Scene]
 
@@ -238,19 +238,19 @@ def test_a_file_that_was_only_copied_anew_is_read_and_hashed_once(
     path = write_tif("a", pattern(300, 300))
     scene = describe(path, "post", "a")
     hashed: list[Path] = []
-    monkeypatch.setattr(guard, "sha256_of", lambda path: hashed.append(path) or sha256_of(path))
+    monkeypatch.setattr(scene_state, "sha256_of", lambda path: hashed.append(path) or sha256_of(path))
     read_all([scene])
     assert hashed == []
     os.utime(path, ns=(1, 1))
     read_all([scene])
     read_all([scene])
     assert hashed == [path]
-    assert guard.state_of(scene) == "same"
-    monkeypatch.setattr(guard, "AFFORDABLE_BYTES", 1000)
+    assert scene_state.state_of(scene) == "same"
+    monkeypatch.setattr(scene_state, "AFFORDABLE_BYTES", 1000)
     os.utime(path, ns=(2, 2))
-    assert guard.state_of(replace(scene, size_bytes=None, sha256="0" * 64)) == "same", "too large to be read"
+    assert scene_state.state_of(replace(scene, size_bytes=None, sha256="0" * 64)) == "same", "too large to be read"
     path.unlink()
-    assert guard.state_of(scene) == "missing"
+    assert scene_state.state_of(scene) == "missing"
 
 
 def test_a_block_broken_later_is_told_as_corrupt(write_tif: Callable[..., Path]) -> None:

@@ -12,14 +12,14 @@ import pytest
 from small_parts import REPOSITORY, small_project
 
 from pu_geo.errors import ProjectError, PuGeoError
-from pu_geo.project import labels, store
+from pu_geo.project import in_use, labels, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
 from pu_geo.services.project.copying import copy_project
 
 CLICKING = """
 import sys
-from pu_geo.project import labels, store
+from pu_geo.project import in_use, labels, store
 from pu_geo.records import LabelOp
 layout = store.open_project(sys.argv[1])
 for number in range(1, 100_000):
@@ -68,7 +68,7 @@ def test_copy_has_all_but_what_belongs_to_those_at_work(project: Layout, tmp_pat
         sorted(
             str(path.relative_to(folder))
             for path in folder.rglob("*")
-            if path.is_file() and path.suffix not in ("", ".gpkg")
+            if path.is_file() and path.suffix not in ("", ".gpkg") and path.name != in_use.FILE
         )
         for folder in (tmp_path / "copy.pugeo", tmp_path / "small.pugeo")
     )

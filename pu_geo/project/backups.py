@@ -1,0 +1,293 @@
+"""Backups of the database: whole copies that were checked, in `backups/` of the project, each with a JSON file beside it.
+
+    backups/20261123-191329-123-daily.gpkg    the database as it stood at one moment, one file
+    backups/20261123-191329-123-daily.json    written last: when, why, sha256, schema, last label event
+
+Only a backup whose JSON is whole counts. Chips, runs and exports are not copied: no finished one ever changes.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal, TypedDict, get_args
+
+from pu_geo.atomic_write import atomic_write
+from pu_geo.errors import ProjectError
+from pu_geo.project import locks
+from pu_geo.project.layout import Layout, write_json
+
+Reason = Literal["daily", "migration", "removal", "asked"]
+LOCK = ".backups.lock"  # held while a backup is made there
+KEPT = 7  # and beside them the newest of each reason, so that a day of removals does not push out yesterday's
+DAY = timedelta(days=1)
+_RESERVE = 64 * 2**20  # bytes that a backup leaves free: clicks need room too
+_BUSY_S = 20.0
+_OLDER = re.compile(r"project\.v(\d+)-backup")  # what a PU-Geo before this module left beside the database
+
+
+class _Facts(TypedDict):
+    schema: int
+    at_event: int
+    project_id: str
+
+
+@dataclass(frozen=True)
+class Backup:
+    """One backup.
+
+    Args:
+        path: the copy of the database.
+        made_at: UTC, RFC 3339.
+        reason: "daily", "migration", "removal" or "asked".
+        sha256: of the copy; "" where an older PU-Geo made it, which kept none.
+        schema: of the copy.
+        at_event: number of the last label event in it; 0 if it has none.
+        n_bytes: its size.
+        project_id: what all copies of a project share; "" where an older PU-Geo made the backup.
+    """
+
+    path: Path
+    made_at: str
+    reason: str
+    sha256: str
+    schema: int
+    at_event: int
+    n_bytes: int
+    project_id: str = ""
+
+    @property
+    def age(self) -> timedelta:
+        return datetime.now(UTC) - datetime.fromisoformat(self.made_at)
+
+
+def make(layout: Layout, reason: Reason, to: Path | None = None) -> Backup:
+    """Write a backup, check it, and remove those of the project's own folder that are too many.
+
+    Others may read and write meanwhile. What was acknowledged before is in it.
+
+    Args:
+        to: folder to write to, where nothing is removed; the project's own if None.
+
+    Raises:
+        ProjectError: of kind "corrupt" if the database is damaged, "disk" if it cannot be written, "busy" if another program
+            holds the database. Nothing is left behind then, and no older backup is removed.
+    """
+    folder = layout.backups if to is None else to
+    with _refused_in_words(layout, folder):
+        if to is not None:
+            to.mkdir(parents=True, exist_ok=True)
+            return _make(layout, reason, to, own=False)
+        with locks.one_at_a_time(layout.backups / LOCK):
+            before = [backup for backup in all_backups(layout) if backup.reason == reason == "migration"]
+            # a migration that fails each time the project is opened leaves one
+            return _make(layout, reason, layout.backups, own=True, unlike=before[0] if before else None)
+
+
+def make_daily(layout: Layout) -> Backup | None:
+    """Write a backup if the newest is a day old and something changed since; return it, or None.
+
+    Raises:
+        ProjectError: as `make` does.
+    """
+    if _is_recent(newest(layout)):
+        return None
+    with _refused_in_words(layout, layout.backups), locks.one_at_a_time(layout.backups / LOCK):
+        last = newest(layout)
+        if _is_recent(last):
+            return None  # another server was faster
+        made = _make(layout, "daily", layout.backups, own=True, unlike=last)
+    return made if made != last else None
+
+
+def all_backups(layout: Layout) -> list[Backup]:
+    """Return the backups in the project's own folder whose JSON is whole, newest first, and those of older versions of PU-Geo."""
+    found = [backup for path in layout.backups.glob("*.gpkg") if (backup := read(path))]
+    found += [backup for path in layout.folder.glob("project.v*-backup.gpkg") if (backup := _of_older_version(path))]
+    return sorted(found, key=lambda backup: (backup.made_at, backup.path.name), reverse=True)
+
+
+def newest(layout: Layout) -> Backup | None:
+    return next(iter(all_backups(layout)), None)
+
+
+def read(path: Path) -> Backup | None:
+    """Return what stands beside a backup; None if that is not whole, or the copy is gone or has another size."""
+    try:
+        facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        backup = Backup(**{**facts, "path": path})
+        datetime.fromisoformat(backup.made_at)
+        is_whole = path.stat().st_size == backup.n_bytes and backup.reason in get_args(Reason)
+    except (OSError, ValueError, TypeError):
+        return None
+    return backup if is_whole else None
+
+
+def verify(backup: Backup) -> str:
+    """Return what is wrong with a backup, as half a sentence; "" if nothing is."""
+    try:
+        if backup.sha256 and sha256_of(backup.path) != backup.sha256:
+            return "its sha256 is not the one it was written with"
+        wrong = quick_check(backup.path)
+    except (OSError, sqlite3.DatabaseError) as error:
+        return f"it cannot be read: {error}"
+    return f"it is damaged: {wrong}" if wrong else ""
+
+
+def copy_database(source: Path, path: Path) -> None:
+    """Copy a database as it stands at one moment, over a connection of its own; others may read and write meanwhile.
+
+    Raises:
+        OSError: if `path` cannot be written.
+        sqlite3.DatabaseError: if the database cannot be read, or the disk is full.
+    """
+    with atomic_write(path) as temporary:
+        _copy(source, temporary)
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def too_many(backups: list[Backup]) -> list[Backup]:
+    """Return those to remove of a list, newest first: all but the `KEPT` newest and the newest of each reason.
+
+    Those of older versions of PU-Geo stay.
+    """
+    firsts: dict[str, Backup] = {}
+    for backup in backups:
+        firsts.setdefault(backup.reason, backup)
+    ours = [backup for backup in backups if backup.sha256]
+    return [backup for backup in ours[KEPT:] if backup not in firsts.values()]
+
+
+def _make(layout: Layout, reason: Reason, folder: Path, *, own: bool, unlike: Backup | None = None) -> Backup:
+    """Return a new backup, or `unlike` if it came out the same to the byte."""
+    at = datetime.now(UTC)
+    name = "" if own else f"{layout.folder.stem}-"
+    path = folder / f"{name}{at:%Y%m%d-%H%M%S}-{at.microsecond // 1000:03}-{reason}.gpkg"
+    _need_room(layout, folder)
+    with atomic_write(path) as temporary:
+        _copy(layout.gpkg, temporary)
+        if wrong := quick_check(temporary):
+            raise sqlite3.DatabaseError(wrong)
+        facts = _facts(temporary)
+        made = Backup(
+            path, at.isoformat(timespec="milliseconds").replace("+00:00", "Z"), reason, sha256_of(temporary),
+            n_bytes=temporary.stat().st_size, **facts,
+        )  # fmt: skip
+        if unlike and made.sha256 == unlike.sha256:
+            return unlike
+    try:
+        write_json(path.with_suffix(".json"), {key: value for key, value in asdict(made).items() if key != "path"})
+    except BaseException:
+        path.unlink(missing_ok=True)  # without its JSON it counts for nothing
+        raise
+    if own:
+        for old in too_many(all_backups(layout)):
+            old.path.with_suffix(".json").unlink(missing_ok=True)
+            old.path.unlink(missing_ok=True)
+    return made
+
+
+def _copy(source: Path, path: Path) -> None:
+    with closing(sqlite3.connect(source, timeout=_BUSY_S)) as db, closing(sqlite3.connect(path)) as target:
+        db.backup(target)
+        target.execute("PRAGMA journal_mode=DELETE")  # one file that can be handed over
+
+
+def _is_recent(backup: Backup | None) -> bool:
+    return backup is not None and timedelta() <= backup.age < DAY  # one from the future, by a wrong clock, does not count
+
+
+def _need_room(layout: Layout, folder: Path) -> None:
+    wal = layout.gpkg.with_name(f"{layout.gpkg.name}-wal")
+    need = layout.gpkg.stat().st_size + (wal.stat().st_size if wal.exists() else 0)
+    if shutil.disk_usage(folder).free < need + _RESERVE:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def quick_check(path: Path) -> str:
+    """Return the first thing that SQLite finds wrong in a file that nobody has open; "" if nothing is."""
+    with closing(_reading(path)) as db:
+        found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
+    return "" if found == "ok" else " ".join(found.split())
+
+
+def _facts(path: Path) -> _Facts:
+    with closing(_reading(path)) as db:
+        meta = dict(db.execute("SELECT key, value FROM pugeo_meta").fetchall())
+        at_event = db.execute("SELECT ifnull(max(event), 0) FROM label_event").fetchone()[0]
+    return {
+        "schema": int(meta["schema"]),
+        "at_event": int(at_event),
+        "project_id": str(meta.get("project_id", meta["created_at"])),
+    }
+
+
+def _reading(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+
+
+def _of_older_version(path: Path) -> Backup | None:
+    found = _OLDER.fullmatch(path.stem)
+    if found is None:
+        return None
+    try:
+        facts = _facts(path)
+        stat = path.stat()
+    except (OSError, sqlite3.DatabaseError, KeyError, TypeError, ValueError):
+        return None
+    at = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Backup(path, at, "migration", "", facts["schema"], facts["at_event"], stat.st_size)
+
+
+@contextmanager
+def _refused_in_words(layout: Layout, folder: Path) -> Iterator[None]:
+    name = layout.folder.name
+    try:
+        yield
+    except OSError as error:
+        raise _not_written(name, folder, error.strerror or str(error)) from error
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error) or "busy" in str(error):
+            raise ProjectError(
+                f"No backup of {name} was made: another program holds its database.",
+                "Close that program, such as QGIS, then back up again.",
+                kind="busy",
+            ) from error
+        if "full" in str(error) or "I/O" in str(error) or "open" in str(error):
+            raise _not_written(name, folder, str(error)) from error
+        raise _damaged(layout, error) from error
+    except (sqlite3.DatabaseError, KeyError, TypeError, ValueError) as error:
+        raise _damaged(layout, error) from error
+
+
+def _not_written(name: str, folder: Path, why: str) -> ProjectError:
+    return ProjectError(
+        f"No backup of {name} was made: {folder} cannot be written: {why}. Older backups are as they were.",
+        "Make room on that disk, or back up to another one: pu-geo backup --to FOLDER.",
+        kind="disk",
+    )
+
+
+def _damaged(layout: Layout, error: Exception) -> ProjectError:
+    last = newest(layout)
+    return ProjectError(
+        f"No backup of {layout.folder.name} was made: its database is damaged: {error}. Older backups are as they were.",
+        f"Restore the project from the backup of {last.made_at}: pu-geo restore {layout.folder}."
+        if last
+        else f"There is no backup of it. Get back what can be read: pu-geo restore {layout.folder}.",
+        kind="corrupt",
+    )

@@ -1,0 +1,257 @@
+"""Restore a project: a backup of its database, with all newer rows that can still be read of the damaged one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pu_geo import jobs
+from pu_geo.errors import ProjectError, writing
+from pu_geo.project import backups, in_use, recovered, runs, store
+from pu_geo.project.backups import Backup
+from pu_geo.project.layout import SUFFIX, Layout, find_project
+from pu_geo.project.recovered import Recovered
+from pu_geo.services.project.copying import copy_files
+from pu_geo.wording import plural, when
+
+_TAILS = ("", "-wal")  # of a damaged database; what SQLite had not taken over yet is in the second file
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a restore did.
+
+    Attributes:
+        backup: it was made from; None where there was none, and all of it is what could be read.
+        rows: that were newer than the backup.
+        runs: ids of runs that were known again by their folders.
+        damaged: the database that was there before, where another one took its place.
+    """
+
+    layout: Layout
+    backup: Backup | None
+    rows: Recovered
+    runs: list[str]
+    damaged: Path | None
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know of it, a sentence each."""
+        if self.backup is None:
+            head = f"There was no backup. {self.layout.folder} holds what can be read of the database."
+        else:
+            head = f"{self.layout.folder} holds the backup of {when(self.backup.made_at)}, and what was newer."
+        lost = f"{plural(self.rows.unreadable, 'label event')} that came after it cannot be read."
+        if not self.rows.unreadable:
+            lost = "None that is known of is lost."
+        notes = [head, f"{plural(self.rows.events, 'newer label event was', 'newer label events were')} recovered. {lost}"]
+        if self.rows.left_out:
+            notes.append(
+                f"{plural(self.rows.left_out, 'event')} can be read and could not be taken over: what it undoes or means is lost."
+            )
+        if self.rows.others:
+            named = ", ".join(f"{table} {n:,}" for table, n in self.rows.others.items())
+            notes.append(f"Rows of other tables that were newer: {named}.")
+        if self.runs:
+            notes.append(f"{plural(len(self.runs), 'run')} known again by the folder: {', '.join(self.runs)}.")
+        if self.damaged:
+            notes.append(f"The database that was there before is kept as {self.damaged.name}.")
+        return notes
+
+    def facts(self) -> dict[str, object]:
+        """Return the same for machines."""
+        return {
+            "project": str(self.layout.folder),
+            "backup": str(self.backup.path) if self.backup else None,
+            "recovered": self.rows.events,
+            "unreadable": self.rows.unreadable,
+            "left_out": self.rows.left_out,
+            "other_rows": dict(self.rows.others),
+            "runs": self.runs,
+            "damaged": str(self.damaged) if self.damaged else None,
+        }
+
+
+def find(path: str) -> Layout:
+    """Return the layout of a project, also of one whose database is gone. Raises ProjectError if `path` is none."""
+    layout = Layout(Path(path).expanduser().resolve())
+    return layout if backups.newest(layout) else find_project(path)
+
+
+def backup_of(layout: Layout, named: str | None) -> Backup | None:
+    """Return the backup of a name or path, verified; the newest if None, and None where there is none.
+
+    Raises:
+        ProjectError: if there is no such backup, it is damaged, or it is of another project.
+    """
+    found = backups.all_backups(layout)
+    if named is None:
+        chosen = found[0] if found else None
+    else:
+        paths = (Path(named).expanduser().resolve(), layout.backups / named, layout.backups / f"{named}.gpkg")
+        path = next((path for path in paths if path.is_file()), None)
+        chosen = next((one for one in found if one.path == path), None) or (backups.read(path) if path else None)
+        if chosen is None:
+            known = ", ".join(one.path.name for one in found[:5]) or "none"
+            raise ProjectError(
+                f"{named} is no backup of {layout.folder.name}, or the JSON file that belongs beside it is missing. "
+                f"Its backups are: {known}.",
+                f"Name one of them, or leave it out to take the newest: pu-geo restore {layout.folder}.",
+            )
+    if chosen is not None:
+        _check(layout, chosen, found)
+    return chosen
+
+
+def _check(layout: Layout, chosen: Backup, found: list[Backup]) -> None:
+    if wrong := backups.verify(chosen):
+        older = next((one for one in found if one.made_at < chosen.made_at and not backups.verify(one)), None)
+        raise ProjectError(
+            f"The backup {chosen.path.name} cannot be used: {wrong}.",
+            f"Restore the next older one: pu-geo restore {layout.folder} {older.path.name}."
+            if older
+            else "There is no older one that is whole.",
+            kind="corrupt",
+        )
+    ours = {one.project_id for one in found if one.project_id}
+    if chosen.project_id and ours and chosen.project_id not in ours:
+        raise ProjectError(
+            f"The backup {chosen.path.name} is of another project than {layout.folder.name}.", "Name a backup of this one."
+        )
+
+
+def restored_folder(layout: Layout) -> Path:
+    """Return a folder beside a project that is not there yet: joplin-restored.pugeo, joplin-restored-2.pugeo, ..."""
+    number, folder = 1, layout.folder.with_name(f"{layout.folder.stem}-restored{SUFFIX}")
+    while folder.exists():
+        number += 1
+        folder = layout.folder.with_name(f"{layout.folder.stem}-restored-{number}{SUFFIX}")
+    return folder
+
+
+def restore(layout: Layout, named: str | None = None, *, to: str | None = None) -> Restored:
+    """Make a project in a new folder from a backup and what is newer and can be read; the old one stays as it is.
+
+    Chips, runs and quicklooks, which never change, become hard links where the file system has these.
+
+    Args:
+        named: name or path of the backup; the newest if None.
+        to: folder to make, ending in ".pugeo"; `restored_folder` if None.
+
+    Raises:
+        ProjectError: see `backup_of`; also if the folder is there already, or the disk is full. Nothing was made then.
+    """
+    folder = Path(to).expanduser().resolve() if to else restored_folder(layout)
+    if folder.suffix != SUFFIX or layout.folder in folder.parents:
+        raise ProjectError(
+            f"{folder} cannot be the restored project: its folder ends in {SUFFIX} and is outside of {layout.folder.name}.",
+            f"Call it {restored_folder(layout).name}, for example.",
+        )
+    if folder.exists():
+        raise ProjectError(f"{folder} exists already; nothing was restored.", "Name a folder that is not there yet.")
+    backup = backup_of(layout, named)
+    with writing(folder, ProjectError):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".restore-", dir=folder.parent) as place:
+            made = Layout(Path(place) / "project")
+            never_change = (layout.folder / name for name in ("chips", "runs", "quicklooks", "discoveries"))
+            copy_files(layout, made, linked=[*never_change])
+            source = _source(layout, Path(place))
+            rows, found = _build(layout, backup, made, source, named=made)
+            made.folder.rename(folder)
+    return Restored(Layout(folder), backup, rows, found, None)
+
+
+def restore_in_place(layout: Layout, named: str | None = None) -> Restored:
+    """Put a backup, with what is newer and can be read, into the place of the project's database, which is kept beside it.
+
+    Raises:
+        ProjectError: see `restore`; of kind "busy" if another process has the project open, or a job of it is active. The
+            database is as it was then.
+    """
+    if active := [job.job_id for job in jobs.all_jobs(layout, with_dismissed=True) if job.is_active]:
+        raise ProjectError(
+            f"Job {active[0]} works in {layout.folder.name}; its database cannot be replaced now.",
+            f"Wait for it, or cancel it: pu-geo jobs {layout.folder} cancel {active[0]}.",
+            kind="busy",
+        )
+    with writing(layout.folder, ProjectError), in_use.alone(layout):
+        backup = backup_of(layout, named)
+        with tempfile.TemporaryDirectory(prefix=".restore-", dir=layout.folder) as place:
+            made = Layout(Path(place))
+            source = layout.gpkg if layout.gpkg.is_file() else None
+            rows, found = _build(layout, backup, made, source, named=layout)
+            damaged = _swap(layout, made.gpkg)
+    return Restored(layout, backup, rows, found, damaged)
+
+
+def _source(layout: Layout, place: Path) -> Path | None:
+    """Return the file to read newer rows from: the database itself, or, where another process writes to it, a whole copy."""
+    if not layout.gpkg.is_file():
+        return None
+    if in_use.is_open_elsewhere(layout):
+        with suppress(Exception):  # whatever is wrong with it: what can be read is read from the file itself
+            backups.copy_database(layout.gpkg, place / "now.gpkg")
+            if not backups.quick_check(place / "now.gpkg"):
+                return place / "now.gpkg"
+    return layout.gpkg
+
+
+def _build(
+    layout: Layout, backup: Backup | None, made: Layout, source: Path | None, *, named: Layout
+) -> tuple[Recovered, list[str]]:
+    """Write the database of `made`.
+
+    Args:
+        named: whose folders of runs count.
+    """
+    if backup is not None:
+        shutil.copyfile(backup.path, made.gpkg)
+    else:
+        store.write_empty(made.gpkg, layout.folder.stem)
+    with store.connect(made) as db:
+        rows = Recovered() if source is None else recovered.merge(db, source, is_new=backup is None)
+        with store.transaction(db):
+            found = runs.register(db, named)
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    in_use.let_go(made)
+    shutil.rmtree(made.backups, ignore_errors=True)  # of a migration on the way
+    if backup is None and not rows.events and not rows.others.get("footprints"):
+        raise ProjectError(
+            f"There is no backup of {layout.folder.name}, and nothing of its database can be read. Nothing was changed.",
+            "Is there a copy of the folder on another disk, or an exported label history (.events.csv)? Start a new project with these.",
+            kind="corrupt",
+        )
+    if wrong := backups.quick_check(made.gpkg):
+        raise ProjectError(f"The restored database is not whole: {wrong}. Nothing was changed.", "Restore an older backup.")
+    return rows, found
+
+
+def _swap(layout: Layout, path: Path) -> Path | None:
+    """Put a database into the place of the project's; at each moment there is one, and the old one stays under another name."""
+    damaged = None
+    if layout.gpkg.is_file():
+        stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        damaged = layout.folder / f"project.damaged-{stamp}.gpkg"
+        for tail in _TAILS:
+            here = Path(f"{layout.gpkg}{tail}")
+            if here.is_file():
+                _keep(here, Path(f"{damaged}{tail}"))
+        for tail in ("-wal", "-shm", "-journal"):  # they belong to the old one, and would damage the new one
+            Path(f"{layout.gpkg}{tail}").unlink(missing_ok=True)
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
+    path.replace(layout.gpkg)
+    return damaged
+
+
+def _keep(here: Path, there: Path) -> None:
+    try:
+        os.link(here, there)
+    except OSError:  # a file system without links
+        shutil.copy2(here, there)

@@ -1,0 +1,164 @@
+"""Backups: whole, checked, few, and never made of a damaged database."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pu_geo.errors import ProjectError
+from pu_geo.project import backups, labels, schema, store
+from pu_geo.project.backups import Backup
+from pu_geo.project.layout import Layout
+from pu_geo.records import LabelOp
+
+
+def click(layout: Layout, op: str, building: str = "b3") -> int:
+    return store.call(layout, labels.append, [LabelOp(op, building, "positive")], analyst="ann", screen="map")[0].event
+
+
+def damage(path: Path) -> None:
+    """Overwrite the pages in the middle of a database, which nobody has open."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    content = bytearray(path.read_bytes())
+    content[4096 * 4 : -4096] = b"\x77" * (len(content) - 4096 * 5)
+    path.write_bytes(content)
+
+
+def aged(backup: Backup, days: float, reason: str = "") -> None:
+    """Let a backup be older than it is."""
+    facts = json.loads(backup.path.with_suffix(".json").read_text())
+    at = datetime.now(UTC) - timedelta(days=days)
+    facts |= {"made_at": at.isoformat(timespec="milliseconds"), "reason": reason or facts["reason"]}
+    backup.path.with_suffix(".json").write_text(json.dumps(facts))
+
+
+def test_a_backup_has_all_clicks_and_facts_beside_it(project: Layout) -> None:
+    event = click(project, "1")
+    made = backups.make(project, "asked")
+    assert (made.at_event, made.schema, made.reason) == (event, schema.SCHEMA, "asked")
+    assert (made.path.parent, backups.verify(made)) == (project.folder / "backups", "")
+    assert backups.all_backups(project) == [made]
+    with closing(sqlite3.connect(made.path)) as db:
+        assert db.execute("SELECT op, building_id FROM label_event").fetchall() == [("1", "b3")]
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    assert made.project_id == store.call(project, store.project_id)
+
+
+def test_a_backup_elsewhere_is_named_after_the_project_and_removes_nothing(project: Layout, tmp_path: Path) -> None:
+    for _ in range(backups.KEPT + 2):
+        made = backups.make(project, "asked", tmp_path / "stick" / "deep")
+    assert made.path.name.startswith(f"{project.folder.stem}-2")
+    assert len([*made.path.parent.glob("*.gpkg")]) == backups.KEPT + 2
+    assert backups.read(made.path) == made
+    assert backups.all_backups(project) == []
+
+
+def test_a_damaged_database_is_refused_and_costs_no_good_backup(project: Layout) -> None:
+    click(project, "1")
+    good = [backups.make(project, "asked") for _ in range(backups.KEPT)]
+    damage(project.gpkg)
+    with pytest.raises(ProjectError, match="its database is damaged") as caught:
+        backups.make(project, "asked")
+    assert caught.value.kind == "corrupt"
+    assert f"restore {project.folder}" in caught.value.hint
+    assert backups.all_backups(project) == good[::-1]
+    assert {path.suffix for path in project.backups.iterdir()} == {".gpkg", ".json", ".lock"}
+
+
+def test_the_seven_newest_stay_and_the_newest_of_each_reason(project: Layout) -> None:
+    daily = backups.make(project, "daily")
+    before_migration = backups.make(project, "migration")
+    made = [backups.make(project, "removal") for _ in range(backups.KEPT + 3)]
+    kept = backups.all_backups(project)
+    assert kept == [*made[: -backups.KEPT - 1 : -1], before_migration, daily]
+    assert len([*project.backups.glob("*.json")]) == len([*project.backups.glob("*.gpkg")]) == len(kept)
+
+
+def test_a_backup_without_whole_facts_counts_for_nothing(project: Layout) -> None:
+    made = [backups.make(project, "asked") for _ in range(4)]
+    made[0].path.with_suffix(".json").write_text('{"made_at":')
+    made[1].path.with_suffix(".json").unlink()
+    made[2].path.write_bytes(made[2].path.read_bytes()[:-1])
+    assert backups.all_backups(project) == made[3:]
+
+
+def test_a_backup_that_changed_on_its_disk_is_found_out(project: Layout) -> None:
+    made = backups.make(project, "asked")
+    content = bytearray(made.path.read_bytes())
+    content[-1] ^= 1
+    made.path.write_bytes(content)
+    assert "sha256" in backups.verify(made)
+
+
+@pytest.mark.parametrize("failing", ["copy", "json"])
+def test_a_full_disk_is_refused_in_words_and_leaves_nothing(
+    project: Layout, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    good = backups.make(project, "asked")
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def copy(source: Path, path: Path) -> None:
+        path.write_bytes(b"half")
+        raise full
+
+    def write_json(path: Path, value: object) -> None:
+        raise full
+
+    monkeypatch.setattr(backups, *(("_copy", copy) if failing == "copy" else ("write_json", write_json)))
+    with pytest.raises(ProjectError, match="No space left") as caught:
+        backups.make(project, "daily")
+    assert caught.value.kind == "disk"
+    assert {path.stem for path in project.backups.iterdir()} == {good.path.stem, ".backups"}
+
+
+def test_a_backup_leaves_room_for_clicks(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(project.folder)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=project.gpkg.stat().st_size + 2**20))
+    with pytest.raises(ProjectError, match="No space left"):
+        backups.make(project, "daily")
+
+
+def test_a_daily_backup_is_made_once_a_day_and_only_of_what_changed(project: Layout) -> None:
+    click(project, "1")
+    first = backups.make_daily(project)
+    assert first is not None
+    click(project, "2")
+    assert backups.make_daily(project) is None  # the newest is of today
+    aged(first, days=1.1)
+    second = backups.make_daily(project)
+    assert second is not None
+    assert second.at_event == 2
+    aged(second, days=1.05)
+    assert backups.make_daily(project) is None  # nothing changed
+    click(project, "3")
+    third = backups.make_daily(project)
+    assert third is not None
+    assert backups.newest(project) == third
+
+
+def test_a_backup_of_tomorrow_holds_no_daily_one_back(project: Layout) -> None:
+    aged(backups.make(project, "asked"), days=-3)
+    click(project, "1")
+    assert backups.make_daily(project) is not None
+
+
+def test_copies_that_an_older_version_left_are_listed_and_stay(project: Layout) -> None:
+    old = project.folder / "project.v6-backup.gpkg"
+    backups.copy_database(project.gpkg, old)
+    (project.folder / "project.v5-backup.gpkg").write_bytes(b"half")
+    listed: list[Any] = backups.all_backups(project)
+    assert [(each.path, each.reason, each.sha256) for each in listed] == [(old, "migration", "")]
+    for _ in range(backups.KEPT + 2):
+        backups.make(project, "asked")
+    assert old.exists()
+    assert len(backups.all_backups(project)) == backups.KEPT + 1

@@ -1,0 +1,149 @@
+"""Whether the files of scenes are those that were added: what is read, when, and what is found."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small_parts import small_grid, small_scene
+
+from pu_geo import scene_state
+from pu_geo.errors import ImageryError, JobCancelled
+from pu_geo.project import contents, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import Scene
+from pu_geo.scene_state import END_BYTES, ends_sha256, sha256_of, state_at_once, state_of
+from pu_geo.services.imagery import scene_files
+
+SIZE = 3 * END_BYTES
+
+
+def scene_at(path: Path, scene_id: str = "post-1", content: bytes = bytes(SIZE)) -> Scene:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    found = path.stat()
+    return replace(
+        small_scene(), scene_id=scene_id, path=str(path), sha256=sha256_of(path), size_bytes=found.st_size,
+        mtime_ns=found.st_mtime_ns, ends_sha256=ends_sha256(path),
+    )  # fmt: skip
+
+
+def change_middle(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(SIZE // 2)
+        file.write(b"x")
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return scene_at(tmp_path / "imagery/post.tif")
+
+
+@pytest.fixture
+def layout(tmp_path: Path, scene: Scene) -> Layout:
+    made = store.create(tmp_path / "event.pugeo", "Event")
+    store.call(made, contents.add_scenes, [scene], small_grid())
+    return made
+
+
+def test_a_file_is_the_same_touched_changed_or_missing(scene: Scene) -> None:
+    path = Path(scene.path)
+    assert (state_at_once(scene), state_of(scene), scene_files.verify(scene)) == ("same", "same", "same")
+    os.utime(path, ns=(1, 1))
+    assert (state_at_once(scene), state_of(scene), scene_files.verify(scene)) == ("touched", "same", "same")
+    change_middle(path)
+    assert (state_at_once(scene), state_of(scene), scene_files.verify(scene)) == ("touched", "changed", "changed")
+    path.write_bytes(b"short")
+    assert (state_at_once(scene), state_of(scene), scene_files.verify(scene)) == ("changed",) * 3
+    path.unlink()
+    assert (state_at_once(scene), state_of(scene), scene_files.verify(scene)) == ("missing",) * 3
+
+
+def test_only_a_full_check_finds_bytes_changed_in_the_middle_under_the_same_time(scene: Scene) -> None:
+    path = Path(scene.path)
+    change_middle(path)
+    os.utime(path, ns=(scene.mtime_ns or 0, scene.mtime_ns or 0))
+    assert scene_files.verify(scene) == "same"
+    assert scene_files.verify(scene, full=True) == "changed"
+
+
+def test_a_screen_reads_no_file_in_full(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.utime(scene.path, ns=(1, 1))
+    monkeypatch.setattr(scene_state, "sha256_of", lambda *_: pytest.fail("read in full"))
+    monkeypatch.setattr(scene_files, "sha256_of", lambda *_: pytest.fail("read in full"))
+    assert scene_files.lost([scene]) == []
+
+
+def test_files_of_one_folder_are_lost_together(tmp_path: Path) -> None:
+    scenes = [scene_at(tmp_path / name, name, name.encode()) for name in ("a/1.tif", "a/2.tif", "b/3.tif", "c/4.tif")]
+    (tmp_path / "a/1.tif").unlink()
+    (tmp_path / "a/2.tif").write_bytes(b"other content")
+    (tmp_path / "b/3.tif").unlink()
+    first, second = scene_files.lost(scenes)
+    assert (first.old, first.is_folder, [state for _, state in first.scenes]) == (
+        str(tmp_path / "a"), True, ["missing", "changed"],
+    )  # fmt: skip
+    assert (second.old, second.is_folder) == (str(tmp_path / "b/3.tif"), False)
+
+
+def test_a_cancelled_check_stops_and_stores_nothing(layout: Layout, scene: Scene) -> None:
+    os.utime(scene.path, ns=(1, 1))
+    with pytest.raises(JobCancelled):
+        scene_files.settle(layout, [scene], is_cancelled=lambda: True)
+    assert store.call(layout, contents.scenes)[0].mtime_ns == scene.mtime_ns
+    seen: list[tuple[float, str]] = []
+    assert scene_files.settle(layout, [scene], report=lambda share, words: seen.append((share, words))) == {"post-1": "same"}
+    assert seen[-1] == (1.0, "reading post.tif in full, to check that it is the file that was added")
+    assert store.call(layout, contents.scenes)[0].mtime_ns == 1
+
+
+def test_a_file_without_a_recorded_checksum_is_not_relinked(layout: Layout, tmp_path: Path) -> None:
+    with store.connect(layout) as db:
+        db.execute("UPDATE scene SET facts = json_set(facts, '$.sha256', '')")
+    with pytest.raises(ImageryError, match="holds no checksum of post-1"):
+        scene_files.relink(layout, "post-1", str(tmp_path / "imagery/post.tif"))
+
+
+def test_a_file_that_is_written_to_while_it_is_read_is_refused(
+    layout: Layout, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changed_after(path: Path, each: object = None) -> str:
+        found = sha256_of(path)
+        change_middle(path)
+        os.utime(path, ns=(5, 5))
+        return found
+
+    monkeypatch.setattr(scene_files, "sha256_of", changed_after)
+    with pytest.raises(ImageryError, match="written to while it was read"):
+        scene_files.relink(layout, "post-1", scene.path)
+
+
+def test_every_former_place_is_kept(layout: Layout, scene: Scene, tmp_path: Path) -> None:
+    places = [tmp_path / "imagery/post.tif", tmp_path / "two.tif", layout.folder / "sources/post.tif", tmp_path / "four.tif"]
+    places[2].parent.mkdir()
+    for before, after in itertools.pairwise(places):
+        before.rename(after)
+        scene_files.relink(layout, "post-1", str(after))
+    with store.connect(layout) as db:
+        former = contents.former_paths(db)["post-1"]
+        assert contents.stored_paths(db) == {"post-1": str(places[3])}
+    assert [one["path"] for one in former] == [str(places[0]), str(places[1]), "sources/post.tif"]
+    assert sorted(one["until"] for one in former) == [one["until"] for one in former]
+
+
+def test_paths_hold_in_a_project_that_is_read_as_it_is(layout: Layout) -> None:
+    inside = scene_at(layout.folder / "sources/two.tif", "post-2", b"two")
+    store.call(layout, contents.add_scenes, [inside], small_grid())
+    with store.connect_as_is(layout) as db:
+        assert contents.scenes(db)[1].path == inside.path
+
+
+@pytest.mark.parametrize("name", ["a\\b.tif", "a:b.tif"])
+def test_a_name_that_means_another_file_elsewhere_is_stored_as_an_absolute_path(layout: Layout, name: str) -> None:
+    odd = scene_at(layout.folder / "sources" / name, "post-2", b"two")
+    store.call(layout, contents.add_scenes, [odd], small_grid())
+    assert store.call(layout, contents.stored_paths)["post-2"] == odd.path
+    assert store.call(layout, contents.scenes)[1].path == odd.path

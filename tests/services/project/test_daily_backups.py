@@ -1,0 +1,81 @@
+"""Projects that are open are backed up once a day, without anybody waiting for it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+
+import pytest
+from small_parts import click
+
+from pu_geo.project import backups, in_use, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.project import daily_backups
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests of this process opened projects, too."""
+    monkeypatch.setattr(in_use, "_held", {})
+    monkeypatch.setattr(daily_backups, "_next", {})
+    monkeypatch.setattr(daily_backups, "_failed", {})
+
+
+def test_an_open_project_gets_one_backup_a_day(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_use.let_go(project)
+    assert daily_backups.back_up_open_projects() == []  # nobody has one open
+    click(project, "b1")
+    (made,) = daily_backups.back_up_open_projects()
+    assert (made.reason, made.at_event) == ("daily", 1)
+    click(project, "b2")
+    monkeypatch.setattr(daily_backups, "_next", {})
+    assert daily_backups.back_up_open_projects() == []
+    assert backups.all_backups(project) == [made]
+
+
+def test_one_that_fails_is_kept_in_words_and_tried_again_later(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(project.folder)
+    click(project, "b1")
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=0))
+        assert daily_backups.back_up_open_projects() == []
+    found = daily_backups.problem(project)
+    assert found is not None
+    assert "No space left" in found.problem
+    click(project, "b2")  # work goes on
+    assert daily_backups.back_up_open_projects() == []  # not before an hour has passed
+    monkeypatch.setattr(daily_backups, "_next", {})
+    assert len(daily_backups.back_up_open_projects()) == 1
+    assert daily_backups.problem(project) is None
+
+
+def test_a_project_that_was_moved_away_is_passed_over(project: Layout) -> None:
+    click(project, "b1")
+    project.folder.rename(project.folder.with_name("moved.pugeo"))
+    assert daily_backups.back_up_open_projects() == []
+    assert not project.folder.exists()
+
+
+@pytest.mark.slow
+def test_clicks_are_stored_while_a_backup_is_made(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = threading.Event()
+    copy = backups._copy
+
+    def slow_copy(*paths: object) -> None:
+        copy(*paths)  # type: ignore[arg-type]
+        assert may_end.wait(20)
+
+    monkeypatch.setattr(backups, "_copy", slow_copy)
+    monkeypatch.setattr(daily_backups, "_ROUND_S", 0.05)
+    store.open_project(project.folder)
+    ended = daily_backups.start()
+    for building in ("b1", "b2", "b3"):
+        click(project, building)
+    assert backups.all_backups(project) == []
+    may_end.set()
+    until = time.monotonic() + 20
+    while not backups.all_backups(project) and time.monotonic() < until:
+        time.sleep(0.02)
+    ended.set()
+    assert len(backups.all_backups(project)) == 1

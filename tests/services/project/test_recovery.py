@@ -1,0 +1,298 @@
+"""A project is restored: from a backup, with all that is newer and can still be read."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_parts import REPOSITORY, add_run, click, square_table, unheld_job
+
+from pu_geo import jobs
+from pu_geo.errors import ProjectError
+from pu_geo.project import backups, choices, contents, decisions, in_use, labels, recovered, runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import LabelOp
+from pu_geo.services.project import recovery
+
+COLUMNS = "event, op, building_id, label, analyst, at, screen, kind, undoes, act, origin_at, origin_kind, imported_by, answer, grade"
+
+
+def log_of(layout: Layout) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(layout.gpkg)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return db.execute(f"SELECT {COLUMNS} FROM label_event ORDER BY event").fetchall()
+
+
+def checkpoint(layout: Layout) -> None:
+    in_use.let_go(layout)
+    with closing(sqlite3.connect(layout.gpkg)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def page_of(layout: Layout, table: str) -> int:
+    """Return the first page of a table."""
+    with closing(sqlite3.connect(layout.gpkg)) as db:
+        return int(db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0])
+
+
+def overwrite(layout: Layout, page: int, n: int = 1) -> None:
+    checkpoint(layout)
+    with layout.gpkg.open("r+b") as file:
+        file.seek(4096 * (page - 1))
+        file.write(b"\x77" * 4096 * n)
+
+
+def step(layout: Layout, kind: str, op: str, analyst: str = "ann") -> None:
+    with store.connect(layout) as db:
+        labels.append(db, [LabelOp(op, step=kind)], analyst=analyst, screen="map")
+
+
+def work(layout: Layout, n: int, seed: int = 0) -> None:
+    """Let three analysts click, undo and redo."""
+    drawn = random.Random(seed)
+    with store.connect(layout) as db:
+        for number in range(n):
+            analyst, kind = drawn.choice(["ann", "bob", "eve"]), drawn.choice(["set"] * 5 + ["undo", "undo", "redo"])
+            op = f"op-{seed}-{number}"
+            if kind == "set":
+                label = drawn.choice(["positive", "not_damaged", "cleared"])
+                one = LabelOp(op, f"b{drawn.randrange(20)}", label)  # type: ignore[arg-type]
+            else:
+                one = LabelOp(op, step=kind)
+            assert not labels.append(db, [one], analyst=analyst, screen="map")[0].error
+
+
+def test_all_that_is_newer_than_the_backup_comes_back(project: Layout) -> None:
+    work(project, 60)
+    backup = backups.make(project, "asked")
+    work(project, 90, seed=1)
+    with store.connect(project) as db:
+        decisions.decide(db, "d1", "selection", "roofs", {"building_ids": ["b1"]}, analyst="ann")
+        choices.put(db, "grades", choices.get(db, "grades", [{"id": "gone", "name": "Gone", "damage_class": "destroyed"}]))
+        contents.add_footprints(db, replace(square_table(25), building_ids=[f"b{i}" for i in range(25)]))
+    click(project, "b24")
+    before, current = log_of(project), store.call(project, labels.current)
+    stacks = {who: store.call(project, labels._stacks, who) for who in ("ann", "bob", "eve")}
+    overwrite(project, page_of(project, "scene"))
+    done = recovery.restore(project)
+    assert done.layout.folder == project.folder.with_name("event-restored.pugeo")
+    assert log_of(done.layout) == before
+    assert (done.rows.events, done.rows.unreadable, done.rows.left_out) == (before[-1][0] - backup.at_event, 0, 0)
+    assert store.call(done.layout, labels.current) == current
+    assert {who: store.call(done.layout, labels._stacks, who) for who in stacks} == stacks
+    assert store.call(done.layout, decisions.standing, "selection")["roofs"].facts == {"building_ids": ["b1"]}
+    assert store.call(done.layout, contents.count_footprints) == 25
+    assert done.rows.others == {"footprints": 5, "decision": 1, "choice": 1, "empty_step": done.rows.others["empty_step"]}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_page_is_gone_the_log_goes_on_and_every_event_is_accounted_for(project: Layout, seed: int) -> None:
+    drawn = random.Random(seed)
+    work(project, 200, seed=100 + seed)
+    backup = backups.make(project, "asked")
+    work(project, 400, seed=200 + seed)
+    whole, n = log_of(project), store.call(project, labels.last_event)
+    pages = project.gpkg.stat().st_size // 4096
+    overwrite(project, drawn.randrange(2, pages), drawn.randrange(1, 4))
+    done = recovery.restore(project)
+    there = log_of(done.layout)
+    assert {*there} <= {*whole}
+    assert len(there) == backup.at_event + done.rows.events
+    assert done.rows.events + done.rows.left_out + done.rows.unreadable == n - backup.at_event
+    work(done.layout, 60, seed=300 + seed)  # undo and redo go on for everybody
+
+
+def test_an_undo_of_a_click_that_cannot_be_read_is_left_out(project: Layout) -> None:
+    click(project, "b1")
+    base = backups.make(project, "asked")
+    for kind, op in (("set", "x"), ("undo", "y"), ("redo", "z"), ("set", "w")):
+        if kind == "set":
+            with store.connect(project) as db:
+                labels.append(db, [LabelOp(op, "b2", "positive")], analyst="ann", screen="map")
+        else:
+            step(project, kind, op)
+    source = project.folder / "other.gpkg"
+    backups.copy_database(project.gpkg, source)
+    for gone, kept in (("x", ["w"]), ("y", ["x", "w"])):
+        layout = Layout(project.folder.with_name(f"without-{gone}.pugeo"))
+        layout.folder.mkdir()
+        layout.gpkg.write_bytes(base.path.read_bytes())
+        damaged = source.with_name(f"{gone}.gpkg")
+        damaged.write_bytes(source.read_bytes())
+        with closing(sqlite3.connect(damaged)) as db, db:
+            db.execute("DROP TRIGGER label_event_no_delete")
+            db.execute("DELETE FROM label_event WHERE op = ?", (gone,))
+        found = store.call(layout, recovered.merge, damaged)
+        assert [row[1] for row in log_of(layout)][1:] == kept
+        assert (found.unreadable, found.left_out) == (1, 3 - len(kept))
+        step(layout, "undo", "again")
+        assert set(store.call(layout, labels.current_labels)) == ({"b1"} if gone == "x" else {"b1", "b2"})
+
+
+def test_an_operation_whose_number_is_taken_gets_a_new_one(project: Layout, tmp_path: Path) -> None:
+    """Two copies of a project went on by themselves; the backup is of the other one."""
+    click(project, "b1")
+    backups.make(project, "asked")
+    other = recovery.restore(project, to=str(tmp_path / "other.pugeo")).layout
+    with store.connect(other) as db:
+        labels.append(db, [LabelOp("theirs", "b2", "positive")], analyst="bob", screen="map")
+    with store.connect(project) as db:
+        labels.append(db, [LabelOp("ours", "b3", "not_damaged")], analyst="ann", screen="map")
+    step(project, "undo", "back")
+    backup = backups.make(other, "asked", tmp_path / "stick")
+    done = recovery.restore(project, str(backup.path))
+    assert [(row[0], row[1], row[8]) for row in log_of(done.layout)][1:] == [
+        (2, "theirs", None),
+        (3, "ours", None),
+        (4, "back", 3),
+    ]
+    assert store.call(done.layout, labels.current_labels) == {"b1": "positive", "b2": "positive"}
+
+
+def test_runs_made_since_the_backup_are_there_with_their_scores(project: Layout) -> None:
+    backups.make(project, "asked")
+    add_run(project, "by-row")
+    add_run(project, "by-folder", scores=np.linspace(1, 0, 20))
+    add_run(project, "broken")
+    (project.folder / "runs" / "broken" / "scores.npy").write_bytes(b"half")
+    with closing(sqlite3.connect(project.gpkg)) as db, db:
+        db.execute("DELETE FROM run WHERE run_id <> 'by-row'")
+    done = recovery.restore(project)
+    assert done.runs == ["by-folder"]
+    with store.connect(done.layout) as db:
+        assert {facts.run_id for facts in runs.all_runs(db)} == {"by-row", "by-folder"}
+        counts = dict(db.execute("SELECT run_id, count(*) FROM score GROUP BY run_id").fetchall())
+        assert counts == {"by-row": 20, "by-folder": 20}
+    here, there = (layout.run("by-row") / "scores.npy" for layout in (project, done.layout))
+    assert here.samefile(there)
+
+
+def test_in_place_keeps_the_damaged_database_with_its_log(project: Layout) -> None:
+    work(project, 40)
+    backups.make(project, "asked")
+    work(project, 40, seed=1)
+    before = log_of(project)
+    overwrite(project, page_of(project, "scene"))
+    damaged = project.gpkg.read_bytes()
+    done = recovery.restore_in_place(project)
+    assert done.damaged is not None
+    assert done.damaged.read_bytes() == damaged
+    assert log_of(project) == before
+    assert not [path.name for path in project.folder.iterdir() if path.name.startswith(".restore")]
+    click(project, "b1")
+
+
+def test_a_database_that_is_gone_comes_back_from_the_backup(project: Layout) -> None:
+    click(project, "b1")
+    backups.make(project, "asked")
+    checkpoint(project)
+    project.gpkg.unlink()
+    recovery.restore_in_place(recovery.find(str(project.folder)))
+    assert store.call(project, labels.current_labels) == {"b1": "positive"}
+
+
+def test_without_a_backup_all_that_can_be_read_becomes_a_project(project: Layout) -> None:
+    work(project, 100)
+    before, name = log_of(project), store.call(project, store.project_id)
+    overwrite(project, page_of(project, "intake"))
+    done = recovery.restore(project)
+    assert done.backup is None
+    assert log_of(done.layout) == before
+    with store.connect(done.layout) as db:
+        assert store.project_id(db) == name
+        assert contents.grid(db).crs == "EPSG:32615"
+        assert contents.building_ids(db) == [f"b{i}" for i in range(20)]
+
+
+def test_nothing_to_restore_from_is_refused_and_leaves_nothing(project: Layout) -> None:
+    checkpoint(project)
+    project.gpkg.write_bytes(b"\0" * 4096 * 10)
+    with pytest.raises(ProjectError, match="nothing of its database can be read"):
+        recovery.restore(project)
+    assert [path.name for path in project.folder.parent.iterdir()] == [project.folder.name]
+
+
+def test_a_bad_backup_is_refused_and_the_next_older_one_named(project: Layout) -> None:
+    good, bad = (backups.make(project, "asked") for _ in range(2))
+    with bad.path.open("r+b") as file:
+        file.seek(5000)
+        file.write(b"x")
+    with pytest.raises(ProjectError, match="sha256") as caught:
+        recovery.restore(project)
+    assert good.path.name in caught.value.hint
+    assert recovery.restore(project, good.path.name).backup == good
+
+
+def test_a_backup_of_another_project_is_refused(project: Layout, tmp_path: Path) -> None:
+    other = backups.make(store.create(tmp_path / "other.pugeo", "Other"), "asked")
+    backups.make(project, "asked")
+    with pytest.raises(ProjectError, match="another project"):
+        recovery.restore(project, str(other.path))
+    with pytest.raises(ProjectError, match="is no backup"):
+        recovery.restore(project, "nothing")
+
+
+@contextmanager
+def other_process(layout: Layout) -> Iterator[None]:
+    """Let another process have a project open."""
+    script = """
+        import sys
+        from pu_geo.project import store
+        store.open_project(sys.argv[1])
+        print("open", flush=True)
+        sys.stdin.read()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(layout.folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        try:
+            yield
+        finally:
+            other.communicate("")
+
+
+def test_in_place_is_refused_while_another_process_has_the_project_open(project: Layout) -> None:
+    click(project, "b1")
+    backups.make(project, "asked")
+    before = project.gpkg.stat().st_ino
+    with other_process(project):
+        assert in_use.is_open_elsewhere(project)
+        with pytest.raises(ProjectError, match="open in another process") as caught:
+            recovery.restore_in_place(project)
+        recovery.restore(project)  # into a new folder at any time
+    assert caught.value.kind == "busy"
+    assert project.gpkg.stat().st_ino == before
+    assert not in_use.is_open_elsewhere(project)
+    recovery.restore_in_place(project)
+    assert project.gpkg.stat().st_ino != before
+
+
+def test_in_place_is_refused_while_a_job_is_active(project: Layout) -> None:
+    backups.make(project, "asked")
+    lock = jobs.take_lock(unheld_job(project, "rank", {}))
+    try:
+        with pytest.raises(ProjectError, match=r"works in event\.pugeo"):
+            recovery.restore_in_place(project)
+    finally:
+        os.close(lock)
+    recovery.restore_in_place(project)
+
+
+def test_nobody_opens_a_project_that_is_being_restored(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_use, "_PATIENCE_S", 0.05)
+    with in_use.alone(project):
+        code = f"from pu_geo.project import in_use, store; in_use._PATIENCE_S = 0.05; store.open_project({str(project.folder)!r})"
+        tried = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=REPOSITORY)
+    assert "is being restored" in tried.stderr
+    store.open_project(project.folder)

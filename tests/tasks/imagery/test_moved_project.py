@@ -1,0 +1,333 @@
+"""A project and the files of its scenes, moved, renamed, copied, linked and replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import rasterio
+from cli_parts import CommandLine
+from small_parts import job_of
+
+from pu_geo import Project
+from pu_geo.errors import ImageryError, ProjectError
+from pu_geo.project import alignment, contents, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import Scene
+from pu_geo.services.imagery import preparation, scene_pair
+from pu_geo.services.project.copying import copy_project
+from pu_geo.tasks.damage_map.damage_map import sources
+from pu_geo.tasks.imagery.align import align
+from pu_geo.tasks.imagery.chip import chip, prepare
+from pu_geo.tasks.imagery.scenes import add_scenes
+from pu_geo.tasks.project.rounds import next_round
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_features", "home")]
+
+
+@pytest.fixture(scope="module")
+def built(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two projects of the town, with chips: `inside.pugeo` has its scenes in itself, `outside.pugeo` in the folder `imagery`."""
+    folder = tmp_path_factory.mktemp("built")
+    (folder / "imagery").mkdir()
+    for name in ("pre.tif", "post.tif"):
+        with rasterio.open(town / name) as source:
+            profile = {"crs": source.crs, "transform": source.transform, "photometric": "RGB"}
+            size = {"width": source.width, "height": source.height, "count": 3, "dtype": "uint8"}
+            with rasterio.open(
+                folder / "imagery" / name, "w", driver="GTiff", **size, **profile
+            ) as target:  # not compressed
+                target.write(source.read())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pu_geo.tasks.imagery.chip._compute_features", lambda *_: ())
+        for name, inside in (("inside", True), ("outside", False)):
+            layout = store.create(folder / f"{name}.pugeo", "Town")
+            files = {role: [str(folder / "imagery" / f"{role}.tif")] for role in ("pre", "post")}
+            job = job_of(layout, "prepare")
+            prepare(job, **files, footprints=[str(town / "footprints.geojson")], copy_sources=inside)  # type: ignore[arg-type]
+    return folder
+
+
+@pytest.fixture
+def inside(built: Path, tmp_path: Path) -> Layout:
+    """A project with its scenes in `sources/`, which was moved and renamed since they were added."""
+    return Layout(Path(shutil.copytree(built / "inside.pugeo", tmp_path / "renamed.pugeo")))
+
+
+@pytest.fixture
+def outside(built: Path, tmp_path: Path) -> Layout:
+    """A project whose scenes are in `imagery` beside it; `imagery` of the project that it is a copy of has other files."""
+    shutil.copytree(built / "imagery", tmp_path / "imagery")
+    layout = Layout(Path(shutil.copytree(built / "outside.pugeo", tmp_path / "event.pugeo")))
+    set_paths(layout, {"pre-1": tmp_path / "imagery/pre.tif", "post-1": tmp_path / "imagery/post.tif"})
+    return layout
+
+
+def set_paths(layout: Layout, paths: dict[str, object]) -> None:
+    """Store paths of scenes as they are, as an older PU-Geo or somebody else wrote them."""
+    with store.connect(layout) as db:
+        for scene_id, path in paths.items():
+            change = "UPDATE scene SET path = ?1, facts = json_set(facts, '$.path', ?1) WHERE scene_id = ?2"
+            assert db.execute(change, (str(path), scene_id)).rowcount == 1
+
+
+def scenes_of(layout: Layout) -> dict[str, Scene]:
+    return {scene.scene_id: scene for scene in store.call(layout, contents.scenes)}
+
+
+def stored(layout: Layout) -> dict[str, str]:
+    with store.connect(layout) as db:
+        return dict(db.execute("SELECT scene_id, json_extract(facts, '$.path') FROM scene"))
+
+
+def everything_works(layout: Layout, more: Path) -> None:
+    """Use the scenes of a project in every way in which a job reads them."""
+    align(job_of(layout, "a"))
+    assert chip(job_of(layout, "b"), size_px=32)["bands"] == "pre+post"
+    assert add_scenes(job_of(layout, "c"), pre=[], post=[str(more)])["added"] == ["post-2"]
+    assert sources(layout, list(scenes_of(layout).values())) == {"sources_changed": [], "sources_missing": []}
+
+
+def other_picture(built: Path, path: Path) -> Path:
+    """Write the post picture with another byte in the middle: its size, its first and its last 64 kB stay."""
+    content = bytearray((built / "imagery/post.tif").read_bytes())
+    assert len(content) > 3 * 65_536, "the middle must be in neither end"
+    content[len(content) // 2] ^= 255
+    path.write_bytes(content)
+    return path
+
+
+# Projects that went elsewhere
+
+
+def test_a_project_that_was_moved_and_renamed_works_at_once(inside: Layout, built: Path, tmp_path: Path) -> None:
+    everything_works(inside, other_picture(built, tmp_path / "second.tif"))
+    assert {Path(scene.path).parent for scene in list(scenes_of(inside).values())[:2]} == {inside.folder / "sources"}
+
+
+def test_scenes_inside_the_project_are_stored_relative_to_it(built: Path, inside: Layout) -> None:
+    assert stored(inside) == {"pre-1": "sources/pre.tif", "post-1": "sources/post.tif"}
+    with store.connect(inside) as db:
+        assert {row[0] for row in db.execute("SELECT path FROM scene")} == {"sources/pre.tif", "sources/post.tif"}
+    assert stored(Layout(built / "outside.pugeo"))["pre-1"] == str(built / "imagery/pre.tif")
+
+
+def test_absolute_paths_of_an_older_version_lead_to_the_projects_own_files(
+    inside: Layout, built: Path, tmp_path: Path
+) -> None:
+    set_paths(inside, {"pre-1": "/gone/town.pugeo/sources/pre.tif", "post-1": r"C:\gone\town.pugeo\sources\post.tif"})
+    everything_works(inside, other_picture(built, tmp_path / "second.tif"))
+
+
+def test_another_file_in_sources_is_never_taken_for_the_recorded_one(built: Path, inside: Layout) -> None:
+    recorded = built / "inside.pugeo/sources/post.tif"
+    set_paths(inside, {"post-1": recorded})
+    assert scenes_of(inside)["post-1"].path == str(inside.folder / "sources/post.tif")
+    shutil.copyfile(inside.folder / "sources/pre.tif", inside.folder / "sources/post.tif")
+    assert scenes_of(inside)["post-1"].path == str(recorded)
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_copy_reads_its_own_files_not_those_of_the_original(
+    inside: Layout, built: Path, tmp_path: Path, is_old: bool
+) -> None:
+    if is_old:
+        set_paths(inside, {f"{role}-1": inside.folder / f"sources/{role}.tif" for role in ("pre", "post")})
+    copied = Layout(Path(str(copy_project(inside, str(tmp_path / "copy.pugeo"))["out"])))
+    assert {Path(scene.path).parent for scene in scenes_of(copied).values()} == {copied.folder / "sources"}
+    (inside.folder / "sources/post.tif").write_bytes(b"no picture any more")
+    everything_works(copied, other_picture(built, tmp_path / "second.tif"))
+
+
+def test_a_plain_copy_with_new_times_counts_as_the_same_and_is_read_in_full_once(
+    inside: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in inside.folder.rglob("*"):
+        os.utime(path)
+    read: list[str] = []
+    monkeypatch.setattr(
+        "pu_geo.services.imagery.scene_files.sha256_of", lambda path, each=None: read.append(path.name) or whole(path)
+    )
+    assert chip(job_of(inside, "a"), size_px=32)["n"]
+    assert sorted(read) == ["post.tif", "pre.tif"]
+    assert scene_pair.judge(inside, preparation.overview(inside).chips).stale == ""
+    assert chip(job_of(inside, "b"), size_px=48)["n"]
+    assert len(read) == 2
+
+
+def whole(path: Path) -> str:
+    import hashlib
+
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_copied_alignment_is_no_newer_than_the_chips(inside: Layout) -> None:
+    assert scene_pair.judge(inside, preparation.overview(inside).chips).stale == ""
+    os.utime(alignment.path_of(inside))  # as `cp -r` does
+    assert scene_pair.judge(inside, preparation.overview(inside).chips).stale == ""
+    align(job_of(inside))
+    assert "aligned after" in scene_pair.judge(inside, preparation.overview(inside).chips).stale
+
+
+def test_the_next_round_has_its_own_copy_of_pre_scenes_that_the_round_before_holds(
+    inside: Layout, built: Path, tmp_path: Path
+) -> None:
+    later = store.create(tmp_path / "later.pugeo", "Town")
+    post = other_picture(built, tmp_path / "second.tif")
+    next_round(job_of(later), previous=str(inside.folder), post=[str(post)])
+    shutil.rmtree(inside.folder)
+    assert stored(later)["pre-1"] == "sources/pre.tif"
+    everything_works(later, built / "imagery/post.tif")
+
+
+# Paths that lead out
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../post.tif",
+        "sources/../../post.tif",
+        r"sources\..\post.tif",
+        r"sources\post.tif",
+        "C:post.tif",
+        "sources//x",
+        "",
+        ".",
+    ],
+)
+def test_a_stored_path_that_leads_out_of_the_project_is_refused(inside: Layout, path: str) -> None:
+    set_paths(inside, {"post-1": path})
+    with pytest.raises(ProjectError, match="not a path inside the project") as refused:
+        scenes_of(inside)
+    assert refused.value.kind == "corrupt"
+
+
+def test_a_link_in_place_of_a_folder_leads_no_scene_out_of_the_project(inside: Layout, tmp_path: Path) -> None:
+    (inside.folder / "sources").rename(tmp_path / "elsewhere")
+    (inside.folder / "sources").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ImageryError, match="a link leads out of the project"):
+        chip(job_of(inside))
+
+
+# Files that are missing, or others
+
+
+def test_every_job_that_reads_scenes_refuses_another_file_of_the_same_shape(
+    outside: Layout, built: Path, tmp_path: Path
+) -> None:
+    other_picture(built, tmp_path / "imagery/post.tif")
+    assert_refused(outside, "changed", f"pu-geo relink {outside.folder} {tmp_path}/imagery/post.tif NEW_FILE", built)
+
+
+def test_every_job_that_misses_a_file_names_the_command_that_finds_it(outside: Layout, built: Path, tmp_path: Path) -> None:
+    (tmp_path / "imagery").rename(tmp_path / "other place")
+    assert_refused(outside, "missing", f"pu-geo relink {outside.folder} {tmp_path}/imagery NEW_FOLDER", built)
+    later = store.create(tmp_path / "later.pugeo", "Town")
+    with pytest.raises(ImageryError, match=f"relink {outside.folder}"):
+        next_round(job_of(later), previous=str(outside.folder), post=[str(built / "imagery/post.tif")])
+
+
+def assert_refused(layout: Layout, kind: str, command: str, built: Path) -> None:
+    for act in (align, chip, lambda job: add_scenes(job, pre=[], post=[str(built / "imagery/pre.tif")])):
+        with pytest.raises(ImageryError) as refused:
+            act(job_of(layout))
+        assert refused.value.kind == kind
+        assert f"`{command}`" in refused.value.hint
+    wanted = ["post-1"] if kind == "changed" else ["pre-1", "post-1"]
+    assert sources(layout, list(scenes_of(layout).values()))[f"sources_{kind}"] == wanted
+
+
+def test_chips_of_post_alone_need_no_pre_file(outside: Layout, tmp_path: Path) -> None:
+    (tmp_path / "imagery/pre.tif").unlink()
+    assert chip(job_of(outside), bands="post")["n"]
+
+
+# Finding them again
+
+
+def test_a_folder_of_scenes_is_found_again_by_one_command(
+    outside: Layout, built: Path, tmp_path: Path, run: CommandLine
+) -> None:
+    (tmp_path / "imagery").rename(tmp_path / "other place")
+    made = run.json("relink", outside.folder, tmp_path / "imagery", tmp_path / "other place")
+    assert made == {
+        "relinked": [
+            {
+                "scene_id": f"{role}-1",
+                "role": role,
+                "old": f"{tmp_path}/imagery/{role}.tif",
+                "new": f"{tmp_path}/other place/{role}.tif",
+            }
+            for role in ("pre", "post")
+        ]
+    }
+    everything_works(outside, other_picture(built, tmp_path / "second.tif"))
+    with store.connect(outside) as db:
+        (former,) = json.loads(db.execute("SELECT json_extract(facts, '$.former_paths') FROM scene").fetchone()[0])
+    assert former["path"] == f"{tmp_path}/imagery/pre.tif"
+
+
+@pytest.mark.parametrize("old", ["{folder}/imagery/post.tif", "post-1", "{folder}/imagery", "{folder}"])
+def test_a_scene_is_named_by_its_file_its_id_or_a_folder_above(
+    outside: Layout, tmp_path: Path, run: CommandLine, old: str
+) -> None:
+    target = tmp_path / "new"
+    shutil.copytree(tmp_path / "imagery", target / "imagery")
+    is_one = old.endswith(("tif", "1"))
+    new = target / "imagery/post.tif" if is_one else target / "imagery" if old.endswith("y") else target
+    made = run.json("relink", outside.folder, old.format(folder=tmp_path), new)
+    assert [one["scene_id"] for one in made["relinked"]] == (["post-1"] if is_one else ["pre-1", "post-1"])
+    assert scenes_of(outside)["post-1"].path == str(target / "imagery/post.tif")
+    assert "post-1: " in run.text("relink", outside.folder, "post-1", tmp_path / "imagery")
+
+
+def test_another_file_is_refused_and_nothing_is_changed(
+    outside: Layout, built: Path, tmp_path: Path, run: CommandLine
+) -> None:
+    before, target = stored(outside), tmp_path / "new"
+    shutil.copytree(tmp_path / "imagery", target)
+    other_picture(built, target / "post.tif")
+    err = run.refused("relink", outside.folder, tmp_path / "imagery", target)
+    assert whole(target / "post.tif") in err
+    assert scenes_of(outside)["post-1"].sha256 in err
+    assert "add this file as a new scene" in err
+    assert stored(outside) == before, "pre.tif is the right one, and is not taken alone"
+    (target / "post.tif").write_bytes(b"x" * 7)
+    err = run.refused("relink", outside.folder, tmp_path / "imagery/post.tif", target / "post.tif")
+    assert "it has 7 bytes, and the file that was added has " in err
+    assert f"{scenes_of(outside)['post-1'].size_bytes:,} bytes" in err
+    (target / "post.tif").unlink()
+    assert "There is no file" in run.refused("relink", outside.folder, tmp_path / "imagery", target)
+    assert "has no scene at /nowhere" in run.refused("relink", outside.folder, "/nowhere", target)
+    assert stored(outside) == before
+
+
+def test_a_file_that_is_moved_into_the_project_is_stored_relative_to_it(
+    outside: Layout, tmp_path: Path, run: CommandLine
+) -> None:
+    shutil.copytree(tmp_path / "imagery", outside.folder / "sources")
+    run.json("relink", outside.folder, tmp_path / "imagery", outside.folder / "sources")
+    assert stored(outside) == {"pre-1": "sources/pre.tif", "post-1": "sources/post.tif"}
+
+
+def test_the_library_finds_files_again(outside: Layout, tmp_path: Path) -> None:
+    (tmp_path / "imagery").rename(tmp_path / "new")
+    project = Project.open(outside.folder, progress=False)
+    found = project.relink(tmp_path / "imagery", tmp_path / "new")["relinked"]
+    assert [one["scene_id"] for one in found] == ["pre-1", "post-1"]
+    assert project.scenes()[1].path == str(tmp_path / "new/post.tif")
+
+
+def test_a_file_of_which_only_the_sha256_is_known_is_found_and_its_size_kept(
+    outside: Layout, tmp_path: Path, run: CommandLine
+) -> None:
+    with store.connect(outside) as db:
+        db.execute("UPDATE scene SET facts = json_remove(facts, '$.size_bytes', '$.mtime_ns', '$.ends_sha256')")
+    (tmp_path / "imagery").rename(tmp_path / "new")
+    run.json("relink", outside.folder, tmp_path / "imagery", tmp_path / "new")
+    scene = scenes_of(outside)["post-1"]
+    assert (scene.size_bytes, scene.mtime_ns) == ((found := Path(scene.path).stat()).st_size, found.st_mtime_ns)
