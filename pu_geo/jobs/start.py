@@ -26,7 +26,6 @@ ONE_AT_A_TIME = (
 )  # fmt: skip
 GONE = ("train_apart", "bring_in")  # tasks of versions before: jobs of theirs are listed, and cannot be started again
 LOCK_FD_VARIABLE = "PU_GEO_LOCK_FD"
-_STARTING = "start.lock"
 
 
 @report_io_errors()
@@ -41,7 +40,7 @@ def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Pat
     """
     stamp = now()[:19].replace("-", "").replace(":", "").replace("T", "-")
     folder = layout.jobs / f"{stamp}-{secrets.token_hex(3)}"
-    with locks.one_at_a_time(layout.jobs / _STARTING):
+    with locks.one_at_a_time(layout.jobs / locks.STARTING):
         _require_free(layout, task)
         folder.mkdir()
         lock = take_lock(folder)
@@ -51,10 +50,9 @@ def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Pat
 
 
 @contextmanager
-@report_io_errors()
 def none_starting(layout: Layout) -> Iterator[None]:
     """Let no job of a project start meanwhile: whoever starts one waits."""
-    with locks.one_at_a_time(layout.jobs / _STARTING):
+    with locks.one_at_a_time(layout.jobs / locks.STARTING):
         yield
 
 
@@ -128,7 +126,7 @@ def resume(layout: Layout, job_id: str) -> None:
     """
     folder = _that_can_start(layout, job_id)
     _require_undone(folder)
-    with report_io_errors(), locks.one_at_a_time(layout.jobs / _STARTING):
+    with report_io_errors(), locks.one_at_a_time(layout.jobs / locks.STARTING):
         _require_free(layout, view(folder).task)
         lock = take_lock(folder)  # of two who resume at once, one goes on from here
     try:

@@ -336,6 +336,14 @@ def has_made_up_id(table: FootprintTable) -> NDArray[np.bool_]:
     return np.fromiter(made_up, np.bool_, len(table.building_ids))
 
 
+def footprints_state(db: sqlite3.Connection) -> str:
+    """Return a text that is another one once footprints were added, removed or replaced."""
+    newest = "(SELECT seq FROM sqlite_sequence WHERE name = 'footprints')"
+    changed = "(SELECT value FROM pugeo_meta WHERE key = 'imagery_changed')"
+    row = db.execute(f"SELECT ifnull({newest}, 0) || ' ' || ifnull({changed}, '')").fetchone()
+    return str(row[0])
+
+
 def count_footprints(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT count(*) FROM footprints").fetchone()[0])
 
@@ -343,6 +351,31 @@ def count_footprints(db: sqlite3.Connection) -> int:
 def building_ids(db: sqlite3.Connection) -> list[str]:
     """Return all building ids in the order in which they were added; chips and scores keep this order."""
     return [row[0] for row in db.execute("SELECT building_id FROM footprints ORDER BY fid")]
+
+
+def has_building(db: sqlite3.Connection, building_id: str) -> bool:
+    """Return whether a building of this id is in the project."""
+    return db.execute("SELECT 1 FROM footprints WHERE building_id = ?", (building_id,)).fetchone() is not None
+
+
+def building_at(db: sqlite3.Connection, place: int) -> tuple[str, float, dict[str, Any]] | None:
+    """Return id, area in square meters and attributes of the building at a place of `building_ids`, from 0; None past the last."""
+    found = "SELECT building_id, area_m2, attributes FROM footprints WHERE fid = (SELECT fid FROM footprints ORDER BY fid LIMIT 1 OFFSET ?)"
+    row = db.execute(found, (place,)).fetchone()
+    return None if row is None else (str(row[0]), float(row[1]), json.loads(row[2]))
+
+
+def places_of(db: sqlite3.Connection, building_ids: Sequence[str]) -> dict[str, int]:
+    """Return building id -> its place in `building_ids`, for those of some buildings that are there."""
+    of_building = "SELECT fid FROM footprints WHERE building_id = ?"
+    rows = [(db.execute(of_building, (building,)).fetchone(), building) for building in building_ids]
+    places: dict[str, int] = {}
+    place, before = 0, -1
+    for fid, building in sorted((row[0], building) for row, building in rows if row is not None):
+        place += int(db.execute("SELECT count(*) FROM footprints WHERE fid > ? AND fid < ?", (before, fid)).fetchone()[0])
+        places[building], before = place, fid
+        place += 1
+    return places
 
 
 def outlines(db: sqlite3.Connection, building_ids: Sequence[str]) -> list[bytes]:
@@ -408,7 +441,8 @@ def areas_m2(db: sqlite3.Connection) -> NDArray[np.float64]:
 def units(db: sqlite3.Connection) -> Units:
     """Return what the footprints are: buildings, cells of a grid, or both."""
     rows = db.execute(
-        "SELECT source_footprint = 'grid', json_extract(attributes, '$.cell_m'), count(*) FROM footprints GROUP BY 1, 2"
+        "SELECT source_footprint = 'grid', CASE source_footprint WHEN 'grid' THEN json_extract(attributes, '$.cell_m') END, count(*) "
+        "FROM footprints GROUP BY 1, 2"
     ).fetchall()
     n_cells = sum(n for is_cell, _, n in rows if is_cell)
     sides = sorted({float(side) for is_cell, side, _ in rows if is_cell and side})

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+import threading
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pu_geo.errors import LabelError
 from pu_geo.project import grades
-from pu_geo.project.contents import building_ids
-from pu_geo.project.store import now, transaction
+from pu_geo.project.contents import building_ids, has_building
+from pu_geo.project.store import now, project_id, transaction
 from pu_geo.records import LABELS, Label, LabelEvent, LabelOp, PUSet, is_text, utc
 
 NEWEST = (1 << 63) - 1
@@ -97,9 +101,7 @@ def keep_grades(db: sqlite3.Connection, ops: Sequence[LabelOp]) -> list[LabelOp]
 
 def unknown_building(db: sqlite3.Connection, op: LabelOp) -> str | None:
     """Return that a project has no such building, in words; None if it has."""
-    is_known = is_text(op.building_id, 1, NEWEST) and db.execute(
-        "SELECT 1 FROM footprints WHERE building_id = ?", (op.building_id,)
-    ).fetchone()  # fmt: skip
+    is_known = is_text(op.building_id, 1, NEWEST) and has_building(db, op.building_id)
     return None if is_known else f"building {op.building_id!r} is not in this project."
 
 
@@ -124,11 +126,10 @@ def _step(
         act = f"{kind}:{op}"
         replayed = "SELECT 1 FROM label_event WHERE act = ? UNION ALL SELECT 1 FROM empty_step WHERE op = ?"
         if db.execute(replayed, (act, op)).fetchone() is None:
-            standing, undone = _stacks(db, analyst)
-            stack = [one for one in (standing if kind == "undo" else undone) if only in (None, one)]
-            if not stack:
+            found_act = next_act(db, analyst, kind, only=only)
+            if found_act is None:
                 db.execute("INSERT INTO empty_step VALUES (?)", (op,))
-            targets = _events_of_act(db, stack[-1]) if stack else []
+            targets = [] if found_act is None else _events_of_act(db, found_act)
             for number, target in enumerate(reversed(targets) if kind == "undo" else targets):
                 found = last_standing(db, target.building_id, step=(target.event, kind))  # the whole answer from then on
                 values = details(found) if found else {"label": "cleared"}
@@ -140,26 +141,42 @@ def _step(
         return _events_of_act(db, act)
 
 
-def _stacks(db: sqlite3.Connection, analyst: str) -> tuple[list[str], list[str]]:
-    """Replay an analyst's history: which acts stand, and which were undone and can be redone."""
+def next_act(db: sqlite3.Connection, analyst: str, kind: str, *, only: str | None = None) -> str | None:
+    """Return the act that an analyst's next undo or redo is about; None if there is none.
+
+    Acts stand in a stack: an undo moves the last one to the stack of what can be redone, which the next label empties. So the newest
+    acts decide, and those before are not read.
+
+    Args:
+        kind: "undo" or "redo".
+        only: the one act that it may be about.
+    """
+    mine = "ifnull(e.imported_by, e.analyst) = ?"
     rows = db.execute(
-        "SELECT e.act, e.kind, u.act FROM label_event e LEFT JOIN label_event u ON u.event = e.undoes "
-        "WHERE ifnull(e.imported_by, e.analyst) = ? GROUP BY e.act ORDER BY min(e.event)",
+        "SELECT e.event, e.act, e.kind, u.act FROM label_event e LEFT JOIN label_event u ON u.event = e.undoes "
+        f"WHERE {mine} ORDER BY e.event DESC",
         (analyst,),
     )
-    standing: list[str] = []
-    undone: list[str] = []
-    for act, kind, target in rows:
-        if kind == "undo":
-            standing.remove(target)
-            undone.append(target)
-        elif kind == "redo":
-            undone.remove(target)
-            standing.append(target)
-        else:
-            standing.append(act)
-            undone.clear()
-    return standing, undone
+    first: dict[str, int] = {}  # event with which an act stands in the order
+    settled: set[str] = set()  # acts about which a newer undo or redo was found
+    for event, act, step, target in rows:
+        if act not in first:
+            of_act = f"SELECT event FROM label_event e WHERE act = ? AND {mine} ORDER BY event LIMIT 1"
+            first[act] = db.execute(of_act, (act, analyst)).fetchone()[0]
+        if event != first[act]:
+            continue
+        if step not in ("undo", "redo"):
+            if kind == "redo":
+                return None
+            if act not in settled and only in (None, act):
+                return str(act)
+        elif target not in settled:
+            settled.add(target)
+            if step != kind and only in (None, target):
+                return str(target)
+            if target == only:
+                return None
+    return None
 
 
 # Rows, and which answers stand
@@ -277,37 +294,124 @@ _DECIDING = (
     "JOIN label_event e ON e.event = last JOIN label_event a ON a.event = ifnull(e.answer, e.event) "
     "WHERE e.label <> 'cleared' AND e.building_id IN (SELECT building_id FROM footprints)"
 )
+_SINCE = (
+    "FROM label_event e JOIN label_event a ON a.event = ifnull(e.answer, e.event) "
+    "WHERE e.event > ? AND e.event <= ? AND e.building_id IN (SELECT building_id FROM footprints) ORDER BY e.event"
+)
+
+
+@dataclass
+class _Standing:
+    """The answers that stand in a project after event `event`, whose operation is `op`.
+
+    Attributes:
+        answers: building id -> its deciding answer, by building id.
+        labels: the same buildings' labels.
+        taught: what methods learn of buildings whose deciding answer is an audit's, as far as it was asked for.
+    """
+
+    event: int
+    op: str
+    answers: dict[str, LabelEvent]
+    labels: dict[str, Label]
+    taught: dict[str, LabelEvent | None] = field(default_factory=dict)
+
+    def add(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Take in newer events, oldest first: building id, label, then a row of `COLUMNS`."""
+        n_new = 0
+        for building, label, *row in rows:
+            self.taught.pop(building, None)
+            if label == "cleared":
+                self.answers.pop(building, None)
+                self.labels.pop(building, None)
+            else:
+                n_new += building not in self.answers
+                self.answers[building], self.labels[building] = event_of(row), label
+        if n_new:
+            self.answers = dict(sorted(self.answers.items()))
+            self.labels = {building: self.labels[building] for building in self.answers}
+
+
+_MOST_PROJECTS = 4  # whose standing answers are kept in memory, about 60 MB of 100,000 labeled buildings
+_standing: OrderedDict[tuple[Path, int, str], _Standing] = OrderedDict()
+_standing_locks: defaultdict[Path, threading.RLock] = defaultdict(
+    threading.RLock
+)  # by file: one project does not wait for another
+
+
+@contextmanager
+def _standing_at(db: sqlite3.Connection, at: int | None) -> Iterator[_Standing | None]:
+    """Yield the answers that stand after event `at` (now, if None), read once and then brought up to date by newer events.
+
+    The log only grows, so what stood after an event never changes, as long as the footprints stay. That the log is the same one is checked by the file, the
+    project and the operation of the last event that was read: a copy may have been put in its place.
+
+    Yields:
+        None where they must be read anew: of an earlier event, and within a transaction, which may be rolled back.
+    """
+    path = Path(db.execute("SELECT file FROM pragma_database_list WHERE name = 'main'").fetchone()[0])
+    with _standing_locks[path]:
+        last = last_event(db)
+        if not path.is_file() or db.in_transaction or (at is not None and at < last):
+            yield None
+            return
+        key = path, path.stat().st_ino, f"{project_id(db)} {footprints_state(db)}"
+        found = _standing.pop(key, None)
+        if found is None or found.event > last or found.op != _op_of(db, found.event):
+            found = _Standing(last, _op_of(db, last), {}, {})
+            rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_DECIDING}", (last,))
+        else:
+            rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_SINCE}", (found.event, last))
+            found.event, found.op = last, _op_of(db, last)
+        found.add(rows)
+        _standing[key] = found
+        while len(_standing) > _MOST_PROJECTS:
+            _standing.popitem(last=False)
+        yield found
+
+
+def _op_of(db: sqlite3.Connection, event: int) -> str:
+    """Return the operation of an event; "" where there is no such event."""
+    row = db.execute("SELECT op FROM label_event WHERE event = ?", (event,)).fetchone()
+    return "" if row is None else str(row[0])
 
 
 def current(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, LabelEvent]:
-    """Return the deciding answer of every building that carries a label, as things stood after event `at`.
+    """Return the deciding answer of every building that carries a label, by building id, as things stood after event `at`.
 
     After an undo or redo that is the answer which it brought back: with its own analyst, time and kind. Answers of buildings that
     were removed stay in the log, and count again once a footprint of that id is back.
     """
+    with _standing_at(db, at) as standing:
+        if standing is not None:
+            return dict(standing.answers)
     rows = db.execute(f"SELECT {COLUMNS} {_DECIDING}", (last_event(db) if at is None else at,))
     return {row[2]: event_of(row) for row in rows}
 
 
 def current_labels(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, Label]:
-    """Return building id -> label for every building that carries one."""
+    """Return building id -> label for every building that carries one, by building id."""
+    with _standing_at(db, at) as standing:
+        if standing is not None:
+            return dict(standing.labels)
     return dict(db.execute(f"SELECT e.building_id, e.label {_DECIDING}", (last_event(db) if at is None else at,)).fetchall())
 
 
 def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[str, tuple[Label, str]]:
     """Return building id -> label, "cleared" too, and grade as they stand, where events after `event` are.
 
+    Only these events are read.
+
     Args:
-        but_by: operations whose ids begin with this are left out.
+        but_by: buildings whose newest operation begins with this are left out.
     """
     rows = db.execute(
-        "SELECT building_id, label, grade FROM label_event e WHERE event IN (SELECT max(event) FROM label_event "
-        "WHERE event > ? AND substr(op, 1, ?) <> ? GROUP BY building_id) "
-        "AND building_id IN (SELECT building_id FROM footprints) "
-        "AND NOT EXISTS (SELECT 1 FROM label_event x WHERE x.building_id = e.building_id AND x.event > e.event)",
-        (event, len(but_by), but_by),
+        "SELECT building_id, label, grade, substr(op, 1, ?) = ? FROM label_event WHERE event > ? "
+        "AND building_id IN (SELECT building_id FROM footprints) ORDER BY event",
+        (len(but_by), but_by, event),
     )
-    return {building: (label, grade) for building, label, grade in rows}
+    last = {building: (label, grade, is_own) for building, label, grade, is_own in rows}
+    return {building: (label, grade) for building, (label, grade, is_own) in last.items() if not is_own}
 
 
 def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] | None = None) -> PUSet:
@@ -323,9 +427,8 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
     order = list(building_ids(db) if ids is None else ids)
     row = {building: i for i, building in enumerate(order)}
     is_positive, is_not_damaged, is_excluded, is_queued = (np.zeros(len(order), np.bool_) for _ in range(4))
-    for building, newest in current(db, at=at_event).items():
+    for building, event in _taught(db, at_event).items():
         if building in row:
-            event = _for_training(db, newest, at_event)
             label = "" if event is None else event.label
             marked = {"positive": is_positive, "not_damaged": is_not_damaged}.get(label, is_excluded)
             marked[row[building]] = True
@@ -333,10 +436,18 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
     return PUSet(order, is_positive, is_not_damaged, is_excluded, at_event, is_queued)
 
 
-def _for_training(db: sqlite3.Connection, event: LabelEvent, at: int) -> LabelEvent | None:
-    """Return the answer that a method may learn from; None where only an audit has one."""
-    if event.shown != "audit":
-        return event
+def _taught(db: sqlite3.Connection, at: int) -> dict[str, LabelEvent | None]:
+    """Return what a method may learn of every building that carries a label; None where only an audit has an answer."""
+    with _standing_at(db, at) as standing:
+        known, taught = (current(db, at=at), {}) if standing is None else (standing.answers, standing.taught)
+        for building, event in known.items():
+            if event.shown == "audit" and building not in taught:
+                taught[building] = _outside_audits(db, event, at)
+        return {building: taught[building] if event.shown == "audit" else event for building, event in known.items()}
+
+
+def _outside_audits(db: sqlite3.Connection, event: LabelEvent, at: int) -> LabelEvent | None:
+    """Return the answer from before an audit's that stands and is no audit's; None where there is none."""
     other = last_standing(db, event.building_id, at=at, outside_audits=True)
     return None if other is None or other.label == "cleared" or other.event > event.event else other
 
@@ -379,18 +490,23 @@ class Given(NamedTuple):
     is_check: bool
 
 
-def given_since(db: sqlite3.Connection, after: int) -> list[Given]:
-    """Return the answers that were given after an event, oldest first.
+def given_since(db: sqlite3.Connection, after: int, building_ids: Collection[str]) -> list[Given]:
+    """Return the answers that were given on some buildings after an event, oldest first.
 
-    Answers that were undone do not count; those that were corrected or cleared since do.
+    Answers that were undone do not count; those that were corrected or cleared since do. Only events of these buildings are read:
+    an undo is about an answer on its own building.
     """
     rows = db.execute(
-        "SELECT event, building_id, analyst, shown = 'audit' FROM label_event "
-        "WHERE event > ? AND undoes IS NULL AND label <> 'cleared' AND event NOT IN (SELECT value FROM json_each(?)) "
-        "ORDER BY event",
-        (after, json.dumps(sorted(all_undone(db)))),
-    )
-    return [Given(int(event), building, analyst, bool(is_check)) for event, building, analyst, is_check in rows]
+        "SELECT event, building_id, analyst, shown = 'audit', label = 'cleared', undoes, ifnull(origin_kind, kind) "
+        "FROM label_event WHERE building_id IN (SELECT value FROM json_each(?)) ORDER BY event",
+        (json.dumps(list(building_ids)),),
+    ).fetchall()
+    gone = undone((event, target, kind) for event, *_, target, kind in rows if target is not None)
+    return [
+        Given(event, building, analyst, bool(is_check))
+        for event, building, analyst, is_check, is_cleared, target, _ in rows
+        if event > after and target is None and not is_cleared and event not in gone
+    ]
 
 
 def refuse_rejected(acks: Sequence[Ack], source: str) -> None:
@@ -405,4 +521,5 @@ def refuse_rejected(acks: Sequence[Ack], source: str) -> None:
 
 def counts(labels: Mapping[str, Label]) -> dict[str, int]:
     """Count current labels: {"positive": n, "not_damaged": n, "not_assessable": n}."""
-    return {label: sum(value == label for value in labels.values()) for label in LABELS if label != "cleared"}
+    found = Counter(labels.values())
+    return {label: found[label] for label in LABELS if label != "cleared"}

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pu_geo.errors import ProjectError, writing
-from pu_geo.project import store
+from pu_geo.project import backups, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.locks import one_at_a_time
 
@@ -129,6 +129,7 @@ def remove(
     """
     op, new = secrets.token_hex(8), dict(new or {})
     folder = layout.trash / op
+    backups.make(layout, "removal")
     with one_at_a_time(layout.trash / ".lock"):
         _settle(layout)
         try:

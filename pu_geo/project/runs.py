@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -321,8 +322,19 @@ def held_out(layout: Layout, run_id: str) -> NDArray[np.bool_]:
 
 def building_ids_of(layout: Layout, run_id: str) -> list[str]:
     """Return the building of each row of a run's arrays."""
-    ids: list[str] = json.loads((layout.run(run_id) / "building_ids.json").read_text(encoding="utf-8"))
-    return ids
+    return list(_ids_in((layout.run(run_id) / "building_ids.json").read_bytes())[0])
+
+
+def row_of(layout: Layout, run_id: str, building_id: str) -> int | None:
+    """Return the row of a building in a run's arrays; None where it has none there."""
+    return _ids_in((layout.run(run_id) / "building_ids.json").read_bytes())[1].get(building_id)
+
+
+@lru_cache(maxsize=2)
+def _ids_in(content: bytes) -> tuple[list[str], dict[str, int]]:
+    """Read a list of buildings, the same one for all runs of a chip set: of 200,000 it takes ten times as long as reading the file."""
+    ids: list[str] = json.loads(content)
+    return ids, {building: row for row, building in enumerate(ids)}
 
 
 def members(db: sqlite3.Connection, run_ids: Sequence[str]) -> list[RunFacts]:

@@ -30,20 +30,20 @@ def building_history(layout: Layout, place: int) -> dict[str, Any] | None:
         such building.
     """
     with store.connect(layout) as db:
-        table = contents.footprints(db)
-        if not 0 <= place < len(table.building_ids):
+        known = contents.building_at(db, place) if place >= 0 else None
+        if known is None:
             return None
-        building = table.building_ids[place]
+        building, area_m2, attributes = known
         events, scale = history.of_building(db, building)[-N_EVENTS:], grades.known(db)
         found = runs.all_runs(db)[:N_RUNS]
     names = run_names.names(layout)
     return {
         "building_id": building,
-        "area_m2": round(float(table.area_m2[place]), 1),
-        "attributes": dict(list(table.attributes[place].items())[:N_ATTRIBUTES]),
+        "area_m2": round(area_m2, 1),
+        "attributes": dict(list(attributes.items())[:N_ATTRIBUTES]),
         "events": [{**event, "grade": grades.name_of(scale, str(event["grade"]))} for event in events],
         "runs": [one for one in (_scored(layout, run, building, names) for run in found) if one],
-        "alike": _alike(layout, place),
+        "alike": _alike(layout, building),
         "imagery": imagery_of(layout, building),
         "before": [
             {
@@ -62,22 +62,20 @@ def building_history(layout: Layout, place: int) -> dict[str, Any] | None:
 def _scored(layout: Layout, run: RunFacts, building: str, names: Mapping[str, str]) -> dict[str, Any] | None:
     """Return a run's score and rank of a building; None if it has none there."""
     run_id = run.run_id
-    ids = runs.building_ids_of(layout, run_id)
-    if building not in ids:
+    row = runs.row_of(layout, run_id, building)
+    if row is None:
         return None
     scores = np.asarray(runs.array(layout, run_id, "scores"), np.float32)
-    score = scores[ids.index(building)]
+    score = scores[row]
     rank = int((scores > score).sum()) + 1
     return {
         "run_id": run_id, "name": names.get(run_id, run_id), "method": run.method,
-        "score": round(float(score), 4), "rank": rank, "n": len(ids),
+        "score": round(float(score), 4), "rank": rank, "n": len(scores),
     }  # fmt: skip
 
 
-def _alike(layout: Layout, place: int) -> list[int]:
+def _alike(layout: Layout, building: str) -> list[int]:
     """Return the places of the nearest chips, nearest first."""
-    distance = ranking.distances_like(layout, place)
-    if distance is None:
-        return []
-    order = np.argsort(distance, kind="stable")  # NaN last: no chip
-    return [int(i) for i in order[: N_ALIKE + 1] if i != place and np.isfinite(distance[i])][:N_ALIKE]
+    nearest = ranking.most_alike(layout, building, N_ALIKE)
+    places = store.call(layout, contents.places_of, nearest)
+    return [places[one] for one in nearest]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,10 +84,11 @@ def _prepared(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
 
 
 @lru_cache(maxsize=2)
-def _plain(layout: Layout, chip_set: str, stamp: str) -> NDArray[np.float32]:
+def _plain(layout: Layout, chip_set: str, stamp: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Standardise the features of the unaugmented chips by the visible ones: a second at 100,000, where all else takes many."""
     views, is_used = _views(layout, chip_set, stamp)
-    return ranker.prepare(np.asarray(views[0], np.float32), is_used).values
+    values = ranker.prepare(np.asarray(views[0], np.float32), is_used).values
+    return values, np.linalg.norm(values, axis=1)
 
 
 def _views(layout: Layout, chip_set: str, stamp: str) -> tuple[NDArray[np.float16], NDArray[np.bool_]]:
@@ -133,11 +135,20 @@ def _prepared_if_there(layout: Layout, chip_set: str, stamp: str) -> None:
 
 def plain_features(layout: Layout, chip_set: str, feature_set: str | None = None) -> NDArray[np.float32]:
     """Return the standardised features of the unaugmented chips, float32 [N, D]: of the set in use, or a named one that is there."""
+    return _plain_of(layout, chip_set, feature_set)[0]
+
+
+def _plain_of(
+    layout: Layout, chip_set: str, feature_set: str | None = None
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the same, and the length of each row, float32 [N]; whoever asks while they are made waits."""
     with store.connect(layout) as db:
         created_at = store.created_at(db)
         if feature_set is None or not feature_sets.is_there(layout, chip_set, feature_set):
             feature_set = feature_sets.in_use(db, layout, chip_set).name
-    return _plain(layout, chip_set, _stamp(layout, chip_set, feature_set, created_at))
+    stamp = _stamp(layout, chip_set, feature_set, created_at)
+    with _preparing[f"plain {stamp}"]:
+        return _plain(layout, chip_set, stamp)
 
 
 def scores_now(layout: Layout) -> NDArray[np.float32] | None:
@@ -217,7 +228,7 @@ def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:
     """
     if score_id.startswith(LIKE_PREFIX):
         position = score_id.removeprefix(LIKE_PREFIX)
-        found = _like(layout, int(position)) if position.isdigit() else None
+        found = _like_position(layout, int(position)) if position.isdigit() else None
     else:
         found = _live(layout, score_id) if score_id.startswith(LIVE_PREFIX) else _of_run(layout, score_id)
     return None if found is None else _in_map_order(layout, *found).astype("<f4").tobytes()
@@ -232,13 +243,17 @@ def score_name(layout: Layout, score_id: str | None) -> str | None:
     return run_names.names(layout).get(score_id)
 
 
-def distances_like(layout: Layout, position: int) -> NDArray[np.float32] | None:
-    """Return how unlike one building all others are: 1 - cosine of their features, float32 [N] in the order of the map's geometry.
-
-    NaN where a building has no chip; None if this one has none.
-    """
-    found = _like(layout, position)
-    return None if found is None else _in_map_order(layout, *found)
+def most_alike(layout: Layout, building_id: str, n: int) -> list[str]:
+    """Return the n buildings whose chips are most like one building's, nearest first; none where it has no chip."""
+    with store.connect(layout) as db:
+        chip_set = contents.latest_chip_set(db)
+        found = None if chip_set is None else _like(layout, chip_set, building_id)
+        if found is None:
+            return []
+        ids, distances = found
+        nearest = (ids[row] for row in np.argsort(distances, kind="stable").tolist())
+        there = (one for one in nearest if one != building_id and contents.has_building(db, one))
+        return list(islice(there, n))
 
 
 def _in_map_order(layout: Layout, ids: Sequence[str], values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -247,19 +262,24 @@ def _in_map_order(layout: Layout, ids: Sequence[str], values: NDArray[np.float32
     return np.where(index >= 0, values[index], np.float32(np.nan))
 
 
-def _like(layout: Layout, position: int) -> tuple[Sequence[str], NDArray[np.float32]] | None:
-    with store.connect(layout) as db:
-        chip_set, known = contents.latest_chip_set(db), contents.building_ids(db)
-    if chip_set is None or not 0 <= position < len(known):
-        return None
+def _like(layout: Layout, chip_set: str, building_id: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:
+    """Return the buildings of a chip set, and how unlike one of them each is: 1 - cosine of their features, float32 [N].
+
+    None where this building has no chip.
+    """
     ids = chip_facts(layout, chip_set)["building_ids"]
-    if known[position] not in ids:
+    if building_id not in ids:
         return None
-    values = plain_features(layout, chip_set)
-    chip = values[ids.index(known[position])]
-    lengths = np.linalg.norm(values, axis=1) * np.linalg.norm(chip)
-    distances: NDArray[np.float32] = 1 - (values @ chip) / np.maximum(lengths, 1e-12)
+    values, lengths = _plain_of(layout, chip_set)
+    row = ids.index(building_id)
+    distances: NDArray[np.float32] = 1 - (values @ values[row]) / np.maximum(lengths * lengths[row], 1e-12)
     return ids, distances
+
+
+def _like_position(layout: Layout, position: int) -> tuple[Sequence[str], NDArray[np.float32]] | None:
+    with store.connect(layout) as db:
+        chip_set, building = contents.latest_chip_set(db), contents.building_at(db, position)
+    return None if chip_set is None or building is None else _like(layout, chip_set, building[0])
 
 
 def _live(layout: Layout, score_id: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:

@@ -256,7 +256,6 @@ class Answered:
         sample: the drawing order, with as many rows drawn as count, see `progress.n_counted`.
         answers: int8 [N] of the chip set's buildings, labels as they are now.
         is_outside: bool [N], could have been drawn and was answered since, but is not among the rows that count.
-        n_searched: how many that could have been drawn were answered since, and not as checks.
         n_drawn, n_answered, n_damaged: rows drawn, answered of them as checks, and found damaged by those that count.
         n_open: drawn rows without an answer.
         state: "finished"; "open" while people answer it; left unfinished it is "reduced" to the rows that count, or "void" where
@@ -267,7 +266,6 @@ class Answered:
     sample: progress.Audit
     answers: NDArray[np.int8]
     is_outside: NDArray[np.bool_]
-    n_searched: int
     n_drawn: int
     n_answered: int
     n_damaged: int
@@ -312,28 +310,37 @@ def _answered(
         is_own: whether a random check was one of this sample.
     """
     ids: Sequence[str] = chip_facts(layout, chip_set)["building_ids"]
-    first_known: dict[str, int] = {}
-    first_check: dict[str, int] = {}
-    with store.connect(layout) as db:
-        for one in labels.given_since(db, since):
-            first_known.setdefault(one.building_id, one.event)
-            if one.is_check and one.building_id not in first_check and is_own(one):
-                first_check[one.building_id] = one.event
-    known_at, checked_at = (
-        np.array([first.get(building, 0) for building in ids], np.int64) for first in (first_known, first_check)
-    )
-    sample = audit.as_answered(drawn, answers, checked_at, known_at)
     rows = drawn.rows[: drawn.n_drawn]
+    known_at, checked_at = _first_answers(layout, ids, rows, since=since, is_own=is_own)
+    sample = audit.as_answered(drawn, answers, checked_at, known_at)
     is_check, is_open = checked_at[rows] > 0, answers[rows] == audit.OPEN
     is_check[: sample.n_drawn] = True
     is_outside = np.zeros(len(answers), np.bool_)
     is_outside[drawn.rows[sample.n_drawn :]] = answers[drawn.rows[sample.n_drawn :]] != audit.OPEN
-    n_searched = int(((known_at > 0) & (checked_at == 0) & (answers != audit.OPEN))[drawn.rows].sum())
     n_answered, n_open = int((is_check & ~is_open).sum()), int(is_open.sum())
     state = _state(sample.n_drawn, n_open, is_left=is_left)
     n_damaged = int((answers[rows[: sample.n_drawn]] == audit.DAMAGED).sum())
     words = _state_words(state, drawn.n_drawn, sample.n_drawn, n_answered, n_open)
-    return Answered(sample, answers, is_outside, n_searched, drawn.n_drawn, n_answered, n_damaged, n_open, state, words)
+    return Answered(sample, answers, is_outside, drawn.n_drawn, n_answered, n_damaged, n_open, state, words)
+
+
+def _first_answers(
+    layout: Layout, ids: Sequence[str], rows: NDArray[np.int64], *, since: int, is_own: Callable[[labels.Given], bool]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the events of the first answer of any kind, and of the first one of a sample's own checks, since an event.
+
+    Returns:
+        int64 [N] each, of all buildings; 0 where there is none, and outside `rows`, of which no event is read.
+    """
+    known_at, checked_at = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
+    row_of = {ids[row]: row for row in rows.tolist()}
+    for one in store.call(layout, labels.given_since, since, list(row_of)):
+        row = row_of[one.building_id]
+        if not known_at[row]:
+            known_at[row] = one.event
+        if one.is_check and not checked_at[row] and is_own(one):
+            checked_at[row] = one.event
+    return known_at, checked_at
 
 
 def _state(n_counted: int, n_open: int, *, is_left: bool) -> State:
@@ -367,9 +374,14 @@ def stop_view(layout: Layout, check: Check, at_most_left: int, confidence: float
     """
     found = answered(layout, check)
     rows = check.sample.rows
+    facts, _ = checks.load(layout, check.id)
+    known_at, checked_at = _first_answers(
+        layout, chip_facts(layout, check.chip_set)["building_ids"], rows[found.answers[rows] != audit.OPEN], since=check.at_event,
+        is_own=lambda one: checks.is_own(facts, one.building_id, one.event, one.analyst),
+    )  # fmt: skip
     codes = found.answers[rows[: found.n_counted]]
     n_checked, n_damaged = int(np.isin(codes, (audit.DAMAGED, audit.UNDAMAGED)).sum()), found.n_damaged
-    if found.n_searched:
+    if ((known_at > 0) & (checked_at == 0)).any():
         words = "Buildings were labeled outside this check since it began, so it proves nothing any more. Begin a new one."
         return StopView(n_checked, n_damaged, 0, True, words)
     n_remaining = int((found.answers[rows] == audit.OPEN).sum()) + found.n_answered - found.n_counted

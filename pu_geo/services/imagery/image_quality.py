@@ -47,11 +47,17 @@ def image_quality(layout: Layout, run_id: str | None = None) -> ImageQuality:
     with store.connect(layout) as db:
         run = None if run_id is None else runs.find(db, run_id)
         chip_set = contents.latest_chip_set(db) if run is None else run.chip_set
-        stamp = contents.count_footprints(db)
+    found, _ = _now(layout, chip_set)
+    return found if run is None else replace(found, reasons=choices.reasons_of(layout, run) or {})
+
+
+def _now(layout: Layout, chip_set: str | None) -> tuple[ImageQuality, Alignment | None]:
+    """Return what the imagery shows of a chip set's buildings, and the alignment; both are kept until one of their files changes."""
+    with store.connect(layout) as db:
+        n_buildings, scenes = contents.count_footprints(db), tuple((one.role, one.sha256) for one in contents.scenes(db))
     files = [alignment.path_of(layout), layout.quicklooks / "post" / "pyramid.json", layout.geometry]
     files += [layout.chip_facts(chip_set)] if chip_set else []
-    found = _of_chips(layout, chip_set, f"{stamp}-" + "-".join(str(_changed_at(path)) for path in files))
-    return found if run is None else replace(found, reasons=choices.reasons_of(layout, run) or {})
+    return _of_chips(layout, chip_set, f"{n_buildings}-" + "-".join(str(_changed_at(path)) for path in files), scenes)
 
 
 def _changed_at(path: Path) -> int:
@@ -62,21 +68,23 @@ def _changed_at(path: Path) -> int:
 
 
 @lru_cache(maxsize=4)
-def _of_chips(layout: Layout, chip_set: str | None, stamp: str) -> ImageQuality:
+def _of_chips(
+    layout: Layout, chip_set: str | None, stamp: str, scenes: tuple[tuple[str, str], ...]
+) -> tuple[ImageQuality, Alignment | None]:  # fmt: skip
+    """Work it out once; another `stamp` or other `scenes` make it anew."""
     shifts = _alignment(layout)
     name = None if shifts is None else stamp.replace("-", "")
     failed = set()
     if shifts is not None:
         failed = {shifts.building_ids[row] for row in np.flatnonzero(shifts.is_misaligned).tolist()}
     if chip_set is None or not layout.chip_facts(chip_set).is_file():
-        return ImageQuality(candidates=dict.fromkeys(failed, "misaligned"), shifts=name)
+        return ImageQuality(candidates=dict.fromkeys(failed, "misaligned"), shifts=name), shifts
     facts = chip_facts(layout, chip_set)
     ids: Sequence[str] = facts["building_ids"]
     is_misaligned = np.array([building in failed for building in ids], dtype=np.bool_)
     likeliest = assessability.candidates(facts, is_misaligned)
-    return ImageQuality(
-        assessability.by_building(ids, assessability.reasons(facts)), assessability.by_building(ids, likeliest), name
-    )
+    reasons = assessability.by_building(ids, assessability.reasons(facts))
+    return ImageQuality(reasons, assessability.by_building(ids, likeliest), name), shifts
 
 
 def _alignment(layout: Layout) -> Alignment | None:
@@ -121,12 +129,12 @@ def imagery_of(layout: Layout, building_id: str) -> dict[str, Any]:
         0..1, where known;
         "shift_dx_m", "shift_dy_m", "shift_quality" where the project is aligned and both dates show the building}
     """
-    imagery = image_quality(layout)
+    chip_set = store.call(layout, contents.latest_chip_set)
+    imagery, found = _now(layout, chip_set)
     shown: dict[str, Any] = {
         "reason": imagery.reasons.get(building_id, ""),
         "candidate": imagery.candidates.get(building_id, ""),
     }
-    chip_set = store.call(layout, contents.latest_chip_set)
     facts = chip_facts(layout, chip_set) if chip_set else {"building_ids": []}
     if building_id in facts["building_ids"]:
         row = facts["building_ids"].index(building_id)
@@ -134,7 +142,6 @@ def imagery_of(layout: Layout, building_id: str) -> dict[str, Any]:
             share = assessability.hidden_share(facts, role)
             if share is not None:
                 shown[f"{role}_hidden_share"] = round(float(share[row]), 4)
-    found = _alignment(layout)
     if found is not None:
         row = list(found.building_ids).index(building_id)
         if found.has_data[row]:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import http.client
 import os
-import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 
 import pu_geo
-from pu_geo.errors import PuGeoError
+from pu_geo.errors import PuGeoError, stops_as_interrupts
 from pu_geo.project.layout import find_project, home
 from pu_geo.services.project import access
 
@@ -67,7 +64,7 @@ def launch_app(
     environment = {**os.environ, OPEN_VARIABLE: first, access.SECRET_VARIABLE: secret}
     command = [sys.executable, str(app_script()), str(port)]
     address = access.address(port, secret)
-    with _stops_as_interrupts(), ExitStack() as until_the_end:
+    with stops_as_interrupts(), ExitStack() as until_the_end:
         # A session of its own: the terminal's Ctrl+C reaches us alone, and we end the server, however busy it is.
         server = subprocess.Popen(command, env=environment, start_new_session=True)
         try:
@@ -80,29 +77,6 @@ def launch_app(
             return 0
         finally:
             _end(server)
-
-
-@contextmanager
-def _stops_as_interrupts() -> Iterator[None]:
-    """Let each signal that asks for an end raise KeyboardInterrupt, also where a shell had it ignored (`pu-geo app &`).
-
-    A closed terminal asks for no end where it shall not: under `nohup pu-geo app`.
-    """
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    if "SIGHUP" in names and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        names.remove("SIGHUP")
-    if threading.current_thread() is not threading.main_thread():
-        names = []  # only there can handlers be set
-    before = {number: signal.signal(number, stop) for number in (getattr(signal, name) for name in names)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _wait_for_answer(server: subprocess.Popen[bytes], port: int) -> None:

@@ -1,0 +1,365 @@
+"""A large project against a small one: 200,000 buildings, 1,000,000 labels, 500 runs. `python -m benchmarks.many_buildings [PART]`.
+
+Both projects are made in a temporary folder, about 1 GB, and measured in the same run, each in processes of its own. Every figure is
+printed in seconds on the clock and of the processor, with the ratio of the large project to the small one. Nothing is drawn at random
+that a seed does not fix.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from bisect import insort
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from streamlit.testing.v1 import AppTest
+
+from benchmarks.timing import best_times
+from pu_geo.project import contents, labels, runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import building_history, labeling, presence, queueing, ranking
+from pu_geo.services.project import projects
+from pu_geo.services.train import run_names
+from tests.browser.real_app import REPOSITORY, add_island_run, made_up_project
+
+SMALL, LARGE = (2_000, 10_000, 5), (200_000, 1_000_000, 500)
+"""Buildings, label events, runs."""
+SHARE_LABELED = 0.6
+ANALYSTS = ("ann", "bob", "eva", "kim", "lee")
+GRADES = ("destroyed", "major", "minor", "")
+LASSO = 33_000
+PAGES = ("project", "imagery", "train", "explore", "damage_map")
+_COLUMNS = (
+    "event", "op", "building_id", "label", "analyst", "at", "screen", "kind", "undoes", "act", "reason", "damage_types", "comment",
+    "shown", "inclusion", "answer", "grade",
+)  # fmt: skip
+
+
+def make(folder: Path, n_buildings: int, n_events: int, n_runs: int) -> Layout:
+    """Make a project: footprints of a grid of rectangles, chips with features, a history of clicks, and runs."""
+    ids = [f"b{i:06d}" for i in range(n_buildings)]
+    layout = made_up_project(folder, ids, cloud_share=_cloud_shares(n_buildings), nodata_share=[0.0] * n_buildings)
+    with store.connect(layout) as db:
+        _add_attributes(db)
+        first = labels.last_event(db)
+        marks = ", ".join("?" * len(_COLUMNS))
+        with store.transaction(db):
+            db.executemany(
+                f"INSERT INTO label_event ({', '.join(_COLUMNS)}) VALUES ({marks})", _history(ids, first + 1, n_events)
+            )
+    add_island_run(layout, ids)
+    _add_runs(layout, n_runs)
+    projects.open_project(str(layout.folder))
+    return layout
+
+
+def _add_attributes(db: sqlite3.Connection) -> None:
+    """Give footprints what files of them carry."""
+    facts = "json_object('class', 'residential', 'height_m', fid % 20, 'source', 'OpenStreetMap', 'name', 'House ' || fid)"
+    with store.transaction(db):
+        db.execute(f"UPDATE footprints SET attributes = {facts}")
+
+
+def _cloud_shares(n: int) -> list[float]:
+    """One building in fifty is under a cloud."""
+    return [0.9 if i % 50 == 7 else 0.0 for i in range(n)]
+
+
+@dataclass
+class _Analyst:
+    """What an analyst did so far: a session's name, and the acts that can be undone and redone, each a list of events."""
+
+    name: str
+    session: str
+    standing: list[tuple[str, list[int]]] = field(default_factory=list)
+    undone: list[tuple[str, list[int]]] = field(default_factory=list)
+
+
+def _history(ids: Sequence[str], first: int, n_events: int) -> Iterator[tuple[Any, ...]]:
+    """Yield rows of a history as five analysts leave one: clicks, acts on many buildings, undo, redo, grades, random checks.
+
+    `tests/project/test_many_labels.py` compares one with what the log itself makes of the same operations.
+    """
+    rng = np.random.default_rng(7)
+    answered = rng.permutation(len(ids))[: int(SHARE_LABELED * len(ids))].tolist()
+    people = [_Analyst(name, str(uuid.UUID(bytes=rng.bytes(16)))) for name in ANALYSTS]
+    what = np.frombuffer(rng.bytes(n_events), np.uint8)
+    who, which = rng.integers(0, len(people), n_events), rng.integers(0, len(answered), n_events)
+    answers: dict[int, tuple[Any, ...]] = {}  # event -> its building and what makes up its answer
+    on_building: dict[int, list[int]] = {}  # answers that stand, oldest first
+    event, end = first, first + n_events
+    while event < end:
+        one, k = people[who[event - first]], int(what[event - first])
+        stack = one.standing if k < 6 else one.undone if k < 8 else []
+        if stack:
+            act, targets = stack.pop()
+            kind = "undo" if k < 6 else "redo"
+            step = f"{kind}:{one.session}-{event}"
+            (one.undone if k < 6 else one.standing).append((act, targets))
+            for target in reversed(targets) if k < 6 else targets:
+                if event >= end:
+                    return
+                building = answers[target][0]
+                standing = on_building[building]
+                if k < 6:
+                    standing.remove(target)
+                else:
+                    insort(standing, target)
+                last = standing[-1] if standing else None
+                values = answers[last][1:] if last else ("cleared", "", "[]", "", "", None, "")
+                yield _row(event, one, ids[building], values, kind, step, target, last)
+                event += 1
+            continue
+        n = int(which[event - first]) % 60 + 2 if k == 8 else 1
+        act, made = f"act-{one.session}-{event}", []
+        for place in range(min(n, end - event)):
+            building = answered[(which[event - first - place] + place) % len(answered)]
+            values = _values(int(what[event - first]), int(which[event - first]))
+            yield _row(event, one, ids[building], values, "set", act, None, None)
+            answers[event] = (building, *values)
+            on_building.setdefault(building, []).append(event)
+            made.append(event)
+            event += 1
+        one.standing.append((act, made))
+        one.undone.clear()
+
+
+def _values(k: int, m: int) -> tuple[Any, ...]:
+    """Return label, reason, damage types, comment, shown, inclusion and grade of an answer."""
+    shown = ("", "exploit", "exploit", "explore", "audit")[k % 5]
+    inclusion = 0.05 if shown == "audit" else None
+    if m % 100 < 30:
+        kinds = json.dumps(["roof", "walls"][: m % 3])
+        return "positive", "", kinds, "roof is gone" if m % 97 == 0 else "", shown, inclusion, GRADES[m % 4]
+    if m % 100 > 96:
+        return "not_assessable", "cloud", "[]", "", shown, inclusion, ""
+    return "cleared" if m % 100 == 96 else "not_damaged", "", "[]", "", shown, inclusion, ""
+
+
+def _row(
+    event: int, one: _Analyst, building: str, values: tuple[Any, ...], kind: str, act: str, undoes: int | None, answer: int | None
+) -> tuple[Any, ...]:  # fmt: skip
+    label, reason, kinds, comment, shown, inclusion, grade = values
+    at = f"2026-05-{1 + event // 86_400 % 28:02d}T{event // 3600 % 24:02d}:{event // 60 % 60:02d}:{event % 60:02d}.000Z"
+    return (
+        event, f"{one.session}-{event}", building, label, one.name, at, "map", kind, undoes, act, reason, kinds, comment, shown,
+        inclusion, answer, grade,
+    )  # fmt: skip
+
+
+def _add_runs(layout: Layout, n_runs: int) -> None:
+    """Add runs like the first one. Their files are links to its files, so that 500 of them fit on the disk."""
+    source, links = layout.run("islands-1"), ("building_ids.json", "scores.npy", "manifest.json")
+    with store.connect(layout) as db, store.transaction(db):
+        usual = runs.find(db, "islands-1")
+        for number in range(2, n_runs + 1):
+            name = f"islands-{number}"
+            layout.run(name).mkdir()
+            for file in links:
+                os.link(source / file, layout.run(name) / file)
+            at = f"2026-06-{1 + number // 24 % 28:02d}T{number % 24:02d}:00:00.000Z"
+            facts = replace(usual, run_id=name, created_at=at)
+            db.execute("INSERT INTO run VALUES (?, ?, ?, ?)", (name, facts.method, at, json.dumps(asdict(facts))))
+
+
+# What is measured
+
+
+class Timed:
+    """Times of named steps, in the order in which they were taken: on the clock and of the processor, seconds."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[float, float]] = {}
+
+    def __call__(self, name: str, work: Callable[[], object], *, best_of: int = 1) -> None:
+        clock, processor = best_times(best_of, work)
+        self.found[name] = (clock, processor)
+
+
+SCREEN = """
+import runpy
+from pu_geo.project.store import one_connection
+from pu_geo.services.project import projects
+from pu_geo.ui import frame
+with one_connection():
+    projects.summary(frame.current())
+    runpy.run_path({page!r})
+"""
+"""What `frame.draw` does for a page, without the sidebar's widgets."""
+
+
+def page(name: str, layout: Layout) -> AppTest:
+    """Open a page in a session of its own, and refuse one that ends in an exception."""
+    app = AppTest.from_string(SCREEN.format(page=str(REPOSITORY / "pages" / f"{name}.py")), default_timeout=600)
+    app.session_state["project"], app.session_state["analyst_name"] = str(layout.folder), ANALYSTS[0]
+    return rerun(app)
+
+
+def rerun(app: AppTest) -> AppTest:
+    app.run()
+    assert not app.exception, app.exception
+    return app
+
+
+def message_of(buildings: Sequence[str], *, label: str = "positive", session: str) -> dict[str, Any]:
+    """Return what a browser sends after an act on some buildings."""
+    ops = [
+        {"n": n, "op": f"{session}-{n}", "building_id": one, "label": label, "act": session, "screen": "map"}
+        for n, one in enumerate(buildings)
+    ]
+    return {"session": session, "analyst": ANALYSTS[0], "ops": ops}
+
+
+def here(layout: Layout, since: int) -> dict[str, Any]:
+    """Return what a browser sends every few seconds."""
+    return presence.exchange(layout, {"session": "tab", "analyst": ANALYSTS[1], "building": 3, "since": since}) or {}
+
+
+def measure_first_draw(layout: Layout, timed: Timed) -> None:
+    """Draw Annotate in a process that has done nothing before, then go on as an analyst does."""
+    app: list[AppTest] = []
+    timed("Annotate, first draw", lambda: app.append(page("annotate", layout)))
+    timed("Annotate, drawn again", lambda: rerun(app[0]), best_of=2)
+    began = time.perf_counter()
+    while ranking.rank_now(layout) is None:
+        time.sleep(0.05)
+    timed.found["first ranking after the first draw"] = (time.perf_counter() - began, 0.0)
+    timed("Annotate, drawn with the ranking", lambda: rerun(app[0]))
+    for number in range(3):
+        labeling.store_operations(layout, message_of([f"b{number:06d}"], session=f"first-{number}"))
+        timed("Annotate, drawn after a click", lambda: rerun(app[0]))
+
+
+def measure_answers(layout: Layout, timed: Timed) -> None:
+    """Measure what routes answer, in a process that has done nothing before."""
+    newest = store.call(layout, labels.last_event)
+    timed("building card, first", lambda: building_history.building_history(layout, 77))
+    places = iter(range(100, 200))
+    timed("building card", lambda: building_history.building_history(layout, next(places)), best_of=5)
+    timed("presence, first", lambda: here(layout, newest))
+    timed("presence, nothing new", lambda: here(layout, newest), best_of=5)
+    numbers = iter(range(100))
+
+    def click() -> None:
+        labeling.store_operations(layout, message_of([f"b{next(numbers) + 500:06d}"], session=f"click-{next(numbers)}"))
+
+    timed("a click is stored", click, best_of=5)
+    timed("presence, after clicks", lambda: here(layout, newest), best_of=5)
+
+    def undo() -> None:
+        session = f"undo-{next(numbers)}"
+        labeling.store_operations(layout, {"session": session, "analyst": ANALYSTS[0], "ops": [
+            {"n": 1, "op": f"{session}-1", "undo": True, "screen": "map"}]})  # fmt: skip
+
+    timed("an undo is stored", undo, best_of=2)
+    timed("live ranking, first", lambda: ranking.rank_now(layout))
+    click()
+    timed("live ranking after a click", lambda: ranking.rank_now(layout))
+    timed("the next queue", lambda: _next_queue(layout))
+    timed("counts of the sidebar", lambda: projects.summary(layout), best_of=2)
+    timed("names of all runs", lambda: run_names.names(layout), best_of=2)
+    lasso = [f"b{i:06d}" for i in range(min(LASSO, contents_of(layout) // 2))]
+    timed("a lasso is stored", lambda: labeling.store_operations(layout, message_of(lasso, session="lasso")))
+    timed("presence, after a lasso", lambda: here(layout, newest), best_of=2)
+    timed("building card, after a lasso", lambda: building_history.building_history(layout, 5))
+    timed("undo of a lasso", undo)
+
+
+def contents_of(layout: Layout) -> int:
+    return store.call(layout, contents.count_footprints)
+
+
+def _next_queue(layout: Layout) -> None:
+    found = queueing.current(layout, ANALYSTS[0])
+    assert found is not None
+    queueing.advance(layout, ANALYSTS[0], done=found.id)
+
+
+def measure_pages(layout: Layout, timed: Timed) -> None:
+    """Draw the other screens, each for the first time."""
+    for name in PAGES:
+        timed(f"{name}, first draw", lambda name=name: page(name, layout))
+
+
+PARTS: dict[str, Callable[[Layout, Timed], None]] = {
+    "draw": measure_first_draw, "answers": measure_answers, "pages": measure_pages,
+}  # fmt: skip
+
+
+def measure(folder: Path, part: str) -> dict[str, Any]:
+    """Measure a part in this process; return its times and the most memory it held, MB."""
+    timed = Timed()
+    PARTS[part](Layout(folder), timed)
+    return {"times": timed.found, "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+def _in_a_process(folder: Path, part: str) -> dict[str, Any]:
+    """Measure a part of a copy of the database in a fresh process, so that parts do not see what others stored."""
+    environment = {**os.environ, "PU_GEO_HOME": str(folder.parent / "home"), "PYTHONPATH": str(REPOSITORY)}
+    kept = folder.parent / f"{folder.name}.kept"
+    shutil.copyfile(folder / "project.gpkg", kept)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.many_buildings", "--measure", str(folder), part], env=environment,
+            stdout=subprocess.PIPE, check=True, text=True, cwd=REPOSITORY,
+        )  # fmt: skip
+        return json.loads(done.stdout.splitlines()[-1])
+    finally:
+        for end in ("-wal", "-shm"):
+            (folder / f"project.gpkg{end}").unlink(missing_ok=True)
+        kept.replace(folder / "project.gpkg")
+        shutil.rmtree(folder / "queues", ignore_errors=True)
+
+
+def main(wanted: str = "") -> None:
+    """Make both projects, measure each part of them, and print a line a figure."""
+    with tempfile.TemporaryDirectory(prefix="many-buildings-") as place:
+        os.environ["PU_GEO_HOME"] = str(Path(place) / "home")
+        made: list[Path] = []
+        for name, size in (("small", SMALL), ("large", LARGE)):
+            began = time.perf_counter()
+            layout = make(Path(place) / f"{name}.pugeo", *size)
+            used = sum(
+                file.stat().st_size for file in layout.folder.rglob("*") if file.is_file() and file.stat().st_nlink == 1
+            )
+            facts = {"project": name, "buildings": size[0], "events": size[1], "runs": size[2]}
+            seconds = round(time.perf_counter() - began, 1)
+            geometry = layout.geometry.stat().st_size
+            print(
+                json.dumps(
+                    {**facts, "made_in_s": seconds, "mb": round(used / 1e6), "geometry_mb": round(geometry / 1e6, 1)}
+                ),
+                flush=True,
+            )
+            made.append(layout.folder)
+        for part in (part for part in PARTS if wanted in part):
+            small, large = (_in_a_process(folder, part) for folder in made)
+            for step, (clock, processor) in large["times"].items():
+                before = small["times"][step]
+                row = {"step": step, "s": round(clock, 3), "cpu_s": round(processor, 3), "small_s": round(before[0], 4)}
+                print(json.dumps({**row, "ratio": round(clock / max(before[0], 1e-6), 1)}), flush=True)
+            print(
+                json.dumps({"memory of": part, "mb": round(large["rss_mb"]), "small_mb": round(small["rss_mb"])}), flush=True
+            )
+        print(json.dumps({"load": os.getloadavg()}))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--measure"]:
+        print(json.dumps(measure(Path(sys.argv[2]), sys.argv[3])))
+    elif sys.argv[1:2] == ["--make"]:
+        make(Path(sys.argv[2]), *LARGE)
+    else:
+        main(*sys.argv[1:2])

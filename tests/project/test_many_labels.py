@@ -1,0 +1,179 @@
+"""What is kept of the label log in memory, and read of it by part: the same as a reading of all of it, on random histories."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_parts import small_project, square_table
+
+from pu_geo.project import labels, store
+from pu_geo.project.labels import COLUMNS, Given
+from pu_geo.project.layout import Layout
+from pu_geo.records import LabelEvent, LabelOp
+
+N_BUILDINGS = 12
+PEOPLE = ("ann", "bob")
+_DECIDING = (
+    "FROM (SELECT max(event) AS last FROM label_event WHERE event <= ? GROUP BY building_id) "
+    "JOIN label_event e ON e.event = last JOIN label_event a ON a.event = ifnull(e.answer, e.event) WHERE e.label <> 'cleared'"
+)
+
+
+def some_operation(rng: np.random.Generator, number: int) -> LabelOp:
+    """A click, an act on several buildings, clearing, an undo or a redo."""
+    kind = rng.choice(["undo", "redo", "set"], p=[0.25, 0.1, 0.65])
+    if kind != "set":
+        return LabelOp(f"op{number}", step=str(kind))  # type: ignore[arg-type]
+    label = str(rng.choice(["positive", "not_damaged", "not_assessable", "cleared"], p=[0.4, 0.35, 0.1, 0.15]))
+    is_check = rng.random() < 0.3
+    return LabelOp(
+        f"op{number}", f"b{rng.integers(N_BUILDINGS)}", label, f"act{number // 3}" if rng.random() < 0.4 else None,  # type: ignore[arg-type]
+        reason="cloud" if label == "not_assessable" else "", grade="major" if label == "positive" and number % 2 else "",
+        shown="audit" if is_check else "", inclusion=0.5 if is_check else None,
+    )  # fmt: skip
+
+
+def all_standing(db: sqlite3.Connection, at: int) -> dict[str, LabelEvent]:
+    """Read the whole log, as `labels.current` did before it kept anything."""
+    return {row[2]: labels.event_of(row) for row in db.execute(f"SELECT {COLUMNS} {_DECIDING}", (at,))}
+
+
+def all_given_since(db: sqlite3.Connection, after: int) -> list[Given]:
+    rows = db.execute(
+        "SELECT event, building_id, analyst, shown = 'audit' FROM label_event "
+        "WHERE event > ? AND undoes IS NULL AND label <> 'cleared' AND event NOT IN (SELECT value FROM json_each(?)) "
+        "ORDER BY event",
+        (after, json.dumps(sorted(labels.all_undone(db)))),
+    )
+    return [Given(int(event), building, analyst, bool(is_check)) for event, building, analyst, is_check in rows]
+
+
+def all_changed_since(db: sqlite3.Connection, event: int, but_by: str) -> dict[str, tuple[str, str]]:
+    rows = db.execute(
+        "SELECT building_id, label, grade FROM label_event e WHERE event IN (SELECT max(event) FROM label_event "
+        "WHERE event > ? AND substr(op, 1, ?) <> ? GROUP BY building_id) "
+        "AND NOT EXISTS (SELECT 1 FROM label_event x WHERE x.building_id = e.building_id AND x.event > e.event)",
+        (event, len(but_by), but_by),
+    )
+    return {building: (label, grade) for building, label, grade in rows}
+
+
+def stacks(db: sqlite3.Connection, analyst: str) -> tuple[list[str], list[str]]:
+    """Replay an analyst's whole history: which acts stand, and which can be redone."""
+    rows = db.execute(
+        "SELECT e.act, e.kind, u.act FROM label_event e LEFT JOIN label_event u ON u.event = e.undoes "
+        "WHERE ifnull(e.imported_by, e.analyst) = ? GROUP BY e.act ORDER BY min(e.event)",
+        (analyst,),
+    )
+    standing: list[str] = []
+    undone: list[str] = []
+    for act, kind, target in rows:
+        if kind == "undo":
+            standing.remove(target)
+            undone.append(target)
+        elif kind == "redo":
+            undone.remove(target)
+            standing.append(target)
+        else:
+            standing.append(act)
+            undone.clear()
+    return standing, undone
+
+
+def taught(db: sqlite3.Connection, at: int) -> dict[str, str]:
+    """Return what a method learns of each labeled building, "" of one that only an audit answered."""
+    found = {}
+    for building, event in all_standing(db, at).items():
+        other = labels.last_standing(db, building, at=at, outside_audits=True) if event.shown == "audit" else event
+        is_other = other is not None and other.label != "cleared" and other.event <= event.event
+        found[building] = other.label if other is not None and is_other else ""
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_kept_is_what_the_whole_log_says(tmp_path: Path, seed: int) -> None:
+    layout = small_project(tmp_path / "a.pugeo", table=square_table(N_BUILDINGS))
+    rng = np.random.default_rng(seed)
+    for number in range(150):
+        with store.connect(layout) as db:
+            labels.append(db, [some_operation(rng, number)], analyst=str(rng.choice(PEOPLE)), screen="map")
+            last = labels.last_event(db)
+            if rng.random() < 0.4:  # so that several events come at once
+                continue
+            whole = all_standing(db, last)
+            assert labels.current(db) == whole
+            assert list(labels.current(db)) == sorted(whole)
+            assert labels.current_labels(db) == {building: event.label for building, event in whole.items()}
+            pu, what = labels.pu_set(db), taught(db, last)
+            assert [pu.building_ids[row] for row in np.flatnonzero(pu.is_positive)] == [
+                building for building in pu.building_ids if what.get(building) == "positive"
+            ]
+            assert [pu.building_ids[row] for row in np.flatnonzero(pu.is_excluded)] == [
+                building for building in pu.building_ids if what.get(building) in ("", "not_assessable")
+            ]
+            earlier = int(rng.integers(0, last + 1))
+            assert labels.current(db, at=earlier) == all_standing(db, earlier)
+            assert labels.changed_since(db, earlier, but_by="op1") == all_changed_since(db, earlier, "op1")
+            some = [f"b{i}" for i in range(0, N_BUILDINGS, 2)]
+            expected = [one for one in all_given_since(db, earlier) if one.building_id in some]
+            assert labels.given_since(db, earlier, some) == expected
+            for analyst in PEOPLE:
+                standing, undone = stacks(db, analyst)
+                assert labels.next_act(db, analyst, "undo") == (standing[-1] if standing else None)
+                assert labels.next_act(db, analyst, "redo") == (undone[-1] if undone else None)
+                acts = [*standing, *undone, "another"]
+                assert [labels.next_act(db, analyst, "undo", only=act) for act in acts] == [
+                    act if act in standing else None for act in acts
+                ]
+
+
+def test_what_is_kept_follows_a_file_that_took_the_place_of_another(tmp_path: Path) -> None:
+    layout = small_project(tmp_path / "a.pugeo")
+    copy = tmp_path / "copy.gpkg"
+    store_label(layout, "op1", "b1")
+    assert labels_of(layout) == {"b1": "positive"}
+    store.back_up(layout, copy)
+    store_label(layout, "op2", "b2")
+    assert labels_of(layout) == {"b1": "positive", "b2": "positive"}
+    for end in ("-wal", "-shm"):
+        layout.gpkg.with_name(f"{layout.gpkg.name}{end}").unlink(missing_ok=True)
+    layout.gpkg.write_bytes(copy.read_bytes())  # the same inode: a backup was put back
+    assert labels_of(layout) == {"b1": "positive"}
+    store_label(layout, "op3", "b3")
+    store_label(layout, "op4", "b4")
+    assert labels_of(layout) == dict.fromkeys(("b1", "b3", "b4"), "positive")
+
+
+def test_what_is_rolled_back_is_not_kept(tmp_path: Path) -> None:
+    layout = small_project(tmp_path / "a.pugeo")
+    store_label(layout, "op1", "b1")
+    with store.connect(layout) as db:
+        with suppress(KeyError), store.transaction(db):
+            labels.append(db, [LabelOp("op2", "b2", "positive")], analyst="ann", screen="map")
+            assert labels.current_labels(db) == {"b1": "positive", "b2": "positive"}
+            raise KeyError
+        labels.append(db, [LabelOp("op2", "b2", "not_damaged")], analyst="ann", screen="map")
+        assert labels.current_labels(db) == {"b1": "positive", "b2": "not_damaged"}
+
+
+def test_what_a_caller_changes_is_its_own(tmp_path: Path) -> None:
+    layout = small_project(tmp_path / "a.pugeo")
+    store_label(layout, "op1", "b1")
+    with store.connect(layout) as db:
+        labels.current(db).clear()
+        labels.current_labels(db).clear()
+        assert list(labels.current(db)) == list(labels.current_labels(db)) == ["b1"]
+
+
+def store_label(layout: Layout, op: str, building: str) -> None:
+    with store.connect(layout) as db:
+        labels.append(db, [LabelOp(op, building, "positive")], analyst="ann", screen="map")
+
+
+def labels_of(layout: Layout) -> dict[str, str]:
+    return dict(store.call(layout, labels.current_labels))
