@@ -22,7 +22,7 @@ import numpy as np
 
 from pu_geo.errors import LabelError
 from pu_geo.project import grades
-from pu_geo.project.contents import building_ids, has_building
+from pu_geo.project.contents import building_ids, footprints_state, has_building
 from pu_geo.project.store import now, project_id, transaction
 from pu_geo.records import LABELS, Label, LabelEvent, LabelOp, PUSet, is_text, utc
 
