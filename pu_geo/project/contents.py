@@ -336,14 +336,6 @@ def has_made_up_id(table: FootprintTable) -> NDArray[np.bool_]:
     return np.fromiter(made_up, np.bool_, len(table.building_ids))
 
 
-def footprints_state(db: sqlite3.Connection) -> str:
-    """Return a text that is another one once footprints were added, removed or replaced."""
-    newest = "(SELECT seq FROM sqlite_sequence WHERE name = 'footprints')"
-    changed = "(SELECT value FROM pugeo_meta WHERE key = 'imagery_changed')"
-    row = db.execute(f"SELECT ifnull({newest}, 0) || ' ' || ifnull({changed}, '')").fetchone()
-    return str(row[0])
-
-
 def count_footprints(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT count(*) FROM footprints").fetchone()[0])
 

@@ -16,16 +16,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from pu_geo.errors import LabelError
 from pu_geo.project import grades
-from pu_geo.project.contents import building_ids, footprints_state, has_building
+from pu_geo.project.contents import building_ids, has_building
 from pu_geo.project.store import now, project_id, transaction
 from pu_geo.records import LABELS, Label, LabelEvent, LabelOp, PUSet, is_text, utc
 
+Value = TypeVar("Value")
 NEWEST = (1 << 63) - 1
 COLUMNS = (
     "a.event, a.op, a.building_id, a.label, a.analyst, ifnull(a.origin_at, a.at), a.screen, "
@@ -292,11 +293,11 @@ def last_event(db: sqlite3.Connection) -> int:
 _DECIDING = (
     "FROM (SELECT max(event) AS last FROM label_event WHERE event <= ? GROUP BY building_id) "
     "JOIN label_event e ON e.event = last JOIN label_event a ON a.event = ifnull(e.answer, e.event) "
-    "WHERE e.label <> 'cleared' AND e.building_id IN (SELECT building_id FROM footprints)"
+    "WHERE e.label <> 'cleared'"
 )
 _SINCE = (
     "FROM label_event e JOIN label_event a ON a.event = ifnull(e.answer, e.event) "
-    "WHERE e.event > ? AND e.event <= ? AND e.building_id IN (SELECT building_id FROM footprints) ORDER BY e.event"
+    "WHERE e.event > ? AND e.event <= ? ORDER BY e.event"
 )
 
 
@@ -343,7 +344,7 @@ _standing_locks: defaultdict[Path, threading.RLock] = defaultdict(
 def _standing_at(db: sqlite3.Connection, at: int | None) -> Iterator[_Standing | None]:
     """Yield the answers that stand after event `at` (now, if None), read once and then brought up to date by newer events.
 
-    The log only grows, so what stood after an event never changes, as long as the footprints stay. That the log is the same one is checked by the file, the
+    The log only grows, so what stood after an event never changes. That the log is the same one is checked by the file, the
     project and the operation of the last event that was read: a copy may have been put in its place.
 
     Yields:
@@ -355,7 +356,7 @@ def _standing_at(db: sqlite3.Connection, at: int | None) -> Iterator[_Standing |
         if not path.is_file() or db.in_transaction or (at is not None and at < last):
             yield None
             return
-        key = path, path.stat().st_ino, f"{project_id(db)} {footprints_state(db)}"
+        key = path, path.stat().st_ino, project_id(db)
         found = _standing.pop(key, None)
         if found is None or found.event > last or found.op != _op_of(db, found.event):
             found = _Standing(last, _op_of(db, last), {}, {})
@@ -379,22 +380,35 @@ def _op_of(db: sqlite3.Connection, event: int) -> str:
 def current(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, LabelEvent]:
     """Return the deciding answer of every building that carries a label, by building id, as things stood after event `at`.
 
-    After an undo or redo that is the answer which it brought back: with its own analyst, time and kind. Answers of buildings that
-    were removed stay in the log, and count again once a footprint of that id is back.
+    After an undo or redo that is the answer which it brought back: with its own analyst, time and kind. Of now (None), answers of
+    buildings whose footprints were removed are left out; they count again once a footprint of that id is back.
     """
     with _standing_at(db, at) as standing:
         if standing is not None:
-            return dict(standing.answers)
-    rows = db.execute(f"SELECT {COLUMNS} {_DECIDING}", (last_event(db) if at is None else at,))
-    return {row[2]: event_of(row) for row in rows}
+            found: dict[str, LabelEvent] = dict(standing.answers)
+        else:
+            rows = db.execute(f"SELECT {COLUMNS} {_DECIDING}", (last_event(db) if at is None else at,))
+            found = {row[2]: event_of(row) for row in rows}
+    return _of_buildings_here(db, found) if at is None else found
 
 
 def current_labels(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, Label]:
-    """Return building id -> label for every building that carries one, by building id."""
+    """Return building id -> label for every building that carries one, by building id; of the same buildings as `current`."""
     with _standing_at(db, at) as standing:
         if standing is not None:
-            return dict(standing.labels)
-    return dict(db.execute(f"SELECT e.building_id, e.label {_DECIDING}", (last_event(db) if at is None else at,)).fetchall())
+            found: dict[str, Label] = dict(standing.labels)
+        else:
+            rows = db.execute(f"SELECT e.building_id, e.label {_DECIDING}", (last_event(db) if at is None else at,))
+            found = dict(rows.fetchall())
+    return _of_buildings_here(db, found) if at is None else found
+
+
+def _of_buildings_here(db: sqlite3.Connection, found: dict[str, Value]) -> dict[str, Value]:
+    """Leave out buildings whose footprints were removed; in most projects none ever were, and nothing is read."""
+    if db.execute("SELECT 1 FROM removal WHERE kind = 'footprints' LIMIT 1").fetchone() is None:
+        return found
+    here = set(building_ids(db))
+    return {building: value for building, value in found.items() if building in here}
 
 
 def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[str, tuple[Label, str]]:

@@ -21,7 +21,7 @@ import shapely
 import shapely.affinity
 import shapely.geometry
 from cli_parts import CommandLine
-from small_parts import REPOSITORY, add_run, answer, job_of, op_of, square_table
+from small_parts import REPOSITORY, add_chips, add_run, answer, job_of, op_of, square_table
 
 from pu_geo import jobs
 from pu_geo.errors import ImageryError, JobError, ProjectError
@@ -470,7 +470,7 @@ def test_nothing_is_removed_while_a_job_may_use_it(project: Layout) -> None:
 
 
 def test_the_last_post_scene_stays_while_footprints_are_placed_on_its_grid(project: Layout) -> None:
-    with pytest.raises(ProjectError, match="is the only post-event scene.*20 footprints") as caught:
+    with pytest.raises(ProjectError, match=r"is the only post-event scene.*20 footprints") as caught:
         removing.plan(project, "scene", "post-1")
     assert "Replace it" in caught.value.hint
 
@@ -590,3 +590,31 @@ def test_a_command_lists_the_plan_first_and_asks(project: Layout, run: CommandLi
     assert "can then not be undone" in run.refused("empty-trash", folder)
     assert "cannot be undone any more" in run.text("empty-trash", folder, "--yes")
     assert "its space was reclaimed" in run.refused("undo-removal", folder, 2)
+
+
+def test_a_run_whose_chips_were_removed_says_so(project: Layout) -> None:
+    from pu_geo.services.explore import exploring
+    from pu_geo.services.train import run_card
+
+    ids = [f"b{i}" for i in range(20)]
+    add_chips(project, ids, "set", chips=np.zeros((20, 3, 16, 16), np.uint8), features=np.zeros((1, 20, 4), np.float16))
+    add_run(project, "r-1")
+    assert not any("were removed" in one for one in run_card.card(project, "r-1")["warnings"])
+    number = remove(project, "chips", "set")
+    assert any("The chips set that it learned from were removed" in one for one in run_card.card(project, "r-1")["warnings"])
+    with pytest.raises(ProjectError, match="The chips set were removed") as caught:
+        exploring.chip_pictures(project, "r-1", ["b1"])
+    assert "Bring them back" in caught.value.hint
+    removing.undo(project, number, "ann")
+    assert len(exploring.chip_pictures(project, "r-1", ["b1"])) == 1
+
+
+def test_the_card_of_a_run_keeps_the_labels_that_it_learned_from(project: Layout) -> None:
+    from pu_geo.services.train import run_card
+
+    answer(project, op_of("b1", "not_damaged"), op_of("b2"))
+    add_run(project, "r-1", at_event=2)
+    before = run_card.card(project, "r-1")["labels"]
+    remove(project, "footprints", json.dumps(["b1"]))
+    assert run_card.card(project, "r-1")["labels"] == before
+    assert store.call(project, labels.current_labels) == {"b2": "positive"}
