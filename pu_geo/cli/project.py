@@ -198,6 +198,50 @@ def remove(
         show({**removing.as_row(found), "removal": number}, words, as_json)
 
 
+@screen.verb("replace", "joplin.pugeo footprints houses-2026.geojson", "joplin.pugeo scene post-1 20110530.tif --yes")
+def replace(
+    project: Project,
+    kind: Annotated[Literal["scene", "footprints"], typer.Argument(show_default=False)],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[SCENE] FILE",
+            help="the scene to replace, and its new file; of footprints the file alone",
+            show_default=False,
+        ),
+    ],
+    *,
+    crs: Annotated[str | None, typer.Option("--crs", metavar="EPSG:N", help="where the file names none")] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    analyst: Analyst = None,
+    as_json: Json = False,
+) -> None:
+    """Put another file in the place of a scene, or of all footprints. Labels stay, by building id."""
+    layout, who = projects.find(project), analyst or labeling.default_analyst()
+    if len(names) != (2 if kind == "scene" else 1):
+        raise PuGeoError(
+            f"`replace {kind}` takes {'the id of a scene and a file' if kind == 'scene' else 'one file'}; {len(names)} were named.",
+            "`pu-geo replace --help` shows examples.",
+        )
+    path = absolute(names[-1])
+    if kind == "scene":
+        found = removing.replacement(layout, names[0], path)
+        title, lines, row = found.title, found.lines, removing.as_row(found)
+        task, args = "replace_scene", {"name": names[0], "path": path, "crs": crs, "analyst": who}
+    else:
+        task, args = "replace_footprints", {"path": path, "crs": crs, "analyst": who}
+        row = dict(run_job(layout, task, {**args, "dry_run": True}, as_json))
+        title, lines = str(row["title"]), [str(line) for line in row["plan"]]
+    if dry_run:
+        show(row, "\n".join(lines), as_json)
+        return
+    _confirm(lines, yes, as_json)
+    result = run_job(layout, task, args, as_json)
+    words = f"Changed {title}. `pu-geo undo-removal {project} {result['removal']}` brings back what was there."
+    show(result, words, as_json)
+
+
 def _confirm(lines: Sequence[str], yes: bool, as_json: bool) -> None:
     """Ask a person at a terminal whether to go on; refuse where there is nobody to ask.
 

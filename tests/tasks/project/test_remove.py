@@ -620,3 +620,18 @@ def test_the_card_of_a_run_keeps_the_labels_that_it_learned_from(project: Layout
     remove(project, "footprints", json.dumps(["b1"]))
     assert run_card.card(project, "r-1")["labels"] == before
     assert store.call(project, labels.current_labels) == {"b2": "positive"}
+
+
+@pytest.mark.slow
+def test_a_command_replaces_footprints_after_it_compared_them(ranked_town: Layout, run: CommandLine, tmp_path: Path) -> None:
+    folder, ids = ranked_town.folder, store.call(ranked_town, contents.building_ids)
+    file = write_footprints(tmp_path / "new.geojson", ranked_town, ids[1:])
+    assert "1 are not in the new file and go" in run.text("replace", folder, "footprints", file, "--dry-run")
+    assert "nobody is here to confirm it" in run.refused("replace", folder, "footprints", file)
+    assert store.call(ranked_town, contents.building_ids) == ids
+    assert "brings back what was there" in run.text("replace", folder, "footprints", file, "--yes")
+    assert store.call(ranked_town, contents.building_ids) == ids[1:]
+    assert "holds the footprints that are here already" in run.refused("replace", folder, "footprints", file, "--yes")
+    assert "takes the id of a scene and a file" in run.refused("replace", folder, "scene", file)
+    run.text("undo-removal", folder, 1)
+    assert store.call(ranked_town, contents.building_ids) == ids
