@@ -118,6 +118,7 @@ def refusal(missing: Sequence[Scene], changed: Sequence[Scene], project: Path | 
         project: folder of the project, for the command that the hint names; "P.pugeo" stands for it if None.
     """
     command = relink_command([*missing, *changed], project)
+    where = "P.pugeo" if project is None else shlex.quote(str(project))
     find = f"find it on the Imagery page, or with `{command}`."
     if missing:
         return ImageryError(
@@ -127,8 +128,8 @@ def refusal(missing: Sequence[Scene], changed: Sequence[Scene], project: Path | 
         )
     return ImageryError(
         f"{_named(changed)} has changed since it was added to the project: another file has its path now.",
-        f"Put the original back under its path. If it is elsewhere, {find} Save the other file under another name, and add it as "
-        "a new scene.",
+        f"Put the original back under its path. If it is elsewhere, {find} To use the other file, replace the scene by it "
+        f"(`pu-geo replace {where} scene {changed[0].scene_id} FILE`), or add it as a new scene under another name.",
         kind="changed",
     )
 

@@ -29,6 +29,7 @@ State = Literal["removed", "undone", "reclaimed"]
 OF_IMAGERY: tuple[Kind, ...] = ("scene", "footprints")
 _ROWS, _FILES, _OLD, _NEW = "rows.json", "files.json", "old", "new"
 _BLOB = "blob64"
+_SCENE = ("scene_id", "added_at")
 
 
 class Watched(NamedTuple):
@@ -322,8 +323,10 @@ def _check_undoable(layout: Layout, one: Removal) -> None:
 def _put_back(
     db: sqlite3.Connection, one: Removal, table: str, columns: Sequence[str], taken: list[list[Any]], put: list[list[Any]]
 ) -> None:
-    same = " AND ".join(f"{column} IS ?" for column in columns if column != "last_change")
-    keep = [i for i, column in enumerate(columns) if column != "last_change"]
+    # A scene's date, and where its file is, may have changed since; it is the same scene.
+    compared = _SCENE if table == "scene" else [column for column in columns if column != "last_change"]
+    same = " AND ".join(f"{column} IS ?" for column in compared)
+    keep = [columns.index(column) for column in compared]
     for row in _unpacked(put):
         db.execute(f"DELETE FROM {table} WHERE {same}", [row[i] for i in keep])
     rows = _unpacked(taken)

@@ -20,10 +20,11 @@ from pu_geo.geo.vector.aoi import limited
 from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.project.removals import Removal, Watched
 from pu_geo.records import FootprintTable, Scene
+from pu_geo.services.imagery import scene_files
 from pu_geo.services.project import removing
 from pu_geo.tasks.imagery.footprints import write_geometry
 from pu_geo.tasks.imagery.scenes import build_quicklooks, free_id
-from pu_geo.tasks.job import Job
+from pu_geo.tasks.job import Job, Part
 
 _REGISTERED = "table_name IN ('footprints', 'damage_map')"
 _SCENES = (
@@ -46,7 +47,7 @@ def remove_scene(job: Job, *, name: str, analyst: str) -> dict[str, object]:
         ProjectError: if it cannot be removed, see `removing.plan`.
     """
     found = removing.plan(job.layout, "scene", name)
-    scenes = store.call(job.layout, contents.scenes)
+    scenes = _checked_scenes(job, but=name)
     left = [scene for scene in scenes if scene.scene_id != name]
     return _exchange_scenes(job, found, scenes, left, [], analyst)
 
@@ -61,7 +62,7 @@ def replace_scene(
         ImageryError: if the file cannot be used, or it is one that is here.
     """
     found = removing.replacement(job.layout, name, path)
-    scenes = store.call(job.layout, contents.scenes)
+    scenes = _checked_scenes(job, but=name)
     old = next(scene for scene in scenes if scene.scene_id == name)
     rgb = None if bands is None else (bands[0], bands[1], bands[2])
     job.report(0.0, f"checking {path}")
@@ -74,6 +75,13 @@ def replace_scene(
     (new,) = local_space.laid_over([scene for scene in scenes if scene is not old], [new])
     left = [new if scene is old else scene for scene in scenes]
     return _exchange_scenes(job, found, scenes, left, [new], analyst)
+
+
+def _checked_scenes(job: Job, *, but: str) -> list[Scene]:
+    """Return all scenes, once the files of those but one were checked: the map is drawn from them. Raises as `require` does."""
+    others = [scene for scene in store.call(job.layout, contents.scenes) if scene.scene_id != but]
+    scene_files.require(job.layout, others, report=Part(job, 0.0, 0.02).report, is_cancelled=job.is_cancelled)
+    return store.call(job.layout, contents.scenes)
 
 
 def _exchange_scenes(

@@ -294,7 +294,7 @@ def test_another_file_is_refused_and_nothing_is_changed(
     err = run.refused("relink", outside.folder, tmp_path / "imagery", target)
     assert whole(target / "post.tif") in err
     assert scenes_of(outside)["post-1"].sha256 in err
-    assert "add this file as a new scene" in err
+    assert "`pu-geo replace P.pugeo scene post-1 FILE`" in err
     assert stored(outside) == before, "pre.tif is the right one, and is not taken alone"
     (target / "post.tif").write_bytes(b"x" * 7)
     err = run.refused("relink", outside.folder, tmp_path / "imagery/post.tif", target / "post.tif")

@@ -13,6 +13,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from pu_geo.errors import ImageryError, JobError, ProjectError
 from pu_geo.project import backups, contents, feature_sets, import_log, labels, removals, runs, store, versions
 from pu_geo.project.layout import Layout
 from pu_geo.project.removals import Kind
-from pu_geo.services.imagery import preparation, scene_pair
+from pu_geo.services.imagery import preparation, scene_files, scene_pair
 from pu_geo.services.project import choices, projects, removing
 from pu_geo.services.project.copying import copy_project
 from pu_geo.tasks.imagery.footprints import add_aoi
@@ -557,6 +558,25 @@ def test_a_scene_is_replaced_in_its_place(town: Path, ranked_town: Layout, tmp_p
     removing.undo(ranked_town, int(str(done["removal"])), "ann")
     assert state(ranked_town) == before
     assert scene_pair.judge(ranked_town, chips).stale == ""
+
+
+def test_a_scene_whose_date_or_place_changed_since_goes_when_its_replacement_is_undone(
+    ranked_town: Layout, town: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.tif"
+    shutil.copy(town / "pre.tif", other)
+    done = task.replace_scene(job_of(ranked_town), name="post-1", path=str(other), analyst="ann")
+    scene_pair.set_dates(ranked_town, {"post-2": date(2011, 5, 29)})
+    scene_files.relink(ranked_town, "post-2", str(other.rename(tmp_path / "moved.tif")))
+    removing.undo(ranked_town, int(str(done["removal"])), "ann")
+    assert [scene.scene_id for scene in store.call(ranked_town, contents.scenes)] == ["pre-1", "post-1"]
+
+
+def test_a_removal_that_misses_another_scenes_file_names_the_command_that_finds_it(ranked_town: Layout) -> None:
+    with store.connect(ranked_town) as db:
+        db.execute("UPDATE scene SET facts = json_set(facts, '$.path', '/gone/post.tif') WHERE scene_id = 'post-1'")
+    with pytest.raises(ImageryError, match=f"`pu-geo relink {ranked_town.folder} /gone/post.tif NEW_FILE`"):
+        task.remove_scene(job_of(ranked_town), name="pre-1", analyst="ann")
 
 
 def test_footprints_of_one_file_or_outside_an_area_go_alone(project: Layout) -> None:
