@@ -5,7 +5,7 @@ from __future__ import annotations
 from pu_geo.ui import frame
 from pu_geo.ui.project import project_panel, texts
 
-layout = frame.current()
+layout = frame.whole()
 action = frame.title_bar(texts.TITLE, texts.PURPOSE)
 if layout is not None:
     project_panel.open_project(layout, action)
