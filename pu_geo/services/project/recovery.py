@@ -21,6 +21,14 @@ from pu_geo.wording import plural, when
 
 _TAILS = ("", "-wal")  # of a damaged database; what SQLite had not taken over yet is in the second file
 
+_ONE = {
+    "footprints": "footprint", "scene": "scene", "chip_set": "chip set", "run": "run", "pinned_run": "run to show",
+    "threshold": "threshold", "decision": "decision", "choice": "setting", "areas": "area", "aoi_log": "outline of the area",
+    "intake": "imported file", "empty_step": "empty undo", "pugeo_meta": "project fact",
+    "gpkg_spatial_ref_sys": "coordinate system",
+}  # fmt: skip
+"""Table -> one of its rows, for people."""
+
 
 @dataclass(frozen=True)
 class Restored:
@@ -55,8 +63,8 @@ class Restored:
                 f"{plural(self.rows.left_out, 'event')} can be read and could not be taken over: what it undoes or means is lost."
             )
         if self.rows.others:
-            named = ", ".join(f"{table} {n:,}" for table, n in self.rows.others.items())
-            notes.append(f"Rows of other tables that were newer: {named}.")
+            named = ", ".join(plural(n, _ONE.get(table, f"row of {table}")) for table, n in self.rows.others.items())
+            notes.append(f"Newer besides, and recovered: {named}.")
         if self.runs:
             notes.append(f"{plural(len(self.runs), 'run')} known again by the folder: {', '.join(self.runs)}.")
         if self.damaged:
