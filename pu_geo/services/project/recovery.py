@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError, writing
-from pu_geo.project import backups, in_use, leftovers, recovered, runs, store
+from pu_geo.project import backups, in_use, leftovers, recovered, removals, runs, store
 from pu_geo.project.backups import Backup
 from pu_geo.project.layout import SUFFIX, Layout, find_project
 from pu_geo.project.recovered import Recovered
@@ -145,6 +145,8 @@ def restored_folder(layout: Layout) -> Path:
 def restore(layout: Layout, named: str | None = None, *, to: str | None = None) -> Restored:
     """Make a project in a new folder from a backup and what is newer and can be read; the old one stays as it is.
 
+    What was removed since the backup is there again, with its files, unless their space was reclaimed.
+
     Chips, runs and quicklooks, which never change, become hard links where the file system has these.
 
     Args:
@@ -171,6 +173,8 @@ def restore(layout: Layout, named: str | None = None, *, to: str | None = None) 
             copy_files(layout, made, linked=[*never_change])
             source = _source(layout, Path(place))
             rows, found = _build(layout, backup, made, source, named=made)
+            removals.settle(made)
+            in_use.let_go(made)
             made.folder.rename(folder)
     return Restored(Layout(folder), backup, rows, found, None)
 
@@ -195,6 +199,7 @@ def restore_in_place(layout: Layout, named: str | None = None) -> Restored:
             source = layout.gpkg if layout.gpkg.is_file() else None
             rows, found = _build(layout, backup, made, source, named=layout)
             damaged = _swap(layout, made.gpkg)
+    removals.settle(layout)
     return Restored(layout, backup, rows, found, damaged)
 
 
