@@ -286,7 +286,8 @@ def inspect(
     for path in files:
         answer = inspect_file(path)
         is_any_missing = is_any_missing or answer["kind"] == "missing"
-        words = f"{path}: usable {answer['kind']}" if answer["ok"] else f"{path}: {answer['problem']} {answer['hint']}"
+        about = answer["problem"] if not answer["ok"] else f"usable {answer['kind']}{'.' if answer['hint'] else ''}"
+        words = f"{path}: {about} {answer['hint']}".rstrip()
         show(answer, words, as_json)
         sys.stdout.flush()
     if is_any_missing:

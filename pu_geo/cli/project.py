@@ -19,6 +19,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
 from pu_geo.services.project import projects, recovery
 from pu_geo.services.project.copying import copy_project
+from pu_geo.wording import plural
 
 screen = Screen("Project")
 N_CLICKS = 30
@@ -126,6 +127,35 @@ def restore(
     layout = recovery.find(project)
     done = recovery.restore_in_place(layout, backup) if in_place else recovery.restore(layout, backup, to=to)
     show(done.facts(), "\n".join(done.notes), as_json)
+
+
+@screen.verb("doctor", "", "joplin.pugeo", "joplin.pugeo --full --fix")
+def doctor(
+    project: Annotated[
+        str | None, typer.Argument(metavar="P.pugeo", help="the project folder (default: this machine)")
+    ] = None,
+    *,
+    full: Annotated[bool, typer.Option("--full", help="also read every file and compare its sha256")] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="remove temporary files that nobody writes; back up if that is due")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Check a project, or this machine: what is damaged, missing or left over. Exit code 2 if a problem remains."""
+    from pu_geo.tasks.project.doctor import examine, examine_machine, report_of
+
+    found = examine(recovery.find(project), full=full, fix=fix) if project else examine_machine()
+    report = report_of(found)
+    marks = {"ok": "ok     ", "note": "note   ", "problem": "PROBLEM"}
+    lines = [" ".join(filter(None, (marks[one.level], one.words, one.fixed, one.hint))) for one in found]
+    end = (
+        "No problem was found."
+        if not report["n_problems"]
+        else f"{plural(int(str(report['n_problems'])), 'problem')} found."
+    )
+    show(report, "\n".join([*lines, end]), as_json)
+    if report["n_problems"]:
+        raise typer.Exit(2)
 
 
 @screen.verb("next-round", "joplin.pugeo --new joplin-2.pugeo --post 20110530.tif")

@@ -328,8 +328,9 @@ class _Standing:
                 n_new += building not in self.answers
                 self.answers[building], self.labels[building] = event_of(row), label
         if n_new:
-            self.answers = dict(sorted(self.answers.items()))
-            self.labels = {building: self.labels[building] for building in self.answers}
+            order = sorted(self.answers)
+            self.answers = {building: self.answers[building] for building in order}
+            self.labels = {building: self.labels[building] for building in order}
 
 
 _MOST_PROJECTS = 4  # whose standing answers are kept in memory, about 60 MB of 100,000 labeled buildings
@@ -357,7 +358,7 @@ def _standing_at(db: sqlite3.Connection, at: int | None) -> Iterator[_Standing |
             return
         key = path, path.stat().st_ino, project_id(db)
         found = _standing.pop(key, None)
-        if found is None or found.event > last or found.op != _op_of(db, found.event):
+        if found is None or found.op != _op_of(db, found.event):
             found = _Standing(last, _op_of(db, last), {}, {})
             rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_DECIDING}", (last,))
         else:

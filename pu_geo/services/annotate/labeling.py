@@ -6,9 +6,9 @@ import os
 import re
 import secrets
 import uuid
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from pu_geo.project import analysts, contents, discoveries, grades, labels, stor
 from pu_geo.project.grades import Grade
 from pu_geo.project.labels import Ack
 from pu_geo.project.layout import Layout, home
-from pu_geo.records import MAX_NAME, Label, LabelOp, is_text
+from pu_geo.records import MAX_NAME, Label, LabelEvent, LabelOp, is_text
 from pu_geo.services.damage_map import random_audits
 
 MOST_OPERATIONS = 200_000
@@ -30,6 +30,7 @@ PATIENCE_S = 2.0
 """How long a browser's operations wait for another program that holds the file. The browser keeps them and sends them again."""
 _HIGHEST_NUMBER = 2**53  # of a browser
 _MOST_PROJECTS = 4  # whose answers are kept in memory
+_details: OrderedDict[Layout, dict[str, tuple[LabelEvent, dict[str, object]]]] = OrderedDict()
 _NAME_FILE = "analyst.txt"  # in the user's own folder
 _SIGNS = "abcdefghjkmnpqrstuvwxyz23456789"  # no two that read alike
 _MADE_UP = re.compile(f"analyst-[{_SIGNS}]{{4}}")
@@ -257,25 +258,21 @@ def label_details(layout: Layout) -> Mapping[str, Mapping[str, object]]:
 
 
 def _details_now(layout: Layout) -> dict[str, dict[str, object]]:
-    with store.connect(layout) as db:
-        last = labels.last_event(db)
-        op = db.execute("SELECT op FROM label_event WHERE event = ?", (last,)).fetchone()
-        return _details_at(layout, last, "" if op is None else str(op[0]), layout.gpkg.stat().st_ino)
+    """Return the same; those of an answer that stands since the last call are the same object, as map screens ask in each run of a page."""
+    known, found = _details.pop(layout, {}), {}
+    for building, event in store.call(layout, labels.current).items():
+        before = known.get(building)
+        found[building] = before if before is not None and before[0] is event else (event, _details_of(event))
+    _details[layout] = found
+    while len(_details) > _MOST_PROJECTS:
+        _details.popitem(last=False)
+    return {building: details for building, (_, details) in found.items()}
 
 
-@lru_cache(maxsize=_MOST_PROJECTS)
-def _details_at(layout: Layout, event: int, op: str, inode: int) -> dict[str, dict[str, object]]:
-    """Return the same as things stood after an event, which never changes; map screens ask for it in each run of a page.
-
-    Args:
-        op: of that event; it and `inode` differ where another project took the folder's place.
-    """
+def _details_of(event: LabelEvent) -> dict[str, object]:
     return {
-        building: {
-            "reason": one.reason, "damage_types": list(one.damage_types), "comment": one.comment, "by": one.analyst,
-            "shown": one.shown, "grade": one.grade,
-        }
-        for building, one in store.call(layout, labels.current, at=event).items()
+        "reason": event.reason, "damage_types": list(event.damage_types), "comment": event.comment, "by": event.analyst,
+        "shown": event.shown, "grade": event.grade,
     }  # fmt: skip
 
 

@@ -32,7 +32,10 @@ CHIP_TASKS = ("align", "chip", "features")
 
 @dataclass(frozen=True)
 class Overview:
-    """What a project holds. `chips` are the facts of the newest chip set, None before there is one."""
+    """What a project holds. `chips` are the facts of the newest chip set, None before there is one.
+
+    `units` say what footprints are, where they were asked for: all footprints are read for it.
+    """
 
     scenes: Sequence[Scene]
     grid: Grid | None
@@ -42,12 +45,12 @@ class Overview:
     units: Units = field(default_factory=lambda: Units(0))
 
 
-def overview(layout: Layout) -> Overview:
-    """Collect what the Imagery screen shows."""
+def overview(layout: Layout, *, with_units: bool = False) -> Overview:
+    """Collect what screens show of it."""
     with store.connect(layout) as db:
         scenes = contents.scenes(db)
         grid = contents.grid(db) if any(scene.role == "post" for scene in scenes) else None
-        n_buildings, units = contents.count_footprints(db), contents.units(db)
+        n_buildings, units = contents.count_footprints(db), contents.units(db) if with_units else Units(0)
         chip_set = contents.latest_chip_set(db)
     chips = None if chip_set is None else chip_facts(layout, chip_set)
     return Overview(scenes, grid, n_buildings, chips, map_layers(layout), units)

@@ -11,7 +11,7 @@ from pu_geo.errors import ImageryError, JobCancelled
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
-from pu_geo.geo.raster.placement import check_overlap, project_grid
+from pu_geo.geo.raster.placement import check_overlap, check_ratio, oblong_words, project_grid
 from pu_geo.geo.readers import in_child, xbd_folder
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Role, Scene
@@ -70,6 +70,9 @@ def add_scenes(
     scenes = known + new
     pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
     grid = project_grid(post_scenes)
+    for scene in scenes:
+        check_ratio(scene, grid)
+    notes += filter(None, map(oblong_words, new))
     pre_share = check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
     fresh = _build_quicklooks(job, scenes, grid)
     with store.connect(job.layout) as db:

@@ -26,6 +26,7 @@ TITLES = {
     "chip": "Cutting chips and computing features",
     "features": "Computing a feature set",
     "train": "Training",
+    "doctor": "Check of the project",
     "rank": "Ranking",
     "import_run": "Importing a run of another copy",
     "bring_in": "Importing a training",  # a task of versions before

@@ -65,6 +65,29 @@ ROUND_POST = "Post-event images, one path a line"
 ROUND_FOLDER = "Folder of the new project"
 ROUND_START = "Start the next round"
 
+# Backups, restore, check
+
+SAFETY = "Backups and check"
+NO_BACKUP = "There is no backup yet."
+LAST_BACKUP = "{when} · {reason} · labels up to event {n} · {size}"
+REASONS = {
+    "daily": "daily backup", "migration": "before an update", "removal": "before a removal", "asked": "backup on request",
+}  # fmt: skip
+BACKUPS_ABOUT = (
+    "A project that is open is backed up once a day, if something changed; {kept} are kept, in {folder}. They hold labels, "
+    "footprints and lists of runs. Copy one to another disk now and then."
+)
+DAILY_FAILED = "The daily backup failed."
+BACK_UP = "Back up now"
+RESTORE = "Restore"
+RESTORE_ABOUT = (
+    "Makes a project in a new folder. It has the backup and all newer labels that can be read; this project stays as it is."
+)
+RESTORE_FROM = "Backup"
+RESTORE_TO = "New folder"
+RESTORE_NOW = "Restore into this folder"
+CHECK = "Check this project"
+
 # The file picker
 
 BROWSE = "Browse"
@@ -93,6 +116,15 @@ def how_far(units: Units, n_damaged: int) -> str:
     '1,383 buildings · 1 damaged so far'
     """
     return f"{plural(units.n_buildings + units.n_cells, units.one, units.several)} · {n_damaged:,} damaged so far"
+
+
+def in_order(n: int) -> str:
+    """Write how much a check found in order.
+
+    >>> in_order(9)
+    '9 checks found nothing wrong.'
+    """
+    return f"{plural(n, 'check')} found nothing wrong."
 
 
 def add_files(n: int) -> str:
