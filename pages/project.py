@@ -12,5 +12,6 @@ if layout is not None:
     project_panel.open_project(layout, action)
 project_panel.choices(layout)
 if layout is not None:
+    project_panel.removed(layout)
     project_panel.next_round(layout)
     safety_panel.draw(layout)

@@ -54,6 +54,8 @@ def publish(
     """
     _check(formats, profiles, threshold)
     grid = store.call(job.layout, contents.grid)
+    if not store.call(job.layout, contents.count_footprints):
+        raise PuGeoError("This project has no footprints, so there is nothing to export.", "Add them on the Imagery page.")
     check_coordinates(grid.crs, formats, local=local)
     scene_files.settle(job.layout, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)
     with versions.new_version(job.layout) as (number, folder):

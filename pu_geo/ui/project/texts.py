@@ -54,6 +54,14 @@ NONE_YET = "none yet"
 NEXT = {"imagery": "Add imagery", "annotate": "Annotate", "train": "Train", "damage_map": "See the damage map"}
 NEXT_LINK = "Next: {step}"
 
+# What was removed
+
+REMOVED = "Removed: {n}, {size} in all"
+REMOVED_ROW = "**{title}**  \n:small[{at} · {analyst} · {size}]"
+UNDO_REMOVAL = "Bring back"
+RECLAIM = "Reclaim the space"
+RECLAIM_NOW = "Delete for good, {size}"
+
 # The next round
 
 ROUND = "A newer post-event image of the same event"
@@ -144,15 +152,3 @@ def chosen(names: list[str]) -> str:
     """
     more = len(names) - CHOSEN_MOST
     return f"Chosen: {', '.join(names[:CHOSEN_MOST])}" + (f" and {more} more" if more > 0 else "")
-
-
-def size(n_bytes: int) -> str:
-    """Write the size of a file.
-
-    >>> size(900), size(2_400_000), size(12_000_000_000)
-    ('1 kB', '2.4 MB', '12 GB')
-    """
-    for unit, step in (("GB", 1e9), ("MB", 1e6)):
-        if n_bytes >= step:
-            return f"{n_bytes / step:.1f} {unit}" if n_bytes < 10 * step else f"{n_bytes / step:.0f} {unit}"
-    return f"{max(1, round(n_bytes / 1e3))} kB"
