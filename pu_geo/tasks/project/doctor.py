@@ -266,7 +266,8 @@ def _orphans(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
 def _temporaries(layout: Layout, fix: bool, own_job: str) -> Finding:
     """Find what killed processes left; with `fix` remove what nobody works on."""
     own = layout.jobs / own_job if own_job else None
-    found = [*(one.path for one in leftovers.find(layout, own=own)), *backups.unfinished(layout)]
+    of_jobs = [one.path for one in leftovers.find(layout, own=own) if own not in one.path.parents]
+    found = [*of_jobs, *backups.unfinished(layout)]
     if not found:
         return Finding("temporary", "ok", "No temporary file was left behind.")
     words = f"{plural(len(found), 'leftover')} of processes that were killed: {_named([path.name for path in found])}."
