@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 import streamlit as st
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import pu_geo.ui
 from pu_geo.ui import frame
 from pu_geo.ui.components import file_picker
 from pu_geo.ui.components.scatter import dots
+from pu_geo.ui.guard import Guard
 from pu_geo.ui.routes import routes
+from pu_geo.ui.serving import Serving
 
 LOOPBACK = "127.0.0.1"
 HOSTS = [LOOPBACK, "localhost"]
@@ -22,15 +22,18 @@ CONFIG = {
     "logger.hideWelcomeMessage": True,  # also keeps Streamlit from advertising its add-ons over our pages
     "server.address": LOOPBACK,
     "server.allowedHosts": HOSTS,
+    "server.headless": True,  # the browser gets the address with the secret from us
     "server.enableXsrfProtection": True,
     "server.enableCORS": True,
     "server.fileWatcherType": "none",
+    "server.maxUploadSize": 50,  # MB, as the upload boxes promise
     "server.showEmailPrompt": False,
     # Fast reruns start a thread beside the one that still draws: one of two quick clicks was lost, or a page stopped to refresh.
     "runner.fastReruns": False,
     "runner.postScriptGC": False,  # collecting after each rerun took longer than the rerun
     "browser.gatherUsageStats": False,
     "browser.serverAddress": LOOPBACK,
+    "client.allowedOrigins": [],  # whose pages may steer the app from outside; by default Streamlit's own sites
     "client.showErrorDetails": "none",
     "client.showErrorLinks": False,
     "client.toolbarMode": "minimal",
@@ -50,7 +53,7 @@ CONFIG = {
     "theme.dark.sidebar.secondaryBackgroundColor": "#12171D",
 }
 
-# `server.allowedHosts` guards Streamlit's websocket alone; the middleware guards our routes too.
+serving = Serving()
 app = st.App(
     Path(pu_geo.ui.__file__).with_name("shell.py"),
     routes=routes(
@@ -65,11 +68,12 @@ app = st.App(
         frame.write_zip,
         file_picker.picture,
     ),
-    middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)],
+    middleware=[Middleware(Guard, secret=serving.secret, key=serving.key)],
+    lifespan=serving.lifespan,
 )
 
 if __name__ == "__main__":
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 8501
     frame.keep_backups()
-    headless = os.environ.get("PU_GEO_BROWSER", "yes") != "yes"
-    app.run(config={**CONFIG, "server.port": port, "server.headless": headless})
+    serving.check(port)
+    app.run(config={**CONFIG, "server.port": port})

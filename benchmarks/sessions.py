@@ -76,7 +76,7 @@ def click_together(folder: Path, n_sessions: int, *, n_buildings: int, n_clicks:
         raise ValueError(f"{n_buildings} buildings are too few for {n_sessions} sessions with {n_clicks} clicks each")
     layout = made_up_project(folder / "shared.pugeo", [f"b{i:06d}" for i in range(n_buildings)])
     with AppServer(folder / "home", project=layout) as server:
-        tabs = asyncio.run(_play(server.address, n_sessions, n_clicks, random.Random(seed)))
+        tabs = asyncio.run(_play(server, n_sessions, n_clicks, random.Random(seed)))
         ended = time.perf_counter()
     clicks = [each for tab in tabs for each in tab.clicks]
     with store.connect(layout) as db:
@@ -91,8 +91,8 @@ def click_together(folder: Path, n_sessions: int, *, n_buildings: int, n_clicks:
     )
 
 
-async def _play(address: str, n_sessions: int, n_clicks: int, rng: random.Random) -> list[Tab]:
-    tabs = [Tab(address, analyst=f"analyst {i}") for i in range(n_sessions)]
+async def _play(server: AppServer, n_sessions: int, n_clicks: int, rng: random.Random) -> list[Tab]:
+    tabs = [Tab(server.address, cookie=server.cookie, analyst=f"analyst {i}") for i in range(n_sessions)]
     for tab in tabs:  # one after another: people do not come in the same second
         await tab.open()
     starts = [rng.uniform(0, BETWEEN_CLICKS_S) for _ in tabs]

@@ -44,15 +44,17 @@ class Click:
 class _Line:
     """One connection that stays open, as a browser keeps it; one request at a time."""
 
-    def __init__(self, address: str) -> None:
-        self._where = urlsplit(address)
+    def __init__(self, address: str, cookie: str) -> None:
+        self._where, self._cookie = urlsplit(address), cookie
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._turn = asyncio.Lock()
 
     async def request(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         """Return status and body of the answer; 0 where there is no server, or it broke off."""
-        facts = (f"{method} {path} HTTP/1.1", f"Host: {self._where.netloc}", "Content-Type: application/json")
-        message = "\r\n".join((*facts, f"Content-Length: {len(body)}", "", "")).encode() + body
+        facts = (f"{method} {path} HTTP/1.1", f"Host: {self._where.netloc}", f"Cookie: {self._cookie}")
+        message = (
+            "\r\n".join((*facts, "Content-Type: application/json", f"Content-Length: {len(body)}", "", "")).encode() + body
+        )
         async with self._turn:
             for _ in range(2):  # the server may have closed it meanwhile
                 try:
@@ -85,14 +87,14 @@ class Tab:
         problems: what the server refused.
     """
 
-    def __init__(self, address: str, *, analyst: str, retry_s: tuple[float, ...] = RETRY_S) -> None:
+    def __init__(self, address: str, *, cookie: str, analyst: str, retry_s: tuple[float, ...] = RETRY_S) -> None:
         self.clicks: list[Click] = []
         self.pending: list[Click] = []
         self.runs, self.run_seconds = 0, list[float]()
         self.troubles, self.problems = list[str](), list[str]()
-        self._address, self._analyst, self._retry_s = address, analyst, retry_s
+        self._address, self._cookie, self._analyst, self._retry_s = address, cookie, analyst, retry_s
         self._session = str(uuid.uuid4())
-        self._posts, self._scores = _Line(address), _Line(address)
+        self._posts, self._scores = _Line(address, cookie), _Line(address, cookie)
         self._link: ClientConnection | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -207,7 +209,10 @@ class Tab:
 
     async def _stay_connected(self) -> None:
         where = self._address.replace("http", "ws", 1) + "/_stcore/stream"
-        options: Any = {"origin": self._address, "max_size": None, "proxy": None, "ping_interval": None}
+        headers = {"Cookie": self._cookie}
+        options: Any = {
+            "origin": self._address, "additional_headers": headers, "max_size": None, "proxy": None, "ping_interval": None,
+        }  # fmt: skip
         while True:
             known = [self._streamlit_session] if self._streamlit_session else []
             with suppress(OSError, TimeoutError, WebSocketException):

@@ -96,23 +96,53 @@ def writing(path: Path, kind: type[PuGeoError] = PuGeoError) -> Iterator[None]:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Hold an interrupt (Ctrl+C) back until the end of the block, and raise it there.
+    """Hold an interrupt (Ctrl+C, SIGTERM, SIGHUP) back until the end of the block, and raise it there.
 
     For imports: torch, interrupted half way, cannot be imported again in the same process. Threads but the main one get no
-    interrupts; a process that ignores them, or has no handler of Python's, is left alone.
+    interrupts; a signal that is ignored, or has no handler of Python's, is left alone.
 
     Raises:
         KeyboardInterrupt: at the end, or whatever the process's handler does; also where the block ends with another error.
     """
-    handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
-    if not callable(handler):
-        yield
-        return
     held: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: held.append((number, frame)))
+    before = {number: signal.getsignal(number) for number in _stops()}
+    handlers = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in handlers:
+        signal.signal(number, lambda number, frame: held.append((number, frame)))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         if held:
-            handler(*held[0])
+            handlers[held[0][0]](*held[0])
+
+
+@contextmanager
+def stops_as_interrupts() -> Iterator[None]:
+    """Let each signal that asks for an end raise KeyboardInterrupt, also where a shell had it ignored (`pu-geo app &`).
+
+    A closed terminal asks for no end where it shall not: under `nohup pu-geo app`. Threads but the main one get no signals.
+
+    Raises:
+        KeyboardInterrupt: from the block, at SIGINT, SIGTERM and SIGHUP.
+    """
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    hangup = getattr(signal, "SIGHUP", None)
+    numbers = [number for number in _stops() if number != hangup or signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stops() -> list[int]:
+    """Return the signals that ask a process to end; none in threads but the main one, where no handler can be set."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    return [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]

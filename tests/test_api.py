@@ -456,7 +456,7 @@ def test_no_click_of_the_app_is_lost_while_a_notebook_works_in_the_project(tmp_p
     layout = made_up_town(tmp_path)
     project, n_rounds = Project.open(layout.folder, progress=False), 0
     with AppServer(tmp_path / "home", project=layout) as server:
-        people = [Analyst(server.address, layout, number, n_clicks=25) for number in range(2)]
+        people = [Analyst(server, layout, number, n_clicks=25) for number in range(2)]
         while n_rounds < 2 or any(person.is_alive() for person in people):
             run, n_rounds = project.rank(), n_rounds + 1
             assert len(project.live_map()) == len(project.footprints()) == N_BUILDINGS

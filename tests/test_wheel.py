@@ -14,11 +14,14 @@ import time
 import urllib.request
 from importlib.metadata import PathDistribution
 from pathlib import Path
+from urllib.request import Request
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from small_parts import REPOSITORY
+
+from tests.browser.real_app import cookie_of
 
 START_SECONDS = 60
 NOTEBOOKS = sorted((REPOSITORY / "docs" / "notebooks").glob("*.ipynb"))
@@ -56,7 +59,7 @@ def installed(wheel: Path) -> Path:
     return target
 
 
-def fetch(address: str, seconds: float = START_SECONDS) -> bytes:
+def fetch(address: str | Request, seconds: float = START_SECONDS) -> bytes:
     until = time.monotonic() + seconds
     while True:
         try:
@@ -86,7 +89,8 @@ def test_installed_wheel_serves_the_app_with_its_map_component(installed: Path, 
     )
     try:
         assert fetch(f"http://127.0.0.1:{port}/_stcore/health") == b"ok"
-        bundle = fetch(f"http://127.0.0.1:{port}/pugeo/assets/damage_view.js", 5)
+        let_in = {"Cookie": cookie_of(tmp_path / "home", port)}
+        bundle = fetch(Request(f"http://127.0.0.1:{port}/pugeo/assets/damage_view.js", headers=let_in), 5)
         assert len(bundle) > 100_000
     finally:
         os.killpg(app.pid, 15)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
-from pu_geo.errors import JobCancelled
+from pu_geo.errors import JobCancelled, stops_as_interrupts
 from pu_geo.jobs.control import JOB_VARIABLE
 from pu_geo.jobs.start import create_held
 from pu_geo.project import events
@@ -17,7 +18,9 @@ def run(
     layout: Layout, task: str, args: Mapping[str, Any], *, echo: Callable[[str], None] | None = None, is_guest: bool = False,
     named: Callable[[str], None] = lambda job_id: None,
 ) -> Mapping[str, Any]:  # fmt: skip
-    """Do a task as a job of this process; return what it returned. An interrupt of the process cancels the job.
+    """Do a task as a job of this process; return what it returned.
+
+    An interrupt of the process cancels the job: Ctrl+C, and unless the process is a guest SIGTERM and a closed terminal too.
 
     Args:
         echo: gets each report in words; `share_of` reads how far it is.
@@ -34,7 +37,8 @@ def run(
     try:
         os.environ[JOB_VARIABLE] = str(folder)  # processes that this one starts are known by it
         events.append(folder, "launched")
-        return worker.run(folder, echo=echo, is_guest=is_guest)
+        with nullcontext() if is_guest else stops_as_interrupts():
+            return worker.run(folder, echo=echo, is_guest=is_guest)
     except (JobCancelled, KeyboardInterrupt):
         named(folder.name)
         raise

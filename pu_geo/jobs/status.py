@@ -17,11 +17,11 @@ from typing import Any, Literal
 from pu_geo.errors import JobError
 from pu_geo.project import events
 from pu_geo.project.layout import Layout, checked_id
-from pu_geo.project.locks import is_held
+from pu_geo.project.locks import JOB_LOCK, is_held
 
 State = Literal["waiting", "running", "done", "failed", "cancelled", "paused", "interrupted"]
 ACTIVE = ("waiting", "running")
-LOCK, CANCEL, PAUSE, DISMISSED = "alive.lock", "cancel", "pause", "dismissed"
+LOCK, CANCEL, PAUSE, DISMISSED = JOB_LOCK, "cancel", "pause", "dismissed"
 """Files in a job's folder: its lock, and what a person asked of it."""
 _ENDS: dict[str, State] = {"done": "done", "failed": "failed", "cancelled": "cancelled", "paused": "paused"}
 STARTING_PYTHON = "starting Python"

@@ -7,24 +7,31 @@ import importlib
 import json
 import os
 import shutil
+import signal
+import sqlite3
 import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
+
+import psutil
 
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError, interrupts_held
 from pu_geo.jobs import control, device_queue
-from pu_geo.project import events
+from pu_geo.project import events, leftovers
+from pu_geo.project.layout import Layout
 from pu_geo.project.store import open_project
 from pu_geo.tasks.job import Job
 
 TASKS = {
     "prepare": "pu_geo.tasks.imagery.chip:prepare",
+    "doctor": "pu_geo.tasks.project.doctor:doctor",
     "next_round": "pu_geo.tasks.project.rounds:next_round",
     "add_scenes": "pu_geo.tasks.imagery.scenes:add_scenes",
     "add_xbd": "pu_geo.tasks.imagery.scenes:add_xbd",
@@ -50,6 +57,10 @@ TASKS = {
     "export": "pu_geo.tasks.damage_map.export:export",
     "export_selection": "pu_geo.tasks.damage_map.export:export_selection",
     "publish": "pu_geo.tasks.damage_map.publish:publish",
+    "remove_scene": "pu_geo.tasks.project.remove:remove_scene",
+    "replace_scene": "pu_geo.tasks.project.remove:replace_scene",
+    "remove_footprints": "pu_geo.tasks.project.remove:remove_footprints",
+    "replace_footprints": "pu_geo.tasks.project.remove:replace_footprints",
 }
 TORCH = (
     "prepare", "next_round", "chip", "features", "rank", "train", "import_run", "ensemble", "apply_model", "compare_features",
@@ -59,7 +70,12 @@ TORCH = (
 FORMER_ARGUMENTS = ("audit",)  # what jobs of earlier versions carried and tasks now find out themselves
 WAITING = "waiting"
 USAGE = "Usage: python -m pu_geo.jobs.worker FOLDER, where FOLDER is that of a job. PU-Geo starts workers itself."
-_ROOM = "room"  # a file of some bytes: what is freed for the last words of a job whose disk is full
+_NO_MEMORY = (
+    "cannot allocate memory", "can't allocate memory", "out of memory", "failed to map segment", "bad_alloc", "bad allocation",
+)  # fmt: skip
+"""How libraries in other languages name too little memory, in lowercase."""
+_USED_UP_BYTES = 1 << 18
+_TERMINATED = 143  # exit code of a process that SIGTERM ended
 
 
 def run(folder: Path, *, echo: Callable[[str], None] | None = None, is_guest: bool = False) -> Mapping[str, Any]:
@@ -76,24 +92,34 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None, is_guest: bo
     """
     spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
     began = time.monotonic()
+    is_done = False
     try:
         events.append(folder, "started", {} if is_guest else control.identity(folder))
-        (folder / _ROOM).write_bytes(bytes(1 << 14))
-        result = _do(Job(open_project(folder.parent.parent), folder, echo), spec["task"], spec["args"])
+        job = Job(open_project(folder.parent.parent), folder, echo)
+        if left := leftovers.sweep(job.layout, own=folder):
+            events.append(folder, "swept", {"files": len(left), "bytes": sum(each.n_bytes for each in left)})
+        (folder / leftovers.ROOM).write_bytes(bytes(1 << 14))
+        result = _do(job, spec["task"], spec["args"])
+        is_done = True
     except (JobCancelled, KeyboardInterrupt) as stopped:
-        (folder / _ROOM).unlink(missing_ok=True)
+        (folder / leftovers.ROOM).unlink(missing_ok=True)
         kind = "paused" if isinstance(stopped, JobPaused) else "cancelled"
         events.append(folder, kind, {"seconds": round(time.monotonic() - began, 3)})
         raise
     except PuGeoError as error:
-        _record(folder, error)
-        raise
+        words = _full_disk(folder) if error.kind != "disk" and _is_full(folder, error) else error
+        _record(folder, words)
+        if words is error:
+            raise
+        raise words from error
     except Exception as error:
         words = _in_words(folder, error)
         _record(folder, words)
         raise words from error
     finally:
-        (folder / _ROOM).unlink(missing_ok=True)
+        (folder / leftovers.ROOM).unlink(missing_ok=True)
+        if not is_done:
+            leftovers.sweep(Layout(folder.parent.parent), own=folder)
     events.append(folder, "done", {"result": dict(result), "seconds": round(time.monotonic() - began, 3)})
     return result
 
@@ -116,9 +142,24 @@ def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
         if task in TORCH and "torch" not in sys.modules:
             events.append(job.folder, "stage", {"message": "loading torch"})
         with interrupts_held():  # an interrupted import of torch cannot be made up for in this process
-            act = getattr(importlib.import_module(module), function)
+            act = _loaded(module, function)
         result: Mapping[str, Any] = act(job, **given)
     return result
+
+
+def _loaded(module: str, function: str) -> Callable[..., Mapping[str, Any]]:
+    """Import a task; raise JobError where there is not enough memory for its libraries."""
+    try:
+        found: Callable[..., Mapping[str, Any]] = getattr(importlib.import_module(module), function)
+    except (ImportError, OSError, MemoryError) as error:
+        if not _lacks_memory(error):
+            raise
+        raise JobError(
+            f"There is not enough memory to load torch and the other libraries that this job needs: {_free_memory()}.",
+            "Close other programs, or start it on a machine with more memory; about 2 GB must be free.",
+            kind="memory",
+        ) from error
+    return found
 
 
 def _report_waiting(job: Job, before: Sequence[device_queue.QueueEntry]) -> None:
@@ -142,28 +183,61 @@ def _report_waiting(job: Job, before: Sequence[device_queue.QueueEntry]) -> None
 
 
 def _record(folder: Path, error: PuGeoError) -> None:
-    (folder / _ROOM).unlink(missing_ok=True)
+    (folder / leftovers.ROOM).unlink(missing_ok=True)
     events.append(folder, "failed", {"problem": error.problem, "hint": error.hint})
 
 
 def _in_words(folder: Path, error: Exception) -> JobError:
-    """Return a full disk, which libraries in other languages name in words alone, or a fault of ours in words; log the latter."""
-    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    if is_full or os.strerror(errno.ENOSPC) in str(error):
-        left = shutil.disk_usage(folder).free / 1e6
-        return JobError(
-            f"The disk that holds {folder.parent.parent} is full ({left:.1f} MB are free), so the job had to stop.",
-            "Make room there, then start this job again: a training goes on after its last checkpoint. Your labels and "
-            "finished runs are safe.",
-            kind="disk_full",
-        )
+    """Return a full disk, too little memory, or a fault of ours in words; log the latter two."""
+    if _is_full(folder, error):
+        return _full_disk(folder)
     with (folder / "log.txt").open("a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)
+    if _lacks_memory(error):
+        return JobError(
+            f"The job needs more memory than there is ({str(error)[:200] or type(error).__name__}; {_free_memory()}), so it had to "
+            "stop.",
+            "Close other programs and start it again, or work on a machine with more memory. Your labels and finished runs are "
+            "safe.",
+            kind="memory",
+        )
     return JobError(
         f"The job stopped on a fault in PU-Geo: {type(error).__name__}: {error}.",
         f"Your labels are safe. Please report it with the log of this job (`pu-geo jobs PROJECT log {folder.name}`).",
         kind="fault",
     )
+
+
+def _is_full(folder: Path, error: BaseException | None) -> bool:
+    """Return whether a full disk caused an error; libraries in other languages, and SQLite, name it in words alone."""
+    is_used_up = shutil.disk_usage(folder).free < _USED_UP_BYTES
+    while error is not None:
+        if is_used_up and isinstance(error, sqlite3.OperationalError):
+            return True  # SQLite names an input or output error where its smallest files do not fit
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if any(words in str(error) for words in (os.strerror(errno.ENOSPC), "database or disk is full")):
+            return True
+        error = error.__cause__
+    return False
+
+
+def _full_disk(folder: Path) -> JobError:
+    left = shutil.disk_usage(folder).free / 1e6
+    return JobError(
+        f"The disk that holds {folder.parent.parent} is full ({left:.1f} MB are free), so the job had to stop.",
+        "Make room there, then start this job again: a training goes on after its last checkpoint. Your labels and "
+        "finished runs are safe.",
+        kind="disk_full",
+    )
+
+
+def _lacks_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or any(words in str(error).lower() for words in _NO_MEMORY)
+
+
+def _free_memory() -> str:
+    return f"{psutil.virtual_memory().available / 1e9:.1f} GB are free"
 
 
 def main(arguments: list[str]) -> int:
@@ -176,6 +250,7 @@ def main(arguments: list[str]) -> int:
         inherited = os.environ.pop(jobs.LOCK_FD_VARIABLE, None)
         lock = int(inherited) if inherited else jobs.take_lock(folder)
         os.set_inheritable(lock, False)
+        signal.signal(signal.SIGTERM, partial(_terminate, folder))
         run(folder)
     except PuGeoError as error:
         print(error.problem, error.hint, sep="\n", file=sys.stderr)
@@ -183,6 +258,18 @@ def main(arguments: list[str]) -> int:
     except (JobCancelled, KeyboardInterrupt):
         return 1
     return 0
+
+
+def _terminate(folder: Path, number: int, frame: FrameType | None) -> None:
+    """End this worker as the machine goes down: nobody cancelled the job, so it has no end and counts as interrupted.
+
+    Raises:
+        SystemExit: so that temporary files are removed on the way out.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
+    with suppress(OSError):
+        events.append(folder, "terminated")
+    raise SystemExit(_TERMINATED)
 
 
 if __name__ == "__main__":

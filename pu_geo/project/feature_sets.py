@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError, writing
 from pu_geo.project import choices
-from pu_geo.project.layout import RCF, Layout, write_json
+from pu_geo.project.layout import RCF, Layout, new_array, write_json
 from pu_geo.records import FeatureRequest
 
 SEVERAL = "several"  # in the place of a set's name, for an average of runs of different ones
@@ -126,14 +125,10 @@ def new_views(layout: Layout, chip_set: str, name: str, shape: tuple[int, int, i
     Raises:
         ProjectError: if the disk has no room for it.
     """
-    with atomic_write(layout.features(chip_set, name)) as temporary:
+    with ExitStack() as stack:
         with writing(layout.features(chip_set, name), ProjectError):
-            out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float16, shape=shape)
-            if hasattr(os, "posix_fallocate"):
-                with temporary.open("r+b") as file:
-                    os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
+            out = stack.enter_context(new_array(layout.features(chip_set, name), np.float16, shape))
         yield out
-        out.flush()
 
 
 def remove_unfinished(layout: Layout, chip_set: str) -> None:
@@ -161,15 +156,13 @@ def put(layout: Layout, chip_set: str, found: FeatureSet) -> None:
     write_json(layout.feature_facts(chip_set, found.name), asdict(found))
 
 
-def remove(layout: Layout, chip_set: str, name: str) -> None:
-    """Remove a set; runs that learned from it stay. Raises ProjectError if it is not there, or is "rcf"."""
+def require_removable(layout: Layout, chip_set: str, name: str) -> None:
+    """Refuse a set that cannot be removed. Raises ProjectError if it is not there, or is "rcf"."""
     if name == RCF:
         raise ProjectError(
             "The features 'rcf' belong to the chips: what nobody chose another set for uses them.", "Name another set."
         )
     find(layout, chip_set, name)
-    for path in (layout.feature_facts, layout.features, layout.maker):
-        path(chip_set, name).unlink(missing_ok=True)
 
 
 def chosen(db: sqlite3.Connection) -> str:

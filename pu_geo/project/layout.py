@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from pu_geo.atomic_write import atomic_write
+from pu_geo.atomic_write import atomic_write, reserve
 from pu_geo.errors import ProjectError, PuGeoError
 
 SUFFIX = ".pugeo"
@@ -48,6 +49,11 @@ class Layout:
     @property
     def exports(self) -> Path:
         return self.folder / "exports"
+
+    @property
+    def trash(self) -> Path:
+        """Files of what was removed, a folder a removal, until their space is reclaimed."""
+        return self.folder / "trash"
 
     @property
     def backups(self) -> Path:
@@ -131,6 +137,22 @@ def write_array(path: Path, array: NDArray[np.generic]) -> None:
     """
     with atomic_write(path) as temporary, temporary.open("wb") as stream:
         np.save(_Blocks(stream), array, allow_pickle=False)
+
+
+@contextmanager
+def new_array(path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> Iterator[NDArray[Any]]:
+    """Yield an array mapped from a file, zeros at first, that becomes the .npy file `path` once the block ends well.
+
+    The disk gives all of its room before anything is computed.
+
+    Raises:
+        OSError: ENOSPC if the disk has no room for it.
+    """
+    with atomic_write(path) as temporary:
+        out = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
+        reserve(temporary)
+        yield out
+        out.flush()
 
 
 def write_json(path: Path, value: object) -> None:

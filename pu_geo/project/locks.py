@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+JOB_LOCK = "alive.lock"  # in a job's folder; held as long as somebody works for it
+STARTING = "start.lock"  # in the folder of all jobs; held while one is started
 _PATIENCE_S = 0.2  # who asks whether a lock is held holds it a moment; that is no holder
 
 

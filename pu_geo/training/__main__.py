@@ -46,7 +46,7 @@ def _train(layout: Layout, request: dict[str, Any]) -> dict[str, object]:
     digest = hashlib.sha256(json.dumps([request, learned], sort_keys=True).encode()).hexdigest()
     folder = layout.jobs / f"alone-{digest[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
-    lock = locks.take(folder / "alive.lock")
+    lock = locks.take(folder / locks.JOB_LOCK)
     if lock is None:
         raise TrainingError("This training is running already.", "Wait for it, or choose another seed.", kind="running")
     try:

@@ -61,7 +61,8 @@ def _what_it_shows(page) -> str:
 @pytest.fixture
 def new_page(chromium, request: pytest.FixtureRequest) -> Iterator[Callable[[], object]]:
     """Open pages of 1400 x 900, each in a profile of its own. After the test no request has left 127.0.0.1, no script has
-    failed, no dialog opened, and no name out of somebody's file ran as a script."""
+    failed, no dialog opened, nothing on a page broke the server's security policy, and no name out of somebody's file ran as a
+    script."""
     outside, troubles = [], []
     pages = request.node.stash.setdefault(PAGES, [])
     local = ("http://127.0.0.1:", "ws://127.0.0.1:", "blob:", "data:", "file:")
@@ -87,11 +88,13 @@ def new_page(chromium, request: pytest.FixtureRequest) -> Iterator[Callable[[], 
         return pages[-1]
 
     yield open_page
+    refused = [each for page in pages for each in page.logged if "Content Security Policy" in each]
     hits = [page.evaluate("window.hit") for page in pages if not page.is_closed()]
     for page in pages:
         page.context.close()
     assert outside == [], "requests left this machine"
     assert troubles == [], "scripts on the page failed, or a dialog opened"
+    assert refused == [], "a page needs what the policy forbids, or somebody put it there"
     assert not any(hits), "a name ran as script"
 
 

@@ -22,6 +22,7 @@ import shapely
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import FootprintTable, Grid, Role, Scene
+from pu_geo.services.project import access
 from pu_geo.ui.build import FRONTEND
 from tests.small_parts import WKT_UTM15, add_chips, add_run, click
 
@@ -33,21 +34,57 @@ SHARES = (0.62, 0.26, 0.12)
 SHEETS = {"per_sheet": 128, "columns": 16, "cell_w": 64, "cell_h": 128, "has_pre": True}
 
 
+class _LetIn:
+    """The browsers that tests opened, and the cookies of the servers that they started: each browser has all of them."""
+
+    def __init__(self) -> None:
+        self.contexts: list[Any] = []
+        self.cookies: list[dict[str, str]] = []
+
+    def browser(self, context: Any) -> None:
+        self.contexts.append(context)
+        context.on("close", lambda closed: self.contexts.remove(context))
+        if self.cookies:
+            context.add_cookies(self.cookies)
+
+    def server(self, cookie: dict[str, str]) -> None:
+        self.cookies.append(cookie)
+        for context in self.contexts:
+            context.add_cookies([cookie])
+
+
+_LET_IN = _LetIn()
+
+
+def cookie_of(home: Path, port: int) -> str:
+    """Return what a browser sends to the server on a port as its header Cookie, where the user's folder is `home`."""
+    return f"{access.cookie_name(port)}={access.cookie_value(access.user_key(home), port)}"
+
+
 class AppServer:
     """`app.py` on one port, killed and started again at will. Use as a context.
 
     Args:
         home: folder of what concerns all projects; projects that are opened there can be reached by their token.
         project: opened for who comes without a token.
+        script: what is run in its place.
+
+    Attributes:
+        cookie: what a program sends as its header Cookie to be let in; browsers that `add_hooks` knows have it.
     """
 
-    def __init__(self, home: Path, *, project: Layout | None = None, analyst: str = "ann") -> None:
+    def __init__(
+        self, home: Path, *, project: Layout | None = None, analyst: str = "ann", script: Path = REPOSITORY / "app.py"
+    ) -> None:
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             self._port = listener.getsockname()[1]
         self.address = f"http://127.0.0.1:{self._port}"
+        self.cookie = cookie_of(home, self._port)
+        name, _, value = self.cookie.partition("=")
+        _LET_IN.server({"name": name, "value": value, "url": self.address})
         self.log = home / "app.log"
-        self._home = home
+        self._home, self._script = home, script
         self._environment = {
             **os.environ, "PYTHONPATH": str(REPOSITORY), "PU_GEO_HOME": str(home), "PU_GEO_ANALYST": analyst,
             "PU_GEO_BROWSER": "no", "PU_GEO_OPEN": str(project.folder) if project else "",
@@ -66,7 +103,7 @@ class AppServer:
         """Start it and wait until it answers."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, str(REPOSITORY / "app.py"), str(self._port)],
+                [sys.executable, str(self._script), str(self._port)],
                 cwd=self._home, env=self._environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         process = self._process
@@ -84,6 +121,12 @@ class AppServer:
                 return
         raise AssertionError(f"the app did not start:\n{self.log.read_text(errors='replace')[-3000:]}")
 
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """Return its main process."""
+        assert self._process is not None
+        return self._process
+
     def end(self, how: signal.Signals = signal.SIGKILL) -> None:
         """End its processes, without a word by default; jobs have a process group of their own and go on."""
         assert self._process is not None
@@ -97,7 +140,11 @@ class AppServer:
 
 
 def add_hooks(pages: Any) -> None:
-    """Serve `hooks.js` around the bundle to a page or a context of Playwright's: `window.__pugeo` answers questions there."""
+    """Serve `hooks.js` around the bundle to a page or a context of Playwright's: `window.__pugeo` answers questions there.
+
+    The servers of this process let it in.
+    """
+    _LET_IN.browser(getattr(pages, "context", pages))
     script = {"content_type": "text/javascript"}
     hooks, sources = Path(__file__).with_name("hooks.js"), FRONTEND / "src"
     pages.route(re.compile(r"/assets/damage_view\.js\?v="), lambda route: route.fulfill(path=hooks, **script))

@@ -121,9 +121,10 @@ class Analyst(threading.Thread):
         resent: how many messages carried what an earlier one had carried.
     """
 
-    def __init__(self, address: str, layout: Layout, number: int, n_clicks: int | None = None) -> None:
+    def __init__(self, server: AppServer, layout: Layout, number: int, n_clicks: int | None = None) -> None:
         super().__init__(daemon=True)
-        self._url = f"{address}/pugeo/{projects.token_of(layout)}/operations"
+        self._url = f"{server.address}/pugeo/{projects.token_of(layout)}/operations"
+        self._headers = {"Content-Type": "application/json", "Cookie": server.cookie}
         self._rng, self._number, self._n_clicks = random.Random(number), number, n_clicks
         self._session = str(uuid.uuid4())
         self.clicks: list[dict[str, object]] = []
@@ -153,7 +154,7 @@ class Analyst(threading.Thread):
         self.resent += self.n_sent > self.n_acknowledged
         self.n_sent, self.is_sending = len(self.clicks), True
         message = {"session": self._session, "analyst": f"analyst {self._number}", "ops": waiting}
-        request = urllib.request.Request(self._url, json.dumps(message).encode(), {"Content-Type": "application/json"})
+        request = urllib.request.Request(self._url, json.dumps(message).encode(), self._headers)
         try:
             with urllib.request.urlopen(request, timeout=15) as answer:
                 found = json.load(answer)
@@ -228,7 +229,7 @@ def kill_and_click(
         subprocess.Popen(code, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as reader,
         kind(home, project=layout) as server,
     ):
-        analysts = [Analyst(server.address, layout, number) for number in range(N_ANALYSTS)]
+        analysts = [Analyst(server, layout, number) for number in range(N_ANALYSTS)]
         worker = threading.Thread(target=_work, args=(layout, stop, report))
         worker.start()
         try:

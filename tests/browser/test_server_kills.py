@@ -26,7 +26,7 @@ def test_no_acknowledged_click_is_lost_and_none_is_stored_twice(tmp_path: Path) 
 def test_ten_analysts_at_once_lose_nothing(tmp_path: Path) -> None:
     layout = made_up_town(tmp_path)
     with AppServer(tmp_path / "home", project=layout) as server:
-        analysts = [Analyst(server.address, layout, number, n_clicks=10) for number in range(10)]
+        analysts = [Analyst(server, layout, number, n_clicks=10) for number in range(10)]
         for analyst in analysts:
             analyst.join(60)
     report = Report(kills=0)

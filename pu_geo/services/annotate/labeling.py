@@ -26,6 +26,9 @@ from pu_geo.services.damage_map import random_audits
 MOST_OPERATIONS = 200_000
 """Operations of a browser that are read at once; more are no person's work. The others come with its next message."""
 LABEL_WORDS = {"positive": "damaged", "not_damaged": "not damaged", "not_assessable": "not assessable", "cleared": "cleared"}
+PATIENCE_S = 2.0
+"""How long a browser's operations wait for another program that holds the file. The browser keeps them and sends them again."""
+_HIGHEST_NUMBER = 2**53  # of a browser
 _MOST_PROJECTS = 4  # whose answers are kept in memory
 _details: OrderedDict[Layout, dict[str, tuple[LabelEvent, dict[str, object]]]] = OrderedDict()
 _NAME_FILE = "analyst.txt"  # in the user's own folder
@@ -122,19 +125,29 @@ def store_operations(layout: Layout, message: Mapping[str, Any]) -> dict[str, An
         return None
     if not is_text(session, 1, MAX_NAME) or not is_text(analyst, 1, MAX_NAME):
         return None
-    entries = [entry for entry in entries[:MOST_OPERATIONS] if isinstance(entry, Mapping)]
-    with store.one_connection(), store.connect(layout) as db:
-        ops = [_from_browser(layout, analyst, entry) for entry in entries if entry.get("next") is not True]
+    entries = entries[:MOST_OPERATIONS]
+    readable = [entry for entry in entries if isinstance(entry, Mapping) and _is_number(entry.get("n"))]
+    with store.one_connection(), store.connect(layout, patience_s=PATIENCE_S) as db:
+        ops = [_from_browser(layout, analyst, entry) for entry in readable if entry.get("next") is not True]
         acks = labels.append(db, ops, analyst=analyst, screen="map")
         event = labels.last_event(db)
     wrong = [ack.error for ack in acks if ack.error]
-    words = f"{len(wrong)} of {len(acks)} labels were refused. The first: {wrong[0]}" if wrong else ""
+    wrong += ["it is not an object with a number n of 1 or more."] * (len(entries) - len(readable))
+    words = (
+        f"{len(wrong)} of {len(acks) + len(entries) - len(readable)} labels were refused. The first: {wrong[0]}"
+        if wrong
+        else ""
+    )
     return {
         "session": session,
-        "n": max((n for n in (entry.get("n") for entry in entries) if isinstance(n, int)), default=0),
+        "n": max((entry["n"] for entry in readable), default=0),
         "event": event,
-        "refused": {"problem": words, "hint": "Reload the page."} if wrong else None,
+        "refused": {"problem": words, "hint": "Reload the page, then label them again."} if wrong else None,
     }
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and 0 < value < _HIGHEST_NUMBER
 
 
 def _from_browser(layout: Layout, analyst: str, entry: Mapping[str, Any]) -> LabelOp:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import http.client
 import os
-import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 
 import pu_geo
-from pu_geo.errors import PuGeoError
-from pu_geo.project.layout import find_project
+from pu_geo.errors import PuGeoError, stops_as_interrupts
+from pu_geo.project.layout import find_project, home
+from pu_geo.services.project import access
 
 OPEN_VARIABLE = "PU_GEO_OPEN"
 BROWSER_VARIABLE = "PU_GEO_BROWSER"
 SAMPLE = "sample"
-_HOST = "127.0.0.1"
 _START_SECONDS, _END_SECONDS = 60.0, 3.0
 
 
@@ -46,7 +43,7 @@ def launch_app(
         project: folder to open first, or None.
         sample: open the sample event first.
         browser: open a browser window, where there is one.
-        ready: is called with the app's address once the server answers there.
+        ready: is called with the app's address, which holds the secret of this start, once the server answers there.
 
     Raises:
         PuGeoError: if the project or the app is not there, the port cannot be used, or the server ends or does not answer.
@@ -56,48 +53,30 @@ def launch_app(
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((_HOST, port))
+            probe.bind((access.HOST, port))
         except OSError as error:
             raise PuGeoError(
                 f"Port {port} is taken: {error.strerror}.", f"Is PU-Geo running already? Else add --port {port + 1}."
             ) from error
     first = SAMPLE if sample else str(find_project(project).folder) if project else ""
-    environment = {**os.environ, OPEN_VARIABLE: first, BROWSER_VARIABLE: "yes" if browser else "no"}
+    access.user_key(home())  # refused here, in words, rather than by the server
+    secret = access.new_secret()
+    environment = {**os.environ, OPEN_VARIABLE: first, access.SECRET_VARIABLE: secret}
     command = [sys.executable, str(app_script()), str(port)]
-    with _stops_as_interrupts():
+    address = access.address(port, secret)
+    with stops_as_interrupts(), ExitStack() as until_the_end:
         # A session of its own: the terminal's Ctrl+C reaches us alone, and we end the server, however busy it is.
         server = subprocess.Popen(command, env=environment, start_new_session=True)
         try:
             _wait_for_answer(server, port)
-            ready(f"http://{_HOST}:{port}")
+            ready(address)
+            if browser:
+                until_the_end.enter_context(access.opened_in_browser(address))
             return server.wait()
         except KeyboardInterrupt:
             return 0
         finally:
             _end(server)
-
-
-@contextmanager
-def _stops_as_interrupts() -> Iterator[None]:
-    """Let each signal that asks for an end raise KeyboardInterrupt, also where a shell had it ignored (`pu-geo app &`).
-
-    A closed terminal asks for no end where it shall not: under `nohup pu-geo app`.
-    """
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    if "SIGHUP" in names and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        names.remove("SIGHUP")
-    if threading.current_thread() is not threading.main_thread():
-        names = []  # only there can handlers be set
-    before = {number: signal.signal(number, stop) for number in (getattr(signal, name) for name in names)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _wait_for_answer(server: subprocess.Popen[bytes], port: int) -> None:
@@ -119,7 +98,7 @@ def _wait_for_answer(server: subprocess.Popen[bytes], port: int) -> None:
 
 
 def _answers(port: int) -> bool:
-    connection = http.client.HTTPConnection(_HOST, port, timeout=1.0)
+    connection = http.client.HTTPConnection(access.HOST, port, timeout=1.0)
     try:
         connection.request("GET", "/_stcore/health")
         return connection.getresponse().status == http.HTTPStatus.OK

@@ -30,7 +30,7 @@ from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.geo.raster.placement import shares_outside
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.project import alignment, contents, feature_sets, runs, store
-from pu_geo.project.layout import RCF, Layout, write_json
+from pu_geo.project.layout import RCF, Layout, new_array, write_json
 from pu_geo.records import FootprintTable, Grid, Scene
 from pu_geo.services.imagery import scene_files
 from pu_geo.services.project.choices import reasons_by_chips
@@ -143,10 +143,8 @@ def _why_post_alone(facts: Mapping[str, Any]) -> str:
 
 def _without_pre(job: Job, chips: NDArray[np.uint8], chip_set: str, new: str) -> NDArray[np.uint8]:
     """Store the post bands of a chip set [N, 6, H, W] as another one; return its chips, uint8 [N, 3, H, W]."""
-    with atomic_write(job.layout.chips(new)) as temporary:
-        out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(len(chips), 3, *chips.shape[2:]))
+    with new_array(job.layout.chips(new), np.uint8, (len(chips), 3, *chips.shape[2:])) as out:
         out[:] = chips[:, 3:]
-        out.flush()
     is_kept = store.call(job.layout, contents.has_chip_set, chip_set)
     if not is_kept:
         job.layout.chips(chip_set).unlink()
@@ -218,18 +216,15 @@ def _cut(
     report = job.part(0.0, 0.15, f"cutting {n} chips")
     pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
     fills = job.layout.quicklooks / FILLS
-    with atomic_write(job.layout.chips(chip_set)) as temporary:
-        out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(n, 3 * n_dates, size_px, size_px))
-        with (
-            Mosaic(post_scenes, grid, fills=fills, decode_threads=1) as post,
-            Mosaic(pre_scenes, grid, fills=fills, decode_threads=1) if n_dates == 2 else nullcontext() as pre,
-        ):
-            share = cut_chips(
-                pre, post, windows, size_px, out,
-                pre_shift_px=shift_px, outlines=outlines, report=report, is_cancelled=job.is_cancelled,
-            )  # fmt: skip
-        out.flush()
-    return share
+    with (
+        new_array(job.layout.chips(chip_set), np.uint8, (n, 3 * n_dates, size_px, size_px)) as out,
+        Mosaic(post_scenes, grid, fills=fills, decode_threads=1) as post,
+        Mosaic(pre_scenes, grid, fills=fills, decode_threads=1) if n_dates == 2 else nullcontext() as pre,
+    ):
+        return cut_chips(
+            pre, post, windows, size_px, out,
+            pre_shift_px=shift_px, outlines=outlines, report=report, is_cancelled=job.is_cancelled,
+        )  # fmt: skip
 
 
 def _compute_features(

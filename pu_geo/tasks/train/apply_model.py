@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
 from pu_geo.analysis.estimates import MIN_POSITIVES
-from pu_geo.atomic_write import atomic_write
+from pu_geo.atomic_write import atomic_write, reserve
 from pu_geo.errors import ModelError, printable
 from pu_geo.features.bank import Maker
 from pu_geo.features.rcf import RcfBank
@@ -149,6 +149,7 @@ def _views(
     """Compute the features that the model takes, float16 [V, N, D], in a file."""
     shape = (restored.n_views, len(chips), bank.n_features)
     out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
+    reserve(path)
     words = f"features of {len(chips)} chips in {restored.n_views} views, by the model's own filters"
     masks = footprint_masks(job.layout, str(facts["chip_set"])) if needs_masks(bank) else None
     bank.transform(

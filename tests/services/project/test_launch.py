@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from small_parts import REPOSITORY
 
@@ -91,8 +95,18 @@ def script(folder: Path, *, seconds: float = 0.0, more: str = "") -> Path:
 def test_the_real_app_ends_when_it_is_asked_to(asked: str, port: int, started: list[subprocess.Popen[str]]) -> None:
     process = start(started, "-m", "pu_geo.cli", "app", "--port", str(port), "--no-browser")
     assert process.stdout is not None
-    assert f"PU-Geo is ready at http://127.0.0.1:{port}" in process.stdout.readline()
+    printed = process.stdout.readline()
+    address = re.search(rf"PU-Geo is ready at (http://127\.0\.0\.1:{port}/\?token=([\w-]{{43}}))  ", printed)
+    assert address, printed
     assert launch._answers(port), "it was printed before the server answered"
+    commands = [each.cmdline() for each in (psutil.Process(process.pid), *psutil.Process(process.pid).children(True))]
+    assert len(commands) == 2
+    assert address[2] not in str(commands), "everybody on the machine can list what programs were started with"
+    jar = urllib.request.HTTPCookieProcessor()
+    with urllib.request.build_opener(jar).open(address[1], timeout=10) as page:
+        assert (page.status, page.url) == (200, f"http://127.0.0.1:{port}/")
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/?token={address[2][::-1]}", timeout=10)
     process.send_signal(getattr(signal, asked))
     assert closed_within(port, 5)
     assert process.wait(5) == 0
@@ -105,7 +119,7 @@ def test_the_address_is_printed_once_the_server_answers(
     process = start(started, "-c", LAUNCH, str(script(tmp_path, seconds=1.0)), str(port))
     assert process.stdout is not None
     began = time.monotonic()
-    assert process.stdout.readline() == f"http://127.0.0.1:{port}\n"
+    assert process.stdout.readline().startswith(f"http://127.0.0.1:{port}/?token=")
     assert time.monotonic() - began > 0.9
     assert is_open(port)
 

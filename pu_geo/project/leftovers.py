@@ -1,0 +1,150 @@
+"""Files that processes left which were killed: found, and removed once it is certain that nobody works on them.
+
+A hidden `.part` file counts once its writer's lock is free, see `atomic_write.is_abandoned`. Anything else counts only while no
+job of the project is alive. Finished work is never among them: not runs, labels, versions, or the states that a job goes on from.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pu_geo.atomic_write import is_abandoned
+from pu_geo.errors import ProjectError
+from pu_geo.project import locks, store
+from pu_geo.project.layout import Layout
+
+ROOM = "room"  # in a job's folder: some bytes that are freed for the last words of a job whose disk is full
+_OF_JOBS = (ROOM, "features.npy", "discovery", "checkpoints/*-unfinished.pt")
+_OF_CHIPS = re.compile(r"([a-z0-9][a-z0-9_-]{0,63})\.(npy|sheets|features\.npy|filters\.npz)")
+_PICTURES = ("pre", "post")  # folders of map tiles, which hold no temporary files and up to a million others
+_NOT_OURS = ("trash", "backups")
+NOW = "now.gpkg"  # beside a project that is being restored: the database as it is
+_COPY_S = 24 * 3600.0  # nobody holds a lock on the copy of a project that is being made
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A file or folder that nobody works on any more.
+
+    Attributes:
+        n_bytes: that it takes on the disk; of a folder all of its files together.
+        words: what it was to become.
+    """
+
+    path: Path
+    n_bytes: int
+    words: str
+
+
+def find(layout: Layout, *, own: Path | None = None) -> list[Leftover]:
+    """Return what killed processes left in a project and beside it, in the order of paths. Nothing is changed.
+
+    Args:
+        own: folder of the job that asks, which has written nothing yet or is at its end.
+    """
+    candidates = [*_parts(layout), *_halves(layout, own), *_copies(layout)]  # before the locks are asked
+    is_idle = not any(locks.is_held(folder / locks.JOB_LOCK) for folder in _job_folders(layout) if folder != own)
+    found = [
+        Leftover(path, size, words)
+        for path, words, needs_idle in candidates
+        if (is_idle or not needs_idle) and (size := _size(path)) is not None
+    ]
+    return sorted(found, key=lambda each: each.path)
+
+
+def sweep(layout: Layout, *, own: Path | None = None) -> list[Leftover]:
+    """Remove what `find` finds and return it; no job of the project starts meanwhile. What cannot be removed is left out.
+
+    Where a job was killed as it exchanged the map tiles, those of before take their place again.
+    """
+    removed = []
+    with suppress(OSError), locks.one_at_a_time(layout.jobs / locks.STARTING):
+        for each in find(layout, own=own):
+            with suppress(OSError):
+                if each.path == _old_tiles(layout) and not layout.quicklooks.exists():
+                    each.path.rename(layout.quicklooks)
+                    continue
+                (shutil.rmtree if each.path.is_dir() else os.unlink)(each.path)
+                removed.append(each)
+    return removed
+
+
+def _old_tiles(layout: Layout) -> Path:
+    return layout.quicklooks.with_name(f"{layout.quicklooks.name}.old")
+
+
+def _job_folders(layout: Layout) -> list[Path]:
+    return [path for path in layout.jobs.iterdir() if path.is_dir()] if layout.jobs.is_dir() else []
+
+
+def _parts(layout: Layout) -> Iterator[tuple[Path, str, bool]]:
+    """Yield the hidden files of all folders: path, words, and whether no job may be alive."""
+    for place, folders, names in os.walk(layout.folder):
+        if Path(place) == layout.folder:
+            folders[:] = [name for name in folders if name not in _NOT_OURS]
+        if Path(place).name.startswith("quicklooks"):
+            folders[:] = [name for name in folders if name not in _PICTURES]
+        folders[:] = [name for name in folders if not name.endswith(".sheets")]
+        for name in names:
+            path = Path(place, name)
+            if name.endswith(".part") and is_abandoned(path):
+                yield path, f"an unfinished {name.split('.')[1]}", False
+
+
+def _halves(layout: Layout, own: Path | None) -> Iterator[tuple[Path, str, bool]]:
+    """Yield what has a name of its own before it is done."""
+    new, old = layout.quicklooks.with_name(f"{layout.quicklooks.name}.new"), _old_tiles(layout)
+    yield from ((path, "map tiles of scenes that were not added", True) for path in (new, old) if path.is_dir())
+    versions = sorted(layout.exports.glob(".new-*"))
+    if not locks.is_held(layout.exports / ".lock"):  # asked after they were listed
+        yield from ((path, "an unfinished version of the damage map", True) for path in versions)
+    for folder in _job_folders(layout):
+        if folder == own or not locks.is_held(folder / locks.JOB_LOCK):
+            paths = [path for pattern in _OF_JOBS for path in folder.glob(pattern)]
+            yield from ((path, f"what job {folder.name} worked with", False) for path in paths)
+    yield from _unfinished_chips(layout)
+
+
+def _unfinished_chips(layout: Layout) -> Iterator[tuple[Path, str, bool]]:
+    """Yield the files of chip sets that have neither facts nor a row: their job did not come that far."""
+    folder = layout.folder / "chips"
+    if not folder.is_dir():
+        return
+    try:
+        with store.connect_as_is(layout) as db:
+            known = {row[0] for row in db.execute("SELECT chip_set FROM chip_set")}
+    except ProjectError:  # who cannot read the list removes nothing
+        return
+    for path in folder.iterdir():
+        match = _OF_CHIPS.fullmatch(path.name)
+        if match and match[1] not in known and not layout.chip_facts(match[1]).is_file():
+            yield path, f"unfinished chips {match[1]}", True
+
+
+def _copies(layout: Layout) -> Iterator[tuple[Path, str, bool]]:
+    """Yield the folders in which a project was made or copied beside this one, a day after the last change there."""
+    for pattern in (".copy-????????", ".new-????????", ".restore-????????"):
+        for path in layout.folder.parent.glob(pattern):
+            inside = list(path.iterdir()) if path.is_dir() else []
+            if {each.name for each in inside} - {NOW} != {"project"}:
+                continue
+            newest = max(Path(place).stat().st_mtime for place, _, _ in os.walk(path))
+            if time.time() - newest > _COPY_S:
+                yield path, "an unfinished copy of a project", False
+
+
+def _size(path: Path) -> int | None:
+    """Return the bytes of a file or of all files in a folder; None where it is gone."""
+    try:
+        if not path.is_dir():
+            return path.lstat().st_blocks * 512
+        return sum(Path(place, name).lstat().st_blocks * 512 for place, _, names in os.walk(path) for name in names)
+    except OSError:
+        return None

@@ -1,0 +1,155 @@
+"""What a killed process left is removed once nobody works on it, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_parts import add_chips, add_run, small_project, unheld_job
+
+from pu_geo import jobs
+from pu_geo.atomic_write import atomic_write, is_abandoned
+from pu_geo.errors import PuGeoError
+from pu_geo.jobs import worker
+from pu_geo.project import leftovers, store, versions
+from pu_geo.project.layout import Layout, new_array
+
+OLD = time.time() - 3600
+KILLED = """
+import os, signal, sys
+import numpy as np
+from pathlib import Path
+from pu_geo.project.layout import new_array
+with new_array(Path(sys.argv[1]), np.uint8, (1000, 1000)) as out:
+    out[:] = 1
+    {end}
+"""
+
+
+def half_written(path: Path, end: str = "os.kill(os.getpid(), signal.SIGKILL)") -> Path:
+    """Have a process killed while it writes an array; return the hidden file that it left an hour ago."""
+    path.parent.mkdir(exist_ok=True)
+    subprocess.run([sys.executable, "-c", KILLED.format(end=end), str(path)], check=False)
+    (left,) = path.parent.glob(".*.part")
+    os.utime(left, (OLD, OLD))
+    return left
+
+
+def files_of(layout: Layout) -> dict[str, bytes]:
+    """Read all files but the logs and locks of jobs."""
+    paths = sorted(path for path in layout.folder.rglob("*") if path.is_file() and layout.jobs not in path.parents)
+    return {str(path.relative_to(layout.folder)): path.read_bytes() for path in paths if path.suffix not in (".gpkg-shm",)}
+
+
+def test_a_job_that_starts_removes_what_a_killed_one_left(project: Layout) -> None:
+    left = half_written(project.chips("set"))
+    assert [each.path for each in leftovers.find(project)] == [left]
+    assert leftovers.find(project)[0].n_bytes >= 1_000_000
+    folder = unheld_job(project, "add_grid", {"size_m": 0.001})
+    with pytest.raises(PuGeoError):  # whatever becomes of it
+        worker.run(folder)
+    assert not left.exists()
+    swept = [
+        event for event in map(json.loads, (folder / "events.jsonl").read_text().splitlines()) if event["event"] == "swept"
+    ]
+    assert [event["files"] for event in swept] == [1]
+
+
+def test_a_file_that_a_living_process_writes_is_left_alone_however_old(project: Layout) -> None:
+    with new_array(project.chips("set"), np.uint8, (10, 10)) as out:
+        (part,) = project.chips("set").parent.glob(".*.part")
+        os.utime(part, (OLD, OLD))
+        assert leftovers.sweep(project) == []
+        out[:] = 1
+    assert np.load(project.chips("set")).sum() == 100
+
+
+def test_a_part_counts_once_its_writer_is_gone(tmp_path: Path) -> None:
+    with atomic_write(tmp_path / "a.bin") as temporary:
+        os.utime(temporary, (OLD, OLD))
+        assert not is_abandoned(temporary)
+        kept = shutil.copy2(temporary, temporary.with_name(".a.bin.0123456789abcdef.part"))
+    assert is_abandoned(Path(kept))
+    assert not is_abandoned(tmp_path / "a.bin")
+    (tmp_path / "mine.part").touch()
+    assert not is_abandoned(tmp_path / "mine.part")
+
+
+def test_everything_that_a_kill_leaves_is_found_and_all_else_stays(tmp_path: Path) -> None:
+    layout = small_project(tmp_path / "event.pugeo")
+    add_chips(layout, [f"b{i}" for i in range(20)], chips=np.ones((20, 3, 16, 16), np.uint8))
+    add_run(layout)
+    with versions.new_version(layout) as (_, made):
+        versions.write_facts(made, {"run_id": "ranker-1"})
+    for name in ("trash/runs", "backups", "quicklooks/post/3"):
+        (layout.folder / name).mkdir(parents=True)
+        (layout.folder / name / ".kept.0123456789abcdef.part").touch()
+    job = unheld_job(layout, "train", {})
+    (job / "checkpoints").mkdir()
+    (job / "checkpoints" / "training-newest.pt").write_bytes(b"state")
+    before = files_of(layout)
+    half_written(layout.chips("other"))
+    shutil.copytree(layout.quicklooks, layout.folder / "quicklooks.new")
+    (layout.exports / ".new-abcdefgh").mkdir()
+    np.save(layout.chips("unfinished"), np.zeros(3))
+    (job / "checkpoints" / "training-unfinished.pt").write_bytes(b"half")
+    (job / "features.npy").write_bytes(b"half")
+    copy = tmp_path / ".copy-abcdefgh"
+    (copy / "project").mkdir(parents=True)
+    os.utime(copy / "project", (OLD, OLD))
+    os.utime(copy, (OLD, OLD))
+    assert len(leftovers.find(layout)) == 6, "a copy may still be under way"
+    for each in (copy, copy / "project"):
+        os.utime(each, (OLD - 86_400, OLD - 86_400))
+    assert len(leftovers.sweep(layout)) == 7
+    assert leftovers.find(layout) == []
+    assert files_of(layout) == before
+    assert (job / "checkpoints" / "training-newest.pt").read_bytes() == b"state"
+    assert not copy.exists()
+
+
+def test_nothing_but_hidden_files_is_removed_while_another_job_is_alive(project: Layout) -> None:
+    (project.folder / "quicklooks.new").mkdir()
+    other, lock = jobs.create_held(project, "align", {})
+    (other / "features.npy").write_bytes(b"in use")
+    left = half_written(project.chips("set"))
+    try:
+        assert [each.path for each in leftovers.sweep(project)] == [left]
+    finally:
+        os.close(lock)
+    assert {each.path for each in leftovers.sweep(project)} == {other / "features.npy", project.folder / "quicklooks.new"}
+
+
+def test_map_tiles_that_a_kill_put_aside_come_back(project: Layout) -> None:
+    (project.folder / "quicklooks.old").mkdir()
+    (project.folder / "quicklooks.old" / "footprints.json").write_text("{}")
+    assert leftovers.sweep(project) == []
+    assert project.geometry.read_text() == "{}"
+
+
+def test_a_project_that_cannot_be_read_loses_nothing(project: Layout) -> None:
+    half = project.chips("set")
+    half.parent.mkdir()
+    np.save(half, np.zeros(3))
+    with store.connect(project):
+        pass
+    project.gpkg.write_bytes(b"not a database" * 1000)
+    assert leftovers.sweep(project) == []
+    assert half.exists()
+
+
+def test_a_writer_that_is_asked_to_end_leaves_nothing(tmp_path: Path) -> None:
+    """SIGTERM to a background worker: it ends by SystemExit, so that files that it was writing go."""
+    code = KILLED.format(end="raise SystemExit(143)")
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a.npy")], check=False)
+    assert done.returncode == 143
+    assert list(tmp_path.iterdir()) == []
+    assert signal.SIGTERM == 15

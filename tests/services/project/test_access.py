@@ -1,0 +1,99 @@
+"""The key behind the cookie: made once, the user's alone, the same at every start."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pu_geo.errors import PuGeoError
+from pu_geo.services.project import access
+
+posix = pytest.mark.skipif(os.name != "posix", reason="Windows keeps no such modes")
+
+
+def test_the_key_is_made_once_and_stays(tmp_path: Path) -> None:
+    key = access.user_key(tmp_path / "new" / "home")
+    assert re.fullmatch(rb"[0-9a-f]{64}", key)
+    assert access.user_key(tmp_path / "new" / "home") == key
+    assert access.user_key(tmp_path / "other") != key
+
+
+@posix
+def test_nobody_else_may_read_the_key(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        access.user_key(tmp_path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / access.KEY_NAME).stat().st_mode) == 0o600
+
+
+def test_servers_that_start_at_once_agree_on_the_key(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(threads.map(lambda _: access.user_key(tmp_path), range(8)))) == 1
+
+
+@posix
+def test_a_key_that_others_may_read_or_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    access.user_key(tmp_path)
+    path = tmp_path / access.KEY_NAME
+    path.chmod(0o640)
+    with pytest.raises(PuGeoError, match=r"mode 640\); it must be yours, with mode 600") as refusal:
+        access.user_key(tmp_path)
+    assert "start PU-Geo again" in refusal.value.hint
+    path.chmod(0o600)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PuGeoError, match="cannot be made or read"):
+        access.user_key(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"0" * 65, b"g" * 64])
+def test_what_is_no_key_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / access.KEY_NAME
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with pytest.raises(PuGeoError, match="is not a key that PU-Geo made"):
+        access.user_key(tmp_path)
+
+
+def test_a_cookie_differs_by_port_and_by_user() -> None:
+    values = {access.cookie_value(key, port) for key in (b"0" * 64, b"1" * 64) for port in (8501, 8502)}
+    assert len(values) == 4
+    assert access.cookie_value(b"0" * 64, 8501) in values
+
+
+def test_the_secret_is_taken_out_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(access.SECRET_VARIABLE, "abc")
+    assert (access.given_secret(), access.given_secret()) == ("abc", None)
+    assert access.SECRET_VARIABLE not in os.environ
+
+
+@posix
+def test_the_browser_is_given_a_private_file_and_not_the_secret(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setenv("DISPLAY", ":0")
+    home.mkdir()
+    with access.opened_in_browser("http://127.0.0.1:1/?token=abc"):
+        (page,) = home.glob("open-*.html")
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+        assert "url=http://127.0.0.1:1/?token=abc" in page.read_text(encoding="utf-8")
+    assert opened == [page.as_uri()]
+    assert not page.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is always a screen")
+def test_no_browser_is_opened_where_there_is_no_screen(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    with access.opened_in_browser("http://127.0.0.1:1/?token=abc"):
+        assert (opened, home.exists()) == ([], False)
