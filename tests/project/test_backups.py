@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -149,6 +150,13 @@ def test_a_daily_backup_is_made_once_a_day_and_only_of_what_changed(project: Lay
     third = backups.make_daily(project)
     assert third is not None
     assert backups.newest(project) == third
+
+
+def test_of_several_servers_one_makes_the_daily_backup(project: Layout) -> None:
+    click(project, "1")
+    with ThreadPoolExecutor(4) as servers:
+        made = [one.result() for one in [servers.submit(backups.make_daily, project) for _ in range(4)]]
+    assert sum(one is not None for one in made) == len(backups.all_backups(project)) == 1
 
 
 def test_a_backup_of_tomorrow_holds_no_daily_one_back(project: Layout) -> None:
