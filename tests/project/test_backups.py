@@ -81,6 +81,18 @@ def test_a_damaged_database_is_refused_and_costs_no_good_backup(project: Layout)
     assert {path.suffix for path in project.backups.iterdir()} == {".gpkg", ".json", ".lock"}
 
 
+def test_damage_in_a_table_that_nobody_reads_is_found_too(project: Layout) -> None:
+    with closing(sqlite3.connect(project.gpkg)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        page = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'scene'").fetchone()[0]
+    with project.gpkg.open("r+b") as file:
+        file.seek(4096 * (page - 1))
+        file.write(b"\x77" * 4096)
+    with pytest.raises(ProjectError, match="its database is damaged"):
+        backups.make(project, "asked")
+    assert backups.all_backups(project) == []
+
+
 def test_the_seven_newest_stay_and_the_newest_of_each_reason(project: Layout) -> None:
     daily = backups.make(project, "daily")
     before_migration = backups.make(project, "migration")
