@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import shapely
 
-from pu_geo.project import salvage
+from pu_geo.project import salvage, schema
 from pu_geo.project.contents import wkb_from_blob
 from pu_geo.project.history import ActLog
 from pu_geo.project.labels import last_event
+from pu_geo.project.salvage import Readable
 from pu_geo.project.store import transaction
 
 Row = Mapping[str, Any]
@@ -60,8 +62,8 @@ def merge(db: sqlite3.Connection, source: Path, *, is_new: bool = False) -> Reco
     Raises:
         OSError: if it cannot be read at all.
     """
-    events, n_unreadable = salvage.readable_events(source)
-    found = salvage.readable(source, (*_LOGS, *_KEYS, *_OF_GRID))
+    found = _rows_of(source)
+    events, n_unreadable = found["label_event"].rows, found["label_event"].n_unreadable
     with transaction(db):
         before = last_event(db)
         had_grid = db.execute("SELECT 1 FROM pugeo_meta WHERE key = 'grid'").fetchone() is not None
@@ -79,6 +81,25 @@ def merge(db: sqlite3.Connection, source: Path, *, is_new: bool = False) -> Reco
     readable = {row["event"] for row in events}
     older = sum(number not in readable for number in range(1, min(before, len(readable) + n_unreadable) + 1))
     return Recovered(n_events, max(0, n_unreadable - older), left_out, {table: n for table, n in others.items() if n})
+
+
+def _rows_of(source: Path) -> dict[str, Readable]:
+    """Return the rows of every table that is put in: by SQLite of a file that is whole and of this schema, else page by page."""
+    tables = ("label_event", *_LOGS, *_KEYS, *_OF_GRID)
+    with (
+        suppress(sqlite3.DatabaseError, TypeError, ValueError),
+        closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as db,
+    ):
+        db.row_factory = sqlite3.Row
+        is_whole = [row[0] for row in db.execute("PRAGMA quick_check(1)")] == ["ok"]
+        own = db.execute("SELECT value FROM pugeo_meta WHERE key = 'schema'").fetchone()[0]
+        if is_whole and int(own) == schema.SCHEMA:
+            rows = {table: [dict(row) for row in db.execute(f"SELECT * FROM {table} ORDER BY rowid")] for table in tables}
+            last = db.execute("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'label_event'").fetchone()[0]
+            return {
+                table: Readable(rows[table], last - len(rows[table]) if table == "label_event" else 0) for table in tables
+            }
+    return salvage.readable(source, tables)
 
 
 def _put(db: sqlite3.Connection, table: str, row: Row, verb: str = "INSERT") -> bool:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -78,6 +79,18 @@ def test_a_damaged_database_is_refused_and_costs_no_good_backup(project: Layout)
     assert f"restore {project.folder}" in caught.value.hint
     assert backups.all_backups(project) == good[::-1]
     assert {path.suffix for path in project.backups.iterdir()} == {".gpkg", ".json", ".lock"}
+
+
+def test_damage_in_a_table_that_nobody_reads_is_found_too(project: Layout) -> None:
+    with closing(sqlite3.connect(project.gpkg)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        page = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'scene'").fetchone()[0]
+    with project.gpkg.open("r+b") as file:
+        file.seek(4096 * (page - 1))
+        file.write(b"\x77" * 4096)
+    with pytest.raises(ProjectError, match="its database is damaged"):
+        backups.make(project, "asked")
+    assert backups.all_backups(project) == []
 
 
 def test_the_seven_newest_stay_and_the_newest_of_each_reason(project: Layout) -> None:
@@ -149,6 +162,13 @@ def test_a_daily_backup_is_made_once_a_day_and_only_of_what_changed(project: Lay
     third = backups.make_daily(project)
     assert third is not None
     assert backups.newest(project) == third
+
+
+def test_of_several_servers_one_makes_the_daily_backup(project: Layout) -> None:
+    click(project, "1")
+    with ThreadPoolExecutor(4) as servers:
+        made = [one.result() for one in [servers.submit(backups.make_daily, project) for _ in range(4)]]
+    assert sum(one is not None for one in made) == len(backups.all_backups(project)) == 1
 
 
 def test_a_backup_of_tomorrow_holds_no_daily_one_back(project: Layout) -> None:
