@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import sys
 import time
 import traceback
@@ -30,6 +31,7 @@ from pu_geo.tasks.job import Job
 
 TASKS = {
     "prepare": "pu_geo.tasks.imagery.chip:prepare",
+    "doctor": "pu_geo.tasks.project.doctor:doctor",
     "next_round": "pu_geo.tasks.project.rounds:next_round",
     "add_scenes": "pu_geo.tasks.imagery.scenes:add_scenes",
     "add_xbd": "pu_geo.tasks.imagery.scenes:add_xbd",
@@ -55,6 +57,10 @@ TASKS = {
     "export": "pu_geo.tasks.damage_map.export:export",
     "export_selection": "pu_geo.tasks.damage_map.export:export_selection",
     "publish": "pu_geo.tasks.damage_map.publish:publish",
+    "remove_scene": "pu_geo.tasks.project.remove:remove_scene",
+    "replace_scene": "pu_geo.tasks.project.remove:replace_scene",
+    "remove_footprints": "pu_geo.tasks.project.remove:remove_footprints",
+    "replace_footprints": "pu_geo.tasks.project.remove:replace_footprints",
 }
 TORCH = (
     "prepare", "next_round", "chip", "features", "rank", "train", "import_run", "ensemble", "apply_model", "compare_features",
@@ -68,6 +74,7 @@ _NO_MEMORY = (
     "cannot allocate memory", "can't allocate memory", "out of memory", "failed to map segment", "bad_alloc", "bad allocation",
 )  # fmt: skip
 """How libraries in other languages name too little memory, in lowercase."""
+_USED_UP_BYTES = 1 << 18
 _TERMINATED = 143  # exit code of a process that SIGTERM ended
 
 
@@ -100,7 +107,7 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None, is_guest: bo
         events.append(folder, kind, {"seconds": round(time.monotonic() - began, 3)})
         raise
     except PuGeoError as error:
-        words = _full_disk(folder) if error.kind != "disk" and _is_full(error) else error
+        words = _full_disk(folder) if error.kind != "disk" and _is_full(folder, error) else error
         _record(folder, words)
         if words is error:
             raise
@@ -182,7 +189,7 @@ def _record(folder: Path, error: PuGeoError) -> None:
 
 def _in_words(folder: Path, error: Exception) -> JobError:
     """Return a full disk, too little memory, or a fault of ours in words; log the latter two."""
-    if _is_full(error):
+    if _is_full(folder, error):
         return _full_disk(folder)
     with (folder / "log.txt").open("a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)
@@ -201,9 +208,12 @@ def _in_words(folder: Path, error: Exception) -> JobError:
     )
 
 
-def _is_full(error: BaseException | None) -> bool:
+def _is_full(folder: Path, error: BaseException | None) -> bool:
     """Return whether a full disk caused an error; libraries in other languages, and SQLite, name it in words alone."""
+    is_used_up = shutil.disk_usage(folder).free < _USED_UP_BYTES
     while error is not None:
+        if is_used_up and isinstance(error, sqlite3.OperationalError):
+            return True  # SQLite names an input or output error where its smallest files do not fit
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return True
         if any(words in str(error) for words in (os.strerror(errno.ENOSPC), "database or disk is full")):

@@ -44,11 +44,14 @@ def now() -> str:
 
 
 @contextmanager
-def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
+def connect(layout: Layout, *, patience_s: float = BUSY_MS / 1000) -> Iterator[sqlite3.Connection]:
     """Open the project's GeoPackage for one piece of work. Transactions are begun by hand.
 
     A file that an older PU-Geo wrote is brought up to date first, with a copy of it left beside it. Where this process may not write,
     the file is opened to be read, and no file is changed or made.
+
+    Args:
+        patience_s: how long to wait for another program that holds the file. Within `one_connection` the first one's counts.
 
     Raises:
         ProjectError: if the file was written by a newer PU-Geo, that copy cannot be made, or it is being restored; of kind
@@ -64,7 +67,7 @@ def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
     try:
         if db is None:
             in_use.hold(layout)
-            db = _opened(layout)
+            db = _opened(layout, patience_s)
             if kept is not None:
                 kept[layout.folder] = db
         yield db
@@ -82,20 +85,20 @@ def is_writable(layout: Layout) -> bool:
     return os.access(layout.folder, os.W_OK) and os.access(layout.gpkg, os.W_OK)
 
 
-def _opened(layout: Layout) -> sqlite3.Connection:
+def _opened(layout: Layout, patience_s: float) -> sqlite3.Connection:
     """Return a connection to a file that is whole, as far as is known, and of this schema."""
     if _checked.get(layout.folder) == _inode(layout):
-        return _connection(layout, is_first=False)
+        return _connection(layout, patience_s, is_first=False)
     with _checking:
         if _checked.get(layout.folder) == _inode(layout):
-            return _connection(layout, is_first=False)
+            return _connection(layout, patience_s, is_first=False)
         _refuse_lost_changes(layout)
-        return _connection(layout, is_first=True)
+        return _connection(layout, patience_s, is_first=True)
 
 
-def _connection(layout: Layout, *, is_first: bool) -> sqlite3.Connection:
+def _connection(layout: Layout, patience_s: float, *, is_first: bool) -> sqlite3.Connection:
     address = str(layout.gpkg) if is_writable(layout) else _read_only_address(layout)
-    db = sqlite3.connect(address, uri=address.startswith("file:"), isolation_level=None, timeout=BUSY_MS / 1000)
+    db = sqlite3.connect(address, uri=address.startswith("file:"), isolation_level=None, timeout=patience_s)
     try:
         _set_up(db, layout, is_first=is_first)
     except UnicodeDecodeError as error:  # SQLite's words hold a damaged name
@@ -298,6 +301,13 @@ def connect_as_is(layout: Layout) -> Iterator[sqlite3.Connection]:
         raise ProjectError(
             f"{layout.gpkg} cannot be read: {error}.", "Close the program that holds it, or wait.", kind="busy"
         ) from error
+
+
+def state_of_file(layout: Layout) -> Literal["gone", "read_only", "writable"]:
+    """Return whether a project's file is there, and whether this user may write to it."""
+    if not layout.gpkg.is_file():
+        return "gone"
+    return "writable" if os.access(layout.gpkg, os.W_OK) else "read_only"
 
 
 def age(db: sqlite3.Connection) -> Literal["older", "same", "newer"]:

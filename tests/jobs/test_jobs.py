@@ -590,6 +590,30 @@ def test_a_full_disk_is_no_fault_of_ours(project: Layout, monkeypatch: pytest.Mo
     assert not (project.jobs / seen.job_id / "room").exists()
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("Unable to allocate 10.1 GiB for an array with shape (90000000, 40, 3)"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 10800000000 bytes."),
+    ],
+)
+def test_too_little_memory_is_no_fault_of_ours(project: Layout, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    seen = run_here(project, monkeypatch, error)
+    assert re.match(r"The job needs more memory than there is \(.*allocate 10.*; \d+\.\d GB are free\)", seen.problem)
+    assert "start it again" in seen.hint
+
+
+def test_too_little_memory_to_load_torch_is_named(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    def import_module(name: str) -> None:
+        raise ImportError("libtorch_cpu.so: failed to map segment from shared object")
+
+    monkeypatch.setattr(worker.importlib, "import_module", import_module)
+    folder = unheld_job(project, "rank", {})
+    with pytest.raises(JobError, match=r"not enough memory to load torch .*: \d+\.\d GB are free") as caught:
+        worker.run(folder)
+    assert caught.value.kind == "memory"
+
+
 def test_a_job_in_a_folder_that_cannot_be_written_is_refused_in_words(project: Layout) -> None:
     project.jobs.write_text("in the way")
     with pytest.raises(JobError, match="cannot be started: "):

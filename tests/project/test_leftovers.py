@@ -17,6 +17,7 @@ from small_parts import add_chips, add_run, small_project, unheld_job
 
 from pu_geo import jobs
 from pu_geo.atomic_write import atomic_write, is_abandoned
+from pu_geo.errors import PuGeoError
 from pu_geo.jobs import worker
 from pu_geo.project import leftovers, store, versions
 from pu_geo.project.layout import Layout, new_array
@@ -52,8 +53,8 @@ def test_a_job_that_starts_removes_what_a_killed_one_left(project: Layout) -> No
     left = half_written(project.chips("set"))
     assert [each.path for each in leftovers.find(project)] == [left]
     assert leftovers.find(project)[0].n_bytes >= 1_000_000
-    folder = unheld_job(project, "add_grid", {"cell_m": 50.0})
-    with pytest.raises(Exception):  # noqa: B017, PT011: whatever becomes of it
+    folder = unheld_job(project, "add_grid", {"size_m": 0.001})
+    with pytest.raises(PuGeoError):  # whatever becomes of it
         worker.run(folder)
     assert not left.exists()
     swept = [

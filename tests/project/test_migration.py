@@ -20,7 +20,7 @@ from pu_geo.project import analysts, backups, contents, in_use, labels, schema, 
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
 
-OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2, 3, 4, 5, 6)}
+OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2, 3, 4, 5, 6, 7)}
 STEPS = [
     (old, number) for old in OLD for number in range(old, schema.SCHEMA)
 ]  # the project's live_style, the step that is broken

@@ -6,7 +6,7 @@
 
 A worker whose job has a file "kill_at" kills itself with SIGKILL at the moment that is written there: "training-newest.pt 3"
 is right before it renames a file to that name for the third time, and "done 1" right before it tells that event. A job with
-a file "fill_at" has its disk filled at such a moment instead.
+a file "fill_at" has its disk filled at such a moment instead, but for so many bytes as a third word names.
 """
 
 from __future__ import annotations
@@ -37,12 +37,18 @@ def work(folder: str) -> int:
     train.best_device = partial(torch.device, "cpu")  # a GPU does not promise the same bits
     torch.set_num_threads(1)  # on a busy machine several wait for each other
     _at_the_moment_of(Path(folder) / KILL_AT, lambda: os.kill(os.getpid(), signal.SIGKILL))
-    _at_the_moment_of(Path(folder) / FILL_AT, partial(fill, Path(folder)))
+    _at_the_moment_of(Path(folder) / FILL_AT, partial(fill, Path(folder), free_bytes(Path(folder) / FILL_AT)))
     return worker.main([folder])
 
 
-def fill(folder: Path) -> None:
-    """Write to the disk of a folder until nothing more fits."""
+def free_bytes(note: Path) -> int:
+    """Return how many bytes of a disk that is filled are to stay free."""
+    words = note.read_text().split() if note.exists() else []
+    return int(words[2]) if len(words) > 2 else 0
+
+
+def fill(folder: Path, free: int = 0) -> None:
+    """Write to the disk of a folder until nothing more fits, or until so many bytes are free."""
     with (folder / "filler").open("wb", buffering=0) as stream:
         for size in (4096, 1):
             try:
@@ -50,6 +56,7 @@ def fill(folder: Path) -> None:
                     pass
             except OSError:
                 continue
+        stream.truncate(max(stream.tell() - free, 0))
 
 
 def _at_the_moment_of(note: Path, do: Callable[[], None]) -> None:
@@ -58,7 +65,7 @@ def _at_the_moment_of(note: Path, do: Callable[[], None]) -> None:
         return
     from pu_geo.project import events
 
-    (name, count), replace, append = note.read_text().split(), Path.replace, events.append
+    (name, count), replace, append = note.read_text().split()[:2], Path.replace, events.append
     left = [int(count)]
 
     def pass_by(what: str) -> None:

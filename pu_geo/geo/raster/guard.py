@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import rasterio
 from rasterio._err import CPLE_BaseError
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
@@ -20,6 +21,9 @@ from pu_geo.errors import ImageryError
 
 CACHE_BYTES = 32 * 1024 * 1024  # an ordered pass needs a row of blocks, and only where it warps
 GDAL_ERRORS = (RasterioError, CPLE_BaseError)
+FREELY_BYTES, MOST_OF_FREE = 256 * 1024**2, 0.8  # reads of fewer bytes are not checked against the memory that is free
+RETILE = "gdal_translate -co TILED=YES -co COMPRESS=DEFLATE in.tif out.tif"
+_NO_MEMORY = ("out of memory", "cannot allocate", "memory allocation")
 SPARE_FILES = 128  # for the project, the log, libraries that load late
 
 
@@ -56,11 +60,38 @@ def quiet_open(path: Path, driver: str) -> Iterator[rasterio.DatasetReader]:
 
 
 def unreadable(name: str, cause: Exception) -> ImageryError:
-    """Return the error for a scene that GDAL cannot open or decode."""
+    """Return the error for a scene that GDAL cannot open or decode, or not in the memory that is free."""
     words = str(cause).splitlines()[0][:160] if str(cause) else type(cause).__name__
+    if any(sign in words.lower() for sign in _NO_MEMORY):
+        return ImageryError(
+            f"{name} needs more memory to be read than this machine has free ({words}).",
+            f"Close other programs, or rewrite it in tiles: {RETILE}",
+            kind="memory",
+        )
     return ImageryError(
         f"{name} is damaged and cannot be decoded ({words}).", "Download or export the file again.", kind="corrupt"
     )
+
+
+def check_memory(what: str, n_bytes: int) -> None:
+    """Refuse a read that this machine's free memory cannot hold, before anything is read.
+
+    Args:
+        what: the scenes or the window to be read, as a sentence starts with it.
+        n_bytes: that the read takes at its peak.
+
+    Raises:
+        ImageryError: kind "memory".
+    """
+    if n_bytes < FREELY_BYTES:
+        return
+    free = psutil.virtual_memory().available
+    if n_bytes > MOST_OF_FREE * free:
+        raise ImageryError(
+            f"{what} needs about {n_bytes / 1e9:.1f} GB of memory at a time; {free / 1e9:.1f} GB are free on this machine.",
+            f"Close other programs, cut the scenes to the area that you map, or rewrite them in tiles: {RETILE}",
+            kind="memory",
+        )
 
 
 # Room for many open files

@@ -24,8 +24,8 @@ from rasterio.windows import Window
 from pu_geo.errors import ImageryError, JobCancelled
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.fill import Fill, fill_of, warped
-from pu_geo.geo.raster.guard import GDAL_ERRORS, allow_files, gdal_env, quiet_open, unreadable
-from pu_geo.geo.raster.placement import ALIGNED_PX, border_in
+from pu_geo.geo.raster.guard import GDAL_ERRORS, allow_files, check_memory, gdal_env, quiet_open, unreadable
+from pu_geo.geo.raster.placement import ALIGNED_PX, border_in, check_ratio
 from pu_geo.geo.readers.file_kinds import regular_file, scene_driver
 from pu_geo.records import Grid, Scene
 from pu_geo.scene_state import refusal, state_of
@@ -38,6 +38,7 @@ FILLS = "fill"  # folder beside the quicklooks that keeps what is known of scene
 WARP_MEMORY_MB = 64
 DEFAULT_ROWS, MAX_ROWS = 256, 2048
 PIECE_COLUMNS = 2048
+_BYTES_A_PIXEL = 8  # three bands, as they are read and as they are used, and which scene is shown
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,7 @@ class Mosaic:
         Raises:
             ImageryError: kind "corrupt" if a part of a scene cannot be decoded.
         """
+        check_memory("A window of the scenes", width * height * _BYTES_A_PIXEL)
         picture, shown = self._read(col, row, width, height)
         return picture, shown > 0
 
@@ -238,6 +240,7 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
     offset = aligned_offset(scene, grid)
     if offset is not None:
         return _Layer(scene, number, source, False, *offset, fills)
+    check_ratio(scene, grid)
     px = grid.to_px(border_in(scene, grid.crs))  # of the grid pixels that the scene may touch
     col, row = np.maximum(np.floor(px.min(axis=0)) - 1, 0).astype(int).tolist()
     right, bottom = np.minimum(np.ceil(px.max(axis=0)) + 1, [grid.width, grid.height]).astype(int).tolist()
@@ -357,6 +360,7 @@ def passes(
     oldest = [(keep_from - offset) // rows for (keep_from, *_), offset in zip(steps, offsets, strict=True)]
     length = rows * max(min(k + 2, len(steps)) - first for k, first in enumerate(oldest))
     size = length, right - left
+    check_memory("A strip of the scenes", len(mosaics) * length * (right - left) * 4)
     rings = [Ring(one, left, np.empty((*size, 3), dtype=np.uint8), np.empty(size, one.shown_type)) for one in mosaics]
 
     def begin(k: int) -> list[Future[None]]:

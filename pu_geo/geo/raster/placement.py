@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import shapely
@@ -14,6 +15,9 @@ from pu_geo.geo.vector import crs as systems
 from pu_geo.records import Affine6, Grid, Scene
 
 MAX_PIXELS = 4_000_000_000
+MAX_SIDE_PX = 500_000  # a row of map tiles as wide takes about 1 GB of memory
+MOST_OBLONG = 1.5
+MAX_GSD_RATIO = 20.0  # a warp reads the square of it for each pixel
 ALIGNED_PX = 0.05  # a scene that is off the grid by less is read without resampling
 
 
@@ -43,12 +47,56 @@ def project_grid(post_scenes: Sequence[Scene]) -> Grid:
             "Leave out the scene that does not belong here, or make a project for each place.",
             kind="size",
         )
+    if max(width, height) > MAX_SIDE_PX:
+        raise ImageryError(
+            f"Together the post scenes span {width:,} x {height:,} pixels; up to {MAX_SIDE_PX:,} on a side fit in a project.",
+            "Cut the scenes to the area that you map, or make a project for each part of it.",
+            kind="size",
+        )
     transform: Affine6 = (a, 0.0, x0 + left * a, 0.0, e, y1 + top * e)
     x, y = transform[2] + a * width / 2, transform[5] + e * height / 2
     x_unit_m, y_unit_m = systems.unit_metres(first.crs, x, y, max(a, -e) * min(width, height, 1000))
     wkt = str(systems.load_crs(first.crs).to_wkt())
     gsd_m = math.sqrt(a * x_unit_m * -e * y_unit_m)
     return Grid(first.crs, wkt, transform, width, height, gsd_m, x_unit_m, y_unit_m)
+
+
+def check_ratio(scene: Scene, grid: Grid) -> None:
+    """Refuse a scene whose pixels are over 20 times smaller or larger than those of the project's grid.
+
+    Much smaller ones would all have to be read for each pixel of the grid, which takes gigabytes of memory; much larger ones
+    show no building.
+
+    Raises:
+        ImageryError: kind "resolution".
+    """
+    ratio = grid.gsd_m / scene.gsd_m
+    if 1 / MAX_GSD_RATIO <= ratio <= MAX_GSD_RATIO:
+        return
+    name, way = Path(scene.path).name, "smaller" if ratio > 1 else "larger"
+    raise ImageryError(
+        f"{name} has pixels of {scene.gsd_m:.3g} m, {max(ratio, 1 / ratio):,.0f} times {way} than the {grid.gsd_m:.3g} m of the "
+        f"first post scene; up to {MAX_GSD_RATIO:.0f} times can be used.",
+        "Resample it to about the pixels of the post scene first: gdalwarp -r average -tr X Y in.tif out.tif."
+        if ratio > 1
+        else "Choose scenes of about the same pixel size.",
+        kind="resolution",
+    )
+
+
+def oblong_words(scene: Scene) -> str:
+    """Return a warning where a scene's pixels are far from square on the ground, in whole sentences; "" where they are not."""
+    a, b, _, d, e, _ = scene.transform
+    x, y = corners_of(scene.transform, scene.width, scene.height).mean(axis=0)
+    size = max(math.hypot(a, d), math.hypot(b, e)) * min(scene.width, scene.height, 1000)
+    x_unit_m, y_unit_m = systems.unit_metres(scene.crs, x, y, size)
+    across, down = math.hypot(a * x_unit_m, d * y_unit_m), math.hypot(b * x_unit_m, e * y_unit_m)
+    if max(across, down) <= MOST_OBLONG * min(across, down):
+        return ""
+    return (
+        f"{Path(scene.path).name} has pixels of {across:.2g} x {down:.2g} m on the ground, which are not square: along one way it "
+        f"shows less than its pixel size of {scene.gsd_m:.2g} m promises. Check its georeference."
+    )
 
 
 def _north_up(scene: Scene) -> tuple[float, float, float, float]:

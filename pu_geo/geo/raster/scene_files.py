@@ -20,7 +20,7 @@ from pu_geo.errors import ImageryError
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.guard import GDAL_ERRORS, gdal_env, quiet_open, unreadable
-from pu_geo.geo.raster.placement import MAX_PIXELS, corners_of
+from pu_geo.geo.raster.placement import MAX_PIXELS, MAX_SIDE_PX, corners_of
 from pu_geo.geo.readers import xbd
 from pu_geo.geo.readers.file_kinds import head_of, regular_file, scene_driver
 from pu_geo.geo.vector import crs as systems
@@ -276,6 +276,12 @@ def check_size(source: rasterio.DatasetReader, path: Path) -> None:
         raise ImageryError(
             f"{path.name} has {width:,} x {height:,} pixels; up to {MAX_PIXELS:,} pixels can be read.",
             "Cut the scene to the area you want to map.",
+            kind="size",
+        )
+    if max(width, height) > MAX_SIDE_PX:
+        raise ImageryError(
+            f"{path.name} has {width:,} x {height:,} pixels; a scene may have up to {MAX_SIDE_PX:,} on a side.",
+            "Cut the scene to the area you want to map: gdal_translate -co TILED=YES -projwin ULX ULY LRX LRY in.tif out.tif",
             kind="size",
         )
     if raw > RATIO_FROM_BYTES and raw > MAX_RATIO * path.stat().st_size:

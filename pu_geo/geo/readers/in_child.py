@@ -15,6 +15,7 @@ import numpy as np
 
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
 from pu_geo.geo.child_process import Answer, Limits, ReaderEnded, ask, ask_each
+from pu_geo.geo.raster.placement import oblong_words
 from pu_geo.geo.readers.file_kinds import is_vector, regular_file
 from pu_geo.geo.readers.raw_footprints import broken
 from pu_geo.geo.readers.xbd import XbdPlace
@@ -181,7 +182,7 @@ def inspect_file(path: Path | str) -> Mapping[str, object]:
 
     Returns:
         {"file", "ok", "kind", "problem", "hint"}. `kind` is "raster" or "vector" when ok, else the kind of refusal;
-        `problem` and `hint` are then whole sentences, otherwise a one-line description and "".
+        `problem` and `hint` are then whole sentences, otherwise a one-line description, and a warning or "".
     """
     name = str(path)
     try:
@@ -192,4 +193,4 @@ def inspect_file(path: Path | str) -> Mapping[str, object]:
         return {"file": name, "ok": False, "kind": refusal.kind, "problem": refusal.problem, "hint": refusal.hint}
     size = f"{scene.width} x {scene.height} pixels of {scene.gsd_m:.3g} m"
     found = f"{size}, {scene.bands} bands {scene.dtype}, {scene.crs[:40]}"
-    return {"file": name, "ok": True, "kind": "raster", "problem": found, "hint": ""}
+    return {"file": name, "ok": True, "kind": "raster", "problem": found, "hint": oblong_words(scene)}

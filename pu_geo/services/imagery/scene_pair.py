@@ -21,6 +21,7 @@ from pu_geo.records import Grid, Scene
 from pu_geo.wording import percent, plural, when
 
 LEAST_COVER = 0.95
+MOST_OBLONG = 1.5  # as `geo.raster.placement.MOST_OBLONG`, which loads too much for a screen
 MOST_GSD_M, MOST_RATIO = 1.0, 2.0
 MOST_FAILED, MOST_HIDDEN = 0.1, 0.1
 FARTHEST_M = 20.0  # as `geo.alignment.FAR_REACH_M`, which loads too much for a screen
@@ -72,14 +73,15 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         pre, post = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
         if not post:
             return Pair([], "", "")
-        has_place, age = contents.grid(db).has_place, contents.age_of_chips(db)
+        grid, age = contents.grid(db), contents.age_of_chips(db)
     shifts = alignment.load(layout, ids, scenes) if pre and ids else None
     found = [
         *([_cover(share, chips)] if pre and share is not None else []),
         _pixels(pre, post),
+        *_oblong(scenes, grid),
         _dates(pre, post),
         *_exchanged(pre, post),
-        *([] if has_place else [_NO_PLACE]),
+        *([] if grid.has_place else [_NO_PLACE]),
         *([] if shifts is None else _shifts(shifts)),
         *([] if chips is None else _hidden_parts(chips)),
     ]
@@ -137,6 +139,19 @@ def _pixels(pre: Sequence[Scene], post: Sequence[Scene]) -> PairIssue:
     elif before is not None and before / after > MOST_RATIO:
         worry = "Pre is much coarser than post: choose chips of post alone if pre shows too little."
     return PairIssue("Pixel size" if before is None else "Pixel size, pre / post", value, worry)
+
+
+def _oblong(scenes: Sequence[Scene], grid: Grid) -> list[PairIssue]:
+    """Return a worry about the first scene in the project's coordinate system whose pixels are far from square on the ground."""
+    for scene in scenes:
+        a, b, _, d, e, _ = scene.transform
+        across, down = (float(np.hypot(x * grid.x_unit_m, y * grid.y_unit_m)) for x, y in ((a, d), (b, e)))
+        if scene.crs == grid.crs and max(across, down) > MOST_OBLONG * min(across, down):
+            worry = (
+                f"{Path(scene.path).name}: along one way it shows less than its pixel size promises. Check its georeference."
+            )
+            return [PairIssue("Pixels not square", f"{across:.2g} x {down:.2g} m", worry)]
+    return []
 
 
 def _dates(pre: Sequence[Scene], post: Sequence[Scene]) -> PairIssue:
@@ -244,7 +259,7 @@ def _stale_words(layout: Layout, age: tuple[str, int, bool] | None, n_buildings:
     if n_buildings != n_chips:
         return f"{plural(n_buildings - n_chips, 'footprint')} added after the chips were cut."
     if is_before_a_scene:
-        return "Scenes were added after the chips were cut."
+        return "Scenes or footprints changed after the chips were cut."
     aligned_at = _aligned_at(layout)
     is_after = bool(aligned_at) and datetime.fromisoformat(aligned_at) > datetime.fromisoformat(made_at)
     return "The scenes were aligned after the chips were cut." if is_after else ""

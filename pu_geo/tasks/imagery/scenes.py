@@ -11,7 +11,7 @@ from pu_geo.errors import ImageryError, JobCancelled
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
-from pu_geo.geo.raster.placement import check_overlap, project_grid
+from pu_geo.geo.raster.placement import check_overlap, check_ratio, oblong_words, project_grid
 from pu_geo.geo.readers import in_child, xbd_folder
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Role, Scene
@@ -58,7 +58,7 @@ def add_scenes(
     described = in_child.describe_each([path for _, path in wanted], bands=rgb, crs=crs, pixel_m=pixel_m)
     for i, (role, path) in enumerate(wanted):
         job.report(0.2 * i / len(wanted), f"checking {path}")
-        scene = replace(next(described), role=role, scene_id=_free_id(role, known + new))
+        scene = replace(next(described), role=role, scene_id=free_id(role, known + new))
         same = next((other for other in known + new if (other.role, other.sha256) == (role, scene.sha256)), None)
         if same is None:
             new.append(scene)
@@ -70,8 +70,11 @@ def add_scenes(
     scenes = known + new
     pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
     grid = project_grid(post_scenes)
+    for scene in scenes:
+        check_ratio(scene, grid)
+    notes += filter(None, map(oblong_words, new))
     pre_share = check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
-    fresh = _build_quicklooks(job, scenes, grid)
+    fresh = build_quicklooks(job, scenes, grid)
     with store.connect(job.layout) as db:
         _exchange(fresh, job.layout.quicklooks)
         contents.add_scenes(db, new, grid, pre_share)
@@ -84,7 +87,7 @@ def add_scenes(
     }
 
 
-def _free_id(role: Role, scenes: Sequence[Scene]) -> str:
+def free_id(role: Role, scenes: Sequence[Scene]) -> str:
     """Return the next id of a date that no scene has, whatever its file is called."""
     taken = {scene.scene_id for scene in scenes}
     number = sum(scene.role == role for scene in scenes) + 1
@@ -97,7 +100,7 @@ def _with_folder(path: str) -> str:
     return "/".join(Path(path).parts[-2:])
 
 
-def _build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
+def build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
     """Make tile pyramids of both dates and the outlines for one grid, in a folder beside the one in use.
 
     A scene whose damage shows only when all of it is read is refused here, before anything was stored.

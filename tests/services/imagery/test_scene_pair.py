@@ -58,6 +58,15 @@ def test_a_good_pair_has_figures_and_no_worry(pair: Layout) -> None:
     assert worries(pair, {"nodata_share": shares}) == {}
 
 
+def test_pixels_that_are_not_square_are_a_worry(pair: Layout) -> None:
+    assert "Pixels not square" not in values(pair)
+    with store.connect(pair) as db:
+        flat = replace(PRE, scene_id="pre-2", path="/nowhere/flat.tif", transform=(0.5, 0.0, 0.0, 0.0, -5.0, 0.0))
+        contents.add_scenes(db, [flat], small_grid(), 1.0)
+    assert values(pair)["Pixels not square"] == "0.5 x 5 m"
+    assert worries(pair)["Pixels not square"].startswith("flat.tif: ")
+
+
 def test_what_is_not_known_yet_is_left_out(pair: Layout, tmp_path: object) -> None:
     assert list(values(pair)) == ["Pre covers post", "Pixel size, pre / post", "Dates, pre / post"]
 

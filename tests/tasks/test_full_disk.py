@@ -1,0 +1,157 @@
+"""Every job that comes to a full disk ends in words, and leaves no halves behind. The disks are small ones of memory."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_parts import click, facts_of, job_of, mostly_long, unheld_job
+from tasks import kill_driver
+from tasks.imagery.test_xbd import pair
+from tasks.test_kills import ended, warm_launcher
+
+from pu_geo import jobs
+from pu_geo.jobs.worker import TASKS
+from pu_geo.project import contents, leftovers, runs, store
+from pu_geo.project.layout import Layout, new_array
+from pu_geo.services.damage_map import mapping
+from pu_geo.services.explore import selections
+from pu_geo.services.project.copying import copy_project
+from pu_geo.services.train import models
+from pu_geo.tasks.train.train import train
+
+__all__ = ["warm_launcher"]
+pytestmark = pytest.mark.slow
+
+DISK_MB = 48
+SHORT = {"epochs": "4", "max_steps": "20", "batch_size": "16", "warmup_epochs": "1"}
+TRAINING = {"method": "ncpu", "preset": "quick", "seed": 3, "overrides": SHORT}
+
+
+@pytest.fixture(scope="module")
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    place = tmp_path_factory.mktemp("disk")
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(place)]
+    if not shutil.which("mount") or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no small disk can be mounted here: that needs Linux and root")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.fixture(scope="module")
+def prepared(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a town of two runs, a copy of it with a third one, the files that jobs add, and a project of no scenes."""
+    folder = tmp_path_factory.mktemp("prepared")
+    layout = Layout(Path(shutil.copytree(town / "ranked.pugeo", folder / "town.pugeo")))
+    ids = store.call(layout, contents.building_ids)
+    click(layout, *ids[6:26:2])
+    click(layout, *ids[7:27:2], label="not_damaged")
+    train(job_of(layout, "train"), **TRAINING)
+    run_id = facts_of(layout).run_id
+    selections.save(layout, "roofs", runs.building_ids_of(layout, run_id)[:9], run_id=run_id, analyst="ann")
+    models.export(layout, run_id, str(folder / "model.zip"))
+    copy_project(layout, str(folder / "other.pugeo"))
+    train(job_of(Layout(folder / "other.pugeo"), "again"), **TRAINING | {"seed": 4})
+    store.create(folder / "empty.pugeo", "Empty")
+    pair(folder / "xbd", "joplin-tornado_00000000", 400_000)
+    return folder
+
+
+def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[str, Any]:
+    """Return what a task is started with; most of them could write a file of their own then."""
+    files = {name: [str(town / f"{name}.tif")] for name in ("pre", "post")}
+    footprints, run_id = str(town / "footprints.geojson"), "latest"
+    if task in ("embed", "cluster", "outliers", "sum_up", "export", "export_selection", "publish", "ensemble"):
+        run_id = facts_of(layout).run_id
+    numbers: dict[str, Callable[[], Mapping[str, Any]]] = {
+        "prepare": lambda: {**files, "footprints": [footprints]},
+        "add_scenes": lambda: files,
+        "next_round": lambda: {"previous": str(prepared / "town.pugeo"), **files},
+        "add_xbd": lambda: {"folder": str(prepared / "xbd")},
+        "add_footprints": lambda: {"path": footprints},
+        "add_aoi": lambda: {"path": footprints},
+        "add_areas": lambda: {"path": footprints, "layer": "blocks"},
+        "sum_up": lambda: {"run_id": run_id, "threshold": 0.5},
+        "add_grid": lambda: {"size_m": 8.0},
+        "features": lambda: {"request": {"maker": "self-supervised", "n_views": 2}},
+        "train": lambda: TRAINING,
+        "import_run": lambda: {"folder": str(prepared / "other.pugeo"), "run_id": "latest"},
+        "ensemble": lambda: {"run_ids": [run.run_id for run in store.call(layout, runs.all_runs)]},
+        "apply_model": lambda: {"path": str(prepared / "model.zip")},
+        "embed": lambda: {"run_id": run_id},
+        "cluster": lambda: {"run_id": run_id, "k": 3},
+        "outliers": lambda: {"run_id": run_id},
+        "discover": lambda: {"n_seeds": 2},
+        "export": lambda: {"run_id": run_id, "format": "csv", "out": str(layout.exports / "map.csv")},
+        "export_selection": lambda: {
+            **mapping.map_arguments(layout, run_id, None), "decision": selections.saved(layout)[0].decision, "formats": ["csv"],
+        },
+        "publish": lambda: {"run_id": run_id, "threshold": 0.5, "formats": ["csv", "gpkg"]},
+    }  # fmt: skip
+    return numbers.get(task, dict)()
+
+
+WORDS = r"The disk that holds .* is full|could not be written to the end|free on the disk of"
+FROM_NOTHING = ("prepare", "add_scenes", "add_xbd", "next_round")
+CASES = [
+    (task, moment) for task in TASKS for moment in ("started 1 0", "started 1 100000", "started 1 400000", "progress 1 8192")
+]
+
+
+@pytest.mark.parametrize(("task", "moment"), mostly_long(CASES, ("chip", "started 1 100000"), ("discover", "started 1 0")))
+def test_a_job_on_a_full_disk_ends_in_words(
+    task: str, moment: str, disk: Path, prepared: Path, town: Path, warm_launcher: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(warm_launcher))
+    name = "empty" if task in FROM_NOTHING else "town"
+    layout = Layout(Path(shutil.copytree(prepared / f"{name}.pugeo", disk / "event.pugeo")))
+    layout.exports.mkdir(exist_ok=True)
+    try:
+        folder = unheld_job(layout, task, arguments(task, prepared, layout, town))
+        (folder / kill_driver.FILL_AT).write_text(moment)
+        jobs.launch(folder)
+        seen = ended(layout, folder)
+        log = (folder / "log.txt").read_text()
+        assert seen.state == "failed" or (seen.state == "done" and moment != "started 1 0"), (seen, log)
+        words = f"{seen.problem} {seen.hint}"
+        assert seen.state == "done" or re.search(WORDS, words), (words, log)
+        assert "PU-Geo" not in seen.problem, "it is no fault of ours"
+        (folder / "filler").unlink()
+        assert leftovers.find(layout) == []
+        assert not [path for path in layout.folder.rglob(".*") if path.suffix in (".part", ".tmp") or ".new-" in path.name]
+    finally:
+        shutil.rmtree(layout.folder, ignore_errors=True)
+
+
+MAPPED = """
+import sys
+from pathlib import Path
+import numpy as np
+from pu_geo.project.layout import new_array
+try:
+    with new_array(Path(sys.argv[1]), np.uint8, (64, 1024, 1024)) as out:
+        out[:] = 1
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+def test_an_array_that_does_not_fit_is_refused_before_it_is_mapped(disk: Path) -> None:
+    """A process of its own, since without room writing would end it with SIGBUS."""
+    done = subprocess.run([sys.executable, "-c", MAPPED, str(disk / "a.npy")], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "No space left on device\n"), done.stderr
+    assert not [path for path in disk.iterdir() if path.is_file()]
+
+
+def test_an_array_that_fits_is_zeros_until_it_is_written(tmp_path: Path) -> None:
+    with new_array(tmp_path / "a.npy", np.float16, (3, 5)) as out:
+        assert not out.any()
+        out[1] = 2
+    assert np.load(tmp_path / "a.npy").tolist() == [[0] * 5, [2] * 5, [0] * 5]
