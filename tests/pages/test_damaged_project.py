@@ -33,10 +33,10 @@ def damaged(tmp_path: Path) -> Layout:
 
 
 @pytest.mark.slow
-def test_every_screen_shows_what_can_be_saved_and_restores_it(damaged: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_screen_shows_what_can_be_saved_and_restores_it(damaged: Layout) -> None:
     with pytest.raises(ProjectError):
         store.open_project(damaged.folder)
-    app = AppTest.from_file(REPOSITORY / "app.py", default_timeout=60)
+    app = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=60)
     app.session_state["project"] = str(damaged.folder)
     app = checked(app.run())
     text = " ".join(one.value for one in (*app.error, *app.markdown))
@@ -56,7 +56,7 @@ def test_a_project_that_may_not_be_changed_can_be_viewed(tmp_path: Path, monkeyp
     before = {path: path.stat().st_mtime_ns for path in layout.folder.rglob("*")}
     real = os.access
     monkeypatch.setattr(os, "access", lambda path, mode, **more: "event.pugeo" not in str(path) and real(path, mode, **more))
-    app = AppTest.from_file(REPOSITORY / "app.py", default_timeout=60)
+    app = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=60)
     app.session_state["project"] = str(layout.folder)
     app = checked(app.run())
     assert "viewed and exported, not changed" in " ".join(one.value for one in app.info)
