@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pu_geo.cli.run import Analyst, Json, Project, Screen, repeated, show
+from pu_geo.cli.run import Analyst, Json, Project, Screen, in_json, repeated, show
 from pu_geo.errors import LabelError, ProjectError, PuGeoError
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
@@ -101,7 +101,7 @@ def _answer_stream(layout: Layout, analyst: str) -> None:
             answer = {"error": f"The line {line.strip()[:80]!r} is not JSON."}
         except LabelError as error:
             answer = {"error": f"{error.problem} {error.hint}"}
-        print(json.dumps(answer, ensure_ascii=False), flush=True)
+        print(in_json(answer), flush=True)
 
 
 @screen.verb("grades", "joplin.pugeo", 'joplin.pugeo --set Destroyed=destroyed "Roof gone=major" Minor=minor')

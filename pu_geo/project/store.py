@@ -423,6 +423,7 @@ def create(path: str | Path, name: str) -> Layout:
 
 def write_empty(path: Path, name: str) -> None:
     """Write the database of a new project."""
+    path.touch()  # with the rights that the umask leaves: SQLite would let nobody but its maker write
     db = sqlite3.connect(path, isolation_level=None)
     db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
     db.execute(f"PRAGMA user_version={schema.USER_VERSION}")

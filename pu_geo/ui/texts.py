@@ -26,6 +26,7 @@ TOO_LONG = "Nothing of a message of more than {most:,} bytes was stored."
 SHORTER = "Reload the page: it then sends what waits in shorter messages. Nothing is lost."
 TOO_SLOW = "A message did not arrive within {seconds:.0f} s, so nothing of it was stored."
 SENT_AGAIN = "It is sent again; you can go on."
+TOO_MANY_UPLOADS = "More than {mb:,} MB are uploaded and not closed yet. Close other tabs, or name the files by their path."
 WRONG_HOST = (
     "PU-Geo is served on this machine as 127.0.0.1 or localhost alone. Open the address that it printed in its terminal."
 )
