@@ -15,6 +15,8 @@ from pu_geo.errors import LabelError, ProjectError, writing
 from pu_geo.project import history, labels, salvage, schema
 from pu_geo.project.layout import Layout, writable_target
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # with these a spreadsheet takes a cell for a formula
+
 
 @dataclass(frozen=True)
 class ReadableLabels:
@@ -42,8 +44,6 @@ def read(layout: Layout) -> ReadableLabels:
 @lru_cache(maxsize=2)
 def _read(layout: Layout, stamp: object) -> ReadableLabels:
     """Read it once, until the file changes: a page is drawn many times."""
-    from pu_geo.geo.export.pieces import guarded
-
     try:
         events, n_unreadable = salvage.readable_events(layout.gpkg)
     except OSError as error:
@@ -61,7 +61,12 @@ def _read(layout: Layout, stamp: object) -> ReadableLabels:
         n = db.execute("SELECT count(*) FROM label_event").fetchone()[0]
         n_buildings = db.execute("SELECT count(DISTINCT building_id) FROM label_event").fetchone()[0]
         for row in history.rows(db, at=labels.NEWEST):
-            table.writerow([guarded(cell) if isinstance(cell, str) else cell for cell in row])
+            table.writerow(
+                [
+                    f"'{cell}" if str(cell).lstrip("'").startswith(_FORMULA) and isinstance(cell, str) else cell
+                    for cell in row
+                ]
+            )
     return ReadableLabels(n, n_unreadable + len(events) - n, n_buildings, text.getvalue())
 
 
