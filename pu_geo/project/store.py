@@ -405,9 +405,9 @@ def create(path: str | Path, name: str) -> Layout:
         raise ProjectError(
             f"{path} does not end in {SUFFIX}; project folders do.", f"Call it {folder.name}{SUFFIX}, for example."
         )
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ProjectError(f"{path} exists already and is not empty.", "Choose another name, or open that project.")
     try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ProjectError(f"{path} exists already and is not empty.", "Choose another name, or open that project.")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=folder.parent) as place:
             made = Path(place) / "project"
@@ -416,7 +416,8 @@ def create(path: str | Path, name: str) -> Layout:
             made.rename(folder)  # whole or not at all; fails if somebody else was faster
     except OSError as error:
         raise ProjectError(
-            f"The folder {path} cannot be made: {error.strerror}.", "Choose another name, or a place you may write to."
+            f"The folder {printable(path)} cannot be made: {error.strerror}.",
+            "Choose another name, or a place you may write to.",
         ) from error
     return Layout(folder)
 
