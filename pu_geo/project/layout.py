@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pu_geo.atomic_write import atomic_write, reserve
-from pu_geo.errors import ProjectError, PuGeoError
+from pu_geo.errors import ProjectError, PuGeoError, printable
 
 SUFFIX = ".pugeo"
 HOME_VARIABLE = "PU_GEO_HOME"
@@ -113,8 +113,15 @@ def checked_id(text: str) -> str:
 
 def find_project(path: str | Path) -> Layout:
     """Return the layout of an existing project. Raises ProjectError if `path` is not a project folder."""
-    folder = Path(path).expanduser().resolve()
-    if not (folder / "project.gpkg").is_file():
+    try:
+        folder = Path(path).expanduser().resolve()
+        is_there = (folder / "project.gpkg").is_file()
+    except OSError as error:
+        raise ProjectError(
+            f"{printable(path)} cannot be the name of a project's folder: {error.strerror}.",
+            "Name the folder as it is on the disk.",
+        ) from error
+    if not is_there:
         raise ProjectError(
             f"{path} is not a PU-Geo project: there is no project.gpkg in it.",
             f"Name a folder that ends in {SUFFIX}, or make one: Project page, or `pu-geo init {Path(path).stem or 'event'}{SUFFIX}`.",

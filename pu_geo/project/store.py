@@ -28,6 +28,7 @@ BUSY_MS = 20_000
 _PATIENCE_S = 0.2  # with a file that is only glanced at
 _checking = threading.Lock()
 _checked: dict[Path, tuple[int, int]] = {}  # folder -> file that this process checked: device and inode
+_checked_as: dict[Path, tuple[int, ...]] = {}  # the same with its size and time
 _damage: dict[Path, _Damage] = {}  # folder -> what is known to be damaged
 _kept = threading.local()  # its `connections`, folder -> connection, are there within `one_connection`
 
@@ -199,7 +200,7 @@ def _check(db: sqlite3.Connection, layout: Layout) -> None:
             raise damaged(layout, words)
     else:
         threading.Thread(target=_check_beside, args=(layout,), daemon=True).start()
-    _checked[layout.folder] = _inode(layout)
+    _checked[layout.folder], _checked_as[layout.folder] = _inode(layout), _stamp(layout)
 
 
 def _check_beside(layout: Layout) -> None:
@@ -404,9 +405,9 @@ def create(path: str | Path, name: str) -> Layout:
         raise ProjectError(
             f"{path} does not end in {SUFFIX}; project folders do.", f"Call it {folder.name}{SUFFIX}, for example."
         )
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ProjectError(f"{path} exists already and is not empty.", "Choose another name, or open that project.")
     try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ProjectError(f"{path} exists already and is not empty.", "Choose another name, or open that project.")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=folder.parent) as place:
             made = Path(place) / "project"
@@ -415,7 +416,8 @@ def create(path: str | Path, name: str) -> Layout:
             made.rename(folder)  # whole or not at all; fails if somebody else was faster
     except OSError as error:
         raise ProjectError(
-            f"The folder {path} cannot be made: {error.strerror}.", "Choose another name, or a place you may write to."
+            f"The folder {printable(path)} cannot be made: {error.strerror}.",
+            "Choose another name, or a place you may write to.",
         ) from error
     return Layout(folder)
 
@@ -434,8 +436,10 @@ def write_empty(path: Path, name: str) -> None:
 
 
 def open_project(path: str | Path) -> Layout:
-    """Return the layout of a project whose GeoPackage can be read."""
+    """Return the layout of a project whose GeoPackage can be read; one that was changed since this process checked it is checked anew."""
     layout = find_project(path)
+    if _checked_as.get(layout.folder) != _stamp(layout):
+        _checked.pop(layout.folder, None)
     with connect(layout):
         return layout
 

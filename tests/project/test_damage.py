@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from small_parts import add_chips, add_run, click, small_project
 
 from pu_geo import cli
 from pu_geo.errors import PuGeoError
@@ -17,7 +18,6 @@ from pu_geo.project import integrity, labels, salvage, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
 from pu_geo.services.project import readable_labels
-from tests.small_parts import add_chips, add_run, click, small_project
 
 PAGE = 4096
 N = 40

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_parts import click, small_project
 
 from pu_geo.project import choices, decisions, salvage, store
 from pu_geo.project.layout import Layout
-from tests.small_parts import click, small_project
 
 PAGE = 4096
 

@@ -171,3 +171,11 @@ def test_one_connection_is_shared_by_its_thread_alone_and_closed(project: Layout
             assert store.project_name(db) == "Event", "an error leaves it open for the next question"
     with pytest.raises(sqlite3.ProgrammingError):
         first.execute("SELECT 1")
+
+
+def test_a_name_too_long_for_a_folder_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / f"{'x' * 300}.pugeo"
+    with pytest.raises(ProjectError, match="cannot be made: File name too long"):
+        store.create(path, "Event")
+    with pytest.raises(ProjectError, match="cannot be the name of a project's folder: File name too long"):
+        store.open_project(path)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import sqlite3
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import LabelError, ProjectError, writing
-from pu_geo.project import history, salvage
+from pu_geo.project import history, labels, salvage, schema
 from pu_geo.project.layout import Layout, writable_target
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # with these a spreadsheet takes a cell for a formula
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,6 @@ def read(layout: Layout) -> ReadableLabels:
 @lru_cache(maxsize=2)
 def _read(layout: Layout, stamp: object) -> ReadableLabels:
     """Read it once, until the file changes: a page is drawn many times."""
-    from pu_geo.geo.export.pieces import guarded
-
     try:
         events, n_unreadable = salvage.readable_events(layout.gpkg)
     except OSError as error:
@@ -52,18 +53,21 @@ def _read(layout: Layout, stamp: object) -> ReadableLabels:
     text = io.StringIO(newline="")
     table = csv.writer(text)
     table.writerow(history.COLUMNS)
-    for event in events:
-        cells = [_cell(event, name) for name in history.COLUMNS]
-        table.writerow([guarded(cell) if isinstance(cell, str) else cell for cell in cells])
-    return ReadableLabels(len(events), n_unreadable, len({event["building_id"] for event in events}), text.getvalue())
-
-
-def _cell(event: dict[str, Any], name: str) -> Any:
-    if name == "stored_at":
-        return event["at"]
-    if name in ("at", "kind"):
-        return event[f"origin_{name}"] or event[name]
-    return event[name]
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(schema.CREATE)
+        for event in events:
+            with suppress(sqlite3.IntegrityError):  # a value that no label has: counted below
+                labels.insert(db, event)
+        n = db.execute("SELECT count(*) FROM label_event").fetchone()[0]
+        n_buildings = db.execute("SELECT count(DISTINCT building_id) FROM label_event").fetchone()[0]
+        for row in history.rows(db, at=labels.NEWEST):
+            table.writerow(
+                [
+                    f"'{cell}" if str(cell).lstrip("'").startswith(_FORMULA) and isinstance(cell, str) else cell
+                    for cell in row
+                ]
+            )
+    return ReadableLabels(n, n_unreadable + len(events) - n, n_buildings, text.getvalue())
 
 
 def save(layout: Layout, path: str) -> tuple[ReadableLabels, Path]:
