@@ -26,6 +26,7 @@ CONFIG = {
     "server.enableXsrfProtection": True,
     "server.enableCORS": True,
     "server.fileWatcherType": "none",
+    "server.maxUploadSize": 50,  # MB, as the upload boxes promise
     "server.showEmailPrompt": False,
     # Fast reruns start a thread beside the one that still draws: one of two quick clicks was lost, or a page stopped to refresh.
     "runner.fastReruns": False,

@@ -28,20 +28,23 @@ if not (summary.n_post and summary.n_buildings):
 
 event = labeling.newest_event(layout)
 labels = labeling.current_labels(layout)
-ranked_now = ranking.rank_now(layout) if summary.n_chips else None
-if summary.n_chips and ranked_now is None:
+is_ranking = summary.n_chips > 0 and ranking.is_ranking(layout, ranking.PATIENCE_S)
+ranked_now = ranking.rank_now(layout) if summary.n_chips and not is_ranking else None
+if summary.n_chips and ranked_now is None and not is_ranking:
     ranking.warm_up(layout)
 
 if summary.n_chips and (note := features.note(layout)):
     st.warning(frame.plain(note), icon=":material/warning:")
 
 analyst = frame.analyst()
-view = queue_panel.draw(layout, analyst, bar) if summary.n_chips else None
+view = queue_panel.draw(layout, analyst, bar, is_ranking=is_ranking) if summary.n_chips else None
 grade_panel.draw(layout, bar)
 shows_team = bar.toggle(texts.ANALYSTS, key="shows-team", help=texts.ANALYSTS_HELP)
 with bar:
     frame.link("train", texts.NEXT_TRAIN)
 team = labeling.team(layout) if shows_team else None
+if is_ranking:
+    queue_panel.wait_for_ranking(layout, summary.n_chips)
 
 project_view(
     layout,

@@ -8,7 +8,7 @@ from pu_geo.ui.imagery import imagery_panel, texts
 
 layout = frame.needs_project()
 action = frame.title_bar(texts.TITLE, texts.PURPOSE)
-overview, outlines = preparation.overview(layout), preparation.outlines(layout)
+overview, outlines = preparation.overview(layout, with_units=True), preparation.outlines(layout)
 pair = scene_pair.judge(layout, overview.chips)
 step = scene_pair.next_step(layout, pair, overview.chips)
 is_running = preparation.is_running(layout)

@@ -26,18 +26,19 @@ _KEPT_OF_NAME = 40  # characters; a name may have 255 bytes, and one character u
 
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
     """Yield a temporary path beside `path`; what was written there is forced to disk and renamed to `path` at the end.
 
     If anything fails, the file that was there before stays as it was, and nothing else is left behind. A process that is
     killed leaves the old file too, and a hidden `.part` file, see `is_abandoned`. Missing folders are made.
 
     Args:
-        path: of the file. It gets the rights that the user's umask leaves.
+        path: of the file.
+        mode: rights of the file, of which the user's umask takes away; 0o600 where nobody else may ever read it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name[:_KEPT_OF_NAME]}.{secrets.token_hex(8)}.part")
-    lock = _made_and_locked(temporary)
+    lock = _made_and_locked(temporary, mode)
     try:
         yield temporary
         with temporary.open("r+b") as file:
@@ -49,9 +50,9 @@ def atomic_write(path: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def _made_and_locked(path: Path) -> int:
+def _made_and_locked(path: Path, mode: int) -> int:
     """Make an empty file and lock it until the descriptor that is returned is closed."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
     if os.name != "nt":
         import fcntl  # not on Windows
 

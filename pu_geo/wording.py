@@ -36,6 +36,18 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min".removesuffix(" 0 min")
 
 
+def size(n_bytes: int) -> str:
+    """Write the size of a file or folder.
+
+    >>> size(900), size(2_400_000), size(12_000_000_000)
+    ('1 kB', '2.4 MB', '12 GB')
+    """
+    for unit, step in (("GB", 1e9), ("MB", 1e6)):
+        if n_bytes >= step:
+            return f"{n_bytes / step:.1f} {unit}" if n_bytes < 10 * step else f"{n_bytes / step:.0f} {unit}"
+    return f"{max(1, round(n_bytes / 1e3))} kB"
+
+
 def when(moment: str, zone: tzinfo | None = None) -> str:
     """Write an RFC 3339 moment or an ISO 8601 day without seconds and zone; as it is where it is neither.
 

@@ -10,10 +10,32 @@ from starlette.applications import Starlette
 
 
 def get(
-    app: Starlette, url: str, method: str = "GET", body: bytes = b"", headers: dict[str, str] | None = None
+    app: Starlette,
+    url: str,
+    method: str = "GET",
+    body: bytes = b"",
+    headers: dict[str, str] | None = None,
+    *,
+    is_whole: bool = True,
 ) -> tuple[int, dict[str, str], bytes]:
-    """One request by ASGI; starlette's TestClient would need httpx."""
-    more = [(name.encode(), value.encode()) for name, value in {"host": "127.0.0.1", **(headers or {})}.items()]
+    """One request by ASGI; starlette's TestClient would need httpx. Without `is_whole` the end of the body never comes."""
+    with ThreadPoolExecutor(1) as thread:  # Playwright, where it ran before, keeps a loop in the main thread
+        return thread.submit(lambda: asyncio.run(answered(app, url, method, body, headers, is_whole=is_whole))).result()
+
+
+async def answered(
+    app: Starlette,
+    url: str,
+    method: str = "GET",
+    body: bytes = b"",
+    headers: dict[str, str] | None = None,
+    *,
+    is_whole: bool = True,
+) -> tuple[int, dict[str, str], bytes]:
+    """The same in a loop that runs."""
+    more = [
+        (name.encode("latin-1"), value.encode("latin-1")) for name, value in {"host": "127.0.0.1", **(headers or {})}.items()
+    ]
     path, _, query = url.partition("?")
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
@@ -21,7 +43,7 @@ def get(
         "headers": more, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
     }  # fmt: skip
     sent: list[dict] = []
-    arriving = [{"type": "http.request", "body": body, "more_body": False}]
+    arriving = [{"type": "http.request", "body": body, "more_body": not is_whole}]
 
     async def receive() -> dict:
         return arriving.pop() if arriving else await asyncio.Future()  # the browser stays connected and says no more
@@ -29,7 +51,6 @@ def get(
     async def send(message: dict) -> None:
         sent.append(message)
 
-    with ThreadPoolExecutor(1) as thread:  # Playwright, where it ran before, keeps a loop in the main thread
-        thread.submit(lambda: asyncio.run(app(scope, receive, send))).result()
+    await app(scope, receive, send)
     told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], told, b"".join(each.get("body", b"") for each in sent[1:])

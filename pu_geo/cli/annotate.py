@@ -54,6 +54,14 @@ def label(
             help="with --import, of a file without lon and lat: it was made of these very footprints, so its ids hold",
         ),
     ] = False,
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild",
+            help="with --import of a history (.events.csv), into a project without answers: everything as it was, with "
+            "everybody's undo and the decisions in the file beside it",
+        ),
+    ] = False,
     analyst: Analyst = None,
     as_json: Json = False,
 ) -> None:
@@ -67,7 +75,7 @@ def label(
     elif import_file:
         from pu_geo.tasks.annotate.import_labels import import_labels
 
-        result = import_labels(layout, import_file, analyst=analyst, same_footprints=same_footprints)
+        result = import_labels(layout, import_file, analyst=analyst, same_footprints=same_footprints, rebuild=rebuild)
         counts = f"{result['stored']} stored, {result['unchanged']} as before, {result['skipped']} skipped"
         show(result, "\n".join([f"{result['rows']} rows: {counts}.", *result.get("notes", ())]), as_json)  # type: ignore[misc]
     elif from_field:
@@ -123,12 +131,17 @@ def grades(
 def write_labels(
     project: Project,
     *,
-    out: Annotated[str, typer.Option(metavar="FILE.csv|.geojson", help="history goes to FILE.events.csv beside it")],
+    out: Annotated[
+        str, typer.Option(metavar="FILE.csv|.geojson", help="the history goes to FILE.events.csv and FILE.decisions.json")
+    ],
     as_json: Json = False,
 ) -> None:
     """Write the current labels and their history."""
     from pu_geo.tasks.annotate.export_labels import export_labels
 
     result = export_labels(projects.find(project), out)
-    words = f"Wrote {result['n']} labels to {result['out']}, and {result['n_events']} events to {result['events_out']}."
+    words = (
+        f"Wrote {result['n']} labels to {result['out']}, and {result['n_events']} events to {result['events_out']}.\n"
+        f"With {result['decisions_out']} beside it a project can be rebuilt: pu-geo label NEW.pugeo --import {result['events_out']} --rebuild"
+    )
     show(result, words, as_json)

@@ -11,6 +11,7 @@ import typer
 from pu_geo.cli.run import File, Json, Project, Screen, absolute, repeated, run_job, show
 from pu_geo.errors import PuGeoError
 from pu_geo.records import FeatureRequest
+from pu_geo.services.annotate import labeling
 from pu_geo.services.imagery import features, preparation
 from pu_geo.services.project import projects
 from pu_geo.wording import plural
@@ -225,7 +226,10 @@ def make_features(
     use: Annotated[
         str | None, typer.Option(metavar="[NAME]", help="use a set from now on: the one just made, or one that is there")
     ] = None,
-    remove: Annotated[str | None, typer.Option(metavar="NAME", help="remove a set; runs of it stay")] = None,
+    remove: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="remove a set; runs of it stay, and `pu-geo undo-removal` brings it back"),
+    ] = None,
     is_list: Annotated[bool, typer.Option("--list", help="list the sets of the newest chips")] = False,
     as_json: Json = False,
 ) -> None:
@@ -252,7 +256,7 @@ def make_features(
         features.choose(layout, use)
     was_used = features.overview(layout).in_use
     if remove is not None:
-        features.remove(layout, remove)
+        features.remove(layout, remove, labeling.default_analyst())
     found = features.overview(layout)
     rows = [features.as_row(one, found.in_use) for one in found.sets]
     lines = [f"{'*' if row['is_in_use'] else ' '} {row['words']}; {row['n_features']:,} features" for row in rows]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from pu_geo import jobs
-from pu_geo.cli.run import Json, Project, Screen, absolute, gone, in_json, repeated, run_job, show
+from pu_geo import jobs, wording
+from pu_geo.cli.run import Analyst, Json, Project, Screen, absolute, gone, in_json, repeated, run_job, show
 from pu_geo.errors import PuGeoError
 from pu_geo.methods.catalog import DEFAULT_METHOD
 from pu_geo.project import backups, events, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
-from pu_geo.services.project import projects, recovery
+from pu_geo.services.project import projects, recovery, removing
 from pu_geo.services.project.copying import copy_project
+from pu_geo.wording import plural, size
 
 screen = Screen("Project")
 N_CLICKS = 30
@@ -127,6 +130,35 @@ def restore(
     show(done.facts(), "\n".join(done.notes), as_json)
 
 
+@screen.verb("doctor", "", "joplin.pugeo", "joplin.pugeo --full --fix")
+def doctor(
+    project: Annotated[
+        str | None, typer.Argument(metavar="P.pugeo", help="the project folder (default: this machine)")
+    ] = None,
+    *,
+    full: Annotated[bool, typer.Option("--full", help="also read every file and compare its sha256")] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="remove temporary files that nobody writes; back up if that is due")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Check a project, or this machine: what is damaged, missing or left over. Exit code 2 if a problem remains."""
+    from pu_geo.tasks.project.doctor import examine, examine_machine, report_of
+
+    found = examine(recovery.find(project), full=full, fix=fix) if project else examine_machine()
+    report = report_of(found)
+    marks = {"ok": "ok     ", "note": "note   ", "problem": "PROBLEM"}
+    lines = [" ".join(filter(None, (marks[one.level], one.words, one.fixed, one.hint))) for one in found]
+    end = (
+        "No problem was found."
+        if not report["n_problems"]
+        else f"{plural(int(str(report['n_problems'])), 'problem')} found."
+    )
+    show(report, "\n".join([*lines, end]), as_json)
+    if report["n_problems"]:
+        raise typer.Exit(2)
+
+
 @screen.verb("next-round", "joplin.pugeo --new joplin-2.pugeo --post 20110530.tif")
 def next_round(
     project: Project,
@@ -146,6 +178,168 @@ def next_round(
     if result["compared_with"]:
         words += f"\nExports will list changes since {result['compared_with']} of {before.folder.name}."
     show({**result, "project": str(layout.folder)}, words, as_json)
+
+
+Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would happen, and change nothing")]
+
+
+@screen.verb(
+    "remove",
+    "joplin.pugeo run ranker-20260101-120000 --dry-run",
+    "joplin.pugeo export v2 --yes",
+    "joplin.pugeo chips prepost-64-1a2b3c4d",
+    "joplin.pugeo footprints outside-aoi",
+)
+def remove(
+    project: Project,
+    kind: Annotated[
+        Literal["scene", "footprints", "chips", "features", "run", "export"], typer.Argument(show_default=False)
+    ],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME...",
+            help="ids of scenes, chips, features, runs or versions; of footprints: all, outside-aoi, file:NAME, or building ids",
+            show_default=False,
+        ),
+    ],
+    *,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    analyst: Analyst = None,
+    as_json: Json = False,
+) -> None:
+    """Remove scenes, footprints, chips, features, runs or exports, until their space is reclaimed. Labels stay."""
+    layout, who = projects.find(project), analyst or labeling.default_analyst()
+    for name in removing.as_names(kind, names):
+        found = removing.plan(layout, kind, name)
+        if dry_run:
+            show(removing.as_row(found), "\n".join(found.lines), as_json)
+            continue
+        _confirm(found.lines, yes, as_json)
+        if (task := removing.task_of(found)) is None:
+            number = removing.remove(layout, kind, name, who).number
+        else:
+            number = run_job(layout, task[0], {**task[1], "analyst": who}, as_json)["removal"]
+        words = f"Removed {found.title}. `pu-geo undo-removal {project} {number}` brings it back."
+        show({**removing.as_row(found), "removal": number}, words, as_json)
+
+
+@screen.verb("replace", "joplin.pugeo footprints houses-2026.geojson", "joplin.pugeo scene post-1 20110530.tif --yes")
+def replace(
+    project: Project,
+    kind: Annotated[Literal["scene", "footprints"], typer.Argument(show_default=False)],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[SCENE] FILE",
+            help="the scene to replace, and its new file; of footprints the file alone",
+            show_default=False,
+        ),
+    ],
+    *,
+    crs: Annotated[str | None, typer.Option("--crs", metavar="EPSG:N", help="where the file names none")] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    analyst: Analyst = None,
+    as_json: Json = False,
+) -> None:
+    """Put another file in the place of a scene, or of all footprints. Labels stay, by building id."""
+    layout, who = projects.find(project), analyst or labeling.default_analyst()
+    if len(names) != (2 if kind == "scene" else 1):
+        raise PuGeoError(
+            f"`replace {kind}` takes {'the id of a scene and a file' if kind == 'scene' else 'one file'}; {len(names)} were named.",
+            "`pu-geo replace --help` shows examples.",
+        )
+    path = absolute(names[-1])
+    if kind == "scene":
+        found = removing.replacement(layout, names[0], path)
+        title, lines, row = found.title, found.lines, removing.as_row(found)
+        task, args = "replace_scene", {"name": names[0], "path": path, "crs": crs, "analyst": who}
+    else:
+        task, args = "replace_footprints", {"path": path, "crs": crs, "analyst": who}
+        row = dict(run_job(layout, task, {**args, "dry_run": True}, as_json))
+        title, lines = str(row["title"]), [str(line) for line in row["plan"]]
+    if dry_run:
+        show(row, "\n".join(lines), as_json)
+        return
+    _confirm(lines, yes, as_json)
+    result = run_job(layout, task, args, as_json)
+    words = f"Changed {title}. `pu-geo undo-removal {project} {result['removal']}` brings back what was there."
+    show(result, words, as_json)
+
+
+def _confirm(lines: Sequence[str], yes: bool, as_json: bool) -> None:
+    """Ask a person at a terminal whether to go on; refuse where there is nobody to ask.
+
+    Raises:
+        PuGeoError: where nobody can be asked, or the answer is not yes.
+    """
+    if yes:
+        return
+    print("\n".join(lines), file=sys.stderr)
+    if as_json or not sys.stdin.isatty():
+        raise PuGeoError(
+            "Nothing was changed: nobody is here to confirm it.", "Add --yes to do it, or --dry-run to see the plan."
+        )
+    if not typer.confirm("Go on?", err=True):
+        raise PuGeoError("Nothing was changed.", "Run the command again, and answer y, to do it.")
+
+
+@screen.verb("removed", "joplin.pugeo")
+def removed(project: Project, *, as_json: Json = False) -> None:
+    """List what was removed and can be brought back."""
+    layout = projects.find(project)
+    found = removing.removed(layout)
+    for one in found:
+        row = removing.removed_row(layout, one)
+        show(row, f"{one.number:4}  {row['at']}  {row['size']:>8}  {row['title']}  ({row['analyst']})", as_json)
+    if not found and not as_json:
+        print("Nothing was removed, or all of it was brought back or its space reclaimed.")
+
+
+@screen.verb("undo-removal", "joplin.pugeo 3")
+def undo_removal(
+    project: Project,
+    number: Annotated[int, typer.Argument(metavar="N", help="its number in `pu-geo removed`", show_default=False)],
+    *,
+    analyst: Analyst = None,
+    as_json: Json = False,
+) -> None:
+    """Bring back what was removed."""
+    one = removing.undo(projects.find(project), number, analyst or labeling.default_analyst())
+    show({"undone": one.number, "kind": one.kind, "name": one.name}, f"Brought back {one.facts['title']}.", as_json)
+
+
+@screen.verb("empty-trash", "joplin.pugeo --older-than 30")
+def empty_trash(
+    project: Project,
+    *,
+    older_than: Annotated[
+        float, typer.Option(min=0, metavar="DAYS", help="only what was removed before that many days")
+    ] = 0,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    analyst: Analyst = None,
+    as_json: Json = False,
+) -> None:
+    """Delete what was removed for good, and free its space."""
+    layout = projects.find(project)
+    found, n_bytes = removing.reclaimable(layout, older_than)
+    numbers = [one.number for one in found]
+    result = {"removals": numbers, "bytes": n_bytes}
+    lines = [*(f"{one.number}: {one.facts['title']}" for one in found), removing.reclaim_words(len(found), n_bytes)]
+    if dry_run or not found:
+        show(result, "\n".join(lines), as_json)
+        return
+    _confirm(lines, yes, as_json)
+    freed = removing.reclaim(layout, numbers, analyst or labeling.default_analyst())
+    show(
+        {**result, "bytes": freed},
+        f"Freed {size(freed)}; {wording.plural(len(found), 'removal')} cannot be undone any more.",
+        as_json,
+    )
 
 
 @screen.verb("jobs", "joplin.pugeo", "joplin.pugeo resume 20260101-120000-abc123")

@@ -9,6 +9,7 @@ from pu_geo.jobs.start import (
     ONE_AT_A_TIME,
     create_held,
     launch,
+    none_starting,
     of_folder,
     resume,
     retry,
@@ -21,5 +22,5 @@ from pu_geo.jobs.status import JobView, all_jobs, event_lines, folder_of, is_ali
 __all__ = [
     "CAN_PAUSE", "LOCK_FD_VARIABLE", "ONE_AT_A_TIME", "JobView", "all_jobs", "cancel",
     "create_held", "dismiss", "end_overdue", "event_lines", "folder_of", "is_alive", "kill_orphans",
-    "launch", "of_folder", "pause", "resume", "retry", "start", "take_lock", "view", "wait", "worker_log",
+    "launch", "none_starting", "of_folder", "pause", "resume", "retry", "start", "take_lock", "view", "wait", "worker_log",
 ]  # fmt: skip

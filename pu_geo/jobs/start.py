@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from pu_geo.project.store import now
 
 ONE_AT_A_TIME = (
     "prepare", "add_scenes", "add_xbd", "relink", "add_footprints", "add_aoi", "add_grid", "align", "chip", "features",
+    "remove_scene", "replace_scene", "remove_footprints", "replace_footprints",
 )  # fmt: skip
 GONE = ("train_apart", "bring_in")  # tasks of versions before: jobs of theirs are listed, and cannot be started again
 LOCK_FD_VARIABLE = "PU_GEO_LOCK_FD"
@@ -45,6 +47,13 @@ def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Pat
         # The worker finds the project by the job's folder, also after both were moved; its name is for people.
         write_json(folder / "spec.json", {"task": task, "args": dict(args), "project": layout.folder.name})
     return folder, lock  # visible since its spec is there
+
+
+@contextmanager
+def none_starting(layout: Layout) -> Iterator[None]:
+    """Let no job of a project start meanwhile: whoever starts one waits."""
+    with locks.one_at_a_time(layout.jobs / locks.STARTING):
+        yield
 
 
 def _require_free(layout: Layout, task: str) -> None:

@@ -31,6 +31,7 @@ from pu_geo.tasks.job import Job
 
 TASKS = {
     "prepare": "pu_geo.tasks.imagery.chip:prepare",
+    "doctor": "pu_geo.tasks.project.doctor:doctor",
     "next_round": "pu_geo.tasks.project.rounds:next_round",
     "add_scenes": "pu_geo.tasks.imagery.scenes:add_scenes",
     "add_xbd": "pu_geo.tasks.imagery.scenes:add_xbd",
@@ -56,6 +57,10 @@ TASKS = {
     "export": "pu_geo.tasks.damage_map.export:export",
     "export_selection": "pu_geo.tasks.damage_map.export:export_selection",
     "publish": "pu_geo.tasks.damage_map.publish:publish",
+    "remove_scene": "pu_geo.tasks.project.remove:remove_scene",
+    "replace_scene": "pu_geo.tasks.project.remove:replace_scene",
+    "remove_footprints": "pu_geo.tasks.project.remove:remove_footprints",
+    "replace_footprints": "pu_geo.tasks.project.remove:replace_footprints",
 }
 TORCH = (
     "prepare", "next_round", "chip", "features", "rank", "train", "import_run", "ensemble", "apply_model", "compare_features",

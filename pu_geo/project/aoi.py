@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import shapely
 
-from pu_geo.project.contents import blob_from_wkb, register_layer, wkb_from_blob
+from pu_geo.errors import ProjectError
+from pu_geo.project.contents import blob_from_wkb, footprints, register_layer, wkb_from_blob
 from pu_geo.project.store import now, transaction
 
 
@@ -39,6 +40,17 @@ def in_force(db: sqlite3.Connection, at: str) -> Aoi | None:
     """Return the area of interest that stood at a moment, RFC 3339 UTC; None where there was none."""
     row = db.execute("SELECT geom, source, at FROM aoi_log WHERE at <= ? ORDER BY step DESC LIMIT 1", (at,)).fetchone()
     return None if row is None or row[0] is None else Aoi(wkb_from_blob(row[0]), row[1], row[2])
+
+
+def outside(db: sqlite3.Connection) -> list[str]:
+    """Return the ids of the footprints that do not touch the area of interest. Raises ProjectError where there is none."""
+    area = current(db)
+    if area is None:
+        raise ProjectError("This project has no area of interest.", "Set one on the Imagery page, or with `pu-geo add-aoi`.")
+    table, polygon = footprints(db), shapely.from_wkb(area.wkb)
+    shapely.prepare(polygon)
+    touches = shapely.intersects(polygon, shapely.from_wkb(list(table.wkb)))
+    return [building for building, is_in in zip(table.building_ids, touches, strict=True) if not is_in]
 
 
 def put(db: sqlite3.Connection, wkb: bytes, source: str) -> bool:

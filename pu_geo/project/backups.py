@@ -22,9 +22,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, TypedDict, get_args
 
-from pu_geo.atomic_write import atomic_write
+from pu_geo.atomic_write import atomic_write, is_abandoned
 from pu_geo.errors import ProjectError
-from pu_geo.project import locks
+from pu_geo.project import in_use, locks
 from pu_geo.project.layout import Layout, write_json
 
 Reason = Literal["daily", "migration", "removal", "asked"]
@@ -119,6 +119,13 @@ def all_backups(layout: Layout) -> list[Backup]:
 
 def newest(layout: Layout) -> Backup | None:
     return next(iter(all_backups(layout)), None)
+
+
+def unfinished(layout: Layout) -> list[Path]:
+    """Return what a killed process left of a backup, and of a restore in place."""
+    parts = [path for path in layout.backups.glob(".*.part") if is_abandoned(path)]
+    is_restored_now = locks.is_held(layout.folder / in_use.FILE)
+    return parts if is_restored_now else [*parts, *layout.folder.glob(".restore-????????")]
 
 
 def read(path: Path) -> Backup | None:

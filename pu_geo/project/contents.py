@@ -7,7 +7,7 @@ import json
 import re
 import sqlite3
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -39,15 +39,45 @@ def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid, pre_
             path = _stored_path(scene.path, folder)
             facts = json.dumps({**asdict(scene), "path": path})
             db.execute("INSERT INTO scene VALUES (?, ?, ?, ?, ?)", (scene.scene_id, scene.role, path, facts, now()))
-        srs_id = schema.UNDEFINED_CARTESIAN
-        if grid.has_place:
-            srs_id = int(grid.crs.removeprefix("EPSG:")) if grid.crs.startswith("EPSG:") else schema.CUSTOM_SRS
-            row = (grid.crs[:60], srs_id, "EPSG" if srs_id != schema.CUSTOM_SRS else "PU-GEO", srs_id, grid.crs_wkt)
-            db.execute("INSERT OR IGNORE INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, NULL)", row)
-        db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('grid', ?)", (json.dumps(asdict(grid)),))
-        db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('pre_share', ?)", (json.dumps(pre_share),))
-        for table in ("gpkg_contents", "gpkg_geometry_columns"):
-            db.execute(f"UPDATE {table} SET srs_id = ? WHERE table_name IN ('footprints', 'damage_map')", (srs_id,))
+        _put_grid(db, grid, pre_share)
+
+
+def exchange_scenes(
+    db: sqlite3.Connection, gone: Sequence[Scene], new: Sequence[Scene], grid: Grid | None, pre_share: float | None
+) -> None:
+    """Remove scenes, put others in their places, and store the grid of those that are there then; within a transaction.
+
+    Args:
+        new: at most as many as `gone`.
+        grid: None where no post scene is left.
+    """
+    places = [db.execute("SELECT rowid FROM scene WHERE scene_id = ?", (scene.scene_id,)).fetchone()[0] for scene in gone]
+    db.executemany("DELETE FROM scene WHERE scene_id = ?", [(scene.scene_id,) for scene in gone])
+    if grid is None:
+        db.execute("DELETE FROM pugeo_meta WHERE key IN ('grid', 'pre_share')")
+    else:
+        add_scenes(db, new, grid, pre_share)
+    for place, scene in zip(places, new, strict=False):
+        db.execute("UPDATE scene SET rowid = ? WHERE scene_id = ?", (place, scene.scene_id))
+    _note_change(db)
+
+
+def _note_change(db: sqlite3.Connection) -> None:
+    """Store that scenes or footprints were removed or replaced now: chips made before are out of date."""
+    db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('imagery_changed', ?)", (now(),))
+
+
+def _put_grid(db: sqlite3.Connection, grid: Grid, pre_share: float | None) -> None:
+    """Store the grid that follows from the post scenes, and register its coordinate system."""
+    srs_id = schema.UNDEFINED_CARTESIAN
+    if grid.has_place:
+        srs_id = int(grid.crs.removeprefix("EPSG:")) if grid.crs.startswith("EPSG:") else schema.CUSTOM_SRS
+        row = (grid.crs[:60], srs_id, "EPSG" if srs_id != schema.CUSTOM_SRS else "PU-GEO", srs_id, grid.crs_wkt)
+        db.execute("INSERT OR IGNORE INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, NULL)", row)
+    db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('grid', ?)", (json.dumps(asdict(grid)),))
+    db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('pre_share', ?)", (json.dumps(pre_share),))
+    for table in ("gpkg_contents", "gpkg_geometry_columns"):
+        db.execute(f"UPDATE {table} SET srs_id = ? WHERE table_name IN ('footprints', 'damage_map')", (srs_id,))
 
 
 def scenes(db: sqlite3.Connection) -> list[Scene]:
@@ -265,6 +295,37 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int
     return new
 
 
+def remove_footprints(db: sqlite3.Connection, ids: Sequence[str]) -> None:
+    """Remove footprints within a transaction of the caller's; labels of these buildings stay in the log."""
+    db.execute("DELETE FROM footprints WHERE building_id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),))
+    rows = db.execute("SELECT substr(geom, 9, 32) FROM footprints").fetchall()
+    boxes = np.frombuffer(b"".join(row[0] for row in rows), "<f8").reshape(-1, 4)  # west, east, south, north
+    box = [None] * 4 if not rows else [*boxes[:, [0, 2]].min(axis=0).tolist(), *boxes[:, [1, 3]].max(axis=0).tolist()]
+    db.execute(
+        "UPDATE gpkg_contents SET min_x = ?, min_y = ?, max_x = ?, max_y = ?, "
+        "last_change = strftime('%Y-%m-%dT%H:%M:%fZ','now') WHERE table_name IN ('footprints', 'damage_map')",
+        box,
+    )
+    _note_change(db)
+
+
+def change_outlines(db: sqlite3.Connection, table: FootprintTable, ids: Collection[str]) -> None:
+    """Give some buildings the outlines, areas and attributes that a table has; within a transaction of the caller's."""
+    import shapely  # not where a training alone runs
+
+    srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
+    bounds, wanted = shapely.bounds(shapely.from_wkb(np.array(list(table.wkb), dtype=object))), set(ids)
+    rows = [
+        (blob_from_wkb(table.wkb[i], bounds[i], srs_id), float(table.area_m2[i]), table.source,
+         json.dumps(dict(table.attributes[i]), ensure_ascii=False), building)
+        for i, building in enumerate(table.building_ids)
+        if building in wanted
+    ]  # fmt: skip
+    change = "UPDATE footprints SET geom = ?, area_m2 = ?, source_footprint = ?, attributes = ? WHERE building_id = ?"
+    db.executemany(change, rows)
+    _note_change(db)
+
+
 _MADE_UP = re.compile(r"b\d{6,}")  # as `insert_footprints` numbers footprints without id
 
 
@@ -313,6 +374,12 @@ def outlines(db: sqlite3.Connection, building_ids: Sequence[str]) -> list[bytes]
     """Return the outlines of some buildings in the project CRS as WKB, in this order."""
     query = "SELECT geom FROM footprints WHERE building_id = ?"
     return [wkb_from_blob(db.execute(query, (each,)).fetchone()[0]) for each in building_ids]
+
+
+def all_outlines(db: sqlite3.Connection) -> dict[str, bytes]:
+    """Return building id -> outline in the project CRS as WKB, in the order of `building_ids`, without reading attributes."""
+    rows = db.execute("SELECT building_id, geom FROM footprints ORDER BY fid")
+    return {building: wkb_from_blob(blob) for building, blob in rows}
 
 
 def footprints(db: sqlite3.Connection) -> FootprintTable:
@@ -412,6 +479,11 @@ def add_chip_set(db: sqlite3.Connection, chip_set: str, bands: str, size_px: int
         db.execute("INSERT OR REPLACE INTO chip_set VALUES (?, ?, ?, ?, ?)", (chip_set, bands, size_px, n, now()))
 
 
+def chip_sets(db: sqlite3.Connection) -> list[str]:
+    """Return the ids of all chip sets, the newest first."""
+    return [row[0] for row in db.execute("SELECT chip_set FROM chip_set ORDER BY made_at DESC")]
+
+
 def latest_chip_set(db: sqlite3.Connection) -> str | None:
     """Return the id of the chip set that was made last, or None."""
     row = db.execute("SELECT chip_set FROM chip_set ORDER BY made_at DESC LIMIT 1").fetchone()
@@ -428,15 +500,16 @@ def chosen_chip_set(db: sqlite3.Connection, chip_set: str | None = None) -> str:
             kind="no_chips",
         )
     if not has_chip_set(db, found):
-        known = ", ".join(row[0] for row in db.execute("SELECT chip_set FROM chip_set ORDER BY made_at DESC")) or "none yet"
+        known = ", ".join(chip_sets(db)) or "none yet"
         raise ProjectError(f"This project has no chips {found!r}; its chip sets are: {known}.", "Name one of them.")
     return found
 
 
 def age_of_chips(db: sqlite3.Connection) -> tuple[str, int, bool] | None:
-    """Return when the newest chip set was made, of how many buildings, and whether a scene came after it; None without one."""
+    """Return when the newest chip set was made, of how many buildings, and whether scenes changed after it; None without one."""
     row = db.execute(
-        "SELECT made_at, n, made_at < (SELECT max(added_at) FROM scene) FROM chip_set ORDER BY made_at DESC LIMIT 1"
+        "SELECT made_at, n, made_at < max((SELECT max(added_at) FROM scene), "
+        "ifnull((SELECT value FROM pugeo_meta WHERE key = 'imagery_changed'), '')) FROM chip_set ORDER BY made_at DESC LIMIT 1"
     ).fetchone()
     return None if row is None else (row[0], row[1], bool(row[2]))
 
@@ -459,7 +532,8 @@ def _parsed(path: Path, changed_ns: int) -> Mapping[str, Any]:
     return facts
 
 
-MAX_BYTES = 50 * 1024**2
+MAX_MB = 50  # of 1024**2 bytes, as the upload box counts them
+MAX_BYTES = MAX_MB * 1024**2
 _MAX_STEM_BYTES, _MAX_SUFFIX_BYTES = 120, 24  # of UTF-8; file systems take 255
 
 
@@ -491,7 +565,7 @@ def keep(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> lis
     for given, content in files:
         if not 0 < len(content) <= MAX_BYTES:
             raise ProjectError(
-                f"{given[:80]} has {len(content) / 1e6:,.1f} MB; 0 to {MAX_BYTES / 1e6:.0f} MB can be uploaded.",
+                f"{given[:80]} has {len(content):,} bytes; 1 to {MAX_BYTES:,} ({MAX_MB} MB) can be uploaded.",
                 "Name larger files by their path: they stay where they are.",
             )
     signs = [(name, hashlib.sha256(content).hexdigest()) for name, (_, content) in zip(names, files, strict=True)]

@@ -156,15 +156,13 @@ def put(layout: Layout, chip_set: str, found: FeatureSet) -> None:
     write_json(layout.feature_facts(chip_set, found.name), asdict(found))
 
 
-def remove(layout: Layout, chip_set: str, name: str) -> None:
-    """Remove a set; runs that learned from it stay. Raises ProjectError if it is not there, or is "rcf"."""
+def require_removable(layout: Layout, chip_set: str, name: str) -> None:
+    """Refuse a set that cannot be removed. Raises ProjectError if it is not there, or is "rcf"."""
     if name == RCF:
         raise ProjectError(
             "The features 'rcf' belong to the chips: what nobody chose another set for uses them.", "Name another set."
         )
     find(layout, chip_set, name)
-    for path in (layout.feature_facts, layout.features, layout.maker):
-        path(chip_set, name).unlink(missing_ok=True)
 
 
 def chosen(db: sqlite3.Connection) -> str:

@@ -16,7 +16,7 @@ from pu_geo.project import choices
 from pu_geo.project.store import transaction
 from pu_geo.records import DAMAGE_CLASSES, MAX_GRADE, MAX_GRADES, DamageClass, is_text
 
-_NAME = "grades"  # of the choice that holds the scale
+CHOICE = "grades"  # of the choice that holds the scale
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ _OF_EXPORTS = (
 
 def known(db: sqlite3.Connection) -> list[Grade]:
     """Return the scale in its order, then the grades that are not offered any more."""
-    stored = [Grade(**one) for one in choices.get(db, _NAME, [asdict(one) for one in USUAL])]
+    stored = [Grade(**one) for one in choices.get(db, CHOICE, [asdict(one) for one in USUAL])]
     named = {one.id for one in stored} | {one.name.casefold() for one in stored}
     rest = [Grade(one.id, one.name, one.damage_class, is_offered=False) for one in _OF_EXPORTS]
     everything = [*stored, *(one for one in rest if one.id not in named and one.name.casefold() not in named)]
@@ -108,7 +108,7 @@ def put(db: sqlite3.Connection, wanted: Sequence[Grade]) -> list[Grade]:
             ids.append(one.id or again.get(name.casefold()) or _new_id(name, taken))
         made = [Grade(own, name, one.damage_class) for own, name, one in zip(ids, names, wanted, strict=True)]
         gone = [Grade(one.id, one.name, one.damage_class, is_offered=False) for one in before if one.id not in ids]
-        choices.put(db, _NAME, [asdict(one) for one in (*made, *gone)])
+        choices.put(db, CHOICE, [asdict(one) for one in (*made, *gone)])
     return made
 
 

@@ -23,6 +23,7 @@ COLUMNS: Mapping[str, str] = {  # column of a history file -> SQL
     "act": "act",
     "imported_by": "imported_by",
     "stored_at": "at",
+    "stored_kind": "kind",
 }
 MOST_STEPS = 10  # digits and a sign that an undo of many events adds to its operation id
 KINDS = ("set", "undo", "redo", "import", "simulated")
@@ -37,6 +38,7 @@ class PastEvent:
         op: operation, building and the answer after it, with the analyst, the screen and the time.
         kind: one of `KINDS`.
         undoes, answer: numbers of other events there: the one an undo or redo is about, and the one whose answer it brought.
+        act, imported_by, stored_at, stored_kind: as the other project's log has them, for `rebuild`; "" where they are not known.
     """
 
     event: int
@@ -44,6 +46,10 @@ class PastEvent:
     kind: str
     undoes: int | None = None
     answer: int | None = None
+    act: str = ""
+    imported_by: str = ""
+    stored_at: str = ""
+    stored_kind: str = ""
 
 
 def rows(db: sqlite3.Connection, *, at: int) -> Iterator[tuple[object, ...]]:
@@ -85,6 +91,38 @@ def replay(db: sqlite3.Connection, past: Iterable[PastEvent], *, importer: str, 
     return acks
 
 
+def rebuild(db: sqlite3.Connection, past: Iterable[PastEvent]) -> str | None:
+    """Store the whole log of another project as it was there: numbers, acts, kinds, who may undo what. For a log that is empty.
+
+    Called within a transaction of the caller's, who ends it where something is wrong.
+
+    Returns:
+        What is wrong with the first event that cannot be stored, in words; None if all were.
+    """
+    log = ActLog()
+    numbers: dict[int, int] = {}
+    for one in sorted(past, key=lambda one: one.event):
+        who, kind, act = one.imported_by or str(one.op.analyst), one.stored_kind or one.kind, one.act or one.op.op
+        wrong = _problem(db, one, numbers)
+        if not wrong and kind not in (one.kind, "import"):
+            wrong = f"event {one.event} is of kind {one.kind}, and was stored as {kind}."
+        if not wrong and (one.op.op in log.event_of or not log.fits(who, kind, act, one.undoes)):
+            wrong = f"event {one.event} does not follow from those before: its operation is there twice, or it undoes what is undone."
+        if wrong:
+            return wrong
+        op, at = one.op, utc(one.op.at)
+        stored_at = utc(one.stored_at or one.op.at)
+        insert(db, {
+            "event": one.event, "op": op.op, "building_id": op.building_id, **details(op), "analyst": op.analyst, "at": stored_at,
+            "origin_at": None if at == stored_at else at, "origin_kind": None if one.kind == kind else one.kind,
+            "imported_by": one.imported_by or None, "screen": op.screen, "kind": kind, "undoes": one.undoes, "answer": one.answer,
+            "act": act,
+        })  # fmt: skip
+        numbers[one.event] = one.event
+        log.add(one.event, op.op, who, kind, act, one.undoes)
+    return None
+
+
 def _taken(one: PastEvent, stored: tuple[str, str, str]) -> str | None:
     if stored == (one.op.building_id, one.op.label, one.op.analyst):
         return None
@@ -112,3 +150,38 @@ def _insert(db: sqlite3.Connection, one: PastEvent, numbers: Mapping[int, int], 
         "origin_at": utc(op.at), "origin_kind": one.kind, "screen": op.screen, "kind": "import", "undoes": undoes,
         "answer": answer, "act": act,
     })  # fmt: skip
+
+
+class ActLog:
+    """The acts of every analyst that stand and that were undone, as `labels` replays them."""
+
+    def __init__(self) -> None:
+        self.event_of: dict[str, int] = {}  # operation -> its event
+        self._act_of: dict[int, str] = {}
+        self._known: set[str] = set()
+        self._standing: dict[str, list[str]] = {}
+        self._undone: dict[str, list[str]] = {}
+
+    def add(self, event: int, op: str, who: str, kind: str, act: str, undoes: int | None) -> None:
+        self.event_of[op] = event
+        self._act_of[event] = act
+        if act in self._known:
+            return
+        self._known.add(act)
+        standing, undone = self._standing.setdefault(who, []), self._undone.setdefault(who, [])
+        if kind in ("undo", "redo"):
+            goes, comes = (standing, undone) if kind == "undo" else (undone, standing)
+            target = self._act_of.get(undoes or 0, "")
+            if target in goes:
+                goes.remove(target)
+            comes.append(target)
+        else:
+            standing.append(act)
+            undone.clear()
+
+    def fits(self, who: str, kind: str, act: str, undoes: int | None) -> bool:
+        """Return whether an undo or redo is of an act that stands, or was undone; one that is not would end every later one."""
+        if kind not in ("undo", "redo") or act in self._known:
+            return True
+        stacks = self._standing if kind == "undo" else self._undone
+        return self._act_of.get(undoes or 0) in stacks.get(who, ())

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pu_geo.errors import ProjectError
 from pu_geo.project import contents
 from pu_geo.project.store import now, transaction
 from pu_geo.records import FootprintTable
@@ -43,29 +44,33 @@ class ImportRecord:
         return sum(self.dropped.values())
 
 
-def import_footprints(db: sqlite3.Connection, table: FootprintTable, file: str) -> ImportRecord:
+def import_footprints(db: sqlite3.Connection, table: FootprintTable, file: str, *, replaces: bool = False) -> ImportRecord:
     """Add footprints and write down what became of their file, in one transaction.
 
     Args:
         table: its reasons must add up to its drops.
         file: name to be shown.
+        replaces: whether all other footprints were removed before: then those that are here already count as kept.
 
     Raises:
         FootprintError: if an id is here already with another outline.
     """
     with transaction(db):
         new = contents.insert_footprints(db, table)
-        feature = table.feature_of
+        feature, here = table.feature_of, list(range(len(table.wkb))) if replaces else new
         is_mended = np.zeros(len(table.wkb), np.bool_) if table.is_repaired is None else table.is_repaired
-        taken, repaired = (len(np.unique(feature[rows])) for rows in (new, [i for i in new if is_mended[i]]))
+        taken, repaired = (len(np.unique(feature[rows])) for rows in (here, [i for i in here if is_mended[i]]))
         twice = len(np.unique(feature)) - taken
         dropped = {**table.dropped, **({DUPLICATE: twice} if twice else {})}
         notes = [*table.notes, *([f"{twice} footprint(s) are in the project already and were left out."] if twice else [])]
         found = ImportRecord(file, now(), table.n_in, taken - repaired, repaired, dropped, notes)
-        db.execute(
+        done = db.execute(
             "INSERT INTO intake (file, at, n_in, kept, repaired, dropped, dropped_by, notes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (file, found.at, found.n_in, found.kept, repaired, found.n_dropped, _json(dropped), _json(notes)),
         )
+        newest = "SELECT fid FROM footprints ORDER BY fid DESC LIMIT ?"
+        n = -1 if replaces else len(new)  # -1: all
+        db.execute(f"UPDATE footprints SET intake = ? WHERE fid IN ({newest})", (done.lastrowid, n))
     return found
 
 
@@ -80,3 +85,26 @@ def all_records(db: sqlite3.Connection) -> list[ImportRecord]:
         ImportRecord(file, at, n_in, kept, repaired, json.loads(dropped), json.loads(notes))
         for file, at, n_in, kept, repaired, dropped, notes in rows
     ]
+
+
+def footprints_of(db: sqlite3.Connection, file: str) -> list[str]:
+    """Return the ids of the footprints that came from a file, by the name in its account.
+
+    Raises:
+        ProjectError: if no file of that name was added, or before it was kept which footprints came from it.
+    """
+    numbers = [row[0] for row in db.execute("SELECT intake FROM intake WHERE file = ?", (file,))]
+    known = sorted({record.file for record in all_records(db)})
+    if not numbers:
+        raise ProjectError(
+            f"No file {file!r} was added to this project; these were: {', '.join(known) or 'none'}.", "Name one."
+        )
+    some = json.dumps(numbers)
+    query = "SELECT building_id FROM footprints WHERE intake IN (SELECT value FROM json_each(?)) ORDER BY fid"
+    found = [row[0] for row in db.execute(query, (some,))]
+    if not found and db.execute("SELECT 1 FROM footprints WHERE intake IS NULL LIMIT 1").fetchone():
+        raise ProjectError(
+            f"An older PU-Geo added {file}, and did not keep which footprints came from it.",
+            "Remove them by their ids, or all of them, and add the files that you want again.",
+        )
+    return found

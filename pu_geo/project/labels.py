@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from pu_geo.project.contents import building_ids, has_building
 from pu_geo.project.store import now, project_id, transaction
 from pu_geo.records import LABELS, Label, LabelEvent, LabelOp, PUSet, is_text, utc
 
+Value = TypeVar("Value")
 NEWEST = (1 << 63) - 1
 COLUMNS = (
     "a.event, a.op, a.building_id, a.label, a.analyst, ifnull(a.origin_at, a.at), a.screen, "
@@ -328,8 +329,9 @@ class _Standing:
                 n_new += building not in self.answers
                 self.answers[building], self.labels[building] = event_of(row), label
         if n_new:
-            self.answers = dict(sorted(self.answers.items()))
-            self.labels = {building: self.labels[building] for building in self.answers}
+            order = sorted(self.answers)
+            self.answers = {building: self.answers[building] for building in order}
+            self.labels = {building: self.labels[building] for building in order}
 
 
 _MOST_PROJECTS = 4  # whose standing answers are kept in memory, about 60 MB of 100,000 labeled buildings
@@ -357,7 +359,7 @@ def _standing_at(db: sqlite3.Connection, at: int | None) -> Iterator[_Standing |
             return
         key = path, path.stat().st_ino, project_id(db)
         found = _standing.pop(key, None)
-        if found is None or found.event > last or found.op != _op_of(db, found.event):
+        if found is None or found.op != _op_of(db, found.event):
             found = _Standing(last, _op_of(db, last), {}, {})
             rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_DECIDING}", (last,))
         else:
@@ -379,21 +381,35 @@ def _op_of(db: sqlite3.Connection, event: int) -> str:
 def current(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, LabelEvent]:
     """Return the deciding answer of every building that carries a label, by building id, as things stood after event `at`.
 
-    After an undo or redo that is the answer which it brought back: with its own analyst, time and kind.
+    After an undo or redo that is the answer which it brought back: with its own analyst, time and kind. Of now (None), answers of
+    buildings whose footprints were removed are left out; they count again once a footprint of that id is back.
     """
     with _standing_at(db, at) as standing:
         if standing is not None:
-            return dict(standing.answers)
-    rows = db.execute(f"SELECT {COLUMNS} {_DECIDING}", (last_event(db) if at is None else at,))
-    return {row[2]: event_of(row) for row in rows}
+            found: dict[str, LabelEvent] = dict(standing.answers)
+        else:
+            rows = db.execute(f"SELECT {COLUMNS} {_DECIDING}", (last_event(db) if at is None else at,))
+            found = {row[2]: event_of(row) for row in rows}
+    return _of_buildings_here(db, found) if at is None else found
 
 
 def current_labels(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, Label]:
-    """Return building id -> label for every building that carries one, by building id."""
+    """Return building id -> label for every building that carries one, by building id; of the same buildings as `current`."""
     with _standing_at(db, at) as standing:
         if standing is not None:
-            return dict(standing.labels)
-    return dict(db.execute(f"SELECT e.building_id, e.label {_DECIDING}", (last_event(db) if at is None else at,)).fetchall())
+            found: dict[str, Label] = dict(standing.labels)
+        else:
+            rows = db.execute(f"SELECT e.building_id, e.label {_DECIDING}", (last_event(db) if at is None else at,))
+            found = dict(rows.fetchall())
+    return _of_buildings_here(db, found) if at is None else found
+
+
+def _of_buildings_here(db: sqlite3.Connection, found: dict[str, Value]) -> dict[str, Value]:
+    """Leave out buildings whose footprints were removed; in most projects none ever were, and nothing is read."""
+    if db.execute("SELECT 1 FROM removal WHERE kind = 'footprints' LIMIT 1").fetchone() is None:
+        return found
+    here = set(building_ids(db))
+    return {building: value for building, value in found.items() if building in here}
 
 
 def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[str, tuple[Label, str]]:
@@ -405,7 +421,8 @@ def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[st
         but_by: buildings whose newest operation begins with this are left out.
     """
     rows = db.execute(
-        "SELECT building_id, label, grade, substr(op, 1, ?) = ? FROM label_event WHERE event > ? ORDER BY event",
+        "SELECT building_id, label, grade, substr(op, 1, ?) = ? FROM label_event WHERE event > ? "
+        "AND building_id IN (SELECT building_id FROM footprints) ORDER BY event",
         (len(but_by), but_by, event),
     )
     last = {building: (label, grade, is_own) for building, label, grade, is_own in rows}

@@ -51,6 +51,11 @@ class Layout:
         return self.folder / "exports"
 
     @property
+    def trash(self) -> Path:
+        """Files of what was removed, a folder a removal, until their space is reclaimed."""
+        return self.folder / "trash"
+
+    @property
     def backups(self) -> Path:
         return self.folder / "backups"
 

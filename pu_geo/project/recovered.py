@@ -17,6 +17,7 @@ import shapely
 
 from pu_geo.project import salvage
 from pu_geo.project.contents import wkb_from_blob
+from pu_geo.project.history import ActLog
 from pu_geo.project.labels import last_event
 from pu_geo.project.store import transaction
 
@@ -127,7 +128,7 @@ def _is_whole(table: str, row: Row) -> bool:
 def _put_events(db: sqlite3.Connection, rows: Sequence[Row]) -> tuple[int, int]:
     """Add the label events whose operation is not here; return how many, and how many more could be read and did not fit."""
     columns = "event, op, ifnull(imported_by, analyst), kind, act, undoes"
-    log = _Log()
+    log = ActLog()
     for stored in db.execute(f"SELECT {columns} FROM label_event ORDER BY event"):
         log.add(*stored)
     buildings = {one for (one,) in db.execute("SELECT building_id FROM footprints")}
@@ -155,38 +156,3 @@ def _put_events(db: sqlite3.Connection, rows: Sequence[Row]) -> tuple[int, int]:
         here[row["event"]] = last = event
         put += 1
     return put, left_out
-
-
-class _Log:
-    """The acts of every analyst that stand and that were undone, as `labels` replays them."""
-
-    def __init__(self) -> None:
-        self.event_of: dict[str, int] = {}  # operation -> its event
-        self._act_of: dict[int, str] = {}
-        self._known: set[str] = set()
-        self._standing: dict[str, list[str]] = {}
-        self._undone: dict[str, list[str]] = {}
-
-    def add(self, event: int, op: str, who: str, kind: str, act: str, undoes: int | None) -> None:
-        self.event_of[op] = event
-        self._act_of[event] = act
-        if act in self._known:
-            return
-        self._known.add(act)
-        standing, undone = self._standing.setdefault(who, []), self._undone.setdefault(who, [])
-        if kind in ("undo", "redo"):
-            goes, comes = (standing, undone) if kind == "undo" else (undone, standing)
-            target = self._act_of.get(undoes or 0, "")
-            if target in goes:
-                goes.remove(target)
-            comes.append(target)
-        else:
-            standing.append(act)
-            undone.clear()
-
-    def fits(self, who: str, kind: str, act: str, undoes: int | None) -> bool:
-        """Return whether an undo or redo is of an act that stands, or was undone; one that is not would end every later one."""
-        if kind not in ("undo", "redo") or act in self._known:
-            return True
-        stacks = self._standing if kind == "undo" else self._undone
-        return self._act_of.get(undoes or 0) in stacks.get(who, ())

@@ -244,7 +244,8 @@ def reasons(db: sqlite3.Connection, run_id: str) -> dict[str, str] | None:
 
 def pinned(db: sqlite3.Connection) -> str | None:
     """Return the id of the run that the live map shows, or None."""
-    row = db.execute("SELECT run_id FROM pinned_run ORDER BY pin DESC LIMIT 1").fetchone()
+    there = "SELECT run_id FROM pinned_run WHERE run_id IN (SELECT run_id FROM run) ORDER BY pin DESC LIMIT 1"
+    row = db.execute(there).fetchone()
     return None if row is None else str(row[0])
 
 

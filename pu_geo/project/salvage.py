@@ -8,8 +8,11 @@ Source: "Database File Format", https://www.sqlite.org/fileformat2.html, section
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -110,9 +113,9 @@ class _Pages:
     """The pages of a file, numbered from 1, as its last commit left them."""
 
     def __init__(self, path: Path) -> None:
-        self._content = path.read_bytes()
+        self._content = _content(path)
         log = path.with_name(f"{path.name}-wal")
-        wal = log.read_bytes() if log.is_file() else b""
+        wal = _content(log) if log.is_file() else b""
         self.size = _page_size(self._content) or _wal_page_size(wal) or _USUAL_PAGE
         reserved = self._content[20] if len(self._content) > 20 and self._content.startswith(_MAGIC) else 0
         self.usable = self.size - (reserved if reserved <= 32 else 0)
@@ -134,6 +137,15 @@ class _Pages:
             return self.get(number)[100 if number == 1 else 0]
         except _Damaged:
             return 0
+
+
+def _content(path: Path) -> bytes:
+    """Read a file in a process of its own: closing it in this one would cancel the locks that SQLite holds on it here."""
+    read = "import shutil, sys; shutil.copyfileobj(open(sys.argv[1], 'rb'), sys.stdout.buffer)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", read, str(path)], capture_output=True, check=False)
+    if done.returncode:
+        raise OSError(errno.EIO, done.stderr.decode(errors="replace").strip().rpartition("\n")[2], str(path))
+    return done.stdout
 
 
 def _page_size(header: bytes) -> int:

@@ -86,7 +86,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-SCHEMA = 7
+SCHEMA = 8
 APPLICATION_ID = 0x47504B47  # "GPKG"
 USER_VERSION = 10300
 UNDEFINED_CARTESIAN = -1  # GeoPackage's own number for local coordinates
@@ -154,9 +154,12 @@ CREATE VIEW damage_map AS
       LEFT JOIN label_event e ON e.event = (SELECT max(x.event) FROM label_event x WHERE x.building_id = f.building_id)
       LEFT JOIN label_event a ON a.event = ifnull(e.answer, e.event)
       LEFT JOIN (SELECT p.run_id AS run_id, (SELECT t.threshold FROM threshold t WHERE t.run_id = p.run_id
-        ORDER BY t.step DESC LIMIT 1) AS threshold FROM pinned_run p ORDER BY p.pin DESC LIMIT 1) c ON TRUE
+        ORDER BY t.step DESC LIMIT 1) AS threshold FROM pinned_run p WHERE p.run_id IN (SELECT run_id FROM run)
+        ORDER BY p.pin DESC LIMIT 1) c ON TRUE
       LEFT JOIN score s ON s.run_id = c.run_id AND s.building_id = f.building_id))
 """
+
+_INTAKE = "intake INTEGER"  # the file that a footprint came from, see `import_log`; NULL where an older PU-Geo added it. Came with schema 8
 
 # Why the picture keeps a building from being assessed: "" where it does not, NULL where an older PU-Geo stored the score.
 _HIDDEN = "reason TEXT"
@@ -165,7 +168,7 @@ _TABLES = f"""
 CREATE TABLE pugeo_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE footprints (
   fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, geom BLOB NOT NULL, building_id TEXT NOT NULL UNIQUE,
-  area_m2 REAL, source_footprint TEXT, attributes TEXT NOT NULL DEFAULT '{{}}');
+  area_m2 REAL, source_footprint TEXT, attributes TEXT NOT NULL DEFAULT '{{}}', {_INTAKE});
 CREATE TABLE scene (
   scene_id TEXT PRIMARY KEY, role TEXT NOT NULL, path TEXT NOT NULL, facts TEXT NOT NULL, added_at TEXT NOT NULL);
 CREATE TABLE chip_set (
@@ -271,8 +274,28 @@ _CHOICES = (
     "('choice', 'attributes', 'choice', 'append-only log of what people chose on the screens')",
 )
 
+# What was removed, and what became of it: see `removals`. Came with schema 8.
+_REMOVALS = (
+    "CREATE TABLE removal (removal INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, op TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, "
+    "name TEXT NOT NULL, analyst TEXT NOT NULL, at TEXT NOT NULL, facts TEXT NOT NULL)",
+    "CREATE TABLE removal_end (removal INTEGER PRIMARY KEY NOT NULL, how TEXT NOT NULL CHECK (how IN ('undone', 'reclaimed')), "
+    "analyst TEXT NOT NULL, at TEXT NOT NULL)",
+    *(
+        f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, 'removals are never changed'); END"
+        for table in ("removal", "removal_end")
+        for verb in ("UPDATE", "DELETE")
+    ),
+    "INSERT INTO gpkg_contents (table_name, data_type, identifier, description) VALUES "
+    "('removal', 'attributes', 'removal', 'append-only log of what was removed'), "
+    "('removal_end', 'attributes', 'removal_end', 'append-only log of removals that were undone or whose space was reclaimed')",
+)
+
 CREATE = (
-    _GEOPACKAGE + _TABLES + _REGISTRY + "".join(f"{statement};\n" for statement in (*_AREAS, *_AOI, *_DECISIONS, *_CHOICES))
+    _GEOPACKAGE
+    + _TABLES
+    + _REGISTRY
+    + "".join(f"{statement};\n" for statement in (*_AREAS, *_AOI, *_DECISIONS, *_CHOICES, *_REMOVALS))
 )
 
 # Schema number -> statements that lead to the next one. Rows of the log are never rewritten.
@@ -289,4 +312,5 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         renew("damage_map", damage_map_qml(), "What the damage map says"),
     ),
     6: (f"ALTER TABLE label_event ADD COLUMN {_GRADE}", "DROP VIEW damage_map", _VIEW),
+    7: (f"ALTER TABLE footprints ADD COLUMN {_INTAKE}", "DROP VIEW damage_map", _VIEW, *_REMOVALS),
 }

@@ -12,20 +12,30 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
-from pu_geo.errors import ProjectError
-from pu_geo.project import backups, in_use, schema
+from pu_geo.errors import ProjectError, printable
+from pu_geo.project import backups, in_use, integrity, schema
 from pu_geo.project.layout import SUFFIX, Layout, find_project
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 BUSY_MS = 20_000
 _PATIENCE_S = 0.2  # with a file that is only glanced at
+_checking = threading.Lock()
+_checked: dict[Path, tuple[int, int]] = {}  # folder -> file that this process checked: device and inode
+_damage: dict[Path, _Damage] = {}  # folder -> what is known to be damaged
 _kept = threading.local()  # its `connections`, folder -> connection, are there within `one_connection`
+
+
+@dataclass(frozen=True)
+class _Damage:
+    stamp: tuple[int, ...]
+    words: str
 
 
 def now() -> str:
@@ -34,39 +44,66 @@ def now() -> str:
 
 
 @contextmanager
-def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
+def connect(layout: Layout, *, patience_s: float = BUSY_MS / 1000) -> Iterator[sqlite3.Connection]:
     """Open the project's GeoPackage for one piece of work. Transactions are begun by hand.
 
-    A file that an older PU-Geo wrote is brought up to date first, with a copy of it left beside it.
+    A file that an older PU-Geo wrote is brought up to date first, with a copy of it left beside it. Where this process may not write,
+    the file is opened to be read, and no file is changed or made.
+
+    Args:
+        patience_s: how long to wait for another program that holds the file. Within `one_connection` the first one's counts.
 
     Raises:
-        ProjectError: if the file is damaged or was written by a newer PU-Geo, that copy cannot be made, or it is being restored.
+        ProjectError: if the file was written by a newer PU-Geo, that copy cannot be made, or it is being restored; of kind
+            "corrupt" if it is damaged, also where that shows later; "read_only" if it is to be changed and this process may not;
+            "disk_full" or "disk" if the disk is full or fails; "busy" if another program holds it.
     """
     if not layout.gpkg.is_file():
         raise ProjectError(f"{layout.gpkg} is gone.", "Was the folder moved or renamed? Open it from where it is now.")
+    _refuse_damaged(layout)
     kept: dict[Path, sqlite3.Connection] | None = getattr(_kept, "connections", None)
     known = kept.get(layout.folder) if kept else None
-    db = known or sqlite3.connect(layout.gpkg, isolation_level=None, timeout=BUSY_MS / 1000)
+    db = known
     try:
-        if known is None:
+        if db is None:
             in_use.hold(layout)
-            _set_up(db, layout)
+            db = _opened(layout, patience_s)
             if kept is not None:
                 kept[layout.folder] = db
         yield db
-    except sqlite3.OperationalError as error:
-        advice = (
-            "Another program may hold it, or the disk may be full. Close what has it open and try again; nothing is lost."
-        )
-        if not os.access(layout.folder, os.W_OK) or not os.access(layout.gpkg, os.W_OK):
-            advice = (
-                f"You may not write to {layout.folder}, and a project cannot be opened without: copy it to where you may, or ask "
-                "whoever owns it."
-            )
-        raise ProjectError(f"{layout.gpkg.name} could not be read or written: {error}.", advice, kind="busy") from error
+    except sqlite3.DatabaseError as error:
+        if (in_words := _in_words(layout, error)) is None:
+            raise
+        raise in_words from error
     finally:
-        if kept is None or kept.get(layout.folder) is not db:
+        if db is not None and (kept is None or kept.get(layout.folder) is not db):
             db.close()
+
+
+def is_writable(layout: Layout) -> bool:
+    """Return whether this process may change a project's file."""
+    return os.access(layout.folder, os.W_OK) and os.access(layout.gpkg, os.W_OK)
+
+
+def _opened(layout: Layout, patience_s: float) -> sqlite3.Connection:
+    """Return a connection to a file that is whole, as far as is known, and of this schema."""
+    if _checked.get(layout.folder) == _inode(layout):
+        return _connection(layout, None, patience_s)
+    with _checking:
+        if _checked.get(layout.folder) == _inode(layout):
+            return _connection(layout, None, patience_s)
+        return _connection(layout, integrity.CommittedFrames(layout.gpkg), patience_s)
+
+
+def _connection(layout: Layout, committed: integrity.CommittedFrames | None, patience_s: float) -> sqlite3.Connection:
+    address = str(layout.gpkg) if is_writable(layout) else _read_only_address(layout)
+    db = sqlite3.connect(address, uri=address.startswith("file:"), isolation_level=None, timeout=patience_s)
+    try:
+        _set_up(db, layout, committed)
+    except BaseException:
+        db.close()
+        raise
+    return db
 
 
 def call(
@@ -94,24 +131,144 @@ def one_connection() -> Iterator[None]:
             db.close()
 
 
-def _set_up(db: sqlite3.Connection, layout: Layout) -> None:
-    try:
+def _read_only_address(layout: Layout) -> str:
+    # A reader of a file in WAL mode makes files beside it. Where there are none nobody has it open, and it is read as it lies.
+    is_open = any(layout.gpkg.with_name(layout.gpkg.name + end).exists() for end in ("-wal", "-journal"))
+    return f"{layout.gpkg.resolve().as_uri()}?mode=ro{'' if is_open else '&immutable=1'}"
+
+
+def _set_up(db: sqlite3.Connection, layout: Layout, committed: integrity.CommittedFrames | None) -> None:
+    may_write = is_writable(layout)
+    if may_write:
         db.execute("PRAGMA journal_mode=WAL")  # at each open: another program may have switched it back
         db.execute("PRAGMA synchronous=FULL")
-        found = _schema_of(db)
-        if found > schema.SCHEMA:
-            raise ProjectError(
-                f"{layout.folder.name} was written by a newer PU-Geo: its schema is {found}, this one knows {schema.SCHEMA}.",
-                "Update PU-Geo, then open the project again.",
-            )
-        if found < schema.SCHEMA:
-            _migrate(db, layout)
-    except sqlite3.OperationalError as error:
-        if "no such table" not in str(error):
-            raise
-        raise _damaged(layout, error) from error
-    except sqlite3.DatabaseError as error:
-        raise _damaged(layout, error) from error
+    else:
+        db.execute("PRAGMA query_only=ON")
+    found = _schema_of(db)
+    if committed is not None:
+        _check(db, layout, committed)
+    if found > schema.SCHEMA:
+        raise ProjectError(
+            f"{layout.folder.name} was written by a newer PU-Geo: its schema is {found}, this one knows {schema.SCHEMA}.",
+            "Update PU-Geo, then open the project again.",
+        )
+    if found < schema.SCHEMA and not may_write:
+        raise ProjectError(
+            f"{layout.folder.name} was written by an older PU-Geo. It must be brought up to date before it can be shown, and you may "
+            f"not write to {layout.folder}.",
+            "Copy the folder to where you may write, then open the copy.",
+            kind="read_only",
+        )
+    if found < schema.SCHEMA:
+        _migrate(db, layout)
+
+
+# Damage
+
+
+def _refuse_damaged(layout: Layout) -> None:
+    """Raise `ProjectError` of kind "corrupt" if the file is known to be damaged, and is the same file as then."""
+    found = _damage.get(layout.folder)
+    if found is None:
+        return
+    if found.stamp == _stamp(layout):
+        raise damaged(layout, found.words)
+    del _damage[layout.folder]  # another file took its place: it is checked anew
+    _checked.pop(layout.folder, None)
+
+
+def _check(db: sqlite3.Connection, layout: Layout, committed: integrity.CommittedFrames) -> None:
+    """Check a file that this process opens for the first time: at once, or in a thread beside where it is large."""
+    if n_lost := committed.n_lost():
+        words = f"the last changes, {n_lost} pages of the log beside it, cannot be read"
+        _note_damage(layout, words)
+        raise damaged(layout, words)
+    if layout.gpkg.stat().st_size <= integrity.CHECKED_AT_ONCE:
+        words = integrity.problem(db, is_current=_schema_of(db) == schema.SCHEMA)
+        if words:
+            _note_damage(layout, words)
+            raise damaged(layout, words)
+    else:
+        threading.Thread(target=_check_beside, args=(layout,), daemon=True).start()
+    _checked[layout.folder] = _inode(layout)
+
+
+def _check_beside(layout: Layout) -> None:
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{layout.gpkg.resolve().as_uri()}?mode=ro", uri=True)) as db:
+        if words := integrity.problem(db, is_current=_schema_of(db) == schema.SCHEMA):
+            _note_damage(layout, words)
+
+
+def _note_damage(layout: Layout, words: str) -> None:
+    """Note that a file is damaged: nothing is read of it or written to it any more, until another one takes its place."""
+    _damage[layout.folder] = _Damage(_stamp(layout), words)
+
+
+def _inode(layout: Layout) -> tuple[int, int]:
+    facts = layout.gpkg.stat()
+    return facts.st_dev, facts.st_ino
+
+
+def _stamp(layout: Layout) -> tuple[int, ...]:
+    """Return what is different where another file took the place of a project's."""
+    facts = layout.gpkg.stat()
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+def damaged(layout: Layout, words: str) -> ProjectError:
+    """Return the error of kind "corrupt" for a file that is damaged, or is no project's.
+
+    Args:
+        words: what is damaged, without a full stop.
+    """
+    return ProjectError(
+        f"{layout.gpkg} is damaged, or it is no project file: {words}.",
+        f"`pu-geo export-labels {layout.folder.name} --out labels.csv` saves the labels that can still be read; "
+        f"`pu-geo restore {layout.folder.name}` makes a new project of the newest backup.",
+        kind="corrupt",
+    )
+
+
+def _in_words(layout: Layout, error: sqlite3.DatabaseError) -> ProjectError | None:
+    """Return an error of the file or its disk in words; None for a programming error."""
+    code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    name = layout.gpkg.name
+    if integrity.is_damage(error):
+        words = f"a part of it cannot be read ({error})"
+        if code != sqlite3.SQLITE_ERROR:  # that is of one question, which meets a table that is not as it should be
+            _note_damage(layout, words)
+        return damaged(layout, words)
+    if code == sqlite3.SQLITE_FULL:
+        return ProjectError(
+            f"The disk that holds {layout.folder} is full: what was to be stored was not.",
+            "Make room there, then try again.",
+            kind="disk_full",
+        )
+    if code == sqlite3.SQLITE_IOERR:
+        return ProjectError(
+            f"{name} could not be read or written: {error}. What was to be stored was not.",
+            f"Look whether the disk that holds {layout.folder} is full, still connected, or failing, then try again.",
+            kind="disk",
+        )
+    if not is_writable(layout) and code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL):
+        return ProjectError(
+            f"You may not write to {layout.folder}, and its newest changes are in a log that can be read only by who may.",
+            "Copy the folder to where you may write, then open the copy.",
+            kind="read_only",
+        )
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN):
+        return ProjectError(
+            f"{layout.folder} cannot be written to: it can be viewed and exported, not changed.",
+            "To change it, copy the folder to where you may write, or ask whoever owns it.",
+            kind="read_only",
+        )
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
+        return ProjectError(
+            f"{name} could not be read or written: {error}.",
+            "Another program has it open and holds it. Close that program, or wait, and try again; what was to be stored was not.",
+            kind="busy",
+        )
+    return None
 
 
 @contextmanager
@@ -121,18 +278,23 @@ def connect_as_is(layout: Layout) -> Iterator[sqlite3.Connection]:
     Raises:
         ProjectError: if it cannot be read; of kind "busy" if another program holds it.
     """
-    # A reader of a file in WAL mode makes files beside it. Where there are none nobody has it open, and it is read as it lies.
-    is_open = any(layout.gpkg.with_name(layout.gpkg.name + end).exists() for end in ("-wal", "-journal"))
-    address = f"{layout.gpkg.resolve().as_uri()}?mode=ro{'' if is_open else '&immutable=1'}"
     try:
-        with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE_S)) as db:
+        with closing(sqlite3.connect(_read_only_address(layout), uri=True, timeout=_PATIENCE_S)) as db:
             yield db
-    except (sqlite3.DatabaseError, TypeError) as error:
+    except sqlite3.DatabaseError as error:
+        is_busy = "locked" in str(error)
+        if integrity.is_damage(error) or not is_busy:
+            raise damaged(layout, str(error)) from error
         raise ProjectError(
-            f"{layout.gpkg} cannot be read: {error}.",
-            "Restore it from a backup, or look whether its disk is there.",
-            kind="busy" if "locked" in str(error) else "corrupt",
+            f"{layout.gpkg} cannot be read: {error}.", "Close the program that holds it, or wait.", kind="busy"
         ) from error
+
+
+def state_of_file(layout: Layout) -> Literal["gone", "read_only", "writable"]:
+    """Return whether a project's file is there, and whether this user may write to it."""
+    if not layout.gpkg.is_file():
+        return "gone"
+    return "writable" if os.access(layout.gpkg, os.W_OK) else "read_only"
 
 
 def age(db: sqlite3.Connection) -> Literal["older", "same", "newer"]:
@@ -141,16 +303,18 @@ def age(db: sqlite3.Connection) -> Literal["older", "same", "newer"]:
     return "older" if found < schema.SCHEMA else "newer" if found > schema.SCHEMA else "same"
 
 
-def _damaged(layout: Layout, error: sqlite3.DatabaseError) -> ProjectError:
-    return ProjectError(
-        f"{layout.gpkg} is no project file, or it is damaged: {error}.",
-        "Restore project.gpkg from a backup, or move the folder away and start a new project.",
-        kind="corrupt",
-    )
-
-
 def _schema_of(db: sqlite3.Connection) -> int:
-    return int(db.execute("SELECT value FROM pugeo_meta WHERE key = 'schema'").fetchone()[0])
+    """Return the schema of a project's file. Raises `ProjectError` of kind "corrupt" where none is noted, or none that can be."""
+    row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'schema'").fetchone()
+    text = "" if row is None else str(row[0])
+    if not (text.isascii() and text.isdigit() and int(text) >= min(schema.MIGRATIONS)):
+        what = "no schema" if row is None else f"the schema {printable(text)!r}"
+        raise ProjectError(
+            f"This project's file notes {what}; it would be a whole number from {min(schema.MIGRATIONS)}.",
+            "Another program has changed the file, or it is damaged. Restore project.gpkg from a backup: `pu-geo restore PROJECT`.",
+            kind="corrupt",
+        )
+    return int(text)
 
 
 def _migrate(db: sqlite3.Connection, layout: Layout) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import ProjectError
+from pu_geo.project import removals, store
 from pu_geo.project.layout import Layout
 from pu_geo.project.locks import one_at_a_time
 from pu_geo.project.store import now
@@ -30,6 +31,11 @@ def numbers(layout: Layout) -> list[int]:
     return sorted(int(match[1]) for match in found if match)
 
 
+def next_number(layout: Layout) -> int:
+    """Return the number of the next version: one that was removed keeps its number."""
+    return max([*numbers(layout), *store.call(layout, removals.removed_versions)], default=0) + 1
+
+
 @contextmanager
 def new_version(layout: Layout) -> Iterator[tuple[int, Path]]:
     """Yield the number of the next version and a folder to fill; it gets its name at the end, or is removed.
@@ -39,7 +45,7 @@ def new_version(layout: Layout) -> Iterator[tuple[int, Path]]:
     with one_at_a_time(layout.exports / ".lock"):
         for left in layout.exports.glob(".new-*"):  # of a process that was killed: nobody else has the lock
             shutil.rmtree(left, ignore_errors=True)
-        number = max(numbers(layout), default=0) + 1
+        number = next_number(layout)
         folder = layout.exports / f".new-{secrets.token_hex(4)}"
         folder.mkdir()  # with the rights that the umask leaves
         try:

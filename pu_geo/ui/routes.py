@@ -6,24 +6,26 @@ token stands for. The routes have no login of their own: `guard.py` lets in only
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.background import BackgroundTask
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from pu_geo.errors import PuGeoError
+from pu_geo.ui import texts
 
 PREFIX = "/pugeo"
 BUNDLE = Path(__file__).parent / "frontend" / "dist" / "damage_view.js"
@@ -31,13 +33,19 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _ID = re.compile(r"[a-z0-9_-]{1,64}")
 _LAYERS = ("pre", "post")
 _HIGHEST = 10**7  # of tile and sheet numbers
-_LONGEST_HERE, _LONGEST_OPERATIONS = 2_000, 50_000_000  # bytes
+_LONGEST_HERE, _LONGEST_OPERATIONS = 2_000, 2_000_000  # bytes; `posts.js` sends more in several messages
+_SLOWEST_MESSAGE_S = 15.0
+_AT_ONCE = 4  # messages of one kind that are stored or read at the same time; further ones wait, and map tiles do not
 _NO_PICTURE = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 60"><path d="M22 18h36v24H22zm4 18 8-9 6 6 5-5 9 8" fill="none" '
     'stroke="#888" stroke-width="2"/><path d="M20 46 60 14" stroke="#888" stroke-width="2"/></svg>'
 )
 _NOT_PACKED = "The files cannot be packed: {why}. Make room on this machine's disk, or copy them from the project's folder."
 _NEVER_KEPT = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_LAST = {
+    **_NEVER_KEPT,
+    "Connection": "close",
+}  # the rest of a message that was not read to its end would be taken for the next
 # A report is shown as a page of its own: it may neither run scripts, load anything, nor reach what else this server has.
 _SANDBOX = "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
 Answering = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
@@ -75,21 +83,23 @@ def routes(
     """
     sent = _Sender(resolve, scores, shifts, building_history, dots, version_file, write_zip)
     project = PREFIX + "/{token}"
+    register_url_convertor("count", _Count())
     return [
         Route(PREFIX + "/assets/damage_view.js", _bundle),
         Route(PREFIX + "/thumbnails/{name}.jpg", _thumbnail(thumbnails)),
-        Route(project + "/tiles/{layer}/{z:int}/{x:int}/{y:int}.jpg", sent.tile),
+        Route(project + "/tiles/{layer}/{z:count}/{x:count}/{y:count}.jpg", sent.tile),
         Route(project + "/geometry.json", sent.geometry),
-        Route(project + "/sheets/{chip_set}/{n:int}.jpg", sent.sheet),
+        Route(project + "/sheets/{chip_set}/{n:count}.jpg", sent.sheet),
         Route(project + "/scores/{score_id}.bin", sent.scores),
         Route(project + "/shifts.bin", sent.shifts),
         Route(project + "/dots/{run_id}/{what}.bin", sent.dots),
         Route(project + "/exports/{version}.zip", sent.version_zip),
         Route(project + "/exports/{version}/{name}", sent.version),
-        Route(project + "/similar/{building:int}.f32", sent.similar),
-        Route(project + "/story/{building:int}.json", sent.history),
+        Route(project + "/similar/{building:count}.f32", sent.similar),
+        Route(project + "/story/{building:count}.json", sent.history),
         Route(project + "/here", _answering(others_here, _LONGEST_HERE), methods=["POST"]),
         Route(project + "/operations", _answering(operations, _LONGEST_OPERATIONS), methods=["POST"]),
+        Route(PREFIX + "/{rest:path}", _unknown),  # else Streamlit would answer with its page
     ]
 
 
@@ -212,32 +222,71 @@ class _Sender:
 
 
 def _answering(answer: Answering | None, longest: int) -> Callable[[Request], Awaitable[Response]]:
-    """Make a route that takes JSON and answers in JSON; another site's page may not ask, for it cannot send JSON here."""
+    """Make a route that takes JSON and answers in JSON; another site's page may not ask, for it cannot send JSON here.
 
-    async def respond(request: Request) -> Response:
-        token = request.path_params["token"]
-        if answer is None or not _is_own_json(request, longest) or not _TOKEN.fullmatch(token):
-            return _nothing()
-        body = await request.body()
-        message = _decoded(body) if len(body) <= longest else None
-        if message is None:
+    Messages are read and answered by few threads of their own: while another program holds a project's file, they wait, and
+    those that send map tiles do not.
+    """
+    threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="messages")
+
+    def respond(token: str, body: bytes) -> Response:
+        message = _decoded(body)
+        if answer is None or message is None:
             return _nothing()
         try:
-            found = await run_in_threadpool(answer, token, message)
+            return _json(answer(token, message), _NEVER_KEPT)
         except PuGeoError as error:
-            refusal = {"problem": error.problem, "hint": error.hint}
-            return _json(refusal, _NEVER_KEPT, 503)
-        return _json(found, _NEVER_KEPT)
+            return _json({"problem": error.problem, "hint": error.hint}, _NEVER_KEPT, 503)
 
-    return respond
+    async def receive(request: Request) -> Response:
+        token = request.path_params["token"]
+        if answer is None or not _is_own_json(request) or not _TOKEN.fullmatch(token):
+            return _nothing()
+        try:
+            async with asyncio.timeout(_SLOWEST_MESSAGE_S):
+                body = await _body(request, longest)
+        except TimeoutError:
+            words = {"problem": texts.TOO_SLOW.format(seconds=_SLOWEST_MESSAGE_S), "hint": texts.SENT_AGAIN}
+            return _json(words, _LAST, 408)
+        except ClientDisconnect:
+            return _nothing()  # nobody reads it
+        if body is None:
+            return _json({"problem": texts.TOO_LONG.format(most=longest), "hint": texts.SHORTER}, _NEVER_KEPT, 413)
+        return await asyncio.get_running_loop().run_in_executor(threads, respond, token, body)
+
+    return receive
 
 
-def _is_own_json(request: Request, longest: int) -> bool:
-    """Return whether it is JSON of a bearable length, from a page of this server."""
-    length, origin = request.headers.get("content-length", "0"), request.headers.get("origin")
-    is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
-    is_json = request.headers.get("content-type", "").partition(";")[0].strip() == "application/json"
-    return is_own and is_json and length.isdigit() and int(length) <= longest
+async def _body(request: Request, longest: int) -> bytes | None:
+    """Return what is sent; None if it is longer than `longest` bytes, whatever its header claims.
+
+    The rest of a longer one is read and dropped: a browser hears no answer while it is still sending.
+    """
+    body, n_bytes = bytearray(), 0
+    async for chunk in request.stream():
+        n_bytes += len(chunk)
+        if n_bytes <= longest:
+            body += chunk
+    return bytes(body) if n_bytes <= longest else None
+
+
+def _is_own_json(request: Request) -> bool:
+    """Return whether it is JSON, from a page of this server."""
+    origin = request.headers.get("origin")
+    is_own = origin in (None, f"http://{request.headers.get('host')}")
+    return is_own and request.headers.get("content-type", "").partition(";")[0].strip() == "application/json"
+
+
+class _Count(Convertor[int]):
+    """A number in an address. Python refuses to read one of thousands of digits, so longer ones are no address of ours."""
+
+    regex = "[0-9]{1,9}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
 
 
 def _decoded(body: bytes) -> dict[str, Any] | None:
@@ -297,6 +346,10 @@ def _bytes(request: Request, content: bytes | None) -> Response:
     if content is None:
         return _nothing()
     return Response(content, media_type="application/octet-stream", headers=_headers(request))
+
+
+def _unknown(request: Request) -> Response:
+    return _nothing()
 
 
 def _nothing() -> Response:

@@ -22,6 +22,10 @@ OTHER_SITE = (
     "Another website's page asked for this, so PU-Geo refused. Open PU-Geo in a tab of its own, by the address that it printed in "
     "its terminal."
 )
+TOO_LONG = "Nothing of a message of more than {most:,} bytes was stored."
+SHORTER = "Reload the page: it then sends what waits in shorter messages. Nothing is lost."
+TOO_SLOW = "A message did not arrive within {seconds:.0f} s, so nothing of it was stored."
+SENT_AGAIN = "It is sent again; you can go on."
 WRONG_HOST = (
     "PU-Geo is served on this machine as 127.0.0.1 or localhost alone. Open the address that it printed in its terminal."
 )

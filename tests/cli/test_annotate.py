@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli_parts import CommandLine
+from small_parts import small_project
 
 from pu_geo.project import labels, store
 from pu_geo.project.layout import Layout
@@ -55,11 +56,15 @@ def test_labels_are_exported_with_their_history_beside_them(run: CommandLine, pr
     result = run.json("export-labels", str(project.folder), "--out", str(out))
     history = tmp_path / "labels.events.csv"
     assert result == {
-        "out": str(out), "events_out": str(history), "n": 3, "n_events": 3, "labels_up_to_event": 3,
+        "out": str(out), "events_out": str(history), "decisions_out": str(tmp_path / "labels.decisions.json"),
+        "n": 3, "n_events": 3, "labels_up_to_event": 3,
     }  # fmt: skip
     assert len(json.loads(out.read_text())["features"]) == 3
     again = run("label", str(project.folder), "--import", str(history), "--json")[1]
     assert json.loads(again) == {"rows": 3, "stored": 0, "unchanged": 3, "skipped": 0}
+    fresh = small_project(tmp_path / "fresh.pugeo")
+    rebuilt = run.json("label", fresh.folder, "--import", history, "--rebuild")
+    assert (rebuilt["stored"], rebuilt["decisions"]) == (3, 0)
     code, words, _ = run("export-labels", str(project.folder), "--out", str(tmp_path / "labels.csv"))
     assert (code, words.startswith("Wrote 3 labels to")) == (0, True)
     assert "ends in .txt" in run.refused("export-labels", str(project.folder), "--out", str(tmp_path / "labels.txt"))

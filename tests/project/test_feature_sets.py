@@ -16,6 +16,7 @@ from pu_geo.project import feature_sets, store
 from pu_geo.project.feature_sets import FeatureSet
 from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest, RunFacts
+from pu_geo.services.project import removing
 
 IDS = [f"b{i}" for i in range(20)]
 OTHER = "resnet18-1a2b3c4d"
@@ -150,11 +151,11 @@ def test_a_set_that_is_not_there_cannot_be_chosen(chipped: Layout) -> None:
 
 def test_a_removed_set_leaves_nothing_and_rcf_stays(chipped: Layout) -> None:
     put(chipped)
-    feature_sets.remove(chipped, "set", OTHER)
+    removing.remove(chipped, "features", f"set.{OTHER}", "ann")
     assert not list((chipped.folder / "chips").glob(f"*{OTHER}*"))
     for name, words in (("rcf", "belong to the chips"), (OTHER, "have no features")):
         with pytest.raises(ProjectError, match=words):
-            feature_sets.remove(chipped, "set", name)
+            removing.remove(chipped, "features", f"set.{name}", "ann")
     assert feature_sets.is_there(chipped, "set", "rcf")
 
 

@@ -119,7 +119,7 @@ def test_rows_of_a_replayed_history_are_those_it_was_made_from(db: Connection, t
     with store.connect(small_project(tmp_path / "other.pugeo")) as db:
         assert all(ack.error is None for ack in replay(db, *events))
         again = [dict(zip(history.COLUMNS, row, strict=True)) for row in history.rows(db, at=99)]
-    changed = {"act", "imported_by", "stored_at"}
+    changed = {"act", "imported_by", "stored_at", "stored_kind"}
     assert [{k: v for k, v in row.items() if k not in changed} for row in again] == [
         {k: v for k, v in row.items() if k not in changed} for row in rows
     ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from small_parts import small_project, square_table
 
+from benchmarks import many_buildings
 from pu_geo.project import labels, store
 from pu_geo.project.labels import COLUMNS, Given
 from pu_geo.project.layout import Layout
@@ -137,14 +138,14 @@ def test_what_is_kept_follows_a_file_that_took_the_place_of_another(tmp_path: Pa
     copy = tmp_path / "copy.gpkg"
     store_label(layout, "op1", "b1")
     assert labels_of(layout) == {"b1": "positive"}
-    store.back_up(layout, copy)
+    with store.connect(layout) as db, closing(sqlite3.connect(copy)) as target:
+        db.backup(target)
     store_label(layout, "op2", "b2")
     assert labels_of(layout) == {"b1": "positive", "b2": "positive"}
     for end in ("-wal", "-shm"):
         layout.gpkg.with_name(f"{layout.gpkg.name}{end}").unlink(missing_ok=True)
     layout.gpkg.write_bytes(copy.read_bytes())  # the same inode: a backup was put back
-    assert labels_of(layout) == {"b1": "positive"}
-    store_label(layout, "op3", "b3")
+    store_label(layout, "op3", "b3")  # has the number of the event that is not there any more
     store_label(layout, "op4", "b4")
     assert labels_of(layout) == dict.fromkeys(("b1", "b3", "b4"), "positive")
 
@@ -177,3 +178,23 @@ def store_label(layout: Layout, op: str, building: str) -> None:
 
 def labels_of(layout: Layout) -> dict[str, str]:
     return dict(store.call(layout, labels.current_labels))
+
+
+def test_the_history_of_the_benchmark_is_one_that_clicks_leave(tmp_path: Path) -> None:
+    layout = small_project(tmp_path / "a.pugeo", table=square_table(40))
+    with store.connect(layout) as db:
+        many_buildings.add_history(db, [f"b{i}" for i in range(40)], 3000)
+        rows = db.execute(
+            "SELECT event, building_id, kind, undoes, answer, label FROM label_event ORDER BY event"
+        ).fetchall()
+        assert len(rows) == 3000
+        assert {row[2] for row in rows} == {"set", "undo", "redo"}
+        for event, building, kind, undoes, answer, label in rows:
+            if kind != "set":
+                assert event > undoes
+                found = labels.last_standing(db, building, at=event)
+                assert (answer, label) == ((found.event, found.label) if found else (None, "cleared"))
+        for analyst in many_buildings.ANALYSTS:
+            standing, undone = stacks(db, analyst)
+            assert labels.next_act(db, analyst, "undo") == standing[-1]
+            assert labels.next_act(db, analyst, "redo") == (undone[-1] if undone else None)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import struct
 import tempfile
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from route_parts import get
+from route_parts import answered, get
 from starlette.applications import Starlette
 
 from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map.exporting import version_file, write_zip
+from pu_geo.ui import routes as ui_routes
+from pu_geo.ui import texts
 from pu_geo.ui.routes import bundle_url, routes
 
 TOKEN = "p-1"
@@ -161,13 +166,60 @@ def test_a_browser_may_tell_where_it_is(telling: Starlette) -> None:
         (b"[]", JSON),
         (b"{", JSON),
         (b"[" * 1900, JSON),
-        (b" " * 3000, JSON),
-        (b"{}", {**JSON, "content-length": "3000"}),
-        (b"{}", {**JSON, "content-length": "-1"}),
+        (b"{}", {**JSON, "origin": "http://[::1"}),
     ],
 )
 def test_what_makes_no_sense_is_not_listened_to(telling: Starlette, body: bytes, headers: dict[str, str]) -> None:
     assert get(telling, "/pugeo/p-1/here", "POST", body, headers)[0] == 404
+
+
+@pytest.mark.parametrize("claimed", [None, "2", "3000", "99999999999999999999"])
+def test_a_long_message_is_refused_in_words_by_what_arrives(telling: Starlette, claimed: str | None) -> None:
+    headers = JSON if claimed is None else {**JSON, "content-length": claimed}  # without one it comes in chunks
+    assert get(telling, "/pugeo/p-1/here", "POST", b"{}" + b" " * 1998, headers)[0] == 200
+    status, _, body = get(telling, "/pugeo/p-1/here", "POST", b"{}" + b" " * 1999, headers)
+    assert (status, json.loads(body)) == (413, {"problem": texts.TOO_LONG.format(most=2000), "hint": texts.SHORTER})
+
+
+def test_a_message_that_does_not_end_is_given_up(telling: Starlette, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ui_routes, "_SLOWEST_MESSAGE_S", 0.1)
+    status, headers, body = get(telling, "/pugeo/p-1/here", "POST", b"{", JSON, is_whole=False)
+    assert (status, headers["connection"]) == (408, "close")
+    assert "nothing of it was stored" in json.loads(body)["problem"]
+
+
+def test_messages_that_wait_hold_up_no_picture(project: Path) -> None:
+    """Sixty at once, more than the server has threads for files, while another program holds the project's file."""
+    held = threading.Event()
+
+    def wait(token: str, message: object) -> dict[str, int]:
+        assert held.wait(60)
+        return {"n": 1}
+
+    app = app_of(project, operations=wait)
+
+    async def play() -> tuple[int, list[int]]:
+        posts = [asyncio.create_task(answered(app, "/pugeo/p-1/operations", "POST", b"{}", JSON)) for _ in range(60)]
+        await asyncio.sleep(0.2)
+        try:
+            status, *_ = await asyncio.wait_for(answered(app, "/pugeo/p-1/tiles/post/0/0/0.jpg"), 20)
+        finally:
+            held.set()
+        return status, [each[0] for each in await asyncio.gather(*posts)]
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(lambda: asyncio.run(play())).result() == (200, [200] * 60)
+
+
+@pytest.mark.parametrize("digits", [10, 4301, 20_000])
+@pytest.mark.parametrize("url", ["tiles/post/{n}/0/0.jpg", "sheets/main/{n}.jpg", "similar/{n}.f32", "story/{n}.json"])
+def test_numbers_of_any_length_are_no_failure(app: Starlette, url: str, digits: int) -> None:
+    assert get(app, f"/pugeo/p-1/{url.format(n='9' * digits)}")[0] == 404
+
+
+def test_what_is_no_address_of_ours_never_reaches_streamlit(app: Starlette) -> None:
+    status, headers, body = get(app, "/pugeo/p-1/nothing/here")
+    assert (status, headers["cache-control"], body) == (404, "no-store", b"Not found")
 
 
 def test_nobody_is_told_news_where_there_are_none(app: Starlette) -> None:

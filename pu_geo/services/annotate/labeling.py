@@ -6,9 +6,9 @@ import os
 import re
 import secrets
 import uuid
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,17 @@ from pu_geo.project import analysts, contents, discoveries, grades, labels, stor
 from pu_geo.project.grades import Grade
 from pu_geo.project.labels import Ack
 from pu_geo.project.layout import Layout, home
-from pu_geo.records import MAX_NAME, Label, LabelOp, is_text
+from pu_geo.records import MAX_NAME, Label, LabelEvent, LabelOp, is_text
 from pu_geo.services.damage_map import random_audits
 
 MOST_OPERATIONS = 200_000
 """Operations of a browser that are read at once; more are no person's work. The others come with its next message."""
 LABEL_WORDS = {"positive": "damaged", "not_damaged": "not damaged", "not_assessable": "not assessable", "cleared": "cleared"}
+PATIENCE_S = 2.0
+"""How long a browser's operations wait for another program that holds the file. The browser keeps them and sends them again."""
+_HIGHEST_NUMBER = 2**53  # of a browser
 _MOST_PROJECTS = 4  # whose answers are kept in memory
+_details: OrderedDict[Layout, dict[str, tuple[LabelEvent, dict[str, object]]]] = OrderedDict()
 _NAME_FILE = "analyst.txt"  # in the user's own folder
 _SIGNS = "abcdefghjkmnpqrstuvwxyz23456789"  # no two that read alike
 _MADE_UP = re.compile(f"analyst-[{_SIGNS}]{{4}}")
@@ -121,19 +125,29 @@ def store_operations(layout: Layout, message: Mapping[str, Any]) -> dict[str, An
         return None
     if not is_text(session, 1, MAX_NAME) or not is_text(analyst, 1, MAX_NAME):
         return None
-    entries = [entry for entry in entries[:MOST_OPERATIONS] if isinstance(entry, Mapping)]
-    with store.one_connection(), store.connect(layout) as db:
-        ops = [_from_browser(layout, analyst, entry) for entry in entries if entry.get("next") is not True]
+    entries = entries[:MOST_OPERATIONS]
+    readable = [entry for entry in entries if isinstance(entry, Mapping) and _is_number(entry.get("n"))]
+    with store.one_connection(), store.connect(layout, patience_s=PATIENCE_S) as db:
+        ops = [_from_browser(layout, analyst, entry) for entry in readable if entry.get("next") is not True]
         acks = labels.append(db, ops, analyst=analyst, screen="map")
         event = labels.last_event(db)
     wrong = [ack.error for ack in acks if ack.error]
-    words = f"{len(wrong)} of {len(acks)} labels were refused. The first: {wrong[0]}" if wrong else ""
+    wrong += ["it is not an object with a number n of 1 or more."] * (len(entries) - len(readable))
+    words = (
+        f"{len(wrong)} of {len(acks) + len(entries) - len(readable)} labels were refused. The first: {wrong[0]}"
+        if wrong
+        else ""
+    )
     return {
         "session": session,
-        "n": max((n for n in (entry.get("n") for entry in entries) if isinstance(n, int)), default=0),
+        "n": max((entry["n"] for entry in readable), default=0),
         "event": event,
-        "refused": {"problem": words, "hint": "Reload the page."} if wrong else None,
+        "refused": {"problem": words, "hint": "Reload the page, then label them again."} if wrong else None,
     }
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and 0 < value < _HIGHEST_NUMBER
 
 
 def _from_browser(layout: Layout, analyst: str, entry: Mapping[str, Any]) -> LabelOp:
@@ -244,25 +258,21 @@ def label_details(layout: Layout) -> Mapping[str, Mapping[str, object]]:
 
 
 def _details_now(layout: Layout) -> dict[str, dict[str, object]]:
-    with store.connect(layout) as db:
-        last = labels.last_event(db)
-        op = db.execute("SELECT op FROM label_event WHERE event = ?", (last,)).fetchone()
-        return _details_at(layout, last, "" if op is None else str(op[0]), layout.gpkg.stat().st_ino)
+    """Return the same; those of an answer that stands since the last call are the same object, as map screens ask in each run of a page."""
+    known, found = _details.pop(layout, {}), {}
+    for building, event in store.call(layout, labels.current).items():
+        before = known.get(building)
+        found[building] = before if before is not None and before[0] is event else (event, _details_of(event))
+    _details[layout] = found
+    while len(_details) > _MOST_PROJECTS:
+        _details.popitem(last=False)
+    return {building: details for building, (_, details) in found.items()}
 
 
-@lru_cache(maxsize=_MOST_PROJECTS)
-def _details_at(layout: Layout, event: int, op: str, inode: int) -> dict[str, dict[str, object]]:
-    """Return the same as things stood after an event, which never changes; map screens ask for it in each run of a page.
-
-    Args:
-        op: of that event; it and `inode` differ where another project took the folder's place.
-    """
+def _details_of(event: LabelEvent) -> dict[str, object]:
     return {
-        building: {
-            "reason": one.reason, "damage_types": list(one.damage_types), "comment": one.comment, "by": one.analyst,
-            "shown": one.shown, "grade": one.grade,
-        }
-        for building, one in store.call(layout, labels.current, at=event).items()
+        "reason": event.reason, "damage_types": list(event.damage_types), "comment": event.comment, "by": event.analyst,
+        "shown": event.shown, "grade": event.grade,
     }  # fmt: skip
 
 

@@ -76,6 +76,13 @@ def current(layout: Layout, analyst: str) -> StoredQueue | None:
     return advance(layout, analyst, done=found[0]["id"] if found else None)
 
 
+def stored(layout: Layout, analyst: str) -> StoredQueue | None:
+    """Return the analyst's queue as it was made last, of the newest chips; None where there is none. It asks for no ranking."""
+    found = queues.load_queues(layout, analyst)
+    is_there = found and found[0]["chip_set"] == store.call(layout, contents.latest_chip_set)
+    return stored_queue(found[0]) if is_there else None
+
+
 def advance(layout: Layout, analyst: str, *, done: str | None, mix: Mix = DEFAULT_MIX) -> StoredQueue | None:
     """Make the queue that comes after `done`; asked twice, it is the same one.
 
@@ -228,8 +235,7 @@ def _sample(arrays: dict[str, NDArray[Any]]) -> progress.Audit | None:
 def _centers_m(layout: Layout, chip_set: str, stamp: int) -> NDArray[np.float64]:
     """Return the centers of buildings, metres, float64 [N, 2], in the order of the chips; another `stamp` makes them anew."""
     with store.connect(layout) as db:
-        grid, table = contents.grid(db), contents.footprints(db)
-    row = {building: i for i, building in enumerate(table.building_ids)}
-    wanted = [table.wkb[row[building]] for building in chip_facts(layout, chip_set)["building_ids"]]
+        grid, shapes = contents.grid(db), contents.all_outlines(db)
+    wanted = [shapes[building] for building in chip_facts(layout, chip_set)["building_ids"]]
     points = shapely.centroid(shapely.from_wkb(wanted))
     return np.column_stack([shapely.get_x(points) * grid.x_unit_m, shapely.get_y(points) * grid.y_unit_m])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,7 +32,10 @@ from pu_geo.services.train import run_names
 LIVE_PREFIX = "live-"
 LIKE_PREFIX = "like-"
 MOST_UNLABELED = 3000  # unlabeled buildings that are learned from; the default's training takes 20,000
+MOST_LABELED = 5000  # damaged buildings, and not damaged ones, that are learned from: a click's ranking must not take longer with each click
 MOST_HELD_OUT = 1000  # of them, that held-out clicks are compared with
+_MOST_KEPT = 2  # feature sets whose preparation is kept
+PATIENCE_S = 1.0  # of a page with the first ranking; it is drawn without one where that takes longer
 TOLERANCE = 1e-3  # of the regressions; a smaller one changes no order that anybody would notice
 
 
@@ -77,10 +80,17 @@ class _Prepared:
 _preparing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by stamp
 
 
+_kept: OrderedDict[str, _Prepared] = OrderedDict()  # by stamp, the newest last
+
+
 def _prepared(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
     """Prepare a feature set, once; who asks meanwhile waits."""
     with _preparing[stamp]:
-        return _prepare(layout, chip_set, stamp)
+        found = _kept.pop(stamp, None) or _prepare(layout, chip_set, stamp)
+        _kept[stamp] = found
+        while len(_kept) > _MOST_KEPT:
+            _kept.popitem(last=False)
+        return found
 
 
 @lru_cache(maxsize=2)
@@ -101,7 +111,6 @@ def _views(layout: Layout, chip_set: str, stamp: str) -> tuple[NDArray[np.float1
     return views, is_visible if is_visible.any() else np.ones_like(is_visible)
 
 
-@lru_cache(maxsize=2)
 def _prepare(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
     views, is_used = _views(layout, chip_set, stamp)
     plain = np.asarray(views[0], dtype=np.float32)
@@ -117,20 +126,46 @@ def _prepare(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
     return _Prepared(views, space, chips, {})
 
 
-_warmed: set[str] = set()  # stamps of what was prepared in the background, or is
+_warming: dict[str, threading.Thread] = {}  # by stamp
 
 
 def warm_up(layout: Layout) -> None:
-    """Prepare the features in the background, so that the first click is ranked at once; nothing where that was begun before."""
-    newest = _newest(layout)
-    if newest is not None and newest[1] not in _warmed:
-        _warmed.add(newest[1])
-        threading.Thread(target=_prepared_if_there, args=(layout, *newest[:2]), daemon=True).start()
+    """Prepare the features and rank in the background, so that the first click is ranked at once; nothing where that goes on."""
+    if (newest := _newest(layout)) is not None and newest[1] not in _warming:
+        _begin_warming(layout, *newest)
 
 
-def _prepared_if_there(layout: Layout, chip_set: str, stamp: str) -> None:
+def _begin_warming(layout: Layout, chip_set: str, stamp: str, at_event: int) -> threading.Thread:
+    _warming[stamp] = threading.Thread(target=_rank_if_there, args=(layout, chip_set, stamp, at_event), daemon=True)
+    _warming[stamp].start()
+    return _warming[stamp]
+
+
+def _rank_if_there(layout: Layout, chip_set: str, stamp: str, at_event: int) -> None:
     with suppress(OSError, ProjectError):  # project or features were moved away meanwhile; whoever ranks will be told
+        plain_features(layout, chip_set, stamp.partition(".")[2])
         _prepared(layout, chip_set, stamp)
+        _live_scores(layout, chip_set, stamp, at_event)
+
+
+def is_ranking(layout: Layout, patience_s: float) -> bool:
+    """Return whether the first ranking of the features in use still goes on in the background; it is started where need be.
+
+    False, too, before anything is called damaged, and where the features cannot be ranked: `rank_now` then says so.
+
+    Args:
+        patience_s: seconds to wait for its end.
+    """
+    newest = _newest(layout)
+    if newest is None or "positive" not in store.call(layout, labels.current_labels).values():
+        return False
+    thread = _warming.get(newest[1])
+    if thread is None or not thread.is_alive():
+        if newest[1] in _kept:
+            return False
+        thread = _begin_warming(layout, *newest)
+    thread.join(patience_s)
+    return thread.is_alive()
 
 
 def plain_features(layout: Layout, chip_set: str, feature_set: str | None = None) -> NDArray[np.float32]:
@@ -187,14 +222,19 @@ def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> ND
 
 
 def _marks(pu: PUSet) -> Marks:
-    """Part a project's buildings by their labels; of very many unlabeled ones some are drawn, the same ones while they stay so."""
+    """Part a project's buildings by their labels; of very many of a kind some are drawn, the same ones while they stay so."""
     queued = np.zeros_like(pu.is_positive) if pu.is_queued is None else pu.is_queued
     positive, known = pu.is_positive & ~pu.is_excluded, pu.is_not_damaged & ~pu.is_positive & ~pu.is_excluded
     place = np.random.default_rng(0).random(len(positive))
-    unlabeled = np.flatnonzero(~positive & ~known & ~pu.is_excluded)
-    unlabeled = np.sort(unlabeled[np.argsort(place[unlabeled], kind="stable")[:MOST_UNLABELED]])
-    clicked, by_queue, not_damaged = (np.flatnonzero(mask) for mask in (positive & ~queued, positive & queued, known))
-    return Marks(clicked, by_queue, unlabeled, not_damaged, np.zeros(0, np.int64))
+
+    def drawn(mask: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
+        rows = np.flatnonzero(mask)
+        return np.sort(rows[np.argsort(place[rows], kind="stable")[:most]])
+
+    unlabeled = drawn(~positive & ~known & ~pu.is_excluded, MOST_UNLABELED)
+    learned, not_damaged = drawn(positive, MOST_LABELED), drawn(known, MOST_LABELED)
+    is_queued = queued[learned]
+    return Marks(learned[~is_queued], learned[is_queued], unlabeled, not_damaged, np.zeros(0, np.int64))
 
 
 def _stamp(layout: Layout, chip_set: str, feature_set: str, created_at: str) -> str:

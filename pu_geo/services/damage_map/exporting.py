@@ -229,7 +229,7 @@ def summary(layout: Layout, run_id: str, threshold: float) -> Summary:
     n = Counter(now.values())
     found = mapping.at_threshold(layout, run.run_id, limit.value)
     return Summary(
-        numbers[-1] + 1 if numbers else 1, run, run_names.name(layout, run.run_id), limit, mapping.basis_words(limit.origin), audit_words(layout, run.run_id, limit.value),
+        versions.next_number(layout), run, run_names.name(layout, run.run_id), limit, mapping.basis_words(limit.origin), audit_words(layout, run.run_id, limit.value),
         {kind: n[kind] for kind in CLASSES}, found.units, before, {kind: counts[kind] for kind in CHANGES if counts[kind]},
         tuple(gaps(layout, run, limit.value, n)),
     )  # fmt: skip

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pu_geo import jobs
 from pu_geo.analysis import neighbors, projection
+from pu_geo.errors import ProjectError
 from pu_geo.methods.settings import check, setting
 from pu_geo.project import choices, contents, runs, store
 from pu_geo.project.layout import Layout, write_array, write_json
@@ -215,6 +216,11 @@ def pictures_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> l
 
 def _chips_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> list[NDArray[np.uint8]]:
     rows = {building: i for i, building in enumerate(chip_facts(layout, chip_set)["building_ids"])}
+    if not layout.chips(chip_set).is_file():
+        raise ProjectError(
+            f"The chips {chip_set} were removed, so they cannot be shown.",
+            "Bring them back on the Project screen, or cut chips again and train.",
+        )
     chips = np.load(layout.chips(chip_set), mmap_mode="r", allow_pickle=False)
     pictures = []
     for building in building_ids:

@@ -12,6 +12,7 @@ from pu_geo.project import contents, feature_sets, store
 from pu_geo.project.feature_sets import FeatureSet, InUse
 from pu_geo.project.layout import RCF, Layout
 from pu_geo.records import FeatureRequest
+from pu_geo.services.project import removing
 
 TASK = "features"
 _LOCAL_DIR = "local-dir:"
@@ -59,13 +60,9 @@ def choose(layout: Layout, name: str) -> None:
         feature_sets.choose(db, layout, contents.chosen_chip_set(db), name)
 
 
-def remove(layout: Layout, name: str) -> None:
-    """Remove a set of the newest chips; what used it falls back to "rcf". Raises as `feature_sets.remove`."""
-    with store.connect(layout) as db:
-        chip_set = contents.chosen_chip_set(db)
-        feature_sets.remove(layout, chip_set, name)
-        if feature_sets.chosen(db) == name:
-            feature_sets.choose(db, layout, chip_set, RCF)
+def remove(layout: Layout, name: str, analyst: str) -> None:
+    """Remove a set of the newest chips, until its space is reclaimed; what used it falls back to "rcf". Raises as `removing.remove`."""
+    removing.remove(layout, "features", name, analyst)
 
 
 def require(layout: Layout, name: str) -> None:

@@ -25,14 +25,17 @@ from pu_geo.records import Grid, Role, Scene, Units
 IMAGERY_TASKS = jobs.ONE_AT_A_TIME
 
 
-SCENE_TASKS = ("prepare", "add_scenes", "add_xbd")
-FOOTPRINT_TASKS = ("add_footprints", "add_grid", "add_aoi")
+SCENE_TASKS = ("prepare", "add_scenes", "add_xbd", "remove_scene", "replace_scene")
+FOOTPRINT_TASKS = ("add_footprints", "add_grid", "add_aoi", "remove_footprints", "replace_footprints")
 CHIP_TASKS = ("align", "chip", "features")
 
 
 @dataclass(frozen=True)
 class Overview:
-    """What a project holds. `chips` are the facts of the newest chip set, None before there is one."""
+    """What a project holds. `chips` are the facts of the newest chip set, None before there is one; `chip_sets` starts with it.
+
+    `units` say what footprints are, where they were asked for: all footprints are read for it.
+    """
 
     scenes: Sequence[Scene]
     grid: Grid | None
@@ -40,17 +43,18 @@ class Overview:
     chips: Mapping[str, Any] | None
     layers: Sequence[Mapping[str, Any]]
     units: Units = field(default_factory=lambda: Units(0))
+    chip_sets: Sequence[str] = ()
 
 
-def overview(layout: Layout) -> Overview:
-    """Collect what the Imagery screen shows."""
+def overview(layout: Layout, *, with_units: bool = False) -> Overview:
+    """Collect what screens show of it."""
     with store.connect(layout) as db:
         scenes = contents.scenes(db)
         grid = contents.grid(db) if any(scene.role == "post" for scene in scenes) else None
-        n_buildings, units = contents.count_footprints(db), contents.units(db)
-        chip_set = contents.latest_chip_set(db)
-    chips = None if chip_set is None else chip_facts(layout, chip_set)
-    return Overview(scenes, grid, n_buildings, chips, map_layers(layout), units)
+        n_buildings, units = contents.count_footprints(db), contents.units(db) if with_units else Units(0)
+        chip_sets = contents.chip_sets(db)
+    chips = chip_facts(layout, chip_sets[0]) if chip_sets else None
+    return Overview(scenes, grid, n_buildings, chips, map_layers(layout), units, chip_sets)
 
 
 def is_running(layout: Layout) -> bool:

@@ -69,17 +69,22 @@ def verify(scene: Scene, *, full: bool = False, each: Callable[[int], None] | No
 
 
 def settle(
-    layout: Layout, scenes: Sequence[Scene], *, report: Report | None = None, is_cancelled: Callable[[], bool] | None = None
-) -> dict[str, State]:
+    layout: Layout, scenes: Sequence[Scene] | None = None, *, report: Report | None = None,
+    is_cancelled: Callable[[], bool] | None = None,
+) -> dict[str, State]:  # fmt: skip
     """Return whether each scene's file is the one that was added, by scene id: "same", "changed" or "missing".
 
     A file of which only the time differs, as after a copy, is read in full, once: its new time is stored with the scene.
+
+    Args:
+        scenes: all of the project if None.
 
     Raises:
         JobCancelled: if `is_cancelled` returned True.
     """
     states: dict[str, State] = {}
     renewed = []
+    scenes = store.call(layout, contents.scenes) if scenes is None else scenes
     for i, scene in enumerate(scenes):
         was_touched = state_at_once(scene) == "touched"
         states[scene.scene_id] = verify(scene, each=_counter(scene, i, len(scenes), report, is_cancelled))

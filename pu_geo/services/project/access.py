@@ -108,7 +108,8 @@ def opened_in_browser(url: str) -> Iterator[None]:
         return
     page = home() / f"open-{secrets.token_hex(4)}.html"
     try:
-        _write_private(page, _OPENING.format(url=html.escape(url)))
+        with atomic_write(page, mode=0o600) as temporary:
+            temporary.write_text(_OPENING.format(url=html.escape(url)), encoding="utf-8")
         threading.Thread(target=webbrowser.open, args=[page.as_uri()], daemon=True).start()  # some browsers hold up who asks
         yield
     finally:
@@ -120,10 +121,5 @@ def _make(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with locks.one_at_a_time(path.with_name(f".{KEY_NAME}.lock")):
         if not os.path.lexists(path):
-            with atomic_write(path) as temporary:
-                _write_private(temporary, secrets.token_hex(32))
-
-
-def _write_private(path: Path, text: str) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
+            with atomic_write(path, mode=0o600) as temporary:
+                temporary.write_text(secrets.token_hex(32), encoding="utf-8")

@@ -21,6 +21,8 @@ _OF_DATABASE = re.compile(r"project(\.v\d+-backup|\.damaged-.*)?\.gpkg.*")  # an
 def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> dict[str, object]:
     """Copy a project as it stands at one moment. Scenes stay where they are; labels that are clicked meanwhile may be missing.
 
+    What was removed stays behind, so that it can be brought back in the project alone.
+
     The database is copied first: all files that it names are there by then, and no finished one changes.
 
     Args:
@@ -47,7 +49,7 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
         with tempfile.TemporaryDirectory(prefix=".copy-", dir=folder.parent) as place:
             made = Layout(Path(place) / "project")
             backups.copy_database(layout.gpkg, made.gpkg)
-            copy_files(layout, made, without=() if with_exports else (layout.exports,))
+            copy_files(layout, made, without=(layout.trash, *(() if with_exports else (layout.exports,))))
             made.folder.rename(folder)
     copied = Layout(folder)
     at_event = store.call(copied, labels.last_event)

@@ -16,7 +16,7 @@ from typing import Literal
 import pu_geo
 from pu_geo import jobs
 from pu_geo.errors import ProjectError
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.project import contents, labels, removals, runs, store
 from pu_geo.project.layout import HOME_VARIABLE, SUFFIX, Layout, find_project, write_json
 from pu_geo.project.layout import home as home
 from pu_geo.records import RunFacts, Units
@@ -245,6 +245,7 @@ def begin_round(layout: Layout, path: str, post: Sequence[str]) -> Layout:
 def open_project(path: str) -> Layout:
     """Open a project and put it on top of the recent ones."""
     layout = store.open_project(path)
+    removals.settle(layout)
     choices.chosen_run(layout)  # an older PU-Geo may have left another run on the live map
     _remember(layout)
     return layout
@@ -347,4 +348,8 @@ def last_export(layout: Layout) -> str | None:
     return str(done[0].result["out"]) if done else None
 
 
-find = find_project  # without opening or remembering it
+def find(path: str | Path) -> Layout:
+    """Return the layout of an existing project, without remembering it; a removal that was killed is ended first."""
+    layout = find_project(path)
+    removals.settle(layout)
+    return layout

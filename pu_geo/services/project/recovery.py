@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError, writing
-from pu_geo.project import backups, in_use, recovered, runs, store
+from pu_geo.project import backups, in_use, leftovers, recovered, runs, store
 from pu_geo.project.backups import Backup
 from pu_geo.project.layout import SUFFIX, Layout, find_project
 from pu_geo.project.recovered import Recovered
@@ -196,9 +196,9 @@ def _source(layout: Layout, place: Path) -> Path | None:
         return None
     if in_use.is_open_elsewhere(layout):
         with suppress(Exception):  # whatever is wrong with it: what can be read is read from the file itself
-            backups.copy_database(layout.gpkg, place / "now.gpkg")
-            if not backups.quick_check(place / "now.gpkg"):
-                return place / "now.gpkg"
+            backups.copy_database(layout.gpkg, place / leftovers.NOW)
+            if not backups.quick_check(place / leftovers.NOW):
+                return place / leftovers.NOW
     return layout.gpkg
 
 

@@ -140,7 +140,7 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         "judgement": {**(judged or {}), "words": judgement_words(judged)},
         "how_many": auditing.how_many(layout).as_mapping(),
         "audit": None if audit is None else {key: audit[key] for key in audit if key not in ("curve", "calibration")},
-        "warnings": [*facts.warnings, *mapping.doubts(layout, facts.run_id, chosen.value)],
+        "warnings": [*_gone_chips(layout, facts), *facts.warnings, *mapping.doubts(layout, facts.run_id, chosen.value)],
         "limits": limits(facts, n_positive=facts.n_positive, has_audit=audit is not None),
         "sha256": json.loads(manifest.read_text(encoding="utf-8"))["sha256"] if manifest.is_file() else {},
     }
@@ -186,6 +186,13 @@ def judgement_words(judged: Mapping[str, Any] | None) -> str:
             "own labels beyond what it was taught."
         )
     return f"{words_of(judged)} Compare it between runs of one project: what guesses gets less than 1."
+
+
+def _gone_chips(layout: Layout, facts: RunFacts) -> list[str]:
+    """Return that the chips of a run were removed, in a sentence; nothing where they are there."""
+    if not layout.chip_facts(facts.chip_set).is_file() or store.call(layout, contents.has_chip_set, facts.chip_set):
+        return []
+    return [f"The chips {facts.chip_set} that it learned from were removed: it cannot be resumed or place new buildings."]
 
 
 def limits(facts: RunFacts, *, n_positive: int, has_audit: bool) -> list[str]:

@@ -18,12 +18,13 @@ from pu_geo.errors import LabelError
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.points import find_footprints, into_project, read_exported_map, read_points
 from pu_geo.project import analysts, contents, grades, history, labels, store
+from pu_geo.project import decisions as decision_log
 from pu_geo.project.grades import Grade
 from pu_geo.project.history import PastEvent
 from pu_geo.project.layout import Layout
 from pu_geo.records import DAMAGE_CLASSES, Grid, LabelEvent, LabelOp
 from pu_geo.spreadsheets import unguarded
-from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
+from pu_geo.tasks.annotate.export_labels import DECISIONS, DECISIONS_FORMAT, LABEL_NAMES, named_in
 
 MAX_BYTES = 200_000_000
 _ALIASES = {name: label for label, name in LABEL_NAMES.items()}
@@ -31,6 +32,7 @@ _DETAILS = ("reason", "damage_types", "comment", "shown", "inclusion", "analyst"
 _SOURCES = ("kind", "label_source")  # columns of label files and of damage maps that say how an answer came
 _ORIGIN = ("analyst", "at")  # whose answer it is and when they gave it: no part of the answer
 _OF_MAP = ("analyst", "at", "reason", "shown", "inclusion", "damage_class")
+_OF_DECISION = ("op", "kind", "name", "analyst", "at")
 _NEEDED = ("op", "building_id", "label", "analyst", "at", "kind")
 
 _NO_ANSWER = LabelEvent(0, "", "", "cleared", "", "", "")
@@ -40,7 +42,7 @@ _LOCAL_PLACES = (("x_m", "y_m"),)
 
 
 def import_labels(
-    layout: Layout, path: str, *, analyst: str, same_footprints: bool = False
+    layout: Layout, path: str, *, analyst: str, same_footprints: bool = False, rebuild: bool = False
 ) -> dict[str, object]:  # fmt: skip
     """Store the labels of a file as one act, so that one undo of `analyst` takes them back.
 
@@ -59,6 +61,8 @@ def import_labels(
         analyst: who imports; also whose labels these are where the file does not say.
         same_footprints: a person states that the file was made of this project's footprints, so that its ids hold also where
             PU-Geo made them up and the file does not say where the buildings lie.
+        rebuild: store a history as it was, with everybody's acts, undo and redo, and the decisions in the file beside it; for a
+            project without answers.
 
     Returns:
         {"rows", "stored", "unchanged", "skipped": CSV rows without a label, and rows whose place is on no footprint}; and
@@ -71,6 +75,8 @@ def import_labels(
     source = _checked_source(path)
     act = f"import-{uuid.uuid4()}"
     table, columns = _read_csv(source) if source.suffix.lower() == ".csv" else ([], [])
+    if rebuild:
+        return _rebuild(layout, source, table, same_footprints)
     if "event" in columns:
         return _import_history(layout, source, table, analyst=analyst, act=act, same_footprints=same_footprints)
     exported = None if columns else read_exported_map(source)
@@ -303,28 +309,10 @@ def _point_rows(points: Sequence[Mapping[str, object]]) -> tuple[list[Row], list
 def _import_history(
     layout: Layout, source: Path, table: Sequence[Mapping[str, str]], *, analyst: str, act: str, same_footprints: bool
 ) -> dict[str, object]:
-    missing = [name for name in _NEEDED if table and name not in table[0]]
-    if missing:
-        raise LabelError(
-            f"{source.name} has a column event, so it is a history, but no column {', '.join(missing)}.",
-            "Export the labels again and take the file that ends in .events.csv, or remove the column event.",
-        )
     with store.connect(layout) as db:
         scale = grades.known(db)
-    past = [_past_event(_with_grade_of_here(row, scale), source.name) for row in table]
-    if len({one.event for one in past}) < len(past):
-        raise LabelError(f"{source.name} has two rows with the same event number.", "Export the labels again.")
-    grid = store.call(layout, contents.grid)
-    xy = _places_of(table, list(table[0]) if table else [], grid, source.name)
-    placed, account = _placed(layout, source.name, [one.op.building_id for one in past], xy, same_footprints)
-    if None in placed:
-        n_lost = len({one.op.building_id for one, building in zip(past, placed, strict=True) if building is None})
-        raise LabelError(
-            f"{n_lost:,} building(s) of the history {source.name} lie on no footprint of this project. Nothing was stored.",
-            "Add their footprints first, or import the file of current labels beside it, which leaves such buildings out.",
-            kind="outside",
-        )
-    past = [replace(one, op=replace(one.op, building_id=str(building))) for one, building in zip(past, placed, strict=True)]
+    past = _past([_with_grade_of_here(row, scale) for row in table], source.name)
+    past, account = _past_here(layout, source, table, past, same_footprints)
     with store.connect(layout) as db:
         before = labels.last_event(db)
         acks = history.replay(db, past, importer=analyst, act=act)
@@ -337,6 +325,137 @@ def _import_history(
         account = {"placed": 0, **account, "notes": [*(notes if isinstance(notes, list) else []), words]}
     stored = sum(ack.event is not None and ack.event > before for ack in acks)
     return {"rows": len(past), "stored": stored, "unchanged": len(past) - stored, "skipped": 0, **account}
+
+
+def _past(table: Sequence[Mapping[str, str]], name: str) -> list[PastEvent]:
+    """Read the rows of a history."""
+    missing = [column for column in _NEEDED if table and column not in table[0]]
+    if missing:
+        raise LabelError(
+            f"{name} has a column event, so it is a history, but no column {', '.join(missing)}.",
+            "Export the labels again and take the file that ends in .events.csv, or remove the column event.",
+        )
+    past = [_past_event(row, name) for row in table]
+    if len({one.event for one in past}) < len(past):
+        raise LabelError(f"{name} has two rows with the same event number.", "Export the labels again.")
+    return past
+
+
+def _past_here(
+    layout: Layout, source: Path, table: Sequence[Mapping[str, str]], past: Sequence[PastEvent], same_footprints: bool
+) -> tuple[list[PastEvent], dict[str, Any]]:
+    """Return the events with the buildings of this project, and what there is to tell of that."""
+    grid = store.call(layout, contents.grid)
+    xy = _places_of(table, list(table[0]) if table else [], grid, source.name)
+    placed, account = _placed(layout, source.name, [one.op.building_id for one in past], xy, same_footprints)
+    if None in placed:
+        n_lost = len({one.op.building_id for one, building in zip(past, placed, strict=True) if building is None})
+        raise LabelError(
+            f"{n_lost:,} building(s) of the history {source.name} lie on no footprint of this project. Nothing was stored.",
+            "Add their footprints first, or import the file of current labels beside it, which leaves such buildings out.",
+            kind="outside",
+        )
+    return [
+        replace(one, op=replace(one.op, building_id=str(building))) for one, building in zip(past, placed, strict=True)
+    ], account
+
+
+def _rebuild(layout: Layout, source: Path, table: Sequence[Mapping[str, str]], same_footprints: bool) -> dict[str, object]:
+    """Store a history as it was, with what is in the file of decisions beside it."""
+    if not table or "event" not in table[0]:
+        raise LabelError(
+            f"{source.name} is no history of a project, from which one could be rebuilt.",
+            "Take the file that ends in .events.csv; `pu-geo export-labels` writes it.",
+        )
+    beside = source.with_name(f"{source.name.removesuffix('.csv').removesuffix('.events')}{DECISIONS}")
+    decided = _read_decided(beside) if beside.is_file() else {}
+    past, account = _past_here(layout, source, table, _past(table, source.name), same_footprints)
+    decisions = _decisions_here(layout, beside.name, decided, same_footprints)
+    with store.connect(layout) as db, store.transaction(db):
+        if labels.last_event(db) or decision_log.last_decision(db):
+            raise LabelError(
+                "This project has answers or decisions already; a project is rebuilt in one that has none.",
+                "Make a new project with the same footprints, or import the history without --rebuild.",
+            )
+        for one in decided.get("grades", []):
+            row = (grades.CHOICE, json.dumps(one["scale"], ensure_ascii=False), one["at"])
+            db.execute("INSERT INTO choice (name, value, at) VALUES (?, ?, ?)", row)
+        scale = grades.known(db)
+        if not decided:
+            past = [
+                replace(one, op=replace(one.op, grade=_with_grade_of_here(row, scale).get("grade", "")))
+                for one, row in zip(past, table, strict=True)
+            ]
+        if wrong := history.rebuild(db, past):
+            raise LabelError(f"{source.name} cannot be stored: {wrong} Nothing was stored.", "Export the labels again.")
+        db.executemany("INSERT INTO empty_step VALUES (?)", [(str(op),) for op in decided.get("empty_steps", [])])
+        db.executemany(
+            "INSERT INTO decision (op, kind, name, analyst, at, facts) VALUES (?, ?, ?, ?, ?, ?)",
+            [(*(one[name] for name in _OF_DECISION), json.dumps(one["facts"], ensure_ascii=False)) for one in decisions],
+        )
+    if not decided:
+        words = f"There is no {beside.name} beside it: decisions about groups of buildings and the scale of grades were not stored."
+        account = {"placed": 0, **account, "notes": [*account.get("notes", []), words]}
+    return {"rows": len(past), "stored": len(past), "unchanged": 0, "skipped": 0, "decisions": len(decisions), **account}
+
+
+def _read_decided(path: Path) -> dict[str, Any]:
+    """Read a file of decisions. Raises LabelError if it is none."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise LabelError(f"{path.name} has {path.stat().st_size:,} bytes; 200 MB at most.", "Export the labels again.")
+        found = json.loads(path.read_text(encoding="utf-8"))
+        is_whole = found["format"] == DECISIONS_FORMAT and isinstance(found["places"], dict)
+        is_whole &= all(
+            {*_OF_DECISION, "facts"} <= one.keys() and one["kind"] in decision_log.KINDS for one in found["decisions"]
+        )
+        is_whole &= all(all(isinstance(one[name], str) for name in _OF_DECISION) for one in found["decisions"])
+        is_whole &= all(isinstance(one["at"], str) and [Grade(**each) for each in one["scale"]] for one in found["grades"])
+        is_whole &= isinstance(found["empty_steps"], list)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _no_decisions(path.name) from error
+    if not is_whole:
+        raise _no_decisions(path.name)
+    return dict(found)
+
+
+def _no_decisions(name: str) -> LabelError:
+    return LabelError(
+        f"{name} is not a file of decisions as PU-Geo writes it, or it is damaged.",
+        "Export the labels again, or remove that file.",
+    )
+
+
+def _decisions_here(layout: Layout, name: str, decided: Mapping[str, Any], same_footprints: bool) -> list[dict[str, Any]]:
+    """Return decisions with the buildings of this project; one that names a building that is not here is refused."""
+    decisions: list[dict[str, Any]] = decided.get("decisions", [])
+    ids = list(dict.fromkeys(named_in(decisions)))
+    if not ids:
+        return decisions
+    grid = store.call(layout, contents.grid)
+    places: Mapping[str, Any] = decided["places"]
+    xy = np.array([places.get(one, (np.nan, np.nan)) for one in ids], np.float64).reshape(-1, 2)
+    placed, _ = _placed(layout, name, ids, xy if systems.is_local(grid.crs) else into_project(xy, grid), same_footprints)
+    here = dict(zip(ids, placed, strict=True))
+    if lost := [one for one, building in here.items() if building is None]:
+        raise LabelError(
+            f"{len(lost):,} building(s) of {name}, such as {lost[0]}, lie on no footprint of this project. Nothing was stored.",
+            "Add their footprints first.",
+            kind="outside",
+        )
+    return [{**one, "facts": _renamed(one["facts"], here)} for one in decisions]
+
+
+def _renamed(value: Any, here: Mapping[str, str | None]) -> Any:
+    """Return a JSON value with other ids under every "building_ids"."""
+    if isinstance(value, Mapping):
+        return {
+            key: [here[str(one)] for one in each]
+            if key == "building_ids" and isinstance(each, list)
+            else _renamed(each, here)
+            for key, each in value.items()
+        }
+    return [_renamed(each, here) for each in value] if isinstance(value, list) else value
 
 
 def _with_grade_of_here(row: Mapping[str, str], scale: Sequence[Grade]) -> Mapping[str, str]:
@@ -360,4 +479,7 @@ def _past_event(row: Mapping[str, str], name: str) -> PastEvent:
         raise LabelError(f"{name} has a row without an event number.", "Export the labels again.")
     details = _details({key: row[key] for key in ("label", *_DETAILS) if key in row})
     origin = {"analyst": row["analyst"], "at": row["at"], "screen": row.get("screen", "")}
-    return PastEvent(event, LabelOp(row["op"], row["building_id"], **{**details, **origin}), row["kind"], undoes, answer)
+    op = LabelOp(row["op"], row["building_id"], **{**details, **origin})
+    stored = {key: row.get(key) or "" for key in ("act", "imported_by", "stored_at", "stored_kind")}
+    stored["stored_kind"] = stored["stored_kind"] or ("import" if stored["imported_by"] else "")  # of an older export
+    return PastEvent(event, op, row["kind"], undoes, answer, **stored)

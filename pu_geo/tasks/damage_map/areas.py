@@ -20,8 +20,9 @@ from pu_geo.project.areas import AreaLayer
 from pu_geo.project.choices import PERSON
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import DamageMap
+from pu_geo.services.imagery import scene_files
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
-from pu_geo.tasks.job import Job
+from pu_geo.tasks.job import Job, Part
 
 
 class AreaTable(NamedTuple):
@@ -123,6 +124,7 @@ def sum_up(
         "outlines" (of the largest part of each area, [[x, y], ...] in metres of the project grid) and "n_outside".
     """
     job.report(0.1, "collecting scores and labels")
+    scene_files.settle(job.layout, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)
     damage_map = build_damage_map(job.layout, run_id, threshold, threshold_origin=threshold_origin)
     job.report(0.4, "summing up")
     names = []

@@ -14,8 +14,9 @@ from pu_geo.project import contents, decisions, store
 from pu_geo.project.choices import PERSON
 from pu_geo.project.layout import writable_target
 from pu_geo.records import DamageMap
+from pu_geo.services.imagery import scene_files
 from pu_geo.tasks.damage_map.damage_map import build_damage_map, check_threshold
-from pu_geo.tasks.job import Job
+from pu_geo.tasks.job import Job, Part
 
 
 def export(
@@ -44,6 +45,7 @@ def export(
     check_coordinates(store.call(job.layout, contents.grid).crs, [format], local=local)
     target = writable_target(out, sources={scene.path for scene in store.call(job.layout, contents.scenes)})
     job.report(0.1, "collecting scores and labels")
+    scene_files.settle(job.layout, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)
     damage_map = build_damage_map(job.layout, run_id, threshold, threshold_origin=threshold_origin)
     job.report(0.4, f"writing {len(damage_map.building_ids)} buildings")
     EXPORTERS[format](damage_map, target)
@@ -92,6 +94,7 @@ def export_selection(
     if found is None or found.kind != "selection" or not found.facts:
         raise PuGeoError(f"Decision {decision} saved no selection.", "Save the selection, then export it.")
     job.report(0.1, "collecting scores and labels")
+    scene_files.settle(job.layout, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)
     whole = build_damage_map(job.layout, run_id, threshold, threshold_origin=threshold_origin)
     part = rows_of(whole, set(found.facts["building_ids"]))
     part = replace(part, metadata=_metadata_of(part, found.name) | {"selection_saved_at": found.at})

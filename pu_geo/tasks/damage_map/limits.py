@@ -80,7 +80,7 @@ def _of_outlines(damage_map: DamageMap) -> Iterator[str]:
     if changed := ", ".join(metadata.get("sources_changed", ())[:5]):
         yield f"Another file lies now where {changed} was: the map shows the picture that was there when chips were cut."
     if missing := ", ".join(metadata.get("sources_missing", ())[:5]):
-        yield f"The files of {missing} are gone: nobody can look at them again."
+        yield f"The files of {missing} were not where they had been when this map was made: nobody could compare it with them."
     if doubles := metadata.get("n_duplicates"):
         yield f"{doubles:,} outlines are the same building as another one, which every number here counts twice."
     area = metadata.get("aoi") or {}

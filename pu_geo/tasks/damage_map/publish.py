@@ -12,13 +12,14 @@ from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
 from pu_geo.geo.local_space import check_coordinates
 from pu_geo.project import choices, contents, rounds, runs, store, versions
 from pu_geo.records import DamageMap
+from pu_geo.services.imagery import scene_files
 from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.damage_map import changes
 from pu_geo.tasks.damage_map.areas import area_tables, write_area_files
 from pu_geo.tasks.damage_map.damage_map import build_damage_map, check_threshold
 from pu_geo.tasks.damage_map.export import counts_of
 from pu_geo.tasks.damage_map.report import write_report
-from pu_geo.tasks.job import Job
+from pu_geo.tasks.job import Job, Part
 
 FILE_NAMES = {**{name: f"damage_map.{name}" for name in EXPORTERS}, "heat": "damage_heat.tif"}
 
@@ -53,7 +54,10 @@ def publish(
     """
     _check(formats, profiles, threshold)
     grid = store.call(job.layout, contents.grid)
+    if not store.call(job.layout, contents.count_footprints):
+        raise PuGeoError("This project has no footprints, so there is nothing to export.", "Add them on the Imagery page.")
     check_coordinates(grid.crs, formats, local=local)
+    scene_files.settle(job.layout, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)
     with versions.new_version(job.layout) as (number, folder):
         job.report(0.05, "collecting scores and labels")
         damage_map = build_damage_map(job.layout, run_id, threshold, version=f"v{number}", threshold_origin=threshold_origin)

@@ -137,6 +137,11 @@ def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: NDArray[np.int64
         ModelError: if the run has no model that can, the chips are of another kind than its own, or the model does not give
             its own buildings the embeddings that the run stored.
     """
+    if not job.layout.chips(facts.chip_set).is_file():
+        raise ModelError(
+            f"The chips {facts.chip_set} that run {facts.run_id} learned from were removed.",
+            "Bring them back on the Project screen, or train again to see all buildings.",
+        )
     own, newest = (np.load(job.layout.chips(name), mmap_mode="r", allow_pickle=False) for name in (facts.chip_set, chip_set))
     if own.shape[1:] != newest.shape[1:]:
         raise ModelError(

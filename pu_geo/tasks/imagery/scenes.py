@@ -58,7 +58,7 @@ def add_scenes(
     described = in_child.describe_each([path for _, path in wanted], bands=rgb, crs=crs, pixel_m=pixel_m)
     for i, (role, path) in enumerate(wanted):
         job.report(0.2 * i / len(wanted), f"checking {path}")
-        scene = replace(next(described), role=role, scene_id=_free_id(role, known + new))
+        scene = replace(next(described), role=role, scene_id=free_id(role, known + new))
         same = next((other for other in known + new if (other.role, other.sha256) == (role, scene.sha256)), None)
         if same is None:
             new.append(scene)
@@ -74,7 +74,7 @@ def add_scenes(
         check_ratio(scene, grid)
     notes += filter(None, map(oblong_words, new))
     pre_share = check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
-    fresh = _build_quicklooks(job, scenes, grid)
+    fresh = build_quicklooks(job, scenes, grid)
     with store.connect(job.layout) as db:
         _exchange(fresh, job.layout.quicklooks)
         contents.add_scenes(db, new, grid, pre_share)
@@ -87,7 +87,7 @@ def add_scenes(
     }
 
 
-def _free_id(role: Role, scenes: Sequence[Scene]) -> str:
+def free_id(role: Role, scenes: Sequence[Scene]) -> str:
     """Return the next id of a date that no scene has, whatever its file is called."""
     taken = {scene.scene_id for scene in scenes}
     number = sum(scene.role == role for scene in scenes) + 1
@@ -100,7 +100,7 @@ def _with_folder(path: str) -> str:
     return "/".join(Path(path).parts[-2:])
 
 
-def _build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
+def build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
     """Make tile pyramids of both dates and the outlines for one grid, in a folder beside the one in use.
 
     A scene whose damage shows only when all of it is read is refused here, before anything was stored.

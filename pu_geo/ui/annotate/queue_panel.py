@@ -10,13 +10,15 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import queueing
+from pu_geo.services.annotate import queueing, ranking
 from pu_geo.services.annotate.queueing import StoredQueue
 from pu_geo.services.damage_map import random_audits
 from pu_geo.services.damage_map.random_audits import Check
 from pu_geo.ui import frame
 from pu_geo.ui.annotate import texts
 from pu_geo.ui.damage_map.texts import TAB_AUDIT
+
+_SECONDS_BETWEEN_LOOKS = 2  # at whether the first ranking has ended
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,12 @@ class QueueView:
     advance: Callable[[str], object]
 
 
-def draw(layout: Layout, analyst: str, tools: DeltaGenerator) -> QueueView:
-    """Draw the controls of the queue into `tools`, and the banner of a check that the analyst takes part in; return the queue."""
+def draw(layout: Layout, analyst: str, tools: DeltaGenerator, *, is_ranking: bool = False) -> QueueView:
+    """Draw the controls of the queue into `tools`, and the banner of a check that the analyst takes part in; return the queue.
+
+    Args:
+        is_ranking: the first ranking goes on, so no new queue of the search is made: it would have to wait for it.
+    """
     check = random_audits.open_check(layout)
     if check and random_audits.takes_part(layout, check, analyst):
         is_second = tools.toggle(texts.SECOND_READER, key="second-reader", help=texts.SECOND_READER_HELP)
@@ -47,10 +53,22 @@ def draw(layout: Layout, analyst: str, tools: DeltaGenerator) -> QueueView:
     with tools:
         _settings(layout, analyst, check or random_audits.unfinished_audit(layout))
     return QueueView(
-        queue=queueing.current(layout, analyst),
+        queue=queueing.stored(layout, analyst) if is_ranking else queueing.current(layout, analyst),
         is_blind=False,
         advance=lambda done: queueing.advance(layout, analyst, done=done, mix=_mix()),
     )
+
+
+def wait_for_ranking(layout: Layout, n_chips: int) -> None:
+    """Draw that the first ranking goes on; once it has ended, the whole page is drawn anew."""
+
+    @st.fragment(run_every=_SECONDS_BETWEEN_LOOKS)
+    def waiting() -> None:
+        if not ranking.is_ranking(layout, 0):
+            st.rerun()
+        st.caption(f":material/hourglass_top: {texts.RANKING.format(n=n_chips)}")
+
+    waiting()
 
 
 def _banner(layout: Layout, check: Check, analyst: str) -> None:

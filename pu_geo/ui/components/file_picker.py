@@ -22,7 +22,7 @@ from pu_geo.services.project.browsing import File, Kind, Listing, Place
 from pu_geo.ui import frame
 from pu_geo.ui.project import texts
 from pu_geo.ui.routes import PREFIX
-from pu_geo.wording import when
+from pu_geo.wording import size, when
 
 _OPEN, _FOLDER = "picker-open", "picker-folder"  # which picker is open, and the folder that all of them open with
 _HEIGHT_PX = 160  # at least; it grows with the window
@@ -234,7 +234,7 @@ def _more(n_shown: int, n: int) -> None:
 
 def _facts(file: File) -> str:
     day = when(file.changed_at[:10])
-    return f"{texts.size(file.size_bytes)} · {day}" if file.size_bytes else day
+    return f"{size(file.size_bytes)} · {day}" if file.size_bytes else day
 
 
 def _sign(path: Path) -> str:

@@ -25,7 +25,7 @@ _SCREENS = {
     "train": ("train", "rank", "import_run", "ensemble", "apply_model", "compare_features"),
     "explore": ("embed", "cluster", "outliers", "discover", "export_selection"),
     "damage_map": ("export", "publish", "add_areas", "sum_up"),
-    "project": ("prepare", "next_round"),
+    "project": ("prepare", "next_round", "doctor"),
 }
 _SECONDS_BETWEEN_READS = 1.0
 _SECONDS_BETWEEN_NEWS = 2.0

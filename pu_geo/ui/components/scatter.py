@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import streamlit as st
 
 from pu_geo.services.explore import exploring
@@ -102,8 +104,8 @@ def encode_places(places: Iterable[int]) -> str:
     >>> encode_places([40, 3])
     '3 11'
     """
-    found = sorted(places)
-    return " ".join(_base36(after - before) for before, after in zip([0, *found], found, strict=False))
+    found = np.sort(np.fromiter(places, np.int64))
+    return " ".join(map(_base36, np.diff(found, prepend=0).tolist()))
 
 
 def decode_places(text: str, n: int) -> list[int] | None:
@@ -124,6 +126,7 @@ def decode_places(text: str, n: int) -> list[int] | None:
     return found
 
 
+@lru_cache(maxsize=10_000)
 def _base36(number: int) -> str:
     digits = ""
     while True:

@@ -26,6 +26,7 @@ TITLES = {
     "chip": "Cutting chips and computing features",
     "features": "Computing a feature set",
     "train": "Training",
+    "doctor": "Check of the project",
     "rank": "Ranking",
     "import_run": "Importing a run of another copy",
     "bring_in": "Importing a training",  # a task of versions before
@@ -42,6 +43,10 @@ TITLES = {
     "add_areas": "Adding areas",
     "sum_up": "Summary by area",
     "next_round": "Preparing the next round",
+    "remove_scene": "Removing a scene",
+    "replace_scene": "Replacing a scene",
+    "remove_footprints": "Removing footprints",
+    "replace_footprints": "Comparing or replacing footprints",
 }
 STATES = {
     "waiting": "waiting", "running": "running", "done": "done", "failed": "failed", "cancelled": "cancelled",
@@ -78,3 +83,8 @@ SCREENS = {"project": "Project", "imagery": "Imagery", "train": "Train", "explor
 
 NO_QUEUE = "The next queue was not written"
 NOT_WRITTEN = "The project folder could not be written ({error})."
+
+# Remove
+
+REMOVE, REPLACE, KEEP = "Remove", "Replace", "Keep it"
+REMOVE_TITLE, REPLACE_TITLE = "Remove this?", "Replace this?"

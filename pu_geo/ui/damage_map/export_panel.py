@@ -13,7 +13,7 @@ from pu_geo.services.damage_map import exporting, mapping
 from pu_geo.services.damage_map.exporting import CLASSES, Class, Summary, Version
 from pu_geo.services.project import projects
 from pu_geo.ui import frame
-from pu_geo.ui.components import chosen, job_card
+from pu_geo.ui.components import chosen, job_card, remove_dialog
 from pu_geo.ui.damage_map import texts
 from pu_geo.ui.routes import PREFIX
 
@@ -142,13 +142,17 @@ def _draw_version(layout: Layout, version: Version) -> None:
             st.link_button(
                 texts.DOWNLOAD_ZIP, zip_url(layout, version.name), icon=":material/folder_zip:", key=f"zip-{version.name}"
             )
-            with st.popover(texts.FILES, icon=":material/description:", key=f"files-{version.name}"):
+            with st.popover(texts.FILES, icon=":material/description:", key=remove_dialog.menu_key(f"files-{version.name}")):
                 st.caption(texts.FILES_PATH)
                 st.code(str(version.folder), language=None)
                 links = (
                     f"[{frame.plain(name)}]({file_url(layout, version.name, name)}?download=1)" for name in version.files
                 )
                 st.markdown("\n".join(f"- {link}" for link in links))
+                remove_dialog.button(
+                    layout, "export", version.name, key=f"remove-{version.name}",
+                    label=texts.REMOVE_VERSION.format(version=version.name),
+                )  # fmt: skip
 
 
 def file_url(layout: Layout, version: str, name: str) -> str:

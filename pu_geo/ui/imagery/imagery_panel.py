@@ -14,21 +14,21 @@ from typing import Any
 import streamlit as st
 
 from pu_geo.jobs import JobView
-from pu_geo.project.layout import Layout
+from pu_geo.project.contents import MAX_MB
+from pu_geo.project.layout import RCF, Layout
 from pu_geo.records import Scene
 from pu_geo.services.imagery import features, preparation, scene_files, scene_pair
 from pu_geo.services.imagery.features import FeatureSets
 from pu_geo.services.imagery.preparation import Outlines, Overview
 from pu_geo.services.imagery.scene_files import LostFiles
 from pu_geo.services.imagery.scene_pair import Pair, Step
-from pu_geo.services.project import projects
+from pu_geo.services.project import projects, removing
 from pu_geo.ui import frame
-from pu_geo.ui.components import file_picker, job_card
+from pu_geo.ui.components import file_picker, job_card, remove_dialog
 from pu_geo.ui.imagery import texts
 from pu_geo.ui.routes import PREFIX
 from pu_geo.wording import when
 
-_MAX_MB = 50
 _PICTURES = ["tif", "tiff", "png", "jpg", "jpeg"]
 _BESIDE = ["tfw", "tifw", "pgw", "pngw", "jgw", "jpgw", "jpegw", "wld", "prj", "xml", "json"]
 _VECTORS = ["geojson", "json", "gpkg", "zip", "fgb", "parquet", "geoparquet", "csv"]
@@ -86,11 +86,21 @@ def _step(n: int, title: str, here: str, steps: Sequence[Step], now: Step) -> It
 def _watch(layout: Layout, tasks: Sequence[str]) -> None:
     """Draw the job that was started last, where its step is."""
     if preparation.last_task(layout) in tasks:
-        job_card.watch(layout, tasks, body=notes)
+        job_card.watch(layout, tasks, body=partial(notes, layout))
 
 
-def notes(job: JobView) -> None:
+def notes(layout: Layout, job: JobView) -> None:
     """Draw in a job's card what it left out or chose; accounts of footprints are shown with the footprints."""
+    if job.state == "done" and "plan" in job.result:
+        st.markdown("\n".join(f"- {frame.plain(str(line))}" for line in job.result["plan"]))
+        if job.result["removal"] is None:
+            path = str(job.result["path"])
+            _button(
+                texts.REPLACE_FOOTPRINTS, "replace-footprints", lambda: _replace_footprints(layout, dry_run=False, path=path), False,
+                is_main=True,
+            )  # fmt: skip
+        else:
+            st.caption(texts.CAN_UNDO)
     if job.state == "done" and job.task in ("add_scenes", "add_xbd", "add_aoi"):
         for note in job.result.get("notes", ()):
             st.caption(frame.plain(note))
@@ -105,7 +115,7 @@ def scenes(layout: Layout, overview: Overview, now: Step, is_running: bool) -> N
     with _step(1, texts.SCENES, texts.scenes_here(n_pre, n_post), ["scenes"], now):
         _watch(layout, preparation.SCENE_TASKS)
         ways = {
-            **({texts.HERE: lambda: _scene_table(layout, overview)} if overview.scenes else {}),
+            **({texts.HERE: lambda: _scene_table(layout, overview, is_running)} if overview.scenes else {}),
             texts.BY_PATH: lambda: _scene_paths(layout, overview, is_running),
             texts.UPLOAD: lambda: _scene_uploads(layout, is_running),
             texts.XBD: lambda: _xbd(layout, is_running),
@@ -166,7 +176,7 @@ def _start_scenes(layout: Layout, pre: Sequence[str], post: Sequence[str]) -> No
 def _uploader(label: str, kinds: Sequence[str], key: str, *, several: bool = False) -> list[tuple[str, memoryview]]:
     """Draw a field for files; it is empty again after `_empty`."""
     widget = f"{key}-{st.session_state.get(f'{key}-times', 0)}"
-    found = st.file_uploader(label, type=list(kinds), accept_multiple_files=several, max_upload_size=_MAX_MB, key=widget)
+    found = st.file_uploader(label, type=list(kinds), accept_multiple_files=several, max_upload_size=MAX_MB, key=widget)
     files = found if isinstance(found, list) else [found] if found is not None else []
     return [(file.name, file.getbuffer()) for file in files]
 
@@ -178,7 +188,7 @@ def _empty(key: str) -> None:
 def _scene_uploads(layout: Layout, is_running: bool) -> None:
     st.radio(texts.ROLE, ["post", "pre"], format_func=texts.ROLES.__getitem__, horizontal=True, key="role")
     files = _uploader(texts.UPLOAD_SCENES, [*_PICTURES, *_BESIDE], "scene-files", several=True)
-    st.caption(texts.UPLOAD_LIMIT.format(mb=_MAX_MB))
+    st.caption(texts.UPLOAD_LIMIT.format(mb=MAX_MB))
     _button(texts.ADD_UPLOADS, "add-uploads", partial(_add_uploads, layout, files), is_running or not files, is_main=True)
 
 
@@ -203,7 +213,7 @@ def _xbd(layout: Layout, is_running: bool) -> None:
         )  # fmt: skip
 
 
-def _scene_table(layout: Layout, overview: Overview) -> None:
+def _scene_table(layout: Layout, overview: Overview, is_running: bool) -> None:
     """Draw the scenes, one a row, with dates that can be changed, and what is done to each as it is read."""
     days = {scene.scene_id: _day(scene.date) for scene in overview.scenes}
     rows: list[dict[str, Any]] = [
@@ -228,6 +238,22 @@ def _scene_table(layout: Layout, overview: Overview) -> None:
         on_change=frame.does(partial(_change_dates, layout, key, list(days))),
     )  # fmt: skip
     _repairs(overview)
+    if st.toggle(texts.REMOVE_OR_REPLACE, key="change-scenes"):
+        _change_scene(layout, overview, is_running)
+
+
+def _change_scene(layout: Layout, overview: Overview, is_running: bool) -> None:
+    left, right = st.columns([1, 3])
+    name = left.selectbox(texts.SCENE, [scene.scene_id for scene in overview.scenes], key="scene-to-change")
+    right.text_input(texts.OTHER_FILE, key="scene_new_path", placeholder=texts.POST_EXAMPLE, help=texts.OTHER_FILE_HELP)
+    path = "".join(preparation.paths_in(_field("scene_new_path"))[:1])
+    with st.container(horizontal=True):
+        remove_dialog.button(layout, "scene", name, key="remove-scene", label=texts.REMOVE_SCENE, disabled=is_running)
+        file_picker.browse_button("scene-new-picker", texts.OTHER_FILE, "scenes", file_picker.into_field("scene_new_path"))
+        if path:
+            remove_dialog.button(
+                layout, "scene", name, key="replace-scene", label=texts.REPLACE_SCENE, path=path, disabled=is_running
+            )
 
 
 def _change_dates(layout: Layout, key: str, scene_ids: Sequence[str]) -> None:
@@ -367,13 +393,52 @@ def footprints(layout: Layout, overview: Overview, here: Outlines, now: Step, is
             return
         _watch(layout, preparation.FOOTPRINT_TASKS)
         ways = {
-            **({texts.HERE: lambda: _accounts(here)} if here.imports else {}),
+            **({texts.HERE: lambda: _here(layout, overview, here, is_running)} if overview.n_buildings else {}),
             texts.FOOTPRINT_FILE: lambda: _footprint_path(layout, is_running),
             texts.UPLOAD_FOOTPRINTS: lambda: _footprint_upload(layout, is_running),
             texts.GRID: lambda: _lay_grid(layout, is_running),
             texts.AOI_TAB: lambda: _aoi(layout, here, is_running),
         }
         _tabs(ways)
+
+
+def _here(layout: Layout, overview: Overview, here: Outlines, is_running: bool) -> None:
+    """Draw the accounts of footprint files, and how footprints are removed or replaced."""
+    if here.imports:
+        _accounts(here)
+    if st.toggle(texts.REMOVE_OR_REPLACE, key="change-footprints"):
+        _change_footprints(layout, overview, here, is_running)
+
+
+def _change_footprints(layout: Layout, overview: Overview, here: Outlines, is_running: bool) -> None:
+    which = {
+        "all": texts.ALL_FOOTPRINTS.format(n=texts.footprints_here(overview.units)),
+        **({"outside-aoi": texts.OUTSIDE_AOI} if here.aoi is not None else {}),
+        **{f"file:{one.file}": texts.OF_FILE.format(file=one.file) for one in here.imports},
+    }
+    left, right = st.columns(2, vertical_alignment="bottom")
+    with left:
+        name = st.selectbox(texts.FOOTPRINTS, list(which), format_func=which.__getitem__, key="footprints-to-remove")
+        remove_dialog.button(
+            layout, "footprints", name, key="remove-footprints", label=texts.REMOVE_FOOTPRINTS, disabled=is_running
+        )
+    with right:
+        st.text_input(
+            texts.NEW_FOOTPRINTS, key="footprint_new_path", placeholder=texts.FOOTPRINT_EXAMPLE, help=texts.FORMATS
+        )
+        with st.container(horizontal=True):
+            file_picker.browse_button(
+                "footprint-new-picker", texts.NEW_FOOTPRINTS, "vectors", file_picker.into_field("footprint_new_path")
+            )
+            _button(
+                texts.COMPARE_FOOTPRINTS, "compare-footprints", lambda: _replace_footprints(layout, dry_run=True), is_running,
+                help=texts.COMPARE_HELP,
+            )  # fmt: skip
+
+
+def _replace_footprints(layout: Layout, *, dry_run: bool, path: str = "") -> None:
+    path = path or "".join(preparation.paths_in(_field("footprint_new_path"))[:1])
+    removing.start_replacing_footprints(layout, path, frame.analyst(), dry_run=dry_run)
 
 
 def _accounts(here: Outlines) -> None:
@@ -490,11 +555,24 @@ def chips(layout: Layout, overview: Overview, pair: Pair, now: Step, is_running:
             )
             _button(texts.CUT_AGAIN if made else texts.CUT, "chip", partial(_cut, layout), is_running)
             if made:
+                known = features.overview(layout)
                 with st.popover(texts.FEATURES, icon=":material/tune:"):
-                    _features(layout, features.overview(layout), is_running)
+                    _features(layout, known, is_running)
+                with st.popover(texts.REMOVE, icon=":material/more_horiz:", key=remove_dialog.menu_key("chips-menu")):
+                    _remove_chips(layout, overview, known, is_running)
         _watch(layout, preparation.CHIP_TASKS)
         if made and (note := features.note(layout)):
             st.warning(frame.plain(note), icon=":material/warning:")
+
+
+def _remove_chips(layout: Layout, overview: Overview, known: FeatureSets, is_running: bool) -> None:
+    chip_set = st.selectbox(texts.CHIP_SET, list(overview.chip_sets), key="chips-to-remove")
+    remove_dialog.button(layout, "chips", chip_set, key="remove-chips", label=texts.REMOVE_CHIPS, disabled=is_running)
+    if others := [one.name for one in known.sets if one.name != RCF]:
+        name = st.selectbox(texts.FEATURES, others, key="features-to-remove")
+        remove_dialog.button(
+            layout, "features", name, key="remove-features", label=texts.REMOVE_FEATURES, disabled=is_running
+        )
 
 
 def _cut(layout: Layout) -> None:

@@ -68,6 +68,12 @@ HOW_READ = "Changes while reading: {repairs}."
 UNCHANGED = "All scenes are used as they are."
 MORE_NAMES = "{names} and {n} more"
 
+REMOVE_OR_REPLACE, REMOVE = "Remove or replace", "Remove"
+OTHER_FILE = "Another file to take its place"
+OTHER_FILE_HELP = "Leave it empty to remove the scene."
+REPLACE_SCENE, REMOVE_SCENE = "Replace this scene", "Remove this scene"
+CAN_UNDO = "The Project screen brings it back, until its space is reclaimed."
+
 # Scene files that are missing or changed
 
 LOST = "Scene files are missing or changed: until they are found, no chips can be cut, and no scenes added or aligned"
@@ -109,6 +115,14 @@ ADDED, FEATURES_IN, KEPT, REPAIRED, LEFT_OUT, WHY = (
 FEATURES_HELP = "Each feature of the file was added unchanged, added after a repair of its shape, or left out."
 REASON = "{n:,} {reason}"
 FILE_NOTES = "{file}: {notes}"
+ALL_FOOTPRINTS = "All {n}"
+OUTSIDE_AOI = "Those outside the area of interest"
+OF_FILE = "Those from {file}"
+REMOVE_FOOTPRINTS = "Remove these footprints"
+NEW_FOOTPRINTS = "A file to take the place of all footprints"
+COMPARE_FOOTPRINTS = "Compare with this file"
+COMPARE_HELP = "Lists what would stay, change and go. Nothing changes before you confirm it."
+REPLACE_FOOTPRINTS = "Replace the footprints"
 AOI_TAB = "Area of interest, districts"
 AOI_LIMIT = "Limited to the area of interest {source}."
 AOI_HELP = "Footprints and grids added later are limited to those that touch the area. Existing ones stay."
@@ -144,6 +158,8 @@ FEATURES_COMMANDS = (
     "pu-geo features {folder} --backbone resnet18 --weights FILE.safetensors --use\n"
     "pu-geo features {folder} --backbone self-supervised --use"
 )
+CHIP_SET = "Chips"
+REMOVE_CHIPS, REMOVE_FEATURES = "Remove these chips", "Remove these features"
 PICTURE = "The {role}-event imagery"
 PICTURES = {"pre": "Pre-event", "post": "Post-event"}
 

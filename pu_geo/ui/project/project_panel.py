@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -9,13 +10,13 @@ from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import preparation
-from pu_geo.services.project import projects
+from pu_geo.services.project import projects, removing
 from pu_geo.services.project.projects import Recent
 from pu_geo.services.train import run_names
 from pu_geo.ui import frame
 from pu_geo.ui.components import file_picker, job_card
 from pu_geo.ui.project import texts
-from pu_geo.wording import day_and_time
+from pu_geo.wording import day_and_time, size
 
 ASSETS = Path(frame.__file__).with_name("assets")
 _FILLING = ("prepare", "next_round")
@@ -160,3 +161,33 @@ def next_round(layout: Layout) -> None:
             lambda: frame.use(projects.begin_round(layout, beside, preparation.paths_in(post))),
             key="begin-round",
         )
+
+
+def _bring_back(layout: Layout, number: int) -> None:
+    removing.undo(layout, number, frame.analyst())
+
+
+def removed(layout: Layout) -> None:
+    """Draw what was removed, each with a way back, and how its space is reclaimed; nothing where nothing was removed."""
+    found = [removing.removed_row(layout, one) for one in removing.removed(layout)]
+    if not found:
+        return
+    with st.expander(texts.REMOVED.format(n=len(found), size=size(sum(row["bytes"] for row in found)))):
+        for row in found:
+            with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+                words = texts.REMOVED_ROW.format(
+                    **{**row, "title": frame.plain(row["title"]), "analyst": frame.plain(row["analyst"])}
+                )
+                st.markdown(words, width="content")
+                st.button(
+                    texts.UNDO_REMOVAL, key=f"undo-removal-{row['removal']}", icon=":material/undo:",
+                    on_click=frame.does(partial(_bring_back, layout, int(row["removal"]))),
+                )  # fmt: skip
+        with st.popover(texts.RECLAIM, icon=":material/delete_forever:"):
+            all_found, n_bytes = removing.reclaimable(layout)
+            st.markdown(frame.plain(removing.reclaim_words(len(all_found), n_bytes)))
+            numbers = [one.number for one in all_found]
+            frame.button(
+                texts.RECLAIM_NOW.format(size=size(n_bytes)), lambda: removing.reclaim(layout, numbers, frame.analyst()),
+                key="reclaim", type="primary",
+            )  # fmt: skip

@@ -54,6 +54,14 @@ NONE_YET = "none yet"
 NEXT = {"imagery": "Add imagery", "annotate": "Annotate", "train": "Train", "damage_map": "See the damage map"}
 NEXT_LINK = "Next: {step}"
 
+# What was removed
+
+REMOVED = "Removed: {n}, {size} in all"
+REMOVED_ROW = "**{title}**  \n:small[{at} · {analyst} · {size}]"
+UNDO_REMOVAL = "Bring back"
+RECLAIM = "Reclaim the space"
+RECLAIM_NOW = "Delete for good, {size}"
+
 # The next round
 
 ROUND = "A newer post-event image of the same event"
@@ -64,6 +72,29 @@ ROUND_ABOUT = (
 ROUND_POST = "Post-event images, one path a line"
 ROUND_FOLDER = "Folder of the new project"
 ROUND_START = "Start the next round"
+
+# Backups, restore, check
+
+SAFETY = "Backups and check"
+NO_BACKUP = "There is no backup yet."
+LAST_BACKUP = "{when} · {reason} · labels up to event {n} · {size}"
+REASONS = {
+    "daily": "daily backup", "migration": "before an update", "removal": "before a removal", "asked": "backup on request",
+}  # fmt: skip
+BACKUPS_ABOUT = (
+    "A project that is open is backed up once a day, if something changed; {kept} are kept, in {folder}. They hold labels, "
+    "footprints and lists of runs. Copy one to another disk now and then."
+)
+DAILY_FAILED = "The daily backup failed."
+BACK_UP = "Back up now"
+RESTORE = "Restore"
+RESTORE_ABOUT = (
+    "Makes a project in a new folder. It has the backup and all newer labels that can be read; this project stays as it is."
+)
+RESTORE_FROM = "Backup"
+RESTORE_TO = "New folder"
+RESTORE_NOW = "Restore into this folder"
+CHECK = "Check this project"
 
 # The file picker
 
@@ -95,6 +126,15 @@ def how_far(units: Units, n_damaged: int) -> str:
     return f"{plural(units.n_buildings + units.n_cells, units.one, units.several)} · {n_damaged:,} damaged so far"
 
 
+def in_order(n: int) -> str:
+    """Write how much a check found in order.
+
+    >>> in_order(9)
+    '9 checks found nothing wrong.'
+    """
+    return f"{plural(n, 'check')} found nothing wrong."
+
+
 def add_files(n: int) -> str:
     """Write what the picker's button does.
 
@@ -112,15 +152,3 @@ def chosen(names: list[str]) -> str:
     """
     more = len(names) - CHOSEN_MOST
     return f"Chosen: {', '.join(names[:CHOSEN_MOST])}" + (f" and {more} more" if more > 0 else "")
-
-
-def size(n_bytes: int) -> str:
-    """Write the size of a file.
-
-    >>> size(900), size(2_400_000), size(12_000_000_000)
-    ('1 kB', '2.4 MB', '12 GB')
-    """
-    for unit, step in (("GB", 1e9), ("MB", 1e6)):
-        if n_bytes >= step:
-            return f"{n_bytes / step:.1f} {unit}" if n_bytes < 10 * step else f"{n_bytes / step:.0f} {unit}"
-    return f"{max(1, round(n_bytes / 1e3))} kB"

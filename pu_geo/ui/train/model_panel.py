@@ -6,6 +6,7 @@ from functools import partial
 
 import streamlit as st
 
+from pu_geo.project.contents import MAX_MB
 from pu_geo.project.layout import RCF, Layout
 from pu_geo.project.model_files import SUFFIX
 from pu_geo.services.imagery import features, preparation
@@ -13,8 +14,6 @@ from pu_geo.services.train import models, run_names
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.train import texts
-
-_MAX_MB = 50
 
 
 def draw(layout: Layout) -> None:
@@ -50,7 +49,7 @@ def _use(layout: Layout) -> None:
     by_path, upload = st.tabs([texts.BY_PATH, texts.UPLOAD])
     path = by_path.text_input(texts.MODEL_FILE, key="model-path", placeholder=f"/data/joplin{SUFFIX}")
     with upload:
-        given = st.file_uploader(texts.MODEL_FILE, type=["zip"], max_upload_size=_MAX_MB, key="model-upload")
+        given = st.file_uploader(texts.MODEL_FILE, type=["zip"], max_upload_size=MAX_MB, key="model-upload")
 
     def apply() -> None:
         kept = [path] if given is None else preparation.keep_uploads(layout, [(given.name, given.getbuffer())])

@@ -20,7 +20,7 @@ from pu_geo.services.project import choices
 from pu_geo.services.train import comparing, results, run_card, run_names, training
 from pu_geo.services.train.comparing import Comparison, Disagreement, MapPoints, Side
 from pu_geo.ui import frame
-from pu_geo.ui.components import chosen, job_card
+from pu_geo.ui.components import chosen, job_card, remove_dialog
 from pu_geo.ui.train import texts
 
 _CHIP_PX = 72
@@ -69,6 +69,8 @@ def draw_results(layout: Layout, found: Sequence[RunFacts]) -> None:
             chosen.run_box(layout, found, "train-run")
         with st.popover(texts.RENAME, icon=":material/edit:", help=texts.RENAME_HELP):
             _rename(layout, found, shown)
+        with st.popover(texts.REMOVE, icon=":material/more_horiz:", key=remove_dialog.menu_key("runs-menu")):
+            _remove(layout, found, shown)
     for run in (run for run in found if run is found[0] or run.run_id == shown):
         name = frame.plain(names[run.run_id])
         if neighbors := training.place_words(run):
@@ -77,6 +79,14 @@ def draw_results(layout: Layout, found: Sequence[RunFacts]) -> None:
             st.caption(texts.WARNING_OF_RUN.format(name=name, words=frame.plain(str(warning)[:_LONGEST_WARNING])))
         if (n_more := len(run.warnings) - _MOST_WARNINGS) > 0:
             st.caption(texts.MORE_WARNINGS.format(name=name, n=wording.plural(n_more, "more warning")))
+
+
+def _remove(layout: Layout, found: Sequence[RunFacts], shown: str) -> None:
+    """Draw the choice of a run to be removed; the one that is shown comes last, and can be removed once another is shown."""
+    names = run_names.names(layout)
+    ids = sorted((run.run_id for run in found), key=lambda run_id: run_id == shown)
+    run_id = st.selectbox(texts.RUN, ids, format_func=lambda run_id: names[run_id], key="run-to-remove")
+    remove_dialog.button(layout, "run", run_id, key="remove-run", label=texts.REMOVE_RUN)
 
 
 def _rename(layout: Layout, found: Sequence[RunFacts], shown: str) -> None:

@@ -28,6 +28,7 @@ JUDGED_HELP = "Recall of damaged buildings that the run did not learn from, at i
 AUDIT_HELP = "Precision and recall at the threshold of the map, from randomly drawn checks, with 95 % intervals."
 RESULTS_ALT = "Table of the finished runs"
 SHOWN_RUN = "Shown: {name}"
+REMOVE, REMOVE_RUN = "Remove", "Remove this run"
 RENAME, RENAME_HELP = "Rename", "Change what a run is called on all screens"
 NEW_NAME = "Name"
 SAVE_NAME = "Save name"

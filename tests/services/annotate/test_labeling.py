@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from pu_geo.methods.catalog import load_fit, settings_for
 from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
-from pu_geo.services.annotate import labeling, ranking
+from pu_geo.services.annotate import labeling, queueing, ranking
 from pu_geo.training.data import FeatureViews, PUData
 from pu_geo.training.run import Run
 from pu_geo.ui.routes import routes
@@ -178,11 +179,11 @@ def test_details_of_answers_are_read_once_and_follow_each_new_event(
 
     click(project, "b1", grade="minor")
     assert by() == {"b1": "ann"}
-    read = labels.current
-    monkeypatch.setattr(labels, "current", lambda *_, **__: pytest.fail("read again though nothing was stored"))
+    read = labels.event_of
+    monkeypatch.setattr(labels, "event_of", lambda *_: pytest.fail("read again though nothing was stored"))
     assert by() == {"b1": "ann"}
     assert labeling.grades_for_browser(project)[0]["id"] == "destroyed"
-    monkeypatch.setattr(labels, "current", read)
+    monkeypatch.setattr(labels, "event_of", read)
     click(project, "b1", "b2", analyst="bob")
     assert by() == {"b1": "bob", "b2": "bob"}
     answer(project, LabelOp("u-1", step="undo"), analyst="bob")
@@ -196,6 +197,42 @@ def test_details_of_answers_are_read_once_and_follow_each_new_event(
         contents.add_footprints(db, square_table(3))
     click(project, *["b0"] * 5, analyst="zoe")
     assert by() == {"b0": "zoe"}
+
+
+def test_a_page_does_not_wait_for_the_first_ranking(with_features: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end, prepare = threading.Event(), ranking._prepare
+    monkeypatch.setattr(ranking, "_prepare", lambda *known: may_end.wait(30) and prepare(*known))
+    assert not ranking.is_ranking(with_features, 0)  # there is nothing to rank by
+    click(with_features, "b0", "b1")
+    try:
+        assert ranking.is_ranking(with_features, 0)
+        assert ranking.is_ranking(with_features, 0)  # the same one goes on
+        assert queueing.stored(with_features, "ann") is None
+    finally:
+        may_end.set()
+    assert not ranking.is_ranking(with_features, 30)
+    queue = queueing.current(with_features, "ann")
+    assert queueing.stored(with_features, "ann") == queue
+    assert not ranking.is_ranking(with_features, 0)
+
+
+def test_a_ranking_learns_from_no_more_than_so_many_answers_of_a_kind(
+    with_features: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A click's ranking would otherwise take longer with each click."""
+    click(with_features, *(f"b{i}" for i in range(8)))
+    click(with_features, *(f"b{i}" for i in range(8, 16)), label="not_damaged")
+    pu = store.call(with_features, labels.pu_set)
+    every = ranking._marks(pu)
+    assert every.clicked.tolist() == list(range(8))
+    assert every.not_damaged.tolist() == list(range(8, 16))
+    monkeypatch.setattr(ranking, "MOST_LABELED", 5)
+    some = ranking._marks(pu)
+    assert (len(some.clicked), len(some.queued), len(some.not_damaged)) == (5, 0, 5)
+    assert set(some.clicked) < set(every.clicked)
+    assert some.unlabeled.tolist() == every.unlabeled.tolist() == list(range(16, 20))
+    click(with_features, "b16")
+    assert len(set(ranking._marks(store.call(with_features, labels.pu_set)).clicked) & set(some.clicked)) >= 4
 
 
 def test_simulated_clicks_are_refused_when_there_are_too_few(project: Layout) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -197,3 +198,33 @@ def test_a_file_that_another_program_holds_is_an_error_and_stores_later(
     finally:
         other.close()
     assert send(town, click(1, "b0")) is not None
+
+
+@pytest.mark.parametrize("bad", [None, 7, [], {"op": "x", "building_id": "b2", "label": "positive"}, click(True, "b2"), click(0, "b2"),
+                                 click("2", "b2"), click(2**60, "b2")])  # fmt: skip
+def test_what_is_no_operation_is_refused_in_words_and_the_rest_stored(town: Layout, bad: object) -> None:
+    answer = send(town, click(1, "b0"), bad, click(3, "b1"))
+    assert (answer["n"], standing(town)) == (3, {"b0": "positive", "b1": "positive"})
+    assert answer["refused"]["problem"] == (
+        "1 of 3 labels were refused. The first: it is not an object with a number n of 1 or more."
+    )
+
+
+def test_while_another_program_holds_the_file_the_answer_comes_soon_and_is_no_acknowledgement(
+    town: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QGIS holds the write lock as long as somebody edits there; the browser keeps its clicks and sends them again."""
+    waited, opened = [], sqlite3.connect
+
+    def connect(*where: object, timeout: float, **more: object) -> sqlite3.Connection:
+        waited.append(timeout)
+        return opened(*where, timeout=0.1, **more)
+
+    with closing(sqlite3.connect(town.gpkg, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr(sqlite3, "connect", connect)
+        with pytest.raises(PuGeoError, match="locked") as refusal:
+            send(town, click(1, "b0"))
+        other.execute("ROLLBACK")
+    assert (refusal.value.kind, waited) == ("busy", [labeling.PATIENCE_S])
+    assert send(town, click(1, "b0"))["refused"] is None

@@ -33,6 +33,11 @@ def log_of(layout: Layout) -> list[tuple[object, ...]]:
         return db.execute(f"SELECT {COLUMNS} FROM label_event ORDER BY event").fetchall()
 
 
+def next_acts(layout: Layout) -> list[str | None]:
+    """Return what everybody's next undo and redo are about."""
+    return [store.call(layout, labels.next_act, who, kind) for who in ("ann", "bob", "eve") for kind in ("undo", "redo")]
+
+
 def checkpoint(layout: Layout) -> None:
     in_use.let_go(layout)
     with closing(sqlite3.connect(layout.gpkg)) as db:
@@ -82,14 +87,14 @@ def test_all_that_is_newer_than_the_backup_comes_back(project: Layout) -> None:
         contents.add_footprints(db, replace(square_table(25), building_ids=[f"b{i}" for i in range(25)]))
     click(project, "b24")
     before, current = log_of(project), store.call(project, labels.current)
-    stacks = {who: store.call(project, labels._stacks, who) for who in ("ann", "bob", "eve")}
+    stacks = next_acts(project)
     overwrite(project, page_of(project, "scene"))
     done = recovery.restore(project)
     assert done.layout.folder == project.folder.with_name("event-restored.pugeo")
     assert log_of(done.layout) == before
     assert (done.rows.events, done.rows.unreadable, done.rows.left_out) == (before[-1][0] - backup.at_event, 0, 0)
     assert store.call(done.layout, labels.current) == current
-    assert {who: store.call(done.layout, labels._stacks, who) for who in stacks} == stacks
+    assert next_acts(done.layout) == stacks
     assert store.call(done.layout, decisions.standing, "selection")["roofs"].facts == {"building_ids": ["b1"]}
     assert store.call(done.layout, contents.count_footprints) == 25
     assert done.rows.others == {"footprints": 5, "decision": 1, "choice": 1, "empty_step": done.rows.others["empty_step"]}

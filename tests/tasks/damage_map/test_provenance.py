@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import shapely
 from mapped_parts import RUN, mapped_project
-from small_parts import click, small_grid, small_scene, square_table, table_of
+from small_parts import click, job_of, small_grid, small_scene, square_table, table_of
 from tasks.made_up_map import made_up_areas, made_up_map
 
+from pu_geo.errors import JobCancelled
 from pu_geo.geo.export.codebook import fields_of
 from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.project.layout import Layout
@@ -22,7 +23,7 @@ from pu_geo.scene_state import ends_sha256, sha256_of
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import projects
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
-from pu_geo.tasks.damage_map.export import counts_of
+from pu_geo.tasks.damage_map.export import counts_of, export
 from pu_geo.tasks.damage_map.report import area_section, write_report
 
 N = 40
@@ -156,6 +157,28 @@ def test_buildings_are_called_buildings(layout: Layout) -> None:
     assert made_up_map().units.full == "buildings"
     (buildings,), (cells,) = (area_section(made_up_areas(), units) for units in (Units(1), Units(0, 5, (30.0,))))
     assert (buildings.header[2], cells.header[2]) == ("Buildings", "Cells")
+
+
+def test_an_export_reads_a_copied_source_in_full_once_and_can_be_cancelled_meanwhile(layout: Layout, tmp_path: Path) -> None:
+    path, job = tmp_path / "post.tif", job_of(layout)
+    path.write_bytes(b"x" * 1000)
+    with store.connect(layout) as db:
+        facts = json.loads(db.execute("SELECT facts FROM scene").fetchone()[0])
+        facts |= {
+            "path": str(path),
+            "sha256": sha256_of(path),
+            "size_bytes": 1000,
+            "mtime_ns": 1,
+            "ends_sha256": ends_sha256(path),
+        }
+        db.execute("UPDATE scene SET facts = ?", (json.dumps(facts),))
+    (job.folder / "cancel").touch()
+    with pytest.raises(JobCancelled):
+        export(job, run_id=RUN, format="geojson", out=str(tmp_path / "map.geojson"))
+    (job.folder / "cancel").unlink()
+    export(job, run_id=RUN, format="geojson", out=str(tmp_path / "map.geojson"))
+    (scene,) = store.call(layout, contents.scenes)
+    assert scene.mtime_ns == path.stat().st_mtime_ns
 
 
 def test_a_source_file_exchanged_under_its_path_is_told(layout: Layout, tmp_path: Path) -> None:

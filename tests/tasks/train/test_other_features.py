@@ -15,12 +15,13 @@ from small_parts import add_chips, click, facts_of, small_project
 from pu_geo import Project
 from pu_geo.errors import ModelError, ProjectError, TrainingError
 from pu_geo.methods.catalog import TrainingRequest
-from pu_geo.project import contents, feature_sets, model_files, runs, store
+from pu_geo.project import contents, model_files, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import ranking
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.explore import outliers
 from pu_geo.services.imagery import features
+from pu_geo.services.project import removing
 from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import run_card, run_names, training
 from pu_geo.tasks.damage_map.publish import publish
@@ -108,7 +109,7 @@ def test_a_set_that_is_removed_meanwhile_costs_no_training(
     fit = train_task.fit_and_score
 
     def fit_and_remove(*given: object, **more: object) -> object:
-        features.remove(chipped, second)
+        features.remove(chipped, second, "ann")
         return fit(*given, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(train_task, "fit_and_score", fit_and_remove)
@@ -307,7 +308,7 @@ def test_a_run_of_a_copy_is_taken_where_its_features_are_known(chipped: Layout, 
     assert import_run(job_of(chipped, "came"), folder=str(other.folder), run_id=run_id)["run_id"] == run_id
     assert facts_of(chipped, run_id).feature_set == second
     later = trained(other, second, job="later")
-    feature_sets.remove(chipped, "set", second)
+    removing.remove(chipped, "features", f"set.{second}", "ann")
     with pytest.raises(ModelError, match=f"learned from the features '{second}', which this project does not have"):
         import_run(job_of(chipped, "came-2"), folder=str(other.folder), run_id=later)
 
@@ -342,5 +343,5 @@ def test_new_buildings_are_embedded_by_the_maker_of_the_run(method: str, pool: s
     done = embed(job_of(chipped, "embed"), run_id=run_id)
     assert (done["n_new"], done["note"]) == (1, "")
     if method == "ranker":
-        feature_sets.remove(chipped, "set", name)
+        removing.remove(chipped, "features", f"set.{name}", "ann")
         assert "are gone" in str(embed(job_of(chipped, "gone"), run_id=run_id)["note"])

@@ -58,9 +58,46 @@ test("one request at a time: what is clicked meanwhile goes together with the ne
 
 test("many at once are written once and sent once", async () => {
   const before = writes.length;
-  log.addMany(Array.from({ length: 20_000 }, (_, i) => set(`b${i}`)));
+  log.addMany(Array.from({ length: 5_000 }, (_, i) => set(`b${i}`)));
   assert.equal(writes.slice(before).filter((key) => key === log.key).length, 1);
-  assert.deepEqual(server.requests.map(({ body }) => body.ops.length), [20_000]);
+  assert.deepEqual(server.requests.map(({ body }) => body.ops.length), [5_000]);
+});
+
+test("what is more than a message may hold goes in several, in order, each once and below 2 MB", async () => {
+  log.addMany(Array.from({ length: 40_000 }, (_, i) => ({ ...set(`b${i}`), comment: "被害" })));
+  for (let k = 0; log.ops.length; k++) {
+    assert.equal(server.requests.length, k + 1, "one at a time");
+    assert.ok(new TextEncoder().encode(server.requests[k].init.body).length < 2_000_000);
+    ack(server.requests[k]);
+    await settle();
+  }
+  assert.ok(server.requests.length > 2);
+  assert.deepEqual(server.requests.flatMap(numbers), Array.from({ length: 40_000 }, (_, i) => i + 1));
+});
+
+test("an operation that is longer than a message is given up with the server's words, and the next ones are sent", async () => {
+  log.addMany([set("b1"), { ...set("b2"), comment: "x".repeat(2_500_000) }, set("b3")]);
+  while (log.ops.length) {
+    const last = server.requests.at(-1);
+    if (last.init.body.length > 2_000_000) last.answer({ problem: "Too long.", hint: "Shorter." }, 413);
+    else ack(last);
+    await settle();
+  }
+  assert.deepEqual(server.requests.map(numbers), [[1], [2], [3]]);
+  assert.deepEqual(log.refused, { problem: "Too long.", hint: "Shorter." });
+  assert.equal(log.state, "saved");
+});
+
+test("a server that takes less at once gets it in smaller messages", async () => {
+  log.addMany(Array.from({ length: 1000 }, (_, i) => set(`b${i}`)));
+  while (log.ops.length) {
+    const last = server.requests.at(-1);
+    if (last.body.ops.length > 300) last.answer(undefined, 413);
+    else ack(last);
+    await settle();
+    assert.ok(server.requests.length < 30);
+  }
+  assert.equal(log.refused, null);
 });
 
 for (const [how, fail] of [

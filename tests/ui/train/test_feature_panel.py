@@ -72,7 +72,7 @@ def test_a_comparison_that_is_out_of_date_offers_nothing(tmp_path: Path) -> None
     assert "There are new answers since: compare again." in words(app)
     assert not [button for button in app.button if button.key == "compare-features-use"]
     compare_features(job_of(layout), methods=["ranker"])
-    features.remove(layout, BETTER)
+    features.remove(layout, BETTER, "ann")
     assert "Feature sets were made or removed since: compare again." in words(opened(layout))
 
 
@@ -103,7 +103,7 @@ def test_a_worse_set_in_use_may_be_left_for_the_incumbent(tmp_path: Path) -> Non
 def test_a_set_that_was_removed_since_is_not_proposed(tmp_path: Path) -> None:
     layout = set_project(tmp_path)
     compare_features(job_of(layout), methods=["ranker"])
-    features.remove(layout, BETTER)
+    features.remove(layout, BETTER, "ann")
     app = opened(layout)
     assert len(app.dataframe[0].value) == 2
     assert not [button for button in app.button if button.key == "compare-features-use"]

@@ -13,6 +13,7 @@
 import { familyOf, keep, leftovers, read } from "./kept_logs.js";
 import { Posts } from "./posts.js";
 import { Reruns } from "./reruns.js";
+import { TEXTS } from "./texts.js";
 
 const RETRY_MS = [2500, 4000, 8000, 15000];
 const LOOK_AGAIN_MS = 2000; // the browser lets go of a reloaded page's lock a moment late
@@ -41,6 +42,7 @@ export class OperationLog {
       stored: (answer, wasAway) => this.#stored(answer, wasAway),
       changed: () => this.changed(),
       unknown: () => this.send && this.reruns.want(true),
+      tooLong: (operation, words) => this.#tooLong(operation, words),
     });
     navigator.locks?.request(this.key, () => new Promise(() => {})).catch(() => {}); // held until the page is gone
     document.addEventListener("visibilitychange", () => (document.hidden ? this.#leave() : this.#takeOver()));
@@ -130,6 +132,13 @@ export class OperationLog {
     if (wasAway) this.reruns.stop(); // a run that was under way is gone with the server
     this.reruns.want(done.some((op) => op.undo || op.redo)); // only the page's data show what they did
     this.#advance();
+  }
+
+  /** Show that an operation will never be stored, and go on without it. */
+  #tooLong({ n }, { problem = TEXTS.tooLong, hint = "" }) {
+    this.refused = { problem, hint };
+    this.#drop((op) => op.n === n);
+    this.changed();
   }
 
   // ---- with runs of the page ----

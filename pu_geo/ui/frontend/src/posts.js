@@ -1,19 +1,20 @@
-// Sends operations by HTTP, without a run of the page: one request at a time, each with all that is not acknowledged, again
-// after a failure.
+// Sends operations by HTTP, without a run of the page: one request at a time, each with all that is not acknowledged, or as much
+// of it from its start as the server takes at once; again after a failure.
 
 const PATIENCE_MS = [5000, 8000, 15000];
 const PER_OPERATION_MS = 0.5;
 const RETRY_MS = [1000, 2500, 5000, 10000, 15000];
 const MOST_KEPT_ALIVE = 60_000; // bytes; browsers take 64 kB from a page that is going away
+const MOST_AT_ONCE = 1_500_000; // bytes of operations; the server takes 2 MB (`routes.py`)
 
 export class Posts {
   /**
    * @param session names the page load
    * @param log {operations() to send, stored(answer, wasAway: requests before it failed), changed(), unknown(): the server
-   *   does not know this project; a run of the page tells it}
+   *   does not know this project; a run of the page tells it, tooLong(operation, words): it fits in no message}
    */
   constructor(session, log) {
-    Object.assign(this, { session, log, url: null, analyst: null, inFlight: null, attempt: 0, timer: null, problem: null });
+    Object.assign(this, { session, log, url: null, analyst: null, inFlight: null, attempt: 0, timer: null, problem: null, most: MOST_AT_ONCE });
   }
 
   configure({ base, token, here }) {
@@ -44,7 +45,7 @@ export class Posts {
 
   async #post(isLast = false) {
     this.stop();
-    const ops = this.url ? this.log.operations() : [];
+    const ops = this.url ? fitting(this.log.operations(), this.most) : [];
     if (!ops.length) return;
     const controller = new AbortController();
     const mine = (this.inFlight = { upTo: ops.at(-1).n, isLast, abort: () => controller.abort() });
@@ -53,7 +54,8 @@ export class Posts {
     const body = JSON.stringify({ session: this.session, attempt: this.attempt, analyst: this.analyst, ops });
     const answer = await ask(this.url, body, controller.signal, isLast).catch(() => null);
     clearTimeout(patience);
-    if (answer?.session === this.session && answer.n >= ops[0].n) this.#succeed(mine, answer);
+    if (answer?.isTooLong && mine === this.inFlight) this.#shorten(ops, answer);
+    else if (answer?.session === this.session && answer.n >= ops[0].n) this.#succeed(mine, answer);
     else if (mine === this.inFlight) this.#fail(answer);
   }
 
@@ -63,6 +65,17 @@ export class Posts {
     this.problem = null;
     if (mine === this.inFlight) this.inFlight = null;
     this.log.stored(answer, wasAway);
+    this.send();
+  }
+
+  /** The server takes no message of this length: send half as much, and do without an operation that is too long alone. */
+  #shorten(ops, answer) {
+    this.inFlight = null;
+    if (ops.length > 1) this.most /= 2;
+    else {
+      this.most = MOST_AT_ONCE;
+      this.log.tooLong(ops[0], answer);
+    }
     this.send();
   }
 
@@ -76,9 +89,18 @@ export class Posts {
   }
 }
 
+/** @returns the first operations, in order, as many as `most` bytes hold; at least one */
+function fitting(ops, most) {
+  const encoder = new TextEncoder();
+  let bytes = 0;
+  const tooMany = ops.findIndex((op) => (bytes += encoder.encode(JSON.stringify(op)).length + 1) > most);
+  return tooMany < 0 ? ops : ops.slice(0, Math.max(1, tooMany));
+}
+
 /** @returns the server's answer, or its words about a refusal */
 async function ask(url, body, signal, isLast) {
   const keepalive = isLast && body.length < MOST_KEPT_ALIVE;
   const response = await fetch(url, { method: "POST", headers: { "Content-Type": "application/json" }, body, signal, keepalive });
+  if (response.status === 413) return { isTooLong: true, ...(await response.json().catch(() => ({}))) };
   return response.status === 404 ? { isUnknown: true } : response.json();
 }

@@ -21,6 +21,8 @@ export const TEXTS = {
     not_in_run: "added after the run",
   },
 
+  tooLong: "An answer is too long for the server, so it was not stored.",
+
   // One building. Its number is its place in the footprint file.
   building: (i) => `Building ${number(i + 1)}`,
   chipLabel: (i, label, rank) => `Building ${number(i + 1)}, ${label.toLowerCase()}${rank ? `, rank ${number(rank)}` : ""}`,

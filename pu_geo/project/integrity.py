@@ -1,0 +1,176 @@
+"""Whether the file of a project is whole: asked when it is opened, before anything is read of it or written to it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from contextlib import closing, suppress
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from pu_geo.project import schema
+
+CHECKED_AT_ONCE = 100 * 1024**2  # bytes; larger files are checked in a thread beside
+_TEXTS = (
+    "pugeo_meta",
+    "scene",
+    "chip_set",
+    "run",
+    "decision",
+    "threshold",
+    "choice",
+    "aoi_log",
+    "intake",
+    "label_event",
+    "footprints",
+)
+_JSON = (
+    ("scene", "facts"), ("run", "facts"), ("decision", "facts"), ("choice", "value"), ("label_event", "damage_types"),
+    ("footprints", "attributes"),
+)  # fmt: skip
+_PEOPLE_CALL = {
+    "label_event": "the labels", "footprints": "the buildings", "scene": "the scenes", "run": "the runs", "score": "the scores",
+    "decision": "the decisions about groups", "choice": "the choices", "threshold": "the thresholds", "chip_set": "the list of chips",
+    "aoi_log": "the area of interest", "areas": "the areas", "intake": "the notes on footprint files", "pugeo_meta": "the project's name",
+    "pinned_run": "the choice of run",
+}  # fmt: skip
+_AT_ONCE = 5_000  # rows whose texts are joined
+_WORDS_OF_CORRUPT = ("no such table", "no such column", "malformed", "decode to utf-8", "has no column")
+_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_damage(error: BaseException) -> bool:
+    """Return whether an error of sqlite3 means that the file is damaged, or is no database."""
+    code = getattr(error, "sqlite_errorcode", None) or 0
+    if code & 0xFF in _CORRUPT or code in (sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS):
+        return True
+    is_operational = isinstance(error, sqlite3.OperationalError)
+    return is_operational and any(words in str(error).lower() for words in _WORDS_OF_CORRUPT)
+
+
+def problem(db: sqlite3.Connection, *, is_current: bool) -> str:
+    """Return what is damaged in a project's file, in words that end a sentence; "" if nothing is.
+
+    Checked are the structure of the file, the label log with its indexes and its end, and that texts and JSON values are such. Of
+    a changed letter in a text, or a changed number, nothing shows.
+
+    Args:
+        is_current: the file has the schema of this PU-Geo, so that all its tables and columns are known.
+
+    Raises:
+        sqlite3.Error: that is no damage, such as a file that another program holds.
+    """
+    try:
+        if (found := str(db.execute("PRAGMA quick_check(1)").fetchone()[0])) != "ok":
+            return _what(db, found)
+        if is_current and (gone := sorted(_expected() - _shape(db))):
+            return f"it lacks {', '.join(gone)}"
+        if (found := str(db.execute("PRAGMA integrity_check('label_event')").fetchone()[0])) != "ok":
+            return f"the labels cannot be read as they were stored: {found}"
+        last = db.execute("SELECT ifnull(max(event), 0) FROM label_event").fetchone()[0]
+        given = db.execute("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'label_event'").fetchone()[0]
+        if given != last:
+            return f"the label log ends with entry {last}, and the number {given} was given"
+        for table in _TEXTS:
+            if _columns(db, table):  # one of an older PU-Geo lacks some
+                _read_texts(db, table)
+        for table, column in _JSON:
+            if (
+                column in _columns(db, table)
+                and db.execute(f"SELECT 1 FROM {table} WHERE NOT json_valid({column})").fetchone()
+            ):
+                return f"an entry of {_PEOPLE_CALL[table]} makes no sense"
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        return _what(db, str(error))
+    return ""
+
+
+def _shape(db: sqlite3.Connection) -> set[str]:
+    """Return the names of our tables, views, indexes and triggers, and of columns as "table.column"; styles belong to QGIS."""
+    found = db.execute("SELECT type, name FROM sqlite_master WHERE name <> 'layer_styles'").fetchall()
+    columns = {f"{name}.{column}" for kind, name in found if kind in ("table", "view") for column in _columns(db, name)}
+    return {f"{kind} {name}" for kind, name in found} | columns
+
+
+@cache
+def _expected() -> frozenset[str]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(schema.CREATE)
+        return frozenset(_shape(db))
+
+
+def _read_texts(db: sqlite3.Connection, table: str) -> None:
+    """Read all texts of a table. Raises sqlite3.OperationalError where one is no text: Python decodes it, SQLite does not."""
+    joined = " || ".join(f"ifnull({name}, '')" for name, kind in _columns(db, table).items() if kind == "TEXT")
+    for _ in db.execute(f"SELECT group_concat({joined}, '') FROM {table} GROUP BY rowid / {_AT_ONCE}"):
+        pass
+
+
+def _columns(db: sqlite3.Connection, table: str) -> dict[str, str]:
+    """Return name -> type of a table's columns, none where there is no such table."""
+    return dict(db.execute("SELECT name, type FROM pragma_table_info(?)", (table,)).fetchall())
+
+
+def _what(db: sqlite3.Connection, words: str) -> str:
+    """Return which tables cannot be read as people call them, and what SQLite reports."""
+    unread = [name for table, name in _PEOPLE_CALL.items() if not _is_readable(db, table)]
+    some = f"{', '.join(unread[:-1])} and {unread[-1]}" if len(unread) > 1 else "".join(unread)
+    detail = words.removeprefix("*** in database main ***").strip().splitlines()[0] if words.strip() else "unreadable"
+    return f"{some} cannot be read as a whole ({detail})" if some else f"a part of it cannot be read ({detail})"
+
+
+def _is_readable(db: sqlite3.Connection, table: str) -> bool:
+    try:
+        for _ in db.execute(f"SELECT * FROM {table} NOT INDEXED"):
+            pass
+    except sqlite3.DatabaseError as error:
+        return not is_damage(error) or "no such table" in str(error)
+    return True
+
+
+# The log beside the file
+
+
+class CommittedFrames:
+    """How many frames of a file's write-ahead log were committed before this process opened it, by the log's index.
+
+    SQLite passes over a broken frame of a log, and all after it, without a word. The index still counts them, until SQLite writes it
+    anew when it opens the file.
+
+    Source: "WAL-mode File Format", https://www.sqlite.org/walformat.html, section 2.1.
+    """
+
+    def __init__(self, gpkg: Path) -> None:
+        self._index = -1
+        with suppress(OSError):
+            self._index = os.open(gpkg.with_name(f"{gpkg.name}-shm"), os.O_RDONLY)
+        self._before = self._read()
+
+    def n_lost(self) -> int:
+        """Return how many of them SQLite passed over, now that it has read the file. To be asked once."""
+        before, after = self._before, self._read()
+        if self._index < 0 or os.fstat(self._index).st_nlink == 0:  # none, or its last user has put the log into the file
+            return 0
+        # The index stays open for ever: closing it would cancel the locks that SQLite holds on it in this process.
+        if before is None or after is None or (after.n_frames and after.salt != before.salt):
+            return 0
+        return max(0, before.n_frames - max(before.n_in_file, after.n_frames))
+
+    def _read(self) -> _Index | None:
+        content = os.pread(self._index, 136, 0) if self._index >= 0 else b""
+        if len(content) < 136 or content[:48] != content[48:96]:
+            return None
+        n_frames, n_in_file = (int.from_bytes(content[at : at + 4], sys.byteorder) for at in (16, 96))
+        return _Index(content[32:40], n_frames, n_in_file)
+
+
+class _Index(NamedTuple):
+    """What the index of a log notes: the log's salt, its committed frames, and how many of them are in the file already."""
+
+    salt: bytes
+    n_frames: int
+    n_in_file: int

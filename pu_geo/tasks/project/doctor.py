@@ -1,0 +1,445 @@
+"""Check a project and this machine: what is damaged, missing or left over, and what to do about it.
+
+Nothing is changed unless it is asked for, and then only what can cost nobody anything: temporary files that nobody writes, and
+a backup where the newest one is old.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import socket
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from pu_geo import __version__, jobs, scene_state
+from pu_geo.errors import PuGeoError
+from pu_geo.project import backups, contents, feature_sets, leftovers, runs, schema, store
+from pu_geo.project.layout import RCF, Layout, home
+from pu_geo.records import RunFacts
+from pu_geo.tasks.job import Job
+from pu_geo.wording import duration, plural, size, when
+
+Level = Literal["ok", "note", "problem"]
+PORT = 8501
+_LITTLE_BYTES, _FEW_BYTES = 500_000_000, 5_000_000_000
+_OVER_A_NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "fuse.sshfs", "vboxsf", "prl_fs")
+_MOUNTS = Path("/proc/mounts")
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was checked.
+
+    Attributes:
+        about: one word for machines, such as "database".
+        words: what was found; whole sentences.
+        hint: what to do; "" where nothing is.
+        fixed: what was done about it; "" where nothing was.
+    """
+
+    about: str
+    level: Level
+    words: str
+    hint: str = ""
+    fixed: str = ""
+
+
+def doctor(job: Job, full: bool = False, fix: bool = False) -> dict[str, object]:
+    """Check a project as a job: {"findings", "n_problems", "n_notes"}."""
+    job.report(0.0, "checking the project")
+    return report_of(examine(job.layout, full=full, fix=fix, own_job=job.folder.name))
+
+
+def report_of(findings: list[Finding]) -> dict[str, object]:
+    """Return findings for machines."""
+    levels = [one.level for one in findings]
+    return {
+        "findings": [asdict(one) for one in findings],
+        "n_problems": levels.count("problem"),
+        "n_notes": levels.count("note"),
+    }
+
+
+def examine(layout: Layout, *, full: bool = False, fix: bool = False, own_job: str = "") -> list[Finding]:
+    """Check one project.
+
+    Args:
+        full: also read every file of runs, backups and scenes and compare its sha256, and check the database's indexes.
+        fix: do what is safe.
+        own_job: id of the job that does this.
+    """
+    found = [_database(layout, full)]
+    is_readable = found[0].level != "problem"
+    if is_readable:
+        with suppress(PuGeoError), store.connect_as_is(layout) as db:
+            if store.age(db) == "same":
+                for check in (_log, _geopackage):
+                    found.append(check(db))
+                found += [*_chips(layout, db), *_runs(layout, db, full), *_pictures(layout, db), *_scenes(db, full)]
+                found += [*_orphans(layout, db)]
+    found += [_temporaries(layout, fix, own_job), *_damaged_copies(layout), *_jobs(layout, own_job), _disk(layout)]
+    found += [*_network(layout), _permissions(layout), _backups(layout, full, fix=fix and is_readable)]
+    return found
+
+
+# The database
+
+
+def _database(layout: Layout, full: bool) -> Finding:
+    restore = f"Restore it: pu-geo restore {layout.folder}"
+    if store.state_of_file(layout) == "gone":
+        return Finding("database", "problem", "project.gpkg is gone.", restore)
+    try:
+        with store.connect_as_is(layout) as db:
+            rows = db.execute("PRAGMA integrity_check(3)" if full else "PRAGMA quick_check(3)").fetchall()
+            wrong = [str(row[0]) for row in rows if row[0] != "ok"]
+            if wrong:
+                return Finding("database", "problem", f"project.gpkg is damaged: {' '.join(wrong[0].split())}.", restore)
+            age = store.age(db)
+            n = db.execute("SELECT count(*) FROM label_event").fetchone()[0]
+    except PuGeoError as error:
+        if error.kind == "busy":
+            return Finding("database", "note", error.problem, "Another program holds it; check again in a moment.")
+        return Finding("database", "problem", error.problem, restore)
+    except (sqlite3.DatabaseError, TypeError, ValueError) as error:
+        return Finding("database", "problem", f"project.gpkg is damaged: {error}.", restore)
+    if age == "newer":
+        return Finding("database", "note", "A newer PU-Geo wrote project.gpkg.", "Update PU-Geo to open it.")
+    if age == "older":
+        return Finding(
+            "database", "note", "An older PU-Geo wrote project.gpkg.", "Opening it brings it up to date, after a backup."
+        )
+    return Finding("database", "ok", f"project.gpkg is whole: schema {schema.SCHEMA}, {plural(n, 'label event')}.")
+
+
+def _log(db: sqlite3.Connection) -> Finding:
+    pointing = "SELECT count(*) FROM label_event e WHERE {0} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM label_event x WHERE x.event = e.{0})"
+    n = sum(db.execute(pointing.format(name)).fetchone()[0] for name in ("undoes", "answer"))
+    if n:
+        words = f"{plural(n, 'label event points', 'label events point')} at one that is not there."
+        return Finding(
+            "labels", "problem", words, "Restore the project from a backup, which puts the readable events in again."
+        )
+    return Finding("labels", "ok", "Every label event that points at another one finds it.")
+
+
+def _geopackage(db: sqlite3.Connection) -> Finding:
+    tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")}
+    gone = [row[0] for row in db.execute("SELECT table_name FROM gpkg_contents") if row[0] not in tables]
+    is_marked = db.execute("PRAGMA application_id").fetchone()[0] == schema.APPLICATION_ID
+    if gone or not is_marked:
+        wrong = f"it lists {_named(gone)}, which are not there" if gone else "its mark as a GeoPackage is missing"
+        return Finding(
+            "geopackage", "note", f"Other programs may not open project.gpkg: {wrong}.", "PU-Geo itself can use it."
+        )
+    return Finding("geopackage", "ok", "It is a GeoPackage as QGIS expects it.")
+
+
+# Files that rows name
+
+
+def _chips(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
+    sets = db.execute("SELECT chip_set, n FROM chip_set ORDER BY made_at, rowid").fetchall()
+    for name, n in sets:
+        wrong = [path.name for path in (layout.chips(name), layout.chip_facts(name)) if not path.is_file()]
+        wrong += [f"{path.name} (damaged)" for path in (layout.chips(name),) if path.is_file() and _length(path) != n]
+        again = "Cut the chips again: pu-geo chip"
+        if wrong:
+            yield Finding(
+                "chips", "problem", f"Of the chips {name} these files are missing or damaged: {_named(wrong)}.", again
+            )
+        features = layout.features(name)
+        if features.is_file() and _length(features, axis=1) != n:
+            yield Finding("features", "problem", f"{features.name} is damaged.", again)
+    if sets:
+        yield Finding("chips", "ok", f"{plural(len(sets), 'chip set')} checked.")
+
+
+def _length(path: Path, axis: int = 0) -> int:
+    """Return the length of an array along an axis; -1 where it is not whole."""
+    try:
+        return int(np.load(path, mmap_mode="r", allow_pickle=False).shape[axis])
+    except (OSError, ValueError, IndexError, EOFError):
+        return -1
+
+
+def _runs(layout: Layout, db: sqlite3.Connection, full: bool) -> Iterator[Finding]:
+    n = 0
+    for facts in runs.all_runs(db):
+        n += 1
+        if wrong := _wrong_in_run(layout.run(facts.run_id), facts, full):
+            words = f"Of run {facts.run_id} these files are missing or damaged: {_named(wrong)}."
+            yield Finding("runs", "problem", words, "Train it again, and choose the new run on the Damage map page.")
+    if n:
+        how = "sha256 of every file compared" if full else "names of files compared; --full reads them"
+        yield Finding("runs", "ok", f"{plural(n, 'run')} checked: {how}.")
+
+
+def _wrong_in_run(folder: Path, facts: RunFacts, full: bool) -> list[str]:
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        sums = dict(manifest["sha256"])
+        is_own = manifest["facts"]["run_id"] == facts.run_id
+    except (OSError, ValueError, KeyError, TypeError):
+        return ["manifest.json"]
+    gone = [name for name in sums if not (folder / name).is_file()]
+    changed = [name for name in sums if full and name not in gone and runs.sha256_of(folder / name) != sums[name]]
+    return [*gone, *(f"{name} (damaged)" for name in changed), *([] if is_own else ["manifest.json"])]
+
+
+def _pictures(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
+    if contents.latest_chip_set(db) is None:
+        return
+    gone = [path.name for path in (layout.quicklooks, layout.geometry) if not path.exists()]
+    name = contents.latest_chip_set(db)
+    if name is not None and layout.chip_facts(name).is_file():
+        with suppress(OSError, ValueError):
+            sheets = json.loads(layout.chip_facts(name).read_text(encoding="utf-8")).get("sheets")
+            gone += [layout.sheets(name).name] if sheets and not layout.sheets(name).is_dir() else []
+    if gone:
+        yield Finding(
+            "pictures",
+            "problem",
+            f"Of what the map shows these are missing: {_named(gone)}.",
+            "Cut the chips again: pu-geo chip",
+        )
+
+
+def _scenes(db: sqlite3.Connection, full: bool) -> Iterator[Finding]:
+    found = contents.scenes(db)
+    for scene in found:
+        path = Path(scene.path)
+        state = scene_state.state_of(scene)
+        if full and state == "same" and scene.sha256 and scene_state.sha256_of(path) != scene.sha256:
+            state = "changed"
+        if state == "missing":
+            words = f"The scene {scene.scene_id} is not at {path}."
+            yield Finding(
+                "scenes", "note", words, "Answers and maps stay; put the file back there before chips are cut again."
+            )
+        elif state == "changed":
+            words = f"The scene {scene.scene_id}, {path}, is another file than the one that was added."
+            yield Finding("scenes", "problem", words, "Put the former file back, or add the new one as a next round.")
+    if found:
+        yield Finding("scenes", "ok", f"{plural(len(found), 'scene')} checked.")
+
+
+# What is left over
+
+
+def _orphans(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
+    known = {row[0] for row in db.execute("SELECT chip_set FROM chip_set")}
+    listed = sorted((layout.folder / "chips").glob("*")) if (layout.folder / "chips").is_dir() else []
+    left = {one.path for one in leftovers.find(layout)}
+    chips = [path for path in listed if not path.name.startswith(".") and path.name.split(".")[0] not in known]
+    chips = [path for path in chips if path not in left]
+    if chips:
+        words = (
+            f"{plural(len(chips), 'file')} of chips that are not in the project: {_named([path.name for path in chips])}."
+        )
+        yield Finding(
+            "orphans", "note", words, f"They take {_size(chips)}; a job that failed left them, and they can be removed."
+        )
+    rows = {row[0] for row in db.execute("SELECT run_id FROM run")}
+    folders = [path for path in sorted((layout.folder / "runs").glob("*")) if path.is_dir() and path.name not in rows]
+    folders = [path for path in folders if not path.name.startswith(".")]
+    if folders:
+        words = f"{plural(len(folders), 'folder')} of runs that are not in the project: {_named([path.name for path in folders])}."
+        hint = f"They take {_size(folders)}. `pu-geo restore {layout.folder} --in-place` takes in those that are whole."
+        yield Finding("orphans", "note", words, hint)
+    for name in known:
+        parts = {
+            path.name.split(".")[1] for path in listed if path.name.startswith(f"{name}.") and path.name.count(".") == 3
+        }
+        if half := [part for part in sorted(parts) if part != RCF and not feature_sets.is_there(layout, name, part)]:
+            words = f"Features of {name} that were not finished: {_named(half)}."
+            yield Finding("orphans", "note", words, "Compute them again with `pu-geo features`, which replaces these files.")
+
+
+def _temporaries(layout: Layout, fix: bool, own_job: str) -> Finding:
+    """Find what killed processes left; with `fix` remove what nobody works on."""
+    own = layout.jobs / own_job if own_job else None
+    found = [*(one.path for one in leftovers.find(layout, own=own)), *backups.unfinished(layout)]
+    if not found:
+        return Finding("temporary", "ok", "No temporary file was left behind.")
+    words = f"{plural(len(found), 'leftover')} of processes that were killed: {_named([path.name for path in found])}."
+    if not fix:
+        return Finding("temporary", "note", words, f"They take {_size(found)}. `pu-geo doctor --fix` removes them.")
+    leftovers.sweep(layout, own=own)
+    for path in backups.unfinished(layout):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    left = sum(path.exists() for path in found)
+    done = f"Removed {len(found) - left} of {len(found)}."
+    if not left:
+        return Finding("temporary", "ok", words, fixed=done)
+    return Finding("temporary", "note", words, "The others are in use, or you may not remove them.", fixed=done)
+
+
+def _damaged_copies(layout: Layout) -> Iterator[Finding]:
+    if kept := sorted(layout.folder.glob("project.damaged-*.gpkg*")):
+        words = f"A restore kept the database that was there before: {_named([path.name for path in kept])}."
+        yield Finding("damaged", "note", words, f"It takes {_size(kept)}; remove it once nothing in it is missed.")
+
+
+def _jobs(layout: Layout, own_job: str) -> Iterator[Finding]:
+    stopped = [job.job_id for job in jobs.all_jobs(layout) if job.state == "interrupted" and job.job_id != own_job]
+    if stopped:
+        words = f"{plural(len(stopped), 'job was', 'jobs were')} interrupted: {_named(stopped)}."
+        yield Finding(
+            "jobs", "note", words, f"pu-geo jobs {layout.folder} resume {stopped[0]}, or dismiss in place of resume."
+        )
+
+
+# Disk, rights, backups
+
+
+def _disk(layout: Layout) -> Finding:
+    free = shutil.disk_usage(layout.folder).free
+    used = sum(path.lstat().st_size for path in layout.folder.rglob("*") if path.is_file())
+    words = f"The disk has {size(free)} left; the project takes {size(used)}."
+    if free < _LITTLE_BYTES:
+        return Finding("disk", "problem", words, "Make room now: clicks need some, too.")
+    return Finding(
+        "disk", "note" if free < _FEW_BYTES else "ok", words, "Make room before chips are cut." if free < _FEW_BYTES else ""
+    )
+
+
+def _network(layout: Layout) -> Iterator[Finding]:
+    kind = file_system_of(layout.folder)
+    if kind.startswith(_OVER_A_NETWORK):
+        words = f"The project is on a network file system ({kind}), where SQLite's locks are not reliable on every server."
+        yield Finding(
+            "network", "note", words, "Work on a local disk, and copy the project over with `pu-geo project copy`."
+        )
+
+
+def file_system_of(folder: Path) -> str:
+    """Return the kind of file system that a folder is on, as Linux names it; "" where that is not known."""
+    try:
+        mounts = [line.split()[1:3] for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()]
+    except OSError:
+        return ""
+    over = [(place, kind) for place, kind in mounts if folder.resolve().is_relative_to(place.replace("\\040", " "))]
+    return max(over, key=lambda one: len(one[0]), default=("", ""))[1]
+
+
+def _permissions(layout: Layout) -> Finding:
+    closed = [path.name for path in (layout.folder, layout.jobs) if path.exists() and not os.access(path, os.W_OK)]
+    closed += ["project.gpkg"] if store.state_of_file(layout) == "read_only" else []
+    if closed:
+        words = f"You may not write to {_named(closed)}."
+        return Finding("permissions", "note", words, "Nothing can be stored here; copy the project to where you may write.")
+    return Finding("permissions", "ok", "You may write to the project.")
+
+
+def _backups(layout: Layout, full: bool, *, fix: bool) -> Finding:
+    found = backups.all_backups(layout)
+    checked = found if full else found[:1]
+    wrong = [f"{one.path.name}: {why}" for one in checked if (why := backups.verify(one))]
+    if wrong:
+        problem = Finding(
+            "backups", "problem", f"A backup is damaged: {wrong[0]}.", f"Back up now: pu-geo backup {layout.folder}"
+        )
+        return _backed_up(layout, problem) if fix else problem
+    if not found or found[0].age.total_seconds() > 2 * backups.DAY.total_seconds():
+        words = "There is no backup." if not found else f"The newest backup is {duration(found[0].age.total_seconds())} old."
+        note = Finding("backups", "note", words, f"Back up now: pu-geo backup {layout.folder}")
+        return _backed_up(layout, note) if fix else note
+    words = f"{plural(len(found), 'backup')}, the newest of {when(found[0].made_at)}, read back and whole."
+    return Finding("backups", "ok", words)
+
+
+def _backed_up(layout: Layout, finding: Finding) -> Finding:
+    try:
+        made = backups.make(layout, "asked")
+    except PuGeoError as error:
+        return replace(finding, hint=f"{error.problem} {error.hint}")
+    level: Level = "ok" if finding.level == "note" else "problem"
+    hint = "" if level == "ok" else "Remove the damaged backup."
+    return replace(finding, level=level, hint=hint, fixed=f"Backed up to {made.path.name}.")
+
+
+# This machine
+
+
+def examine_machine() -> list[Finding]:
+    """Check what PU-Geo runs on."""
+    versions = (
+        f"PU-Geo {__version__}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {platform.platform()}."
+    )
+    found = [Finding("versions", "ok", versions)]
+    found += [_library("torch", _torch), _library("rasterio", _rasterio), _memory(), _home(), _port()]
+    return found
+
+
+def _library(name: str, words: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, "ok", words())
+    except Exception as error:  # whatever a broken installation raises
+        return Finding(name, "problem", f"{name} cannot be loaded: {error}.", "Install PU-Geo again.")
+
+
+def _torch() -> str:
+    import torch
+
+    gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none; trainings use the processor"
+    return f"torch {torch.__version__}. GPU: {gpu}."
+
+
+def _rasterio() -> str:
+    import rasterio
+
+    return f"rasterio {rasterio.__version__} with GDAL {rasterio.__gdal_version__}."
+
+
+def _memory() -> Finding:
+    import psutil
+
+    memory = psutil.virtual_memory()
+    words = f"{size(memory.available)} of {size(memory.total)} memory are free; {plural(os.cpu_count() or 1, 'processor')}."
+    is_little = memory.available < 2_000_000_000
+    return Finding(
+        "memory", "note" if is_little else "ok", words, "Close other programs before you train." if is_little else ""
+    )
+
+
+def _home() -> Finding:
+    folder = home()
+    near = next(path for path in (folder, *folder.parents) if path.exists())
+    if not os.access(near, os.W_OK):
+        return Finding("home", "problem", f"You may not write to {near}.", "Set PU_GEO_HOME to a folder where you may.")
+    return Finding("home", "ok", f"New projects go into {folder}; its disk has {size(shutil.disk_usage(near).free)} left.")
+
+
+def _port() -> Finding:
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        is_taken = probe.connect_ex(("127.0.0.1", PORT)) == 0
+    if is_taken:
+        return Finding(
+            "port", "note", f"Port {PORT} is taken: PU-Geo runs already, or another program.", "Else: pu-geo app --port 8600"
+        )
+    return Finding("port", "ok", f"Port {PORT} is free for the app.")
+
+
+def _named(names: list[str]) -> str:
+    rest = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _size(paths: list[Path]) -> str:
+    files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
+    return size(sum(file.lstat().st_size for file in files))

@@ -1,0 +1,243 @@
+"""Remove or replace scenes and footprints: the map is drawn anew first, then all changes at once; see `project.removals`."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pu_geo.errors import FootprintError, ImageryError
+from pu_geo.geo import local_space
+from pu_geo.geo.raster.placement import check_overlap, project_grid
+from pu_geo.geo.readers import in_child
+from pu_geo.geo.vector.aoi import limited
+from pu_geo.project import aoi, contents, import_log, store
+from pu_geo.project.removals import Removal, Watched
+from pu_geo.records import FootprintTable, Scene
+from pu_geo.services.project import removing
+from pu_geo.tasks.imagery.footprints import write_geometry
+from pu_geo.tasks.imagery.scenes import build_quicklooks, free_id
+from pu_geo.tasks.job import Job
+
+_REGISTERED = "table_name IN ('footprints', 'damage_map')"
+_SCENES = (
+    Watched("scene"), Watched("pugeo_meta", "key IN ('grid', 'pre_share', 'imagery_changed')"),
+    Watched("gpkg_contents", _REGISTERED), Watched("gpkg_geometry_columns", _REGISTERED),
+)  # fmt: skip
+_FOOTPRINTS = (
+    Watched("footprints"), Watched("intake"), Watched("chip_set"), Watched("pugeo_meta", "key = 'imagery_changed'"),
+    Watched("gpkg_contents", _REGISTERED),
+)  # fmt: skip
+
+
+def remove_scene(job: Job, *, name: str, analyst: str) -> dict[str, object]:
+    """Remove a scene and draw the map of those that are left; its file stays where it is, unless it was copied into the project.
+
+    Returns:
+        {"removal": its number, "title", "plan"}
+
+    Raises:
+        ProjectError: if it cannot be removed, see `removing.plan`.
+    """
+    found = removing.plan(job.layout, "scene", name)
+    scenes = store.call(job.layout, contents.scenes)
+    left = [scene for scene in scenes if scene.scene_id != name]
+    return _exchange_scenes(job, found, scenes, left, [], analyst)
+
+
+def replace_scene(
+    job: Job, *, name: str, path: str, analyst: str, bands: Sequence[int] | None = None, crs: str | None = None,
+    pixel_m: float | None = None,
+) -> dict[str, object]:  # fmt: skip
+    """Put another file in the place of a scene, of its date; the rest is as in `remove_scene` and `add_scenes`.
+
+    Raises:
+        ImageryError: if the file cannot be used, or it is one that is here.
+    """
+    found = removing.replacement(job.layout, name, path)
+    scenes = store.call(job.layout, contents.scenes)
+    old = next(scene for scene in scenes if scene.scene_id == name)
+    rgb = None if bands is None else (bands[0], bands[1], bands[2])
+    job.report(0.0, f"checking {path}")
+    described = next(in_child.describe_each([path], bands=rgb, crs=crs, pixel_m=pixel_m))
+    new = replace(described, role=old.role, scene_id=free_id(old.role, scenes))
+    if same := [scene.scene_id for scene in scenes if (scene.role, scene.sha256) == (new.role, new.sha256)]:
+        raise ImageryError(
+            f"{path} has the same content as {same[0]}, which is here already.", "Name another file.", kind="dup"
+        )
+    (new,) = local_space.laid_over([scene for scene in scenes if scene is not old], [new])
+    left = [new if scene is old else scene for scene in scenes]
+    return _exchange_scenes(job, found, scenes, left, [new], analyst)
+
+
+def _exchange_scenes(
+    job: Job, found: removing.Plan, scenes: Sequence[Scene], left: Sequence[Scene], new: Sequence[Scene], analyst: str
+) -> dict[str, object]:
+    pre, post = ([scene for scene in left if scene.role == role] for role in ("pre", "post"))
+    grid = project_grid(post) if post else None
+    if grid is not None and grid.crs != store.call(job.layout, contents.grid).crs:
+        removing.check_same_system(job.layout, found.title, grid.crs)
+    pre_share = check_overlap(pre, post, grid) if pre and grid is not None else None
+    gone = [scene for scene in scenes if scene not in left]
+    files, made = removing.scene_files(job.layout, gone, left), {}
+    fresh = None if grid is None else build_quicklooks(job, left, grid)
+    if fresh is not None:
+        made["quicklooks"] = fresh
+
+    def change(db: sqlite3.Connection) -> None:
+        contents.exchange_scenes(db, gone, new, grid, pre_share)
+
+    done = removing.carry_out(
+        job.layout,
+        found,
+        analyst,
+        watched=_SCENES,
+        change=change,
+        files=[*files, "quicklooks"],
+        new=made,
+        but=job.folder.name,
+    )
+    return _result(done)
+
+
+def _result(done: Removal) -> dict[str, object]:
+    return {"removal": done.number, "title": done.facts["title"], "plan": done.facts["plan"]}
+
+
+# Footprints
+
+
+def remove_footprints(job: Job, *, name: str, analyst: str) -> dict[str, object]:
+    """Remove footprints, and the chips of which they are; returns as `remove_scene`.
+
+    Args:
+        name: "all", "outside-aoi", "file:" and the name of a file, or a JSON list of building ids.
+
+    Raises:
+        ProjectError: if there are none such.
+    """
+    found = removing.plan(job.layout, "footprints", name)
+    gone = removing.chosen_footprints(job.layout, name)
+    job.report(0.2, f"removing {len(gone)} footprints")
+    with store.connect(job.layout) as db:
+        table = contents.footprints(db)
+    lost = set(gone)
+    rows = [i for i, building in enumerate(table.building_ids) if building not in lost]
+
+    def change(db: sqlite3.Connection) -> None:
+        contents.remove_footprints(db, gone)
+
+    short = name if name[:1] != "[" else removing.counted(gone)
+    left = _of_rows(table, rows)
+    return _carry_out(job, replace(found, name=short), gone, left, change, analyst)
+
+
+def replace_footprints(
+    job: Job, *, path: str, analyst: str, crs: str | None = None, dry_run: bool = False
+) -> dict[str, object]:  # fmt: skip
+    """Put the footprints of a file in the place of all that are here; buildings whose ids stay keep their labels.
+
+    Footprints of the file without an id keep the one that a footprint of the same outline has.
+
+    Args:
+        crs: "EPSG:n", for a file that does not name its own coordinate system.
+        dry_run: only compare, and change nothing.
+
+    Returns:
+        as `remove_scene`; "removal" is None in a dry run.
+
+    Raises:
+        FootprintError: if the file cannot be used.
+        ProjectError: if random checks of chips that go are open.
+    """
+    job.report(0.05, f"reading {path}")
+    with store.connect(job.layout) as db:
+        grid, area, before = contents.grid(db), aoi.current(db), contents.footprints(db)
+    table = in_child.read_footprints(path, grid, crs=crs)
+    table = table if area is None else limited(table, area.wkb)
+    table = _with_ids(table, before)
+    kept = set(table.building_ids)
+    outline_of = dict(zip(before.building_ids, before.wkb, strict=True))
+    gone = [building for building in before.building_ids if building not in kept]
+    pairs = list(zip(table.building_ids, table.wkb, strict=True))
+    changed = [building for building, wkb in pairs if building in outline_of and outline_of[building] != wkb]
+    n_new = sum(building not in outline_of for building in kept)
+    found = removing.footprint_exchange(
+        job.layout, Path(path).name, gone, changed, n_same=len(kept) - len(changed) - n_new, n_new=n_new
+    )
+    if not gone and not changed and not n_new:
+        raise FootprintError(
+            f"{Path(path).name} holds the footprints that are here already.", "Nothing needs to be replaced.", kind="dup"
+        )
+    if dry_run:
+        return {"removal": None, "title": found.title, "plan": found.lines, "path": path, "crs": crs}
+    job.report(0.6, f"replacing {len(before.wkb)} footprints by {len(table.wkb)}")
+
+    def change(db: sqlite3.Connection) -> None:
+        contents.remove_footprints(db, gone)
+        contents.change_outlines(db, table, changed)
+        import_log.import_footprints(db, table, Path(path).name, replaces=True)
+
+    return _carry_out(job, found, [*gone, *changed], _in_order(table, before), change, analyst)
+
+
+def _with_ids(table: FootprintTable, before: FootprintTable) -> FootprintTable:
+    """Give footprints without an id the one that a footprint of the same outline has, else a new one."""
+    id_of = dict(zip(before.wkb, before.building_ids, strict=True))
+    taken = {building for building in table.building_ids if building}
+    used = {*before.building_ids, *taken}
+    numbers = (f"b{number:06d}" for number in itertools.count(1))
+    ids = []
+    for building, wkb in zip(table.building_ids, table.wkb, strict=True):
+        if not building:
+            building = id_of.get(wkb, "")
+            if not building or building in taken:
+                building = next(one for one in numbers if one not in used)
+            taken.add(building)
+        ids.append(building)
+    return replace(table, building_ids=ids)
+
+
+def _in_order(table: FootprintTable, before: FootprintTable) -> FootprintTable:
+    """Return footprints in the order in which the project has them once they took the place of others."""
+    place = {building: i for i, building in enumerate(before.building_ids)}
+    rows = sorted(range(len(table.building_ids)), key=lambda i: place.get(table.building_ids[i], len(place)))
+    return _of_rows(table, rows)
+
+
+def _of_rows(table: FootprintTable, rows: Sequence[int]) -> FootprintTable:
+    return replace(
+        table, building_ids=[table.building_ids[i] for i in rows], wkb=[table.wkb[i] for i in rows],
+        attributes=[table.attributes[i] for i in rows], area_m2=np.asarray(table.area_m2)[list(rows)],
+    )  # fmt: skip
+
+
+def _carry_out(
+    job: Job, found: removing.Plan, gone: Sequence[str], left: FootprintTable, change: Any, analyst: str
+) -> dict[str, object]:
+    """Remove footprints and the chip sets that hold them, with the outlines on the map made anew."""
+    layout = job.layout
+    chip_sets = removing.chip_sets_with(layout, gone)
+    path = str(layout.geometry.relative_to(layout.folder))
+    files = [path, *(file for chip_set in chip_sets for file in removing.chip_files(layout, chip_set))]
+    made: Mapping[str, Path] = {}
+    if left.wkb:
+        made = {path: layout.quicklooks / "footprints.new.json"}
+        write_geometry(made[path], left, store.call(layout, contents.grid))
+
+    def all_changes(db: sqlite3.Connection) -> None:
+        change(db)
+        db.execute("DELETE FROM chip_set WHERE chip_set IN (SELECT value FROM json_each(?))", (json.dumps(chip_sets),))
+
+    job.stop_if_cancelled()
+    done = removing.carry_out(
+        layout, found, analyst, watched=_FOOTPRINTS, change=all_changes, files=files, new=made,
+        facts={"chip_sets": chip_sets}, but=job.folder.name,
+    )  # fmt: skip
+    return _result(done)

@@ -1,0 +1,61 @@
+"""Remove one thing of a project: a button, and a dialog that lists what goes, what is out of date then and what stays."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pu_geo.errors import PuGeoError
+from pu_geo.project.layout import Layout
+from pu_geo.project.removals import Kind
+from pu_geo.services.project import removing
+from pu_geo.services.project.removing import Plan
+from pu_geo.ui import frame
+from pu_geo.ui.components import texts
+
+_OPEN, _TIMES = "removal-open", "removal-times"  # key of the button whose dialog is open; how many were opened
+
+
+def menu_key(name: str) -> str:
+    """Return the key of a popover that holds such a button: it closes as the dialog opens, which it would cover."""
+    return f"{name}-{st.session_state.get(_TIMES, 0)}"
+
+
+def button(
+    layout: Layout, kind: Kind, name: str, *, key: str, label: str = texts.REMOVE, path: str = "", disabled: bool = False
+) -> None:  # fmt: skip
+    """Draw a button that opens the dialog.
+
+    Args:
+        name: as `removing.plan` takes it.
+        key: of this button on its page.
+        path: a file to take the place of a scene; "" to remove it.
+    """
+    st.button(
+        label, key=key, icon=":material/delete:" if not path else ":material/swap_horiz:", disabled=disabled,
+        on_click=lambda: st.session_state.update({_OPEN: key, _TIMES: st.session_state.get(_TIMES, 0) + 1}),
+    )  # fmt: skip
+    if st.session_state.get(_OPEN) == key:
+        title = texts.REPLACE_TITLE if path else texts.REMOVE_TITLE
+        st.dialog(title, width="medium", on_dismiss=_close)(_draw)(layout, kind, name, path)
+
+
+def _close() -> None:
+    st.session_state.pop(_OPEN, None)
+
+
+def _draw(layout: Layout, kind: Kind, name: str, path: str) -> None:
+    try:
+        found = removing.replacement(layout, name, path) if path else removing.plan(layout, kind, name)
+    except PuGeoError as error:
+        st.error(f"**{frame.plain(error.problem)}**\n\n{frame.plain(error.hint)}", icon=":material/error:")
+        return
+    st.markdown("\n".join(f"- {frame.plain(line)}" for line in found.lines))
+    with st.container(horizontal=True):
+        label = texts.REPLACE if path else texts.REMOVE
+        frame.button(label, lambda: _do(layout, found, path), key="removal-do", type="primary", icon=":material/check:")
+        frame.button(texts.KEEP, _close, key="removal-keep")
+
+
+def _do(layout: Layout, found: Plan, path: str) -> None:
+    removing.start(layout, found, frame.analyst(), path)
+    _close()

@@ -1,0 +1,174 @@
+"""The check of a project finds what is damaged, missing or left over, and repairs what costs nobody anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_parts import CommandLine
+from small_parts import add_chips, add_run, click, job_of, unheld_job
+
+from pu_geo import jobs
+from pu_geo.project import backups, in_use, store
+from pu_geo.project.layout import Layout
+from pu_geo.tasks.project import doctor
+from pu_geo.tasks.project.doctor import Finding
+
+IDS = [f"b{i}" for i in range(20)]
+
+
+@pytest.fixture
+def whole(project: Layout) -> Layout:
+    """A project with chips, a run and a backup."""
+    add_chips(project, IDS, chips=np.zeros((20, 3, 16, 16), np.uint8), features=np.zeros((17, 20, 8), np.float16))
+    add_run(project, "run-1")
+    project.quicklooks.mkdir()
+    project.geometry.write_text("{}")
+    click(project, "b1")
+    backups.make(project, "asked")
+    return project
+
+
+def found(layout: Layout, level: str = "problem", **how: bool) -> dict[str, str]:
+    """Return what the check says of a level: word -> words."""
+    return {one.about: one.words for one in doctor.examine(layout, **how) if one.level == level}
+
+
+def test_a_whole_project_has_no_problem(whole: Layout) -> None:
+    assert found(whole, full=True) == {}
+    assert {"database", "labels", "geopackage", "chips", "runs", "backups", "temporary"} <= found(whole, "ok").keys()
+
+
+def test_a_damaged_and_a_missing_database_are_problems(whole: Layout) -> None:
+    in_use.let_go(whole)
+    content = whole.gpkg.read_bytes()
+    with whole.gpkg.open("r+b") as file:
+        file.seek(4096 * 3)
+        file.write(b"\x77" * (len(content) - 4096 * 4))
+    for tail in ("-wal", "-shm"):
+        Path(f"{whole.gpkg}{tail}").unlink(missing_ok=True)
+    assert "damaged" in found(whole)["database"]
+    whole.gpkg.unlink()
+    assert found(whole)["database"] == "project.gpkg is gone."
+
+
+def test_files_that_rows_name_and_that_are_gone_are_problems(whole: Layout) -> None:
+    whole.chips("set").unlink()
+    assert "set.npy" in found(whole)["chips"]
+    np.save(whole.chips("set"), np.zeros((7, 3, 16, 16), np.uint8))
+    assert "set.npy (damaged)" in found(whole)["chips"]
+    whole.features("set").write_bytes(b"half")
+    assert "features" in found(whole)
+    (whole.run("run-1") / "building_ids.json").unlink()
+    assert "building_ids.json" in found(whole)["runs"]
+    whole.geometry.unlink()
+    assert "footprints.json" in found(whole)["pictures"]
+
+
+def test_a_changed_file_of_a_run_or_a_backup_is_found_when_all_is_read(whole: Layout) -> None:
+    older = backups.make(whole, "asked")
+    backups.make(whole, "asked")
+    for path in (whole.run("run-1") / "scores.npy", older.path):
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+    assert found(whole) == {}
+    assert {"runs", "backups"} == found(whole, full=True).keys()
+
+
+def test_scenes_that_are_gone_are_a_note_and_other_files_in_their_place_a_problem(whole: Layout, tmp_path: Path) -> None:
+    assert "post-1" in found(whole, "note")["scenes"]  # its file was never there
+    other = tmp_path / "other.tif"
+    other.write_bytes(b"other")
+    with store.connect(whole) as db:
+        change = "UPDATE scene SET facts = json_set(facts, '$.path', ?, '$.size_bytes', 7, '$.ends_sha256', 'x')"
+        db.execute(change, (str(other),))
+    assert "another file" in found(whole)["scenes"]
+
+
+def test_files_that_no_row_names_are_notes(whole: Layout) -> None:
+    (whole.folder / "chips" / "gone.json").write_bytes(b"chips")
+    (whole.folder / "runs" / "lost").mkdir()
+    words = [one.words for one in doctor.examine(whole) if one.about == "orphans"]
+    assert ["gone.json" in words[0], "lost" in words[1], len(words)] == [True, True, 2]
+
+
+def test_leftovers_are_removed_only_if_asked_and_nobody_works_on_them(whole: Layout) -> None:
+    of_job, of_restore = whole.exports / ".new-abcdefgh", whole.folder / ".restore-abcdefgh"
+    of_backup = whole.backups / f".x.gpkg.{'0' * 16}.part"
+    for folder in (of_job, of_restore):
+        (folder / "map").mkdir(parents=True)
+    of_backup.write_bytes(b"half")
+    os.utime(of_backup, (0, 0))
+    assert "3 leftovers" in found(whole, "note")["temporary"]
+    lock = jobs.take_lock(unheld_job(whole, "rank", {}))
+    try:
+        with in_use.alone(whole):
+            doctor.examine(whole, fix=True)
+    finally:
+        os.close(lock)
+    assert [path.exists() for path in (of_job, of_restore, of_backup)] == [True, True, False]
+    done = {one.about: one for one in doctor.examine(whole, fix=True)}["temporary"]
+    assert (done.level, done.fixed) == ("ok", "Removed 2 of 2.")
+    assert not any(path.exists() for path in (of_job, of_restore))
+    assert whole.chips("set").is_file()
+
+
+def test_a_project_without_a_backup_gets_one_if_asked(project: Layout) -> None:
+    assert found(project, "note")["backups"] == "There is no backup."
+    assert backups.newest(project) is None
+    (made,) = (one for one in doctor.examine(project, fix=True) if one.about == "backups")
+    assert (made.level, backups.newest(project) is not None) == ("ok", True)
+
+
+def test_an_event_that_points_nowhere_is_a_problem(whole: Layout) -> None:
+    with store.connect(whole) as db:
+        db.execute(
+            "INSERT INTO label_event (op, building_id, label, analyst, at, screen, kind, undoes, act) "
+            "VALUES ('u', 'b1', 'cleared', 'ann', 'now', 'map', 'undo', 77, 'undo:u')"
+        )
+    assert "1 label event points" in found(whole)["labels"]
+
+
+def test_an_interrupted_job_and_little_room_are_named(whole: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = unheld_job(whole, "rank", {})
+    assert folder.name in found(whole, "note")["jobs"]
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: os.terminal_size((0, 0)) and _Usage())
+    assert "left" in found(whole)["disk"]
+
+
+class _Usage:
+    free = 10_000_000
+
+
+def test_the_kind_of_file_system_is_that_of_the_innermost_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/a / ext4 rw 0 0\nserver:/x {tmp_path} nfs4 rw 0 0\n")
+    monkeypatch.setattr(doctor, "_MOUNTS", mounts)
+    assert (doctor.file_system_of(tmp_path / "p.pugeo"), doctor.file_system_of(Path("/elsewhere"))) == ("nfs4", "ext4")
+
+
+def test_the_command_ends_with_two_where_a_problem_remains(whole: Layout, run: CommandLine) -> None:
+    report = run.json("doctor", whole.folder)
+    assert report["n_problems"] == 0
+    (whole.run("run-1") / "scores.npy").unlink()
+    code, out, _ = run("doctor", whole.folder)
+    assert (code, "PROBLEM Of run run-1" in out, out.strip().endswith("1 problem found.")) == (2, True, True)
+
+
+def test_the_machine_is_described(run: CommandLine) -> None:
+    report = run.json("doctor")
+    assert {one["about"] for one in report["findings"]} == {"versions", "torch", "rasterio", "memory", "home", "port"}
+
+
+def test_as_a_job_it_returns_the_same(whole: Layout) -> None:
+    result = doctor.doctor(job_of(whole))
+    assert json.loads(json.dumps(result))["n_problems"] == 0
+    assert Finding("database", "ok", "").about in {one["about"] for one in result["findings"]}  # type: ignore[attr-defined]
+    with closing(sqlite3.connect(whole.gpkg)) as db:
+        assert db.execute("PRAGMA quick_check").fetchone() == ("ok",)
