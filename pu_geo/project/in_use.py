@@ -105,7 +105,7 @@ def is_open_elsewhere(layout: Layout) -> bool:
 def _open(path: Path) -> int:
     with suppress(FileNotFoundError):
         return os.open(path, os.O_RDONLY)  # who may not write may still hold it
-    return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+    return os.open(path, os.O_RDONLY | os.O_CREAT, 0o666)
 
 
 def _taken(descriptor: int, how: int, patience_s: float = _PATIENCE_S) -> bool:

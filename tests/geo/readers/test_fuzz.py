@@ -11,7 +11,11 @@ from small_parts import mostly_long
 from benchmarks import fuzz
 from pu_geo.errors import FootprintError, ImageryError
 from pu_geo.geo import child_process
+from pu_geo.geo.raster.guard import gdal_env, quiet_open
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.readers import in_child
+from pu_geo.geo.readers.file_kinds import scene_driver
 
 QUICK = (fuzz.IN_PROCESS, 30), (fuzz.IN_CHILD, 3)
 
@@ -37,6 +41,38 @@ def test_damaged_files_are_read_or_refused(goods: list[Path], tmp_path: Path, su
     assert wrong == []
     assert sum(ends.values()) == n
     assert sum(times for end, times in ends.items() if end.endswith(": read")) <= 0.8 * n  # damage is noticed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", mostly_long([30, 300], 30))
+def test_damaged_scenes_are_described_by_the_child_or_refused_in_words(goods: list[Path], tmp_path: Path, n: int) -> None:
+    """What is accepted shows what the file holds: its pixels are those that GDAL decodes, or it is refused as it is read."""
+    pictures = [path for path in goods if path.suffix in (".tif", ".png", ".jpg")]
+    rng, n_accepted, n_refused = np.random.default_rng(11), 0, 0
+    for number in range(n):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        case = fuzz.make_case(pictures[number % len(pictures)], folder, rng)
+        try:
+            scene = in_child.describe(case, "post", "fuzz")
+        except ImageryError as refusal:
+            n_refused += bool(refusal.problem and refusal.hint)
+            continue
+        n_accepted += 1
+        if scene.dtype != "uint8" or scene.bands != 3:
+            continue
+        grid = project_grid([scene])
+        try:
+            with Mosaic([scene], grid) as mosaic:
+                shown, valid = mosaic.read(0, 0, grid.width, grid.height)
+                is_as_it_is = not mosaic._layers[0].is_warped
+        except ImageryError:
+            continue
+        if is_as_it_is and (shown.shape[1], shown.shape[2]) == (scene.height, scene.width):
+            with gdal_env(), quiet_open(case, scene_driver(case)) as source:
+                assert (shown == source.read(list(scene.rgb)))[:, valid].all()
+    assert n_accepted + n_refused == n
+    assert min(n_accepted, n_refused) > 0
 
 
 def test_an_exception_of_another_kind_is_found(goods: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
