@@ -43,8 +43,9 @@ shows_team = bar.toggle(texts.ANALYSTS, key="shows-team", help=texts.ANALYSTS_HE
 with bar:
     frame.link("train", texts.NEXT_TRAIN)
 team = labeling.team(layout) if shows_team else None
-if is_ranking:
-    queue_panel.wait_for_ranking(layout, summary.n_chips)
+with st.container():  # in each run, so that the map keeps its place, and all that the browser has in it, once the note goes
+    if is_ranking:
+        queue_panel.wait_for_ranking(layout, summary.n_chips)
 
 project_view(
     layout,

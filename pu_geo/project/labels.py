@@ -15,6 +15,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -199,9 +200,14 @@ def insert(db: sqlite3.Connection, values: Mapping[str, object]) -> int:
 def event_of(row: Sequence[object]) -> LabelEvent:
     """Build an event from a row of `COLUMNS`."""
     values: list[object] = list(row)
-    types = str(values[_TYPES_COLUMN])
-    values[_TYPES_COLUMN] = () if types == "[]" else tuple(json.loads(types))
+    values[_TYPES_COLUMN] = _types_in(str(values[_TYPES_COLUMN]))
     return LabelEvent(*values)  # type: ignore[arg-type]  # the table checks what it holds
+
+
+@lru_cache(maxsize=1000)
+def _types_in(text: str) -> tuple[str, ...]:
+    """Read damage types; few combinations occur, in very many answers."""
+    return tuple(json.loads(text))
 
 
 def undone(steps: Iterable[tuple[int, int, str]]) -> set[int]:
