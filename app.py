@@ -12,7 +12,7 @@ import pu_geo.ui
 from pu_geo.ui import frame
 from pu_geo.ui.components import file_picker
 from pu_geo.ui.components.scatter import dots
-from pu_geo.ui.guard import Guard
+from pu_geo.ui.guard import Guard, UploadLimit
 from pu_geo.ui.routes import routes
 from pu_geo.ui.serving import Serving
 
@@ -68,7 +68,7 @@ app = st.App(
         frame.write_zip,
         file_picker.picture,
     ),
-    middleware=[Middleware(Guard, secret=serving.secret, key=serving.key)],
+    middleware=[Middleware(Guard, secret=serving.secret, key=serving.key), Middleware(UploadLimit)],
     lifespan=serving.lifespan,
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pu_geo.ui import frame
 from pu_geo.ui.project import project_panel, safety_panel, texts
 
-layout = frame.current()
+layout = frame.whole()
 action = frame.title_bar(texts.TITLE, texts.PURPOSE)
 safety_panel.news()
 if layout is not None:

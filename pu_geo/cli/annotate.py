@@ -9,12 +9,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from pu_geo.cli.run import Analyst, Json, Project, Screen, repeated, show
-from pu_geo.errors import LabelError, PuGeoError
+from pu_geo.cli.run import Analyst, Json, Project, Screen, in_json, repeated, show
+from pu_geo.errors import LabelError, ProjectError, PuGeoError
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
-from pu_geo.services.project import projects
+from pu_geo.services.project import projects, readable_labels
+from pu_geo.wording import plural
 
 screen = Screen("Annotate")
 
@@ -100,7 +101,7 @@ def _answer_stream(layout: Layout, analyst: str) -> None:
             answer = {"error": f"The line {line.strip()[:80]!r} is not JSON."}
         except LabelError as error:
             answer = {"error": f"{error.problem} {error.hint}"}
-        print(json.dumps(answer, ensure_ascii=False), flush=True)
+        print(in_json(answer), flush=True)
 
 
 @screen.verb("grades", "joplin.pugeo", 'joplin.pugeo --set Destroyed=destroyed "Roof gone=major" Minor=minor')
@@ -136,12 +137,34 @@ def write_labels(
     ],
     as_json: Json = False,
 ) -> None:
-    """Write the current labels and their history."""
+    """Write the current labels and their history; of a damaged project, the part of the history that can be read."""
     from pu_geo.tasks.annotate.export_labels import export_labels
 
-    result = export_labels(projects.find(project), out)
+    layout = projects.find(project)
+    try:
+        result = export_labels(layout, out)
+    except ProjectError as error:
+        if error.kind != "corrupt":
+            raise
+        _save_readable(layout, out, error, as_json)
+        return
     words = (
         f"Wrote {result['n']} labels to {result['out']}, and {result['n_events']} events to {result['events_out']}.\n"
         f"With {result['decisions_out']} beside it a project can be rebuilt: pu-geo label NEW.pugeo --import {result['events_out']} --rebuild"
     )
     show(result, words, as_json)
+
+
+def _save_readable(layout: Layout, out: str, damage: ProjectError, as_json: bool) -> None:
+    """Write what can be read of a damaged project's labels; exit code 2 unless that is all that is known to have been there."""
+    found, path = readable_labels.save(layout, out)
+    print(damage.problem, file=sys.stderr)
+    facts = {"events_out": str(path), "n_events": found.n, "n_unreadable": found.n_unreadable, "damage": damage.problem}
+    words = (
+        f"Wrote the {plural(found.n, 'entry', 'entries')} of its label log that can be read to {path}; {found.n_unreadable:,} more "
+        f"are known of and cannot be read. Restore the project with `pu-geo restore {layout.folder.name}`, or import this file into "
+        "another project with the same buildings."
+    )
+    show(facts, words, as_json)
+    if found.n_unreadable:
+        raise typer.Exit(2)

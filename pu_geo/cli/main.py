@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -102,8 +103,27 @@ def _root(
     """Map damaged buildings from pre- and post-event imagery with a few clicks."""
 
 
+def _is_text(argument: str) -> bool:
+    """Return whether an argument could be decoded; bytes that could not are lone surrogates."""
+    return not any("\ud800" <= sign <= "\udfff" for sign in argument)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run one command; return its exit code: 0 done, 1 cancelled, 2 refused."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")  # names have letters that not every terminal's encoding has
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8")  # clicks come as JSON
+    if odd := next((each for each in argv or sys.argv[1:] if not _is_text(each)), None):
+        encoding = sys.getfilesystemencoding()
+        print(
+            f"{odd!a} is no text in the encoding of this terminal, {encoding}; names are UTF-8.",
+            "Set a UTF-8 locale first: export LC_ALL=C.UTF-8",
+            sep="\n",
+            file=sys.stderr,
+        )
+        return 2
     try:
         typer.main.get_command(app)(args=argv, prog_name="pu-geo")
     except SystemExit as end:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pu_geo import jobs, wording
-from pu_geo.cli.run import Analyst, Json, Project, Screen, absolute, gone, repeated, run_job, show
+from pu_geo.cli.run import Analyst, Json, Project, Screen, absolute, gone, in_json, repeated, run_job, show
 from pu_geo.errors import PuGeoError
 from pu_geo.methods.catalog import DEFAULT_METHOD
 from pu_geo.project import backups, events, store
@@ -382,7 +381,7 @@ def control_jobs(
             folder = jobs.folder_of(layout, job_id)
             log = folder / "log.txt"
             for event in events.read(folder):
-                print(json.dumps(event, ensure_ascii=False))
+                print(in_json(event))
             print(log.read_text(encoding="utf-8", errors="replace") if log.is_file() else "", end="")
 
 

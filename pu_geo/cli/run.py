@@ -88,7 +88,17 @@ class Screen(typer.Typer):
 
 def show(result: Mapping[str, Any], words: str, as_json: bool) -> None:
     """Print a result: as one JSON line with --json, as words otherwise."""
-    print(json.dumps(result, ensure_ascii=False) if as_json else words)
+    print(in_json(result) if as_json else words)
+
+
+def in_json(value: object, indent: int | None = None) -> str:
+    """Return a value as JSON, with escapes for what the terminal's encoding does not have."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return text
 
 
 def run_job(layout: Layout, task: str, args: Mapping[str, Any], as_json: bool) -> Mapping[str, Any]:

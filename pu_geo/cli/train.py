@@ -22,6 +22,7 @@ from pu_geo.cli.run import (
     absolute,
     gone,
     in_brackets,
+    in_json,
     overrides_of,
     repeated,
     run_job,
@@ -217,12 +218,12 @@ def write_card(
 ) -> None:
     """Write the model card of a run: data, labels, settings, curves, accuracy, limits."""
     card = run_card.card(projects.find(project), run)
-    in_json = json.dumps(card, ensure_ascii=False, indent=1)
+    document = json.dumps(card, ensure_ascii=False, indent=1)
     if not out:
-        print(in_json if as_json else run_card.as_markdown(card))
+        print(in_json(card, indent=1) if as_json else run_card.as_markdown(card))
         return
     path = Path(absolute(out))
-    writers = {".html": run_card.as_html, ".md": run_card.as_markdown, ".json": lambda _: in_json}
+    writers = {".html": run_card.as_html, ".md": run_card.as_markdown, ".json": lambda _: document}
     if path.suffix not in writers:
         raise PuGeoError(
             f"{path.name} ends in {path.suffix!r}; a model card is written as .html, .md or .json.",

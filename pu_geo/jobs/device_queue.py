@@ -122,5 +122,5 @@ def _all_tickets(place: Path) -> list[QueueEntry]:
         with suppress(OSError, ValueError, KeyError, TypeError):
             match = _TICKET.fullmatch(path.name)
             if match:
-                found.append(QueueEntry(int(match[1]), Path(json.loads(path.read_text())["folder"]), path))
+                found.append(QueueEntry(int(match[1]), Path(json.loads(path.read_text(encoding="utf-8"))["folder"]), path))
     return sorted(found, key=lambda ticket: ticket.number)

@@ -203,7 +203,7 @@ def _in_words(folder: Path, error: Exception) -> JobError:
         )
     return JobError(
         f"The job stopped on a fault in PU-Geo: {type(error).__name__}: {error}.",
-        f"Your labels are safe. Please report it with the log of this job (`pu-geo jobs PROJECT log {folder.name}`).",
+        f"Please report it with the log of this job (`pu-geo jobs PROJECT log {folder.name}`).",
         kind="fault",
     )
 
@@ -226,8 +226,7 @@ def _full_disk(folder: Path) -> JobError:
     left = shutil.disk_usage(folder).free / 1e6
     return JobError(
         f"The disk that holds {folder.parent.parent} is full ({left:.1f} MB are free), so the job had to stop.",
-        "Make room there, then start this job again: a training goes on after its last checkpoint. Your labels and "
-        "finished runs are safe.",
+        "Make room there, then start this job again: a training goes on after its last checkpoint.",
         kind="disk_full",
     )
 

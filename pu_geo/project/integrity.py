@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sqlite3
 import sys
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
-from pu_geo.project import schema
+import numpy as np
+
+from pu_geo.project import salvage, schema
 
 CHECKED_AT_ONCE = 100 * 1024**2  # bytes; larger files are checked in a thread beside
 _TEXTS = (
@@ -37,7 +39,15 @@ _PEOPLE_CALL = {
     "pinned_run": "the choice of run",
 }  # fmt: skip
 _AT_ONCE = 5_000  # rows whose texts are joined
-_WORDS_OF_CORRUPT = ("no such table", "no such column", "malformed", "decode to utf-8", "has no column")
+_WORDS_OF_CORRUPT = (
+    "no such table",
+    "no such column",
+    "malformed",
+    "decode to utf-8",
+    "has no column",
+    "unsupported file format",
+)
+_indexes: dict[tuple[int, int], int] = {}  # device and inode -> descriptor
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -53,7 +63,7 @@ def is_damage(error: BaseException) -> bool:
 def problem(db: sqlite3.Connection, *, is_current: bool) -> str:
     """Return what is damaged in a project's file, in words that end a sentence; "" if nothing is.
 
-    Checked are the structure of the file, the label log with its indexes and its end, and that texts and JSON values are such. Of
+    Checked are the structure of the file with its indexes, the end of the label log, and that texts, JSON values and outlines are such. Of
     a changed letter in a text, or a changed number, nothing shows.
 
     Args:
@@ -63,12 +73,10 @@ def problem(db: sqlite3.Connection, *, is_current: bool) -> str:
         sqlite3.Error: that is no damage, such as a file that another program holds.
     """
     try:
-        if (found := str(db.execute("PRAGMA quick_check(1)").fetchone()[0])) != "ok":
+        if (found := str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])) != "ok":
             return _what(db, found)
         if is_current and (gone := sorted(_expected() - _shape(db))):
             return f"it lacks {', '.join(gone)}"
-        if (found := str(db.execute("PRAGMA integrity_check('label_event')").fetchone()[0])) != "ok":
-            return f"the labels cannot be read as they were stored: {found}"
         last = db.execute("SELECT ifnull(max(event), 0) FROM label_event").fetchone()[0]
         given = db.execute("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'label_event'").fetchone()[0]
         if given != last:
@@ -82,6 +90,8 @@ def problem(db: sqlite3.Connection, *, is_current: bool) -> str:
                 and db.execute(f"SELECT 1 FROM {table} WHERE NOT json_valid({column})").fetchone()
             ):
                 return f"an entry of {_PEOPLE_CALL[table]} makes no sense"
+        if n := _broken_outlines(db):
+            return f"the outlines of {n} buildings cannot be read"
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
@@ -115,6 +125,21 @@ def _columns(db: sqlite3.Connection, table: str) -> dict[str, str]:
     return dict(db.execute("SELECT name, type FROM pragma_table_info(?)", (table,)).fetchall())
 
 
+def _broken_outlines(db: sqlite3.Connection) -> int:
+    """Return how many outlines of buildings are none; 0 where a training alone runs, which reads no outline."""
+    if importlib.util.find_spec("shapely") is None:
+        return 0
+    import shapely
+
+    n, rows = 0, db.execute("SELECT substr(geom, 1, 2) = CAST('GP' AS BLOB), substr(geom, 41) FROM footprints")
+    while some := rows.fetchmany(_AT_ONCE):
+        shapes = shapely.from_wkb(
+            np.array([wkb if is_ours else b"" for is_ours, wkb in some], dtype=object), on_invalid="ignore"
+        )
+        n += int((~np.isfinite(shapely.bounds(shapes)).all(axis=1)).sum())
+    return n
+
+
 def _what(db: sqlite3.Connection, words: str) -> str:
     """Return which tables cannot be read as people call them, and what SQLite reports."""
     unread = [name for table, name in _PEOPLE_CALL.items() if not _is_readable(db, table)]
@@ -135,42 +160,42 @@ def _is_readable(db: sqlite3.Connection, table: str) -> bool:
 # The log beside the file
 
 
-class CommittedFrames:
-    """How many frames of a file's write-ahead log were committed before this process opened it, by the log's index.
+def lost_frames(gpkg: Path) -> int:
+    """Return how many committed frames of the write-ahead log beside a file are broken or gone, 0 if none is known to be.
 
-    SQLite passes over a broken frame of a log, and all after it, without a word. The index still counts them, until SQLite writes it
-    anew when it opens the file.
+    To be asked before SQLite opens the file: it passes over a broken frame, and all after it, without a word, and then writes the
+    log's index anew, which counts them still.
 
     Source: "WAL-mode File Format", https://www.sqlite.org/walformat.html, section 2.1.
     """
-
-    def __init__(self, gpkg: Path) -> None:
-        self._index = -1
-        with suppress(OSError):
-            self._index = os.open(gpkg.with_name(f"{gpkg.name}-shm"), os.O_RDONLY)
-        self._before = self._read()
-
-    def n_lost(self) -> int:
-        """Return how many of them SQLite passed over, now that it has read the file. To be asked once."""
-        before, after = self._before, self._read()
-        if self._index < 0 or os.fstat(self._index).st_nlink == 0:  # none, or its last user has put the log into the file
-            return 0
-        # The index stays open for ever: closing it would cancel the locks that SQLite holds on it in this process.
-        if before is None or after is None or (after.n_frames and after.salt != before.salt):
-            return 0
-        return max(0, before.n_frames - max(before.n_in_file, after.n_frames))
-
-    def _read(self) -> _Index | None:
-        content = os.pread(self._index, 136, 0) if self._index >= 0 else b""
-        if len(content) < 136 or content[:48] != content[48:96]:
-            return None
-        n_frames, n_in_file = (int.from_bytes(content[at : at + 4], sys.byteorder) for at in (16, 96))
-        return _Index(content[32:40], n_frames, n_in_file)
+    index = _index_of(gpkg)
+    content = os.pread(index, 136, 0) if index >= 0 else b""
+    if len(content) < 136 or content[:48] != content[48:96]:
+        return 0
+    n_frames, n_in_file = (int.from_bytes(content[at : at + 4], sys.byteorder) for at in (16, 96))
+    if n_in_file >= n_frames:
+        return 0
+    try:
+        log = gpkg.with_name(f"{gpkg.name}-wal").read_bytes()  # SQLite holds no locks on it that closing it would cancel
+    except OSError:
+        log = b""
+    size = int.from_bytes(log[8:12], "big")
+    n_whole = sum(1 for _ in salvage.frames(log, size))
+    is_newer = (
+        n_whole > 0 and log[16:24] != content[32:40]
+    )  # another process has put the log into the file, and begun a new one
+    if is_newer or n_whole >= n_frames or os.fstat(index).st_nlink == 0:
+        return 0
+    return n_frames - max(n_whole, n_in_file)
 
 
-class _Index(NamedTuple):
-    """What the index of a log notes: the log's salt, its committed frames, and how many of them are in the file already."""
-
-    salt: bytes
-    n_frames: int
-    n_in_file: int
+def _index_of(gpkg: Path) -> int:
+    """Open the index of a file's log, once for ever: closing it would cancel the locks that SQLite holds on it in this process."""
+    path = gpkg.with_name(f"{gpkg.name}-shm")
+    try:
+        facts = path.stat()
+        if (facts.st_dev, facts.st_ino) not in _indexes:
+            _indexes[facts.st_dev, facts.st_ino] = os.open(path, os.O_RDONLY)
+        return _indexes[facts.st_dev, facts.st_ino]
+    except OSError:
+        return -1

@@ -40,7 +40,7 @@ def take(path: Path) -> int | None:
     Raises:
         OSError: if the file cannot be opened.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     until = time.monotonic() + _PATIENCE_S
     while True:
         try:

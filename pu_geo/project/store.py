@@ -88,18 +88,23 @@ def is_writable(layout: Layout) -> bool:
 def _opened(layout: Layout, patience_s: float) -> sqlite3.Connection:
     """Return a connection to a file that is whole, as far as is known, and of this schema."""
     if _checked.get(layout.folder) == _inode(layout):
-        return _connection(layout, None, patience_s)
+        return _connection(layout, patience_s, is_first=False)
     with _checking:
         if _checked.get(layout.folder) == _inode(layout):
-            return _connection(layout, None, patience_s)
-        return _connection(layout, integrity.CommittedFrames(layout.gpkg), patience_s)
+            return _connection(layout, patience_s, is_first=False)
+        _refuse_lost_changes(layout)
+        return _connection(layout, patience_s, is_first=True)
 
 
-def _connection(layout: Layout, committed: integrity.CommittedFrames | None, patience_s: float) -> sqlite3.Connection:
+def _connection(layout: Layout, patience_s: float, *, is_first: bool) -> sqlite3.Connection:
     address = str(layout.gpkg) if is_writable(layout) else _read_only_address(layout)
     db = sqlite3.connect(address, uri=address.startswith("file:"), isolation_level=None, timeout=patience_s)
     try:
-        _set_up(db, layout, committed)
+        _set_up(db, layout, is_first=is_first)
+    except UnicodeDecodeError as error:  # SQLite's words hold a damaged name
+        db.close()
+        _note_damage(layout, words := "the names of its tables cannot be read")
+        raise damaged(layout, words) from error
     except BaseException:
         db.close()
         raise
@@ -137,7 +142,7 @@ def _read_only_address(layout: Layout) -> str:
     return f"{layout.gpkg.resolve().as_uri()}?mode=ro{'' if is_open else '&immutable=1'}"
 
 
-def _set_up(db: sqlite3.Connection, layout: Layout, committed: integrity.CommittedFrames | None) -> None:
+def _set_up(db: sqlite3.Connection, layout: Layout, *, is_first: bool) -> None:
     may_write = is_writable(layout)
     if may_write:
         db.execute("PRAGMA journal_mode=WAL")  # at each open: another program may have switched it back
@@ -145,8 +150,8 @@ def _set_up(db: sqlite3.Connection, layout: Layout, committed: integrity.Committ
     else:
         db.execute("PRAGMA query_only=ON")
     found = _schema_of(db)
-    if committed is not None:
-        _check(db, layout, committed)
+    if is_first:
+        _check(db, layout)
     if found > schema.SCHEMA:
         raise ProjectError(
             f"{layout.folder.name} was written by a newer PU-Geo: its schema is {found}, this one knows {schema.SCHEMA}.",
@@ -177,12 +182,16 @@ def _refuse_damaged(layout: Layout) -> None:
     _checked.pop(layout.folder, None)
 
 
-def _check(db: sqlite3.Connection, layout: Layout, committed: integrity.CommittedFrames) -> None:
-    """Check a file that this process opens for the first time: at once, or in a thread beside where it is large."""
-    if n_lost := committed.n_lost():
-        words = f"the last changes, {n_lost} pages of the log beside it, cannot be read"
+def _refuse_lost_changes(layout: Layout) -> None:
+    """Raise `ProjectError` of kind "corrupt", before SQLite opens the file, if a part of the log beside it is broken or gone."""
+    if n_lost := integrity.lost_frames(layout.gpkg):
+        words = f"its last changes, {n_lost} pages of the log beside it, cannot be read"
         _note_damage(layout, words)
         raise damaged(layout, words)
+
+
+def _check(db: sqlite3.Connection, layout: Layout) -> None:
+    """Check a file that this process opens for the first time: at once, or in a thread beside where it is large."""
     if layout.gpkg.stat().st_size <= integrity.CHECKED_AT_ONCE:
         words = integrity.problem(db, is_current=_schema_of(db) == schema.SCHEMA)
         if words:
@@ -233,7 +242,8 @@ def _in_words(layout: Layout, error: sqlite3.DatabaseError) -> ProjectError | No
     """Return an error of the file or its disk in words; None for a programming error."""
     code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
     name = layout.gpkg.name
-    if integrity.is_damage(error):
+    is_header = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY and is_writable(layout)
+    if is_header or integrity.is_damage(error):  # SQLite takes a file with a strange header for one that it may only read
         words = f"a part of it cannot be read ({error})"
         if code != sqlite3.SQLITE_ERROR:  # that is of one question, which meets a table that is not as it should be
             _note_damage(layout, words)
@@ -278,6 +288,9 @@ def connect_as_is(layout: Layout) -> Iterator[sqlite3.Connection]:
     Raises:
         ProjectError: if it cannot be read; of kind "busy" if another program holds it.
     """
+    _refuse_damaged(layout)
+    if layout.folder not in _checked:
+        _refuse_lost_changes(layout)
     try:
         with closing(sqlite3.connect(_read_only_address(layout), uri=True, timeout=_PATIENCE_S)) as db:
             yield db
@@ -409,6 +422,7 @@ def create(path: str | Path, name: str) -> Layout:
 
 def write_empty(path: Path, name: str) -> None:
     """Write the database of a new project."""
+    path.touch()  # with the rights that the umask leaves: SQLite would let nobody but its maker write
     db = sqlite3.connect(path, isolation_level=None)
     db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
     db.execute(f"PRAGMA user_version={schema.USER_VERSION}")

@@ -6,8 +6,8 @@ import gzip
 import json
 import os
 import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,13 +46,13 @@ def new_version(layout: Layout) -> Iterator[tuple[int, Path]]:
         for left in layout.exports.glob(".new-*"):  # of a process that was killed: nobody else has the lock
             shutil.rmtree(left, ignore_errors=True)
         number = next_number(layout)
-        folder = Path(tempfile.mkdtemp(prefix=".new-", dir=layout.exports))
+        folder = layout.exports / f".new-{secrets.token_hex(4)}"
+        folder.mkdir()  # with the rights that the umask leaves
         try:
             yield number, folder
             for path in folder.iterdir():
                 with path.open("rb") as written:
                     os.fsync(written.fileno())
-            folder.chmod(0o755)
             folder.rename(layout.exports / f"v{number}")
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -15,15 +15,16 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import StreamlitPage
 
-from pu_geo.errors import PuGeoError
+from pu_geo.errors import ProjectError, PuGeoError
+from pu_geo.project import backups
 from pu_geo.project.layout import Layout
-from pu_geo.project.store import one_connection
+from pu_geo.project.store import is_writable, one_connection
 from pu_geo.records import MAX_NAME
 from pu_geo.services.annotate import building_history as histories
 from pu_geo.services.annotate import labeling, presence, ranking
 from pu_geo.services.damage_map import exporting
 from pu_geo.services.imagery import image_quality
-from pu_geo.services.project import daily_backups, projects
+from pu_geo.services.project import daily_backups, projects, readable_labels, recovery
 from pu_geo.services.project.launch import OPEN_VARIABLE, SAMPLE
 from pu_geo.ui import texts
 
@@ -33,6 +34,7 @@ _PAGES_AT_A_TIME = threading.Semaphore(2)  # they share one interpreter, and cli
 _GOES_TO = "goes-to"  # the screen that a button led to
 _NAMES = "analyst-names"  # that this session had
 _SCREEN = "screen"
+_DAMAGE = "damage"  # what is damaged of the session's project; "" if nothing
 _CLICKS = "clicks"  # keys of buttons of this screen that were clicked and not acted on yet
 _MOST_PROJECTS = 12  # in the list of others
 
@@ -138,11 +140,17 @@ def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
     with show_errors():
         _restore()
         _open_first()
-    layout = current()
+    layout, damage = current(), ""
     summary = None
     if layout is not None:
         with show_errors():
-            summary = projects.summary(layout)
+            try:
+                summary = projects.summary(layout)
+            except ProjectError as error:
+                if error.kind != "corrupt":
+                    raise
+                damage = error.problem
+    st.session_state[_DAMAGE] = damage
     with st.sidebar:
         _draw_project(summary)
         _draw_steps(pages, summary)
@@ -150,8 +158,38 @@ def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
             texts.ANALYST, key="analyst_name", value=analyst(), max_chars=MAX_NAME, help=texts.ANALYST_HELP,
             on_change=does(_choose_analyst),
         )  # fmt: skip
+    if layout is not None and damage:
+        with show_errors():
+            _draw_damage(layout, damage)
+        if page != pages.get("project"):
+            return
+    elif layout is not None and not is_writable(layout):
+        st.info(texts.READ_ONLY.format(folder=plain(str(layout.folder))), icon=":material/lock:")
     with show_errors(), _PAGES_AT_A_TIME:
         page.run()
+
+
+def _draw_damage(layout: Layout, problem: str) -> None:
+    """Draw what is damaged of a project, what can be saved of it, and the way to its newest backup; in place of its screens."""
+    found, backup = readable_labels.read(layout), backups.newest(layout)
+    with st.container(border=True, key="damage"):
+        st.error(f"**{texts.DAMAGED}**\n\n{plain(problem)}", icon=":material/error:")
+        st.markdown(texts.readable(found.n, found.n_buildings, found.n_unreadable))
+        with st.container(horizontal=True):
+            st.button(
+                texts.restore(backup.made_at if backup else ""), key="restore-damaged", type="primary", icon=":material/restore:",
+                help=texts.RESTORE_HELP, on_click=does(partial(_restore_damaged, layout)),
+            )  # fmt: skip
+            st.download_button(
+                texts.SAVE_READABLE, found.csv, texts.READABLE_FILE, "text/csv", on_click="ignore", key="save-readable",
+                icon=":material/download:", disabled=not found.n, help=texts.SAVE_READABLE_HELP,
+            )  # fmt: skip
+
+
+def _restore_damaged(layout: Layout) -> None:
+    done = recovery.restore(layout)
+    open_project(str(done.layout.folder))
+    st.toast(plain(" ".join(done.notes)), icon=":material/restore:", duration="infinite")
 
 
 def _restore() -> None:
@@ -172,8 +210,10 @@ def _open_first() -> None:
     if not wanted or "first_opened" in st.session_state:
         return
     st.session_state["first_opened"] = True
-    layout = projects.open_sample()[0] if wanted == SAMPLE else projects.open_project(wanted)
-    use(layout)
+    if wanted == SAMPLE:
+        use(projects.open_sample()[0])
+    else:
+        open_project(wanted)
 
 
 def _draw_project(summary: projects.Summary | None) -> None:
@@ -192,7 +232,7 @@ def _draw_project(summary: projects.Summary | None) -> None:
 
 
 def _switch(layout: Layout) -> None:
-    use(projects.open_project(str(layout.folder)))
+    open_project(str(layout.folder))
 
 
 def _draw_steps(pages: Mapping[str, StreamlitPage], summary: projects.Summary | None) -> None:
@@ -242,6 +282,21 @@ def former_names() -> set[str]:
 def use(layout: Layout) -> None:
     """Make a project the one that this session works on."""
     st.session_state["project"] = str(layout.folder)
+
+
+def open_project(path: str) -> None:
+    """Open a project for this session; of a damaged one the screens show what can be saved."""
+    try:
+        use(projects.open_project(path))
+    except ProjectError as error:
+        if error.kind != "corrupt":
+            raise
+        use(projects.find(path))
+
+
+def whole() -> Layout | None:
+    """Return the project of this session; None without one, and for one that is damaged."""
+    return None if st.session_state.get(_DAMAGE) else current()
 
 
 def current() -> Layout | None:

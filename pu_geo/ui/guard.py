@@ -21,12 +21,16 @@ import streamlit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit import runtime
+from streamlit.runtime.uploaded_file_manager import UploadedFileManager
 
 from pu_geo.services.project import access
 from pu_geo.ui import texts
 
 HEALTH = "/_stcore/health"  # whoever starts the server asks there whether it answers
 _HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::([1-9][0-9]{0,4}))?")
+MOST_UPLOADED = 1024**3  # bytes; Streamlit keeps what a tab uploaded in memory until the tab is closed
+_UPLOADS = "/_stcore/upload_file/"
 _ASSETS = Path(__file__).parent / "assets"
 _POLICY_VIOLATION = 1008  # code of RFC 6455 for a WebSocket that is refused
 # What Streamlit's pages need: styles set by scripts, and pictures, fonts, workers and modules that it makes itself.
@@ -89,6 +93,34 @@ class Guard:
         if is_visit and (is_known or any(_same(self._secret, text) for text in given)):
             return _first_visit(scope, headers, query, access.cookie_name(port), value)
         return None if is_known else _page(texts.NOT_LET_IN, 403)
+
+
+class UploadLimit:
+    """ASGI middleware that refuses an upload while the files that Streamlit keeps in memory are too many already.
+
+    Args:
+        app: what is guarded.
+        kept: returns how many bytes Streamlit keeps, by default those of this process's tabs.
+    """
+
+    def __init__(self, app: ASGIApp, *, kept: Callable[[], int] | None = None) -> None:
+        self._app, self._kept = app, kept or _bytes_in_memory
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_upload = scope["type"] == "http" and scope["method"] == "PUT" and scope["path"].startswith(_UPLOADS)
+        if is_upload and self._kept() >= MOST_UPLOADED:
+            await _page(texts.TOO_MANY_UPLOADS.format(mb=MOST_UPLOADED // 1024**2), 413)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def _bytes_in_memory() -> int:
+    return bytes_of(runtime.get_instance().uploaded_file_mgr) if runtime.exists() else 0
+
+
+def bytes_of(uploads: UploadedFileManager) -> int:
+    """Return how many bytes Streamlit's uploaded files have together."""
+    return sum(int(getattr(each, "byte_length", 0)) for group in uploads.get_stats().values() for each in group)
 
 
 def _first_visit(scope: Scope, headers: Headers, query: Iterable[tuple[str, str]], name: str, value: str) -> Response:

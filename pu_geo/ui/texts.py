@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pu_geo.wording import plural
+from pu_geo.wording import plural, when
 
 ANALYST = "Analyst"
 ANALYST_HELP = "Stored with each of your answers and exported with it. Yours is a made-up name until you choose another; it is kept in this page's address."
@@ -26,6 +26,7 @@ TOO_LONG = "Nothing of a message of more than {most:,} bytes was stored."
 SHORTER = "Reload the page: it then sends what waits in shorter messages. Nothing is lost."
 TOO_SLOW = "A message did not arrive within {seconds:.0f} s, so nothing of it was stored."
 SENT_AGAIN = "It is sent again; you can go on."
+TOO_MANY_UPLOADS = "More than {mb:,} MB are uploaded and not closed yet. Close other tabs, or name the files by their path."
 WRONG_HOST = (
     "PU-Geo is served on this machine as 127.0.0.1 or localhost alone. Open the address that it printed in its terminal."
 )
@@ -34,3 +35,30 @@ WRONG_HOST = (
 def counts(n: int, units: str, n_damaged: int) -> str:
     """Return how many buildings there are and how many of them people marked."""
     return f"{n:,} {units} · {plural(n_damaged, 'damaged', 'damaged')}"
+
+
+# A damaged project, and one that may not be changed
+
+DAMAGED = "This project's database is damaged. It is neither read nor written to: no answer is stored in it any more."
+SAVE_READABLE = "Save the readable labels"
+SAVE_READABLE_HELP = (
+    "A CSV file with every entry of the label log that can be read. A project with the same buildings can import it."
+)
+READABLE_FILE = "labels.events.csv"
+RESTORE_HELP = "The damaged project stays as it is. Chips and runs are taken over."
+READ_ONLY = "You may not write to {folder}: this project can be viewed and exported, not changed. To change it, copy the folder to where you may write."
+
+
+def readable(n: int, n_buildings: int, n_unreadable: int) -> str:
+    """Return how much of the label log can be read."""
+    head = f"**{plural(n, 'entry', 'entries')}** of its label log can be read, on {plural(n_buildings, 'building')}."
+    if not n_unreadable:
+        return f"{head} None is known to be missing."
+    return f"{head} **{n_unreadable:,}** more are known of and cannot be read."
+
+
+def restore(made_at: str) -> str:
+    """Return the words of the button that restores a project; `made_at` is the newest backup's, "" if there is none."""
+    return (
+        f"Restore the backup of {when(made_at)} into a new folder" if made_at else "Make a new project of what can be read"
+    )

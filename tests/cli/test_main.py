@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
 import subprocess
 import sys
@@ -13,11 +15,13 @@ from typing import Any
 import pytest
 import typer
 from cli_parts import CommandLine
+from small_parts import small_project, unheld_job
 
 import pu_geo
 from pu_geo.cli.main import app
 from pu_geo.cli.run import run_job
 from pu_geo.jobs import worker
+from pu_geo.project import events
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.job import Job
 
@@ -163,3 +167,29 @@ def test_progress_is_a_bar_on_a_terminal(
         "", "[                    ]   4%  reading", "[#                   ]   8%  reading",
         "[####                ]  20%  waves", "waiting for another", "", "",
     ]  # fmt: skip
+
+
+def in_locale(*words: str, **settings: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a command where the system's encoding is not UTF-8."""
+    plain = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "pu_geo.cli", *words]
+    return subprocess.run(command, capture_output=True, env={**os.environ, **plain, **settings}, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["ascii", "iso-8859-1", "utf-8"])
+def test_names_with_letters_that_the_terminal_does_not_have_are_printed(encoding: str, tmp_path: Path) -> None:
+    layout, name = small_project(tmp_path / "event.pugeo"), "İzmir é \U0001f3e0"
+    events.append(unheld_job(layout, "add_scenes", {}), "failed", {"problem": f"{name} is no scene."})
+    done = in_locale("jobs", str(layout.folder), PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr) == (0, b"")
+    found = in_locale("jobs", str(layout.folder), "--json", PYTHONIOENCODING=encoding)
+    assert name in json.loads(found.stdout.decode(encoding))["problem"]
+
+
+@pytest.mark.slow
+def test_a_name_that_cannot_be_decoded_is_refused_in_words(tmp_path: Path) -> None:
+    done = in_locale("inspect", str(tmp_path / "İzmir.tif"))
+    assert done.returncode == 2
+    assert b"no text in the encoding of this terminal, ascii" in done.stderr
+    assert b"export LC_ALL=C.UTF-8" in done.stderr

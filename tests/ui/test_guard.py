@@ -14,10 +14,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
 from pu_geo.services.project import access
 from pu_geo.ui import texts
-from pu_geo.ui.guard import Guard
+from pu_geo.ui.guard import MOST_UPLOADED, Guard, UploadLimit, bytes_of
 from pu_geo.ui.routes import _SANDBOX
 
 KEY, SECRET, HOST = b"0" * 64, "the-secret", "127.0.0.1:8501"
@@ -210,3 +212,22 @@ def test_every_answer_forbids_frames_sniffing_and_referrers(app: Starlette, url:
     assert f"frame-ancestors {framed_by}" in headers["content-security-policy"]
     assert ("connect-src 'self' ws://127.0.0.1:8501 " in headers["content-security-policy"]) is (url != "/report")
     assert ("cross-origin-opener-policy" in headers) is (url != "/report"), "a browser opens no sandboxed page with it"
+
+
+@pytest.mark.parametrize(("kept", "status"), [(MOST_UPLOADED - 1, 200), (MOST_UPLOADED, 413)])
+def test_no_upload_is_taken_while_too_many_are_in_memory(app: Starlette, kept: int, status: int) -> None:
+    limited = Starlette(routes=app.routes, middleware=[Middleware(UploadLimit, kept=lambda: kept)])
+    answer = ask(limited, "/_stcore/upload_file/session/file", method="PUT")
+    assert (answer[0], b"1,024 MB" in answer[2]) == (status, status == 413)
+    assert ask(limited, "/_stcore/upload_file/session/file", method="DELETE")[0] == 200, "there is a way out"
+    assert ask(limited, "/annotate")[0] == 200
+
+
+def test_what_streamlit_keeps_in_memory_is_counted() -> None:
+    uploads = MemoryUploadedFileManager("/upload")
+    assert bytes_of(uploads) == 0
+    for session, size in (("a", 1000), ("b", 50_000)):
+        uploads.add_file(session, UploadedFileRec(f"f-{session}", "x.tif", "image/tiff", b"x" * size))
+    assert bytes_of(uploads) >= 51_000
+    uploads.remove_session_files("b")
+    assert bytes_of(uploads) < 51_000

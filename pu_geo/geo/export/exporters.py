@@ -19,10 +19,11 @@ from pu_geo.geo.export.codebook import Field, fields_of
 from pu_geo.geo.export.geometry import geojson_of
 from pu_geo.geo.export.heat import export_heat
 from pu_geo.geo.export.layers import export_fgb, export_gpkg, export_parquet
-from pu_geo.geo.export.pieces import BYTE_ORDER_MARK, Piece, caption, csv_lines, geojson_lines, guarded, pieces_of, write_csv
+from pu_geo.geo.export.pieces import BYTE_ORDER_MARK, Piece, caption, csv_lines, geojson_lines, pieces_of, write_csv
 from pu_geo.geo.export.styles import STYLES, kml_styles
 from pu_geo.geo.local_space import centroid_places, place_names
 from pu_geo.records import DamageMap
+from pu_geo.spreadsheets import guarded
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _KML_TYPES = {"bool": "bool", "int": "int", "float": "double"}

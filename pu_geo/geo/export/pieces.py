@@ -6,7 +6,6 @@ import csv
 import io
 import itertools
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +20,12 @@ from pu_geo.geo.export.codebook import Field, Kind
 from pu_geo.geo.export.geometry import extent, geojson_of, part_bounds
 from pu_geo.geo.local_space import check_format, export_shapes
 from pu_geo.records import DamageMap
+from pu_geo.spreadsheets import guarded
 
 BUILDINGS_PER_PIECE = 2000  # more is not faster; the lists of one piece stay below what wakes the garbage collector for long
 ROWS_PER_WRITE = 5000
 BYTE_ORDER_MARK = "\ufeff".encode()  # Excel needs it to read UTF-8
 Cell = str | int | float | bool | list[str] | None
-# With leading apostrophes: so that one more can be taken off again.
-_MAY_BE_A_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
-_GUARDED = re.compile(r"'+[=+\-@\t\r\n]")
 
 
 @dataclass(frozen=True)
@@ -151,13 +148,3 @@ def csv_lines(rows: Iterable[Iterable[object]]) -> bytes:
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
     return text.getvalue().encode()
-
-
-def guarded(text: str) -> str:
-    """Prefix a text that a spreadsheet could take for a formula with an apostrophe; `unguarded` removes it."""
-    return f"'{text}" if _MAY_BE_A_FORMULA.match(text) else text
-
-
-def unguarded(text: str) -> str:
-    """Return a cell as it was before `guarded`."""
-    return text[1:] if _GUARDED.match(text) else text

@@ -16,10 +16,10 @@ from pu_geo.errors import ProjectError
 from pu_geo.project import contents, decisions, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
+from pu_geo.spreadsheets import guarded
 
 KIND = "selection"
 TASK = "export_selection"
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,7 @@ def as_csv(layout: Layout, run_id: str, building_ids: Sequence[str]) -> str:
     for building in building_ids:
         row = rows.get(building)
         numbers = ["", ""] if row is None else [f"{scores[row]:.4f}", int(ranks[row])]
-        guarded = f"'{building}" if building.lstrip("'").startswith(_FORMULA) else building
-        table.writerow([guarded, known.get(building, "unlabeled"), *numbers])
+        table.writerow([guarded(building), known.get(building, "unlabeled"), *numbers])
     return text.getvalue()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError, writing
-from pu_geo.project import backups, in_use, leftovers, recovered, runs, store
+from pu_geo.project import backups, in_use, leftovers, recovered, removals, runs, store
 from pu_geo.project.backups import Backup
 from pu_geo.project.layout import SUFFIX, Layout, find_project
 from pu_geo.project.recovered import Recovered
@@ -20,6 +20,14 @@ from pu_geo.services.project.copying import copy_files
 from pu_geo.wording import plural, when
 
 _TAILS = ("", "-wal")  # of a damaged database; what SQLite had not taken over yet is in the second file
+
+_ONE = {
+    "footprints": "footprint", "scene": "scene", "chip_set": "chip set", "run": "run", "pinned_run": "run to show",
+    "threshold": "threshold", "decision": "decision", "choice": "setting", "areas": "area", "aoi_log": "outline of the area",
+    "intake": "imported file", "empty_step": "empty undo", "pugeo_meta": "project fact",
+    "gpkg_spatial_ref_sys": "coordinate system",
+}  # fmt: skip
+"""Table -> one of its rows, for people."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +63,8 @@ class Restored:
                 f"{plural(self.rows.left_out, 'event')} can be read and could not be taken over: what it undoes or means is lost."
             )
         if self.rows.others:
-            named = ", ".join(f"{table} {n:,}" for table, n in self.rows.others.items())
-            notes.append(f"Rows of other tables that were newer: {named}.")
+            named = ", ".join(plural(n, _ONE.get(table, f"row of {table}")) for table, n in self.rows.others.items())
+            notes.append(f"Newer besides, and recovered: {named}.")
         if self.runs:
             notes.append(f"{plural(len(self.runs), 'run')} known again by the folder: {', '.join(self.runs)}.")
         if self.damaged:
@@ -137,6 +145,8 @@ def restored_folder(layout: Layout) -> Path:
 def restore(layout: Layout, named: str | None = None, *, to: str | None = None) -> Restored:
     """Make a project in a new folder from a backup and what is newer and can be read; the old one stays as it is.
 
+    What was removed since the backup is there again, with its files, unless their space was reclaimed.
+
     Chips, runs and quicklooks, which never change, become hard links where the file system has these.
 
     Args:
@@ -163,6 +173,8 @@ def restore(layout: Layout, named: str | None = None, *, to: str | None = None) 
             copy_files(layout, made, linked=[*never_change])
             source = _source(layout, Path(place))
             rows, found = _build(layout, backup, made, source, named=made)
+            removals.settle(made)
+            in_use.let_go(made)
             made.folder.rename(folder)
     return Restored(Layout(folder), backup, rows, found, None)
 
@@ -187,6 +199,7 @@ def restore_in_place(layout: Layout, named: str | None = None) -> Restored:
             source = layout.gpkg if layout.gpkg.is_file() else None
             rows, found = _build(layout, backup, made, source, named=layout)
             damaged = _swap(layout, made.gpkg)
+    removals.settle(layout)
     return Restored(layout, backup, rows, found, damaged)
 
 

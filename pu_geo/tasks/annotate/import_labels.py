@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from pu_geo import wording
 from pu_geo.errors import LabelError
-from pu_geo.geo.export.pieces import unguarded
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.points import find_footprints, into_project, read_exported_map, read_points
 from pu_geo.project import analysts, contents, grades, history, labels, store
@@ -24,6 +23,7 @@ from pu_geo.project.grades import Grade
 from pu_geo.project.history import PastEvent
 from pu_geo.project.layout import Layout
 from pu_geo.records import DAMAGE_CLASSES, Grid, LabelEvent, LabelOp
+from pu_geo.spreadsheets import unguarded
 from pu_geo.tasks.annotate.export_labels import DECISIONS, DECISIONS_FORMAT, LABEL_NAMES, named_in
 
 MAX_BYTES = 200_000_000

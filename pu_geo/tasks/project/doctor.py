@@ -25,6 +25,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.project import backups, contents, feature_sets, leftovers, removals, runs, schema, store
 from pu_geo.project.layout import RCF, Layout, home
 from pu_geo.records import RunFacts
+from pu_geo.services.imagery import scene_files
 from pu_geo.tasks.job import Job
 from pu_geo.wording import duration, plural, size, when
 
@@ -85,7 +86,7 @@ def examine(layout: Layout, *, full: bool = False, fix: bool = False, own_job: s
             if store.age(db) == "same":
                 for check in (_log, _geopackage):
                     found.append(check(db))
-                found += [*_chips(layout, db), *_runs(layout, db, full), *_pictures(layout, db), *_scenes(db, full)]
+                found += [*_chips(layout, db), *_runs(layout, db, full), *_pictures(layout, db), *_scenes(layout, db, full)]
                 found += [*_orphans(layout, db)]
     found += [_temporaries(layout, fix, own_job), *_damaged_copies(layout), *_jobs(layout, own_job), _disk(layout)]
     found += [*_network(layout), _permissions(layout), _backups(layout, full, fix=fix and is_readable)]
@@ -215,21 +216,17 @@ def _pictures(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
         )
 
 
-def _scenes(db: sqlite3.Connection, full: bool) -> Iterator[Finding]:
+def _scenes(layout: Layout, db: sqlite3.Connection, full: bool) -> Iterator[Finding]:
     found = contents.scenes(db)
     for scene in found:
-        path = Path(scene.path)
-        state = scene_state.state_of(scene)
-        if full and state == "same" and scene.sha256 and scene_state.sha256_of(path) != scene.sha256:
-            state = "changed"
+        state = scene_files.verify(scene, full=full)
+        find = f"Find the file with `{scene_state.relink_command([scene], layout.folder)}`"
         if state == "missing":
-            words = f"The scene {scene.scene_id} is not at {path}."
-            yield Finding(
-                "scenes", "note", words, "Answers and maps stay; put the file back there before chips are cut again."
-            )
+            words = f"The scene {scene.scene_id} is not at {scene.path}."
+            yield Finding("scenes", "note", words, f"Answers and maps stay. {find} before chips are cut again.")
         elif state == "changed":
-            words = f"The scene {scene.scene_id}, {path}, is another file than the one that was added."
-            yield Finding("scenes", "problem", words, "Put the former file back, or add the new one as a next round.")
+            words = f"The scene {scene.scene_id}, {scene.path}, is another file than the one that was added."
+            yield Finding("scenes", "problem", words, f"Put the former file back. {find} if it is elsewhere.")
     if found:
         yield Finding("scenes", "ok", f"{plural(len(found), 'scene')} checked.")
 
@@ -277,7 +274,8 @@ def _orphans(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
 def _temporaries(layout: Layout, fix: bool, own_job: str) -> Finding:
     """Find what killed processes left; with `fix` remove what nobody works on."""
     own = layout.jobs / own_job if own_job else None
-    found = [*(one.path for one in leftovers.find(layout, own=own)), *backups.unfinished(layout)]
+    of_jobs = [one.path for one in leftovers.find(layout, own=own) if own not in one.path.parents]
+    found = [*of_jobs, *backups.unfinished(layout)]
     if not found:
         return Finding("temporary", "ok", "No temporary file was left behind.")
     words = f"{plural(len(found), 'leftover')} of processes that were killed: {_named([path.name for path in found])}."

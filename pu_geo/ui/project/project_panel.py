@@ -137,7 +137,7 @@ def _card(card: Recent, *, is_open: bool) -> None:
 
 
 def _open(path: str) -> None:
-    frame.use(projects.open_project(path))
+    frame.open_project(path)
 
 
 def _open_typed() -> None:

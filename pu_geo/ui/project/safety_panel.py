@@ -28,7 +28,7 @@ def draw(layout: Layout) -> None:
         st.warning(f"**{texts.DAILY_FAILED}** {frame.plain(failed.problem)}\n\n{frame.plain(failed.hint)}")
     found = backups.all_backups(layout)
     with st.expander(texts.SAFETY):
-        st.markdown(_line(found[0]) if found else texts.NO_BACKUP)
+        st.markdown(texts.LAST_BACKUP.format(backup=_line(found[0])) if found else texts.NO_BACKUP)
         st.caption(texts.BACKUPS_ABOUT.format(folder=frame.plain(str(layout.backups)), kept=backups.KEPT))
         with st.container(horizontal=True, vertical_alignment="center"):
             frame.button(
@@ -44,7 +44,7 @@ def draw(layout: Layout) -> None:
 
 
 def _line(backup: Backup) -> str:
-    return texts.LAST_BACKUP.format(
+    return texts.BACKUP.format(
         when=day_and_time(backup.made_at),
         reason=texts.REASONS[backup.reason],
         n=f"{backup.at_event:,}",

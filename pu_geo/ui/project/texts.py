@@ -77,7 +77,8 @@ ROUND_START = "Start the next round"
 
 SAFETY = "Backups and check"
 NO_BACKUP = "There is no backup yet."
-LAST_BACKUP = "{when} · {reason} · labels up to event {n} · {size}"
+LAST_BACKUP = "Last backup: {backup}"
+BACKUP = "{when} · {reason} · labels up to event {n} · {size}"
 REASONS = {
     "daily": "daily backup", "migration": "before an update", "removal": "before a removal", "asked": "backup on request",
 }  # fmt: skip

@@ -83,6 +83,7 @@ def test_two_browsers_of_a_server_hear_of_each_other(project: Layout) -> None:
     [
         {"session": ""}, {"session": 7}, {"session": "x" * 201}, {"analyst": None}, {"building": -1}, {"building": "3"},
         {"building": True}, {"since": -1}, {"since": 1.5}, {"since": None}, {"since": 2**60},
+        {"analyst": "half \ud83c"}, {"session": "half \ud83c"}, {"analyst": "a\0"},
     ],
 )  # fmt: skip
 def test_a_message_that_makes_no_sense_gets_no_answer(project: Layout, wrong: dict[str, object]) -> None:

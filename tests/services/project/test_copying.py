@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 from small_parts import REPOSITORY, small_project
 
 from pu_geo.errors import ProjectError, PuGeoError
-from pu_geo.project import in_use, labels, store
-from pu_geo.project.layout import Layout
+from pu_geo.project import in_use, labels, store, versions
+from pu_geo.project.layout import Layout, new_array, write_json
 from pu_geo.records import LabelOp
 from pu_geo.services.project.copying import copy_project
 
@@ -107,3 +109,23 @@ def test_target_that_cannot_be_is_refused_in_words(project: Layout, tmp_path: Pa
     with pytest.raises(PuGeoError, match="cannot be written"):
         copy_project(project, str(tmp_path / "file" / "copy.pugeo"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["event.pugeo", "file", "there.pugeo"]
+
+
+@pytest.mark.parametrize(("mask", "folder", "file"), [(0o002, 0o775, 0o664), (0o077, 0o700, 0o600), (0o022, 0o755, 0o644)])
+def test_files_and_folders_get_the_rights_that_the_umask_leaves(mask: int, folder: int, file: int, tmp_path: Path) -> None:
+    """A group that shares a project works in it with umask 002; who keeps things private has 077."""
+    before = os.umask(mask)
+    try:
+        layout = store.create(tmp_path / "event.pugeo", "Event")
+        write_json(layout.folder / "round.json", {})
+        with new_array(layout.chips("set"), np.uint8, (3, 3)):
+            pass
+        with versions.new_version(layout) as (_, made):
+            versions.write_facts(made, {})
+        copied = Path(str(copy_project(layout, str(tmp_path / "copy.pugeo"))["out"]))
+    finally:
+        os.umask(before)
+    for place in (layout.folder, copied):
+        found = {path: path.stat().st_mode & 0o777 for path in [place, *place.rglob("*")]}
+        wrong = {path.name: oct(mode) for path, mode in found.items() if mode != (folder if path.is_dir() else file)}
+        assert wrong == {}

@@ -15,13 +15,13 @@ import shapely
 from small_parts import answer, click, op_of, small_project, square_table, table_of
 
 from pu_geo.errors import LabelError
-from pu_geo.geo.export.pieces import guarded, unguarded
 from pu_geo.geo.local_space import points_inside
 from pu_geo.project import analysts, contents, grades, labels, store
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.records import LABELS, REASONS, FootprintTable, LabelOp
 from pu_geo.services.annotate import labeling
+from pu_geo.spreadsheets import guarded, unguarded
 from pu_geo.tasks.annotate.export_labels import export_labels
 from pu_geo.tasks.annotate.import_labels import import_labels
 
@@ -163,9 +163,11 @@ def test_project_without_labels_exports_empty_files(project: Layout, tmp_path: P
             assert import_labels(project, str(result[path]), analyst="ann")["stored"] == 0
 
 
-@pytest.mark.parametrize("text", [*NASTY, "+1", "\r", "=", "'", "a=b", "'''=x"])
+@pytest.mark.parametrize(
+    "text", [*NASTY, "+1", "\r", "=", "'", "a=b", "'''=x", "|calc", "＝1", "＋1", "－1", "＠sum", "  =1", " '=1", "'  -x"]
+)
 def test_guarded_cell_is_no_formula_and_comes_back(text: str) -> None:
-    assert guarded(text)[:1] not in {"=", "+", "-", "@", "\t", "\r"}
+    assert guarded(text)[:1] not in {"=", "+", "-", "@", "|", "\t", "\r", "＝", "＋", "－", "＠"}
     assert unguarded(guarded(text)) == text
 
 

@@ -89,6 +89,8 @@ def test_scenes_that_are_gone_are_a_note_and_other_files_in_their_place_a_proble
         change = "UPDATE scene SET facts = json_set(facts, '$.path', ?, '$.size_bytes', 7, '$.ends_sha256', 'x')"
         db.execute(change, (str(other),))
     assert "another file" in found(whole)["scenes"]
+    (hint,) = (one.hint for one in doctor.examine(whole) if one.about == "scenes" and one.level == "problem")
+    assert f"`pu-geo relink {whole.folder} {other} NEW_FILE`" in hint
 
 
 def test_files_that_no_row_names_are_notes(whole: Layout) -> None:

@@ -1,0 +1,39 @@
+"""A browser is let in by the address that the app printed, and stays in; one that was not reads how to get in."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pu_geo.services.project import access
+from pu_geo.ui import texts
+from tests.browser.real_app import AppServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("by_file", [False, True], ids=["address", "file"])
+def test_the_printed_address_lets_a_browser_in(chromium, tmp_path: Path, by_file: bool) -> None:
+    """By hand, and by the private file that PU-Geo gives to the browser which it opens itself."""
+    context = chromium.new_context()
+    page, broken = context.new_page(), []
+    page.on("console", lambda message: broken.append(message.text) if message.type == "error" else None)
+    with AppServer(tmp_path / "home") as server:
+        page.goto(f"{server.address}/annotate")
+        assert page.locator("body").inner_text() == texts.NOT_LET_IN
+        broken.clear()
+        printed = re.search(r"http://\S+", server.log.read_text(encoding="utf-8"))
+        assert printed
+        (tmp_path / "open.html").write_text(access._OPENING.format(url=printed[0]), encoding="utf-8")
+        page.goto((tmp_path / "open.html").as_uri() if by_file else printed[0])
+        page.get_by_test_id("stSidebar").wait_for(timeout=60_000)
+        assert "token" not in page.url
+        assert page.evaluate("document.cookie").find("pu_geo_") < 0, "no script can read it"
+        assert broken == []
+        server.end()
+        server.start()
+        page.reload()
+        page.get_by_test_id("stSidebar").wait_for(timeout=60_000)
+    context.close()

@@ -1,0 +1,77 @@
+"""SIGTERM and a closed terminal: a job in a terminal is cancelled as by Ctrl+C, one in the background counts as interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small_parts import unheld_job
+
+from pu_geo import jobs
+from pu_geo.project.layout import Layout
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")]
+NAP = """
+import sys, time
+import numpy as np
+from pu_geo.project.layout import new_array
+def nap(job):
+    with new_array(job.layout.chips("set"), np.uint8, (10, 10)):
+        print("ready", flush=True)
+        time.sleep(100)
+"""
+IN_TERMINAL = """
+import sys
+from pu_geo.cli import run
+from pu_geo.cli.main import app, main
+from pu_geo.jobs import worker
+from pu_geo.project.layout import Layout
+worker.TASKS["nap"] = "nap_task:nap"
+@app.command("nap")
+def nap(project: str) -> None:
+    run.run_job(Layout(__import__("pathlib").Path(project)), "nap", {}, False)
+sys.exit(main(["nap", sys.argv[1]]))
+"""
+IN_BACKGROUND = """
+import sys
+from pu_geo.jobs import worker
+worker.TASKS["nap"] = "nap_task:nap"
+sys.exit(worker.main(sys.argv[1:]))
+"""
+
+
+def stopped(code: str, argument: Path, number: int, folder: Path) -> int:
+    """Send a process a signal once it writes a file; return how it ended."""
+    (folder / "nap_task.py").write_text(NAP)
+    found = {**os.environ, "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"}
+    process = subprocess.Popen([sys.executable, "-c", code, str(argument)], stdout=subprocess.PIPE, env=found)
+    assert process.stdout
+    assert process.stdout.readline() == b"ready\n"
+    time.sleep(0.1)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    return process.returncode
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_job_in_a_terminal_is_cancelled_and_leaves_nothing(number: int, project: Layout, tmp_path: Path) -> None:
+    assert stopped(IN_TERMINAL, project.folder, number, tmp_path) == 1
+    (seen,) = jobs.all_jobs(project)
+    assert seen.state == "cancelled"
+    assert not list(project.folder.rglob("*.part"))
+
+
+def test_a_worker_that_ends_with_the_machine_counts_as_interrupted_and_leaves_nothing(
+    project: Layout, tmp_path: Path
+) -> None:
+    folder = unheld_job(project, "nap", {})
+    assert stopped(IN_BACKGROUND, folder, signal.SIGTERM, tmp_path) == 143
+    seen = jobs.view(folder)
+    assert (seen.state, seen.ended_at) == ("interrupted", "")
+    assert "terminated" in (folder / "events.jsonl").read_text()
+    assert not list(project.folder.rglob("*.part"))
