@@ -342,7 +342,7 @@ def _scene_words(
          if others else f"There is no {one.role}-event imagery then."),
         (*([f"{plural(age[1], 'chip')} were cut with it: out of date until you cut chips again."] if age else []),
          "The alignment of pre and post is measured anew before chips are cut."),
-        (*([f"{plural(n_runs, 'run')} and their maps stay: they are results."] if n_runs else []), _LABELS_STAY),
+        (*([f"The scores and maps of {plural(n_runs, 'run')} stay: they are results."] if n_runs else []), _LABELS_STAY),
     )  # fmt: skip
 
 
@@ -474,7 +474,7 @@ def _footprint_plan(layout: Layout, name: str, title: str, goes: tuple[str, ...]
         "footprints", name, title,
         (*goes, *([f"The chips {_some(chip_sets)} go with their features: chips are numbered by footprints."] if chip_sets else [])),
         ("Cut chips again before you rank, train or use the queue.",) if chip_sets else (),
-        (*([f"{plural(len(found), 'run')} and their scores stay; the map shows them where buildings are left."] if found else []),
+        (*([f"The scores of {plural(len(found), 'run')} stay; the map shows them where buildings are left."] if found else []),
          "Published versions stay as they are.", _LABELS_STAY),
         _bytes(layout, files),
     )  # fmt: skip

@@ -22,7 +22,7 @@ import numpy as np
 
 from pu_geo import __version__, jobs, scene_state
 from pu_geo.errors import PuGeoError
-from pu_geo.project import backups, contents, feature_sets, leftovers, runs, schema, store
+from pu_geo.project import backups, contents, feature_sets, leftovers, removals, runs, schema, store
 from pu_geo.project.layout import RCF, Layout, home
 from pu_geo.records import RunFacts
 from pu_geo.services.imagery import scene_files
@@ -239,13 +239,21 @@ def _orphans(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
     listed = sorted((layout.folder / "chips").glob("*")) if (layout.folder / "chips").is_dir() else []
     left = {one.path for one in leftovers.find(layout)}
     chips = [path for path in listed if not path.name.startswith(".") and path.name.split(".")[0] not in known]
-    chips = [path for path in chips if path not in left]
+    removed = {name for one in removals.all_removals(db) for name in one.facts.get("chip_sets", [])}
+    facts = {layout.chip_facts(name) for name in removed}  # stay for the maps of their runs
+    chips = [path for path in chips if path not in left and path not in facts]
     if chips:
         words = (
             f"{plural(len(chips), 'file')} of chips that are not in the project: {_named([path.name for path in chips])}."
         )
         yield Finding(
             "orphans", "note", words, f"They take {_size(chips)}; a job that failed left them, and they can be removed."
+        )
+    if n_bytes := removals.trash_bytes(layout):
+        n = sum(one.state == "removed" for one in removals.all_removals(db))
+        words = f"What was removed takes {size(n_bytes)}; {plural(n, 'removal')} can be undone."
+        yield Finding(
+            "trash", "ok", words, f"pu-geo removed {layout.folder} lists them; pu-geo empty-trash frees the space."
         )
     rows = {row[0] for row in db.execute("SELECT run_id FROM run")}
     folders = [path for path in sorted((layout.folder / "runs").glob("*")) if path.is_dir() and path.name not in rows]

@@ -655,3 +655,13 @@ def test_a_command_replaces_footprints_after_it_compared_them(ranked_town: Layou
     assert "takes the id of a scene and a file" in run.refused("replace", folder, "scene", file)
     run.text("undo-removal", folder, 1)
     assert store.call(ranked_town, contents.building_ids) == ids
+
+
+def test_the_doctor_names_the_space_and_takes_nothing_removed_for_a_leftover(project: Layout) -> None:
+    from pu_geo.tasks.project import doctor
+
+    add_chips(project, [f"b{i}" for i in range(20)], "set", chips=np.zeros((20, 3, 16, 16), np.uint8))
+    remove(project, "chips", "set")
+    found = {one.about: one for one in doctor.examine(project)}
+    assert "1 removal can be undone" in found["trash"].words
+    assert "orphans" not in found
