@@ -63,17 +63,13 @@ def new_page(chromium, request: pytest.FixtureRequest) -> Iterator[Callable[[], 
     """Open pages of 1400 x 900, each in a profile of its own. After the test no request has left 127.0.0.1, no script has
     failed, no dialog opened, nothing on a page broke the server's security policy, and no name out of somebody's file ran as a
     script."""
-    outside, troubles, refused = [], [], []
+    outside, troubles = [], []
     pages = request.node.stash.setdefault(PAGES, [])
     local = ("http://127.0.0.1:", "ws://127.0.0.1:", "blob:", "data:", "file:")
 
     def note(url: str) -> None:
         if not url.startswith(local):
             outside.append(url)
-
-    def note_refusal(message) -> None:
-        if "Content Security Policy" in message.text and not message.page.url.startswith("file:"):  # a report's file has its own
-            refused.append(message.text)
 
     def refuse(dialog) -> None:
         troubles.append(dialog.message)
@@ -92,6 +88,8 @@ def new_page(chromium, request: pytest.FixtureRequest) -> Iterator[Callable[[], 
         return pages[-1]
 
     yield open_page
+    of_server = [page for page in pages if not page.url.startswith("file:")]  # a report's file has a policy of its own
+    refused = [each for page in of_server for each in page.logged if "Content Security Policy" in each]
     hits = [page.evaluate("window.hit") for page in pages if not page.is_closed()]
     for page in pages:
         page.context.close()
