@@ -13,6 +13,7 @@ from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import LabelError, ProjectError, writing
 from pu_geo.project import history, salvage
 from pu_geo.project.layout import Layout, writable_target
+from pu_geo.spreadsheets import guarded
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,6 @@ def read(layout: Layout) -> ReadableLabels:
 @lru_cache(maxsize=2)
 def _read(layout: Layout, stamp: object) -> ReadableLabels:
     """Read it once, until the file changes: a page is drawn many times."""
-    from pu_geo.geo.export.pieces import guarded
 
     try:
         events, n_unreadable = salvage.readable_events(layout.gpkg)
