@@ -60,7 +60,7 @@ def _read(layout: Layout, stamp: object) -> ReadableLabels:
         n = db.execute("SELECT count(*) FROM label_event").fetchone()[0]
         n_buildings = db.execute("SELECT count(DISTINCT building_id) FROM label_event").fetchone()[0]
         for row in history.rows(db, at=labels.NEWEST):
-            table.writerow([guarded(cell) for cell in row])
+            table.writerow([guarded(cell) if isinstance(cell, str) else cell for cell in row])
     return ReadableLabels(n, n_unreadable + len(events) - n, n_buildings, text.getvalue())
 
 
