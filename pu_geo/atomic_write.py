@@ -17,7 +17,8 @@ from pathlib import Path
 
 from pu_geo.errors import PuGeoError
 
-_NO_ROOM = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO}
+FULL = {errno.ENOSPC, errno.EDQUOT}
+_NO_ROOM = FULL | {errno.EFBIG, errno.EIO}
 _NAME = re.compile(r"\..+\.[0-9a-f]{16}\.part")
 _UNLOCKED_S = 5.0  # a library may put a file of its own, without a lock, under the name; that one is renamed at once
 _UNKNOWN_S = 24 * 3600.0  # where the file system knows no locks
@@ -35,6 +36,9 @@ def atomic_write(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
     Args:
         path: of the file.
         mode: rights of the file, of which the user's umask takes away; 0o600 where nobody else may ever read it.
+
+    Raises:
+        OSError: where the disk is full, with `path` as its `filename` unless it names a file already.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name[:_KEPT_OF_NAME]}.{secrets.token_hex(8)}.part")
@@ -45,6 +49,10 @@ def atomic_write(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
             os.fsync(file.fileno())
         temporary.replace(path)
         _sync_folder(path.parent)
+    except OSError as error:
+        if error.errno in FULL and error.filename is None:
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
         os.close(lock)
@@ -57,7 +65,7 @@ def _made_and_locked(path: Path, mode: int) -> int:
         import fcntl  # not on Windows
 
         with suppress(OSError):  # some network disks know no locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # `is_abandoned` may hold it for a moment
     return descriptor
 
 
@@ -95,6 +103,8 @@ def reserve(path: Path) -> None:
         OSError: ENOSPC if there is not enough room.
     """
     n_bytes = path.stat().st_size
+    if n_bytes == 0:
+        return  # `posix_fallocate` refuses a length of zero
     with path.open("r+b") as file:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, n_bytes)

@@ -138,7 +138,7 @@ def stops_as_interrupts() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: of a library in C
 
 
 def _stops() -> list[int]:

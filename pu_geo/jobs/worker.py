@@ -10,6 +10,7 @@ import shutil
 import signal
 import sqlite3
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -19,10 +20,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import psutil
-
 from pu_geo import jobs
+from pu_geo.atomic_write import FULL
 from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError, interrupts_held
+from pu_geo.free_memory import free_memory
 from pu_geo.jobs import control, device_queue
 from pu_geo.project import events, leftovers
 from pu_geo.project.layout import Layout
@@ -74,7 +75,10 @@ _NO_MEMORY = (
     "cannot allocate memory", "can't allocate memory", "out of memory", "failed to map segment", "bad_alloc", "bad allocation",
 )  # fmt: skip
 """How libraries in other languages name too little memory, in lowercase."""
+_GRAPHICS_CARDS = ("cuda", "hip ", "mps backend")
 _USED_UP_BYTES = 1 << 18
+_LITTLE_BYTES = 1 << 26
+_END_SECONDS = 20.0  # for what removes its files on the way out
 _TERMINATED = 143  # exit code of a process that SIGTERM ended
 
 
@@ -107,7 +111,7 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None, is_guest: bo
         events.append(folder, kind, {"seconds": round(time.monotonic() - began, 3)})
         raise
     except PuGeoError as error:
-        words = _full_disk(folder) if error.kind != "disk" and _is_full(folder, error) else error
+        words = _full_disk(folder, error) if error.kind != "disk" and _is_full(folder, error) else error
         _record(folder, words)
         if words is error:
             raise
@@ -190,10 +194,17 @@ def _record(folder: Path, error: PuGeoError) -> None:
 def _in_words(folder: Path, error: Exception) -> JobError:
     """Return a full disk, too little memory, or a fault of ours in words; log the latter two."""
     if _is_full(folder, error):
-        return _full_disk(folder)
+        return _full_disk(folder, error)
     with (folder / "log.txt").open("a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)
     if _lacks_memory(error):
+        if any(card in str(error).lower() for card in _GRAPHICS_CARDS):
+            return JobError(
+                f"The graphics card has too little free memory for this job ({str(error)[:200]}), so it had to stop.",
+                "Close other programs that use the graphics card, then start the job again; or let CUDA_VISIBLE_DEVICES=-1 stand "
+                "before the command that starts PU-Geo, which then computes without it. Your labels and finished runs are safe.",
+                kind="memory",
+            )
         return JobError(
             f"The job needs more memory than there is ({str(error)[:200] or type(error).__name__}; {_free_memory()}), so it had to "
             "stop.",
@@ -210,11 +221,12 @@ def _in_words(folder: Path, error: Exception) -> JobError:
 
 def _is_full(folder: Path, error: BaseException | None) -> bool:
     """Return whether a full disk caused an error; libraries in other languages, and SQLite, name it in words alone."""
-    is_used_up = shutil.disk_usage(folder).free < _USED_UP_BYTES
+    left = _free_bytes(folder)
+    is_used_up = left is not None and left < _USED_UP_BYTES
     while error is not None:
         if is_used_up and isinstance(error, sqlite3.OperationalError):
             return True  # SQLite names an input or output error where its smallest files do not fit
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, OSError) and error.errno in FULL:
             return True
         if any(words in str(error) for words in (os.strerror(errno.ENOSPC), "database or disk is full")):
             return True
@@ -222,13 +234,46 @@ def _is_full(folder: Path, error: BaseException | None) -> bool:
     return False
 
 
-def _full_disk(folder: Path) -> JobError:
-    left = shutil.disk_usage(folder).free / 1e6
+def _full_disk(folder: Path, error: BaseException) -> JobError:
+    """Return the error for a full disk: that of the file which did not fit, else the project's if little of it is free."""
+    project = folder.parent.parent
+    place = _disk_of(error, project)
+    left = _free_bytes(place or project)
+    hint = "Make room there, then start this job again: a training goes on after its last checkpoint."
+    is_little = left is not None and left < _LITTLE_BYTES
+    if place is not None or is_little:
+        free = f" ({left / 1e6:.1f} MB are free)" if left is not None and is_little else ""  # a half file was removed since
+        return JobError(
+            f"The disk that holds {place or project} is full{free}, so the job had to stop.", hint, kind="disk_full"
+        )
+    known = "" if left is None else f" The one that holds {project} has {left / 1e6:,.0f} MB free."
     return JobError(
-        f"The disk that holds {folder.parent.parent} is full ({left:.1f} MB are free), so the job had to stop.",
-        "Make room there, then start this job again: a training goes on after its last checkpoint.",
+        f"A disk that this job writes to is full, or your share of it is used up, so the job had to stop.{known}",
+        hint,
         kind="disk_full",
     )
+
+
+def _disk_of(error: BaseException | None, project: Path) -> Path | None:
+    """Return a folder on the disk of the file that did not fit, the project itself if it is on the same; None if none is named."""
+    while error is not None:
+        if isinstance(error, sqlite3.Error):
+            return project
+        if isinstance(error, OSError) and error.errno in FULL and isinstance(error.filename, str):
+            near = next((each for each in Path(error.filename).absolute().parents if each.is_dir()), None)
+            with suppress(OSError):
+                return project if near is None or near.stat().st_dev == project.stat().st_dev else near
+            return near
+        error = error.__cause__
+    return None
+
+
+def _free_bytes(folder: Path) -> int | None:
+    """Return how much of a folder's disk is free; None where the folder was moved away meanwhile."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
 
 
 def _lacks_memory(error: Exception) -> bool:
@@ -236,7 +281,7 @@ def _lacks_memory(error: Exception) -> bool:
 
 
 def _free_memory() -> str:
-    return f"{psutil.virtual_memory().available / 1e9:.1f} GB are free"
+    return f"{free_memory() / 1e9:.1f} GB are free"
 
 
 def main(arguments: list[str]) -> int:
@@ -266,6 +311,9 @@ def _terminate(folder: Path, number: int, frame: FrameType | None) -> None:
         SystemExit: so that temporary files are removed on the way out.
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
+    last = threading.Timer(_END_SECONDS, os._exit, [_TERMINATED])  # a library may swallow the SystemExit
+    last.daemon = True
+    last.start()
     with suppress(OSError):
         events.append(folder, "terminated")
     raise SystemExit(_TERMINATED)

@@ -583,11 +583,46 @@ def test_half_a_line_at_the_end_of_the_log_is_left_out_and_an_event_after_it_is_
     ],
 )
 def test_a_full_disk_is_no_fault_of_ours(project: Layout, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr(worker.shutil, "disk_usage", lambda path: SimpleNamespace(free=300_000))
     seen = run_here(project, monkeypatch, error)
     assert seen.state == "failed"
     assert re.match(rf"The disk that holds {project.folder} is full \(\d+\.\d MB are free\)", seen.problem)
     assert "start this job again" in seen.hint
     assert not (project.jobs / seen.job_id / "room").exists()
+
+
+def test_a_full_disk_that_is_another_one_is_named(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Path("/dev/shm")
+    if not other.exists() or other.stat().st_dev == project.folder.stat().st_dev:
+        pytest.skip("there is no other disk here")
+    seen = run_here(project, monkeypatch, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/dev/shm/none/heat.tif"))
+    assert seen.problem.startswith("The disk that holds /dev/shm is full, so")
+
+
+def test_a_disk_with_room_is_not_called_full(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker.shutil, "disk_usage", lambda path: SimpleNamespace(free=67_320_000_000))
+    seen = run_here(project, monkeypatch, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    assert "is full (" not in seen.problem
+    assert f"The one that holds {project.folder} has 67,320 MB free" in seen.problem
+
+
+def test_a_project_that_was_moved_meanwhile_does_not_hide_the_first_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`disk_usage` of a folder that is gone raises."""
+    first = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+    assert not worker._is_full(tmp_path / "gone", first)
+    full = worker._full_disk(tmp_path / "gone" / "jobs" / "1", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    assert full.kind == "disk_full"
+
+
+@pytest.mark.parametrize("name", ["CUDA", "MPS backend"])
+def test_a_full_graphics_card_is_named(project: Layout, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    words = f"{name} out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 7.78 GiB."
+    seen = run_here(project, monkeypatch, RuntimeError(words))
+    assert seen.problem.startswith("The graphics card has too little free memory for this job (")
+    assert "are free" not in seen.problem
+    assert "graphics card" in seen.hint
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,27 @@ def nap(job):
     with new_array(job.layout.chips("set"), np.uint8, (10, 10)):
         print("ready", flush=True)
         time.sleep(100)
+"""
+STUBBORN = """
+import time
+def nap(job):
+    print("ready", flush=True)
+    while True:
+        try:
+            time.sleep(100)
+        except BaseException:
+            pass
+"""
+SLOW_TO_IMPORT = """
+import os, signal
+from pathlib import Path
+os.kill(os.getpid(), signal.SIGTERM)
+for _ in range(1000):
+    pass
+Path(__file__).with_name("imported").touch()
+def nap(job):
+    Path(__file__).with_name("worked").touch()
+    return {}
 """
 IN_TERMINAL = """
 import sys
@@ -45,16 +65,19 @@ sys.exit(worker.main(sys.argv[1:]))
 """
 
 
-def stopped(code: str, argument: Path, number: int, folder: Path) -> int:
+def stopped(code: str, argument: Path, number: int, folder: Path, nap: str = NAP) -> int:
     """Send a process a signal once it writes a file; return how it ended."""
-    (folder / "nap_task.py").write_text(NAP)
+    (folder / "nap_task.py").write_text(nap)
     found = {**os.environ, "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"}
     process = subprocess.Popen([sys.executable, "-c", code, str(argument)], stdout=subprocess.PIPE, env=found)
     assert process.stdout
     assert process.stdout.readline() == b"ready\n"
-    time.sleep(0.1)
-    process.send_signal(number)
-    process.communicate(timeout=60)
+    try:
+        process.send_signal(number)
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
     return process.returncode
 
 
@@ -75,3 +98,21 @@ def test_a_worker_that_ends_with_the_machine_counts_as_interrupted_and_leaves_no
     assert (seen.state, seen.ended_at) == ("interrupted", "")
     assert "terminated" in (folder / "events.jsonl").read_text()
     assert not list(project.folder.rglob("*.part"))
+
+
+def test_a_worker_that_swallows_its_end_is_ended_all_the_same(project: Layout, tmp_path: Path) -> None:
+    folder = unheld_job(project, "nap", {})
+    soon = "from pu_geo.jobs import worker\nworker._END_SECONDS = 0.2\n"
+    assert stopped(soon + IN_BACKGROUND, folder, signal.SIGTERM, tmp_path, STUBBORN) == 143
+    assert jobs.view(folder).state == "interrupted"
+
+
+def test_a_worker_that_loads_a_task_ends_only_once_it_is_loaded(project: Layout, tmp_path: Path) -> None:
+    (tmp_path / "nap_task.py").write_text(SLOW_TO_IMPORT)
+    folder = unheld_job(project, "nap", {})
+    found = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run([sys.executable, "-c", IN_BACKGROUND, str(folder)], env=found, check=False, timeout=60)
+    assert done.returncode == 143
+    assert (tmp_path / "imported").exists()
+    assert not (tmp_path / "worked").exists()
+    assert jobs.view(folder).state == "interrupted"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import json
 import re
 import shutil
 import subprocess
@@ -60,6 +63,9 @@ def prepared(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy_project(layout, str(folder / "other.pugeo"))
     train(job_of(Layout(folder / "other.pugeo"), "again"), **TRAINING | {"seed": 4})
     store.create(folder / "empty.pugeo", "Empty")
+    shutil.copy2(town / "pre.tif", folder / "moved.tif")
+    footprints = json.loads((town / "footprints.geojson").read_text())
+    (folder / "fewer.geojson").write_text(json.dumps({**footprints, "features": footprints["features"][::2]}))
     pair(folder / "xbd", "joplin-tornado_00000000", 400_000)
     return folder
 
@@ -94,8 +100,22 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
             **mapping.map_arguments(layout, run_id, None), "decision": selections.saved(layout)[0].decision, "formats": ["csv"],
         },
         "publish": lambda: {"run_id": run_id, "threshold": 0.5, "formats": ["csv", "gpkg"]},
+        "relink": lambda: {"old": str(town / "pre.tif"), "new": str(prepared / "moved.tif")},
+        "remove_scene": lambda: {"name": "pre-1", "analyst": "ann"},
+        "replace_scene": lambda: {"name": "pre-1", "path": str(town / "post.tif"), "analyst": "ann"},
+        "remove_footprints": lambda: {"name": "all", "analyst": "ann"},
+        "replace_footprints": lambda: {"path": str(prepared / "fewer.geojson"), "analyst": "ann"},
     }  # fmt: skip
-    return numbers.get(task, dict)()
+    return numbers[task]() if task in numbers else {}
+
+
+def test_each_task_is_started_with_all_that_it_needs(prepared: Path, town: Path) -> None:
+    layout = Layout(prepared / "town.pugeo")
+    for task, place in TASKS.items():
+        module, _, function = place.partition(":")
+        inspect.signature(getattr(importlib.import_module(module), function)).bind(
+            None, **arguments(task, prepared, layout, town)
+        )
 
 
 WORDS = r"The disk that holds .* is full|could not be written to the end|free on the disk of"

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import rasterio
 from rasterio._err import CPLE_BaseError
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
 from pu_geo.errors import ImageryError
+from pu_geo.free_memory import free_memory
 
 CACHE_BYTES = 32 * 1024 * 1024  # an ordered pass needs a row of blocks, and only where it warps
 GDAL_ERRORS = (RasterioError, CPLE_BaseError)
@@ -85,10 +85,10 @@ def check_memory(what: str, n_bytes: int) -> None:
     """
     if n_bytes < FREELY_BYTES:
         return
-    free = psutil.virtual_memory().available
+    free = free_memory()
     if n_bytes > MOST_OF_FREE * free:
         raise ImageryError(
-            f"{what} needs about {n_bytes / 1e9:.1f} GB of memory at a time; {free / 1e9:.1f} GB are free on this machine.",
+            f"{what} needs about {n_bytes / 1e9:.1f} GB of memory at a time; {free / 1e9:.1f} GB are free here.",
             f"Close other programs, cut the scenes to the area that you map, or rewrite them in tiles: {RETILE}",
             kind="memory",
         )

@@ -38,7 +38,7 @@ FILLS = "fill"  # folder beside the quicklooks that keeps what is known of scene
 WARP_MEMORY_MB = 64
 DEFAULT_ROWS, MAX_ROWS = 256, 2048
 PIECE_COLUMNS = 2048
-_BYTES_A_PIXEL = 8  # three bands, as they are read and as they are used, and which scene is shown
+_SAMPLES_A_PIXEL, _BYTES_A_PIXEL = 4, 11  # three bands and alpha, as they are read; the picture twice, and masks
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,12 @@ class Mosaic:
         self._layers = []
         self._stack.close()
 
+    @cached_property
+    def bytes_a_pixel(self) -> int:
+        """Memory that `read` takes for each pixel at its peak, which the widest samples of the scenes decide."""
+        widest = max((np.dtype(scene.dtype).itemsize for scene in self.scenes), default=1)
+        return _SAMPLES_A_PIXEL * widest + _BYTES_A_PIXEL
+
     @property
     def preferred_block_rows(self) -> int:
         """Rows to read at once, so that an ordered pass decodes each block once."""
@@ -170,7 +176,7 @@ class Mosaic:
         Raises:
             ImageryError: kind "corrupt" if a part of a scene cannot be decoded.
         """
-        check_memory("A window of the scenes", width * height * _BYTES_A_PIXEL)
+        check_memory("A window of the scenes", width * height * self.bytes_a_pixel)
         picture, shown = self._read(col, row, width, height)
         return picture, shown > 0
 
@@ -184,13 +190,21 @@ class Mosaic:
             ImageryError: kind "corrupt" if a part of a scene cannot be decoded.
         """
         height, width = picture.shape[:2]
-        step = max(PIECE_COLUMNS, self.preferred_block_columns)
+        step = self._piece_columns
         shown = np.empty((height, width), dtype=self.shown_type)
         for start in range(0, width, step):  # a piece at a time, so that the bands next to the picture take little memory
             part = np.s_[:, start : start + step]
             bands, shown[part] = self._read(col + start, row, min(step, width - start), height)
             cv2.merge(tuple(bands), picture[part])
         return shown
+
+    @property
+    def _piece_columns(self) -> int:
+        return max(PIECE_COLUMNS, self.preferred_block_columns)
+
+    def piece_bytes(self, width: int, height: int) -> int:
+        """Return the memory that `read_into` takes beside a picture of that size."""
+        return min(self._piece_columns, width) * height * self.bytes_a_pixel
 
     @property
     def shown_type(self) -> type[np.uint8 | np.uint32]:
@@ -214,6 +228,7 @@ class Mosaic:
             fresh &= holds
             np.copyto(picture[:, *part], pixels, where=fresh)
             shown[part][fresh] = layer.number
+            del pixels, holds  # before the next scene is read
         return picture, shown
 
     def _part_of(self, layer: _Layer, col: int, row: int, width: int, height: int) -> Box | None:
@@ -360,7 +375,8 @@ def passes(
     oldest = [(keep_from - offset) // rows for (keep_from, *_), offset in zip(steps, offsets, strict=True)]
     length = rows * max(min(k + 2, len(steps)) - first for k, first in enumerate(oldest))
     size = length, right - left
-    check_memory("A strip of the scenes", len(mosaics) * length * (right - left) * 4)
+    pieces = sum(one.piece_bytes(right - left, rows) for one in mosaics)
+    check_memory("A strip of the scenes", len(mosaics) * length * (right - left) * 4 + pieces)
     rings = [Ring(one, left, np.empty((*size, 3), dtype=np.uint8), np.empty(size, one.shown_type)) for one in mosaics]
 
     def begin(k: int) -> list[Future[None]]:

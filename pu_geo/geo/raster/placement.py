@@ -15,7 +15,7 @@ from pu_geo.geo.vector import crs as systems
 from pu_geo.records import Affine6, Grid, Scene
 
 MAX_PIXELS = 4_000_000_000
-MAX_SIDE_PX = 500_000  # a row of map tiles as wide takes about 1 GB of memory
+MAX_SIDE_PX = 500_000  # a row of map tiles as wide takes about 2.5 GB of memory, of 16 bits
 MOST_OBLONG = 1.5
 MAX_GSD_RATIO = 20.0  # a warp reads the square of it for each pixel
 ALIGNED_PX = 0.05  # a scene that is off the grid by less is read without resampling
@@ -62,41 +62,55 @@ def project_grid(post_scenes: Sequence[Scene]) -> Grid:
 
 
 def check_ratio(scene: Scene, grid: Grid) -> None:
-    """Refuse a scene whose pixels are over 20 times smaller or larger than those of the project's grid.
-
-    Much smaller ones would all have to be read for each pixel of the grid, which takes gigabytes of memory; much larger ones
-    show no building.
+    """Refuse a scene whose pixels are over 20 times smaller than the project's: all would be read for each pixel of the grid.
 
     Raises:
         ImageryError: kind "resolution".
     """
     ratio = grid.gsd_m / scene.gsd_m
-    if 1 / MAX_GSD_RATIO <= ratio <= MAX_GSD_RATIO:
+    if ratio <= MAX_GSD_RATIO:
         return
-    name, way = Path(scene.path).name, "smaller" if ratio > 1 else "larger"
     raise ImageryError(
-        f"{name} has pixels of {scene.gsd_m:.3g} m, {max(ratio, 1 / ratio):,.0f} times {way} than the {grid.gsd_m:.3g} m of the "
+        f"{Path(scene.path).name} has pixels of {scene.gsd_m:.3g} m, {ratio:,.0f} times smaller than the {grid.gsd_m:.3g} m of the "
         f"first post scene; up to {MAX_GSD_RATIO:.0f} times can be used.",
-        "Resample it to about the pixels of the post scene first: gdalwarp -r average -tr X Y in.tif out.tif."
-        if ratio > 1
-        else "Choose scenes of about the same pixel size.",
+        "Resample it to about the pixels of the post scene first: gdalwarp -r average -tr X Y in.tif out.tif.",
         kind="resolution",
     )
 
 
+def coarse_words(scene: Scene, grid: Grid) -> str:
+    """Return a note on a scene whose pixels are over 20 times larger than the project's, in whole sentences; else ""."""
+    ratio = scene.gsd_m / grid.gsd_m
+    if ratio <= MAX_GSD_RATIO:
+        return ""
+    return (
+        f"{Path(scene.path).name} has pixels of {scene.gsd_m:.3g} m, {ratio:,.0f} times larger than the {grid.gsd_m:.3g} m of the "
+        "first post scene: it may show no building."
+    )
+
+
 def oblong_words(scene: Scene) -> str:
-    """Return a warning where a scene's pixels are far from square on the ground, in whole sentences; "" where they are not."""
+    """Return a warning where a scene's pixels are far from square on the ground, in whole sentences; "" where they are not.
+
+    Pixels that are square in degrees are usual, and are no sign of a wrong georeference however far from the equator.
+    """
     a, b, _, d, e, _ = scene.transform
     x, y = corners_of(scene.transform, scene.width, scene.height).mean(axis=0)
     size = max(math.hypot(a, d), math.hypot(b, e)) * min(scene.width, scene.height, 1000)
     x_unit_m, y_unit_m = systems.unit_metres(scene.crs, x, y, size)
     across, down = math.hypot(a * x_unit_m, d * y_unit_m), math.hypot(b * x_unit_m, e * y_unit_m)
-    if max(across, down) <= MOST_OBLONG * min(across, down):
+    if _is_nearly_square(across, down) or (
+        systems.load_crs(scene.crs).is_geographic and _is_nearly_square(math.hypot(a, d), math.hypot(b, e))
+    ):
         return ""
     return (
         f"{Path(scene.path).name} has pixels of {across:.2g} x {down:.2g} m on the ground, which are not square: along one way it "
         f"shows less than its pixel size of {scene.gsd_m:.2g} m promises. Check its georeference."
     )
+
+
+def _is_nearly_square(across: float, down: float) -> bool:
+    return max(across, down) <= MOST_OBLONG * min(across, down)
 
 
 def _north_up(scene: Scene) -> tuple[float, float, float, float]:

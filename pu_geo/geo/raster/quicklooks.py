@@ -18,7 +18,7 @@ from pu_geo.geo.raster.mosaic import Mosaic, Report, report_strip
 from pu_geo.geo.sheets import write_jpeg
 from pu_geo.records import Grid
 
-MOST_READ_PX = 64_000_000  # about 0.5 GB; the row of map tiles is read as a whole, however wide
+MOST_READ_BYTES = 900_000_000  # a row of map tiles is read as a whole, however wide
 SIMPLIFY_PX, ROUND_DECIMALS = 0.3, 1
 
 
@@ -71,7 +71,8 @@ def _half(picture: NDArray[np.uint8], holds: NDArray[np.bool_]) -> Strip:
 def _strips(mosaic: Mosaic, tile_px: int, report: Report | None, is_cancelled: Callable[[], bool] | None) -> Iterator[Strip]:
     """Read a mosaic in rows of map tiles, several at once where its blocks are taller; what holds no data is dark grey."""
     width, height = mosaic.grid.width, mosaic.grid.height
-    step = max(1, min(mosaic.preferred_block_rows, MOST_READ_PX // width) // tile_px) * tile_px
+    most_rows = MOST_READ_BYTES // (width * mosaic.bytes_a_pixel)
+    step = max(1, min(mosaic.preferred_block_rows, most_rows) // tile_px) * tile_px
     for row in range(0, height, step):
         rows = min(step, height - row)
         picture, valid = mosaic.read(0, row, width, rows)

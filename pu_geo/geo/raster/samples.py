@@ -15,6 +15,7 @@ from rasterio.windows import Window
 from pu_geo.records import BandTriple
 
 Stretch = Sequence[tuple[float, float]]
+_STRETCHED_PX = 1 << 18
 FILLED_SHARE = 0.02  # of the valid pixels: fewer hardly move a percentile
 
 
@@ -39,7 +40,8 @@ def holds_data(samples: NDArray[np.generic], nodata: float | None) -> NDArray[np
     """
     valid = np.ones(samples.shape[1:], dtype=bool)
     if samples.dtype.kind == "f":
-        valid &= np.isfinite(samples).all(axis=0)
+        for band in samples:
+            valid &= np.isfinite(band)
     hole = _as_sample(nodata, samples.dtype)
     if hole is not None:
         differs = samples[0] != hole  # band by band: a mask of all bands would be three times as large
@@ -109,7 +111,10 @@ def to_uint8(samples: NDArray[np.generic], valid: NDArray[np.bool_], stretch: St
         out = np.asarray(samples, dtype=np.uint8)
         return out if valid.all() else out * valid
     out = np.empty(samples.shape, dtype=np.uint8)
-    for band, (low, high), target in zip(samples, stretch, out, strict=True):
-        clean = np.where(valid, band, low)  # what holds no data becomes low, and so 0
-        target[:] = np.rint((np.clip(clean, low, high) - low) * (255.0 / (high - low)))
+    step = max(1, _STRETCHED_PX // max(1, valid.shape[1]))
+    for start in range(0, len(valid), step):  # some rows at a time: their numbers are eight times as large as the picture's
+        rows = slice(start, start + step)
+        for band, (low, high), target in zip(samples, stretch, out, strict=True):
+            clean = np.where(valid[rows], band[rows], low)  # what holds no data becomes low, and so 0
+            target[rows] = np.rint((np.clip(clean, low, high) - low) * (255.0 / (high - low)))
     return out

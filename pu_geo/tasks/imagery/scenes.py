@@ -11,7 +11,7 @@ from pu_geo.errors import ImageryError, JobCancelled
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
-from pu_geo.geo.raster.placement import check_overlap, check_ratio, oblong_words, project_grid
+from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, oblong_words, project_grid
 from pu_geo.geo.readers import in_child, xbd_folder
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Role, Scene
@@ -72,7 +72,7 @@ def add_scenes(
     grid = project_grid(post_scenes)
     for scene in scenes:
         check_ratio(scene, grid)
-    notes += filter(None, map(oblong_words, new))
+    notes += [words for scene in new for words in (oblong_words(scene), coarse_words(scene, grid)) if words]
     pre_share = check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
     fresh = build_quicklooks(job, scenes, grid)
     with store.connect(job.layout) as db:

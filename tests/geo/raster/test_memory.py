@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +19,8 @@ from rasterio.transform import Affine
 from small_parts import job_of
 
 from pu_geo.errors import ImageryError
-from pu_geo.geo.raster import quicklooks
+from pu_geo.geo.raster import mosaic as mosaics
+from pu_geo.geo.raster import quicklooks, samples
 from pu_geo.geo.raster.guard import check_memory, unreadable
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import MAX_SIDE_PX, oblong_words, project_grid
@@ -53,22 +56,24 @@ def test_scenes_far_from_each_other_in_one_direction_are_no_grid(make_scene: Mak
         project_grid([near, far])
 
 
-@pytest.mark.parametrize(("pre_m", "way"), [(0.1, "300 times smaller"), (900.0, "30 times larger")])
-def test_pixels_of_quite_another_size_are_refused_before_anything_is_read(
-    pre_m: float, way: str, write_tif: Callable[..., Path], tmp_path: Path
-) -> None:
-    n = 40 if pre_m > 30 else 400
-    post, pre = (
-        write_tif("post", pattern(40, 40), pixels_of(30.0)),
-        write_tif("pre", pattern(n, n), pixels_of(min(pre_m, 90.0))),
-    )
+def test_much_smaller_pixels_are_refused_before_anything_is_read(write_tif: Callable[..., Path], tmp_path: Path) -> None:
+    post, pre = write_tif("post", pattern(40, 40), pixels_of(30.0)), write_tif("pre", pattern(400, 400), pixels_of(0.1))
     layout = store.create(tmp_path / "event.pugeo", "Event")
-    if pre_m > 90:  # no scene may have pixels as large; a post scene of 3 m stands for the same ratio
-        post = write_tif("post", pattern(40, 40), pixels_of(3.0))
-    with pytest.raises(ImageryError, match=f"pre.tif has pixels of .* m, {way}") as refused:
+    with pytest.raises(ImageryError, match=r"pre.tif has pixels of .* m, 300 times smaller") as refused:
         add_scenes(job_of(layout), pre=[str(pre)], post=[str(post)])
     assert refused.value.kind == "resolution"
     assert not layout.quicklooks.exists()
+
+
+def test_a_satellite_scene_before_and_a_drone_after_are_a_usual_pair(write_tif: Callable[..., Path], tmp_path: Path) -> None:
+    post, pre = write_tif("post", pattern(400, 400), pixels_of(0.02)), write_tif("pre", pattern(40, 40), pixels_of(0.5))
+    layout = store.create(tmp_path / "event.pugeo", "Event")
+    (note,) = add_scenes(job_of(layout), pre=[str(pre)], post=[str(post)])["notes"]
+    assert (
+        note
+        == "pre.tif has pixels of 0.5 m, 25 times larger than the 0.02 m of the first post scene: it may show no building."
+    )
+    assert layout.quicklooks.exists()
 
 
 def test_a_project_that_holds_such_a_pair_already_is_refused_in_the_same_words(make_scene: Make) -> None:
@@ -89,11 +94,54 @@ def test_a_read_that_does_not_fit_into_memory_is_refused_in_words(make_scene: Ma
     scene = make_scene("a", pattern(40, 40))
     with (
         Mosaic([scene], project_grid([scene])) as mosaic,
-        pytest.raises(ImageryError, match=r"needs about 8\.0 GB of memory at a time; 1\.0 GB are free") as refused,
+        pytest.raises(ImageryError, match=r"needs about 15\.0 GB of memory at a time; 1\.0 GB are free") as refused,
     ):
         mosaic.read(0, 0, 10_000_000, 100)
     assert refused.value.kind == "memory"
     assert "gdal_translate -co TILED=YES" in refused.value.hint
+
+
+@pytest.mark.parametrize("is_warped", [False, True])
+@pytest.mark.parametrize(("dtype", "bands"), [("uint8", 3), ("uint8", 4), ("uint16", 4), ("float32", 4), ("float64", 3)])
+def test_a_read_takes_no_more_memory_than_is_checked(
+    make_scene: Make, monkeypatch: pytest.MonkeyPatch, dtype: str, bands: int, is_warped: bool
+) -> None:
+    """Of a read it counts what numpy holds; GDAL's own cache is bounded."""
+    n = 1000
+    monkeypatch.setattr(samples, "_STRETCHED_PX", 10 * n)  # 5 MB else, which count in a picture as small as this one
+    scene = make_scene("a", pattern(n, n, bands=bands).astype(dtype), nodata=0, photometric="RGB")
+    grid = project_grid([scene])
+    if is_warped:
+        grid = replace(grid, transform=(0.5, 0.0, ORIGIN[0] + 0.2, 0.0, -0.5, ORIGIN[1] - 0.2))
+    with Mosaic([scene, scene], grid) as mosaic:
+        assert mosaic._layers[0].is_warped == is_warped
+        mosaic.read(0, 0, 9, 9)
+        tracemalloc.start()
+        try:
+            _, valid = mosaic.read(-8, -8, n, n)
+            peak = tracemalloc.get_traced_memory()[1] / n**2
+        finally:
+            tracemalloc.stop()
+    assert valid[8:-8, 8:-8].all()
+    assert not valid[:7].any()  # the second scene is read, too
+    assert mosaic.bytes_a_pixel / 2 < peak <= mosaic.bytes_a_pixel
+
+
+def test_a_strip_counts_what_is_read_beside_it(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = make_scene("a", pattern(40, 40).astype("uint16"))
+    asked: list[int] = []
+    monkeypatch.setattr(mosaics, "check_memory", lambda what, n_bytes: asked.append(n_bytes))
+    with Mosaic([scene], project_grid([scene])) as mosaic, ThreadPoolExecutor() as pool:
+        list(mosaics.passes([mosaic], np.array([[0, 0, 40, 40]]), 40, pool))
+    assert asked[0] == 40 * 40 * (4 + 19)
+
+
+def test_to_stretch_rows_at_a_time_changes_no_pixel(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(0).integers(0, 5000, (3, 61, 47)).astype(np.uint16)
+    valid, stretch = values[0] > 100, [(200.0, 4000.0), (0.0, 1.0), (3.5, 4999.25)]
+    whole = samples.to_uint8(values, valid, stretch)
+    monkeypatch.setattr(samples, "_STRETCHED_PX", 5 * 47)
+    assert (samples.to_uint8(values, valid, stretch) == whole).all()
 
 
 def test_too_little_memory_is_no_damage_of_the_file() -> None:
@@ -129,9 +177,10 @@ def test_pixels_that_are_not_square_are_warned_about(write_tif: Callable[..., Pa
 
 
 def test_degrees_count_in_meters_on_the_ground(make_scene: Make) -> None:
-    """At 60° N a degree of longitude is half as long as one of latitude."""
+    """At 60° N a degree of longitude is half as long as one of latitude; pixels that are square in degrees are usual there."""
     north = {"crs": "EPSG:4326"}
     square = make_scene("square", pattern(40, 40), Affine(2e-5, 0, 10, 0, -1e-5, 60), **north)
     equal = make_scene("equal", pattern(40, 40), Affine(1e-5, 0, 10, 0, -1e-5, 60), **north)
-    assert oblong_words(square) == ""
-    assert "0.56 x 1.1 m" in oblong_words(equal)
+    tall = make_scene("tall", pattern(40, 40), Affine(1e-5, 0, 10, 0, -2e-5, 60), **north)
+    assert oblong_words(square) == oblong_words(equal) == ""
+    assert "0.56 x 2.2 m" in oblong_words(tall)

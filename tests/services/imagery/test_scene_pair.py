@@ -67,6 +67,14 @@ def test_pixels_that_are_not_square_are_a_worry(pair: Layout) -> None:
     assert worries(pair)["Pixels not square"].startswith("flat.tif: ")
 
 
+def test_pixels_that_are_square_in_degrees_are_no_worry() -> None:
+    """At 60° N they are half as wide as tall on the ground, as in all products in degrees."""
+    grid = replace(small_grid(), crs="EPSG:4326", x_unit_m=55_800.0, y_unit_m=111_400.0)
+    square = replace(PRE, crs="EPSG:4326", transform=(5e-6, 0.0, 10.0, 0.0, -5e-6, 60.0))
+    assert scene_pair._oblong([square], grid) == []
+    assert scene_pair._oblong([replace(square, transform=(5e-6, 0.0, 10.0, 0.0, -1e-5, 60.0))], grid)
+
+
 def test_what_is_not_known_yet_is_left_out(pair: Layout, tmp_path: object) -> None:
     assert list(values(pair)) == ["Pre covers post", "Pixel size, pre / post", "Dates, pre / post"]
 
