@@ -111,7 +111,10 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None, is_guest: bo
         events.append(folder, kind, {"seconds": round(time.monotonic() - began, 3)})
         raise
     except PuGeoError as error:
-        words = _full_disk(folder, error) if error.kind != "disk" and _is_full(folder, error) else error
+        is_vague = error.kind != "disk" or isinstance(
+            error.__cause__, sqlite3.Error
+        )  # "disk" has words of its own for a file
+        words = _full_disk(folder, error) if is_vague and _is_full(folder, error) else error
         _record(folder, words)
         if words is error:
             raise

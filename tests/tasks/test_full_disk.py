@@ -118,7 +118,9 @@ def test_each_task_is_started_with_all_that_it_needs(prepared: Path, town: Path)
         )
 
 
-WORDS = r"The disk that holds .* is full|could not be written to the end|free on the disk of"
+WORDS = (
+    r"The disk that holds .* is full|could not be written to the end|free on the disk of|cannot be written: No space left"
+)
 FROM_NOTHING = ("prepare", "add_scenes", "add_xbd", "next_round")
 CASES = [
     (task, moment) for task in TASKS for moment in ("started 1 0", "started 1 100000", "started 1 400000", "progress 1 8192")
