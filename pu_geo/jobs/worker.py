@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 
 from pu_geo import jobs
-from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError, interrupts_held
+from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError, interrupts_held, name_too_long
 from pu_geo.jobs import control, device_queue
 from pu_geo.project import events, leftovers
 from pu_geo.project.layout import Layout
@@ -196,6 +196,8 @@ def _in_words(folder: Path, error: Exception) -> JobError:
     """Return a full disk, too little memory, or a fault of ours in words; log the latter two."""
     if _is_full(folder, error):
         return _full_disk(folder)
+    if words := name_too_long(error):
+        return JobError(words.problem, words.hint, kind=words.kind)
     with (folder / "log.txt").open("a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)
     if _lacks_memory(error):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pu_geo.errors import ProjectError
 from pu_geo.project import checks, choices, versions
 from pu_geo.project.layout import Layout, checked_id, lost, read_array, reading, write_array, write_json
-from pu_geo.project.store import now, transaction
+from pu_geo.project.store import is_writable, now, transaction
 from pu_geo.records import DEFAULT_METHOD, RunFacts
 
 _GUESSED_PRIOR = re.compile(r"^(The class prior was not given|class_prior was not set\. \d)")
@@ -156,7 +156,7 @@ def settle(db: sqlite3.Connection, layout: Layout, reasons_of: Callable[[RunFact
     """Make the run that is to be shown now the one that the live map shows; return it, None before there is one.
 
     Called where a version was published or an audit begun, and where a run is asked for: an older PU-Geo, or a folder that
-    somebody took away, may have left another one.
+    somebody took away, may have left another one. Of a project that may not be changed it is returned alone.
 
     Args:
         reasons_of: says what the picture keeps from being assessed, for a run that was stored without.
@@ -165,6 +165,8 @@ def settle(db: sqlite3.Connection, layout: Layout, reasons_of: Callable[[RunFact
     if found is None:
         return None
     facts, _ = found
+    if not is_writable(layout):
+        return facts
     why = reasons_of(facts) if reasons(db, facts.run_id) is None else None
     if why is not None or facts.run_id != pinned(db):
         with transaction(db):
