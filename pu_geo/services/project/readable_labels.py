@@ -14,8 +14,7 @@ from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import LabelError, ProjectError, writing
 from pu_geo.project import history, labels, salvage, schema
 from pu_geo.project.layout import Layout, writable_target
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # with these a spreadsheet takes a cell for a formula
+from pu_geo.spreadsheets import guarded
 
 
 @dataclass(frozen=True)
@@ -61,12 +60,7 @@ def _read(layout: Layout, stamp: object) -> ReadableLabels:
         n = db.execute("SELECT count(*) FROM label_event").fetchone()[0]
         n_buildings = db.execute("SELECT count(DISTINCT building_id) FROM label_event").fetchone()[0]
         for row in history.rows(db, at=labels.NEWEST):
-            table.writerow(
-                [
-                    f"'{cell}" if str(cell).lstrip("'").startswith(_FORMULA) and isinstance(cell, str) else cell
-                    for cell in row
-                ]
-            )
+            table.writerow([guarded(cell) if isinstance(cell, str) else cell for cell in row])
     return ReadableLabels(n, n_unreadable + len(events) - n, n_buildings, text.getvalue())
 
 

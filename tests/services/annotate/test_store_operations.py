@@ -163,7 +163,9 @@ def test_nothing_is_acknowledged_where_the_last_of_many_cannot_be_written(
 
     def fail(db: sqlite3.Connection, values: dict[str, object]) -> int:
         if values["op"] == "s-2":
-            raise sqlite3.OperationalError("disk I/O error")
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR  # as SQLite's own errors have it
+            raise error
         return real(db, values)
 
     with monkeypatch.context() as broken:
