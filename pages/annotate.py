@@ -5,7 +5,6 @@ from __future__ import annotations
 import plotly.graph_objects as go
 import streamlit as st
 
-from pu_geo.project.store import is_writable
 from pu_geo.services.annotate import labeling, queueing, ranking
 from pu_geo.services.damage_map import auditing
 from pu_geo.services.imagery import features, preparation
@@ -39,8 +38,7 @@ if summary.n_chips:
             ranking.warm_up(layout)
         if note := features.note(layout):
             st.warning(frame.plain(note), icon=":material/warning:")
-        if is_writable(layout):  # who is asked what is stored
-            view = queue_panel.draw(layout, frame.analyst(), bar, is_ranking=is_ranking)
+        view = queue_panel.draw(layout, frame.analyst(), bar, is_ranking=is_ranking)
         has_chips = True
 grade_panel.draw(layout, bar)
 shows_team = bar.toggle(texts.ANALYSTS, key="shows-team", help=texts.ANALYSTS_HELP)
