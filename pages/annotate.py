@@ -30,8 +30,6 @@ event = labeling.newest_event(layout)
 labels = labeling.current_labels(layout)
 is_ranking = summary.n_chips > 0 and ranking.is_ranking(layout, ranking.PATIENCE_S)
 ranked_now = ranking.rank_now(layout) if summary.n_chips and not is_ranking else None
-if summary.n_chips and ranked_now is None and not is_ranking:
-    ranking.warm_up(layout)
 
 if summary.n_chips and (note := features.note(layout)):
     st.warning(frame.plain(note), icon=":material/warning:")
@@ -90,3 +88,6 @@ if team:
     places = ranking.positions(layout)
     for building, answers in list(team.conflicts.items())[:20]:
         st.caption(texts.CONFLICT.format(number=places[building] + 1, answers=frame.plain(answers)))
+
+if summary.n_chips and ranked_now is None:  # last, as it competes with the page for the processor
+    ranking.warm_up(layout)

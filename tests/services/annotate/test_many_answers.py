@@ -81,3 +81,11 @@ def steps(layout: Layout, ask: Callable[[Layout, sqlite3.Connection], None]) -> 
         ask(layout, db)
         db.set_progress_handler(None, 1)
     return n
+
+
+def test_what_the_benchmark_sends_is_stored(tmp_path: Path) -> None:
+    layout = small_project(tmp_path / "a.pugeo", table=square_table(3))
+    many_buildings.send(layout, many_buildings.message_of(["b0", "b2"], session="first"))
+    assert store.call(layout, labels.current_labels) == {"b0": "positive", "b2": "positive"}
+    with pytest.raises(AssertionError):
+        many_buildings.send(layout, many_buildings.message_of(["elsewhere"], session="second"))
