@@ -440,8 +440,8 @@ def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[st
         but_by: buildings whose newest operation begins with this are left out.
     """
     rows = db.execute(
-        "SELECT building_id, label, grade, substr(op, 1, ?) = ? FROM label_event WHERE event > ? "
-        "AND building_id IN (SELECT building_id FROM footprints) ORDER BY event",
+        "SELECT building_id, label, grade, substr(op, 1, ?) = ? FROM label_event e WHERE event > ? "
+        "AND EXISTS (SELECT 1 FROM footprints f WHERE f.building_id = e.building_id) ORDER BY event",
         (len(but_by), but_by, event),
     )
     last = {building: (label, grade, is_own) for building, label, grade, is_own in rows}
