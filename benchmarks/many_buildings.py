@@ -250,9 +250,18 @@ def message_of(buildings: Sequence[str], *, label: str = "positive", session: st
     """Return what a browser sends after an act on some buildings."""
     ops = [
         {"n": n, "op": f"{session}-{n}", "building_id": one, "label": label, "act": session, "screen": "map"}
-        for n, one in enumerate(buildings)
+        for n, one in enumerate(buildings, 1)
     ]
     return {"session": session, "analyst": ANALYSTS[0], "ops": ops}
+
+
+def send(layout: Layout, message: dict[str, Any]) -> None:
+    """Store what a browser sent, and refuse to measure an act that changed nothing."""
+    before = store.call(layout, labels.last_event)
+    found = labeling.store_operations(layout, message)
+    assert found is not None, message
+    assert found["refused"] is None, found["refused"]
+    assert found["event"] >= before + len(message["ops"]), (before, found["event"])
 
 
 def here(layout: Layout, since: int) -> dict[str, Any]:
@@ -266,7 +275,7 @@ def measure_first_draw(layout: Layout, timed: Timed) -> None:
     timed.drawn("Annotate, drawn again", lambda: rerun(app))
     timed("the first ranking, after that", lambda: ranking.rank_now(layout))
     timed.drawn("Annotate, drawn with the ranking", lambda: rerun(app))
-    labeling.store_operations(layout, message_of(["b000001"], session="first"))
+    send(layout, message_of(["b000001"], session="first"))
     timed.drawn("Annotate, drawn after a click", lambda: rerun(app))
 
 
@@ -281,15 +290,15 @@ def measure_answers(layout: Layout, timed: Timed) -> None:
     numbers = iter(range(100))
 
     def click() -> None:
-        labeling.store_operations(layout, message_of([f"b{next(numbers) + 500:06d}"], session=f"click-{next(numbers)}"))
+        send(layout, message_of([f"b{next(numbers) + 500:06d}"], session=f"click-{next(numbers)}"))
 
     timed("a click is stored", click, best_of=5)
     timed("presence, after clicks", lambda: here(layout, newest), best_of=5)
 
     def undo() -> None:
         session = f"undo-{next(numbers)}"
-        labeling.store_operations(layout, {"session": session, "analyst": ANALYSTS[0], "ops": [
-            {"n": 1, "op": f"{session}-1", "undo": True, "screen": "map"}]})  # fmt: skip
+        undo = {"n": 1, "op": f"{session}-1", "undo": True, "screen": "map"}
+        send(layout, {"session": session, "analyst": ANALYSTS[0], "ops": [undo]})
 
     timed("an undo is stored", undo, best_of=2)
     timed("live ranking, first", lambda: ranking.rank_now(layout))
@@ -299,7 +308,7 @@ def measure_answers(layout: Layout, timed: Timed) -> None:
     timed("counts of the sidebar", lambda: projects.summary(layout), best_of=2)
     timed("names of all runs", lambda: run_names.names(layout), best_of=2)
     lasso = [f"b{i:06d}" for i in range(min(LASSO, contents_of(layout) // 2))]
-    timed("a lasso is stored", lambda: labeling.store_operations(layout, message_of(lasso, session="lasso")))
+    timed("a lasso is stored", lambda: send(layout, message_of(lasso, session="lasso")))
     timed("presence, after a lasso", lambda: here(layout, newest), best_of=2)
     timed("building card, after a lasso", lambda: building_history.building_history(layout, 5))
     timed("undo of a lasso", undo)

@@ -34,8 +34,6 @@ if summary.n_chips:
     with frame.show_errors():  # where files of the chips are lost, buildings are still clicked on the map
         is_ranking = ranking.is_ranking(layout, ranking.PATIENCE_S)
         ranked_now = None if is_ranking else ranking.rank_now(layout)
-        if ranked_now is None and not is_ranking:
-            ranking.warm_up(layout)
         if note := features.note(layout):
             st.warning(frame.plain(note), icon=":material/warning:")
         view = queue_panel.draw(layout, frame.analyst(), bar, is_ranking=is_ranking)
@@ -92,3 +90,6 @@ if team:
     places = ranking.positions(layout)
     for building, answers in list(team.conflicts.items())[:20]:
         st.caption(texts.CONFLICT.format(number=places[building] + 1, answers=frame.plain(answers)))
+
+if has_chips and ranked_now is None:  # last, as it competes with the page for the processor
+    ranking.warm_up(layout)

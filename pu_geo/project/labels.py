@@ -8,6 +8,7 @@ events that point at the event they take back or put back. An answer stands unle
 
 from __future__ import annotations
 
+import gc
 import json
 import sqlite3
 import threading
@@ -334,8 +335,7 @@ class _Standing:
             else:
                 n_new += building not in self.answers
                 self.answers[building], self.labels[building] = event_of(row), label
-        if n_new:
-            order = sorted(self.answers)
+        if n_new and (order := sorted(self.answers)) != list(self.answers):
             self.answers = {building: self.answers[building] for building in order}
             self.labels = {building: self.labels[building] for building in order}
 
@@ -371,11 +371,24 @@ def _standing_at(db: sqlite3.Connection, at: int | None) -> Iterator[_Standing |
         else:
             rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_SINCE}", (found.event, last))
             found.event, found.op = last, _op_of(db, last)
-        found.add(rows)
+        with _collector_paused():
+            found.add(rows)
         _standing[key] = found
         while len(_standing) > _MOST_PROJECTS:
             _standing.popitem(last=False)
         yield found
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep Python's garbage collector from running: it would go through all answers again and again while they are made."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _op_of(db: sqlite3.Connection, event: int) -> str:
@@ -427,8 +440,8 @@ def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[st
         but_by: buildings whose newest operation begins with this are left out.
     """
     rows = db.execute(
-        "SELECT building_id, label, grade, substr(op, 1, ?) = ? FROM label_event WHERE event > ? "
-        "AND building_id IN (SELECT building_id FROM footprints) ORDER BY event",
+        "SELECT building_id, label, grade, substr(op, 1, ?) = ? FROM label_event e WHERE event > ? "
+        "AND EXISTS (SELECT 1 FROM footprints f WHERE f.building_id = e.building_id) ORDER BY event",
         (len(but_by), but_by, event),
     )
     last = {building: (label, grade, is_own) for building, label, grade, is_own in rows}

@@ -26,7 +26,7 @@ def building_history(layout: Layout, place: int) -> dict[str, Any] | None:
 
     Returns:
         {"building_id", "area_m2", "attributes", "events": oldest first, "runs": newest first, "alike": places of the chips
-        most like it, "before": answers of earlier rounds, "imagery": see `image_quality.imagery_of`}; None if there is no
+        most like it, None while these are worked out for the first time (ask again), "before": answers of earlier rounds, "imagery": see `image_quality.imagery_of`}; None if there is no
         such building.
     """
     with store.connect(layout) as db:
@@ -74,8 +74,10 @@ def _scored(layout: Layout, run: RunFacts, building: str, names: Mapping[str, st
     }  # fmt: skip
 
 
-def _alike(layout: Layout, building: str) -> list[int]:
-    """Return the places of the nearest chips, nearest first."""
+def _alike(layout: Layout, building: str) -> list[int] | None:
+    """Return the places of the nearest chips, nearest first; None while very many features are prepared in the background."""
+    if not ranking.has_plain_features(layout):
+        return None
     nearest = ranking.most_alike(layout, building, N_ALIKE)
     places = store.call(layout, contents.places_of, nearest)
     return [places[one] for one in nearest]

@@ -6,10 +6,11 @@ import os
 import re
 import secrets
 import uuid
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from pu_geo.project import analysts, contents, discoveries, grades, labels, stor
 from pu_geo.project.grades import Grade
 from pu_geo.project.labels import Ack
 from pu_geo.project.layout import Layout, home
-from pu_geo.records import MAX_NAME, Label, LabelEvent, LabelOp, is_text
+from pu_geo.records import MAX_NAME, Label, LabelOp, is_text
 from pu_geo.services.damage_map import random_audits
 
 MOST_OPERATIONS = 200_000
@@ -29,8 +30,6 @@ LABEL_WORDS = {"positive": "damaged", "not_damaged": "not damaged", "not_assessa
 PATIENCE_S = 2.0
 """How long a browser's operations wait for another program that holds the file. The browser keeps them and sends them again."""
 _HIGHEST_NUMBER = 2**53  # of a browser
-_MOST_PROJECTS = 4  # whose answers are kept in memory
-_details: OrderedDict[Layout, dict[str, tuple[LabelEvent, dict[str, object]]]] = OrderedDict()
 _NAME_FILE = "analyst.txt"  # in the user's own folder
 _SIGNS = "abcdefghjkmnpqrstuvwxyz23456789"  # no two that read alike
 _MADE_UP = re.compile(f"analyst-[{_SIGNS}]{{4}}")
@@ -254,26 +253,20 @@ def simulate(
 
 def label_details(layout: Layout) -> Mapping[str, Mapping[str, object]]:
     """Return building id -> what its answer holds beside its label, for every labeled building."""
-    return _details_now(layout)
-
-
-def _details_now(layout: Layout) -> dict[str, dict[str, object]]:
-    """Return the same; those of an answer that stands since the last call are the same object, as map screens ask in each run of a page."""
-    known, found = _details.pop(layout, {}), {}
-    for building, event in store.call(layout, labels.current).items():
-        before = known.get(building)
-        found[building] = before if before is not None and before[0] is event else (event, _details_of(event))
-    _details[layout] = found
-    while len(_details) > _MOST_PROJECTS:
-        _details.popitem(last=False)
-    return {building: details for building, (_, details) in found.items()}
-
-
-def _details_of(event: LabelEvent) -> dict[str, object]:
     return {
-        "reason": event.reason, "damage_types": list(event.damage_types), "comment": event.comment, "by": event.analyst,
-        "shown": event.shown, "grade": event.grade,
-    }  # fmt: skip
+        building: _details_of(one.reason, one.damage_types, one.comment, one.analyst, one.shown, one.grade)
+        for building, one in store.call(layout, labels.current).items()
+    }
+
+
+@lru_cache(maxsize=10_000)
+def _details_of(
+    reason: str, damage_types: tuple[str, ...], comment: str, by: str, shown: str, grade: str
+) -> Mapping[str, object]:
+    """Return what an answer holds; equal answers share one object, as few kinds of them occur in very many."""
+    return MappingProxyType({
+        "reason": reason, "damage_types": list(damage_types), "comment": comment, "by": by, "shown": shown, "grade": grade,
+    })  # fmt: skip
 
 
 def damage_types(layout: Layout) -> list[str]:
@@ -295,8 +288,8 @@ def choose_grades(layout: Layout, wanted: Sequence[Grade]) -> list[Grade]:
 
 def grades_for_browser(layout: Layout) -> list[dict[str, object]]:
     """Return the grades that clicks may give, and those that buildings have and the scale has not any more."""
-    given = {str(one["grade"]) for one in _details_now(layout).values()} - {""}
     with store.connect(layout) as db:
+        given = {event.grade for event in labels.current(db).values()} - {""}
         found = [one for one in grades.known(db) if one.is_offered or one.id in given]
     elsewhere = sorted(given - {one.id for one in found})  # of another project, whose history was imported
     rows = [{"id": one.id, "name": one.name, "offered": one.is_offered} for one in found]

@@ -1,6 +1,7 @@
 """The live ranking: all buildings ranked anew by the labels of this moment, and scores for the map. No torch in this process.
 
-It is the default's reading (`analysis.two_readings`) with fewer unlabeled buildings to learn from, so that it answers at once.
+It is the default's reading (`analysis.two_readings`) with fewer buildings to learn from, so that it answers at once: at most
+`MOST_UNLABELED` unlabeled ones, and `MOST_LABELED` damaged and not damaged ones each. Trainings learn from all answers.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ LIKE_PREFIX = "like-"
 MOST_UNLABELED = 3000  # unlabeled buildings that are learned from; the default's training takes 20,000
 MOST_LABELED = 5000  # damaged buildings, and not damaged ones, that are learned from: a click's ranking must not take longer with each click
 MOST_HELD_OUT = 1000  # of them, that held-out clicks are compared with
-_MOST_KEPT = 2  # feature sets whose preparation is kept
+_MOST_KEPT = 8  # feature sets whose preparation is kept, of several projects on one server
+_MOST_NUMBERS_KEPT = 150_000_000  # in their features of one view, 8 bytes each; two sets are kept whatever their size
 PATIENCE_S = 1.0  # of a page with the first ranking; it is drawn without one where that takes longer
+MOST_WAITED_FOR = 20_000  # buildings; the first ranking of more takes longer than that, so a page is drawn before it starts
 TOLERANCE = 1e-3  # of the regressions; a smaller one changes no order that anybody would notice
 
 
@@ -88,9 +91,14 @@ def _prepared(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
     with _preparing[stamp]:
         found = _kept.pop(stamp, None) or _prepare(layout, chip_set, stamp)
         _kept[stamp] = found
-        while len(_kept) > _MOST_KEPT:
-            _kept.popitem(last=False)
+        while len(_kept) > _MOST_KEPT or (len(_kept) > 2 and _numbers_kept() > _MOST_NUMBERS_KEPT):
+            former, _ = _kept.popitem(last=False)
+            _warming.pop(former, None)  # it may start anew
         return found
+
+
+def _numbers_kept() -> int:
+    return sum(one.views[0].size for one in list(_kept.values()))  # a copy, as other threads add to it
 
 
 @lru_cache(maxsize=2)
@@ -130,7 +138,7 @@ _warming: dict[str, threading.Thread] = {}  # by stamp
 
 
 def warm_up(layout: Layout) -> None:
-    """Prepare the features and rank in the background, so that the first click is ranked at once; nothing where that goes on."""
+    """Prepare the features and rank in the background, so that the next click is ranked at once; nothing where that was started."""
     if (newest := _newest(layout)) is not None and newest[1] not in _warming:
         _begin_warming(layout, *newest)
 
@@ -149,22 +157,25 @@ def _rank_if_there(layout: Layout, chip_set: str, stamp: str, at_event: int) -> 
 
 
 def is_ranking(layout: Layout, patience_s: float) -> bool:
-    """Return whether the first ranking of the features in use still goes on in the background; it is started where need be.
+    """Return whether the first ranking of the features in use has yet to end in the background.
 
-    False, too, before anything is called damaged, and where the features cannot be ranked: `rank_now` then says so.
+    Of up to `MOST_WAITED_FOR` buildings it is started here. Of more it competes with the page for the processor: the page calls
+    `warm_up` once it is drawn. False, too, before anything is called damaged, and where the features cannot be ranked: `rank_now`
+    then raises.
 
     Args:
-        patience_s: seconds to wait for its end.
+        patience_s: seconds to wait for its end; of more than `MOST_WAITED_FOR` buildings nothing is waited for.
     """
     newest = _newest(layout)
     if newest is None or "positive" not in store.call(layout, labels.current_labels).values():
         return False
+    is_large = len(chip_facts(layout, newest[0])["building_ids"]) > MOST_WAITED_FOR
     thread = _warming.get(newest[1])
-    if thread is None or not thread.is_alive():
-        if newest[1] in _kept:
-            return False
+    if thread is None:
+        if is_large or newest[1] in _kept:
+            return newest[1] not in _kept
         thread = _begin_warming(layout, *newest)
-    thread.join(patience_s)
+    thread.join(0 if is_large else patience_s)
     return thread.is_alive()
 
 
@@ -184,6 +195,28 @@ def _plain_of(
     stamp = _stamp(layout, chip_set, feature_set, created_at)
     with _preparing[f"plain {stamp}"]:
         return _plain(layout, chip_set, stamp)
+
+
+def has_plain_features(layout: Layout) -> bool:
+    """Return whether `most_alike` can answer the newest chips at once.
+
+    Of up to `MOST_WAITED_FOR` buildings it always can. Of more their features are prepared in the background, which is started here.
+    True, too, where that failed: `most_alike` then raises.
+    """
+    newest = _newest(layout)
+    if newest is None or len(chip_facts(layout, newest[0])["building_ids"]) <= MOST_WAITED_FOR:
+        return True
+    chip_set, stamp, _ = newest
+    name = f"plain {stamp}"
+    if name not in _warming:
+        _warming[name] = threading.Thread(target=_prepare_plain, args=(layout, chip_set, stamp), daemon=True)
+        _warming[name].start()
+    return not _warming[name].is_alive()
+
+
+def _prepare_plain(layout: Layout, chip_set: str, stamp: str) -> None:
+    with suppress(OSError, ProjectError):  # project or features were moved away meanwhile; whoever asks next gets the error
+        plain_features(layout, chip_set, stamp.partition(".")[2])
 
 
 def scores_now(layout: Layout) -> NDArray[np.float32] | None:

@@ -13,10 +13,7 @@ NOTHING = "There is nothing to review yet: this project needs a post-event scene
 ADD_IMAGERY = "Add imagery"
 NEXT_TRAIN = "Next: Train"
 
-RANKING = (
-    "Ranking {n:,} buildings for the first time since the server started. Scores and the next buildings come once that is done; "
-    "you can label meanwhile."
-)
+RANKING = "Ranking {n:,} buildings. Scores and the next buildings come once that is done; you can label meanwhile."
 
 # Analysts
 

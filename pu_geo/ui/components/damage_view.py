@@ -268,8 +268,8 @@ def encode_labels(labels: Mapping[str, Label], positions: Mapping[str, int]) -> 
     """
     places: dict[str, list[int]] = {}
     for building_id, label in labels.items():
-        if label in _CODES and building_id in positions:
-            places.setdefault(_CODES[label], []).append(positions[building_id])
+        if (code := _CODES.get(label)) is not None and (at := positions.get(building_id)) is not None:
+            places.setdefault(code, []).append(at)
     return {code: encode_places(found) for code, found in places.items()}
 
 
@@ -282,18 +282,21 @@ def encode_details(details: Mapping[str, Details], positions: Mapping[str, int])
     single = ("by", "reason", "shown", "grade")
     places: dict[str, dict[str, list[int]]] = {"by": {}, "reason": {}, "type": {}, "shown": {}, "grade": {}}
     comments = {}
+    together: dict[int, tuple[Details, list[int]]] = {}  # by the object, which equal answers may share
     for building_id, detail in details.items():
-        if building_id not in positions:
-            continue
-        at = positions[building_id]
+        if (at := positions.get(building_id)) is not None:
+            if (found := together.get(id(detail))) is None:
+                found = together[id(detail)] = detail, []
+            found[1].append(at)
+    for detail, rows in together.values():
         for name in single:
             if text := str(detail.get(name) or ""):
-                places[name].setdefault(text, []).append(at)
+                places[name].setdefault(text, []).extend(rows)
         for text in detail.get("damage_types", ()):
-            places["type"].setdefault(text, []).append(at)
+            places["type"].setdefault(text, []).extend(rows)
         if comment := detail.get("comment"):
-            comments[str(at)] = comment
-    encoded = {name: {text: encode_places(found) for text, found in texts.items()} for name, texts in places.items()}
+            comments.update(dict.fromkeys(map(str, rows), comment))
+    encoded = {name: {text: encode_places(rows) for text, rows in texts.items()} for name, texts in places.items()}
     return {**encoded, "comment": comments}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from mapped_parts import RUN, N, say
@@ -11,6 +13,7 @@ from pu_geo.project import labels, rounds, runs, store
 from pu_geo.project.layout import Layout, write_array
 from pu_geo.project.rounds import PastAnswer, Round
 from pu_geo.records import LabelOp
+from pu_geo.services.annotate import ranking
 from pu_geo.services.annotate.building_history import building_history
 from pu_geo.services.train import run_names
 
@@ -45,6 +48,26 @@ def test_it_has_each_runs_score_and_the_chips_alike(layout: Layout) -> None:
     assert one["rank"] == (scores > scores[5]).sum() + 1
     assert found["alike"][0] == 7
     assert 5 not in found["alike"]
+
+
+def test_a_card_does_not_wait_for_the_features_of_very_many_buildings(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranking, "MOST_WAITED_FOR", N - 1)
+    monkeypatch.setattr(ranking, "_warming", {})
+    may_end, prepare = threading.Event(), ranking._prepare_plain
+    monkeypatch.setattr(ranking, "_prepare_plain", lambda *known: may_end.wait(30) and prepare(*known))
+    try:
+        found = building_history(layout, 5)
+        assert found["alike"] is None
+        assert len(found["runs"]) == 1
+        assert building_history(layout, 5)["alike"] is None  # the same preparation goes on
+        assert len(ranking._warming) == 1
+    finally:
+        may_end.set()
+    for thread in list(ranking._warming.values()):
+        thread.join(30)
+    assert building_history(layout, 5)["alike"][0] == 7
 
 
 def test_it_has_the_round_before(layout: Layout) -> None:

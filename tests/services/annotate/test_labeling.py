@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
+from collections import OrderedDict
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -214,6 +216,66 @@ def test_a_page_does_not_wait_for_the_first_ranking(with_features: Layout, monke
     queue = queueing.current(with_features, "ann")
     assert queueing.stored(with_features, "ann") == queue
     assert not ranking.is_ranking(with_features, 0)
+
+
+def start_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what was prepared, as a server that has just started."""
+    monkeypatch.setattr(ranking, "_warming", {})
+    monkeypatch.setattr(ranking, "_kept", OrderedDict())
+
+
+def test_the_first_ranking_of_very_many_buildings_waits_for_the_page(
+    with_features: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It competes with the page for the processor, so it starts when the page asks for it, at its end."""
+    start_server(monkeypatch)
+    monkeypatch.setattr(ranking, "MOST_WAITED_FOR", 19)
+    prepared: list[str] = []
+    prepare = ranking._prepare
+    monkeypatch.setattr(ranking, "_prepare", lambda *known: prepared.append(known[1]) or prepare(*known))
+    click(with_features, "b0", "b1")
+    assert ranking.is_ranking(with_features, 30)
+    assert not ranking._warming
+    ranking.warm_up(with_features)
+    for thread in list(ranking._warming.values()):
+        thread.join(30)
+    assert not ranking.is_ranking(with_features, 0)
+    assert ranking.rank_now(with_features) is not None
+    assert len(prepared) == 1
+
+
+def test_features_that_cannot_be_ranked_do_not_keep_a_page_waiting(
+    with_features: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_server(monkeypatch)
+    monkeypatch.setattr(ranking, "MOST_WAITED_FOR", 19)
+    features = np.load(with_features.features("set"))
+    features[0, 3, 0] = np.nan
+    np.save(with_features.features("set"), features)
+    click(with_features, "b0", "b1")
+    ranking.warm_up(with_features)
+    for thread in list(ranking._warming.values()):
+        thread.join(30)
+    assert not ranking.is_ranking(with_features, 0)
+    with pytest.raises(ProjectError, match="not all finite"):
+        ranking.rank_now(with_features)
+
+
+@pytest.mark.parametrize(("most_numbers", "n_kept"), [(10**9, 4), (0, 2)])
+def test_preparations_of_several_projects_are_kept(
+    with_features: Layout, monkeypatch: pytest.MonkeyPatch, most_numbers: int, n_kept: int
+) -> None:
+    start_server(monkeypatch)
+    monkeypatch.setattr(ranking, "_MOST_NUMBERS_KEPT", most_numbers)
+    click(with_features, "b0", "b1")
+    features = np.load(with_features.features("set"))
+    for made_at in range(4):  # another file counts as another set
+        np.save(with_features.features("set"), features)
+        os.utime(with_features.features("set"), ns=(made_at, made_at))
+        assert not ranking.is_ranking(with_features, 30)
+        assert ranking.rank_now(with_features) is not None
+    assert len(ranking._kept) == n_kept
+    assert len(ranking._warming) == n_kept  # what was given up may start anew
 
 
 def test_a_ranking_learns_from_no_more_than_so_many_answers_of_a_kind(

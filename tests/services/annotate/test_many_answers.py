@@ -81,3 +81,19 @@ def steps(layout: Layout, ask: Callable[[Layout, sqlite3.Connection], None]) -> 
         ask(layout, db)
         db.set_progress_handler(None, 1)
     return n
+
+
+def test_what_the_benchmark_sends_is_stored(tmp_path: Path) -> None:
+    layout = small_project(tmp_path / "a.pugeo", table=square_table(3))
+    many_buildings.send(layout, many_buildings.message_of(["b0", "b2"], session="first"))
+    assert store.call(layout, labels.current_labels) == {"b0": "positive", "b2": "positive"}
+    with pytest.raises(AssertionError):
+        many_buildings.send(layout, many_buildings.message_of(["elsewhere"], session="second"))
+
+
+def test_hearing_of_an_answer_takes_no_more_steps_with_more_buildings(tmp_path: Path) -> None:
+    few, many = (small_project(tmp_path / f"{n}.pugeo", table=square_table(n)) for n in (FEW, MANY))
+    for layout in (few, many):
+        answer(layout, op_of("b1"), analyst="ann")
+        answer(layout, op_of(ASKED), analyst="ann")
+    assert steps(many, hear) < 2 * steps(few, hear)

@@ -10,6 +10,7 @@ const SHARES = [["post_hidden_share", words.after], ["pre_hidden_share", words.b
 const PICTURE_PX = 108;
 const SMALL_PX = 70;
 const WAIT_MS = 150; // walking along with the arrows asks for none of those in between
+const AGAIN_MS = 2000; // after an answer without the chips like this one, which a large project works out first
 
 export class BuildingHistory {
   constructor(store, pictures) {
@@ -37,7 +38,9 @@ export class BuildingHistory {
       const answer = await fetch(`${this.url}${i}.json`);
       if (!answer.ok) throw new Error(String(answer.status));
       const history = await answer.json();
-      if (this.i === i) this.root.replaceChildren(...this.#draw(history));
+      if (this.i !== i) return;
+      this.root.replaceChildren(...this.#draw(history));
+      if (!history.alike) this.timer = setTimeout(() => this.#load(i), AGAIN_MS);
     } catch {
       if (this.i === i) this.root.replaceChildren(h("span.soft", {}, words.failed));
     }
@@ -52,7 +55,7 @@ export class BuildingHistory {
     return [
       ...this.#pictures([this.i], words.pictures, this.pictures.parts, PICTURE_PX), ...this.#model(),
       ...list(words.imagery, imageryRows(imagery)), ...list(words.answers, answers), ...list(words.rounds, earlier), ...list(words.scores, scored),
-      ...this.#pictures(alike, words.alike, ["post"], SMALL_PX), ...list(words.attributes, known),
+      ...(alike ? this.#pictures(alike, words.alike, ["post"], SMALL_PX) : list(words.alike, [words.alikeLater])), ...list(words.attributes, known),
     ];
   }
 

@@ -73,6 +73,7 @@ export const TEXTS = {
     rounds: "Earlier rounds",
     scores: "Scores of runs",
     alike: "Similar buildings",
+    alikeLater: "being worked out for the first time",
     attributes: "From the footprint file",
     kinds: { undo: "undone", redo: "redone", import: "imported", simulated: "simulated" },
     categories: { damaged: "damaged", not_flagged: "not flagged", not_assessed: "not assessed" },
