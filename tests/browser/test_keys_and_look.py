@@ -129,7 +129,11 @@ def test_the_look_of_the_map(page, village) -> None:
     open_view(page, village)
     see_all(page)
     line, picture = page.locator(".pugeo header"), page.locator(".pugeo .mappane")
-    long = (("Saved", "1 damaged"), ("Saving 1,234 …", "1,234 damaged"), ("Offline? 1,234 waiting", "x" * 90))
+    long = (
+        ("Saved", "1 damaged"),
+        ("Saving 1,234 …", "1,234 damaged"),
+        ("1,234 not saved yet: no answer from the server", "x" * 90),
+    )
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_timeout(100)
