@@ -33,7 +33,7 @@ _CHOSEN = "chosen_analyst"  # the name, while the session lasts
 _PAGES_AT_A_TIME = threading.Semaphore(2)  # they share one interpreter, and clicks of others would wait behind all of them
 _GOES_TO = "goes-to"  # the screen that a button led to
 _NAMES = "analyst-names"  # that this session had
-_SCREEN = "screen"
+_SCREEN, _VISIT = "screen", "visit"  # the one that is drawn, and how many were opened so far
 _DAMAGE = "damage"  # what is damaged of the session's project; "" if nothing
 _CLICKS = "clicks"  # keys of buttons of this screen that were clicked and not acted on yet
 _MOST_PROJECTS = 12  # in the list of others
@@ -127,6 +127,11 @@ def goes(page: str, act: Callable[[], object] | None = None) -> Callable[[], Non
     return on_click
 
 
+def visit() -> int:
+    """Return how many screens this session opened so far: what belongs to one visit ends with it."""
+    return int(st.session_state.get(_VISIT, 0))
+
+
 @one_connection()
 def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
     """Draw the sidebar, then the page."""
@@ -137,6 +142,7 @@ def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
         st.switch_page(pages[wanted])
     if st.session_state.get(_SCREEN) != page.url_path:
         st.session_state[_SCREEN], st.session_state[_CLICKS] = page.url_path, set()
+        st.session_state[_VISIT] = visit() + 1
     with show_errors():
         _restore()
         _open_first()

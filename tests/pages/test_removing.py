@@ -86,3 +86,33 @@ def test_a_scene_can_be_replaced_from_its_row(two_runs: Layout, tmp_path: Path) 
     next(one for one in app.text_input if one.key == "scene_new_path").set_value(str(tmp_path / "new.tif")).run()
     app = press(app, "replace-scene")
     assert "new.tif takes its place" in words(app).replace("\\", "")
+
+
+def test_reclaiming_takes_what_was_listed_and_nothing_that_was_removed_since(two_runs: Layout) -> None:
+    add_run(two_runs, "r-3")
+    removing.start(two_runs, removing.plan(two_runs, "run", "r-2"), "ann")
+    app = show("project", two_runs)
+    removing.start(two_runs, removing.plan(two_runs, "run", "r-3"), "bob")
+    press(app, "reclaim")
+    assert [one.name for one in removing.removed(two_runs)] == ["r-3"]
+    assert removals.trash_bytes(two_runs) > 0
+
+
+def test_a_list_that_changed_since_it_was_drawn_is_drawn_again_and_nothing_goes(two_runs: Layout) -> None:
+    app = press(show("imagery", two_runs), "remove-chips")
+    before = words(app)
+    add_run(two_runs, "r-9")
+    app = press(app, "removal-do")
+    assert "changed since this list was drawn" in words(app)
+    assert words(app) != before
+    assert store.call(two_runs, contents.chip_sets) == ["set"]
+    press(app, "removal-do")
+    assert store.call(two_runs, contents.chip_sets) == []
+
+
+def test_a_dialog_ends_with_the_visit_of_its_screen(two_runs: Layout) -> None:
+    app = press(show("imagery", two_runs), "remove-chips")
+    assert [one for one in app.button if one.key == "removal-do"]
+    app.session_state["visit"] = 2  # as the frame counts when other screens were drawn meanwhile
+    app.run()
+    assert not [one for one in app.button if one.key == "removal-do"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.errors import PuGeoError
+from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.project.removals import Kind
 from pu_geo.services.project import removing
@@ -12,7 +12,8 @@ from pu_geo.services.project.removing import Plan
 from pu_geo.ui import frame
 from pu_geo.ui.components import texts
 
-_OPEN, _TIMES = "removal-open", "removal-times"  # key of the button whose dialog is open; how many were opened
+_OPEN, _TIMES = "removal-open", "removal-times"  # what the open dialog is about; how many were opened
+_SHOWN = "removal-shown"  # the list that was drawn last
 
 
 def menu_key(name: str) -> str:
@@ -30,17 +31,19 @@ def button(
         key: of this button on its page.
         path: a file to take the place of a scene; "" to remove it.
     """
+    subject = (frame.visit(), key, layout.folder, name, path)  # it stays closed on a screen that was left meanwhile
     st.button(
         label, key=key, icon=":material/delete:" if not path else ":material/swap_horiz:", disabled=disabled,
-        on_click=lambda: st.session_state.update({_OPEN: key, _TIMES: st.session_state.get(_TIMES, 0) + 1}),
+        on_click=lambda: st.session_state.update({_OPEN: subject, _TIMES: st.session_state.get(_TIMES, 0) + 1}),
     )  # fmt: skip
-    if st.session_state.get(_OPEN) == key:
+    if st.session_state.get(_OPEN) == subject:
         title = texts.REPLACE_TITLE if path else texts.REMOVE_TITLE
         st.dialog(title, width="medium", on_dismiss=_close)(_draw)(layout, kind, name, path)
 
 
 def _close() -> None:
     st.session_state.pop(_OPEN, None)
+    st.session_state.pop(_SHOWN, None)
 
 
 def _draw(layout: Layout, kind: Kind, name: str, path: str) -> None:
@@ -49,13 +52,19 @@ def _draw(layout: Layout, kind: Kind, name: str, path: str) -> None:
     except PuGeoError as error:
         st.error(f"**{frame.plain(error.problem)}**\n\n{frame.plain(error.hint)}", icon=":material/error:")
         return
+    confirmed = st.session_state.get(_SHOWN)
+    st.session_state[_SHOWN] = tuple(found.lines)
     st.markdown("\n".join(f"- {frame.plain(line)}" for line in found.lines))
     with st.container(horizontal=True):
         label = texts.REPLACE if path else texts.REMOVE
-        frame.button(label, lambda: _do(layout, found, path), key="removal-do", type="primary", icon=":material/check:")
+        frame.button(
+            label, lambda: _do(layout, found, path, confirmed), key="removal-do", type="primary", icon=":material/check:"
+        )
         frame.button(texts.KEEP, _close, key="removal-keep")
 
 
-def _do(layout: Layout, found: Plan, path: str) -> None:
+def _do(layout: Layout, found: Plan, path: str, confirmed: tuple[str, ...] | None) -> None:
+    if tuple(found.lines) != confirmed:
+        raise ProjectError(texts.REMOVAL_CHANGED, texts.REMOVAL_READ_AGAIN)
     removing.start(layout, found, frame.analyst(), path)
     _close()

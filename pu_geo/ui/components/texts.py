@@ -87,4 +87,6 @@ NOT_WRITTEN = "The project folder could not be written ({error})."
 # Remove
 
 REMOVE, REPLACE, KEEP = "Remove", "Replace", "Keep it"
+REMOVAL_CHANGED = "The project has changed since this list was drawn, so nothing was done."
+REMOVAL_READ_AGAIN = "Read what goes and what stays now, then confirm once more."
 REMOVE_TITLE, REPLACE_TITLE = "Remove this?", "Replace this?"

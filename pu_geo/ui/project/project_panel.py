@@ -187,7 +187,7 @@ def removed(layout: Layout) -> None:
             all_found, n_bytes = removing.reclaimable(layout)
             st.markdown(frame.plain(removing.reclaim_words(len(all_found), n_bytes)))
             numbers = [one.number for one in all_found]
-            frame.button(
-                texts.RECLAIM_NOW.format(size=size(n_bytes)), lambda: removing.reclaim(layout, numbers, frame.analyst()),
-                key="reclaim", type="primary",
+            st.button(  # a callback has the numbers that were drawn: what was removed since stays
+                texts.RECLAIM_NOW.format(size=size(n_bytes)), key="reclaim", type="primary",
+                on_click=frame.does(partial(removing.reclaim, layout, numbers, frame.analyst())),
             )  # fmt: skip
