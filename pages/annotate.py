@@ -28,16 +28,18 @@ if not (summary.n_post and summary.n_buildings):
 
 event = labeling.newest_event(layout)
 labels = labeling.current_labels(layout)
-is_ranking = summary.n_chips > 0 and ranking.is_ranking(layout, ranking.PATIENCE_S)
-ranked_now = ranking.rank_now(layout) if summary.n_chips and not is_ranking else None
-if summary.n_chips and ranked_now is None and not is_ranking:
-    ranking.warm_up(layout)
-
-if summary.n_chips and (note := features.note(layout)):
-    st.warning(frame.plain(note), icon=":material/warning:")
-
-analyst = frame.analyst()
-view = queue_panel.draw(layout, analyst, bar, is_ranking=is_ranking) if summary.n_chips else None
+is_ranking, ranked_now, view = False, None, None
+has_chips = False
+if summary.n_chips:
+    with frame.show_errors():  # where files of the chips are lost, buildings are still clicked on the map
+        is_ranking = ranking.is_ranking(layout, ranking.PATIENCE_S)
+        ranked_now = None if is_ranking else ranking.rank_now(layout)
+        if ranked_now is None and not is_ranking:
+            ranking.warm_up(layout)
+        if note := features.note(layout):
+            st.warning(frame.plain(note), icon=":material/warning:")
+        view = queue_panel.draw(layout, frame.analyst(), bar, is_ranking=is_ranking)
+        has_chips = True
 grade_panel.draw(layout, bar)
 shows_team = bar.toggle(texts.ANALYSTS, key="shows-team", help=texts.ANALYSTS_HELP)
 with bar:
@@ -52,7 +54,7 @@ project_view(
     key="annotate",
     labels=labels,
     mode="label",
-    panes=("map", "wall") if summary.n_chips else ("map",),
+    panes=("map", "wall") if has_chips else ("map",),
     score_id=ranked_now.score_id if ranked_now and view and not view.is_blind else None,
     queue=view and view.queue,
     types=labeling.damage_types(layout),
@@ -64,7 +66,7 @@ project_view(
 
 def progress() -> None:
     """Draw how many are damaged by what is known, and how the search went."""
-    if not summary.n_chips:
+    if not has_chips:
         return
     estimate = auditing.how_many(layout)
     words, more = st.columns([6, 1], vertical_alignment="center")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import streamlit as st
+
 from pu_geo.services.imagery import preparation, scene_pair
 from pu_geo.ui import frame
 from pu_geo.ui.imagery import imagery_panel, texts
@@ -12,6 +14,8 @@ overview, outlines = preparation.overview(layout, with_units=True), preparation.
 pair = scene_pair.judge(layout, overview.chips)
 step = scene_pair.next_step(layout, pair, overview.chips)
 is_running = preparation.is_running(layout)
+if overview.problem:
+    st.error(frame.plain(overview.problem), icon=":material/error:")
 with action:
     imagery_panel.main_action(layout, step, is_running)
 imagery_panel.lost_files(layout, overview, is_running)

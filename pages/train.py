@@ -18,13 +18,17 @@ with frame.title_bar(texts.TITLE, texts.PURPOSE):
         frame.link("damage_map", texts.TO_MAP)
 st.markdown(texts.data(data.n_positive, data.n_held_out, data.n_not_damaged, data.n_not_reviewed, data.n_left_out))
 if found:
-    runs_panel.draw_results(layout, found)
+    with frame.show_errors():
+        runs_panel.draw_results(layout, found)
 st.markdown(f"**{texts.METHODS}** · :small[:gray[{training.recommendation()}]]")
 method_cards.draw(layout, data)
 live_panel.draw_device_queue(layout)
 job_card.details(layout, training.TRAINING_TASKS, body=partial(live_panel.body, layout), most=3)
 if found:
-    runs_panel.draw_comparison(layout, found)
-    runs_panel.draw_card(layout, found)
-feature_panel.draw(layout)
+    with frame.show_errors():
+        runs_panel.draw_comparison(layout, found)
+    with frame.show_errors():
+        runs_panel.draw_card(layout, found)
+with frame.show_errors():
+    feature_panel.draw(layout)
 model_panel.draw(layout)

@@ -29,7 +29,7 @@ from pu_geo.project import contents, feature_sets, labels, runs, store
 from pu_geo.project.choices import Threshold
 from pu_geo.project.feature_sets import FeatureSet
 from pu_geo.project.grades import Grade
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, read_array
 from pu_geo.records import FeatureRequest, Label, RunFacts, Scene
 from pu_geo.services.annotate import labeling
 from pu_geo.services.damage_map import auditing, mapping, random_audits
@@ -356,7 +356,7 @@ class Project:
         (6, 64, 64)
         """
         name = preparation.chip_set_facts(self._layout, chip_set)["chip_set"]
-        found: NDArray[np.uint8] = np.load(self._layout.chips(name), mmap_mode="r", allow_pickle=False)
+        found: NDArray[np.uint8] = read_array(self._layout.chips(name))
         return found
 
     # Annotate

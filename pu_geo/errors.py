@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import threading
 from collections.abc import Iterator
@@ -77,6 +78,19 @@ class JobPaused(JobCancelled):
 def printable(value: object, most: int = 80) -> str:
     """Return a stranger's text without signs that a terminal would act on, cut to `most` characters."""
     return "".join(sign if sign.isprintable() else "?" for sign in str(value)[:most])
+
+
+def name_too_long(error: BaseException) -> PuGeoError | None:
+    """Return the words for a path that no file system takes; None for another error."""
+    if not isinstance(error, OSError) or error.errno != errno.ENAMETOOLONG:
+        return None
+    name = max(str(error.filename or "").split("/"), key=len)
+    return PuGeoError(
+        f"The name {printable(name, 40)}... is too long: it has {len(name.encode()):,} bytes, and a file's name has at most 255; "
+        "some are taken by endings such as .json and by temporary files.",
+        "Choose a shorter one, of up to 200 letters.",
+        kind="name",
+    )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from pu_geo import __version__
 from pu_geo.cli import annotate, damage_map, explore, imagery, project, train
-from pu_geo.errors import JobCancelled, PuGeoError
+from pu_geo.errors import JobCancelled, PuGeoError, name_too_long
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # of which all are that Typer raises for what was typed
 _WORDS = {
@@ -75,12 +75,17 @@ class Root(TyperGroup):
         except UsageError as error:
             print(*_usage_words(error), sep="\n", file=sys.stderr)
             raise typer.Exit(2) from error
-        except (JobCancelled, KeyboardInterrupt) as stopped:
-            print("Cancelled.", file=sys.stderr)
-            raise typer.Exit(1) from stopped
         except BrokenPipeError as gone:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from gone
+        except OSError as error:
+            if (words := name_too_long(error)) is None:
+                raise
+            print(words.problem, words.hint, sep="\n", file=sys.stderr)
+            raise typer.Exit(2) from error
+        except (JobCancelled, KeyboardInterrupt) as stopped:
+            print("Cancelled.", file=sys.stderr)
+            raise typer.Exit(1) from stopped
 
 
 app = typer.Typer(cls=Root, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})

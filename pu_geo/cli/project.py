@@ -254,6 +254,7 @@ def replace(
             "`pu-geo replace --help` shows examples.",
         )
     path = absolute(names[-1])
+    args: dict[str, Any]
     if kind == "scene":
         found = removing.replacement(layout, names[0], path)
         title, lines, row = found.title, found.lines, removing.as_row(found)
@@ -262,6 +263,7 @@ def replace(
         task, args = "replace_footprints", {"path": path, "crs": crs, "analyst": who}
         row = dict(run_job(layout, task, {**args, "dry_run": True}, as_json))
         title, lines = str(row["title"]), [str(line) for line in row["plan"]]
+        args["confirmed"] = lines
     if dry_run:
         show(row, "\n".join(lines), as_json)
         return

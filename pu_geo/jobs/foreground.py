@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import JobCancelled, stops_as_interrupts
 from pu_geo.jobs.control import JOB_VARIABLE
-from pu_geo.jobs.start import create_held
-from pu_geo.project import events
-from pu_geo.project.layout import Layout
+from pu_geo.jobs.start import create_held, take_lock
+from pu_geo.project import events, store
+from pu_geo.project.layout import Layout, write_json
+
+READS_ONLY = ("export",)  # tasks that write nothing into the project
 
 
 def run(
@@ -19,6 +23,8 @@ def run(
     named: Callable[[str], None] = lambda job_id: None,
 ) -> Mapping[str, Any]:  # fmt: skip
     """Do a task as a job of this process; return what it returned.
+
+    In a project that may not be changed, a task of `READS_ONLY` has its folder in a temporary place.
 
     An interrupt of the process cancels the job: Ctrl+C, and unless the process is a guest SIGTERM and a closed terminal too.
 
@@ -33,18 +39,29 @@ def run(
     """
     from pu_geo.jobs import worker
 
-    folder, lock = create_held(layout, task, args)
-    try:
-        os.environ[JOB_VARIABLE] = str(folder)  # processes that this one starts are known by it
-        events.append(folder, "launched")
-        with nullcontext() if is_guest else stops_as_interrupts():
-            return worker.run(folder, echo=echo, is_guest=is_guest)
-    except (JobCancelled, KeyboardInterrupt):
-        named(folder.name)
-        raise
-    finally:
-        os.environ.pop(JOB_VARIABLE, None)
-        os.close(lock)
+    with _held(layout, task, args) as (folder, lock):
+        try:
+            os.environ[JOB_VARIABLE] = str(folder)  # processes that this one starts are known by it
+            events.append(folder, "launched")
+            with nullcontext() if is_guest else stops_as_interrupts():
+                return worker.run(folder, layout, echo=echo, is_guest=is_guest)
+        except (JobCancelled, KeyboardInterrupt):
+            named(folder.name)
+            raise
+        finally:
+            os.environ.pop(JOB_VARIABLE, None)
+            os.close(lock)
+
+
+@contextmanager
+def _held(layout: Layout, task: str, args: Mapping[str, Any]) -> Iterator[tuple[Path, int]]:
+    """Yield the folder of a new job and the file descriptor of its lock, which is to be closed."""
+    if task not in READS_ONLY or store.is_writable(layout):
+        yield create_held(layout, task, args)
+        return
+    with tempfile.TemporaryDirectory(prefix="pu-geo-job-") as place:
+        write_json(Path(place) / "spec.json", {"task": task, "args": dict(args), "project": layout.folder.name})
+        yield Path(place), take_lock(Path(place))
 
 
 def share_of(report: str) -> int | None:

@@ -6,7 +6,6 @@ starting worker could be taken for a dead one, and the kernel frees it however t
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pu_geo.errors import JobError
+from pu_geo.errors import JobError, ProjectError
 from pu_geo.project import events
-from pu_geo.project.layout import Layout, checked_id
+from pu_geo.project.layout import Layout, checked_id, read_json
 from pu_geo.project.locks import JOB_LOCK, is_held
 
 State = Literal["waiting", "running", "done", "failed", "cancelled", "paused", "interrupted"]
@@ -24,6 +23,7 @@ ACTIVE = ("waiting", "running")
 LOCK, CANCEL, PAUSE, DISMISSED = JOB_LOCK, "cancel", "pause", "dismissed"
 """Files in a job's folder: its lock, and what a person asked of it."""
 _ENDS: dict[str, State] = {"done": "done", "failed": "failed", "cancelled": "cancelled", "paused": "paused"}
+UNREADABLE = "unreadable"  # in the place of a task
 STARTING_PYTHON = "starting Python"
 _LOG_LINES, _LOG_BYTES = 200, 1 << 16
 _MOST_ENDED = 2000
@@ -101,7 +101,15 @@ def _stamp(folder: Path) -> tuple[int, int, int] | None:
 
 def _worked_out(folder: Path) -> JobView:
     alive = is_alive(folder)  # before the log is read: a worker logs its end first and frees the lock then
-    spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
+    try:
+        spec = read_json(folder / "spec.json")
+        task, args = str(spec["task"]), dict(spec["args"])
+    except (ProjectError, TypeError, KeyError, ValueError):
+        words, hint = (
+            "What this job was asked to do cannot be read: its spec.json is damaged.",
+            "Dismiss it, and start it anew.",
+        )
+        return JobView(folder.name, UNREADABLE, {}, "running" if alive else "failed", None, "", problem=words, hint=hint)
     log = events.read(folder)
     first = max((i for i, event in enumerate(log) if event["event"] == "launched"), default=0)
     current: list[dict[str, Any]] = log[first:]
@@ -117,8 +125,8 @@ def _worked_out(folder: Path) -> JobView:
     seconds, seconds_left = _times(log, current, state)
     return JobView(
         job_id=folder.name,
-        task=spec["task"],
-        args=spec["args"],
+        task=task,
+        args=args,
         state=state,
         progress=1.0 if state == "done" else last.get("share"),
         message=str(last.get("message", _first_stage(current) if alive else "")),

@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 
 from pu_geo import jobs
-from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError, interrupts_held
+from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError, interrupts_held, name_too_long
 from pu_geo.jobs import control, device_queue
 from pu_geo.project import events, leftovers
 from pu_geo.project.layout import Layout
@@ -78,10 +78,13 @@ _USED_UP_BYTES = 1 << 18
 _TERMINATED = 143  # exit code of a process that SIGTERM ended
 
 
-def run(folder: Path, *, echo: Callable[[str], None] | None = None, is_guest: bool = False) -> Mapping[str, Any]:
+def run(
+    folder: Path, layout: Layout | None = None, *, echo: Callable[[str], None] | None = None, is_guest: bool = False
+) -> Mapping[str, Any]:  # fmt: skip
     """Do the job in this process. The caller holds its lock.
 
     Args:
+        layout: the job's project; the one that its folder is in if None.
         is_guest: the process is not the job's own, and is not noted as one to end if the job hangs.
 
     Returns:
@@ -92,11 +95,13 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None, is_guest: bo
     """
     spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
     began = time.monotonic()
+    layout = layout or Layout(folder.parent.parent)
+    is_own = folder.parent == layout.jobs  # else the project may not be changed
     is_done = False
     try:
         events.append(folder, "started", {} if is_guest else control.identity(folder))
-        job = Job(open_project(folder.parent.parent), folder, echo)
-        if left := leftovers.sweep(job.layout, own=folder):
+        job = Job(open_project(layout.folder), folder, echo)
+        if is_own and (left := leftovers.sweep(job.layout, own=folder)):
             events.append(folder, "swept", {"files": len(left), "bytes": sum(each.n_bytes for each in left)})
         (folder / leftovers.ROOM).write_bytes(bytes(1 << 14))
         result = _do(job, spec["task"], spec["args"])
@@ -118,8 +123,8 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None, is_guest: bo
         raise words from error
     finally:
         (folder / leftovers.ROOM).unlink(missing_ok=True)
-        if not is_done:
-            leftovers.sweep(Layout(folder.parent.parent), own=folder)
+        if is_own and not is_done:
+            leftovers.sweep(layout, own=folder)
     events.append(folder, "done", {"result": dict(result), "seconds": round(time.monotonic() - began, 3)})
     return result
 
@@ -191,6 +196,8 @@ def _in_words(folder: Path, error: Exception) -> JobError:
     """Return a full disk, too little memory, or a fault of ours in words; log the latter two."""
     if _is_full(folder, error):
         return _full_disk(folder)
+    if words := name_too_long(error):
+        return JobError(words.problem, words.hint, kind=words.kind)
     with (folder / "log.txt").open("a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)
     if _lacks_memory(error):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.atomic_write import atomic_write
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, reading
 from pu_geo.project.store import now
 from pu_geo.records import Scene
 
@@ -62,7 +62,7 @@ def made_at(layout: Layout) -> str:
     path = path_of(layout)
     if not path.is_file():
         return ""
-    with np.load(path, allow_pickle=False) as stored:
+    with reading(path), np.load(path, allow_pickle=False) as stored:
         return str(stored["made_at"]) if "made_at" in stored else ""
 
 
@@ -75,7 +75,7 @@ def load(layout: Layout, building_ids: Sequence[str], scenes: Sequence[Scene]) -
     path = path_of(layout)
     if not path.is_file():
         return None
-    with np.load(path, allow_pickle=False) as stored:
+    with reading(path), np.load(path, allow_pickle=False) as stored:
         row_of = {name: row for row, name in enumerate(stored["building_ids"].tolist())}
         if str(stored["made_from"]) != _name_of(scenes) or not row_of.keys() >= set(building_ids):
             return None

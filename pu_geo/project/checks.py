@@ -10,7 +10,6 @@ written before that was kept: such a check may have been open at any time since 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError
-from pu_geo.project.layout import Layout, checked_id, write_json
+from pu_geo.project.layout import Layout, checked_id, read_arrays, read_json, write_json
 
 
 def _folder(layout: Layout) -> Path:
@@ -29,7 +28,7 @@ def _folder(layout: Layout) -> Path:
 
 def all_checks(layout: Layout) -> list[dict[str, Any]]:
     """Return the facts of all checks, oldest first."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in _folder(layout).glob("*.json")]
+    found = [read_json(path) for path in _folder(layout).glob("*.json")]
     return sorted(found, key=lambda facts: (str(facts["begun_at"]), str(facts["id"])))
 
 
@@ -38,8 +37,7 @@ def load(layout: Layout, check_id: str) -> tuple[dict[str, Any], dict[str, NDArr
     path = _folder(layout) / f"{checked_id(check_id)}.json"
     if not path.is_file():
         raise ProjectError(f"There is no check {check_id!r} in this project.", "Begin one on the Damage map page.")
-    with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
-        return json.loads(path.read_text(encoding="utf-8")), {name: arrays[name] for name in arrays.files}
+    return read_json(path), read_arrays(path.with_suffix(".npz"))
 
 
 def add(layout: Layout, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import schema
-from pu_geo.project.layout import SUFFIX, Layout
+from pu_geo.project.layout import SUFFIX, Layout, read_json, reading
 from pu_geo.project.store import now, transaction
 from pu_geo.records import FootprintTable, Grid, Scene, Units
 from pu_geo.scene_state import is_file_of
@@ -522,13 +522,15 @@ def chip_count(db: sqlite3.Connection, chip_set: str) -> int:
 def chip_facts(layout: Layout, chip_set: str) -> Mapping[str, Any]:
     """Return a chip set's facts: {"chip_set", "bands", "size_px", "building_ids", "nodata_share", "sheets", ...}."""
     path = layout.chip_facts(chip_set)
-    return {"chip_set": chip_set, **_parsed(path, path.stat().st_mtime_ns)}
+    with reading(path):
+        changed_ns = path.stat().st_mtime_ns
+    return {"chip_set": chip_set, **_parsed(path, changed_ns)}
 
 
 @lru_cache(maxsize=2)
 def _parsed(path: Path, changed_ns: int) -> Mapping[str, Any]:
     """Read a JSON file once, until it changes: that of 150,000 buildings takes a quarter of a second and more."""
-    facts: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    facts: Mapping[str, Any] = read_json(path)
     return facts
 
 

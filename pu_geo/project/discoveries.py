@@ -6,7 +6,6 @@ is a decision of kind "damage_type", what was merged and dropped is one of kind 
 
 from __future__ import annotations
 
-import json
 import secrets
 import shutil
 import sqlite3
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from pu_geo.errors import ProjectError
 from pu_geo.project import decisions
 from pu_geo.project.decisions import Decision
-from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.project.layout import Layout, read_array, read_json, write_array, write_json
 from pu_geo.project.runs import sha256_of
 from pu_geo.project.store import now, transaction
 
@@ -103,7 +102,7 @@ def keep(
 
 def all_facts(layout: Layout) -> list[Mapping[str, Any]]:
     """Return the facts of every discovery of a project, newest first."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in (layout.folder / "discoveries").glob(f"*/{FACTS}")]
+    found = [read_json(path) for path in (layout.folder / "discoveries").glob(f"*/{FACTS}")]
     return sorted(found, key=lambda facts: (facts["made_at"], facts["discovery"]), reverse=True)
 
 
@@ -113,8 +112,8 @@ def load(layout: Layout, discovery_id: str) -> Discovery:
     for facts in known:
         if discovery_id in (facts["discovery"], "latest"):
             folder = layout.discovery(facts["discovery"])
-            ids = json.loads((folder / IDS).read_text(encoding="utf-8"))
-            arrays = (np.load(folder / name, mmap_mode="r", allow_pickle=False) for name in (GROUPS, MEMBERSHIP))
+            ids = read_json(folder / IDS)
+            arrays = (read_array(folder / name) for name in (GROUPS, MEMBERSHIP))
             return Discovery(facts, ids, *arrays)
     names = ", ".join(str(facts["discovery"]) for facts in known[:5]) or "none yet"
     raise ProjectError(

@@ -58,8 +58,10 @@ def _parsed(path: Path, size: int, mtime_ns: int) -> tuple[dict[str, object], ..
     """Read a log as it is at this size; screens ask for those of all jobs again and again, and most have ended."""
     found = []
     for line in path.read_bytes().split(b"\n"):
-        with suppress(ValueError):
-            found.append(json.loads(line))
+        with suppress(ValueError, RecursionError):
+            event = json.loads(line)
+            if isinstance(event, dict) and {"event", "at"} <= event.keys():
+                found.append(event)
     return tuple(found)
 
 

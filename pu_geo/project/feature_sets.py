@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError, writing
 from pu_geo.project import choices
-from pu_geo.project.layout import RCF, Layout, new_array, write_json
+from pu_geo.project.layout import RCF, Layout, new_array, read_array, read_arrays, read_json, write_json
 from pu_geo.records import FeatureRequest
 
 SEVERAL = "several"  # in the place of a set's name, for an average of runs of different ones
@@ -90,7 +90,7 @@ def find(layout: Layout, chip_set: str, name: str) -> FeatureSet:
     n_views, n_chips, n_features = views(layout, chip_set, name).shape
     facts: dict[str, Any] = {"maker": {"kind": RCF}}
     if name != RCF:
-        facts = json.loads(layout.feature_facts(chip_set, name).read_text(encoding="utf-8"))
+        facts = read_json(layout.feature_facts(chip_set, name))
     known = {key: facts[key] for key in ("created_at", "seconds") if key in facts}
     return FeatureSet(name, facts["maker"], n_views, n_chips, n_features, **known)
 
@@ -103,17 +103,14 @@ def views(layout: Layout, chip_set: str, name: str = RCF) -> NDArray[np.float16]
             "Cut chips again." if name == RCF else "`pu-geo features P.pugeo --list` has the sets that are there.",
             kind="features",
         )
-    found: NDArray[np.float16] = np.load(layout.features(chip_set, name), mmap_mode="r", allow_pickle=False)
+    found: NDArray[np.float16] = read_array(layout.features(chip_set, name))
     return found
 
 
 def maker_state(layout: Layout, chip_set: str, name: str) -> dict[str, NDArray[Any]]:
     """Return the arrays that the maker of a set is built from; none where they were not kept."""
     path = layout.maker(chip_set, name)
-    if not path.is_file():
-        return {}
-    with np.load(path, allow_pickle=False) as arrays:
-        return dict(arrays)
+    return read_arrays(path) if path.is_file() else {}
 
 
 @contextmanager

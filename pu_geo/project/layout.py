@@ -1,10 +1,11 @@
-"""Where each file of a project is, and how its arrays and small JSON files are written."""
+"""Where each file of a project is, and how its arrays and small JSON files are written and read."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -166,6 +167,61 @@ def write_json(path: Path, value: object) -> None:
     """Write a small JSON file atomically."""
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """Return what a JSON file of a project holds. Raises ProjectError of kind "lost" if it is missing or damaged."""
+    with reading(path):
+        return json.loads(path.read_text(encoding="utf-8"))
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """Return a .npy file of a project as a read-only memory map. Raises ProjectError of kind "lost" if it is missing or damaged."""
+    with reading(path):
+        found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return found
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a .npz file of a project. Raises ProjectError of kind "lost" if it is missing or damaged."""
+    with reading(path), np.load(path, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise what `lost` returns in the place of an error that means that a file of a project is missing or damaged."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise lost(path, error) from error
+
+
+def lost(path: Path, error: Exception | None = None) -> ProjectError:
+    """Return the error of kind "lost" for a file of a project that is missing or damaged: its name, and what to do.
+
+    Args:
+        error: why it cannot be read; None where it is missing.
+    """
+    project = next((folder for folder in path.parents if folder.suffix == SUFFIX), path.parent)
+    parts = path.relative_to(project).parts
+    if error is None or isinstance(error, FileNotFoundError):
+        state = "is missing"
+    else:
+        state = f"cannot be read: {error.strerror}" if isinstance(error, OSError) and error.strerror else "is damaged"
+    others = {
+        "runs": f"choose another run, or remove this one: `pu-geo remove {project.name} run {parts[1:2] and parts[1]}`.",
+        "chips": f"cut chips again: `pu-geo chip {project.name}`.",
+        "discoveries": f"propose groups again: `pu-geo discover {project.name}`.",
+        "checks": f"move {'/'.join(parts)} out of the folder: that audit is then gone.",
+        "exports": f"remove the version: `pu-geo remove {project.name} export {parts[1:2] and parts[1]}`.",
+    }
+    return ProjectError(
+        f"The file {'/'.join(parts)} of {project.name} {state}.",
+        f"Restore it from a copy of the project, or {others.get(parts[0], 'make it again.')} "
+        f"`pu-geo doctor {project.name}` lists all that is missing.",
+        kind="lost",
+    )
 
 
 def writable_target(path: str, error: type[PuGeoError] = PuGeoError, sources: Collection[str] = ()) -> Path:

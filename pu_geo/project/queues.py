@@ -6,7 +6,6 @@ One state for all analysts of a project, so that no building is shown to two of 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.atomic_write import atomic_write
-from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.layout import Layout, read_arrays, read_json, write_json
 from pu_geo.project.locks import one_at_a_time
 
 KEPT = 3  # queues of an analyst that are remembered: an answer may arrive after the next one was handed out
@@ -34,10 +33,7 @@ def locked(layout: Layout) -> AbstractContextManager[None]:
 def load_state(layout: Layout, chip_set: str) -> dict[str, NDArray[Any]]:
     """Return the arrays that `save_state` wrote for a chip set; none if there are none."""
     path = _folder(layout) / f"{chip_set}.npz"
-    if not path.is_file():
-        return {}
-    with np.load(path, allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}
+    return read_arrays(path) if path.is_file() else {}
 
 
 def save_state(layout: Layout, chip_set: str, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -49,7 +45,7 @@ def save_state(layout: Layout, chip_set: str, arrays: Mapping[str, NDArray[Any]]
 def load_queues(layout: Layout, analyst: str) -> list[dict[str, Any]]:
     """Return the newest queues of an analyst, newest first; each {"id", "chip_set", "items"}."""
     path = _path_of(layout, analyst)
-    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    found: list[dict[str, Any]] = read_json(path) if path.is_file() else []
     return found
 
 

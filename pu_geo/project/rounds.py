@@ -5,12 +5,11 @@ Answers on an older image are no labels of the newer one: they wait here until s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.layout import Layout, read_json, write_json
 from pu_geo.records import Label
 
 _FILE = "round.json"
@@ -63,7 +62,7 @@ def read(layout: Layout) -> Round:
     path = layout.folder / _FILE
     if not path.is_file():
         return Round(1, "", ())
-    stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    stored: dict[str, Any] = read_json(path)
     past = [PastAnswer(*one) for one in stored["past"]]
     return Round(stored["number"], stored["previous"], past, stored.get("compared_with", ""))
 

@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import ProjectError
 from pu_geo.project import checks, choices, versions
-from pu_geo.project.layout import Layout, checked_id, write_array, write_json
-from pu_geo.project.store import now, transaction
+from pu_geo.project.layout import Layout, checked_id, lost, read_array, reading, write_array, write_json
+from pu_geo.project.store import is_writable, now, transaction
 from pu_geo.records import DEFAULT_METHOD, RunFacts
 
 _GUESSED_PRIOR = re.compile(r"^(The class prior was not given|class_prior was not set\. \d)")
 _GUESSED_SHARE = re.compile(r"clicks like yours would suggest:|; [\d.]+ would be fair:")
 """Warnings of an older PU-Geo that name the damaged share as clicks suggest it, or compare with it."""
+OF_EVERY_RUN = ("scores", "embeddings")  # arrays
 Why = Literal["person", "published", "audited", "recommended", "newest"]
 Reasons = Mapping[str, str]  # building id -> why the picture keeps it from being assessed, for those that it keeps from it
 
@@ -155,7 +156,7 @@ def settle(db: sqlite3.Connection, layout: Layout, reasons_of: Callable[[RunFact
     """Make the run that is to be shown now the one that the live map shows; return it, None before there is one.
 
     Called where a version was published or an audit begun, and where a run is asked for: an older PU-Geo, or a folder that
-    somebody took away, may have left another one.
+    somebody took away, may have left another one. Of a project that may not be changed it is returned alone.
 
     Args:
         reasons_of: says what the picture keeps from being assessed, for a run that was stored without.
@@ -164,6 +165,8 @@ def settle(db: sqlite3.Connection, layout: Layout, reasons_of: Callable[[RunFact
     if found is None:
         return None
     facts, _ = found
+    if not is_writable(layout):
+        return facts
     why = reasons_of(facts) if reasons(db, facts.run_id) is None else None
     if why is not None or facts.run_id != pinned(db):
         with transaction(db):
@@ -297,13 +300,14 @@ def find(db: sqlite3.Connection, run_id: str) -> RunFacts:
 def array(layout: Layout, run_id: str, name: str) -> NDArray[np.generic]:
     """Return an array of a run, memory-mapped and read-only. Raises ProjectError if the run has no such array."""
     path = layout.run(run_id) / f"{checked_id(name)}.npy"
+    if not path.is_file() and (name in OF_EVERY_RUN or not path.parent.is_dir()):
+        raise lost(path)
     if not path.is_file():
         raise ProjectError(
             f"Run {run_id} has no {name}: the file {path.name} is missing from its folder.",
             "Choose another run, or train again.",
         )
-    loaded: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
-    return loaded
+    return read_array(path)
 
 
 def scores_alone(layout: Layout, run_id: str) -> NDArray[np.generic]:
@@ -322,12 +326,18 @@ def held_out(layout: Layout, run_id: str) -> NDArray[np.bool_]:
 
 def building_ids_of(layout: Layout, run_id: str) -> list[str]:
     """Return the building of each row of a run's arrays."""
-    return list(_ids_in((layout.run(run_id) / "building_ids.json").read_bytes())[0])
+    return list(_ids_of(layout, run_id)[0])
 
 
 def row_of(layout: Layout, run_id: str, building_id: str) -> int | None:
     """Return the row of a building in a run's arrays; None where it has none there."""
-    return _ids_in((layout.run(run_id) / "building_ids.json").read_bytes())[1].get(building_id)
+    return _ids_of(layout, run_id)[1].get(building_id)
+
+
+def _ids_of(layout: Layout, run_id: str) -> tuple[list[str], dict[str, int]]:
+    path = layout.run(run_id) / "building_ids.json"
+    with reading(path):
+        return _ids_in(path.read_bytes())
 
 
 @lru_cache(maxsize=2)

@@ -15,7 +15,7 @@ from typing import Any
 
 from pu_geo.errors import ProjectError
 from pu_geo.project import removals, store
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, read_json, reading
 from pu_geo.project.locks import one_at_a_time
 from pu_geo.project.store import now
 
@@ -67,7 +67,7 @@ def write_facts(folder: Path, facts: Mapping[str, object]) -> None:
 def all_facts(layout: Layout) -> list[dict[str, Any]]:
     """Return `version.json` of each version, the newest first."""
     paths = [layout.exports / f"v{number}" / "version.json" for number in reversed(numbers(layout))]
-    return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+    return [read_json(path) for path in paths if path.is_file()]
 
 
 def write_state(folder: Path, building_ids: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> None:
@@ -88,6 +88,6 @@ def read_state(layout: Layout, version: str) -> dict[str, list[Any]]:
         raise ProjectError(
             f"Version {version} cannot be compared: {_STATE} is not in its folder.", "Choose versions that hold it."
         )
-    with gzip.open(path, "rt", encoding="utf-8") as stream:
+    with reading(path), gzip.open(path, "rt", encoding="utf-8") as stream:
         found: dict[str, list[Any]] = json.load(stream)
     return found

@@ -15,7 +15,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import StreamlitPage
 
-from pu_geo.errors import ProjectError, PuGeoError
+from pu_geo.errors import ProjectError, PuGeoError, name_too_long
 from pu_geo.project import backups
 from pu_geo.project.layout import Layout
 from pu_geo.project.store import is_writable, one_connection
@@ -74,8 +74,11 @@ def show_errors() -> Iterator[None]:
     """Show a user's mistake as problem and hint; nothing else of it reaches the page."""
     try:
         yield
-    except PuGeoError as error:
-        st.error(f"**{plain(error.problem)}**\n\n{plain(error.hint)}", icon=":material/error:")
+    except (PuGeoError, OSError) as error:
+        words = error if isinstance(error, PuGeoError) else name_too_long(error)
+        if words is None:
+            raise
+        st.error(f"**{plain(words.problem)}**\n\n{plain(words.hint)}", icon=":material/error:")
 
 
 def does(act: Callable[[], object]) -> Callable[[], None]:

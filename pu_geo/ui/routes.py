@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import re
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,19 @@ def routes(
     ]
 
 
+def _or_not_now(respond: Callable[[_Sender, Request], Response]) -> Callable[[_Sender, Request], Response]:
+    """Make a route answer 503 where the project is held by another program, is damaged, or has lost a file."""
+
+    @wraps(respond)
+    def answer(sender: _Sender, request: Request) -> Response:
+        try:
+            return respond(sender, request)
+        except PuGeoError as error:
+            return Response(f"{error.problem} {error.hint}", 503, media_type="text/plain", headers=_NEVER_KEPT)
+
+    return answer
+
+
 @dataclass(frozen=True)
 class _Sender:
     """Answers for projects. Plain methods, not coroutines: Starlette runs them in threads, so a slow disk holds up nobody."""
@@ -115,6 +129,7 @@ class _Sender:
     file_of: Callable[[str, str, str], Path | None] | None
     zip_of: Callable[[str, str, Path], object] | None
 
+    @_or_not_now
     def version(self, request: Request) -> Response:
         """Send a file of an exported version: the report to be read, all else to be kept."""
         version, name = request.path_params["version"], request.path_params["name"]
@@ -155,6 +170,7 @@ class _Sender:
             path, media_type="application/zip", filename=f"damage_map_{version}.zip", headers=_NEVER_KEPT, background=gone
         )
 
+    @_or_not_now
     def tile(self, request: Request) -> Response:
         layer, z, x, y = (request.path_params[name] for name in ("layer", "z", "x", "y"))
         if layer not in _LAYERS or max(z, x, y) > _HIGHEST:
@@ -165,26 +181,32 @@ class _Sender:
             answer.headers["Pu-Geo-Empty"] = "1"  # not a project or pyramid that is gone: there is no data here
         return answer
 
+    @_or_not_now
     def geometry(self, request: Request) -> Response:
         return self._file(request, "quicklooks/footprints.json", "application/json")
 
+    @_or_not_now
     def sheet(self, request: Request) -> Response:
         chip_set, n = request.path_params["chip_set"], request.path_params["n"]
         if not _ID.fullmatch(chip_set) or n > _HIGHEST:
             return _nothing()
         return self._file(request, f"chips/{chip_set}.sheets/{n:04d}.jpg", "image/jpeg")
 
+    @_or_not_now
     def similar(self, request: Request) -> Response:
         return self._numbers(request, f"like-{request.path_params['building']}")
 
+    @_or_not_now
     def scores(self, request: Request) -> Response:
         return self._numbers(request, request.path_params["score_id"])
 
+    @_or_not_now
     def shifts(self, request: Request) -> Response:
         if self.shifts_of is None or self._folder(request) is None:
             return _nothing()
         return _bytes(request, self.shifts_of(request.path_params["token"]))
 
+    @_or_not_now
     def dots(self, request: Request) -> Response:
         token, run_id, what = (request.path_params[name] for name in ("token", "run_id", "what"))
         is_known = _ID.fullmatch(run_id) and _ID.fullmatch(what) and self._folder(request)
@@ -192,15 +214,12 @@ class _Sender:
             return _nothing()
         return _bytes(request, self.dots_of(token, run_id, what, request.query_params.get("by", "")))
 
+    @_or_not_now
     def history(self, request: Request) -> Response:
         token, place = request.path_params["token"], request.path_params["building"]
         if self.history_of is None or not _TOKEN.fullmatch(token) or place > _HIGHEST:
             return _nothing()
-        try:
-            found = self.history_of(token, place)
-        except PuGeoError:
-            return Response("Busy", 503, media_type="text/plain", headers=_headers(request))
-        return _json(found, _headers(request))
+        return _json(self.history_of(token, place), _headers(request))
 
     def _numbers(self, request: Request, score_id: str) -> Response:
         if not _ID.fullmatch(score_id) or self._folder(request) is None:
@@ -216,7 +235,9 @@ class _Sender:
         if folder is None:
             return _nothing()
         path = (folder / name).resolve()
-        if not path.is_relative_to(folder.resolve()) or not path.is_file():  # a link inside must not lead outside
+        if not path.is_relative_to(folder.resolve()) or not (
+            path.is_file() and os.access(path, os.R_OK)
+        ):  # a link inside must not lead outside
             return _nothing()
         return FileResponse(path, media_type=media_type, headers=_headers(request))
 

@@ -28,7 +28,7 @@ from tests.browser.real_app import REPOSITORY, AppServer, made_up_project
 N_BUILDINGS, N_ANALYSTS = 600, 3
 LABELS = ("positive", "not_damaged", "cleared")
 MOST_OPEN = 15  # who sees that nothing is saved any more stops clicking for a while
-SLOWEST_CLICK_S, LONGEST_LIFE_S, BETWEEN_JOBS_S = 0.5, 0.5, 2.0
+SLOWEST_CLICK_S, LONGEST_LIFE_S, BETWEEN_JOBS_S = 0.5, 0.5, 10.0
 
 # GDAL brings an SQLite of its own, so it may not read the project in a process of ours.
 READER = """

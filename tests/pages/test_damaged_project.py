@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from app_parts import checked, press
-from small_parts import REPOSITORY, click, small_project
+from model_parts import with_chips
+from small_parts import REPOSITORY, add_run, click, small_project
 from streamlit.testing.v1 import AppTest
 
 from pu_geo.errors import ProjectError
@@ -15,6 +17,7 @@ from pu_geo.project import store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
 from pu_geo.ui import texts
+from pu_geo.ui.damage_map import texts as map_texts
 
 
 @pytest.fixture
@@ -68,3 +71,24 @@ def test_a_project_that_may_not_be_changed_can_be_viewed(tmp_path: Path, monkeyp
     assert {path: path.stat().st_mtime_ns for path in layout.folder.rglob("*") if path.name != ".in_use.lock"} == {
         path: at for path, at in before.items() if path.name != ".in_use.lock"
     }
+
+
+@pytest.mark.slow
+def test_every_screen_of_a_project_that_may_not_be_changed_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = with_chips(small_project(tmp_path / "event.pugeo"))
+    add_run(layout, arrays={"embeddings": np.eye(20, dtype=np.float32)})
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode, **more: "event.pugeo" not in str(path) and real(path, mode, **more))
+    before = {path: path.read_bytes() for path in layout.folder.rglob("*") if path.is_file()}
+    for screen in ("imagery", "annotate", "train", "explore", "damage_map"):
+        app = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=60)
+        app.session_state["project"] = str(layout.folder)
+        app.session_state["export-opens"] = screen == "damage_map"
+        app.run()
+        app.session_state["goes-to"] = screen
+        app = checked(app.run())
+        assert not app.error, (screen, app.error[0].value)
+    assert map_texts.READ_ONLY in " ".join(one.value for one in app.info)
+    assert f"pu-geo export {layout.folder} --run ranker-1" in app.code[0].value
+    assert not [button for button in app.button if button.key == "export-confirm"]
+    assert {path: path.read_bytes() for path in before} == before

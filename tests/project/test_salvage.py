@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_parts import CommandLine
 from small_parts import click, small_project
 
-from pu_geo.project import choices, decisions, salvage, store
+from pu_geo.project import choices, decisions, labels, salvage, store
 from pu_geo.project.layout import Layout
 
 PAGE = 4096
@@ -139,3 +140,43 @@ def test_never_returns_an_event_that_was_not_stored(clicked: Layout, tmp_path: P
         rows, _ = salvage.readable_events(tmp_path / "project.gpkg")
         assert 0 < len(rows) < len(whole)
         assert [row for row in rows if json.dumps(row) not in whole] == []
+
+
+def test_history_that_can_be_read_is_imported_without_the_undo_of_lost_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = small_project(tmp_path / "event.pugeo", 60)
+    for i in range(10):
+        click(layout, *(f"b{k}" for k in range(50)), label="positive" if i % 2 else "not_damaged")
+    click(layout, "b50", analyst="bob")
+    with store.connect(layout) as db:
+        labels.undo(db, "undo-1", analyst="bob", screen="map")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    run, path = CommandLine(capsys), tmp_path / "l.events.csv"
+    run.text("export-labels", layout.folder, "--out", tmp_path / "l.csv")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:-2] + lines[-1:]))  # as the salvage of a file that lost the page of bob's answer
+    other = small_project(tmp_path / "other.pugeo", 60)
+    found = run.json("label", other.folder, "--import", path, "--same-footprints")
+    assert (found["rows"], found["stored"], found["skipped"]) == (501, 500, 1)
+    assert "1 entry was left out" in found["notes"][-1]
+    now = store.call(other, labels.current_labels)
+    assert (len(now), now["b1"]) == (50, "positive")
+    again = run.json("label", other.folder, "--import", path, "--same-footprints")
+    assert (again["stored"], again["unchanged"], again["skipped"]) == (0, 500, 1)
+
+
+def test_salvaged_history_of_a_damaged_file_is_imported(
+    clicked: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = Layout(Path(shutil.copytree(clicked.folder, tmp_path / "event.pugeo")))
+    _, leaves = pages_of(clicked, "label_event")
+    damaged(clicked, tmp_path, leaves[1]).replace(copy.gpkg)
+    run = CommandLine(capsys)
+    code, _, err = run("export-labels", copy.folder, "--out", tmp_path / "l.csv")
+    assert code == 2
+    assert "damaged" in err
+    other = small_project(tmp_path / "other.pugeo", 60)
+    found = run.json("label", other.folder, "--import", tmp_path / "l.events.csv", "--same-footprints")
+    assert found["stored"] + found["skipped"] == found["rows"] > 0
+    assert len(store.call(other, labels.current_labels)) > 0

@@ -24,7 +24,7 @@ from pu_geo.analysis.two_readings import Chips, Marks, Space, chips_of, middle_o
 from pu_geo.errors import ProjectError
 from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.project import contents, feature_sets, labels, runs, store
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, reading
 from pu_geo.records import PUSet
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.train import run_names
@@ -239,7 +239,9 @@ def _marks(pu: PUSet) -> Marks:
 
 def _stamp(layout: Layout, chip_set: str, feature_set: str, created_at: str) -> str:
     """Name what a live ranking depends on beside the labels: the project, its chips, their features, and after a dot the set."""
-    parts = f"{created_at} {chip_set} {feature_set} {layout.features(chip_set, feature_set).stat().st_mtime_ns}"
+    path = layout.features(chip_set, feature_set)
+    with reading(path):
+        parts = f"{created_at} {chip_set} {feature_set} {path.stat().st_mtime_ns}"
     return f"{hashlib.sha256(parts.encode()).hexdigest()[:12]}.{feature_set}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ from pu_geo.analysis.scenes import SceneRow as SceneRow
 from pu_geo.errors import PuGeoError
 from pu_geo.jobs import JobView
 from pu_geo.project import areas, contents, labels, runs, store, versions
-from pu_geo.project.layout import Layout, checked_id
+from pu_geo.project.layout import Layout, checked_id, read_json
 from pu_geo.services.damage_map import auditing
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.project import choices
@@ -275,7 +274,7 @@ def last_summing_up(layout: Layout, run_id: str) -> JobView | None:
 def area_table(layout: Layout, job_id: str, layer: str) -> dict[str, Any]:
     """Return what the job "sum_up" found for one layer: {"rows", "outlines", "n_outside"}."""
     path = layout.jobs / checked_id(job_id) / f"{layer}.json"
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    found: dict[str, Any] = read_json(path)
     return found
 
 

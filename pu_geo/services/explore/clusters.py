@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from pu_geo.analysis import assessability, estimates, inspecting, ranker
 from pu_geo.errors import ProjectError
 from pu_geo.project import contents, decisions, feature_sets, labels, pseudo_positives, runs, store
 from pu_geo.project.decisions import Decision
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, read_json
 from pu_geo.project.pseudo_positives import ACCEPT, MERGE, REJECT, SPLIT
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.services.annotate import ranking
@@ -139,7 +138,7 @@ def _inspected(layout: Layout, run_id: str, kind: Kind, stamp: tuple[int, ...]) 
         facts, pu = runs.find(db, run_id), labels.pu_set(db, ids=ids)
         acts, taken = pseudo_positives.acts(db, run_id), pseudo_positives.accepted_ids(db)
         path = layout.run(run_id) / "inspected.json"
-        note: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        note: dict[str, Any] = read_json(path) if path.is_file() else {}
         is_kept = labels.pu_set(db, at=note.get("at_event", facts.at_event), ids=ids).is_positive
     if not note:  # no job has run: the run's own two means
         is_kept = is_kept & ~runs.held_out(layout, run_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
@@ -17,7 +16,7 @@ from pu_geo.analysis import neighbors, projection
 from pu_geo.errors import ProjectError
 from pu_geo.methods.settings import check, setting
 from pu_geo.project import choices, contents, runs, store
-from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.project.layout import Layout, read_array, read_json, write_array, write_json
 from pu_geo.services.imagery import image_quality, preparation
 from pu_geo.services.imagery.preparation import chip_facts
 
@@ -89,7 +88,7 @@ def picture(layout: Layout, run_id: str) -> Picture | None:
     path = layout.run(run_id) / "umap.json"
     if not path.with_name("umap.npy").is_file():
         return None
-    facts = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    facts = read_json(path) if path.is_file() else {}
     how, more = (
         {item.name: facts[item.name] for item in fields(of) if item.name in facts} for of in (UmapSettings, Picture)
     )
@@ -160,7 +159,7 @@ def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | No
     if made is not None and made.new_ids:
         place = {building: i for i, building in enumerate(store.call(layout, contents.building_ids))}
         rows = [i for i, building in enumerate(made.new_ids) if building in place]
-        later = np.load(layout.run(run_id) / "umap_new.npy", allow_pickle=False)
+        later = read_array(layout.run(run_id) / "umap_new.npy")
         sent[[place[made.new_ids[i]] for i in rows]] = later[rows]
     return sent.tobytes()
 
@@ -221,7 +220,7 @@ def _chips_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> lis
             f"The chips {chip_set} were removed, so they cannot be shown.",
             "Bring them back on the Project screen, or cut chips again and train.",
         )
-    chips = np.load(layout.chips(chip_set), mmap_mode="r", allow_pickle=False)
+    chips = read_array(layout.chips(chip_set))
     pictures = []
     for building in building_ids:
         chip = np.asarray(chips[rows[building]])

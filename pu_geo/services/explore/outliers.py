@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 import sqlite3
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from pu_geo.analysis import outliers as formulas
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.project import decisions, labels, runs, store
 from pu_geo.project.decisions import Decision
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, read_json
 from pu_geo.records import Label, LabelOp
 from pu_geo.services.annotate import ranking
 from pu_geo.services.imagery.preparation import chip_facts
@@ -110,7 +109,7 @@ def _noted(layout: Layout, run_id: str) -> list[Suspect]:
     path = layout.run(run_id) / "outliers.json"
     if not path.is_file():
         return []
-    facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    facts: dict[str, Any] = read_json(path)
     found = []
     for one in facts["duplicates"]:
         reasons = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from pu_geo import jobs
-from pu_geo.errors import PuGeoError
+from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.geo.vector.crs import lonlat_nodes as nodes_of
 from pu_geo.project import aoi, areas, contents, import_log, store
 from pu_geo.project.aoi import Aoi
 from pu_geo.project.contents import chip_facts as chip_facts
 from pu_geo.project.import_log import ImportRecord
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, read_json
 from pu_geo.records import Grid, Role, Scene, Units
 
 IMAGERY_TASKS = jobs.ONE_AT_A_TIME
@@ -34,6 +33,8 @@ CHIP_TASKS = ("align", "chip", "features")
 class Overview:
     """What a project holds. `chips` are the facts of the newest chip set, None before there is one; `chip_sets` starts with it.
 
+    `problem` is what is lost of the newest chip set, "" if nothing; its facts are None then.
+
     `units` say what footprints are, where they were asked for: all footprints are read for it.
     """
 
@@ -44,6 +45,7 @@ class Overview:
     layers: Sequence[Mapping[str, Any]]
     units: Units = field(default_factory=lambda: Units(0))
     chip_sets: Sequence[str] = ()
+    problem: str = ""
 
 
 def overview(layout: Layout, *, with_units: bool = False) -> Overview:
@@ -53,8 +55,12 @@ def overview(layout: Layout, *, with_units: bool = False) -> Overview:
         grid = contents.grid(db) if any(scene.role == "post" for scene in scenes) else None
         n_buildings, units = contents.count_footprints(db), contents.units(db) if with_units else Units(0)
         chip_sets = contents.chip_sets(db)
-    chips = chip_facts(layout, chip_sets[0]) if chip_sets else None
-    return Overview(scenes, grid, n_buildings, chips, map_layers(layout), units, chip_sets)
+    chips, problem = None, ""
+    try:
+        chips = chip_facts(layout, chip_sets[0]) if chip_sets else None
+    except ProjectError as error:  # a lost file: chips can be cut again
+        problem = str(error)
+    return Overview(scenes, grid, n_buildings, chips, map_layers(layout), units, chip_sets, problem)
 
 
 def is_running(layout: Layout) -> bool:
@@ -110,7 +116,7 @@ def map_layers(layout: Layout) -> list[dict[str, Any]]:
     for role in roles:
         path = layout.quicklooks / role / "pyramid.json"
         if path.is_file():
-            found.append({"id": role, **json.loads(path.read_text(encoding="utf-8"))})
+            found.append({"id": role, **read_json(path)})
     return found
 
 

@@ -163,13 +163,12 @@ def start(layout: Layout, found: Plan, analyst: str, path: str = "") -> None:
         jobs.start(layout, task[0], {**task[1], "analyst": analyst})
 
 
-def start_replacing_footprints(layout: Layout, path: str, analyst: str, *, crs: str = "", dry_run: bool = False) -> str:
-    """Start the job that compares a footprint file with what is here, or, without `dry_run`, puts it in its place; return its id."""
+def start_replacing_footprints(layout: Layout, path: str, analyst: str, *, confirmed: Sequence[str] | None = None) -> str:
+    """Start the job that compares a footprint file with what is here, or, once its plan was confirmed, puts it there; return its id."""
     if not path:
         raise PuGeoError("No footprint file was named.", "Choose a file of building footprints, or write its path.")
-    return jobs.start(
-        layout, "replace_footprints", {"path": path, "crs": crs or None, "analyst": analyst, "dry_run": dry_run}
-    )
+    args = {"path": path, "analyst": analyst, "dry_run": confirmed is None}
+    return jobs.start(layout, "replace_footprints", {**args, "confirmed": None if confirmed is None else [*confirmed]})
 
 
 def as_row(found: Plan) -> dict[str, Any]:

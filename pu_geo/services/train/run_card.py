@@ -23,7 +23,7 @@ from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, words_of
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.methods import catalog
 from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, read_json
 from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.services.documents import DASH, Plot, Section, plain, render
@@ -142,7 +142,7 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         "audit": None if audit is None else {key: audit[key] for key in audit if key not in ("curve", "calibration")},
         "warnings": [*_gone_chips(layout, facts), *facts.warnings, *mapping.doubts(layout, facts.run_id, chosen.value)],
         "limits": limits(facts, n_positive=facts.n_positive, has_audit=audit is not None),
-        "sha256": json.loads(manifest.read_text(encoding="utf-8"))["sha256"] if manifest.is_file() else {},
+        "sha256": read_json(manifest)["sha256"] if manifest.is_file() else {},
     }
     # Written and read again, so that None is in the place of numbers that JSON does not know.
     written = json.dumps(found, default=lambda value: value.item() if isinstance(value, np.generic) else dict(value))

@@ -316,15 +316,37 @@ def _import_history(
     with store.connect(layout) as db:
         before = labels.last_event(db)
         acks = history.replay(db, past, importer=analyst, act=act)
-    labels.refuse_rejected(acks, source.name)
+    lost = _of_lost_events(past)
+    left_out = {ack.op for ack in acks if ack.error and ack.op in lost}
+    labels.refuse_rejected([ack for ack in acks if ack.op not in left_out], source.name)
     ungraded = {row["op"] for row, one in zip(table, past, strict=True) if row.get("grade") and not one.op.grade}
     n_lost = sum(ack.op in ungraded and ack.event is not None and ack.event > before for ack in acks)
+    notes = []
     if n_lost:
-        words = f"{wording.plural(n_lost, 'answer')} with a grade unlike any of this project: stored as damaged, not graded."
-        notes = account.get("notes")
-        account = {"placed": 0, **account, "notes": [*(notes if isinstance(notes, list) else []), words]}
+        notes.append(
+            f"{wording.plural(n_lost, 'answer')} with a grade unlike any of this project: stored as damaged, not graded."
+        )
+    if left_out:
+        were = wording.plural(len(left_out), "entry was", "entries were")
+        notes.append(f"{were} left out: undo or redo of answers that are not in the file. All others were imported.")
+    if notes:
+        known = account.get("notes")
+        account = {"placed": 0, **account, "notes": [*(known if isinstance(known, list) else []), *notes]}
     stored = sum(ack.event is not None and ack.event > before for ack in acks)
-    return {"rows": len(past), "stored": stored, "unchanged": len(past) - stored, "skipped": 0, **account}
+    unchanged = len(past) - stored - len(left_out)
+    return {"rows": len(past), "stored": stored, "unchanged": unchanged, "skipped": len(left_out), **account}
+
+
+def _of_lost_events(past: Sequence[PastEvent]) -> set[str]:
+    """Return the operations that cannot be replayed as the history of a damaged project lost the events that they are about."""
+    there: set[int | None] = {None}
+    lost = set()
+    for one in sorted(past, key=lambda one: one.event):
+        if {one.undoes, one.answer} <= there:
+            there.add(one.event)
+        else:
+            lost.add(one.op.op)
+    return lost
 
 
 def _past(table: Sequence[Mapping[str, str]], name: str) -> list[PastEvent]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pu_geo.errors import FootprintError, ImageryError
+from pu_geo.errors import FootprintError, ImageryError, ProjectError
 from pu_geo.geo import local_space
 from pu_geo.geo.raster.placement import check_overlap, project_grid
 from pu_geo.geo.readers import in_child
@@ -147,7 +147,7 @@ def remove_footprints(job: Job, *, name: str, analyst: str) -> dict[str, object]
 
 
 def replace_footprints(
-    job: Job, *, path: str, analyst: str, crs: str | None = None, dry_run: bool = False
+    job: Job, *, path: str, analyst: str, crs: str | None = None, dry_run: bool = False, confirmed: Sequence[str] | None = None
 ) -> dict[str, object]:  # fmt: skip
     """Put the footprints of a file in the place of all that are here; buildings whose ids stay keep their labels.
 
@@ -156,13 +156,14 @@ def replace_footprints(
     Args:
         crs: "EPSG:n", for a file that does not name its own coordinate system.
         dry_run: only compare, and change nothing.
+        confirmed: "plan" of the dry run that a person read; None where nobody was asked.
 
     Returns:
         as `remove_scene`; "removal" is None in a dry run.
 
     Raises:
         FootprintError: if the file cannot be used.
-        ProjectError: if random checks of chips that go are open.
+        ProjectError: if random checks of chips that go are open, or what would be done is no longer what was confirmed.
     """
     job.report(0.05, f"reading {path}")
     with store.connect(job.layout) as db:
@@ -185,6 +186,11 @@ def replace_footprints(
         )
     if dry_run:
         return {"removal": None, "title": found.title, "plan": found.lines, "path": path, "crs": crs}
+    if confirmed is not None and [*confirmed] != [*found.lines]:
+        raise ProjectError(
+            f"{Path(path).name} or the project has changed since the two were compared, so nothing was replaced.",
+            "Compare them again, then confirm once more.",
+        )
     job.report(0.6, f"replacing {len(before.wkb)} footprints by {len(table.wkb)}")
 
     def change(db: sqlite3.Connection) -> None:

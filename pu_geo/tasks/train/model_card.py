@@ -21,7 +21,7 @@ from pu_geo.features.bank import FEATURE_SEED
 from pu_geo.methods import catalog
 from pu_geo.project import contents, feature_sets, model_files, store
 from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import RCF, Layout, write_json
+from pu_geo.project.layout import RCF, Layout, read_array, write_json
 from pu_geo.project.model_files import CARD, FILTERS, MAKER, MAX_WITH_MAKER, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.training.data import FeatureViews, PUData
@@ -102,7 +102,7 @@ def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[
 
 
 def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[str, Any]:
-    chips = np.load(layout.chips(facts.chip_set), mmap_mode="r", allow_pickle=False)
+    chips = read_array(layout.chips(facts.chip_set))
     with store.connect(layout) as db:
         grid, sha256_footprints = contents.grid(db), contents.footprints_sha256(db, pu.building_ids)
     inputs = learned.data.inputs

@@ -10,6 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo.project.layout import Layout
+from pu_geo.project.store import is_writable
 from pu_geo.services.annotate import queueing, ranking
 from pu_geo.services.annotate.queueing import StoredQueue
 from pu_geo.services.damage_map import random_audits
@@ -35,12 +36,16 @@ class QueueView:
     advance: Callable[[str], object]
 
 
-def draw(layout: Layout, analyst: str, tools: DeltaGenerator, *, is_ranking: bool = False) -> QueueView:
+def draw(layout: Layout, analyst: str, tools: DeltaGenerator, *, is_ranking: bool = False) -> QueueView | None:
     """Draw the controls of the queue into `tools`, and the banner of a check that the analyst takes part in; return the queue.
+
+    None in a project that may not be changed: what is handed out is stored.
 
     Args:
         is_ranking: the first ranking goes on, so no new queue of the search is made: it would have to wait for it.
     """
+    if not is_writable(layout):
+        return None
     check = random_audits.open_check(layout)
     if check and random_audits.takes_part(layout, check, analyst):
         is_second = tools.toggle(texts.SECOND_READER, key="second-reader", help=texts.SECOND_READER_HELP)

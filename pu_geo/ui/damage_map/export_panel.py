@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 
 import streamlit as st
@@ -9,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo import wording
 from pu_geo.project.layout import Layout
+from pu_geo.project.store import is_writable
 from pu_geo.services.damage_map import exporting, mapping
 from pu_geo.services.damage_map.exporting import CLASSES, Class, Summary, Version
 from pu_geo.services.project import projects
@@ -37,6 +39,12 @@ def _confirm(layout: Layout, run_id: str, threshold: float) -> None:
         st.rerun()
     found = exporting.summary(layout, run_id, threshold)
     _draw_summary(found)
+    if not is_writable(layout):
+        st.info(texts.READ_ONLY, icon=":material/lock:")
+        st.code(
+            texts.EXPORT_COMMAND.format(folder=shlex.quote(str(layout.folder)), run_id=run_id, threshold=threshold), "bash"
+        )
+        return
     has_place = mapping.has_place(layout)
     offered = list(mapping.FORMATS if has_place else mapping.LOCAL_FORMATS)
     formats = st.multiselect(

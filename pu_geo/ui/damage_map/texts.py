@@ -121,6 +121,10 @@ NO_SHARE = "not assessed"
 EXPORT = "Export"
 EXPORT_HELP = "Check what the next version will say, then write it."
 EXPORT_TITLE = "Export the damage map"
+READ_ONLY = (
+    "You may not write into this project's folder, so no version can be added to it. This command writes the map elsewhere:"
+)
+EXPORT_COMMAND = "pu-geo export {folder} --run {run_id} --threshold {threshold:g} --out damage_map.geojson"
 EXPORT_NUMBER = "Export version {number}"
 FORMATS = "Formats"
 PROFILES = "EMS / UNOSAT / xBD / FEMA classes"

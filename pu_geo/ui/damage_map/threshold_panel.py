@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from pu_geo import wording
+from pu_geo.errors import ProjectError
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import auditing, mapping
@@ -25,8 +26,12 @@ _MOST_DOUBTS = 3
 def draw(layout: Layout, runs: Sequence[RunFacts]) -> tuple[str, Threshold, mapping.ThresholdView]:
     """Draw them; return the run that is shown, its threshold, and what that flags."""
     shown = choices.chosen_run(layout) or runs[0]
-    limit = mapping.threshold(layout, shown.run_id)
-    found = mapping.at_threshold(layout, shown.run_id, limit.value)
+    try:
+        limit = mapping.threshold(layout, shown.run_id)
+        found = mapping.at_threshold(layout, shown.run_id, limit.value)
+    except ProjectError:
+        chosen.run_box(layout, runs, "damage-run")  # another run may be whole
+        raise
     with st.container(
         horizontal=True, vertical_alignment="center", gap="xsmall", key="map-controls", horizontal_alignment="right"
     ):

@@ -94,10 +94,10 @@ def notes(layout: Layout, job: JobView) -> None:
     if job.state == "done" and "plan" in job.result:
         st.markdown("\n".join(f"- {frame.plain(str(line))}" for line in job.result["plan"]))
         if job.result["removal"] is None:
-            path = str(job.result["path"])
+            path, plan = str(job.result["path"]), job.result["plan"]
             _button(
-                texts.REPLACE_FOOTPRINTS, "replace-footprints", lambda: _replace_footprints(layout, dry_run=False, path=path), False,
-                is_main=True,
+                texts.REPLACE_FOOTPRINTS, "replace-footprints",
+                lambda: removing.start_replacing_footprints(layout, path, frame.analyst(), confirmed=plan), False, is_main=True,
             )  # fmt: skip
         else:
             st.caption(texts.CAN_UNDO)
@@ -431,14 +431,14 @@ def _change_footprints(layout: Layout, overview: Overview, here: Outlines, is_ru
                 "footprint-new-picker", texts.NEW_FOOTPRINTS, "vectors", file_picker.into_field("footprint_new_path")
             )
             _button(
-                texts.COMPARE_FOOTPRINTS, "compare-footprints", lambda: _replace_footprints(layout, dry_run=True), is_running,
+                texts.COMPARE_FOOTPRINTS, "compare-footprints", lambda: _compare_footprints(layout), is_running,
                 help=texts.COMPARE_HELP,
             )  # fmt: skip
 
 
-def _replace_footprints(layout: Layout, *, dry_run: bool, path: str = "") -> None:
-    path = path or "".join(preparation.paths_in(_field("footprint_new_path"))[:1])
-    removing.start_replacing_footprints(layout, path, frame.analyst(), dry_run=dry_run)
+def _compare_footprints(layout: Layout) -> None:
+    path = "".join(preparation.paths_in(_field("footprint_new_path"))[:1])
+    removing.start_replacing_footprints(layout, path, frame.analyst())
 
 
 def _accounts(here: Outlines) -> None:

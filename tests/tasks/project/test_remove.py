@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -372,7 +373,12 @@ def test_labels_survive_by_id_where_footprints_are_replaced(ranked_town: Layout,
     words = " ".join(planned["plan"])  # type: ignore[call-overload]
     assert f"{len(ids) - 3} stay as they are, 1 get another outline, 1 are new, 2 are not in the new file and go" in words
     assert f"{len({*ids[1:3]} & {*clicked})} buildings with an answer" in words
-    number = int(str(task.replace_footprints(job_of(ranked_town, "do"), path=file, analyst="ann")["removal"]))
+    with pytest.raises(ProjectError, match="since the two were compared"):
+        task.replace_footprints(job_of(ranked_town, "late"), path=file, analyst="ann", confirmed=["another plan"])
+    confirmed: Any = planned["plan"]
+    number = int(
+        str(task.replace_footprints(job_of(ranked_town, "do"), path=file, analyst="ann", confirmed=confirmed)["removal"])
+    )
     assert store.call(ranked_town, contents.building_ids) == [*ids[:1], *ids[3:], "n0"]
     geometry = json.loads(ranked_town.geometry.read_text())
     assert len(geometry["ids"] if "ids" in geometry else geometry["building_ids"]) == len(ids) - 1

@@ -1,0 +1,70 @@
+"""Projects in a folder that one may not write to: they are exported and checked, and nothing in them is touched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mapped_parts import RUN, mapped_project
+from small_parts import REPOSITORY, click
+
+pytestmark = pytest.mark.slow
+WITHOUT_RIGHTS = """
+import ctypes, os, sys
+if os.geteuid() == 0:
+    for right in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: with them root writes everywhere
+        ctypes.CDLL(None).prctl(24, right, 0, 0, 0)  # PR_CAPBSET_DROP; holds from the next exec
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+IS_CLOSED = "import os, sys; sys.exit(os.access(sys.argv[1], os.W_OK))"
+
+
+def without_rights(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python as a user who must keep to the rights of files, also where the tests are run by root."""
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_RIGHTS, *words], cwd=cwd, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PU_GEO_HOME": str(cwd), "TMPDIR": str(cwd)},
+    )  # fmt: skip
+
+
+def contents_of(folder: Path) -> dict[Path, tuple[int, bytes]]:
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["export", "--run", RUN, "--out", "map.geojson"],
+        ["export", "--format", "csv", "--threshold", "0.5", "--out", "map.csv"],
+        ["export-labels", "--out", "labels.csv"],
+        ["runs list"],
+        ["doctor"],
+    ],
+    ids=lambda words: words[0] + words[-1][-4:],
+)
+def test_a_closed_folder_is_exported_and_left_as_it_is(tmp_path: Path, words: list[str]) -> None:
+    layout, mine = mapped_project(tmp_path, 40), tmp_path / "mine"
+    click(layout, "b3")
+    mine.mkdir()
+    every = (layout.folder, *layout.folder.rglob("*"))
+    for path in every:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    if without_rights("-c", IS_CLOSED, str(layout.folder), cwd=mine).returncode:
+        pytest.skip("this user writes where the rights of a folder forbid it")
+    before = contents_of(layout.folder)
+    verb, *more = words
+    done = without_rights("-m", "pu_geo.cli", *verb.split(), str(layout.folder), *more, cwd=mine)
+    for path in every:
+        path.chmod(0o755)
+    assert "Traceback" not in done.stderr
+    assert contents_of(layout.folder) == before
+    if verb == "doctor":
+        assert "may not" in done.stdout
+        return
+    assert done.returncode == 0, done.stderr
+    if "--out" in more:
+        assert (mine / more[-1]).stat().st_size
+        assert not list(mine.glob("pu-geo-job-*"))

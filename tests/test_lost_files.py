@@ -1,0 +1,166 @@
+"""Projects that lost a folder or a file beside their database, or hold a damaged one: each screen, command and route says so."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from app_parts import checked
+from cli_parts import CommandLine
+from route_parts import get
+from small_parts import REPOSITORY, add_run, mostly_long, small_project
+from starlette.applications import Starlette
+from streamlit.testing.v1 import AppTest
+from type_parts import discovered
+
+from pu_geo import cli
+from pu_geo.project.layout import Layout
+from pu_geo.services.damage_map import random_audits
+from pu_geo.services.project import projects
+from pu_geo.ui import frame
+from pu_geo.ui.components.scatter import dots
+from pu_geo.ui.routes import PREFIX, routes
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
+SCREENS = ("project", "imagery", "annotate", "train", "explore", "damage_map")
+QUICK = ("runs", "runs/ranker-1/scores.npy!", "chips", "chips/set.json!", "jobs/*/spec.json!", "checks/*.npz")
+THINGS = (
+    *QUICK, "runs/ranker-1", "runs/ranker-1/scores.npy", "runs/ranker-1/embeddings.npy", "runs/ranker-1/building_ids.json",
+    "runs/ranker-1/building_ids.json!", "runs/ranker-1/manifest.json", "chips/set.npy", "chips/set.npy!", "chips/set.json",
+    "chips/set.features.npy", "chips/set.features.npy!", "chips/set.filters.npz", "chips/set.filters.npz!", "chips/set.sheets",
+    "jobs", "jobs/*/spec.json", "jobs/*/events.jsonl!", "quicklooks", "discoveries", "discoveries/*/discovery.json",
+    "discoveries/*/discovery.json!", "discoveries/*/groups.npy", "discoveries/*/building_ids.json", "queues", "queues/*!", "checks",
+    "checks/*.json", "checks/*.json!", "exports", "exports/v1/version.json", "exports/v1/version.json!", "exports/v1/state.json.gz",
+)  # fmt: skip
+"""What is removed; with an exclamation mark it is overwritten in its place."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a project with chips, two runs, an audit, a version, a discovery and jobs."""
+    layout = small_project(tmp_path_factory.mktemp("whole") / "event.pugeo")
+    discovered(layout)
+    layout.sheets("set").mkdir()
+    (layout.sheets("set") / "0000.jpg").write_bytes(b"picture")
+    layout.quicklooks.mkdir()
+    rows = np.eye(20, dtype=np.float32)
+    for run_id in ("ranker-0", "ranker-1"):
+        add_run(layout, run_id, arrays={"embeddings": rows, "clusters": np.arange(20, dtype=np.int8) % 2})
+    assert cli.main(["publish", str(layout.folder), "--formats", "csv"]) == 0
+    random_audits.begin_audit(layout, "ranker-1", 5, "ann")
+    return layout.folder
+
+
+@pytest.fixture
+def lossy(whole: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Layout:
+    """Copy it, and lose one thing."""
+    layout = Layout(Path(shutil.copytree(whole, tmp_path / "event.pugeo")))
+    lose(layout, request.param)
+    return layout
+
+
+def lose(layout: Layout, thing: str) -> None:
+    for path in [one for one in layout.folder.glob(thing.rstrip("!")) if one.name != "lock"]:
+        if thing.endswith("!"):
+            path.write_bytes(b"\0{broken")
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def opened(layout: Layout, screen: str) -> AppTest:
+    app = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=60)
+    app.session_state["project"] = str(layout.folder)
+    app.run()
+    app.session_state["goes-to"] = screen
+    return checked(app.run())
+
+
+@pytest.mark.parametrize("lossy", mostly_long(THINGS, *QUICK), indirect=True)
+def test_every_screen_is_drawn_without_what_is_lost(lossy: Layout) -> None:
+    for screen in SCREENS:
+        for error in opened(lossy, screen).error:
+            assert "event.pugeo" in error.value
+
+
+@pytest.mark.parametrize("lossy", mostly_long(THINGS, *QUICK), indirect=True)
+def test_every_command_ends_well_or_in_words(lossy: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, project = CommandLine(capsys), lossy.folder
+    one = ("--run", "ranker-1")
+    for words in (
+        ["doctor", project],
+        ["runs", "list", project],
+        ["jobs", project],
+        ["rank", project],
+        ["train", project, "--method", "pucl", "--preset", "quick", "--set", "epochs=1", "--set", "batch_size=10"],
+        ["export", project, *one, "--out", tmp_path / "map.geojson"],
+        ["evaluate", project, *one, "--field", "damage", "--positive", "destroyed"],
+        ["publish", project, *one, "--formats", "csv"],
+        ["card", project, *one, "--out", tmp_path / "card.html"],
+        ["compare", project, "--runs", "ranker-0", "ranker-1"],
+        ["ensemble", project, "--runs", "ranker-0", "ranker-1"],
+        ["audit", project, *one],
+        ["choose", project, *one],
+        ["features", project, "--list"],
+        ["similar", project, *one, "--building", "b1"],
+        ["label-errors", project, *one, "--search"],
+        ["types", project],
+        ["model", "export", project, "ranker-1", "--out", tmp_path / "model.zip"],
+        ["export-labels", project, "--out", tmp_path / "labels.csv"],
+        ["project", "copy", project, tmp_path / "copy.pugeo"],
+        ["remove", project, "chips", "set", "--dry-run"],
+        ["remove", project, "run", "ranker-0", "--dry-run"],
+    ):
+        code, _, err = run(*words)
+        assert code in (0, 2)
+        assert "fault in PU-Geo" not in err, (words, err)
+
+
+@pytest.mark.parametrize("lossy", mostly_long(THINGS, *QUICK), indirect=True)
+def test_no_route_fails(lossy: Layout) -> None:
+    token = projects.token_of(lossy)
+    app = Starlette(
+        routes=routes(
+            frame.resolve, frame.scores, frame.others_here, frame.store_operations, frame.building_history, frame.shifts, dots,
+            frame.version_file, frame.write_zip,
+        )
+    )  # fmt: skip
+    for address in (
+        "scores/ranker-1.bin", "scores/live-1-0.bin", "similar/1.f32", "dots/ranker-1/pca.bin", "dots/ranker-1/umap.bin",
+        "dots/ranker-1/cluster.bin", "shifts.bin", "story/1.json", "geometry.json", "sheets/set/0.jpg", "tiles/post/0/0/0.jpg",
+        "exports/v1.zip", "exports/v1/damage_map.csv",
+    ):  # fmt: skip
+        status, _, body = get(app, f"{PREFIX}/{token}/{address}")
+        assert status in (200, 404, 503), body
+
+
+def test_the_error_names_the_file_and_the_way_out(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    layout = Layout(Path(shutil.copytree(whole, tmp_path / "event.pugeo")))
+    lose(layout, "runs/ranker-1")
+    err = CommandLine(capsys).refused(
+        "evaluate", layout.folder, "--run", "ranker-1", "--field", "damage", "--positive", "destroyed"
+    )
+    assert "runs/ranker-1/building_ids.json of event.pugeo is missing" in err
+    assert "pu-geo remove event.pugeo run ranker-1" in err
+    assert "pu-geo doctor event.pugeo" in err
+
+
+def test_another_run_is_chosen_where_the_shown_one_is_lost(whole: Path, tmp_path: Path) -> None:
+    layout = Layout(Path(shutil.copytree(whole, tmp_path / "event.pugeo")))
+    lose(layout, "runs/ranker-1")
+    app = opened(layout, "damage_map")
+    assert "ranker" in app.error[0].value
+    app.selectbox(key="damage-run").set_value("ranker-0").run()
+    assert not checked(app).error
+
+
+def test_buildings_are_clicked_and_chips_cut_again_where_chips_are_lost(whole: Path, tmp_path: Path) -> None:
+    layout = Layout(Path(shutil.copytree(whole, tmp_path / "event.pugeo")))
+    lose(layout, "chips")
+    assert opened(layout, "annotate").error[0].value.startswith("**The file chips/set.")
+    app = opened(layout, "imagery")
+    assert "chips/set.json" in app.error[0].value.replace("\\", "")
+    assert "Cut chips" in " ".join(button.label for button in app.button)
