@@ -42,10 +42,11 @@ def open_app(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="do not open a browser window")] = False,
 ) -> None:
     """Open the app in the browser."""
+    from pu_geo.services.project import access
     from pu_geo.services.project.launch import launch_app
 
     def ready(address: str) -> None:
-        print(f"PU-Geo is ready at {address}  (Ctrl+C stops it; trainings go on)", flush=True)
+        print(access.READY.format(url=address), flush=True)
 
     raise typer.Exit(launch_app(project, port=port, sample=sample, browser=not no_browser, ready=ready))
 

@@ -27,7 +27,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFileManager
 from pu_geo.services.project import access
 from pu_geo.ui import texts
 
-HEALTH = "/_stcore/health"  # whoever starts the server asks there whether it answers
+HEALTH = "/_stcore/health"  # open to programs that watch whether the server answers
 _HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::([1-9][0-9]{0,4}))?")
 MOST_UPLOADED = 1024**3  # bytes; Streamlit keeps what a tab uploaded in memory until the tab is closed
 _UPLOADS = "/_stcore/upload_file/"
@@ -92,7 +92,11 @@ class Guard:
         is_visit = scope["type"] == "http" and scope["method"] == "GET" and bool(given)
         if is_visit and (is_known or any(_same(self._secret, text) for text in given)):
             return _first_visit(scope, headers, query, access.cookie_name(port), value)
-        return None if is_known else _page(texts.NOT_LET_IN, 403)
+        if is_known:
+            return None
+        if scope["type"] == "http" and scope["method"] == "GET" and _is_of_another_site(headers):
+            return _going_on(_target(scope, query))  # a link there, whose cookie the browser keeps back
+        return _page(texts.NOT_LET_IN, 403)
 
 
 class UploadLimit:
@@ -125,16 +129,33 @@ def bytes_of(uploads: UploadedFileManager) -> int:
 
 def _first_visit(scope: Scope, headers: Headers, query: Iterable[tuple[str, str]], name: str, value: str) -> Response:
     """Return an answer that leaves the cookie and leads to the same address without the secret."""
-    rest = urlencode([(key, text) for key, text in query if key != access.PARAMETER])
-    path = "/" + scope.get("raw_path", b"/").decode("latin-1").lstrip("/\\")
-    target = f"{path}?{rest}" if rest else path
-    answer: Response = RedirectResponse(target, 303)
-    if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-        # Opened by a file or another site: a redirect would go on as theirs, without the cookie, so the page goes on itself.
-        answer = HTMLResponse(f'<meta http-equiv="refresh" content="0;url={html.escape(target)}">')
+    target = _target(scope, [(key, text) for key, text in query if key != access.PARAMETER])
+    answer = (
+        _going_on(target) if _is_of_another_site(headers) else RedirectResponse(target, 303, {"Cache-Control": "no-store"})
+    )
     answer.set_cookie(name, value, httponly=True, samesite="strict", path="/")
-    answer.headers["Cache-Control"] = "no-store"
     return answer
+
+
+def _target(scope: Scope, query: Iterable[tuple[str, str]]) -> str:
+    """Return the address of a request on this server, with another query."""
+    path = "/" + scope.get("raw_path", b"/").decode("latin-1").lstrip("/\\")
+    rest = urlencode(list(query))
+    return f"{path}?{rest}" if rest else path
+
+
+def _going_on(target: str) -> Response:
+    """Return a page that goes on to an address by itself: what it asks for is this server's own, so the cookie comes along.
+
+    After a redirect a browser keeps the cookie back (SameSite=strict), as it does when a file or another site links here.
+    """
+    page = f'<meta http-equiv="refresh" content="0;url={html.escape(target)}">'
+    return HTMLResponse(page, headers={"Cache-Control": "no-store"})
+
+
+def _is_of_another_site(headers: Headers) -> bool:
+    """Return whether a file or a page of another origin leads here; those that may not are refused before."""
+    return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 
 
 def _is_own(scope: Scope, headers: Headers, host: str) -> bool:
@@ -146,7 +167,7 @@ def _is_own(scope: Scope, headers: Headers, host: str) -> bool:
     if any(origin != f"http://{host}" for origin in origins) or (scope["type"] == "websocket" and len(origins) != 1):
         return False
     is_visit = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
-    return headers.get("sec-fetch-site", "none") in ("none", "same-origin") or is_visit
+    return is_visit or not _is_of_another_site(headers)
 
 
 def _cookies(headers: Headers, name: str) -> list[str]:

@@ -15,7 +15,6 @@ from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import home
 from pu_geo.services.project import access
 from pu_geo.services.project.launch import BROWSER_VARIABLE
-from pu_geo.ui import texts
 
 _END_SECONDS = 3.0  # a rerun that computes, or a browser that keeps a request open, holds up an end no longer
 
@@ -26,7 +25,7 @@ class Serving:
     def __init__(self) -> None:
         given = access.given_secret()
         self.secret = given or access.new_secret()
-        self._is_announced = given is not None  # by `pu-geo app`, which made it
+        self._is_announced = bool(given)  # by `pu-geo app`, which made it
         self._port: int | None = None
         self.key = cache(lambda: access.user_key(home()))
 
@@ -45,7 +44,7 @@ class Serving:
         with ExitStack() as until_the_end:
             if self._port is not None and not self._is_announced:
                 url = access.address(self._port, self.secret)
-                sys.stdout.write(texts.READY.format(url=url) + "\n")
+                sys.stdout.write(access.READY.format(url=url) + "\n")
                 sys.stdout.flush()
                 if os.environ.get(BROWSER_VARIABLE, "yes") == "yes":
                     until_the_end.enter_context(access.opened_in_browser(url))

@@ -13,9 +13,9 @@ OPEN_PROJECT = "Open a project"
 STATES = {"done": ":green[:material/check:]", "next": ":blue-badge[next]", "open": "", "blocked": ":gray[:material/lock:]"}
 """The sign behind the name of a step; screen readers read its name."""
 
-READY = "PU-Geo is ready at {url}  (Ctrl+C stops it; trainings go on)"
 NOT_LET_IN = (
     "PU-Geo does not know this browser yet. Open the address that PU-Geo printed in its terminal; it ends in ?token= and a secret. "
+    "If you opened that address already, allow cookies for 127.0.0.1. "
     "Other accounts of this machine can reach this page, so PU-Geo lets in only who has that address."
 )
 OTHER_SITE = (
@@ -23,10 +23,12 @@ OTHER_SITE = (
     "its terminal."
 )
 TOO_LONG = "Nothing of a message of more than {most:,} bytes was stored."
-SHORTER = "Reload the page: it then sends what waits in shorter messages. Nothing is lost."
+SHORTER = "Send it in shorter messages."
 TOO_SLOW = "A message did not arrive within {seconds:.0f} s, so nothing of it was stored."
 SENT_AGAIN = "It is sent again; you can go on."
-TOO_MANY_UPLOADS = "More than {mb:,} MB are uploaded and not closed yet. Close other tabs, or name the files by their path."
+TOO_MANY_UPLOADS = (
+    "Open tabs hold more than {mb:,} MB of uploaded files. Close some of them, or name the files by their path."
+)
 WRONG_HOST = (
     "PU-Geo is served on this machine as 127.0.0.1 or localhost alone. Open the address that it printed in its terminal."
 )

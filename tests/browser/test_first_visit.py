@@ -32,6 +32,10 @@ def test_the_printed_address_lets_a_browser_in(chromium, tmp_path: Path, by_file
         assert "token" not in page.url
         assert page.evaluate("document.cookie").find("pu_geo_") < 0, "no script can read it"
         assert broken == []
+        (tmp_path / "link.html").write_text(f'<a href="{server.address}/annotate">map</a>', encoding="utf-8")
+        page.goto((tmp_path / "link.html").as_uri())
+        page.get_by_text("map").click()
+        page.get_by_test_id("stSidebar").wait_for(timeout=60_000)
         server.end()
         server.start()
         page.reload()

@@ -129,7 +129,11 @@ def test_the_look_of_the_map(page, village) -> None:
     open_view(page, village)
     see_all(page)
     line, picture = page.locator(".pugeo header"), page.locator(".pugeo .mappane")
-    long = (("Saved", "1 damaged"), ("Saving 1,234 …", "1,234 damaged"), ("Offline? 1,234 waiting", "x" * 90))
+    long = (
+        ("Saved", "1 damaged"),
+        ("Saving 1,234 …", "1,234 damaged"),
+        ("1,234 not saved yet: no answer from the server", "x" * 90),
+    )
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_timeout(100)
@@ -137,6 +141,9 @@ def test_the_look_of_the_map(page, village) -> None:
         for texts in long:
             for name, text in zip((".status", ".counts"), texts, strict=True):
                 line.locator(name).evaluate("(element, text) => (element.textContent = text)", text)
+            is_waiting = "not saved" in texts[0]
+            line.locator(".status").evaluate("(element, state) => (element.dataset.state = state)", "waiting" if is_waiting else "saved")
+            assert line.evaluate("(line) => line.scrollWidth <= line.clientWidth"), f"the line is cut, {width} pixels wide"
             assert picture.bounding_box()["y"] == before, f"the map moved under clicks, {width} pixels wide"
     page.set_viewport_size({"width": 1400, "height": 900})
     show_wall(page)

@@ -136,6 +136,21 @@ def test_another_site_loads_nothing_but_may_link_here(app: Starlette, site: str)
     assert ask(app, "/annotate", link)[0] == 200
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_link_of_another_site_is_followed_by_the_page_itself(app: Starlette, reached: list[str], site: str) -> None:
+    """The browser keeps the cookie back from the first request; the second one is this server's own."""
+    link = {"sec-fetch-site": site, "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    for query in ("?project=p-1&x=%22%3E", "?token=of-an-earlier-start"):
+        status, headers, body = ask(app, f"//annotate{query}", link)
+        assert (status, headers["cache-control"], headers.get("set-cookie")) == (200, "no-store", None)
+        assert body.startswith(b'<meta http-equiv="refresh" content="0;url=/annotate?')
+    own = {**link, "sec-fetch-site": "same-origin"}
+    assert ask(app, "/annotate", own)[::2] == (403, texts.NOT_LET_IN.encode()), "it goes on once"
+    assert ask(app, "/annotate", {**link, "sec-fetch-dest": "iframe"})[0] == 403
+    assert ask(app, "/annotate", link, "POST")[0] == 403
+    assert reached == []
+
+
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8501", "127.0.0.1:", "127.0.0.1:8501:1", "", "[::1]:8501",
                                   "127.0.0.1:8501\\@evil.example", "127.0.0.1:8501'; script-src *"])  # fmt: skip
 def test_another_host_name_is_refused(app: Starlette, reached: list[str], host: str) -> None:

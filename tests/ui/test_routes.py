@@ -154,7 +154,6 @@ def test_a_browser_may_tell_where_it_is(telling: Starlette) -> None:
     status, headers, answer = get(telling, "/pugeo/p-1/here", "POST", body, JSON)
     assert (status, headers["cache-control"]) == (200, "no-store")
     assert json.loads(answer) == {"token": "p-1", "said": json.loads(body)}
-    assert get(telling, "/pugeo/p-1/here", "POST", body, {**JSON, "origin": "http://127.0.0.1"})[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -162,11 +161,9 @@ def test_a_browser_may_tell_where_it_is(telling: Starlette) -> None:
     [
         (b"{}", {"content-type": "text/plain"}),  # what another site's page can send without asking
         (b"{}", {}),
-        (b"{}", {**JSON, "origin": "http://evil.example"}),
         (b"[]", JSON),
         (b"{", JSON),
         (b"[" * 1900, JSON),
-        (b"{}", {**JSON, "origin": "http://[::1"}),
     ],
 )
 def test_what_makes_no_sense_is_not_listened_to(telling: Starlette, body: bytes, headers: dict[str, str]) -> None:

@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from pu_geo.services.project import access
+from pu_geo.ui.serving import Serving
 from tests.browser.real_app import AppServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of these signals")]
@@ -91,6 +94,25 @@ def test_who_was_let_in_is_let_in_after_a_restart_too(tmp_path: Path) -> None:
         server.start()
         assert (status_of(server.address), status_of(server.address, Cookie=server.cookie)) == (403, 200)
         assert "/?token=" in server.log.read_text(encoding="utf-8"), "its address was printed"
+
+
+def test_an_empty_secret_is_none_so_the_address_is_printed(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(access.SECRET_VARIABLE, "")
+    monkeypatch.setenv("PU_GEO_BROWSER", "no")
+    serving = Serving()
+    serving.check(8599)
+
+    async def start() -> None:
+        async with serving.lifespan(None):
+            pass
+
+    with ThreadPoolExecutor(1) as thread:  # Playwright, where it ran before, keeps a loop in the main thread
+        thread.submit(lambda: asyncio.run(start())).result()
+    printed = capsys.readouterr().out
+    assert access.address(8599, serving.secret) in printed
+    assert "if no page opens" in printed
 
 
 def test_a_key_that_others_may_read_ends_the_start_in_words(tmp_path: Path) -> None:

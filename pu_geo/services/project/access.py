@@ -7,6 +7,7 @@ in the user's own folder, so it stays valid when the server starts again: open t
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import html
@@ -15,10 +16,12 @@ import re
 import secrets
 import stat
 import sys
+import tempfile
 import threading
+import time
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from pu_geo.atomic_write import atomic_write
@@ -30,7 +33,10 @@ HOST = "127.0.0.1"
 SECRET_VARIABLE = "PU_GEO_SECRET"
 PARAMETER = "token"
 KEY_NAME = "server.key"
+READY = "PU-Geo is ready at {url}  (if no page opens, open this address yourself; Ctrl+C stops PU-Geo, trainings go on)"
 _KEY = re.compile(rb"[0-9a-f]{64}")
+_LEFT_S = 600.0  # a browser that opens has read its file by then
+_ANOTHER_FOLDER = "Name a folder of your own in the environment variable PU_GEO_HOME"
 _OPENING = (
     '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
     '<meta http-equiv="refresh" content="0;url={url}"><title>PU-Geo</title><p><a href="{url}">Open PU-Geo</a></p>'
@@ -81,13 +87,17 @@ def user_key(folder: Path) -> bytes:
             facts, key = os.fstat(descriptor), file.read(65)
     except OSError as error:
         raise PuGeoError(
-            f"The key file {path} cannot be made or read: {error.strerror or error}.",
-            "Free some space, or name a folder of your own in the environment variable PU_GEO_HOME.",
+            f"The key file {path} cannot be made or read: {error.strerror or error}.", _hint(error.errno, path)
         ) from error
     advice = f"Remove {path} and start PU-Geo again; open tabs then need the new address that it prints."
     if not stat.S_ISREG(facts.st_mode) or not _KEY.fullmatch(key):
         raise PuGeoError(f"{path} is not a key that PU-Geo made.", advice)
-    if os.name == "posix" and (facts.st_uid != os.getuid() or facts.st_mode & 0o077):
+    if not _is_private(facts):
+        if not _keeps_rights(folder):
+            raise PuGeoError(
+                f"The disk that holds {folder} keeps no rights of files, so every account could read the key {KEY_NAME}.",
+                f"{_ANOTHER_FOLDER}, on a disk that keeps them.",
+            )
         raise PuGeoError(
             f"{path} belongs to another account, or others may use it (mode {stat.S_IMODE(facts.st_mode):o}); "
             "it must be yours, with mode 600.",
@@ -107,13 +117,54 @@ def opened_in_browser(url: str) -> Iterator[None]:
         yield
         return
     page = home() / f"open-{secrets.token_hex(4)}.html"
-    try:
-        with atomic_write(page, mode=0o600) as temporary:
-            temporary.write_text(_OPENING.format(url=html.escape(url)), encoding="utf-8")
-        threading.Thread(target=webbrowser.open, args=[page.as_uri()], daemon=True).start()  # some browsers hold up who asks
+    with ExitStack() as until_the_end:
+        with suppress(OSError):  # the disk is full, say: the address is printed, and can be opened by hand
+            _remove_left(home())
+            until_the_end.callback(_remove, page)
+            with atomic_write(page, mode=0o600) as temporary:
+                temporary.write_text(_OPENING.format(url=html.escape(url)), encoding="utf-8")
+            threading.Thread(target=webbrowser.open, args=[page.as_uri()], daemon=True).start()  # some hold up who asks
         yield
-    finally:
-        page.unlink(missing_ok=True)
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove the files for browsers that killed processes left."""
+    for path in folder.glob("open-" + "[0-9a-f]" * 8 + ".html"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _LEFT_S:
+                path.unlink()
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
+
+
+def _is_private(facts: os.stat_result) -> bool:
+    return os.name != "posix" or (facts.st_uid == os.getuid() and not facts.st_mode & 0o077)
+
+
+def _keeps_rights(folder: Path) -> bool:
+    """Return whether a new private file is private there; exFAT, some network disks and folders of containers make it public."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            return _is_private(os.fstat(file.fileno()))
+    except OSError:
+        return True  # not known
+
+
+def _hint(number: int | None, path: Path) -> str:
+    """Return what to do where the key file cannot be made or read for a reason of the system's."""
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return "Free some space on its disk, then start PU-Geo again."
+    if number in (errno.EACCES, errno.EPERM):
+        return (
+            f"It may be another account's, as after `sudo pu-geo app`: make {path.parent} and all in it yours "
+            f"(sudo chown -R $USER {path.parent}), and start PU-Geo without sudo. {_ANOTHER_FOLDER} if that cannot be."
+        )
+    if number == errno.ELOOP:
+        return f"It is a link, which PU-Geo does not follow. Remove {path} and start PU-Geo again."
+    return f"{_ANOTHER_FOLDER}, on a disk that can be written to."
 
 
 def _make(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import http.client
 import os
 import socket
@@ -13,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pu_geo
-from pu_geo.errors import PuGeoError, stops_as_interrupts
+from pu_geo.errors import PuGeoError, interrupts_held, stops_as_interrupts
 from pu_geo.project.layout import find_project, home
 from pu_geo.services.project import access
 
@@ -59,27 +60,26 @@ def launch_app(
                 f"Port {port} is taken: {error.strerror}.", f"Is PU-Geo running already? Else add --port {port + 1}."
             ) from error
     first = SAMPLE if sample else str(find_project(project).folder) if project else ""
-    access.user_key(home())  # refused here, in words, rather than by the server
+    key = access.user_key(home())  # refused here, in words, rather than by the server
     secret = access.new_secret()
     environment = {**os.environ, OPEN_VARIABLE: first, access.SECRET_VARIABLE: secret}
     command = [sys.executable, str(app_script()), str(port)]
     address = access.address(port, secret)
     with stops_as_interrupts(), ExitStack() as until_the_end:
-        # A session of its own: the terminal's Ctrl+C reaches us alone, and we end the server, however busy it is.
-        server = subprocess.Popen(command, env=environment, start_new_session=True)
         try:
-            _wait_for_answer(server, port)
+            with interrupts_held():  # a session of its own: the terminal's Ctrl+C reaches us alone, and we end the server
+                server = subprocess.Popen(command, env=environment, start_new_session=True)
+                until_the_end.callback(_end, server)
+            _wait_for_answer(server, port, secret, key)
             ready(address)
             if browser:
                 until_the_end.enter_context(access.opened_in_browser(address))
             return server.wait()
         except KeyboardInterrupt:
             return 0
-        finally:
-            _end(server)
 
 
-def _wait_for_answer(server: subprocess.Popen[bytes], port: int) -> None:
+def _wait_for_answer(server: subprocess.Popen[bytes], port: int, secret: str, key: bytes) -> None:
     """Wait until the server answers; raise PuGeoError if it ends before, or does not within a minute."""
     give_up = time.monotonic() + _START_SECONDS
     while time.monotonic() < give_up:
@@ -88,7 +88,7 @@ def _wait_for_answer(server: subprocess.Popen[bytes], port: int) -> None:
                 f"The app ended as it started, with exit code {code}.",
                 f"What it printed above names the reason. Port {port} may have been taken meanwhile: try --port {port + 1}.",
             )
-        if _answers(port):
+        if _answers(port, secret, key):
             return
         time.sleep(0.1)
     raise PuGeoError(
@@ -97,11 +97,15 @@ def _wait_for_answer(server: subprocess.Popen[bytes], port: int) -> None:
     )
 
 
-def _answers(port: int) -> bool:
+def _answers(port: int, secret: str, key: bytes) -> bool:
+    """Return whether the server that was started answers. Another one, which took the port, lacks the secret or the key."""
+    cookie = f"{access.cookie_name(port)}={access.cookie_value(key, port)}"
     connection = http.client.HTTPConnection(access.HOST, port, timeout=1.0)
     try:
-        connection.request("GET", "/_stcore/health")
-        return connection.getresponse().status == http.HTTPStatus.OK
+        connection.request("GET", f"/?{access.PARAMETER}={secret}")
+        answer = connection.getresponse()
+        given = answer.getheader("Set-Cookie", "").partition(";")[0]
+        return answer.status == http.HTTPStatus.SEE_OTHER and hmac.compare_digest(given.encode(), cookie.encode())
     except (OSError, http.client.HTTPException):
         return False
     finally:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,34 @@ def test_a_key_that_others_may_read_or_that_is_a_link_is_refused(tmp_path: Path)
         access.user_key(tmp_path)
 
 
+@posix
+def test_a_disk_that_keeps_no_rights_is_named_as_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As exFAT does, where every file has mode 777."""
+    kept = os.fstat
+    monkeypatch.setattr(os, "fstat", lambda of: os.stat_result((kept(of).st_mode | 0o777, *kept(of)[1:])))
+    for _ in range(2):
+        with pytest.raises(PuGeoError, match="keeps no rights of files") as refusal:
+            access.user_key(tmp_path)
+        assert "PU_GEO_HOME" in refusal.value.hint
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [(errno.ENOSPC, "Free some space"), (errno.EACCES, "sudo"), (errno.ELOOP, "It is a link"), (errno.EROFS, "PU_GEO_HOME")],
+)
+def test_the_hint_fits_why_the_key_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, advice: str
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(access, "_make", refused)
+    with pytest.raises(PuGeoError, match="cannot be made or read") as refusal:
+        access.user_key(tmp_path)
+    assert advice in refusal.value.hint
+    assert ("Free some space" in refusal.value.hint) is (number == errno.ENOSPC)
+
+
 @pytest.mark.parametrize("content", [b"", b"short", b"0" * 65, b"g" * 64])
 def test_what_is_no_key_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / access.KEY_NAME
@@ -87,6 +118,36 @@ def test_the_browser_is_given_a_private_file_and_not_the_secret(home: Path, monk
         assert "url=http://127.0.0.1:1/?token=abc" in page.read_text(encoding="utf-8")
     assert opened == [page.as_uri()]
     assert not page.exists()
+
+
+@posix
+def test_a_full_disk_opens_no_browser_and_ends_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def full(*_: object, **__: object) -> Iterator[Path]:
+        raise OSError(errno.ENOSPC, "No space left on device")
+        yield
+
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(access, "atomic_write", full)
+    with access.opened_in_browser("http://127.0.0.1:1/?token=abc"):
+        assert opened == []
+    with pytest.raises(OSError, match="of the server"), access.opened_in_browser("http://127.0.0.1:1/?token=abc"):
+        raise OSError("of the server")
+
+
+@posix
+def test_what_a_killed_start_left_for_its_browser_is_removed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webbrowser.open", lambda _: None)
+    monkeypatch.setenv("DISPLAY", ":0")
+    home.mkdir()
+    old, new = home / "open-00000000.html", home / "open-00000001.html"
+    for path in (old, new):
+        path.write_text("")
+    os.utime(old, (1, 1))
+    with access.opened_in_browser("http://127.0.0.1:1/?token=abc"):
+        assert (old.exists(), new.exists()) == (False, True), "the new one may be another server's"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is always a screen")

@@ -7,30 +7,42 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from small_parts import REPOSITORY
 
 from pu_geo.errors import PuGeoError
-from pu_geo.services.project import launch
+from pu_geo.services.project import access, launch
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of these signals")
 SERVER = """
-import sys, time, signal
+import os, sys, time, signal
 from http.server import BaseHTTPRequestHandler, HTTPServer
+sys.path.insert(0, {repository!r})
+from pu_geo.project.layout import home
+from pu_geo.services.project import access
+port, secret = int(sys.argv[1]), access.given_secret()
 class Answer(BaseHTTPRequestHandler):
     def do_GET(self):
-        self.send_response(200); self.end_headers()
+        if self.path == "/?token=" + secret:
+            self.send_response(303)
+            self.send_header("Set-Cookie", access.cookie_name(port) + "=" + access.cookie_value(access.user_key(home()), port))
+        else:
+            self.send_response(403)
+        self.end_headers()
     def log_message(self, *_): pass
 time.sleep({seconds})
 {more}
-HTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
+HTTPServer(("127.0.0.1", port), Answer).serve_forever()
 """
 LAUNCH = """
 import sys
@@ -85,7 +97,7 @@ def closed_within(port: int, seconds: float) -> bool:
 
 def script(folder: Path, *, seconds: float = 0.0, more: str = "") -> Path:
     path = folder / "server.py"
-    path.write_text(SERVER.format(seconds=seconds, more=more))
+    path.write_text(SERVER.format(seconds=seconds, more=more, repository=str(REPOSITORY)))
     return path
 
 
@@ -98,7 +110,7 @@ def test_the_real_app_ends_when_it_is_asked_to(asked: str, port: int, started: l
     printed = process.stdout.readline()
     address = re.search(rf"PU-Geo is ready at (http://127\.0\.0\.1:{port}/\?token=([\w-]{{43}}))  ", printed)
     assert address, printed
-    assert launch._answers(port), "it was printed before the server answered"
+    assert is_open(port), "it was printed before the server answered"
     commands = [each.cmdline() for each in (psutil.Process(process.pid), *psutil.Process(process.pid).children(True))]
     assert len(commands) == 2
     assert address[2] not in str(commands), "everybody on the machine can list what programs were started with"
@@ -160,6 +172,60 @@ def test_a_server_that_never_answers_is_ended(tmp_path: Path, port: int, monkeyp
     monkeypatch.setattr(launch, "_START_SECONDS", 1.0)
     with pytest.raises(PuGeoError, match="did not answer within 1 s"):
         launch.launch_app(None, port=port, sample=False, browser=False)
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("status", [200, 303])
+def test_another_server_that_takes_the_port_meanwhile_is_not_ready(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Set-Cookie", f"{access.cookie_name(port)}={'0' * 64}")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    path = script(tmp_path, seconds=1.0, more="sys.exit(4)")  # as one does that finds its port taken
+    monkeypatch.setattr(launch, "app_script", lambda: path)
+    before = subprocess.Popen
+    others: list[HTTPServer] = []
+
+    def too_late(*given: Any, **more: Any) -> Any:
+        others.append(HTTPServer(("127.0.0.1", port), Other))
+        threading.Thread(target=others[0].serve_forever, daemon=True).start()
+        return before(*given, **more)
+
+    monkeypatch.setattr(launch.subprocess, "Popen", too_late)
+    ready: list[str] = []
+    try:
+        with pytest.raises(PuGeoError, match="exit code 4"):
+            launch.launch_app(None, port=port, sample=False, browser=False, ready=ready.append)
+    finally:
+        others[0].shutdown()
+        others[0].server_close()
+    assert ready == []
+
+
+@pytest.mark.usefixtures("home")
+def test_interrupted_as_the_server_starts_it_leaves_none(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = script(tmp_path)
+    monkeypatch.setattr(launch, "app_script", lambda: path)
+    before, servers = subprocess.Popen, []
+
+    def interrupted(*given: Any, **more: Any) -> Any:
+        servers.append(before(*given, **more))
+        signal.raise_signal(signal.SIGINT)
+        return servers[0]
+
+    monkeypatch.setattr(launch.subprocess, "Popen", interrupted)
+    try:
+        assert launch.launch_app(None, port=port, sample=False, browser=False) == 0
+        assert servers[0].poll() is not None
+    finally:
+        servers[0].kill()
+        servers[0].wait()
 
 
 def test_a_port_that_is_taken_is_a_refusal(port: int) -> None:

@@ -186,7 +186,7 @@ export function fakeServer() {
       request.isOpen = false;
       act(value);
     };
-    request.answer = (json, status = 200, headers = {}) => end(resolve)({ ok: status < 400, status, headers: new Headers(headers), json: async () => json, arrayBuffer: async () => json });
+    request.answer = (json, status = 200, headers = {}) => end(resolve)({ ok: status < 400, status, headers: new Headers(headers), json: async () => json, text: async () => String(json), arrayBuffer: async () => json });
     request.fail = () => end(reject)(new TypeError("Failed to fetch"));
     init.signal?.addEventListener("abort", () => end(reject)(new Error("aborted")));
     requests.push(request);

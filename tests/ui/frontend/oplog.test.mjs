@@ -75,16 +75,17 @@ test("what is more than a message may hold goes in several, in order, each once 
   assert.deepEqual(server.requests.flatMap(numbers), Array.from({ length: 40_000 }, (_, i) => i + 1));
 });
 
-test("an operation that is longer than a message is given up with the server's words, and the next ones are sent", async () => {
+test("an operation that is longer than a message is given up, by the name of its building, and the next ones are sent", async () => {
   log.addMany([set("b1"), { ...set("b2"), comment: "x".repeat(2_500_000) }, set("b3")]);
   while (log.ops.length) {
     const last = server.requests.at(-1);
-    if (last.init.body.length > 2_000_000) last.answer({ problem: "Too long.", hint: "Shorter." }, 413);
+    if (last.init.body.length > 2_000_000) last.answer({ problem: "Nothing of a message of more than 2,000,000 bytes was stored.", hint: "Send it in shorter messages." }, 413);
     else ack(last);
     await settle();
   }
   assert.deepEqual(server.requests.map(numbers), [[1], [2], [3]]);
-  assert.deepEqual(log.refused, { problem: "Too long.", hint: "Shorter." });
+  assert.match(log.refused.problem, /ID b2.* was not stored/);
+  assert.match(log.refused.hint, /shorter comment/);
   assert.equal(log.state, "saved");
 });
 
@@ -137,6 +138,16 @@ test("the words of a server that cannot store are kept for the status line", asy
   await settle();
   assert.equal(log.problem, "The disk is full.");
   assert.equal(log.state, "waiting");
+});
+
+test("the words of the app's door to a browser that it does not know are kept for the status line, too", async () => {
+  const words = "PU-Geo does not know this browser yet.";
+  log.add(set("b1"));
+  server.requests[0].answer(words, 403);
+  await settle();
+  assert.equal(log.problem, words);
+  await pass(1000);
+  assert.deepEqual(server.requests.map(numbers), [[1], [1]], "it is sent again: the address may be opened meanwhile");
 });
 
 test("an answer that got lost: the same operations go again under the same ids", async () => {

@@ -42,7 +42,7 @@ export class OperationLog {
       stored: (answer, wasAway) => this.#stored(answer, wasAway),
       changed: () => this.changed(),
       unknown: () => this.send && this.reruns.want(true),
-      tooLong: (operation, words) => this.#tooLong(operation, words),
+      tooLong: (operation) => this.#tooLong(operation),
     });
     navigator.locks?.request(this.key, () => new Promise(() => {})).catch(() => {}); // held until the page is gone
     document.addEventListener("visibilitychange", () => (document.hidden ? this.#leave() : this.#takeOver()));
@@ -135,8 +135,8 @@ export class OperationLog {
   }
 
   /** Show that an operation will never be stored, and go on without it. */
-  #tooLong({ n }, { problem = TEXTS.tooLong, hint = "" }) {
-    this.refused = { problem, hint };
+  #tooLong({ n, building_id: id }) {
+    this.refused = { problem: TEXTS.tooLong(id), hint: TEXTS.shorter };
     this.#drop((op) => op.n === n);
     this.changed();
   }

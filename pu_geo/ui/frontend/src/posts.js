@@ -11,7 +11,7 @@ export class Posts {
   /**
    * @param session names the page load
    * @param log {operations() to send, stored(answer, wasAway: requests before it failed), changed(), unknown(): the server
-   *   does not know this project; a run of the page tells it, tooLong(operation, words): it fits in no message}
+   *   does not know this project; a run of the page tells it, tooLong(operation): it fits in no message}
    */
   constructor(session, log) {
     Object.assign(this, { session, log, url: null, analyst: null, inFlight: null, attempt: 0, timer: null, problem: null, most: MOST_AT_ONCE });
@@ -54,7 +54,7 @@ export class Posts {
     const body = JSON.stringify({ session: this.session, attempt: this.attempt, analyst: this.analyst, ops });
     const answer = await ask(this.url, body, controller.signal, isLast).catch(() => null);
     clearTimeout(patience);
-    if (answer?.isTooLong && mine === this.inFlight) this.#shorten(ops, answer);
+    if (answer?.isTooLong && mine === this.inFlight) this.#shorten(ops);
     else if (answer?.session === this.session && answer.n >= ops[0].n) this.#succeed(mine, answer);
     else if (mine === this.inFlight) this.#fail(answer);
   }
@@ -69,12 +69,12 @@ export class Posts {
   }
 
   /** The server takes no message of this length: send half as much, and do without an operation that is too long alone. */
-  #shorten(ops, answer) {
+  #shorten(ops) {
     this.inFlight = null;
     if (ops.length > 1) this.most /= 2;
     else {
       this.most = MOST_AT_ONCE;
-      this.log.tooLong(ops[0], answer);
+      this.log.tooLong(ops[0]);
     }
     this.send();
   }
@@ -101,6 +101,7 @@ function fitting(ops, most) {
 async function ask(url, body, signal, isLast) {
   const keepalive = isLast && body.length < MOST_KEPT_ALIVE;
   const response = await fetch(url, { method: "POST", headers: { "Content-Type": "application/json" }, body, signal, keepalive });
-  if (response.status === 413) return { isTooLong: true, ...(await response.json().catch(() => ({}))) };
+  if (response.status === 413) return { isTooLong: true };
+  if (response.status === 403) return { problem: await response.text() }; // of the app's door, see guard.py
   return response.status === 404 ? { isUnknown: true } : response.json();
 }

@@ -21,7 +21,8 @@ export const TEXTS = {
     not_in_run: "added after the run",
   },
 
-  tooLong: "An answer is too long for the server, so it was not stored.",
+  tooLong: (id) => `An answer${id ? ` (building ID ${id})` : ""} is too long for the server, so it was not stored.`,
+  shorter: "Answer again, with a shorter comment.",
 
   // One building. Its number is its place in the footprint file.
   building: (i) => `Building ${number(i + 1)}`,
@@ -112,7 +113,7 @@ export const TEXTS = {
     saved: "Saved",
     savedHint: "Every answer is stored in the project",
     saving: (n) => `Saving ${number(n)} …`,
-    offline: (n) => `Offline? ${number(n)} waiting`,
+    offline: (n) => `${number(n)} not saved yet: no answer from the server`,
     retrying: (problem) => `Not saved, trying again: ${problem}`,
     notLabeling: (n) => `${number(n)} not saved yet; they are sent once you label again`,
     kept: (what) => `${what}. The answers are kept in this browser and sent again until the server has stored them.`,
