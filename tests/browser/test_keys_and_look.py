@@ -142,7 +142,9 @@ def test_the_look_of_the_map(page, village) -> None:
             for name, text in zip((".status", ".counts"), texts, strict=True):
                 line.locator(name).evaluate("(element, text) => (element.textContent = text)", text)
             is_waiting = "not saved" in texts[0]
-            line.locator(".status").evaluate("(element, state) => (element.dataset.state = state)", "waiting" if is_waiting else "saved")
+            line.locator(".status").evaluate(
+                "(element, state) => (element.dataset.state = state)", "waiting" if is_waiting else "saved"
+            )
             assert line.evaluate("(line) => line.scrollWidth <= line.clientWidth"), f"the line is cut, {width} pixels wide"
             assert picture.bounding_box()["y"] == before, f"the map moved under clicks, {width} pixels wide"
     page.set_viewport_size({"width": 1400, "height": 900})
