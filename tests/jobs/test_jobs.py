@@ -367,6 +367,7 @@ def test_jobs_and_places_in_the_line_are_given_one_at_a_time(project: Layout) ->
     assert held_up(lambda: descriptors.append(jobs.create_held(project, "align", {})[1]), project.jobs / "start.lock")
     folder = jobs.all_jobs(project)[0].job_id
     numbers = device_queue.device_folder() / "numbers.lock"
+    numbers.parent.mkdir(parents=True, exist_ok=True)
     assert held_up(lambda: descriptors.append(device_queue._take(project.jobs / folder)[0]), numbers)
     for descriptor in descriptors:
         os.close(descriptor)

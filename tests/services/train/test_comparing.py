@@ -196,7 +196,8 @@ def test_a_curve_comes_from_the_run_or_else_from_its_job(mapped: Layout) -> None
     assert comparing.curve(mapped, RUN) == []
     folder = unheld_job(mapped, "train", {})
     (folder / "events.jsonl").write_text(
-        '{"event": "launched", "at": "2026-01-01T00:00:00Z"}\n{"event": "epoch", "stage": "training", "epoch": 1, "loss": 2.0}\n'
+        '{"event": "launched", "at": "2026-01-01T00:00:00Z"}\n'
+        '{"event": "epoch", "at": "2026-01-01T00:00:01Z", "stage": "training", "epoch": 1, "loss": 2.0}\n'
         f'{{"event": "done", "at": "2026-01-01T00:00:01Z", "result": {{"run_id": "{RUN}"}}}}\n'
     )
     assert [one["loss"] for one in comparing.curve(mapped, RUN)] == [2.0]
