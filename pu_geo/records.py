@@ -145,22 +145,6 @@ class View:
 
 
 @dataclass(frozen=True)
-class View:
-    """One view of a building: bands of the array of chips, or columns of an array of features.
-
-    Attributes:
-        name: unique in its array, such as "pre", "post" or "sar-post"; letters, digits and -, up to 40.
-        when: "pre" or "post"; "" of no date, such as elevation; "pre+post" of features made of both dates at once.
-        start, stop: half-open span of the bands or columns.
-    """
-
-    name: str
-    when: str
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True)
 class Grid:
     """The project's pixel grid: the union of its post scenes, north-up, in the first post scene's CRS.
 
