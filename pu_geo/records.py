@@ -57,13 +57,14 @@ class Scene:
         date: ISO 8601 date of acquisition, or None where it is not known.
         sha256: of the file, lowercase hex.
         stretch: (low, high) per read band, in sample values, mapped to 0..255; None for uint8.
-        rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice.
+        rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice. Of a layer: all of its bands
+            but one of transparency.
         place: how the place of a picture without one of its own is known, in words; "" for a file that has it.
         size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `scene_state` notices another one in its
             place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
         layer, when, kind: of a scene with the role "layer": its layer's name, date and kind, see `Layer`; its `stretch` is its
-            layer's scaling, and its `rgb` means nothing.
-        nodata: of a layer's file: the sample value that stands for no data; None where it names none.
+            layer's scaling.
+        nodata: of a layer's file: the sample value that stands for no data; None where there is none.
     """
 
     scene_id: str
@@ -79,7 +80,7 @@ class Scene:
     date: str | None = None
     sha256: str = ""
     stretch: tuple[tuple[float, float], ...] | None = None
-    rgb: BandTriple = (1, 2, 3)
+    rgb: tuple[int, ...] = (1, 2, 3)
     place: str = ""
     size_bytes: int | None = None
     mtime_ns: int | None = None
@@ -101,7 +102,7 @@ class Layer:
         when: "pre", "post", or "" for a layer of no date.
         kind: what it measures, which names the unit. Samples of "sar-amplitude" are read as 20 log10 of themselves, in dB.
         scenes: its files, in the order in which they were added.
-        bands: of each file, 1 to `MAX_LAYER_BANDS`.
+        bands: of each file, without one of transparency: 1 to `MAX_LAYER_BANDS`.
         scaling: (low, high) per band, mapped to 0..255, one for all files, in `unit`.
     """
 
