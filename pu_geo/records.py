@@ -506,6 +506,9 @@ class RunFacts:
             not among `n_positive`.
         feature_set: the frozen features that it learned from, see `project.feature_sets`.
         feature_maker: what its maker is, as `facts()` gives it: {"kind"}, and for weights from a file "name", "sha256", "licence".
+        types: damage types that it scores one by one, in the order of its array `type_scores`; () where it scores none.
+        types_from: where these were learned from, as a training was asked; None without.
+        is_ordinal: whether they are a scale, of which no score is above the one before it.
     """
 
     run_id: str
@@ -533,6 +536,9 @@ class RunFacts:
     without_answers: tuple[int, ...] = ()  # look groups without evidence, see `assessability.groups_without_answers`
     feature_set: str = "rcf"
     feature_maker: Mapping[str, object] = field(default_factory=lambda: {"kind": "rcf"})
+    types: tuple[str, ...] = ()
+    types_from: str | None = None
+    is_ordinal: bool = False
 
 
 @dataclass(frozen=True)
