@@ -440,6 +440,9 @@ class RunFacts:
             not among `n_positive`.
         feature_set: the frozen features that it learned from, see `project.feature_sets`.
         feature_maker: what its maker is, as `facts()` gives it: {"kind"}, and for weights from a file "name", "sha256", "licence".
+        types: damage types that it scores, in the order of the columns of its array `type_scores`; () where it scores none.
+        types_from: what taught it these: "answers", "grades", or the name of a footprint attribute.
+        is_ordinal: the types are a scale, the least damage first: "at least minor", "at least major", ...
     """
 
     run_id: str
@@ -467,6 +470,9 @@ class RunFacts:
     without_answers: tuple[int, ...] = ()  # look groups without evidence, see `assessability.groups_without_answers`
     feature_set: str = "rcf"
     feature_maker: Mapping[str, object] = field(default_factory=lambda: {"kind": "rcf"})
+    types: tuple[str, ...] = ()
+    types_from: str = ""
+    is_ordinal: bool = False
 
 
 @dataclass(frozen=True)

@@ -255,7 +255,7 @@ def pinned(db: sqlite3.Connection) -> str | None:
 def all_runs(db: sqlite3.Connection) -> list[RunFacts]:
     """Return all finished runs, newest first."""
     rows = db.execute("SELECT facts FROM run ORDER BY created_at DESC, rowid DESC")
-    tuples = ("warnings", "without_answers")  # lists in JSON
+    tuples = ("warnings", "without_answers", "types")  # lists in JSON
     stored = [json.loads(row[0]) for row in rows]
     return [
         RunFacts(**{**_without_guesses(facts), **{name: tuple(facts.get(name, ())) for name in tuples}}) for facts in stored
@@ -314,6 +314,23 @@ def scores_alone(layout: Layout, run_id: str) -> NDArray[np.generic]:
     """Return a run's scores without evidence from place, float32 [N]: an audit is designed by these."""
     is_kept = (layout.run(run_id) / "scores_alone.npy").is_file()
     return array(layout, run_id, "scores_alone" if is_kept else "scores")
+
+
+def type_scores(layout: Layout, run: RunFacts) -> tuple[tuple[str, ...], NDArray[np.float32]] | None:
+    """Return the damage types of a run and the score of each, float32 [N, c] in 0..1, uncalibrated; None of a run without types.
+
+    Raises:
+        ProjectError: if the file is missing, or does not hold a column for each type.
+    """
+    if not run.types:
+        return None
+    found = array(layout, run.run_id, "type_scores")
+    if found.ndim != 2 or found.shape[1] != len(run.types):
+        raise ProjectError(
+            f"The type scores of run {run.run_id} have shape {found.shape}; it has {len(run.types)} damage types.",
+            "Train again.",
+        )
+    return run.types, np.asarray(found, np.float32)
 
 
 def held_out(layout: Layout, run_id: str) -> NDArray[np.bool_]:
