@@ -432,10 +432,12 @@ def facts(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> l
     ]  # fmt: skip
 
 
-def columns(found: TypesOnMap) -> dict[str, list[object]]:
-    """Return the columns of exports: of each type its score, 0..1 with 4 decimals or None, and yes, no or unknown."""
-    result: dict[str, list[object]] = {}
+def columns(found: TypesOnMap, ids: Sequence[str]) -> dict[str, list[object]]:
+    """Return the columns of exports, of these buildings: of each type its score, 0..1 with 4 decimals or None, and yes, no or unknown."""
+    row, result = {building: i for i, building in enumerate(found.ids)}, dict[str, list[object]]()
+    at = [row.get(building, -1) for building in ids]
     for one in found.types:
-        result[one.score_column] = [None if np.isnan(value) else float(value) for value in one.scores]
-        result[one.column] = list(one.states)
+        scores = one.scores.tolist()
+        result[one.score_column] = [None if i < 0 or np.isnan(scores[i]) else scores[i] for i in at]
+        result[one.column] = ["unknown" if i < 0 else one.states[i] for i in at]
     return result

@@ -33,7 +33,7 @@ def state_of(found: damage_types.TypesOnMap, building: str, k: int = 0) -> str:
 
 def test_a_run_without_types_has_none(typed: Layout) -> None:
     assert not damage_types.on_map(typed, RUN, LIMIT).types
-    assert damage_types.columns(damage_types.on_map(typed, RUN, LIMIT)) == {}
+    assert damage_types.columns(damage_types.on_map(typed, RUN, LIMIT), ["b1"]) == {}
 
 
 def test_what_is_stored_of_a_run_comes_back(typed: Layout) -> None:
@@ -128,7 +128,7 @@ def test_people_win_over_scores(typed: Layout) -> None:
     assert [state_of(found, one) for one in flagged[:3]] == ["no", "unknown", "yes"]
     assert state_of(found, flagged[3], 1) == "yes"
     assert found.types[1].n_by_score == 0
-    scores = damage_types.columns(found)["type_roof_score"]
+    scores = damage_types.columns(found, found.ids)["type_roof_score"]
     assert scores[found.ids.index(flagged[1])] is None
     assert all(value is None or 0 <= value <= 1 for value in scores)
 
