@@ -432,6 +432,21 @@ def facts(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> l
     ]  # fmt: skip
 
 
+def gaps(types: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return which types a map cannot judge, in a sentence or two; `types` as `facts` returns them."""
+    found = []
+    if few := [str(one["name"]) for one in types if one["threshold"] is None]:
+        whose = "it" if len(few) == 1 else "them"
+        found.append(f"Too few answers name {', '.join(few)}: of {whose} only what people answered is on the map.")
+    if alone := [str(one["name"]) for one in types if one["threshold"] is not None and not _is_judged(one)]:
+        found.append(f"How well the scores find {', '.join(alone)} is not known: no audit estimates it, so they only rank.")
+    return found
+
+
+def _is_judged(one: Mapping[str, Any]) -> bool:
+    return one["audit"] is not None and one["audit"]["precision"]["value"] is not None
+
+
 def columns(found: TypesOnMap, ids: Sequence[str]) -> dict[str, list[object]]:
     """Return the columns of exports, of these buildings: of each type its score, 0..1 with 4 decimals or None, and yes, no or unknown."""
     row, result = {building: i for i, building in enumerate(found.ids)}, dict[str, list[object]]()

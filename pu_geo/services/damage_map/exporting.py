@@ -17,7 +17,7 @@ from pu_geo.project.choices import Threshold
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, NOT_IN_RUN, LabelEvent, RunFacts
-from pu_geo.services.damage_map import auditing, mapping
+from pu_geo.services.damage_map import auditing, damage_types, mapping
 from pu_geo.services.damage_map.mapping import CLASSES as CLASSES
 from pu_geo.services.damage_map.mapping import Class as Class
 from pu_geo.services.damage_map.mapping import classes_now as classes_now
@@ -256,6 +256,8 @@ def gaps(layout: Layout, run: RunFacts, threshold: float, n: Mapping[Class, int]
         found.append(
             f"{n['confirmed'] + n['flagged']:,} of {n_assessed:,} assessed buildings are flagged or confirmed: the threshold hardly separates them."
         )
+    types = damage_types.on_map(layout, run.run_id, threshold)
+    found += damage_types.gaps(damage_types.facts(layout, run.run_id, threshold, types))
     return found + list(run.warnings[:MOST_SHOWN])
 
 

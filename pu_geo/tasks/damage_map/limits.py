@@ -8,6 +8,7 @@ from typing import Any
 
 from pu_geo.geo.export.codebook import types_of
 from pu_geo.records import NOT_GRADED, DamageMap, Units
+from pu_geo.services.damage_map import damage_types
 from pu_geo.services.damage_map.exporting import (
     FEW_POSITIVES,
     MOST_FLAGGED,
@@ -40,7 +41,7 @@ def limits(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> list[str]:
     metadata: Mapping[str, Any] = damage_map.metadata
     found = [*_of_coverage(damage_map), *_of_scenes(metadata), *_of_outlines(damage_map), *_of_answers(damage_map, audit)]
     warnings = metadata.get("run_warnings") or ()
-    found += _of_types(damage_map)
+    found += damage_types.gaps(types_of(damage_map))
     found += [f"The method warns: {warning}" for warning in warnings[:MOST_WARNINGS]]
     if len(warnings) > MOST_WARNINGS:
         found.append(f"{len(warnings) - MOST_WARNINGS:,} more warnings of the method are in damage_map.run.json.")
@@ -95,15 +96,6 @@ def _of_outlines(damage_map: DamageMap) -> Iterator[str]:
             yield f"{name} did not stand yet, or not any more, when some of the outlines were added: {outside}."
         elif not area["stands"]:
             yield f"{name} chose what was mapped; it has been replaced or taken away since."
-
-
-def _of_types(damage_map: DamageMap) -> Iterator[str]:
-    """Return which damage types the map cannot judge."""
-    types = types_of(damage_map)
-    if few := [one["name"] for one in types if one["threshold"] is None]:
-        yield f"Too few answers name {', '.join(few)}: of {'it' if len(few) == 1 else 'them'} only what people answered is on the map."
-    if by_score := [one["name"] for one in types if one["threshold"] is not None and one["audit"] is None]:
-        yield f"How well the scores find {', '.join(by_score)} is not known before an audit: they only rank."
 
 
 def _of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> Iterator[str]:

@@ -51,7 +51,11 @@ def test_columns_follow_the_rule_and_the_codebook_says_it(typed: Layout) -> None
     found = build_damage_map(typed, TYPED, LIMIT)
     for column in COLUMNS:
         rows = zip(
-            found.columns[column], found.columns[f"{column}_score"], found.columns["triage"], found.columns["label"], strict=True
+            found.columns[column],
+            found.columns[f"{column}_score"],
+            found.columns["triage"],
+            found.columns["label"],
+            strict=True,
         )
         for state, score, triage, label in rows:
             assert (state == "unknown") == (triage == "not_assessed")
