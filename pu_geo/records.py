@@ -10,7 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Role = Literal["pre", "post"]
+Role = Literal["pre", "post", "layer"]
+When = Literal["pre", "post", "", "pre+post"]
+"""The date that a view shows: "" of none (elevation, say); "pre+post" of features that were made of both dates together."""
+LayerKind = Literal["sar-db", "sar-amplitude", "elevation", "proxy", "other"]
+MAX_LAYER_NAME, MAX_LAYER_BANDS = 40, 16  # characters of a layer's name; bands of a layer
 Label = Literal["positive", "not_damaged", "not_assessable", "cleared"]
 LABELS: tuple[Label, ...] = ("positive", "not_damaged", "not_assessable", "cleared")
 Reason = Literal["", "cloud", "outside_image", "nodata", "misaligned", "no_building", "unclear"]
@@ -57,6 +61,9 @@ class Scene:
         place: how the place of a picture without one of its own is known, in words; "" for a file that has it.
         size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `scene_state` notices another one in its
             place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
+        layer, when, kind: of a scene with the role "layer": its layer's name, date and kind, see `Layer`; its `stretch` is its
+            layer's scaling, and its `rgb` means nothing.
+        nodata: of a layer's file: the sample value that stands for no data; None where it names none.
     """
 
     scene_id: str
@@ -77,6 +84,64 @@ class Scene:
     size_bytes: int | None = None
     mtime_ns: int | None = None
     ends_sha256: str = ""
+    layer: str = ""
+    when: When = ""
+    kind: LayerKind = "other"
+    nodata: float | None = None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A raster layer beside pre and post, of one or several files that form a mosaic: SAR, elevation, a damage proxy.
+
+    Its place is taken as given: no alignment moves it.
+
+    Attributes:
+        name: letters, digits and -, at most `MAX_LAYER_NAME` signs; unique in a project.
+        when: "pre", "post", or "" for a layer of no date.
+        kind: what it measures, which names the unit. Samples of "sar-amplitude" are read as 20 log10 of themselves, in dB.
+        scenes: its files, in the order in which they were added.
+        bands: of each file, 1 to `MAX_LAYER_BANDS`.
+        scaling: (low, high) per band, mapped to 0..255, one for all files, in `unit`.
+    """
+
+    name: str
+    when: When
+    kind: LayerKind
+    scenes: tuple[Scene, ...]
+    bands: int
+    scaling: tuple[tuple[float, float], ...]
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of `scaling`: "dB", "m", or "" where the samples have none that is known."""
+        return {"sar-db": "dB", "sar-amplitude": "dB", "elevation": "m"}.get(self.kind, "")
+
+    @property
+    def steps(self) -> tuple[float, ...]:
+        """Return what one step of the 256 of a chip means in each band, in `unit`."""
+        return tuple((high - low) / 255 for low, high in self.scaling)
+
+
+@dataclass(frozen=True)
+class View:
+    """One view of a building: some bands of a chip array, or some columns of a feature array.
+
+    Attributes:
+        name: "pre", "post", or the name of a layer; unique in a table of views. Dates joined by + for features of both.
+        when: the date that it shows; "" of none.
+        start, stop: half-open span of bands or columns.
+    """
+
+    name: str
+    when: When
+    start: int
+    stop: int
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> View:
+        """Read a view as `dataclasses.asdict` wrote it."""
+        return cls(str(entry["name"]), entry["when"], int(entry["start"]), int(entry["stop"]))
 
 
 @dataclass(frozen=True)
