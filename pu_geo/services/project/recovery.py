@@ -25,7 +25,7 @@ _ONE = {
     "footprints": "footprint", "scene": "scene", "chip_set": "chip set", "run": "run", "pinned_run": "run to show",
     "threshold": "threshold", "decision": "decision", "choice": "setting", "areas": "area", "aoi_log": "outline of the area",
     "intake": "imported file", "empty_step": "empty undo", "pugeo_meta": "project fact",
-    "gpkg_spatial_ref_sys": "coordinate system",
+    "gpkg_spatial_ref_sys": "coordinate system", "removal": "removal", "removal_end": "removal that was undone or made final",
 }  # fmt: skip
 """Table -> one of its rows, for people."""
 
@@ -65,6 +65,11 @@ class Restored:
         if self.rows.others:
             named = ", ".join(plural(n, _ONE.get(table, f"row of {table}")) for table, n in self.rows.others.items())
             notes.append(f"Newer besides, and recovered: {named}.")
+        if self.rows.is_older:
+            notes.append(
+                "Scenes, footprints or chips were removed or replaced after the backup, and what the project has of them since cannot be "
+                "read as a whole. The restored project has those of the backup: remove or replace them again where you want that."
+            )
         if self.runs:
             notes.append(f"{plural(len(self.runs), 'run')} known again by the folder: {', '.join(self.runs)}.")
         if self.damaged:
@@ -80,6 +85,7 @@ class Restored:
             "unreadable": self.rows.unreadable,
             "left_out": self.rows.left_out,
             "other_rows": dict(self.rows.others),
+            "is_older": self.rows.is_older,
             "runs": self.runs,
             "damaged": str(self.damaged) if self.damaged else None,
         }
@@ -145,7 +151,8 @@ def restored_folder(layout: Layout) -> Path:
 def restore(layout: Layout, named: str | None = None, *, to: str | None = None) -> Restored:
     """Make a project in a new folder from a backup and what is newer and can be read; the old one stays as it is.
 
-    What was removed since the backup is there again, with its files, unless their space was reclaimed.
+    What was removed since the backup stays removed, and can be brought back as in the old one. Where the log of removals, or what a
+    removal or replacement of scenes, footprints or chips left, cannot be read as a whole, these are as in the backup, files included.
 
     Chips, runs and quicklooks, which never change, become hard links where the file system has these.
 
@@ -228,7 +235,11 @@ def _build(
     else:
         store.write_empty(made.gpkg, layout.folder.stem)
     with store.connect(made) as db:
-        rows = Recovered() if source is None else recovered.merge(db, source, is_new=backup is None)
+        rows = (
+            Recovered()
+            if source is None
+            else recovered.merge(db, source, is_new=backup is None, trash=removals.folders(layout))
+        )
         with store.transaction(db):
             found = runs.register(db, named)
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -22,7 +22,7 @@ from pu_geo.errors import ProjectError
 from pu_geo.project import backups, choices, contents, decisions, in_use, labels, recovered, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
-from pu_geo.services.project import recovery, removing
+from pu_geo.services.project import recovery
 
 COLUMNS = "event, op, building_id, label, analyst, at, screen, kind, undoes, act, origin_at, origin_kind, imported_by, answer, grade"
 
@@ -180,22 +180,6 @@ def test_runs_made_since_the_backup_are_there_with_their_scores(project: Layout)
         assert counts == {"by-row": 20, "by-folder": 20}
     here, there = (layout.run("by-row") / "scores.npy" for layout in (project, done.layout))
     assert here.samefile(there)
-
-
-@pytest.mark.parametrize("in_place", [False, True])
-def test_what_was_removed_since_the_backup_is_there_again(project: Layout, *, in_place: bool) -> None:
-    add_run(project, "gone")
-    add_run(project, "kept")
-    backups.make(project, "removal")
-    removing.remove(project, "run", "gone", "ann")
-    click(project, "b1")
-    assert not project.run("gone").exists()
-    done = recovery.restore_in_place(project) if in_place else recovery.restore(project)
-    with store.connect(done.layout) as db:
-        assert {facts.run_id for facts in runs.all_runs(db)} == {"gone", "kept"}
-        assert labels.current_labels(db) == {"b1": "positive"}
-    assert (done.layout.run("gone") / "scores.npy").is_file()
-    assert project.run("gone").exists() == in_place
 
 
 def test_in_place_keeps_the_damaged_database_with_its_log(project: Layout) -> None:
