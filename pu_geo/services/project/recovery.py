@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError, writing
-from pu_geo.project import backups, in_use, leftovers, recovered, removals, runs, store
+from pu_geo.project import backups, in_use, leftovers, recovered, removals, runs, store, swap
 from pu_geo.project.backups import Backup
 from pu_geo.project.layout import SUFFIX, Layout, find_project
 from pu_geo.project.recovered import Recovered
 from pu_geo.services.project.copying import copy_files
 from pu_geo.wording import plural, when
-
-_TAILS = ("", "-wal")  # of a damaged database; what SQLite had not taken over yet is in the second file
 
 _ONE = {
     "footprints": "footprint", "scene": "scene", "chip_set": "chip set", "run": "run", "pinned_run": "run to show",
@@ -171,6 +167,7 @@ def restore(layout: Layout, named: str | None = None, *, to: str | None = None) 
         )
     if folder.exists():
         raise ProjectError(f"{folder} exists already; nothing was restored.", "Name a folder that is not there yet.")
+    swap.finish(layout)
     backup = backup_of(layout, named)
     with writing(folder, ProjectError):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -199,13 +196,14 @@ def restore_in_place(layout: Layout, named: str | None = None) -> Restored:
             f"Wait for it, or cancel it: pu-geo jobs {layout.folder} cancel {active[0]}.",
             kind="busy",
         )
+    swap.finish(layout)
     with writing(layout.folder, ProjectError), in_use.alone(layout):
         backup = backup_of(layout, named)
         with tempfile.TemporaryDirectory(prefix=".restore-", dir=layout.folder) as place:
             made = Layout(Path(place))
             source = layout.gpkg if layout.gpkg.is_file() else None
             rows, found = _build(layout, backup, made, source, named=layout)
-            damaged = _swap(layout, made.gpkg)
+            damaged = swap.put(layout, made.gpkg)
     removals.settle(layout)
     return Restored(layout, backup, rows, found, damaged)
 
@@ -254,28 +252,3 @@ def _build(
     if wrong := backups.quick_check(made.gpkg):
         raise ProjectError(f"The restored database is not whole: {wrong}. Nothing was changed.", "Restore an older backup.")
     return rows, found
-
-
-def _swap(layout: Layout, path: Path) -> Path | None:
-    """Put a database into the place of the project's; at each moment there is one, and the old one stays under another name."""
-    damaged = None
-    if layout.gpkg.is_file():
-        stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        damaged = layout.folder / f"project.damaged-{stamp}.gpkg"
-        for tail in _TAILS:
-            here = Path(f"{layout.gpkg}{tail}")
-            if here.is_file():
-                _keep(here, Path(f"{damaged}{tail}"))
-        for tail in ("-wal", "-shm", "-journal"):  # they belong to the old one, and would damage the new one
-            Path(f"{layout.gpkg}{tail}").unlink(missing_ok=True)
-    with path.open("r+b") as file:
-        os.fsync(file.fileno())
-    path.replace(layout.gpkg)
-    return damaged
-
-
-def _keep(here: Path, there: Path) -> None:
-    try:
-        os.link(here, there)
-    except OSError:  # a file system without links
-        shutil.copy2(here, there)
