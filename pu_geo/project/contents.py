@@ -387,13 +387,6 @@ def _note_numbers(db: sqlite3.Connection, ids: Iterable[str]) -> None:
     )
 
 
-def take_numbers_of(db: sqlite3.Connection, stored: Mapping[Any, Any]) -> None:
-    """Keep as given what a newer state of this project gave, whose values by key are these; within a transaction of the caller's."""
-    given = str(stored.get(_HIGHEST, ""))
-    if given.isdecimal() and len(given) < _LONGEST_NUMBERED:
-        _note_numbers(db, [f"b{int(given):06d}"])
-
-
 def has_made_up_id(table: FootprintTable) -> NDArray[np.bool_]:
     """Return which footprints have an id that was given here, bool [N]: another project may give it to another building."""
     pairs = zip(table.building_ids, table.attributes, strict=True)
