@@ -161,9 +161,9 @@ def test_buildings_without_a_layer_are_missing_and_pixels_without_data_take_the_
     assert f"{is_missing.sum()} of {len(missing)} buildings have no half" in row["words"]
     crossing = np.flatnonzero((missing > 0.1) & (missing < 0.9))
     assert len(crossing)
-    for chip in chips[crossing, 6].astype(float):  # stripes of 0 and 255, and 128 where there is no data
-        assert np.abs(chip[8:-8, -4:] - 128).max() < 8
-        assert np.ptp(chip[8:-8, :4]) > 60
+    for one in chips[crossing, 6].astype(float):  # stripes of 0 and 255, and 128 where there is no data
+        assert np.abs(one[8:-8, -4:] - 128).max() < 8
+        assert np.ptp(one[8:-8, :4]) > 60
 
 
 def test_coarser_pixels_of_another_system_are_warped_onto_the_grid(add: Make, chipped_town: Layout) -> None:
