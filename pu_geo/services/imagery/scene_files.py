@@ -250,7 +250,8 @@ def _real(path: Path, scene: Scene) -> Path:
 def _other_file(scene: Scene, path: Path, found: str, wanted: str) -> ImageryError:
     return ImageryError(
         f"{path} is not the file of {scene.scene_id}: {found}, and the file that was added has {wanted}. Nothing was changed.",
-        f"Find the original. Or replace the scene by this file (`pu-geo replace P.pugeo scene {scene.scene_id} FILE`), or add this file "
-        "as a new scene: chips of the original are out of date then.",
+        f"Find the original. Or replace {'the layer' if scene.role == 'layer' else 'the scene'} by this file (`pu-geo replace P.pugeo "
+        f"{f'layer {scene.layer}' if scene.role == 'layer' else f'scene {scene.scene_id}'} FILE`), or add this file as a new scene: chips of "
+        "the original are out of date then.",
         kind="changed",
     )

@@ -121,7 +121,7 @@ def describe(
     when = when if when is not None else here.when if here is not None else "post"
     new, notes = _checked(job, name, paths, known, grid, kind, nodata, crs)
     taken = list(scenes)
-    for i, scene in enumerate(new):
+    for i, scene in enumerate(new):  # no id of a file that is here, in a replacement neither
         new[i] = replace(scene, layer=name, when=when, scene_id=free_id(name, taken))
         taken.append(new[i])
     post = [scene for scene in scenes if scene.role == "post"]
