@@ -72,6 +72,21 @@ def exchange_scenes(
     _note_change(db)
 
 
+def exchange_layer(db: sqlite3.Connection, gone: Sequence[Scene], new: Sequence[Scene]) -> None:
+    """Remove files of a layer and put others in the place of the first; within a transaction.
+
+    The order of layers stays, which is that of their bands in chips.
+    """
+    first = db.execute("SELECT min(rowid) FROM scene WHERE role = 'layer' AND scene_id = ?", (gone[0].scene_id,)).fetchone()[
+        0
+    ]
+    db.executemany("DELETE FROM scene WHERE scene_id = ?", [(scene.scene_id,) for scene in gone])
+    if new:
+        add_layer_scenes(db, new)
+        db.execute("UPDATE scene SET rowid = ? WHERE scene_id = ?", (first, new[0].scene_id))
+    _note_change(db)
+
+
 def _note_change(db: sqlite3.Connection) -> None:
     """Store that scenes or footprints were removed or replaced now: chips made before are out of date."""
     db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('imagery_changed', ?)", (now(),))

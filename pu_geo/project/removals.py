@@ -24,9 +24,9 @@ from pu_geo.project import backups, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.locks import one_at_a_time
 
-Kind = Literal["scene", "footprints", "chips", "features", "run", "export"]
+Kind = Literal["scene", "layer", "footprints", "chips", "features", "run", "export"]
 State = Literal["removed", "undone", "reclaimed"]
-OF_IMAGERY: tuple[Kind, ...] = ("scene", "footprints")
+OF_IMAGERY: tuple[Kind, ...] = ("scene", "layer", "footprints")
 _ROWS, _FILES, _OLD, _NEW = "rows.json", "files.json", "old", "new"
 _BLOB = "blob64"
 _SCENE = ("scene_id", "added_at")
