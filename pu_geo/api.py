@@ -30,7 +30,7 @@ from pu_geo.project.choices import Threshold
 from pu_geo.project.feature_sets import FeatureSet
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout, read_array
-from pu_geo.records import FeatureRequest, Label, RunFacts, Scene
+from pu_geo.records import FeatureRequest, Label, RunFacts, Scene, View
 from pu_geo.services.annotate import labeling
 from pu_geo.services.damage_map import auditing, mapping, random_audits
 from pu_geo.services.damage_map.auditing import AuditView, HowMany
@@ -349,15 +349,27 @@ class Project:
         """Use a feature set from now on where no other one is named, in the app as well."""
         features.choose(self._layout, name)
 
-    def chips(self, chip_set: str | None = None) -> NDArray[np.uint8]:
+    def chips(self, chip_set: str | None = None, *, with_layers: bool = False) -> NDArray[np.uint8]:
         """Return the chips of all buildings, uint8 [N, C, H, W], a read-only memory map; C is 6 (pre and post) or 3 (post).
+
+        Args:
+            with_layers: the bands of layers follow those of pre and post then; `views` names them.
 
         >>> project.chips().shape[1:]
         (6, 64, 64)
         """
         name = preparation.chip_set_facts(self._layout, chip_set)["chip_set"]
         found: NDArray[np.uint8] = read_array(self._layout.chips(name))
-        return found
+        return found if with_layers else contents.optical(found, contents.chip_facts(self._layout, name))
+
+    def views(self, chip_set: str | None = None) -> tuple[tuple[View, ...], NDArray[np.bool_]]:
+        """Return what the bands of chips show, and which buildings each view does not show, bool [V, N].
+
+        >>> [view.name for view in project.views()[0]]
+        ['pre', 'post']
+        """
+        facts = preparation.chip_set_facts(self._layout, chip_set)
+        return contents.views_of(facts), contents.is_missing(facts)
 
     # Annotate
 

@@ -57,13 +57,14 @@ class Scene:
         date: ISO 8601 date of acquisition, or None where it is not known.
         sha256: of the file, lowercase hex.
         stretch: (low, high) per read band, in sample values, mapped to 0..255; None for uint8.
-        rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice.
+        rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice. Of a layer: all of its bands
+            but one of transparency.
         place: how the place of a picture without one of its own is known, in words; "" for a file that has it.
         size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `scene_state` notices another one in its
             place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
         layer, when, kind: of a scene with the role "layer": its layer's name, date and kind, see `Layer`; its `stretch` is its
-            layer's scaling, and its `rgb` means nothing.
-        nodata: of a layer's file: the sample value that stands for no data; None where it names none.
+            layer's scaling.
+        nodata: of a layer's file: the sample value that stands for no data; None where there is none.
     """
 
     scene_id: str
@@ -79,7 +80,7 @@ class Scene:
     date: str | None = None
     sha256: str = ""
     stretch: tuple[tuple[float, float], ...] | None = None
-    rgb: BandTriple = (1, 2, 3)
+    rgb: tuple[int, ...] = (1, 2, 3)
     place: str = ""
     size_bytes: int | None = None
     mtime_ns: int | None = None
@@ -101,7 +102,7 @@ class Layer:
         when: "pre", "post", or "" for a layer of no date.
         kind: what it measures, which names the unit. Samples of "sar-amplitude" are read as 20 log10 of themselves, in dB.
         scenes: its files, in the order in which they were added.
-        bands: of each file, 1 to `MAX_LAYER_BANDS`.
+        bands: of each file, without one of transparency: 1 to `MAX_LAYER_BANDS`.
         scaling: (low, high) per band, mapped to 0..255, one for all files, in `unit`.
     """
 
@@ -561,7 +562,7 @@ class FeatureRequest:
     """Which frozen features to make of the chips of a project, see `features.bank.fit_maker`.
 
     Attributes:
-        maker: "rcf", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a network.
+        maker: "rcf", "layers", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a network.
         weights: path of a .safetensors file; "" for a maker that needs none.
         pool: how the places of a chip become one vector: their "mean", the class token "cls", or those of the "footprint".
         layer: name of the layer that is read; "" for the maker's own.
@@ -569,6 +570,7 @@ class FeatureRequest:
         dates: "both" joins [pre, post, post - pre], "diff" is the difference alone, "post" the post chip alone.
         licence: of the weights, in the user's words; it is written wherever they are used.
         n_views: views per chip, the chip as it was cut included.
+        layers: of the maker "layers", one bank of filters each: "pre", "post", a layer's name, or several of them joined by +.
     """
 
     maker: str = "rcf"
@@ -579,6 +581,10 @@ class FeatureRequest:
     dates: Literal["both", "diff", "post"] = "both"
     licence: str = ""
     n_views: int = 17
+    layers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))  # a job's arguments are JSON, which knows lists alone
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
 from pu_geo.project import contents, model_files, store
-from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import RCF, read_array
+from pu_geo.project.contents import chip_facts, optical_chips
+from pu_geo.project.layout import RCF
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts
 from pu_geo.services.imagery.features import words_of
@@ -87,7 +87,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     found = model_files.read(Path(path))
     inputs = replace(read_inputs(job.layout, feature_set=RCF), is_accepted=None)  # a model brings its own features
     restored = restore(found, best_device(), lambda name: maker_in(job.layout, inputs.chip_set, name))
-    chips = read_array(job.layout.chips(inputs.chip_set))
+    chips = optical_chips(job.layout, inputs.chip_set)
     require_fit(restored, chips.shape[1:], found.name)
     scores, embeddings, type_scores = _answers(job, restored, chips, found.name, chip_facts(job.layout, inputs.chip_set))
     card, n_clicked = found.card, int((inputs.pu.is_positive & ~inputs.pu.is_excluded).sum())
