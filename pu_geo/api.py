@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 PathOrText = str | Path
 Files = PathOrText | Sequence[PathOrText]
 CHOSEN = "chosen"
-DETAILS = ("reason", "damage_types", "comment", "grade")
+DETAILS = ("reason", "damage_types", "absent_types", "comment", "grade")
 MOST_NAMED = 3
 """Ids that a refusal names; of the others it has the number."""
 
@@ -382,7 +382,7 @@ class Project:
             label: "positive" (damaged), "not_damaged", "not_assessable", or "cleared" to take the answer away.
             analyst: who does this, a pseudonym will do; the one of this user if None.
             details: `reason` (of not assessable ones), `grade` (of damaged ones: a name or id of `known_grades`), `damage_types`,
-                `comment`.
+                `absent_types` (of damaged ones: types that were looked for and not found), `comment`.
 
         Raises:
             PuGeoError: if these are no ids, such as a mask or row numbers; nothing is labeled.

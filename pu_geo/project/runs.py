@@ -29,6 +29,7 @@ from pu_geo.records import DEFAULT_METHOD, RunFacts
 _GUESSED_PRIOR = re.compile(r"^(The class prior was not given|class_prior was not set\. \d)")
 _GUESSED_SHARE = re.compile(r"clicks like yours would suggest:|; [\d.]+ would be fair:")
 """Warnings of an older PU-Geo that name the damaged share as clicks suggest it, or compare with it."""
+TYPE_SCORES = "type_scores"
 OF_EVERY_RUN = ("scores", "embeddings")  # arrays
 Why = Literal["person", "published", "audited", "recommended", "newest"]
 Reasons = Mapping[str, str]  # building id -> why the picture keeps it from being assessed, for those that it keeps from it
@@ -71,7 +72,7 @@ def finish(
     Args:
         ids: building of each row of `scores` [N] and of the arrays.
         reasons: what the picture keeps from being assessed; None where that is not known.
-        arrays: name -> array, written as `<name>.npy`; "embeddings" and "clusters" are known names.
+        arrays: name -> array, written as `<name>.npy`; "embeddings", "clusters" and "type_scores" are known names.
         files: files written into the run's folder already (weights).
     """
     folder = layout.run(facts.run_id)
@@ -316,21 +317,27 @@ def scores_alone(layout: Layout, run_id: str) -> NDArray[np.generic]:
     return array(layout, run_id, "scores_alone" if is_kept else "scores")
 
 
-def type_scores(layout: Layout, run: RunFacts) -> tuple[tuple[str, ...], NDArray[np.float32]] | None:
-    """Return the damage types of a run and the score of each, float32 [N, c] in 0..1, uncalibrated; None of a run without types.
+def type_scores(layout: Layout, run: RunFacts) -> tuple[tuple[str, ...], NDArray[np.generic]] | None:
+    """Return the damage types that a run scores, c names, and the scores, float32 [N, c] in [0, 1], memory-mapped.
+
+    None of a run without types.
 
     Raises:
-        ProjectError: if the file is missing, or does not hold a column for each type.
+        ProjectError: if the file of the scores is lost, or is not what the run's facts say.
     """
     if not run.types:
         return None
-    found = array(layout, run.run_id, "type_scores")
-    if found.ndim != 2 or found.shape[1] != len(run.types):
+    path = layout.run(run.run_id) / f"{TYPE_SCORES}.npy"
+    if not path.is_file():
+        raise lost(path)
+    found, n = read_array(path), len(array(layout, run.run_id, "scores"))
+    if found.shape != (n, len(run.types)):
         raise ProjectError(
-            f"The type scores of run {run.run_id} have shape {found.shape}; it has {len(run.types)} damage types.",
-            "Train again.",
+            f"{path.name} of run {run.run_id} holds {list(found.shape)} scores; {n} buildings and {len(run.types)} damage types "
+            "need as many.",
+            "Choose another run, or train again.",
         )
-    return run.types, np.asarray(found, np.float32)
+    return run.types, found
 
 
 def held_out(layout: Layout, run_id: str) -> NDArray[np.bool_]:

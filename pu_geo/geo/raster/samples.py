@@ -104,9 +104,7 @@ def find_stretch(samples: NDArray[np.generic], valid: NDArray[np.bool_]) -> tupl
     return tuple((low, high if high > low else low + max(1.0, abs(low) * 1e-6)) for low, high in found.T.tolist())
 
 
-def decibels(
-    samples: NDArray[np.generic], valid: NDArray[np.bool_]
-) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+def decibels(samples: NDArray[np.generic], valid: NDArray[np.bool_]) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
     """Return amplitudes [B, H, W] as 20 log10 of themselves, float32, and which pixels hold data: those above 0 in each band.
 
     Speckle multiplies an amplitude, so in decibels it is as large in a dark field as on a bright roof.

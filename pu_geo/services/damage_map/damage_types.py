@@ -91,6 +91,15 @@ class TypeOnMap:
     def n_undecided(self) -> int:
         return int(self.is_undecided.sum())
 
+    def histogram(self, n_bars: int) -> tuple[list[int], list[int]]:
+        """Count the buildings that the threshold decides by score, 0..1 in even bars: those below it, and those that have the type."""
+        ends = np.linspace(0, 1, n_bars + 1)
+        both = (
+            np.histogram(self.scores[rows], ends)[0] for rows in (self.is_undecided & ~self.is_by_score, self.is_by_score)
+        )
+        below, above = (counts.tolist() for counts in both)
+        return below, above
+
     @property
     def is_enough(self) -> bool:
         """Whether so many buildings were given the type that its scores are worth a look."""
@@ -117,6 +126,12 @@ class TypesOnMap:
     ids: Sequence[str]
     types: tuple[TypeOnMap, ...] = ()
     is_ordinal: bool = False
+
+    def with_type(self, one: TypeOnMap) -> tuple[list[str], list[str]]:
+        """Return the buildings that people gave a type, and those that have it by score alone."""
+        rows = [(building, bool(by_score)) for building, state, by_score in zip(self.ids, one.states, one.is_by_score, strict=True)
+                if state == "yes"]  # fmt: skip
+        return [each for each, by_score in rows if not by_score], [each for each, by_score in rows if by_score]
 
     @property
     def rule(self) -> str:
@@ -227,7 +242,7 @@ def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str]) -> Codes:
     with store.connect(layout) as db:
         events, scale = labels.current(db), grades.known(db)
         values: Mapping[str, Any] = {}
-        if run.types_from not in ("", "answers", "grades"):
+        if run.types_from not in (None, "answers", "grades"):
             given = contents.attribute_values(db, run.types_from)
             values = dict(zip(contents.building_ids(db), given, strict=True))
     found = np.full((len(ids), len(run.types)), SILENT, np.int8)
@@ -239,14 +254,13 @@ def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str]) -> Codes:
 
 
 def _answer(event: LabelEvent, run: RunFacts, scale: Sequence[Grade], value: object) -> list[int]:
-    absent: Sequence[str] = getattr(event, "absent_types", ())
     usual = [SILENT] * len(run.types)
     if run.types_from == "grades":
         usual = _by_grade(event.grade, run.types, scale)
     elif value is not None and str(value) in run.types:
         usual = [int(name == str(value)) for name in run.types]
     return [
-        YES if name in event.damage_types else NO if name in absent else code
+        YES if name in event.damage_types else NO if name in event.absent_types else code
         for name, code in zip(run.types, usual, strict=True)
     ]
 

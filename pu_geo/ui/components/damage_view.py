@@ -154,6 +154,7 @@ class Details(TypedDict, total=False):
 
     reason: Reason
     damage_types: Sequence[str]
+    absent_types: Sequence[str]
     comment: str
     by: str
     shown: Shown
@@ -313,10 +314,10 @@ def encode_details(details: Mapping[str, Details], positions: Mapping[str, int])
     """Write details as shortly as labels: for each text the positions that have it; comments by position.
 
     >>> encode_details({"a": {"reason": "cloud", "by": "ann"}, "b": {"by": "ann", "comment": "hm"}}, {"a": 3, "b": 4})
-    {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'shown': {}, 'grade': {}, 'comment': {'4': 'hm'}}
+    {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'no_type': {}, 'shown': {}, 'grade': {}, 'comment': {'4': 'hm'}}
     """
     single = ("by", "reason", "shown", "grade")
-    places: dict[str, dict[str, list[int]]] = {"by": {}, "reason": {}, "type": {}, "shown": {}, "grade": {}}
+    places: dict[str, dict[str, list[int]]] = {"by": {}, "reason": {}, "type": {}, "no_type": {}, "shown": {}, "grade": {}}
     comments = {}
     together: dict[int, tuple[Details, list[int]]] = {}  # by the object, which equal answers may share
     for building_id, detail in details.items():
@@ -328,8 +329,9 @@ def encode_details(details: Mapping[str, Details], positions: Mapping[str, int])
         for name in single:
             if text := str(detail.get(name) or ""):
                 places[name].setdefault(text, []).extend(rows)
-        for text in detail.get("damage_types", ()):
-            places["type"].setdefault(text, []).extend(rows)
+        for name, field in (("type", "damage_types"), ("no_type", "absent_types")):
+            for text in detail.get(field, ()):  # type: ignore[attr-defined]  # both are lists of texts
+                places[name].setdefault(text, []).extend(rows)
         if comment := detail.get("comment"):
             comments.update(dict.fromkeys(map(str, rows), comment))
     encoded = {name: {text: encode_places(rows) for text, rows in texts.items()} for name, texts in places.items()}
