@@ -55,6 +55,8 @@ def _draw_type(
         st.caption(
             texts.TYPE_COUNTS.format(people=one.n_by_people, score=one.n_by_score, unknown=one.states.count("unknown"))
         )
+        if judged is not None:
+            _audit(judged)
     with controls:
         _threshold(layout, run_id, threshold, one, k)
     with ranking:
@@ -63,12 +65,16 @@ def _draw_type(
                 _histogram(one), key=f"type-ranking-{k}", config={"displayModeBar": False},
                 alt=texts.TYPE_RANKING_ALT.format(name=frame.plain(one.name)),
             )  # fmt: skip
-    if judged is not None:
-        for title, share in ((texts.PRECISION_AT, judged.precision), (texts.RECALL_AT, judged.recall)):
-            words = share_words(share) if share.is_enough else share.words.removeprefix(texts.NOT_ENOUGH_PREFIX)
-            what = f"**{words}**" if share.is_enough else f"{texts.NOT_ENOUGH}: {frame.plain(words)}"
-            st.markdown(f"{title}: {what}")
-        st.caption(frame.plain(judged.words))
+
+
+def _audit(judged: TypeAudit) -> None:
+    """Draw precision and recall with their intervals, or why there is none."""
+    for title, share in ((texts.PRECISION_AT, judged.precision), (texts.RECALL_AT, judged.recall)):
+        if share.is_enough:
+            st.markdown(f"{title} **{share_words(share)}**", help=texts.INTERVALS)
+        else:
+            st.caption(f"{title}: {texts.NOT_ENOUGH}. {frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX))}")
+    st.caption(frame.plain(judged.words))
 
 
 def _threshold(layout: Layout, run_id: str, threshold: float, one: TypeOnMap, k: int) -> None:
@@ -76,9 +82,9 @@ def _threshold(layout: Layout, run_id: str, threshold: float, one: TypeOnMap, k:
     top_key, key = f"type-top-{k}", f"type-threshold-{k}"
     n = one.n_undecided
     if n > 1:
-        st.session_state[top_key] = min(max(one.n_by_score, 1), n)
+        st.session_state[top_key] = min(one.n_by_score, n)
         st.slider(
-            texts.TYPE_TOP.format(n=n), 1, n, key=top_key, help=texts.TYPE_TOP_HELP,
+            texts.TYPE_TOP.format(n=n), 0, n, key=top_key, help=texts.TYPE_TOP_HELP,
             on_change=frame.does(
                 lambda: damage_types.choose_top(layout, run_id, threshold, one.name, int(st.session_state[top_key]))
             ),
