@@ -562,7 +562,7 @@ class FeatureRequest:
     """Which frozen features to make of the chips of a project, see `features.bank.fit_maker`.
 
     Attributes:
-        maker: "rcf", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a network.
+        maker: "rcf", "layers", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a network.
         weights: path of a .safetensors file; "" for a maker that needs none.
         pool: how the places of a chip become one vector: their "mean", the class token "cls", or those of the "footprint".
         layer: name of the layer that is read; "" for the maker's own.
@@ -570,6 +570,7 @@ class FeatureRequest:
         dates: "both" joins [pre, post, post - pre], "diff" is the difference alone, "post" the post chip alone.
         licence: of the weights, in the user's words; it is written wherever they are used.
         n_views: views per chip, the chip as it was cut included.
+        layers: of the maker "layers", one bank of filters each: "pre", "post", a layer's name, or several of them joined by +.
     """
 
     maker: str = "rcf"
@@ -580,6 +581,10 @@ class FeatureRequest:
     dates: Literal["both", "diff", "post"] = "both"
     licence: str = ""
     n_views: int = 17
+    layers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))  # a job's arguments are JSON, which knows lists alone
 
 
 @dataclass(frozen=True)
