@@ -502,7 +502,8 @@ class Project:
 
         Args:
             method: a name in `pu_geo.methods.catalog.METHODS`, such as "ncpu", or that of the estimator, such as "NcPU".
-            types_from: attribute of the labeled footprints that names the kind of damage.
+            types_from: where damage types come from: "answers" (given on Annotate), "grades" (as a scale), or an attribute of the
+                labeled footprints.
             hold_out: positives to judge the run by, not to learn from.
             features: name of the feature set to learn from; the one in use if empty.
             settings: those of the preset that shall be others, such as `epochs=10`. Of more epochs,

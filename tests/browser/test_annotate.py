@@ -237,6 +237,39 @@ def test_the_card_of_a_building(page, village) -> None:
     assert village.answers()[second].comment == "half a sentence", "what was being written when the page went"
 
 
+def test_several_types_of_a_building_reach_what_herocon_learns_from(page, village, screenshots) -> None:
+    open_view(page, village)
+    pane = page.locator(".pugeo .queuepane")
+    kind = lambda name: pane.get_by_role("button", name=f"{name}:")  # noqa: E731
+    first = queue(page)["current"]
+    for name in ("roof", "flooded", "burned", "burned"):  # the second press: no
+        kind(name).click()
+    assert queue(page)["current"] == first, "its other types may follow"
+    pane.get_by_role("button", name="+ Type").click()
+    page.keyboard.type("tarp on 2 walls")
+    page.keyboard.press("Enter")
+    settle(page)
+    page.screenshot(path=screenshots / "types.png")
+    answer = village.answers()[first]
+    assert (answer.label, answer.damage_types, answer.absent_types) == ("positive", ("roof", "flooded", "tarp on 2 walls"), ("burned",))
+    pane.get_by_role("button", name="Keep for the next").click()
+    press(page, "1")
+    second = queue(page)["current"]
+    assert kind("flooded").get_attribute("aria-label") == "flooded: yes"
+    page.screenshot(path=screenshots / "types_kept.png")
+    press(page, "1")
+    press(page, "Control+z")
+    settle(page)
+    assert second not in village.labels()
+    press(page, "Control+Shift+Z")
+    settle(page)
+    press(page, "i")
+    page.screenshot(path=screenshots / "types_card.png")
+    card = RunCheck(village.layout)
+    assert card.types_of(second) == {"roof": 1, "flooded": 1, "tarp on 2 walls": 1}
+    assert card.types_of(first) == card.types_of(second)
+
+
 def test_a_grade_is_one_key_or_one_click_and_the_bar_names_its_building(page, village) -> None:
     open_view(page, village)
     bar = page.locator(".pugeo .gradebar")
