@@ -16,8 +16,8 @@ from pu_geo.analysis import neighbors, projection, ranker
 from pu_geo.errors import ModelError, TrainingError
 from pu_geo.features.bank import Maker
 from pu_geo.project import contents, feature_sets, labels, model_files, runs, store
-from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import read_array, write_array
+from pu_geo.project.contents import chip_facts, optical_chips
+from pu_geo.project.layout import write_array
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.services.explore import exploring
 from pu_geo.services.explore.exploring import Picture, UmapSettings
@@ -142,7 +142,7 @@ def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: NDArray[np.int64
             f"The chips {facts.chip_set} that run {facts.run_id} learned from were removed.",
             "Bring them back on the Project screen, or train again to see all buildings.",
         )
-    own, newest = (read_array(job.layout.chips(name)) for name in (facts.chip_set, chip_set))
+    own, newest = (optical_chips(job.layout, name) for name in (facts.chip_set, chip_set))
     if own.shape[1:] != newest.shape[1:]:
         raise ModelError(
             f"The chips of run {facts.run_id} are {list(own.shape[1:])}; the newest are {list(newest.shape[1:])}.",

@@ -18,9 +18,9 @@ from pu_geo.errors import PuGeoError, TrainingError
 from pu_geo.features.bank import FEATURE_SEED, Maker, fit_maker, from_state
 from pu_geo.geo.chips import Outlines, chip_windows, outline_mask, whole_pixels
 from pu_geo.project import contents, feature_sets, runs, store
-from pu_geo.project.contents import chip_facts
+from pu_geo.project.contents import chip_facts, optical_chips
 from pu_geo.project.feature_sets import FeatureSet
-from pu_geo.project.layout import RCF, Layout, read_array
+from pu_geo.project.layout import RCF, Layout
 from pu_geo.project.store import now
 from pu_geo.records import FeatureRequest
 from pu_geo.tasks.job import Job
@@ -79,7 +79,7 @@ def _make(job: Job, request: FeatureRequest, chip_set: str, name: str, sha256: s
     """Make the maker, then the features by it, and store both; `sha256` is that of the files as they were named."""
     began, layout, device = time.monotonic(), job.layout, best_device()
     feature_sets.remove_unfinished(layout, chip_set)
-    chips = read_array(layout.chips(chip_set))
+    chips = optical_chips(layout, chip_set)
     facts = chip_facts(layout, chip_set)
     is_visible = assessability.reasons(facts) == ""
     rows = np.flatnonzero(is_visible) if is_visible.any() else np.arange(len(chips))

@@ -21,8 +21,8 @@ from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
 from pu_geo.project import contents, model_files, store
-from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import RCF, read_array
+from pu_geo.project.contents import chip_facts, optical_chips
+from pu_geo.project.layout import RCF
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts
 from pu_geo.services.imagery.features import words_of
@@ -87,9 +87,9 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     found = model_files.read(Path(path))
     inputs = replace(read_inputs(job.layout, feature_set=RCF), is_accepted=None)  # a model brings its own features
     restored = restore(found, best_device(), lambda name: maker_in(job.layout, inputs.chip_set, name))
-    chips = read_array(job.layout.chips(inputs.chip_set))
+    chips = optical_chips(job.layout, inputs.chip_set)
     require_fit(restored, chips.shape[1:], found.name)
-    scores, embeddings = _answers(job, restored, chips, found.name, chip_facts(job.layout, inputs.chip_set))
+    scores, embeddings, type_scores = _answers(job, restored, chips, found.name, chip_facts(job.layout, inputs.chip_set))
     card, n_clicked = found.card, int((inputs.pu.is_positive & ~inputs.pu.is_excluded).sum())
     of_training, score_type = card.get("threshold"), catalog.card(card["method"]).score_type
     is_start = n_clicked >= MIN_POSITIVES or not isinstance(of_training, int | float) or not 0 <= of_training <= 1
@@ -98,6 +98,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
         card["method"], card["preset"], scores, embeddings, score_type, threshold, is_start,
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
         write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found), features=_features(restored),
+        types=restored.types, types_from=_types_from(restored), is_ordinal=restored.is_ordinal, type_scores=type_scores,
     )  # fmt: skip
     why_not = "a model from elsewhere scores buildings one by one"
     place = place_unused(catalog.card(card["method"]), restored.settings, why_not)
@@ -125,22 +126,32 @@ def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -
 
 def _answers(
     job: Job, restored: RestoredModel, chips: NDArray[np.uint8], name: str, facts: Mapping[str, Any]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return scores [N] in 0..1 and embeddings [N, E] of unit length."""
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32] | None]:
+    """Return scores [N] in 0..1, embeddings [N, E] of unit length, and scores [N, c] of damage types, None without any."""
+    model = restored.model
+
+    def answers(inputs: NDArray[Any], plain: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32], Any]:
+        job.report(0.9, "scoring all buildings")
+        return model.score(inputs), model.embed(plain), model.type_scores(inputs) if restored.types else None
+
     if restored.bank is None:
-        job.report(0.1, "scoring all buildings")
-        scores, embeddings = restored.model.score(chips), restored.model.embed(chips)
+        scores, embeddings, type_scores = answers(chips, chips)
     else:
         path = job.folder / "features.npy"
         try:
             views = _views(job, restored.bank, restored, chips, path, facts)
-            job.report(0.9, "scoring all buildings")
-            scores, embeddings = restored.model.score(views), restored.model.embed(views[0])
+            scores, embeddings, type_scores = answers(views, views[0])
         finally:
             path.unlink(missing_ok=True)
-    if not (np.isfinite(scores).all() and np.isfinite(embeddings).all()):
+    if not all(np.isfinite(each).all() for each in (scores, embeddings, type_scores) if each is not None):
         raise model_files.refusal(name, "gives some buildings scores that are no finite numbers")
-    return scores, embeddings
+    return scores, embeddings, type_scores
+
+
+def _types_from(restored: RestoredModel) -> str | None:
+    """Return where a model's damage types were learned from, as its card says; None without types."""
+    named = restored.card["learned_from"].get("types_from")
+    return printable(named, 100) if restored.types and isinstance(named, str) else None
 
 
 def _views(
