@@ -227,7 +227,7 @@ def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str]) -> Codes:
     with store.connect(layout) as db:
         events, scale = labels.current(db), grades.known(db)
         values: Mapping[str, Any] = {}
-        if run.types_from not in ("", "answers", "grades"):
+        if run.types_from and run.types_from not in ("answers", "grades"):
             given = contents.attribute_values(db, run.types_from)
             values = dict(zip(contents.building_ids(db), given, strict=True))
     found = np.full((len(ids), len(run.types)), SILENT, np.int8)
