@@ -78,7 +78,7 @@ def merge(db: sqlite3.Connection, source: Path, *, is_new: bool = False) -> Reco
                     _put(db, table, row, "INSERT OR REPLACE")
         n_events, left_out = _put_events(db, events)
         others |= {table: _put_log(db, table, found[table].rows) for table in _LOGS}
-        contents.take_numbers_of(db, {row["key"]: row["value"] for row in found["pugeo_meta"].rows})
+        contents.note_restore(db, {row["key"]: row["value"] for row in found["pugeo_meta"].rows})
     readable = {row["event"] for row in events}
     older = sum(number not in readable for number in range(1, min(before, len(readable) + n_unreadable) + 1))
     return Recovered(n_events, max(0, n_unreadable - older), left_out, {table: n for table, n in others.items() if n})

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pu_geo.errors import ProjectError, writing
-from pu_geo.project import backups, store
+from pu_geo.project import backups, contents, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.locks import one_at_a_time
 
@@ -285,6 +285,8 @@ def undo(layout: Layout, number: int, *, analyst: str) -> Removal:
             with store.connect(layout) as db, store.transaction(db):
                 for table in rows:
                     _put_back(db, one, **table)
+                if one.kind in OF_IMAGERY:
+                    contents.note_footprints(db)
                 _end(db, one, "undone", analyst)
         except BaseException:
             _settle(layout)  # it is still removed
