@@ -241,9 +241,17 @@ def settle(layout: Layout) -> None:
         _settle(layout)
 
 
+def folders(layout: Layout) -> list[str]:
+    """Return the operation ids of the removals whose files are under `trash/`, the newest first."""
+    found = [path for path in layout.trash.glob("*/") if (path / _FILES).is_file()]
+    return [path.name for path in sorted(found, key=lambda path: (path / _FILES).stat().st_mtime_ns, reverse=True)]
+
+
 def _settle(layout: Layout) -> None:
     known = {one.op: one for one in store.call(layout, all_removals)}
-    for folder in [path for path in layout.trash.iterdir() if path.is_dir()]:
+    order = folders(layout)  # a file that two of them moved comes back from the newer one first
+    found = [path for path in layout.trash.iterdir() if path.is_dir()]
+    for folder in sorted(found, key=lambda path: order.index(path.name) if path.name in order else len(order)):
         one = known.get(folder.name)
         if one is not None and one.state == "removed":
             if not _is_here_again(layout, one):
@@ -326,7 +334,8 @@ def _put_back(
     db: sqlite3.Connection, one: Removal, table: str, columns: Sequence[str], taken: list[list[Any]], put: list[list[Any]]
 ) -> None:
     # A scene's date, and where its file is, may have changed since; it is the same scene.
-    compared = _SCENE if table == "scene" else [column for column in columns if column != "last_change"]
+    # A restored database numbers its rows anew.
+    compared = _SCENE if table == "scene" else [column for column in columns if column not in ("rowid", "last_change")]
     same = " AND ".join(f"{column} IS ?" for column in compared)
     keep = [columns.index(column) for column in compared]
     for row in _unpacked(put):
