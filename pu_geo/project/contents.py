@@ -140,10 +140,10 @@ def _stored_path(path: str, folder: Path) -> str:
     if not Path(path).is_relative_to(folder):
         return path
     relative = Path(path).relative_to(folder).as_posix()
-    return relative if _is_inside(relative) else path
+    return relative if is_inside(relative) else path
 
 
-def _is_inside(stored: str) -> bool:
+def is_inside(stored: str) -> bool:
     """Return whether a stored path is relative, and means the same file inside the project on every system."""
     return not re.search(r"[\\:\0]", stored) and all(part not in ("", ".", "..") for part in stored.split("/"))
 
@@ -153,7 +153,7 @@ def _found_path(facts: Mapping[str, Any], folder: Path) -> str:
     stored = str(facts["path"])
     windows = PureWindowsPath(stored)
     if not stored.startswith("/") and not windows.is_absolute():
-        if not _is_inside(stored):
+        if not is_inside(stored):
             raise ProjectError(
                 f"Scene {facts['scene_id']} names the file {stored[:80]!r}, which is not a path inside the project.",
                 "Restore project.gpkg from a backup: PU-Geo writes no such path.",

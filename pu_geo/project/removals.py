@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import secrets
 import shutil
 import sqlite3
@@ -28,6 +29,7 @@ Kind = Literal["scene", "footprints", "chips", "features", "run", "export"]
 State = Literal["removed", "undone", "reclaimed"]
 OF_IMAGERY: tuple[Kind, ...] = ("scene", "footprints")
 _ROWS, _FILES, _OLD, _NEW = "rows.json", "files.json", "old", "new"
+_OP = re.compile(r"[0-9a-f]{16}")  # names of folders under `trash/`
 _BLOB = "blob64"
 _SCENE = ("scene_id", "added_at")
 
@@ -257,9 +259,32 @@ def folders(layout: Layout) -> list[str]:
 
 
 def _files_of(folder: Path) -> tuple[list[str], list[str]]:
-    """Return the files that a removal lists, and those of them in whose place nothing was before."""
+    """Return the files that a removal lists, and those of them in whose place nothing was before; none if it was stopped before that."""
+    if not (folder / _FILES).exists() and not any((folder / _OLD).glob("*")):
+        return [], []
     listed = json.loads((folder / _FILES).read_text(encoding="utf-8"))
-    return (listed["files"], listed["fresh"]) if isinstance(listed, dict) else (listed, [])
+    files, fresh = (listed["files"], listed["fresh"]) if isinstance(listed, dict) else (listed, [])
+    if not all(isinstance(path, str) and contents.is_inside(path) for path in (*files, *fresh)):
+        raise ValueError("no paths in the project's folder")
+    return files, fresh
+
+
+def _is_readable(folder: Path) -> bool:
+    """Return whether a folder under `trash/` is one that a removal made, and it can be read which files it moved."""
+    if not _OP.fullmatch(folder.name) or folder.is_symlink():
+        return False
+    try:
+        _files_of(folder)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return True
+
+
+def not_settled(layout: Layout) -> list[Path]:
+    """Return the folders under `trash/` that stay there: those that no removal made, and those whose files are not known."""
+    known = {one.op for one in store.call(layout, all_removals)}
+    found = layout.trash.iterdir() if layout.trash.is_dir() else ()
+    return sorted(path for path in found if path.is_dir() and path.name not in known and not _is_readable(path))
 
 
 def _settle(layout: Layout) -> None:
@@ -273,8 +298,9 @@ def _settle(layout: Layout) -> None:
                 _move_away(layout, folder, one.files, one.fresh)
             continue
         if one is None:  # it never came about, or the database was restored from a backup made before it
-            with suppress(FileNotFoundError, ValueError):
-                _move_back(layout, folder, *_files_of(folder))
+            if not _is_readable(folder):
+                continue  # somebody's own, or the only copy of files
+            _move_back(layout, folder, *_files_of(folder))
         shutil.rmtree(folder, ignore_errors=True)
 
 

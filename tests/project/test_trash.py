@@ -9,6 +9,7 @@ from small_parts import small_project
 
 from pu_geo.project import removals, store
 from pu_geo.project.layout import Layout
+from pu_geo.tasks.project import doctor
 
 
 @pytest.fixture
@@ -65,3 +66,41 @@ def test_a_kill_before_the_files_were_moved_is_ended_by_the_next_open(
     assert shown(layout) == "new"
     removals.undo(layout, store.call(layout, removals.all_removals)[0].number, analyst="ann")
     assert shown(layout) == before
+
+
+def test_a_folder_of_a_person_in_the_trash_stays_and_is_named(layout: Layout) -> None:
+    own = layout.trash / "keep me"
+    own.mkdir(parents=True)
+    (own / "a.txt").write_text("x")
+    removals.settle(layout)
+    assert (own / "a.txt").read_text() == "x"
+    assert [one.level for one in doctor.examine(layout) if "keep me" in one.words] == ["note"]
+
+
+@pytest.mark.parametrize("listed", ["", "{", '["../a"]', '{"files": []}', "3", None])
+def test_the_only_copy_of_files_stays_where_it_is_not_known_whose_they_are(listed: str | None, layout: Layout) -> None:
+    folder = layout.trash / ("0" * 16)
+    (folder / "old").mkdir(parents=True)
+    (folder / "old" / "a.txt").write_text("x")
+    if listed is not None:
+        (folder / "files.json").write_text(listed)
+    removals.settle(layout)
+    assert (folder / "old" / "a.txt").read_text() == "x"
+    assert removals.not_settled(layout) == [folder]
+
+
+@pytest.mark.parametrize("listed", ['["a.txt"]', '{"files": ["a.txt"], "fresh": []}'])
+def test_what_was_stopped_before_its_log_comes_back(listed: str, layout: Layout) -> None:
+    folder = layout.trash / ("0" * 16)
+    (folder / "old").mkdir(parents=True)
+    (folder / "old" / "a.txt").write_text("x")
+    (folder / "files.json").write_text(listed)
+    removals.settle(layout)
+    assert (layout.folder / "a.txt").read_text() == "x"
+    assert not folder.exists()
+
+
+def test_what_was_stopped_before_it_moved_anything_leaves_nothing(layout: Layout) -> None:
+    (layout.trash / ("0" * 16) / "old").mkdir(parents=True)
+    removals.settle(layout)
+    assert not list(layout.trash.glob("*/"))
