@@ -116,6 +116,7 @@ def merge(db: sqlite3.Connection, source: Path, *, is_new: bool = False, trash: 
                     _put(db, table, row, "INSERT OR REPLACE")
         n_events, left_out = _put_events(db, events)
         others |= {table: _put_log(db, table, found[table]) for table in _LOGS}
+        contents.note_footprints(db)
     readable = {row["event"] for row in events}
     older = sum(number not in readable for number in range(1, min(before, len(readable) + n_unreadable) + 1))
     return Recovered(
