@@ -247,6 +247,19 @@ def folders(layout: Layout) -> list[str]:
     return [path.name for path in sorted(found, key=lambda path: (path / _FILES).stat().st_mtime_ns, reverse=True)]
 
 
+def buildings_in_trash(layout: Layout) -> dict[str, list[str]]:
+    """Return operation id -> buildings that it took out, for each removal whose files are under `trash/`."""
+    found: dict[str, list[str]] = {}
+    for op in folders(layout):
+        found[op] = []
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            for table in json.loads((layout.trash / op / _ROWS).read_text(encoding="utf-8")):
+                if table["table"] == "footprints":
+                    place = table["columns"].index("building_id")
+                    found[op] += [str(row[place]) for row in table["taken"]]
+    return found
+
+
 def _settle(layout: Layout) -> None:
     known = {one.op: one for one in store.call(layout, all_removals)}
     order = folders(layout)  # a file that two of them moved comes back from the newer one first
