@@ -7,7 +7,7 @@ import json
 import re
 import sqlite3
 import struct
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -258,7 +258,7 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int
     bounds = shapely.bounds(shapely.from_wkb(np.array(list(table.wkb), dtype=object)))
     known = dict(db.execute("SELECT building_id, geom FROM footprints"))
     outlines, taken = set(known.values()), {*known, *table.building_ids}
-    number = len(known)
+    number = max(len(known), highest_number(db)) if "" in table.building_ids else 0
     new, rows = [], []
     for i, wkb in enumerate(table.wkb):
         blob = blob_from_wkb(wkb, bounds[i], srs_id)
@@ -285,6 +285,8 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int
     db.executemany(
         "INSERT INTO footprints (geom, building_id, area_m2, source_footprint, attributes) VALUES (?, ?, ?, ?, ?)", rows
     )
+    if rows:
+        _note_numbers(db, [row[1] for row in rows])
     if len(bounds):
         db.execute(
             "UPDATE gpkg_contents SET min_x = min(ifnull(min_x, ?1), ?1), min_y = min(ifnull(min_y, ?2), ?2), "
@@ -296,7 +298,8 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int
 
 
 def remove_footprints(db: sqlite3.Connection, ids: Sequence[str]) -> None:
-    """Remove footprints within a transaction of the caller's; labels of these buildings stay in the log."""
+    """Remove footprints within a transaction of the caller's; labels of these buildings stay in the log, and their ids are not given anew."""
+    _note_numbers(db, ids)
     db.execute("DELETE FROM footprints WHERE building_id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),))
     rows = db.execute("SELECT substr(geom, 9, 32) FROM footprints").fetchall()
     boxes = np.frombuffer(b"".join(row[0] for row in rows), "<f8").reshape(-1, 4)  # west, east, south, north
@@ -327,6 +330,34 @@ def change_outlines(db: sqlite3.Connection, table: FootprintTable, ids: Collecti
 
 
 _MADE_UP = re.compile(r"b\d{6,}")  # as `insert_footprints` numbers footprints without id
+
+
+_LONGEST_NUMBERED = 11  # signs; a file's own ids of more digits are left out, and no count of houses reaches them
+_NUMBERED = "{0} GLOB 'b[0-9][0-9][0-9][0-9][0-9][0-9]*' AND substr({0}, 2) NOT GLOB '*[^0-9]*' AND length({0}) < {1}"
+_HIGHEST = "highest_number"
+
+
+def highest_number(db: sqlite3.Connection) -> int:
+    """Return the highest number that an id such as b000012 ever had in this project; 0 without any.
+
+    The next footprint without id gets the one after it: a removed building's labels and scores must not become another's.
+    Projects of before the number was stored had them in footprints, labels and scores.
+    """
+    stored = db.execute("SELECT value FROM pugeo_meta WHERE key = ?", (_HIGHEST,)).fetchone()
+    found = 0 if stored is None else int(stored[0])
+    for table in ("footprints", "label_event", "score"):
+        highest = f"SELECT ifnull(max(CAST(substr(building_id, 2) AS INTEGER)), 0) FROM {table} WHERE "
+        found = max(found, db.execute(highest + _NUMBERED.format("building_id", _LONGEST_NUMBERED)).fetchone()[0])
+    return found
+
+
+def _note_numbers(db: sqlite3.Connection, ids: Iterable[str]) -> None:
+    """Store that the numbers of these ids were given, so that they stay theirs once the footprints are gone."""
+    given = max((int(one[1:]) for one in ids if _MADE_UP.fullmatch(one) and len(one) < _LONGEST_NUMBERED), default=0)
+    db.execute(
+        "INSERT INTO pugeo_meta VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = max(CAST(value AS INTEGER), ?2)",
+        (_HIGHEST, given),
+    )
 
 
 def has_made_up_id(table: FootprintTable) -> NDArray[np.bool_]:

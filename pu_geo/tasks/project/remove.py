@@ -168,9 +168,10 @@ def replace_footprints(
     job.report(0.05, f"reading {path}")
     with store.connect(job.layout) as db:
         grid, area, before = contents.grid(db), aoi.current(db), contents.footprints(db)
+        highest = contents.highest_number(db)
     table = in_child.read_footprints(path, grid, crs=crs)
     table = table if area is None else limited(table, area.wkb)
-    table = _with_ids(table, before)
+    table = _with_ids(table, before, highest)
     kept = set(table.building_ids)
     outline_of = dict(zip(before.building_ids, before.wkb, strict=True))
     gone = [building for building in before.building_ids if building not in kept]
@@ -201,12 +202,12 @@ def replace_footprints(
     return _carry_out(job, found, [*gone, *changed], _in_order(table, before), change, analyst)
 
 
-def _with_ids(table: FootprintTable, before: FootprintTable) -> FootprintTable:
-    """Give footprints without an id the one that a footprint of the same outline has, else a new one."""
+def _with_ids(table: FootprintTable, before: FootprintTable, highest: int) -> FootprintTable:
+    """Give footprints without an id the one that a footprint of the same outline has, else a number above `highest`."""
     id_of = dict(zip(before.wkb, before.building_ids, strict=True))
     taken = {building for building in table.building_ids if building}
     used = {*before.building_ids, *taken}
-    numbers = (f"b{number:06d}" for number in itertools.count(1))
+    numbers = (f"b{number:06d}" for number in itertools.count(highest + 1))
     ids = []
     for building, wkb in zip(table.building_ids, table.wkb, strict=True):
         if not building:

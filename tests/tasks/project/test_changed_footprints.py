@@ -1,0 +1,95 @@
+"""After footprints went or others came, nothing of a building stands at another one: no id, no score, no color."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import shapely
+from small_parts import add_run, click, job_of, small_grid, small_scene, table_of
+
+from pu_geo.project import backups, contents, labels, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import FootprintTable
+from pu_geo.services.project import recovery
+from pu_geo.tasks.imagery.footprints import store_footprints
+from pu_geo.tasks.project import remove as task
+
+
+def nameless(n: int, metres_east: float) -> FootprintTable:
+    """n squares without ids, so far from where the first file's are."""
+    shapes = [shapely.box(x, 4_000_000, x + 8, 4_000_008) for x in 500_000 + metres_east + 16 * np.arange(n)]
+    return replace(table_of(shapes), building_ids=[""] * n)
+
+
+@pytest.fixture
+def numbered(tmp_path: Path) -> Layout:
+    """A project of 10 buildings that were numbered here."""
+    layout = store.create(tmp_path / "numbered.pugeo", "Event")
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [small_scene()], small_grid())
+    layout.quicklooks.mkdir()
+    add(layout, nameless(10, 0), "first.geojson")
+    return layout
+
+
+def add(layout: Layout, table: FootprintTable, file: str) -> None:
+    store_footprints(job_of(layout), table, small_grid(), file)
+
+
+def ids_of(layout: Layout) -> Sequence[str]:
+    return store.call(layout, contents.building_ids)
+
+
+def test_numbers_of_removed_buildings_are_not_given_to_others(numbered: Layout) -> None:
+    first = ids_of(numbered)
+    click(numbered, first[0])
+    add_run(numbered, ids=first, scores=np.linspace(0, 1, 10))
+    task.remove_footprints(job_of(numbered), name="all", analyst="ann")
+    add(numbered, nameless(10, 200), "second.geojson")
+    assert list(ids_of(numbered)) == [f"b{number:06d}" for number in range(11, 21)]
+    assert not store.call(numbered, labels.pu_set).is_positive.any()
+    with store.connect(numbered) as db:
+        names, shown = contents.live_map(db)
+    assert {row[names.index("score")] for row in shown} == {None}
+
+
+def test_numbers_of_some_removed_buildings_are_not_given_to_others(numbered: Layout) -> None:
+    task.remove_footprints(job_of(numbered), name=json.dumps(["b000009", "b000010"]), analyst="ann")
+    add(numbered, nameless(1, 200), "second.geojson")
+    assert ids_of(numbered)[-1] == "b000011"
+
+
+def test_numbers_go_on_in_a_project_of_before_they_were_stored(numbered: Layout) -> None:
+    click(numbered, "b000010")
+    task.remove_footprints(job_of(numbered), name="all", analyst="ann")
+    with store.connect(numbered) as db, store.transaction(db):
+        db.execute("DELETE FROM pugeo_meta WHERE key = 'highest_number'")
+    add(numbered, nameless(1, 200), "second.geojson")
+    assert list(ids_of(numbered)) == ["b000011"]
+
+
+def test_long_numbers_of_a_file_are_left_out_of_the_count(numbered: Layout) -> None:
+    add(numbered, replace(nameless(1, 200), building_ids=["b" + 30 * "9"]), "second.geojson")
+    add(numbered, nameless(1, 400), "third.geojson")
+    assert ids_of(numbered)[-1] == "b000012"
+
+
+def test_a_replacement_gives_no_number_of_a_removed_building(numbered: Layout) -> None:
+    task.remove_footprints(job_of(numbered), name=json.dumps(["b000010"]), analyst="ann")
+    before = store.call(numbered, contents.footprints)
+    highest = store.call(numbered, contents.highest_number)
+    assert task._with_ids(nameless(1, 200), before, highest).building_ids == ["b000011"]
+
+
+def test_a_restore_knows_the_numbers_that_were_given_after_the_backup(numbered: Layout) -> None:
+    made = backups.make(numbered, "asked")
+    add(numbered, nameless(5, 200), "second.geojson")
+    task.remove_footprints(job_of(numbered), name=json.dumps(ids_of(numbered)[10:]), analyst="ann")
+    layout = recovery.restore(numbered, made.path).layout
+    with store.connect(layout) as db:
+        assert contents.highest_number(db) == 15
