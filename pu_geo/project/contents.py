@@ -384,17 +384,6 @@ def _note_numbers(db: sqlite3.Connection, ids: Iterable[str]) -> None:
     )
 
 
-def note_restore(db: sqlite3.Connection, stored: Mapping[Any, Any]) -> None:
-    """Note that footprints of a newer state of this project, whose values by key are these, came back; within a transaction.
-
-    The numbers that it gave to buildings stay given.
-    """
-    note_footprints(db)
-    given = str(stored.get(_HIGHEST, ""))
-    if given.isdecimal() and len(given) < _LONGEST_NUMBERED:
-        _note_numbers(db, [f"b{int(given):06d}"])
-
-
 def has_made_up_id(table: FootprintTable) -> NDArray[np.bool_]:
     """Return which footprints have an id that was given here, bool [N]: another project may give it to another building."""
     pairs = zip(table.building_ids, table.attributes, strict=True)

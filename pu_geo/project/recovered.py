@@ -20,7 +20,7 @@ from typing import Any
 
 import shapely
 
-from pu_geo.project import contents, salvage, schema
+from pu_geo.project import salvage, schema
 from pu_geo.project.contents import wkb_from_blob
 from pu_geo.project.history import ActLog
 from pu_geo.project.labels import last_event
@@ -116,7 +116,7 @@ def merge(db: sqlite3.Connection, source: Path, *, is_new: bool = False, trash: 
                     _put(db, table, row, "INSERT OR REPLACE")
         n_events, left_out = _put_events(db, events)
         others |= {table: _put_log(db, table, found[table]) for table in _LOGS}
-        contents.note_restore(db, {row["key"]: row["value"] for row in found["pugeo_meta"]})
+        contents.note_footprints(db)
     readable = {row["event"] for row in events}
     older = sum(number not in readable for number in range(1, min(before, len(readable) + n_unreadable) + 1))
     return Recovered(
