@@ -121,6 +121,7 @@ def merge(
             known = {row["building_id"] for row in found["footprints"]}.union(*(trash or {}).values())
         n_events, left_out = _put_events(db, events, known)
         others |= {table: _put_log(db, table, found[table]) for table in _LOGS}
+        contents.note_footprints(db)
     readable = {row["event"] for row in events}
     older = sum(number not in readable for number in range(1, min(before, len(readable) + n_unreadable) + 1))
     return Recovered(

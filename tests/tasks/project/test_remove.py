@@ -47,6 +47,7 @@ def rows(layout: Layout) -> dict[str, list[object]]:
         found = {name: db.execute(f"SELECT * FROM {name}").fetchall() for name in tables if name not in _LOGS}
     for name in ("gpkg_contents",):
         found[name] = [(*row[:4], *row[5:]) for row in found[name]]
+    found["pugeo_meta"] = [row for row in found["pugeo_meta"] if row[0] != "geometry_v"]  # each change names them anew
     return found
 
 
