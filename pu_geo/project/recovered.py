@@ -233,6 +233,7 @@ def _rows_of(source: Path) -> _Source:
     """Return the rows of every table that is put in: by SQLite of a file that is whole and of this schema, else page by page."""
     tables = ("label_event", *_LOGS, *_KEYS, *_OF_GRID, *_REMOVALS)
     with suppress(sqlite3.DatabaseError, TypeError, ValueError), closing(_reading(source)) as db:
+        db.execute("BEGIN")  # all tables as of one moment: people may click meanwhile
         is_whole = [row[0] for row in db.execute("PRAGMA quick_check(1)")] == ["ok"]
         own = db.execute("SELECT value FROM pugeo_meta WHERE key = 'schema'").fetchone()[0]
         if is_whole and int(own) == schema.SCHEMA:

@@ -376,6 +376,12 @@ def _check_undoable(layout: Layout, one: Removal) -> None:
             f"Chips that removal {one.number} ({one.facts['title']}) took out are in the project again: they were cut anew.",
             "Remove those chips first, then undo; or leave it as it is.",
         )
+    newer = [path for path in one.files if (layout.folder / path).exists() and (folder / _OLD / path).exists()]
+    if newer and one.kind not in OF_IMAGERY:
+        raise ProjectError(
+            f"What removal {one.number} ({one.facts['title']}) took out was made anew since: {newer[0]} is in the project again.",
+            "Remove that first, then undo; or leave it as it is.",
+        )
     with store.connect(layout) as db:
         changed = _state_of(db, one.kind) != one.facts["after"]
     if changed:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from small_parts import small_project
 
+from pu_geo.errors import ProjectError
 from pu_geo.project import removals, store
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.project import doctor
@@ -104,3 +105,20 @@ def test_what_was_stopped_before_it_moved_anything_leaves_nothing(layout: Layout
     (layout.trash / ("0" * 16) / "old").mkdir(parents=True)
     removals.settle(layout)
     assert not list(layout.trash.glob("*/"))
+
+
+def test_features_that_were_computed_again_are_not_overwritten_by_an_undo(layout: Layout) -> None:
+    path = layout.folder / "chips" / "set.dino.features.npy"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("first")
+    name, facts = str(path.relative_to(layout.folder)), {"title": "features dino"}
+    number = removals.remove(
+        layout, "features", "set.dino", analyst="ann", watched=[], change=lambda db: None, files=[name], facts=facts
+    ).number  # fmt: skip
+    path.write_text("second")
+    with pytest.raises(ProjectError, match="made anew since"):
+        removals.undo(layout, number, analyst="ann")
+    assert path.read_text() == "second"
+    path.unlink()
+    removals.undo(layout, number, analyst="ann")
+    assert path.read_text() == "first"
