@@ -20,7 +20,7 @@ from typing import Any
 
 import shapely
 
-from pu_geo.project import contents, salvage, schema
+from pu_geo.project import salvage, schema
 from pu_geo.project.contents import wkb_from_blob
 from pu_geo.project.history import ActLog
 from pu_geo.project.labels import last_event

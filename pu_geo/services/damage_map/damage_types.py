@@ -37,9 +37,9 @@ FEWEST_NAMED = (
     10  # buildings with a type below which its scores are not judged by; PRODUCT speaks of 10 to 30 for a first ranking
 )
 RULE = (
-    "A damage type is yes where a person named it, and from its threshold on where the building is confirmed or flagged as damaged. "
-    "It is no on all other assessed buildings, which is no proof that it is absent, and unknown where nothing was assessed or where "
-    "too few answers name the type."
+    "A building has a damage type where a person named it, or where its score reaches the type's threshold and the building is "
+    "confirmed or flagged as damaged. Every other assessed building has a no, which is no proof that the type is absent. The type is "
+    "unknown where nothing was assessed, and where too few answers name it to judge by scores."
 )
 ORDINAL_RULE = "The types are a scale: a building that reaches one reaches those below it."
 _LONGEST = 40  # characters of a column
@@ -91,6 +91,15 @@ class TypeOnMap:
     def n_undecided(self) -> int:
         return int(self.is_undecided.sum())
 
+    def histogram(self, n_bars: int) -> tuple[list[int], list[int]]:
+        """Count the buildings that the threshold decides by score, 0..1 in even bars: those below it, and those that have the type."""
+        ends = np.linspace(0, 1, n_bars + 1)
+        both = (
+            np.histogram(self.scores[rows], ends)[0] for rows in (self.is_undecided & ~self.is_by_score, self.is_by_score)
+        )
+        below, above = (counts.tolist() for counts in both)
+        return below, above
+
     @property
     def is_enough(self) -> bool:
         """Whether so many buildings were given the type that its scores are worth a look."""
@@ -117,6 +126,12 @@ class TypesOnMap:
     ids: Sequence[str]
     types: tuple[TypeOnMap, ...] = ()
     is_ordinal: bool = False
+
+    def with_type(self, one: TypeOnMap) -> tuple[list[str], list[str]]:
+        """Return the buildings that people gave a type, and those that have it by score alone."""
+        rows = [(building, bool(by_score)) for building, state, by_score in zip(self.ids, one.states, one.is_by_score, strict=True)
+                if state == "yes"]  # fmt: skip
+        return [each for each, by_score in rows if not by_score], [each for each, by_score in rows if by_score]
 
     @property
     def rule(self) -> str:
@@ -239,14 +254,13 @@ def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str]) -> Codes:
 
 
 def _answer(event: LabelEvent, run: RunFacts, scale: Sequence[Grade], value: object) -> list[int]:
-    absent: Sequence[str] = getattr(event, "absent_types", ())
     usual = [SILENT] * len(run.types)
     if run.types_from == "grades":
         usual = _by_grade(event.grade, run.types, scale)
     elif value is not None and str(value) in run.types:
         usual = [int(name == str(value)) for name in run.types]
     return [
-        YES if name in event.damage_types else NO if name in absent else code
+        YES if name in event.damage_types else NO if name in event.absent_types else code
         for name, code in zip(run.types, usual, strict=True)
     ]
 
@@ -261,6 +275,23 @@ def _by_grade(grade: str, names: Sequence[str], scale: Sequence[Grade]) -> list[
 
 
 # What people choose
+
+
+def choose(layout: Layout, run_id: str, name: str, *, threshold: float | None = None, top: int | None = None) -> Threshold:
+    """Store the threshold of a damage type of a run, as a score or by how many of the damaged buildings have the type.
+
+    Raises:
+        PuGeoError: if not exactly one of both is given, or as `choose_threshold` and `choose_top`.
+    """
+    mapping.one_of_both(threshold, top)
+    if threshold is not None:
+        return choose_threshold(layout, run_id, name, threshold)
+    if top is not None:
+        return choose_top(layout, run_id, mapping.threshold(layout, run_id).value, name, top)
+    raise PuGeoError(
+        f"The damage type {name!r} was named without a threshold.",
+        "Add a score as the threshold, or how many of the damaged have it (top).",
+    )
 
 
 def choose_threshold(layout: Layout, run_id: str, name: str, value: float, origin: str = choices.PERSON) -> Threshold:
@@ -439,7 +470,9 @@ def gaps(types: Sequence[Mapping[str, Any]]) -> list[str]:
         whose = "it" if len(few) == 1 else "them"
         found.append(f"Too few answers name {', '.join(few)}: of {whose} only what people answered is on the map.")
     if alone := [str(one["name"]) for one in types if one["threshold"] is not None and not _is_judged(one)]:
-        found.append(f"How well the scores find {', '.join(alone)} is not known: no audit estimates it, so they only rank.")
+        found.append(
+            f"How many of the buildings with {', '.join(alone)} by score have it is not known: no audit estimates it, the scores only rank."
+        )
     return found
 
 

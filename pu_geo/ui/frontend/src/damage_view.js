@@ -55,7 +55,9 @@ export class DamageView {
     this.map = new MapPane(store, actions);
     this.wall = new WallPane(store, this.pictures, { ...actions, select: (i) => this.#selectOnWall(i), walked: () => (this.hasWalked = true) });
     this.queuePane = new QueuePane(store, this.queue, this.pictures, {
-      give: (i, code, grade = null) => this.labeler.give([i], code, "queue", grade),
+      give: (i, code, grade = null, types = {}) => this.labeler.give([i], code, "queue", grade, types),
+      type: (i, types) => this.labeler.type(i, types, "queue"),
+      isForeignCheck: (i) => this.labeler.isForeignCheck(i),
       regrade: (i, grade) => this.labeler.grade(i, grade, "queue"),
     });
     this.explore = new Explore(this);
