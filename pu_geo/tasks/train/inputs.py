@@ -21,7 +21,7 @@ from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, decisions, events, feature_sets, labels, pseudo_positives, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import RCF, Layout, read_array, write_json
-from pu_geo.records import PUSet
+from pu_geo.records import PUSet, View
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
 
@@ -45,6 +45,8 @@ class RunInputs:
             None where all are visible.
         feature_set: the set that `views` are of; `feature_note` says why it is not the chosen one, "" where it is.
         feature_maker: facts of its maker, read when a training begins, since the set may be removed before it ends.
+        is_missing: which buildings lack which of the set's layers, bool [layers, N]; None where it is not made of layers.
+        layers_lacking: how many buildings that are, in words; "" where none lacks any.
     """
 
     chip_set: str
@@ -57,6 +59,8 @@ class RunInputs:
     feature_set: str = RCF
     feature_note: str = ""
     feature_maker: Mapping[str, Any] = field(default_factory=lambda: {"kind": "rcf"})
+    is_missing: NDArray[np.bool_] | None = None
+    layers_lacking: str = ""
 
     @property
     def n_hidden(self) -> int:
@@ -65,6 +69,11 @@ class RunInputs:
     def prepared(self) -> ranker.PreparedFeatures:
         """Standardise the plain features by the visible buildings."""
         return ranker.prepare(self.plain, None if self.is_hidden is None else ~self.is_hidden)
+
+    @property
+    def layers(self) -> tuple[View, ...]:
+        """Which columns of the features are of which layer; none where they are not made of layers."""
+        return feature_sets.views_of(self.feature_maker)
 
     @property
     def plain(self) -> NDArray[np.float32]:
@@ -89,8 +98,8 @@ class RunInputs:
             "told theirs."
         )
         hidden = f"{self.n_hidden:,} buildings were not learned from: clouds, missing data or a missing pre image hide them."
-        note = (self.feature_note, len(self.feature_note))
-        found = (note, (words, self.n_accepted), (passed, self.n_passed_over), (hidden, self.n_hidden))
+        note, lacking = ((each, len(each)) for each in (self.feature_note, self.layers_lacking))
+        found = (note, lacking, (words, self.n_accepted), (passed, self.n_passed_over), (hidden, self.n_hidden))
         return tuple(sentence for sentence, n in found if n)
 
     def start_k(self) -> int:
@@ -122,8 +131,11 @@ class RunInputs:
             TrainingError: if `types_from` is no attribute of the clicked footprints.
         """
         pu = self.pu
+        views: tuple[View, ...] = ()
+        is_missing = None
         if settings.backbone == FEATURES:
             inputs: FeatureViews | ChipImages = FeatureViews(np.asarray(self.views))
+            views, is_missing = self.layers, self.is_missing
         else:
             chips = read_array(layout.chips(self.chip_set))
             inputs = ChipImages(chips, settings.augmentation)
@@ -133,7 +145,7 @@ class RunInputs:
             is_accepted=self.is_accepted, is_queued=pu.is_queued,
         )  # fmt: skip
         xy_m, why_no_place = places(layout, pu.building_ids)
-        return replace(found, xy_m=xy_m, why_no_place=why_no_place)
+        return replace(found, xy_m=xy_m, why_no_place=why_no_place, views=views, is_missing=is_missing)
 
 
 def read_inputs(layout: Layout, begun: Path | None = None, feature_set: str = "") -> RunInputs:
@@ -166,10 +178,12 @@ def read_inputs(layout: Layout, begun: Path | None = None, feature_set: str = ""
     name = str(known.get("feature_set", RCF))
     views = feature_sets.views(layout, chip_set, name)
     is_accepted &= ~is_hidden
+    maker = feature_sets.find(layout, chip_set, name).maker
     return RunInputs(
         chip_set, views, pu, is_accepted if is_accepted.any() else None, at_decision,
         is_hidden=is_hidden if is_hidden.any() else None, feature_set=name,
-        feature_note=used.note if name == used.name else "", feature_maker=feature_sets.find(layout, chip_set, name).maker,
+        feature_note=used.note if name == used.name else "", feature_maker=maker,
+        is_missing=feature_sets.is_missing(maker, facts), layers_lacking=feature_sets.lacking_words(maker, facts),
     )  # fmt: skip
 
 
