@@ -30,9 +30,9 @@ from pu_geo.project.choices import Threshold
 from pu_geo.project.feature_sets import FeatureSet
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout, read_array
-from pu_geo.records import FeatureRequest, Label, RunFacts, Scene
+from pu_geo.records import FeatureRequest, Label, RunFacts, Scene, View
 from pu_geo.services.annotate import labeling
-from pu_geo.services.damage_map import auditing, mapping, random_audits
+from pu_geo.services.damage_map import auditing, damage_types, mapping, random_audits
 from pu_geo.services.damage_map.auditing import AuditView, HowMany
 from pu_geo.services.explore import clusters, discovering, exploring, neighbors, outliers
 from pu_geo.services.imagery import features, preparation
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 PathOrText = str | Path
 Files = PathOrText | Sequence[PathOrText]
 CHOSEN = "chosen"
-DETAILS = ("reason", "damage_types", "comment", "grade")
+DETAILS = ("reason", "damage_types", "absent_types", "comment", "grade")
 MOST_NAMED = 3
 """Ids that a refusal names; of the others it has the number."""
 
@@ -275,7 +275,7 @@ class Project:
         """Return all footprints: `building_id` as index, their attributes as columns, project CRS.
 
         >>> list(project.footprints().columns)
-        ['area_m2', 'source_footprint', 'damage', 'roof', 'storeys', 'uid', 'use', 'geometry']
+        ['area_m2', 'source_footprint', 'damage', 'roof', 'storeys', 'types', 'uid', 'use', 'geometry']
         """
         from pu_geo.tasks.project import frames
 
@@ -349,15 +349,27 @@ class Project:
         """Use a feature set from now on where no other one is named, in the app as well."""
         features.choose(self._layout, name)
 
-    def chips(self, chip_set: str | None = None) -> NDArray[np.uint8]:
+    def chips(self, chip_set: str | None = None, *, with_layers: bool = False) -> NDArray[np.uint8]:
         """Return the chips of all buildings, uint8 [N, C, H, W], a read-only memory map; C is 6 (pre and post) or 3 (post).
+
+        Args:
+            with_layers: the bands of layers follow those of pre and post then; `views` names them.
 
         >>> project.chips().shape[1:]
         (6, 64, 64)
         """
         name = preparation.chip_set_facts(self._layout, chip_set)["chip_set"]
         found: NDArray[np.uint8] = read_array(self._layout.chips(name))
-        return found
+        return found if with_layers else contents.optical(found, contents.chip_facts(self._layout, name))
+
+    def views(self, chip_set: str | None = None) -> tuple[tuple[View, ...], NDArray[np.bool_]]:
+        """Return what the bands of chips show, and which buildings each view does not show, bool [V, N].
+
+        >>> [view.name for view in project.views()[0]]
+        ['pre', 'post']
+        """
+        facts = preparation.chip_set_facts(self._layout, chip_set)
+        return contents.views_of(facts), contents.is_missing(facts)
 
     # Annotate
 
@@ -370,7 +382,7 @@ class Project:
             label: "positive" (damaged), "not_damaged", "not_assessable", or "cleared" to take the answer away.
             analyst: who does this, a pseudonym will do; the one of this user if None.
             details: `reason` (of not assessable ones), `grade` (of damaged ones: a name or id of `known_grades`), `damage_types`,
-                `comment`.
+                `absent_types` (of damaged ones: types that were looked for and not found), `comment`.
 
         Raises:
             PuGeoError: if these are no ids, such as a mask or row numbers; nothing is labeled.
@@ -490,7 +502,8 @@ class Project:
 
         Args:
             method: a name in `pu_geo.methods.catalog.METHODS`, such as "ncpu", or that of the estimator, such as "NcPU".
-            types_from: attribute of the labeled footprints that names the kind of damage.
+            types_from: where damage types come from: "answers" (given on Annotate), "grades" (as a scale), or an attribute of the
+                labeled footprints.
             hold_out: positives to judge the run by, not to learn from.
             features: name of the feature set to learn from; the one in use if empty.
             settings: those of the preset that shall be others, such as `epochs=10`. Of more epochs,
@@ -631,13 +644,16 @@ class Project:
 
     # Damage map
 
-    def choose(self, run: RunName | None = None, *, threshold: float | None = None, top: int | None = None) -> RunFacts:
+    def choose(
+        self, run: RunName | None = None, *, threshold: float | None = None, top: int | None = None, damage_type: str | None = None
+    ) -> RunFacts:  # fmt: skip
         """Store which run is shown and exported where none is named, and its threshold; return that run.
 
         Args:
             run: "auto" takes a person's choice back.
             threshold: flag buildings with at least this score, 0..1.
             top: flag so many buildings, the highest-ranked ones, instead.
+            damage_type: the threshold, or the number, is of this damage type, among the damaged buildings; see `damage_types`.
 
         >>> project.choose(top=3).run_id == project.run().facts.run_id
         True
@@ -651,7 +667,9 @@ class Project:
         elif run is not None:
             choices.choose_run(self._layout, self._facts(run).run_id)
         found = self._facts(CHOSEN)
-        if threshold is not None:
+        if damage_type is not None:
+            damage_types.choose(self._layout, found.run_id, damage_type, threshold=threshold, top=top)
+        elif threshold is not None:
             choices.choose_threshold(self._layout, found.run_id, threshold)
         elif top is not None:
             mapping.choose_top(self._layout, found.run_id, top)
@@ -664,6 +682,20 @@ class Project:
         True
         """
         return mapping.threshold(self._layout, self._facts(run).run_id)
+
+    def damage_types(self, run: RunName = CHOSEN) -> list[dict[str, Any]]:
+        """Return the damage types that a run scores, as its map has them; none where it scores none.
+
+        Returns:
+            a mapping a type, as exports carry it: "name", "column", "threshold" and who set it, how many buildings have the type
+            by people and by score, what its threshold rests on, and "audit" with precision and recall.
+
+        >>> project.damage_types()
+        []
+        """
+        run_id = self._facts(run).run_id
+        limit = mapping.threshold(self._layout, run_id).value
+        return damage_types.facts(self._layout, run_id, limit, damage_types.on_map(self._layout, run_id, limit))
 
     def begin_audit(self, checks: int | None = None, *, run: RunName = CHOSEN, analyst: str | None = None) -> AuditView:
         """Begin the audit of a run's map; people answer its random checks on the Annotate page.

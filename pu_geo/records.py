@@ -57,13 +57,14 @@ class Scene:
         date: ISO 8601 date of acquisition, or None where it is not known.
         sha256: of the file, lowercase hex.
         stretch: (low, high) per read band, in sample values, mapped to 0..255; None for uint8.
-        rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice.
+        rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice. Of a layer: all of its bands
+            but one of transparency.
         place: how the place of a picture without one of its own is known, in words; "" for a file that has it.
         size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `scene_state` notices another one in its
             place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
         layer, when, kind: of a scene with the role "layer": its layer's name, date and kind, see `Layer`; its `stretch` is its
-            layer's scaling, and its `rgb` means nothing.
-        nodata: of a layer's file: the sample value that stands for no data; None where it names none.
+            layer's scaling.
+        nodata: of a layer's file: the sample value that stands for no data; None where there is none.
     """
 
     scene_id: str
@@ -79,7 +80,7 @@ class Scene:
     date: str | None = None
     sha256: str = ""
     stretch: tuple[tuple[float, float], ...] | None = None
-    rgb: BandTriple = (1, 2, 3)
+    rgb: tuple[int, ...] = (1, 2, 3)
     place: str = ""
     size_bytes: int | None = None
     mtime_ns: int | None = None
@@ -88,6 +89,11 @@ class Scene:
     when: When = ""
     kind: LayerKind = "other"
     nodata: float | None = None
+
+
+def misses_by_band(scene: Scene) -> bool:
+    """Return whether a pixel has no data as soon as one of its bands has none: in layers that measure, unlike in pictures."""
+    return scene.role == "layer" and scene.dtype != "uint8"
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ class Layer:
         when: "pre", "post", or "" for a layer of no date.
         kind: what it measures, which names the unit. Samples of "sar-amplitude" are read as 20 log10 of themselves, in dB.
         scenes: its files, in the order in which they were added.
-        bands: of each file, 1 to `MAX_LAYER_BANDS`.
+        bands: of each file, without one of transparency: 1 to `MAX_LAYER_BANDS`.
         scaling: (low, high) per band, mapped to 0..255, one for all files, in `unit`.
     """
 
@@ -287,7 +293,9 @@ class LabelOp:
         label: what the building is labeled; it comes with all the details below, which replace earlier ones.
         act: id shared by operations that are undone together; by default each is an act of its own.
         reason: for not assessable buildings alone, one of `REASONS`.
-        damage_types: at most `MAX_TYPES` texts of 1 to `MAX_TYPE` characters.
+        damage_types: types of damage that the building has, at most `MAX_TYPES` texts of 1 to `MAX_TYPE` characters.
+        absent_types: types that the analyst looked for and that the damaged building has not; with positives alone. Of a type in
+            neither list nobody said anything.
         comment: at most `MAX_COMMENT` characters.
         grade: how badly a building is damaged, the id or the name of a grade of the project; "" where nobody graded it, and with
             every other label. Nothing learns from it.
@@ -310,6 +318,7 @@ class LabelOp:
     shown: Shown = ""
     inclusion: float | None = None
     grade: str = ""
+    absent_types: Sequence[str] = ()
     analyst: str | None = None
     at: str | None = None
     is_simulated: bool = False
@@ -333,6 +342,7 @@ class LabelOp:
             label=entry.get("label"),  # type: ignore[arg-type]  # `problem` checks it
             act=entry.get("act") or None,
             damage_types=entry["damage_types"] if entry.get("damage_types") is not None else (),
+            absent_types=entry["absent_types"] if entry.get("absent_types") is not None else (),
             inclusion=entry.get("inclusion"),
             screen=entry.get("screen") or "",
             step="undo" if entry.get("undo") else "redo" if entry.get("redo") else "",
@@ -360,17 +370,27 @@ class LabelOp:
             return f"reason {self.reason!r} is not one of {', '.join(REASONS[1:])}."
         if self.reason and self.label != "not_assessable":
             return f"reason {self.reason!r} says why a building is not assessable; the label is {self.label}."
-        types = self.damage_types
-        if not isinstance(types, list | tuple) or not all(is_text(text, 1, MAX_TYPE) for text in types):
-            return f"damage_types must be a list of texts of 1 to {MAX_TYPE} characters; got {types!r}."
-        if len(types) > MAX_TYPES:
-            return f"damage_types has {len(types)} entries; {MAX_TYPES} at most."
+        if wrong := self._problem_of_types():
+            return wrong
         if not is_text(self.comment, 0, MAX_COMMENT):
             return f"comment must be a text of at most {MAX_COMMENT} characters."
         if not is_text(self.grade, 0, MAX_GRADE):
             return f"grade must be a text of at most {MAX_GRADE} characters."
         if self.grade and self.label != "positive":
             return f"grade {self.grade!r} says how badly a building is damaged; the label is {self.label}."
+        return None
+
+    def _problem_of_types(self) -> str | None:
+        for name in ("damage_types", "absent_types"):
+            types = getattr(self, name)
+            if not isinstance(types, list | tuple) or not all(is_text(text, 1, MAX_TYPE) for text in types):
+                return f"{name} must be a list of texts of 1 to {MAX_TYPE} characters; got {types!r}."
+            if len(types) > MAX_TYPES:
+                return f"{name} has {len(types)} entries; {MAX_TYPES} at most."
+        if self.absent_types and self.label != "positive":
+            return f"absent_types says which types a damaged building does not have; the label is {self.label}."
+        if both := set(self.damage_types) & set(self.absent_types):
+            return f"damage type {min(both)!r} is in damage_types and in absent_types; a building has a type or it has not."
         return None
 
     def _problem_of_audit(self) -> str | None:
@@ -426,7 +446,8 @@ class LabelEvent:
         at: when it was made, RFC 3339 UTC; for an imported event, when it was made where it comes from.
         undoes: the event that an undo took back, or a redo put back.
         reason: why a building is not assessable; "" where not known, and with every other label.
-        damage_types: kinds of damage, in the analyst's words.
+        damage_types: types of damage that the building has, in the analyst's words.
+        absent_types: types that the analyst looked for, and that it has not.
         comment: at most 500 characters.
         shown: why the building was put before the analyst; "" if the analyst picked it.
         inclusion: probability, (0, 1], with which an audit drew the building; None outside audits.
@@ -448,6 +469,7 @@ class LabelEvent:
     shown: Shown = ""
     inclusion: float | None = None
     grade: str = ""
+    absent_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -545,7 +567,7 @@ class FeatureRequest:
     """Which frozen features to make of the chips of a project, see `features.bank.fit_maker`.
 
     Attributes:
-        maker: "rcf", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a network.
+        maker: "rcf", "layers", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a network.
         weights: path of a .safetensors file; "" for a maker that needs none.
         pool: how the places of a chip become one vector: their "mean", the class token "cls", or those of the "footprint".
         layer: name of the layer that is read; "" for the maker's own.
@@ -553,6 +575,7 @@ class FeatureRequest:
         dates: "both" joins [pre, post, post - pre], "diff" is the difference alone, "post" the post chip alone.
         licence: of the weights, in the user's words; it is written wherever they are used.
         n_views: views per chip, the chip as it was cut included.
+        layers: of the maker "layers", one bank of filters each: "pre", "post", a layer's name, or several of them joined by +.
     """
 
     maker: str = "rcf"
@@ -563,6 +586,10 @@ class FeatureRequest:
     dates: Literal["both", "diff", "post"] = "both"
     licence: str = ""
     n_views: int = 17
+    layers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))  # a job's arguments are JSON, which knows lists alone
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,9 @@ NEWEST = (1 << 63) - 1
 COLUMNS = (
     "a.event, a.op, a.building_id, a.label, a.analyst, ifnull(a.origin_at, a.at), a.screen, "
     "CASE WHEN a.kind = 'import' AND a.origin_kind = 'simulated' THEN 'simulated' ELSE a.kind END, a.undoes, a.reason, "
-    "a.damage_types, a.comment, a.shown, a.inclusion, a.grade"
+    "a.damage_types, a.comment, a.shown, a.inclusion, a.grade, a.absent_types"
 )
-_TYPES_COLUMN = 10
+_TYPES_COLUMNS = (10, 15)
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,8 @@ def next_act(db: sqlite3.Connection, analyst: str, kind: str, *, only: str | Non
 def details(answer: LabelOp | LabelEvent) -> dict[str, object]:
     """Return the columns that make up an answer."""
     columns = {name: getattr(answer, name) for name in ("label", "reason", "comment", "shown", "inclusion", "grade")}
-    return {**columns, "damage_types": json.dumps(list(answer.damage_types), ensure_ascii=False)}
+    types = {name: json.dumps(list(getattr(answer, name)), ensure_ascii=False) for name in ("damage_types", "absent_types")}
+    return {**columns, **types}
 
 
 def insert(db: sqlite3.Connection, values: Mapping[str, object]) -> int:
@@ -201,7 +202,8 @@ def insert(db: sqlite3.Connection, values: Mapping[str, object]) -> int:
 def event_of(row: Sequence[object]) -> LabelEvent:
     """Build an event from a row of `COLUMNS`."""
     values: list[object] = list(row)
-    values[_TYPES_COLUMN] = _types_in(str(values[_TYPES_COLUMN]))
+    for column in _TYPES_COLUMNS:
+        values[column] = _types_in(str(values[column]))
     return LabelEvent(*values)  # type: ignore[arg-type]  # the table checks what it holds
 
 
@@ -461,7 +463,7 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
     order = list(building_ids(db) if ids is None else ids)
     row = {building: i for i, building in enumerate(order)}
     is_positive, is_not_damaged, is_excluded, is_queued = (np.zeros(len(order), np.bool_) for _ in range(4))
-    for building, event in _taught(db, at_event).items():
+    for building, event in taught(db, at_event).items():
         if building in row:
             label = "" if event is None else event.label
             marked = {"positive": is_positive, "not_damaged": is_not_damaged}.get(label, is_excluded)
@@ -470,7 +472,7 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
     return PUSet(order, is_positive, is_not_damaged, is_excluded, at_event, is_queued)
 
 
-def _taught(db: sqlite3.Connection, at: int) -> dict[str, LabelEvent | None]:
+def taught(db: sqlite3.Connection, at: int) -> dict[str, LabelEvent | None]:
     """Return what a method may learn of every building that carries a label; None where only an audit has an answer."""
     with _standing_at(db, at) as standing:
         known, taught = (current(db, at=at), {}) if standing is None else (standing.answers, standing.taught)

@@ -71,4 +71,5 @@ CARD = MethodCard(
     estimator="HeroCon",
     group="types",
     uses_types=True,
+    several_types=True,
 )  # fmt: skip

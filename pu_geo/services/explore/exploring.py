@@ -16,6 +16,7 @@ from pu_geo.analysis import neighbors, projection
 from pu_geo.errors import ProjectError
 from pu_geo.methods.settings import check, setting
 from pu_geo.project import choices, contents, runs, store
+from pu_geo.project.contents import optical_chips
 from pu_geo.project.layout import Layout, read_array, read_json, write_array, write_json
 from pu_geo.services.imagery import image_quality, preparation
 from pu_geo.services.imagery.preparation import chip_facts
@@ -131,10 +132,10 @@ def choose_umap_settings(layout: Layout, settings: UmapSettings) -> None:
 def projection_of(layout: Layout, run_id: str, wanted: Kind = "UMAP") -> tuple[Kind, str]:
     """Return how a run is shown in the plane, and a text that changes with it: PCA where that is wanted, or no UMAP is there."""
     files = [layout.run(run_id) / name for name in ("umap.npy", "umap_new.npy")]
-    n = store.call(layout, contents.count_footprints)  # one position is sent for each
+    place = store.call(layout, contents.geometry_v)  # a position is sent for each footprint, in their order
     if wanted == "PCA" or not files[0].is_file():
-        return "PCA", str(n)
-    return "UMAP", "-".join(str(each) for each in (n, *(path.stat().st_mtime_ns for path in files if path.is_file())))
+        return "PCA", place
+    return "UMAP", "-".join(str(each) for each in (place, *(path.stat().st_mtime_ns for path in files if path.is_file())))
 
 
 @lru_cache(maxsize=4)
@@ -220,7 +221,7 @@ def _chips_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> lis
             f"The chips {chip_set} were removed, so they cannot be shown.",
             "Bring them back on the Project screen, or cut chips again and train.",
         )
-    chips = read_array(layout.chips(chip_set))
+    chips = optical_chips(layout, chip_set)
     pictures = []
     for building in building_ids:
         chip = np.asarray(chips[rows[building]])

@@ -20,7 +20,8 @@ from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, feature_sets, labels, model_files, runs, store
-from pu_geo.project.layout import RCF, Layout, find_project, read_array, write_json
+from pu_geo.project.contents import optical_chips
+from pu_geo.project.layout import RCF, Layout, find_project, write_json
 from pu_geo.tasks.imagery.features import maker_in
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import BEGAN_WITH, RunInputs, read_inputs, set_aside
@@ -226,10 +227,10 @@ def _same_inputs(job: Job, found: OtherRun) -> tuple[RunInputs, PUData, NDArray[
     types_from = there.get("types_from")
     if types_from is not None and not isinstance(types_from, str):
         raise refusal(f"Run {found.run_id}", "names kinds of damage by no attribute")
-    inputs = inputs.with_clicks(pu, types_from)
-    data = inputs.data(layout, found.settings, types_from)
+    inputs = inputs.with_clicks(pu).with_types(layout, types_from, catalog.card(str(found.card["method"])))
+    data = inputs.data(layout, found.settings)
     footprints = store.call(layout, contents.footprints_sha256, pu.building_ids)
-    chips = read_array(layout.chips(inputs.chip_set))
+    chips = optical_chips(layout, inputs.chip_set)
     features = sha256_of_array(data.inputs.array) if isinstance(data.inputs, FeatureViews) else None
     same = {"chips": sha256_of_array(chips), "features": features, "footprints": footprints}
     for name, sha256 in same.items():

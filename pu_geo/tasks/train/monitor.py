@@ -12,7 +12,7 @@ from pu_geo.analysis import collapse
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.atomic_write import atomic_write
 from pu_geo.project import events
-from pu_geo.project.layout import read_array
+from pu_geo.project.contents import optical_chips
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, unlabeled_to_judge
 from pu_geo.training.callbacks import chosen, drawn
@@ -44,7 +44,7 @@ class TrainingMonitor:
         score_type: str,
     ) -> None:  # fmt: skip
         self._folder, self._score_type = job.folder / CONTACT_SHEETS, score_type
-        self._chips = read_array(job.layout.chips(inputs.chip_set))
+        self._chips = optical_chips(job.layout, inputs.chip_set)
         self._inputs, self._n_held_out, self._is_missing = data.inputs, len(held_out), data.is_missing
         judged = unlabeled_to_judge(job.layout, inputs.chip_set, inputs.pu, held_out)
         learned = np.flatnonzero(~inputs.pu.is_positive & ~inputs.pu.is_excluded)

@@ -126,6 +126,23 @@ test("the grade of many is one act, of those that are damaged still and have ano
   assert.deepEqual(ops.slice(6).map(({ building_id, grade, act }) => [building_id, grade, act]), [["b0", "major", "s-act-7"], ["b3", "major", "s-act-7"]]);
 });
 
+test("types make a building damaged, and are part of its answer; in a random check those of another reader do not count", () => {
+  labeler.type(0, { damage_types: ["roof"], absent_types: [] }, "queue");
+  labeler.type(0, { damage_types: ["roof"], absent_types: ["burned"] }, "queue");
+  labeler.give([0], 1, "queue");
+  assert.deepEqual(ops.map(({ label, damage_types, absent_types }) => [label, damage_types, absent_types]), [
+    ["positive", ["roof"], undefined], ["positive", ["roof"], ["burned"]], ["positive", ["roof"], ["burned"]],
+  ]);
+  queue.current = { i: 0, kind: "audit" };
+  assert.equal(labeler.isForeignCheck(0), true);
+  labeler.give([0], 1, "queue");
+  labeler.type(0, { damage_types: ["flooded"], absent_types: [] }, "queue");
+  labeler.give([0], 1, "queue");
+  assert.deepEqual(ops.slice(3).map(({ shown, damage_types, absent_types }) => [shown, damage_types, absent_types]), [
+    ["audit", undefined, undefined], ["audit", ["flooded"], undefined], ["audit", ["flooded"], undefined],
+  ]);
+});
+
 test("undo and redo are operations: the server decides what they do", () => {
   labeler.step("undo");
   labeler.step("redo");
@@ -133,10 +150,10 @@ test("undo and redo are operations: the server decides what they do", () => {
 });
 
 test("details of many buildings come from their short form", () => {
-  const found = decodeDetails({ by: { ann: "0 2", bob: "1" }, reason: { cloud: "1" }, type: { roof: "0", walls: "0 2" }, shown: { audit: "2" }, grade: { major: "0" }, comment: { 2: "hm" } });
-  assert.deepEqual(found.get(0), { reason: "", grade: "major", damage_types: ["roof", "walls"], comment: "", by: "ann", shown: "" });
-  assert.deepEqual(found.get(1), { reason: "cloud", grade: "", damage_types: [], comment: "", by: "bob", shown: "" });
-  assert.deepEqual(found.get(2), { reason: "", grade: "", damage_types: ["walls"], comment: "hm", by: "ann", shown: "audit" });
+  const found = decodeDetails({ by: { ann: "0 2", bob: "1" }, reason: { cloud: "1" }, type: { roof: "0", walls: "0 2" }, no_type: { tent: "0" }, shown: { audit: "2" }, grade: { major: "0" }, comment: { 2: "hm" } });
+  assert.deepEqual(found.get(0), { reason: "", grade: "major", damage_types: ["roof", "walls"], absent_types: ["tent"], comment: "", by: "ann", shown: "" });
+  assert.deepEqual(found.get(1), { reason: "cloud", grade: "", damage_types: [], absent_types: [], comment: "", by: "bob", shown: "" });
+  assert.deepEqual(found.get(2), { reason: "", grade: "", damage_types: ["walls"], absent_types: [], comment: "hm", by: "ann", shown: "audit" });
   assert.equal(decodeDetails(null).size, 0);
 });
 
@@ -146,4 +163,10 @@ test("places travel as differences in base 36, there and back", () => {
   assert.deepEqual([...placesOf(encodePlaces(places))], places);
   assert.deepEqual([...placesOf("")], []);
   assert.deepEqual(detailsFor(0, { comment: "x", damage_types: [] }), {});
+});
+
+test("types that a building has not go with damaged ones, and with no other label", () => {
+  const before = { comment: "", grade: "", damage_types: ["roof"], absent_types: ["burned"], reason: "" };
+  assert.deepEqual(detailsFor(1, before), { damage_types: ["roof"], absent_types: ["burned"] });
+  assert.deepEqual(detailsFor(2, before), {});
 });

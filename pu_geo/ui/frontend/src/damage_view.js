@@ -29,7 +29,7 @@ const logs = new Map(); // by project; they outlive a change of page
 
 const VIEW_KEYS = { a: "pre", s: "swipe", d: "post", f: "side" };
 const MARK_KEYS = { 1: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE };
-const COLORS = ["category", "scores", "uncertainty"]; // of the damage map, as P walks through them
+const COLORS = ["category", "scores", "uncertainty", "types"]; // of the damage map, as P walks through them
 const CLEAR_KEYS = ["0", "Backspace"];
 
 export class DamageView {
@@ -55,7 +55,9 @@ export class DamageView {
     this.map = new MapPane(store, actions);
     this.wall = new WallPane(store, this.pictures, { ...actions, select: (i) => this.#selectOnWall(i), walked: () => (this.hasWalked = true) });
     this.queuePane = new QueuePane(store, this.queue, this.pictures, {
-      give: (i, code, grade = null) => this.labeler.give([i], code, "queue", grade),
+      give: (i, code, grade = null, types = {}) => this.labeler.give([i], code, "queue", grade, types),
+      type: (i, types) => this.labeler.type(i, types, "queue"),
+      isForeignCheck: (i) => this.labeler.isForeignCheck(i),
       regrade: (i, grade) => this.labeler.grade(i, grade, "queue"),
     });
     this.explore = new Explore(this);
@@ -93,12 +95,18 @@ export class DamageView {
     Object.assign(this, { data, setStateValue });
     this.store.set("mode", data.mode);
     if (data.token !== this.token) this.#openProject(data);
+    else if (data.geometry_v !== this.geometry_v) {
+      this.#leaveBuildings();
+      this.#forgetBuildings();
+    }
+    this.geometry_v = data.geometry_v;
     if (data.mode === "label") this.log.connect(this, (value) => this.setStateValue("operations", value), data);
     else this.log.disconnect(this); // nobody would store them
     fillWindow(this.root, data.height);
     this.root.dataset.mode = data.mode;
     this.store.set("gsd", data.gsd_m);
     this.store.set("flagging", Boolean(data.flagging));
+    this.store.setTypes(data.flagging?.types);
     this.flagBar.configure(data);
     if (!this.flagBar.isAhead) this.store.set("threshold", data.threshold);
     this.store.set("scoreName", data.score_name ?? null);
@@ -123,13 +131,22 @@ export class DamageView {
     return `pugeo:look:${this.token}${this.data.flagging ? ":damage" : ""}`;
   }
 
-  #openProject({ token, color_by, flagging }) {
+  #leaveBuildings() {
     this.store.set("selected", -1); // a comment that is being written goes into the log of the project it belongs to
     this.#closePickers();
     this.marks.close();
-    this.log?.disconnect(this);
+  }
+
+  /** Before others come: each place that is known here may mean another building then. */
+  #forgetBuildings() {
     this.queue.forget();
     this.store.empty();
+  }
+
+  #openProject({ token, color_by, flagging }) {
+    this.#leaveBuildings();
+    this.log?.disconnect(this);
+    this.#forgetBuildings();
     this.token = token;
     if (!logs.has(token)) logs.set(token, new OperationLog(token));
     this.log = logs.get(token);
@@ -343,7 +360,7 @@ export class DamageView {
       case "g": return Boolean(this.data.wall) && (this.#toggle("modelView"), true);
       case "h": return mapShown && (this.hasQueue || this.hasWall) && (this.panes.fold(), true);
       case "v": return mapShown && Boolean(store.shifts) && (this.#toggle("arrows"), true);
-      case "p": return Boolean(store.scores) && (this.#setColors(this.data.flagging ? COLORS[(COLORS.indexOf(store.colorBy) + 1) % COLORS.length] : store.colorBy === "labels" ? "scores" : "labels"), true);
+      case "p": return Boolean(store.scores) && (this.#setColors(this.data.flagging ? this.#nextColors() : store.colorBy === "labels" ? "scores" : "labels"), true);
       case "i": return this.card.toggle(), true;
       case "?": return this.toolbar.toggleHelp(), true;
       default: return false;
@@ -409,6 +426,11 @@ export class DamageView {
     this.store.set("colorBy", by);
     this.#look({});
     if (this.data.flagging) this.setStateValue("map_color", by); // kept in the project
+  }
+
+  #nextColors() {
+    const offered = COLORS.filter((by) => by !== "types" || this.store.types.length);
+    return offered[(offered.indexOf(this.store.colorBy) + 1) % offered.length];
   }
 
   #toggle(name) {
