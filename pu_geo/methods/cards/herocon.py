@@ -72,4 +72,5 @@ CARD = MethodCard(
     group="types",
     uses_types=True,
     several_types=True,
+    takes_layers=True,
 )  # fmt: skip

@@ -23,7 +23,7 @@ from pu_geo.services.explore import exploring
 from pu_geo.services.explore.exploring import Picture, UmapSettings
 from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks
 from pu_geo.tasks.job import Job
-from pu_geo.tasks.train.restored_model import restore
+from pu_geo.tasks.train.restored_model import lacking, restore
 from pu_geo.tasks.train.train import RANKER_NAME
 from pu_geo.training.run import best_device
 
@@ -180,8 +180,12 @@ def _embed_by_model(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.floa
             raise ModelError(
                 f"The newest chips lack layers that run {facts.run_id} learned from.", "Train again to see all buildings."
             )
-        return restored.model.embed(shown.chips[:, : restored.chip_shape[0]])
-    return restored.model.embed(_plain(job, facts, restored.bank, shown))
+        inputs: NDArray[Any] = shown.chips[:, : restored.chip_shape[0]]
+    else:
+        inputs = _plain(job, facts, restored.bank, shown)
+    each = ((lacking(restored, chip_facts(job.layout, name)), rows) for name, rows in shown.parts)
+    gone = [is_missing[:, rows] for is_missing, rows in each if is_missing is not None]
+    return restored.model.embed(inputs, np.concatenate(gone, axis=1) if gone else None)
 
 
 def _embed_by_ranker(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.float32]:
