@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, get_args
 
 from pu_geo import jobs
 from pu_geo.errors import ImageryError, ProjectError, PuGeoError
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import MAX_LAYER_NAME, Layer, LayerKind, When
+from pu_geo.records import MAX_LAYER_NAME, Layer, LayerKind, RunFacts, When
 from pu_geo.wording import plural
 
 TASK = "add_layer"
@@ -23,6 +23,7 @@ KIND_WORDS: Mapping[LayerKind, str] = {
 }  # fmt: skip
 COARSE_STEP: Mapping[LayerKind, float] = {"elevation": 0.5, "sar-db": 0.25, "sar-amplitude": 0.25}
 """What one of 256 steps may mean, in the layer's unit, before a note says that small changes are lost."""
+_USED = {"Learned from": True, "In the chips, and not used": False}
 TAKEN = ("pre", "post", "all", "none")
 _NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{MAX_LAYER_NAME - 1}}}")
 
@@ -116,6 +117,46 @@ def n_missing(facts: Mapping[str, Any]) -> dict[str, int]:
     return {name: counts[name] for name in facts["view_missing"]}
 
 
+def in_chips(facts: Mapping[str, Any], learned: Collection[str]) -> list[dict[str, Any]]:
+    """Return what exports and cards say of each layer of a chip set; nothing where it has none.
+
+    Args:
+        facts: of the chip set.
+        learned: names of the views that a run learned from, see `learned_views`.
+
+    Returns:
+        {"name", "when", "kind", "unit", "bands", "dtype", "nodata", "scaling", "files": [{"scene_id", "sha256", "date", "gsd_m"}],
+        "n_missing": buildings without it, "is_used": whether the run learned from it, "words"} each.
+    """
+    missing, found = n_missing(facts), []
+    for view in contents.views_of(facts):
+        if view.name not in missing:
+            continue
+        about = facts["scaling"][view.name]
+        pairs = tuple((float(low), float(high)) for low, high in about["bands"])
+        what = f"{WHEN_WORDS[view.when]}, {KIND_WORDS[about['kind']]}, {scaling_words(pairs, about['unit'])}"
+        found.append({
+            "name": view.name, "when": view.when, **{name: about[name] for name in ("kind", "unit", "dtype", "nodata", "files")},
+            "bands": len(pairs), "scaling": about["bands"], "n_missing": missing[view.name], "is_used": view.name in learned,
+            "words": f"{view.name} ({what}; {missing_words(view.name, missing[view.name], len(facts['building_ids']))})",
+        })  # fmt: skip
+    return found
+
+
+def learned_views(run: RunFacts) -> tuple[str, ...]:
+    """Return the names of the views that a run learned from, where its features are of layers; of an average those of all its runs."""
+    facts: Mapping[str, Any] = run.feature_maker
+    makers = [facts, *facts.get("sets", {}).values()]  # of an average of several feature sets
+    found = [view["name"] for maker in makers for view in maker.get("views", ())]
+    return tuple(dict.fromkeys(part for name in found for part in str(name).split("+")))
+
+
+def all_words(found: Sequence[Mapping[str, Any]]) -> str:
+    """Return layers in a sentence or two: those that a run learned from, and those that it did not."""
+    parts = [(title, [one["words"] for one in found if one["is_used"] is is_used]) for title, is_used in _USED.items()]
+    return " ".join(f"{title}: {'; '.join(words)}." for title, words in parts if words)
+
+
 def as_row(layer: Layer, n_without: int | None, n_buildings: int) -> dict[str, Any]:
     """Return a layer as JSON, see `rows`."""
     return {
@@ -135,15 +176,14 @@ def words_of(layer: Layer, n_without: int | None, n_buildings: int) -> str:
         if n_without is None
         else missing_words(layer.name, n_without, n_buildings)
     )
-    return f"{layer.name}: {what}; {scaling_words(layer)}; {lacks}"
+    return f"{layer.name}: {what}; {scaling_words(layer.scaling, layer.unit)}; {lacks}"
 
 
-def scaling_words(layer: Layer) -> str:
+def scaling_words(scaling: Sequence[tuple[float, float]], unit: str) -> str:
     """Return how samples of each band became 0 to 255, such as "-21.5 to 3.2 dB in steps of 0.097 dB"."""
-    unit = f" {layer.unit}" if layer.unit else ""
+    in_unit = f" {unit}" if unit else ""
     return ", ".join(
-        f"{low:.4g} to {high:.4g}{unit} in steps of {step:.2g}{unit}"
-        for (low, high), step in zip(layer.scaling, layer.steps, strict=True)
+        f"{low:.4g} to {high:.4g}{in_unit} in steps of {(high - low) / 255:.2g}{in_unit}" for low, high in scaling
     )
 
 

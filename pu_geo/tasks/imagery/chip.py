@@ -166,6 +166,7 @@ def _views(layers: Sequence[Layer], bands: str, missing: NDArray[np.float32]) ->
         layer.name: {
             "bands": [[*pair] for pair in layer.scaling], "unit": layer.unit, "kind": layer.kind,
             "dtype": layer.scenes[0].dtype, "nodata": layer.scenes[0].nodata,
+            "files": [{name: getattr(scene, name) for name in ("scene_id", "sha256", "date", "gsd_m")} for scene in layer.scenes],
         }
         for layer in layers
     }  # fmt: skip

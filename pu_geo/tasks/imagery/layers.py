@@ -94,7 +94,7 @@ def as_result(found: Described) -> dict[str, object]:
         "added": [scene.scene_id for scene in found.new],
         "n_files": len(found.layer.scenes),
         "share": round(found.share, 4),
-        "scaling_words": layers.scaling_words(found.layer),
+        "scaling_words": layers.scaling_words(found.layer.scaling, found.layer.unit),
         "notes": list(found.notes),
     }
 
