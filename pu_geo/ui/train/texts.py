@@ -142,6 +142,7 @@ SETTING_NAMES: dict[str, tuple[str, str]] = {
     "smoothing": (METHOD_GROUP, "Smoothing (chips)"),
     "softness": (METHOD_GROUP, "Softness of scores"),
     "unsupervised_weight": (METHOD_GROUP, "Weight of views"),
+    "across_dates": (METHOD_GROUP, "Pull dates together"),
     "unlabeled_weight": (METHOD_GROUP, "Weight of buildings not reviewed (0 to 1)"),
     "rounds": (STOPPING, "Rounds"),
     "local_steps": (STOPPING, "Steps of a client per round"),
