@@ -5,6 +5,7 @@ A building may have several types. Of each type a person answered that a damaged
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.errors import TrainingError
-from pu_geo.project import contents, grades, labels
+from pu_geo.project import grades, labels
 from pu_geo.records import LabelEvent, PUSet
 from pu_geo.wording import plural
 
@@ -243,9 +244,12 @@ def _of_grades(db: sqlite3.Connection, pu: PUSet, at_choice: int | None) -> Dama
 
 def _attributes_of_positives(db: sqlite3.Connection, pu: PUSet) -> dict[int, Mapping[str, Any]]:
     """Return row -> attributes of the footprint, of damaged buildings; no other one is read."""
-    table = contents.footprints(db)
-    attributes_of = dict(zip(table.building_ids, table.attributes, strict=True))
-    return {row: attributes_of[pu.building_ids[row]] for row in np.flatnonzero(pu.is_positive).tolist()}
+    row_of = {pu.building_ids[row]: row for row in np.flatnonzero(pu.is_positive).tolist()}
+    rows = db.execute(
+        "SELECT building_id, attributes FROM footprints WHERE building_id IN (SELECT value FROM json_each(?)) ORDER BY fid",
+        (json.dumps(list(row_of)),),
+    )
+    return {row_of[building]: json.loads(text) for building, text in rows}
 
 
 def _of_attribute(db: sqlite3.Connection, pu: PUSet, field: str) -> DamageTypes:

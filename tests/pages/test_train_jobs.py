@@ -81,7 +81,9 @@ def test_where_damage_types_come_from_is_chosen_with_their_counts(project: Layou
         "Attribute of the footprints: damage",
         "Attribute of the footprints: name",
     ]
+    assert "choose them in the settings" in plain(app)
     field.set_value("answers").run()
+    assert "Damage types: Types given on Annotate" in plain(app)
     assert "flooded 2 yes; roof 2 yes; burned 0 yes, 2 no" in plain(app)
 
 

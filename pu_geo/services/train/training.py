@@ -62,6 +62,11 @@ class TypeSource:
     counts: str
     is_enough: bool = True
 
+    @property
+    def is_given(self) -> bool:
+        """Whether people gave the types in this project."""
+        return self.name in _TITLES
+
 
 _MOST_NAMED = 12  # types whose counts are shown
 _TITLES = {damage_types.ANSWERS: "Types given on Annotate", damage_types.GRADES: "Grades, as a scale"}

@@ -60,6 +60,8 @@ TYPE_HELP = (
     "Where they come from: types given on the Annotate page, grades, or an attribute of the footprints, read for your damaged "
     "buildings alone. A type that one building alone has is not learned."
 )
+TYPE_CHOSEN = "Damage types: {source}"
+TYPE_UNUSED = "Types or grades were given on Annotate; to learn them, choose them in the settings."
 TYPE_NONE = "Nobody gave any so far. Give them on the Annotate page, to damaged buildings."
 HOLD_OUT = "Held-out clicks"
 HOLD_OUT_HELP = (
