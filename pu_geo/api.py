@@ -275,7 +275,7 @@ class Project:
         """Return all footprints: `building_id` as index, their attributes as columns, project CRS.
 
         >>> list(project.footprints().columns)
-        ['area_m2', 'source_footprint', 'damage', 'roof', 'storeys', 'uid', 'use', 'geometry']
+        ['area_m2', 'source_footprint', 'damage', 'roof', 'storeys', 'types', 'uid', 'use', 'geometry']
         """
         from pu_geo.tasks.project import frames
 

@@ -50,6 +50,11 @@ def holds_data(samples: NDArray[np.generic], nodata: float | None, *, every: boo
     return valid
 
 
+def can_be(value: float, dtype: np.dtype[Any]) -> bool:
+    """Return whether a sample of a type can have a value, such as one for no data."""
+    return math.isnan(value) if dtype.kind == "f" and math.isnan(value) else _as_sample(value, dtype) is not None
+
+
 def _as_sample(nodata: float | None, dtype: np.dtype[Any]) -> Any:
     """Return nodata as a sample of the given type, so that comparing needs no wider numbers; None if no sample equals it."""
     if nodata is None or math.isnan(nodata):

@@ -176,4 +176,5 @@ def of_rows(inputs: RunInputs, rows: NDArray[np.int64]) -> RunInputs:
         is_queued=None if pu.is_queued is None else pu.is_queued[rows],
     )  # fmt: skip
     is_accepted = None if inputs.is_accepted is None else inputs.is_accepted[rows]
-    return replace(inputs, pu=left, is_accepted=is_accepted, is_hidden=None)
+    is_missing = None if inputs.is_missing is None else inputs.is_missing[:, rows]
+    return replace(inputs, pu=left, is_accepted=is_accepted, is_hidden=None, is_missing=is_missing)

@@ -106,11 +106,15 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
     chips = optical_chips(layout, facts.chip_set)
     with store.connect(layout) as db:
         grid, sha256_footprints = contents.grid(db), contents.footprints_sha256(db, pu.building_ids)
-    inputs = learned.data.inputs
+    inputs, of_set = learned.data.inputs, chip_facts(layout, facts.chip_set)
+    is_features = isinstance(inputs, FeatureViews)
+    taken = (
+        feature_sets.chips_for(str(facts.feature_maker["kind"]), chips, of_set).shape[1:] if is_features else inputs.shape
+    )
     return {
         "chip_set": facts.chip_set,
-        "bands": chip_facts(layout, facts.chip_set)["bands"],
-        "chip_shape": list(chips.shape[1:]),
+        "bands": of_set["bands"],
+        "chip_shape": list(taken),
         "gsd_m": grid.gsd_m,
         "n_chips": len(chips),
         "n_positive": facts.n_positive,
@@ -122,7 +126,7 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
         "types_from": learned.types_from,
         "class_names": list(learned.data.class_names),
         "sha256_chips": sha256_of_array(chips),
-        "sha256_features": sha256_of_array(inputs.array) if isinstance(inputs, FeatureViews) else None,
+        "sha256_features": sha256_of_array(inputs.array) if is_features else None,
         "sha256_footprints": sha256_footprints,
         "sha256_labels": sha256_of_labels(pu, learned.data),
     }

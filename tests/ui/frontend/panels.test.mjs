@@ -29,7 +29,7 @@ const label = (labels, details = null) => store.setLabels(labels, { ops: [], set
 function openCard() {
   const edits = [];
   const card = new Card(store, (i, change) => edits.push([i, change]), NO_PICTURES);
-  card.configure({ types: ["roof", "walls"], gsd_m: 0.5, base: "/pugeo", token: "t" });
+  card.configure({ types: ["roof", "walls"], gsd_m: 0.5, base: "/pugeo", token: "t", geometry_v: "1" });
   card.toggle();
   return { card, edits };
 }
@@ -132,7 +132,7 @@ test("the history of a building is asked for after a moment, and only where noth
   store.set("mode", "view");
   for (const i of [1, 2, 3]) store.set("selected", i);
   await pass(150);
-  assert.deepEqual(server.requests.map(({ url }) => url), ["/pugeo/t/story/3.json"]);
+  assert.deepEqual(server.requests.map(({ url }) => url), ["/pugeo/t/story/3.json?g=1"]);
   server.requests[0].answer({
     events: [{ at: "2026-01-02T03:04:05.000Z", analyst: "<eve>", label: "positive", kind: "set", reason: "", comment: "<b>" },
       { at: "2026-01-02T03:05:05.000Z", analyst: "ann", label: "not_assessable", kind: "redo", reason: "no_building", comment: "" }],

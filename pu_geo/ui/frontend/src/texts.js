@@ -192,6 +192,7 @@ export const TEXTS = {
     pre: "Pre",
     post: "Post",
     loading: "Loading buildings …",
+    otherFootprints: (n, onMap) => `values of ${number(n)} buildings came for the ${number(onMap)} on the map`,
     notLoaded: (why) => `The server did not send the buildings or their scores (${why}). Reload the page.`,
     pixel: (x, y) => `x ${x} · y ${y} px`,
     lonLat: (lon, lat) => `${Math.abs(lat).toFixed(5)}° ${lat < 0 ? "S" : "N"}, ${Math.abs(lon).toFixed(5)}° ${lon < 0 ? "W" : "E"}`,
