@@ -145,7 +145,7 @@ def layer_tiles(layout: Layout, chips: Mapping[str, Any] | None = None) -> list[
     missing = _missing(chips or {})
     found = []
     for layer in store.call(layout, contents.layers):
-        folder = layout.quicklooks / "layers" / layer.name
+        folder = layout.layer_tiles(layer.name)
         if (folder / "pyramid.json").is_file():
             facts = read_json(folder / "pyramid.json")
             found.append(LayerTiles(layer, int(facts["max_zoom"]), folder, missing.get(layer.name, ())))

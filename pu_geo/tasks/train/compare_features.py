@@ -138,7 +138,7 @@ def scorer(method: str, inputs: RunInputs, is_cancelled: Callable[[], bool] = la
     settings: NetworkSettings = catalog.settings_for(method, next(iter(card.presets)))
 
     def train(is_out: Bools) -> NDArray[np.floating]:
-        left = inputs.with_clicks(pu.without(is_out), None)
+        left = inputs.with_clicks(pu.without(is_out))
         run = Run(best_device(), _SEED, is_cancelled=is_cancelled)
         data = pu_data(
             FeatureViews(np.asarray(left.views)), left.learned_as_positive, is_excluded=left.pu.is_excluded,
@@ -176,4 +176,5 @@ def of_rows(inputs: RunInputs, rows: NDArray[np.int64]) -> RunInputs:
         is_queued=None if pu.is_queued is None else pu.is_queued[rows],
     )  # fmt: skip
     is_accepted = None if inputs.is_accepted is None else inputs.is_accepted[rows]
-    return replace(inputs, pu=left, is_accepted=is_accepted, is_hidden=None)
+    is_missing = None if inputs.is_missing is None else inputs.is_missing[:, rows]
+    return replace(inputs, pu=left, is_accepted=is_accepted, is_hidden=None, is_missing=is_missing)

@@ -38,7 +38,7 @@ class Learned:
     Attributes:
         weights: name -> tensor, on the CPU.
         data: what `fit` was given.
-        types_from: attribute of the footprints that named the kinds of damage; None without kinds.
+        types_from: where damage types came from, see `TrainingRequest`; None without types.
         at_decision: see `RunInputs`.
         threshold: to start from where the model scores chips one by one, without the places of buildings; the run's if None.
     """
@@ -106,11 +106,15 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
     chips = optical_chips(layout, facts.chip_set)
     with store.connect(layout) as db:
         grid, sha256_footprints = contents.grid(db), contents.footprints_sha256(db, pu.building_ids)
-    inputs = learned.data.inputs
+    inputs, of_set = learned.data.inputs, chip_facts(layout, facts.chip_set)
+    is_features = isinstance(inputs, FeatureViews)
+    taken = (
+        feature_sets.chips_for(str(facts.feature_maker["kind"]), chips, of_set).shape[1:] if is_features else inputs.shape
+    )
     return {
         "chip_set": facts.chip_set,
-        "bands": chip_facts(layout, facts.chip_set)["bands"],
-        "chip_shape": list(chips.shape[1:]),
+        "bands": of_set["bands"],
+        "chip_shape": list(taken),
         "gsd_m": grid.gsd_m,
         "n_chips": len(chips),
         "n_positive": facts.n_positive,
@@ -122,7 +126,7 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
         "types_from": learned.types_from,
         "class_names": list(learned.data.class_names),
         "sha256_chips": sha256_of_array(chips),
-        "sha256_features": sha256_of_array(inputs.array) if isinstance(inputs, FeatureViews) else None,
+        "sha256_features": sha256_of_array(inputs.array) if is_features else None,
         "sha256_footprints": sha256_footprints,
         "sha256_labels": sha256_of_labels(pu, learned.data),
     }
@@ -139,10 +143,15 @@ def sha256_of_array(array: NDArray[Any]) -> str:
 def sha256_of_labels(pu: PUSet, data: PUData) -> str:
     """Return the sha256 of a line a building, in the order of the chips: id, tab, what was learned of it, line feed.
 
-    That is "left out", the name of its class, or "unlabeled".
+    That is "left out", the name of its class, or "unlabeled"; where several types of one building are learned, its row of
+    `PUData.type_labels` after another tab, and the names of the types in a line before.
     """
     digest = hashlib.sha256()
-    for building, is_excluded, known in zip(pu.building_ids, pu.is_excluded, data.classes, strict=True):
+    types = data.type_labels
+    if types is not None:
+        digest.update("\t".join(data.type_names).encode() + b"\n")
+    for row, (building, is_excluded, known) in enumerate(zip(pu.building_ids, pu.is_excluded, data.classes, strict=True)):
         state = "left out" if is_excluded else "unlabeled" if known < 0 else data.class_names[known]
-        digest.update(f"{building}\t{state}\n".encode())
+        several = "" if types is None else "\t" + " ".join(map(str, types[row].tolist()))
+        digest.update(f"{building}\t{state}{several}\n".encode())
     return digest.hexdigest()

@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 import shapely
 import shapely.affinity
-from small_parts import add_chips, add_run, click, small_grid, square_table
+from small_parts import add_chips, add_run, click, job_of, small_grid, square_table
 
 from pu_geo.errors import ProjectError
 from pu_geo.project import backups, contents, import_log, in_use, labels, removals, runs, store, versions
 from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.recovered import Recovered
 from pu_geo.records import FootprintTable
 from pu_geo.services.project import recovery, removing
 from pu_geo.services.project.recovery import Restored
@@ -181,6 +182,33 @@ def test_a_version_that_was_removed_for_good_keeps_its_number(project: Layout, d
     layout = recovery.restore(project, str(backups.all_backups(project)[-1].path)).layout
     assert versions.next_number(layout) == 2
     assert removing.removed(layout) == []
+
+
+@pytest.mark.parametrize("damaged", ["", "areas"])
+@pytest.mark.parametrize("backup_first", [False, True])
+def test_label_events_of_removed_buildings_come_over(project: Layout, damaged: str, *, backup_first: bool) -> None:
+    oldest = backups.make(project, "asked")
+    click(project, "b1", "b9")
+    write_json(project.geometry, {})
+    task.remove_footprints(job_of(project), name='["b9"]', analyst="ann")
+    click(project, "b2")
+    backup = oldest if backup_first else backups.make(project, "asked")
+    with store.connect(project) as db:
+        for op in ("u1", "u2"):  # of b2, then of b1 and b9
+            labels.undo(db, op, analyst="ann", screen="map")
+        before = labels.current(db, at=labels.last_event(db))
+    if damaged:
+        damage(project, damaged)
+    done = recovery.restore(project, str(backup.path))
+    assert (done.rows.left_out, done.rows.unreadable) == (0, 0)
+    with store.connect(done.layout) as db:
+        assert labels.current(db, at=labels.last_event(db)) == before
+
+
+def test_none_is_lost_is_not_claimed_beside_events_that_were_left_out(project: Layout) -> None:
+    claim = "None that is known of is lost"
+    notes = [" ".join(Restored(project, None, Recovered(events=1, left_out=n), [], None).notes) for n in (0, 1)]
+    assert [claim in words for words in notes] == [True, False]
 
 
 def test_a_number_of_the_project_never_goes_back(project: Layout) -> None:
