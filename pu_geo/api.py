@@ -30,7 +30,7 @@ from pu_geo.project.choices import Threshold
 from pu_geo.project.feature_sets import FeatureSet
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout, read_array
-from pu_geo.records import FeatureRequest, Label, RunFacts, Scene
+from pu_geo.records import FeatureRequest, Label, RunFacts, Scene, View
 from pu_geo.services.annotate import labeling
 from pu_geo.services.damage_map import auditing, mapping, random_audits
 from pu_geo.services.damage_map.auditing import AuditView, HowMany
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 PathOrText = str | Path
 Files = PathOrText | Sequence[PathOrText]
 CHOSEN = "chosen"
-DETAILS = ("reason", "damage_types", "comment", "grade")
+DETAILS = ("reason", "damage_types", "absent_types", "comment", "grade")
 MOST_NAMED = 3
 """Ids that a refusal names; of the others it has the number."""
 
@@ -349,15 +349,27 @@ class Project:
         """Use a feature set from now on where no other one is named, in the app as well."""
         features.choose(self._layout, name)
 
-    def chips(self, chip_set: str | None = None) -> NDArray[np.uint8]:
+    def chips(self, chip_set: str | None = None, *, with_layers: bool = False) -> NDArray[np.uint8]:
         """Return the chips of all buildings, uint8 [N, C, H, W], a read-only memory map; C is 6 (pre and post) or 3 (post).
+
+        Args:
+            with_layers: the bands of layers follow those of pre and post then; `views` names them.
 
         >>> project.chips().shape[1:]
         (6, 64, 64)
         """
         name = preparation.chip_set_facts(self._layout, chip_set)["chip_set"]
         found: NDArray[np.uint8] = read_array(self._layout.chips(name))
-        return found
+        return found if with_layers else contents.optical(found, contents.chip_facts(self._layout, name))
+
+    def views(self, chip_set: str | None = None) -> tuple[tuple[View, ...], NDArray[np.bool_]]:
+        """Return what the bands of chips show, and which buildings each view does not show, bool [V, N].
+
+        >>> [view.name for view in project.views()[0]]
+        ['pre', 'post']
+        """
+        facts = preparation.chip_set_facts(self._layout, chip_set)
+        return contents.views_of(facts), contents.is_missing(facts)
 
     # Annotate
 
@@ -370,7 +382,7 @@ class Project:
             label: "positive" (damaged), "not_damaged", "not_assessable", or "cleared" to take the answer away.
             analyst: who does this, a pseudonym will do; the one of this user if None.
             details: `reason` (of not assessable ones), `grade` (of damaged ones: a name or id of `known_grades`), `damage_types`,
-                `comment`.
+                `absent_types` (of damaged ones: types that were looked for and not found), `comment`.
 
         Raises:
             PuGeoError: if these are no ids, such as a mask or row numbers; nothing is labeled.

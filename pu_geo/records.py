@@ -57,13 +57,14 @@ class Scene:
         date: ISO 8601 date of acquisition, or None where it is not known.
         sha256: of the file, lowercase hex.
         stretch: (low, high) per read band, in sample values, mapped to 0..255; None for uint8.
-        rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice.
+        rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice. Of a layer: all of its bands
+            but one of transparency.
         place: how the place of a picture without one of its own is known, in words; "" for a file that has it.
         size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `scene_state` notices another one in its
             place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
         layer, when, kind: of a scene with the role "layer": its layer's name, date and kind, see `Layer`; its `stretch` is its
-            layer's scaling, and its `rgb` means nothing.
-        nodata: of a layer's file: the sample value that stands for no data; None where it names none.
+            layer's scaling.
+        nodata: of a layer's file: the sample value that stands for no data; None where there is none.
     """
 
     scene_id: str
@@ -79,7 +80,7 @@ class Scene:
     date: str | None = None
     sha256: str = ""
     stretch: tuple[tuple[float, float], ...] | None = None
-    rgb: BandTriple = (1, 2, 3)
+    rgb: tuple[int, ...] = (1, 2, 3)
     place: str = ""
     size_bytes: int | None = None
     mtime_ns: int | None = None
@@ -101,7 +102,7 @@ class Layer:
         when: "pre", "post", or "" for a layer of no date.
         kind: what it measures, which names the unit. Samples of "sar-amplitude" are read as 20 log10 of themselves, in dB.
         scenes: its files, in the order in which they were added.
-        bands: of each file, 1 to `MAX_LAYER_BANDS`.
+        bands: of each file, without one of transparency: 1 to `MAX_LAYER_BANDS`.
         scaling: (low, high) per band, mapped to 0..255, one for all files, in `unit`.
     """
 
@@ -287,7 +288,9 @@ class LabelOp:
         label: what the building is labeled; it comes with all the details below, which replace earlier ones.
         act: id shared by operations that are undone together; by default each is an act of its own.
         reason: for not assessable buildings alone, one of `REASONS`.
-        damage_types: at most `MAX_TYPES` texts of 1 to `MAX_TYPE` characters.
+        damage_types: types of damage that the building has, at most `MAX_TYPES` texts of 1 to `MAX_TYPE` characters.
+        absent_types: types that the analyst looked for and that the damaged building has not; with positives alone. Of a type in
+            neither list nobody said anything.
         comment: at most `MAX_COMMENT` characters.
         grade: how badly a building is damaged, the id or the name of a grade of the project; "" where nobody graded it, and with
             every other label. Nothing learns from it.
@@ -310,6 +313,7 @@ class LabelOp:
     shown: Shown = ""
     inclusion: float | None = None
     grade: str = ""
+    absent_types: Sequence[str] = ()
     analyst: str | None = None
     at: str | None = None
     is_simulated: bool = False
@@ -333,6 +337,7 @@ class LabelOp:
             label=entry.get("label"),  # type: ignore[arg-type]  # `problem` checks it
             act=entry.get("act") or None,
             damage_types=entry["damage_types"] if entry.get("damage_types") is not None else (),
+            absent_types=entry["absent_types"] if entry.get("absent_types") is not None else (),
             inclusion=entry.get("inclusion"),
             screen=entry.get("screen") or "",
             step="undo" if entry.get("undo") else "redo" if entry.get("redo") else "",
@@ -360,17 +365,27 @@ class LabelOp:
             return f"reason {self.reason!r} is not one of {', '.join(REASONS[1:])}."
         if self.reason and self.label != "not_assessable":
             return f"reason {self.reason!r} says why a building is not assessable; the label is {self.label}."
-        types = self.damage_types
-        if not isinstance(types, list | tuple) or not all(is_text(text, 1, MAX_TYPE) for text in types):
-            return f"damage_types must be a list of texts of 1 to {MAX_TYPE} characters; got {types!r}."
-        if len(types) > MAX_TYPES:
-            return f"damage_types has {len(types)} entries; {MAX_TYPES} at most."
+        if wrong := self._problem_of_types():
+            return wrong
         if not is_text(self.comment, 0, MAX_COMMENT):
             return f"comment must be a text of at most {MAX_COMMENT} characters."
         if not is_text(self.grade, 0, MAX_GRADE):
             return f"grade must be a text of at most {MAX_GRADE} characters."
         if self.grade and self.label != "positive":
             return f"grade {self.grade!r} says how badly a building is damaged; the label is {self.label}."
+        return None
+
+    def _problem_of_types(self) -> str | None:
+        for name in ("damage_types", "absent_types"):
+            types = getattr(self, name)
+            if not isinstance(types, list | tuple) or not all(is_text(text, 1, MAX_TYPE) for text in types):
+                return f"{name} must be a list of texts of 1 to {MAX_TYPE} characters; got {types!r}."
+            if len(types) > MAX_TYPES:
+                return f"{name} has {len(types)} entries; {MAX_TYPES} at most."
+        if self.absent_types and self.label != "positive":
+            return f"absent_types says which types a damaged building does not have; the label is {self.label}."
+        if both := set(self.damage_types) & set(self.absent_types):
+            return f"damage type {min(both)!r} is in damage_types and in absent_types; a building has a type or it has not."
         return None
 
     def _problem_of_audit(self) -> str | None:
@@ -426,7 +441,8 @@ class LabelEvent:
         at: when it was made, RFC 3339 UTC; for an imported event, when it was made where it comes from.
         undoes: the event that an undo took back, or a redo put back.
         reason: why a building is not assessable; "" where not known, and with every other label.
-        damage_types: kinds of damage, in the analyst's words.
+        damage_types: types of damage that the building has, in the analyst's words.
+        absent_types: types that the analyst looked for, and that it has not.
         comment: at most 500 characters.
         shown: why the building was put before the analyst; "" if the analyst picked it.
         inclusion: probability, (0, 1], with which an audit drew the building; None outside audits.
@@ -448,6 +464,7 @@ class LabelEvent:
     shown: Shown = ""
     inclusion: float | None = None
     grade: str = ""
+    absent_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -505,6 +522,9 @@ class RunFacts:
             not among `n_positive`.
         feature_set: the frozen features that it learned from, see `project.feature_sets`.
         feature_maker: what its maker is, as `facts()` gives it: {"kind"}, and for weights from a file "name", "sha256", "licence".
+        types: damage types that it scores one by one, in the order of its array `type_scores`; () where it scores none.
+        types_from: where these were learned from, as a training was asked; None without.
+        is_ordinal: whether they are a scale, of which no score is above the one before it.
     """
 
     run_id: str
@@ -532,6 +552,9 @@ class RunFacts:
     without_answers: tuple[int, ...] = ()  # look groups without evidence, see `assessability.groups_without_answers`
     feature_set: str = "rcf"
     feature_maker: Mapping[str, object] = field(default_factory=lambda: {"kind": "rcf"})
+    types: tuple[str, ...] = ()
+    types_from: str | None = None
+    is_ordinal: bool = False
 
 
 @dataclass(frozen=True)

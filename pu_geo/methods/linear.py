@@ -16,7 +16,7 @@ from pu_geo.analysis.class_prior import best_bin_share
 from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.baselines import PRIOR_UNLABELED, LinearSettings
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
-from pu_geo.training.data import Ints, PUData
+from pu_geo.training.data import Bools, Ints, PUData
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import Training
 from pu_geo.training.network import FEATURES_AT_ONCE, IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
@@ -56,10 +56,10 @@ class LinearNetwork(nn.Module):
 class PlainModel(TrainedModel):
     """A model of each chip as it was cut alone, as the instant ranker does."""
 
-    def score(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
-        """Compute scores: inputs as in `TrainedModel.embed`, float32 [M] in [0, 1]; of several views the first one counts."""
+    def score(self, inputs: NDArray[Any], is_missing: Bools | None = None) -> NDArray[np.float32]:
+        """Compute scores: as `TrainedModel.score`, float32 [M] in [0, 1]; of several views the first one counts."""
         is_views = inputs.ndim == 3 and self.extractor.input_shape.numel() == 1
-        return super().score(inputs[0] if is_views else inputs)
+        return super().score(inputs[0] if is_views else inputs, is_missing)
 
 
 @dataclass

@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
@@ -29,11 +30,17 @@ from pu_geo.project.layout import Layout, write_json
 
 Reason = Literal["daily", "migration", "removal", "asked"]
 LOCK = ".backups.lock"  # held while a backup is made there
-KEPT = 7  # and beside them the newest of each reason, so that a day of removals does not push out yesterday's
+KEPT = 7  # of each reason, so that a day of removals does not push out those of the week before
 DAY = timedelta(days=1)
 _RESERVE = 64 * 2**20  # bytes that a backup leaves free: clicks need room too
 _BUSY_S = 20.0
+_BUSY_STEP_S = 0.25
 _OLDER = re.compile(r"project\.v(\d+)-backup")  # what a PU-Geo before this module left beside the database
+
+
+_unchanged: dict[
+    Path, tuple[tuple[int, int], ...]
+] = {}  # database -> its files when it was last the same as its newest backup
 
 
 class _Facts(TypedDict):
@@ -103,18 +110,37 @@ def make_daily(layout: Layout) -> Backup | None:
     if _is_recent(newest(layout)):
         return None
     with _refused_in_words(layout, layout.backups), locks.one_at_a_time(layout.backups / LOCK):
-        last = newest(layout)
+        last, now = newest(layout), _stamp(layout)
         if _is_recent(last):
             return None  # another server was faster
+        if last and _unchanged.get(layout.gpkg) == now:
+            return None
         made = _make(layout, "daily", layout.backups, own=True, unlike=last)
+        if made == last:
+            _unchanged[layout.gpkg] = now
     return made if made != last else None
 
 
+def _stamp(layout: Layout) -> tuple[tuple[int, int], ...]:
+    """Return size and time of the database's files: as long as they are the same, nothing was stored."""
+    wal = layout.gpkg.with_name(f"{layout.gpkg.name}-wal")
+    facts = [path.stat() for path in (layout.gpkg, wal) if path.exists()]
+    return tuple((one.st_size, one.st_mtime_ns) for one in facts)
+
+
 def all_backups(layout: Layout) -> list[Backup]:
-    """Return the backups in the project's own folder whose JSON is whole, newest first, and those of older versions of PU-Geo."""
+    """Return the backups in the project's own folder whose JSON is whole, newest first, and those of older versions of PU-Geo.
+
+    Those come last, by their last label event: this version made none before, and a file's time may be that of its copy.
+    """
     found = [backup for path in layout.backups.glob("*.gpkg") if (backup := read(path))]
     found += [backup for path in layout.folder.glob("project.v*-backup.gpkg") if (backup := _of_older_version(path))]
-    return sorted(found, key=lambda backup: (backup.made_at, backup.path.name), reverse=True)
+    return sorted(found, key=_order, reverse=True)
+
+
+def _order(backup: Backup) -> tuple[bool, str, int, int, str]:
+    is_ours = bool(backup.sha256)
+    return is_ours, backup.made_at if is_ours else "", backup.at_event, backup.schema, backup.path.name
 
 
 def newest(layout: Layout) -> Backup | None:
@@ -168,15 +194,12 @@ def sha256_of(path: Path) -> str:
 
 
 def too_many(backups: list[Backup]) -> list[Backup]:
-    """Return those to remove of a list, newest first: all but the `KEPT` newest and the newest of each reason.
+    """Return those to remove of a list, newest first: all but the `KEPT` newest of each reason.
 
     Those of older versions of PU-Geo stay.
     """
-    firsts: dict[str, Backup] = {}
-    for backup in backups:
-        firsts.setdefault(backup.reason, backup)
-    ours = [backup for backup in backups if backup.sha256]
-    return [backup for backup in ours[KEPT:] if backup not in firsts.values()]
+    ours = [[one for one in backups if one.sha256 and one.reason == reason] for reason in get_args(Reason)]
+    return [backup for of_reason in ours for backup in of_reason[KEPT:]]
 
 
 def _make(layout: Layout, reason: Reason, folder: Path, *, own: bool, unlike: Backup | None = None) -> Backup:
@@ -209,13 +232,20 @@ def _make(layout: Layout, reason: Reason, folder: Path, *, own: bool, unlike: Ba
 
 
 def _copy(source: Path, path: Path) -> None:
-    with closing(sqlite3.connect(source, timeout=_BUSY_S)) as db, closing(sqlite3.connect(path)) as target:
-        db.backup(target)
+    give_up = time.monotonic() + _BUSY_S
+
+    def waited(status: int, _remaining: int, _total: int) -> None:  # without it, a copy waits for ever
+        if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > give_up:
+            raise sqlite3.OperationalError("database is locked")
+
+    with closing(sqlite3.connect(source, timeout=_BUSY_STEP_S)) as db, closing(sqlite3.connect(path)) as target:
+        db.backup(target, progress=waited, sleep=_BUSY_STEP_S)
         target.execute("PRAGMA journal_mode=DELETE")  # one file that can be handed over
 
 
 def _is_recent(backup: Backup | None) -> bool:
-    return backup is not None and timedelta() <= backup.age < DAY  # one from the future, by a wrong clock, does not count
+    """Return whether a backup is younger than a day; one from the future, by a wrong clock, or of an older version is not."""
+    return backup is not None and bool(backup.sha256) and timedelta() <= backup.age < DAY
 
 
 def _need_room(layout: Layout, folder: Path) -> None:

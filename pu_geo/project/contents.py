@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import schema
-from pu_geo.project.layout import SUFFIX, Layout, read_json, reading
+from pu_geo.project.layout import SUFFIX, Layout, read_array, read_json, reading
 from pu_geo.project.store import now, transaction
 from pu_geo.records import FootprintTable, Grid, Layer, Scene, Units, View
 from pu_geo.scene_state import is_file_of
@@ -102,7 +102,7 @@ def layers(db: sqlite3.Connection) -> tuple[Layer, ...]:
         if scene.role == "layer":
             of_layer.setdefault(scene.layer, []).append(scene)
     return tuple(
-        Layer(name, found[0].when, found[0].kind, tuple(found), found[0].bands, found[0].stretch or ())
+        Layer(name, found[0].when, found[0].kind, tuple(found), len(found[0].rgb), found[0].stretch or ())
         for name, found in of_layer.items()
     )
 
@@ -573,12 +573,17 @@ def views_of(facts: Mapping[str, Any]) -> tuple[View, ...]:
     if (views := facts.get("views")) is not None:
         return tuple(View.from_json(one) for one in views)
     post = View("post", "post", 0, 3)
-    return (View("pre", "pre", 0, 3), replace(post, start=3, stop=6)) if facts["bands"] == "pre+post" else (post,)
+    return (View("pre", "pre", 0, 3), replace(post, start=3, stop=6)) if facts.get("bands") == "pre+post" else (post,)
 
 
 def optical(chips: NDArray[np.uint8], facts: Mapping[str, Any]) -> NDArray[np.uint8]:
     """Return the bands of pre and post alone, uint8 [N, 6 or 3, S, S]: a view of `chips`, which stays a memory map."""
     return chips[:, : max(view.stop for view in views_of(facts) if view.name in ("pre", "post"))]
+
+
+def optical_chips(layout: Layout, chip_set: str) -> NDArray[np.uint8]:
+    """Return the chips of a chip set as `optical` does, a read-only memory map."""
+    return optical(read_array(layout.chips(chip_set)), chip_facts(layout, chip_set))
 
 
 def is_missing(facts: Mapping[str, Any]) -> NDArray[np.bool_]:

@@ -14,6 +14,7 @@ COLUMNS: Mapping[str, str] = {  # column of a history file -> SQL
     **{name: name for name in ("event", "op", "building_id", "label", "reason", "damage_types", "comment", "shown")},
     "inclusion": "inclusion",
     "grade": "grade",
+    "absent_types": "absent_types",
     "analyst": "analyst",
     "at": "ifnull(origin_at, at)",
     "screen": "screen",

@@ -33,9 +33,9 @@ NEWEST = (1 << 63) - 1
 COLUMNS = (
     "a.event, a.op, a.building_id, a.label, a.analyst, ifnull(a.origin_at, a.at), a.screen, "
     "CASE WHEN a.kind = 'import' AND a.origin_kind = 'simulated' THEN 'simulated' ELSE a.kind END, a.undoes, a.reason, "
-    "a.damage_types, a.comment, a.shown, a.inclusion, a.grade"
+    "a.damage_types, a.comment, a.shown, a.inclusion, a.grade, a.absent_types"
 )
-_TYPES_COLUMN = 10
+_TYPES_COLUMNS = (10, 15)
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,8 @@ def next_act(db: sqlite3.Connection, analyst: str, kind: str, *, only: str | Non
 def details(answer: LabelOp | LabelEvent) -> dict[str, object]:
     """Return the columns that make up an answer."""
     columns = {name: getattr(answer, name) for name in ("label", "reason", "comment", "shown", "inclusion", "grade")}
-    return {**columns, "damage_types": json.dumps(list(answer.damage_types), ensure_ascii=False)}
+    types = {name: json.dumps(list(getattr(answer, name)), ensure_ascii=False) for name in ("damage_types", "absent_types")}
+    return {**columns, **types}
 
 
 def insert(db: sqlite3.Connection, values: Mapping[str, object]) -> int:
@@ -201,7 +202,8 @@ def insert(db: sqlite3.Connection, values: Mapping[str, object]) -> int:
 def event_of(row: Sequence[object]) -> LabelEvent:
     """Build an event from a row of `COLUMNS`."""
     values: list[object] = list(row)
-    values[_TYPES_COLUMN] = _types_in(str(values[_TYPES_COLUMN]))
+    for column in _TYPES_COLUMNS:
+        values[column] = _types_in(str(values[column]))
     return LabelEvent(*values)  # type: ignore[arg-type]  # the table checks what it holds
 
 

@@ -133,7 +133,7 @@ def _copies(layout: Layout) -> Iterator[tuple[Path, str, bool]]:
     for pattern in (".copy-????????", ".new-????????", ".restore-????????"):
         for path in layout.folder.parent.glob(pattern):
             inside = list(path.iterdir()) if path.is_dir() else []
-            if {each.name for each in inside} - {NOW} != {"project"}:
+            if {each.name for each in inside if not each.name.startswith(NOW)} != {"project"}:  # with -wal and -shm
                 continue
             newest = max(Path(place).stat().st_mtime for place, _, _ in os.walk(path))
             if time.time() - newest > _COPY_S:

@@ -86,7 +86,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-SCHEMA = 8
+SCHEMA = 9
 APPLICATION_ID = 0x47504B47  # "GPKG"
 USER_VERSION = 10300
 UNDEFINED_CARTESIAN = -1  # GeoPackage's own number for local coordinates
@@ -128,6 +128,9 @@ _ANSWER_COLUMNS = (
 
 # How badly a damaged building is damaged: the id of a grade, see `grades`. Came with schema 7.
 _GRADE = f"grade TEXT NOT NULL DEFAULT '' CHECK (length(grade) <= {MAX_GRADE} AND (grade = '' OR label = 'positive'))"
+
+# Types of damage that the analyst looked for and did not find, a JSON list of texts: what no list names, nobody answered. Came with schema 9.
+_ABSENT_TYPES = "absent_types TEXT NOT NULL DEFAULT '[]' CHECK (absent_types = '[]' OR label = 'positive')"
 
 # What the map says of each building, as an export of the same moment does: `tests/tasks/damage_map/test_live_view.py` compares the two.
 # GDAL takes a column without a declared type or a CAST for text. Scores are stored as exports write them, with 4 decimals; so are thresholds. A person's answer overrides the picture.
@@ -178,7 +181,7 @@ CREATE TABLE label_event (
     CHECK (label IN ('positive', 'not_damaged', 'not_assessable', 'cleared')),
   analyst TEXT NOT NULL, at TEXT NOT NULL, screen TEXT NOT NULL,
   kind TEXT NOT NULL CHECK (kind IN ('set', 'undo', 'redo', 'import', 'simulated')), undoes INTEGER, act TEXT NOT NULL,
-  {", ".join((*_ANSWER_COLUMNS, _GRADE))});
+  {", ".join((*_ANSWER_COLUMNS, _GRADE, _ABSENT_TYPES))});
 CREATE INDEX label_event_building ON label_event (building_id, event);
 CREATE INDEX label_event_act ON label_event (act);
 CREATE TABLE empty_step (op TEXT PRIMARY KEY);  -- undo and redo that found nothing to do, so that a replay does nothing too
@@ -313,4 +316,5 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
     ),
     6: (f"ALTER TABLE label_event ADD COLUMN {_GRADE}", "DROP VIEW damage_map", _VIEW),
     7: (f"ALTER TABLE footprints ADD COLUMN {_INTAKE}", "DROP VIEW damage_map", _VIEW, *_REMOVALS),
+    8: (f"ALTER TABLE label_event ADD COLUMN {_ABSENT_TYPES}",),
 }

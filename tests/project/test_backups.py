@@ -93,13 +93,50 @@ def test_damage_in_a_table_that_nobody_reads_is_found_too(project: Layout) -> No
     assert backups.all_backups(project) == []
 
 
-def test_the_seven_newest_stay_and_the_newest_of_each_reason(project: Layout) -> None:
-    daily = backups.make(project, "daily")
+def test_the_seven_newest_of_each_reason_stay(project: Layout) -> None:
+    daily = [backups.make(project, "daily") for _ in range(backups.KEPT + 1)]
     before_migration = backups.make(project, "migration")
     made = [backups.make(project, "removal") for _ in range(backups.KEPT + 3)]
     kept = backups.all_backups(project)
-    assert kept == [*made[: -backups.KEPT - 1 : -1], before_migration, daily]
+    assert kept == [*made[: -backups.KEPT - 1 : -1], before_migration, *daily[:0:-1]]
     assert len([*project.backups.glob("*.json")]) == len([*project.backups.glob("*.gpkg")]) == len(kept)
+
+
+def test_a_backup_gives_up_where_another_program_holds_the_database(
+    project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = backups.make(project, "asked")
+    monkeypatch.setattr(backups, "_BUSY_S", 0.3)
+    found: list[ProjectError] = []
+
+    def back_up() -> None:
+        with pytest.raises(ProjectError) as caught:
+            backups.make(project, "daily")
+        found.append(caught.value)
+
+    with closing(sqlite3.connect(project.gpkg, isolation_level=None)) as holder:
+        holder.execute("PRAGMA locking_mode=EXCLUSIVE")
+        holder.execute("PRAGMA journal_mode=DELETE")
+        holder.execute("BEGIN EXCLUSIVE")
+        backing_up = threading.Thread(target=back_up, daemon=True)
+        backing_up.start()
+        backing_up.join(20)
+        assert [error.kind for error in found] == ["busy"], "it waits for as long as the other program works"
+    assert backups.all_backups(project) == [good]
+
+
+def test_an_idle_project_is_compared_with_its_newest_backup_once(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = []
+    copy = backups._copy
+    monkeypatch.setattr(backups, "_copy", lambda *paths: (copied.append(paths), copy(*paths)))
+    click(project, "1")
+    first = backups.make_daily(project)
+    assert first is not None
+    aged(first, days=2)
+    assert [backups.make_daily(project) for _ in range(4)] == [None] * 4
+    assert len(copied) == 2
+    click(project, "2")
+    assert backups.make_daily(project) is not None
 
 
 def test_a_backup_without_whole_facts_counts_for_nothing(project: Layout) -> None:
@@ -183,10 +220,14 @@ def test_copies_that_an_older_version_left_are_listed_and_stay(project: Layout) 
     (project.folder / "project.v5-backup.gpkg").write_bytes(b"half")
     listed: list[Any] = backups.all_backups(project)
     assert [(each.path, each.reason, each.sha256) for each in listed] == [(old, "migration", "")]
+    first = backups.make_daily(project)
+    assert first is not None, "a copied file is as young as its copy, and no backup of today"
+    os.utime(old, (time.time() + 100, time.time() + 100))
+    assert backups.newest(project) == first
     for _ in range(backups.KEPT + 2):
         backups.make(project, "asked")
     assert old.exists()
-    assert len(backups.all_backups(project)) == backups.KEPT + 1
+    assert len(backups.all_backups(project)) == backups.KEPT + 2
 
 
 CLICKING = """

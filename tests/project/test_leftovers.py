@@ -104,6 +104,8 @@ def test_everything_that_a_kill_leaves_is_found_and_all_else_stays(tmp_path: Pat
     (job / "features.npy").write_bytes(b"half")
     copy = tmp_path / ".copy-abcdefgh"
     (copy / "project").mkdir(parents=True)
+    for name in ("now.gpkg", "now.gpkg-wal", "now.gpkg-shm"):  # of a restore that was killed as it read
+        (copy / name).touch()
     os.utime(copy / "project", (OLD, OLD))
     os.utime(copy, (OLD, OLD))
     assert len(leftovers.find(layout)) == 6, "a copy may still be under way"

@@ -254,25 +254,28 @@ def simulate(
 def label_details(layout: Layout) -> Mapping[str, Mapping[str, object]]:
     """Return building id -> what its answer holds beside its label, for every labeled building."""
     return {
-        building: _details_of(one.reason, one.damage_types, one.comment, one.analyst, one.shown, one.grade)
+        building: _details_of(one.reason, one.damage_types, one.absent_types, one.comment, one.analyst, one.shown, one.grade)
         for building, one in store.call(layout, labels.current).items()
     }
 
 
 @lru_cache(maxsize=10_000)
 def _details_of(
-    reason: str, damage_types: tuple[str, ...], comment: str, by: str, shown: str, grade: str
+    reason: str, damage_types: tuple[str, ...], absent_types: tuple[str, ...], comment: str, by: str, shown: str, grade: str
 ) -> Mapping[str, object]:
     """Return what an answer holds; equal answers share one object, as few kinds of them occur in very many."""
     return MappingProxyType({
-        "reason": reason, "damage_types": list(damage_types), "comment": comment, "by": by, "shown": shown, "grade": grade,
+        "reason": reason, "damage_types": list(damage_types), "absent_types": list(absent_types), "comment": comment, "by": by,
+        "shown": shown, "grade": grade,
     })  # fmt: skip
 
 
 def damage_types(layout: Layout) -> list[str]:
     """Return the damage types to offer: the usual ones, and those named in this project, of proposed groups too."""
     with store.connect(layout) as db:
-        named = {kind for event in labels.current(db).values() for kind in event.damage_types} | set(discoveries.types(db))
+        named = {kind for event in labels.current(db).values() for kind in (*event.damage_types, *event.absent_types)} | set(
+            discoveries.types(db)
+        )
     return [*USUAL_TYPES, *sorted(named - set(USUAL_TYPES))]
 
 

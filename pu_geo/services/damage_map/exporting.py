@@ -17,13 +17,14 @@ from pu_geo.project.choices import Threshold
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, NOT_IN_RUN, LabelEvent, RunFacts
-from pu_geo.services.damage_map import auditing, mapping
+from pu_geo.services.damage_map import auditing, damage_types, mapping
+from pu_geo.services.damage_map.mapping import CLASSES as CLASSES
+from pu_geo.services.damage_map.mapping import Class as Class
+from pu_geo.services.damage_map.mapping import classes_now as classes_now
 from pu_geo.services.imagery import image_quality
 from pu_geo.services.project import choices
 from pu_geo.services.train import run_names
 
-Class = Literal["confirmed", "flagged", "not_flagged", "not_assessed"]
-CLASSES: tuple[Class, ...] = ("confirmed", "flagged", "not_flagged", "not_assessed")
 Change = Literal[
     "newly_confirmed", "no_longer_confirmed", "newly_flagged", "no_longer_flagged", "newly_assessed", "no_longer_assessed",
     "graded_anew", "added", "removed",
@@ -60,30 +61,6 @@ NO_AUDIT = "Without an audit the scores are a rank, not a probability"
 
 
 # What classes buildings have
-
-
-def classes_now(layout: Layout, run_id: str, threshold: float) -> dict[str, Class]:
-    """Return building id -> class, of all footprints as the next version would have them."""
-    found, reasons = choices.run(layout, run_id), _reasons(layout, run_id)
-    with store.connect(layout) as db:
-        ids, answers = contents.building_ids(db), labels.current_labels(db)
-    scores = dict(
-        zip(
-            runs.building_ids_of(layout, found.run_id), runs.written(runs.array(layout, found.run_id, "scores")), strict=True
-        )
-    )
-    limit, result = round(threshold, 4), dict[str, Class]()
-    of_answer: Mapping[str, Class] = {
-        "positive": "confirmed", "not_damaged": "not_flagged", "not_assessable": "not_assessed",
-    }  # fmt: skip
-    for building in ids:
-        if (answer := str(answers.get(building))) in of_answer:
-            result[building] = of_answer[answer]
-        elif building in reasons or building not in scores:
-            result[building] = "not_assessed"
-        else:
-            result[building] = "flagged" if scores[building] >= limit else "not_flagged"
-    return result
 
 
 def classes_of(layout: Layout, version: str) -> dict[str, Class]:
@@ -279,6 +256,8 @@ def gaps(layout: Layout, run: RunFacts, threshold: float, n: Mapping[Class, int]
         found.append(
             f"{n['confirmed'] + n['flagged']:,} of {n_assessed:,} assessed buildings are flagged or confirmed: the threshold hardly separates them."
         )
+    types = damage_types.on_map(layout, run.run_id, threshold)
+    found += damage_types.gaps(damage_types.facts(layout, run.run_id, threshold, types))
     return found + list(run.warnings[:MOST_SHOWN])
 
 

@@ -60,13 +60,17 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
 def copy_files(layout: Layout, made: Layout, without: Collection[Path] = (), linked: Collection[Path] = ()) -> None:
     """Copy all files but the database and its backups; one that goes away meanwhile, such as an old checkpoint, is left out.
 
+    What a link leads to is copied, so that no two projects write to one folder.
+
     Args:
         without: folders to leave out.
         linked: folders whose files never change: they become hard links where the file system has these.
     """
-    without = {*without, layout.backups}
-    for place, folders, names in os.walk(layout.folder):
+    without, entered = {*without, layout.backups}, {os.path.realpath(layout.folder)}
+    for place, folders, names in os.walk(layout.folder, followlinks=True):
         folders[:] = [name for name in folders if Path(place, name) not in without and not name.endswith(_NOT_COPIED)]
+        folders[:] = [name for name in folders if os.path.realpath(Path(place, name)) not in entered]  # a link in a circle
+        entered.update(os.path.realpath(Path(place, name)) for name in folders)
         there = made.folder / Path(place).relative_to(layout.folder)
         there.mkdir(parents=True, exist_ok=True)
         can_link = any(Path(place).is_relative_to(folder) for folder in linked)

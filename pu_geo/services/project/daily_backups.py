@@ -34,18 +34,25 @@ def back_up_open_projects() -> list[Backup]:
     """Make the daily backups that are due, and return them. One that fails is kept for `problem`, and work goes on."""
     made = []
     for layout in in_use.held_here():
-        if _next.get(layout.folder, 0.0) > time.monotonic() or not layout.gpkg.is_file():
+        if _next.get(layout.folder, 0.0) > time.monotonic():
             continue
         _next[layout.folder] = time.monotonic() + _AGAIN_S
         try:
-            backup = backups.make_daily(layout)
-        except PuGeoError as error:
-            _failed[layout.folder] = error
+            backup = backups.make_daily(layout) if layout.gpkg.is_file() else None
+        except Exception as error:  # whatever one project has, such as a disk that was unplugged, the others are backed up
+            _failed[layout.folder] = error if isinstance(error, PuGeoError) else _in_words(layout, error)
             _next[layout.folder] = time.monotonic() + _RETRY_S
         else:
             _failed.pop(layout.folder, None)
             made += [backup] if backup else []
     return made
+
+
+def _in_words(layout: Layout, error: Exception) -> PuGeoError:
+    return PuGeoError(
+        f"No backup of {layout.folder.name} was made: {error or type(error).__name__}.",
+        f"See whether its disk is there; `pu-geo doctor {layout.folder}` looks for more.",
+    )
 
 
 def problem(layout: Layout) -> PuGeoError | None:

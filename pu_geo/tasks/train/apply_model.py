@@ -90,7 +90,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     restored = restore(found, best_device(), lambda name: maker_in(job.layout, inputs.chip_set, name))
     facts = chip_facts(job.layout, inputs.chip_set)
     restored, chips = on_chips(restored, read_array(job.layout.chips(inputs.chip_set)), facts, found.name)
-    scores, embeddings = _answers(job, restored, chips, found.name, facts)
+    scores, embeddings, type_scores = _answers(job, restored, chips, found.name, facts)
     card, n_clicked = found.card, int((inputs.pu.is_positive & ~inputs.pu.is_excluded).sum())
     of_training, score_type = card.get("threshold"), catalog.card(card["method"]).score_type
     is_start = n_clicked >= MIN_POSITIVES or not isinstance(of_training, int | float) or not 0 <= of_training <= 1
@@ -99,6 +99,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
         card["method"], card["preset"], scores, embeddings, score_type, threshold, is_start,
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
         write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found), features=_features(restored),
+        types=restored.types, types_from=_types_from(restored), is_ordinal=restored.is_ordinal, type_scores=type_scores,
     )  # fmt: skip
     why_not = "a model from elsewhere scores buildings one by one"
     place = place_unused(catalog.card(card["method"]), restored.settings, why_not)
@@ -152,22 +153,32 @@ def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -
 
 def _answers(
     job: Job, restored: RestoredModel, chips: NDArray[np.uint8], name: str, facts: Mapping[str, Any]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return scores [N] in 0..1 and embeddings [N, E] of unit length."""
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32] | None]:
+    """Return scores [N] in 0..1, embeddings [N, E] of unit length, and scores [N, c] of damage types, None without any."""
+    model = restored.model
+
+    def answers(inputs: NDArray[Any], plain: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32], Any]:
+        job.report(0.9, "scoring all buildings")
+        return model.score(inputs), model.embed(plain), model.type_scores(inputs) if restored.types else None
+
     if restored.bank is None:
-        job.report(0.1, "scoring all buildings")
-        scores, embeddings = restored.model.score(chips), restored.model.embed(chips)
+        scores, embeddings, type_scores = answers(chips, chips)
     else:
         path = job.folder / "features.npy"
         try:
             views = _views(job, restored.bank, restored, chips, path, facts)
-            job.report(0.9, "scoring all buildings")
-            scores, embeddings = restored.model.score(views), restored.model.embed(views[0])
+            scores, embeddings, type_scores = answers(views, views[0])
         finally:
             path.unlink(missing_ok=True)
-    if not (np.isfinite(scores).all() and np.isfinite(embeddings).all()):
+    if not all(np.isfinite(each).all() for each in (scores, embeddings, type_scores) if each is not None):
         raise model_files.refusal(name, "gives some buildings scores that are no finite numbers")
-    return scores, embeddings
+    return scores, embeddings, type_scores
+
+
+def _types_from(restored: RestoredModel) -> str | None:
+    """Return where a model's damage types were learned from, as its card says; None without types."""
+    named = restored.card["learned_from"].get("types_from")
+    return printable(named, 100) if restored.types and isinstance(named, str) else None
 
 
 def _views(

@@ -19,8 +19,8 @@ from pu_geo.methods.catalog import MethodCard
 from pu_geo.methods.fitting import pu_data
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, decisions, events, feature_sets, labels, pseudo_positives, store
-from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import RCF, Layout, read_array, write_json
+from pu_geo.project.contents import chip_facts, optical_chips
+from pu_geo.project.layout import RCF, Layout, write_json
 from pu_geo.records import PUSet, View
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
@@ -137,7 +137,7 @@ class RunInputs:
             inputs: FeatureViews | ChipImages = FeatureViews(np.asarray(self.views))
             views, is_missing = self.layers, self.is_missing
         else:
-            chips = read_array(layout.chips(self.chip_set))
+            chips = optical_chips(layout, self.chip_set)
             inputs = ChipImages(chips, settings.augmentation)
         types = _damage_types(layout, pu, types_from) if types_from else {}
         found = pu_data(

@@ -20,14 +20,15 @@ from pu_geo.atomic_write import atomic_write
 from pu_geo.features.bank import FEATURE_SEED
 from pu_geo.methods import catalog
 from pu_geo.project import contents, feature_sets, model_files, store
-from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import RCF, Layout, read_array, write_json
+from pu_geo.project.contents import chip_facts, optical_chips
+from pu_geo.project.layout import LAYERS, RCF, Layout, read_array, write_json
 from pu_geo.project.model_files import CARD, FILTERS, MAKER, MAX_WITH_MAKER, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.training.data import FeatureViews, PUData
 
-_ELSEWHERE = ("from_model", "chip_set", "at_event", "n_positive", "n_unlabeled", "start_k", "place")
+_ELSEWHERE = ("from_model", "chip_set", "at_event", "n_positive", "n_unlabeled", "start_k", "place", "types_from")
 """Facts of a run that stand in "learned_from", or nowhere."""
+_HASHED_ROWS = 1024  # of an array at a time
 
 
 @dataclass(frozen=True)
@@ -102,18 +103,18 @@ def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[
 
 
 def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[str, Any]:
-    chips = read_array(layout.chips(facts.chip_set))
+    chips = optical_chips(layout, facts.chip_set)
     with store.connect(layout) as db:
         grid, sha256_footprints = contents.grid(db), contents.footprints_sha256(db, pu.building_ids)
     inputs, of_set = learned.data.inputs, chip_facts(layout, facts.chip_set)
     is_features = isinstance(inputs, FeatureViews)
-    taken = (
-        feature_sets.chips_for(str(facts.feature_maker["kind"]), chips, of_set).shape[1:] if is_features else inputs.shape
-    )
+    taken = chips
+    if is_features and facts.feature_maker["kind"] == LAYERS:
+        taken = read_array(layout.chips(facts.chip_set))
     return {
         "chip_set": facts.chip_set,
         "bands": of_set["bands"],
-        "chip_shape": list(taken),
+        "chip_shape": list(taken.shape[1:]),
         "gsd_m": grid.gsd_m,
         "n_chips": len(chips),
         "n_positive": facts.n_positive,
@@ -133,7 +134,10 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
 
 def sha256_of_array(array: NDArray[Any]) -> str:
     """Return the lowercase hex sha256 of an array's values in C order, whatever its file; a mapped one is not read into memory."""
-    return hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest()
+    digest = hashlib.sha256()
+    for start in range(0, len(array), _HASHED_ROWS):  # the bands of some layers are no block of the file
+        digest.update(np.ascontiguousarray(array[start : start + _HASHED_ROWS]).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def sha256_of_labels(pu: PUSet, data: PUData) -> str:

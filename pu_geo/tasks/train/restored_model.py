@@ -21,7 +21,7 @@ from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project.layout import RCF
 from pu_geo.project.model_files import FILTERS, MAKER, Model, refusal
-from pu_geo.records import FeatureRequest
+from pu_geo.records import MAX_TYPE, FeatureRequest
 from pu_geo.tasks.imagery.features import LOCAL_DIR
 from pu_geo.training.network import TrainedModel
 
@@ -48,6 +48,8 @@ class RestoredModel:
         chip_shape: [C, H, W] of the chips it was made for.
         card: see `tasks.train.model_card`.
         settings: of its method, checked; without a name of a weights file.
+        types: names of the damage types that it judges; () where nobody named any.
+        is_ordinal: see `RunFacts`.
     """
 
     model: TrainedModel
@@ -57,6 +59,8 @@ class RestoredModel:
     chip_shape: tuple[int, int, int]
     card: Mapping[str, Any]
     settings: NetworkSettings
+    types: tuple[str, ...] = ()
+    is_ordinal: bool = False
 
     @property
     def bands(self) -> str:
@@ -103,7 +107,19 @@ def restore(found: Model, device: torch.device, find_maker: FindMaker = lambda _
         raise refusal(found.name, f"holds filters that are larger than chips of {chip_shape[1]} px")
     if sum(_work(one, chip_shape) for one in banks) * n_views > MAX_WORK:
         raise refusal(found.name, "holds filters that take too long on every chip")
-    return RestoredModel(model, bank, n_views, seed, chip_shape, found.card, settings)
+    types, is_ordinal = _types(found, model)
+    return RestoredModel(model, bank, n_views, seed, chip_shape, found.card, settings, types, is_ordinal)
+
+
+def _types(found: Model, model: TrainedModel) -> tuple[tuple[str, ...], bool]:
+    """Return the damage types that a card names, and whether they are a scale; a card of an older PU-Geo names none."""
+    names, is_ordinal = found.card.get("types", []), found.card.get("is_ordinal", False)
+    is_list = isinstance(names, list) and all(isinstance(name, str) and 0 < len(name) <= MAX_TYPE for name in names)
+    if not is_list or len(set(names)) < len(names) or not isinstance(is_ordinal, bool):
+        raise refusal(found.name, "does not name its damage types properly")
+    if names and len(names) != model.n_types:
+        raise refusal(found.name, f"names {len(names)} damage types; its network judges {model.n_types}")
+    return tuple(printable(name, MAX_TYPE) for name in names), is_ordinal
 
 
 def _parted(found: Model) -> tuple[dict[str, NDArray[Any]], ...]:

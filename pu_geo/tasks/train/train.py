@@ -48,6 +48,8 @@ class Outcome:
         versions: of libraries, where it was not made by those of this machine.
         without_answers: sensor groups without an answer, where that is known; None to work it out.
         features: name and maker of the features, where these are not those of the inputs.
+        types, types_from, is_ordinal: see `RunFacts`.
+        type_scores: of the types, float32 [N, c] in [0, 1]; None without types.
     """
 
     method: str
@@ -69,6 +71,10 @@ class Outcome:
     versions: Mapping[str, str] | None = None
     without_answers: tuple[int, ...] | None = None
     features: tuple[str, Mapping[str, object]] | None = None
+    types: tuple[str, ...] = ()
+    types_from: str | None = None
+    is_ordinal: bool = False
+    type_scores: NDArray[np.float32] | None = None
 
 
 def rank(job: Job, *, feature_set: str = "") -> dict[str, object]:
@@ -145,7 +151,8 @@ def train(job: Job, **args: Any) -> dict[str, object]:
         request.method, request.preset, fitted.scores, fitted.embeddings, card.score_type, fitted.threshold, seed=seed,
         settings=asdict(fitted.settings), device=named, warnings=run.warnings, held_out=held_out,
         write_files=lambda facts: write_model(job.layout, facts, pu, learned), place=fitted.place,
-        scores_alone=fitted.scores_alone,
+        scores_alone=fitted.scores_alone, types=fitted.types, types_from=types_from if fitted.types else None,
+        is_ordinal=bool(fitted.types) and data.is_ordinal, type_scores=fitted.type_scores,
     )  # fmt: skip
     result = finish(job, inputs, began, outcome)
     shutil.rmtree(kept)
@@ -247,12 +254,17 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         without_answers=_without_answers(job.layout, inputs, outcome),
         feature_set=feature_set,
         feature_maker=feature_maker,
+        types=outcome.types,
+        types_from=outcome.types_from,
+        is_ordinal=outcome.is_ordinal,
     )
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
     if outcome.held_out is not None and len(outcome.held_out):
         arrays["held_out"] = outcome.held_out.astype(np.int64)
     if outcome.scores_alone is not None:
         arrays["scores_alone"] = outcome.scores_alone.astype(np.float32)
+    if outcome.type_scores is not None:
+        arrays[runs.TYPE_SCORES] = outcome.type_scores.astype(np.float32)
     scores, chips = outcome.scores.astype(np.float32), chip_facts(job.layout, facts.chip_set)
     with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
         files = list(outcome.write_files(facts))

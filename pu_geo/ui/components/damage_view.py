@@ -28,7 +28,7 @@ from pu_geo.ui.routes import PREFIX, bundle_url
 _LOG = logging.getLogger(__name__)
 _CODES: dict[Label, str] = {"positive": "1", "not_damaged": "2", "not_assessable": "3"}
 
-MAP_COLORS = ("category", "scores", "uncertainty")  # of the damage map
+MAP_COLORS = ("category", "scores", "uncertainty", "types")  # of the damage map
 
 # The bundle comes over HTTP, once: a component's inline script is sent again whenever its data change.
 _LOADER = """
@@ -116,18 +116,37 @@ class PresenceConfig:
 
 
 @dataclass(frozen=True)
+class TypeLayer:
+    """The buildings with one damage type.
+
+    Attributes:
+        people, score: ids of those that a person gave it, and of those that have it by score alone.
+        n_named: answers that name it.
+        is_enough: whether that is enough to judge by scores.
+    """
+
+    name: str
+    people: Sequence[str]
+    score: Sequence[str]
+    n_named: int
+    is_enough: bool
+
+
+@dataclass(frozen=True)
 class Flagging:
     """Makes the map a damage map: buildings in the categories of exports, and a slider that says how many are flagged.
 
     Attributes:
         basis: who or what set the threshold, for people.
         on_top: takes how many of the highest-ranked are to be flagged, called in a Streamlit callback, once a slider rests.
-        on_color: takes "category", "scores" or "uncertainty".
+        on_color: takes "category", "scores", "uncertainty" or "types".
+        types: damage types of the run; the map can be colored by them where there are some.
     """
 
     basis: str
     on_top: Callable[[int], object]
     on_color: Callable[[str], object]
+    types: Sequence[TypeLayer] = ()
 
 
 class Details(TypedDict, total=False):
@@ -135,6 +154,7 @@ class Details(TypedDict, total=False):
 
     reason: Reason
     damage_types: Sequence[str]
+    absent_types: Sequence[str]
     comment: str
     by: str
     shown: Shown
@@ -157,7 +177,7 @@ def damage_view(
     score_id: str | None = None,
     score_name: str | None = None,
     threshold: float | None = None,
-    color_by: Literal["labels", "scores", "category", "uncertainty"] = "labels",
+    color_by: Literal["labels", "scores", "category", "uncertainty", "types"] = "labels",
     wall: Wall | None = None,
     height: int | None = None,
     queue: Queue | None = None,
@@ -234,13 +254,30 @@ def damage_view(
             "lonlat": lonlat,
             "scatter": encode_scatter(scatter, positions) if scatter else None,
             **({"here": asdict(here)} if here else {}),
-            **({"flagging": {"basis": flagging.basis, "stored": st.session_state.get(f"{key}:flag")}} if flagging else {}),
+            **(
+                {"flagging": {**_flagging(flagging, positions), "stored": st.session_state.get(f"{key}:flag")}}
+                if flagging
+                else {}
+            ),
         },
         on_operations_change=lambda: _take_message(key, on_queue),
         on_selection_change=lambda: store_selection(key, positions),
         on_flag_change=lambda: take_flag(key, flagging),
         on_map_color_change=lambda: take_color(key, flagging),
     )
+
+
+def _flagging(flagging: Flagging, positions: Mapping[str, int]) -> dict[str, Any]:
+    """Return what the browser draws of a damage map's threshold and types; buildings by position."""
+    places = [
+        {
+            "name": one.name, "named": one.n_named, "enough": one.is_enough,
+            **{kind: encode_places(positions[each] for each in ids if each in positions)
+               for kind, ids in (("people", one.people), ("score", one.score))},
+        }
+        for one in flagging.types
+    ]  # fmt: skip
+    return {"basis": flagging.basis, "types": places}
 
 
 def take_flag(key: str, flagging: Flagging | None) -> None:
@@ -277,10 +314,10 @@ def encode_details(details: Mapping[str, Details], positions: Mapping[str, int])
     """Write details as shortly as labels: for each text the positions that have it; comments by position.
 
     >>> encode_details({"a": {"reason": "cloud", "by": "ann"}, "b": {"by": "ann", "comment": "hm"}}, {"a": 3, "b": 4})
-    {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'shown': {}, 'grade': {}, 'comment': {'4': 'hm'}}
+    {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'no_type': {}, 'shown': {}, 'grade': {}, 'comment': {'4': 'hm'}}
     """
     single = ("by", "reason", "shown", "grade")
-    places: dict[str, dict[str, list[int]]] = {"by": {}, "reason": {}, "type": {}, "shown": {}, "grade": {}}
+    places: dict[str, dict[str, list[int]]] = {"by": {}, "reason": {}, "type": {}, "no_type": {}, "shown": {}, "grade": {}}
     comments = {}
     together: dict[int, tuple[Details, list[int]]] = {}  # by the object, which equal answers may share
     for building_id, detail in details.items():
@@ -292,8 +329,9 @@ def encode_details(details: Mapping[str, Details], positions: Mapping[str, int])
         for name in single:
             if text := str(detail.get(name) or ""):
                 places[name].setdefault(text, []).extend(rows)
-        for text in detail.get("damage_types", ()):
-            places["type"].setdefault(text, []).extend(rows)
+        for name, field in (("type", "damage_types"), ("no_type", "absent_types")):
+            for text in detail.get(field, ()):  # type: ignore[attr-defined]  # both are lists of texts
+                places[name].setdefault(text, []).extend(rows)
         if comment := detail.get("comment"):
             comments.update(dict.fromkeys(map(str, rows), comment))
     encoded = {name: {text: encode_places(rows) for text, rows in texts.items()} for name, texts in places.items()}

@@ -63,6 +63,25 @@ def test_a_line_of_a_stream_may_carry_all_that_an_operation_has(project: Layout)
     assert stored == ("cloud", ("roof",), "x", "audit", 0.5, "ann", "field")
 
 
+def test_a_line_of_a_stream_may_say_which_types_a_building_has_not(project: Layout) -> None:
+    line = {
+        "op": "s-1",
+        "building_id": "b1",
+        "label": "positive",
+        "damage_types": ["roof", "flooded"],
+        "absent_types": ["burned"],
+    }
+    wrong = {**line, "op": "s-2", "absent_types": ["roof"]}
+    acks = [
+        labeling.apply_operations(project, [labeling.parse_line("", one)], analyst="ann", screen="cli")[0]
+        for one in (line, wrong)
+    ]
+    assert acks[0].error is None
+    assert "in damage_types and in absent_types" in str(acks[1].error)
+    detail = labeling.label_details(project)["b1"]
+    assert (detail["damage_types"], detail["absent_types"]) == (["roof", "flooded"], ["burned"])
+
+
 def test_undo_with_nothing_to_undo_is_acknowledged(project: Layout) -> None:
     (ack,) = labeling.apply_operations(project, [LabelOp("u", step="undo")], analyst="ann", screen="map")
     assert ack.error is None

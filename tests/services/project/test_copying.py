@@ -79,6 +79,20 @@ def test_copy_has_all_but_what_belongs_to_those_at_work(project: Layout, tmp_pat
     assert not (tmp_path / "small.pugeo" / "exports").exists()
 
 
+def test_a_copy_has_what_links_lead_to(project: Layout, tmp_path: Path) -> None:
+    big_disk = tmp_path / "big disk"
+    (big_disk / "r-1").mkdir(parents=True)
+    (big_disk / "r-1" / "scores.npy").write_text("scores")
+    (project.folder / "runs").symlink_to(big_disk)
+    (project.folder / "exports" / "v1").mkdir(parents=True)
+    (project.folder / "exports" / "v1" / "round").symlink_to(project.folder / "exports")
+    copy_project(project, str(tmp_path / "copy.pugeo"))
+    copied = tmp_path / "copy.pugeo"
+    assert (copied / "runs" / "r-1" / "scores.npy").read_text() == "scores"
+    assert not (copied / "runs").is_symlink(), "two projects would write to one folder"
+    assert not (copied / "exports" / "v1" / "round").exists(), "a circle"
+
+
 def test_copies_share_an_id_and_projects_do_not(project: Layout, tmp_path: Path) -> None:
     copy_project(project, str(tmp_path / "copy.pugeo"))
     ids = []

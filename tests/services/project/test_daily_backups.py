@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import threading
 import time
@@ -48,6 +50,27 @@ def test_one_that_fails_is_kept_in_words_and_tried_again_later(project: Layout, 
     monkeypatch.setattr(daily_backups, "_next", {})
     assert len(daily_backups.back_up_open_projects()) == 1
     assert daily_backups.problem(project) is None
+
+
+def test_what_one_project_has_holds_up_no_other(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    click(project, "b1")
+    odd = OSError(errno.EIO, os.strerror(errno.EIO))
+    make = backups.make_daily
+    unplugged = Layout(project.folder.with_name("unplugged.pugeo"))
+
+    def make_daily(layout: Layout) -> backups.Backup | None:
+        if layout == unplugged:
+            raise odd
+        return make(layout)
+
+    unplugged.folder.mkdir()
+    unplugged.gpkg.touch()
+    monkeypatch.setattr(backups, "make_daily", make_daily)
+    monkeypatch.setattr(in_use, "held_here", lambda: [unplugged, project])
+    assert len(daily_backups.back_up_open_projects()) == 1
+    found = daily_backups.problem(unplugged)
+    assert found is not None
+    assert "No backup of unplugged.pugeo was made" in found.problem
 
 
 def test_a_project_that_was_moved_away_is_passed_over(project: Layout) -> None:

@@ -334,3 +334,22 @@ def test_damaged_and_hostile_files_are_refused_and_nothing_is_stored(
     with store.connect(layout) as db:
         assert runs.all_runs(db) == []
     assert not list(layout.run("any").parent.glob("*"))
+
+
+def test_scores_of_damage_types_come_along_and_are_checked(chipped: Layout) -> None:
+    other = copy_of(chipped)
+    there = trained(other, WAYS["types"])
+    path = other.run(there) / "type_scores.npy"
+    scores, manifest = np.load(path), other.run(there) / "manifest.json"
+    n_types = scores.shape[1]
+    for wrong, words in (
+        (1 - scores, "its model does not give"),
+        (scores[:, :-1], f"{n_types} is needed"),
+        (scores + 1, "0 to 1"),
+    ):
+        np.save(path, wrong.astype(np.float32))
+        known = json.loads(manifest.read_text())
+        known["sha256"]["type_scores.npy"] = sha256_of(path)
+        manifest.write_text(json.dumps(known))
+        with pytest.raises(PuGeoError, match=words):
+            taken(chipped, other, job=f"came-{wrong.shape[1]}-{wrong[0, 0]:.3f}")

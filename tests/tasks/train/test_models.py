@@ -16,11 +16,12 @@ from model_parts import N_VIEWS, SIDE_PX, N, job_of, parts, trained, with_chips
 from safetensors.numpy import load, save
 from small_parts import facts_of, small_project
 
-from pu_geo.errors import ModelError, TrainingError
+from pu_geo.errors import ModelError, ProjectError, TrainingError
 from pu_geo.methods import catalog
 from pu_geo.project import model_files, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.train import restored_model
+from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.apply_model import apply_model, check_model
 from pu_geo.tasks.train.restored_model import RestoredModel, restore
 from pu_geo.training.backbones import new_backbone
@@ -140,6 +141,55 @@ def test_another_project_scores_its_buildings_by_the_model(chipped: Layout, othe
     assert not list((other.jobs / "apply").glob("features*"))
 
 
+def typed(layout: Layout) -> str:
+    """Train HeroCon on kinds of damage that an attribute of the footprints names, and return its run."""
+    few = {"epochs": "2", "max_steps": "4"}
+    job = job_of(layout, "typed")
+    return str(train_task.train(job, method="herocon", preset="quick", overrides=few, types_from="name")["run_id"])
+
+
+def test_a_run_has_a_score_of_each_damage_type_and_its_model_gives_them_elsewhere(
+    chipped: Layout, other: Layout, tmp_path: Path
+) -> None:
+    run_id = typed(chipped)
+    facts = facts_of(chipped, run_id)
+    found = runs.type_scores(chipped, facts)
+    assert found is not None
+    assert facts.types == found[0] == tuple(sorted(f"House {i}" for i in range(6)))  # equally frequent ones by name
+    assert (facts.types_from, facts.is_ordinal) == ("name", False)
+    assert found[1].shape == (20, 6)
+    assert found[1].dtype == np.float32
+    assert ((found[1] >= 0) & (found[1] <= 1)).all()
+    manifest = json.loads((chipped.run(run_id) / "manifest.json").read_text())
+    assert manifest["sha256"]["type_scores.npy"] == runs.sha256_of(chipped.run(run_id) / "type_scores.npy")
+    path = exported(chipped, run_id, tmp_path / "m.zip")
+    with_chips(other)
+    applied = facts_of(other, str(apply_model(job_of(other, "apply"), path=str(path))["run_id"]))
+    again = runs.type_scores(other, applied)
+    assert again is not None
+    assert again[0] == found[0]
+    np.testing.assert_array_equal(again[1], found[1])
+    assert (applied.types_from, applied.is_ordinal) == ("name", False)
+
+
+def test_a_run_without_named_types_scores_none(chipped: Layout) -> None:
+    run_id = trained(chipped, "herocon")
+    facts = facts_of(chipped, run_id)
+    assert (facts.types, facts.types_from, runs.type_scores(chipped, facts)) == ((), None, None)
+    assert not (chipped.run(run_id) / "type_scores.npy").exists()
+
+
+def test_lost_and_cut_off_scores_of_types_are_refused_in_words(chipped: Layout) -> None:
+    facts = facts_of(chipped, typed(chipped))
+    path = chipped.run(facts.run_id) / "type_scores.npy"
+    np.save(path, np.load(path)[:, :5])
+    with pytest.raises(ProjectError, match=r"type_scores.npy .* holds \[20, 5\] scores; 20 buildings and 6 damage types"):
+        runs.type_scores(chipped, facts)
+    path.unlink()
+    with pytest.raises(ProjectError, match=r"type_scores\.npy"):
+        runs.type_scores(chipped, facts)
+
+
 def test_a_project_without_a_click_can_use_a_model(chipped: Layout, other: Layout, tmp_path: Path) -> None:
     run_id = trained(chipped, "ce", backbone="small")
     path = exported(chipped, run_id, tmp_path / "m.zip")
@@ -249,6 +299,14 @@ LIES: dict[str, tuple[str, Change, str]] = {
     "large filters": ("ncpu", array("random_filters.filters", LARGE), "filters that do not make"),
     "half a filter": ("ncpu", array("random_filters.bias", BIAS), "filters that do not make"),
     "long list": ("herocon", array("kinds", np.arange(10**5)), "lists 100,000 whole numbers"),
+    "types by number": ("herocon", lambda card, _: card.update(types=[1]), "does not name its damage types properly"),
+    "types twice": ("herocon", lambda card, _: card.update(types=["a", "a"]), "does not name its damage types properly"),
+    "types too many": (
+        "herocon",
+        lambda card, _: card.update(types=["a", "b"]),
+        "names 2 damage types; its network judges 1",
+    ),
+    "types of none": ("linear", lambda card, _: card.update(types=["a"]), "names 1 damage types; its network judges 0"),
     "more kinds": ("herocon", array("kinds", np.arange(1, 4)), "does not hold the network"),
     "no list": ("ncl", without("known"), "does not hold the network"),
     "flat vectors": ("fedaws", array("class_vectors", np.ones(2, np.float32)), "do not fit each other"),

@@ -48,6 +48,7 @@ def test_details_come_back_from_their_short_form_and_stay_small() -> None:
             "by": ("ann", "bob")[i % 2],
             "reason": "cloud" if i % 50 == 0 else "",
             "damage_types": ["roof", "walls"][: i % 3],
+            "absent_types": ["walls"] if i % 100 == 0 else [],
             "comment": "a < b" if i == 70 else "",
             "shown": "audit" if i % 10 == 0 else "",
             "grade": "destroyed" if i % 40 == 0 else "",
@@ -58,6 +59,7 @@ def test_details_come_back_from_their_short_form_and_stay_small() -> None:
     assert decode(encoded["by"]["ann"]) == list(range(0, 20_000, 10))
     assert decode(encoded["reason"]["cloud"]) == list(range(0, 20_000, 50))
     assert decode(encoded["type"]["walls"]) == list(range(20, 20_000, 30))
+    assert decode(encoded["no_type"]["walls"]) == list(range(0, 20_000, 100))
     assert decode(encoded["grade"]["destroyed"]) == list(range(0, 20_000, 40))
     assert decode(encoded["shown"]["audit"]) == list(range(0, 20_000, 10))
     assert encoded["comment"] == {"70": "a < b"}
@@ -65,7 +67,15 @@ def test_details_come_back_from_their_short_form_and_stay_small() -> None:
 
 
 def test_no_details_are_nothing_to_send() -> None:
-    assert encode_details({}, {"a": 0}) == {"by": {}, "reason": {}, "type": {}, "shown": {}, "grade": {}, "comment": {}}
+    assert encode_details({}, {"a": 0}) == {
+        "by": {},
+        "reason": {},
+        "type": {},
+        "no_type": {},
+        "shown": {},
+        "grade": {},
+        "comment": {},
+    }
 
 
 def test_the_words_of_an_audit_stay_here() -> None:

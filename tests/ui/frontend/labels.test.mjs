@@ -133,10 +133,10 @@ test("undo and redo are operations: the server decides what they do", () => {
 });
 
 test("details of many buildings come from their short form", () => {
-  const found = decodeDetails({ by: { ann: "0 2", bob: "1" }, reason: { cloud: "1" }, type: { roof: "0", walls: "0 2" }, shown: { audit: "2" }, grade: { major: "0" }, comment: { 2: "hm" } });
-  assert.deepEqual(found.get(0), { reason: "", grade: "major", damage_types: ["roof", "walls"], comment: "", by: "ann", shown: "" });
-  assert.deepEqual(found.get(1), { reason: "cloud", grade: "", damage_types: [], comment: "", by: "bob", shown: "" });
-  assert.deepEqual(found.get(2), { reason: "", grade: "", damage_types: ["walls"], comment: "hm", by: "ann", shown: "audit" });
+  const found = decodeDetails({ by: { ann: "0 2", bob: "1" }, reason: { cloud: "1" }, type: { roof: "0", walls: "0 2" }, no_type: { tent: "0" }, shown: { audit: "2" }, grade: { major: "0" }, comment: { 2: "hm" } });
+  assert.deepEqual(found.get(0), { reason: "", grade: "major", damage_types: ["roof", "walls"], absent_types: ["tent"], comment: "", by: "ann", shown: "" });
+  assert.deepEqual(found.get(1), { reason: "cloud", grade: "", damage_types: [], absent_types: [], comment: "", by: "bob", shown: "" });
+  assert.deepEqual(found.get(2), { reason: "", grade: "", damage_types: ["walls"], absent_types: [], comment: "hm", by: "ann", shown: "audit" });
   assert.equal(decodeDetails(null).size, 0);
 });
 
@@ -146,4 +146,10 @@ test("places travel as differences in base 36, there and back", () => {
   assert.deepEqual([...placesOf(encodePlaces(places))], places);
   assert.deepEqual([...placesOf("")], []);
   assert.deepEqual(detailsFor(0, { comment: "x", damage_types: [] }), {});
+});
+
+test("types that a building has not go with damaged ones, and with no other label", () => {
+  const before = { comment: "", grade: "", damage_types: ["roof"], absent_types: ["burned"], reason: "" };
+  assert.deepEqual(detailsFor(1, before), { damage_types: ["roof"], absent_types: ["burned"] });
+  assert.deepEqual(detailsFor(2, before), {});
 });

@@ -29,7 +29,7 @@ const logs = new Map(); // by project; they outlive a change of page
 
 const VIEW_KEYS = { a: "pre", s: "swipe", d: "post", f: "side" };
 const MARK_KEYS = { 1: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE };
-const COLORS = ["category", "scores", "uncertainty"]; // of the damage map, as P walks through them
+const COLORS = ["category", "scores", "uncertainty", "types"]; // of the damage map, as P walks through them
 const CLEAR_KEYS = ["0", "Backspace"];
 
 export class DamageView {
@@ -99,6 +99,7 @@ export class DamageView {
     this.root.dataset.mode = data.mode;
     this.store.set("gsd", data.gsd_m);
     this.store.set("flagging", Boolean(data.flagging));
+    this.store.setTypes(data.flagging?.types);
     this.flagBar.configure(data);
     if (!this.flagBar.isAhead) this.store.set("threshold", data.threshold);
     this.store.set("scoreName", data.score_name ?? null);
@@ -343,7 +344,7 @@ export class DamageView {
       case "g": return Boolean(this.data.wall) && (this.#toggle("modelView"), true);
       case "h": return mapShown && (this.hasQueue || this.hasWall) && (this.panes.fold(), true);
       case "v": return mapShown && Boolean(store.shifts) && (this.#toggle("arrows"), true);
-      case "p": return Boolean(store.scores) && (this.#setColors(this.data.flagging ? COLORS[(COLORS.indexOf(store.colorBy) + 1) % COLORS.length] : store.colorBy === "labels" ? "scores" : "labels"), true);
+      case "p": return Boolean(store.scores) && (this.#setColors(this.data.flagging ? this.#nextColors() : store.colorBy === "labels" ? "scores" : "labels"), true);
       case "i": return this.card.toggle(), true;
       case "?": return this.toolbar.toggleHelp(), true;
       default: return false;
@@ -409,6 +410,11 @@ export class DamageView {
     this.store.set("colorBy", by);
     this.#look({});
     if (this.data.flagging) this.setStateValue("map_color", by); // kept in the project
+  }
+
+  #nextColors() {
+    const offered = COLORS.filter((by) => by !== "types" || this.store.types.length);
+    return offered[(offered.indexOf(this.store.colorBy) + 1) % offered.length];
   }
 
   #toggle(name) {

@@ -59,7 +59,7 @@ export class MapPane {
   #listen() {
     const { store } = this;
     store.on("view", () => this.#showView());
-    for (const event of ["colorBy", "scores", "threshold", "labels", "grades", "scale", "geometry", "outlines", "imageQuality", "shifts", "arrows", "chosen", "cells", "flagging"]) store.on(event, () => this.#drawLegend());
+    for (const event of ["colorBy", "scores", "threshold", "labels", "grades", "scale", "geometry", "outlines", "imageQuality", "shifts", "arrows", "chosen", "cells", "flagging", "types"]) store.on(event, () => this.#drawLegend());
     for (const event of ["details", "scores", "blind", "imageQuality", "shifts", "queued"]) store.on(event, () => this.#fillTooltip());
     store.on("geometry", () => (this.notice.hidden = true));
     store.on("emptied", () => {

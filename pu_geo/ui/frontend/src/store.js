@@ -47,6 +47,7 @@ export class Store {
     this.queued = -1; // the same where that is the queue's large picture
     this.threshold = null;
     this.flagging = false; // whether this is the damage map: see flagging.js
+    this.types = []; // damage types of the run that is shown: {name, people, score: sets of building numbers, n_named, is_enough}
     this.cells = null; // {side, tops, ramp, hasUnknown} where cells are drawn in place of buildings
     this.gsd = 1;
     this.mode = "view";
@@ -262,7 +263,21 @@ export class Store {
   }
 
   get isCategorical() {
-    return this.isFlagging && this.colorBy === "category";
+    return this.isFlagging && (this.colorBy === "category" || this.isTyped);
+  }
+
+  /** Whether the map is colored by damage types. */
+  get isTyped() {
+    return this.isFlagging && this.colorBy === "types" && this.types.length > 0;
+  }
+
+  /** @param types of each {name, people, score: positions as differences in base 36, named, enough} */
+  setTypes(types = []) {
+    const encoded = JSON.stringify(types);
+    if (encoded === this.encodedTypes) return;
+    this.encodedTypes = encoded;
+    this.types = types.map((one) => ({ ...one, people: new Set(placesOf(one.people)), score: new Set(placesOf(one.score)) }));
+    this.emit("types");
   }
 
   /** Where a building with this score is on the ramp, 0 to 1: on the damage map by its rank, as scores may crowd at one end. */
