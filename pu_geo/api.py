@@ -32,7 +32,7 @@ from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout, read_array
 from pu_geo.records import FeatureRequest, Label, RunFacts, Scene, View
 from pu_geo.services.annotate import labeling
-from pu_geo.services.damage_map import auditing, mapping, random_audits
+from pu_geo.services.damage_map import auditing, damage_types, mapping, random_audits
 from pu_geo.services.damage_map.auditing import AuditView, HowMany
 from pu_geo.services.explore import clusters, discovering, exploring, neighbors, outliers
 from pu_geo.services.imagery import features, preparation
@@ -275,7 +275,7 @@ class Project:
         """Return all footprints: `building_id` as index, their attributes as columns, project CRS.
 
         >>> list(project.footprints().columns)
-        ['area_m2', 'source_footprint', 'damage', 'roof', 'storeys', 'uid', 'use', 'geometry']
+        ['area_m2', 'source_footprint', 'damage', 'roof', 'storeys', 'types', 'uid', 'use', 'geometry']
         """
         from pu_geo.tasks.project import frames
 
@@ -502,7 +502,8 @@ class Project:
 
         Args:
             method: a name in `pu_geo.methods.catalog.METHODS`, such as "ncpu", or that of the estimator, such as "NcPU".
-            types_from: attribute of the labeled footprints that names the kind of damage.
+            types_from: where damage types come from: "answers" (given on Annotate), "grades" (as a scale), or an attribute of the
+                labeled footprints.
             hold_out: positives to judge the run by, not to learn from.
             features: name of the feature set to learn from; the one in use if empty.
             settings: those of the preset that shall be others, such as `epochs=10`. Of more epochs,
@@ -643,13 +644,16 @@ class Project:
 
     # Damage map
 
-    def choose(self, run: RunName | None = None, *, threshold: float | None = None, top: int | None = None) -> RunFacts:
+    def choose(
+        self, run: RunName | None = None, *, threshold: float | None = None, top: int | None = None, damage_type: str | None = None
+    ) -> RunFacts:  # fmt: skip
         """Store which run is shown and exported where none is named, and its threshold; return that run.
 
         Args:
             run: "auto" takes a person's choice back.
             threshold: flag buildings with at least this score, 0..1.
             top: flag so many buildings, the highest-ranked ones, instead.
+            damage_type: the threshold, or the number, is of this damage type, among the damaged buildings; see `damage_types`.
 
         >>> project.choose(top=3).run_id == project.run().facts.run_id
         True
@@ -663,7 +667,9 @@ class Project:
         elif run is not None:
             choices.choose_run(self._layout, self._facts(run).run_id)
         found = self._facts(CHOSEN)
-        if threshold is not None:
+        if damage_type is not None:
+            damage_types.choose(self._layout, found.run_id, damage_type, threshold=threshold, top=top)
+        elif threshold is not None:
             choices.choose_threshold(self._layout, found.run_id, threshold)
         elif top is not None:
             mapping.choose_top(self._layout, found.run_id, top)
@@ -676,6 +682,20 @@ class Project:
         True
         """
         return mapping.threshold(self._layout, self._facts(run).run_id)
+
+    def damage_types(self, run: RunName = CHOSEN) -> list[dict[str, Any]]:
+        """Return the damage types that a run scores, as its map has them; none where it scores none.
+
+        Returns:
+            a mapping a type, as exports carry it: "name", "column", "threshold" and who set it, how many buildings have the type
+            by people and by score, what its threshold rests on, and "audit" with precision and recall.
+
+        >>> project.damage_types()
+        []
+        """
+        run_id = self._facts(run).run_id
+        limit = mapping.threshold(self._layout, run_id).value
+        return damage_types.facts(self._layout, run_id, limit, damage_types.on_map(self._layout, run_id, limit))
 
     def begin_audit(self, checks: int | None = None, *, run: RunName = CHOSEN, analyst: str | None = None) -> AuditView:
         """Begin the audit of a run's map; people answer its random checks on the Annotate page.

@@ -91,6 +91,11 @@ class Scene:
     nodata: float | None = None
 
 
+def misses_by_band(scene: Scene) -> bool:
+    """Return whether a pixel has no data as soon as one of its bands has none: in layers that measure, unlike in pictures."""
+    return scene.role == "layer" and scene.dtype != "uint8"
+
+
 @dataclass(frozen=True)
 class Layer:
     """A raster layer beside pre and post, of one or several files that form a mosaic: SAR, elevation, a damage proxy.

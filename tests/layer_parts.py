@@ -1,74 +1,43 @@
-"""Small projects whose chips have layers: SAR that shows damage and a third of the buildings lack, elevation that shows nothing."""
+"""Made-up layers over the small town: SAR in decibels, heights, other grids and sample types."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import rasterio
 from numpy.typing import NDArray
-from small_parts import add_chips, click, job_of
-
-from pu_geo.features.bank import fit_default
-from pu_geo.project.layout import Layout
-from pu_geo.records import FeatureRequest, View
-from pu_geo.tasks.imagery.features import features
-
-SIDE_PX = 20
-TABLE = (View("pre", "pre", 0, 3), View("post", "post", 3, 6), View("sar-post", "post", 6, 8), View("dsm", "", 8, 9))
-DAMAGED = 4  # every fourth building is
-EVERY = ("pre+post", "sar-post", "dsm")
+from rasterio.transform import Affine
+from rasterio.warp import transform_bounds
 
 
-def layered_chips(
-    n: int, *, seed: int = 0, optical: float = 25.0, sar: float = 70.0, missing: float = 1 / 3
-) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return chips, uint8 [n, 9, 20, 20]; which are damaged, bool [n]; and which lack SAR, bool [n], by chance alone.
+def town_layer(
+    town: Path, path: Path, data: NDArray[Any], *, crs: str | None = None, box: tuple[float, float, float, float] | None = None,
+    **options: Any,
+) -> Path:  # fmt: skip
+    """Write samples [bands, H, W] as a GeoTIFF over the town's post scene, or over a box of it in shares of its sides.
 
     Args:
-        optical, sar: how much brighter damage makes the middle of a post chip, of a SAR chip; buildings differ by about 20 anyway.
+        crs: "EPSG:n" of the file, that of the post scene if None.
+        box: left, top, right, bottom, 0..1.
     """
-    draw = np.random.default_rng(seed)
-    is_damaged = np.arange(n) % DAMAGED == 0
-    chips = draw.normal(90, 12, (n, 9, SIDE_PX, SIDE_PX)) + draw.normal(0, 20, (n, 9, 1, 1))
-    for bands, bright in ((slice(3, 6), optical), (slice(6, 8), sar)):
-        chips[is_damaged, bands, 5:15, 5:15] += bright
-    lacks = draw.random(n) < missing
-    chips[lacks, 6:8] = 0
-    return chips.clip(0, 255).astype(np.uint8), is_damaged, lacks
+    with rasterio.open(town / "post.tif") as post:
+        bounds, own = post.bounds, post.crs
+    left, top, right, bottom = box or (0.0, 0.0, 1.0, 1.0)
+    width, height = bounds.right - bounds.left, bounds.top - bounds.bottom
+    place = bounds.left + left * width, bounds.top - bottom * height, bounds.left + right * width, bounds.top - top * height
+    if crs is not None:
+        place = transform_bounds(own, crs, *place)
+    west, south, east, north = place
+    pixel = Affine((east - west) / data.shape[2], 0, west, 0, (south - north) / data.shape[1], north)
+    size = {"count": len(data), "height": data.shape[1], "width": data.shape[2], "dtype": data.dtype}
+    with rasterio.open(path, "w", driver="GTiff", transform=pixel, crs=crs or own, **size, **options) as target:
+        target.write(data)
+    return path
 
 
-def with_layers(
-    layout: Layout, n: int = 20, *, n_clicks: int = 5, **how: Any
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Give a project chips with layers, the features "rcf" of pre and post, and clicks on the first damaged buildings.
-
-    Returns:
-        Which buildings are damaged, and which lack SAR, bool [n] each.
-    """
-    chips, is_damaged, lacks = layered_chips(n, **how)
-    ids = [f"b{i}" for i in range(n)]
-    facts = {
-        "views": [asdict(view) for view in TABLE],
-        "view_missing": {"sar-post": lacks.astype(float).tolist(), "dsm": [0.0] * n},
-        "scaling": {"sar-post": {"bands": [[-25.0, 0.0], [-30.0, -5.0]]}, "dsm": {"bands": [[0.0, 40.0]]}},
-    }
-    import torch
-
-    rcf = fit_default(chips[:, :6])
-    views = rcf.transform(chips[:, :6], 3, seed=0, device=torch.device("cpu"))
-    add_chips(layout, ids, bands="pre+post", size_px=SIDE_PX, chips=chips, features=views, **facts)
-    np.savez(layout.filters("set"), allow_pickle=False, **rcf.state())
-    click(layout, *[ids[i] for i in np.flatnonzero(is_damaged)[:n_clicks]])
-    return is_damaged, lacks
-
-
-def layer_request(*layers: str, n_views: int = 3) -> dict[str, object]:
-    """Return a request as a job takes it."""
-    return asdict(FeatureRequest("layers", layers=layers, n_views=n_views))
-
-
-def layer_set(layout: Layout, *layers: str, use: bool = False, n_views: int = 3) -> str:
-    """Make a set for a project in this process; return its name."""
-    made = features(job_of(layout, "features"), request=layer_request(*layers, n_views=n_views), use=use)
-    return str(made["name"])
+def speckle(height: int, width: int, bands: int = 2, seed: int = 0) -> NDArray[np.float32]:
+    """Backscatter in decibels, float32 [bands, H, W], about -25 to 5."""
+    rng = np.random.default_rng(seed)
+    return (10 * np.log10(rng.gamma(2.0, 0.05, (bands, height, width)) + 1e-3)).astype(np.float32)

@@ -54,18 +54,13 @@ def choose(
     """Store which run is shown and exported where none is named, and its threshold or a damage type's; or print which they are."""
     layout = projects.find(project)
     mapping.one_of_both(threshold, top)
-    if damage_type is not None and threshold is None and top is None:
-        raise PuGeoError(
-            f"The damage type {damage_type!r} was named without a threshold.",
-            "Add --threshold with a score, or --top with how many of the damaged have it.",
-        )
     if run == "auto":
         choices.choose_automatically(layout)
     elif run:
         choices.choose_run(layout, choices.run(layout, run).run_id)
     found = choices.run(layout, "chosen")
     if damage_type is not None:
-        _choose_type(layout, found.run_id, damage_type, threshold, top)
+        damage_types.choose(layout, found.run_id, damage_type, threshold=threshold, top=top)
     elif threshold is not None:
         choices.choose_threshold(layout, found.run_id, threshold)
     elif top is not None:
@@ -81,14 +76,6 @@ def choose(
     if types:
         facts["types"] = types
     show(facts, "\n".join([*lines, *map(_type_words, types)]), as_json)
-
-
-def _choose_type(layout: Layout, run_id: str, name: str, threshold: float | None, top: int | None) -> None:
-    """Store the threshold of a damage type, as a score or as a number of buildings."""
-    if threshold is not None:
-        damage_types.choose_threshold(layout, run_id, name, threshold)
-    elif top is not None:
-        damage_types.choose_top(layout, run_id, mapping.threshold(layout, run_id).value, name, top)
 
 
 def _type_words(one: Mapping[str, Any]) -> str:

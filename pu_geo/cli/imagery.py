@@ -12,9 +12,9 @@ from pu_geo.cli.run import File, Json, Project, Screen, absolute, repeated, run_
 from pu_geo.errors import PuGeoError
 from pu_geo.records import FeatureRequest
 from pu_geo.services.annotate import labeling
-from pu_geo.services.imagery import features, preparation
+from pu_geo.services.imagery import features, layers, preparation
 from pu_geo.services.project import projects
-from pu_geo.wording import plural
+from pu_geo.wording import percent, plural
 
 screen = Screen("Imagery")
 _NO_CHIPS = "There are no chips yet, so there are no features: cut them with `pu-geo chip`."
@@ -64,6 +64,57 @@ def add_scene(
     covered = result["pre_share"]
     partial = "" if covered is None or covered > 0.999 else f"\nPre scenes cover {covered:.0%} of the post scenes."
     show(result, "\n".join([f"{words} of {result['gsd_m']:.3f} m in {system}.{partial}", *result["notes"]]), as_json)
+
+
+@screen.verb(
+    "add-layer",
+    "joplin.pugeo --name sar-post --when post --kind sar-db vv_vh.tif",
+    "joplin.pugeo --name height --when none --kind elevation tiles/*.tif --nodata=-9999",
+)
+def add_layer(
+    project: Project,
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="GeoTIFFs; several form a mosaic", show_default=False)
+    ],
+    *,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="lowercase letters, digits and -; files of a name that is here join it")
+    ],
+    when: Annotated[
+        Literal["pre", "post", "none"] | None, typer.Option(help="the date that it shows; post if not named")
+    ] = None,
+    kind: Annotated[
+        Literal["sar-db", "sar-amplitude", "elevation", "proxy", "other"] | None,
+        typer.Option(help="what it measures, for units; an amplitude is read in decibels"),
+    ] = None,
+    nodata: Annotated[
+        float | None,
+        typer.Option(metavar="VALUE", help="the sample value that stands for no data, where the files name none"),
+    ] = None,
+    crs: FileCrs = None,
+    as_json: Json = False,
+) -> None:
+    """Add a layer beside pre and post: SAR, elevation, a damage proxy map; 1 to 16 bands, uint8, uint16 or float32."""
+    layout = projects.find(project)
+    args = {"name": name, "paths": [*map(absolute, files)], "when": when, "kind": kind, "nodata": nodata, "crs": crs}
+    result = run_job(layout, layers.TASK, args, as_json)
+    words = (
+        f"Layer {result['name']} has {plural(result['n_files'], 'file')} of {plural(result['bands'], 'band')}, "
+        f"{layers.WHEN_WORDS[result['when']]}; it covers {percent(result['share'])} of the post scenes. "
+        f"Samples from {result['scaling_words']}."
+    )
+    again = ["Cut chips again to use it."] if result["added"] else []
+    show(result, "\n".join([words, *result["notes"], *again]), as_json)
+
+
+@screen.verb("layers", "joplin.pugeo", "joplin.pugeo --json")
+def list_layers(project: Project, *, as_json: Json = False) -> None:
+    """List the layers beside pre and post: scaling, what one of 256 steps means, and which buildings lack them."""
+    found = layers.rows(projects.find(project))
+    words = (
+        "\n".join(row["words"] for row in found) or "There are no layers beside pre and post: `pu-geo add-layer` adds one."
+    )
+    show({"layers": found}, words, as_json)
 
 
 @screen.verb(
@@ -184,6 +235,7 @@ def chip(
     if result["n_nodata"]:
         lines.append(f"{result['n_nodata']} of them reach beyond the post scenes or their data.")
     lines += filter(None, (result["bands_why"], result["features_note"]))
+    lines += [f"{layers.missing_words(name, n, result['n'])}." for name, n in result["n_missing"].items() if n]
     if result["n_sensors"] > 1:
         lines.append(
             f"The scenes are of {result['n_sensors']} kinds that differ too much for scores to carry over. Mark damaged "

@@ -97,7 +97,11 @@ def train(
     preset: Annotated[str, typer.Option(help="of the method")] = "quick",
     seed: Annotated[int, typer.Option(min=0, help="of all random numbers")] = 0,
     types_from: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="attribute of the clicked footprints that names the damage type")
+        str | None,
+        typer.Option(
+            metavar="SOURCE",
+            help="damage types to learn: answers (given on Annotate), grades (as a scale), or an attribute of the clicked footprints",
+        ),
     ] = None,
     hold_out: Annotated[
         int, typer.Option(min=0, metavar="N", help="damaged buildings to judge the run by, not to learn from")
@@ -111,6 +115,9 @@ def train(
     layout = projects.find(project)
     request = TrainingRequest(method, preset, seed, overrides_of(settings), types_from, hold_out, features)
     training.require(layout, request)
+    if types_from and not as_json:
+        counts = next(one.counts for one in training.type_sources(layout) if one.name == types_from)
+        print(f"Damage types: {counts}.", file=sys.stderr, flush=True)
     if not (as_json or request.overrides):
         n_chips = training.data_summary(layout).n_chips
         expected = training_times.expected_seconds(method, preset, n_chips)

@@ -288,9 +288,7 @@ def _resized(picture: NDArray[np.uint8], width: int, height: int, how: int) -> N
     return np.concatenate(sizes, axis=2)
 
 
-def _cut_huge(
-    mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8], *, with_mean: bool
-) -> tuple[float, Shown, int]:
+def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8], *, with_mean: bool) -> tuple[float, Shown, int]:
     """Cut one chip from a window too large to hold in memory: in pieces, each averaged down before the next is read.
 
     Returns:

@@ -35,6 +35,7 @@ TASKS = {
     "doctor": "pu_geo.tasks.project.doctor:doctor",
     "next_round": "pu_geo.tasks.project.rounds:next_round",
     "add_scenes": "pu_geo.tasks.imagery.scenes:add_scenes",
+    "add_layer": "pu_geo.tasks.imagery.layers:add_layer",
     "add_xbd": "pu_geo.tasks.imagery.scenes:add_xbd",
     "relink": "pu_geo.tasks.imagery.relink:relink",
     "add_footprints": "pu_geo.tasks.imagery.footprints:add_footprints",
@@ -60,6 +61,7 @@ TASKS = {
     "publish": "pu_geo.tasks.damage_map.publish:publish",
     "remove_scene": "pu_geo.tasks.project.remove:remove_scene",
     "replace_scene": "pu_geo.tasks.project.remove:replace_scene",
+    "replace_layer": "pu_geo.tasks.project.remove:replace_layer",
     "remove_footprints": "pu_geo.tasks.project.remove:remove_footprints",
     "replace_footprints": "pu_geo.tasks.project.remove:replace_footprints",
 }

@@ -110,8 +110,11 @@ def from_state(state: Mapping[str, Tensor], settings: LinearSettings, device: to
 
 
 @torch.no_grad()
-def plain_columns(features_of: Callable[[Tensor], Tensor], data: PUData, rows: Ints, run: Run) -> Tensor:
+def plain_columns(features_of: Callable[..., Tensor], data: PUData, rows: Ints, run: Run) -> Tensor:
     """Compute columns of some chips as they were cut, float32 [M, E].
+
+    Args:
+        features_of: inputs [B, ...] to columns [B, E]; one whose `takes_views` is true takes the missing views [V, B], too.
 
     Raises:
         TrainingError: if a value is no finite number.
@@ -121,7 +124,10 @@ def plain_columns(features_of: Callable[[Tensor], Tensor], data: PUData, rows: I
     for first in range(0, len(rows), step):
         run.stop_if_cancelled()
         block = np.asarray(data.inputs.plain_array[rows[first : first + step]])
-        parts.append(features_of(torch.from_numpy(block).to(run.device)))
+        masks: tuple[Tensor, ...] = ()
+        if data.is_missing is not None and getattr(features_of, "takes_views", False):
+            masks = (torch.from_numpy(data.is_missing[:, rows[first : first + step]]).to(run.device),)
+        parts.append(features_of(torch.from_numpy(block).to(run.device), *masks))
     values = torch.cat(parts)
     require_finite(values.isfinite().all(1))
     return values

@@ -110,10 +110,16 @@ def check_score(value: float) -> None:
         raise ProjectError(f"The threshold is {value}; scores lie between 0 and 1.", "Choose a value in between.")
 
 
-def get(db: sqlite3.Connection, name: str, usual: Any) -> Any:
-    """Return what people chose under a name, a JSON value; `usual` where nobody chose."""
-    row = db.execute("SELECT value FROM choice WHERE name = ? ORDER BY choice DESC LIMIT 1", (name,)).fetchone()
+def get(db: sqlite3.Connection, name: str, usual: Any, *, at: int | None = None) -> Any:
+    """Return what people chose under a name, a JSON value, up to the choice numbered `at`; `usual` where nobody chose."""
+    newest = "SELECT value FROM choice WHERE name = ? AND choice <= ? ORDER BY choice DESC LIMIT 1"
+    row = db.execute(newest, (name, last_choice(db) if at is None else at)).fetchone()
     return usual if row is None else json.loads(row[0])
+
+
+def last_choice(db: sqlite3.Connection) -> int:
+    """Return the number of the newest choice, 0 if there is none."""
+    return int(db.execute("SELECT ifnull(max(choice), 0) FROM choice").fetchone()[0])
 
 
 def all_of(db: sqlite3.Connection, prefix: str) -> dict[str, Any]:

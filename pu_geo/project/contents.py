@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import secrets
 import sqlite3
 import struct
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -69,6 +70,22 @@ def exchange_scenes(
         add_scenes(db, new, grid, pre_share)
     for place, scene in zip(places, new, strict=False):
         db.execute("UPDATE scene SET rowid = ? WHERE scene_id = ?", (place, scene.scene_id))
+    _note_change(db)
+    note_footprints(db)
+
+
+def exchange_layer(db: sqlite3.Connection, gone: Sequence[Scene], new: Sequence[Scene]) -> None:
+    """Remove files of a layer and put others in the place of the first; within a transaction.
+
+    The order of layers stays, which is that of their bands in chips.
+    """
+    first = db.execute("SELECT min(rowid) FROM scene WHERE role = 'layer' AND scene_id = ?", (gone[0].scene_id,)).fetchone()[
+        0
+    ]
+    db.executemany("DELETE FROM scene WHERE scene_id = ?", [(scene.scene_id,) for scene in gone])
+    if new:
+        add_layer_scenes(db, new)
+        db.execute("UPDATE scene SET rowid = ? WHERE scene_id = ?", (first, new[0].scene_id))
     _note_change(db)
 
 
@@ -165,10 +182,10 @@ def _stored_path(path: str, folder: Path) -> str:
     if not Path(path).is_relative_to(folder):
         return path
     relative = Path(path).relative_to(folder).as_posix()
-    return relative if _is_inside(relative) else path
+    return relative if is_inside(relative) else path
 
 
-def _is_inside(stored: str) -> bool:
+def is_inside(stored: str) -> bool:
     """Return whether a stored path is relative, and means the same file inside the project on every system."""
     return not re.search(r"[\\:\0]", stored) and all(part not in ("", ".", "..") for part in stored.split("/"))
 
@@ -178,7 +195,7 @@ def _found_path(facts: Mapping[str, Any], folder: Path) -> str:
     stored = str(facts["path"])
     windows = PureWindowsPath(stored)
     if not stored.startswith("/") and not windows.is_absolute():
-        if not _is_inside(stored):
+        if not is_inside(stored):
             raise ProjectError(
                 f"Scene {facts['scene_id']} names the file {stored[:80]!r}, which is not a path inside the project.",
                 "Restore project.gpkg from a backup: PU-Geo writes no such path.",
@@ -285,7 +302,7 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int
     bounds = shapely.bounds(shapely.from_wkb(np.array(list(table.wkb), dtype=object)))
     known = dict(db.execute("SELECT building_id, geom FROM footprints"))
     outlines, taken = set(known.values()), {*known, *table.building_ids}
-    number = len(known)
+    number = max(len(known), highest_number(db)) if "" in table.building_ids else 0
     new, rows = [], []
     for i, wkb in enumerate(table.wkb):
         blob = blob_from_wkb(wkb, bounds[i], srs_id)
@@ -312,6 +329,9 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int
     db.executemany(
         "INSERT INTO footprints (geom, building_id, area_m2, source_footprint, attributes) VALUES (?, ?, ?, ?, ?)", rows
     )
+    if rows:
+        note_footprints(db)
+        _note_numbers(db, [row[1] for row in rows])
     if len(bounds):
         db.execute(
             "UPDATE gpkg_contents SET min_x = min(ifnull(min_x, ?1), ?1), min_y = min(ifnull(min_y, ?2), ?2), "
@@ -323,7 +343,8 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int
 
 
 def remove_footprints(db: sqlite3.Connection, ids: Sequence[str]) -> None:
-    """Remove footprints within a transaction of the caller's; labels of these buildings stay in the log."""
+    """Remove footprints within a transaction of the caller's; labels of these buildings stay in the log, and their ids are not given anew."""
+    _note_numbers(db, ids)
     db.execute("DELETE FROM footprints WHERE building_id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),))
     rows = db.execute("SELECT substr(geom, 9, 32) FROM footprints").fetchall()
     boxes = np.frombuffer(b"".join(row[0] for row in rows), "<f8").reshape(-1, 4)  # west, east, south, north
@@ -334,6 +355,7 @@ def remove_footprints(db: sqlite3.Connection, ids: Sequence[str]) -> None:
         box,
     )
     _note_change(db)
+    note_footprints(db)
 
 
 def change_outlines(db: sqlite3.Connection, table: FootprintTable, ids: Collection[str]) -> None:
@@ -351,9 +373,57 @@ def change_outlines(db: sqlite3.Connection, table: FootprintTable, ids: Collecti
     change = "UPDATE footprints SET geom = ?, area_m2 = ?, source_footprint = ?, attributes = ? WHERE building_id = ?"
     db.executemany(change, rows)
     _note_change(db)
+    note_footprints(db)
+
+
+def geometry_v(db: sqlite3.Connection) -> str:
+    """Return what names this state of the footprints and their places on the grid, such as "3-9f86d081"; "0" before the first change.
+
+    It is in the address and the key of all that is kept in the order of `building_ids`.
+    """
+    row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'geometry_v'").fetchone()
+    return "0" if row is None else str(row[0])
+
+
+def note_footprints(db: sqlite3.Connection) -> None:
+    """Give the state of the footprints another name; within the transaction that adds, removes, replaces or restores some.
+
+    No name comes twice, not in a backup either that is changed in another way.
+    """
+    count = geometry_v(db).partition("-")[0]
+    name = f"{int(count) + 1 if count.isdecimal() else 1}-{secrets.token_hex(4)}"
+    db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('geometry_v', ?)", (name,))
 
 
 _MADE_UP = re.compile(r"b\d{6,}")  # as `insert_footprints` numbers footprints without id
+
+
+_LONGEST_NUMBERED = 11  # signs; a file's own ids of more digits are left out, and no count of houses reaches them
+_NUMBERED = "{0} GLOB 'b[0-9][0-9][0-9][0-9][0-9][0-9]*' AND substr({0}, 2) NOT GLOB '*[^0-9]*' AND length({0}) < {1}"
+_HIGHEST = "highest_number"
+
+
+def highest_number(db: sqlite3.Connection) -> int:
+    """Return the highest number that an id such as b000012 ever had in this project; 0 without any.
+
+    The next footprint without id gets the one after it: a removed building's labels and scores must not become another's.
+    Projects of before the number was stored had them in footprints, labels and scores.
+    """
+    stored = db.execute("SELECT value FROM pugeo_meta WHERE key = ?", (_HIGHEST,)).fetchone()
+    found = 0 if stored is None else int(stored[0])
+    for table in ("footprints", "label_event", "score"):
+        highest = f"SELECT ifnull(max(CAST(substr(building_id, 2) AS INTEGER)), 0) FROM {table} WHERE "
+        found = max(found, db.execute(highest + _NUMBERED.format("building_id", _LONGEST_NUMBERED)).fetchone()[0])
+    return found
+
+
+def _note_numbers(db: sqlite3.Connection, ids: Iterable[str]) -> None:
+    """Store that the numbers of these ids were given, so that they stay theirs once the footprints are gone."""
+    given = max((int(one[1:]) for one in ids if _MADE_UP.fullmatch(one) and len(one) < _LONGEST_NUMBERED), default=0)
+    db.execute(
+        "INSERT INTO pugeo_meta VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = max(CAST(value AS INTEGER), ?2)",
+        (_HIGHEST, given),
+    )
 
 
 def has_made_up_id(table: FootprintTable) -> NDArray[np.bool_]:

@@ -463,7 +463,7 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
     order = list(building_ids(db) if ids is None else ids)
     row = {building: i for i, building in enumerate(order)}
     is_positive, is_not_damaged, is_excluded, is_queued = (np.zeros(len(order), np.bool_) for _ in range(4))
-    for building, event in _taught(db, at_event).items():
+    for building, event in taught(db, at_event).items():
         if building in row:
             label = "" if event is None else event.label
             marked = {"positive": is_positive, "not_damaged": is_not_damaged}.get(label, is_excluded)
@@ -472,7 +472,7 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
     return PUSet(order, is_positive, is_not_damaged, is_excluded, at_event, is_queued)
 
 
-def _taught(db: sqlite3.Connection, at: int) -> dict[str, LabelEvent | None]:
+def taught(db: sqlite3.Connection, at: int) -> dict[str, LabelEvent | None]:
     """Return what a method may learn of every building that carries a label; None where only an audit has an answer."""
     with _standing_at(db, at) as standing:
         known, taught = (current(db, at=at), {}) if standing is None else (standing.answers, standing.taught)

@@ -61,6 +61,9 @@ class Layout:
     def backups(self) -> Path:
         return self.folder / "backups"
 
+    def layer_tiles(self, layer: str) -> Path:
+        return self.quicklooks / "layers" / checked_id(layer)
+
     def chips(self, chip_set: str) -> Path:
         return self.folder / "chips" / f"{checked_id(chip_set)}.npy"
 

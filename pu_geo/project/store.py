@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from pu_geo.errors import ProjectError, printable
-from pu_geo.project import backups, in_use, integrity, schema
+from pu_geo.project import backups, in_use, integrity, schema, swap
 from pu_geo.project.layout import SUFFIX, Layout, find_project
 
 Given = ParamSpec("Given")
@@ -61,6 +61,7 @@ def connect(layout: Layout, *, patience_s: float = BUSY_MS / 1000) -> Iterator[s
     """
     if not layout.gpkg.is_file():
         raise ProjectError(f"{layout.gpkg} is gone.", "Was the folder moved or renamed? Open it from where it is now.")
+    swap.finish(layout)
     _refuse_damaged(layout)
     kept: dict[Path, sqlite3.Connection] | None = getattr(_kept, "connections", None)
     known = kept.get(layout.folder) if kept else None
@@ -289,6 +290,8 @@ def connect_as_is(layout: Layout) -> Iterator[sqlite3.Connection]:
     Raises:
         ProjectError: if it cannot be read; of kind "busy" if another program holds it.
     """
+    if swap.waits(layout):
+        raise swap.half_done(layout)
     _refuse_damaged(layout)
     if layout.folder not in _checked:
         _refuse_lost_changes(layout)

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_parts import CommandLine
-from mapped_parts import RUN, answer_audit, mapped_project
+from mapped_parts import RUN, TRUTH, answer_audit, mapped_project
 from small_parts import add_run
+from typed_parts import TYPED, TYPES, name_types, typed_project
 
 from pu_geo.project.layout import Layout
 
@@ -103,3 +104,29 @@ def test_every_verb_that_takes_a_run_takes_the_chosen_one(mapped: Layout, run: C
     assert run.json("evaluate", mapped.folder, *truth)["run_id"] == RUN
     assert run.json("evaluate", mapped.folder, *truth, "--run", "latest")["run_id"] == "ranker-2"
     assert run.json("compare", mapped.folder, "--runs", "chosen", "latest")["runs"][0]["run_id"] == RUN
+
+
+def test_a_damage_type_has_a_threshold_of_its_own(tmp_path: Path, run: CommandLine) -> None:
+    layout = typed_project(tmp_path)
+    name_types(layout, [row for row in np.flatnonzero(TRUTH).tolist() if row > 1][:25])
+    choose = ("choose", layout.folder, "--run", TYPED)
+    before = run.json(*choose)
+    assert [one["name"] for one in before["types"]] == list(TYPES)
+    assert before["types"][0]["threshold_origin"].startswith("start:")
+    after = run.json(*choose, "--type", "roof", "--threshold", "0.4")
+    assert (after["types"][0]["threshold"], after["threshold"]) == (0.4, before["threshold"])
+    assert "Threshold 0.4000: chosen by a person." in run.text(*choose)
+    assert run.json(*choose, "--type", "roof", "--top", "3")["types"][0]["by_score"] == 3
+    out = tmp_path / "map.csv"
+    assert "roof: " in run.text("export", layout.folder, "--run", TYPED, "--format", "csv", "--out", out)
+    with out.open(encoding="utf-8-sig") as stream:
+        rows = list(csv.DictReader(stream))
+    assert sum(row["type_roof"] == "yes" for row in rows) == 3 + after["types"][0]["by_people"]
+
+
+def test_a_damage_type_that_cannot_be_chosen_is_refused(tmp_path: Path, run: CommandLine) -> None:
+    layout = typed_project(tmp_path)
+    choose = ("choose", layout.folder, "--run", TYPED, "--type")
+    assert "no damage type 'wall'; it has: roof" in run.refused(*choose, "wall", "--threshold", "0.4")
+    assert "was named without a threshold" in run.refused(*choose, "roof")
+    assert "scores lie between 0 and 1" in run.refused(*choose, "roof", "--threshold", "7")

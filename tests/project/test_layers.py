@@ -18,7 +18,9 @@ SAR = replace(
     SCENE, scene_id="sar-post-1", role="layer", layer="sar-post", when="post", kind="sar-db", bands=2, rgb=(1, 2), dtype="float32",
     stretch=((-20.0, 5.0), (-28.0, -3.5)), nodata=-9999.0, sha256="5a",
 )  # fmt: skip
-HEIGHT = replace(SAR, scene_id="height-1", layer="height", when="", kind="elevation", bands=1, rgb=(1,), stretch=((0.0, 306.0),))
+HEIGHT = replace(
+    SAR, scene_id="height-1", layer="height", when="", kind="elevation", bands=1, rgb=(1,), stretch=((0.0, 306.0),)
+)
 SET_WITH_LAYERS: dict[str, Any] = {
     "bands": "pre+post",
     "building_ids": ["a", "b", "c"],

@@ -231,6 +231,33 @@ def test_what_cannot_be_stored_now_says_why(project: Path) -> None:
     assert (status, json.loads(body)["problem"]) == (503, "The disk is full.")
 
 
+IN_ORDER = ["geometry.json", "scores/run-1.bin", "similar/0.f32", "shifts.bin", "dots/run-1/pca.bin", "story/0.json"]
+
+
+def app_in_order(project: Path, geometry_v: Callable[[str], str | None]) -> Starlette:
+    return app_of(
+        project, lambda *_: SCORES, shifts=lambda _: SCORES, dots=lambda *_: SCORES, building_history=lambda *_: {},
+        geometry_v=geometry_v,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_what_is_in_the_order_of_footprints_is_refused_to_who_has_others(project: Path, name: str) -> None:
+    app = app_in_order(project, lambda _: "2-b")
+    status, headers, _ = get(app, f"/pugeo/{TOKEN}/{name}?v=1&g=2-b")
+    assert (status, "immutable" in headers["cache-control"]) == (200, True)
+    status, headers, body = get(app, f"/pugeo/{TOKEN}/{name}?v=1&g=1-a")
+    assert (status, headers["cache-control"], body.decode()) == (409, "no-store", texts.FOOTPRINTS_CHANGED)
+    status, headers, _ = get(app, f"/pugeo/{TOKEN}/{name}?v=1")
+    assert (status, headers["cache-control"]) == (200, "no-store"), "an address that names no footprints is kept by nobody"
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_footprints_that_change_while_an_answer_is_made_refuse_it(project: Path, name: str) -> None:
+    names = iter(["1-a", "2-b"])
+    assert get(app_in_order(project, lambda _: next(names)), f"/pugeo/{TOKEN}/{name}?v=1&g=1-a")[0] == 409
+
+
 def test_shifts_are_sent_for_known_projects_alone(project: Path) -> None:
     app = app_of(project, shifts=lambda _: b"12345")
     status, headers, body = get(app, f"/pugeo/{TOKEN}/shifts.bin?v=1")

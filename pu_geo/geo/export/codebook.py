@@ -69,6 +69,11 @@ class Field:
     allowed: str = ""
 
 
+_LAYERS_MISSING = Field(
+    "layers_missing", "list", "",
+    "Layers that the run learned from and that do not show the building: half of its outline or more has no data there. The score "
+    "rests on the others. Only in maps of such runs; `layers` of damage_map.run.json has each layer's scaling.",
+)  # fmt: skip
 TYPE_STATES = ("yes", "no", "unknown")
 _THING = re.compile(r"\b[Bb]uilding(s)?\b")
 
@@ -90,7 +95,7 @@ def fields_of(damage_map: DamageMap) -> list[Field]:
     A field of the schema keeps its kind, also where all is null, so that two exports have the same types. A column that the
     schema does not know, or that holds something else than the schema names, gets the kind of what it holds.
     """
-    schema = {**known_fields(), **_of_types(damage_map)}
+    schema = {**known_fields(), **_of_types(damage_map), "layers_missing": _LAYERS_MISSING}
     known = [schema["building_id"]]
     for name, column in damage_map.columns.items():
         if name == "building_id":

@@ -27,7 +27,7 @@ from pu_geo.geo.raster.fill import Fill, fill_of, warped
 from pu_geo.geo.raster.guard import GDAL_ERRORS, allow_files, check_memory, gdal_env, quiet_open, unreadable
 from pu_geo.geo.raster.placement import ALIGNED_PX, border_in, check_ratio
 from pu_geo.geo.readers.file_kinds import regular_file, scene_driver
-from pu_geo.records import Grid, Scene
+from pu_geo.records import Grid, Scene, misses_by_band
 from pu_geo.scene_state import refusal, state_of
 
 Box = tuple[int, int, int, int]  # first column and row, and one past the last column and row, in grid pixels
@@ -318,11 +318,6 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
         **_mask_options(source, scene),
     )
     return _Layer(scene, number, stack.enter_context(vrt), True, col, row, fills)
-
-
-def misses_by_band(scene: Scene) -> bool:
-    """Return whether a pixel has no data as soon as one of its bands has none: in layers that measure, unlike in pictures."""
-    return scene.role == "layer" and scene.dtype != "uint8"
 
 
 def _nodata_of(scene: Scene, source: rasterio.DatasetReader) -> float | None:

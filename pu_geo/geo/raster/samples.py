@@ -50,6 +50,11 @@ def holds_data(samples: NDArray[np.generic], nodata: float | None, *, every: boo
     return valid
 
 
+def can_be(value: float, dtype: np.dtype[Any]) -> bool:
+    """Return whether a sample of a type can have a value, such as one for no data."""
+    return math.isnan(value) if dtype.kind == "f" and math.isnan(value) else _as_sample(value, dtype) is not None
+
+
 def _as_sample(nodata: float | None, dtype: np.dtype[Any]) -> Any:
     """Return nodata as a sample of the given type, so that comparing needs no wider numbers; None if no sample equals it."""
     if nodata is None or math.isnan(nodata):
@@ -104,9 +109,7 @@ def find_stretch(samples: NDArray[np.generic], valid: NDArray[np.bool_]) -> tupl
     return tuple((low, high if high > low else low + max(1.0, abs(low) * 1e-6)) for low, high in found.T.tolist())
 
 
-def decibels(
-    samples: NDArray[np.generic], valid: NDArray[np.bool_]
-) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+def decibels(samples: NDArray[np.generic], valid: NDArray[np.bool_]) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
     """Return amplitudes [B, H, W] as 20 log10 of themselves, float32, and which pixels hold data: those above 0 in each band.
 
     Speckle multiplies an amplitude, so in decibels it is as large in a dark field as on a bright roof.

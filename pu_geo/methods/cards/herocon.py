@@ -37,6 +37,11 @@ class HeroconSettings(NetworkSettings):
     supervised_weight: float = setting(
         0.1, "Weight of pulling chips of one kind of damage together (beta); 0 leaves it out.", min=0.0, max=1000.0
     )
+    across_dates: bool = setting(
+        False,
+        "Pull the views of different dates together, too, as the paper does: pre and post then come to be alike, and what "
+        "the event changed is lost.",
+    )
     temperature: float = setting(1.0, "Scale of similarities; smaller looks at nearer chips (tau).", min=0.01, max=10.0)
     unlabeled_weight: float = setting(
         1.0, "What an unlabeled chip counts as an undamaged one, against a chip that a person called so.", min=0.001, max=1.0
@@ -66,4 +71,5 @@ CARD = MethodCard(
     estimator="HeroCon",
     group="types",
     uses_types=True,
+    several_types=True,
 )  # fmt: skip

@@ -37,9 +37,9 @@ FEWEST_NAMED = (
     10  # buildings with a type below which its scores are not judged by; PRODUCT speaks of 10 to 30 for a first ranking
 )
 RULE = (
-    "A damage type is yes where a person named it, and from its threshold on where the building is confirmed or flagged as damaged. "
-    "It is no on all other assessed buildings, which is no proof that it is absent, and unknown where nothing was assessed or where "
-    "too few answers name the type."
+    "A building has a damage type where a person named it, or where its score reaches the type's threshold and the building is "
+    "confirmed or flagged as damaged. Every other assessed building has a no, which is no proof that the type is absent. The type is "
+    "unknown where nothing was assessed, and where too few answers name it to judge by scores."
 )
 ORDINAL_RULE = "The types are a scale: a building that reaches one reaches those below it."
 _LONGEST = 40  # characters of a column
@@ -59,8 +59,8 @@ class TypeOnMap:
         states: "yes", "no" or "unknown" [N].
         is_by_score: bool [N], the yes that no person gave.
         is_undecided: bool [N], confirmed or flagged and without an answer of the type: what its threshold decides.
-        n_named, n_ruled_out: damaged buildings that people gave the type, and that they gave none of it.
-        n_typed: damaged buildings of which people named or ruled out some type.
+        n_named, n_ruled_out: answers outside audits that give a damaged building the type, and that rule it out.
+        n_typed: those that name or rule out some type.
     """
 
     name: str
@@ -91,6 +91,15 @@ class TypeOnMap:
     def n_undecided(self) -> int:
         return int(self.is_undecided.sum())
 
+    def histogram(self, n_bars: int) -> tuple[list[int], list[int]]:
+        """Count the buildings that the threshold decides by score, 0..1 in even bars: those below it, and those that have the type."""
+        ends = np.linspace(0, 1, n_bars + 1)
+        both = (
+            np.histogram(self.scores[rows], ends)[0] for rows in (self.is_undecided & ~self.is_by_score, self.is_by_score)
+        )
+        below, above = (counts.tolist() for counts in both)
+        return below, above
+
     @property
     def is_enough(self) -> bool:
         """Whether so many buildings were given the type that its scores are worth a look."""
@@ -117,6 +126,12 @@ class TypesOnMap:
     ids: Sequence[str]
     types: tuple[TypeOnMap, ...] = ()
     is_ordinal: bool = False
+
+    def with_type(self, one: TypeOnMap) -> tuple[list[str], list[str]]:
+        """Return the buildings that people gave a type, and those that have it by score alone."""
+        rows = [(building, bool(by_score)) for building, state, by_score in zip(self.ids, one.states, one.is_by_score, strict=True)
+                if state == "yes"]  # fmt: skip
+        return [each for each, by_score in rows if not by_score], [each for each, by_score in rows if by_score]
 
     @property
     def rule(self) -> str:
@@ -166,11 +181,11 @@ def on_map(layout: Layout, run_id: str, threshold: float) -> TypesOnMap:
     kind = np.array([classes[building] for building in ids], np.str_)
     scores = np.concatenate([runs.written(of_run), np.full((1, len(names)), np.nan)])[at]
     scores[kind == "not_assessed"] = np.nan
-    answers = answers_of(layout, run, ids)
+    answers, taught = answers_of(layout, run, ids), answers_of(layout, run, ids, is_taught=True)
     is_damaged = np.isin(kind, ("confirmed", "flagged"))
-    limits = _limits(names, scores, answers, is_damaged, chosen)
+    limits = _limits(names, scores, is_damaged, answers, taught, chosen)
     is_above = _above(scores, limits, is_ordinal=run.is_ordinal)
-    n_typed = int((answers != SILENT).any(axis=1).sum())
+    n_typed = int((taught != SILENT).any(axis=1).sum())
     types = []
     for k, (name, column) in enumerate(zip(names, columns_of(names), strict=True)):
         given, is_open = answers[:, k], is_damaged & (answers[:, k] == SILENT)
@@ -181,25 +196,30 @@ def on_map(layout: Layout, run_id: str, threshold: float) -> TypesOnMap:
         types.append(
             TypeOnMap(
                 name, column, limits[k], scores[:, k], given, state.tolist(), is_by_score, is_open & ~np.isnan(scores[:, k]),
-                int((given == YES).sum()), int((given == NO).sum()), n_typed,
+                int((taught[:, k] == YES).sum()), int((taught[:, k] == NO).sum()), n_typed,
             )
         )  # fmt: skip
     return TypesOnMap(ids, tuple(types), run.is_ordinal)
 
 
 def _limits(
-    names: Sequence[str], scores: NDArray[np.float64], answers: Codes, is_damaged: Bools, chosen: Mapping[str, Threshold]
+    names: Sequence[str],
+    scores: NDArray[np.float64],
+    is_damaged: Bools,
+    answers: Codes,
+    taught: Codes,
+    chosen: Mapping[str, Threshold],
 ) -> list[Threshold | None]:
     """Return the threshold of each type: the one that people chose, else one to start from.
 
     To start from, a type is given to as large a part of the damaged buildings without an answer of it as people gave it to among
-    those whose answers name or rule out types. Scores only rank: the highest ones have it, whatever their value. Source: ours; the
-    rule of `estimates.first_threshold`.
+    those whose answers name or rule out types (`taught`: without an audit's, which judge the map and set nothing in it). Scores only
+    rank: the highest ones have it, whatever their value. Source: ours; the rule of `estimates.first_threshold`.
     """
-    n_typed = int((answers != SILENT).any(axis=1).sum())
+    n_typed = int((taught != SILENT).any(axis=1).sum())
     found: list[Threshold | None] = []
     for k, name in enumerate(names):
-        n_named = int((answers[:, k] == YES).sum())
+        n_named = int((taught[:, k] == YES).sum())
         is_open = is_damaged & (answers[:, k] == SILENT) & ~np.isnan(scores[:, k])
         if name in chosen:
             found.append(chosen[name])
@@ -218,14 +238,20 @@ def _above(scores: NDArray[np.float64], limits: Sequence[Threshold | None], *, i
     return np.flip(np.logical_or.accumulate(np.flip(found, 1), axis=1), 1) if is_ordinal else found
 
 
-def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str]) -> Codes:
+def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str], *, is_taught: bool = False) -> Codes:
     """Return what people answered of each type of a run, int8 [n, c]: `YES`, `NO`, or `SILENT` where nobody said.
 
     Of damaged buildings alone. By the types that the answer names and rules out; else, as the run was taught, by the answer's
     grade, or by the attribute of the footprint, which has one value and so rules out the others.
+
+    Args:
+        is_taught: only what methods may learn from, so no audit's answers.
     """
     with store.connect(layout) as db:
-        events, scale = labels.current(db), grades.known(db)
+        events: Mapping[str, LabelEvent | None] = (
+            labels.taught(db, labels.last_event(db)) if is_taught else labels.current(db)
+        )
+        scale = grades.scale(db)
         values: Mapping[str, Any] = {}
         if run.types_from and run.types_from not in ("answers", "grades"):
             given = contents.attribute_values(db, run.types_from)
@@ -239,28 +265,48 @@ def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str]) -> Codes:
 
 
 def _answer(event: LabelEvent, run: RunFacts, scale: Sequence[Grade], value: object) -> list[int]:
-    absent: Sequence[str] = getattr(event, "absent_types", ())
     usual = [SILENT] * len(run.types)
     if run.types_from == "grades":
         usual = _by_grade(event.grade, run.types, scale)
     elif value is not None and str(value) in run.types:
         usual = [int(name == str(value)) for name in run.types]
     return [
-        YES if name in event.damage_types else NO if name in absent else code
+        YES if name in event.damage_types else NO if name in event.absent_types else code
         for name, code in zip(run.types, usual, strict=True)
     ]
 
 
 def _by_grade(grade: str, names: Sequence[str], scale: Sequence[Grade]) -> list[int]:
-    """Return whether a grade reaches each of some grades, `SILENT` where that is not known; the scale has the worst first."""
+    """Return whether a grade reaches each of some grades, `SILENT` where that is not known; the scale has the worst first.
+
+    Whatever is damaged reaches the mildest, also without a grade.
+    """
     place = {one.id: k for k, one in enumerate(scale)}
-    least = [grades.find(scale, name.removeprefix(_SCALE)) for name in names]
-    if grade not in place:
-        return [SILENT] * len(names)
-    return [SILENT if one is None else int(place[grade] <= place[one.id]) for one in least]
+    least = [None if (one := grades.find(scale, name.removeprefix(_SCALE))) is None else place[one.id] for name in names]
+    own = place.get(grade)
+    if own is None:
+        return [YES if at == len(scale) - 1 else SILENT for at in least]
+    return [SILENT if at is None else int(own <= at) for at in least]
 
 
 # What people choose
+
+
+def choose(layout: Layout, run_id: str, name: str, *, threshold: float | None = None, top: int | None = None) -> Threshold:
+    """Store the threshold of a damage type of a run, as a score or by how many of the damaged buildings have the type.
+
+    Raises:
+        PuGeoError: if not exactly one of both is given, or as `choose_threshold` and `choose_top`.
+    """
+    mapping.one_of_both(threshold, top)
+    if threshold is not None:
+        return choose_threshold(layout, run_id, name, threshold)
+    if top is not None:
+        return choose_top(layout, run_id, mapping.threshold(layout, run_id).value, name, top)
+    raise PuGeoError(
+        f"The damage type {name!r} was named without a threshold.",
+        "Add a score as the threshold, or how many of the damaged have it (top).",
+    )
 
 
 def choose_threshold(layout: Layout, run_id: str, name: str, value: float, origin: str = choices.PERSON) -> Threshold:
@@ -439,7 +485,9 @@ def gaps(types: Sequence[Mapping[str, Any]]) -> list[str]:
         whose = "it" if len(few) == 1 else "them"
         found.append(f"Too few answers name {', '.join(few)}: of {whose} only what people answered is on the map.")
     if alone := [str(one["name"]) for one in types if one["threshold"] is not None and not _is_judged(one)]:
-        found.append(f"How well the scores find {', '.join(alone)} is not known: no audit estimates it, so they only rank.")
+        found.append(
+            f"How many of the buildings with {', '.join(alone)} by score have it is not known: no audit estimates it, the scores only rank."
+        )
     return found
 
 

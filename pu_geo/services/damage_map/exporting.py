@@ -175,6 +175,7 @@ class Summary:
         before: name of the version before; None for the first one, or where it cannot be compared.
         changes: how many buildings change in which way since then.
         gaps: what the map cannot say, one sentence each.
+        types: of each damage type that the run scores its name and how many buildings have it.
     """
 
     number: int
@@ -188,6 +189,7 @@ class Summary:
     before: str | None
     changes: Mapping[Change, int]
     gaps: tuple[str, ...]
+    types: tuple[tuple[str, int], ...] = ()
 
 
 def summary(layout: Layout, run_id: str, threshold: float) -> Summary:
@@ -205,10 +207,11 @@ def summary(layout: Layout, run_id: str, threshold: float) -> Summary:
             before = None
     n = Counter(now.values())
     found = mapping.at_threshold(layout, run.run_id, limit.value)
+    types = damage_types.on_map(layout, run.run_id, limit.value)
     return Summary(
         versions.next_number(layout), run, run_names.name(layout, run.run_id), limit, mapping.basis_words(limit.origin), audit_words(layout, run.run_id, limit.value),
         {kind: n[kind] for kind in CLASSES}, found.units, before, {kind: counts[kind] for kind in CHANGES if counts[kind]},
-        tuple(gaps(layout, run, limit.value, n)),
+        tuple(gaps(layout, run, limit.value, n)), tuple((one.name, one.n_by_people + one.n_by_score) for one in types.types),
     )  # fmt: skip
 
 

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError, writing
-from pu_geo.project import backups, in_use, leftovers, recovered, removals, runs, store
+from pu_geo.project import backups, in_use, leftovers, recovered, removals, runs, store, swap
 from pu_geo.project.backups import Backup
 from pu_geo.project.layout import SUFFIX, Layout, find_project
 from pu_geo.project.recovered import Recovered
 from pu_geo.services.project.copying import copy_files
 from pu_geo.wording import plural, when
 
-_TAILS = ("", "-wal")  # of a damaged database; what SQLite had not taken over yet is in the second file
-
 _ONE = {
     "footprints": "footprint", "scene": "scene", "chip_set": "chip set", "run": "run", "pinned_run": "run to show",
     "threshold": "threshold", "decision": "decision", "choice": "setting", "areas": "area", "aoi_log": "outline of the area",
     "intake": "imported file", "empty_step": "empty undo", "pugeo_meta": "project fact",
-    "gpkg_spatial_ref_sys": "coordinate system",
+    "gpkg_spatial_ref_sys": "coordinate system", "removal": "removal", "removal_end": "removal that was undone or made final",
 }  # fmt: skip
 """Table -> one of its rows, for people."""
 
@@ -54,10 +50,10 @@ class Restored:
             head = f"There was no backup. {self.layout.folder} holds what can be read of the database."
         else:
             head = f"{self.layout.folder} holds the backup of {when(self.backup.made_at)}, and what was newer."
-        lost = f"{plural(self.rows.unreadable, 'label event')} that came after it cannot be read."
+        lost = f" {plural(self.rows.unreadable, 'label event')} that came after it cannot be read."
         if not self.rows.unreadable:
-            lost = "None that is known of is lost."
-        notes = [head, f"{plural(self.rows.events, 'newer label event was', 'newer label events were')} recovered. {lost}"]
+            lost = "" if self.rows.left_out else " None that is known of is lost."
+        notes = [head, f"{plural(self.rows.events, 'newer label event was', 'newer label events were')} recovered.{lost}"]
         if self.rows.left_out:
             notes.append(
                 f"{plural(self.rows.left_out, 'event')} can be read and could not be taken over: what it undoes or means is lost."
@@ -65,6 +61,11 @@ class Restored:
         if self.rows.others:
             named = ", ".join(plural(n, _ONE.get(table, f"row of {table}")) for table, n in self.rows.others.items())
             notes.append(f"Newer besides, and recovered: {named}.")
+        if self.rows.is_older:
+            notes.append(
+                "Scenes, footprints or chips were removed or replaced after the backup, and what the project has of them since cannot be "
+                "read as a whole. The restored project has those of the backup: remove or replace them again where you want that."
+            )
         if self.runs:
             notes.append(f"{plural(len(self.runs), 'run')} known again by the folder: {', '.join(self.runs)}.")
         if self.damaged:
@@ -80,6 +81,7 @@ class Restored:
             "unreadable": self.rows.unreadable,
             "left_out": self.rows.left_out,
             "other_rows": dict(self.rows.others),
+            "is_older": self.rows.is_older,
             "runs": self.runs,
             "damaged": str(self.damaged) if self.damaged else None,
         }
@@ -145,7 +147,8 @@ def restored_folder(layout: Layout) -> Path:
 def restore(layout: Layout, named: str | None = None, *, to: str | None = None) -> Restored:
     """Make a project in a new folder from a backup and what is newer and can be read; the old one stays as it is.
 
-    What was removed since the backup is there again, with its files, unless their space was reclaimed.
+    What was removed since the backup stays removed, and can be brought back as in the old one. Where the log of removals, or what a
+    removal or replacement of scenes, footprints or chips left, cannot be read as a whole, these are as in the backup, files included.
 
     Chips, runs and quicklooks, which never change, become hard links where the file system has these.
 
@@ -164,6 +167,7 @@ def restore(layout: Layout, named: str | None = None, *, to: str | None = None) 
         )
     if folder.exists():
         raise ProjectError(f"{folder} exists already; nothing was restored.", "Name a folder that is not there yet.")
+    swap.finish(layout)
     backup = backup_of(layout, named)
     with writing(folder, ProjectError):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -192,13 +196,14 @@ def restore_in_place(layout: Layout, named: str | None = None) -> Restored:
             f"Wait for it, or cancel it: pu-geo jobs {layout.folder} cancel {active[0]}.",
             kind="busy",
         )
+    swap.finish(layout)
     with writing(layout.folder, ProjectError), in_use.alone(layout):
         backup = backup_of(layout, named)
         with tempfile.TemporaryDirectory(prefix=".restore-", dir=layout.folder) as place:
             made = Layout(Path(place))
             source = layout.gpkg if layout.gpkg.is_file() else None
             rows, found = _build(layout, backup, made, source, named=layout)
-            damaged = _swap(layout, made.gpkg)
+            damaged = swap.put(layout, made.gpkg)
     removals.settle(layout)
     return Restored(layout, backup, rows, found, damaged)
 
@@ -228,7 +233,11 @@ def _build(
     else:
         store.write_empty(made.gpkg, layout.folder.stem)
     with store.connect(made) as db:
-        rows = Recovered() if source is None else recovered.merge(db, source, is_new=backup is None)
+        rows = (
+            Recovered()
+            if source is None
+            else recovered.merge(db, source, is_new=backup is None, trash=removals.buildings_in_trash(layout))
+        )
         with store.transaction(db):
             found = runs.register(db, named)
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -243,28 +252,3 @@ def _build(
     if wrong := backups.quick_check(made.gpkg):
         raise ProjectError(f"The restored database is not whole: {wrong}. Nothing was changed.", "Restore an older backup.")
     return rows, found
-
-
-def _swap(layout: Layout, path: Path) -> Path | None:
-    """Put a database into the place of the project's; at each moment there is one, and the old one stays under another name."""
-    damaged = None
-    if layout.gpkg.is_file():
-        stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        damaged = layout.folder / f"project.damaged-{stamp}.gpkg"
-        for tail in _TAILS:
-            here = Path(f"{layout.gpkg}{tail}")
-            if here.is_file():
-                _keep(here, Path(f"{damaged}{tail}"))
-        for tail in ("-wal", "-shm", "-journal"):  # they belong to the old one, and would damage the new one
-            Path(f"{layout.gpkg}{tail}").unlink(missing_ok=True)
-    with path.open("r+b") as file:
-        os.fsync(file.fileno())
-    path.replace(layout.gpkg)
-    return damaged
-
-
-def _keep(here: Path, there: Path) -> None:
-    try:
-        os.link(here, there)
-    except OSError:  # a file system without links
-        shutil.copy2(here, there)

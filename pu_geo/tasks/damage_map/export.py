@@ -59,7 +59,7 @@ def counts_of(damage_map: DamageMap) -> dict[str, Any]:
 
     Returns:
         {"n", "flagged" with the confirmed, "confirmed", "not_assessed", "run_id", "method", "threshold", "threshold_origin",
-        "audit_id", "types" where the run scores damage types, "doubts", "units": the words for what is counted, such as "buildings" or "cells of 30 m"}
+        "audit_id", "types" where the run scores damage types, "layers" where its chips have some, "doubts", "units": the words for what is counted, such as "buildings" or "cells of 30 m"}
     """
     binary, label = damage_map.columns["damage_binary"], damage_map.columns["label"]
     return {
@@ -69,6 +69,7 @@ def counts_of(damage_map: DamageMap) -> dict[str, Any]:
         "not_assessed": sum(value == "not_assessed" for value in binary),
         **{name: damage_map.metadata[name] for name in ("run_id", "method", "threshold", "threshold_origin", "audit_id")},
         **({"types": metadata["types"]} if (metadata := damage_map.metadata).get("types") else {}),
+        **({"layers": metadata["layers"]} if metadata.get("layers") else {}),
         "doubts": [row["doubt"] for row in damage_map.metadata["scenes"] if row["doubt"]],  # type: ignore[attr-defined]
         "units": damage_map.units.full,
     }

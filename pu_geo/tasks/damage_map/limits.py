@@ -70,6 +70,9 @@ def _of_scenes(metadata: Mapping[str, Any]) -> Iterator[str]:
         yield f"The result is as doubtful in {len(doubtful) - MOST_SCENES:,} more scenes; damage_map.run.json names them."
     if why := metadata.get("bands_why"):
         yield str(why)
+    for layer in metadata.get("layers") or ():
+        if layer["is_used"] and layer["n_missing"]:
+            yield f"{layer['n_missing']:,} buildings have no {layer['name']}: their scores rest on the other layers alone."
 
 
 def _of_outlines(damage_map: DamageMap) -> Iterator[str]:

@@ -19,6 +19,7 @@ from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, DamageMap, Grid, Units
 from pu_geo.services.damage_map.auditing import NOT_KNOWN, without_headline
 from pu_geo.services.documents import DASH, Plot, Section, number, percent, plain, render
 from pu_geo.services.imagery.features import words_of
+from pu_geo.services.imagery.layers import all_words
 from pu_geo.tasks.damage_map.limits import count, learned_from, limits
 
 MOST_AREAS, MOST_SUMS, MOST_TYPES = 15, 8, 8  # so that the report keeps to three pages
@@ -269,6 +270,7 @@ def _cell(row: Mapping[str, Any], key: str, kind: str) -> str:
 
 def _method(damage_map: DamageMap) -> Section:
     facts, columns = damage_map.metadata, damage_map.columns
+    metadata: Mapping[str, Any] = facts
     name, kind = str(facts.get("method")), str(_first(columns, "score_type") or "")
     card, answers, learned = METHODS.get(name), count(columns.get("label", ())), learned_from(facts)
     preset, seed, run_id, made_with = (plain(facts.get(key), 60) for key in ("preset", "seed", "run_id", "made_with"))
@@ -285,6 +287,7 @@ def _method(damage_map: DamageMap) -> Section:
     rows = [
         ("Method", _NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}"),
         *_features(facts),
+        *([("Layers", all_words(metadata["layers"]))] if metadata.get("layers") else []),
         ("Settings", f"preset {preset}, seed {seed}, run {run_id}, {made_with}"),
         ("Learned from", f"{trained}{where}; it gives no grades"),
         ("Answers on the map", f"{given}; answers up to number {plain(facts.get('labels_up_to_event'))}"),

@@ -138,7 +138,7 @@ def scorer(method: str, inputs: RunInputs, is_cancelled: Callable[[], bool] = la
     settings: NetworkSettings = catalog.settings_for(method, next(iter(card.presets)))
 
     def train(is_out: Bools) -> NDArray[np.floating]:
-        left = inputs.with_clicks(pu.without(is_out), None)
+        left = inputs.with_clicks(pu.without(is_out))
         run = Run(best_device(), _SEED, is_cancelled=is_cancelled)
         data = pu_data(
             FeatureViews(np.asarray(left.views)), left.learned_as_positive, is_excluded=left.pu.is_excluded,

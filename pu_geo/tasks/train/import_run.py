@@ -227,8 +227,8 @@ def _same_inputs(job: Job, found: OtherRun) -> tuple[RunInputs, PUData, NDArray[
     types_from = there.get("types_from")
     if types_from is not None and not isinstance(types_from, str):
         raise refusal(f"Run {found.run_id}", "names kinds of damage by no attribute")
-    inputs = inputs.with_clicks(pu, types_from)
-    data = inputs.data(layout, found.settings, types_from)
+    inputs = inputs.with_clicks(pu).with_types(layout, types_from, catalog.card(str(found.card["method"])))
+    data = inputs.data(layout, found.settings)
     footprints = store.call(layout, contents.footprints_sha256, pu.building_ids)
     chips = optical_chips(layout, inputs.chip_set)
     features = sha256_of_array(data.inputs.array) if isinstance(data.inputs, FeatureViews) else None

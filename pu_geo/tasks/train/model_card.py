@@ -38,7 +38,7 @@ class Learned:
     Attributes:
         weights: name -> tensor, on the CPU.
         data: what `fit` was given.
-        types_from: attribute of the footprints that named the kinds of damage; None without kinds.
+        types_from: where damage types came from, see `TrainingRequest`; None without types.
         at_decision: see `RunInputs`.
         threshold: to start from where the model scores chips one by one, without the places of buildings; the run's if None.
     """
@@ -143,10 +143,15 @@ def sha256_of_array(array: NDArray[Any]) -> str:
 def sha256_of_labels(pu: PUSet, data: PUData) -> str:
     """Return the sha256 of a line a building, in the order of the chips: id, tab, what was learned of it, line feed.
 
-    That is "left out", the name of its class, or "unlabeled".
+    That is "left out", the name of its class, or "unlabeled"; where several types of one building are learned, its row of
+    `PUData.type_labels` after another tab, and the names of the types in a line before.
     """
     digest = hashlib.sha256()
-    for building, is_excluded, known in zip(pu.building_ids, pu.is_excluded, data.classes, strict=True):
+    types = data.type_labels
+    if types is not None:
+        digest.update("\t".join(data.type_names).encode() + b"\n")
+    for row, (building, is_excluded, known) in enumerate(zip(pu.building_ids, pu.is_excluded, data.classes, strict=True)):
         state = "left out" if is_excluded else "unlabeled" if known < 0 else data.class_names[known]
-        digest.update(f"{building}\t{state}\n".encode())
+        several = "" if types is None else "\t" + " ".join(map(str, types[row].tolist()))
+        digest.update(f"{building}\t{state}{several}\n".encode())
     return digest.hexdigest()

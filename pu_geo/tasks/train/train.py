@@ -127,9 +127,9 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     inputs = read_inputs(job.layout, kept, request.feature_set if request.takes_features else RCF)
     require_labels(card, int(inputs.pu.is_positive.sum()), int(inputs.pu.is_not_damaged.sum()))
     pu, held_out = set_aside(inputs.pu, request.hold_out, seed, card)
-    inputs = inputs.with_clicks(pu, types_from)
+    inputs = inputs.with_clicks(pu).with_types(job.layout, types_from, card)
     job.report(0.02, f"loading chips for {card.title}")
-    data = inputs.data(job.layout, settings, types_from)
+    data = inputs.data(job.layout, settings)
     device, named = best_device(), name_of(best_device())
     run = Run(
         device=device, seed=seed, report=_epoch_reporter(job, f"{card.title} on {named}"), is_cancelled=job.is_cancelled,

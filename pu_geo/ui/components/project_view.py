@@ -50,7 +50,7 @@ def project_view(
     token = projects.token_of(layout)
     if projects.resolve(token) is None:  # many others were opened since, and the routes know only the newest
         projects.open_project(str(layout.folder))
-    stamp, pyramids, chips = _stamp(layout.geometry), layout.quicklooks, overview.chips
+    stamp, pyramids, chips = ranking.geometry_v(layout), layout.quicklooks, overview.chips
     positions = _positions(str(layout.folder), stamp)
     items = [
         QueueItem(positions[item.building_id], item.kind, item.why)
@@ -130,7 +130,7 @@ def _stamp(path: Path) -> str:
 
 @st.cache_data(max_entries=4, show_spinner=False)
 def _positions(folder: str, stamp: str) -> dict[str, int]:
-    """Return building id -> its place in the footprint file; `stamp` changes with that file."""
+    """Return building id -> its place in the footprint file; `stamp` changes with the footprints."""
     return ranking.positions(projects.find(folder))
 
 

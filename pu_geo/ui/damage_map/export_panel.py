@@ -83,6 +83,9 @@ def _draw_summary(found: Summary) -> None:
         (texts.FIELD_RUN, frame.plain(found.run_name)), (texts.FIELD_THRESHOLD, basis),
         (texts.FIELD_AUDIT, frame.plain(found.audit) or texts.WITHOUT_AUDIT), (_changes_title(found), _changes(found)),
     ]  # fmt: skip
+    if found.types:
+        types = ", ".join(texts.TYPE_COUNT.format(name=frame.plain(name), n=n) for name, n in found.types)
+        fields.insert(2, (texts.TAB_TYPES, types))
     of_all = texts.OF_ALL.format(n=total, units=frame.plain(found.units))
     st.markdown("\n".join([of_all, "", *(f"- {name}: {words}" for name, words in fields)]))
     if found.gaps:

@@ -100,7 +100,8 @@ TYPES_NOT_AUDITED = (
     "How well the scores find a type is not known before an accuracy assessment whose answers name the types, or rule them out: "
     "they only rank."
 )
-TYPE_YES = "Buildings"
+TYPE_COUNT = "{name} {n:,}"
+TYPE_YES = "Buildings with it"
 TYPE_COUNTS = "{people:,} by people, {score:,} by score; {unknown:,} unknown"
 TYPE_TOP = "By score, of {n:,} damaged without an answer"
 TYPE_TOP_HELP = "How many of the buildings that are flagged or confirmed get the type, from its highest score down."

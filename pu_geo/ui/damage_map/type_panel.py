@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -23,13 +22,7 @@ _ABOVE, _BELOW = "#882255", "#B4B4B4"
 
 def layers(found: TypesOnMap) -> list[TypeLayer]:
     """Return what the map draws of each type."""
-    ids = np.asarray(found.ids, dtype=object)
-    result = []
-    for one in found.types:
-        has_it = np.array([state == "yes" for state in one.states], np.bool_)
-        by_people, by_score = ids[has_it & ~one.is_by_score].tolist(), ids[one.is_by_score].tolist()
-        result.append(TypeLayer(one.name, by_people, by_score, one.n_named, one.is_enough))
-    return result
+    return [TypeLayer(one.name, *found.with_type(one), one.n_named, one.is_enough) for one in found.types]
 
 
 def color_of(stored: str, found: TypesOnMap) -> str:
@@ -62,6 +55,8 @@ def _draw_type(
         st.caption(
             texts.TYPE_COUNTS.format(people=one.n_by_people, score=one.n_by_score, unknown=one.states.count("unknown"))
         )
+        if judged is not None:
+            _audit(judged)
     with controls:
         _threshold(layout, run_id, threshold, one, k)
     with ranking:
@@ -70,12 +65,16 @@ def _draw_type(
                 _histogram(one), key=f"type-ranking-{k}", config={"displayModeBar": False},
                 alt=texts.TYPE_RANKING_ALT.format(name=frame.plain(one.name)),
             )  # fmt: skip
-    if judged is not None:
-        for title, share in ((texts.PRECISION_AT, judged.precision), (texts.RECALL_AT, judged.recall)):
-            words = share_words(share) if share.is_enough else share.words.removeprefix(texts.NOT_ENOUGH_PREFIX)
-            what = f"**{words}**" if share.is_enough else f"{texts.NOT_ENOUGH}: {frame.plain(words)}"
-            st.markdown(f"{title}: {what}")
-        st.caption(frame.plain(judged.words))
+
+
+def _audit(judged: TypeAudit) -> None:
+    """Draw precision and recall with their intervals, or why there is none."""
+    for title, share in ((texts.PRECISION_AT, judged.precision), (texts.RECALL_AT, judged.recall)):
+        if share.is_enough:
+            st.markdown(f"{title} **{share_words(share)}**", help=texts.INTERVALS)
+        else:
+            st.caption(f"{title}: {texts.NOT_ENOUGH}. {frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX))}")
+    st.caption(frame.plain(judged.words))
 
 
 def _threshold(layout: Layout, run_id: str, threshold: float, one: TypeOnMap, k: int) -> None:
@@ -83,9 +82,9 @@ def _threshold(layout: Layout, run_id: str, threshold: float, one: TypeOnMap, k:
     top_key, key = f"type-top-{k}", f"type-threshold-{k}"
     n = one.n_undecided
     if n > 1:
-        st.session_state[top_key] = min(max(one.n_by_score, 1), n)
+        st.session_state[top_key] = min(one.n_by_score, n)
         st.slider(
-            texts.TYPE_TOP.format(n=n), 1, n, key=top_key, help=texts.TYPE_TOP_HELP,
+            texts.TYPE_TOP.format(n=n), 0, n, key=top_key, help=texts.TYPE_TOP_HELP,
             on_change=frame.does(
                 lambda: damage_types.choose_top(layout, run_id, threshold, one.name, int(st.session_state[top_key]))
             ),
@@ -108,14 +107,12 @@ def _threshold(layout: Layout, run_id: str, threshold: float, one: TypeOnMap, k:
 
 def _histogram(one: TypeOnMap) -> go.Figure:
     """Count the buildings that the threshold decides by their score."""
-    limit = 2.0 if one.threshold is None else one.threshold.value
-    scores, figure = one.scores[one.is_undecided], go.Figure()
-    ends = np.linspace(0, 1, _N_BARS + 1)
-    for is_above, color, name in ((False, _BELOW, texts.TYPE_BELOW), (True, _ABOVE, texts.TYPE_ABOVE)):
-        counts, _ = np.histogram(scores[(scores >= limit) == is_above], ends)
-        figure.add_bar(x=(ends[1:] + ends[:-1]) / 2, y=counts, width=1 / _N_BARS, marker_color=color, name=name)
+    figure, middles = go.Figure(), [(k + 0.5) / _N_BARS for k in range(_N_BARS)]
+    looks = ((_BELOW, texts.TYPE_BELOW), (_ABOVE, texts.TYPE_ABOVE))
+    for counts, (color, name) in zip(one.histogram(_N_BARS), looks, strict=True):
+        figure.add_bar(x=middles, y=counts, width=1 / _N_BARS, marker_color=color, name=name)
     if one.threshold is not None:
-        figure.add_vline(limit, line_dash="dot", line_color="#808080")
+        figure.add_vline(one.threshold.value, line_dash="dot", line_color="#808080")
     figure.update_layout(
         height=190, margin={"l": 0, "r": 0, "t": 4, "b": 0}, barmode="stack", bargap=0,
         xaxis={"title": texts.TYPE_SCORE, "range": [0, 1]}, yaxis={"title": texts.TYPE_BUILDINGS},

@@ -96,15 +96,26 @@ def _form(layout: Layout, card: training.MethodCard, data: DataSummary, known: F
         seed = first[2].number_input(texts.SEED, 0, 10_000, 0, key=f"seed-{card.name}")
         feature_set, types_from = _features_field(card, preset, known), None
         if card.uses_types:
-            types_from = st.selectbox(
-                texts.TYPE, training.type_fields(layout), index=None, key=f"types-{card.name}",
-                placeholder=texts.TYPE_PLACEHOLDER, help=texts.TYPE_HELP,
-            )  # fmt: skip
+            types_from = _types_field(layout, card)
         changed = _settings(card, preset)
     return {
         "method": card.name, "preset": preset, "seed": int(seed), "overrides": changed, "types_from": types_from,
         "hold_out": hold_out, "feature_set": feature_set,
     }  # fmt: skip
+
+
+def _types_field(layout: Layout, card: training.MethodCard) -> str | None:
+    """Draw the field for where damage types come from, with how many buildings have each; return its name."""
+    sources = {one.name: one for one in training.type_sources(layout) if one.is_enough}
+    given = st.selectbox(
+        texts.TYPE, list(sources), index=None, key=f"types-{card.name}", placeholder=texts.TYPE_PLACEHOLDER,
+        format_func=lambda name: sources[name].title if name in sources else str(name), help=texts.TYPE_HELP,
+    )  # fmt: skip
+    if given in sources:
+        st.caption(frame.plain(sources[given].counts))
+    elif not sources:
+        st.caption(texts.TYPE_NONE)
+    return given if given in sources else None
 
 
 def _features_field(card: training.MethodCard, preset: str, known: FeatureSets) -> str:

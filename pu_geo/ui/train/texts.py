@@ -54,9 +54,13 @@ FIGURES_HELP = (
     "AUC: chance that a damaged building scores above an undamaged one. AP: how pure the top of the list is. Methods "
     "were tuned on these events, so expect less on yours. All figures: docs/tables.md."
 )
-TYPE = "Damage type"
-TYPE_PLACEHOLDER = "one type for all"
-TYPE_HELP = "Attribute of the footprints that names it; read for your damaged buildings alone."
+TYPE = "Damage types"
+TYPE_PLACEHOLDER = "none: damaged or not"
+TYPE_HELP = (
+    "Where they come from: types given on the Annotate page, grades, or an attribute of the footprints, read for your damaged "
+    "buildings alone. A type that one building alone has is not learned."
+)
+TYPE_NONE = "Nobody gave any so far. Give them on the Annotate page, to damaged buildings."
 HOLD_OUT = "Held-out clicks"
 HOLD_OUT_HELP = (
     "Damaged buildings that this training does not learn from. They measure how much damage it finds by itself; it takes 10 "

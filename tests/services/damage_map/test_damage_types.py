@@ -13,9 +13,9 @@ from typed_parts import COLUMNS, HAS, TYPED, TYPES, add_typed_run, name_types, t
 
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.project import choices as log
-from pu_geo.project import runs, store
+from pu_geo.project import labels, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import damage_types, mapping
+from pu_geo.services.damage_map import damage_types, mapping, random_audits
 
 DAMAGED = np.flatnonzero(TRUTH).tolist()
 CLICKED = [row for row in DAMAGED if row > 1][:25]
@@ -50,7 +50,7 @@ def test_scores_that_do_not_fit_the_types_are_refused(typed: Layout) -> None:
     with store.connect(typed) as db:
         db.execute("DELETE FROM run WHERE run_id = ?", (TYPED,))
     add_typed_run(typed, **add)
-    with pytest.raises(ProjectError, match="3\\); it has 2 damage types"):
+    with pytest.raises(ProjectError, match="2 damage types"):
         damage_types.on_map(typed, TYPED, LIMIT)
 
 
@@ -123,10 +123,11 @@ def test_people_win_over_scores(typed: Layout) -> None:
     say(typed, flagged[1], "not_assessable")
     say(typed, flagged[2], "positive")  # nothing of types: the score decides
     damage_types.choose_threshold(typed, TYPED, TYPES[1], 1.0)
-    click(typed, flagged[3], damage_types=[TYPES[1]])
+    click(typed, flagged[3], damage_types=[TYPES[1]], absent_types=["roof"])
     found = damage_types.on_map(typed, TYPED, LIMIT)
     assert [state_of(found, one) for one in flagged[:3]] == ["no", "unknown", "yes"]
-    assert state_of(found, flagged[3], 1) == "yes"
+    assert [state_of(found, flagged[3], k) for k in (0, 1)] == ["no", "yes"]
+    assert found.types[0].n_ruled_out == 1
     assert found.types[1].n_by_score == 0
     scores = damage_types.columns(found, found.ids)["type_roof_score"]
     assert scores[found.ids.index(flagged[1])] is None
@@ -167,7 +168,7 @@ def test_what_cannot_be_chosen_is_refused_in_words(typed: Layout) -> None:
 
 
 def test_on_a_scale_who_reaches_a_grade_reaches_those_below(tmp_path: Path) -> None:
-    names = ("at least minor", "at least major")
+    names = ("at least Minor", "at least Major")
     layout = typed_project(tmp_path, types=names, types_from="grades", is_ordinal=True)
     click(layout, "b5", grade="destroyed")
     click(layout, "b6", grade="minor")
@@ -175,9 +176,13 @@ def test_on_a_scale_who_reaches_a_grade_reaches_those_below(tmp_path: Path) -> N
     for name, limit in zip(names, (1.0, 0.0), strict=True):
         damage_types.choose_threshold(layout, TYPED, name, limit)
     found = damage_types.on_map(layout, TYPED, LIMIT)
+    flagged = next(one for one, kind in mapping.classes_now(layout, TYPED, LIMIT).items() if kind == "flagged")
+    assert [state_of(found, flagged, k) for k in (0, 1)] == ["yes", "yes"]  # by score: it reaches major, so minor
+    codes = damage_types.answers_of(layout, facts_of(layout, TYPED), ["b5", "b6", "b7"])
+    assert codes.tolist() == [[1, 1], [1, 0], [1, -1]]  # damaged and not graded: minor at least
     assert [state_of(found, "b5", k) for k in (0, 1)] == ["yes", "yes"]
     assert [state_of(found, "b6", k) for k in (0, 1)] == ["yes", "no"]
-    assert [state_of(found, "b7", k) for k in (0, 1)] == ["yes", "yes"]  # by score: it reaches major, so minor
+    assert [state_of(found, "b7", k) for k in (0, 1)] == ["yes", "yes"]
     assert "scale" in found.rule
 
 
@@ -242,6 +247,31 @@ def test_answers_without_a_word_do_not_count_and_widen_the_interval(tmp_path: Pa
         was, now = getattr(before, name), getattr(after, name)
         assert now.low <= was.value <= now.high, name  # what they would have said is inside
         assert now.high - now.low > was.high - was.low, name
+
+
+def test_an_audit_hears_types_that_its_answers_name_and_rule_out(typed: Layout) -> None:
+    damage_types.choose_threshold(typed, TYPED, "roof", 0.3)
+    answer_audit(typed, 250, run_id=TYPED)
+    (check,) = random_audits.audits_of(typed, TYPED)
+    drawn = random_audits.load(typed, check["id"]).sample.rows[:250].tolist()
+    events = store.call(typed, labels.current)
+    heard = [row for row in drawn if TRUTH[row]]
+    for row in heard:  # the answer of the audit, with its types
+        details = {"damage_types": ["roof"]} if HAS[row, 0] else {"absent_types": ["roof"]}
+        chance = events[f"b{row}"].inclusion
+        click(typed, f"b{row}", shown="audit", inclusion=chance, **details)
+    judged = damage_types.audits(typed, TYPED, LIMIT, damage_types.on_map(typed, TYPED, LIMIT))
+    assert (judged["roof"].n_silent, judged["roof"].n_yes) == (0, int(HAS[heard, 0].sum()))
+    damage = np.asarray(runs.array(typed, TYPED, "scores")).round(4)[2:]
+    roof = runs.written(np.asarray(runs.array(typed, TYPED, "type_scores")))[2:, 0]
+    above, truth = (damage >= LIMIT) & (roof >= 0.3), HAS[2:, 0]
+    assert judged["roof"].precision.low <= (above & truth).sum() / above.sum() <= judged["roof"].precision.high
+    assert judged["roof"].recall.low <= (above & truth).sum() / truth.sum() <= judged["roof"].recall.high
+    assert (judged["roof"].n_silent, damage_types.on_map(typed, TYPED, LIMIT).types[0].n_named) == (
+        0,
+        0,
+    )  # nothing learns from it
+    assert judged[TYPES[1]].n_silent == len(heard)  # nobody said a word of the other type
 
 
 def test_few_checks_are_not_enough_for_a_type(tmp_path: Path) -> None:

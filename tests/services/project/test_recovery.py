@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -19,10 +20,10 @@ from small_parts import REPOSITORY, add_run, click, square_table, unheld_job
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError
-from pu_geo.project import backups, choices, contents, decisions, in_use, labels, recovered, runs, store
+from pu_geo.project import backups, choices, contents, decisions, in_use, labels, recovered, runs, store, swap
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
-from pu_geo.services.project import recovery, removing
+from pu_geo.services.project import recovery
 
 COLUMNS = "event, op, building_id, label, analyst, at, screen, kind, undoes, act, origin_at, origin_kind, imported_by, answer, grade, absent_types"
 
@@ -145,6 +146,21 @@ def test_an_undo_of_a_click_that_cannot_be_read_is_left_out(project: Layout) -> 
         assert set(store.call(layout, labels.current_labels)) == ({"b1"} if gone == "x" else {"b1", "b2"})
 
 
+def test_clicks_while_rows_are_read_are_all_there_or_not_at_all(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    click(project, "b1")
+    read = recovered._all_rows
+
+    def and_a_click(db: sqlite3.Connection, table: str) -> object:
+        found = read(db, table)
+        if table == "label_event":
+            click(project, "b2")
+        return found
+
+    monkeypatch.setattr(recovered, "_all_rows", and_a_click)
+    found = recovered._rows_of(project.gpkg)
+    assert (len(found["label_event"]), found.rows["label_event"].n_unreadable) == (1, 0)
+
+
 def test_an_operation_whose_number_is_taken_gets_a_new_one(project: Layout, tmp_path: Path) -> None:
     """Two copies of a project went on by themselves; the backup is of the other one."""
     click(project, "b1")
@@ -183,22 +199,6 @@ def test_runs_made_since_the_backup_are_there_with_their_scores(project: Layout)
     assert here.samefile(there)
 
 
-@pytest.mark.parametrize("in_place", [False, True])
-def test_what_was_removed_since_the_backup_is_there_again(project: Layout, *, in_place: bool) -> None:
-    add_run(project, "gone")
-    add_run(project, "kept")
-    backups.make(project, "removal")
-    removing.remove(project, "run", "gone", "ann")
-    click(project, "b1")
-    assert not project.run("gone").exists()
-    done = recovery.restore_in_place(project) if in_place else recovery.restore(project)
-    with store.connect(done.layout) as db:
-        assert {facts.run_id for facts in runs.all_runs(db)} == {"gone", "kept"}
-        assert labels.current_labels(db) == {"b1": "positive"}
-    assert (done.layout.run("gone") / "scores.npy").is_file()
-    assert project.run("gone").exists() == in_place
-
-
 def test_in_place_keeps_the_damaged_database_with_its_log(project: Layout) -> None:
     work(project, 40)
     backups.make(project, "asked")
@@ -212,6 +212,92 @@ def test_in_place_keeps_the_damaged_database_with_its_log(project: Layout) -> No
     assert log_of(project) == before
     assert not [path.name for path in project.folder.iterdir() if path.name.startswith(".restore")]
     click(project, "b1")
+
+
+_CLICKS = """
+    import os, sys
+    from pathlib import Path
+    from pu_geo.project import labels, store
+    from pu_geo.project.layout import Layout
+    from pu_geo.records import LabelOp
+    with store.connect(Layout(Path(sys.argv[1]))) as db:
+        for building in ("b5", "b6"):
+            labels.append(db, [LabelOp(building, building, "positive")], analyst="ann", screen="map")
+        os._exit(9)  # its clicks are in the log beside the file
+"""
+_KILLED_RESTORE = """
+    import os, signal, sys
+    from pathlib import Path
+    from pu_geo.project.layout import Layout
+    from pu_geo.services.project import recovery
+    folder, left = Path(sys.argv[1]), int(sys.argv[2])
+    def killed(owner, name):
+        real = getattr(owner, name)
+        def wrapped(*args, **more):
+            global left
+            parents = [Path(arg).parent for arg in args[:2] if isinstance(arg, str | Path)]
+            if folder in parents or owner is os:
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                left -= 1
+            return real(*args, **more)
+        setattr(owner, name, wrapped)
+    build = recovery._build
+    def built(*args, **more):  # from here on the project's own files change
+        found = build(*args, **more)
+        killed(os, "link"), killed(os, "fsync"), killed(Path, "unlink"), killed(Path, "replace")
+        return found
+    recovery._build = built
+    recovery.restore_in_place(Layout(folder))
+"""
+
+
+def in_child(script: str, *args: object) -> int:
+    command = [sys.executable, "-c", textwrap.dedent(script), *map(str, args)]
+    return subprocess.run(command, check=False, timeout=60, cwd=REPOSITORY).returncode
+
+
+@pytest.mark.slow
+def test_a_kill_at_each_step_of_the_swap_loses_no_click(project: Layout) -> None:
+    click(project, "b1")
+    backups.make(project, "asked")
+    in_use.let_go(project)
+    assert in_child(_CLICKS, project.folder) == 9
+    steps, code = 0, -9
+    while code == -9:
+        copy = Layout(project.folder.with_name(f"step-{steps}.pugeo"))
+        shutil.copytree(project.folder, copy.folder)
+        assert copy.gpkg.with_name("project.gpkg-wal").stat().st_size
+        code = in_child(_KILLED_RESTORE, copy.folder, steps)
+        assert {*store.call(copy, labels.current_labels)} == {"b1", "b5", "b6"}, steps
+        assert len(log_of(copy)) == 3
+        assert not swap.waits(copy)
+        click(copy, "b7")
+        shutil.rmtree(copy.folder)
+        steps += 1
+    assert (code, steps > 8) == (0, True)
+
+
+def test_a_swap_that_was_cut_off_is_ended_by_a_restore_and_shown_by_no_glance(
+    project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    click(project, "b1")
+    made = backups.make(project, "asked")
+    click(project, "b2")
+    in_use.let_go(project)
+    waiting = project.folder / "project.gpkg-new"
+    shutil.copy2(made.path, waiting)
+    with pytest.raises(ProjectError, match="was interrupted"), store.connect_as_is(project):
+        pass
+    with monkeypatch.context() as without_rights:
+        without_rights.setattr(os, "access", lambda path, mode: mode == os.R_OK)
+        with pytest.raises(ProjectError, match="was interrupted"):
+            store.open_project(project.folder)
+    assert waiting.exists()
+    done = recovery.restore(project)
+    assert store.call(done.layout, labels.current_labels) == {"b1": "positive"}
+    assert store.call(project, labels.current_labels) == {"b1": "positive"}
+    assert len([*project.folder.glob("project.damaged-*.gpkg")]) == 1
 
 
 def test_a_database_that_is_gone_comes_back_from_the_backup(project: Layout) -> None:

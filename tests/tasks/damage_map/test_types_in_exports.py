@@ -66,7 +66,7 @@ def test_columns_follow_the_rule_and_the_codebook_says_it(typed: Layout) -> None
     fields = {field.name: field for field in fields_of(found)}
     assert (fields["type_roof_score"].kind, fields["type_roof"].allowed) == ("float", "yes; no; unknown")
     assert "'flooded = wet'" in fields[COLUMNS[1]].meaning
-    assert "no proof that it is absent" in fields["type_roof"].meaning
+    assert "no proof that the type is absent" in fields["type_roof"].meaning
     assert f"Threshold: {found.metadata['types'][0]['threshold']:.4f}." in fields["type_roof"].meaning
 
 

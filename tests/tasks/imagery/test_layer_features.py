@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_parts import CommandLine
-from layer_parts import EVERY, layer_request, layer_set, with_layers
+from layered_chip_parts import EVERY, layer_request, layer_set, with_layers
 from model_parts import with_chips
 from small_parts import facts_of, job_of, small_project
 

@@ -127,8 +127,8 @@ test("the legend counts who says so, and says where answers are too few", () => 
   store.colorBy = "types";
   assert.match(label("roof"), /roof3/);
   const words = damageLegend(store).map((each) => each.textContent).join(" | ");
-  assert.match(words, /1 by people \(strong\), 2 by score \(pale\)/);
-  assert.match(words, /1 by people \(strong\), 0 by score \(pale\); 4 answers name it, not enough to judge/);
+  assert.match(words, /1 by people, 2 by score/);
+  assert.match(words, /1 by people, 0 by score; 4 answers name it, not enough to judge/);
   assert.match(words, /Several types1/);
   assert.match(words, /a rank, not a probability/);
 });

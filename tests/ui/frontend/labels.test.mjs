@@ -126,6 +126,23 @@ test("the grade of many is one act, of those that are damaged still and have ano
   assert.deepEqual(ops.slice(6).map(({ building_id, grade, act }) => [building_id, grade, act]), [["b0", "major", "s-act-7"], ["b3", "major", "s-act-7"]]);
 });
 
+test("types make a building damaged, and are part of its answer; in a random check those of another reader do not count", () => {
+  labeler.type(0, { damage_types: ["roof"], absent_types: [] }, "queue");
+  labeler.type(0, { damage_types: ["roof"], absent_types: ["burned"] }, "queue");
+  labeler.give([0], 1, "queue");
+  assert.deepEqual(ops.map(({ label, damage_types, absent_types }) => [label, damage_types, absent_types]), [
+    ["positive", ["roof"], undefined], ["positive", ["roof"], ["burned"]], ["positive", ["roof"], ["burned"]],
+  ]);
+  queue.current = { i: 0, kind: "audit" };
+  assert.equal(labeler.isForeignCheck(0), true);
+  labeler.give([0], 1, "queue");
+  labeler.type(0, { damage_types: ["flooded"], absent_types: [] }, "queue");
+  labeler.give([0], 1, "queue");
+  assert.deepEqual(ops.slice(3).map(({ shown, damage_types, absent_types }) => [shown, damage_types, absent_types]), [
+    ["audit", undefined, undefined], ["audit", ["flooded"], undefined], ["audit", ["flooded"], undefined],
+  ]);
+});
+
 test("undo and redo are operations: the server decides what they do", () => {
   labeler.step("undo");
   labeler.step("redo");

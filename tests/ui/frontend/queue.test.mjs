@@ -24,7 +24,9 @@ function open() {
   store.setScores(new Float32Array(20).fill(0.5));
   queue = new QueueState(store, { wish: (operation) => log([...ops, operation]), moved: () => {} });
   pane = new QueuePane(store, queue, NO_PICTURES, {
-    give: (i, code, grade) => log([...ops, { building_id: store.ids[i], label: LABELS[code], ...(grade ? { grade } : {}) }]),
+    give: (i, code, grade, types) => log([...ops, { building_id: store.ids[i], label: LABELS[code], ...(grade ? { grade } : {}), ...types }]),
+    type: (i, types) => log([...ops, { building_id: store.ids[i], label: "positive", ...types }]),
+    isForeignCheck: (i) => queue.current?.kind === "audit" && !store.labels[i],
     regrade: (i, grade) => log([...ops, { building_id: store.ids[i], label: "positive", ...(store.detail(i).grade === grade ? {} : { grade }) }]),
   });
   queue.setActive(true);
@@ -210,4 +212,59 @@ test("pictures of the queue are made anew only where they differ, and a thumbnai
   frame();
   assert.notEqual(pane.thumbs.children[0], thumbs[0]);
   assert.equal(document.activeElement, pane.thumbs.children[queue.at]);
+});
+
+// Damage types
+
+const typeButtons = () => Object.fromEntries(pane.types.buttons.children.map((each) => [each.lastChild.textContent, each]));
+const draw = () => (pane.later(), frame());
+const typesOf = (i) => [store.detail(i).damage_types, store.detail(i).absent_types];
+
+test("several types are given to the large picture one press each, which marks it damaged and keeps it; then the queue goes on", () => {
+  pane.configure({ gsd_m: 1, types: ["roof", "flooded", "burned"] });
+  queue.take("t", given(1));
+  draw();
+  const { roof, flooded, burned } = typeButtons();
+  roof.click();
+  flooded.click();
+  burned.click();
+  burned.click(); // within the same drawing
+  assert.deepEqual(typesOf(0), [["roof", "flooded"], ["burned"]]);
+  assert.equal(ops.length, 4);
+  assert.deepEqual([current(), wishes().length], [0, 0], "the last one stays, too: other types may follow");
+  press("1");
+  assert.equal(wishes().length, 1);
+});
+
+test("types go with the next damaged building only where that was asked for, never to a random check, and never over its own", () => {
+  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  queue.take("t", { id: "q-1", items: [0, 1, 2, 3, 4].map((i) => [i, i === 2 ? "audit" : "exploit", ""]) });
+  draw();
+  typeButtons().roof.click();
+  queue.go(1);
+  press("1");
+  assert.deepEqual(typesOf(1), [[], []]);
+  queue.go(0);
+  pane.keep.click();
+  queue.go(2);
+  press("1", "1"); // the check, b3
+  assert.deepEqual([typesOf(2), typesOf(3)], [[[], []], [["roof"], []]]);
+  draw();
+  assert.equal(typeButtons().roof.attributes["aria-label"], "roof: yes", "it shows what key 1 would give");
+  typeButtons().flooded.click();
+  assert.deepEqual(typesOf(4), [["roof", "flooded"], []]);
+  pane.keep.click();
+  assert.deepEqual(pane.kept, {});
+});
+
+test("what is not damaged has no types to give, and T leads to those of what is", () => {
+  pane.configure({ gsd_m: 1, types: ["roof"] });
+  queue.take("t", given(3));
+  draw();
+  press("t");
+  assert.equal(document.activeElement, pane.types.buttons.children[0]);
+  press("2");
+  queue.go(0);
+  draw();
+  assert.equal(pane.types.root.hidden, true);
 });

@@ -3,6 +3,7 @@
 
 import { REASON_TEXTS } from "./details.js";
 import { h } from "./dom.js";
+import { inOrderOf } from "./files.js";
 import { TEXTS } from "./texts.js";
 
 const { card: words, history: WORDS } = TEXTS;
@@ -18,8 +19,8 @@ export class BuildingHistory {
     this.root = h("div.history", { hidden: true });
   }
 
-  configure({ base, token }) {
-    this.url = base && token ? `${base}/${token}/story/` : null;
+  configure({ base, token, geometry_v }) {
+    this.url = base && token ? (i) => `${base}/${token}/story/${i}.json?${inOrderOf(geometry_v)}` : null;
   }
 
   /** Show building i, or nothing where i is below 0. */
@@ -35,7 +36,7 @@ export class BuildingHistory {
 
   async #load(i) {
     try {
-      const answer = await fetch(`${this.url}${i}.json`);
+      const answer = await fetch(this.url(i));
       if (!answer.ok) throw new Error(String(answer.status));
       const history = await answer.json();
       if (this.i !== i) return;

@@ -72,11 +72,12 @@ function types(store) {
   const rows = store.types.flatMap(({ name, named, enough }, k) => {
     const [people, score] = counts[k];
     const notes = [words.typeCounts(people, score), ...(enough ? [] : [words.typeFew(named)])];
-    return line(h("span", {}, box(typeColor(k)), box(typeColor(k), BY_SCORE)), name, people + score, notes.join("; "));
+    return line(box(typeColor(k)), name, people + score, notes.join("; "));
   });
   return [
-    h("b", {}, words.types), ...rows, ...line(box(SEVERAL), words.typeSeveral, several), ...line(box(NO_TYPE, 0.35), words.typeNone, none),
+    h("b", {}, words.types), ...rows, ...line(h("span.swatch.cell", { style: `background:${SEVERAL};border-color:#fff` }), words.typeSeveral, several), ...line(box(NO_TYPE, 0.35), words.typeNone, none),
     ...line(h("span.swatch.below"), words.categories[BELOW], others[BELOW]), ...line(box(CATEGORY_COLORS[UNKNOWN], 0.55), words.categories[UNKNOWN], others[UNKNOWN]),
+    h("div.entry", {}, box(typeColor(0)), words.typeStrong, box(typeColor(0), BY_SCORE), words.typePale),
     h("div.also", {}, words.typeNote),
   ];
 }

@@ -299,7 +299,7 @@ function paintGroups(context, store, frame, kind, inChunks, groups) {
     const color = pixel(rgb(hex), alpha);
     for (const i of members) {
       const box = store.boxes.subarray(4 * i, 4 * i + 4);
-      if (kind === "dots") block(raster, [raster.x((box[0] + box[2]) / 2), raster.y((box[1] + box[3]) / 2)], stands ? side + raster.ratio : side, color, stands ? LINE : pixel([0, 0, 0], 0.2));
+      if (kind === "dots") block(raster, [raster.x((box[0] + box[2]) / 2), raster.y((box[1] + box[3]) / 2)], stands ? side + raster.ratio : side, color, hex === SEVERAL ? WHITE : stands ? LINE : pixel([0, 0, 0], 0.2));
       else {
         raster.outline(store.rings[i], SHADOW, 1);
         raster.fill(store.rings[i], box, color);

@@ -55,7 +55,9 @@ export class DamageView {
     this.map = new MapPane(store, actions);
     this.wall = new WallPane(store, this.pictures, { ...actions, select: (i) => this.#selectOnWall(i), walked: () => (this.hasWalked = true) });
     this.queuePane = new QueuePane(store, this.queue, this.pictures, {
-      give: (i, code, grade = null) => this.labeler.give([i], code, "queue", grade),
+      give: (i, code, grade = null, types = {}) => this.labeler.give([i], code, "queue", grade, types),
+      type: (i, types) => this.labeler.type(i, types, "queue"),
+      isForeignCheck: (i) => this.labeler.isForeignCheck(i),
       regrade: (i, grade) => this.labeler.grade(i, grade, "queue"),
     });
     this.explore = new Explore(this);
@@ -93,6 +95,11 @@ export class DamageView {
     Object.assign(this, { data, setStateValue });
     this.store.set("mode", data.mode);
     if (data.token !== this.token) this.#openProject(data);
+    else if (data.geometry_v !== this.geometry_v) {
+      this.#leaveBuildings();
+      this.#forgetBuildings();
+    }
+    this.geometry_v = data.geometry_v;
     if (data.mode === "label") this.log.connect(this, (value) => this.setStateValue("operations", value), data);
     else this.log.disconnect(this); // nobody would store them
     fillWindow(this.root, data.height);
@@ -124,13 +131,22 @@ export class DamageView {
     return `pugeo:look:${this.token}${this.data.flagging ? ":damage" : ""}`;
   }
 
-  #openProject({ token, color_by, flagging }) {
+  #leaveBuildings() {
     this.store.set("selected", -1); // a comment that is being written goes into the log of the project it belongs to
     this.#closePickers();
     this.marks.close();
-    this.log?.disconnect(this);
+  }
+
+  /** Before others come: each place that is known here may mean another building then. */
+  #forgetBuildings() {
     this.queue.forget();
     this.store.empty();
+  }
+
+  #openProject({ token, color_by, flagging }) {
+    this.#leaveBuildings();
+    this.log?.disconnect(this);
+    this.#forgetBuildings();
     this.token = token;
     if (!logs.has(token)) logs.set(token, new OperationLog(token));
     this.log = logs.get(token);

@@ -38,18 +38,34 @@ export class Labeler {
     this.#revise(still, { grade }, screen, still.length > 1 ? this.#newAct() : null);
   }
 
-  /** Give one or many buildings a label, undone in one step; damaged ones a grade, too. Without one, a grade that is there stays. */
-  give(numbers, code, screen, grade = null) {
+  /** Give building i damage types; with them it is damaged. A random check is answered anew by them, unless it was in this browser. */
+  type(i, types, screen) {
+    if (this.store.labels[i] === POSITIVE && !this.isForeignCheck(i)) this.#revise([i], types, screen, null);
+    else this.give([i], POSITIVE, screen, null, types);
+  }
+
+  /** Whether building i waits for an answer to a random check: what it has is another reader's. */
+  isForeignCheck(i) {
+    const { current } = this.queue;
+    return current?.i === i && current.kind === "audit" && this.shownFor.get(this.store.ids[i])?.shown !== "audit" && this.store.detail(i).shown !== "audit";
+  }
+
+  /**
+   * Give one or many buildings a label, undone in one step; damaged ones a grade and damage types, too. Without them, what is
+   * there stays.
+   */
+  give(numbers, code, screen, grade = null, types = {}) {
     if (!this.usable || !numbers.length) return;
     // An answer "not assessable" may get a reason later, which belongs to the same act.
     const act = numbers.length > 1 || code === NOT_ASSESSABLE ? this.#newAct() : null;
     const { current, id } = this.queue;
     this.log().addMany(numbers.map((i) => {
       const shown = numbers.length === 1 && current?.i === i ? { shown: current.kind, queue: id } : {};
+      const alone = this.isForeignCheck(i) ? { damage_types: [], absent_types: [] } : {};
       this.shownFor.set(this.store.ids[i], shown);
-      // A random check is answered from the pictures alone: what another reader graded does not slip into it.
+      // A random check is answered from the pictures alone: what another reader graded or named does not slip into it.
       const own = grade !== null ? { grade } : shown.shown === "audit" ? { grade: "" } : {};
-      return this.#operation(i, code, screen, act, detailsFor(code, this.store.detail(i), { ...this.#likeliest(i, code), ...own }), shown);
+      return this.#operation(i, code, screen, act, detailsFor(code, this.store.detail(i), { ...this.#likeliest(i, code), ...own, ...alone, ...types }), shown);
     }));
     this.answered(numbers, code, act, screen, grade !== null);
   }
@@ -66,7 +82,7 @@ export class Labeler {
     this.#revise(still, { reason }, "keys", act);
   }
 
-  /** Change a detail of building i: {reason}, {grade}, {damage_types} or {comment}. */
+  /** Change a detail of building i: {reason}, {grade}, {damage_types, absent_types} or {comment}. */
   edit(i, change) {
     if (this.store.labels[i] !== UNLABELED) this.#revise([i], change, "card", null);
   }

@@ -4,8 +4,10 @@ import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from ".
 import { areaText, labelText, markHere, scoreText, swatchOf } from "./describe.js";
 import { h } from "./dom.js";
 import { colorOf } from "./grades.js";
+import { NO_DETAILS } from "./details.js";
 import { isShown } from "./target.js";
 import { TEXTS } from "./texts.js";
+import { TypeRow } from "./type_row.js";
 
 const { queue: words } = TEXTS;
 const KINDS = words.kinds;
@@ -20,7 +22,10 @@ const GAP = 8;
 const GRADES_FROM_PX = 600; // in a pane lower than this the picture needs the room of the grades, which keys and the line below give as well
 
 export class QueuePane {
-  /** @param actions {give(i, code, grade or null), regrade(i, grade): as a key on a damaged building does} */
+  /**
+   * @param actions {give(i, code, grade or null, types), regrade(i, grade): as a key on a damaged building does, type(i, types),
+   *   isForeignCheck(i)}
+   */
   constructor(store, queue, pictures, actions) {
     Object.assign(this, { store, queue, pictures, actions });
     this.title = h("b");
@@ -35,10 +40,13 @@ export class QueuePane {
       h("button.choice", { type: "button", onclick: () => this.#clear() }, h("kbd", {}, "0"), words.clear),
       h("button.choice", { type: "button", onclick: () => this.queue.skip() }, h("kbd", {}, "N"), words.skip));
     this.grades = h("div.answers.grades", { role: "group", "aria-label": TEXTS.grades.title });
+    this.kept = {}; // damage types that go with the next damaged building, too
+    this.keep = h("button.type.keep", { type: "button", "aria-pressed": "false", title: TEXTS.types.keepHint, onclick: () => this.#keep() }, TEXTS.types.keep);
+    this.types = new TypeRow(store, (i) => this.#typesOf(i), (i, change) => this.#type(i, change), [this.keep]);
     this.thumbs = h("div.thumbs", { role: "listbox", "aria-label": words.list });
     this.note = h("div.note.soft", { role: "status" });
     this.root = h("section.pane.queuepane", { "aria-label": words.region },
-      h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.grades, this.thumbs, this.note));
+      h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.grades, this.types.root, this.thumbs, this.note));
     store.on("scale", () => this.#buildGrades());
     for (const event of ["labels", "details", "scores", "blind", "others"]) store.on(event, () => this.later());
     store.on("modelView", () => this.later());
@@ -46,8 +54,9 @@ export class QueuePane {
     new ResizeObserver(() => this.later()).observe(this.root);
   }
 
-  configure({ gsd_m }) {
+  configure({ gsd_m, types }) {
     this.gsd = gsd_m;
+    this.types.configure(types);
     this.later();
   }
 
@@ -83,6 +92,7 @@ export class QueuePane {
     if (grade) return this.#once(event, () => this.#grade(grade));
     if (name === "0" || name === "Backspace") return this.#once(event, () => this.#clear());
     if (name === "n") return this.#once(event, () => queue.skip());
+    if (name === "t" && !this.types.root.hidden) return this.#once(event, () => this.types.focus());
     return false;
   }
 
@@ -100,8 +110,10 @@ export class QueuePane {
   #answer(code) {
     const item = this.queue.current;
     if (!item) return;
+    this.types.commit();
     this.queue.touch();
-    this.actions.give(item.i, code);
+    this.actions.give(item.i, code, null, code === POSITIVE ? this.#keptFor(item) : {});
+    this.#keepFrom(item, code);
     this.queue.goOn();
   }
 
@@ -116,8 +128,53 @@ export class QueuePane {
       this.queue.go(this.queue.at);
       return;
     }
-    this.actions.give(item.i, POSITIVE, grade);
+    this.actions.give(item.i, POSITIVE, grade, this.#keptFor(item));
+    this.#keepFrom(item, POSITIVE);
     this.queue.goOn();
+  }
+
+  // ---- damage types ----
+
+  #type(i, change) {
+    if (this.queue.current?.i === i) {
+      this.queue.touch();
+      this.queue.hold();
+    }
+    this.actions.type(i, change);
+    this.#keepFrom({ i }, POSITIVE);
+    this.later();
+  }
+
+  #keep() {
+    const item = this.queue.current;
+    this.keeps = !this.keeps;
+    this.kept = {};
+    this.keep.setAttribute("aria-pressed", String(this.keeps));
+    this.keep.classList.toggle("on", this.keeps);
+    if (item) this.#keepFrom(item, this.store.labels[item.i]);
+    this.later();
+  }
+
+  #keepFrom({ i }, code) {
+    const { damage_types, absent_types } = this.store.detail(i);
+    if (this.keeps && code === POSITIVE && damage_types.length + absent_types.length) this.kept = { damage_types, absent_types };
+  }
+
+  // Nothing is put into a random check, and nothing in place of what a building has.
+  #keptFor({ i, kind }) {
+    const { damage_types, absent_types } = this.store.detail(i);
+    return this.keeps && kind !== "audit" && !(damage_types.length + absent_types.length) ? this.kept : {};
+  }
+
+  #showTypes(item) {
+    const code = item ? this.store.labels[item.i] : NOT_DAMAGED;
+    if (code !== UNLABELED && code !== POSITIVE) return this.types.show(-1);
+    this.types.show(item.i, Boolean(this.#keptFor(item).damage_types));
+  }
+
+  #typesOf(i) {
+    const item = this.queue.items.find((each) => each.i === i) ?? { i };
+    return { ...(this.actions.isForeignCheck(i) ? NO_DETAILS : this.store.detail(i)), ...this.#keptFor(item) };
   }
 
   #buildGrades() {
@@ -148,6 +205,7 @@ export class QueuePane {
     this.#show(item);
     if (!item) return;
     this.grades.hidden = this.root.clientHeight < GRADES_FROM_PX;
+    this.#showTypes(item);
     this.#buildThumbs();
     queue.items.forEach((each, place) => this.#dress(this.thumbs.children[place], each, place));
     this.#drawItem(item);
@@ -155,6 +213,7 @@ export class QueuePane {
 
   #show(item) {
     for (const part of [this.large, this.reason, this.facts, this.answers, this.grades, this.thumbs]) part.hidden = !item;
+    if (!item) this.types.show(-1);
   }
 
   #drawWish() {
@@ -162,7 +221,7 @@ export class QueuePane {
     this.askText.textContent = queue.isDone || !queue.items.length ? words.again : words.more;
     this.askButton.hidden = queue.isOnItsWay;
     if (queue.isOnItsWay) this.progress.textContent = words.loading;
-    const isDone = queue.isDone || !queue.items.length;
+    const isDone = (queue.isDone && !queue.isHeld) || !queue.items.length;
     this.note.textContent = isDone && !queue.isOnItsWay ? words.done : this.pictures.isModel ? TEXTS.modelViewOn : "";
   }
 
@@ -204,7 +263,7 @@ export class QueuePane {
   // What the buttons and thumbnails leave of the height, so that nothing has to be scrolled.
   #roomFor() {
     const body = this.large.parentElement;
-    const others = [this.reason, this.facts, this.answers, this.grades, this.thumbs, this.note].reduce((sum, { offsetHeight }) => sum + (offsetHeight ? offsetHeight + GAP : 0), 0);
+    const others = [this.reason, this.facts, this.answers, this.grades, this.types.root, this.thumbs, this.note].reduce((sum, { offsetHeight }) => sum + (offsetHeight ? offsetHeight + GAP : 0), 0);
     return body.clientHeight - others - 2 * GAP;
   }
 

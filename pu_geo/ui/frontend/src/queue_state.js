@@ -49,6 +49,7 @@ export class QueueState {
   #start() {
     if (this.isStarted || !this.store.ready || this.id === null) return;
     this.isStarted = true;
+    this.held = -1;
     this.items = this.all.filter(({ i }) => i < this.store.n);
     const saved = remembered(this.storageKey, {});
     const mine = saved.id === this.id ? saved : {};
@@ -88,6 +89,7 @@ export class QueueState {
   }
 
   go(place) {
+    this.held = -1;
     this.at = Math.max(0, Math.min(this.items.length - 1, place));
     this.isOver = false;
     this.#step(true);
@@ -95,6 +97,7 @@ export class QueueState {
 
   /** To the next one that waits for an answer; once none does, another queue is asked for. */
   goOn() {
+    this.held = -1;
     const next = this.#nextOpen();
     if (next >= 0) this.at = next;
     this.isOver = next < 0;
@@ -106,6 +109,15 @@ export class QueueState {
     if (this.at < 0) return;
     if (!this.isAnswered(this.at)) this.skipped.add(this.at);
     this.goOn();
+  }
+
+  /** More answers may follow to the current one, such as its other damage types: even the last one keeps its picture until then. */
+  hold() {
+    this.held = this.at;
+  }
+
+  get isHeld() {
+    return this.held === this.at && this.at >= 0;
   }
 
   /** An answer is about to be given to the current one. */
@@ -141,7 +153,7 @@ export class QueueState {
       this.at = undone;
       this.before = null;
     }
-    this.isOver = this.isDone && (this.isOver || cause !== "heard");
+    this.isOver = this.isDone && !this.isHeld && (this.isOver || cause !== "heard");
     this.#step();
     if (this.isOver) this.ask();
   }

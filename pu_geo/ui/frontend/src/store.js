@@ -48,6 +48,7 @@ export class Store {
     this.threshold = null;
     this.flagging = false; // whether this is the damage map: see flagging.js
     this.types = []; // damage types of the run that is shown: {name, people, score: sets of building numbers, n_named, is_enough}
+    this.ownTypes = []; // damage types that the analyst added in this browser, offered before the page's data have them
     this.cells = null; // {side, tops, ramp, hasUnknown} where cells are drawn in place of buildings
     this.gsd = 1;
     this.mode = "view";

@@ -61,7 +61,6 @@ export const TEXTS = {
     none: "No building selected",
     howTo: "Click one, or use the arrow keys.",
     labelFirst: "Label it first; then you can comment on it.",
-    types: "Damage types",
     comment: "Comment",
     close: "Close (I)",
     hidden: "Score hidden: a random check",
@@ -193,6 +192,7 @@ export const TEXTS = {
     pre: "Pre",
     post: "Post",
     loading: "Loading buildings …",
+    otherFootprints: (n, onMap) => `values of ${number(n)} buildings came for the ${number(onMap)} on the map`,
     notLoaded: (why) => `The server did not send the buildings or their scores (${why}). Reload the page.`,
     pixel: (x, y) => `x ${x} · y ${y} px`,
     lonLat: (lon, lat) => `${Math.abs(lat).toFixed(5)}° ${lat < 0 ? "S" : "N"}, ${Math.abs(lon).toFixed(5)}° ${lon < 0 ? "W" : "E"}`,
@@ -206,6 +206,27 @@ export const TEXTS = {
     lowQuality: "quality 0",
     highQuality: "1 sure",
     failed: "could not be aligned",
+  },
+
+  // Damage types of a building, each yes, no, or nobody said. Their names are the project's own.
+  types: {
+    title: "Damage types",
+    ask: "Types:",
+    hint: "A building may have several. One press: yes. Two: no. Three: nobody said (T)",
+    add: "+ Type",
+    addHint: "Add a type of your own",
+    own: "Type of your own, then Enter",
+    keep: "Keep for the next",
+    keepHint: "Give the next damaged buildings of the queue these types, too, until this is off; never to a random check",
+    label: (type, state) => `${type}: ${{ open: "nobody said", yes: "yes", no: "no" }[state]}`,
+    meaning: (type, state) =>
+      ({
+        open: `Nobody said whether this building is ${type}. Press: yes; right click: no. Leave it open where you cannot tell.`,
+        yes: `Yes, ${type}. Press again: no.`,
+        no: `No: you looked, and ${type} is not there. Models learn from that. Press again: nobody said.`,
+      })[state],
+    has: (names) => (names.length ? names.join(", ") : ""),
+    hasNot: (names) => (names.length ? `not: ${names.join(", ")}` : ""),
   },
 
   // Grades of damaged buildings. Their names are the project's own.
@@ -288,6 +309,7 @@ export const TEXTS = {
       ["3", "not assessable, and on"],
       ["4 to 9", "in place of 1: damaged, with a grade, and on; to grade after 1, click in the line below"],
       ["0 or Backspace", "cleared"],
+      ["T", "to the damage types: Enter presses one, Tab goes on to the next"],
       ["N", "skip; after the last one: load 20 more"],
       ["Arrows", "back and forth in the queue"],
       ["Q", "open the queue; load 20 more"],
@@ -334,8 +356,10 @@ export const TEXTS = {
       ["types", "Damage types", "What people named, and what the run ranks highest among the damaged (P)"],
     ],
     types: "Damage types, of damaged buildings",
-    typeCounts: (people, score) => `${number(people)} by people (strong), ${number(score)} by score (pale)`,
+    typeCounts: (people, score) => `${number(people)} by people, ${number(score)} by score`,
     typeFew: (n) => `${number(n)} ${n === 1 ? "answer names" : "answers name"} it, not enough to judge`,
+    typeStrong: "by people",
+    typePale: "by score alone",
     typeSeveral: "Several types",
     typeNone: "Damaged, none of these known",
     typeNote: "By score: a rank, not a probability. Where a building is not flagged as damaged, no type is shown.",

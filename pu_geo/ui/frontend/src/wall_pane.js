@@ -141,7 +141,7 @@ export class WallPane {
   /** Put the chips that resemble chip i first. Where the server cannot tell, everything stays as it is. */
   async sortLike(i) {
     const { configured } = this;
-    const found = i >= 0 && i < this.chips ? await distancesFrom(i, this.chips, this.data) : null;
+    const found = i >= 0 && i < this.chips ? await distancesFrom(i, this.store.n, this.data) : null;
     if (!found || configured !== this.configured) return;
     this.like = { i, distances: found };
     this.#choose({ order: "like" });

@@ -1,0 +1,105 @@
+"""Another database takes the place of a project's: decided by one rename, and ended by whoever opens the project next.
+
+    project.gpkg-new                  waits, whole and on the disk: from here on it is the project's
+    project.damaged-<stamp>.gpkg      the one before, with its -wal, under another name
+
+The files beside the old database go first, as SQLite would put its log into the new one. A kill in between would leave it without
+its newest changes; so nobody reads it while the new one waits.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pu_geo.errors import ProjectError
+from pu_geo.project import in_use
+from pu_geo.project.layout import Layout
+
+_WAITING = "project.gpkg-new"
+_KEPT = ("", "-wal")  # what SQLite had not put into the first file yet is in the second one
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+def waits(layout: Layout) -> bool:
+    """Return whether a new database waits to take its place."""
+    return (layout.folder / _WAITING).exists()
+
+
+def put(layout: Layout, path: Path) -> Path | None:
+    """Put a database into the place of a project's; return where that one is kept, None if it was gone.
+
+    To be called where this process has the project alone.
+
+    Args:
+        path: the new one, on the same disk; it is moved.
+    """
+    stamp = datetime.now(UTC).timestamp()
+    os.utime(path, (stamp, stamp))
+    _to_disk(path)
+    path.replace(layout.folder / _WAITING)
+    return _end(layout)
+
+
+def finish(layout: Layout) -> None:
+    """End what a killed process left half done.
+
+    Raises:
+        ProjectError: of kind "busy" if another process does it now, "read_only" if this one may not.
+    """
+    if not waits(layout):
+        return
+    if not os.access(layout.folder, os.W_OK):
+        raise half_done(layout)
+    with in_use.alone(layout):
+        if waits(layout):
+            _end(layout)
+
+
+def half_done(layout: Layout) -> ProjectError:
+    """Return the error for whoever may not end it."""
+    return ProjectError(
+        f"A restore of {layout.folder.name} was interrupted before its end, and what is there now lacks the newest labels.",
+        "Open the project where you may write to its folder: that ends the restore.",
+        kind="read_only",
+    )
+
+
+def _end(layout: Layout) -> Path | None:
+    new = layout.folder / _WAITING
+    at = datetime.fromtimestamp(new.stat().st_mtime, UTC)
+    kept = layout.folder / f"project.damaged-{at:%Y%m%d-%H%M%S}.gpkg"
+    _to_disk(layout.folder)
+    for end in _KEPT:
+        here, there = Path(f"{layout.gpkg}{end}"), Path(f"{kept}{end}")
+        if here.is_file() and not there.exists():
+            _keep(here, there)
+    _to_disk(layout.folder)
+    for end in _BESIDE:
+        Path(f"{layout.gpkg}{end}").unlink(missing_ok=True)
+    _to_disk(layout.folder)
+    new.replace(layout.gpkg)
+    _to_disk(layout.folder)
+    return kept if kept.is_file() else None
+
+
+def _keep(here: Path, there: Path) -> None:
+    try:
+        os.link(here, there)
+    except OSError:  # a file system without links
+        part = there.with_name(f".{there.name}.part")
+        shutil.copy2(here, part)
+        _to_disk(part)
+        part.replace(there)
+
+
+def _to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a folder, on some file systems
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,181 @@
+"""After footprints went or others came, nothing of a building stands at another one: no id, no score, no color."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shapely
+from small_parts import add_run, click, job_of, small_grid, small_scene, table_of
+
+from pu_geo.project import backups, contents, labels, removals, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import FootprintTable
+from pu_geo.services.annotate import ranking
+from pu_geo.services.explore import coloring, exploring
+from pu_geo.services.project import recovery, removing
+from pu_geo.tasks.imagery.footprints import store_footprints
+from pu_geo.tasks.project import remove as task
+
+
+def nameless(n: int, metres_east: float) -> FootprintTable:
+    """n squares without ids, so far from where the first file's are."""
+    shapes = [shapely.box(x, 4_000_000, x + 8, 4_000_008) for x in 500_000 + metres_east + 16 * np.arange(n)]
+    return replace(table_of(shapes), building_ids=[""] * n)
+
+
+@pytest.fixture
+def numbered(tmp_path: Path) -> Layout:
+    """A project of 10 buildings that were numbered here."""
+    layout = store.create(tmp_path / "numbered.pugeo", "Event")
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [small_scene()], small_grid())
+    layout.quicklooks.mkdir()
+    add(layout, nameless(10, 0), "first.geojson")
+    return layout
+
+
+def add(layout: Layout, table: FootprintTable, file: str) -> None:
+    store_footprints(job_of(layout), table, small_grid(), file)
+
+
+def ids_of(layout: Layout) -> Sequence[str]:
+    return store.call(layout, contents.building_ids)
+
+
+def test_numbers_of_removed_buildings_are_not_given_to_others(numbered: Layout) -> None:
+    first = ids_of(numbered)
+    click(numbered, first[0])
+    add_run(numbered, ids=first, scores=np.linspace(0, 1, 10))
+    task.remove_footprints(job_of(numbered), name="all", analyst="ann")
+    add(numbered, nameless(10, 200), "second.geojson")
+    assert list(ids_of(numbered)) == [f"b{number:06d}" for number in range(11, 21)]
+    assert not store.call(numbered, labels.pu_set).is_positive.any()
+    with store.connect(numbered) as db:
+        names, shown = contents.live_map(db)
+    assert {row[names.index("score")] for row in shown} == {None}
+
+
+def test_numbers_of_some_removed_buildings_are_not_given_to_others(numbered: Layout) -> None:
+    task.remove_footprints(job_of(numbered), name=json.dumps(["b000009", "b000010"]), analyst="ann")
+    add(numbered, nameless(1, 200), "second.geojson")
+    assert ids_of(numbered)[-1] == "b000011"
+
+
+def test_numbers_go_on_in_a_project_of_before_they_were_stored(numbered: Layout) -> None:
+    click(numbered, "b000010")
+    task.remove_footprints(job_of(numbered), name="all", analyst="ann")
+    with store.connect(numbered) as db, store.transaction(db):
+        db.execute("DELETE FROM pugeo_meta WHERE key = 'highest_number'")
+    add(numbered, nameless(1, 200), "second.geojson")
+    assert list(ids_of(numbered)) == ["b000011"]
+
+
+def test_long_numbers_of_a_file_are_left_out_of_the_count(numbered: Layout) -> None:
+    add(numbered, replace(nameless(1, 200), building_ids=["b" + 30 * "9"]), "second.geojson")
+    add(numbered, nameless(1, 400), "third.geojson")
+    assert ids_of(numbered)[-1] == "b000012"
+
+
+def test_a_replacement_gives_no_number_of_a_removed_building(numbered: Layout) -> None:
+    task.remove_footprints(job_of(numbered), name=json.dumps(["b000010"]), analyst="ann")
+    before = store.call(numbered, contents.footprints)
+    highest = store.call(numbered, contents.highest_number)
+    assert task._with_ids(nameless(1, 200), before, highest).building_ids == ["b000011"]
+
+
+def test_a_restore_knows_the_numbers_that_were_given_after_the_backup(numbered: Layout) -> None:
+    made = backups.make(numbered, "asked")
+    add(numbered, nameless(5, 200), "second.geojson")
+    task.remove_footprints(job_of(numbered), name=json.dumps(ids_of(numbered)[10:]), analyst="ann")
+    layout = recovery.restore(numbered, made.path).layout
+    with store.connect(layout) as db:
+        assert contents.highest_number(db) == 15
+
+
+def write_replacement(path: Path, n: int) -> Path:
+    """A file of n other squares of the same place, without ids."""
+    features = [
+        {"type": "Feature", "properties": {}, "geometry": json.loads(shapely.to_geojson(shapely.from_wkb(wkb)))}
+        for wkb in nameless(n, 4).wkb
+    ]
+    crs = {"type": "name", "properties": {"name": "EPSG:32615"}}
+    path.write_text(json.dumps({"type": "FeatureCollection", "crs": crs, "features": features}))
+    return path
+
+
+def test_each_change_of_footprints_names_them_anew(numbered: Layout, tmp_path: Path) -> None:
+    names = [store.call(numbered, contents.geometry_v)]
+
+    def note() -> None:
+        names.append(store.call(numbered, contents.geometry_v))
+
+    made = backups.make(numbered, "asked")
+    add(numbered, nameless(2, 200), "second.geojson")
+    note()
+    add(numbered, nameless(2, 200), "second.geojson")
+    assert store.call(numbered, contents.geometry_v) == names[-1], "nothing was new"
+    task.remove_footprints(job_of(numbered), name=json.dumps(["b000003"]), analyst="ann")
+    note()
+    removing.undo(numbered, 1, "ann")
+    note()
+    task.replace_footprints(job_of(numbered), path=str(write_replacement(tmp_path / "new.geojson", 12)), analyst="ann")
+    note()
+    names.append(store.call(recovery.restore(numbered, made.path).layout, contents.geometry_v))
+    assert len({*names}) == len(names)
+
+
+def test_a_project_of_before_footprints_had_a_name_has_one(numbered: Layout) -> None:
+    with store.connect(numbered) as db, store.transaction(db):
+        db.execute("DELETE FROM pugeo_meta WHERE key = 'geometry_v'")
+    assert store.call(numbered, contents.geometry_v) == "0"
+    add(numbered, nameless(1, 200), "second.geojson")
+    assert store.call(numbered, contents.geometry_v) != "0"
+
+
+@pytest.mark.parametrize("by", ["near", "size", "disagreement"])
+def test_colors_are_in_the_order_of_footprints_of_another_removal(by: str, numbered: Layout, tmp_path: Path) -> None:
+    add_run(numbered, ids=ids_of(numbered), scores=np.linspace(0, 1, 10))
+    task.remove_footprints(job_of(numbered), name=json.dumps(["b000001"]), analyst="ann")
+    before = coloring.coloring(numbered, "ranker-1", by)
+    removing.undo(numbered, 1, "ann")
+    task.remove_footprints(job_of(numbered), name=json.dumps(["b000010"]), analyst="ann")  # again nine
+    after = coloring.coloring(numbered, "ranker-1", by)
+    assert before is not None
+    assert after is not None
+    assert before.v != after.v
+
+
+def test_dots_are_asked_for_anew_once_as_many_other_footprints_came(numbered: Layout) -> None:
+    add_run(numbered, ids=ids_of(numbered), scores=np.linspace(0, 1, 10))
+    before = exploring.projection_of(numbered, "ranker-1")
+    task.remove_footprints(job_of(numbered), name=json.dumps(["b000001"]), analyst="ann")
+    add(numbered, nameless(1, 200), "second.geojson")
+    assert exploring.projection_of(numbered, "ranker-1") != before
+
+
+def test_a_page_that_is_drawn_amid_an_undo_leaves_no_places_behind(
+    numbered: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[str, dict[str, int]] = {}
+
+    def draw() -> dict[str, int]:  # as a page does, which keeps places by this name
+        return kept.setdefault(ranking.geometry_v(numbered), ranking.positions(numbered))
+
+    put_back = removals._put_back
+
+    def draw_first(*args: Any, **rows: Any) -> None:
+        draw()
+        put_back(*args, **rows)
+
+    draw()
+    task.remove_footprints(job_of(numbered), name=json.dumps(["b000001"]), analyst="ann")
+    kept.clear()
+    monkeypatch.setattr(removals, "_put_back", draw_first)
+    removing.undo(numbered, 1, "ann")
+    assert draw() == ranking.positions(numbered)
