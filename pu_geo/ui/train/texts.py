@@ -264,6 +264,11 @@ COMPARE_FEATURES_NOTE = (
 )
 COMPARED_METHODS = "Methods"
 COMPARED_METHODS_HELP = "NcPU and PUCL train fifteen times for each feature set, which takes minutes."
+COMPARE_LAYERS = "What does each layer add?"
+COMPARE_LAYERS_NOTE = (
+    "The ranking is fitted with all layers, and with all but one, each time without some of your clicks. Where these clicks rank "
+    "higher with a layer, it helps to find damage. The features of all layers are made first where they are not there yet."
+)
 COMPARE_BUTTON = "Compare"
 NOT_COMPARED = "No comparison yet."
 USE_FEATURES = "Use {name}"
