@@ -67,6 +67,7 @@ app = st.App(
         frame.version_file,
         frame.write_zip,
         file_picker.picture,
+        frame.geometry_v,
     ),
     middleware=[Middleware(Guard, secret=serving.secret, key=serving.key), Middleware(UploadLimit)],
     lifespan=serving.lifespan,

@@ -250,14 +250,28 @@ def chip(
     "features",
     "joplin.pugeo --list",
     "joplin.pugeo --backbone resnet18 --weights resnet18.safetensors --licence BSD-3-Clause --use",
+    "joplin.pugeo --maker layers --layers pre+post,sar-post --use",
     "joplin.pugeo --use rcf",
 )
 def make_features(
     project: Project,
     *,
     backbone: Annotated[
-        str | None, typer.Option(metavar="NAME", help="resnet18, resnet50, local-dir:FOLDER (timm), self-supervised, or rcf")
+        str | None,
+        typer.Option(
+            "--backbone",
+            "--maker",
+            metavar="NAME",
+            help="resnet18, resnet50, local-dir:FOLDER (timm), self-supervised, layers, or rcf",
+        ),
     ] = None,
+    layers: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B",
+            help="of the maker layers, a filter bank each: a layer, pre, post, or dates joined by +; pre+post and each layer if not named",
+        ),
+    ] = "",
     weights: Annotated[
         str, typer.Option(metavar="FILE", help="local .safetensors file; nothing is downloaded, no code in it is run")
     ] = "",
@@ -292,12 +306,12 @@ def make_features(
     if backbone is not None:
         if use:
             raise PuGeoError(f"--use {use} names a set, and --backbone makes one.", "Write --use alone to use the new one.")
-        request = FeatureRequest(backbone, weights, pool, layer, size, dates, licence, views)
+        request = FeatureRequest(backbone, weights, pool, layer, size, dates, licence, views, _names(layers))
         result = run_job(layout, features.TASK, features.arguments(request, use=use is not None), as_json)
         show(result, _features_made(project, result), as_json)
         return
     named = {"--weights": weights, "--pool": pool != "mean", "--layer": layer, "--size": size, "--dates": dates != "both",
-             "--licence": licence, "--views": views != 17}  # fmt: skip
+             "--licence": licence, "--views": views != 17, "--layers": layers}  # fmt: skip
     if of_making := [option for option, value in named.items() if value]:
         raise PuGeoError(
             f"{of_making[0]} is of a set to be made, and no --backbone is named.", "Add --backbone, such as resnet18."
@@ -318,12 +332,18 @@ def make_features(
     show({"sets": rows, "in_use": found.in_use, "note": found.note}, words, as_json)
 
 
+def _names(text: str) -> tuple[str, ...]:
+    """Return the names of a list with commas."""
+    return tuple(filter(None, (one.strip() for one in text.split(","))))
+
+
 def _features_made(project: str, result: Mapping[str, Any]) -> str:
     """Return what came of making a set."""
     made = "was there already" if result["was_there"] else f"made in {result['seconds']:,.1f} s"
     words = (
         f"Features {result['name']}: {result['n_features']:,} of {result['n']:,} chips in {result['n_views']} views, {made}."
     )
+    words += f" {result['layers_lacking']}" if result["layers_lacking"] else ""
     if result["in_use"] == result["name"]:
         return f"{words} They are used from now on, where no other set is named."
     return (

@@ -73,7 +73,8 @@ class LayerBanks:
         parts = [_parts(view.name) for view in views]
         is_sound = (
             all(view.start == end and (view.stop - end) % 2 == 0 for view, end in zip(views, ends, strict=False))
-            and len(bands) == len(chip_views) <= MOST_BANDS
+            and len(bands) == len(chip_views)
+            and max(view.stop for view in chip_views) <= MOST_BANDS
             and all(set(names) <= bands.keys() and len(set(names)) == len(names) for names in parts)
             and len({view.name for view in views}) == len(views)
         )
@@ -257,8 +258,7 @@ def lacking(
     """
     if is_missing is None:
         return np.zeros(n, np.bool_)
-    found: NDArray[np.bool_] = is_missing[[view.name in _parts(name) for view in views]].any(axis=0)
-    return found
+    return np.asarray(is_missing[[view.name in _parts(name) for view in views]].any(axis=0))
 
 
 def when_of(name: str, views: Sequence[View]) -> When:
@@ -283,7 +283,7 @@ def _table(entries: object, most: int) -> tuple[View, ...]:
         is_sound = isinstance(name, str) and _NAME.fullmatch(name) and when in get_args(When)
         if not (is_sound and type(start) is int and type(stop) is int and 0 <= start < stop <= 2**16):
             raise _broken("name a view that cannot be")
-        found.append(View(str(name), when, start, stop))
+        found.append(View.from_json(entry))
     return tuple(found)
 
 

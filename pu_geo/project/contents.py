@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import secrets
 import sqlite3
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -70,6 +71,7 @@ def exchange_scenes(
     for place, scene in zip(places, new, strict=False):
         db.execute("UPDATE scene SET rowid = ? WHERE scene_id = ?", (place, scene.scene_id))
     _note_change(db)
+    note_footprints(db)
 
 
 def exchange_layer(db: sqlite3.Connection, gone: Sequence[Scene], new: Sequence[Scene]) -> None:
@@ -180,10 +182,10 @@ def _stored_path(path: str, folder: Path) -> str:
     if not Path(path).is_relative_to(folder):
         return path
     relative = Path(path).relative_to(folder).as_posix()
-    return relative if _is_inside(relative) else path
+    return relative if is_inside(relative) else path
 
 
-def _is_inside(stored: str) -> bool:
+def is_inside(stored: str) -> bool:
     """Return whether a stored path is relative, and means the same file inside the project on every system."""
     return not re.search(r"[\\:\0]", stored) and all(part not in ("", ".", "..") for part in stored.split("/"))
 
@@ -193,7 +195,7 @@ def _found_path(facts: Mapping[str, Any], folder: Path) -> str:
     stored = str(facts["path"])
     windows = PureWindowsPath(stored)
     if not stored.startswith("/") and not windows.is_absolute():
-        if not _is_inside(stored):
+        if not is_inside(stored):
             raise ProjectError(
                 f"Scene {facts['scene_id']} names the file {stored[:80]!r}, which is not a path inside the project.",
                 "Restore project.gpkg from a backup: PU-Geo writes no such path.",
@@ -328,6 +330,7 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int
         "INSERT INTO footprints (geom, building_id, area_m2, source_footprint, attributes) VALUES (?, ?, ?, ?, ?)", rows
     )
     if rows:
+        note_footprints(db)
         _note_numbers(db, [row[1] for row in rows])
     if len(bounds):
         db.execute(
@@ -352,6 +355,7 @@ def remove_footprints(db: sqlite3.Connection, ids: Sequence[str]) -> None:
         box,
     )
     _note_change(db)
+    note_footprints(db)
 
 
 def change_outlines(db: sqlite3.Connection, table: FootprintTable, ids: Collection[str]) -> None:
@@ -369,6 +373,26 @@ def change_outlines(db: sqlite3.Connection, table: FootprintTable, ids: Collecti
     change = "UPDATE footprints SET geom = ?, area_m2 = ?, source_footprint = ?, attributes = ? WHERE building_id = ?"
     db.executemany(change, rows)
     _note_change(db)
+    note_footprints(db)
+
+
+def geometry_v(db: sqlite3.Connection) -> str:
+    """Return what names this state of the footprints and their places on the grid, such as "3-9f86d081"; "0" before the first change.
+
+    It is in the address and the key of all that is kept in the order of `building_ids`.
+    """
+    row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'geometry_v'").fetchone()
+    return "0" if row is None else str(row[0])
+
+
+def note_footprints(db: sqlite3.Connection) -> None:
+    """Give the state of the footprints another name; within the transaction that adds, removes, replaces or restores some.
+
+    No name comes twice, not in a backup either that is changed in another way.
+    """
+    count = geometry_v(db).partition("-")[0]
+    name = f"{int(count) + 1 if count.isdecimal() else 1}-{secrets.token_hex(4)}"
+    db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('geometry_v', ?)", (name,))
 
 
 _MADE_UP = re.compile(r"b\d{6,}")  # as `insert_footprints` numbers footprints without id

@@ -20,7 +20,7 @@ from typing import Any
 
 import shapely
 
-from pu_geo.project import salvage, schema
+from pu_geo.project import contents, salvage, schema
 from pu_geo.project.contents import wkb_from_blob
 from pu_geo.project.history import ActLog
 from pu_geo.project.labels import last_event
@@ -84,13 +84,15 @@ class _Source:
         return self.rows[table].rows
 
 
-def merge(db: sqlite3.Connection, source: Path, *, is_new: bool = False, trash: Collection[str] = ()) -> Recovered:
+def merge(
+    db: sqlite3.Connection, source: Path, *, is_new: bool = False, trash: Mapping[str, Collection[str]] | None = None
+) -> Recovered:
     """Put into a database, in one transaction, every row of another one of the same project that can be read and is not there yet.
 
     Args:
         source: file that nobody writes to meanwhile; it may be damaged. The log beside it counts.
         is_new: whether the database was made for this, and gets the name and id of the other one.
-        trash: operation ids of the removals whose files are there.
+        trash: operation id of each removal whose files are there -> buildings that it took out.
 
     Raises:
         OSError: if it cannot be read at all.
@@ -104,7 +106,7 @@ def merge(db: sqlite3.Connection, source: Path, *, is_new: bool = False, trash: 
             for row in found["pugeo_meta"]:
                 if row["key"] != "schema":
                     _put(db, "pugeo_meta", row, "INSERT OR REPLACE")
-        imagery = _Imagery.MISSING if is_new else _imagery(db, found, trash)
+        imagery = _Imagery.MISSING if is_new else _imagery(db, found, trash or {})
         others = _put_removals(db, found, with_imagery=is_new or imagery is _Imagery.ALL)
         others |= _exchange(db, found) if imagery is _Imagery.ALL else {}
         tables = [table for table in _KEYS if table not in _STATE or imagery is _Imagery.MISSING]
@@ -114,8 +116,12 @@ def merge(db: sqlite3.Connection, source: Path, *, is_new: bool = False, trash: 
             for table in _OF_GRID:
                 for row in found[table]:
                     _put(db, table, row, "INSERT OR REPLACE")
-        n_events, left_out = _put_events(db, events)
+        known = None  # all are, where the whole log can be read
+        if "label_event" not in found.whole:
+            known = {row["building_id"] for row in found["footprints"]}.union(*(trash or {}).values())
+        n_events, left_out = _put_events(db, events, known)
         others |= {table: _put_log(db, table, found[table]) for table in _LOGS}
+        contents.note_footprints(db)
     readable = {row["event"] for row in events}
     older = sum(number not in readable for number in range(1, min(before, len(readable) + n_unreadable) + 1))
     return Recovered(
@@ -227,6 +233,7 @@ def _rows_of(source: Path) -> _Source:
     """Return the rows of every table that is put in: by SQLite of a file that is whole and of this schema, else page by page."""
     tables = ("label_event", *_LOGS, *_KEYS, *_OF_GRID, *_REMOVALS)
     with suppress(sqlite3.DatabaseError, TypeError, ValueError), closing(_reading(source)) as db:
+        db.execute("BEGIN")  # all tables as of one moment: people may click meanwhile
         is_whole = [row[0] for row in db.execute("PRAGMA quick_check(1)")] == ["ok"]
         own = db.execute("SELECT value FROM pugeo_meta WHERE key = 'schema'").fetchone()[0]
         if is_whole and int(own) == schema.SCHEMA:
@@ -301,13 +308,18 @@ def _is_whole(table: str, row: Row) -> bool:
         return False
 
 
-def _put_events(db: sqlite3.Connection, rows: Sequence[Row]) -> tuple[int, int]:
-    """Add the label events whose operation is not here; return how many, and how many more could be read and did not fit."""
+def _put_events(db: sqlite3.Connection, rows: Sequence[Row], known: Collection[Any] | None) -> tuple[int, int]:
+    """Add the label events whose operation is not here; return how many, and how many more could be read and did not fit.
+
+    Args:
+        known: buildings besides those here that an event may be of; None for any. Labels of removed buildings are kept too.
+    """
     columns = "event, op, ifnull(imported_by, analyst), kind, act, undoes"
     log = ActLog()
     for stored in db.execute(f"SELECT {columns} FROM label_event ORDER BY event"):
         log.add(*stored)
-    buildings = {one for (one,) in db.execute("SELECT building_id FROM footprints")}
+    here_too = "SELECT building_id FROM footprints UNION SELECT building_id FROM label_event"
+    buildings = {one for (one,) in db.execute(here_too)}.union(known or ())
     here = {row["event"]: log.event_of[row["op"]] for row in rows if row["op"] in log.event_of}
     of_others = {row["event"] for row in rows} - {*here}  # numbers that stand for other operations there than here
     last = max(log.event_of.values(), default=0)
@@ -320,7 +332,7 @@ def _put_events(db: sqlite3.Connection, rows: Sequence[Row]) -> tuple[int, int]:
         who = row["imported_by"] or row["analyst"]
         event = max(row["event"], last + 1)
         fits = (
-            row["building_id"] in buildings
+            (known is None or row["building_id"] in buildings)
             and undoes != 0
             and answer != 0
             and log.fits(who, row["kind"], row["act"], undoes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import secrets
 import shutil
 import sqlite3
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pu_geo.errors import ProjectError, writing
-from pu_geo.project import backups, store
+from pu_geo.project import backups, contents, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.locks import one_at_a_time
 
@@ -28,6 +29,7 @@ Kind = Literal["scene", "layer", "footprints", "chips", "features", "run", "expo
 State = Literal["removed", "undone", "reclaimed"]
 OF_IMAGERY: tuple[Kind, ...] = ("scene", "layer", "footprints")
 _ROWS, _FILES, _OLD, _NEW = "rows.json", "files.json", "old", "new"
+_OP = re.compile(r"[0-9a-f]{16}")  # names of folders under `trash/`
 _BLOB = "blob64"
 _SCENE = ("scene_id", "added_at")
 
@@ -65,6 +67,11 @@ class Removal:
     @property
     def files(self) -> Sequence[str]:
         return list(self.facts["files"])
+
+    @property
+    def fresh(self) -> Sequence[str]:
+        """Those of `files` in whose place nothing was before."""
+        return list(self.facts.get("fresh", []))
 
     def folder(self, layout: Layout) -> Path:
         return layout.trash / self.op
@@ -138,11 +145,12 @@ def remove(
                 for part in (_OLD, _NEW):
                     (folder / part).mkdir(parents=True)
                 there = [path for path in files if (layout.folder / path).exists() or path in new]
-                write_json(folder / _FILES, there)
+                fresh = [path for path in there if not (layout.folder / path).exists()]
                 for path, made in new.items():
                     _rename(made, folder / _NEW / path)
+                write_json(folder / _FILES, {"files": there, "fresh": fresh})
                 with store.connect(layout) as db, store.transaction(db):
-                    written = {**(facts or {}), "files": there}
+                    written = {**(facts or {}), "files": there, "fresh": fresh}
                     _change_rows(db, folder, watched, change)
                     written["after"] = _state_of(db, kind)
                     row = (op, kind, name, analyst, store.now(), json.dumps(written, ensure_ascii=False))
@@ -153,7 +161,7 @@ def remove(
                 _settle(layout)  # by what the log says, whenever it was interrupted
             raise
         with writing(layout.trash, ProjectError):
-            _move_away(layout, folder, there)
+            _move_away(layout, folder, there, fresh)
     return store.call(layout, find, number)
 
 
@@ -215,18 +223,21 @@ def _rename(source: Path, target: Path) -> None:
     source.rename(target)
 
 
-def _move_away(layout: Layout, folder: Path, files: Sequence[str]) -> None:
+def _move_away(layout: Layout, folder: Path, files: Sequence[str], fresh: Collection[str]) -> None:
     for path in files:
         here, old, new = layout.folder / path, folder / _OLD / path, folder / _NEW / path
-        if here.exists() and not old.exists():
+        is_next = path not in fresh or new.exists()  # else what is there came with the removal, or after it
+        if here.exists() and not old.exists() and is_next:
             _rename(here, old)
         if new.exists() and not here.exists():
             _rename(new, here)
 
 
-def _move_back(layout: Layout, folder: Path, files: Sequence[str]) -> None:
+def _move_back(layout: Layout, folder: Path, files: Sequence[str], fresh: Collection[str]) -> None:
     for path in reversed(files):
         here, old, new = layout.folder / path, folder / _OLD / path, folder / _NEW / path
+        if path in fresh and not old.exists() and here.exists() and not new.exists():
+            _rename(here, new)
         if old.exists():
             if here.exists():
                 _rename(here, new)
@@ -247,6 +258,48 @@ def folders(layout: Layout) -> list[str]:
     return [path.name for path in sorted(found, key=lambda path: (path / _FILES).stat().st_mtime_ns, reverse=True)]
 
 
+def _files_of(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the files that a removal lists, and those of them in whose place nothing was before; none if it was stopped before that."""
+    if not (folder / _FILES).exists() and not any((folder / _OLD).glob("*")):
+        return [], []
+    listed = json.loads((folder / _FILES).read_text(encoding="utf-8"))
+    files, fresh = (listed["files"], listed["fresh"]) if isinstance(listed, dict) else (listed, [])
+    if not all(isinstance(path, str) and contents.is_inside(path) for path in (*files, *fresh)):
+        raise ValueError("no paths in the project's folder")
+    return files, fresh
+
+
+def _is_readable(folder: Path) -> bool:
+    """Return whether a folder under `trash/` is one that a removal made, and it can be read which files it moved."""
+    if not _OP.fullmatch(folder.name) or folder.is_symlink():
+        return False
+    try:
+        _files_of(folder)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return True
+
+
+def not_settled(layout: Layout) -> list[Path]:
+    """Return the folders under `trash/` that stay there: those that no removal made, and those whose files are not known."""
+    known = {one.op for one in store.call(layout, all_removals)}
+    found = layout.trash.iterdir() if layout.trash.is_dir() else ()
+    return sorted(path for path in found if path.is_dir() and path.name not in known and not _is_readable(path))
+
+
+def buildings_in_trash(layout: Layout) -> dict[str, list[str]]:
+    """Return operation id -> buildings that it took out, for each removal whose files are under `trash/`."""
+    found: dict[str, list[str]] = {}
+    for op in folders(layout):
+        found[op] = []
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            for table in json.loads((layout.trash / op / _ROWS).read_text(encoding="utf-8")):
+                if table["table"] == "footprints":
+                    place = table["columns"].index("building_id")
+                    found[op] += [str(row[place]) for row in table["taken"]]
+    return found
+
+
 def _settle(layout: Layout) -> None:
     known = {one.op: one for one in store.call(layout, all_removals)}
     order = folders(layout)  # a file that two of them moved comes back from the newer one first
@@ -255,11 +308,12 @@ def _settle(layout: Layout) -> None:
         one = known.get(folder.name)
         if one is not None and one.state == "removed":
             if not _is_here_again(layout, one):
-                _move_away(layout, folder, one.files)
+                _move_away(layout, folder, one.files, one.fresh)
             continue
         if one is None:  # it never came about, or the database was restored from a backup made before it
-            with suppress(FileNotFoundError, ValueError):
-                _move_back(layout, folder, json.loads((folder / _FILES).read_text(encoding="utf-8")))
+            if not _is_readable(folder):
+                continue  # somebody's own, or the only copy of files
+            _move_back(layout, folder, *_files_of(folder))
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -289,10 +343,12 @@ def undo(layout: Layout, number: int, *, analyst: str) -> Removal:
         rows = json.loads((folder / _ROWS).read_text(encoding="utf-8"))
         try:
             with writing(layout.folder, ProjectError):
-                _move_back(layout, folder, one.files)
+                _move_back(layout, folder, one.files, one.fresh)
             with store.connect(layout) as db, store.transaction(db):
                 for table in rows:
                     _put_back(db, one, **table)
+                if one.kind in OF_IMAGERY:
+                    contents.note_footprints(db)
                 _end(db, one, "undone", analyst)
         except BaseException:
             _settle(layout)  # it is still removed
@@ -308,16 +364,23 @@ def _check_undoable(layout: Layout, one: Removal) -> None:
             f"Removal {one.number} ({one.facts['title']}) {how}.", "`pu-geo removed P.pugeo` lists what can be."
         )
     folder = one.folder(layout)
-    gone = [path for path in one.files if not (folder / _OLD / path).exists() and not (folder / _NEW / path).exists()]
+    moved = [path for path in one.files if path not in one.fresh]
+    gone = [path for path in moved if not (folder / _OLD / path).exists() and not (folder / _NEW / path).exists()]
     if not (folder / _ROWS).is_file() or any(not (layout.folder / path).exists() for path in gone):
         raise ProjectError(
             f"The files of removal {one.number} ({one.facts['title']}) are not in {folder} any more.",
-            "Restore that folder from a backup of the project, or add what was removed again.",
+            "Backups of the project hold no such files. Copy that folder back from where you copied the project to, or add what was removed again.",
         )
     if _is_here_again(layout, one):
         raise ProjectError(
             f"Chips that removal {one.number} ({one.facts['title']}) took out are in the project again: they were cut anew.",
             "Remove those chips first, then undo; or leave it as it is.",
+        )
+    newer = [path for path in one.files if (layout.folder / path).exists() and (folder / _OLD / path).exists()]
+    if newer and one.kind not in OF_IMAGERY:
+        raise ProjectError(
+            f"What removal {one.number} ({one.facts['title']}) took out was made anew since: {newer[0]} is in the project again.",
+            "Remove that first, then undo; or leave it as it is.",
         )
     with store.connect(layout) as db:
         changed = _state_of(db, one.kind) != one.facts["after"]

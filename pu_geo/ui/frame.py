@@ -51,6 +51,7 @@ def _of_project(answer: Callable[..., Any]) -> Callable[..., Any]:
 
 resolve = _of_project(lambda layout: layout.folder)
 scores = _of_project(ranking.scores_for_browser)
+geometry_v = _of_project(ranking.geometry_v)
 building_history = _of_project(histories.building_history)
 store_operations = _of_project(labeling.store_operations)
 others_here = _of_project(presence.exchange)

@@ -63,6 +63,7 @@ def routes(
     version_file: Callable[[str, str, str], Path | None] | None = None,
     write_zip: Callable[[str, str, Path], object] | None = None,
     thumbnails: Callable[[str], bytes | None] | None = None,
+    geometry_v: Callable[[str], str | None] | None = None,
 ) -> list[Route]:
     """Build the routes that `st.App(routes=...)` takes.
 
@@ -81,14 +82,17 @@ def routes(
         version_file: (token, version, name) to the file of an exported version, see `exporting.version_file`.
         write_zip: (token, version, file to write); see `exporting.write_zip`.
         thumbnails: name to a JPEG picture of a file that the file picker lists; it hands out these names, never paths.
+        geometry_v: token to the name of the footprints' state, see `ranking.geometry_v`. What is sent in their order is asked for with it,
+            `g` in the address, and refused once it is another.
     """
-    sent = _Sender(resolve, scores, shifts, building_history, dots, version_file, write_zip)
+    sent = _Sender(resolve, scores, shifts, building_history, dots, version_file, write_zip, geometry_v)
     project = PREFIX + "/{token}"
     register_url_convertor("count", _Count())
     return [
         Route(PREFIX + "/assets/damage_view.js", _bundle),
         Route(PREFIX + "/thumbnails/{name}.jpg", _thumbnail(thumbnails)),
         Route(project + "/tiles/{layer}/{z:count}/{x:count}/{y:count}.jpg", sent.tile),
+        Route(project + "/tiles/layers/{name}/{z:count}/{x:count}/{y:count}.jpg", sent.layer_tile),
         Route(project + "/geometry.json", sent.geometry),
         Route(project + "/sheets/{chip_set}/{n:count}.jpg", sent.sheet),
         Route(project + "/scores/{score_id}.bin", sent.scores),
@@ -117,6 +121,28 @@ def _or_not_now(respond: Callable[[_Sender, Request], Response]) -> Callable[[_S
     return answer
 
 
+def _in_footprint_order(respond: Callable[[_Sender, Request], Response]) -> Callable[[_Sender, Request], Response]:
+    """Make a route answer 409 where the footprints are not those of the address, or change meanwhile: their order may be another.
+
+    An address without `g` is answered, and no browser keeps the answer.
+    """
+
+    @wraps(respond)
+    def answer(sender: _Sender, request: Request) -> Response:
+        if sender.geometry_v_of is None or sender._folder(request) is None:
+            return respond(sender, request)
+        token, named = request.path_params["token"], request.query_params.get("g")
+        before = sender.geometry_v_of(token)
+        found = respond(sender, request) if named in (None, before) else None
+        if found is None or sender.geometry_v_of(token) != before:
+            return Response(texts.FOOTPRINTS_CHANGED, 409, media_type="text/plain", headers=_NEVER_KEPT)
+        if named is None and found.status_code == 200:
+            found.headers["Cache-Control"] = _NEVER_KEPT["Cache-Control"]
+        return found
+
+    return answer
+
+
 @dataclass(frozen=True)
 class _Sender:
     """Answers for projects. Plain methods, not coroutines: Starlette runs them in threads, so a slow disk holds up nobody."""
@@ -128,6 +154,7 @@ class _Sender:
     dots_of: Callable[[str, str, str, str], bytes | None] | None
     file_of: Callable[[str, str, str], Path | None] | None
     zip_of: Callable[[str, str, Path], object] | None
+    geometry_v_of: Callable[[str], str | None] | None
 
     @_or_not_now
     def version(self, request: Request) -> Response:
@@ -172,8 +199,17 @@ class _Sender:
 
     @_or_not_now
     def tile(self, request: Request) -> Response:
-        layer, z, x, y = (request.path_params[name] for name in ("layer", "z", "x", "y"))
-        if layer not in _LAYERS or max(z, x, y) > _HIGHEST:
+        layer = request.path_params["layer"]
+        return self._tile(request, layer) if layer in _LAYERS else _nothing()
+
+    @_or_not_now
+    def layer_tile(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        return self._tile(request, f"layers/{name}") if _ID.fullmatch(name) else _nothing()
+
+    def _tile(self, request: Request, layer: str) -> Response:
+        z, x, y = (request.path_params[name] for name in ("z", "x", "y"))
+        if max(z, x, y) > _HIGHEST:
             return _nothing()
         answer = self._file(request, f"quicklooks/{layer}/{z}/{x}/{y}.jpg", "image/jpeg")
         folder = self._folder(request)
@@ -182,6 +218,7 @@ class _Sender:
         return answer
 
     @_or_not_now
+    @_in_footprint_order
     def geometry(self, request: Request) -> Response:
         return self._file(request, "quicklooks/footprints.json", "application/json")
 
@@ -193,20 +230,24 @@ class _Sender:
         return self._file(request, f"chips/{chip_set}.sheets/{n:04d}.jpg", "image/jpeg")
 
     @_or_not_now
+    @_in_footprint_order
     def similar(self, request: Request) -> Response:
         return self._numbers(request, f"like-{request.path_params['building']}")
 
     @_or_not_now
+    @_in_footprint_order
     def scores(self, request: Request) -> Response:
         return self._numbers(request, request.path_params["score_id"])
 
     @_or_not_now
+    @_in_footprint_order
     def shifts(self, request: Request) -> Response:
         if self.shifts_of is None or self._folder(request) is None:
             return _nothing()
         return _bytes(request, self.shifts_of(request.path_params["token"]))
 
     @_or_not_now
+    @_in_footprint_order
     def dots(self, request: Request) -> Response:
         token, run_id, what = (request.path_params[name] for name in ("token", "run_id", "what"))
         is_known = _ID.fullmatch(run_id) and _ID.fullmatch(what) and self._folder(request)
@@ -215,6 +256,7 @@ class _Sender:
         return _bytes(request, self.dots_of(token, run_id, what, request.query_params.get("by", "")))
 
     @_or_not_now
+    @_in_footprint_order
     def history(self, request: Request) -> Response:
         token, place = request.path_params["token"], request.path_params["building"]
         if self.history_of is None or not _TOKEN.fullmatch(token) or place > _HIGHEST:

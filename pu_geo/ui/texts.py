@@ -64,3 +64,6 @@ def restore(made_at: str) -> str:
     return (
         f"Restore the backup of {when(made_at)} into a new folder" if made_at else "Make a new project of what can be read"
     )
+
+
+FOOTPRINTS_CHANGED = "The footprints of this project changed. Reload the page: this was asked for those of before."

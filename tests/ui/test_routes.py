@@ -32,6 +32,7 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "town.pugeo"
     for name, content in {
         "quicklooks/post/0/0/0.jpg": b"tile",
+        "quicklooks/layers/sar-post/0/0/0.jpg": b"of SAR",
         "quicklooks/footprints.json": b'{"ids": [], "rings": []}',
         "chips/main.sheets/0000.jpg": b"sheet",
         "chips/main.sheets/index.json": b"secret",
@@ -56,6 +57,7 @@ def app(project: Path) -> Starlette:
     ("url", "content", "kind"),
     [
         ("/pugeo/p-1/tiles/post/0/0/0.jpg", b"tile", "image/jpeg"),
+        ("/pugeo/p-1/tiles/layers/sar-post/0/0/0.jpg", b"of SAR", "image/jpeg"),
         ("/pugeo/p-1/geometry.json", b'{"ids": [], "rings": []}', "application/json"),
         ("/pugeo/p-1/sheets/main/0.jpg", b"sheet", "image/jpeg"),
         ("/pugeo/p-1/scores/run-1.bin", SCORES, "application/octet-stream"),
@@ -81,6 +83,11 @@ def test_each_route_sends_its_file(app: Starlette, url: str, content: bytes, kin
         "/pugeo/..%2f..%2fsecret/geometry.json",
         "/pugeo/p-1/tiles/mask/0/0/0.jpg",  # layers are pre and post
         "/pugeo/p-1/tiles/../0/0/0.jpg",
+        "/pugeo/p-1/tiles/layers/0/0/0.jpg",
+        "/pugeo/p-1/tiles/layers/dem/0/0/0.jpg",  # no such layer
+        "/pugeo/p-1/tiles/layers/../0/0/0.jpg",
+        "/pugeo/p-1/tiles/layers/..%2f../0/0/0.jpg",
+        "/pugeo/p-1/tiles/layers/sar-post/99999999999999999999/0/0.jpg",
         "/pugeo/p-1/tiles/..%2f..%2f/0/0/0.jpg",
         "/pugeo/p-1/tiles/post/0/0/-1.jpg",
         "/pugeo/p-1/tiles/post/0/0/1.jpg",  # no such file
@@ -112,6 +119,10 @@ def test_a_tile_without_data_differs_from_one_that_is_not_here_now(app: Starlett
     assert get(app, "/pugeo/p-1/tiles/post/0/0/1.jpg")[1]["pu-geo-empty"] == "1"
     assert "pu-geo-empty" not in get(app, "/pugeo/p-1/tiles/post/0/0/0.jpg")[1]
     assert "pu-geo-empty" not in get(app, "/pugeo/other/tiles/post/0/0/1.jpg")[1]
+    of_layer = "/pugeo/p-1/tiles/layers/sar-post/0/0/1.jpg"
+    assert "pu-geo-empty" not in get(app, of_layer)[1]
+    (project / "quicklooks/layers/sar-post/pyramid.json").write_text("{}", encoding="utf-8")
+    assert get(app, of_layer)[1]["pu-geo-empty"] == "1"
 
 
 def test_a_link_inside_the_project_does_not_lead_outside(app: Starlette, project: Path) -> None:
@@ -229,6 +240,33 @@ def test_what_cannot_be_stored_now_says_why(project: Path) -> None:
 
     status, _, body = get(app_of(project, operations=full), "/pugeo/p-1/operations", "POST", b"{}", JSON)
     assert (status, json.loads(body)["problem"]) == (503, "The disk is full.")
+
+
+IN_ORDER = ["geometry.json", "scores/run-1.bin", "similar/0.f32", "shifts.bin", "dots/run-1/pca.bin", "story/0.json"]
+
+
+def app_in_order(project: Path, geometry_v: Callable[[str], str | None]) -> Starlette:
+    return app_of(
+        project, lambda *_: SCORES, shifts=lambda _: SCORES, dots=lambda *_: SCORES, building_history=lambda *_: {},
+        geometry_v=geometry_v,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_what_is_in_the_order_of_footprints_is_refused_to_who_has_others(project: Path, name: str) -> None:
+    app = app_in_order(project, lambda _: "2-b")
+    status, headers, _ = get(app, f"/pugeo/{TOKEN}/{name}?v=1&g=2-b")
+    assert (status, "immutable" in headers["cache-control"]) == (200, True)
+    status, headers, body = get(app, f"/pugeo/{TOKEN}/{name}?v=1&g=1-a")
+    assert (status, headers["cache-control"], body.decode()) == (409, "no-store", texts.FOOTPRINTS_CHANGED)
+    status, headers, _ = get(app, f"/pugeo/{TOKEN}/{name}?v=1")
+    assert (status, headers["cache-control"]) == (200, "no-store"), "an address that names no footprints is kept by nobody"
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_footprints_that_change_while_an_answer_is_made_refuse_it(project: Path, name: str) -> None:
+    names = iter(["1-a", "2-b"])
+    assert get(app_in_order(project, lambda _: next(names)), f"/pugeo/{TOKEN}/{name}?v=1&g=1-a")[0] == 409
 
 
 def test_shifts_are_sent_for_known_projects_alone(project: Path) -> None:

@@ -157,7 +157,7 @@ def _next(layout: Layout, chip_set: str, now: LabelState, mix: Mix) -> dict[str,
     items += [_item(now, row, "explore", why) for row, why in silent.items()]
     if len(items) < LENGTH:
         features = ranking.plain_features(layout, chip_set)
-        places = _centers_m(layout, chip_set, layout.geometry.stat().st_mtime_ns if layout.geometry.exists() else 0)
+        places = _centers_m(layout, chip_set, ranking.geometry_v(layout))
         chosen = next_queue(now.scores, features, places, state, mix=mix, n=LENGTH - len(items), seed=0)
         state = chosen.state
         items += [_item(now, item.row, item.reason, item.words, item.inclusion) for item in chosen.items]
@@ -232,7 +232,7 @@ def _sample(arrays: dict[str, NDArray[Any]]) -> progress.Audit | None:
 
 
 @lru_cache(maxsize=2)
-def _centers_m(layout: Layout, chip_set: str, stamp: int) -> NDArray[np.float64]:
+def _centers_m(layout: Layout, chip_set: str, stamp: str) -> NDArray[np.float64]:
     """Return the centers of buildings, metres, float64 [N, 2], in the order of the chips; another `stamp` makes them anew."""
     with store.connect(layout) as db:
         grid, shapes = contents.grid(db), contents.all_outlines(db)

@@ -55,6 +55,13 @@ def positions(layout: Layout) -> dict[str, int]:
     return {building: place for place, building in enumerate(store.call(layout, contents.building_ids))}
 
 
+def geometry_v(layout: Layout) -> str:
+    """Return what names the map's geometry and the order of all that is sent beside it: it changes with the footprints and their file."""
+    file = layout.geometry
+    changed = file.stat().st_mtime_ns if file.is_file() else 0
+    return f"{store.call(layout, contents.geometry_v)}-{changed}"
+
+
 @dataclass(frozen=True)
 class _Prepared:
     """What a live ranking needs beside the labels, made once a feature set.

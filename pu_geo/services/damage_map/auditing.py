@@ -185,16 +185,16 @@ def how_many(layout: Layout) -> HowMany:
     they speak for may be a quarter of it or twice as much.
     """
     with store.connect(layout) as db:
-        newest, n_buildings, chip_set = labels.last_event(db), contents.count_footprints(db), contents.latest_chip_set(db)
+        newest, footprints, chip_set = labels.last_event(db), contents.geometry_v(db), contents.latest_chip_set(db)
     audits = tuple((facts["id"], facts["n_drawn"], facts["is_open"]) for facts in random_audits.audits_of(layout))
     of_search = queueing.checks_of_search(layout, chip_set) if chip_set else None
-    found = _how_many(layout, newest, n_buildings, chip_set, audits, of_search.n_drawn if of_search else 0)
+    found = _how_many(layout, newest, footprints, chip_set, audits, of_search.n_drawn if of_search else 0)
     return replace(found, run_name=run_names.name(layout, found.run_id)) if found.run_id else found
 
 
 @lru_cache(maxsize=4)
 def _how_many(
-    layout: Layout, newest_event: int, n_buildings: int, chip_set: str | None, audits: tuple[tuple[str, int, bool], ...],
+    layout: Layout, newest_event: int, footprints: str, chip_set: str | None, audits: tuple[tuple[str, int, bool], ...],
     n_of_search: int,
 ) -> HowMany:  # fmt: skip
     """Estimate anew where labels, footprints, chips or samples changed."""

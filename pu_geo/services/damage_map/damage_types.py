@@ -59,8 +59,8 @@ class TypeOnMap:
         states: "yes", "no" or "unknown" [N].
         is_by_score: bool [N], the yes that no person gave.
         is_undecided: bool [N], confirmed or flagged and without an answer of the type: what its threshold decides.
-        n_named, n_ruled_out: damaged buildings that people gave the type, and that they gave none of it.
-        n_typed: damaged buildings of which people named or ruled out some type.
+        n_named, n_ruled_out: answers outside audits that give a damaged building the type, and that rule it out.
+        n_typed: those that name or rule out some type.
     """
 
     name: str
@@ -181,11 +181,11 @@ def on_map(layout: Layout, run_id: str, threshold: float) -> TypesOnMap:
     kind = np.array([classes[building] for building in ids], np.str_)
     scores = np.concatenate([runs.written(of_run), np.full((1, len(names)), np.nan)])[at]
     scores[kind == "not_assessed"] = np.nan
-    answers = answers_of(layout, run, ids)
+    answers, taught = answers_of(layout, run, ids), answers_of(layout, run, ids, is_taught=True)
     is_damaged = np.isin(kind, ("confirmed", "flagged"))
-    limits = _limits(names, scores, answers, is_damaged, chosen)
+    limits = _limits(names, scores, is_damaged, answers, taught, chosen)
     is_above = _above(scores, limits, is_ordinal=run.is_ordinal)
-    n_typed = int((answers != SILENT).any(axis=1).sum())
+    n_typed = int((taught != SILENT).any(axis=1).sum())
     types = []
     for k, (name, column) in enumerate(zip(names, columns_of(names), strict=True)):
         given, is_open = answers[:, k], is_damaged & (answers[:, k] == SILENT)
@@ -196,25 +196,30 @@ def on_map(layout: Layout, run_id: str, threshold: float) -> TypesOnMap:
         types.append(
             TypeOnMap(
                 name, column, limits[k], scores[:, k], given, state.tolist(), is_by_score, is_open & ~np.isnan(scores[:, k]),
-                int((given == YES).sum()), int((given == NO).sum()), n_typed,
+                int((taught[:, k] == YES).sum()), int((taught[:, k] == NO).sum()), n_typed,
             )
         )  # fmt: skip
     return TypesOnMap(ids, tuple(types), run.is_ordinal)
 
 
 def _limits(
-    names: Sequence[str], scores: NDArray[np.float64], answers: Codes, is_damaged: Bools, chosen: Mapping[str, Threshold]
+    names: Sequence[str],
+    scores: NDArray[np.float64],
+    is_damaged: Bools,
+    answers: Codes,
+    taught: Codes,
+    chosen: Mapping[str, Threshold],
 ) -> list[Threshold | None]:
     """Return the threshold of each type: the one that people chose, else one to start from.
 
     To start from, a type is given to as large a part of the damaged buildings without an answer of it as people gave it to among
-    those whose answers name or rule out types. Scores only rank: the highest ones have it, whatever their value. Source: ours; the
-    rule of `estimates.first_threshold`.
+    those whose answers name or rule out types (`taught`: without an audit's, which judge the map and set nothing in it). Scores only
+    rank: the highest ones have it, whatever their value. Source: ours; the rule of `estimates.first_threshold`.
     """
-    n_typed = int((answers != SILENT).any(axis=1).sum())
+    n_typed = int((taught != SILENT).any(axis=1).sum())
     found: list[Threshold | None] = []
     for k, name in enumerate(names):
-        n_named = int((answers[:, k] == YES).sum())
+        n_named = int((taught[:, k] == YES).sum())
         is_open = is_damaged & (answers[:, k] == SILENT) & ~np.isnan(scores[:, k])
         if name in chosen:
             found.append(chosen[name])
@@ -233,14 +238,20 @@ def _above(scores: NDArray[np.float64], limits: Sequence[Threshold | None], *, i
     return np.flip(np.logical_or.accumulate(np.flip(found, 1), axis=1), 1) if is_ordinal else found
 
 
-def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str]) -> Codes:
+def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str], *, is_taught: bool = False) -> Codes:
     """Return what people answered of each type of a run, int8 [n, c]: `YES`, `NO`, or `SILENT` where nobody said.
 
     Of damaged buildings alone. By the types that the answer names and rules out; else, as the run was taught, by the answer's
     grade, or by the attribute of the footprint, which has one value and so rules out the others.
+
+    Args:
+        is_taught: only what methods may learn from, so no audit's answers.
     """
     with store.connect(layout) as db:
-        events, scale = labels.current(db), grades.known(db)
+        events: Mapping[str, LabelEvent | None] = (
+            labels.taught(db, labels.last_event(db)) if is_taught else labels.current(db)
+        )
+        scale = grades.scale(db)
         values: Mapping[str, Any] = {}
         if run.types_from and run.types_from not in ("answers", "grades"):
             given = contents.attribute_values(db, run.types_from)
@@ -266,12 +277,16 @@ def _answer(event: LabelEvent, run: RunFacts, scale: Sequence[Grade], value: obj
 
 
 def _by_grade(grade: str, names: Sequence[str], scale: Sequence[Grade]) -> list[int]:
-    """Return whether a grade reaches each of some grades, `SILENT` where that is not known; the scale has the worst first."""
+    """Return whether a grade reaches each of some grades, `SILENT` where that is not known; the scale has the worst first.
+
+    Whatever is damaged reaches the mildest, also without a grade.
+    """
     place = {one.id: k for k, one in enumerate(scale)}
-    least = [grades.find(scale, name.removeprefix(_SCALE)) for name in names]
-    if grade not in place:
-        return [SILENT] * len(names)
-    return [SILENT if one is None else int(place[grade] <= place[one.id]) for one in least]
+    least = [None if (one := grades.find(scale, name.removeprefix(_SCALE))) is None else place[one.id] for name in names]
+    own = place.get(grade)
+    if own is None:
+        return [YES if at == len(scale) - 1 else SILENT for at in least]
+    return [SILENT if at is None else int(own <= at) for at in least]
 
 
 # What people choose

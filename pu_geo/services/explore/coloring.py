@@ -44,7 +44,7 @@ class Coloring:
         values: float32 [M] in the order of the map's geometry: codes of categories, or numbers; NaN where there is none.
         low, high: numbers between which colors change.
         ends: how these two are written.
-        v: changes with the values.
+        v: changes with the values and the order of the footprints.
     """
 
     by: str
@@ -83,13 +83,14 @@ def coloring(layout: Layout, run_id: str, by: str) -> Coloring | None:
     if not is_run(layout, run_id):
         return None
     with store.connect(layout) as db:
-        stamps = [contents.count_footprints(db), db.execute("SELECT ifnull(max(fid), 0) FROM areas").fetchone()[0]]
+        place = contents.geometry_v(db)
+        stamps = [place, db.execute("SELECT ifnull(max(fid), 0) FROM areas").fetchone()[0]]
         if by in ("type", "groups"):
             stamps.append(decisions.last_decision(db))
         if by == "type":
             stamps.append(labels.last_event(db))
     if by in ("near", "disagreement"):
-        return _uncertainty(layout, run_id, by)
+        return _uncertainty(layout, run_id, by, place)
     if by == "groups":
         stamps += [facts["discovery"] for facts in discoveries.all_facts(layout)[:1]]
     return _coloring(layout, run_id, by, "-".join(map(str, stamps)))
@@ -117,7 +118,7 @@ def _coloring(layout: Layout, run_id: str, by: str, v: str) -> Coloring | None:
         return of_values(by, words, contents.attribute_values(db, by.removeprefix(_ATTRIBUTE)), v)
 
 
-def _uncertainty(layout: Layout, run_id: str, by: str) -> Coloring:
+def _uncertainty(layout: Layout, run_id: str, by: str, place: str) -> Coloring:
     """Color by how little a run's answer is certain: both are differences of ranks, as a share of all buildings that have one.
 
     "near": 0 for the building at the threshold, and less the more places it is away from there. "disagreement": places between
@@ -130,9 +131,8 @@ def _uncertainty(layout: Layout, run_id: str, by: str) -> Coloring:
         limit = mapping.threshold(layout, run_id).value
         flagged = float((runs.written(scores) >= limit).mean()) if len(scores) else 0.0
         title, ends = NEAR_THRESHOLD, ("far away", "at the threshold")
-        return Coloring(
-            by, title, "numbers", (), (-np.abs(here - flagged)).astype(np.float32), -0.5, 0.0, ends, f"{limit:.4f}"
-        )
+        values = (-np.abs(here - flagged)).astype(np.float32)
+        return Coloring(by, title, "numbers", (), values, -0.5, 0.0, ends, f"{limit:.4f}-{place}")
     now = ranking.rank_now(layout)
     sent = None if now is None else ranking.scores_for_browser(layout, now.score_id)
     live = np.full(len(rows), np.nan) if sent is None else np.frombuffer(sent, "<f4").astype(np.float64)
@@ -143,7 +143,7 @@ def _uncertainty(layout: Layout, run_id: str, by: str) -> Coloring:
     there = difference[~np.isnan(difference)]
     high = max(float(np.percentile(there, _ENDS[1])), _LEAST_APART) if len(there) else _LEAST_APART
     ends = ("same rank", f"≥ {wording.percent(round(high, 2))} difference")
-    v = "none" if now is None else now.score_id
+    v = f"{'none' if now is None else now.score_id}-{place}"
     return Coloring(by, AGAINST_LIVE, "numbers", (), difference.astype(np.float32), 0.0, high, ends, v)
 
 

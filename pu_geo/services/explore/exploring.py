@@ -132,10 +132,10 @@ def choose_umap_settings(layout: Layout, settings: UmapSettings) -> None:
 def projection_of(layout: Layout, run_id: str, wanted: Kind = "UMAP") -> tuple[Kind, str]:
     """Return how a run is shown in the plane, and a text that changes with it: PCA where that is wanted, or no UMAP is there."""
     files = [layout.run(run_id) / name for name in ("umap.npy", "umap_new.npy")]
-    n = store.call(layout, contents.count_footprints)  # one position is sent for each
+    place = store.call(layout, contents.geometry_v)  # a position is sent for each footprint, in their order
     if wanted == "PCA" or not files[0].is_file():
-        return "PCA", str(n)
-    return "UMAP", "-".join(str(each) for each in (n, *(path.stat().st_mtime_ns for path in files if path.is_file())))
+        return "PCA", place
+    return "UMAP", "-".join(str(each) for each in (place, *(path.stat().st_mtime_ns for path in files if path.is_file())))
 
 
 @lru_cache(maxsize=4)

@@ -54,10 +54,10 @@ def image_quality(layout: Layout, run_id: str | None = None) -> ImageQuality:
 def _now(layout: Layout, chip_set: str | None) -> tuple[ImageQuality, Alignment | None]:
     """Return what the imagery shows of a chip set's buildings, and the alignment; both are kept until one of their files changes."""
     with store.connect(layout) as db:
-        n_buildings, scenes = contents.count_footprints(db), tuple((one.role, one.sha256) for one in contents.scenes(db))
+        footprints, scenes = contents.geometry_v(db), tuple((one.role, one.sha256) for one in contents.scenes(db))
     files = [alignment.path_of(layout), layout.quicklooks / "post" / "pyramid.json", layout.geometry]
     files += [layout.chip_facts(chip_set)] if chip_set else []
-    return _of_chips(layout, chip_set, f"{n_buildings}-" + "-".join(str(_changed_at(path)) for path in files), scenes)
+    return _of_chips(layout, chip_set, f"{footprints}-" + "-".join(str(_changed_at(path)) for path in files), scenes)
 
 
 def _changed_at(path: Path) -> int:

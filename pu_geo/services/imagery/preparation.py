@@ -19,7 +19,7 @@ from pu_geo.project.aoi import Aoi
 from pu_geo.project.contents import chip_facts as chip_facts
 from pu_geo.project.import_log import ImportRecord
 from pu_geo.project.layout import Layout, read_json
-from pu_geo.records import Grid, Role, Scene, Units
+from pu_geo.records import Grid, Layer, Role, Scene, Units
 
 IMAGERY_TASKS = jobs.ONE_AT_A_TIME
 
@@ -122,6 +122,47 @@ def map_layers(layout: Layout) -> list[dict[str, Any]]:
         if path.is_file():
             found.append({"id": role, **read_json(path)})
     return found
+
+
+@dataclass(frozen=True)
+class LayerTiles:
+    """The map tiles of a layer beside pre and post.
+
+    Attributes:
+        max_zoom: of its pyramid, as those of pre and post.
+        folder: of the pyramid.
+        missing: ids of the buildings of the newest chip set that it does not show; empty where that was cut without it.
+    """
+
+    layer: Layer
+    max_zoom: int
+    folder: Path
+    missing: tuple[str, ...] = ()
+
+
+def layer_tiles(layout: Layout, chips: Mapping[str, Any] | None = None) -> list[LayerTiles]:
+    """Return the layers that have map tiles, in the order in which they were added.
+
+    Args:
+        chips: facts of the newest chip set, see `contents.chip_facts`; None if there is none.
+    """
+    missing = _missing(chips or {})
+    found = []
+    for layer in store.call(layout, contents.layers):
+        folder = layout.layer_tiles(layer.name)
+        if (folder / "pyramid.json").is_file():
+            facts = read_json(folder / "pyramid.json")
+            found.append(LayerTiles(layer, int(facts["max_zoom"]), folder, missing.get(layer.name, ())))
+    return found
+
+
+def _missing(chips: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return which buildings of a chip set each of its layers does not show."""
+    if not chips.get("view_missing"):
+        return {}
+    views, ids = contents.views_of(chips), chips["building_ids"]
+    rows = zip(views, contents.is_missing(chips), strict=True)
+    return {view.name: tuple(ids[i] for i in row.nonzero()[0]) for view, row in rows if view.name in chips["view_missing"]}
 
 
 @lru_cache(maxsize=16)

@@ -50,10 +50,10 @@ class Restored:
             head = f"There was no backup. {self.layout.folder} holds what can be read of the database."
         else:
             head = f"{self.layout.folder} holds the backup of {when(self.backup.made_at)}, and what was newer."
-        lost = f"{plural(self.rows.unreadable, 'label event')} that came after it cannot be read."
+        lost = f" {plural(self.rows.unreadable, 'label event')} that came after it cannot be read."
         if not self.rows.unreadable:
-            lost = "None that is known of is lost."
-        notes = [head, f"{plural(self.rows.events, 'newer label event was', 'newer label events were')} recovered. {lost}"]
+            lost = "" if self.rows.left_out else " None that is known of is lost."
+        notes = [head, f"{plural(self.rows.events, 'newer label event was', 'newer label events were')} recovered.{lost}"]
         if self.rows.left_out:
             notes.append(
                 f"{plural(self.rows.left_out, 'event')} can be read and could not be taken over: what it undoes or means is lost."
@@ -236,7 +236,7 @@ def _build(
         rows = (
             Recovered()
             if source is None
-            else recovered.merge(db, source, is_new=backup is None, trash=removals.folders(layout))
+            else recovered.merge(db, source, is_new=backup is None, trash=removals.buildings_in_trash(layout))
         )
         with store.transaction(db):
             found = runs.register(db, named)

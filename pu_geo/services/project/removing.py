@@ -6,7 +6,6 @@ the map anew and ends in `carry_out`, too.
 
 from __future__ import annotations
 
-import glob
 import json
 import sqlite3
 from collections import Counter
@@ -398,19 +397,35 @@ def replacement(layout: Layout, name: str, path: str, kind: Kind = "scene") -> P
 
 
 def scene_files(layout: Layout, gone: Sequence[Scene], left: Sequence[Scene]) -> list[str]:
-    """Return the files of scenes that were copied into the project, with world files beside them; none that another scene uses.
+    """Return the files of scenes that were copied into the project, with what gives them their place; none of another scene.
 
     Args:
         left: other scenes; those of the project that are not `gone` count too, layers and all.
     """
     ids = {scene.scene_id for scene in gone}
     others = [scene for scene in store.call(layout, contents.all_scenes) if scene.scene_id not in ids]
-    used, found = {Path(scene.path) for scene in (*left, *others)}, []
-    for path in (Path(scene.path) for scene in gone):
-        if path.is_relative_to(layout.folder / "sources") and path not in used:
-            beside = [other for other in path.parent.glob(f"{glob.escape(path.stem)}.*") if other not in used]
-            found += [str(other.relative_to(layout.folder)) for other in beside if other.is_file()]
-    return sorted(set(found))
+    used = {part for scene in (*left, *others) for part in _with_sidecars(Path(scene.path))}
+    owned = [Path(scene.path) for scene in gone if Path(scene.path).is_relative_to(layout.folder / "sources")]
+    found = {part for path in owned for part in _with_sidecars(path) if part not in used and part.is_file()}
+    return sorted(str(path.relative_to(layout.folder)) for path in found)
+
+
+_BESIDE = ("prj", "aux", "json")  # behind the name without its ending; labels of xBD are JSON
+_BEHIND = ("aux.xml", "ovr", "msk")  # behind the whole name
+
+
+def _with_sidecars(path: Path) -> list[Path]:
+    """Return a picture and the files beside it that can be of it alone: world files, coordinate systems, statistics, overviews, labels."""
+    kind = path.suffix.removeprefix(".").lower()
+    beside = {"wld", f"{kind}w", f"{kind[:1]}{kind[-1:]}w", f"{kind[:1]}gw", *_BESIDE}
+    wanted = [(f"{path.stem}.", beside), (f"{path.name}.", {*_BEHIND})]
+    there = path.parent.iterdir() if path.parent.is_dir() else ()
+    return [
+        one
+        for one in there
+        if one == path
+        or any(one.name.startswith(start) and one.name.removeprefix(start).lower() in ends for start, ends in wanted)
+    ]
 
 
 def _layer(layout: Layout, name: str) -> Plan:

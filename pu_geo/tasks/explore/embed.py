@@ -17,7 +17,7 @@ from pu_geo.errors import ModelError, TrainingError
 from pu_geo.features.bank import Maker
 from pu_geo.project import contents, feature_sets, labels, model_files, runs, store
 from pu_geo.project.contents import chip_facts, optical_chips
-from pu_geo.project.layout import write_array
+from pu_geo.project.layout import LAYERS, read_array, write_array
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.services.explore import exploring
 from pu_geo.services.explore.exploring import Picture, UmapSettings
@@ -142,7 +142,17 @@ def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: NDArray[np.int64
             f"The chips {facts.chip_set} that run {facts.run_id} learned from were removed.",
             "Bring them back on the Project screen, or train again to see all buildings.",
         )
-    own, newest = (optical_chips(job.layout, name) for name in (facts.chip_set, chip_set))
+    if facts.feature_maker.get("kind") == LAYERS:
+        tables = [contents.views_of(chip_facts(job.layout, name)) for name in (facts.chip_set, chip_set)]
+        if tables[0] != tables[1]:
+            raise ModelError(
+                f"The newest chips have other layers than those that run {facts.run_id} learned from.",
+                "Train again on the new chips to see all buildings.",
+                kind="bands",
+            )
+        own, newest = (read_array(job.layout.chips(name)) for name in (facts.chip_set, chip_set))
+    else:
+        own, newest = (optical_chips(job.layout, name) for name in (facts.chip_set, chip_set))
     if own.shape[1:] != newest.shape[1:]:
         raise ModelError(
             f"The chips of run {facts.run_id} are {list(own.shape[1:])}; the newest are {list(newest.shape[1:])}.",
@@ -168,7 +178,7 @@ def _embed_by_model(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.floa
     restored = restore(found, best_device(), lambda name: maker_in(job.layout, facts.chip_set, name))
     if restored.bank is None:
         return restored.model.embed(shown.chips)
-    return restored.model.embed(_plain(job, restored.bank, shown))
+    return restored.model.embed(_plain(job, facts, restored.bank, shown))
 
 
 def _embed_by_ranker(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.float32]:
@@ -178,12 +188,21 @@ def _embed_by_ranker(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.flo
         raise ModelError(f"The features of the chips {facts.chip_set} are gone.", "Rank again to see all buildings.")
     known = np.asarray(feature_sets.views(job.layout, facts.chip_set, facts.feature_set)[0], np.float32)
     mean, spread = known.mean(0), known.std(0)
-    values = (_plain(job, bank, shown).astype(np.float32) - mean) / np.where(spread > 1e-6, spread, np.inf)
+    values = (_plain(job, facts, bank, shown).astype(np.float32) - mean) / np.where(spread > 1e-6, spread, np.inf)
     return ranker.embeddings_along(ranker.widest_axes(ranker.prepare(known).values), values.astype(np.float32))
 
 
-def _plain(job: Job, bank: Maker, shown: _Shown) -> NDArray[np.float16]:
+def _plain(job: Job, facts: RunFacts, bank: Maker, shown: _Shown) -> NDArray[np.float16]:
+    """Compute features of the shown chips; a layer that one lacks takes the mean of the chips that the run knew."""
     masks = None
     if needs_masks(bank):
         masks = np.concatenate([footprint_masks(job.layout, *part) for part in shown.parts])
-    return bank.transform(shown.chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks)[0]
+    found = bank.transform(shown.chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks)[0]
+    known, first = feature_sets.views(job.layout, facts.chip_set, facts.feature_set)[0], 0
+    for name, rows in shown.parts:
+        is_missing = feature_sets.is_missing(bank.facts(), chip_facts(job.layout, name))
+        for view, lacks in zip(feature_sets.views_of(bank.facts()), () if is_missing is None else is_missing, strict=True):
+            own = found[first : first + len(rows), view.start : view.stop]
+            own[lacks[rows]] = np.mean(known[:, view.start : view.stop], axis=0, dtype=np.float64)
+        first += len(rows)
+    return found

@@ -255,6 +255,14 @@ def _orphans(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
         yield Finding(
             "trash", "ok", words, f"pu-geo removed {layout.folder} lists them; pu-geo empty-trash frees the space."
         )
+    if strange := removals.not_settled(layout):
+        words = f"{plural(len(strange), 'folder')} in {layout.trash} that PU-Geo does not know: {_named([path.name for path in strange])}."
+        yield Finding(
+            "trash",
+            "note",
+            words,
+            "They are left as they are. Move them elsewhere, or delete them if nothing in them is needed.",
+        )
     rows = {row[0] for row in db.execute("SELECT run_id FROM run")}
     folders = [path for path in sorted((layout.folder / "runs").glob("*")) if path.is_dir() and path.name not in rows]
     folders = [path for path in folders if not path.name.startswith(".")]

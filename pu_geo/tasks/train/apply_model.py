@@ -15,18 +15,19 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability
 from pu_geo.analysis.estimates import MIN_POSITIVES
 from pu_geo.atomic_write import atomic_write, reserve
-from pu_geo.errors import ModelError, printable
+from pu_geo.errors import ModelError, TrainingError, printable
 from pu_geo.features.bank import Maker
+from pu_geo.features.layers import LayerBanks, bands_of
 from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
-from pu_geo.project import contents, model_files, store
-from pu_geo.project.contents import chip_facts, optical_chips
-from pu_geo.project.layout import RCF
+from pu_geo.project import contents, feature_sets, model_files, store
+from pu_geo.project.contents import chip_facts
+from pu_geo.project.layout import RCF, read_array
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts
 from pu_geo.services.imagery.features import words_of
-from pu_geo.tasks.imagery.features import footprint_masks, maker_in, match_groups, needs_masks
+from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks, settle
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
 from pu_geo.tasks.train.model_card import sha256_of_array
@@ -87,9 +88,9 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     found = model_files.read(Path(path))
     inputs = replace(read_inputs(job.layout, feature_set=RCF), is_accepted=None)  # a model brings its own features
     restored = restore(found, best_device(), lambda name: maker_in(job.layout, inputs.chip_set, name))
-    chips = optical_chips(job.layout, inputs.chip_set)
-    require_fit(restored, chips.shape[1:], found.name)
-    scores, embeddings, type_scores = _answers(job, restored, chips, found.name, chip_facts(job.layout, inputs.chip_set))
+    facts = chip_facts(job.layout, inputs.chip_set)
+    restored, chips = on_chips(restored, read_array(job.layout.chips(inputs.chip_set)), facts, found.name)
+    scores, embeddings, type_scores = _answers(job, restored, chips, found.name, facts)
     card, n_clicked = found.card, int((inputs.pu.is_positive & ~inputs.pu.is_excluded).sum())
     of_training, score_type = card.get("threshold"), catalog.card(card["method"]).score_type
     is_start = n_clicked >= MIN_POSITIVES or not isinstance(of_training, int | float) or not 0 <= of_training <= 1
@@ -103,6 +104,32 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     why_not = "a model from elsewhere scores buildings one by one"
     place = place_unused(catalog.card(card["method"]), restored.settings, why_not)
     return finish(job, inputs, began, replace(outcome, place=place))
+
+
+def on_chips(
+    restored: RestoredModel, chips: NDArray[np.uint8], facts: Mapping[str, Any], name: str
+) -> tuple[RestoredModel, NDArray[np.uint8]]:  # fmt: skip
+    """Return a model for chips, and the bands of them that it takes; layers are found by their names.
+
+    Args:
+        chips: uint8 [N, C, H, W] of a chip set, with all bands.
+        facts: of the chip set.
+        name: of the model's file.
+
+    Raises:
+        ModelError: if the chips lack a layer or other bands, or have another size; says what is needed and what is here.
+    """
+    if not isinstance(restored.bank, LayerBanks):
+        is_whole = restored.bank is None and restored.chip_shape == chips.shape[1:]
+        some = chips if is_whole else contents.optical(chips, facts)
+        require_fit(restored, some.shape[1:], name)
+        return restored, some
+    try:
+        bank = restored.bank.on(contents.views_of(facts), name)
+    except TrainingError as error:
+        raise ModelError(error.problem, error.hint, kind="bands") from error
+    require_fit(restored, (restored.chip_shape[0], *chips.shape[2:]), name)
+    return replace(restored, bank=bank), chips
 
 
 def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -> None:
@@ -167,7 +194,7 @@ def _views(
         chips, restored.n_views, seed=restored.seed, device=best_device(), out=out,
         report=job.part(0.05, 0.9, words), is_cancelled=job.is_cancelled, masks=masks,
     )  # fmt: skip
-    match_groups(out, bank, facts, assessability.reasons(facts) == "")
+    settle(out, bank, facts, assessability.reasons(facts) == "")
     return out
 
 
@@ -177,7 +204,9 @@ def _features(restored: RestoredModel) -> tuple[str, Mapping[str, object]] | Non
         return None
     name, maker = restored.features
     plain = {key: printable(value, 300) if isinstance(value, str) else value for key, value in maker.items()}
-    return name, {key: value for key, value in plain.items() if isinstance(value, str | int | float | None)}
+    kept = {key: value for key, value in plain.items() if isinstance(value, str | int | float | None)}
+    tables = ("views", "chip_views") if isinstance(restored.bank, LayerBanks) else ()  # checked when it was built
+    return name, {**kept, **{key: maker[key] for key in tables}}
 
 
 def _from_model(found: Model) -> dict[str, object]:
@@ -204,7 +233,9 @@ def _write_files(job: Job, facts: RunFacts, found: Model) -> list[Path]:
 def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], inputs: RunInputs) -> list[str]:
     """Return, in words, where the scores come from, and what is other here than where the model learned."""
     there, title = restored.card["learned_from"], catalog.card(restored.card["method"]).title
-    is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(chips)
+    is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(
+        read_array(job.layout.chips(inputs.chip_set))
+    )
     where = "these same buildings" if is_same else "another set of buildings"
     words = [
         f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} damaged buildings; nothing was "
@@ -216,15 +247,32 @@ def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], input
         words.append(
             f"The model knows pixels of {known_m:.2f} m; here they have {gsd_m:.2f} m, so buildings look other to it."
         )
-    return words + _brightness_warnings(restored, chips)
+    facts = chip_facts(job.layout, inputs.chip_set)
+    maker = {} if restored.bank is None else restored.bank.facts()
+    lacking = feature_sets.lacking_words(maker, facts)
+    return [*words, *_brightness_warnings(restored, chips, facts), *filter(None, [lacking])]
 
 
 def _number(value: object) -> int | float | None:
     return value if isinstance(value, int | float) and abs(value) < MAX_NUMBER else None
 
 
-def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8]) -> list[str]:
-    """Compare the means of the bands, in units of uint8, with those that the model was standardized by."""
+def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8], facts: Mapping[str, Any]) -> list[str]:
+    """Compare the means of the bands, in units of uint8, with those that the model was standardized by.
+
+    Args:
+        facts: of the chip set; buildings that lack a layer have no part in its mean.
+    """
+    some = np.arange(0, len(chips), max(1, len(chips) // CHIPS_COMPARED))
+    if isinstance(restored.bank, LayerBanks):
+        maker, words = restored.bank, []
+        is_missing = feature_sets.is_missing(maker.facts(), facts)
+        for k, (view, bank) in enumerate(zip(maker.views, maker.banks, strict=True)):
+            has_it = some if is_missing is None else some[~is_missing[k, some]]
+            shown = chips[has_it][:, bands_of(view.name, maker.chip_views)]
+            what = f"The layer {view.name} differs"
+            words += _other_brightness(shown, bank.band_mean.numpy(), bank.band_std.numpy(), what)
+        return words
     if isinstance(restored.bank, RcfBank):
         mean, spread = restored.bank.band_mean.numpy(), restored.bank.band_std.numpy()
     elif restored.bank is not None:
@@ -232,12 +280,21 @@ def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8]) -> l
     else:
         own = restored.model.extractor.standardize
         mean, spread = own.mean.flatten().cpu().numpy(), own.scale.flatten().cpu().numpy()
-    here = np.asarray(chips[:: max(1, len(chips) // CHIPS_COMPARED)]).mean((0, 2, 3))
+    return _other_brightness(np.asarray(chips[some]), mean, spread, "The images differ")
+
+
+def _other_brightness(
+    chips: NDArray[np.uint8], mean: NDArray[np.floating], spread: NDArray[np.floating], what: str
+) -> list[str]:  # fmt: skip
+    """Return in words that the mean of a band of chips [N, C, H, W] is more than a spread off; nothing where none is."""
+    if not len(chips):
+        return []
+    here = chips.mean((0, 2, 3))
     far = np.flatnonzero(np.abs(here - mean) > spread)
     if not len(far):
         return []
     band = int(far[np.argmax(np.abs(here - mean)[far] / spread[far])])
     return [
-        f"The images differ in brightness from those the model knows: band {band + 1} has a mean of {here[band]:.0f} here, and "
+        f"{what} in brightness from what the model knows: band {band + 1} has a mean of {here[band]:.0f} here, and "
         f"had {mean[band]:.0f} there, with a spread of {spread[band]:.0f}. Its scores may be off."
     ]

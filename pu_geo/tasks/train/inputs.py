@@ -23,7 +23,7 @@ from pu_geo.project import choices, contents, damage_types, decisions, events, f
 from pu_geo.project.contents import chip_facts, optical_chips
 from pu_geo.project.damage_types import UNNAMED, DamageTypes
 from pu_geo.project.layout import RCF, Layout, write_json
-from pu_geo.records import PUSet
+from pu_geo.records import PUSet, View
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
 
@@ -50,6 +50,8 @@ class RunInputs:
         types: damage types that are learned; None of a run without.
         at_choice: number of the last choice, such as that of a scale of grades, that counts; all where None.
         takes_several: whether the method learns several types of one building, and buildings of which nobody said any.
+        is_missing: which buildings lack which of the set's layers, bool [layers, N]; None where it is not made of layers.
+        layers_lacking: how many buildings that are, in words; "" where none lacks any.
     """
 
     chip_set: str
@@ -65,6 +67,8 @@ class RunInputs:
     types: DamageTypes | None = None
     at_choice: int | None = None
     takes_several: bool = False
+    is_missing: NDArray[np.bool_] | None = None
+    layers_lacking: str = ""
 
     @property
     def n_hidden(self) -> int:
@@ -73,6 +77,11 @@ class RunInputs:
     def prepared(self) -> ranker.PreparedFeatures:
         """Standardise the plain features by the visible buildings."""
         return ranker.prepare(self.plain, None if self.is_hidden is None else ~self.is_hidden)
+
+    @property
+    def layers(self) -> tuple[View, ...]:
+        """Which columns of the features are of which layer; none where they are not made of layers."""
+        return feature_sets.views_of(self.feature_maker)
 
     @property
     def plain(self) -> NDArray[np.float32]:
@@ -102,8 +111,9 @@ class RunInputs:
             f"{have} several damage types, and counted as the rarest of their own: this method takes one of each building."
         )
         hidden = f"{self.n_hidden:,} buildings were not learned from: clouds, missing data or a missing pre image hide them."
-        note = (self.feature_note, len(self.feature_note))
-        found = (note, (words, self.n_accepted), (passed, self.n_passed_over), (hidden, self.n_hidden), (several, n_several))
+        note, lacking = ((each, len(each)) for each in (self.feature_note, self.layers_lacking))
+        counts = (words, self.n_accepted), (passed, self.n_passed_over), (hidden, self.n_hidden), (several, n_several)
+        found = (note, lacking, *counts)
         return (*(sentence for sentence, n in found if n), *(self.types.notes if self.types else ()))
 
     def start_k(self) -> int:
@@ -149,8 +159,11 @@ class RunInputs:
     def data(self, layout: Layout, settings: NetworkSettings) -> PUData:
         """Return what a method learns from: cached features or chips, as the settings ask."""
         pu = self.pu
+        views: tuple[View, ...] = ()
+        is_missing = None
         if settings.backbone == FEATURES:
             inputs: FeatureViews | ChipImages = FeatureViews(np.asarray(self.views))
+            views, is_missing = self.layers, self.is_missing
         else:
             chips = optical_chips(layout, self.chip_set)
             inputs = ChipImages(chips, settings.augmentation)
@@ -162,7 +175,7 @@ class RunInputs:
             is_accepted=self.is_accepted, is_queued=pu.is_queued,
         )  # fmt: skip
         xy_m, why_no_place = places(layout, pu.building_ids)
-        found = replace(found, xy_m=xy_m, why_no_place=why_no_place)
+        found = replace(found, xy_m=xy_m, why_no_place=why_no_place, views=views, is_missing=is_missing)
         if self.types is None or self.types.labels is None:
             return found
         types = self.types
@@ -200,11 +213,12 @@ def read_inputs(layout: Layout, begun: Path | None = None, feature_set: str = ""
     name = str(known.get("feature_set", RCF))
     views = feature_sets.views(layout, chip_set, name)
     is_accepted &= ~is_hidden
+    maker = feature_sets.find(layout, chip_set, name).maker
     return RunInputs(
         chip_set, views, pu, is_accepted if is_accepted.any() else None, at_decision,
         is_hidden=is_hidden if is_hidden.any() else None, feature_set=name,
-        feature_note=used.note if name == used.name else "", feature_maker=feature_sets.find(layout, chip_set, name).maker,
-        at_choice=known.get("at_choice"),
+        feature_note=used.note if name == used.name else "", feature_maker=maker, at_choice=known.get("at_choice"),
+        is_missing=feature_sets.is_missing(maker, facts), layers_lacking=feature_sets.lacking_words(maker, facts),
     )  # fmt: skip
 
 

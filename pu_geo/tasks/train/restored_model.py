@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import ModelError, PuGeoError, printable
 from pu_geo.features.bank import Maker, from_state
+from pu_geo.features.layers import LayerBanks
 from pu_geo.features.networks import NetworkMaker, is_scale
 from pu_geo.features.rcf import RcfBank, problem_of_bank
 from pu_geo.methods import catalog
@@ -25,7 +25,7 @@ from pu_geo.records import MAX_TYPE, FeatureRequest
 from pu_geo.tasks.imagery.features import LOCAL_DIR
 from pu_geo.training.network import TrainedModel
 
-MAX_BANDS, SIDES_PX, MAX_SIZE = 12, (16, 256), 8192
+MAX_BANDS, SIDES_PX, MAX_SIZE = 128, (16, 256), 8192
 MAX_VALUES, MAX_OF_NETWORKS = 65_536, 131_072
 """Features times views of a chip; ours are 512 in 17 views, 6,144 of a network. 20,000 chips then take 2.6 and 5.2 GB at most."""
 MAX_WORK = 3 * 10**9
@@ -102,7 +102,10 @@ def restore(found: Model, device: torch.device, find_maker: FindMaker = lambda _
     most = MAX_VALUES if kind == RCF else MAX_OF_NETWORKS
     if not _is_within(n_views, 1, most // shape[0]) or not _is_within(seed, 0, 2**31):
         raise refusal(found.name, f"asks for {str(n_views)[:20]} views of each chip with seed {str(seed)[:20]}")
-    if isinstance(bank, RcfBank) and _work(bank, chip_shape) * n_views > MAX_WORK:
+    banks = bank.banks if isinstance(bank, LayerBanks) else (bank,) if isinstance(bank, RcfBank) else ()
+    if any(max(one.filters.shape[-1], one.stride_px) > chip_shape[1] for one in banks):
+        raise refusal(found.name, f"holds filters that are larger than chips of {chip_shape[1]} px")
+    if sum(_work(one, chip_shape) for one in banks) * n_views > MAX_WORK:
         raise refusal(found.name, "holds filters that take too long on every chip")
     types, is_ordinal = _types(found, model)
     return RestoredModel(model, bank, n_views, seed, chip_shape, found.card, settings, types, is_ordinal)

@@ -19,6 +19,7 @@ from pu_geo.services.project import projects
 from pu_geo.ui.components.damage_view import (
     Details,
     MapLayer,
+    NamedLayer,
     PresenceConfig,
     Queue,
     QueueItem,
@@ -50,7 +51,7 @@ def project_view(
     token = projects.token_of(layout)
     if projects.resolve(token) is None:  # many others were opened since, and the routes know only the newest
         projects.open_project(str(layout.folder))
-    stamp, pyramids, chips = _stamp(layout.geometry), layout.quicklooks, overview.chips
+    stamp, pyramids, chips = ranking.geometry_v(layout), layout.quicklooks, overview.chips
     positions = _positions(str(layout.folder), stamp)
     items = [
         QueueItem(positions[item.building_id], item.kind, item.why)
@@ -66,6 +67,7 @@ def project_view(
             MapLayer(each["id"], each["max_zoom"], v=_stamp(pyramids / each["id"] / "pyramid.json"))
             for each in overview.layers
         ],
+        named=[_named(each) for each in preparation.layer_tiles(layout, chips)],
         geometry_v=stamp,
         labels=labels,
         details=labeling.label_details(layout),  # type: ignore[arg-type]  # a TypedDict, built row by row
@@ -80,6 +82,14 @@ def project_view(
         here=None if event is None else PresenceConfig(analyst(), event, presence.color_of(analyst())),
         **view,
     )
+
+
+def _named(tiles: preparation.LayerTiles) -> NamedLayer:
+    layer, (low, high) = tiles.layer, tiles.layer.scaling[0]
+    return NamedLayer(
+        layer.name, layer.when, tiles.max_zoom, layer.bands, low, high, layer.unit, tiles.missing,
+        v=_stamp(tiles.folder / "pyramid.json"),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -130,7 +140,7 @@ def _stamp(path: Path) -> str:
 
 @st.cache_data(max_entries=4, show_spinner=False)
 def _positions(folder: str, stamp: str) -> dict[str, int]:
-    """Return building id -> its place in the footprint file; `stamp` changes with that file."""
+    """Return building id -> its place in the footprint file; `stamp` changes with the footprints."""
     return ranking.positions(projects.find(folder))
 
 

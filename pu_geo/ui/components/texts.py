@@ -34,6 +34,7 @@ TITLES = {
     "ensemble": "Averaging ranks",
     "apply_model": "Scoring with a model",
     "compare_features": "Comparing features",
+    "compare_layers": "Measuring what each layer adds",
     "embed": "UMAP",
     "cluster": "Clustering",
     "outliers": "Search for odd chips and duplicates",

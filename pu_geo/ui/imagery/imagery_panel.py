@@ -679,5 +679,15 @@ def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:
         )  # fmt: skip
         is_same = chosen == known.in_use and not known.note
         _button(texts.USE_FEATURES, "use-features", lambda: features.choose(layout, _field(key)), is_running or is_same)
+    if layers := features.layers_here(layout):
+        usual = [name for name in layers if name not in ("pre", "post") or "pre+post" not in layers]
+        chosen_layers = st.multiselect(
+            texts.FEATURE_LAYERS, layers, usual, key="feature-layers", help=texts.FEATURE_LAYERS_HELP,
+            format_func=texts.layer_choice,
+        )  # fmt: skip
+        _button(
+            texts.MAKE_FEATURES, "make-features", lambda: features.start_layers(layout, chosen_layers),
+            is_running or not chosen_layers,
+        )  # fmt: skip
     st.caption(texts.FEATURES_MORE)
     st.code(texts.FEATURES_COMMANDS.format(folder=layout.folder.name), language="bash")

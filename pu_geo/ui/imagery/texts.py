@@ -176,6 +176,12 @@ FEATURES_ABOUT = "Features describe each chip to the ranking and to quick traini
 FEATURE_LINE = "{title}, {n:,} features"
 FEATURES_USED = "Used by ranking, queue and trainings"
 USE_FEATURES = "Use these features"
+FEATURE_LAYERS = "Layers to make features of"
+FEATURE_LAYERS_HELP = (
+    "Each entry gets filters of its own. Pre and post together show what changed. A building without data in a layer is ranked by "
+    "the others."
+)
+MAKE_FEATURES = "Make features of these layers"
 FEATURES_MORE = "Compute another set from a local weights file, or train one on these chips without labels:"
 FEATURES_COMMANDS = (
     "pu-geo features {folder} --backbone resnet18 --weights FILE.safetensors --use\n"
@@ -185,6 +191,15 @@ CHIP_SET = "Chips"
 REMOVE_CHIPS, REMOVE_FEATURES = "Remove these chips", "Remove these features"
 PICTURE = "The {role}-event imagery"
 PICTURES = {"pre": "Pre-event", "post": "Post-event"}
+
+
+def layer_choice(name: str) -> str:
+    """Write an entry of the list of layers.
+
+    >>> layer_choice("pre+post"), layer_choice("post"), layer_choice("sar-post")
+    ('Pre and post together', 'Post alone', 'sar-post')
+    """
+    return {"pre+post": "Pre and post together", "pre": "Pre alone", "post": "Post alone"}.get(name, name)
 
 
 def scenes_here(n_pre: int, n_post: int, n_layers: int = 0) -> str:

@@ -168,7 +168,7 @@ def test_what_cannot_be_chosen_is_refused_in_words(typed: Layout) -> None:
 
 
 def test_on_a_scale_who_reaches_a_grade_reaches_those_below(tmp_path: Path) -> None:
-    names = ("at least minor", "at least major")
+    names = ("at least Minor", "at least Major")
     layout = typed_project(tmp_path, types=names, types_from="grades", is_ordinal=True)
     click(layout, "b5", grade="destroyed")
     click(layout, "b6", grade="minor")
@@ -176,9 +176,13 @@ def test_on_a_scale_who_reaches_a_grade_reaches_those_below(tmp_path: Path) -> N
     for name, limit in zip(names, (1.0, 0.0), strict=True):
         damage_types.choose_threshold(layout, TYPED, name, limit)
     found = damage_types.on_map(layout, TYPED, LIMIT)
+    flagged = next(one for one, kind in mapping.classes_now(layout, TYPED, LIMIT).items() if kind == "flagged")
+    assert [state_of(found, flagged, k) for k in (0, 1)] == ["yes", "yes"]  # by score: it reaches major, so minor
+    codes = damage_types.answers_of(layout, facts_of(layout, TYPED), ["b5", "b6", "b7"])
+    assert codes.tolist() == [[1, 1], [1, 0], [1, -1]]  # damaged and not graded: minor at least
     assert [state_of(found, "b5", k) for k in (0, 1)] == ["yes", "yes"]
     assert [state_of(found, "b6", k) for k in (0, 1)] == ["yes", "no"]
-    assert [state_of(found, "b7", k) for k in (0, 1)] == ["yes", "yes"]  # by score: it reaches major, so minor
+    assert [state_of(found, "b7", k) for k in (0, 1)] == ["yes", "yes"]
     assert "scale" in found.rule
 
 
@@ -263,6 +267,10 @@ def test_an_audit_hears_types_that_its_answers_name_and_rule_out(typed: Layout) 
     above, truth = (damage >= LIMIT) & (roof >= 0.3), HAS[2:, 0]
     assert judged["roof"].precision.low <= (above & truth).sum() / above.sum() <= judged["roof"].precision.high
     assert judged["roof"].recall.low <= (above & truth).sum() / truth.sum() <= judged["roof"].recall.high
+    assert (judged["roof"].n_silent, damage_types.on_map(typed, TYPED, LIMIT).types[0].n_named) == (
+        0,
+        0,
+    )  # nothing learns from it
     assert judged[TYPES[1]].n_silent == len(heard)  # nobody said a word of the other type
 
 

@@ -146,6 +146,21 @@ def test_an_undo_of_a_click_that_cannot_be_read_is_left_out(project: Layout) -> 
         assert set(store.call(layout, labels.current_labels)) == ({"b1"} if gone == "x" else {"b1", "b2"})
 
 
+def test_clicks_while_rows_are_read_are_all_there_or_not_at_all(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    click(project, "b1")
+    read = recovered._all_rows
+
+    def and_a_click(db: sqlite3.Connection, table: str) -> object:
+        found = read(db, table)
+        if table == "label_event":
+            click(project, "b2")
+        return found
+
+    monkeypatch.setattr(recovered, "_all_rows", and_a_click)
+    found = recovered._rows_of(project.gpkg)
+    assert (len(found["label_event"]), found.rows["label_event"].n_unreadable) == (1, 0)
+
+
 def test_an_operation_whose_number_is_taken_gets_a_new_one(project: Layout, tmp_path: Path) -> None:
     """Two copies of a project went on by themselves; the backup is of the other one."""
     click(project, "b1")

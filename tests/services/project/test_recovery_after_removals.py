@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -9,11 +10,12 @@ from dataclasses import replace
 import pytest
 import shapely
 import shapely.affinity
-from small_parts import add_chips, add_run, click, small_grid, square_table
+from small_parts import add_chips, add_run, click, job_of, small_grid, square_table
 
 from pu_geo.errors import ProjectError
 from pu_geo.project import backups, contents, import_log, in_use, labels, removals, runs, store, versions
 from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.recovered import Recovered
 from pu_geo.records import FootprintTable
 from pu_geo.services.project import recovery, removing
 from pu_geo.services.project.recovery import Restored
@@ -183,6 +185,33 @@ def test_a_version_that_was_removed_for_good_keeps_its_number(project: Layout, d
     assert removing.removed(layout) == []
 
 
+@pytest.mark.parametrize("damaged", ["", "areas"])
+@pytest.mark.parametrize("backup_first", [False, True])
+def test_label_events_of_removed_buildings_come_over(project: Layout, damaged: str, *, backup_first: bool) -> None:
+    oldest = backups.make(project, "asked")
+    click(project, "b1", "b9")
+    write_json(project.geometry, {})
+    task.remove_footprints(job_of(project), name='["b9"]', analyst="ann")
+    click(project, "b2")
+    backup = oldest if backup_first else backups.make(project, "asked")
+    with store.connect(project) as db:
+        for op in ("u1", "u2"):  # of b2, then of b1 and b9
+            labels.undo(db, op, analyst="ann", screen="map")
+        before = labels.current(db, at=labels.last_event(db))
+    if damaged:
+        damage(project, damaged)
+    done = recovery.restore(project, str(backup.path))
+    assert (done.rows.left_out, done.rows.unreadable) == (0, 0)
+    with store.connect(done.layout) as db:
+        assert labels.current(db, at=labels.last_event(db)) == before
+
+
+def test_none_is_lost_is_not_claimed_beside_events_that_were_left_out(project: Layout) -> None:
+    claim = "None that is known of is lost"
+    notes = [" ".join(Restored(project, None, Recovered(events=1, left_out=n), [], None).notes) for n in (0, 1)]
+    assert [claim in words for words in notes] == [True, False]
+
+
 def test_a_number_of_the_project_never_goes_back(project: Layout) -> None:
     with store.connect(project) as db:
         db.execute("INSERT INTO pugeo_meta VALUES ('made_up', '9')")
@@ -192,3 +221,12 @@ def test_a_number_of_the_project_never_goes_back(project: Layout) -> None:
     layout = recovery.restore(project).layout
     with store.connect(layout) as db:
         assert db.execute("SELECT value FROM pugeo_meta WHERE key = 'made_up'").fetchone() == ("10",)
+
+
+def test_where_the_files_of_a_removal_are_gone_no_backup_is_promised_to_hold_them(project: Layout) -> None:
+    add_run(project, "gone")
+    number = removing.remove(project, "run", "gone", "ann").number
+    shutil.rmtree(project.trash)
+    with pytest.raises(ProjectError, match="are not in") as caught:
+        removing.undo(project, number, "ann")
+    assert "Backups of the project hold no such files" in caught.value.hint

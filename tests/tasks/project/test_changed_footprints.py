@@ -6,16 +6,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import shapely
 from small_parts import add_run, click, job_of, small_grid, small_scene, table_of
 
-from pu_geo.project import backups, contents, labels, store
+from pu_geo.project import backups, contents, labels, removals, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import FootprintTable
-from pu_geo.services.project import recovery
+from pu_geo.services.annotate import ranking
+from pu_geo.services.explore import coloring, exploring
+from pu_geo.services.project import recovery, removing
 from pu_geo.tasks.imagery.footprints import store_footprints
 from pu_geo.tasks.project import remove as task
 
@@ -93,3 +96,86 @@ def test_a_restore_knows_the_numbers_that_were_given_after_the_backup(numbered: 
     layout = recovery.restore(numbered, made.path).layout
     with store.connect(layout) as db:
         assert contents.highest_number(db) == 15
+
+
+def write_replacement(path: Path, n: int) -> Path:
+    """A file of n other squares of the same place, without ids."""
+    features = [
+        {"type": "Feature", "properties": {}, "geometry": json.loads(shapely.to_geojson(shapely.from_wkb(wkb)))}
+        for wkb in nameless(n, 4).wkb
+    ]
+    crs = {"type": "name", "properties": {"name": "EPSG:32615"}}
+    path.write_text(json.dumps({"type": "FeatureCollection", "crs": crs, "features": features}))
+    return path
+
+
+def test_each_change_of_footprints_names_them_anew(numbered: Layout, tmp_path: Path) -> None:
+    names = [store.call(numbered, contents.geometry_v)]
+
+    def note() -> None:
+        names.append(store.call(numbered, contents.geometry_v))
+
+    made = backups.make(numbered, "asked")
+    add(numbered, nameless(2, 200), "second.geojson")
+    note()
+    add(numbered, nameless(2, 200), "second.geojson")
+    assert store.call(numbered, contents.geometry_v) == names[-1], "nothing was new"
+    task.remove_footprints(job_of(numbered), name=json.dumps(["b000003"]), analyst="ann")
+    note()
+    removing.undo(numbered, 1, "ann")
+    note()
+    task.replace_footprints(job_of(numbered), path=str(write_replacement(tmp_path / "new.geojson", 12)), analyst="ann")
+    note()
+    names.append(store.call(recovery.restore(numbered, made.path).layout, contents.geometry_v))
+    assert len({*names}) == len(names)
+
+
+def test_a_project_of_before_footprints_had_a_name_has_one(numbered: Layout) -> None:
+    with store.connect(numbered) as db, store.transaction(db):
+        db.execute("DELETE FROM pugeo_meta WHERE key = 'geometry_v'")
+    assert store.call(numbered, contents.geometry_v) == "0"
+    add(numbered, nameless(1, 200), "second.geojson")
+    assert store.call(numbered, contents.geometry_v) != "0"
+
+
+@pytest.mark.parametrize("by", ["near", "size", "disagreement"])
+def test_colors_are_in_the_order_of_footprints_of_another_removal(by: str, numbered: Layout, tmp_path: Path) -> None:
+    add_run(numbered, ids=ids_of(numbered), scores=np.linspace(0, 1, 10))
+    task.remove_footprints(job_of(numbered), name=json.dumps(["b000001"]), analyst="ann")
+    before = coloring.coloring(numbered, "ranker-1", by)
+    removing.undo(numbered, 1, "ann")
+    task.remove_footprints(job_of(numbered), name=json.dumps(["b000010"]), analyst="ann")  # again nine
+    after = coloring.coloring(numbered, "ranker-1", by)
+    assert before is not None
+    assert after is not None
+    assert before.v != after.v
+
+
+def test_dots_are_asked_for_anew_once_as_many_other_footprints_came(numbered: Layout) -> None:
+    add_run(numbered, ids=ids_of(numbered), scores=np.linspace(0, 1, 10))
+    before = exploring.projection_of(numbered, "ranker-1")
+    task.remove_footprints(job_of(numbered), name=json.dumps(["b000001"]), analyst="ann")
+    add(numbered, nameless(1, 200), "second.geojson")
+    assert exploring.projection_of(numbered, "ranker-1") != before
+
+
+def test_a_page_that_is_drawn_amid_an_undo_leaves_no_places_behind(
+    numbered: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[str, dict[str, int]] = {}
+
+    def draw() -> dict[str, int]:  # as a page does, which keeps places by this name
+        return kept.setdefault(ranking.geometry_v(numbered), ranking.positions(numbered))
+
+    put_back = removals._put_back
+
+    def draw_first(*args: Any, **rows: Any) -> None:
+        draw()
+        put_back(*args, **rows)
+
+    draw()
+    task.remove_footprints(job_of(numbered), name=json.dumps(["b000001"]), analyst="ann")
+    kept.clear()
+    monkeypatch.setattr(removals, "_put_back", draw_first)
+    removing.undo(numbered, 1, "ann")
+    assert draw() == ranking.positions(numbered)

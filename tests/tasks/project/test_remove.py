@@ -13,6 +13,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ def rows(layout: Layout) -> dict[str, list[object]]:
         found = {name: db.execute(f"SELECT * FROM {name}").fetchall() for name in tables if name not in _LOGS}
     for name in ("gpkg_contents",):
         found[name] = [(*row[:4], *row[5:]) for row in found[name]]
+    found["pugeo_meta"] = [row for row in found["pugeo_meta"] if row[0] != "geometry_v"]  # each change names them anew
     return found
 
 
@@ -595,6 +597,39 @@ def test_a_removal_that_misses_another_scenes_file_names_the_command_that_finds_
         db.execute("UPDATE scene SET facts = json_set(facts, '$.path', '/gone/post.tif') WHERE scene_id = 'post-1'")
     with pytest.raises(ImageryError, match=f"`pu-geo relink {ranked_town.folder} /gone/post.tif NEW_FILE`"):
         task.remove_scene(job_of(ranked_town), name="pre-1", analyst="ann")
+
+
+def test_files_of_another_scene_or_of_none_stay_where_a_scene_goes(project: Layout) -> None:
+    folder = project.folder / "sources"
+    folder.mkdir(exist_ok=True)
+    own = [
+        "img.tif",
+        "img.tfw",
+        "img.TFW",
+        "img.prj",
+        "img.json",
+        "img.tif.aux.xml",
+        "img.tif.ovr",
+        "img.tif.msk",
+        "img.wld",
+    ]
+    for name in (*own, "img.2.tif", "img.2.tfw", "img.2.tif.aux.xml", "img.geojson", "img.gpkg", "img.tif.txt"):
+        (folder / name).write_text("x")
+    scene = store.call(project, contents.scenes)[0]
+    gone, left = (replace(scene, scene_id=name, path=str(folder / name)) for name in ("img.tif", "img.2.tif"))
+    assert removing.scene_files(project, [gone], [left]) == sorted(f"sources/{name}" for name in own)
+
+
+@pytest.mark.parametrize(
+    ("name", "world"), [("a.png", "a.pgw"), ("a.png", "a.pngw"), ("a.jpg", "a.jgw"), ("a.jpeg", "a.jgw")]
+)
+def test_world_files_of_pictures_go_with_them(name: str, world: str, project: Layout) -> None:
+    folder = project.folder / "sources"
+    folder.mkdir(exist_ok=True)
+    for each in (name, world):
+        (folder / each).write_text("x")
+    gone = replace(store.call(project, contents.scenes)[0], path=str(folder / name))
+    assert removing.scene_files(project, [gone], []) == sorted(f"sources/{each}" for each in (name, world))
 
 
 def test_footprints_of_one_file_or_outside_an_area_go_alone(project: Layout) -> None:

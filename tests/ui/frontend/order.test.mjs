@@ -84,9 +84,9 @@ test("only orders and filters that make sense are offered", () => {
 });
 
 const PLACE = { base: "/pugeo", token: "t", geometry_v: "1", wall: { v: "2" } };
-test("distances are asked for once; where the server has none, or too few, there is no such order", async () => {
+test("distances are asked for once; where the server has none, or of another number, there is no such order", async () => {
   const asked = distancesFrom(2, 6, PLACE);
-  assert.equal(server.requests[0].url, "/pugeo/t/similar/2.f32?v=1-2");
+  assert.equal(server.requests[0].url, "/pugeo/t/similar/2.f32?v=2&g=1");
   server.requests[0].answer(new Float32Array(6).buffer);
   assert.equal((await asked).length, 6);
   await distancesFrom(2, 6, PLACE);
@@ -94,9 +94,11 @@ test("distances are asked for once; where the server has none, or too few, there
   const missing = distancesFrom(3, 6, PLACE);
   server.requests[1].answer("Not found", 404);
   assert.equal(await missing, null);
-  const few = distancesFrom(4, 6, PLACE);
-  server.requests[2].answer(new Float32Array(5).buffer);
-  assert.equal(await few, null);
+  for (const [k, n] of [5, 7].entries()) {
+    const other = distancesFrom(4 + k, 6, PLACE);
+    server.requests[2 + k].answer(new Float32Array(n).buffer);
+    assert.equal(await other, null, "of other footprints");
+  }
 });
 
 test("a file is asked for once, again after a failure, and the oldest is forgotten", async () => {
@@ -118,7 +120,7 @@ test("the loader takes what is wanted now, however late the answers come", async
   loader.load({ ...data, score_id: "s2", seen: { reasons: { cloud: "1" }, shifts: { v: "7", m_per_px: [0.5, -0.5] } } });
   loader.load({ ...data, score_id: "s2", seen: { reasons: { cloud: "1" }, shifts: { v: "7", m_per_px: [0.5, -0.5] } } });
   const [geometry, first, second, shifts] = server.requests;
-  assert.deepEqual(server.requests.map(({ url }) => url), ["geometry.json?v=1", "scores/s1.bin?v=s1", "scores/s2.bin?v=s2", "shifts.bin?v=7"].map((name) => `/pugeo/late/${name}`));
+  assert.deepEqual(server.requests.map(({ url }) => url), ["geometry.json?v=1", "scores/s1.bin?v=s1", "scores/s2.bin?v=s2", "shifts.bin?v=7"].map((name) => `${name}&g=1`).map((name) => `/pugeo/late/${name}`));
   second.answer(Float32Array.of(0.5, 0.75).buffer);
   geometry.answer(squares(2));
   shifts.answer(new ArrayBuffer(10));

@@ -63,6 +63,16 @@ test("a geometry of more buildings in the same project brings back what the queu
   assert.equal(view.queue.items.length, 6);
 });
 
+test("once footprints changed, nothing of those before is shown or labelled until the others are here", async () => {
+  run(page("changed", 6));
+  await answer("changed", 6);
+  view.store.set("selected", 3);
+  run(page("changed", 6, { geometry_v: "2", labels: { 1: "4" } }));
+  assert.deepEqual([view.store.ready, view.store.n, view.store.selected, view.queue.current], [false, 0, -1, null]);
+  await answer("changed", 5);
+  assert.deepEqual([...view.store.labels], [0, 0, 0, 0, 1]);
+});
+
 test("Enter asks for a grade as 1 does, and any other key of the queue ends that", async () => {
   run(page("enter", 5));
   await answer("enter", 5);

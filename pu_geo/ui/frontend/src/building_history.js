@@ -3,6 +3,7 @@
 
 import { REASON_TEXTS } from "./details.js";
 import { h } from "./dom.js";
+import { inOrderOf } from "./files.js";
 import { TEXTS } from "./texts.js";
 
 const { card: words, history: WORDS } = TEXTS;
@@ -18,8 +19,8 @@ export class BuildingHistory {
     this.root = h("div.history", { hidden: true });
   }
 
-  configure({ base, token }) {
-    this.url = base && token ? `${base}/${token}/story/` : null;
+  configure({ base, token, geometry_v }) {
+    this.url = base && token ? (i) => `${base}/${token}/story/${i}.json?${inOrderOf(geometry_v)}` : null;
   }
 
   /** Show building i, or nothing where i is below 0. */
@@ -35,7 +36,7 @@ export class BuildingHistory {
 
   async #load(i) {
     try {
-      const answer = await fetch(`${this.url}${i}.json`);
+      const answer = await fetch(this.url(i));
       if (!answer.ok) throw new Error(String(answer.status));
       const history = await answer.json();
       if (this.i !== i) return;
@@ -48,7 +49,7 @@ export class BuildingHistory {
 
   #draw({ events, runs, alike, before, attributes, imagery }) {
     const list = (title, rows) => (rows.length ? [h("b", {}, title), h("ul", {}, ...rows.map((row) => h("li", {}, row)))] : []);
-    const answers = events.map((one) => `${when(one.at)} ${one.analyst}: ${graded(WORDS[one.label] ?? one.label, one.grade)}${one.kind === "set" ? "" : ` (${words.kinds[one.kind] ?? one.kind})`}${one.reason ? `, ${REASON_TEXTS[one.reason] ?? one.reason}` : ""}${one.comment ? `, “${one.comment}”` : ""}`);
+    const answers = events.map((one) => `${when(one.at)} ${one.analyst}: ${graded(WORDS[one.label] ?? one.label, one.grade)}${one.kind === "set" ? "" : ` (${words.kinds[one.kind] ?? one.kind})`}${one.reason ? `, ${REASON_TEXTS[one.reason] ?? one.reason}` : ""}${typed(one)}${one.comment ? `, “${one.comment}”` : ""}`);
     const scored = runs.map((run) => TEXTS.rankAndScore(run.name ?? run.run_id, run.rank, run.n, run.score));
     const earlier = before.map((one) => words.round(one.round, graded(WORDS[one.label] ?? words.categories[one.damage_binary] ?? one.damage_binary, one.grade)));
     const known = Object.entries(attributes).filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
@@ -82,6 +83,10 @@ function imageryRows(imagery = {}) {
 
 function graded(label, grade) {
   return grade ? TEXTS.grades.of(label, grade) : label;
+}
+
+function typed({ damage_types: has = [], absent_types: hasNot = [] }) {
+  return [TEXTS.types.has(has), TEXTS.types.hasNot(hasNot)].filter(Boolean).map((text) => `, ${text}`).join("");
 }
 
 function when(at) {

@@ -2,7 +2,7 @@
 
 import { POSITIVE, NOT_ASSESSABLE, NOT_DAMAGED, UNLABELED } from "./colors.js";
 import { encodePlaces, placesOf } from "./details.js";
-import { Files, asFloats } from "./files.js";
+import { Files, asFloats, inOrderOf } from "./files.js";
 import { ScatterPane } from "./scatter_pane.js";
 import { SelectionBar } from "./selection_bar.js";
 
@@ -48,7 +48,7 @@ export class Explore {
   }
 
   /** Called on each run of the page, before the panes are shown. */
-  update({ scatter, base, token, gsd_m }) {
+  update({ scatter, base, token, gsd_m, geometry_v }) {
     const before = this.data;
     this.data = scatter ?? null;
     this.store.set("picks", this.isActive);
@@ -56,25 +56,25 @@ export class Explore {
     if (!this.isActive) return;
     this.bar.confirmAbove = scatter.confirm_above;
     this.pane.configure(scatter, token, gsd_m);
-    this.#load(`${base}/${token}/dots/${scatter.run_id}`, scatter);
+    this.#load(`${base}/${token}/dots/${scatter.run_id}`, scatter, inOrderOf(geometry_v));
     if (scatter.tells_focus && !before?.tells_focus && this.store.selected >= 0) this.#sendSoon();
     this.#take();
     this.bar.draw();
   }
 
-  #load(folder, { kind, v, color }) {
+  #load(folder, { kind, v, color }, order) {
     const failed = (error) => this.pane.sayNotLoaded(error);
-    const positions = `${folder}/${kind.toLowerCase()}.bin?v=${v}`;
+    const positions = `${folder}/${kind.toLowerCase()}.bin?v=${v}&${order}`;
     if (positions !== this.positions) {
       this.positions = positions;
       files.get(positions, asFloats).then((found) => positions === this.positions && this.pane.setPositions(found), failed);
     }
     const hasValues = color.kind === "categories" || color.kind === "numbers";
-    const values = hasValues ? `${folder}/color.bin?by=${encodeURIComponent(color.by)}&v=${color.v}` : color.by;
+    const values = hasValues ? `${folder}/color.bin?by=${encodeURIComponent(color.by)}&v=${color.v}&${order}` : color.by;
     if (values === this.values) return;
     this.values = values;
-    if (!hasValues) this.pane.setValues(null);
-    else files.get(values, asFloats).then((found) => values === this.values && this.pane.setValues(found), failed);
+    this.pane.setValues(null);
+    if (hasValues) files.get(values, asFloats).then((found) => values === this.values && this.pane.setValues(found), failed);
   }
 
   // What the page wants to be selected, once for each name of it.

@@ -8,12 +8,14 @@ const OWN_ARROW_PX = 24; // buildings larger than this on the screen have an arr
 const USUAL_PX = 60; // most arrows are drawn about so long
 const LEAST_TYPICAL_M = 0.1;
 
+export const BYTES_PER_SHIFT = 5;
+
 /**
  * @param buffer int16 [n, 2] centimetres to the east and north, then uint8 [n] quality in hundredths
  * @param perPx metres to the east per column, to the north per row
  */
 export function decodeShifts(buffer, perPx) {
-  const n = buffer.byteLength / 5;
+  const n = buffer.byteLength / BYTES_PER_SHIFT;
   const shifts = { n, perPx, cm: new Int16Array(buffer, 0, 2 * n), quality: new Uint8Array(buffer, 4 * n, n), longest: 0, typical: LEAST_TYPICAL_M };
   const lengths = [];
   for (let i = 0; i < n; i++) if (shifts.quality[i]) lengths.push(lengthOf(shifts, i));

@@ -1,7 +1,7 @@
 // Which chips the wall shows, and in which order.
 
 import { NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
-import { Files, asFloats } from "./files.js";
+import { Files, asFloats, inOrderOf } from "./files.js";
 import { TEXTS } from "./texts.js";
 
 const { orders: ORDERS, filters: FILTERS } = TEXTS.wall;
@@ -13,12 +13,15 @@ const HALF = 0.5; // the least certain score where no threshold is set
 
 const distances = new Files(4);
 
-/** How far every chip is from chip i; null where the server has no such numbers. */
+/**
+ * How far every building is from building i; null where the server has no such numbers.
+ * @param n buildings on the map
+ */
 export async function distancesFrom(i, n, { base, token, geometry_v, wall }) {
-  const url = `${base}/${token}/similar/${i}.f32?v=${encodeURIComponent(`${geometry_v}-${wall.v ?? ""}`)}`;
+  const url = `${base}/${token}/similar/${i}.f32?v=${encodeURIComponent(wall.v ?? "")}&${inOrderOf(geometry_v)}`;
   try {
     const found = await distances.get(url, asFloats);
-    return found.length >= n ? found : null;
+    return found.length === n ? found : null;
   } catch {
     return null;
   }
