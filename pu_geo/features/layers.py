@@ -213,7 +213,9 @@ def fill_missing(
             continue
         if lacks.all():
             raise TrainingError(
-                f"No building of these chips has data in {view.name}.", "Leave that layer out, or add files of it.", kind="layers"
+                f"No building of these chips has data in {view.name}.",
+                "Leave that layer out, or add files of it.",
+                kind="layers",
             )
         known = np.flatnonzero(~lacks & is_used) if (~lacks & is_used).any() else np.flatnonzero(~lacks)
         gone = np.flatnonzero(lacks)
@@ -232,7 +234,9 @@ def require_layers(names: Sequence[str], views: Sequence[View]) -> None:
             )
         if len(set(_parts(name))) < len(_parts(name)) or names.count(name) > 1 or not _NAME.fullmatch(name):
             raise TrainingError(
-                f"The layers {', '.join(names)[:200]} name something twice, or join more than 4.", "Name each once.", kind="layers"
+                f"The layers {', '.join(names)[:200]} name something twice, or join more than 4.",
+                "Name each once.",
+                kind="layers",
             )
     if not 1 <= len(names) <= MOST_BANKS:
         raise TrainingError(f"{len(names)} layers were named; it takes 1 to {MOST_BANKS}.", _HINT, kind="layers")

@@ -255,7 +255,11 @@ def test_several_types_of_a_building_reach_what_herocon_learns_from(page, villag
     settle(page)
     page.screenshot(path=screenshots / "types.png")
     answer = village.answers()[first]
-    assert (answer.label, answer.damage_types, answer.absent_types) == ("positive", ("roof", "flooded", "tarp on 2 walls"), ("burned",))
+    assert (answer.label, answer.damage_types, answer.absent_types) == (
+        "positive",
+        ("roof", "flooded", "tarp on 2 walls"),
+        ("burned",),
+    )
     pane.get_by_role("button", name="Keep for the next").click()
     press(page, "1")
     second = queue(page)["current"]
