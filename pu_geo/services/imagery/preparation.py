@@ -24,7 +24,7 @@ from pu_geo.records import Grid, Layer, Role, Scene, Units
 IMAGERY_TASKS = jobs.ONE_AT_A_TIME
 
 
-SCENE_TASKS = ("prepare", "add_scenes", "add_xbd", "remove_scene", "replace_scene")
+SCENE_TASKS = ("prepare", "add_scenes", "add_layer", "add_xbd", "remove_scene", "replace_scene", "replace_layer")
 FOOTPRINT_TASKS = ("add_footprints", "add_grid", "add_aoi", "remove_footprints", "replace_footprints")
 CHIP_TASKS = ("align", "chip", "features")
 
@@ -34,6 +34,8 @@ class Overview:
     """What a project holds. `chips` are the facts of the newest chip set, None before there is one; `chip_sets` starts with it.
 
     `problem` is what is lost of the newest chip set, "" if nothing; its facts are None then.
+
+    `layers` are the pyramids that the map shows, see `map_layers`; `layer_scenes` the files of layers beside pre and post.
 
     `units` say what footprints are, where they were asked for: all footprints are read for it.
     """
@@ -46,12 +48,14 @@ class Overview:
     units: Units = field(default_factory=lambda: Units(0))
     chip_sets: Sequence[str] = ()
     problem: str = ""
+    layer_scenes: Sequence[Scene] = ()
 
 
 def overview(layout: Layout, *, with_units: bool = False) -> Overview:
     """Collect what screens show of it."""
     with store.connect(layout) as db:
-        scenes = contents.scenes(db)
+        every = contents.all_scenes(db)
+        scenes, layer_scenes = ([one for one in every if (one.role == "layer") is is_layer] for is_layer in (False, True))
         grid = contents.grid(db) if any(scene.role == "post" for scene in scenes) else None
         n_buildings, units = contents.count_footprints(db), contents.units(db) if with_units else Units(0)
         chip_sets = contents.chip_sets(db)
@@ -60,7 +64,7 @@ def overview(layout: Layout, *, with_units: bool = False) -> Overview:
         chips = chip_facts(layout, chip_sets[0]) if chip_sets else None
     except ProjectError as error:  # a lost file: chips can be cut again
         problem = str(error)
-    return Overview(scenes, grid, n_buildings, chips, map_layers(layout), units, chip_sets, problem)
+    return Overview(scenes, grid, n_buildings, chips, map_layers(layout), units, chip_sets, problem, layer_scenes)
 
 
 def is_running(layout: Layout) -> bool:
