@@ -38,7 +38,7 @@ from pu_geo.services.explore import clusters, discovering, exploring, neighbors,
 from pu_geo.services.imagery import features, preparation
 from pu_geo.services.project import choices, projects
 from pu_geo.services.project.copying import copy_project
-from pu_geo.services.train import comparing, feature_comparison, models, run_card, training
+from pu_geo.services.train import comparing, feature_comparison, layer_comparison, models, run_card, training
 
 if TYPE_CHECKING:
     import geopandas
@@ -327,22 +327,23 @@ class Project:
     def add_features(
         self, backbone: str, weights: PathOrText = "", *, pool: Literal["mean", "cls", "footprint"] = "mean", layer: str = "",
         size_px: int = 0, dates: Literal["both", "diff", "post"] = "both", licence: str = "", n_views: int = 17,
-        use: bool = False,
+        use: bool = False, layers: Sequence[str] = (),
     ) -> Mapping[str, Any]:  # fmt: skip
         """Make another set of frozen features of the newest chips; nothing is downloaded, and no code in a file is run.
 
         The same weights and settings are found again, which takes no time.
 
         Args:
-            backbone: "resnet18", "resnet50", "local-dir:FOLDER" of a timm model, or "self-supervised".
+            backbone: "resnet18", "resnet50", "local-dir:FOLDER" of a timm model, "self-supervised", or "layers".
             weights: a local .safetensors file.
             licence: of the weights, in your words; run cards and reports name it.
             use: use the set from now on where no other one is named.
+            layers: of "layers", a filter bank each, such as ("pre+post", "sar-post"); both dates and each layer if none.
 
         Returns:
-            {"name", "n", "n_features", "n_views", "seconds", "was_there", "in_use"}
+            {"name", "n", "n_features", "n_views", "seconds", "was_there", "in_use", "layers_lacking"}
         """
-        request = FeatureRequest(backbone, str(weights), pool, layer, size_px, dates, licence, n_views)
+        request = FeatureRequest(backbone, str(weights), pool, layer, size_px, dates, licence, n_views, tuple(layers))
         return self._run(features.TASK, features.arguments(request, use=use), "Making features")
 
     def use_features(self, name: str) -> None:
@@ -455,7 +456,7 @@ class Project:
     def grades(self) -> dict[str, str]:
         """Return building id -> name of its grade, such as "Destroyed", for every damaged building; "" where nobody graded it.
 
-        People grade, one building at a time; no method learns from it, and none gives a grade.
+        People grade, one building at a time; a method learns from it only with `train(types_from="grades")`.
         """
         return labeling.graded(self._layout)
 
@@ -573,6 +574,16 @@ class Project:
     def compare(self, one: RunName, other: RunName) -> comparing.Comparison:
         """Compare two runs: how far they agree, where they do not, and which is judged better."""
         return comparing.compare(self._layout, _run_name(one), _run_name(other))
+
+    def compare_layers(self, methods: Sequence[str] = layer_comparison.METHODS) -> layer_comparison.LayerComparison:
+        """Measure what each layer adds: all layers against all without each one, by your own clicks held out. Chooses nothing.
+
+        Args:
+            methods: "ranker", or names of methods.
+        """
+        layer_comparison.require(self._layout, methods)
+        result = self._run("compare_layers", {"methods": list(methods)}, "Comparing layers")
+        return layer_comparison.LayerComparison.from_json(result)
 
     def compare_features(self, methods: Sequence[str] = feature_comparison.METHODS) -> feature_comparison.Comparison:
         """Compare feature sets: how high each ranks your own clicks while they are held out. Chooses nothing.

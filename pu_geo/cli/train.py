@@ -34,7 +34,16 @@ from pu_geo.project import training_times
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import choices, projects
-from pu_geo.services.train import comparing, feature_comparison, models, results, run_card, run_names, training
+from pu_geo.services.train import (
+    comparing,
+    feature_comparison,
+    layer_comparison,
+    models,
+    results,
+    run_card,
+    run_names,
+    training,
+)
 
 if TYPE_CHECKING:
     from pu_geo.tasks.train.tables import Table
@@ -274,31 +283,60 @@ def compare(
     show(comparing.as_json(layout, found), "\n".join(lines), as_json)
 
 
-@screen.verb("compare-features", "joplin.pugeo", "joplin.pugeo --methods ranker,propagation,ncpu --json")
+@screen.verb(
+    "compare-features", "joplin.pugeo", "joplin.pugeo --methods ranker,propagation,ncpu --json", "joplin.pugeo --layers"
+)
 def compare_features(
     project: Project,
     *,
-    methods: Annotated[str, typer.Option(metavar="A,B", help="short names of methods, and ranker")] = ",".join(
-        feature_comparison.METHODS
-    ),
+    methods: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B",
+            help="short names of methods, and ranker; ranker,propagation if not named, of --layers propagation alone",
+        ),
+    ] = "",
+    is_of_layers: Annotated[
+        bool, typer.Option("--layers", help="what each layer adds: all of them against all without each one")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare feature sets: how high each ranks your own clicks while they are held out. Chooses nothing."""
-    layout, names = projects.find(project), list(dict.fromkeys(filter(None, methods.replace(" ", "").split(","))))
+    """Compare feature sets, or what each layer adds: how high your own clicks rank while they are held out. Chooses nothing."""
+    layout, usual = projects.find(project), layer_comparison.METHODS if is_of_layers else feature_comparison.METHODS
+    names = list(dict.fromkeys(filter(None, methods.replace(" ", "").split(",")))) if methods else list(usual)
+    if is_of_layers:
+        _compare_layers(layout, names, as_json)
+        return
     feature_comparison.require(layout, names)
     result = run_job(layout, "compare_features", {"methods": names}, as_json)
     found = feature_comparison.Comparison.from_json(result)
-    rows = feature_comparison.table(found)
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
-    lines = [
-        "  ".join(row[name].ljust(widths[name]) for name in widths).rstrip()
-        for row in [{name: name for name in widths}, *rows]
-    ]
+    lines = _columns(feature_comparison.table(found))
     proposed = feature_comparison.proposed(layout, found)
     step = f" Use it: `pu-geo features {project} --use {proposed}`." if proposed else ""
     lines.append(f"{feature_comparison.verdict_words(found)} {feature_comparison.in_use_words(layout)}{step}")
     lines.append(feature_comparison.how_made(found))
     show(result, "\n".join(lines), as_json)
+
+
+def _compare_layers(layout: Layout, methods: list[str], as_json: bool) -> None:
+    layer_comparison.require(layout, methods)
+    result = run_job(layout, "compare_layers", {"methods": methods}, as_json)
+    found = layer_comparison.LayerComparison.from_json(result)
+    lines = [
+        *_columns(layer_comparison.table(found)),
+        *layer_comparison.verdict_words(found),
+        layer_comparison.how_made(found),
+    ]
+    show(result, "\n".join(lines), as_json)
+
+
+def _columns(rows: list[dict[str, str]]) -> list[str]:
+    """Return rows of a table as lines, below one with the names of its columns."""
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
+    return [
+        "  ".join(row[name].ljust(widths[name]) for name in widths).rstrip()
+        for row in [{name: name for name in widths}, *rows]
+    ]
 
 
 @screen.verb("ensemble", "joplin.pugeo --runs latest ID ID")

@@ -52,6 +52,7 @@ TASKS = {
     "ensemble": "pu_geo.tasks.train.ensemble:ensemble",
     "apply_model": "pu_geo.tasks.train.apply_model:apply_model",
     "compare_features": "pu_geo.tasks.train.compare_features:compare_features",
+    "compare_layers": "pu_geo.tasks.train.compare_layers:compare_layers",
     "embed": "pu_geo.tasks.explore.embed:embed",
     "cluster": "pu_geo.tasks.explore.cluster:cluster",
     "outliers": "pu_geo.tasks.explore.outliers:find_outliers",
@@ -67,7 +68,7 @@ TASKS = {
 }
 TORCH = (
     "prepare", "next_round", "chip", "features", "rank", "train", "import_run", "ensemble", "apply_model", "compare_features",
-    "embed", "discover",
+    "compare_layers", "embed", "discover",
 )  # fmt: skip
 """Tasks whose import loads torch, which takes some seconds: a stage of its own for whoever waits."""
 FORMER_ARGUMENTS = ("audit",)  # what jobs of earlier versions carried and tasks now find out themselves

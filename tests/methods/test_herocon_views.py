@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pu_geo.analysis import metrics
-from pu_geo.errors import ShapeError, TrainingError
+from pu_geo.errors import InputError, ShapeError, TrainingError
 from pu_geo.losses import herocon as formulas
 from pu_geo.methods import herocon
 from pu_geo.methods.cards.herocon import HeroconSettings
+from pu_geo.methods.estimators import HeroCon
 from pu_geo.methods.pretraining import PairFeatureExtractor, ViewFeatureExtractor, groups_of
 from pu_geo.records import View
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
@@ -355,3 +356,63 @@ def test_one_radar_chip_in_a_batch_has_no_statistics_and_is_embedded_all_the_sam
 def test_features_as_they_are_need_views_of_one_width() -> None:
     with pytest.raises(TrainingError, match=r"embedding_dim is 0.*2, 4, 6"):
         fit(made_features()[0], replace(SMALL, embedding_dim=0))
+
+
+def as_estimator(data: PUData) -> tuple[HeroCon, dict[str, NDArray[np.float32]]]:
+    """An estimator with the settings `SMALL`, and the features as a dict of views."""
+    short = HeroCon(epochs=2, batch_size=64, embedding_dim=8, weight_decay=0.01, random_state=0, device="cpu")
+    return short, {view.name: data.inputs.array[:, :, view.start : view.stop] for view in COLUMNS}
+
+
+def test_estimator_takes_a_dict_of_views_and_several_types_as_the_app_does() -> None:
+    data, _ = made_features(types=True)
+    estimator, parts = as_estimator(data)
+    negative, dates = data.classes == 0, {"sar-post": "post"}
+    estimator.fit(
+        parts, data.is_positive, known_negative=negative, Y=data.type_labels, type_names=data.type_names, dates=dates,
+        is_missing=data.is_missing,
+    )  # fmt: skip
+    views = tuple(replace(view, when=dates.get(view.name, "")) for view in COLUMNS)
+    unlabeled = np.where(data.is_positive[:, None], data.type_labels, -1).astype(np.int8)
+    settings = replace(SMALL, epochs=2, batch_size=64, weight_decay=0.01)
+    model = fit(replace(data, views=views, type_labels=unlabeled), settings)
+    assert same(estimator.model_.state(), model.state())
+    backwards = dict(reversed(parts.items()))  # views are known by their names
+    np.testing.assert_array_equal(
+        estimator.decision_function(backwards, data.is_missing), model.score(data.inputs.array, data.is_missing)
+    )
+    assert estimator.types_ == ("any", "bad")
+    assert estimator.type_scores(parts, data.is_missing).shape == (N, 2)
+    assert estimator.transform(parts, data.is_missing).shape == (N, 8)
+    spans = {view.name: (view.start, view.stop) for view in COLUMNS}
+    again, _ = as_estimator(data)
+    again.fit(
+        data.inputs.array, data.is_positive, known_negative=negative, Y=data.type_labels, type_names=data.type_names,
+        views=spans, dates=dates, is_missing=data.is_missing,
+    )  # fmt: skip
+    assert same(again.model_.state(), model.state())
+
+
+def test_estimator_refuses_views_and_types_in_words() -> None:
+    data, _ = made_features(types=True)
+    y, chips = data.is_positive, np.zeros((N, 2, 16, 16), np.uint8)
+
+    def refused(words: str, X: object = None, **how: object) -> None:
+        estimator, parts = as_estimator(data)
+        with pytest.raises(InputError, match=words):
+            estimator.fit(parts if X is None else X, y, **how)  # type: ignore[arg-type]
+
+    refused(r"is_missing is bool \[2, 120\].*3 views", is_missing=np.zeros((2, N), np.bool_))
+    refused(r"is_missing is \[3, 7\]; X has 120 chips", is_missing=np.zeros((3, 7), np.bool_))
+    refused(r"Y is float64 \[120, 2\]", Y=np.zeros((N, 2)))
+    refused("Y holds 3", Y=np.full((N, 2), 3))
+    refused("type_names are a; Y has 2 columns", Y=np.zeros((N, 2), np.int8), type_names=("a",))
+    refused("Y and types are both given", Y=np.zeros((N, 2), np.int8), types=["x"] * N)
+    refused("dates has 'sar'", dates={"sar": "post"})
+    refused("do not fit together: a .*b", X={"a": np.zeros((N, 2)), "b": np.zeros((5, 2))})
+    refused("preset 'quick' learns from features", X={"post": chips, "sar": chips})
+    refused("within 0 to 12", X=data.inputs.array, views={"a": (0, 13)})
+    estimator, parts = as_estimator(data)
+    estimator.fit(parts, y)
+    with pytest.raises(InputError, match=r"views pre\+post; it learned from pre\+post, sar-post, proxy"):
+        estimator.decision_function({"pre+post": parts["pre+post"]})

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from pu_geo.analysis import neighbors, projection, ranker
 from pu_geo.errors import ModelError, TrainingError
 from pu_geo.features.bank import Maker
+from pu_geo.methods import catalog
 from pu_geo.project import contents, feature_sets, labels, model_files, runs, store
-from pu_geo.project.contents import chip_facts
+from pu_geo.project.contents import chip_facts, optical_chips
 from pu_geo.project.layout import LAYERS, read_array, write_array
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.services.explore import exploring
@@ -25,6 +26,7 @@ from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.restored_model import lacking, restore
 from pu_geo.tasks.train.train import RANKER_NAME
+from pu_geo.training.network import FEATURES
 from pu_geo.training.run import best_device
 
 _STAGES = {
@@ -142,16 +144,17 @@ def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: NDArray[np.int64
             f"The chips {facts.chip_set} that run {facts.run_id} learned from were removed.",
             "Bring them back on the Project screen, or train again to see all buildings.",
         )
-    own, newest = (read_array(job.layout.chips(name)) for name in (facts.chip_set, chip_set))
-    of_own, of_newest = (chip_facts(job.layout, name) for name in (facts.chip_set, chip_set))
-    if contents.views_of(of_own) != contents.views_of(of_newest):
-        if facts.feature_maker.get("kind") == LAYERS:
+    if _learned_layers(job, facts):
+        tables = [contents.views_of(chip_facts(job.layout, name)) for name in (facts.chip_set, chip_set)]
+        if tables[0] != tables[1]:
             raise ModelError(
                 f"The newest chips have other layers than those that run {facts.run_id} learned from.",
                 "Train again on the new chips to see all buildings.",
                 kind="bands",
             )
-        own, newest = contents.optical(own, of_own), contents.optical(newest, of_newest)
+        own, newest = (read_array(job.layout.chips(name)) for name in (facts.chip_set, chip_set))
+    else:
+        own, newest = (optical_chips(job.layout, name) for name in (facts.chip_set, chip_set))
     if own.shape[1:] != newest.shape[1:]:
         raise ModelError(
             f"The chips of run {facts.run_id} are {list(own.shape[1:])}; the newest are {list(newest.shape[1:])}.",
@@ -172,15 +175,20 @@ def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: NDArray[np.int64
     return found[len(tried) :]
 
 
+def _learned_layers(job: Job, facts: RunFacts) -> bool:
+    """Return whether a run learned from layers: from features of these, or from all bands of its chips."""
+    card = catalog.METHODS.get(facts.method)
+    is_trained_on_chips = facts.settings.get("backbone", FEATURES) != FEATURES
+    if card is not None and card.takes_layers and is_trained_on_chips:
+        return "views" in chip_facts(job.layout, facts.chip_set)
+    return facts.feature_maker.get("kind") == LAYERS
+
+
 def _embed_by_model(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.float32]:
     found = model_files.from_parts(*model_files.of_run(job.layout, facts.run_id), facts.run_id)
     restored = restore(found, best_device(), lambda name: maker_in(job.layout, facts.chip_set, name))
     if restored.bank is None:
-        if restored.chip_shape[0] > shown.chips.shape[1]:
-            raise ModelError(
-                f"The newest chips lack layers that run {facts.run_id} learned from.", "Train again to see all buildings."
-            )
-        inputs: NDArray[Any] = shown.chips[:, : restored.chip_shape[0]]
+        inputs: NDArray[Any] = shown.chips
     else:
         inputs = _plain(job, facts, restored.bank, shown)
     each = ((lacking(restored, chip_facts(job.layout, name)), rows) for name, rows in shown.parts)
@@ -204,15 +212,12 @@ def _plain(job: Job, facts: RunFacts, bank: Maker, shown: _Shown) -> NDArray[np.
     masks = None
     if needs_masks(bank):
         masks = np.concatenate([footprint_masks(job.layout, *part) for part in shown.parts])
-    chips = feature_sets.chips_for(bank.kind, shown.chips, chip_facts(job.layout, facts.chip_set))
-    found = bank.transform(chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks)[0]
-    known, ends = (
-        feature_sets.views(job.layout, facts.chip_set, facts.feature_set)[0],
-        np.cumsum([0, *(len(rows) for _, rows in shown.parts)]),
-    )
-    for (name, rows), first in zip(shown.parts, ends, strict=False):
+    found = bank.transform(shown.chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks)[0]
+    known, first = feature_sets.views(job.layout, facts.chip_set, facts.feature_set)[0], 0
+    for name, rows in shown.parts:
         is_missing = feature_sets.is_missing(bank.facts(), chip_facts(job.layout, name))
         for view, lacks in zip(feature_sets.views_of(bank.facts()), () if is_missing is None else is_missing, strict=True):
             own = found[first : first + len(rows), view.start : view.stop]
             own[lacks[rows]] = np.mean(known[:, view.start : view.stop], axis=0, dtype=np.float64)
+        first += len(rows)
     return found

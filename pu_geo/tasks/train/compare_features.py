@@ -98,7 +98,15 @@ def places_by(
     method: str, inputs: RunInputs, own: NDArray[np.int64], before_a_fit: Callable[[], None] = lambda: None,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> NDArray[np.float64]:  # fmt: skip
-    """Hold clicks out and return the mean log place of each, float64 [P], by a method on the features of `inputs`.
+    """Hold clicks out and return the mean log place of each, float64 [P], see `held_out`."""
+    return bakeoff.log_places(held_out(method, inputs, own, before_a_fit, is_cancelled))
+
+
+def held_out(
+    method: str, inputs: RunInputs, own: NDArray[np.int64], before_a_fit: Callable[[], None] = lambda: None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> NDArray[np.float64]:  # fmt: skip
+    """Hold clicks out and return the places of each, float64 [R, P] in (0, 1], by a method on the features of `inputs`.
 
     Args:
         own: rows of the clicks that judge, int64 [P].
@@ -110,7 +118,7 @@ def places_by(
         return score(is_out)
 
     n = len(inputs.pu.is_positive)
-    return bakeoff.log_places(bakeoff.held_out_places(asked, own, unlabeled_of(inputs), n, seed=_SEED))
+    return bakeoff.held_out_places(asked, own, unlabeled_of(inputs), n, seed=_SEED)
 
 
 def scorer(method: str, inputs: RunInputs, is_cancelled: Callable[[], bool] = lambda: False) -> Score:

@@ -21,7 +21,7 @@ from pu_geo.features.bank import FEATURE_SEED
 from pu_geo.methods import catalog
 from pu_geo.project import contents, feature_sets, model_files, store
 from pu_geo.project.contents import chip_facts, optical_chips
-from pu_geo.project.layout import RCF, Layout, write_json
+from pu_geo.project.layout import LAYERS, RCF, Layout, read_array, write_json
 from pu_geo.project.model_files import CARD, FILTERS, MAKER, MAX_WITH_MAKER, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
@@ -112,13 +112,13 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
         grid, sha256_footprints = contents.grid(db), contents.footprints_sha256(db, pu.building_ids)
     inputs, of_set = learned.data.inputs, chip_facts(layout, facts.chip_set)
     is_features = isinstance(inputs, FeatureViews)
-    taken = (
-        feature_sets.chips_for(str(facts.feature_maker["kind"]), chips, of_set).shape[1:] if is_features else inputs.shape
-    )
+    taken = chips
+    if is_features and facts.feature_maker["kind"] == LAYERS:
+        taken = read_array(layout.chips(facts.chip_set))
     return {
         "chip_set": facts.chip_set,
         "bands": of_set["bands"],
-        "chip_shape": list(taken),
+        "chip_shape": list(taken.shape[1:]),
         "gsd_m": grid.gsd_m,
         "n_chips": len(chips),
         "n_positive": facts.n_positive,
