@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,13 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pu_geo.analysis import metrics
-from pu_geo.errors import InputError, ShapeError, TrainingError
+from pu_geo.errors import InputError, JobCancelled, ShapeError, TrainingError
 from pu_geo.losses import herocon as formulas
 from pu_geo.methods import herocon
 from pu_geo.methods.cards.herocon import HeroconSettings
 from pu_geo.methods.estimators import HeroCon
 from pu_geo.methods.pretraining import PairFeatureExtractor, ViewFeatureExtractor, groups_of
 from pu_geo.records import View
+from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
@@ -416,3 +418,20 @@ def test_estimator_refuses_views_and_types_in_words() -> None:
     estimator.fit(parts, y)
     with pytest.raises(InputError, match=r"views pre\+post; it learned from pre\+post, sar-post, proxy"):
         estimator.decision_function({"pre+post": parts["pre+post"]})
+
+
+@pytest.mark.parametrize("killed_at", [7, 23])
+def test_a_killed_training_with_views_and_a_scale_goes_on_bit_equal(killed_at: int, tmp_path: Path) -> None:
+    data, _ = made_features(types=True, is_ordinal=True)
+    settings, asked = replace(SMALL, epochs=12), [0]
+
+    def is_cancelled() -> bool:
+        asked[0] += 1
+        return asked[0] == killed_at
+
+    straight = fit(data, settings)
+    with pytest.raises(JobCancelled):
+        fit(data, settings, is_cancelled=is_cancelled, checkpoints=Checkpoints(tmp_path, 0.0))
+    resumed = fit(data, settings, checkpoints=Checkpoints(tmp_path, 0.0))
+    assert same(straight.state(), resumed.state())
+    np.testing.assert_array_equal(*(m.type_scores(data.inputs.array, data.is_missing) for m in (straight, resumed)))
