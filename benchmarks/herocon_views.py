@@ -197,7 +197,8 @@ def section() -> str:
     found = read_kept()
     if not found:
         return ""
-    lines = ["## HeroCon's views, made up", "", _WORDS, "", _HEAD, "|---|---|---|---|---|---|---|"]
+    words = _WORDS.replace(f"{N_SEEDS} seeds", f"{len({each.seed for each in found})} seeds")
+    lines = ["## HeroCon's views, made up", "", words, "", _HEAD, "|---|---|---|---|---|---|---|"]
     for task, way, other, least in COMPARED:
         first, second = paired(found, task, way, other)
         mean, low, high = interval([a - b for a, b in zip(first, second, strict=True)])
