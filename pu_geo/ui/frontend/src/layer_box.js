@@ -11,13 +11,19 @@ export class LayerBox {
   /** @param actions {layer(name), opacity(0 to 1), ramp(name)} */
   constructor(store, actions) {
     this.store = store;
-    this.select = h("select", { "aria-label": words.choose, title: words.chooseHint, onchange: () => actions.layer(this.select.value) });
+    this.select = h("select", { "aria-label": words.choose, title: words.chooseHint, onchange: () => this.#choose(actions) });
     this.slider = h("input", { type: "range", min: "0", max: "100", step: String(STEP), "aria-label": words.opacity, title: words.opacity, oninput: () => actions.opacity(Number(this.slider.value) / 100) });
     this.percent = h("span.num");
     this.strength = h("label.strength", {}, this.slider, this.percent);
     this.ramps = segmented(words.colors, words.ramps, actions.ramp);
     this.root = h("div.layerbox", { hidden: true, role: "group", "aria-label": words.group }, this.select, this.strength, this.ramps);
     for (const event of ["named", "layer", "opacity", "ramp"]) store.on(event, () => this.#show());
+  }
+
+  // Chosen by mouse, it gives the focus back: the next key answers a building.
+  #choose(actions) {
+    actions.layer(this.select.value);
+    if (this.select.matches(":focus") && !this.root.closest("[data-tabbed]")) this.select.blur();
   }
 
   #show() {
