@@ -330,7 +330,7 @@ def _add_layer_form(layout: Layout, overview: Overview, is_running: bool) -> Non
         )
         kind, nodata = st.columns(2)
         kind.selectbox(
-            texts.LAYER_KIND, list(texts.LAYER_KINDS), format_func=texts.LAYER_KINDS.__getitem__, key="layer_kind",
+            texts.LAYER_KIND, list(texts.LAYER_KINDS), index=list(texts.LAYER_KINDS).index("other"), format_func=texts.LAYER_KINDS.__getitem__, key="layer_kind",
             help=texts.LAYER_KIND_HELP,
         )  # fmt: skip
         nodata.text_input(texts.LAYER_NODATA, key="layer_nodata", placeholder=texts.LAYER_NODATA_EXAMPLE)
@@ -616,7 +616,8 @@ def _set_aoi(layout: Layout) -> None:
 def chips(layout: Layout, overview: Overview, pair: Pair, now: Step, is_running: bool) -> None:
     """Draw step 3: how pre fits post, and cutting chips."""
     made = overview.chips
-    here = texts.chips_here(len(made["building_ids"]), made["size_px"], made["bands"]) if made else ""
+    shown = ", ".join([made["bands"], *made.get("view_missing", ())]) if made else ""
+    here = texts.chips_here(len(made["building_ids"]), made["size_px"], shown) if made else ""
     with _step(3, texts.CHIPS, here, ["align", "chips"], now):
         if not overview.n_buildings:
             st.caption(texts.NEEDS_FOOTPRINTS)

@@ -378,7 +378,7 @@ export const TEXTS = {
     ],
     types: "Damage types, of damaged buildings",
     typeCounts: (people, score) => `${number(people)} by people, ${number(score)} by score`,
-    typeFew: (n) => `${number(n)} ${n === 1 ? "answer names" : "answers name"} it, not enough to judge`,
+    typeFew: (n) => `${number(n)} ${n === 1 ? "answer outside audits names" : "answers outside audits name"} it, not enough to judge`,
     typeStrong: "by people",
     typePale: "by score alone",
     typeSeveral: "Several types",
