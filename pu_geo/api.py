@@ -456,7 +456,7 @@ class Project:
     def grades(self) -> dict[str, str]:
         """Return building id -> name of its grade, such as "Destroyed", for every damaged building; "" where nobody graded it.
 
-        People grade, one building at a time; no method learns from it, and none gives a grade.
+        People grade, one building at a time; a method learns from it only with `train(types_from="grades")`.
         """
         return labeling.graded(self._layout)
 

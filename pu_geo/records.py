@@ -298,7 +298,7 @@ class LabelOp:
             neither list nobody said anything.
         comment: at most `MAX_COMMENT` characters.
         grade: how badly a building is damaged, the id or the name of a grade of the project; "" where nobody graded it, and with
-            every other label. Nothing learns from it.
+            every other label. A run learns from it only where it is asked to.
         shown: why the building was put before the analyst, one of `SHOWN`.
         inclusion: probability, (0, 1], with which an audit drew the building; given for "audit" and for nothing else.
         analyst: whose answer it is, where that is not who stores it (imports).

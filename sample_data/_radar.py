@@ -43,11 +43,11 @@ def draw_radar(town: Town, tornado: Tornado, flood: Flood, seed: int) -> np.ndar
     x = ((np.arange(columns) + 0.5) * GSD_M + OFFSET_M[0] + MARGIN_M) * SCALE - 0.5
     y = ((np.arange(rows) + 0.5) * GSD_M + OFFSET_M[1] + MARGIN_M) * SCALE - 0.5
     power = cv2.remap(small, *np.meshgrid(x.astype(np.float32), y.astype(np.float32)), cv2.INTER_LINEAR)
-    seen = 10 * np.log10(power * _speckle(power.shape, rng) + _power(FLOOR_DB))
-    seen = (np.round(seen / STEP_DB) * STEP_DB).astype(np.float32)
+    db = 10 * np.log10(power * _speckle(power.shape, rng) + _power(FLOOR_DB))
+    db = (np.round(db / STEP_DB) * STEP_DB).astype(np.float32)
     edge = columns * np.linspace(*SWATH, rows)
-    seen[np.arange(columns) < edge[:, None]] = np.nan
-    return seen
+    db[np.arange(columns) < edge[:, None]] = np.nan
+    return db
 
 
 def _power(db: float | np.ndarray) -> np.ndarray:

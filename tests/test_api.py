@@ -594,7 +594,7 @@ def test_labels_of_unknown_buildings_are_counted_and_named(town_project: Project
         with pytest.raises(PuGeoError, match=words):
             project.label(wrong)  # type: ignore[arg-type]
     assert project.labels().tolist() == before
-    with pytest.raises(TypeError, match=r"'note'.*reason, damage_types, comment"):
+    with pytest.raises(TypeError, match=r"'note'.*reason, damage_types, absent_types, comment"):
         project.label(ids[0], note="x")
     assert project.label(np.array(ids[:2])) == 2
 

@@ -119,13 +119,17 @@ class HeroconNetwork(nn.Module):
     def logits(self, views: Tensor, is_missing: Tensor) -> Tensor:
         """Judge Z, float [V, B, E]: log odds of each type and of damaged at all, float [B, c + 1], from the views that are there.
 
-        A classifier's numbers are averaged over these. Types: weights that decay to nothing mean even odds of damaged, to which
+        A classifier's numbers add up over named views, as evidence does: a missing one adds none. Over two dates or two
+        augmentations they are averaged, as models of before were trained. Types: weights that decay to nothing mean even odds of damaged, to which
         each contributes alike; the odds of damaged are the sum of theirs, and of those of "another type" where there are any.
         A scale (ours): each step lowers the log odds of the one before it by a softplus, so that scores never contradict, for
         any weights; damaged at all is the first step, or stands before it where a building may be below the scale.
         """
         each = [self.classifiers[number % len(self.classifiers)](view) for number, view in enumerate(views)]
-        found = mean_of_present(torch.stack(each), known_anyway(is_missing))
+        is_left_out = known_anyway(is_missing)
+        found = mean_of_present(torch.stack(each), is_left_out)
+        if isinstance(self.trunk, ViewFeatureExtractor):
+            found = found * (~is_left_out).sum(dim=0)[:, None]
         if not self.is_ordinal:
             return with_union(found - math.log(found.shape[1]), n_types=len(self.kinds))
         first, steps = (found[:, -1:], found[:, :-1]) if self.has_other else (found[:, :1], found[:, 1:])
@@ -434,9 +438,18 @@ def _new_learner(data: PUData, rows: Ints, labels: Labels, settings: HeroconSett
         extractor, torch.from_numpy(labels.numbers), settings, run.generator(1), has_other=labels.has_other,
         is_ordinal=labels.is_ordinal,
     ).to(run.device)  # fmt: skip
-    decay = settings.weight_decay or _weight_decay(data, rows, extractor, run)
+    decay = settings.weight_decay or _weight_decay(data, rows, extractor, run) / _share_of_view(network)
     optimizer = new_optimizer(settings.optimizer, network, settings.lr, decay)
     return Learner(network, optimizer, warmup_schedule(optimizer, n_steps))
+
+
+def _share_of_view(network: HeroconNetwork) -> float:
+    """Return by how much the chosen weight decay is divided where named views have weights of their own.
+
+    Ours. Decay of the two factors of a linear map weighs its length; the lengths of V parts of one vector sum to up to sqrt(V)
+    times its own. Without this the decay that was chosen for one view drew three to zero (made-up views: AUC .87 for .96).
+    """
+    return math.sqrt(network.n_views) if isinstance(network.trunk, ViewFeatureExtractor) else 1.0
 
 
 def _weight_decay(data: PUData, rows: Ints, extractor: FeatureExtractor, run: Run) -> float:

@@ -91,7 +91,7 @@ def make(layout: Layout, reason: Reason, to: Path | None = None) -> Backup:
             holds the database. Nothing is left behind then, and no older backup is removed.
     """
     folder = layout.backups if to is None else to
-    with _refused_in_words(layout, folder):
+    with refused_in_words(layout, folder):
         if to is not None:
             to.mkdir(parents=True, exist_ok=True)
             return _make(layout, reason, to, own=False)
@@ -109,7 +109,7 @@ def make_daily(layout: Layout) -> Backup | None:
     """
     if _is_recent(newest(layout)):
         return None
-    with _refused_in_words(layout, layout.backups), locks.one_at_a_time(layout.backups / LOCK):
+    with refused_in_words(layout, layout.backups), locks.one_at_a_time(layout.backups / LOCK):
         last, now = newest(layout), _stamp(layout)
         if _is_recent(last):
             return None  # another server was faster
@@ -238,9 +238,18 @@ def _copy(source: Path, path: Path) -> None:
         if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > give_up:
             raise sqlite3.OperationalError("database is locked")
 
-    with closing(sqlite3.connect(source, timeout=_BUSY_STEP_S)) as db, closing(sqlite3.connect(path)) as target:
+    is_writable = os.access(source, os.W_OK) and os.access(source.parent, os.W_OK)
+    address = source.resolve().as_uri() if is_writable else read_only_address(source)
+    with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_STEP_S)) as db, closing(sqlite3.connect(path)) as target:
         db.backup(target, progress=waited, sleep=_BUSY_STEP_S)
         target.execute("PRAGMA journal_mode=DELETE")  # one file that can be handed over
+
+
+def read_only_address(gpkg: Path) -> str:
+    """Return the address by which SQLite opens a database to read it, and neither changes nor makes a file."""
+    # A reader of a file in WAL mode makes files beside it. Where there are none nobody has it open, and it is read as it lies.
+    is_open = any(gpkg.with_name(gpkg.name + end).exists() for end in ("-wal", "-journal"))
+    return f"{gpkg.resolve().as_uri()}?mode=ro{'' if is_open else '&immutable=1'}"
 
 
 def _is_recent(backup: Backup | None) -> bool:
@@ -291,38 +300,49 @@ def _of_older_version(path: Path) -> Backup | None:
 
 
 @contextmanager
-def _refused_in_words(layout: Layout, folder: Path) -> Iterator[None]:
-    name = layout.folder.name
+def refused_in_words(layout: Layout, folder: Path, what: str = "backup") -> Iterator[None]:
+    """Raise as `ProjectError` what keeps a database from being copied to a folder; `what` the copy is, in words."""
+    none = f"No {what} of {layout.folder.name} was made"
     try:
         yield
     except OSError as error:
-        raise _not_written(name, folder, error.strerror or str(error)) from error
+        raise _not_written(none, folder, error) from error
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
             raise ProjectError(
-                f"No backup of {name} was made: another program holds its database.",
-                "Close that program, such as QGIS, then back up again.",
+                f"{none}: another program holds its database.",
+                "Close that program, such as QGIS, then try again.",
                 kind="busy",
             ) from error
+        if not os.access(layout.folder, os.W_OK) and ("readonly" in str(error) or "open" in str(error)):
+            raise ProjectError(
+                f"{none}: you may not write to {layout.folder}, and its newest changes are in a log that can be read only by who may.",
+                f"Ask whoever may write there for a {what}.",
+                kind="read_only",
+            ) from error
         if "full" in str(error) or "I/O" in str(error) or "open" in str(error):
-            raise _not_written(name, folder, str(error)) from error
-        raise _damaged(layout, error) from error
+            raise _not_written(none, folder, error) from error
+        raise _damaged(layout, none, error) from error
     except (sqlite3.DatabaseError, KeyError, TypeError, ValueError) as error:
-        raise _damaged(layout, error) from error
+        raise _damaged(layout, none, error) from error
 
 
-def _not_written(name: str, folder: Path, why: str) -> ProjectError:
+def _not_written(none: str, folder: Path, error: Exception) -> ProjectError:
+    number, why = (error.errno, error.strerror or str(error)) if isinstance(error, OSError) else (None, str(error))
+    is_forbidden = number in (errno.EACCES, errno.EPERM, errno.EROFS)
     return ProjectError(
-        f"No backup of {name} was made: {folder} cannot be written: {why}. Older backups are as they were.",
-        "Make room on that disk, or back up to another one: pu-geo backup --to FOLDER.",
+        f"{none}: {folder} cannot be written: {why}. Older backups are as they were.",
+        "Name a folder that you may write to: pu-geo backup --to FOLDER."
+        if is_forbidden
+        else "Make room on that disk, or back up to another one: pu-geo backup --to FOLDER.",
         kind="disk",
     )
 
 
-def _damaged(layout: Layout, error: Exception) -> ProjectError:
+def _damaged(layout: Layout, none: str, error: Exception) -> ProjectError:
     last = newest(layout)
     return ProjectError(
-        f"No backup of {layout.folder.name} was made: its database is damaged: {error}. Older backups are as they were.",
+        f"{none}: its database is damaged: {error}. Older backups are as they were.",
         f"Restore the project from the backup of {last.made_at}: pu-geo restore {layout.folder}."
         if last
         else f"There is no backup of it. Get back what can be read: pu-geo restore {layout.folder}.",

@@ -5,6 +5,7 @@ A building may have several types. Of each type a person answered that a damaged
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.errors import TrainingError
-from pu_geo.project import contents, grades, labels
+from pu_geo.project import grades, labels
 from pu_geo.records import LabelEvent, PUSet
 from pu_geo.wording import plural
 
@@ -82,25 +83,35 @@ def read(db: sqlite3.Connection, pu: PUSet, source: str, *, at_choice: int | Non
     return _of_attribute(db, pu, source)
 
 
-def tally(db: sqlite3.Connection, pu: PUSet, source: str) -> list[Tally]:
-    """Count the types that damaged buildings were given, rare ones too; the most frequent first, of a scale the mildest."""
+def tally(db: sqlite3.Connection, pu: PUSet) -> dict[str, list[Tally]]:
+    """Return source -> the types that damaged buildings were given there, rare ones too: of answers and grades, then of attributes.
+
+    The most frequent type is first, of a scale the mildest. Attributes are those with texts; one that is called as answers or grades
+    are is left out, since these words name the other two.
+    """
+    found = {source: _tally_of(db, pu, source) for source in (ANSWERS, GRADES)}
+    named: dict[str, Counter[str]] = {}
+    for own in _attributes_of_positives(db, pu).values():
+        for field, value in own.items():
+            if isinstance(value, str) and field not in found:
+                named.setdefault(field, Counter())[value] += 1
+    return found | {
+        field: [Tally(name, n, 0) for name, n in sorted(named[field].items(), key=lambda item: (-item[1], item[0]))]
+        for field in sorted(named)
+    }
+
+
+def _tally_of(db: sqlite3.Connection, pu: PUSet, source: str) -> list[Tally]:
     if source == ANSWERS:
         has, has_not = (Counter(name for names in each.values() for name in names) for each in answered(db, pu))
         return [
             Tally(name, has[name], has_not[name]) for name in sorted({*has, *has_not}, key=lambda name: (-has[name], name))
         ]
-    if source == GRADES:
-        given, names, _ = _graded(db, pu, None)
-        columns = zip(names, _at_least(pu, given, len(names)).T, strict=True)
-        return [Tally(name, int((own == HAS).sum()), int((own[pu.is_positive] == HAS_NOT).sum())) for name, own in columns]
-    kinds = Counter(value for value in _values(db, pu, source).values() if value)
-    return [Tally(name, n, 0) for name, n in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))]
-
-
-def attributes(db: sqlite3.Connection, pu: PUSet) -> list[str]:
-    """Return the attributes of damaged buildings' footprints that may name a kind of damage: texts."""
-    found = _attributes_of_positives(db, pu)
-    return sorted({name for row in found.values() for name, value in row.items() if isinstance(value, str)})
+    given, names, _ = _graded(db, pu, None)
+    if not given:
+        return []
+    columns = zip(names, _at_least(pu, given, len(names)).T, strict=True)
+    return [Tally(name, int((own == HAS).sum()), int((own[pu.is_positive] == HAS_NOT).sum())) for name, own in columns]
 
 
 def rarest_of_each(types: Mapping[int, Sequence[str]], fewest: int) -> dict[int, str]:
@@ -233,13 +244,12 @@ def _of_grades(db: sqlite3.Connection, pu: PUSet, at_choice: int | None) -> Dama
 
 def _attributes_of_positives(db: sqlite3.Connection, pu: PUSet) -> dict[int, Mapping[str, Any]]:
     """Return row -> attributes of the footprint, of damaged buildings; no other one is read."""
-    table = contents.footprints(db)
-    attributes_of = dict(zip(table.building_ids, table.attributes, strict=True))
-    return {row: attributes_of[pu.building_ids[row]] for row in np.flatnonzero(pu.is_positive).tolist()}
-
-
-def _values(db: sqlite3.Connection, pu: PUSet, field: str) -> dict[int, str]:
-    return {row: str(own.get(field) or "") for row, own in _attributes_of_positives(db, pu).items()}
+    row_of = {pu.building_ids[row]: row for row in np.flatnonzero(pu.is_positive).tolist()}
+    rows = db.execute(
+        "SELECT building_id, attributes FROM footprints WHERE building_id IN (SELECT value FROM json_each(?)) ORDER BY fid",
+        (json.dumps(list(row_of)),),
+    )
+    return {row_of[building]: json.loads(text) for building, text in rows}
 
 
 def _of_attribute(db: sqlite3.Connection, pu: PUSet, field: str) -> DamageTypes:

@@ -102,6 +102,22 @@ def keep_grades(db: sqlite3.Connection, ops: Sequence[LabelOp]) -> list[LabelOp]
     ]
 
 
+def keep_types(db: sqlite3.Connection, ops: Sequence[LabelOp]) -> list[LabelOp]:
+    """Return operations that mark many buildings damaged with the damage types that stand, where they name none themselves.
+
+    Types of an audit's answer stay with it: they would be learned from otherwise.
+    """
+    standing = {
+        building: event for building, event in current(db).items() if event.label == "positive" and event.shown != "audit"
+    }
+    return [
+        replace(op, damage_types=known.damage_types, absent_types=known.absent_types)
+        if op.label == "positive" and not op.damage_types and not op.absent_types and (known := standing.get(op.building_id))
+        else op
+        for op in ops
+    ]
+
+
 def unknown_building(db: sqlite3.Connection, op: LabelOp) -> str | None:
     """Return that a project has no such building, in words; None if it has."""
     is_known = is_text(op.building_id, 1, NEWEST) and has_building(db, op.building_id)

@@ -369,7 +369,7 @@ def _check_undoable(layout: Layout, one: Removal) -> None:
     if not (folder / _ROWS).is_file() or any(not (layout.folder / path).exists() for path in gone):
         raise ProjectError(
             f"The files of removal {one.number} ({one.facts['title']}) are not in {folder} any more.",
-            "Restore that folder from a backup of the project, or add what was removed again.",
+            "Backups of the project hold no such files. Copy that folder back from where you copied the project to, or add what was removed again.",
         )
     if _is_here_again(layout, one):
         raise ProjectError(

@@ -99,7 +99,7 @@ def _opened(layout: Layout, patience_s: float) -> sqlite3.Connection:
 
 
 def _connection(layout: Layout, patience_s: float, *, is_first: bool) -> sqlite3.Connection:
-    address = str(layout.gpkg) if is_writable(layout) else _read_only_address(layout)
+    address = str(layout.gpkg) if is_writable(layout) else backups.read_only_address(layout.gpkg)
     db = sqlite3.connect(address, uri=address.startswith("file:"), isolation_level=None, timeout=patience_s)
     try:
         _set_up(db, layout, is_first=is_first)
@@ -138,22 +138,18 @@ def one_connection() -> Iterator[None]:
             db.close()
 
 
-def _read_only_address(layout: Layout) -> str:
-    # A reader of a file in WAL mode makes files beside it. Where there are none nobody has it open, and it is read as it lies.
-    is_open = any(layout.gpkg.with_name(layout.gpkg.name + end).exists() for end in ("-wal", "-journal"))
-    return f"{layout.gpkg.resolve().as_uri()}?mode=ro{'' if is_open else '&immutable=1'}"
-
-
 def _set_up(db: sqlite3.Connection, layout: Layout, *, is_first: bool) -> None:
     may_write = is_writable(layout)
+    if is_first:  # over a connection that writes nothing: closing one that may would put the log of a damaged file into it
+        address = f"{layout.gpkg.resolve().as_uri()}?mode=ro" if may_write else backups.read_only_address(layout.gpkg)
+        with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE_S)) as reader:
+            _check(reader, layout)
     if may_write:
         db.execute("PRAGMA journal_mode=WAL")  # at each open: another program may have switched it back
         db.execute("PRAGMA synchronous=FULL")
     else:
         db.execute("PRAGMA query_only=ON")
     found = _schema_of(db)
-    if is_first:
-        _check(db, layout)
     if found > schema.SCHEMA:
         raise ProjectError(
             f"{layout.folder.name} was written by a newer PU-Geo: its schema is {found}, this one knows {schema.SCHEMA}.",
@@ -296,7 +292,7 @@ def connect_as_is(layout: Layout) -> Iterator[sqlite3.Connection]:
     if layout.folder not in _checked:
         _refuse_lost_changes(layout)
     try:
-        with closing(sqlite3.connect(_read_only_address(layout), uri=True, timeout=_PATIENCE_S)) as db:
+        with closing(sqlite3.connect(backups.read_only_address(layout.gpkg), uri=True, timeout=_PATIENCE_S)) as db:
             yield db
     except sqlite3.DatabaseError as error:
         is_busy = "locked" in str(error)

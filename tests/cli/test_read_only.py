@@ -11,6 +11,9 @@ import pytest
 from mapped_parts import RUN, mapped_project
 from small_parts import REPOSITORY, click
 
+from pu_geo.project import labels, store
+from pu_geo.project.layout import Layout
+
 pytestmark = pytest.mark.slow
 WITHOUT_RIGHTS = """
 import ctypes, os, sys
@@ -42,6 +45,8 @@ def contents_of(folder: Path) -> dict[Path, tuple[int, bytes]]:
         ["export-labels", "--out", "labels.csv"],
         ["runs list"],
         ["doctor"],
+        ["backup", "--to", "kept"],
+        ["project copy", "copied.pugeo"],
     ],
     ids=lambda words: words[0] + words[-1][-4:],
 )
@@ -65,6 +70,10 @@ def test_a_closed_folder_is_exported_and_left_as_it_is(tmp_path: Path, words: li
         assert "may not" in done.stdout
         return
     assert done.returncode == 0, done.stderr
+    if verb == "backup":
+        assert len([*(mine / "kept").glob("*-asked.gpkg")]) == 1
+    if "copy" in verb:
+        assert store.call(Layout(mine / "copied.pugeo"), labels.last_event) == 1
     if "--out" in more:
         assert (mine / more[-1]).stat().st_size
         assert not list(mine.glob("pu-geo-job-*"))

@@ -69,7 +69,10 @@ def stopped(code: str, argument: Path, number: int, folder: Path, nap: str = NAP
     """Send a process a signal once it writes a file; return how it ended."""
     (folder / "nap_task.py").write_text(nap)
     found = {**os.environ, "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"}
-    process = subprocess.Popen([sys.executable, "-c", code, str(argument)], stdout=subprocess.PIPE, env=found)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(argument)], stdout=subprocess.PIPE, env=found,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # tests under nohup would not notice it
+    )  # fmt: skip
     assert process.stdout
     assert process.stdout.readline() == b"ready\n"
     try:

@@ -221,3 +221,23 @@ def test_a_schema_that_cannot_be_is_refused_in_words(
         store.open_project(layout.folder)
     assert caught.value.kind == "corrupt"
     assert in_words("runs", "list", str(layout.folder), capsys=capsys)[0] == 2
+
+
+def test_looking_at_a_damaged_file_changes_neither_it_nor_the_log_beside_it(project: Layout, tmp_path: Path) -> None:
+    copied = Layout(tmp_path / "copied.pugeo")
+    copied.folder.mkdir()
+    with closing(sqlite3.connect(project.gpkg)) as other:
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        click(project, "b3")  # in the log, as this connection keeps the last one from putting it into the file
+        for end in ("", "-wal"):
+            shutil.copy2(f"{project.gpkg}{end}", f"{copied.gpkg}{end}")
+    content = bytearray(copied.gpkg.read_bytes())
+    with closing(sqlite3.connect(f"{copied.gpkg.as_uri()}?mode=ro&immutable=1", uri=True)) as db:
+        (root,) = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'score'").fetchone()
+    content[(root - 1) * PAGE : root * PAGE] = b"\x77" * PAGE
+    copied.gpkg.write_bytes(content)
+    before = [Path(f"{copied.gpkg}{end}").read_bytes() for end in ("", "-wal")]
+    assert len(before[1]) > PAGE
+    with pytest.raises(PuGeoError, match="is damaged"):
+        store.call(copied, labels.last_event)
+    assert [Path(f"{copied.gpkg}{end}").read_bytes() for end in ("", "-wal")] == before

@@ -121,13 +121,14 @@ def test_counts_name_every_type_and_count_the_damaged_alone(project: Layout) -> 
     click(project, "b2", damage_types=["tarp"], absent_types=["roof"], grade="major")
     click(project, "b3", label="not_damaged")
     with store.connect(project) as db:
-        found = {source: damage_types.tally(db, learned(project), source) for source in ("answers", "grades")}
+        found = damage_types.tally(db, learned(project))
     assert found["answers"] == [Tally("roof", 2, 1), Tally("tarp", 1, 0), Tally("tent", 0, 2)]
     assert found["grades"] == [
         Tally("at least Minor", 3, 0),
         Tally("at least Major", 1, 2),
         Tally("at least Destroyed", 0, 3),
     ]
+    assert found["name"] == [Tally(f"House {i}", 1, 0) for i in range(3)], "an attribute of the footprints"
 
 
 def test_the_rarest_type_of_each_keeps_the_rare_ones_and_no_type_below_the_fewest() -> None:

@@ -108,7 +108,7 @@ class TypeOnMap:
     @property
     def words(self) -> str:
         """What its threshold rests on, in a sentence."""
-        answers = f"{wording.plural(self.n_named, 'answer')} {'names' if self.n_named == 1 else 'name'} it"
+        answers = f"{wording.plural(self.n_named, 'answer')} outside audits {'names' if self.n_named == 1 else 'name'} it"
         if self.threshold is None:
             return f"{answers}, not enough to judge: it takes {FEWEST_NAMED}. Only what people answered is shown."
         basis = mapping.basis_words(self.threshold.origin)

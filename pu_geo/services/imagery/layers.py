@@ -64,7 +64,7 @@ def find(layout: Layout, name: str) -> Layer:
 def start_adding(
     layout: Layout, name: str, paths: Sequence[str], *, when: str = "post", kind: str = "other", nodata: str = ""
 ) -> str:
-    """Start the job that adds a layer, or files to one; return its id.
+    """Start the job that adds a layer, or files to one that is here, of whose date and kind they are then; return its id.
 
     Args:
         when: "pre", "post" or "none".
@@ -77,8 +77,9 @@ def start_adding(
     check_name(name)
     if not paths:
         raise PuGeoError("No file was named.", "Choose at least one GeoTIFF, or write its path.")
-    args = {"name": name, "paths": list(paths), "when": when, "kind": kind, "nodata": number_in(nodata)}
-    return jobs.start(layout, TASK, args)
+    is_here = name in {layer.name for layer in store.call(layout, contents.layers)}
+    about = {} if is_here else {"when": when, "kind": kind}
+    return jobs.start(layout, TASK, {"name": name, "paths": list(paths), **about, "nodata": number_in(nodata)})
 
 
 def number_in(text: str) -> float | None:

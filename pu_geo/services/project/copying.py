@@ -48,7 +48,8 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".copy-", dir=folder.parent) as place:
             made = Layout(Path(place) / "project")
-            backups.copy_database(layout.gpkg, made.gpkg)
+            with backups.refused_in_words(layout, folder, "copy"):
+                backups.copy_database(layout.gpkg, made.gpkg)
             copy_files(layout, made, without=(layout.trash, *(() if with_exports else (layout.exports,))))
             made.folder.rename(folder)
     copied = Layout(folder)

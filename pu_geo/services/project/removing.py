@@ -440,7 +440,9 @@ def _layer_words(layout: Layout, one: Layer) -> tuple[tuple[str, ...], tuple[str
     where = (
         "copies in the project go with it"
         if copied
-        else f"its {files} {'stays' if len(one.scenes) == 1 else 'stay'} in place"
+        else "its file stays where it is"
+        if len(one.scenes) == 1
+        else "its files stay where they are"
     )
     with store.connect(layout) as db:
         chip_sets, found = contents.chip_sets(db), runs.all_runs(db)

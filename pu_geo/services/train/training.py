@@ -62,38 +62,40 @@ class TypeSource:
     counts: str
     is_enough: bool = True
 
+    @property
+    def is_given(self) -> bool:
+        """Whether people gave the types in this project."""
+        return self.name in _TITLES
 
+
+_MOST_NAMED = 12  # types whose counts are shown
 _TITLES = {damage_types.ANSWERS: "Types given on Annotate", damage_types.GRADES: "Grades, as a scale"}
 
 
 def type_sources(layout: Layout) -> list[TypeSource]:
-    """Return where damage types may come from: answers and grades first, then attributes with words in them.
-
-    Attributes are read of damaged buildings alone. One that is called "answers" or "grades" is not offered: these words name the other two.
-    """
+    """Return where damage types may come from: answers and grades first, then attributes with words in them, of damaged buildings."""
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
         ids = contents.chip_facts(layout, chip_set)["building_ids"] if chip_set else None
         pu = labels.pu_set(db, ids=ids)
-        names = [*_TITLES, *(name for name in damage_types.attributes(db, pu) if name not in _TITLES)]
-        tallies = {name: damage_types.tally(db, pu, name) for name in names}
-    found = [
+        tallies = damage_types.tally(db, pu)
+    return [
         TypeSource(
             name, _TITLES.get(name, f"Attribute of the footprints: {name}"), _counted(rows, name),
             name not in _TITLES or any(row.n_has >= damage_types.FEWEST for row in rows),
         )
         for name, rows in tallies.items()
     ]  # fmt: skip
-    return found
 
 
 def _counted(rows: Sequence[damage_types.Tally], source: str) -> str:
     """Return how many buildings have each type, and have it not, in words; of an attribute nobody answered "no"."""
     if not rows:
         return "none so far"
-    if source not in _TITLES:
-        return "; ".join(f"{row.name} {row.n_has:,}" for row in rows)
-    return "; ".join(f"{row.name} {row.n_has:,} yes" + (f", {row.n_has_not:,} no" if row.n_has_not else "") for row in rows)
+    yes = " yes" if source in _TITLES else ""
+    parts = [f"{row.name} {row.n_has:,}{yes}" + (f", {row.n_has_not:,} no" if row.n_has_not else "") for row in rows]
+    rest = [f"and {len(parts) - _MOST_NAMED:,} more"] if len(parts) > _MOST_NAMED else []
+    return "; ".join([*parts[:_MOST_NAMED], *rest])
 
 
 def method_title(method: str) -> str:

@@ -38,6 +38,7 @@ from pu_geo.services.imagery.layers import n_missing
 from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.imagery.align import align, check_footprints
 from pu_geo.tasks.imagery.footprints import add_footprints
+from pu_geo.tasks.imagery.layers import add_layer
 from pu_geo.tasks.imagery.scenes import add_scenes
 from pu_geo.tasks.job import Job, Part
 from pu_geo.training.run import best_device
@@ -296,23 +297,26 @@ def renew_reasons(db: sqlite3.Connection, layout: Layout, chip_set: str) -> None
 
 def prepare(
     job: Job, *, pre: Sequence[str], post: Sequence[str], footprints: Sequence[str],
-    bands: Bands = "auto", size_px: int = 64, copy_sources: bool = False,
+    layers: Sequence[Mapping[str, Any]] = (), bands: Bands = "auto", size_px: int = 64, copy_sources: bool = False,
 ) -> dict[str, object]:  # fmt: skip
-    """Add scenes and footprints, align pre with post, then cut chips and compute features.
+    """Add scenes, layers and footprints, align pre with post, then cut chips and compute features.
 
     Args:
+        layers: what `add_layer` takes of each: {"name", "paths", "when", "kind"}.
         copy_sources: first copy the scenes into the project folder (used for the sample event, which may move).
 
     Returns:
-        what the parts returned: {"scenes", "footprints", "alignment", "chips"}
+        what the parts returned: {"scenes", "layers", "footprints", "alignment", "chips"}
     """
     if copy_sources:
         pre, post = ([_copied(job, path) for path in paths] for paths in (pre, post))
-    scenes = add_scenes(Part(job, 0.0, 0.15), pre=pre, post=post)
+        layers = [{**layer, "paths": [_copied(job, path) for path in layer["paths"]]} for layer in layers]
+    scenes = add_scenes(Part(job, 0.0, 0.12 if layers else 0.15), pre=pre, post=post)
+    named = [add_layer(Part(job, 0.12, 0.15), **layer) for layer in layers]
     added = [add_footprints(Part(job, 0.15, 0.2), path=path) for path in footprints]
     shifts = align(Part(job, 0.2, 0.3)) if pre and bands != "post" else None
     chips = chip(Part(job, 0.3, 1.0), size_px=size_px, bands=bands)
-    return {"scenes": scenes, "footprints": added, "alignment": shifts, "chips": chips}
+    return {"scenes": scenes, "layers": named, "footprints": added, "alignment": shifts, "chips": chips}
 
 
 def _copied(job: Job, path: str) -> str:

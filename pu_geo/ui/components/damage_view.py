@@ -20,7 +20,7 @@ from typing import Any, Literal, TypedDict
 import streamlit as st
 
 from pu_geo.errors import PuGeoError
-from pu_geo.records import Label, Reason, Shown
+from pu_geo.records import Label, Reason, Shown, When
 from pu_geo.ui.components import texts
 from pu_geo.ui.components.scatter import Scatter, encode_places, encode_scatter, store_selection
 from pu_geo.ui.routes import PREFIX, bundle_url
@@ -51,6 +51,32 @@ class MapLayer:
     name: Literal["pre", "post"]
     max_zoom: int
     v: str = ""
+
+
+@dataclass(frozen=True)
+class NamedLayer:
+    """The quicklook pyramid of a layer beside pre and post, as `MapLayer`; it lies over the imagery.
+
+    Attributes:
+        when: its date: "pre", "post", or "" for none.
+        n_bands: of its files. Of three and more the tiles show the first three as red, green and blue, else the first in gray.
+        low, high: of a gray one, the values shown as black and as white, in `unit`.
+        missing: ids of the buildings that it does not show.
+    """
+
+    name: str
+    when: When
+    max_zoom: int
+    n_bands: int
+    low: float
+    high: float
+    unit: str = ""
+    missing: Sequence[str] = ()
+    v: str = ""
+
+    @property
+    def is_gray(self) -> bool:
+        return self.n_bands < 3
 
 
 @dataclass(frozen=True)
@@ -190,6 +216,7 @@ def damage_view(
     scatter: Scatter | None = None,
     flagging: Flagging | None = None,
     lonlat: Mapping[str, Any] | None = None,
+    named: Sequence[NamedLayer] = (),
 ) -> None:
     """Show buildings on a map and a chip wall, and take labels.
 
@@ -222,6 +249,7 @@ def damage_view(
             selected. `{key}:selected` of `st.session_state` holds its ids, `{key}:focus` the building clicked last or None.
         flagging: makes it a damage map; takes `score_id` and `threshold`.
         lonlat: from `preparation.lonlat_nodes`; None shows no longitudes and latitudes.
+        named: layers beside pre and post, one of which can be laid over the imagery.
         here: who labels; shows who else is here, where they are and what they answer, without a run of the page.
     """
     places = None if conflicts is None else encode_places(positions[each] for each in conflicts if each in positions)
@@ -237,6 +265,7 @@ def damage_view(
             "grid": list(grid_px),
             "gsd_m": gsd_m,
             "layers": [asdict(layer) for layer in layers],
+            "named": [encode_layer(layer, positions) for layer in named],
             "geometry_v": geometry_v,
             "labels": encode_labels(labels, positions),
             "score_id": score_id,
@@ -295,6 +324,16 @@ def take_color(key: str, flagging: Flagging | None) -> None:
     by = (st.session_state.get(key) or {}).get("map_color")
     if flagging is not None and by in MAP_COLORS:
         flagging.on_color(by)
+
+
+def encode_layer(layer: NamedLayer, positions: Mapping[str, int]) -> dict[str, Any]:
+    """Write a named layer for the browser; the buildings that it does not show as positions, shortly.
+
+    >>> encode_layer(NamedLayer("sar-post", "post", 3, 1, -20.0, 5.0, "dB", ["b", "c"], "7"), {"a": 0, "b": 1, "c": 40})["missing"]
+    '1 13'
+    """
+    missing = encode_places(positions[each] for each in layer.missing if each in positions)
+    return {**asdict(layer), "is_gray": layer.is_gray, "missing": missing}
 
 
 def encode_labels(labels: Mapping[str, Label], positions: Mapping[str, int]) -> dict[str, str]:

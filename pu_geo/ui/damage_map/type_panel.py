@@ -55,7 +55,7 @@ def _draw_type(
         st.caption(
             texts.TYPE_COUNTS.format(people=one.n_by_people, score=one.n_by_score, unknown=one.states.count("unknown"))
         )
-        if judged is not None:
+        if judged is not None and one.threshold is not None:
             _audit(judged)
     with controls:
         _threshold(layout, run_id, threshold, one, k)

@@ -60,6 +60,8 @@ TYPE_HELP = (
     "Where they come from: types given on the Annotate page, grades, or an attribute of the footprints, read for your damaged "
     "buildings alone. A type that one building alone has is not learned."
 )
+TYPE_CHOSEN = "Damage types: {source}"
+TYPE_UNUSED = "Types or grades were given on Annotate; to learn them, choose them in the settings."
 TYPE_NONE = "Nobody gave any so far. Give them on the Annotate page, to damaged buildings."
 HOLD_OUT = "Held-out clicks"
 HOLD_OUT_HELP = (
@@ -142,6 +144,7 @@ SETTING_NAMES: dict[str, tuple[str, str]] = {
     "smoothing": (METHOD_GROUP, "Smoothing (chips)"),
     "softness": (METHOD_GROUP, "Softness of scores"),
     "unsupervised_weight": (METHOD_GROUP, "Weight of views"),
+    "across_dates": (METHOD_GROUP, "Pull dates together"),
     "unlabeled_weight": (METHOD_GROUP, "Weight of buildings not reviewed (0 to 1)"),
     "rounds": (STOPPING, "Rounds"),
     "local_steps": (STOPPING, "Steps of a client per round"),

@@ -327,6 +327,21 @@ def test_the_last_answer_of_an_analyst_is_a_moment_with_its_zone(project: Layout
     assert datetime.fromisoformat(str(row["last"])).tzinfo is not None
 
 
+def test_marking_many_damaged_keeps_the_types_that_stand_but_for_those_of_an_audit(project: Layout) -> None:
+    label_all = partial(labeling.label_all, project, ["b0", "b1", "b2"], "positive", analyst="bob", screen="explore")
+    labeling.label_all(
+        project, ["b0"], "positive", analyst="ann", screen="map", damage_types=["roof"], absent_types=["burned"]
+    )
+    audit = LabelOp("drawn", "b1", "positive", damage_types=["walls"], shown="audit", inclusion=0.5)
+    labeling.apply_operations(project, [audit], analyst="ann", screen="queue")
+    label_all()
+    found = labeling.label_details(project)
+    assert [found[b]["damage_types"] for b in ("b0", "b1", "b2")] == [["roof"], [], []]
+    assert found["b0"]["absent_types"] == ["burned"]
+    label_all(damage_types=["flooded"])
+    assert labeling.label_details(project)["b0"]["absent_types"] == []
+
+
 def test_marking_many_damaged_keeps_the_grades_that_stand(project: Layout) -> None:
     label_all = partial(labeling.label_all, project, ["b0", "b1"], analyst="bob", screen="explore")
     labeling.label_all(project, ["b0"], "positive", analyst="ann", screen="map", grade="major")

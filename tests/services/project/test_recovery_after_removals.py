@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -220,3 +221,12 @@ def test_a_number_of_the_project_never_goes_back(project: Layout) -> None:
     layout = recovery.restore(project).layout
     with store.connect(layout) as db:
         assert db.execute("SELECT value FROM pugeo_meta WHERE key = 'made_up'").fetchone() == ("10",)
+
+
+def test_where_the_files_of_a_removal_are_gone_no_backup_is_promised_to_hold_them(project: Layout) -> None:
+    add_run(project, "gone")
+    number = removing.remove(project, "run", "gone", "ann").number
+    shutil.rmtree(project.trash)
+    with pytest.raises(ProjectError, match="are not in") as caught:
+        removing.undo(project, number, "ann")
+    assert "Backups of the project hold no such files" in caught.value.hint

@@ -36,6 +36,8 @@ FEW = {"epochs": "2", "max_steps": "4", "batch_size": "10"}
 WAYS: dict[str, dict[str, Any]] = {
     "chips": {"method": "ncpu", "overrides": {**FEW, "backbone": "small", "precision": "bf16"}},
     "types": {"method": "herocon", "overrides": {"epochs": "2", "max_steps": "4"}, "types_from": "name"},
+    "several types": {"method": "herocon", "overrides": {"epochs": "2", "max_steps": "4"}, "types_from": "answers"},
+    "grades": {"method": "herocon", "overrides": {"epochs": "2", "max_steps": "4"}, "types_from": "grades"},
     "recommended": {"method": catalog.DEFAULT_METHOD, "overrides": {"neighbors": "off"}},  # with: see test_place.py
     "held out": {"method": "nnpu", "overrides": FEW, "hold_out": 1},
 }
@@ -71,6 +73,8 @@ def facts_of(layout: Layout, run_id: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_it_is_the_run_that_would_have_been_trained_here(way: str, chipped: Layout) -> None:
+    click(chipped, "b0", "b1", damage_types=["roof"], absent_types=["mud"], grade="minor")
+    click(chipped, "b2", "b3", damage_types=["roof", "mud"], grade="major")
     other = copy_of(chipped)
     here, there = trained(chipped, WAYS[way]), trained(other, WAYS[way])
     with store.connect(chipped) as db:  # what was clicked and decided since counts for nothing

@@ -134,14 +134,14 @@ test("the history of a building is asked for after a moment, and only where noth
   await pass(150);
   assert.deepEqual(server.requests.map(({ url }) => url), ["/pugeo/t/story/3.json?g=1"]);
   server.requests[0].answer({
-    events: [{ at: "2026-01-02T03:04:05.000Z", analyst: "<eve>", label: "positive", kind: "set", reason: "", comment: "<b>" },
+    events: [{ at: "2026-01-02T03:04:05.000Z", analyst: "<eve>", label: "positive", kind: "set", reason: "", comment: "<b>", damage_types: ["roof", "flooded"], absent_types: ["burned"] },
       { at: "2026-01-02T03:05:05.000Z", analyst: "ann", label: "not_assessable", kind: "redo", reason: "no_building", comment: "" }],
     runs: [{ run_id: "r-1", name: "NcPU quick", score: 0.875, rank: 12, n: 3000 }], alike: [4], before: [{ round: 1, label: null, damage_binary: "not_flagged" }, { round: 2, label: null, damage_binary: "not_assessed" }],
     attributes: { storeys: 2, none: null }, imagery: { post_hidden_share: 0.004 },
   });
   await settle();
   const text = card.history.root.textContent;
-  for (const part of ["2026-01-02 03:04 <eve>: damaged, “<b>”", "NcPU quick: rank 12 of 3,000 · score 0.88", "Round 1: not flagged", "Round 2: not assessed", "ann: not assessable (redone), no building", "storeys: 2", "after the event 1 %"]) assert.ok(text.includes(part), part);
+  for (const part of ["2026-01-02 03:04 <eve>: damaged, roof, flooded, not: burned, “<b>”", "NcPU quick: rank 12 of 3,000 · score 0.88", "Round 1: not flagged", "Round 2: not assessed", "ann: not assessable (redone), no building", "storeys: 2", "after the event 1 %"]) assert.ok(text.includes(part), part);
   assert.ok(!text.includes("none: "));
 });
 

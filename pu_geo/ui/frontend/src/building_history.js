@@ -49,7 +49,7 @@ export class BuildingHistory {
 
   #draw({ events, runs, alike, before, attributes, imagery }) {
     const list = (title, rows) => (rows.length ? [h("b", {}, title), h("ul", {}, ...rows.map((row) => h("li", {}, row)))] : []);
-    const answers = events.map((one) => `${when(one.at)} ${one.analyst}: ${graded(WORDS[one.label] ?? one.label, one.grade)}${one.kind === "set" ? "" : ` (${words.kinds[one.kind] ?? one.kind})`}${one.reason ? `, ${REASON_TEXTS[one.reason] ?? one.reason}` : ""}${one.comment ? `, “${one.comment}”` : ""}`);
+    const answers = events.map((one) => `${when(one.at)} ${one.analyst}: ${graded(WORDS[one.label] ?? one.label, one.grade)}${one.kind === "set" ? "" : ` (${words.kinds[one.kind] ?? one.kind})`}${one.reason ? `, ${REASON_TEXTS[one.reason] ?? one.reason}` : ""}${typed(one)}${one.comment ? `, “${one.comment}”` : ""}`);
     const scored = runs.map((run) => TEXTS.rankAndScore(run.name ?? run.run_id, run.rank, run.n, run.score));
     const earlier = before.map((one) => words.round(one.round, graded(WORDS[one.label] ?? words.categories[one.damage_binary] ?? one.damage_binary, one.grade)));
     const known = Object.entries(attributes).filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
@@ -83,6 +83,10 @@ function imageryRows(imagery = {}) {
 
 function graded(label, grade) {
   return grade ? TEXTS.grades.of(label, grade) : label;
+}
+
+function typed({ damage_types: has = [], absent_types: hasNot = [] }) {
+  return [TEXTS.types.has(has), TEXTS.types.hasNot(hasNot)].filter(Boolean).map((text) => `, ${text}`).join("");
 }
 
 function when(at) {

@@ -10,6 +10,8 @@ import { fillWindow, stopFilling } from "./fill_window.js";
 import { GradeBar } from "./grade_bar.js";
 import { listenForKeys } from "./keys.js";
 import { Labeler } from "./labeler.js";
+import { LayerBox } from "./layer_box.js";
+import { nextLayer } from "./layer_tiles.js";
 import { Loader } from "./loader.js";
 import { MapPane } from "./map_pane.js";
 import { MarkBar } from "./mark_bar.js";
@@ -86,7 +88,8 @@ export class DamageView {
     });
     const parts = { scatter: this.explore.pane, map: this.map, queuePane: this.queuePane, wall: this.wall };
     this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root, this.wall.preview.root], { tab: (tab) => this.#setTab(tab), model: () => this.data.wall && this.#toggle("modelView"), resized: () => this.#layout() });
-    this.map.root.append(this.marks.root);
+    this.layerBox = new LayerBox(store, { layer: (name) => this.#setLayer({ layer: name }), opacity: (opacity) => this.#setLayer({ opacity }), ramp: (ramp) => this.#setLayer({ ramp }) });
+    this.map.root.append(this.layerBox.root, this.marks.root);
     this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.flagBar.root, this.gradeBar.root, this.explore.bar.root, this.toolbar.refused, this.toolbar.help);
   }
 
@@ -111,6 +114,7 @@ export class DamageView {
     if (!this.flagBar.isAhead) this.store.set("threshold", data.threshold);
     this.store.set("scoreName", data.score_name ?? null);
     if (data.layers.length === 1) this.store.set("view", data.layers[0].name);
+    this.store.setNamed(data.named);
     this.store.setConflicts(data.conflicts);
     this.store.setScale(data.grades);
     this.#load(data);
@@ -156,6 +160,9 @@ export class DamageView {
     this.store.set("colorBy", flagging ? color_by : (saved.colorBy ?? color_by ?? "labels"));
     this.store.set("arrows", saved.arrows ?? false);
     this.store.set("modelView", saved.modelView ?? false);
+    this.store.set("layer", saved.layer ?? "");
+    this.store.set("opacity", saved.opacity ?? 0.8);
+    this.store.set("ramp", saved.ramp ?? "grey");
     this.tab = saved.tab ?? "queue";
     this.givenColor = color_by;
   }
@@ -359,6 +366,7 @@ export class DamageView {
       case "space": return this.#toggle("outlines"), true;
       case "g": return Boolean(this.data.wall) && (this.#toggle("modelView"), true);
       case "h": return mapShown && (this.hasQueue || this.hasWall) && (this.panes.fold(), true);
+      case "e": return mapShown && store.named.length > 0 && this.#nextLayer();
       case "v": return mapShown && Boolean(store.shifts) && (this.#toggle("arrows"), true);
       case "p": return Boolean(store.scores) && (this.#setColors(this.data.flagging ? this.#nextColors() : store.colorBy === "labels" ? "scores" : "labels"), true);
       case "i": return this.card.toggle(), true;
@@ -411,14 +419,27 @@ export class DamageView {
   }
 
   #look(change) {
-    const { view, colorBy, arrows, modelView } = this.store;
-    remember(this.#lookName, { view, colorBy, arrows, modelView, tab: this.tab, ...change });
+    const { view, colorBy, arrows, modelView, layer, opacity, ramp } = this.store;
+    remember(this.#lookName, { view, colorBy, arrows, modelView, layer, opacity, ramp, tab: this.tab, ...change });
   }
 
   #setView(view) {
     if (this.data.layers.length < 2) return;
     this.store.set("view", view);
     this.#look({});
+  }
+
+  #setLayer(change) {
+    for (const [name, value] of Object.entries(change)) this.store.set(name, value);
+    this.#look({});
+  }
+
+  // By a key: what is shown then is read out, since the focus is elsewhere.
+  #nextLayer() {
+    const { store } = this;
+    this.#setLayer({ layer: nextLayer(store.named, store.layer) });
+    this.toolbar.spoken.textContent = store.layer ? TEXTS.layers.shown(store.layer) : TEXTS.layers.none;
+    return true;
   }
 
   #setColors(by) {

@@ -49,7 +49,7 @@ export class QueuePane {
       h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.grades, this.types.root, this.thumbs, this.note));
     store.on("scale", () => this.#buildGrades());
     for (const event of ["labels", "details", "scores", "blind", "others"]) store.on(event, () => this.later());
-    store.on("modelView", () => this.later());
+    for (const event of ["modelView", "layer", "named"]) store.on(event, () => this.later());
     store.on("emptied", () => this.#show(null));
     new ResizeObserver(() => this.later()).observe(this.root);
   }
@@ -245,7 +245,7 @@ export class QueuePane {
       button.classList.toggle("given", isGiven);
       if (button.dataset.code) button.setAttribute("aria-pressed", String(isGiven));
     }
-    const drawn = `${i} ${this.root.clientWidth} ${this.root.clientHeight} ${this.pictures.configured} ${this.pictures.isModel}`;
+    const drawn = `${i} ${this.root.clientWidth} ${this.root.clientHeight} ${this.pictures.shows}`;
     if (drawn !== this.drawnItem) {
       this.drawnItem = drawn;
       this.large.replaceChildren(...this.#figures(i));
@@ -257,7 +257,7 @@ export class QueuePane {
     const { parts, shape } = this.pictures;
     const wide = (this.root.clientWidth - GAP * (parts.length + 1)) / parts.length;
     const width = Math.floor(Math.min(LARGEST_PX, wide, Math.max(SMALLEST_PX, this.#roomFor()) / shape));
-    return parts.map((part) => h("figure", {}, this.pictures.make(i, width, part), h("figcaption", {}, TEXTS.parts[part])));
+    return parts.map((part) => h("figure", {}, this.pictures.make(i, width, part), h("figcaption", {}, TEXTS.part(part))));
   }
 
   // What the buttons and thumbnails leave of the height, so that nothing has to be scrolled.
@@ -277,7 +277,7 @@ export class QueuePane {
     const hadFocus = this.thumbs.contains(this.root.getRootNode().activeElement);
     this.thumbs.dataset.side = side;
     this.thumbs.replaceChildren(...this.queue.items.map(({ i }, place) => {
-      const picture = this.pictures.has(i) ? this.pictures.make(i, side, this.pictures.parts.at(-1)) : h("div.picture", { style: `width:${side}px;height:${side}px` });
+      const picture = this.pictures.has(i) ? this.pictures.make(i, side, this.pictures.dates.at(-1)) : h("div.picture", { style: `width:${side}px;height:${side}px` });
       return h("button.thumb", { type: "button", role: "option", tabindex: "-1", "data-view-keys": "yes", onclick: () => this.queue.go(place), onfocus: () => this.#focused(place) }, picture, h("span.here"), h("span.mark"));
     }));
     if (hadFocus) this.thumbs.children[this.queue.at].focus();

@@ -57,7 +57,24 @@ export class Store {
     this.modelView = false; // chips as the model gets them, in place of the ground around a building
     this.scoreName = null; // whose scores these are
     this.view = "post";
+    this.named = []; // named layers: {name, when, max_zoom, v, is_gray, n_bands, low, high, unit, missing: set of building numbers}
+    this.layer = ""; // which of them lies over the imagery
+    this.opacity = 0.8; // of it, 0 to 1
+    this.ramp = "grey"; // its colors where it has one band
     this.ready = false;
+  }
+
+  /** The layer that is shown, null where there is none. */
+  get namedLayer() {
+    return this.named.find(({ name }) => name === this.layer) ?? null;
+  }
+
+  /** @param named as the page sends them, buildings without a layer as differences in base 36 */
+  setNamed(named = []) {
+    const written = JSON.stringify(named);
+    if (written === this.encodedNamed) return;
+    this.encodedNamed = written;
+    this.set("named", named.map((layer) => ({ ...layer, missing: new Set(placesOf(layer.missing)) })));
   }
 
   on(event, listener) {

@@ -7,6 +7,8 @@ const share = (part, whole) => {
   return `${percent.toFixed(percent < 10 && percent !== Math.round(percent) ? 1 : 0)} %`;
 };
 
+const layerOf = (part) => part.replace(/^layers\//, "");
+
 export const TEXTS = {
   number,
   buildings,
@@ -46,8 +48,8 @@ export const TEXTS = {
   alsoHere: (names) => `${names} here too`,
 
   // Pictures of a building.
-  parts: { pre: "Pre", post: "Post" },
-  ground: (part, i) => `${part === "pre" ? "Before" : "After"} the event: building ${number(i + 1)}`,
+  part: (part) => ({ pre: "Pre", post: "Post" })[part] ?? layerOf(part),
+  ground: (part, i) => `${{ pre: "Before the event", post: "After the event" }[part] ?? layerOf(part)}: building ${number(i + 1)}`,
   modelPicture: (part, i) => `${part === "pre" ? "Before" : "After"} the event, as the model gets it: building ${number(i + 1)}`,
   noPicture: "No picture of this building; check the map.",
   modelView: "What the model gets",
@@ -208,6 +210,24 @@ export const TEXTS = {
     failed: "could not be aligned",
   },
 
+  // Named layers over the imagery.
+  layers: {
+    group: "Layer over the imagery",
+    choose: "Layer",
+    chooseHint: "Layer over the imagery; E goes through them",
+    none: "No layer",
+    option: (name, when) => `${name} (${{ pre: "pre", post: "post" }[when] ?? "no date"})`,
+    opacity: "Opacity of the layer",
+    percent: (n) => `${n} %`,
+    colors: "Colors of the layer",
+    ramps: [["grey", "Gray", "The lowest value black, the highest white"], ["viridis", "Viridis", "The lowest value violet, the highest yellow"]],
+    shown: (name) => `Layer ${name}`,
+    value: (value, unit) => `${Number(value.toPrecision(3)).toLocaleString("en")}${unit ? ` ${unit}` : ""}`.replace("-", "−"),
+    firstBand: (name, n) => `${name}: band 1 of ${n}`,
+    rgb: (name, n) => `${name}: ${n > 3 ? `bands 1 to 3 of ${n}` : "its bands"} as red, green, blue`,
+    lacking: (name) => `no ${name} here`,
+  },
+
   // Damage types of a building, each yes, no, or nobody said. Their names are the project's own.
   types: {
     title: "Damage types",
@@ -337,6 +357,7 @@ export const TEXTS = {
       ["Ctrl/⌘ Z", "undo; with Shift: redo"],
       ["A  S  D  F", "pre, swipe, post, side by side"],
       ["Space", "hide or show outlines"],
+      ["E", "the next layer over the imagery, none after the last"],
       ["V", "arrows: the shift between pre and post"],
       ["P", "color by labels or scores; on the damage map: category, rank, uncertainty, types"],
       ["I", "card of the selected building"],
@@ -357,7 +378,7 @@ export const TEXTS = {
     ],
     types: "Damage types, of damaged buildings",
     typeCounts: (people, score) => `${number(people)} by people, ${number(score)} by score`,
-    typeFew: (n) => `${number(n)} ${n === 1 ? "answer names" : "answers name"} it, not enough to judge`,
+    typeFew: (n) => `${number(n)} ${n === 1 ? "answer outside audits names" : "answers outside audits name"} it, not enough to judge`,
     typeStrong: "by people",
     typePale: "by score alone",
     typeSeveral: "Several types",
