@@ -28,7 +28,7 @@ from pu_geo.training.heads import linear
 
 KEPT = Path(__file__).resolve().parent / "outcomes" / "herocon_fmnist.jsonl"
 N_PER_CLASS, N_UNLABELED, N_VALIDATION, N_TEST, N_SEEDS = 10, 3000, 1000, 2000, 5
-N_STEPS, BATCH, HIDDEN, DIM, LR = 300, 128, 256, 64, 1e-3
+N_STEPS, BATCH, HIDDEN, DIM, LR = 150, 64, 256, 64, 1e-3
 WEIGHTS, TEMPERATURES = (0.05, 0.5), (0.2, 1.0)
 GROUPS: Mapping[str, tuple[int, ...]] = {
     "worn above the waist": (0, 2, 3, 4, 6), "long sleeves": (2, 4, 6), "shoe": (5, 7, 9), "covers the legs": (1, 3),

@@ -24,10 +24,10 @@ from pu_geo.training.data import UNKNOWN, FeatureViews, PUData
 from pu_geo.training.run import Run
 
 KEPT = Path(__file__).resolve().parent / "outcomes" / "herocon_views.jsonl"
-N, SHARE, N_CLICKS, N_NOT_DAMAGED, N_SEEDS = 1500, 0.3, 30, 10, 5
+N, SHARE, N_CLICKS, N_NOT_DAMAGED, N_SEEDS, BATCH = 1000, 0.3, 30, 10, 5, 128
 WIDTH, N_AUGMENTED, JITTER = 24, 5, 0.4
 MISSING = 0.3
-STRENGTH = 2.4  # distance of the two classes in a view, in standard deviations of its noise
+STRENGTH = 3.0  # distance of the two classes in a view, in standard deviations of its noise
 INFORMATIVE = (View("post", "post", 0, 24), View("sar-post", "post", 24, 48), View("proxy", "", 48, 72))
 WITH_PRE = (View("pre", "pre", 0, 24), View("post", "post", 24, 48), View("sar-post", "post", 48, 72))
 USELESS = View("useless", "", 72, 96)
@@ -131,7 +131,7 @@ def learned_auc(
         FeatureViews(features), made.known == 1, np.zeros(N, np.bool_), made.known, views=made.views[:n_views],
         is_missing=gone if is_masked else None,
     )  # fmt: skip
-    chosen = catalog.settings_for("herocon", "quick", settings)  # type: ignore[arg-type]
+    chosen = catalog.settings_for("herocon", "quick", {"batch_size": BATCH, **settings})  # type: ignore[arg-type]
     model = catalog.load_fit("herocon")(data, chosen, Run(torch.device("cpu"), seed))
     scores = model.score(features, data.is_missing)
     is_open = made.known == UNKNOWN
@@ -213,7 +213,8 @@ _WORDS = f"""{N:,} made-up buildings, {SHARE:.0%} of them damaged; {N_CLICKS} da
 {N_AUGMENTED} augmentations. "Three views that tell damage": post, radar of that date and a layer of no date, in each of which the two classes are
 {STRENGTH} standard deviations away from each other. "Pre, post and radar": pre and post share the ground, which hides the damage of post until
 pre is taken away from it. "{BEST.capitalize()}" knows means and covariances. HeroCon, preset `quick`, {N_SEEDS} seeds, differences are
-paired; how weights decay was chosen on another seed. Missing: {MISSING:.0%} of each view; "taken for the mean" does not mask them. Scaled down: cached features, 200 steps.
+paired; how weights decay was chosen on another seed. Missing: {MISSING:.0%} of each view; "taken for the mean" does not mask them. Scaled down: cached features, 200 steps of {BATCH} buildings
+in place of 256.
 
 `python -m benchmarks.herocon_views`"""
 

@@ -54,11 +54,15 @@ CARD = MethodCard(
     title="HeroCon",
     paper="Zheng et al., Contrastive Learning with Complex Heterogeneity (KDD 2022)",
     summary=(
-        "Learns several damage types at once, and from buildings marked as not damaged too. Trained from the chips, it "
-        "takes the pre and the post image as two views, and does without the pre image where there is none."
+        "Learns several damage types of one building at once, and from buildings marked as not damaged too. Layers, and the pre "
+        "and the post image, are views of a building; it does without those that a building lacks."
     ),
     needs="At least 5 damaged buildings, better 10 of each damage type, and some buildings marked as not damaged.",
-    cannot="Takes what is not reviewed for undamaged, and trusts that less where much is damaged. Its scores are no probabilities.",
+    cannot=(
+        "Takes what is not reviewed for undamaged, and trusts that less where much is damaged. Its scores are no probabilities. "
+        "Other than in the paper, only views of one date are pulled together, as pre and post differ by the damage: "
+        "across_dates gives the paper's form."
+    ),
     min_positives=5,
     settings=HeroconSettings,
     presets={
@@ -72,4 +76,5 @@ CARD = MethodCard(
     group="types",
     uses_types=True,
     several_types=True,
+    takes_layers=True,
 )  # fmt: skip

@@ -16,6 +16,7 @@ from pu_geo.analysis import neighbors, projection, ranker
 from pu_geo.errors import ModelError, TrainingError
 from pu_geo.features.bank import Maker
 from pu_geo.features.layers import LayerBanks, fill_missing
+from pu_geo.methods import catalog
 from pu_geo.project import contents, feature_sets, labels, model_files, runs, store
 from pu_geo.project.contents import chip_facts, optical_chips
 from pu_geo.project.layout import LAYERS, read_array, write_array
@@ -24,8 +25,9 @@ from pu_geo.services.explore import exploring
 from pu_geo.services.explore.exploring import Picture, UmapSettings
 from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks
 from pu_geo.tasks.job import Job
-from pu_geo.tasks.train.restored_model import restore
+from pu_geo.tasks.train.restored_model import lacking, restore
 from pu_geo.tasks.train.train import RANKER_NAME
+from pu_geo.training.network import FEATURES
 from pu_geo.training.run import best_device
 
 _STAGES = {
@@ -143,7 +145,7 @@ def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: NDArray[np.int64
             f"The chips {facts.chip_set} that run {facts.run_id} learned from were removed.",
             "Bring them back on the Project screen, or train again to see all buildings.",
         )
-    if facts.feature_maker.get("kind") == LAYERS:
+    if _learned_layers(job, facts):
         tables = [contents.views_of(chip_facts(job.layout, name)) for name in (facts.chip_set, chip_set)]
         if tables[0] != tables[1]:
             raise ModelError(
@@ -174,12 +176,25 @@ def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: NDArray[np.int64
     return found[len(tried) :]
 
 
+def _learned_layers(job: Job, facts: RunFacts) -> bool:
+    """Return whether a run learned from layers: from features of these, or from all bands of its chips."""
+    card = catalog.METHODS.get(facts.method)
+    is_trained_on_chips = facts.settings.get("backbone", FEATURES) != FEATURES
+    if card is not None and card.takes_layers and is_trained_on_chips:
+        return "views" in chip_facts(job.layout, facts.chip_set)
+    return facts.feature_maker.get("kind") == LAYERS
+
+
 def _embed_by_model(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.float32]:
     found = model_files.from_parts(*model_files.of_run(job.layout, facts.run_id), facts.run_id)
     restored = restore(found, best_device(), lambda name: maker_in(job.layout, facts.chip_set, name))
     if restored.bank is None:
-        return restored.model.embed(shown.chips)
-    return restored.model.embed(_plain(job, facts, restored.bank, shown))
+        inputs: NDArray[Any] = shown.chips
+    else:
+        inputs = _plain(job, facts, restored.bank, shown)
+    each = ((lacking(restored, chip_facts(job.layout, name)), rows) for name, rows in shown.parts)
+    gone = [is_missing[:, rows] for is_missing, rows in each if is_missing is not None]
+    return restored.model.embed(inputs, np.concatenate(gone, axis=1) if gone else None)
 
 
 def _embed_by_ranker(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.float32]:

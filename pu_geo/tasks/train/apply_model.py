@@ -25,13 +25,13 @@ from pu_geo.project import contents, feature_sets, model_files, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import RCF, read_array
 from pu_geo.project.model_files import Model
-from pu_geo.records import RunFacts
+from pu_geo.records import RunFacts, View
 from pu_geo.services.imagery.features import words_of
 from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks, settle
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
 from pu_geo.tasks.train.model_card import sha256_of_array
-from pu_geo.tasks.train.restored_model import RestoredModel, restore
+from pu_geo.tasks.train.restored_model import RestoredModel, lacking, restore
 from pu_geo.tasks.train.train import Outcome, finish, first_threshold, stored_before
 from pu_geo.training.run import best_device, name_of
 
@@ -119,6 +119,10 @@ def on_chips(
     Raises:
         ModelError: if the chips lack a layer or other bands, or have another size; says what is needed and what is here.
     """
+    if restored.chip_views:
+        require_views(restored, contents.views_of(facts), name)
+        require_fit(restored, chips.shape[1:], name)
+        return restored, chips
     if not isinstance(restored.bank, LayerBanks):
         is_whole = restored.bank is None and restored.chip_shape == chips.shape[1:]
         some = chips if is_whole else contents.optical(chips, facts)
@@ -130,6 +134,17 @@ def on_chips(
         raise ModelError(error.problem, error.hint, kind="bands") from error
     require_fit(restored, (restored.chip_shape[0], *chips.shape[2:]), name)
     return replace(restored, bank=bank), chips
+
+
+def require_views(restored: RestoredModel, here: Sequence[View], name: str) -> None:
+    """Refuse chips of other views than a model was trained on; says which are needed and which are here."""
+    if tuple(here) != restored.chip_views:
+        needed, there = (", ".join(f"{v.name} ({v.stop - v.start})" for v in views) for views in (restored.chip_views, here))
+        raise ModelError(
+            f"{name} was trained on chips of these views, with their numbers of bands: {needed}; the chips of this project have {there}.",
+            "Add layers of these names on the Imagery page, or with `pu-geo add-layer`, in this order, and cut the chips anew.",
+            kind="bands",
+        )
 
 
 def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -> None:
@@ -155,11 +170,12 @@ def _answers(
     job: Job, restored: RestoredModel, chips: NDArray[np.uint8], name: str, facts: Mapping[str, Any]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32] | None]:
     """Return scores [N] in 0..1, embeddings [N, E] of unit length, and scores [N, c] of damage types, None without any."""
-    model = restored.model
+    model, gone = restored.model, lacking(restored, facts)
 
     def answers(inputs: NDArray[Any], plain: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32], Any]:
         job.report(0.9, "scoring all buildings")
-        return model.score(inputs), model.embed(plain), model.type_scores(inputs) if restored.types else None
+        types = model.type_scores(inputs, gone) if restored.types else None
+        return model.score(inputs, gone), model.embed(plain, gone), types
 
     if restored.bank is None:
         scores, embeddings, type_scores = answers(chips, chips)

@@ -20,12 +20,11 @@ from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, feature_sets, labels, model_files, runs, store
-from pu_geo.project.contents import optical_chips
 from pu_geo.project.layout import RCF, Layout, find_project, write_json
 from pu_geo.tasks.imagery.features import maker_in
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import BEGAN_WITH, RunInputs, read_inputs, set_aside
-from pu_geo.tasks.train.model_card import Learned, sha256_of_array, sha256_of_labels, write_model
+from pu_geo.tasks.train.model_card import Learned, chips_learned, sha256_of_array, sha256_of_labels, write_model
 from pu_geo.tasks.train.restored_model import RestoredModel, restore
 from pu_geo.tasks.train.train import CURVE, RUN_NOTE, Outcome, finish, first_threshold, stored_before
 from pu_geo.training.data import FeatureViews, PUData
@@ -227,10 +226,11 @@ def _same_inputs(job: Job, found: OtherRun) -> tuple[RunInputs, PUData, NDArray[
     types_from = there.get("types_from")
     if types_from is not None and not isinstance(types_from, str):
         raise refusal(f"Run {found.run_id}", "names kinds of damage by no attribute")
-    inputs = inputs.with_clicks(pu).with_types(layout, types_from, catalog.card(str(found.card["method"])))
-    data = inputs.data(layout, found.settings)
+    card = catalog.card(str(found.card["method"]))
+    inputs = inputs.with_clicks(pu).with_types(layout, types_from, card)
+    data = inputs.data(layout, found.settings, takes_layers=card.takes_layers)
     footprints = store.call(layout, contents.footprints_sha256, pu.building_ids)
-    chips = optical_chips(layout, inputs.chip_set)
+    chips = chips_learned(layout, inputs.chip_set, data)
     features = sha256_of_array(data.inputs.array) if isinstance(data.inputs, FeatureViews) else None
     same = {"chips": sha256_of_array(chips), "features": features, "footprints": footprints}
     for name, sha256 in same.items():

@@ -22,7 +22,7 @@ from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import choices, contents, damage_types, decisions, events, feature_sets, labels, pseudo_positives, store
 from pu_geo.project.contents import chip_facts, optical_chips
 from pu_geo.project.damage_types import UNNAMED, DamageTypes
-from pu_geo.project.layout import RCF, Layout, write_json
+from pu_geo.project.layout import RCF, Layout, read_array, write_json
 from pu_geo.records import PUSet, View
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
@@ -156,8 +156,12 @@ class RunInputs:
             return found
         return replace(found, is_accepted=None, n_passed_over=self.n_accepted)
 
-    def data(self, layout: Layout, settings: NetworkSettings) -> PUData:
-        """Return what a method learns from: cached features or chips, as the settings ask."""
+    def data(self, layout: Layout, settings: NetworkSettings, *, takes_layers: bool = False) -> PUData:
+        """Return what a method learns from: cached features or chips, as the settings ask.
+
+        Args:
+            takes_layers: see `MethodCard`; else chips are those of pre and post alone.
+        """
         pu = self.pu
         views: tuple[View, ...] = ()
         is_missing = None
@@ -165,8 +169,12 @@ class RunInputs:
             inputs: FeatureViews | ChipImages = FeatureViews(np.asarray(self.views))
             views, is_missing = self.layers, self.is_missing
         else:
-            chips = optical_chips(layout, self.chip_set)
+            facts = chip_facts(layout, self.chip_set)
+            is_layered = takes_layers and "views" in facts
+            chips = read_array(layout.chips(self.chip_set)) if is_layered else optical_chips(layout, self.chip_set)
             inputs = ChipImages(chips, settings.augmentation)
+            if is_layered:
+                views, is_missing = contents.views_of(facts), contents.is_missing(facts)
         kinds: Mapping[int, str] = {}
         if self.types is not None:
             kinds = {int(row): self.types.kinds.get(int(row), UNNAMED) for row in np.flatnonzero(self.learned_as_positive)}

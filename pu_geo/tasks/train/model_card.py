@@ -24,7 +24,7 @@ from pu_geo.project.contents import chip_facts, optical_chips
 from pu_geo.project.layout import LAYERS, RCF, Layout, read_array, write_json
 from pu_geo.project.model_files import CARD, FILTERS, MAKER, MAX_WITH_MAKER, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.training.data import FeatureViews, PUData
+from pu_geo.training.data import ChipImages, FeatureViews, PUData
 
 _ELSEWHERE = ("from_model", "chip_set", "at_event", "n_positive", "n_unlabeled", "start_k", "place", "types_from")
 """Facts of a run that stand in "learned_from", or nowhere."""
@@ -87,7 +87,11 @@ def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[
     libraries = {name: metadata.version(name) for name in ("torch", "torchvision", "numpy")}
     of_run = {name: value for name, value in asdict(facts).items() if name not in _ELSEWHERE}
     is_features = isinstance(inputs, FeatureViews)
-    views = {"kind": "features", "n_views": len(inputs.array), "seed": FEATURE_SEED} if is_features else {"kind": "chips"}
+    views: dict[str, Any] = (
+        {"kind": "features", "n_views": len(inputs.array), "seed": FEATURE_SEED} if is_features else {"kind": "chips"}
+    )
+    if not is_features and learned.data.views:
+        views["views"] = [asdict(view) for view in learned.data.views]
     return {
         "format": model_files.FORMAT,
         "format_version": model_files.VERSION,
@@ -103,7 +107,7 @@ def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[
 
 
 def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[str, Any]:
-    chips = optical_chips(layout, facts.chip_set)
+    chips = chips_learned(layout, facts.chip_set, learned.data)
     with store.connect(layout) as db:
         grid, sha256_footprints = contents.grid(db), contents.footprints_sha256(db, pu.building_ids)
     inputs, of_set = learned.data.inputs, chip_facts(layout, facts.chip_set)
@@ -130,6 +134,11 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
         "sha256_footprints": sha256_footprints,
         "sha256_labels": sha256_of_labels(pu, learned.data),
     }
+
+
+def chips_learned(layout: Layout, chip_set: str, data: PUData) -> NDArray[np.uint8]:
+    """Return the chips that a model rests on: those that it was trained on, or pre and post where it was trained on features."""
+    return data.inputs.chips if isinstance(data.inputs, ChipImages) else optical_chips(layout, chip_set)
 
 
 def sha256_of_array(array: NDArray[Any]) -> str:

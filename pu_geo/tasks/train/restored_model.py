@@ -19,9 +19,10 @@ from pu_geo.features.networks import NetworkMaker, is_scale
 from pu_geo.features.rcf import RcfBank, problem_of_bank
 from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
+from pu_geo.project import contents, feature_sets
 from pu_geo.project.layout import RCF
 from pu_geo.project.model_files import FILTERS, MAKER, Model, refusal
-from pu_geo.records import MAX_TYPE, FeatureRequest
+from pu_geo.records import MAX_TYPE, FeatureRequest, View
 from pu_geo.tasks.imagery.features import LOCAL_DIR
 from pu_geo.training.network import TrainedModel
 
@@ -50,6 +51,7 @@ class RestoredModel:
         settings: of its method, checked; without a name of a weights file.
         types: names of the damage types that it judges; () where nobody named any.
         is_ordinal: see `RunFacts`.
+        chip_views: named bands of the chips that it takes; () where it takes features, or pre and post alone.
     """
 
     model: TrainedModel
@@ -61,6 +63,7 @@ class RestoredModel:
     settings: NetworkSettings
     types: tuple[str, ...] = ()
     is_ordinal: bool = False
+    chip_views: tuple[View, ...] = ()
 
     @property
     def bands(self) -> str:
@@ -71,6 +74,13 @@ class RestoredModel:
     def features(self) -> tuple[str, Mapping[str, object]] | None:
         """Name and maker of the features that it takes, as a run keeps them; None where it takes chips."""
         return None if self.bank is None else (_feature_set(self.card), self.bank.facts())
+
+
+def lacking(restored: RestoredModel, facts: Mapping[str, Any]) -> NDArray[np.bool_] | None:
+    """Return which of a model's views the buildings of a chip set lack, bool [V, N]; None of a model without named views."""
+    if restored.chip_views:
+        return contents.is_missing(facts)
+    return feature_sets.is_missing(restored.bank.facts(), facts) if isinstance(restored.bank, LayerBanks) else None
 
 
 FindMaker = Callable[[str], Maker | None]
@@ -108,7 +118,25 @@ def restore(found: Model, device: torch.device, find_maker: FindMaker = lambda _
     if sum(_work(one, chip_shape) for one in banks) * n_views > MAX_WORK:
         raise refusal(found.name, "holds filters that take too long on every chip")
     types, is_ordinal = _types(found, model)
-    return RestoredModel(model, bank, n_views, seed, chip_shape, found.card, settings, types, is_ordinal)
+    return RestoredModel(
+        model, bank, n_views, seed, chip_shape, found.card, settings, types, is_ordinal, _chip_views(found, model)
+    )
+
+
+def _chip_views(found: Model, model: TrainedModel) -> tuple[View, ...]:
+    """Return the views that a card names, which its network must agree with; () of a network that knows no named views."""
+    stated, spans = found.card["input"].get("views", []), getattr(model.extractor, "spans", None)
+    if len(found.card["input"]["shape"]) == 1 or (spans is None and not stated):
+        return ()
+    try:
+        views = tuple(View.from_json(one) for one in stated)
+    except (TypeError, KeyError, ValueError) as error:
+        raise refusal(found.name, "does not name its views properly") from error
+    names = [view.name for view in views]
+    is_named = len(set(names)) == len(names) and all(_WORD.fullmatch(name) for name in names)
+    if not is_named or spans is None or spans.tolist() != [[view.start, view.stop] for view in views]:
+        raise refusal(found.name, "names other views than its network takes")
+    return views
 
 
 def _types(found: Model, model: TrainedModel) -> tuple[tuple[str, ...], bool]:

@@ -129,7 +129,7 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     pu, held_out = set_aside(inputs.pu, request.hold_out, seed, card)
     inputs = inputs.with_clicks(pu).with_types(job.layout, types_from, card)
     job.report(0.02, f"loading chips for {card.title}")
-    data = inputs.data(job.layout, settings)
+    data = inputs.data(job.layout, settings, takes_layers=card.takes_layers)
     device, named = best_device(), name_of(best_device())
     run = Run(
         device=device, seed=seed, report=_epoch_reporter(job, f"{card.title} on {named}"), is_cancelled=job.is_cancelled,
