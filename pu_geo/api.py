@@ -30,12 +30,12 @@ from pu_geo.project.choices import Threshold
 from pu_geo.project.feature_sets import FeatureSet
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout, read_array
-from pu_geo.records import FeatureRequest, Label, RunFacts, Scene, View
+from pu_geo.records import FeatureRequest, Label, Layer, LayerKind, RunFacts, Scene, View
 from pu_geo.services.annotate import labeling
 from pu_geo.services.damage_map import auditing, damage_types, mapping, random_audits
 from pu_geo.services.damage_map.auditing import AuditView, HowMany
 from pu_geo.services.explore import clusters, discovering, exploring, neighbors, outliers
-from pu_geo.services.imagery import features, preparation
+from pu_geo.services.imagery import features, layers, preparation
 from pu_geo.services.project import choices, projects
 from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import comparing, feature_comparison, layer_comparison, models, run_card, training
@@ -206,6 +206,29 @@ class Project:
         """
         args = {"pre": _paths(pre), "post": _paths(post), "bands": None if bands is None else list(bands), "crs": crs}
         return self._run("add_scenes", {**args, "pixel_m": pixel_m}, "Adding scenes")
+
+    def add_layer(
+        self, name: str, files: Files, *, when: Literal["pre", "post", "none"] | None = None, kind: LayerKind | None = None,
+        nodata: float | None = None, crs: str | None = None,
+    ) -> Mapping[str, Any]:  # fmt: skip
+        """Add a layer beside pre and post, such as SAR or elevation, or files to one that is here; then cut chips again.
+
+        Args:
+            name: lowercase letters, digits and -, such as "sar-post".
+            files: GeoTIFFs of 1 to 16 bands, uint8, uint16 or float32; several form a mosaic.
+            when: the date that it shows, "post" for a new layer if None; "none" of no date.
+            kind: what it measures: "sar-db", "sar-amplitude" (read in decibels), "elevation", "proxy" or "other".
+            nodata: the sample value that stands for no data, where the files name none.
+
+        Returns:
+            {"name", "when", "kind", "added", "bands", "dtype", "unit", "scaling", "steps", "gsd_m", "n_files", "share", "scaling_words", "notes"}
+        """
+        args = {"name": name, "paths": _paths(files), "when": when, "kind": kind, "nodata": nodata, "crs": crs}
+        return self._run(layers.TASK, args, "Adding a layer")
+
+    def layers(self) -> tuple[Layer, ...]:
+        """Return the layers beside pre and post, with the scaling of each band."""
+        return store.call(self._layout, contents.layers)
 
     def add_xbd(self, folder: PathOrText, *, chosen: str = "") -> Mapping[str, Any]:
         """Add an xBD folder: its pictures as scenes, its labels as footprints.

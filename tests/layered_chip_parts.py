@@ -51,7 +51,24 @@ def with_layers(
     facts = {
         "views": [asdict(view) for view in TABLE],
         "view_missing": {"sar-post": lacks.astype(float).tolist(), "dsm": [0.0] * n},
-        "scaling": {"sar-post": {"bands": [[-25.0, 0.0], [-30.0, -5.0]]}, "dsm": {"bands": [[0.0, 40.0]]}},
+        "scaling": {
+            "sar-post": {
+                "bands": [[-25.0, 0.0], [-30.0, -5.0]],
+                "dtype": "float32",
+                "nodata": None,
+                "files": [],
+                "kind": "sar-db",
+                "unit": "dB",
+            },
+            "dsm": {
+                "bands": [[0.0, 40.0]],
+                "dtype": "float32",
+                "nodata": None,
+                "files": [],
+                "kind": "elevation",
+                "unit": "m",
+            },
+        },
     }
     import torch
 

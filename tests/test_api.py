@@ -20,7 +20,9 @@ import pandas as pd
 import pytest
 import shapely
 from comparison_parts import BETTER, set_project
+from mapped_parts import TRUTH
 from small_parts import REPOSITORY, click, job_of, small_grid, small_project, small_scene, square_table
+from typed_parts import TYPED, TYPES, name_types, typed_project
 
 import pu_geo
 from pu_geo import Project, api, jobs
@@ -741,3 +743,20 @@ def test_an_interrupt_while_a_public_name_is_loaded_waits_for_its_end(
     finally:
         sys.modules.pop(name, None)
         vars(pu_geo).pop("ready", None)
+
+
+def test_damage_types_are_read_and_their_thresholds_chosen(tmp_path: Path) -> None:
+    layout = typed_project(tmp_path)
+    name_types(layout, [row for row in np.flatnonzero(TRUTH).tolist() if row > 1][:25])
+    project = Project.open(layout.folder, progress=False)
+    project.choose(TYPED, threshold=0.3)
+    assert [one["name"] for one in project.damage_types()] == list(TYPES)
+    assert project.damage_types("ranker-1") == []
+    project.choose(damage_type="roof", top=4)
+    roof, _ = project.damage_types()
+    assert (roof["by_score"], roof["threshold_origin"], project.threshold().value) == (4, "top:4", 0.3)
+    table = project.damage_map()
+    assert (table.type_roof == "yes").sum() == roof["by_people"] + 4
+    assert table.attrs["pu_geo"]["types"][0]["threshold"] == roof["threshold"]
+    with pytest.raises(PuGeoError, match="without a threshold"):
+        project.choose(damage_type="roof")

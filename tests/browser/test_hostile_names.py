@@ -97,7 +97,7 @@ def _card_and_tooltip(page, view) -> None:
         ask(page, "select", name)
         assert card.locator(".id").inner_text() == f"ID {name}"
         assert ANALYSTS[2] in card.inner_text()
-        assert HOSTILE["picture"] in card.locator(".choice").all_inner_texts(), "a damage type of somebody's"
+        assert HOSTILE["picture"] in card.locator(".type span").all_inner_texts(), "a damage type of somebody's"
         assert card.locator("textarea").input_value() == HOSTILE["tag"]
     nothing_injected(view)
     page.keyboard.press("i")

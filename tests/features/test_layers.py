@@ -90,7 +90,7 @@ def test_filters_and_statistics_come_from_chips_that_have_the_view() -> None:
     assert not torch.equal(_made(chips).banks[1].filters, _made(other).banks[1].filters)
 
 
-def test_missing_columns_take_the_mean_of_those_that_have_them() -> None:
+def test_of_few_chips_missing_columns_take_the_mean_root_of_those_that_have_them() -> None:
     chips, is_missing = _chips(), _missing()
     is_used = np.arange(40) % 2 == 0
     made = _made(chips, is_missing=is_missing)
@@ -100,12 +100,68 @@ def test_missing_columns_take_the_mean_of_those_that_have_them() -> None:
     layers.fill_missing(found, made.views, lacks, is_used)
     has = ~is_missing[2]
     for view in (0, 1):  # each augmented view by itself
-        mean = before[view, has & is_used, 512:1024].astype(np.float64).mean(0)
-        np.testing.assert_array_equal(found[view, ~has, 512:1024], np.tile(mean.astype(np.float16), ((~has).sum(), 1)))
+        mean = np.sqrt(before[view, has & is_used, 512:1024].astype(np.float64)).mean(0) ** 2
+        np.testing.assert_allclose(found[view, ~has, 512:1024], np.tile(mean, ((~has).sum(), 1)), rtol=2e-3, atol=1e-4)
     np.testing.assert_array_equal(found[:, has], before[:, has])
     np.testing.assert_array_equal(found[:, :, :512], before[:, :, :512])
     with pytest.raises(TrainingError, match="No building of these chips has data in dsm"):
         layers.fill_missing(found, made.views, np.array([[False] * 40, [False] * 40, [True] * 40]), is_used)
+
+
+def _related(n: int = 200, is_useless: bool = False) -> tuple[NDArray[np.float16], NDArray[np.float16], tuple[View, ...]]:
+    """Return roots' squares of three views, float16 [2, n, 12]; the second follows from the first unless it is useless."""
+    draw = np.random.default_rng(0)
+    roots = 4 + draw.normal(size=(n, 12)) * 0.5
+    if not is_useless:
+        roots[:, 4:8] = 4 + (roots[:, :4] - 4) @ draw.normal(size=(4, 4)) * 0.8 + draw.normal(size=(n, 4)) * 0.1
+    whole = np.stack([roots**2, (roots + 0.3) ** 2]).astype(np.float16)
+    spans = tuple(View(name, "", 4 * k, 4 * k + 4) for k, name in enumerate("abc"))
+    return whole, whole.copy(), spans
+
+
+def test_missing_columns_are_what_the_other_views_lead_to_expect() -> None:
+    whole, found, views = _related()
+    lacks = np.zeros((3, 200), np.bool_)
+    lacks[1, ::4] = lacks[2, ::8] = True  # two patterns: b alone, and b with c
+    found[:, lacks[1], 4:8] = 9999
+    found[:, lacks[2], 8:12] = 9999
+    layers.fill_missing(found, views, lacks, np.ones(200, np.bool_))
+    np.testing.assert_array_equal(found[:, ~lacks[1]], whole[:, ~lacks[1]])
+    for view in (0, 1):
+        off = np.sqrt(found[view, lacks[1], 4:8].astype(float)) - np.sqrt(whole[view, lacks[1], 4:8].astype(float))
+        spread = np.sqrt(whole[view, :, 4:8].astype(float)).std()
+        assert np.sqrt((off**2).mean()) < 0.2 * spread  # the mean in its place would be off by the spread
+
+
+def test_where_the_others_say_nothing_the_mean_is_left() -> None:
+    whole, found, views = _related(is_useless=True)
+    lacks = np.zeros((3, 200), np.bool_)
+    lacks[1, ::4] = True
+    layers.fill_missing(found, views, lacks, np.ones(200, np.bool_))
+    mean = np.sqrt(whole[0, ~lacks[1], 4:8].astype(float)).mean(0) ** 2
+    assert np.abs(found[0, lacks[1], 4:8] - mean).max() < 0.2 * whole[0, :, 4:8].astype(float).std()
+
+
+def test_a_chip_without_any_view_takes_means() -> None:
+    whole, found, views = _related()
+    lacks = np.zeros((3, 200), np.bool_)
+    lacks[:, 7] = True
+    layers.fill_missing(found, views, lacks, np.ones(200, np.bool_))
+    mean = np.sqrt(np.delete(whole[0], 7, axis=0).astype(float)).mean(0) ** 2
+    np.testing.assert_allclose(found[0, 7], mean, rtol=3e-3)
+
+
+def test_leaving_one_out_is_what_the_formula_says() -> None:
+    """The slope of the chosen penalty predicts each left-out row as a fit without it does, on average better than the mean."""
+    whole, _, _ = _related(80)
+    given, wanted = (np.sqrt(whole[0, :, part].astype(np.float32)) for part in (np.s_[:4], np.s_[4:8]))
+    off = []
+    for row in range(80):
+        rest = np.arange(80) != row
+        slope = layers._expected(given[rest], wanted[rest])
+        assert slope is not None
+        off.append(wanted[rest].mean(0) + (given[row] - given[rest].mean(0)) @ slope - wanted[row])
+    assert np.square(off).mean() < 0.1 * wanted.var(0).mean()
 
 
 def test_a_joint_bank_is_missing_where_one_of_its_views_is() -> None:

@@ -116,7 +116,9 @@ class _Layer:
         values = self.source.read([*self.scene.rgb, alpha], window=window)
         # Of a scene with an alpha band of its own, the warp leaves out the nodata value.
         has_alpha = ColorInterp.alpha in self.source.src_dataset.colorinterp
-        nodata = _nodata_of(self.scene, self.source.src_dataset) if has_alpha else None
+        nodata = (
+            _nodata_of(self.scene, self.source.src_dataset) if has_alpha else _unknown(self.scene, self.source.src_dataset)
+        )
         return values[:n], (values[n] > 0) & samples.holds_data(values[:n], nodata, every=every)
 
 
@@ -324,13 +326,28 @@ def _nodata_of(scene: Scene, source: rasterio.DatasetReader) -> float | None:
     return source.nodata if scene.nodata is None else scene.nodata
 
 
+def _unknown(scene: Scene, source: rasterio.DatasetReader) -> float | None:
+    """Return the sample that the warp writes where a single band of a layer has no data; None where bands have data together.
+
+    Its alpha tells of pixels where all bands have none. Elsewhere it would leave a 0 in the one band, which may be a height.
+    """
+    if not misses_by_band(scene):
+        return None
+    nodata = _nodata_of(scene, source)
+    if nodata is not None and math.isfinite(nodata):
+        return float(nodata)
+    return float(np.finfo(np.float32).min) if scene.dtype == "float32" else None
+
+
 def _mask_options(source: rasterio.DatasetReader, scene: Scene) -> dict[str, object]:
     """Return the options that let the warp know which pixels have no data, so that it neither shows nor mixes them."""
     if ColorInterp.alpha in source.colorinterp:
         return {"nodata": None}  # with one, the warp would turn samples that equal it into their neighbors
     options: dict[str, object] = {"add_alpha": True}
+    if (unknown := _unknown(scene, source)) is not None:
+        options |= {"init_dest_nodata": False, "INIT_DEST": repr(unknown)}
     if (nodata := _nodata_of(scene, source)) is not None:
-        options |= {"src_nodata": nodata, "UNIFIED_SRC_NODATA": "PARTIAL" if misses_by_band(scene) else "YES"}
+        options |= {"src_nodata": nodata, "UNIFIED_SRC_NODATA": "YES" if unknown is None else "PARTIAL"}
     elif np.dtype(source.dtypes[0]).kind == "f":
         options |= {"src_nodata": math.nan, "UNIFIED_SRC_NODATA": "PARTIAL"}
     return options

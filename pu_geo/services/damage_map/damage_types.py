@@ -33,9 +33,8 @@ State = Literal["yes", "no", "unknown"]
 Bools = NDArray[np.bool_]
 Codes = NDArray[np.int8]
 YES, NO, SILENT = 1, 0, -1  # codes of answers; nobody said anything of the type
-FEWEST_NAMED = (
-    10  # buildings with a type below which its scores are not judged by; PRODUCT speaks of 10 to 30 for a first ranking
-)
+FEWEST_NAMED = 10
+"""Answers that name a type below which nothing is judged by its scores; 10 to 30 make a first ranking."""
 RULE = (
     "A building has a damage type where a person named it, or where its score reaches the type's threshold and the building is "
     "confirmed or flagged as damaged. Every other assessed building has a no, which is no proof that the type is absent. The type is "

@@ -133,7 +133,7 @@ def in_chips(facts: Mapping[str, Any], learned: Collection[str]) -> list[dict[st
     for view in contents.views_of(facts):
         if view.name not in missing:
             continue
-        about = facts["scaling"][view.name]
+        about = {"kind": "other", "unit": "", "dtype": "", "nodata": None, "files": [], **facts["scaling"][view.name]}
         pairs = tuple((float(low), float(high)) for low, high in about["bands"])
         what = f"{WHEN_WORDS[view.when]}, {KIND_WORDS[about['kind']]}, {scaling_words(pairs, about['unit'])}"
         found.append({

@@ -122,14 +122,15 @@ def what_changed(layout: Layout, found: LayerComparison) -> str:
 
 def judged(found: LayerComparison, row: LayerRow) -> str:
     """Return what a layer adds, in one sentence."""
-    about = f"{gain_words(row.gain)}, {found.level:.0%} interval"
+    low, high = (f"{value:+.2f}" for value in (row.gain.low, row.gain.high))
+    about = f"AP {row.gain.mean:+.2f}, {100 * found.level:.0f} % interval {low} to {high}"
     if found.n_clicks < LEAST_TO_JUDGE:
         return f"Not enough answers to judge: {found.n_clicks} held-out clicks, and it takes {LEAST_TO_JUDGE}."
     if row.gain.low > 0:
-        return f"{row.layer} adds to the ranking ({about})."
+        return f"{row.layer} adds to the ranking: {about}."
     if row.gain.high < 0:
-        return f"The ranking is better without {row.layer} ({about})."
-    return f"No difference found with or without {row.layer} ({about})."
+        return f"The ranking is better without {row.layer}: {about}."
+    return f"No difference found with or without {row.layer}: {about}."
 
 
 def gain_words(gain: Interval) -> str:

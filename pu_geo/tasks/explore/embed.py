@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis import neighbors, projection, ranker
 from pu_geo.errors import ModelError, TrainingError
 from pu_geo.features.bank import Maker
+from pu_geo.features.layers import LayerBanks, fill_missing
 from pu_geo.methods import catalog
 from pu_geo.project import contents, feature_sets, labels, model_files, runs, store
 from pu_geo.project.contents import chip_facts, optical_chips
@@ -208,16 +209,22 @@ def _embed_by_ranker(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.flo
 
 
 def _plain(job: Job, facts: RunFacts, bank: Maker, shown: _Shown) -> NDArray[np.float16]:
-    """Compute features of the shown chips; a layer that one lacks takes the mean of the chips that the run knew."""
+    """Compute features of the shown chips; a layer that one lacks is filled in by the chips that the run knew."""
     masks = None
     if needs_masks(bank):
         masks = np.concatenate([footprint_masks(job.layout, *part) for part in shown.parts])
-    found = bank.transform(shown.chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks)[0]
-    known, first = feature_sets.views(job.layout, facts.chip_set, facts.feature_set)[0], 0
-    for name, rows in shown.parts:
-        is_missing = feature_sets.is_missing(bank.facts(), chip_facts(job.layout, name))
-        for view, lacks in zip(feature_sets.views_of(bank.facts()), () if is_missing is None else is_missing, strict=True):
-            own = found[first : first + len(rows), view.start : view.stop]
-            own[lacks[rows]] = np.mean(known[:, view.start : view.stop], axis=0, dtype=np.float64)
-        first += len(rows)
-    return found
+    found = bank.transform(shown.chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks)
+    if not isinstance(bank, LayerBanks):
+        return found[0]
+    known = feature_sets.views(job.layout, facts.chip_set, facts.feature_set)[:1]
+    tables = [
+        feature_sets.is_missing(bank.facts(), chip_facts(job.layout, name)) for name in (facts.chip_set, *dict(shown.parts))
+    ]
+    parts = [
+        (tables[0], np.arange(known.shape[1])),
+        *((table, rows) for table, (_, rows) in zip(tables[1:], shown.parts, strict=True)),
+    ]
+    is_missing = np.concatenate([table[:, rows] for table, rows in parts if table is not None], axis=1)
+    both = np.concatenate([known, found], axis=1)
+    fill_missing(both, bank.views, is_missing, np.arange(both.shape[1]) < known.shape[1])
+    return both[0, known.shape[1] :]

@@ -61,6 +61,7 @@ def test_columns_are_safe_and_unique() -> None:
     assert len(set(every)) == 2 * len(names)
     assert all(one.replace("_", "").isalnum() and one.isascii() and one == one.lower() and len(one) < 60 for one in every)
     assert damage_types.columns_of(TYPES) == list(COLUMNS)
+    assert damage_types.columns_of(["roof score", "roof"]) == ["type_roof_score", "type_roof_2"]
 
 
 def test_few_answers_judge_nothing_and_only_people_are_heard(typed: Layout) -> None:
@@ -216,17 +217,26 @@ def test_an_audit_of_all_tells_the_truth_of_a_type(tmp_path: Path) -> None:
     layout = typed_project(tmp_path, types_from="kind")
     has_roof = HAS[:, 0]
     attribute_of(layout, {f"b{row}": "roof" if has_roof[row] else TYPES[1] for row in DAMAGED})
-    damage_types.choose_threshold(layout, TYPED, "roof", 0.3)
-    answer_audit(layout, N - 2, run_id=TYPED)
-    found = damage_types.on_map(layout, TYPED, LIMIT)
-    judged = damage_types.audits(layout, TYPED, LIMIT, found)["roof"]
+    damage_types.choose_threshold(layout, TYPED, "roof", 0.4)
     damage = np.asarray(runs.array(layout, TYPED, "scores")).round(4)[2:]
     roof = runs.written(np.asarray(runs.array(layout, TYPED, "type_scores")))[2:, 0]
-    above, truth = (damage >= LIMIT) & (roof >= 0.3), (TRUTH & has_roof)[2:]
+    above, truth = (damage >= LIMIT) & (roof >= 0.4), (TRUTH & has_roof)[2:]
+    wrong = (np.flatnonzero(above & ~TRUTH[2:])[:2] + 2).tolist()  # called not damaged before the audit
+    missed = (np.flatnonzero(truth & ~above) + 2).tolist()
+    assert wrong
+    assert missed
+    before = [*missed, *wrong]  # on the map as people answered them, whatever their scores
+    click(layout, *(f"b{row}" for row in missed))
+    click(layout, *(f"b{row}" for row in wrong), label="not_damaged")
+    answer_audit(layout, N - 2 - len(before), run_id=TYPED)
+    found = damage_types.on_map(layout, TYPED, LIMIT)
+    judged = damage_types.audits(layout, TYPED, LIMIT, found)["roof"]
+    census = np.array(before) - 2
+    above[census] = truth[census]
     assert judged.precision.value == pytest.approx((above & truth).sum() / above.sum())
     assert judged.recall.value == pytest.approx((above & truth).sum() / truth.sum())
     assert (judged.precision.low, judged.precision.high) == (judged.precision.value, judged.precision.value)
-    assert (judged.n_checks, judged.n_yes, judged.n_silent) == (N - 2, truth.sum(), 0)
+    assert (judged.n_checks, judged.n_yes, judged.n_silent) == (N - 2 - len(before), truth.sum() - truth[census].sum(), 0)
     assert "found roof" in judged.recall.words or "found roof" in judged.precision.words
     assert json.loads(json.dumps(damage_types.facts(layout, TYPED, LIMIT, found)))[0]["audit"]["n_silent"] == 0
 

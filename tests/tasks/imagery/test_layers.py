@@ -16,6 +16,7 @@ from cli_parts import CommandLine
 from layer_parts import speckle, town_layer
 from small_parts import job_of
 
+from pu_geo import Project
 from pu_geo.errors import ImageryError, PuGeoError
 from pu_geo.geo.chips import chip_windows, whole_pixels
 from pu_geo.geo.raster.scene_files import describe_layer
@@ -337,3 +338,30 @@ def test_commands_add_and_list_layers(run: CommandLine, chipped_town: Layout, to
     again = run.text("add-layer", chipped_town.folder, "--name", "sar-post", path)
     assert "was not added: it has the same content as sar.tif" in again
     assert "cannot be called 'a/b'" in run.refused("add-layer", chipped_town.folder, "--name", "a/b", path)
+
+
+def test_the_library_adds_layers_and_names_views(chipped_town: Layout, town: Path, tmp_path: Path) -> None:
+    path = town_layer(town, tmp_path / "sar.tif", speckle(HEIGHT, WIDTH))
+    project = Project.open(chipped_town.folder, progress=False)
+    assert project.add_layer("sar-post", path, kind="sar-db")["unit"] == "dB"
+    assert [layer.name for layer in project.layers()] == ["sar-post"]
+    project.chip(size_px=32)
+    views, is_missing = project.views()
+    assert [view.name for view in views] == ["pre", "post", "sar-post"]
+    assert is_missing.shape == (3, len(project.building_ids()))
+    assert project.chips().shape[1] == 6
+    assert project.chips(with_layers=True).shape[1] == 8
+
+
+def test_a_project_without_a_place_takes_a_picture_of_the_same_ground(tmp_path: Path) -> None:
+    layout = store.create(tmp_path / "odd.pugeo", "Odd")
+    for name, shape in (("post", (96, 128, 3)), ("height", (48, 64)), ("other", (48, 48))):
+        picture = np.random.default_rng(0).integers(0, 255, shape, dtype=np.uint8)
+        assert cv2.imwrite(str(tmp_path / f"{name}.png"), picture)
+    add_scenes(job_of(layout), pre=[], post=[str(tmp_path / "post.png")], pixel_m=0.5)
+    found = add_layer(job_of(layout), name="height", paths=[str(tmp_path / "height.png")], when="none")
+    assert (found["gsd_m"], found["share"]) == (1.0, 1.0)
+    with pytest.raises(ImageryError, match=r"other\.png has 48 x 48 pixels"):
+        add_layer(job_of(layout), name="other", paths=[str(tmp_path / "other.png")])
+    with pytest.raises(ImageryError, match="nothing says how they lie"):
+        add_layer(job_of(layout), name="height", paths=[str(tmp_path / "other.png")])

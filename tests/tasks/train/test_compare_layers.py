@@ -69,7 +69,7 @@ def test_a_layer_that_shows_damage_adds_and_a_useless_one_is_not_blamed(tmp_path
     assert sar.gain.low > 0
     assert dsm.gain.mean > -0.05
     words = layer_comparison.verdict_words(found)
-    assert words[1].startswith("sar-post adds to the ranking (+0.")
+    assert words[1].startswith("sar-post adds to the ranking: AP +0.")
     assert (found.n_clicks, len(words)) == (20, 3)
     assert found.n_lacking["sar-post"] > found.n_lacking["dsm"] == 0
     assert next(row["layer"] for row in layer_comparison.table(found)) == "sar-post"
@@ -94,9 +94,9 @@ def test_with_nine_clicks_nothing_is_judged(tmp_path: Path) -> None:
 def test_words_follow_the_interval() -> None:
     row = layer_comparison.LayerRow("dsm", "propagation", 0.6, 0.5, feature_comparison.Interval(0.1, 0.02, 0.2))
     found = layer_comparison.LayerComparison("", 0, "set", "layers-1", 12, 0, 100, [row])
-    assert layer_comparison.judged(found, row) == "dsm adds to the ranking (+0.10 (+0.02 to +0.20), 95% interval)."
+    assert layer_comparison.judged(found, row) == "dsm adds to the ranking: AP +0.10, 95 % interval +0.02 to +0.20."
     worse = replace(row, gain=feature_comparison.Interval(-0.1, -0.2, -0.02))
-    assert layer_comparison.judged(found, worse).startswith("The ranking is better without dsm (-0.10")
+    assert layer_comparison.judged(found, worse).startswith("The ranking is better without dsm: AP -0.10")
     same = replace(row, gain=feature_comparison.Interval(0.1, -0.02, 0.2))
     assert layer_comparison.judged(found, same).startswith("No difference found with or without dsm")
     assert layer_comparison.LayerComparison.from_json(found.as_json()) == found

@@ -8,7 +8,7 @@ fakeBrowser();
 const { ChipPictures } = await import("../../../pu_geo/ui/frontend/src/chip_pictures.js");
 const { TilePictures } = await import("../../../pu_geo/ui/frontend/src/ground.js");
 const { LayerBox, layerLegend } = await import("../../../pu_geo/ui/frontend/src/layer_box.js");
-const { inColors, isOn, nextLayer, paintViridis, shareOf, tileLoader, viridis } = await import("../../../pu_geo/ui/frontend/src/layer_tiles.js");
+const { clearRim, inColors, isOn, nextLayer, paintViridis, shareOf, tileLoader, viridis } = await import("../../../pu_geo/ui/frontend/src/layer_tiles.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
 const { TEXTS } = await import("../../../pu_geo/ui/frontend/src/texts.js");
 
@@ -31,17 +31,28 @@ test("viridis runs from violet to yellow, brighter with each step, and leaves tr
   assert.deepEqual([...pixels], [253, 231, 37, 255, 68, 1, 84, 0]);
 });
 
-test("gray tiles are shown as they are, and painted once for viridis", () => {
+test("a rim of missing data beside what is transparent goes; the same gray elsewhere, and other values there, stay", () => {
+  const [width, height] = [24, 8]; // three blocks: transparent, rim, data
+  const data = new Uint8ClampedArray(4 * width * height);
+  for (let k = 0; k < width * height; k++) {
+    const x = k % width;
+    data.set(x < 8 ? [0, 0, 0, 0] : x < 12 ? [43, 38, 51, 255] : x < 16 ? [60, 60, 60, 255] : [40, 40, 40, 255], 4 * k);
+  }
+  clearRim(data, width, height);
+  assert.deepEqual(Array.from({ length: 24 }, (_, x) => data[4 * x + 3]), [...Array(12).fill(0), ...Array(12).fill(255)]);
+});
+
+test("tiles are painted once for each ramp", () => {
   const context = { getImageData: () => ({ data: Uint8ClampedArray.of(0, 0, 0, 255) }), putImageData: (pixels) => put.push([...pixels.data]) };
   const put = [];
   const canvas = { width: 1, height: 1, getContext: () => context };
   const { createElement } = document;
   document.createElement = (tag) => Object.assign(createElement(tag), { getContext: () => context });
-  assert.equal(inColors(canvas, "grey"), canvas);
+  inColors(canvas, "grey");
   const copy = inColors(canvas, "viridis");
-  assert.notEqual(copy, canvas);
+  assert.notEqual(copy, inColors(canvas, "grey"));
   assert.equal(inColors(canvas, "viridis"), copy);
-  assert.deepEqual(put, [[68, 1, 84, 255]]);
+  assert.deepEqual(put, [[0, 0, 0, 255], [68, 1, 84, 255]]);
 });
 
 test("with the swipe and side by side a layer lies on the picture of its date; on one picture alone it is shown whatever its date", () => {

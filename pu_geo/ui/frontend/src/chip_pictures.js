@@ -166,7 +166,7 @@ export class ChipPictures {
     });
     if (found.some((tile) => tile.canvas === undefined)) return false;
     const ramp = named?.is_gray ? store.ramp : GREY;
-    for (const tile of found) if (tile.canvas) tile.canvas = inColors(tile.canvas, ramp);
+    if (named) for (const tile of found) tile.canvas &&= inColors(tile.canvas, ramp);
     canvas.width = canvas.height = Math.round(width * ratio);
     paintGround(canvas, ground, cut, found.filter((tile) => tile.canvas));
     if (store.outlines) paintOutline(canvas, ground, store.rings[i], ratio);

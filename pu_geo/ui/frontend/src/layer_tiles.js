@@ -1,6 +1,6 @@
 // The map tiles of a named layer (SAR, elevation, ...): where they are, and their colors. One band comes as gray, and may be shown in viridis.
 
-import { TilePictures } from "./ground.js";
+import { BLOCK_PX, NO_DATA_GREY, TilePictures } from "./ground.js";
 
 /** What a layer's tiles are asked for by, as the dates are by "pre" and "post". */
 export const partOf = (name) => `layers/${name}`;
@@ -35,22 +35,48 @@ export function paintViridis(data) {
   }
 }
 
-const painted = new WeakMap(); // gray canvas to its copy in viridis
+const NEAR_GREY = 14; // what JPEG makes of pixels without data beside others
 
-/** A tile as it is shown: itself, or a copy in viridis. */
-export function inColors(canvas, ramp) {
-  if (ramp !== VIRIDIS) return canvas;
-  let copy = painted.get(canvas);
-  if (!copy) {
-    copy = document.createElement("canvas");
-    [copy.width, copy.height] = [canvas.width, canvas.height];
-    const pen = copy.getContext("2d");
-    const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-    paintViridis(pixels.data);
-    pen.putImageData(pixels, 0, 0);
-    painted.set(canvas, copy);
+/**
+ * Make transparent what is left of missing data at its rim: in blocks beside transparent ones, pixels of about that gray.
+ * They would be taken for low values of the layer.
+ * @param data [red, green, blue, alpha, ...] of a tile, changed in place
+ */
+export function clearRim(data, width, height) {
+  const [columns, rows] = [Math.ceil(width / BLOCK_PX), Math.ceil(height / BLOCK_PX)];
+  const isClear = Uint8Array.from({ length: columns * rows }, (_, k) => data[4 * (Math.floor(k / columns) * BLOCK_PX * width + (k % columns) * BLOCK_PX) + 3] === 0);
+  const touches = (column, row) => [-1, 0, 1].some((down) => [-1, 0, 1].some((right) => {
+    const [x, y] = [column + right, row + down];
+    return x >= 0 && y >= 0 && x < columns && y < rows && isClear[y * columns + x];
+  }));
+  for (let k = 0; k < isClear.length; k++) {
+    const [column, row] = [k % columns, Math.floor(k / columns)];
+    if (isClear[k] || !touches(column, row)) continue;
+    for (let y = row * BLOCK_PX; y < Math.min(height, (row + 1) * BLOCK_PX); y++) {
+      for (let x = column * BLOCK_PX; x < Math.min(width, (column + 1) * BLOCK_PX); x++) {
+        const at = 4 * (y * width + x);
+        if ([0, 1, 2].every((band) => Math.abs(data[at + band] - NO_DATA_GREY) <= NEAR_GREY)) data[at + 3] = 0;
+      }
+    }
   }
-  return copy;
+}
+
+const painted = new WeakMap(); // canvas of a tile to its copies, by ramp
+
+/** A tile of a layer as it is shown: a copy in the colors of a ramp, without a rim of missing data. */
+export function inColors(canvas, ramp) {
+  const copies = painted.get(canvas) ?? new Map();
+  painted.set(canvas, copies);
+  if (!copies.has(ramp)) {
+    const copy = document.createElement("canvas");
+    [copy.width, copy.height] = [canvas.width, canvas.height];
+    const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    clearRim(pixels.data, canvas.width, canvas.height);
+    if (ramp === VIRIDIS) paintViridis(pixels.data);
+    copy.getContext("2d").putImageData(pixels, 0, 0);
+    copies.set(ramp, copy);
+  }
+  return copies.get(ramp);
 }
 
 export const tilePictures = new TilePictures(); // they outlive a change of page

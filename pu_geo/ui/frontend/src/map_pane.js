@@ -12,7 +12,7 @@ import { lonLatAt } from "./lonlat.js";
 import { boxOf } from "./polygon.js";
 import { arrowLegend } from "./shift_arrows.js";
 import { layerLegend } from "./layer_box.js";
-import { isOn, partOf, shareOf, tileLoader } from "./layer_tiles.js";
+import { GREY, isOn, partOf, shareOf, tileLoader } from "./layer_tiles.js";
 import { isShown } from "./target.js";
 import { makeImagery, makeMap, makeSource, makeView } from "./map_parts.js";
 import { TEXTS } from "./texts.js";
@@ -183,7 +183,7 @@ export class MapPane {
       main.setVisible(isShown && isOn(layer.when, view, "post"));
       twin.setVisible(isShown && isOn(layer.when, view, "pre"));
       for (const each of [main, twin]) each.setOpacity(store.opacity);
-      const ramp = layer.is_gray ? store.ramp : "";
+      const ramp = layer.is_gray ? store.ramp : GREY;
       if (isShown && overlay.ramp !== ramp) {
         overlay.ramp = ramp;
         source.setTileLoadFunction(tileLoader(ramp));
