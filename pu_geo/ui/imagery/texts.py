@@ -181,7 +181,7 @@ FEATURE_LAYERS_HELP = (
     "Each entry gets filters of its own. Pre and post together show what changed. A building without data in a layer is ranked by "
     "the others."
 )
-MAKE_FEATURES = "Make features of these layers"
+MAKE_FEATURES = "Make features of these layers and use them"
 FEATURES_MORE = "Compute another set from a local weights file, or train one on these chips without labels:"
 FEATURES_COMMANDS = (
     "pu-geo features {folder} --backbone resnet18 --weights FILE.safetensors --use\n"
