@@ -42,6 +42,7 @@ RULE = (
 )
 ORDINAL_RULE = "The types are a scale: a building that reaches one reaches those below it."
 _LONGEST = 40  # characters of a column
+_DAMAGED = ("confirmed", "flagged")
 _SCALE = "at least "  # how the types of a scale begin
 
 
@@ -179,10 +180,11 @@ def on_map(layout: Layout, run_id: str, threshold: float) -> TypesOnMap:
     at = np.array([row.get(building, -1) for building in ids], np.int64)
     kind = np.array([classes[building] for building in ids], np.str_)
     scores = np.concatenate([runs.written(of_run), np.full((1, len(names)), np.nan)])[at]
-    scores[kind == "not_assessed"] = np.nan
     answers, taught = answers_of(layout, run, ids), answers_of(layout, run, ids, is_taught=True)
-    is_damaged = np.isin(kind, ("confirmed", "flagged"))
-    limits = _limits(names, scores, is_damaged, answers, taught, chosen)
+    before = mapping.classes_now(layout, run.run_id, threshold, is_taught=True)
+    limits = _limits(names, scores, np.array([before[building] in _DAMAGED for building in ids]), taught, chosen)
+    scores[kind == "not_assessed"] = np.nan
+    is_damaged = np.isin(kind, _DAMAGED)
     is_above = _above(scores, limits, is_ordinal=run.is_ordinal)
     n_typed = int((taught != SILENT).any(axis=1).sum())
     types = []
@@ -202,24 +204,23 @@ def on_map(layout: Layout, run_id: str, threshold: float) -> TypesOnMap:
 
 
 def _limits(
-    names: Sequence[str],
-    scores: NDArray[np.float64],
-    is_damaged: Bools,
-    answers: Codes,
-    taught: Codes,
-    chosen: Mapping[str, Threshold],
+    names: Sequence[str], scores: NDArray[np.float64], is_damaged: Bools, taught: Codes, chosen: Mapping[str, Threshold]
 ) -> list[Threshold | None]:
     """Return the threshold of each type: the one that people chose, else one to start from.
 
     To start from, a type is given to as large a part of the damaged buildings without an answer of it as people gave it to among
-    those whose answers name or rule out types (`taught`: without an audit's, which judge the map and set nothing in it). Scores only
-    rank: the highest ones have it, whatever their value. Source: ours; the rule of `estimates.first_threshold`.
+    those whose answers name or rule out types. Scores only rank: the highest ones have it, whatever their value. Source: ours; the
+    rule of `estimates.first_threshold`.
+
+    Args:
+        is_damaged, taught: the buildings confirmed or flagged, and what is answered of them, as if no audit had answers: these judge
+            the map and set nothing in it.
     """
     n_typed = int((taught != SILENT).any(axis=1).sum())
     found: list[Threshold | None] = []
     for k, name in enumerate(names):
         n_named = int((taught[:, k] == YES).sum())
-        is_open = is_damaged & (answers[:, k] == SILENT) & ~np.isnan(scores[:, k])
+        is_open = is_damaged & (taught[:, k] == SILENT) & ~np.isnan(scores[:, k])
         if name in chosen:
             found.append(chosen[name])
         elif n_named < FEWEST_NAMED:

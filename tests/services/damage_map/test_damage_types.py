@@ -104,6 +104,17 @@ def test_the_value_of_a_score_has_no_part_in_where_it_starts(tmp_path: Path) -> 
     assert "yes" in a
 
 
+def test_an_audit_does_not_move_where_a_type_starts(typed: Layout) -> None:
+    """Its answers judge the map: a threshold that they helped to set would be judged by itself."""
+    name_types(typed, CLICKED)
+    before = [one.threshold for one in damage_types.on_map(typed, TYPED, LIMIT).types]
+    answer_audit(typed, 120, run_id=TYPED)
+    found = damage_types.on_map(typed, TYPED, LIMIT)
+    assert None not in before
+    assert [one.threshold for one in found.types] == before
+    assert found.types[0].n_undecided != int(str(before[0].origin).split(":")[1]), "the audit answered some of them"
+
+
 def test_a_type_makes_nothing_damaged(typed: Layout) -> None:
     name_types(typed, CLICKED)
     damage_types.choose_threshold(typed, TYPED, "roof", 0.0)
