@@ -121,18 +121,20 @@ def test_areas_count_the_buildings_with_each_type(typed: Layout) -> None:
     assert "type_roof_yes" not in plain.rows[0]
 
 
-def test_areas_leave_a_type_empty_that_too_few_answers_name(typed: Layout) -> None:
-    """A yes that people gave is no count of those that have it; nor is a 0."""
+def test_areas_leave_a_type_empty_that_too_few_answers_name(tmp_path: Path) -> None:
+    """What people answered is no count of those that have it; nor is a 0."""
+    typed = typed_project(tmp_path)
+    name_types(typed, CLICKED[:3])
     damage_types.choose_threshold(typed, TYPED, "roof", 0.4)
-    with store.connect(typed) as db:
-        labels.append(db, [LabelOp(f"clear-{row}", f"b{row}", "cleared") for row in CLICKED[3:]], analyst="a", screen="annotate")
     found = build_damage_map(typed, TYPED, LIMIT)
     (table,) = list(area_tables(typed, found, cell_m=100))
     assert {row["type_flooded_wet_yes"] for row in table.rows} == {None}
     is_assessed = found.columns["assessed"]
     states = [state for state, seen in zip(found.columns["type_flooded_wet"], is_assessed, strict=True) if seen]
     assert sum(row["type_flooded_wet_unknown"] or 0 for row in table.rows) == states.count("unknown") > 0
-    assert sum(row["type_roof_unknown"] or 0 for row in table.rows) == 0 < sum(row["type_roof_yes"] or 0 for row in table.rows)
+    assert (
+        sum(row["type_roof_unknown"] or 0 for row in table.rows) == 0 < sum(row["type_roof_yes"] or 0 for row in table.rows)
+    )
     assert all((row["type_roof_unknown"] is None) == (not row["assessed"]) for row in table.rows)
 
 
