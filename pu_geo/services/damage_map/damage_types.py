@@ -267,7 +267,7 @@ def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str], *, is_taught: 
 def _answer(event: LabelEvent, run: RunFacts, scale: Sequence[Grade], value: object) -> list[int]:
     usual = [SILENT] * len(run.types)
     if run.types_from == "grades":
-        usual = _by_grade(event.grade, run.types, scale)
+        usual = _by_grade(event.grade, run, scale)
     elif value is not None and str(value) in run.types:
         usual = [int(name == str(value)) for name in run.types]
     return [
@@ -276,13 +276,16 @@ def _answer(event: LabelEvent, run: RunFacts, scale: Sequence[Grade], value: obj
     ]
 
 
-def _by_grade(grade: str, names: Sequence[str], scale: Sequence[Grade]) -> list[int]:
-    """Return whether a grade reaches each of some grades, `SILENT` where that is not known; the scale has the worst first.
+def _by_grade(grade: str, run: RunFacts, scale: Sequence[Grade]) -> list[int]:
+    """Return whether a grade reaches each of a run's types, `SILENT` where that is not known; the scale has the worst first.
 
-    Whatever is damaged reaches the mildest, also without a grade.
+    Whatever is damaged reaches the mildest, also without a grade. Types are known by their grades' ids, and by the names that these
+    had where the run does not have the ids.
     """
     place = {one.id: k for k, one in enumerate(scale)}
-    least = [None if (one := grades.find(scale, name.removeprefix(_SCALE))) is None else place[one.id] for name in names]
+    named = [grades.find(scale, name.removeprefix(_SCALE)) for name in run.types]
+    ids = run.type_grades or [None if one is None else one.id for one in named]
+    least = [None if one is None else place.get(one) for one in ids]
     own = place.get(grade)
     if own is None:
         return [YES if at == len(scale) - 1 else SILENT for at in least]

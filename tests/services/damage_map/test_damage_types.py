@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from typed_parts import COLUMNS, HAS, TYPED, TYPES, add_typed_run, name_types, t
 
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.project import choices as log
-from pu_geo.project import labels, runs, store
+from pu_geo.project import grades, labels, runs, store
+from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import damage_types, mapping, random_audits
 
@@ -196,6 +198,29 @@ def test_on_a_scale_who_reaches_a_grade_reaches_those_below(tmp_path: Path) -> N
     assert [state_of(found, "b6", k) for k in (0, 1)] == ["yes", "no"]
     assert [state_of(found, "b7", k) for k in (0, 1)] == ["yes", "yes"]
     assert "scale" in found.rule
+
+
+def test_a_grade_that_was_renamed_keeps_its_answers_on_older_runs(tmp_path: Path) -> None:
+    names, ids = ("at least Minor", "at least Major"), ("scratched", "bent")
+    layout = typed_project(tmp_path, types=names, types_from="grades", is_ordinal=True, type_grades=ids)
+    gone, bent, scratched = (
+        Grade("gone", "Gone", "destroyed"),
+        Grade("bent", "Major", "major"),
+        Grade("scratched", "Minor", "minor"),
+    )
+
+    def codes(*scale: Grade) -> list[list[int]]:
+        with store.connect(layout) as db:
+            grades.put(db, scale)
+        return damage_types.answers_of(layout, facts_of(layout, TYPED), ["b5", "b6"]).tolist()
+
+    codes(gone, bent, scratched)
+    click(layout, "b5", grade="gone")
+    click(layout, "b6", grade="scratched")
+    assert codes(gone, bent, scratched) == [[1, 1], [1, 0]]
+    assert codes(gone, replace(bent, name="Heavy"), scratched) == [[1, 1], [1, 0]]
+    assert codes(gone, replace(bent, name="Minor"), replace(scratched, name="Major")) == [[1, 1], [1, 0]]
+    assert codes(gone, scratched) == [[1, -1], [1, -1]], "a grade off the scale is not known"
 
 
 def test_an_attribute_that_taught_the_run_rules_out_the_others(tmp_path: Path) -> None:
