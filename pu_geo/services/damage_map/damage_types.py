@@ -88,6 +88,13 @@ class TypeOnMap:
         return int(self.is_by_score.sum())
 
     @property
+    def n_above(self) -> int:
+        """How many its own threshold gives the type; on a scale those that reach a worse one have it, too."""
+        if self.threshold is None:
+            return 0
+        return int((self.scores[self.is_undecided] >= self.threshold.value).sum())
+
+    @property
     def n_undecided(self) -> int:
         return int(self.is_undecided.sum())
 
@@ -110,7 +117,9 @@ class TypeOnMap:
         """What its threshold rests on, in a sentence."""
         answers = f"{wording.plural(self.n_named, 'answer')} outside audits {'names' if self.n_named == 1 else 'name'} it"
         if self.threshold is None:
-            return f"{answers}, not enough to judge: it takes {FEWEST_NAMED}. Only what people answered is shown."
+            lifted = f"Shown are what people answered and the {self.n_by_score:,} that reach a worse one by score."
+            shown = lifted if self.n_by_score else "Only what people answered is shown."
+            return f"{answers}, not enough to judge: it takes {FEWEST_NAMED}. {shown}"
         basis = mapping.basis_words(self.threshold.origin)
         few = "" if self.is_enough else f" {answers}, fewer than the {FEWEST_NAMED} that it takes to judge by scores."
         if log.of_start(self.threshold.origin):
@@ -486,7 +495,9 @@ def gaps(types: Sequence[Mapping[str, Any]]) -> list[str]:
     found = []
     if few := [str(one["name"]) for one in types if one["threshold"] is None]:
         whose = "it" if len(few) == 1 else "them"
-        found.append(f"Too few answers name {', '.join(few)}: of {whose} only what people answered is on the map.")
+        lifted = any(one["threshold"] is None and one["by_score"] for one in types)
+        also = ", and what reaches a worse one by score" if lifted else ""
+        found.append(f"Too few answers name {', '.join(few)}: of {whose} only what people answered is on the map{also}.")
     if alone := [str(one["name"]) for one in types if one["threshold"] is not None and not _is_judged(one)]:
         found.append(
             f"How many of the buildings with {', '.join(alone)} by score have it is not known: no audit estimates it, the scores only rank."

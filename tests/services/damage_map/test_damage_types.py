@@ -200,6 +200,20 @@ def test_on_a_scale_who_reaches_a_grade_reaches_those_below(tmp_path: Path) -> N
     assert "scale" in found.rule
 
 
+def test_a_grade_without_a_threshold_says_who_has_it_by_a_worse_one(tmp_path: Path) -> None:
+    layout = typed_project(tmp_path, types=("at least Minor", "at least Major"), types_from="grades", is_ordinal=True)
+    minor = damage_types.on_map(layout, TYPED, LIMIT).types[0]
+    assert "Only what people answered is shown." in minor.words
+    damage_types.choose_top(layout, TYPED, LIMIT, "at least Major", 7)
+    found = damage_types.on_map(layout, TYPED, LIMIT)
+    minor = found.types[0]
+    assert (minor.threshold, minor.n_by_score, minor.n_above) == (None, 7, 0)
+    assert "Shown are what people answered and the 7 that reach a worse one by score." in minor.words
+    (words, _) = damage_types.gaps(damage_types.facts(layout, TYPED, LIMIT, found))
+    assert "only what people answered" in words
+    assert words.endswith("and what reaches a worse one by score.")
+
+
 def test_a_grade_that_was_renamed_keeps_its_answers_on_older_runs(tmp_path: Path) -> None:
     names, ids = ("at least Minor", "at least Major"), ("scratched", "bent")
     layout = typed_project(tmp_path, types=names, types_from="grades", is_ordinal=True, type_grades=ids)
