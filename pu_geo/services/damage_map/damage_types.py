@@ -40,6 +40,10 @@ RULE = (
     "confirmed or flagged as damaged. Every other assessed building has a no, which is no proof that the type is absent. The type is "
     "unknown where nothing was assessed, and where too few answers name it to judge by scores."
 )
+ATTRIBUTE_RULE = (
+    "The types come from the footprints: a building also has one where its attribute '{attribute}' names it and a person marked the "
+    "building damaged."
+)
 ORDINAL_RULE = "The types are a scale: a building that reaches one reaches those below it."
 _LONGEST = 40  # characters of a column
 _DAMAGED = ("confirmed", "flagged")
@@ -61,6 +65,7 @@ class TypeOnMap:
         is_undecided: bool [N], confirmed or flagged and without an answer of the type: what its threshold decides.
         n_named, n_ruled_out: answers outside audits that give a damaged building the type, and that rule it out.
         n_typed: those that name or rule out some type.
+        attribute: of the footprints, that the run learned the types from; "" where people gave them. Its values count as answers.
     """
 
     name: str
@@ -74,6 +79,7 @@ class TypeOnMap:
     n_named: int
     n_ruled_out: int
     n_typed: int
+    attribute: str = ""
 
     @property
     def score_column(self) -> str:
@@ -115,15 +121,21 @@ class TypeOnMap:
     @property
     def words(self) -> str:
         """What its threshold rests on, in a sentence."""
-        answers = f"{wording.plural(self.n_named, 'answer')} outside audits {'names' if self.n_named == 1 else 'name'} it"
+        source, is_one = _attribute_words(self.attribute), self.n_named == 1
+        answers = f"{wording.plural(self.n_named, 'answer')} outside audits {'names' if is_one else 'name'} it"
+        if source:
+            buildings = wording.plural(self.n_named, "damaged building")
+            answers = f"{buildings} outside audits {'has' if is_one else 'have'} it by {source} or an answer"
+        people = f"what {'the attribute and people say' if source else 'people answered'}"
         if self.threshold is None:
-            lifted = f"Shown are what people answered and the {self.n_by_score:,} that reach a worse one by score."
-            shown = lifted if self.n_by_score else "Only what people answered is shown."
+            lifted = f"Shown are {people} and the {self.n_by_score:,} that reach a worse one by score."
+            shown = lifted if self.n_by_score else f"Only {people} is shown."
             return f"{answers}, not enough to judge: it takes {FEWEST_NAMED}. {shown}"
         basis = mapping.basis_words(self.threshold.origin)
         few = "" if self.is_enough else f" {answers}, fewer than the {FEWEST_NAMED} that it takes to judge by scores."
         if log.of_start(self.threshold.origin):
-            share = f"the share of the damaged that answers give it, {self.n_named:,} of {self.n_typed:,}"
+            givers = f"{source} and answers" if source else "answers"
+            share = f"the share of the damaged that {givers} give it, {self.n_named:,} of {self.n_typed:,}"
             return f"Threshold {self.threshold.value:.4f}: {share}; {basis}.{few}"
         return f"Threshold {self.threshold.value:.4f}: {basis}.{few}"
 
@@ -135,6 +147,7 @@ class TypesOnMap:
     ids: Sequence[str]
     types: tuple[TypeOnMap, ...] = ()
     is_ordinal: bool = False
+    attribute: str = ""
 
     def with_type(self, one: TypeOnMap) -> tuple[list[str], list[str]]:
         """Return the buildings that people gave a type, and those that have it by score alone."""
@@ -145,7 +158,12 @@ class TypesOnMap:
     @property
     def rule(self) -> str:
         """When a building has a type, in sentences."""
-        return f"{RULE} {ORDINAL_RULE}" if self.is_ordinal else RULE
+        named = "" if not self.attribute else ATTRIBUTE_RULE.format(attribute=self.attribute)
+        return " ".join((RULE, *filter(None, (named, ORDINAL_RULE if self.is_ordinal else ""))))
+
+
+def _attribute_words(attribute: str) -> str:
+    return f"the attribute {attribute!r} of footprints" if attribute else ""
 
 
 def columns_of(names: Sequence[str]) -> list[str]:
@@ -196,6 +214,7 @@ def on_map(layout: Layout, run_id: str, threshold: float) -> TypesOnMap:
     is_damaged = np.isin(kind, _DAMAGED)
     is_above = _above(scores, limits, is_ordinal=run.is_ordinal)
     n_typed = int((taught != SILENT).any(axis=1).sum())
+    attribute = _attribute_of(run)
     types = []
     for k, (name, column) in enumerate(zip(names, columns_of(names), strict=True)):
         given, is_open = answers[:, k], is_damaged & (answers[:, k] == SILENT)
@@ -206,10 +225,15 @@ def on_map(layout: Layout, run_id: str, threshold: float) -> TypesOnMap:
         types.append(
             TypeOnMap(
                 name, column, limits[k], scores[:, k], given, state.tolist(), is_by_score, is_open & ~np.isnan(scores[:, k]),
-                int((taught[:, k] == YES).sum()), int((taught[:, k] == NO).sum()), n_typed,
+                int((taught[:, k] == YES).sum()), int((taught[:, k] == NO).sum()), n_typed, attribute,
             )
         )  # fmt: skip
-    return TypesOnMap(ids, tuple(types), run.is_ordinal)
+    return TypesOnMap(ids, tuple(types), run.is_ordinal, attribute)
+
+
+def _attribute_of(run: RunFacts) -> str:
+    """Return the attribute of footprints that a run learned its types from; "" where people gave them."""
+    return "" if run.types_from in (None, "answers", "grades") else str(run.types_from)
 
 
 def _limits(
@@ -262,8 +286,8 @@ def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str], *, is_taught: 
         )
         scale = grades.scale(db)
         values: Mapping[str, Any] = {}
-        if run.types_from and run.types_from not in ("answers", "grades"):
-            given = contents.attribute_values(db, run.types_from)
+        if attribute := _attribute_of(run):
+            given = contents.attribute_values(db, attribute)
             values = dict(zip(contents.building_ids(db), given, strict=True))
     found = np.full((len(ids), len(run.types)), SILENT, np.int8)
     for row, building in enumerate(ids):
@@ -474,7 +498,8 @@ def facts(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> l
 
     Returns:
         a list of {"name", "column", "threshold", "threshold_origin": None without one, "n_named", "n_ruled_out", "by_people",
-        "by_score", "unknown", "words", "audit": `TypeAudit` in plain values, None without an audit}
+        "by_score", "unknown", "words", "audit": `TypeAudit` in plain values, None without an audit}, and "attribute" where the
+        types come from one of the footprints
     """
     judged = audits(layout, run_id, threshold, found)
     return [
@@ -485,6 +510,7 @@ def facts(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> l
             "n_named": one.n_named, "n_ruled_out": one.n_ruled_out, "by_people": one.n_by_people, "by_score": one.n_by_score,
             "unknown": one.states.count("unknown"), "words": one.words,
             "audit": asdict(judged[one.name]) if one.name in judged else None,
+            **({"attribute": one.attribute} if one.attribute else {}),
         }
         for one in found.types
     ]  # fmt: skip
@@ -497,7 +523,11 @@ def gaps(types: Sequence[Mapping[str, Any]]) -> list[str]:
         whose = "it" if len(few) == 1 else "them"
         lifted = any(one["threshold"] is None and one["by_score"] for one in types)
         also = ", and what reaches a worse one by score" if lifted else ""
-        found.append(f"Too few answers name {', '.join(few)}: of {whose} only what people answered is on the map{also}.")
+        attribute = next((str(one["attribute"]) for one in types if one.get("attribute")), "")
+        named, people = f"answers name {', '.join(few)}", "what people answered"
+        if attribute:
+            named, people = f"buildings have {', '.join(few)}", f"what the attribute {attribute!r} and people say"
+        found.append(f"Too few {named}: of {whose} only {people} is on the map{also}.")
     if alone := [str(one["name"]) for one in types if one["threshold"] is not None and not _is_judged(one)]:
         found.append(
             f"How many of the buildings with {', '.join(alone)} by score have it is not known: no audit estimates it, the scores only rank."

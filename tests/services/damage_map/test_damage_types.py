@@ -247,6 +247,22 @@ def test_an_attribute_that_taught_the_run_rules_out_the_others(tmp_path: Path) -
     assert codes.tolist() == [[-1, -1], [1, 0], [-1, -1]]
 
 
+def test_types_of_an_attribute_are_not_called_answers(tmp_path: Path) -> None:
+    layout = typed_project(tmp_path, types_from="kind")
+    attribute_of(layout, {f"b{row}": "roof" if k < 12 else TYPES[1] for k, row in enumerate(CLICKED[:15])})
+    click(layout, *(f"b{row}" for row in CLICKED[:15]))
+    found = damage_types.on_map(layout, TYPED, LIMIT)
+    roof, wet = found.types
+    assert "the share of the damaged that the attribute 'kind' of footprints and answers give it, 12 of 15" in roof.words
+    assert wet.words == (
+        "3 damaged buildings outside audits have it by the attribute 'kind' of footprints or an answer, not enough to judge: it takes "
+        "10. Only what the attribute and people say is shown."
+    )
+    assert "where its attribute 'kind' names it and a person marked the building damaged" in found.rule
+    (gap, _) = damage_types.gaps(damage_types.facts(layout, TYPED, LIMIT, found))
+    assert gap == "Too few buildings have flooded = wet: of it only what the attribute 'kind' and people say is on the map."
+
+
 # Audits
 
 
