@@ -334,15 +334,20 @@ def choose(layout: Layout, run_id: str, name: str, *, threshold: float | None = 
     Raises:
         PuGeoError: if not exactly one of both is given, or as `choose_threshold` and `choose_top`.
     """
-    mapping.one_of_both(threshold, top)
-    if threshold is not None:
-        return choose_threshold(layout, run_id, name, threshold)
+    require_number(name, threshold, top)
     if top is not None:
         return choose_top(layout, run_id, mapping.threshold(layout, run_id).value, name, top)
-    raise PuGeoError(
-        f"The damage type {name!r} was named without a threshold.",
-        "Add a score as the threshold, or how many of the damaged have it (top).",
-    )
+    return choose_threshold(layout, run_id, name, float(threshold or 0))
+
+
+def require_number(name: str, threshold: float | None, top: int | None) -> None:
+    """Refuse a damage type that is named without a threshold and without a number of buildings, or with both."""
+    mapping.one_of_both(threshold, top)
+    if threshold is None and top is None:
+        raise PuGeoError(
+            f"The damage type {name!r} was named without a threshold.",
+            "Add a score as the threshold, or how many of the damaged have it (top).",
+        )
 
 
 def choose_threshold(layout: Layout, run_id: str, name: str, value: float, origin: str = choices.PERSON) -> Threshold:
