@@ -112,6 +112,17 @@ def test_qgis_has_a_style_for_each_type(typed: Layout, tmp_path: Path) -> None:
         assert f"<ogc:PropertyName>{name}</ogc:PropertyName>" in sld
 
 
+def test_styles_of_types_with_long_names_have_names_of_their_own(tmp_path: Path) -> None:
+    """QGIS keeps 30 characters of a style's name; two of one name hide each other."""
+    names = ("collapsed outer wall and roof of brick", "collapsed outer wall and roof of wood")
+    layout = typed_project(tmp_path, types=names)
+    EXPORTERS["gpkg"](build_damage_map(layout, TYPED, LIMIT), tmp_path / "map.gpkg")
+    with closing(sqlite3.connect(tmp_path / "map.gpkg")) as db:
+        found = [row[0] for row in db.execute("SELECT styleName FROM layer_styles ORDER BY id")]
+    assert found == ["triage", "type_collapsed_outer_wall_and_", "type_collapsed_outer_wall_an_2"]
+    assert max(map(len, found)) <= 30
+
+
 def test_areas_count_the_buildings_with_each_type(typed: Layout) -> None:
     found = build_damage_map(typed, TYPED, LIMIT)
     (table,) = list(area_tables(typed, found, cell_m=100))
