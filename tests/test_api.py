@@ -227,12 +227,15 @@ def test_the_live_map_is_the_layer_of_the_project(mapped: Layout) -> None:
     project = Project.open(mapped.folder)
     click(mapped, "b3")
     click(mapped, "b4", label="not_assessable", reason="cloud", damage_types=("roof", "walls"))
+    click(mapped, "b5", damage_types=("roof",), absent_types=("flooded", "burned"))
     table, export = project.live_map(), project.damage_map()
     assert table.index.tolist() == export.building_id.tolist()
     for name in ("assessed", "not_assessed_reason", "damage_binary", "score", "rank"):
         mine, theirs = table[name].tolist(), export[name].tolist()
         assert list(map(_plain, mine)) == list(map(_plain, theirs))
     assert table.damage_types["b4"] == "roof;walls"
+    assert (table.damage_types["b5"], table.absent_types["b5"]) == ("roof", "flooded;burned")
+    assert table.absent_types.notna().sum() == 1
     assert table.crs == "EPSG:32615"
     empty = Project.open(small_project(mapped.folder.parent / "empty.pugeo", 0).folder)
     assert len(empty.live_map()) == len(empty.footprints()) == 0

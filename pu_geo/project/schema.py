@@ -138,7 +138,7 @@ _VIEW = f"""
 CREATE VIEW damage_map AS
   SELECT OGC_FID, geom, building_id, area_m2, label, labeller, labelled_at,
     CAST(CASE WHEN why IS NULL THEN score END AS REAL) AS score, CAST(CASE WHEN why IS NULL THEN rank END AS INTEGER) AS rank,
-    run_id, reason, damage_types, comment, grade, threshold, CAST(why IS NULL AS INTEGER) AS assessed, why AS not_assessed_reason,
+    run_id, reason, damage_types, absent_types, comment, grade, threshold, CAST(why IS NULL AS INTEGER) AS assessed, why AS not_assessed_reason,
     CASE WHEN why IS NOT NULL THEN 'not_assessed' WHEN label = 'positive' THEN 'damaged' WHEN label IS NOT NULL THEN 'not_flagged'
       WHEN score >= threshold THEN 'damaged' ELSE 'not_flagged' END AS damage_binary
   FROM (
@@ -151,6 +151,7 @@ CREATE VIEW damage_map AS
         ifnull(a.origin_at, a.at) AS labelled_at, s.score AS score, s.rank AS rank, c.run_id AS run_id,
         CASE WHEN e.reason = '' THEN NULL ELSE e.reason END AS reason,
         CASE WHEN e.damage_types = '[]' THEN NULL ELSE e.damage_types END AS damage_types,
+        CASE WHEN e.absent_types = '[]' THEN NULL ELSE e.absent_types END AS absent_types,
         CASE WHEN e.comment = '' THEN NULL ELSE e.comment END AS comment,
         CASE WHEN e.grade = '' THEN NULL ELSE e.grade END AS grade, c.threshold AS threshold, s.reason AS hidden
       FROM footprints f
@@ -316,5 +317,5 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
     ),
     6: (f"ALTER TABLE label_event ADD COLUMN {_GRADE}", "DROP VIEW damage_map", _VIEW),
     7: (f"ALTER TABLE footprints ADD COLUMN {_INTAKE}", "DROP VIEW damage_map", _VIEW, *_REMOVALS),
-    8: (f"ALTER TABLE label_event ADD COLUMN {_ABSENT_TYPES}",),
+    8: (f"ALTER TABLE label_event ADD COLUMN {_ABSENT_TYPES}", "DROP VIEW damage_map", _VIEW),
 }
