@@ -46,7 +46,8 @@ def has_layer(village) -> dict[str, bool]:
     lacks = [float(np.mean(rings[building][0][::2]) < SIDE_PX / 2) for building in facts["building_ids"]]
     optical = [{"name": name, "when": name, "start": at, "stop": at + 3} for at, name in ((0, "pre"), (3, "post"))]
     views = [*optical, {"name": "sar-post", "when": "post", "start": 6, "stop": 7}]
-    written = {**facts, "views": views, "view_missing": {"sar-post": lacks}}
+    scaling = {"sar-post": {"files": [{"scene_id": SAR.scene_id, "sha256": SAR.sha256}]}}
+    written = {**facts, "views": views, "view_missing": {"sar-post": lacks}, "scaling": scaling}
     layout.chip_facts(chip_set).write_text(json.dumps(written), encoding="utf-8")
     return {building: not lack for building, lack in zip(facts["building_ids"], lacks, strict=True)}
 
