@@ -228,20 +228,22 @@ export class QueuePane {
   #drawItem({ i, kind, why }) {
     const [word, meaning] = KINDS[kind] ?? [kind, ""];
     this.reason.replaceChildren(h(`span.kind.${kind in KINDS ? kind : "other"}`, {}, word), h("span", {}, (kind !== "audit" && why) || meaning));
-    const facts = [h("b.who", { title: TEXTS.id(this.store.ids[i]) }, TEXTS.building(i)), h("span", {}, swatchOf(this.store, i), labelText(this.store, i))];
+    const isForeign = this.store.labels[i] !== UNLABELED && this.actions.isForeignCheck(i); // a check is answered from the pictures alone
+    const facts = [h("b.who", { title: TEXTS.id(this.store.ids[i]) }, TEXTS.building(i))];
+    if (!isForeign) facts.push(h("span", {}, swatchOf(this.store, i), labelText(this.store, i)));
     const score = scoreText(this.store, i);
     if (score) facts.push(h("span.num", {}, score));
     const others = this.store.othersAt(i).map(({ name }) => name);
     if (others.length) facts.push(h("b.alsohere", {}, TEXTS.alsoHere(others.join(", "))));
     this.facts.replaceChildren(...facts, h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
-    const given = this.store.labels[i] === POSITIVE ? this.store.detail(i).grade : "";
+    const given = this.store.labels[i] === POSITIVE && !isForeign ? this.store.detail(i).grade : "";
     for (const button of this.grades.children) {
       if (!button.dataset.grade) continue;
       button.classList.toggle("given", button.dataset.grade === given);
       button.setAttribute("aria-pressed", String(button.dataset.grade === given));
     }
     for (const button of this.answers.children) {
-      const isGiven = Number(button.dataset.code) === this.store.labels[i];
+      const isGiven = !isForeign && Number(button.dataset.code) === this.store.labels[i];
       button.classList.toggle("given", isGiven);
       if (button.dataset.code) button.setAttribute("aria-pressed", String(isGiven));
     }

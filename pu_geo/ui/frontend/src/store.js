@@ -189,10 +189,10 @@ export class Store {
     const before = this.labels;
     this.labels = this.server.slice();
     this.details = new Map(this.serverDetails);
-    for (const [i, { code, grade }] of this.heard) {
+    for (const [i, { code, event, ...details }] of this.heard) {
       this.labels[i] = code;
       this.details.delete(i); // they belong to the label before
-      if (grade) this.details.set(i, { ...NO_DETAILS, grade });
+      if (code !== UNLABELED) this.details.set(i, { ...NO_DETAILS, ...details });
     }
     for (const op of [...this.settled, ...this.pending]) {
       const i = this.index.get(op.building_id);
