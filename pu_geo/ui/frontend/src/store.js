@@ -31,7 +31,7 @@ export class Store {
     this.serverDetails = new Map();
     this.details = new Map(); // by building number
     this.blind = new Set(); // buildings whose scores are kept from the analyst
-    this.heard = new Map(); // building number to {code, event, grade}: labels of others that the page's data do not hold yet
+    this.heard = new Map(); // building number to {code, event, and details}: answers of others that the page's data do not hold yet
     this.others = []; // {name, color, building}: who else is here, building -1 where nobody knows
     this.conflicts = null;
     this.hidden = new Map(); // building number to why the imagery keeps it from being assessed
