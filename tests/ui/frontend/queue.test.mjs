@@ -5,6 +5,7 @@ import test, { beforeEach } from "node:test";
 import { fakeBrowser, frame, freshPage, squares } from "./fake_browser.mjs";
 
 fakeBrowser();
+const { listenForKeys } = await import("../../../pu_geo/ui/frontend/src/keys.js");
 const { QueuePane } = await import("../../../pu_geo/ui/frontend/src/queue_pane.js");
 const { QueueState } = await import("../../../pu_geo/ui/frontend/src/queue_state.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
@@ -268,3 +269,29 @@ test("what is not damaged has no types to give, and T leads to those of what is"
   draw();
   assert.equal(pane.types.root.hidden, true);
 });
+
+for (const key of ["Enter", " "]) {
+  test(`T and then ${key === " " ? "Space" : key} presses a type; on the next building it means what it always means`, () => {
+    const root = document.createElement("div");
+    root.className = "pugeo";
+    root.append(pane.root);
+    const used = [];
+    listenForKeys(root, (name, event) => (used.push(name), pane.key(name, event)), () => true);
+    const hit = (pressed) => {
+      const target = document.activeElement;
+      const event = Object.assign(new Event("keydown", { cancelable: true }), { key: pressed, composedPath: () => [target, root] });
+      window.dispatchEvent(event);
+      if (!event.defaultPrevented && target.tagName === "BUTTON") target.click(); // as a browser does
+    };
+    pane.configure({ gsd_m: 1, types: ["roof"] });
+    queue.take("t", given(3));
+    draw();
+    ["t", key].forEach(hit);
+    assert.deepEqual([current(), typesOf(0), used], [0, [["roof"], []], ["t"]]);
+    hit("1");
+    draw();
+    assert.deepEqual([current(), document.activeElement], [1, document.body]);
+    hit(key);
+    assert.deepEqual([typesOf(1), used], [[[], []], ["t", "1", key === " " ? "space" : key]]);
+  });
+}

@@ -2,6 +2,7 @@
 // without color. Each press is an answer of its own, stored like a click.
 
 import { h, keepingFocus } from "./dom.js";
+import { focusByKey } from "./keys.js";
 import { TEXTS } from "./texts.js";
 
 const { types: words } = TEXTS;
@@ -49,7 +50,7 @@ export class TypeRow {
    * @param isKept whether its types go with the next answer, and are not given yet
    */
   show(i, isKept = false) {
-    if (i !== this.i) this.commit();
+    if (i !== this.i) this.#leave();
     Object.assign(this, { i, isKept });
     this.root.hidden = i < 0;
     this.#draw();
@@ -67,8 +68,16 @@ export class TypeRow {
     this.#give(known, "yes");
   }
 
+  /** Let keys reach the types: from now on Enter and Space press what has the focus. */
   focus() {
-    this.buttons.firstChild?.focus();
+    focusByKey(this.buttons.firstChild ?? this.more);
+  }
+
+  // Another building comes: keys mean its answer again, until the analyst goes to its types.
+  #leave() {
+    this.commit();
+    const focused = this.root.getRootNode().activeElement;
+    if (focused && this.buttons.contains(focused)) focused.blur();
   }
 
   #all() {
