@@ -295,3 +295,63 @@ for (const key of ["Enter", " "]) {
     assert.deepEqual([typesOf(1), used], [[[], []], ["t", "1", key === " " ? "space" : key]]);
   });
 }
+
+const rightClick = (button) => button.dispatchEvent(new Event("contextmenu"));
+
+test("that a building has not a type makes no damaged one; it waits for that answer, and is dropped with any other", () => {
+  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  queue.take("t", given(4));
+  draw();
+  rightClick(typeButtons().flooded);
+  draw();
+  assert.deepEqual([ops, typeButtons().flooded.attributes["aria-label"], typeButtons().flooded.classList.contains("kept")], [[], "flooded: no", true]);
+  press("ArrowRight", "ArrowLeft", "1");
+  assert.deepEqual([typesOf(0), ops.length], [[[], ["flooded"]], 1]);
+  draw();
+  rightClick(typeButtons().roof);
+  press("2");
+  queue.go(1);
+  press("1");
+  assert.deepEqual(typesOf(1), [[], []]);
+  queue.go(2);
+  draw();
+  rightClick(typeButtons().flooded);
+  typeButtons().roof.click();
+  assert.deepEqual([typesOf(2), store.labels[2]], [[["roof"], ["flooded"]], 1], "a type that it has marks it damaged, with what waited");
+});
+
+test("a kept type that is switched off on an unlabeled building marks nothing, and does not go with its answer", () => {
+  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  queue.take("t", { id: "q-1", items: [0, 1, 2].map((i) => [i, "exploit", ""]) });
+  draw();
+  pane.keep.click();
+  typeButtons().roof.click();
+  press("1");
+  draw();
+  typeButtons().roof.click(); // yes, now no
+  typeButtons().roof.click(); // open
+  assert.equal(store.labels[1], 0);
+  press("1");
+  assert.deepEqual(typesOf(1), [[], []]);
+});
+
+test("kept types are neither shown nor given where somebody walks back to, nor taken from another reader's check", () => {
+  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  queue.take("t", { id: "q-1", items: [0, 1, 2].map((i) => [i, "exploit", ""]) });
+  press("1"); // damaged, no type
+  draw();
+  pane.keep.click();
+  typeButtons().roof.click();
+  queue.go(0);
+  draw();
+  assert.equal(typeButtons().roof.attributes["aria-label"], "roof: nobody said");
+  typeButtons().flooded.click();
+  assert.deepEqual(typesOf(0), [["flooded"], []]);
+  pane.keep.click();
+  queue.take("t", { id: "q-2", items: [[1, "audit", ""], [2, "exploit", ""]] });
+  pane.actions.isForeignCheck = (i) => i === 1;
+  queue.go(0);
+  draw();
+  pane.keep.click();
+  assert.deepEqual([pane.keeps, pane.kept], [true, {}]);
+});

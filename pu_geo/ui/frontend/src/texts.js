@@ -245,6 +245,7 @@ export const TEXTS = {
         yes: `Yes, ${type}. Press again: no.`,
         no: `No: you looked, and ${type} is not there. Models learn from that. Press again: nobody said.`,
       })[state],
+    waiting: { open: " Yes marks the building damaged.", yes: " Stored once you mark the building damaged.", no: " Stored once you mark the building damaged." },
     has: (names) => (names.length ? names.join(", ") : ""),
     hasNot: (names) => (names.length ? `not: ${names.join(", ")}` : ""),
   },

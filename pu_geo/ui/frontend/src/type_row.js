@@ -47,7 +47,7 @@ export class TypeRow {
 
   /**
    * @param i building, -1 for none
-   * @param isKept whether its types go with the next answer, and are not given yet
+   * @param isKept whether its types go with the answer "damaged", and are not given yet
    */
   show(i, isKept = false) {
     if (i !== this.i) this.#leave();
@@ -108,7 +108,7 @@ export class TypeRow {
     button.classList.toggle("kept", this.isKept && state !== "open");
     button.firstChild.textContent = SIGNS[state];
     button.setAttribute("aria-label", words.label(type, state));
-    button.setAttribute("title", words.meaning(type, state));
+    button.setAttribute("title", words.meaning(type, state) + (this.isKept ? words.waiting[state] : ""));
   }
 
   // The right button says "no" at once, as it does for a building.
