@@ -174,6 +174,19 @@ test("a check that this analyst answered before a reload is no other's; what ano
   assert.equal(labeler.isForeignCheck(0), true);
 });
 
+test("types and grade of an answer to a check do not slip into an answer that is learned from", () => {
+  store.setScale(SCALE);
+  store.setLabels({ 1: "0 1 1" }, { ops: [], settled: [] }, { shown: { audit: "0" }, by: { ann: "0 1 1" }, type: { roof: "0 1 1" }, grade: { major: "0 1 1" }, comment: { 0: "hm" } });
+  labeler.give([0, 1], 1, "map", "destroyed");
+  assert.deepEqual(ops.map(({ building_id, shown, damage_types, grade, comment }) => [building_id, shown, damage_types, grade, comment]), [
+    ["b0", undefined, undefined, "destroyed", "hm"], ["b1", undefined, ["roof"], "destroyed", undefined],
+  ]);
+  store.setLabels({ 1: "3" }, { ops: [], settled: [] }, { shown: { audit: "3" }, by: { ann: "3" }, type: { roof: "3" }, grade: { major: "3" } });
+  queue.current = { i: 3, kind: "exploit" };
+  labeler.give([3], 1, "queue");
+  assert.deepEqual([ops[2].shown, ops[2].damage_types, ops[2].grade], ["exploit", undefined, undefined]);
+});
+
 test("undo and redo are operations: the server decides what they do", () => {
   labeler.step("undo");
   labeler.step("redo");

@@ -65,11 +65,17 @@ export class Labeler {
       const shown = numbers.length === 1 && current?.i === i ? { shown: current.kind, queue: id } : {};
       this.shownFor.set(this.store.ids[i], shown);
       // A random check is answered from the pictures alone: what another reader graded, named or wrote does not slip into it.
-      const before = numbers.length === 1 && this.isForeignCheck(i) ? NO_DETAILS : this.store.detail(i);
+      const before = numbers.length === 1 && this.isForeignCheck(i) ? NO_DETAILS : this.#learnable(i, shown);
       const own = grade !== null ? { grade } : shown.shown === "audit" ? { grade: "" } : {};
       return this.#operation(i, code, screen, act, detailsFor(code, before, { ...this.#likeliest(i, code), ...own, ...types }), shown);
     }));
     this.answered(numbers, code, act, screen, grade !== null);
+  }
+
+  // Nothing is learned from answers to random checks: their types and grades do not become part of another answer.
+  #learnable(i, { shown }) {
+    const detail = this.store.detail(i);
+    return detail.shown === "audit" && shown !== "audit" ? { ...NO_DETAILS, comment: detail.comment } : detail;
   }
 
   // A wish for another reason comes after it, if it does; without one, this is what the imagery says.
