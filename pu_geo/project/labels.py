@@ -534,6 +534,13 @@ def audits(db: sqlite3.Connection) -> list[Audit]:
     return [found for shown, found in last.values() if shown == "audit" and found.label != "cleared"]
 
 
+def audit_answers(db: sqlite3.Connection) -> dict[str, LabelEvent]:
+    """Return building id -> its last standing audit answer, whole; of the same buildings as `audits`."""
+    numbers = json.dumps([one.event for one in audits(db)])
+    rows = db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.event IN (SELECT value FROM json_each(?))", (numbers,))
+    return {event.building_id: event for event in map(event_of, rows)}
+
+
 class Given(NamedTuple):
     """One answer that somebody gave; `is_check`: to a random check, of whatever sample."""
 
