@@ -43,7 +43,7 @@ export class QueuePane {
     this.kept = {}; // damage types that go with the next damaged building, too
     this.keep = h("button.type.keep", { type: "button", "aria-pressed": "false", title: TEXTS.types.keepHint, onclick: () => this.#keep() }, TEXTS.types.keep);
     this.drafts = new Map(); // building number to types that go with its answer "damaged", which is not given yet
-    this.types = new TypeRow(store, (i) => this.#typesOf(i), (i, change) => this.#type(i, change), [this.keep]);
+    this.types = new TypeRow(store, (i) => this.#typesOf(i), (i, change) => this.#type(i, change), [this.keep], (i) => this.#isOpen(i) || store.labels[i] !== POSITIVE);
     this.thumbs = h("div.thumbs", { role: "listbox", "aria-label": words.list });
     this.note = h("div.note.soft", { role: "status" });
     this.root = h("section.pane.queuepane", { "aria-label": words.region },
@@ -51,7 +51,7 @@ export class QueuePane {
     store.on("scale", () => this.#buildGrades());
     for (const event of ["labels", "details", "scores", "blind", "others"]) store.on(event, () => this.later());
     for (const event of ["modelView", "layer", "named"]) store.on(event, () => this.later());
-    store.on("emptied", () => this.#show(null));
+    store.on("emptied", () => this.#forget());
     new ResizeObserver(() => this.later()).observe(this.root);
   }
 
@@ -111,7 +111,7 @@ export class QueuePane {
   #answer(code) {
     const item = this.queue.current;
     if (!item) return;
-    this.types.commit();
+    this.types.commit(code === POSITIVE);
     this.queue.touch();
     this.#giveWithTypes(item, code);
     this.queue.goOn();
@@ -168,6 +168,13 @@ export class QueuePane {
     Object.assign(this, { keeps, kept: {} });
     this.keep.setAttribute("aria-pressed", String(keeps));
     this.keep.classList.toggle("on", keeps);
+  }
+
+  // The types of another project, or of other buildings, are none of those before.
+  #forget() {
+    this.drafts.clear();
+    this.#setKeeps(false);
+    this.#show(null);
   }
 
   #keepFrom({ i }, code) {

@@ -121,7 +121,7 @@ export class Store {
     this.ready = false;
     Object.assign(this, { n: 0, ids: [], index: new Map(), rings: [], boxes: new Float32Array(0), areas: new Float32Array(0) });
     Object.assign(this, { server: new Uint8Array(0), labels: new Uint8Array(0), grades: new Uint8Array(0), encoded: null, encodedDetails: null });
-    Object.assign(this, { serverDetails: new Map(), details: new Map(), heard: new Map(), pending: [], settled: [] });
+    Object.assign(this, { serverDetails: new Map(), details: new Map(), heard: new Map(), pending: [], settled: [], ownTypes: [] });
     for (const name of ["selected", "hovered", "target", "queued"]) this.set(name, -1);
     this.set("shifts", null);
     this.setBlind([]);

@@ -236,6 +236,7 @@ export const TEXTS = {
     add: "+ Type",
     addHint: "Add a type of your own",
     own: "Type of your own, then Enter",
+    most: (n) => `No more than ${n} types: take one away first.`,
     keep: "Keep for the next",
     keepHint: "Give the next damaged buildings of the queue these types, too, until this is off; never to a random check",
     label: (type, state) => `${type}: ${{ open: "nobody said", yes: "yes", no: "no" }[state]}`,
