@@ -561,11 +561,13 @@ class LayeredEstimator(TypedEstimator):
 
     def decision_function(self, X: Any, is_missing: ArrayLike | None = None) -> NDArray[np.float32]:
         """Return scores, float32 [N] in [0, 1]: X and is_missing as in `fit`."""
-        return self.model_.score(*self._given(X, is_missing))
+        found, gone = self._given(X, is_missing)  # first: it says so where nothing was fitted
+        return self.model_.score(found, gone)
 
     def type_scores(self, X: Any, is_missing: ArrayLike | None = None) -> NDArray[np.float32]:
         """Return a score of each type of `types_`, float32 [N, c] in [0, 1]: X and is_missing as in `fit`."""
-        return self.model_.type_scores(*self._given(X, is_missing))
+        found, gone = self._given(X, is_missing)  # first: it says so where nothing was fitted
+        return self.model_.type_scores(found, gone)
 
     def transform(self, X: Any, is_missing: ArrayLike | None = None) -> NDArray[np.float32]:
         """Return embeddings of the chips as they were cut, float32 [N, E] of unit length: X and is_missing as in `fit`."""
