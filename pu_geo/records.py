@@ -530,6 +530,7 @@ class RunFacts:
         types: damage types that it scores one by one, in the order of its array `type_scores`; () where it scores none.
         types_from: where these were learned from, as a training was asked; None without.
         is_ordinal: whether they are a scale, of which no score is above the one before it.
+        type_grades: ids of the project's grades that the types are, "at least" each; () where they are others, or are not known.
     """
 
     run_id: str
@@ -560,6 +561,7 @@ class RunFacts:
     types: tuple[str, ...] = ()
     types_from: str | None = None
     is_ordinal: bool = False
+    type_grades: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ export class DamageView {
     this.root.dataset.mode = data.mode;
     this.store.set("gsd", data.gsd_m);
     this.store.set("flagging", Boolean(data.flagging));
-    this.store.setTypes(data.flagging?.types);
+    this.store.setTypes(data.flagging?.types, data.flagging?.scale);
     this.flagBar.configure(data);
     if (!this.flagBar.isAhead) this.store.set("threshold", data.threshold);
     this.store.set("scoreName", data.score_name ?? null);

@@ -48,6 +48,7 @@ export class Store {
     this.threshold = null;
     this.flagging = false; // whether this is the damage map: see flagging.js
     this.types = []; // damage types of the run that is shown: {name, people, score: sets of building numbers, n_named, is_enough}
+    this.isScale = false; // whether these are a scale, the mildest first
     this.ownTypes = []; // damage types that the analyst added in this browser, offered before the page's data have them
     this.cells = null; // {side, tops, ramp, hasUnknown} where cells are drawn in place of buildings
     this.gsd = 1;
@@ -289,11 +290,15 @@ export class Store {
     return this.isFlagging && this.colorBy === "types" && this.types.length > 0;
   }
 
-  /** @param types of each {name, people, score: positions as differences in base 36, named, enough} */
-  setTypes(types = []) {
-    const encoded = JSON.stringify(types);
+  /**
+   * @param types of each {name, people, score: positions as differences in base 36, named, enough}
+   * @param isScale whether they are a scale, the mildest first: who reaches one reaches those before it
+   */
+  setTypes(types = [], isScale = false) {
+    const encoded = JSON.stringify([types, isScale]);
     if (encoded === this.encodedTypes) return;
     this.encodedTypes = encoded;
+    this.isScale = isScale;
     this.types = types.map((one) => ({ ...one, people: new Set(placesOf(one.people)), score: new Set(placesOf(one.score)) }));
     this.emit("types");
   }

@@ -379,6 +379,7 @@ export const TEXTS = {
       ["types", "Damage types", "What people named, and what the run ranks highest among the damaged (P)"],
     ],
     types: "Damage types, of damaged buildings",
+    typesOfScale: "Grades of damaged buildings, each at the worst that it reaches",
     typeCounts: (people, score) => `${number(people)} by people, ${number(score)} by score`,
     typeFew: (n) => `${number(n)} ${n === 1 ? "answer outside audits names" : "answers outside audits name"} it, not enough to judge`,
     typeStrong: "by people",
