@@ -121,10 +121,18 @@ def lacking_words(maker: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
         maker: facts of the set's maker.
         facts: of the chip set.
     """
-    found = is_missing(maker, facts)
+    return words_of_missing([view.name for view in views_of(maker)], is_missing(maker, facts))
+
+
+def words_of_missing(names: Sequence[str], found: NDArray[np.bool_] | None) -> str:
+    """Return how many buildings lack which view, one sentence; "" where none does.
+
+    Args:
+        names: of the V views that are learned from.
+        found: which buildings lack which of them, bool [V, N]; None where nothing is known of views.
+    """
     if found is None or not found.any():
         return ""
-    names = [view.name for view in views_of(maker)]
     counts = [f"{int(lacks.sum()):,} in {name}" for name, lacks in zip(names, found, strict=True) if lacks.any()]
     return (
         f"Of {wording.plural(found.shape[1], 'building')} some have no data in a layer: {wording.listed(counts)}. Their "

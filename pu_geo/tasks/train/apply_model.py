@@ -100,6 +100,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
         write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found), features=_features(restored),
         types=restored.types, types_from=_types_from(restored), is_ordinal=restored.is_ordinal, type_scores=type_scores,
+        views=_views_learned(restored),
     )  # fmt: skip
     why_not = "a model from elsewhere scores buildings one by one"
     place = place_unused(catalog.card(card["method"]), restored.settings, why_not)
@@ -264,9 +265,14 @@ def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], input
             f"The model knows pixels of {known_m:.2f} m; here they have {gsd_m:.2f} m, so buildings look other to it."
         )
     facts = chip_facts(job.layout, inputs.chip_set)
-    maker = {} if restored.bank is None else restored.bank.facts()
-    lacking = feature_sets.lacking_words(maker, facts)
-    return [*words, *_brightness_warnings(restored, chips, facts), *filter(None, [lacking])]
+    lacks = feature_sets.words_of_missing(_views_learned(restored), lacking(restored, facts))
+    return [*words, *_brightness_warnings(restored, chips, facts), *filter(None, [lacks])]
+
+
+def _views_learned(restored: RestoredModel) -> tuple[str, ...]:
+    """Return the names of the views that a model takes, in the order of `lacking`; none of a model without named views."""
+    views = restored.bank.views if isinstance(restored.bank, LayerBanks) else restored.chip_views
+    return tuple(view.name for view in views)
 
 
 def _number(value: object) -> int | float | None:
