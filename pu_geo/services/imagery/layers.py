@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from pu_geo import jobs
 from pu_geo.errors import ImageryError, ProjectError, PuGeoError
-from pu_geo.project import contents, store
+from pu_geo.project import contents, feature_sets, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import MAX_LAYER_NAME, Layer, LayerKind, RunFacts, When
 from pu_geo.wording import plural
@@ -127,9 +127,10 @@ def in_chips(facts: Mapping[str, Any], learned: Collection[str]) -> list[dict[st
 
     Returns:
         {"name", "when", "kind", "unit", "bands", "dtype", "nodata", "scaling", "files": [{"scene_id", "sha256", "date", "gsd_m"}],
-        "n_missing": buildings without it, "is_used": whether the run learned from it, "words"} each.
+        "n_missing": buildings without it, "n_without_any": of these the ones that have none of what the run learned from, "is_used": whether the run learned from it, "words"} each.
     """
     missing, found = n_missing(facts), []
+    n_none = int(feature_sets.lacks_all(sorted(learned), facts).sum()) if missing else 0
     for view in contents.views_of(facts):
         if view.name not in missing:
             continue
@@ -138,7 +139,8 @@ def in_chips(facts: Mapping[str, Any], learned: Collection[str]) -> list[dict[st
         what = f"{WHEN_WORDS[view.when]}, {KIND_WORDS[about['kind']]}, {scaling_words(pairs, about['unit'])}"
         found.append({
             "name": view.name, "when": view.when, **{name: about[name] for name in ("kind", "unit", "dtype", "nodata", "files")},
-            "bands": len(pairs), "scaling": about["bands"], "n_missing": missing[view.name], "is_used": view.name in learned,
+            "bands": len(pairs), "scaling": about["bands"], "n_missing": missing[view.name],
+            "n_without_any": n_none if view.name in learned else 0, "is_used": view.name in learned,
             "words": f"{view.name} ({what}; {missing_words(view.name, missing[view.name], len(facts['building_ids']))})",
         })  # fmt: skip
     return found

@@ -89,6 +89,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     inputs = replace(read_inputs(job.layout, feature_set=RCF), is_accepted=None)  # a model brings its own features
     restored = restore(found, best_device(), lambda name: maker_in(job.layout, inputs.chip_set, name))
     facts = chip_facts(job.layout, inputs.chip_set)
+    inputs = inputs.without(feature_sets.lacks_all(_views_learned(restored), facts))
     restored, chips = on_chips(restored, read_array(job.layout.chips(inputs.chip_set)), facts, found.name)
     scores, embeddings, type_scores = _answers(job, restored, chips, found.name, facts)
     card, n_clicked = found.card, int((inputs.pu.is_positive & ~inputs.pu.is_excluded).sum())

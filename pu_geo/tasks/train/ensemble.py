@@ -44,7 +44,8 @@ def ensemble(job: Job, *, run_ids: list[str]) -> dict[str, object]:
         members = runs.members(db, run_ids)
         chip_set, at_event = members[0].chip_set, max(facts.at_event for facts in members)
         facts = chip_facts(job.layout, chip_set)
-        is_hidden = assessability.reasons(facts) != ""
+        names = _views(job.layout, members)
+        is_hidden = assessability.reasons(facts, lacks_all=feature_sets.lacks_all(names, facts)) != ""
         known = labels.pu_set(db, at=at_event, ids=facts["building_ids"]).without(is_hidden)
     is_held_out = known.is_positive & np.all([runs.held_out(job.layout, facts.run_id) for facts in members], axis=0)
     pu, held_out = (

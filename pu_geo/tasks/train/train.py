@@ -184,7 +184,7 @@ def _signs(
 ) -> collapse.CollapseIndicators:
     """Evaluate a finished run as `TrainingMonitor` does one under way."""
     scores, held_out = outcome.scores, np.zeros(0, np.int64) if outcome.held_out is None else outcome.held_out
-    unlabeled = scores[unlabeled_to_judge(layout, inputs.chip_set, inputs.pu, held_out)]
+    unlabeled = scores[unlabeled_to_judge(layout, inputs.chip_set, inputs.pu, held_out, inputs.is_hidden)]
     if not len(unlabeled):
         return collapse.CollapseIndicators()
     return collapse.signs(
@@ -271,6 +271,7 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
     if outcome.type_scores is not None:
         arrays[runs.TYPE_SCORES] = outcome.type_scores.astype(np.float32)
     scores, chips = outcome.scores.astype(np.float32), chip_facts(job.layout, facts.chip_set)
+    why = assessability.reasons(chips, facts.without_answers, feature_sets.without_layers(facts, chips))
     with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
         files = list(outcome.write_files(facts))
         if curve := curve_of(job):
@@ -278,7 +279,7 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
             write_json(files[-1], curve)
     store.call(
         job.layout, runs.finish, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files,
-        reasons=assessability.by_building(chips["building_ids"], assessability.reasons(chips, facts.without_answers)),
+        reasons=assessability.by_building(chips["building_ids"], why),
     )  # fmt: skip
     return _result(facts)
 
