@@ -299,7 +299,7 @@ def test_damage_of_none_of_the_types_is_damage_all_the_same(is_ordinal: bool) ->
     model = fit(data, SMALL)
     damaged, types = (answer(data.inputs.array, data.is_missing) for answer in (model.score, model.type_scores))
     mild, bad = (data.is_positive & (truth == number) for number in (1, 2))
-    assert np.median(damaged[mild]) > np.median(damaged[truth == 0]) + 0.2
+    assert np.median(damaged[mild]) > np.quantile(damaged[truth == 0], 0.95)
     assert np.median(types[mild, 0]) < np.median(types[bad, 0]) - 0.1
     assert (types.max(axis=1) <= damaged + 1e-6).all()
 
