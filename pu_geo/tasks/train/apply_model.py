@@ -22,7 +22,7 @@ from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
 from pu_geo.project import contents, feature_sets, model_files, store
-from pu_geo.project.contents import chip_facts
+from pu_geo.project.contents import chip_facts, optical_chips
 from pu_geo.project.layout import RCF, read_array
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts, View
@@ -251,9 +251,8 @@ def _write_files(job: Job, facts: RunFacts, found: Model) -> list[Path]:
 def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], inputs: RunInputs) -> list[str]:
     """Return, in words, where the scores come from, and what is other here than where the model learned."""
     there, title = restored.card["learned_from"], catalog.card(restored.card["method"]).title
-    is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(
-        read_array(job.layout.chips(inputs.chip_set))
-    )
+    learned = chips if restored.bank is None else optical_chips(job.layout, inputs.chip_set)  # see `chips_learned`
+    is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(learned)
     where = "these same buildings" if is_same else "another set of buildings"
     words = [
         f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} damaged buildings; nothing was "

@@ -81,6 +81,19 @@ def test_a_run_on_chips_with_layers_says_that_it_learned_from_them_and_who_lacks
     assert layers.learned_views(both) == names
 
 
+@pytest.mark.parametrize("settings", [ON_CHIPS, ON_FEATURES])
+def test_a_model_knows_the_buildings_that_it_learned_from(settings: dict[str, str], project: Layout, tmp_path: Path) -> None:
+    with_layers(project)
+    path = exported(project, trained(project, **settings), tmp_path / "m.zip")
+    there = facts_of(project, str(apply_model(job_of(project, "apply"), path=path)["run_id"]))
+    assert "learned on these same buildings" in " ".join(there.warnings)
+    other = other_with_layers(tmp_path / "other.pugeo", missing=0)
+    chips = np.load(other.chips("set"))
+    write_array(other.chips("set"), 255 - chips)
+    applied = facts_of(other, str(apply_model(job_of(other, "apply"), path=path)["run_id"]))
+    assert "learned on another set of buildings" in " ".join(applied.warnings)
+
+
 def test_chips_without_its_layers_are_refused_by_their_names(project: Layout, tmp_path: Path) -> None:
     with_layers(project)
     path = exported(project, trained(project, **ON_CHIPS), tmp_path / "m.zip")
