@@ -122,9 +122,11 @@ def on_chips(
         ModelError: if the chips lack a layer or other bands, or have another size; says what is needed and what is here.
     """
     if restored.chip_views:
-        require_views(restored, contents.views_of(facts), name)
-        require_fit(restored, chips.shape[1:], name)
-        return restored, chips
+        bands = bands_in(restored, contents.views_of(facts), name)
+        require_fit(restored, (restored.chip_shape[0], *chips.shape[2:]), name)
+        first, n = int(bands[0]), len(bands)
+        is_block = np.array_equal(bands, np.arange(first, first + n))  # which stays a memory map
+        return restored, chips[:, first : first + n] if is_block else chips[:, bands]
     if not isinstance(restored.bank, LayerBanks):
         is_whole = restored.bank is None and restored.chip_shape == chips.shape[1:]
         some = chips if is_whole else contents.optical(chips, facts)
@@ -138,15 +140,29 @@ def on_chips(
     return replace(restored, bank=bank), chips
 
 
-def require_views(restored: RestoredModel, here: Sequence[View], name: str) -> None:
-    """Refuse chips of other views than a model was trained on; says which are needed and which are here."""
-    if tuple(here) != restored.chip_views:
-        needed, there = (", ".join(f"{v.name} ({v.stop - v.start})" for v in views) for views in (restored.chip_views, here))
+def bands_in(restored: RestoredModel, here: Sequence[View], name: str) -> NDArray[np.int64]:
+    """Return where chips have the bands that a model was trained on, int64 [C], in its order: views are found by their names.
+
+    Args:
+        here: views of the chips, in any order; others may be among them.
+
+    Raises:
+        ModelError: if one is not here, or has another date or another number of bands; says which are needed and which are here.
+    """
+    known = {view.name: view for view in here}
+    found = np.zeros(restored.chip_shape[0], np.int64)
+    for view in restored.chip_views:
+        there = known.get(view.name)
+        if there is not None and (there.when, there.stop - there.start) == (view.when, view.stop - view.start):
+            found[view.start : view.stop] = np.arange(there.start, there.stop)
+            continue
+        needed, ours = (", ".join(f"{v.name} ({v.stop - v.start})" for v in views) for views in (restored.chip_views, here))
         raise ModelError(
-            f"{name} was trained on chips of these views, with their numbers of bands: {needed}; the chips of this project have {there}.",
-            "Add layers of these names on the Imagery page, or with `pu-geo add-layer`, in this order, and cut the chips anew.",
+            f"{name} was trained on chips of these views, with their numbers of bands: {needed}; the chips of this project have {ours}.",
+            "Add layers of these names and dates on the Imagery page, or with `pu-geo add-layer`, and cut the chips anew.",
             kind="bands",
         )
+    return found
 
 
 def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -> None:

@@ -94,6 +94,29 @@ def test_a_model_knows_the_buildings_that_it_learned_from(settings: dict[str, st
     assert "learned on another set of buildings" in " ".join(applied.warnings)
 
 
+def test_a_model_of_chips_finds_its_layers_by_their_names(project: Layout, tmp_path: Path) -> None:
+    with_layers(project)
+    run_id = trained(project, **ON_CHIPS)
+    path = exported(project, run_id, tmp_path / "m.zip")
+    other = other_with_layers(tmp_path / "other.pugeo", missing=0)
+    chips, facts = np.load(other.chips("set")), json.loads(other.chip_facts("set").read_text())
+    pre, post, sar, dsm = facts["views"]
+    facts["views"] = [
+        pre, post, {**dsm, "start": 6, "stop": 7}, {"name": "slope", "when": "", "start": 7, "stop": 8},
+        {**sar, "start": 8, "stop": 10},
+    ]  # fmt: skip
+    facts["view_missing"]["slope"] = [1.0] * 20
+    facts["scaling"]["slope"] = facts["scaling"]["dsm"]
+    other.chip_facts("set").write_text(json.dumps(facts))
+    write_array(other.chips("set"), chips[:, [0, 1, 2, 3, 4, 5, 8, 8, 6, 7]])
+    applied = str(apply_model(job_of(other, "apply"), path=path)["run_id"])
+    np.testing.assert_array_equal(scores_of(other, applied), scores_of(project, run_id))
+    facts["views"][4]["when"] = "pre"
+    other.chip_facts("set").write_text(json.dumps(facts))
+    with pytest.raises(ModelError, match="was trained on chips of these views"):
+        apply_model(job_of(other, "again"), path=path)
+
+
 def test_chips_without_its_layers_are_refused_by_their_names(project: Layout, tmp_path: Path) -> None:
     with_layers(project)
     path = exported(project, trained(project, **ON_CHIPS), tmp_path / "m.zip")
