@@ -19,6 +19,7 @@ export const TEXTS = {
   reasons: { cloud: "Cloud", outside_image: "Outside the image", nodata: "No data", misaligned: "Misaligned", no_building: "No building", unclear: "Unclear" },
   notAnswers: {
     no_pre_image: "no pre-event image",
+    no_layer: "in none of the layers that the run learned from",
     scene_without_answers: "too few answers in a scene that differs from the others",
     not_in_run: "added after the run",
   },
