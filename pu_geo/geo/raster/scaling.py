@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pu_geo.geo.raster.mosaic import Mosaic, Report, report_strip
 
-LOW, HIGH = 0.5, 99.5  # percentiles of the valid samples that become 0 and 255
+LOW, HIGH = 0.5, 99.5  # percentiles of the valid samples that become 0 and 255, see `_ends`
 MOST_READ, MOST_KEPT = 1 << 26, 1 << 22  # pixels of the grid: those read, those of them that percentiles are taken of
 PIECE_ROWS, PIECE_COLUMNS = 256, 4096
 MANY_EQUAL = 0.01  # share of valid samples that are exactly the lowest, from which on they may be undeclared no data
@@ -36,6 +36,8 @@ def find_scaling(
     mosaic: Mosaic, report: Report | None = None, is_cancelled: Callable[[], bool] | None = None
 ) -> Scaling | None:
     """Return the scaling of an open layer by the 0.5th and 99.5th percentile of each band; None where it has no data on the grid.
+
+    Of a band that mostly has one value, such as a map of damage, percentiles are of its other samples.
 
     All pixels of the grid are read, of more than 67 million evenly spaced strips; of them every so many-th pixel along both
     axes counts, at most 4 million.
@@ -74,9 +76,23 @@ def _of_samples(found: NDArray[np.float32]) -> Scaling:
     """Return the scaling of samples [B, n], n > 0."""
     bands, lowest, constant = [], [], []
     for band in found:
-        low, high = np.percentile(band.astype(np.float64), [LOW, HIGH]).tolist()
-        bands.append((low, high if high > low else low + max(1.0, abs(low) * 1e-6)))
+        bands.append(_ends(band))
         least = band.min()
         lowest.append((float(least), float((band == least).mean())))
         constant.append(bool(band.max() == least))
     return Scaling(tuple(bands), tuple(lowest), tuple(constant))
+
+
+def _ends(band: NDArray[np.float32]) -> tuple[float, float]:
+    """Return what becomes 0 and 255 of a band's samples [n].
+
+    Where more than half of them are one value, as the undamaged in a map of damage are, percentiles are of the others, and that
+    value lies within: else rare damage would all be 255.
+    """
+    usual = np.partition(band, len(band) // 2)[len(band) // 2]
+    others = band[band != usual]
+    is_mostly_one = 0 < len(others) < len(band) / 2
+    low, high = np.percentile((others if is_mostly_one else band).astype(np.float64), [LOW, HIGH]).tolist()
+    if is_mostly_one:
+        low, high = min(low, float(usual)), max(high, float(usual))
+    return low, high if high > low else low + max(1.0, abs(low) * 1e-6)

@@ -51,7 +51,7 @@ def add_layer(
     """Add files as a layer, or to a layer that is here, whose scaling stays; and make its map tiles.
 
     A layer is taken as co-registered with the post scenes: no alignment moves it. Its samples become 8 bits by one scaling per
-    band, the 0.5th and 99.5th percentile of all its files on the grid. Amplitudes of SAR become decibels first, 20 log10 of
+    band, the 0.5th and 99.5th percentile of all its files on the grid (see `find_scaling`). Amplitudes of SAR become decibels first, 20 log10 of
     them, since speckle multiplies; an amplitude of 0 is no data.
 
     Args:
