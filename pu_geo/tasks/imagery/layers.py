@@ -12,7 +12,7 @@ from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import check_overlap, check_ratio, covers_grid, oblong_words
-from pu_geo.geo.raster.scaling import MANY_EQUAL, Scaling, find_scaling
+from pu_geo.geo.raster.scaling import MANY_EQUAL, NO_MEASURE, Scaling, find_scaling, is_possible
 from pu_geo.geo.readers import in_child
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Layer, LayerKind, Scene, When
@@ -228,18 +228,39 @@ def _scaling(job: Job, name: str, scenes: Sequence[Scene], grid: Grid, notes: li
 
 
 def _odd_samples(name: str, scene: Scene, found: Scaling) -> list[str]:
-    """Return notes on bands of one value, and on a lowest value that so many samples have that it may mean no data."""
+    """Return notes on bands of one value, and on values of samples that may mean no data.
+
+    Raises:
+        ImageryError: if so many samples are no measure of this kind that the scaling would be theirs.
+    """
     notes = []
-    for band, ((value, share), is_constant) in enumerate(zip(found.lowest, found.is_constant, strict=True), start=1):
+    for band, (pair, odd, is_constant) in enumerate(zip(found.bands, found.odd, found.is_constant, strict=True), start=1):
         if is_constant:
-            notes.append(f"Band {band} of {name} has the value {value:.6g} everywhere: it says nothing.")
-        elif share >= MANY_EQUAL and scene.dtype != "uint8":
-            value = 10 ** (value / 20) if scene.kind == "sar-amplitude" else value  # as the file has it
+            notes.append(f"Band {band} of {name} has the value {_in_file(pair[0], scene)} everywhere: it says nothing.")
+        elif wrong := [end for end in pair if not is_possible(end, scene.kind)]:
+            value = next((value for value, _ in odd if not is_possible(value, scene.kind)), wrong[0])
+            raise ImageryError(
+                f"Band {band} of {name} has samples of {_in_file(value, scene)}, which no layer of the kind {scene.kind} can measure.",
+                f"If that stands for no data, name it (--nodata {_in_file(value, scene)}); else correct the file or the kind.",
+                kind="nodata",
+            )
+        for value, share in odd:
+            words = _in_file(value, scene)
             notes.append(
-                f"{share:.0%} of the samples of band {band} of {name} are exactly {value:.6g}. If that stands for no data, remove the "
-                f"layer and add it with --nodata {value:.6g}."
+                f"{_percent(share)} of the samples of band {band} of {name} are exactly {words}. If that stands for no data, remove the "
+                f"layer and add it with --nodata {words}."
             )
     return notes
+
+
+def _in_file(value: float, scene: Scene) -> str:
+    """Return a sample as its file has it, in words that read back as the same float32."""
+    value = 10 ** (value / 20) if scene.kind == "sar-amplitude" else value
+    return f"{value:.6g}" if abs(value) < NO_MEASURE else f"{value:.9g}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= MANY_EQUAL else f"{share:.2%}" if share >= 1e-4 else "Under 0.01%"
 
 
 def _step_notes(layer: Layer) -> list[str]:

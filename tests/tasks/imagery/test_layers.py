@@ -199,6 +199,35 @@ def test_a_value_that_may_stand_for_no_data_is_said(add: Make) -> None:
     assert not add("even", data, nodata=-9999.0)["notes"]
 
 
+@pytest.mark.parametrize(("value", "share"), [(-9999, 0.007), (-9999, 0.0005), (250.0, 0.0005), (0.0, 0.2)])
+@pytest.mark.parametrize("kind", ["sar-db", "other"])
+def test_rare_or_high_values_that_may_stand_for_no_data_are_said_or_refused(
+    add: Make, value: float, share: float, kind: str
+) -> None:
+    data = speckle(HEIGHT, WIDTH, bands=1) - 20  # all below 0 dB
+    data.reshape(-1)[: int(share * data.size)] = value
+    if kind == "sar-db" and value == -9999 and share > 0.005:
+        with pytest.raises(ImageryError, match="samples of -9999, which no layer of the kind sar-db can measure") as error:
+            add("odd", data, kind=kind)
+        assert "--nodata -9999" in error.value.hint
+    else:
+        (note,) = add("odd", data, kind=kind)["notes"]
+        assert f"are exactly {value:g}" in note
+    assert not add("even", data, kind=kind, nodata=float(value))["notes"]
+
+
+def test_the_largest_number_is_no_sample(add: Make, chipped_town: Layout) -> None:
+    data = speckle(HEIGHT, WIDTH, bands=1)
+    data.reshape(-1)[: int(0.009 * data.size)] = np.finfo(np.float32).max
+    with pytest.raises(ImageryError, match=r"samples of 3\.40282347e\+38") as error:
+        add("odd", data)
+    assert "--nodata 3.40282347e+38" in error.value.hint
+    assert store.call(chipped_town, contents.layers) == ()
+    found = add("even", data, nodata=3.40282347e38)
+    assert not found["notes"]
+    assert found["scaling"][0][1] < 10
+
+
 def test_map_tiles_are_gray_for_one_band_and_colored_for_three(add: Make, chipped_town: Layout) -> None:
     ramp = np.tile(np.linspace(0, 1000, WIDTH).astype(np.uint16), (4, HEIGHT, 1))
     add("one", ramp[:1])
