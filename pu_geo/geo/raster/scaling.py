@@ -19,6 +19,7 @@ MANY_EQUAL = (
     0.01  # share of valid samples that are exactly the lowest or highest, from which on they may be undeclared no data
 )
 FEW_EQUAL = 0.001  # the same of 0 in decibels, which are hardly ever exactly that
+NEAR_DB, MUCH_MORE = 2.0, 5.0  # 0 dB is odd where it is so many times as frequent as any value near it
 FAR = 10.0  # times the distance between quartiles: a lowest or highest value so far from them may be no data, however rare
 FILLS = frozenset(float(np.float32(value)) for value in (-999, -9999, -99999, -32767, -32768, -1e38, 1e38, -3.4e38, 3.4e38))
 NO_MEASURE = 1e30  # what is larger is a fill, such as the largest float32
@@ -105,7 +106,9 @@ def _odd(band: NDArray[np.float32], kind: LayerKind) -> tuple[tuple[float, float
         if share >= MANY_EQUAL or is_far or value in FILLS or not is_possible(value, kind):
             found[value] = share
     if kind == "sar-db" and (share := float((band == 0).mean())) >= FEW_EQUAL:
-        found[0.0] = share
+        others = np.unique(band[(np.abs(band) <= NEAR_DB) & (band != 0)], return_counts=True)[1]
+        if share * len(band) > MUCH_MORE * others.max(initial=0):  # else decibels are rounded in the file
+            found[0.0] = share
     return tuple(found.items())
 
 

@@ -23,6 +23,8 @@ from pu_geo.tasks.job import Job, Part
 _MOST_NAMED = 5
 COARSER_FROM = 2.0  # times the project's pixel size
 _HOUSE_M = 10.0
+LEAST_COMMON = 0.5  # share of the range of files added to a layer that lies within its scaling, below which it is said
+LEAST_OF_SPAN = 0.05  # share of the layer's range that they span, below which it is said: they may have another unit
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,10 @@ def describe(
         taken.append(new[i])
     post = [scene for scene in scenes if scene.role == "post"]
     share = check_overlap([*known, *new], post, grid, f"Layer {name}")
-    scaling = here.scaling if here is not None else _scaling(job, name, new, grid, notes)
+    scaling = _scaling(job, name, new, grid, notes) if new else ()
+    if here is not None:
+        notes += _other_scaling(here, scaling)
+        scaling = here.scaling
     new = [replace(scene, stretch=scaling) for scene in new]
     everything = (*known, *new)
     layer = Layer(name, when, kind, everything, len(everything[0].rgb), scaling)
@@ -261,6 +266,25 @@ def _in_file(value: float, scene: Scene) -> str:
 
 def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= MANY_EQUAL else f"{share:.2%}" if share >= 1e-4 else "Under 0.01%"
+
+
+def _other_scaling(layer: Layer, new: Sequence[tuple[float, float]]) -> list[str]:
+    """Return notes on bands that files which are added to a layer would have scaled otherwise: much of them would be 0 or 255, or alike.
+
+    Args:
+        new: the scaling that the new files alone would have; nothing where there are none.
+    """
+    notes, unit = [], f" {layer.unit}" if layer.unit else ""
+    for band, ((low, high), (least, most)) in enumerate(zip(layer.scaling, new, strict=False), start=1):
+        common = max(0.0, min(high, most) - max(low, least))
+        if common >= LEAST_COMMON * (most - least) and most - least >= LEAST_OF_SPAN * (high - low):
+            continue
+        notes.append(
+            f"Band {band} of the files added to {layer.name} spans {least:.4g} to {most:.4g}{unit}; the layer is scaled from {low:.4g} to "
+            f"{high:.4g}{unit}, so what lies beyond is cut off. Check that they have the same unit and no undeclared no data. If they "
+            "do, remove the layer and add all its files together, which finds one scaling for all."
+        )
+    return notes
 
 
 def _step_notes(layer: Layer) -> list[str]:

@@ -216,6 +216,12 @@ def test_rare_or_high_values_that_may_stand_for_no_data_are_said_or_refused(
     assert not add("even", data, kind=kind, nodata=float(value))["notes"]
 
 
+def test_decibels_that_are_rounded_are_not_odd(add: Make) -> None:
+    data = np.rint(speckle(HEIGHT, WIDTH, bands=1) * 2) / 2 + 5
+    assert 0.001 < (data == 0).mean() < 0.01
+    assert not add("rounded", data, kind="sar-db")["notes"]
+
+
 def test_the_largest_number_is_no_sample(add: Make, chipped_town: Layout) -> None:
     data = speckle(HEIGHT, WIDTH, bands=1)
     data.reshape(-1)[: int(0.009 * data.size)] = np.finfo(np.float32).max
@@ -226,6 +232,31 @@ def test_the_largest_number_is_no_sample(add: Make, chipped_town: Layout) -> Non
     found = add("even", data, nodata=3.40282347e38)
     assert not found["notes"]
     assert found["scaling"][0][1] < 10
+
+
+@pytest.mark.parametrize("tile", ["alike", "linear power", "amplitudes", "undeclared no data", "no data"])
+def test_files_added_to_a_layer_are_compared_with_its_scaling(add: Make, tile: str) -> None:
+    left, right = (speckle(HEIGHT, WIDTH // 2, bands=1, seed=seed) for seed in (0, 1))
+    first = add("sar", left, kind="sar-db", file={"box": (0, 0, 0.5, 1)})
+    power = 10 ** (right / 10)
+    no_data = right.copy()
+    no_data[:, :8] = -9999
+    data = {
+        "alike": right, "linear power": power, "amplitudes": 1000 * np.sqrt(power), "undeclared no data": no_data, "no data": right * np.nan,
+    }[tile]  # fmt: skip
+    box = {"box": (0.5, 0, 1, 1)}
+    refused = {"undeclared no data": "samples of -9999", "no data": "holds no data", "amplitudes": "samples of"}
+    if tile in refused:
+        with pytest.raises(ImageryError, match=refused[tile]):
+            add("sar", data, file=box)
+        return
+    found = add("sar", data, file=box)
+    assert found["scaling"] == first["scaling"]
+    if tile == "alike":
+        assert not found["notes"]
+    else:
+        assert "Band 1 of the files added to sar spans" in found["notes"][-1]
+        assert "Check that they have the same unit" in found["notes"][-1]
 
 
 def test_map_tiles_are_gray_for_one_band_and_colored_for_three(add: Make, chipped_town: Layout) -> None:
