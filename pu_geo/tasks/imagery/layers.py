@@ -61,7 +61,7 @@ def add_layer(
         paths: GeoTIFFs of 1 to 16 bands, uint8, uint16 or float32; several form a mosaic.
         when: "pre", "post" or "none"; that of the layer where it is here, else "post", if None.
         kind: what it measures; that of the layer where it is here, else "other", if None.
-        nodata: the sample value that stands for no data, where the files name none or a wrong one.
+        nodata: a sample value that stands for no data, beside the one that the files name.
         crs: of files that name none, "EPSG:n" or WKT.
 
     Returns:

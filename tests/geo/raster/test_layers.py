@@ -174,6 +174,21 @@ def test_data_beside_the_strips_that_are_read_first_is_found(
         assert scaling.find_scaling(mosaic) is None
 
 
+def test_no_data_that_is_named_holds_beside_that_of_the_file(write_tif: Write, grid: Grid) -> None:
+    data = noise(1)
+    data[:, :8], data[:, 8:16] = -9999, 0
+    path = write_tif("two", data, nodata=-9999)
+    scene = replace(describe_layer(path, "sar-db", nodata=0.0), stretch=((-50, 50),), layer="two")
+    with Mosaic([scene], grid) as mosaic:
+        _, valid = mosaic.read_values(0, 0, WIDTH, HEIGHT)
+    assert not valid[:16].any()
+    assert valid[16:].all()
+    elsewhere = write_tif("beside", data, transform=NORTH_UP @ Affine.translation(0.5, 0.5), nodata=-9999)
+    scene = replace(describe_layer(elsewhere, "sar-db", nodata=0.0), stretch=((-50, 50),), layer="two")
+    with pytest.raises(ImageryError, match="beside -9999, which the file names"), Mosaic([scene], grid):
+        pass
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("share", [0.004, 0.006])
 def test_a_map_of_rare_damage_keeps_its_grades(
