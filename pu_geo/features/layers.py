@@ -231,6 +231,30 @@ def fill_missing(
             _fill(features, view, others if len(both) >= LEAST_TO_EXPECT else [], rows, both, np.flatnonzero(known))
 
 
+def without(
+    features: NDArray[np.float16], views: Sequence[View], is_missing: NDArray[np.bool_], is_used: NDArray[np.bool_], name: str
+) -> NDArray[np.float16]:  # fmt: skip
+    """Return a copy of features less the columns of a view, with what chips lack filled in anew: not from that view.
+
+    Args:
+        features, views, is_missing, is_used: as for `fill_missing`; features may be filled in already.
+        name: of the view; "" for none, so that both are filled in from the same chips.
+    """
+    goes = next((view for view in views if view.name == name), View("", "", 0, 0))
+    left = np.delete(features, np.s_[goes.start : goes.stop], axis=2)
+    spans, kept, end = [], [], 0
+    for view, lacks in zip(views, is_missing, strict=True):
+        if view.name != name:
+            spans.append(replace(view, start=end, stop=(end := end + view.stop - view.start)))
+            kept.append(lacks)
+    some = [
+        k for k, lacks in enumerate(kept) if not lacks.all()
+    ]  # of these chips; a view that none of them has stays as it is
+    if np.any(kept) and some:
+        fill_missing(left, [spans[k] for k in some], np.stack([kept[k] for k in some]), is_used)
+    return left
+
+
 def _fill(
     features: NDArray[np.float16], view: View, others: Sequence[View], rows: NDArray[np.int64], both: NDArray[np.int64],
     known: NDArray[np.int64],

@@ -133,6 +133,25 @@ def test_missing_columns_are_what_the_other_views_lead_to_expect() -> None:
         assert np.sqrt((off**2).mean()) < 0.2 * spread  # the mean in its place would be off by the spread
 
 
+def test_without_a_view_nothing_of_it_is_left_in_what_was_filled_in() -> None:
+    whole, filled, views = _related()
+    lacks = np.zeros((3, 200), np.bool_)
+    lacks[1, ::4] = True
+    used = np.ones(200, np.bool_)
+    layers.fill_missing(filled, views, lacks, used)
+    found = layers.without(filled, views, lacks, used, "a")
+    expected = np.delete(whole, np.s_[:4], axis=2)
+    expected[:, lacks[1], :4] = 9999
+    layers.fill_missing(expected, (View("b", "", 0, 4), View("c", "", 4, 8)), lacks[1:], used)
+    np.testing.assert_array_equal(found, expected)
+    from_a = np.corrcoef(found[0, lacks[1], 0], filled[0, lacks[1], 4])[0, 1]
+    assert not abs(from_a) > 0.5
+    np.testing.assert_array_equal(layers.without(filled, views, lacks, used, ""), filled)
+    np.testing.assert_array_equal(layers.without(filled, views, np.zeros_like(lacks), used, "b"), filled[:, :, [0, 1, 2, 3, 8, 9, 10, 11]])  # fmt: skip
+    lacks[2] = True  # what no chip has stays
+    np.testing.assert_array_equal(layers.without(filled, views, lacks, used, "a")[:, :, 4:], filled[:, :, 8:])
+
+
 def test_where_the_others_say_nothing_the_mean_is_left() -> None:
     whole, found, views = _related(is_useless=True)
     lacks = np.zeros((3, 200), np.bool_)
