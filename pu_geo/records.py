@@ -64,7 +64,8 @@ class Scene:
             place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
         layer, when, kind: of a scene with the role "layer": its layer's name, date and kind, see `Layer`; its `stretch` is its
             layer's scaling.
-        nodata: of a layer's file: the sample value that stands for no data; None where there is none.
+        nodata: of a layer's file: the sample value that stands for no data, as it was given, beside the file's own; None where
+            there is none.
     """
 
     scene_id: str
