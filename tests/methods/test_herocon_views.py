@@ -92,6 +92,17 @@ def test_a_network_of_one_view_gives_chips_without_it_what_the_others_have_on_av
     assert not trunk(batch.inputs[0], nothing).any()
 
 
+def test_colours_are_not_drawn_for_layers() -> None:
+    data, _ = made_chips(12)
+    natural = replace(data, inputs=replace(data.inputs, augmentation="natural"))
+    with pytest.raises(TrainingError, match="which these layers do not have: sar-post, dsm"):
+        fit(natural, CHIPS)
+    optical = PUData(
+        replace(natural.inputs, chips=data.inputs.array[:, :6]), data.is_positive, data.is_excluded, views=BANDS[:2]
+    )  # fmt: skip
+    fit(optical, replace(CHIPS, epochs=1, max_steps=1))
+
+
 def fit(data: PUData, settings: HeroconSettings = SMALL, **run: object) -> TrainedModel:
     return herocon.fit(data, settings, Run(CPU, 0, **run))  # type: ignore[arg-type]
 
