@@ -151,7 +151,7 @@ class LayerBanks:
             file: that the banks came in, for the error.
 
         Raises:
-            TrainingError: if a view is not there, or has another number of bands.
+            TrainingError: if a view is not there, or has another number of bands or another date.
         """
         there = {view.name: view for view in views}
         for wanted in self.chip_views:
@@ -163,6 +163,13 @@ class LayerBanks:
                     f"They have: {', '.join(there)}.",
                     f"Add the layer under that name on the Imagery page (`pu-geo add-layer P.pugeo --name {wanted.name} FILE`) and cut "
                     "chips again, or use a model of the layers that are here.",
+                    kind="layers",
+                )
+            if found.when != wanted.when:
+                raise TrainingError(
+                    f"{file or 'The maker of the features'} takes the layer {wanted.name} with the date {wanted.when or 'none'}; that of "
+                    f"these chips has the date {found.when or 'none'}.",
+                    "Add the layer of that date under that name and cut chips again, or use a model of the layers that are here.",
                     kind="layers",
                 )
         return replace(self, chip_views=tuple(there[view.name] for view in self.chip_views))

@@ -258,6 +258,8 @@ def test_banks_find_their_bands_by_name_in_other_chips() -> None:
         made.on(TABLE[:2], "the.model")
     with pytest.raises(TrainingError, match=r"sar-post with 2 bands; these chips have 1 there"):
         made.on((*TABLE[:2], View("sar-post", "post", 6, 7)))
+    with pytest.raises(TrainingError, match="sar-post with the date post; that of these chips has the date pre"):
+        made.on((*TABLE[:2], View("sar-post", "pre", 6, 8)))
 
 
 @pytest.mark.parametrize(
