@@ -64,7 +64,8 @@ class Scene:
             place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
         layer, when, kind: of a scene with the role "layer": its layer's name, date and kind, see `Layer`; its `stretch` is its
             layer's scaling.
-        nodata: of a layer's file: the sample value that stands for no data; None where there is none.
+        nodata: of a layer's file: the sample value that stands for no data, as it was given, beside the file's own; None where
+            there is none.
     """
 
     scene_id: str
@@ -527,6 +528,8 @@ class RunFacts:
             not among `n_positive`.
         feature_set: the frozen features that it learned from, see `project.feature_sets`.
         feature_maker: what its maker is, as `facts()` gives it: {"kind"}, and for weights from a file "name", "sha256", "licence".
+        views: names of the named views that it learned from, such as "pre+post" and "sar-post"; () where these are not known, or it
+            learned from pre and post alone.
         types: damage types that it scores one by one, in the order of its array `type_scores`; () where it scores none.
         types_from: where these were learned from, as a training was asked; None without.
         is_ordinal: whether they are a scale, of which no score is above the one before it.
@@ -562,6 +565,7 @@ class RunFacts:
     types_from: str | None = None
     is_ordinal: bool = False
     type_grades: tuple[str, ...] = ()
+    views: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

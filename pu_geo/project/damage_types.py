@@ -38,9 +38,9 @@ class DamageTypes:
     Attributes:
         source: `ANSWERS`, `GRADES`, or the name of an attribute.
         labels: int8 [N, c]: 1 the building has the type, 0 it was answered and has not, -1 nobody said. Undamaged buildings have 0
-            in all columns; unlabeled ones, those left out, and damaged ones without a type -1. None of an attribute: each
-            building has the one kind in `kinds`.
-        names: of the c types, the most frequent first; of a scale the mildest first. () of an attribute.
+            in all columns; unlabeled ones, those left out, and damaged ones without a type -1. Of an attribute each building
+            has the one type in `kinds`, and none of the others.
+        names: of the c types, the most frequent first; of a scale the mildest first.
         is_ordinal: whether the types are a scale: "at least Minor", "at least Major", ...
         grades: ids of the grades that the types of a scale are; () else.
         kinds: row -> one kind, of every damaged building, for methods that take one: see `rarest_of_each`.
@@ -267,4 +267,21 @@ def _of_attribute(db: sqlite3.Connection, pu: PUSet, field: str) -> DamageTypes:
             f"Name one of them, or {ANSWERS} or {GRADES}.",
             kind="types",
         )
-    return DamageTypes(field, {row: str(own.get(field) or UNNAMED) for row, own in found.items()})
+    given = {row: str(own[field]) for row, own in found.items() if str(own.get(field) or "").strip()}
+    if not given:
+        raise TrainingError(
+            f"The attribute {field!r} is empty for all {len(found):,} damaged buildings that would be learned from.",
+            f"Name another one, or {ANSWERS} or {GRADES}, or train without types.",
+            kind="types",
+        )
+    counts = Counter(given.values())
+    names = tuple(sorted(counts, key=lambda name: (-counts[name], name)))
+    labels_of = _nothing_said(pu, len(names))
+    for row, name in given.items():
+        labels_of[row] = [HAS if one == name else HAS_NOT for one in names]
+    notes: tuple[str, ...] = ()
+    if empty := len(found) - len(given):
+        have = plural(empty, "damaged building has", "damaged buildings have")
+        notes = (f"{have} no value of the attribute {field}: nothing was learned of their damage types.",)
+    kinds = dict.fromkeys(found, UNNAMED) | given
+    return DamageTypes(field, kinds, labels_of, names, notes=notes)

@@ -7,6 +7,7 @@ confirmed or flagged as damaged: a type is no reason to call a building damaged.
 from __future__ import annotations
 
 import re
+import sqlite3
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -271,7 +272,9 @@ def _above(scores: NDArray[np.float64], limits: Sequence[Threshold | None], *, i
     return np.flip(np.logical_or.accumulate(np.flip(found, 1), axis=1), 1) if is_ordinal else found
 
 
-def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str], *, is_taught: bool = False) -> Codes:
+def answers_of(
+    layout: Layout, run: RunFacts, ids: Sequence[str], *, is_taught: bool = False, of_checks: bool = False
+) -> Codes:
     """Return what people answered of each type of a run, int8 [n, c]: `YES`, `NO`, or `SILENT` where nobody said.
 
     Of damaged buildings alone. By the types that the answer names and rules out; else, as the run was taught, by the answer's
@@ -279,10 +282,11 @@ def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str], *, is_taught: 
 
     Args:
         is_taught: only what methods may learn from, so no audit's answers.
+        of_checks: what answers of audits say, where a building has one, whatever was answered since.
     """
     with store.connect(layout) as db:
         events: Mapping[str, LabelEvent | None] = (
-            labels.taught(db, labels.last_event(db)) if is_taught else labels.current(db)
+            labels.taught(db, labels.last_event(db)) if is_taught else _with_checks(db, always=of_checks)
         )
         scale = grades.scale(db)
         values: Mapping[str, Any] = {}
@@ -294,6 +298,25 @@ def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str], *, is_taught: 
         event = events.get(building)
         if event is not None and event.label == "positive":
             found[row] = _answer(event, run, scale, values.get(building))
+    return found
+
+
+def _with_checks(db: sqlite3.Connection, *, always: bool) -> dict[str, LabelEvent]:
+    """Return the answer of each building; that of an audit, too, where a later "damaged" says no word of types or grade.
+
+    Args:
+        always: the audit's answer wherever there is one.
+    """
+    found = labels.current(db)
+    for building, check in labels.audit_answers(db).items():
+        event = found.get(building)
+        if event is None:  # its footprint is gone
+            continue
+        says_less = event.label == check.label == "positive" and not (
+            event.damage_types or event.absent_types or event.grade
+        )
+        if always or says_less:
+            found[building] = check
     return found
 
 
@@ -436,9 +459,12 @@ def audits(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> 
         return {}
     limits = [one.threshold for one in found.types]
     is_above = _above(runs.written(stored[1]), limits, is_ordinal=found.is_ordinal) & is_flagged[:, None]
+    of_checks = answers_of(layout, run, run_ids, of_checks=True)
+    drawn = done.sample.rows[: done.sample.n_drawn]
     result = {}
     for k, one in enumerate(found.types):
         given = np.concatenate([one.answers, np.array([SILENT], np.int8)])[at]
+        given[drawn] = of_checks[drawn, k]
         result[one.name] = _audit_of(one, done, given, is_above[:, k])
     return result
 

@@ -17,6 +17,7 @@ from pu_geo.project import choices as log
 from pu_geo.project import grades, labels, runs, store
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
+from pu_geo.services.annotate.labeling import label_all
 from pu_geo.services.damage_map import damage_types, mapping, random_audits
 
 DAMAGED = np.flatnonzero(TRUTH).tolist()
@@ -348,6 +349,31 @@ def test_an_audit_hears_types_that_its_answers_name_and_rule_out(typed: Layout) 
         0,
     )  # nothing learns from it
     assert judged[TYPES[1]].n_silent == len(heard)  # nobody said a word of the other type
+
+
+def test_many_marked_at_once_leave_the_types_that_checks_found(typed: Layout) -> None:
+    damage_types.choose_threshold(typed, TYPED, "roof", 0.3)
+    answer_audit(typed, 250, run_id=TYPED)
+    events = store.call(typed, labels.current)
+    heard = [building for building, event in events.items() if event.label == "positive" and event.shown == "audit"]
+    for building in heard:
+        has = HAS[int(building[1:]), 0]
+        chance = events[building].inclusion
+        types = {"damage_types": ["roof"]} if has else {"absent_types": ["roof"]}
+        click(typed, building, shown="audit", inclusion=chance, **types)
+    before = damage_types.on_map(typed, TYPED, LIMIT)
+    judged = damage_types.audits(typed, TYPED, LIMIT, before)["roof"]
+    assert judged.n_yes >= 10
+    label_all(typed, heard, "positive", analyst="ann", screen="map")
+    after = damage_types.on_map(typed, TYPED, LIMIT)
+    assert damage_types.audits(typed, TYPED, LIMIT, after)["roof"] == judged
+    assert [state_of(after, each) for each in heard] == [state_of(before, each) for each in heard]
+    assert after.types[0].n_named == 0  # nothing learns from it
+    other = next(building for building in heard if HAS[int(building[1:]), 0])
+    click(typed, other, absent_types=["roof"])  # a later answer decides on the map, the sample keeps its own
+    after = damage_types.on_map(typed, TYPED, LIMIT)
+    assert state_of(after, other) == "no"
+    assert damage_types.audits(typed, TYPED, LIMIT, after)["roof"].n_yes == judged.n_yes
 
 
 def test_few_checks_are_not_enough_for_a_type(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from sqlite3 import Connection
 
 import numpy as np
 import pytest
@@ -70,8 +72,27 @@ def test_without_types_a_method_gets_what_it_always_got(layout: Layout) -> None:
     data = read_inputs(layout).data(layout, settings_for("herocon", "quick"))
     assert (data.type_labels, data.type_names, data.class_names) == (None, (), ("not damaged", "damaged"))
     by_attribute = data_of(layout, "herocon", "name")
-    assert by_attribute.type_labels is None
+    assert by_attribute.type_labels is not None
+    assert by_attribute.type_labels[:6].tolist() == np.eye(6).tolist()
+    assert by_attribute.type_names == by_attribute.class_names[1:]
     assert len(by_attribute.class_names) == 7
+
+
+def test_of_an_empty_attribute_nobody_said_a_type(layout: Layout) -> None:
+    def fill(db: Connection) -> None:
+        for fid, value in enumerate(["roof", "flooded", "roof", "", None, "flooded"], 1):
+            db.execute("UPDATE footprints SET attributes = ? WHERE fid = ?", (json.dumps({"kind": value}), fid))
+        db.commit()
+
+    store.call(layout, fill)
+    data = data_of(layout, "herocon", "kind")
+    assert data.type_labels is not None
+    assert data.type_names == ("flooded", "roof")
+    assert data.type_labels[:6].tolist() == [[0, 1], [1, 0], [0, 1], [-1, -1], [-1, -1], [1, 0]]
+    inputs = read_inputs(layout).with_types(layout, "kind", catalog.card("herocon"))
+    assert any(words.startswith("2 damaged buildings have no value of the attribute kind") for words in inputs.warnings)
+    named = [data_of(layout, "ncl", "kind").classes[row] for row in (3, 4)]
+    assert named[0] == named[1] > 0  # methods that take one kind of each building make them one of their own
 
 
 @pytest.mark.slow

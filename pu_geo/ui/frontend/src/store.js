@@ -31,7 +31,7 @@ export class Store {
     this.serverDetails = new Map();
     this.details = new Map(); // by building number
     this.blind = new Set(); // buildings whose scores are kept from the analyst
-    this.heard = new Map(); // building number to {code, event, grade}: labels of others that the page's data do not hold yet
+    this.heard = new Map(); // building number to {code, event, and details}: answers of others that the page's data do not hold yet
     this.others = []; // {name, color, building}: who else is here, building -1 where nobody knows
     this.conflicts = null;
     this.hidden = new Map(); // building number to why the imagery keeps it from being assessed
@@ -122,7 +122,7 @@ export class Store {
     this.ready = false;
     Object.assign(this, { n: 0, ids: [], index: new Map(), rings: [], boxes: new Float32Array(0), areas: new Float32Array(0) });
     Object.assign(this, { server: new Uint8Array(0), labels: new Uint8Array(0), grades: new Uint8Array(0), encoded: null, encodedDetails: null });
-    Object.assign(this, { serverDetails: new Map(), details: new Map(), heard: new Map(), pending: [], settled: [] });
+    Object.assign(this, { serverDetails: new Map(), details: new Map(), heard: new Map(), pending: [], settled: [], ownTypes: [] });
     for (const name of ["selected", "hovered", "target", "queued"]) this.set(name, -1);
     this.set("shifts", null);
     this.setBlind([]);
@@ -190,10 +190,10 @@ export class Store {
     const before = this.labels;
     this.labels = this.server.slice();
     this.details = new Map(this.serverDetails);
-    for (const [i, { code, grade }] of this.heard) {
+    for (const [i, { code, event, ...details }] of this.heard) {
       this.labels[i] = code;
       this.details.delete(i); // they belong to the label before
-      if (grade) this.details.set(i, { ...NO_DETAILS, grade });
+      if (code !== UNLABELED) this.details.set(i, { ...NO_DETAILS, ...details });
     }
     for (const op of [...this.settled, ...this.pending]) {
       const i = this.index.get(op.building_id);

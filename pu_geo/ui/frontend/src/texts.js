@@ -19,6 +19,7 @@ export const TEXTS = {
   reasons: { cloud: "Cloud", outside_image: "Outside the image", nodata: "No data", misaligned: "Misaligned", no_building: "No building", unclear: "Unclear" },
   notAnswers: {
     no_pre_image: "no pre-event image",
+    no_layer: "in none of the layers that the run learned from",
     scene_without_answers: "too few answers in a scene that differs from the others",
     not_in_run: "added after the run",
   },
@@ -236,6 +237,7 @@ export const TEXTS = {
     add: "+ Type",
     addHint: "Add a type of your own",
     own: "Type of your own, then Enter",
+    most: (n) => `No more than ${n} types: take one away first.`,
     keep: "Keep for the next",
     keepHint: "Give the next damaged buildings of the queue these types, too, until this is off; never to a random check",
     label: (type, state) => `${type}: ${{ open: "nobody said", yes: "yes", no: "no" }[state]}`,
@@ -245,6 +247,7 @@ export const TEXTS = {
         yes: `Yes, ${type}. Press again: no.`,
         no: `No: you looked, and ${type} is not there. Models learn from that. Press again: nobody said.`,
       })[state],
+    waiting: { open: " Yes marks the building damaged.", yes: " Stored once you mark the building damaged.", no: " Stored once you mark the building damaged." },
     has: (names) => (names.length ? names.join(", ") : ""),
     hasNot: (names) => (names.length ? `not: ${names.join(", ")}` : ""),
   },
