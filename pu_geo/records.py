@@ -64,7 +64,8 @@ class Scene:
             place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
         layer, when, kind: of a scene with the role "layer": its layer's name, date and kind, see `Layer`; its `stretch` is its
             layer's scaling.
-        nodata: of a layer's file: the sample value that stands for no data; None where there is none.
+        nodata: of a layer's file: the sample value that stands for no data, as it was given, beside the file's own; None where
+            there is none.
     """
 
     scene_id: str
@@ -532,6 +533,7 @@ class RunFacts:
         types: damage types that it scores one by one, in the order of its array `type_scores`; () where it scores none.
         types_from: where these were learned from, as a training was asked; None without.
         is_ordinal: whether they are a scale, of which no score is above the one before it.
+        type_grades: ids of the project's grades that the types are, "at least" each; () where they are others, or are not known.
     """
 
     run_id: str
@@ -562,6 +564,7 @@ class RunFacts:
     types: tuple[str, ...] = ()
     types_from: str | None = None
     is_ordinal: bool = False
+    type_grades: tuple[str, ...] = ()
     views: tuple[str, ...] = ()
 
 

@@ -89,7 +89,7 @@ def add_layer(
     ] = None,
     nodata: Annotated[
         float | None,
-        typer.Option(metavar="VALUE", help="the sample value that stands for no data, where the files name none"),
+        typer.Option(metavar="VALUE", help="a sample value that stands for no data, beside the one that the files name"),
     ] = None,
     crs: FileCrs = None,
     as_json: Json = False,

@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from pu_geo.errors import PuGeoError, ShapeError, TrainingError
+from pu_geo.errors import JobCancelled, PuGeoError, ShapeError, TrainingError
 from pu_geo.features import bank, layers
 from pu_geo.features.layers import LayerBanks
 from pu_geo.records import FeatureRequest, View
@@ -133,6 +133,69 @@ def test_missing_columns_are_what_the_other_views_lead_to_expect() -> None:
         assert np.sqrt((off**2).mean()) < 0.2 * spread  # the mean in its place would be off by the spread
 
 
+def _many(n: int = 1200) -> tuple[NDArray[np.float16], NDArray[np.bool_], tuple[View, ...]]:
+    """Return square roots' squares of ten alike views, float16 [1, n, 20], with about 100 ways to lack some of them."""
+    draw = np.random.default_rng(0)
+    roots = np.tile(4 + draw.normal(size=(n, 2)), 10) + draw.normal(size=(n, 20)) * 0.1
+    lacks = draw.random((10, n)) < 0.08
+    lacks[0, ::2] = True
+    return (roots**2)[None].astype(np.float16), lacks, tuple(View(f"v{k}", "", 2 * k, 2 * k + 2) for k in range(10))
+
+
+def test_of_many_patterns_the_rare_ones_share_an_expectation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layers, "MOST_PATTERNS", 6)
+    whole, lacks, views = _many(600)
+    lacks[2:, ::3] = False
+    assert len(np.unique(lacks[:, lacks[0]], axis=1).T) > 2 * layers.MOST_PATTERNS
+    calls, expected = [], layers._expected
+    monkeypatch.setattr(layers, "_expected", lambda given, wanted: calls.append(1) or expected(given, wanted))
+    found = whole.copy()
+    found[0, lacks[0], :2] = 9999
+    layers.fill_missing(found, views, lacks, np.ones(whole.shape[1], np.bool_))
+    assert len(calls) <= 10 * (layers.MOST_PATTERNS + 10)
+    off = np.sqrt(found[0, lacks[0], :2].astype(float)) - np.sqrt(whole[0, lacks[0], :2].astype(float))
+    assert np.median(np.abs(off)) < 0.15  # of a spread of 1
+    assert (np.abs(off) < 0.6).mean() > 0.98
+
+
+def test_each_chip_takes_views_that_it_has() -> None:
+    _, lacks, _ = _many()
+    found = layers._patterns(lacks, lacks[0])
+    assert len(found) <= layers.MOST_PATTERNS + 10
+    assert sorted(np.concatenate([rows for _, rows in found])) == np.flatnonzero(lacks[0]).tolist()
+    for pattern, rows in found:
+        assert (pattern[:, None] >= lacks[:, rows]).all()
+
+
+def test_filling_in_reports_and_can_be_cancelled() -> None:
+    whole, lacks, views = _many(300)
+    done: list[object] = []
+    with pytest.raises(JobCancelled):
+        layers.fill_missing(
+            whole, views, lacks, np.ones(300, np.bool_), report=done.append, is_cancelled=lambda: len(done) == 3
+        )
+    assert [one["done"] for one in done] == [0, 1, 2]  # type: ignore[index]
+
+
+def test_without_a_view_nothing_of_it_is_left_in_what_was_filled_in() -> None:
+    whole, filled, views = _related()
+    lacks = np.zeros((3, 200), np.bool_)
+    lacks[1, ::4] = True
+    used = np.ones(200, np.bool_)
+    layers.fill_missing(filled, views, lacks, used)
+    found = layers.without(filled, views, lacks, used, "a")
+    expected = np.delete(whole, np.s_[:4], axis=2)
+    expected[:, lacks[1], :4] = 9999
+    layers.fill_missing(expected, (View("b", "", 0, 4), View("c", "", 4, 8)), lacks[1:], used)
+    np.testing.assert_array_equal(found, expected)
+    from_a = np.corrcoef(found[0, lacks[1], 0], filled[0, lacks[1], 4])[0, 1]
+    assert not abs(from_a) > 0.5
+    np.testing.assert_array_equal(layers.without(filled, views, lacks, used, ""), filled)
+    np.testing.assert_array_equal(layers.without(filled, views, np.zeros_like(lacks), used, "b"), filled[:, :, [0, 1, 2, 3, 8, 9, 10, 11]])  # fmt: skip
+    lacks[2] = True  # what no chip has stays
+    np.testing.assert_array_equal(layers.without(filled, views, lacks, used, "a")[:, :, 4:], filled[:, :, 8:])
+
+
 def test_where_the_others_say_nothing_the_mean_is_left() -> None:
     whole, found, views = _related(is_useless=True)
     lacks = np.zeros((3, 200), np.bool_)
@@ -195,6 +258,8 @@ def test_banks_find_their_bands_by_name_in_other_chips() -> None:
         made.on(TABLE[:2], "the.model")
     with pytest.raises(TrainingError, match=r"sar-post with 2 bands; these chips have 1 there"):
         made.on((*TABLE[:2], View("sar-post", "post", 6, 7)))
+    with pytest.raises(TrainingError, match="sar-post with the date post; that of these chips has the date pre"):
+        made.on((*TABLE[:2], View("sar-post", "pre", 6, 8)))
 
 
 @pytest.mark.parametrize(

@@ -301,6 +301,13 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
     if offset is not None:
         return _Layer(scene, number, source, False, *offset, fills)
     check_ratio(scene, grid)
+    if scene.nodata is not None and source.nodata not in (None, scene.nodata) and math.isfinite(source.nodata):
+        raise ImageryError(
+            f"{path.name} was given {scene.nodata:.6g} for no data beside {source.nodata:.6g}, which the file names; its pixels have to "
+            "be resampled onto the first post scene, and that takes one such value.",
+            "Write one value for both into the file, or correct the one it names with gdal_edit -a_nodata.",
+            kind="nodata",
+        )
     px = grid.to_px(border_in(scene, grid.crs))  # of the grid pixels that the scene may touch
     col, row = np.maximum(np.floor(px.min(axis=0)) - 1, 0).astype(int).tolist()
     right, bottom = np.minimum(np.ceil(px.max(axis=0)) + 1, [grid.width, grid.height]).astype(int).tolist()

@@ -74,21 +74,26 @@ def read_samples(
     Args:
         bands: from 1.
         out_hw: (height, width) of a decimated read, nearest neighbour.
-        nodata: stands for no data instead of the file's own value; None for that one.
+        nodata: stands for no data beside the file's own value.
         every: as for `holds_data`.
 
     Returns:
         samples [B, H, W] in the file's own type, and valid, bool [H, W].
     """
-    n, nodata = len(bands), source.nodata if nodata is None else nodata
+
+    def holds(found: NDArray[np.generic]) -> NDArray[np.bool_]:
+        own = holds_data(found, source.nodata, every=every)
+        return own if nodata is None or nodata == source.nodata else own & holds_data(found, nodata, every=every)
+
+    n = len(bands)
     if ColorInterp.alpha in source.colorinterp:  # read as a band: beside a nodata value, GDAL's mask would leave it out
         shape = None if out_hw is None else (n + 1, *out_hw)
         alpha = source.colorinterp.index(ColorInterp.alpha) + 1
         samples = source.read([*bands, alpha], window=window, out_shape=shape)  # in one go: each block is decoded once
-        return samples[:n], holds_data(samples[:n], nodata, every=every) & (samples[n] > 0)
+        return samples[:n], holds(samples[:n]) & (samples[n] > 0)
     shape = None if out_hw is None else (n, *out_hw)
     samples = source.read(list(bands), window=window, out_shape=shape)
-    valid = holds_data(samples, nodata, every=every)
+    valid = holds(samples)
     if has_mask(source):
         valid &= source.read_masks(1, window=window, out_shape=out_hw) > 0
     return samples, valid

@@ -81,7 +81,7 @@ def describe_layer(
     In this very process: files of other people go through `in_child.describe_layers`.
 
     Args:
-        nodata: the sample value that stands for no data, where the file names none or a wrong one. An amplitude of 0 always does.
+        nodata: a sample value that stands for no data, beside the one that the file names. An amplitude of 0 always does.
 
     Raises:
         ImageryError: as `describe`; kind "bands" or "dtype" where a layer cannot hold them, "nodata" where no sample can have

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from pu_geo.analysis import assessability, sensors
 from pu_geo.errors import PuGeoError, TrainingError
 from pu_geo.features.bank import FEATURE_SEED, Maker, fit_maker, from_state
 from pu_geo.features.layers import LayerBanks, fill_missing
+from pu_geo.features.views import Report
 from pu_geo.geo.chips import Outlines, chip_windows, outline_mask, whole_pixels
 from pu_geo.project import contents, feature_sets, runs, store
 from pu_geo.project.contents import chip_facts
@@ -29,6 +30,7 @@ from pu_geo.training.run import best_device
 
 LOCAL_DIR, FOOTPRINT = "local-dir", "footprint"
 FIT = 0.3  # of the job, at most, for making the maker
+FILL = 0.9  # of the job, after which what buildings lack is filled in
 
 
 def features(job: Job, *, request: Mapping[str, Any], use: bool = False) -> dict[str, object]:
@@ -102,9 +104,10 @@ def _make(job: Job, request: FeatureRequest, chip_set: str, name: str, sha256: s
     shape = (request.n_views, len(chips), maker.n_features)
     _require_room(layout, shape)
     words = f"features of {len(chips)} chips in {request.n_views} views by {name}"
+    until = FILL if request.maker == LAYERS else 1.0
     with feature_sets.new_views(layout, chip_set, name, shape) as out:
         maker.transform(
-            chips, request.n_views, seed=FEATURE_SEED, device=device, out=out, report=job.part(FIT, 1.0, words),
+            chips, request.n_views, seed=FEATURE_SEED, device=device, out=out, report=job.part(FIT, until, words),
             is_cancelled=job.is_cancelled, masks=masks,
         )  # fmt: skip
         if not all(np.isfinite(view).all() for view in out):
@@ -113,7 +116,10 @@ def _make(job: Job, request: FeatureRequest, chip_set: str, name: str, sha256: s
                 "Check that they belong to this network, or choose another layer.",
                 kind="weights",
             )
-        settle(out, maker, facts, is_visible)
+        settle(
+            out, maker, facts, is_visible, report=job.part(until, 1.0, f"filling in what buildings lack in {name}"),
+            is_cancelled=job.is_cancelled,
+        )  # fmt: skip
     feature_sets.write_maker(layout, chip_set, name, maker.state())
     made = FeatureSet(name, maker.facts(), *shape, created_at=now(), seconds=round(time.monotonic() - began, 2))
     feature_sets.put(layout, chip_set, made)
@@ -131,7 +137,8 @@ def needs_masks(maker: Maker) -> bool:
 
 
 def settle(
-    features: NDArray[np.float16], maker: Maker, facts: Mapping[str, Any], is_visible: NDArray[np.bool_]
+    features: NDArray[np.float16], maker: Maker, facts: Mapping[str, Any], is_visible: NDArray[np.bool_],
+    *, report: Report | None = None, is_cancelled: Callable[[], bool] | None = None,
 ) -> None:  # fmt: skip
     """Make features ready for use, in place: match sensor groups, then fill in layers that a building lacks.
 
@@ -152,7 +159,7 @@ def settle(
     for view, lacks in zip(maker.views, is_missing, strict=True):
         if group is not None and not {"pre", "post"}.isdisjoint(view.name.split("+")):
             sensors.match_groups(features[:, :, view.start : view.stop], group, is_visible & ~lacks)
-    fill_missing(features, maker.views, is_missing, is_visible)
+    fill_missing(features, maker.views, is_missing, is_visible, report=report, is_cancelled=is_cancelled)
 
 
 def _require_room(layout: Layout, shape: tuple[int, int, int]) -> None:

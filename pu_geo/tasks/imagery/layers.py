@@ -12,7 +12,7 @@ from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import check_overlap, check_ratio, covers_grid, oblong_words
-from pu_geo.geo.raster.scaling import MANY_EQUAL, Scaling, find_scaling
+from pu_geo.geo.raster.scaling import MANY_EQUAL, NO_MEASURE, Scaling, find_scaling, is_possible
 from pu_geo.geo.readers import in_child
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Layer, LayerKind, Scene, When
@@ -23,6 +23,8 @@ from pu_geo.tasks.job import Job, Part
 _MOST_NAMED = 5
 COARSER_FROM = 2.0  # times the project's pixel size
 _HOUSE_M = 10.0
+LEAST_COMMON = 0.5  # share of the range of files added to a layer that lies within its scaling, below which it is said
+LEAST_OF_SPAN = 0.05  # share of the layer's range that they span, below which it is said: they may have another unit
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def add_layer(
     """Add files as a layer, or to a layer that is here, whose scaling stays; and make its map tiles.
 
     A layer is taken as co-registered with the post scenes: no alignment moves it. Its samples become 8 bits by one scaling per
-    band, the 0.5th and 99.5th percentile of all its files on the grid. Amplitudes of SAR become decibels first, 20 log10 of
+    band, the 0.5th and 99.5th percentile of all its files on the grid (see `find_scaling`). Amplitudes of SAR become decibels first, 20 log10 of
     them, since speckle multiplies; an amplitude of 0 is no data.
 
     Args:
@@ -59,7 +61,7 @@ def add_layer(
         paths: GeoTIFFs of 1 to 16 bands, uint8, uint16 or float32; several form a mosaic.
         when: "pre", "post" or "none"; that of the layer where it is here, else "post", if None.
         kind: what it measures; that of the layer where it is here, else "other", if None.
-        nodata: the sample value that stands for no data, where the files name none or a wrong one.
+        nodata: a sample value that stands for no data, beside the one that the files name.
         crs: of files that name none, "EPSG:n" or WKT.
 
     Returns:
@@ -126,7 +128,10 @@ def describe(
         taken.append(new[i])
     post = [scene for scene in scenes if scene.role == "post"]
     share = check_overlap([*known, *new], post, grid, f"Layer {name}")
-    scaling = here.scaling if here is not None else _scaling(job, name, new, grid, notes)
+    scaling = _scaling(job, name, new, grid, notes) if new else ()
+    if here is not None:
+        notes += _other_scaling(here, scaling)
+        scaling = here.scaling
     new = [replace(scene, stretch=scaling) for scene in new]
     everything = (*known, *new)
     layer = Layer(name, when, kind, everything, len(everything[0].rgb), scaling)
@@ -228,17 +233,57 @@ def _scaling(job: Job, name: str, scenes: Sequence[Scene], grid: Grid, notes: li
 
 
 def _odd_samples(name: str, scene: Scene, found: Scaling) -> list[str]:
-    """Return notes on bands of one value, and on a lowest value that so many samples have that it may mean no data."""
+    """Return notes on bands of one value, and on values of samples that may mean no data.
+
+    Raises:
+        ImageryError: if so many samples are no measure of this kind that the scaling would be theirs.
+    """
     notes = []
-    for band, ((value, share), is_constant) in enumerate(zip(found.lowest, found.is_constant, strict=True), start=1):
+    for band, (pair, odd, is_constant) in enumerate(zip(found.bands, found.odd, found.is_constant, strict=True), start=1):
         if is_constant:
-            notes.append(f"Band {band} of {name} has the value {value:.6g} everywhere: it says nothing.")
-        elif share >= MANY_EQUAL and scene.dtype != "uint8":
-            value = 10 ** (value / 20) if scene.kind == "sar-amplitude" else value  # as the file has it
-            notes.append(
-                f"{share:.0%} of the samples of band {band} of {name} are exactly {value:.6g}. If that stands for no data, remove the "
-                f"layer and add it with --nodata {value:.6g}."
+            notes.append(f"Band {band} of {name} has the value {_in_file(pair[0], scene)} everywhere: it says nothing.")
+        elif wrong := [end for end in pair if not is_possible(end, scene.kind)]:
+            value = next((value for value, _ in odd if not is_possible(value, scene.kind)), wrong[0])
+            raise ImageryError(
+                f"Band {band} of {name} has samples of {_in_file(value, scene)}, which no layer of the kind {scene.kind} can measure.",
+                f"If that stands for no data, name it (--nodata {_in_file(value, scene)}); else correct the file or the kind.",
+                kind="nodata",
             )
+        for value, share in odd:
+            words = _in_file(value, scene)
+            notes.append(
+                f"{_percent(share)} of the samples of band {band} of {name} are exactly {words}. If that stands for no data, remove the "
+                f"layer and add it with --nodata {words}."
+            )
+    return notes
+
+
+def _in_file(value: float, scene: Scene) -> str:
+    """Return a sample as its file has it, in words that read back as the same float32."""
+    value = 10 ** (value / 20) if scene.kind == "sar-amplitude" else value
+    return f"{value:.6g}" if abs(value) < NO_MEASURE else f"{value:.9g}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= MANY_EQUAL else f"{share:.2%}" if share >= 1e-4 else "Under 0.01%"
+
+
+def _other_scaling(layer: Layer, new: Sequence[tuple[float, float]]) -> list[str]:
+    """Return notes on bands that files which are added to a layer would have scaled otherwise: much of them would be 0 or 255, or alike.
+
+    Args:
+        new: the scaling that the new files alone would have; nothing where there are none.
+    """
+    notes, unit = [], f" {layer.unit}" if layer.unit else ""
+    for band, ((low, high), (least, most)) in enumerate(zip(layer.scaling, new, strict=False), start=1):
+        common = max(0.0, min(high, most) - max(low, least))
+        if common >= LEAST_COMMON * (most - least) and most - least >= LEAST_OF_SPAN * (high - low):
+            continue
+        notes.append(
+            f"Band {band} of the files added to {layer.name} spans {least:.4g} to {most:.4g}{unit}; the layer is scaled from {low:.4g} to "
+            f"{high:.4g}{unit}, so what lies beyond is cut off. Check that they have the same unit and no undeclared no data. If they "
+            "do, remove the layer and add all its files together, which finds one scaling for all."
+        )
     return notes
 
 

@@ -30,6 +30,7 @@ from pu_geo.services.imagery.features import words_of
 from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks, settle
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
+from pu_geo.tasks.train.layer_match import scaled_otherwise
 from pu_geo.tasks.train.model_card import sha256_of_array
 from pu_geo.tasks.train.restored_model import RestoredModel, lacking, restore
 from pu_geo.tasks.train.train import Outcome, finish, first_threshold, stored_before
@@ -87,6 +88,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     job.report(0.01, "checking the model")
     found = model_files.read(Path(path))
     inputs = replace(read_inputs(job.layout, feature_set=RCF), is_accepted=None)  # a model brings its own features
+    other_scaling = scaled_otherwise(found.card, chip_facts(job.layout, inputs.chip_set), found.name)
     restored = restore(found, best_device(), lambda name: maker_in(job.layout, inputs.chip_set, name))
     facts = chip_facts(job.layout, inputs.chip_set)
     inputs = inputs.without(feature_sets.lacks_all(_views_learned(restored), facts))
@@ -105,7 +107,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     )  # fmt: skip
     why_not = "a model from elsewhere scores buildings one by one"
     place = place_unused(catalog.card(card["method"]), restored.settings, why_not)
-    return finish(job, inputs, began, replace(outcome, place=place))
+    return finish(job, inputs, began, replace(outcome, place=place, warnings=[*outcome.warnings, *other_scaling]))
 
 
 def on_chips(

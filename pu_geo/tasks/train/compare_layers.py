@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import bakeoff
+from pu_geo.features.layers import without
 from pu_geo.project import contents, feature_sets, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import LAYERS
@@ -29,7 +30,7 @@ def compare_layers(job: Job, *, methods: Sequence[str] = METHODS) -> dict[str, o
     """Measure what each layer adds to all others, and store the result as the project's last one. It chooses nothing.
 
     The set of all layers is made where it is not there. A bank of filters does not depend on the others, so the set without a layer
-    is this one less its columns: none of them is made.
+    is this one less its columns: none of them is made. What buildings lack is filled in anew, without that layer.
 
     Args:
         methods: "ranker", or names of the catalog.
@@ -59,18 +60,20 @@ def compare_layers(job: Job, *, methods: Sequence[str] = METHODS) -> dict[str, o
     comparison.require_clicks(len(own), int(inputs.pu.is_positive.sum()), n_unlabeled, methods)
     require_views({name: len(whole.views)}, methods)
     views = np.asarray(whole.views[:, rows])
-    columns = {view.name: np.s_[view.start : view.stop] for view in whole.layers}
+    n = len(rows)
+    is_missing = np.zeros((len(layers), n), np.bool_) if whole.is_missing is None else whole.is_missing[:, rows]
+    is_used = np.ones(n, np.bool_) if whole.is_hidden is None else ~whole.is_hidden[rows]
     n_fits, done = (len(layers) + 1) * len(methods) * min(bakeoff.N_FOLDS, len(own)) * bakeoff.N_REPEATS, 0
 
-    def places(method: str, without: str) -> NDArray[np.float64]:
+    def places(method: str, less: str) -> NDArray[np.float64]:
         def before_a_fit() -> None:
             nonlocal done
             job.stop_if_cancelled()
-            words = f"without {without}" if without else "all layers"
+            words = f"without {less}" if less else "all layers"
             job.report(began + (0.99 - began) * done / n_fits, f"{words}, {name_within(method)}")
             done += 1
 
-        left = np.delete(views, columns[without], axis=2) if without else views
+        left = without(views, whole.layers, is_missing, is_used, less)
         return held_out(method, replace(inputs, views=left), own, before_a_fit, job.is_cancelled)
 
     found = []

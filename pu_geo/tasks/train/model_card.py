@@ -24,9 +24,20 @@ from pu_geo.project.contents import chip_facts, optical_chips
 from pu_geo.project.layout import LAYERS, RCF, Layout, read_array, write_json
 from pu_geo.project.model_files import CARD, FILTERS, MAKER, MAX_WITH_MAKER, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
+from pu_geo.tasks.train.layer_match import described
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 
-_ELSEWHERE = ("from_model", "chip_set", "at_event", "n_positive", "n_unlabeled", "start_k", "place", "types_from")
+_ELSEWHERE = (
+    "from_model",
+    "chip_set",
+    "at_event",
+    "n_positive",
+    "n_unlabeled",
+    "start_k",
+    "place",
+    "types_from",
+    "type_grades",
+)
 """Facts of a run that stand in "learned_from", or nowhere."""
 _HASHED_ROWS = 1024  # of an array at a time
 
@@ -113,8 +124,11 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
     inputs, of_set = learned.data.inputs, chip_facts(layout, facts.chip_set)
     is_features = isinstance(inputs, FeatureViews)
     taken = chips
+    names = [view.name for view in learned.data.views]
     if is_features and facts.feature_maker["kind"] == LAYERS:
         taken = read_array(layout.chips(facts.chip_set))
+        names = [view["name"] for view in facts.feature_maker.get("chip_views", ())]
+    layers = described(of_set, names)
     return {
         "chip_set": facts.chip_set,
         "bands": of_set["bands"],
@@ -133,6 +147,7 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
         "sha256_features": sha256_of_array(inputs.array) if is_features else None,
         "sha256_footprints": sha256_footprints,
         "sha256_labels": sha256_of_labels(pu, learned.data),
+        **({"layers": layers} if layers else {}),
     }
 
 

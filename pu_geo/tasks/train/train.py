@@ -261,6 +261,7 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         types=outcome.types,
         types_from=outcome.types_from,
         is_ordinal=outcome.is_ordinal,
+        type_grades=_type_grades(inputs, outcome.types),
         views=outcome.views or tuple(view.name for view in feature_sets.views_of(feature_maker)),
     )
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
@@ -282,6 +283,12 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         reasons=assessability.by_building(chips["building_ids"], why),
     )  # fmt: skip
     return _result(facts)
+
+
+def _type_grades(inputs: RunInputs, types: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids of the grades that the types of a run are; () where it learned no grades of this project."""
+    known = {} if inputs.types is None else dict(zip(inputs.types.names, inputs.types.grades, strict=False))
+    return tuple(known[name] for name in types) if known else ()
 
 
 def _result(facts: RunFacts) -> dict[str, object]:

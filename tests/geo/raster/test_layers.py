@@ -174,6 +174,47 @@ def test_data_beside_the_strips_that_are_read_first_is_found(
         assert scaling.find_scaling(mosaic) is None
 
 
+def test_no_data_that_is_named_holds_beside_that_of_the_file(write_tif: Write, grid: Grid) -> None:
+    data = noise(1)
+    data[:, :8], data[:, 8:16] = -9999, 0
+    path = write_tif("two", data, nodata=-9999)
+    scene = replace(describe_layer(path, "sar-db", nodata=0.0), stretch=((-50, 50),), layer="two")
+    with Mosaic([scene], grid) as mosaic:
+        _, valid = mosaic.read_values(0, 0, WIDTH, HEIGHT)
+    assert not valid[:16].any()
+    assert valid[16:].all()
+    elsewhere = write_tif("beside", data, transform=NORTH_UP @ Affine.translation(0.5, 0.5), nodata=-9999)
+    scene = replace(describe_layer(elsewhere, "sar-db", nodata=0.0), stretch=((-50, 50),), layer="two")
+    with pytest.raises(ImageryError, match="beside -9999, which the file names"), Mosaic([scene], grid):
+        pass
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("share", [0.004, 0.006])
+def test_a_map_of_rare_damage_keeps_its_grades(
+    layer: Callable[..., Scene], grid: Grid, dtype: type[np.generic], share: float
+) -> None:
+    rng = np.random.default_rng(0)
+    data = np.zeros((1, HEIGHT, WIDTH), dtype)
+    rare = rng.choice(data.size, int(share * data.size), replace=False)
+    data.reshape(-1)[rare] = np.linspace(10, 254, len(rare)).astype(dtype)
+    with Mosaic([layer("rare", data)], grid) as mosaic:
+        found = scaling.find_scaling(mosaic)
+    assert found is not None
+    ((low, high),) = found.bands
+    assert low == 0
+    assert 245 < high <= 254
+
+
+def test_two_rare_values_around_a_usual_one_keep_their_order(layer: Callable[..., Scene], grid: Grid) -> None:
+    data = np.zeros((1, HEIGHT, WIDTH), np.float32)
+    data[0, 0, :8], data[0, 1, :8] = -2, 3
+    with Mosaic([layer("both", data)], grid) as mosaic:
+        found = scaling.find_scaling(mosaic)
+    assert found is not None
+    assert found.bands == ((-2.0, 3.0),)
+
+
 # Chips
 
 

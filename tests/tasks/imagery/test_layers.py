@@ -199,6 +199,66 @@ def test_a_value_that_may_stand_for_no_data_is_said(add: Make) -> None:
     assert not add("even", data, nodata=-9999.0)["notes"]
 
 
+@pytest.mark.parametrize(("value", "share"), [(-9999, 0.007), (-9999, 0.0005), (250.0, 0.0005), (0.0, 0.2)])
+@pytest.mark.parametrize("kind", ["sar-db", "other"])
+def test_rare_or_high_values_that_may_stand_for_no_data_are_said_or_refused(
+    add: Make, value: float, share: float, kind: str
+) -> None:
+    data = speckle(HEIGHT, WIDTH, bands=1) - 20  # all below 0 dB
+    data.reshape(-1)[: int(share * data.size)] = value
+    if kind == "sar-db" and value == -9999 and share > 0.005:
+        with pytest.raises(ImageryError, match="samples of -9999, which no layer of the kind sar-db can measure") as error:
+            add("odd", data, kind=kind)
+        assert "--nodata -9999" in error.value.hint
+    else:
+        (note,) = add("odd", data, kind=kind)["notes"]
+        assert f"are exactly {value:g}" in note
+    assert not add("even", data, kind=kind, nodata=float(value))["notes"]
+
+
+def test_decibels_that_are_rounded_are_not_odd(add: Make) -> None:
+    data = np.rint(speckle(HEIGHT, WIDTH, bands=1) * 2) / 2 + 5
+    assert 0.001 < (data == 0).mean() < 0.01
+    assert not add("rounded", data, kind="sar-db")["notes"]
+
+
+def test_the_largest_number_is_no_sample(add: Make, chipped_town: Layout) -> None:
+    data = speckle(HEIGHT, WIDTH, bands=1)
+    data.reshape(-1)[: int(0.009 * data.size)] = np.finfo(np.float32).max
+    with pytest.raises(ImageryError, match=r"samples of 3\.40282347e\+38") as error:
+        add("odd", data)
+    assert "--nodata 3.40282347e+38" in error.value.hint
+    assert store.call(chipped_town, contents.layers) == ()
+    found = add("even", data, nodata=3.40282347e38)
+    assert not found["notes"]
+    assert found["scaling"][0][1] < 10
+
+
+@pytest.mark.parametrize("tile", ["alike", "linear power", "amplitudes", "undeclared no data", "no data"])
+def test_files_added_to_a_layer_are_compared_with_its_scaling(add: Make, tile: str) -> None:
+    left, right = (speckle(HEIGHT, WIDTH // 2, bands=1, seed=seed) for seed in (0, 1))
+    first = add("sar", left, kind="sar-db", file={"box": (0, 0, 0.5, 1)})
+    power = 10 ** (right / 10)
+    no_data = right.copy()
+    no_data[:, :8] = -9999
+    data = {
+        "alike": right, "linear power": power, "amplitudes": 1000 * np.sqrt(power), "undeclared no data": no_data, "no data": right * np.nan,
+    }[tile]  # fmt: skip
+    box = {"box": (0.5, 0, 1, 1)}
+    refused = {"undeclared no data": "samples of -9999", "no data": "holds no data", "amplitudes": "samples of"}
+    if tile in refused:
+        with pytest.raises(ImageryError, match=refused[tile]):
+            add("sar", data, file=box)
+        return
+    found = add("sar", data, file=box)
+    assert found["scaling"] == first["scaling"]
+    if tile == "alike":
+        assert not found["notes"]
+    else:
+        assert "Band 1 of the files added to sar spans" in found["notes"][-1]
+        assert "Check that they have the same unit" in found["notes"][-1]
+
+
 def test_map_tiles_are_gray_for_one_band_and_colored_for_three(add: Make, chipped_town: Layout) -> None:
     ramp = np.tile(np.linspace(0, 1000, WIDTH).astype(np.uint16), (4, HEIGHT, 1))
     add("one", ramp[:1])

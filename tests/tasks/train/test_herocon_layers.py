@@ -129,6 +129,31 @@ def test_chips_without_its_layers_are_refused_by_their_names(project: Layout, tm
         apply_model(job_of(other, "apply"), path=path)
 
 
+@pytest.mark.parametrize("on_features", [False, True])
+def test_layers_of_another_kind_are_refused_and_of_another_scaling_are_named(
+    project: Layout, tmp_path: Path, on_features: bool
+) -> None:
+    with_layers(project)
+    if on_features:
+        layer_set(project, "pre+post", "sar-post", use=True)
+    run_id = trained(project, **(ON_FEATURES if on_features else ON_CHIPS))
+    layers = json.loads(parts(project, run_id)[0])["learned_from"]["layers"]
+    assert set(layers) == ({"sar-post"} if on_features else {"sar-post", "dsm"})
+    assert layers["sar-post"] == {"when": "post", "kind": "sar-db", "unit": "dB", "bands": [[-25.0, 0.0], [-30.0, -5.0]]}
+    path = exported(project, run_id, tmp_path / "m.zip")
+    other = other_with_layers(tmp_path / "other.pugeo", missing=0)
+    facts = json.loads(other.chip_facts("set").read_text())
+    facts["scaling"]["sar-post"]["bands"][1] = [-12.0, 3.0]
+    other.chip_facts("set").write_text(json.dumps(facts))
+    warnings = facts_of(other, str(apply_model(job_of(other, "apply"), path=path)["run_id"])).warnings
+    (warning,) = [one for one in warnings if "scaled" in one]
+    assert "Band 2 of the layer sar-post is scaled from -12 to 3 dB here, and was from -30 to -5 dB" in warning
+    facts["scaling"]["sar-post"]["kind"] = "elevation"
+    other.chip_facts("set").write_text(json.dumps(facts))
+    with pytest.raises(ModelError, match="sar-post with the kind sar-db; sar-post of this project has the kind elevation"):
+        apply_model(job_of(other, "refused"), path=path)
+
+
 @pytest.mark.parametrize(
     ("views", "words"),
     [

@@ -105,6 +105,15 @@ def test_each_method_trains_on_given_types_and_names_the_one_it_left_out(layout:
     assert any("were not learned: tent (1)" in words for words in facts.warnings)
 
 
+@pytest.mark.slow
+def test_a_run_notes_which_grades_its_types_are(layout: Layout) -> None:
+    known = set(catalog.card("herocon").settings.__dataclass_fields__)
+    short = {name: value for name, value in {**SHORT, "rounds": "2"}.items() if name in known}
+    done = train_task.train(job_of(layout, "scale"), method="herocon", preset="quick", overrides=short, types_from="grades")
+    facts = facts_of(layout, str(done["run_id"]))
+    assert (facts.types, facts.type_grades) == (("at least Minor", "at least Major"), ("minor", "major"))
+
+
 def test_a_training_that_goes_on_keeps_the_scale_it_began_with(layout: Layout, tmp_path: Path) -> None:
     begun = tmp_path / "job" / "checkpoints"
     begun.parent.mkdir()
