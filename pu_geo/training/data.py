@@ -172,7 +172,7 @@ class PUData:
             only where fewer than 4 others can be. None: the analyst found all.
         views: named spans of bands of `ChipImages`, or of columns of `FeatureViews`; () where nothing is known of these.
         is_missing: views that a building lacks, bool [V, N]: what stands in their bands or columns means nothing. None where
-            `views` is (), and where no building lacks any.
+            `views` is (), and where nothing is known of what is missing: then every building counts as having every view.
         type_labels: damage types of one building at a time, several of which may hold, int8 [N, c]: 1 it has the type, 0 a
             person answered that it has not, -1 nobody answered. 0 or -1 throughout where not `is_positive`. None: the kinds of
             `known_class`, of which one excludes the others.

@@ -16,6 +16,7 @@ from pu_geo.analysis import metrics
 from pu_geo.errors import InputError, JobCancelled, ShapeError, TrainingError
 from pu_geo.losses import herocon as formulas
 from pu_geo.methods import herocon
+from pu_geo.methods.cards import herocon as herocon_card
 from pu_geo.methods.cards.herocon import HeroconSettings
 from pu_geo.methods.estimators import HeroCon
 from pu_geo.methods.pretraining import PairFeatureExtractor, ViewFeatureExtractor, groups_of
@@ -222,6 +223,13 @@ def test_only_views_of_one_date_are_compared_and_those_alone_with_themselves() -
     torch.testing.assert_close(found, torch.stack(parts).mean(), rtol=0.05, atol=0.0)
     assert herocon.dates_of(network, settings) == [1, 2, 2, -4]
     assert herocon.dates_of(network, replace(settings, across_dates=True)) == [0, 0, 0, 0]
+
+
+def test_the_card_says_that_a_joint_layer_of_both_dates_is_compared_with_no_other() -> None:
+    network, _ = batch_of(made_features()[0], SMALL)
+    joint, sar, _ = herocon.dates_of(network, SMALL)
+    assert joint != sar
+    assert "pre+post, which comes with the usual features, is compared with no other layer" in herocon_card.CARD.cannot
 
 
 def test_across_dates_pulls_pre_and_post_together_and_defaults_do_not() -> None:

@@ -23,6 +23,7 @@ from pu_geo.project.layout import LAYERS, read_array, write_array
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.services.explore import exploring
 from pu_geo.services.explore.exploring import Picture, UmapSettings
+from pu_geo.services.imagery import layers
 from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.restored_model import lacking, restore
@@ -153,6 +154,7 @@ def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: NDArray[np.int64
                 "Train again on the new chips to see all buildings.",
                 kind="bands",
             )
+        _require_same_scaling(job, facts, chip_set)
         own, newest = (read_array(job.layout.chips(name)) for name in (facts.chip_set, chip_set))
     else:
         own, newest = (optical_chips(job.layout, name) for name in (facts.chip_set, chip_set))
@@ -174,6 +176,19 @@ def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: NDArray[np.int64
             "Train again to see all buildings.",
         )
     return found[len(tried) :]
+
+
+def _require_same_scaling(job: Job, facts: RunFacts, chip_set: str) -> None:
+    """Refuse chips whose layers were made 0 to 255 in another way than those that a run learned from."""
+    before, now = (chip_facts(job.layout, name).get("scaling", {}) for name in (facts.chip_set, chip_set))
+    for name in before.keys() & now.keys() & set(layers.learned_views(facts)):
+        known, here = ([[float(each) for each in pair] for pair in one[name]["bands"]] for one in (before, now))
+        if known != here:
+            raise ModelError(
+                f"The layer {name} of the newest chips is scaled from {here}; run {facts.run_id} learned from {known}.",
+                "Train again on the new chips to see all buildings.",
+                kind="bands",
+            )
 
 
 def _learned_layers(job: Job, facts: RunFacts) -> bool:

@@ -125,9 +125,10 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
     is_features = isinstance(inputs, FeatureViews)
     taken = chips
     names = [view.name for view in learned.data.views]
-    if is_features and facts.feature_maker["kind"] == LAYERS:
+    maker: Mapping[str, Any] = facts.feature_maker
+    if is_features and maker["kind"] == LAYERS:
         taken = read_array(layout.chips(facts.chip_set))
-        names = [view["name"] for view in facts.feature_maker.get("chip_views", ())]
+        names = [view["name"] for view in maker.get("chip_views", ())]
     layers = described(of_set, names)
     return {
         "chip_set": facts.chip_set,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import ModelError, PuGeoError, printable
 from pu_geo.features.bank import Maker, from_state
-from pu_geo.features.layers import LayerBanks
+from pu_geo.features.layers import MOST_BANDS, MOST_BANKS, LayerBanks
 from pu_geo.features.networks import NetworkMaker, is_scale
-from pu_geo.features.rcf import RcfBank, problem_of_bank
+from pu_geo.features.rcf import RcfBank, RcfSettings, problem_of_bank
 from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, feature_sets
@@ -26,12 +26,13 @@ from pu_geo.records import MAX_TYPE, FeatureRequest, View
 from pu_geo.tasks.imagery.features import LOCAL_DIR
 from pu_geo.training.network import TrainedModel
 
-MAX_BANDS, SIDES_PX, MAX_SIZE = 128, (16, 256), 8192
-MAX_VALUES, MAX_OF_NETWORKS = 65_536, 131_072
-"""Features times views of a chip; ours are 512 in 17 views, 6,144 of a network. 20,000 chips then take 2.6 and 5.2 GB at most."""
+MAX_BANDS, SIDES_PX, MAX_SIZE = MOST_BANDS, (16, 256), 8192
+MAX_VALUES, MAX_OF_NETWORKS = 65_536, MOST_BANKS * 512 * RcfSettings().n_views
+"""Features times views of a chip; ours are 512 in 17 views, as many for each of up to 16 layers, and 6,144 of a network. 20,000
+chips then take 2.6 and 5.6 GB at most."""
 MAX_WORK = 3 * 10**9
-"""Products that the features of one chip may take; ours take 3 * 10**9 at 256 px, and a twentieth of that at 64 px."""
-MAX_FACTS = 4000  # characters of what a card says of the maker of its features
+"""Products that the features of one chip may take for every 6 bands of a bank; ours take that at 256 px, a twentieth at 64 px."""
+MAX_FACTS = 8000  # characters of what a card says of the maker of its features
 MAX_LISTED = 256
 """Longest list of whole numbers in a network: kinds of damage, known classes. A network is built by them before it is compared."""
 _WORD = re.compile(r"[a-z0-9_-]{1,40}")
@@ -116,7 +117,7 @@ def restore(found: Model, device: torch.device, find_maker: FindMaker = lambda _
     banks = bank.banks if isinstance(bank, LayerBanks) else (bank,) if isinstance(bank, RcfBank) else ()
     if any(max(one.filters.shape[-1], one.stride_px) > chip_shape[1] for one in banks):
         raise refusal(found.name, f"holds filters that are larger than chips of {chip_shape[1]} px")
-    if sum(_work(one, chip_shape) for one in banks) * n_views > MAX_WORK:
+    if sum(_work(one, chip_shape) for one in banks) * n_views > most_work(banks):
         raise refusal(found.name, "holds filters that take too long on every chip")
     types, is_ordinal = _types(found, model)
     return RestoredModel(
@@ -229,6 +230,11 @@ def _made_again(found: Model, facts: Mapping[str, Any]) -> str:
         f"{first}, make the same features here first (`pu-geo features P.pugeo {words}`, set {_feature_set(found.card)}), "
         "then apply the model again."
     )
+
+
+def most_work(banks: Sequence[RcfBank]) -> int:
+    """Return the products that the features of one chip may take: banks of our size, one for each layer, are within it."""
+    return MAX_WORK * sum(-(-bank.filters.shape[1] // 6) for bank in banks)
 
 
 def _work(bank: RcfBank, chip_shape: tuple[int, int, int]) -> int:

@@ -113,7 +113,7 @@ def test_a_model_of_chips_finds_its_layers_by_their_names(project: Layout, tmp_p
     np.testing.assert_array_equal(scores_of(other, applied), scores_of(project, run_id))
     facts["views"][4]["when"] = "pre"
     other.chip_facts("set").write_text(json.dumps(facts))
-    with pytest.raises(ModelError, match="was trained on chips of these views"):
+    with pytest.raises(ModelError, match="sar-post with the date post; sar-post of this project has the date pre"):
         apply_model(job_of(other, "again"), path=path)
 
 

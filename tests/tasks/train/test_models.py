@@ -17,9 +17,12 @@ from safetensors.numpy import load, save
 from small_parts import facts_of, small_project
 
 from pu_geo.errors import ModelError, ProjectError, TrainingError
+from pu_geo.features.layers import MOST_BANDS, MOST_BANKS, LayerBanks
+from pu_geo.features.rcf import RcfBank, RcfSettings
 from pu_geo.methods import catalog
 from pu_geo.project import model_files, runs, store
 from pu_geo.project.layout import Layout
+from pu_geo.records import View
 from pu_geo.tasks.train import restored_model
 from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.apply_model import apply_model, check_model
@@ -436,3 +439,21 @@ def test_a_model_on_features_is_no_start_for_a_network(chipped: Layout, tmp_path
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ModelError, match="cut off"):
         new_backbone("small", 6, torch.Generator(), weights_file=str(path))
+
+
+def test_models_of_as_many_layers_as_can_be_are_within_what_is_taken() -> None:
+    settings = RcfSettings()
+    draw = torch.Generator().manual_seed(0)
+    chips = np.random.default_rng(0).integers(0, 255, (40, 6, 16, 16)).astype(np.uint8)
+    bank = RcfBank.fit(chips, draw, settings)
+    n_features = 2 * settings.n_filters
+    most = (restored_model.MAX_BANDS, restored_model.MAX_SIZE, restored_model.MAX_OF_NETWORKS)
+    needed = (MOST_BANDS, MOST_BANKS * n_features, MOST_BANKS * n_features * settings.n_views)
+    assert all(limit >= n for limit, n in zip(most, needed, strict=True))
+    for banks in ([bank], [bank] * MOST_BANKS):
+        work = sum(restored_model._work(one, (6, 256, 256)) for one in banks) * settings.n_views
+        assert work <= restored_model.most_work(banks) < 2 * work
+    names = [f"{'long-name-of-a-layer-' * 2}{k:02d}"[-40:] for k in range(MOST_BANKS)]
+    views = tuple(View(name, "post", k * n_features, (k + 1) * n_features) for k, name in enumerate(names))
+    bands = tuple(View(name, "post", 6 * k, 6 * k + 6) for k, name in enumerate(names))
+    assert len(str(LayerBanks(views, bands, (bank,) * MOST_BANKS).facts())) < restored_model.MAX_FACTS
