@@ -117,7 +117,8 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
     names = [view.name for view in learned.data.views]
     if is_features and facts.feature_maker["kind"] == LAYERS:
         taken = read_array(layout.chips(facts.chip_set))
-        names = [view["name"] for view in facts.feature_maker.get("chip_views", ())]
+        maker: Mapping[str, Any] = facts.feature_maker
+        names = [view["name"] for view in maker.get("chip_views", ())]
     layers = described(of_set, names)
     return {
         "chip_set": facts.chip_set,
