@@ -37,6 +37,7 @@ with tab[texts.TAB_MAP]:  # drawn always: a map that was taken off the page woul
         on_top=lambda k: frame.does(lambda: mapping.choose_top(layout, run_id, k))(),
         on_color=lambda by: frame.does(lambda: choices.choose_setting(layout, "map_color", by))(),
         types=type_panel.layers(types),
+        is_scale=types.is_ordinal,
     )
     project_view(
         layout, key="damage_map", labels=labeling.current_labels(layout), mode="view", score_id=run_id, run_id=run_id,

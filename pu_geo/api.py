@@ -696,17 +696,20 @@ class Project:
         """
         threshold = _checked_threshold(threshold)
         mapping.one_of_both(threshold, top)
+        if damage_type is not None:
+            damage_types.require_number(damage_type, threshold, top)
         if run == "auto":
             choices.choose_automatically(self._layout)
-        elif run is not None:
-            choices.choose_run(self._layout, self._facts(run).run_id)
-        found = self._facts(CHOSEN)
+        is_named = run is not None and run != "auto"
+        found = self._facts(run if run is not None and is_named else CHOSEN)
         if damage_type is not None:
             damage_types.choose(self._layout, found.run_id, damage_type, threshold=threshold, top=top)
         elif threshold is not None:
             choices.choose_threshold(self._layout, found.run_id, threshold)
         elif top is not None:
             mapping.choose_top(self._layout, found.run_id, top)
+        if is_named:  # at last, so that nothing is stored where a number is refused
+            choices.choose_run(self._layout, found.run_id)
         return found
 
     def threshold(self, run: RunName = CHOSEN) -> Threshold:

@@ -534,9 +534,12 @@ class RunFacts:
             not among `n_positive`.
         feature_set: the frozen features that it learned from, see `project.feature_sets`.
         feature_maker: what its maker is, as `facts()` gives it: {"kind"}, and for weights from a file "name", "sha256", "licence".
+        views: names of the named views that it learned from, such as "pre+post" and "sar-post"; () where these are not known, or it
+            learned from pre and post alone.
         types: damage types that it scores one by one, in the order of its array `type_scores`; () where it scores none.
         types_from: where these were learned from, as a training was asked; None without.
         is_ordinal: whether they are a scale, of which no score is above the one before it.
+        type_grades: ids of the project's grades that the types are, "at least" each; () where they are others, or are not known.
     """
 
     run_id: str
@@ -567,6 +570,8 @@ class RunFacts:
     types: tuple[str, ...] = ()
     types_from: str | None = None
     is_ordinal: bool = False
+    type_grades: tuple[str, ...] = ()
+    views: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

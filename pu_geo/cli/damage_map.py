@@ -54,17 +54,20 @@ def choose(
     """Store which run is shown and exported where none is named, and its threshold or a damage type's; or print which they are."""
     layout = projects.find(project)
     mapping.one_of_both(threshold, top)
+    if damage_type is not None:
+        damage_types.require_number(damage_type, threshold, top)
     if run == "auto":
         choices.choose_automatically(layout)
-    elif run:
-        choices.choose_run(layout, choices.run(layout, run).run_id)
-    found = choices.run(layout, "chosen")
+    is_named = run not in (None, "auto")
+    found = choices.run(layout, run if run and is_named else "chosen")
     if damage_type is not None:
         damage_types.choose(layout, found.run_id, damage_type, threshold=threshold, top=top)
     elif threshold is not None:
         choices.choose_threshold(layout, found.run_id, threshold)
     elif top is not None:
         mapping.choose_top(layout, found.run_id, top)
+    if is_named:  # at last, so that nothing is stored where a number is refused
+        choices.choose_run(layout, found.run_id)
     limit = mapping.threshold(layout, found.run_id)
     check, why = random_audits.newest_audit(layout, found.run_id), choices.why_chosen(layout) or "newest"
     facts = {

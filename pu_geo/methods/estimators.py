@@ -561,11 +561,13 @@ class LayeredEstimator(TypedEstimator):
 
     def decision_function(self, X: Any, is_missing: ArrayLike | None = None) -> NDArray[np.float32]:
         """Return scores, float32 [N] in [0, 1]: X and is_missing as in `fit`."""
-        return self.model_.score(*self._given(X, is_missing))
+        found, gone = self._given(X, is_missing)  # first: it says so where nothing was fitted
+        return self.model_.score(found, gone)
 
     def type_scores(self, X: Any, is_missing: ArrayLike | None = None) -> NDArray[np.float32]:
         """Return a score of each type of `types_`, float32 [N, c] in [0, 1]: X and is_missing as in `fit`."""
-        return self.model_.type_scores(*self._given(X, is_missing))
+        found, gone = self._given(X, is_missing)  # first: it says so where nothing was fitted
+        return self.model_.type_scores(found, gone)
 
     def transform(self, X: Any, is_missing: ArrayLike | None = None) -> NDArray[np.float32]:
         """Return embeddings of the chips as they were cut, float32 [N, E] of unit length: X and is_missing as in `fit`."""
@@ -574,10 +576,10 @@ class LayeredEstimator(TypedEstimator):
 
     def _given(self, X: Any, is_missing: ArrayLike | None) -> tuple[NDArray[Any], Bools | None]:
         check_is_fitted(self)
-        if isinstance(X, Mapping) and set(X) != {view.name for view in self.views_}:
+        if _is_of_views(X) and set(X) != {view.name for view in self.views_}:
             names = ", ".join(view.name for view in self.views_) or "no named views"
             raise InputError(f"X has the views {', '.join(X)}; it learned from {names}.", "Pass the same views.")
-        ordered = {view.name: X[view.name] for view in self.views_} if isinstance(X, Mapping) else X
+        ordered = {view.name: X[view.name] for view in self.views_} if _is_of_views(X) else X
         found = self._read(self._joined(ordered, None, None)[0], reset=False)
         if found.ndim == 4 and not self._takes_chips:
             found = self._views(found, N_VIEWS)
@@ -591,7 +593,7 @@ class LayeredEstimator(TypedEstimator):
         self, X: Any, spans: Mapping[str, tuple[int, int]] | None, dates: Mapping[str, str] | None
     ) -> tuple[Any, tuple[View, ...]]:
         """Return X as one array, and its views."""
-        if isinstance(X, Mapping):
+        if _is_of_views(X):
             if spans is not None:
                 raise InputError("X is a dict of views, and views are given, too.", "Leave views out.")
             arrays = {str(name): np.asarray(each) for name, each in X.items()}
@@ -613,13 +615,17 @@ class LayeredEstimator(TypedEstimator):
         if odd:
             raise InputError(f"dates has {odd[0]!r}: {known[odd[0]]!r}.", 'Give "pre", "post" or "" for names of the views.')
         views = tuple(View(name, cast(Any, known.get(name, "")), *map(int, span)) for name, span in (spans or {}).items())
-        shape = np.shape(array)
-        if views and len(shape) > 1:
+        if views and np.ndim(array) > 1:
+            shape = np.shape(array)
             try:
                 require_spans(views, shape[1] if len(shape) == 4 else shape[-1])
             except ShapeError as error:
                 raise InputError(str(error), "Give (start, stop) of each view, which share nothing.") from error
         return array, views
+
+
+def _is_of_views(X: object) -> bool:
+    return isinstance(X, Mapping) and not hasattr(X, "shape")  # SciPy's sparse dok_array is a dict
 
 
 def _mask(values: ArrayLike, n_views: int) -> Bools:

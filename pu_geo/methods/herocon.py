@@ -45,6 +45,7 @@ from pu_geo.training.data import (
     NOT_DAMAGED,
     UNKNOWN,
     Bools,
+    ChipImages,
     FeatureViews,
     Ints,
     PUData,
@@ -502,7 +503,14 @@ def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: Heroco
 
 
 def _check(data: PUData, labels: Labels, rows: Ints, settings: HeroconSettings, run: Run) -> None:
-    """Refuse cached features that have no second view to compare; warn where L_s is zero."""
+    """Refuse cached features that have no second view to compare, and colours drawn for layers; warn where L_s is zero."""
+    beside = [view.name for view in data.views if view.name not in ("pre", "post")]
+    if isinstance(data.inputs, ChipImages) and data.inputs.augmentation == "natural" and beside:
+        raise TrainingError(
+            f"The augmentation natural changes colours, which these layers do not have: {', '.join(beside)}.",
+            "Set augmentation to aerial, which moves pixels alone.",
+            kind="settings",
+        )
     is_compared = settings.unsupervised_weight > 0 and len(data.views) < 2
     if isinstance(data.inputs, FeatureViews) and len(data.inputs.views) < 2 and is_compared:
         raise TrainingError(

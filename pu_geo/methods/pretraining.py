@@ -217,12 +217,20 @@ class ViewFeatureExtractor(FeatureExtractor):
         return len(self._views)
 
     def forward(self, inputs: Tensor, is_missing: Tensor | None = None) -> Tensor:
-        """Map inputs [B, ...] into float32 [B, the sum of the networks' lengths]: of each network the mean over its views."""
+        """Map inputs [B, ...] into float32 [B, the sum of the networks' lengths]: of each network the mean over its views.
+
+        Where a chip lacks all views of a network, its part is the mean of the chips here that have one, which pulls no weights:
+        zeros would mark such chips as alike. Zeros where no chip here has any.
+        """
         gone, parts = self.missing(inputs, is_missing), []
         each = self.each(inputs, gone)
         for group in range(len(self.out_dims)):
             own = [view for view, number in enumerate(self._groups) if number == group]
-            parts.append(mean_of_present(torch.stack([each[view] for view in own]), known_anyway(gone[own])))
+            lacks = gone[own].all(dim=0)
+            part = mean_of_present(torch.stack([each[view] for view in own]), known_anyway(gone[own]))
+            if lacks.any() and not lacks.all():
+                part = part.where(~lacks[:, None], part[~lacks].mean(dim=0).detach())
+            parts.append(part)
         return torch.cat(parts, dim=1)
 
     def missing(self, inputs: Tensor, is_missing: Tensor | None) -> Tensor:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import TrainingError
 from pu_geo.project import grades, labels
+from pu_geo.project.grades import Grade
 from pu_geo.records import LabelEvent, PUSet
 from pu_geo.wording import plural
 
@@ -37,10 +38,11 @@ class DamageTypes:
     Attributes:
         source: `ANSWERS`, `GRADES`, or the name of an attribute.
         labels: int8 [N, c]: 1 the building has the type, 0 it was answered and has not, -1 nobody said. Undamaged buildings have 0
-            in all columns; unlabeled ones, those left out, and damaged ones without a type -1. None of an attribute: each
-            building has the one kind in `kinds`.
-        names: of the c types, the most frequent first; of a scale the mildest first. () of an attribute.
+            in all columns; unlabeled ones, those left out, and damaged ones without a type -1. Of an attribute each building
+            has the one type in `kinds`, and none of the others.
+        names: of the c types, the most frequent first; of a scale the mildest first.
         is_ordinal: whether the types are a scale: "at least Minor", "at least Major", ...
+        grades: ids of the grades that the types of a scale are; () else.
         kinds: row -> one kind, of every damaged building, for methods that take one: see `rarest_of_each`.
         n_several: buildings with several types.
         notes: what to know of them, a sentence each.
@@ -51,6 +53,7 @@ class DamageTypes:
     labels: Types | None = None
     names: tuple[str, ...] = ()
     is_ordinal: bool = False
+    grades: tuple[str, ...] = ()
     n_several: int = 0
     notes: tuple[str, ...] = ()
 
@@ -107,9 +110,10 @@ def _tally_of(db: sqlite3.Connection, pu: PUSet, source: str) -> list[Tally]:
         return [
             Tally(name, has[name], has_not[name]) for name in sorted({*has, *has_not}, key=lambda name: (-has[name], name))
         ]
-    given, names, _ = _graded(db, pu, None)
+    given, scale, _ = _graded(db, pu, None)
     if not given:
         return []
+    names = [f"at least {one.name}" for one in scale]
     columns = zip(names, _at_least(pu, given, len(names)).T, strict=True)
     return [Tally(name, int((own == HAS).sum()), int((own[pu.is_positive] == HAS_NOT).sum())) for name, own in columns]
 
@@ -199,13 +203,13 @@ def _nothing_to_learn(what: str, rare: Sequence[tuple[str, int]]) -> TrainingErr
 # The project's grades, which are a scale
 
 
-def _graded(db: sqlite3.Connection, pu: PUSet, at_choice: int | None) -> tuple[dict[int, int], tuple[str, ...], int]:
-    """Return row -> place of its grade on the scale, from 0, the mildest; the names "at least X"; and how many have a grade off it."""
+def _graded(db: sqlite3.Connection, pu: PUSet, at_choice: int | None) -> tuple[dict[int, int], list[Grade], int]:
+    """Return row -> place of its grade on the scale, from 0, the mildest; the scale; and how many have a grade off it."""
     scale = [one for one in reversed(grades.known(db, at_choice=at_choice)) if one.is_offered]
     place = {one.id: at for at, one in enumerate(scale)}
     given = {row: event.grade for row, event in _events(db, pu).items() if event.grade}
     on_it = {row: place[grade] for row, grade in given.items() if grade in place}
-    return on_it, tuple(f"at least {one.name}" for one in scale), len(given) - len(on_it)
+    return on_it, scale, len(given) - len(on_it)
 
 
 def _at_least(pu: PUSet, given: Mapping[int, int], n_types: int) -> Types:
@@ -218,7 +222,8 @@ def _at_least(pu: PUSet, given: Mapping[int, int], n_types: int) -> Types:
 
 
 def _of_grades(db: sqlite3.Connection, pu: PUSet, at_choice: int | None) -> DamageTypes:
-    given, names, n_off = _graded(db, pu, at_choice)
+    given, scale, n_off = _graded(db, pu, at_choice)
+    names = tuple(f"at least {one.name}" for one in scale)
     if not given:
         raise _nothing_to_learn("grade of the scale", ())
     found = _at_least(pu, given, len(names))
@@ -233,10 +238,11 @@ def _of_grades(db: sqlite3.Connection, pu: PUSet, at_choice: int | None) -> Dama
         were = plural(n_ungraded, "damaged building was", "damaged buildings were")
         off = f" ({n_off:,} of them graded by a grade that is not on the scale)" if n_off else ""
         notes.append(f"{were} learned without a grade{off}: as {names[0]}, and as unknown beyond.")
-    exact = {row: (names[place].removeprefix("at least "),) for row, place in given.items()}
+    exact = {row: (scale[place].name,) for row, place in given.items()}
     kinds = {int(row): UNNAMED for row in np.flatnonzero(pu.is_positive)} | rarest_of_each(exact, FEWEST)
     kept_names = tuple(name for name, kept in zip(names, is_kept, strict=True) if kept)
-    return DamageTypes(GRADES, kinds, found[:, is_kept], kept_names, is_ordinal=True, notes=tuple(notes))
+    kept = tuple(one.id for one, kept in zip(scale, is_kept, strict=True) if kept)
+    return DamageTypes(GRADES, kinds, found[:, is_kept], kept_names, is_ordinal=True, grades=kept, notes=tuple(notes))
 
 
 # An attribute of the footprints
@@ -261,4 +267,21 @@ def _of_attribute(db: sqlite3.Connection, pu: PUSet, field: str) -> DamageTypes:
             f"Name one of them, or {ANSWERS} or {GRADES}.",
             kind="types",
         )
-    return DamageTypes(field, {row: str(own.get(field) or UNNAMED) for row, own in found.items()})
+    given = {row: str(own[field]) for row, own in found.items() if str(own.get(field) or "").strip()}
+    if not given:
+        raise TrainingError(
+            f"The attribute {field!r} is empty for all {len(found):,} damaged buildings that would be learned from.",
+            f"Name another one, or {ANSWERS} or {GRADES}, or train without types.",
+            kind="types",
+        )
+    counts = Counter(given.values())
+    names = tuple(sorted(counts, key=lambda name: (-counts[name], name)))
+    labels_of = _nothing_said(pu, len(names))
+    for row, name in given.items():
+        labels_of[row] = [HAS if one == name else HAS_NOT for one in names]
+    notes: tuple[str, ...] = ()
+    if empty := len(found) - len(given):
+        have = plural(empty, "damaged building has", "damaged buildings have")
+        notes = (f"{have} no value of the attribute {field}: nothing was learned of their damage types.",)
+    kinds = dict.fromkeys(found, UNNAMED) | given
+    return DamageTypes(field, kinds, labels_of, names, notes=notes)

@@ -22,7 +22,7 @@ from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError, writing
 from pu_geo.project import choices, contents
 from pu_geo.project.layout import LAYERS, RCF, Layout, new_array, read_array, read_arrays, read_json, write_json
-from pu_geo.records import FeatureRequest, View
+from pu_geo.records import FeatureRequest, RunFacts, View
 
 SEVERAL = "several"  # in the place of a set's name, for an average of runs of different ones
 _CHOICE = "feature_set"
@@ -121,15 +121,52 @@ def lacking_words(maker: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
         maker: facts of the set's maker.
         facts: of the chip set.
     """
-    found = is_missing(maker, facts)
+    return words_of_missing([view.name for view in views_of(maker)], is_missing(maker, facts))
+
+
+def words_of_missing(names: Sequence[str], found: NDArray[np.bool_] | None) -> str:
+    """Return how many buildings lack which view, one sentence; "" where none does.
+
+    Args:
+        names: of the V views that are learned from.
+        found: which buildings lack which of them, bool [V, N]; None where nothing is known of views.
+    """
     if found is None or not found.any():
         return ""
-    names = [view.name for view in views_of(maker)]
     counts = [f"{int(lacks.sum()):,} in {name}" for name, lacks in zip(names, found, strict=True) if lacks.any()]
-    return (
-        f"Of {wording.plural(found.shape[1], 'building')} some have no data in a layer: {wording.listed(counts)}. Their "
-        "other layers rank them."
-    )
+    n_none, n_some = int(found.all(axis=0).sum()), int(found.any(axis=0).sum())
+    words = f"Of {wording.plural(found.shape[1], 'building')} some have no data in a layer: {wording.listed(counts)}."
+    if n_some > n_none:
+        words += " Their other layers rank them."
+    if n_none:
+        lack, are = ("has", "it is") if n_none == 1 else ("have", "they are")
+        words += f" {n_none:,} {lack} none of the layers that are learned from: {are} not assessed."
+    return words
+
+
+def lacks_all(names: Sequence[str], facts: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Return which buildings have none of the views that a run learned from, bool [N]: nothing is known to rank them by.
+
+    Args:
+        names: of these views, such as "pre+post"; no building lacks all of none. One that the chips do not have is passed over.
+        facts: of the chip set.
+    """
+    row = {view.name: k for k, view in enumerate(contents.views_of(facts))}
+    known = [parts for name in names if row.keys() >= set(parts := name.split("+"))]
+    if not known:
+        return np.zeros(len(facts["building_ids"]), np.bool_)
+    each = contents.is_missing(facts)
+    found: NDArray[np.bool_] = np.all([each[[row[part] for part in parts]].any(axis=0) for parts in known], axis=0)
+    return found
+
+
+def without_layers(run: RunFacts, facts: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Return which buildings have none of the views that a run learned from, bool [N], see `lacks_all`.
+
+    Args:
+        facts: of the run's chip set.
+    """
+    return lacks_all(run.views or [view.name for view in views_of(run.feature_maker)], facts)
 
 
 def chips_for(maker: str, chips: NDArray[np.uint8], facts: Mapping[str, Any]) -> NDArray[np.uint8]:

@@ -449,21 +449,22 @@ def _of_buildings_here(db: sqlite3.Connection, found: dict[str, Value]) -> dict[
     return {building: value for building, value in found.items() if building in here}
 
 
-def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[str, tuple[Label, str]]:
-    """Return building id -> label, "cleared" too, and grade as they stand, where events after `event` are.
+def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[str, LabelEvent]:
+    """Return building id -> the whole answer as it stands, of label "cleared" too, where events after `event` are.
 
-    Only these events are read.
+    After an undo or redo that is the answer which it brought back. Only these events are read.
 
     Args:
         but_by: buildings whose newest operation begins with this are left out.
     """
     rows = db.execute(
-        "SELECT building_id, label, grade, substr(op, 1, ?) = ? FROM label_event e WHERE event > ? "
-        "AND EXISTS (SELECT 1 FROM footprints f WHERE f.building_id = e.building_id) ORDER BY event",
+        f"SELECT e.building_id, substr(e.op, 1, ?) = ?, {COLUMNS} FROM label_event e "
+        "JOIN label_event a ON a.event = ifnull(e.answer, e.event) WHERE e.event > ? "
+        "AND EXISTS (SELECT 1 FROM footprints f WHERE f.building_id = e.building_id) ORDER BY e.event",
         (len(but_by), but_by, event),
     )
-    last = {building: (label, grade, is_own) for building, label, grade, is_own in rows}
-    return {building: (label, grade) for building, (label, grade, is_own) in last.items() if not is_own}
+    last = {building: (is_own, row) for building, is_own, *row in rows}
+    return {building: event_of(row) for building, (is_own, row) in last.items() if not is_own}
 
 
 def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] | None = None) -> PUSet:
@@ -531,6 +532,13 @@ def audits(db: sqlite3.Connection) -> list[Audit]:
             last.pop(found.building_id, None)
             last[found.building_id] = (shown, found)
     return [found for shown, found in last.values() if shown == "audit" and found.label != "cleared"]
+
+
+def audit_answers(db: sqlite3.Connection) -> dict[str, LabelEvent]:
+    """Return building id -> its last standing audit answer, whole; of the same buildings as `audits`."""
+    numbers = json.dumps([one.event for one in audits(db)])
+    rows = db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.event IN (SELECT value FROM json_each(?))", (numbers,))
+    return {event.building_id: event for event in map(event_of, rows)}
 
 
 class Given(NamedTuple):

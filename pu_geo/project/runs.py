@@ -256,7 +256,7 @@ def pinned(db: sqlite3.Connection) -> str | None:
 def all_runs(db: sqlite3.Connection) -> list[RunFacts]:
     """Return all finished runs, newest first."""
     rows = db.execute("SELECT facts FROM run ORDER BY created_at DESC, rowid DESC")
-    tuples = ("warnings", "without_answers", "types")  # lists in JSON
+    tuples = ("warnings", "without_answers", "types", "type_grades", "views")  # lists in JSON
     stored = [json.loads(row[0]) for row in rows]
     return [
         RunFacts(**{**_without_guesses(facts), **{name: tuple(facts.get(name, ())) for name in tuples}}) for facts in stored

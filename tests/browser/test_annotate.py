@@ -23,6 +23,7 @@ from tests.browser.steps import (
     show_wall,
     spot,
     spots,
+    until,
     wait_for_view,
     wall,
 )  # fmt: skip
@@ -246,7 +247,9 @@ def test_several_types_of_a_building_reach_what_herocon_learns_from(page, villag
     pane = page.locator(".pugeo .queuepane")
     kind = lambda name: pane.get_by_role("button", name=f"{name}:")  # noqa: E731
     first = queue(page)["current"]
-    for name in ("roof", "flooded", "burned", "burned"):  # the second press: no
+    press(page, "t", "Tab", "Enter")  # past "collapsed", to "roof"
+    assert kind("roof").get_attribute("aria-label") == "roof: yes"
+    for name in ("flooded", "burned", "burned"):  # the second press: no
         kind(name).click()
     assert queue(page)["current"] == first, "its other types may follow"
     pane.get_by_role("button", name="+ Type").click()
@@ -264,6 +267,11 @@ def test_several_types_of_a_building_reach_what_herocon_learns_from(page, villag
     press(page, "1")
     second = queue(page)["current"]
     assert kind("flooded").get_attribute("aria-label") == "flooded: yes"
+    kind("debris").click(button="right")
+    until(lambda: kind("debris").get_attribute("aria-label") == "debris: no")
+    settle(page)
+    assert second not in village.labels(), "what it has not makes no building damaged"
+    kind("debris").click(button="right")
     page.screenshot(path=screenshots / "types_kept.png")
     press(page, "1")
     press(page, "Control+z")

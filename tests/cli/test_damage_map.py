@@ -13,7 +13,10 @@ from mapped_parts import RUN, TRUTH, answer_audit, mapped_project
 from small_parts import add_run
 from typed_parts import TYPED, TYPES, name_types, typed_project
 
+from pu_geo import api
+from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
+from pu_geo.services.project import choices
 
 N = 120
 
@@ -130,3 +133,26 @@ def test_a_damage_type_that_cannot_be_chosen_is_refused(tmp_path: Path, run: Com
     assert "no damage type 'wall'; it has: roof" in run.refused(*choose, "wall", "--threshold", "0.4")
     assert "was named without a threshold" in run.refused(*choose, "roof")
     assert "scores lie between 0 and 1" in run.refused(*choose, "roof", "--threshold", "7")
+
+
+def test_what_is_refused_leaves_the_chosen_run_as_it_was(tmp_path: Path, run: CommandLine) -> None:
+    layout = typed_project(tmp_path)
+    choices.choose_run(layout, RUN)
+    typed = ("--run", TYPED, "--type", "roof")
+    for options in (
+        typed,
+        (*typed, "--threshold", "7"),
+        (*typed, "--top", "4000"),
+        ("--run", TYPED, "--top", "4000"),
+        ("--run", "auto", "--type", "roof"),
+    ):
+        run.refused("choose", layout.folder, *options)
+        assert choices.why_chosen(layout) == "person", options
+        assert choices.run(layout, "chosen").run_id == RUN, options
+    project = api.Project.open(layout.folder)
+    for number in ({}, {"threshold": 7.0}, {"top": 4000}):
+        with pytest.raises(PuGeoError):
+            project.choose(TYPED, damage_type="roof", **number)
+        assert choices.run(layout, "chosen").run_id == RUN
+    run.json("choose", layout.folder, *typed, "--threshold", "0.4")
+    assert choices.run(layout, "chosen").run_id == TYPED

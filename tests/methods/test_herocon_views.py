@@ -74,6 +74,35 @@ def made_chips(n: int = 40) -> tuple[PUData, NDArray[np.bool_]]:
     return data, truth
 
 
+def test_a_network_of_one_view_gives_chips_without_it_what_the_others_have_on_average() -> None:
+    data, _ = made_chips(12)
+    network, batch = batch_of(data, CHIPS)
+    trunk = network.trunk.eval()
+    gone = torch.from_numpy(data.is_missing)
+    found = trunk(batch.inputs[0], gone)
+    own = slice(trunk.out_dims[0], trunk.out_dims[0] + trunk.out_dims[1])  # of radar
+    lacks = gone[2]
+    assert 0 < lacks.sum() < 12
+    expected = found[~lacks, own].mean(dim=0)
+    assert expected.abs().max() > 0.01
+    torch.testing.assert_close(found[lacks, own], expected.expand(int(lacks.sum()), -1))
+    (slope,) = torch.autograd.grad(found[lacks, own].sum(), [next(trunk.others[0].parameters())], allow_unused=True)
+    assert slope is None or not slope.any()
+    nothing = torch.ones_like(gone)
+    assert not trunk(batch.inputs[0], nothing).any()
+
+
+def test_colours_are_not_drawn_for_layers() -> None:
+    data, _ = made_chips(12)
+    natural = replace(data, inputs=replace(data.inputs, augmentation="natural"))
+    with pytest.raises(TrainingError, match="which these layers do not have: sar-post, dsm"):
+        fit(natural, CHIPS)
+    optical = PUData(
+        replace(natural.inputs, chips=data.inputs.array[:, :6]), data.is_positive, data.is_excluded, views=BANDS[:2]
+    )  # fmt: skip
+    fit(optical, replace(CHIPS, epochs=1, max_steps=1))
+
+
 def fit(data: PUData, settings: HeroconSettings = SMALL, **run: object) -> TrainedModel:
     return herocon.fit(data, settings, Run(CPU, 0, **run))  # type: ignore[arg-type]
 
@@ -299,7 +328,7 @@ def test_damage_of_none_of_the_types_is_damage_all_the_same(is_ordinal: bool) ->
     model = fit(data, SMALL)
     damaged, types = (answer(data.inputs.array, data.is_missing) for answer in (model.score, model.type_scores))
     mild, bad = (data.is_positive & (truth == number) for number in (1, 2))
-    assert np.median(damaged[mild]) > np.median(damaged[truth == 0]) + 0.2
+    assert np.median(damaged[mild]) > np.quantile(damaged[truth == 0], 0.95)
     assert np.median(types[mild, 0]) < np.median(types[bad, 0]) - 0.1
     assert (types.max(axis=1) <= damaged + 1e-6).all()
 

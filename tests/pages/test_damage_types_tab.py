@@ -69,12 +69,24 @@ def test_number_and_threshold_of_a_type_set_each_other_and_are_kept(typed: Layou
     assert here(typed).types[0].threshold.origin.startswith("start:")
 
 
-def test_no_building_is_refused_in_words(typed: Layout) -> None:
+def test_the_slider_offers_only_numbers_that_can_be_chosen(typed: Layout) -> None:
     name_types(typed, CLICKED)
+    assert show_tab(typed, TAB_TYPES).slider(key="type-top-0").min == 1, "no threshold gives a type to none"
+    damage_types.choose_threshold(typed, TYPED, "roof", 1.0)
     app = show_tab(typed, TAB_TYPES)
-    app.slider(key="type-top-0").set_value(0).run()
-    assert "The top 0 buildings were asked for" in plain(app)
-    assert not app.exception
+    assert (app.slider(key="type-top-0").min, app.slider(key="type-top-0").value) == (0, 0), "what is so is shown"
+    app.slider(key="type-top-0").set_value(3).run()
+    assert here(typed).types[0].n_by_score == 3
+    assert app.slider(key="type-top-0").min == 1
+
+
+def test_on_a_scale_the_slider_counts_what_its_own_threshold_reaches(tmp_path: Path) -> None:
+    layout = typed_project(tmp_path, types=("at least Minor", "at least Major"), types_from="grades", is_ordinal=True)
+    for name, n in (("at least Minor", 3), ("at least Major", 20)):
+        damage_types.choose_top(layout, TYPED, mapping.threshold(layout, TYPED).value, name, n)
+    assert here(layout).types[0].n_by_score >= 20
+    app = show_tab(layout, TAB_TYPES)
+    assert [app.slider(key=f"type-top-{k}").value for k in (0, 1)] == [3, 20]
 
 
 def test_no_share_is_shown_before_an_audit_and_then_with_its_interval(typed: Layout) -> None:

@@ -79,6 +79,7 @@ def test_grades_are_a_scale_of_which_each_has_all_before_it(project: Layout) -> 
     click(project, "b6", label="not_damaged")
     found = read(project, "grades")
     assert (found.names, found.is_ordinal) == (("at least Minor", "at least Major", "at least Destroyed"), True)
+    assert found.grades == ("minor", "major", "destroyed")
     assert rows(found, *range(8)) == [
         [1, 0, 0], [1, 1, 0], [1, 1, 0], [1, 1, 1], [1, 1, 1], [1, -1, -1], [0, 0, 0], [-1, -1, -1]
     ]  # fmt: skip
@@ -87,6 +88,7 @@ def test_grades_are_a_scale_of_which_each_has_all_before_it(project: Layout) -> 
     assert note.startswith("1 damaged building was learned without a grade")
     fewer = read(project, "grades", without=(3,))
     assert fewer.names == ("at least Minor", "at least Major")
+    assert fewer.grades == ("minor", "major")
     assert "at least Destroyed (1)" in fewer.notes[0]
 
 

@@ -7,6 +7,7 @@ confirmed or flagged as damaged: a type is no reason to call a building damaged.
 from __future__ import annotations
 
 import re
+import sqlite3
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -40,8 +41,13 @@ RULE = (
     "confirmed or flagged as damaged. Every other assessed building has a no, which is no proof that the type is absent. The type is "
     "unknown where nothing was assessed, and where too few answers name it to judge by scores."
 )
+ATTRIBUTE_RULE = (
+    "The types come from the footprints: a building also has one where its attribute '{attribute}' names it and a person marked the "
+    "building damaged."
+)
 ORDINAL_RULE = "The types are a scale: a building that reaches one reaches those below it."
 _LONGEST = 40  # characters of a column
+_DAMAGED = ("confirmed", "flagged")
 _SCALE = "at least "  # how the types of a scale begin
 
 
@@ -60,6 +66,7 @@ class TypeOnMap:
         is_undecided: bool [N], confirmed or flagged and without an answer of the type: what its threshold decides.
         n_named, n_ruled_out: answers outside audits that give a damaged building the type, and that rule it out.
         n_typed: those that name or rule out some type.
+        attribute: of the footprints, that the run learned the types from; "" where people gave them. Its values count as answers.
     """
 
     name: str
@@ -73,6 +80,7 @@ class TypeOnMap:
     n_named: int
     n_ruled_out: int
     n_typed: int
+    attribute: str = ""
 
     @property
     def score_column(self) -> str:
@@ -85,6 +93,13 @@ class TypeOnMap:
     @property
     def n_by_score(self) -> int:
         return int(self.is_by_score.sum())
+
+    @property
+    def n_above(self) -> int:
+        """How many its own threshold gives the type; on a scale those that reach a worse one have it, too."""
+        if self.threshold is None:
+            return 0
+        return int((self.scores[self.is_undecided] >= self.threshold.value).sum())
 
     @property
     def n_undecided(self) -> int:
@@ -107,13 +122,21 @@ class TypeOnMap:
     @property
     def words(self) -> str:
         """What its threshold rests on, in a sentence."""
-        answers = f"{wording.plural(self.n_named, 'answer')} outside audits {'names' if self.n_named == 1 else 'name'} it"
+        source, is_one = _attribute_words(self.attribute), self.n_named == 1
+        answers = f"{wording.plural(self.n_named, 'answer')} outside audits {'names' if is_one else 'name'} it"
+        if source:
+            buildings = wording.plural(self.n_named, "damaged building")
+            answers = f"{buildings} outside audits {'has' if is_one else 'have'} it by {source} or an answer"
+        people = f"what {'the attribute and people say' if source else 'people answered'}"
         if self.threshold is None:
-            return f"{answers}, not enough to judge: it takes {FEWEST_NAMED}. Only what people answered is shown."
+            lifted = f"Shown are {people} and the {self.n_by_score:,} that reach a worse one by score."
+            shown = lifted if self.n_by_score else f"Only {people} is shown."
+            return f"{answers}, not enough to judge: it takes {FEWEST_NAMED}. {shown}"
         basis = mapping.basis_words(self.threshold.origin)
         few = "" if self.is_enough else f" {answers}, fewer than the {FEWEST_NAMED} that it takes to judge by scores."
         if log.of_start(self.threshold.origin):
-            share = f"the share of the damaged that answers give it, {self.n_named:,} of {self.n_typed:,}"
+            givers = f"{source} and answers" if source else "answers"
+            share = f"the share of the damaged that {givers} give it, {self.n_named:,} of {self.n_typed:,}"
             return f"Threshold {self.threshold.value:.4f}: {share}; {basis}.{few}"
         return f"Threshold {self.threshold.value:.4f}: {basis}.{few}"
 
@@ -125,6 +148,7 @@ class TypesOnMap:
     ids: Sequence[str]
     types: tuple[TypeOnMap, ...] = ()
     is_ordinal: bool = False
+    attribute: str = ""
 
     def with_type(self, one: TypeOnMap) -> tuple[list[str], list[str]]:
         """Return the buildings that people gave a type, and those that have it by score alone."""
@@ -135,7 +159,12 @@ class TypesOnMap:
     @property
     def rule(self) -> str:
         """When a building has a type, in sentences."""
-        return f"{RULE} {ORDINAL_RULE}" if self.is_ordinal else RULE
+        named = "" if not self.attribute else ATTRIBUTE_RULE.format(attribute=self.attribute)
+        return " ".join((RULE, *filter(None, (named, ORDINAL_RULE if self.is_ordinal else ""))))
+
+
+def _attribute_words(attribute: str) -> str:
+    return f"the attribute {attribute!r} of footprints" if attribute else ""
 
 
 def columns_of(names: Sequence[str]) -> list[str]:
@@ -179,12 +208,14 @@ def on_map(layout: Layout, run_id: str, threshold: float) -> TypesOnMap:
     at = np.array([row.get(building, -1) for building in ids], np.int64)
     kind = np.array([classes[building] for building in ids], np.str_)
     scores = np.concatenate([runs.written(of_run), np.full((1, len(names)), np.nan)])[at]
-    scores[kind == "not_assessed"] = np.nan
     answers, taught = answers_of(layout, run, ids), answers_of(layout, run, ids, is_taught=True)
-    is_damaged = np.isin(kind, ("confirmed", "flagged"))
-    limits = _limits(names, scores, is_damaged, answers, taught, chosen)
+    before = mapping.classes_now(layout, run.run_id, threshold, is_taught=True)
+    limits = _limits(names, scores, np.array([before[building] in _DAMAGED for building in ids]), taught, chosen)
+    scores[kind == "not_assessed"] = np.nan
+    is_damaged = np.isin(kind, _DAMAGED)
     is_above = _above(scores, limits, is_ordinal=run.is_ordinal)
     n_typed = int((taught != SILENT).any(axis=1).sum())
+    attribute = _attribute_of(run)
     types = []
     for k, (name, column) in enumerate(zip(names, columns_of(names), strict=True)):
         given, is_open = answers[:, k], is_damaged & (answers[:, k] == SILENT)
@@ -195,31 +226,35 @@ def on_map(layout: Layout, run_id: str, threshold: float) -> TypesOnMap:
         types.append(
             TypeOnMap(
                 name, column, limits[k], scores[:, k], given, state.tolist(), is_by_score, is_open & ~np.isnan(scores[:, k]),
-                int((taught[:, k] == YES).sum()), int((taught[:, k] == NO).sum()), n_typed,
+                int((taught[:, k] == YES).sum()), int((taught[:, k] == NO).sum()), n_typed, attribute,
             )
         )  # fmt: skip
-    return TypesOnMap(ids, tuple(types), run.is_ordinal)
+    return TypesOnMap(ids, tuple(types), run.is_ordinal, attribute)
+
+
+def _attribute_of(run: RunFacts) -> str:
+    """Return the attribute of footprints that a run learned its types from; "" where people gave them."""
+    return "" if run.types_from in (None, "answers", "grades") else str(run.types_from)
 
 
 def _limits(
-    names: Sequence[str],
-    scores: NDArray[np.float64],
-    is_damaged: Bools,
-    answers: Codes,
-    taught: Codes,
-    chosen: Mapping[str, Threshold],
+    names: Sequence[str], scores: NDArray[np.float64], is_damaged: Bools, taught: Codes, chosen: Mapping[str, Threshold]
 ) -> list[Threshold | None]:
     """Return the threshold of each type: the one that people chose, else one to start from.
 
     To start from, a type is given to as large a part of the damaged buildings without an answer of it as people gave it to among
-    those whose answers name or rule out types (`taught`: without an audit's, which judge the map and set nothing in it). Scores only
-    rank: the highest ones have it, whatever their value. Source: ours; the rule of `estimates.first_threshold`.
+    those whose answers name or rule out types. Scores only rank: the highest ones have it, whatever their value. Source: ours; the
+    rule of `estimates.first_threshold`.
+
+    Args:
+        is_damaged, taught: the buildings confirmed or flagged, and what is answered of them, as if no audit had answers: these judge
+            the map and set nothing in it.
     """
     n_typed = int((taught != SILENT).any(axis=1).sum())
     found: list[Threshold | None] = []
     for k, name in enumerate(names):
         n_named = int((taught[:, k] == YES).sum())
-        is_open = is_damaged & (answers[:, k] == SILENT) & ~np.isnan(scores[:, k])
+        is_open = is_damaged & (taught[:, k] == SILENT) & ~np.isnan(scores[:, k])
         if name in chosen:
             found.append(chosen[name])
         elif n_named < FEWEST_NAMED:
@@ -237,7 +272,9 @@ def _above(scores: NDArray[np.float64], limits: Sequence[Threshold | None], *, i
     return np.flip(np.logical_or.accumulate(np.flip(found, 1), axis=1), 1) if is_ordinal else found
 
 
-def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str], *, is_taught: bool = False) -> Codes:
+def answers_of(
+    layout: Layout, run: RunFacts, ids: Sequence[str], *, is_taught: bool = False, of_checks: bool = False
+) -> Codes:
     """Return what people answered of each type of a run, int8 [n, c]: `YES`, `NO`, or `SILENT` where nobody said.
 
     Of damaged buildings alone. By the types that the answer names and rules out; else, as the run was taught, by the answer's
@@ -245,15 +282,16 @@ def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str], *, is_taught: 
 
     Args:
         is_taught: only what methods may learn from, so no audit's answers.
+        of_checks: what answers of audits say, where a building has one, whatever was answered since.
     """
     with store.connect(layout) as db:
         events: Mapping[str, LabelEvent | None] = (
-            labels.taught(db, labels.last_event(db)) if is_taught else labels.current(db)
+            labels.taught(db, labels.last_event(db)) if is_taught else _with_checks(db, always=of_checks)
         )
         scale = grades.scale(db)
         values: Mapping[str, Any] = {}
-        if run.types_from and run.types_from not in ("answers", "grades"):
-            given = contents.attribute_values(db, run.types_from)
+        if attribute := _attribute_of(run):
+            given = contents.attribute_values(db, attribute)
             values = dict(zip(contents.building_ids(db), given, strict=True))
     found = np.full((len(ids), len(run.types)), SILENT, np.int8)
     for row, building in enumerate(ids):
@@ -263,10 +301,29 @@ def answers_of(layout: Layout, run: RunFacts, ids: Sequence[str], *, is_taught: 
     return found
 
 
+def _with_checks(db: sqlite3.Connection, *, always: bool) -> dict[str, LabelEvent]:
+    """Return the answer of each building; that of an audit, too, where a later "damaged" says no word of types or grade.
+
+    Args:
+        always: the audit's answer wherever there is one.
+    """
+    found = labels.current(db)
+    for building, check in labels.audit_answers(db).items():
+        event = found.get(building)
+        if event is None:  # its footprint is gone
+            continue
+        says_less = event.label == check.label == "positive" and not (
+            event.damage_types or event.absent_types or event.grade
+        )
+        if always or says_less:
+            found[building] = check
+    return found
+
+
 def _answer(event: LabelEvent, run: RunFacts, scale: Sequence[Grade], value: object) -> list[int]:
     usual = [SILENT] * len(run.types)
     if run.types_from == "grades":
-        usual = _by_grade(event.grade, run.types, scale)
+        usual = _by_grade(event.grade, run, scale)
     elif value is not None and str(value) in run.types:
         usual = [int(name == str(value)) for name in run.types]
     return [
@@ -275,13 +332,16 @@ def _answer(event: LabelEvent, run: RunFacts, scale: Sequence[Grade], value: obj
     ]
 
 
-def _by_grade(grade: str, names: Sequence[str], scale: Sequence[Grade]) -> list[int]:
-    """Return whether a grade reaches each of some grades, `SILENT` where that is not known; the scale has the worst first.
+def _by_grade(grade: str, run: RunFacts, scale: Sequence[Grade]) -> list[int]:
+    """Return whether a grade reaches each of a run's types, `SILENT` where that is not known; the scale has the worst first.
 
-    Whatever is damaged reaches the mildest, also without a grade.
+    Whatever is damaged reaches the mildest, also without a grade. Types are known by their grades' ids, and by the names that these
+    had where the run does not have the ids.
     """
     place = {one.id: k for k, one in enumerate(scale)}
-    least = [None if (one := grades.find(scale, name.removeprefix(_SCALE))) is None else place[one.id] for name in names]
+    named = [grades.find(scale, name.removeprefix(_SCALE)) for name in run.types]
+    ids = run.type_grades or [None if one is None else one.id for one in named]
+    least = [None if one is None else place.get(one) for one in ids]
     own = place.get(grade)
     if own is None:
         return [YES if at == len(scale) - 1 else SILENT for at in least]
@@ -297,15 +357,20 @@ def choose(layout: Layout, run_id: str, name: str, *, threshold: float | None = 
     Raises:
         PuGeoError: if not exactly one of both is given, or as `choose_threshold` and `choose_top`.
     """
-    mapping.one_of_both(threshold, top)
-    if threshold is not None:
-        return choose_threshold(layout, run_id, name, threshold)
+    require_number(name, threshold, top)
     if top is not None:
         return choose_top(layout, run_id, mapping.threshold(layout, run_id).value, name, top)
-    raise PuGeoError(
-        f"The damage type {name!r} was named without a threshold.",
-        "Add a score as the threshold, or how many of the damaged have it (top).",
-    )
+    return choose_threshold(layout, run_id, name, float(threshold or 0))
+
+
+def require_number(name: str, threshold: float | None, top: int | None) -> None:
+    """Refuse a damage type that is named without a threshold and without a number of buildings, or with both."""
+    mapping.one_of_both(threshold, top)
+    if threshold is None and top is None:
+        raise PuGeoError(
+            f"The damage type {name!r} was named without a threshold.",
+            "Add a score as the threshold, or how many of the damaged have it (top).",
+        )
 
 
 def choose_threshold(layout: Layout, run_id: str, name: str, value: float, origin: str = choices.PERSON) -> Threshold:
@@ -394,9 +459,12 @@ def audits(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> 
         return {}
     limits = [one.threshold for one in found.types]
     is_above = _above(runs.written(stored[1]), limits, is_ordinal=found.is_ordinal) & is_flagged[:, None]
+    of_checks = answers_of(layout, run, run_ids, of_checks=True)
+    drawn = done.sample.rows[: done.sample.n_drawn]
     result = {}
     for k, one in enumerate(found.types):
         given = np.concatenate([one.answers, np.array([SILENT], np.int8)])[at]
+        given[drawn] = of_checks[drawn, k]
         result[one.name] = _audit_of(one, done, given, is_above[:, k])
     return result
 
@@ -461,7 +529,8 @@ def facts(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> l
 
     Returns:
         a list of {"name", "column", "threshold", "threshold_origin": None without one, "n_named", "n_ruled_out", "by_people",
-        "by_score", "unknown", "words", "audit": `TypeAudit` in plain values, None without an audit}
+        "by_score", "unknown", "words", "audit": `TypeAudit` in plain values, None without an audit}, and "attribute" where the
+        types come from one of the footprints
     """
     judged = audits(layout, run_id, threshold, found)
     return [
@@ -472,6 +541,7 @@ def facts(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> l
             "n_named": one.n_named, "n_ruled_out": one.n_ruled_out, "by_people": one.n_by_people, "by_score": one.n_by_score,
             "unknown": one.states.count("unknown"), "words": one.words,
             "audit": asdict(judged[one.name]) if one.name in judged else None,
+            **({"attribute": one.attribute} if one.attribute else {}),
         }
         for one in found.types
     ]  # fmt: skip
@@ -482,7 +552,13 @@ def gaps(types: Sequence[Mapping[str, Any]]) -> list[str]:
     found = []
     if few := [str(one["name"]) for one in types if one["threshold"] is None]:
         whose = "it" if len(few) == 1 else "them"
-        found.append(f"Too few answers name {', '.join(few)}: of {whose} only what people answered is on the map.")
+        lifted = any(one["threshold"] is None and one["by_score"] for one in types)
+        also = ", and what reaches a worse one by score" if lifted else ""
+        attribute = next((str(one["attribute"]) for one in types if one.get("attribute")), "")
+        named, people = f"answers name {', '.join(few)}", "what people answered"
+        if attribute:
+            named, people = f"buildings have {', '.join(few)}", f"what the attribute {attribute!r} and people say"
+        found.append(f"Too few {named}: of {whose} only {people} is on the map{also}.")
     if alone := [str(one["name"]) for one in types if one["threshold"] is not None and not _is_judged(one)]:
         found.append(
             f"How many of the buildings with {', '.join(alone)} by score have it is not known: no audit estimates it, the scores only rank."

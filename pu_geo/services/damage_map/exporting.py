@@ -49,6 +49,7 @@ WHY = {
     "outside_image": "outside the picture",
     "nodata": "no picture there",
     "no_pre_image": "no picture from before the event",
+    "no_layer": "in none of the layers that the run learned from",
     "scene_without_answers": "a scene that differs from those with answers, and has none",
     "misaligned": "outline and picture do not match",
     "no_building": "no building there",

@@ -85,12 +85,19 @@ def _standing(layout: Layout, run_id: str) -> tuple[NDArray[np.float64], list[st
     return runs.written(runs.array(layout, facts.run_id, "scores")), list(known), is_open
 
 
-def classes_now(layout: Layout, run_id: str, threshold: float) -> dict[str, Class]:
-    """Return building id -> class, of all footprints as the next version would have them."""
+def classes_now(layout: Layout, run_id: str, threshold: float, *, is_taught: bool = False) -> dict[str, Class]:
+    """Return building id -> class, of all footprints as the next version would have them.
+
+    Args:
+        is_taught: as it would be without the answers of audits.
+    """
     found = choices.run(layout, run_id)
     reasons = choices.reasons_of(layout, found) or {}
     with store.connect(layout) as db:
         ids, answers = contents.building_ids(db), labels.current_labels(db)
+        if is_taught:
+            taught = labels.taught(db, labels.last_event(db))
+            answers = {building: event.label for building, event in taught.items() if event is not None}
     written = runs.written(runs.array(layout, found.run_id, "scores"))
     scores = dict(zip(runs.building_ids_of(layout, found.run_id), written, strict=True))
     limit, result = round(threshold, 4), dict[str, Class]()

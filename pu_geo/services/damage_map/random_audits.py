@@ -21,7 +21,7 @@ from pu_geo.analysis import assessability
 from pu_geo.analysis.audit import design as audit
 from pu_geo.analysis.audit import progress
 from pu_geo.errors import PuGeoError
-from pu_geo.project import analysts, checks, contents, labels, queues, runs, store
+from pu_geo.project import analysts, checks, contents, feature_sets, labels, queues, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import presence, queueing
 from pu_geo.services.annotate.queueing import LENGTH, StoredQueue, stored_queue
@@ -243,7 +243,9 @@ def answers_of(layout: Layout, chip_set: str, run_id: str | None = None) -> NDAr
         known = {building: _CODES[label] for building, label in labels.current_labels(db).items()}
         run = None if run_id is None else runs.find(db, run_id)
     answers = np.fromiter((known.get(building, audit.OPEN) for building in ids), np.int8, len(ids))
-    why = assessability.hidden_after(facts) if run is None else assessability.reasons(facts, run.without_answers)
+    why = assessability.hidden_after(facts)
+    if run is not None:
+        why = assessability.reasons(facts, run.without_answers, feature_sets.without_layers(run, facts))
     answers[(answers == audit.OPEN) & (why != "")] = audit.NOT_ASSESSABLE
     return answers
 

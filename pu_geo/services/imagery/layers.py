@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from pu_geo import jobs
 from pu_geo.errors import ImageryError, ProjectError, PuGeoError
-from pu_geo.project import contents, store
+from pu_geo.project import contents, feature_sets, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import MAX_LAYER_NAME, Layer, LayerKind, RunFacts, When
 from pu_geo.wording import plural
@@ -126,10 +126,12 @@ def in_chips(facts: Mapping[str, Any], learned: Collection[str]) -> list[dict[st
         learned: names of the views that a run learned from, see `learned_views`.
 
     Returns:
-        {"name", "when", "kind", "unit", "bands", "dtype", "nodata", "scaling", "files": [{"scene_id", "sha256", "date", "gsd_m", "nodata"}],
-        "n_missing": buildings without it, "is_used": whether the run learned from it, "words"} each.
+        {"name", "when", "kind", "unit", "bands", "dtype", "nodata", "scaling", "files": [{"scene_id", "sha256", "date", "gsd_m",
+        "nodata"}], "n_missing": buildings without it, "n_without_any": of these the ones that have none of what the run learned
+        from, "is_used": whether the run learned from it, "words"} each.
     """
     missing, found = n_missing(facts), []
+    n_none = int(feature_sets.lacks_all(sorted(learned), facts).sum()) if missing else 0
     for view in contents.views_of(facts):
         if view.name not in missing:
             continue
@@ -138,17 +140,18 @@ def in_chips(facts: Mapping[str, Any], learned: Collection[str]) -> list[dict[st
         what = f"{WHEN_WORDS[view.when]}, {KIND_WORDS[about['kind']]}, {scaling_words(pairs, about['unit'])}"
         found.append({
             "name": view.name, "when": view.when, **{name: about[name] for name in ("kind", "unit", "dtype", "nodata", "files")},
-            "bands": len(pairs), "scaling": about["bands"], "n_missing": missing[view.name], "is_used": view.name in learned,
+            "bands": len(pairs), "scaling": about["bands"], "n_missing": missing[view.name],
+            "n_without_any": n_none if view.name in learned else 0, "is_used": view.name in learned,
             "words": f"{view.name} ({what}; {missing_words(view.name, missing[view.name], len(facts['building_ids']))})",
         })  # fmt: skip
     return found
 
 
 def learned_views(run: RunFacts) -> tuple[str, ...]:
-    """Return the names of the views that a run learned from, where its features are of layers; of an average those of all its runs."""
+    """Return the names of the views that a run learned from, where these are of layers; of an average those of all its runs."""
     facts: Mapping[str, Any] = run.feature_maker
     makers = [facts, *facts.get("sets", {}).values()]  # of an average of several feature sets
-    found = [view["name"] for maker in makers for view in maker.get("views", ())]
+    found = run.views or [view["name"] for maker in makers for view in maker.get("views", ())]
     return tuple(dict.fromkeys(part for name in found for part in str(name).split("+")))
 
 

@@ -131,7 +131,8 @@ class LayerTiles:
     Attributes:
         max_zoom: of its pyramid, as those of pre and post.
         folder: of the pyramid.
-        missing: ids of the buildings of the newest chip set that it does not show; empty where that was cut without it.
+        missing: ids of the buildings of the newest chip set that it does not show; empty where that was cut without it, or from other
+            files of it.
     """
 
     layer: Layer
@@ -152,8 +153,15 @@ def layer_tiles(layout: Layout, chips: Mapping[str, Any] | None = None) -> list[
         folder = layout.layer_tiles(layer.name)
         if (folder / "pyramid.json").is_file():
             facts = read_json(folder / "pyramid.json")
-            found.append(LayerTiles(layer, int(facts["max_zoom"]), folder, missing.get(layer.name, ())))
+            lacks = missing.get(layer.name, ()) if _is_of(chips or {}, layer) else ()
+            found.append(LayerTiles(layer, int(facts["max_zoom"]), folder, lacks))
     return found
+
+
+def _is_of(chips: Mapping[str, Any], layer: Layer) -> bool:
+    """Return whether a chip set was cut from the files that a layer has now, and no others."""
+    cut = chips.get("scaling", {}).get(layer.name, {}).get("files", ())
+    return [one["sha256"] for one in cut] == [scene.sha256 for scene in layer.scenes]
 
 
 def _missing(chips: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -99,7 +99,7 @@ def import_labels(
         ops = []
         for i, (building, details) in enumerate(rows):
             known = own.get((building, details["analyst"])) if "analyst" in details else current.get(building)
-            details = _with_absent_types(_with_grade(details, known or _NO_ANSWER, scale), known or _NO_ANSWER)
+            details = _with_types(_with_grade(details, known or _NO_ANSWER, scale), known, current.get(building))
             if _is_news(details, known):
                 ops.append(LabelOp(f"{act}-{i}", building, act=act, **details))
         acks = labels.append(db, labels.keep_grades(db, ops), analyst=analyst, screen="cli", kind="import")
@@ -197,13 +197,26 @@ def _with_grade(details: dict[str, Any], known: LabelEvent, scale: Sequence[Grad
     return details
 
 
-def _with_absent_types(details: dict[str, Any], known: LabelEvent) -> dict[str, Any]:
-    """Return the same where the file has absent types; one without them is older than they are, or a damage map: it takes none away."""
-    if "absent_types" in details or details["label"] != "positive" or not known.absent_types:
+def _with_types(details: dict[str, Any], *known: LabelEvent | None) -> dict[str, Any]:
+    """Return the same with the damage types that stand where the file is silent on them: it takes none away, as with grades.
+
+    The types that a building has and those that it has not are kept each by itself, without what the file says otherwise. Types of
+    an audit's answer go with answers of audits alone, and other types with other answers.
+
+    Args:
+        known: answers that may hold types; the first one that does counts.
+    """
+    is_check = details.get("shown") == "audit"
+    fitting = [one for one in known if one is not None and one.label == "positive" and (one.shown == "audit") == is_check]
+    standing = next((one for one in fitting if one.damage_types or one.absent_types), None)
+    if details["label"] != "positive" or standing is None:
         return details
-    given = details.get("damage_types")
-    has = given if isinstance(given, tuple) else ()
-    return {**details, "absent_types": tuple(one for one in known.absent_types if one not in has)}
+    found = dict(details)
+    for name, other in (TYPES, TYPES[::-1]):
+        if not details.get(name) and (kept := getattr(standing, name)):
+            given = details.get(other)
+            found[name] = tuple(one for one in kept if not (isinstance(given, tuple) and one in given))
+    return found
 
 
 def _is_news(details: Mapping[str, Any], known: LabelEvent | None) -> bool:

@@ -73,7 +73,8 @@ def area_tables(layout: Layout, damage_map: DamageMap, *, cell_m: float = CELL_M
     Raises:
         PuGeoError: if the cells' size is out of range.
     """
-    points, types = centroids(damage_map.wkb), [str(one["column"]) for one in types_of(damage_map)]
+    points = centroids(damage_map.wkb)
+    types = {str(one["column"]): one["threshold"] is not None for one in types_of(damage_map)}
     with store.connect(layout) as db:
         grid = contents.grid(db)
         layers = [stored.load_areas(db, name) for name in stored.layers(db)]
@@ -121,7 +122,7 @@ def sum_up(
         cell_m: side of the square cells, metres.
 
     Returns:
-        {"layers": names, "run_id", "threshold", "types": name of each damage type by its column}; each layer is in the job's folder as `<layer>.json` with "rows",
+        {"layers": names, "run_id", "threshold", "types": name of each damage type by its columns}; each layer is in the job's folder as `<layer>.json` with "rows",
         "outlines" (of the largest part of each area, [[x, y], ...] in metres of the project grid) and "n_outside".
     """
     job.report(0.1, "collecting scores and labels")
@@ -133,7 +134,7 @@ def sum_up(
         drawn = {"rows": rows, "outlines": [_outline(wkb) for wkb in areas.wkb], "n_outside": n_outside}
         write_json(job.folder / f"{name}.json", drawn)
         names.append(name)
-    types = {f"{one['column']}_yes": one["name"] for one in types_of(damage_map)}
+    types = {f"{one['column']}_{state}": one["name"] for one in types_of(damage_map) for state in ("yes", "unknown")}
     return {"layers": names, "run_id": run_id, "threshold": threshold, "types": types}
 
 

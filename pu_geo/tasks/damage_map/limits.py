@@ -71,8 +71,9 @@ def _of_scenes(metadata: Mapping[str, Any]) -> Iterator[str]:
     if why := metadata.get("bands_why"):
         yield str(why)
     for layer in metadata.get("layers") or ():
-        if layer["is_used"] and layer["n_missing"]:
-            yield f"{layer['n_missing']:,} buildings have no {layer['name']}: their scores rest on the other layers alone."
+        n_ranked = layer["n_missing"] - layer["n_without_any"]
+        if layer["is_used"] and n_ranked:
+            yield f"{n_ranked:,} buildings have no {layer['name']}: their scores rest on the other layers alone."
 
 
 def _of_outlines(damage_map: DamageMap) -> Iterator[str]:

@@ -22,7 +22,7 @@ from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
 from pu_geo.project import contents, feature_sets, model_files, store
-from pu_geo.project.contents import chip_facts
+from pu_geo.project.contents import chip_facts, optical_chips
 from pu_geo.project.layout import RCF, read_array
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts, View
@@ -91,6 +91,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     other_scaling = scaled_otherwise(found.card, chip_facts(job.layout, inputs.chip_set), found.name)
     restored = restore(found, best_device(), lambda name: maker_in(job.layout, inputs.chip_set, name))
     facts = chip_facts(job.layout, inputs.chip_set)
+    inputs = inputs.without(feature_sets.lacks_all(_views_learned(restored), facts))
     restored, chips = on_chips(restored, read_array(job.layout.chips(inputs.chip_set)), facts, found.name)
     scores, embeddings, type_scores = _answers(job, restored, chips, found.name, facts)
     card, n_clicked = found.card, int((inputs.pu.is_positive & ~inputs.pu.is_excluded).sum())
@@ -102,6 +103,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
         write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found), features=_features(restored),
         types=restored.types, types_from=_types_from(restored), is_ordinal=restored.is_ordinal, type_scores=type_scores,
+        views=_views_learned(restored),
     )  # fmt: skip
     why_not = "a model from elsewhere scores buildings one by one"
     place = place_unused(catalog.card(card["method"]), restored.settings, why_not)
@@ -122,9 +124,11 @@ def on_chips(
         ModelError: if the chips lack a layer or other bands, or have another size; says what is needed and what is here.
     """
     if restored.chip_views:
-        require_views(restored, contents.views_of(facts), name)
-        require_fit(restored, chips.shape[1:], name)
-        return restored, chips
+        bands = bands_in(restored, contents.views_of(facts), name)
+        require_fit(restored, (restored.chip_shape[0], *chips.shape[2:]), name)
+        first, n = int(bands[0]), len(bands)
+        is_block = np.array_equal(bands, np.arange(first, first + n))  # which stays a memory map
+        return restored, chips[:, first : first + n] if is_block else chips[:, bands]
     if not isinstance(restored.bank, LayerBanks):
         is_whole = restored.bank is None and restored.chip_shape == chips.shape[1:]
         some = chips if is_whole else contents.optical(chips, facts)
@@ -138,15 +142,29 @@ def on_chips(
     return replace(restored, bank=bank), chips
 
 
-def require_views(restored: RestoredModel, here: Sequence[View], name: str) -> None:
-    """Refuse chips of other views than a model was trained on; says which are needed and which are here."""
-    if tuple(here) != restored.chip_views:
-        needed, there = (", ".join(f"{v.name} ({v.stop - v.start})" for v in views) for views in (restored.chip_views, here))
+def bands_in(restored: RestoredModel, here: Sequence[View], name: str) -> NDArray[np.int64]:
+    """Return where chips have the bands that a model was trained on, int64 [C], in its order: views are found by their names.
+
+    Args:
+        here: views of the chips, in any order; others may be among them.
+
+    Raises:
+        ModelError: if one is not here, or has another date or another number of bands; says which are needed and which are here.
+    """
+    known = {view.name: view for view in here}
+    found = np.zeros(restored.chip_shape[0], np.int64)
+    for view in restored.chip_views:
+        there = known.get(view.name)
+        if there is not None and (there.when, there.stop - there.start) == (view.when, view.stop - view.start):
+            found[view.start : view.stop] = np.arange(there.start, there.stop)
+            continue
+        needed, ours = (", ".join(f"{v.name} ({v.stop - v.start})" for v in views) for views in (restored.chip_views, here))
         raise ModelError(
-            f"{name} was trained on chips of these views, with their numbers of bands: {needed}; the chips of this project have {there}.",
-            "Add layers of these names on the Imagery page, or with `pu-geo add-layer`, in this order, and cut the chips anew.",
+            f"{name} was trained on chips of these views, with their numbers of bands: {needed}; the chips of this project have {ours}.",
+            "Add layers of these names and dates on the Imagery page, or with `pu-geo add-layer`, and cut the chips anew.",
             kind="bands",
         )
+    return found
 
 
 def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -> None:
@@ -251,9 +269,8 @@ def _write_files(job: Job, facts: RunFacts, found: Model) -> list[Path]:
 def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], inputs: RunInputs) -> list[str]:
     """Return, in words, where the scores come from, and what is other here than where the model learned."""
     there, title = restored.card["learned_from"], catalog.card(restored.card["method"]).title
-    is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(
-        read_array(job.layout.chips(inputs.chip_set))
-    )
+    learned = chips if restored.bank is None else optical_chips(job.layout, inputs.chip_set)  # see `chips_learned`
+    is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(learned)
     where = "these same buildings" if is_same else "another set of buildings"
     words = [
         f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} damaged buildings; nothing was "
@@ -266,9 +283,14 @@ def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], input
             f"The model knows pixels of {known_m:.2f} m; here they have {gsd_m:.2f} m, so buildings look other to it."
         )
     facts = chip_facts(job.layout, inputs.chip_set)
-    maker = {} if restored.bank is None else restored.bank.facts()
-    lacking = feature_sets.lacking_words(maker, facts)
-    return [*words, *_brightness_warnings(restored, chips, facts), *filter(None, [lacking])]
+    lacks = feature_sets.words_of_missing(_views_learned(restored), lacking(restored, facts))
+    return [*words, *_brightness_warnings(restored, chips, facts), *filter(None, [lacks])]
+
+
+def _views_learned(restored: RestoredModel) -> tuple[str, ...]:
+    """Return the names of the views that a model takes, in the order of `lacking`; none of a model without named views."""
+    views = restored.bank.views if isinstance(restored.bank, LayerBanks) else restored.chip_views
+    return tuple(view.name for view in views)
 
 
 def _number(value: object) -> int | float | None:

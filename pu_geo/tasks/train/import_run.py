@@ -120,7 +120,7 @@ def import_run(job: Job, *, folder: str, run_id: str) -> dict[str, object]:
         write_files=lambda facts: write_model(job.layout, facts, inputs.pu, learned),
         place=place_unused(card, found.settings, "an imported run has the scores of its model alone"),
         types=types, types_from=str(types_from) if types else None, is_ordinal=bool(types) and data.is_ordinal,
-        type_scores=type_scores,
+        type_scores=type_scores, views=tuple(view.name for view in data.views),
     )  # fmt: skip
     return finish(job, inputs, time.monotonic() - seconds, outcome)
 

@@ -136,6 +136,13 @@ class RunInputs:
         """Return these inputs with other clicks, before any types are read of them."""
         return replace(self, pu=pu)
 
+    def without(self, lacks_all: NDArray[np.bool_]) -> RunInputs:
+        """Return these inputs with more buildings, bool [N], left out: they have none of the layers that are learned from."""
+        if not lacks_all.any():
+            return self
+        is_hidden = lacks_all if self.is_hidden is None else self.is_hidden | lacks_all
+        return replace(self, pu=self.pu.without(lacks_all), is_hidden=is_hidden)
+
     def with_types(self, layout: Layout, types_from: str | None, card: MethodCard) -> RunInputs:
         """Return these inputs with the damage types of their clicks, for a method.
 
@@ -214,14 +221,15 @@ def read_inputs(layout: Layout, begun: Path | None = None, feature_set: str = ""
         }
         known: Mapping[str, Any] = _pinned(begun, newest) if begun else newest
         facts = chip_facts(layout, chip_set)
-        is_hidden = assessability.reasons(facts) != ""
+        name = str(known.get("feature_set", RCF))
+        maker = feature_sets.find(layout, chip_set, name).maker
+        lacks_all = feature_sets.lacks_all([view.name for view in feature_sets.views_of(maker)], facts)
+        is_hidden = assessability.reasons(facts, lacks_all=lacks_all) != ""
         pu = labels.pu_set(db, at=known["at_event"], ids=facts["building_ids"]).without(is_hidden)
         at_decision = known.get("at_decision", 0)
         is_accepted = pseudo_positives.is_accepted(db, pu, at=at_decision)
-    name = str(known.get("feature_set", RCF))
     views = feature_sets.views(layout, chip_set, name)
     is_accepted &= ~is_hidden
-    maker = feature_sets.find(layout, chip_set, name).maker
     return RunInputs(
         chip_set, views, pu, is_accepted if is_accepted.any() else None, at_decision,
         is_hidden=is_hidden if is_hidden.any() else None, feature_set=name,
@@ -276,7 +284,9 @@ def set_aside(pu: PUSet, n: int, seed: int, card: MethodCard) -> tuple[PUSet, ND
     return pu.without(is_held_out), rows
 
 
-def unlabeled_to_judge(layout: Layout, chip_set: str, pu: PUSet, held_out: NDArray[np.int64] | None) -> NDArray[np.int64]:
+def unlabeled_to_judge(
+    layout: Layout, chip_set: str, pu: PUSet, held_out: NDArray[np.int64] | None, left_out: NDArray[np.bool_] | None = None
+) -> NDArray[np.int64]:
     """Return the rows of the unlabeled that a run is judged by beside its held-out clicks, int64, rising.
 
     These are not quite those that it learns from, see `is_unlabeled`.
@@ -285,9 +295,10 @@ def unlabeled_to_judge(layout: Layout, chip_set: str, pu: PUSet, held_out: NDArr
         chip_set: whose buildings the rows are.
         pu: what is learned from, without the held-out clicks.
         held_out: rows of these, int64; None for none.
+        left_out: see `RunInputs.is_hidden`; None for what the pictures hide.
     """
     answers = store.call(layout, labels.current_labels, at=pu.at_event)
-    why = assessability.reasons(chip_facts(layout, chip_set))
+    why = assessability.reasons(chip_facts(layout, chip_set), lacks_all=left_out)
     is_clicked = pu.is_positive | (why != "") & np.array(
         [answers.get(one) == "positive" for one in pu.building_ids], np.bool_
     )

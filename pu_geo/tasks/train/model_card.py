@@ -27,7 +27,17 @@ from pu_geo.records import PUSet, RunFacts
 from pu_geo.tasks.train.layer_match import described
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 
-_ELSEWHERE = ("from_model", "chip_set", "at_event", "n_positive", "n_unlabeled", "start_k", "place", "types_from")
+_ELSEWHERE = (
+    "from_model",
+    "chip_set",
+    "at_event",
+    "n_positive",
+    "n_unlabeled",
+    "start_k",
+    "place",
+    "types_from",
+    "type_grades",
+)
 """Facts of a run that stand in "learned_from", or nowhere."""
 _HASHED_ROWS = 1024  # of an array at a time
 

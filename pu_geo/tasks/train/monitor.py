@@ -46,7 +46,7 @@ class TrainingMonitor:
         self._folder, self._score_type = job.folder / CONTACT_SHEETS, score_type
         self._chips = optical_chips(job.layout, inputs.chip_set)
         self._inputs, self._n_held_out, self._is_missing = data.inputs, len(held_out), data.is_missing
-        judged = unlabeled_to_judge(job.layout, inputs.chip_set, inputs.pu, held_out)
+        judged = unlabeled_to_judge(job.layout, inputs.chip_set, inputs.pu, held_out, inputs.is_hidden)
         learned = np.flatnonzero(~inputs.pu.is_positive & ~inputs.pu.is_excluded)
         either = np.union1d(judged, learned)
         rows = drawn(either)

@@ -79,7 +79,8 @@ class RestoredModel:
 def lacking(restored: RestoredModel, facts: Mapping[str, Any]) -> NDArray[np.bool_] | None:
     """Return which of a model's views the buildings of a chip set lack, bool [V, N]; None of a model without named views."""
     if restored.chip_views:
-        return contents.is_missing(facts)
+        row = {view.name: k for k, view in enumerate(contents.views_of(facts))}
+        return contents.is_missing(facts)[[row[view.name] for view in restored.chip_views]]
     return feature_sets.is_missing(restored.bank.facts(), facts) if isinstance(restored.bank, LayerBanks) else None
 
 

@@ -167,12 +167,14 @@ class Flagging:
         on_top: takes how many of the highest-ranked are to be flagged, called in a Streamlit callback, once a slider rests.
         on_color: takes "category", "scores", "uncertainty" or "types".
         types: damage types of the run; the map can be colored by them where there are some.
+        is_scale: whether these are a scale, the mildest first. A building is colored by the worst that it reaches.
     """
 
     basis: str
     on_top: Callable[[int], object]
     on_color: Callable[[str], object]
     types: Sequence[TypeLayer] = ()
+    is_scale: bool = False
 
 
 class Details(TypedDict, total=False):
@@ -306,7 +308,7 @@ def _flagging(flagging: Flagging, positions: Mapping[str, int]) -> dict[str, Any
         }
         for one in flagging.types
     ]  # fmt: skip
-    return {"basis": flagging.basis, "types": places}
+    return {"basis": flagging.basis, "types": places, "scale": flagging.is_scale}
 
 
 def take_flag(key: str, flagging: Flagging | None) -> None:

@@ -122,8 +122,8 @@ NO_SUMS = "No areas are summarised for this run yet. Every exported version hold
 BY = "By"
 CELLS_OF = "Cells of {side} m"
 AREA_NOTE = (
-    "At threshold {threshold:.4f}. Blank = not assessed (not zero). Estimates need an accuracy assessment and assume that its curve "
-    "holds in every area; their intervals may not be added up.{outside}"
+    "At threshold {threshold:.4f}. Blank = not assessed, or a damage type that too few answers name (not zero). Estimates need an "
+    "accuracy assessment and assume that its curve holds in every area; their intervals may not be added up.{outside}"
 )
 OUTSIDE = " {n:,} buildings are in none of these areas."
 AREAS_OF = "{layer}: {n:,} areas"
@@ -136,7 +136,7 @@ AREA_COLUMNS = {
     "flagged": "Flagged", "confirmed": "Confirmed", "est_damaged": "Estimated damaged", "low": "Low", "high": "High",
     "pct": "Estimated, % of assessed",
 }  # fmt: skip
-AREA_TYPE = "{name}: yes"
+AREA_TYPE = "{name}: {state}"
 SHARE_ESTIMATED = "Estimated damaged, share of assessed"
 SHARE_FLAGGED = "Flagged or confirmed, share of assessed"
 NONE_ASSESSED = "None assessed"

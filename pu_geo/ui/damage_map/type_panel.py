@@ -78,13 +78,13 @@ def _audit(judged: TypeAudit) -> None:
 
 
 def _threshold(layout: Layout, run_id: str, threshold: float, one: TypeOnMap, k: int) -> None:
-    """Draw how many have the type by score and the threshold that this means: either sets the other."""
+    """Draw how many reach the threshold of the type and the threshold that this means: either sets the other."""
     top_key, key = f"type-top-{k}", f"type-threshold-{k}"
     n = one.n_undecided
     if n > 1:
-        st.session_state[top_key] = min(one.n_by_score, n)
+        st.session_state[top_key] = one.n_above
         st.slider(
-            texts.TYPE_TOP.format(n=n), 0, n, key=top_key, help=texts.TYPE_TOP_HELP,
+            texts.TYPE_TOP.format(n=n), min(one.n_above, 1), n, key=top_key, help=texts.TYPE_TOP_HELP,
             on_change=frame.does(
                 lambda: damage_types.choose_top(layout, run_id, threshold, one.name, int(st.session_state[top_key]))
             ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,10 @@ from typed_parts import COLUMNS, HAS, TYPED, TYPES, add_typed_run, name_types, t
 
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.project import choices as log
-from pu_geo.project import labels, runs, store
+from pu_geo.project import grades, labels, runs, store
+from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
+from pu_geo.services.annotate.labeling import label_all
 from pu_geo.services.damage_map import damage_types, mapping, random_audits
 
 DAMAGED = np.flatnonzero(TRUTH).tolist()
@@ -104,6 +107,17 @@ def test_the_value_of_a_score_has_no_part_in_where_it_starts(tmp_path: Path) -> 
     assert "yes" in a
 
 
+def test_an_audit_does_not_move_where_a_type_starts(typed: Layout) -> None:
+    """Its answers judge the map: a threshold that they helped to set would be judged by itself."""
+    name_types(typed, CLICKED)
+    before = [one.threshold for one in damage_types.on_map(typed, TYPED, LIMIT).types]
+    answer_audit(typed, 120, run_id=TYPED)
+    found = damage_types.on_map(typed, TYPED, LIMIT)
+    assert None not in before
+    assert [one.threshold for one in found.types] == before
+    assert found.types[0].n_undecided != int(str(before[0].origin).split(":")[1]), "the audit answered some of them"
+
+
 def test_a_type_makes_nothing_damaged(typed: Layout) -> None:
     name_types(typed, CLICKED)
     damage_types.choose_threshold(typed, TYPED, "roof", 0.0)
@@ -187,6 +201,43 @@ def test_on_a_scale_who_reaches_a_grade_reaches_those_below(tmp_path: Path) -> N
     assert "scale" in found.rule
 
 
+def test_a_grade_without_a_threshold_says_who_has_it_by_a_worse_one(tmp_path: Path) -> None:
+    layout = typed_project(tmp_path, types=("at least Minor", "at least Major"), types_from="grades", is_ordinal=True)
+    minor = damage_types.on_map(layout, TYPED, LIMIT).types[0]
+    assert "Only what people answered is shown." in minor.words
+    damage_types.choose_top(layout, TYPED, LIMIT, "at least Major", 7)
+    found = damage_types.on_map(layout, TYPED, LIMIT)
+    minor = found.types[0]
+    assert (minor.threshold, minor.n_by_score, minor.n_above) == (None, 7, 0)
+    assert "Shown are what people answered and the 7 that reach a worse one by score." in minor.words
+    (words, _) = damage_types.gaps(damage_types.facts(layout, TYPED, LIMIT, found))
+    assert "only what people answered" in words
+    assert words.endswith("and what reaches a worse one by score.")
+
+
+def test_a_grade_that_was_renamed_keeps_its_answers_on_older_runs(tmp_path: Path) -> None:
+    names, ids = ("at least Minor", "at least Major"), ("scratched", "bent")
+    layout = typed_project(tmp_path, types=names, types_from="grades", is_ordinal=True, type_grades=ids)
+    gone, bent, scratched = (
+        Grade("gone", "Gone", "destroyed"),
+        Grade("bent", "Major", "major"),
+        Grade("scratched", "Minor", "minor"),
+    )
+
+    def codes(*scale: Grade) -> list[list[int]]:
+        with store.connect(layout) as db:
+            grades.put(db, scale)
+        return damage_types.answers_of(layout, facts_of(layout, TYPED), ["b5", "b6"]).tolist()
+
+    codes(gone, bent, scratched)
+    click(layout, "b5", grade="gone")
+    click(layout, "b6", grade="scratched")
+    assert codes(gone, bent, scratched) == [[1, 1], [1, 0]]
+    assert codes(gone, replace(bent, name="Heavy"), scratched) == [[1, 1], [1, 0]]
+    assert codes(gone, replace(bent, name="Minor"), replace(scratched, name="Major")) == [[1, 1], [1, 0]]
+    assert codes(gone, scratched) == [[1, -1], [1, -1]], "a grade off the scale is not known"
+
+
 def test_an_attribute_that_taught_the_run_rules_out_the_others(tmp_path: Path) -> None:
     layout = typed_project(tmp_path, types_from="kind")
     with store.connect(layout) as db:
@@ -195,6 +246,22 @@ def test_an_attribute_that_taught_the_run_rules_out_the_others(tmp_path: Path) -
     click(layout, "b5", "b6")
     codes = damage_types.answers_of(layout, facts_of(layout, TYPED), ["b4", "b5", "b6"])
     assert codes.tolist() == [[-1, -1], [1, 0], [-1, -1]]
+
+
+def test_types_of_an_attribute_are_not_called_answers(tmp_path: Path) -> None:
+    layout = typed_project(tmp_path, types_from="kind")
+    attribute_of(layout, {f"b{row}": "roof" if k < 12 else TYPES[1] for k, row in enumerate(CLICKED[:15])})
+    click(layout, *(f"b{row}" for row in CLICKED[:15]))
+    found = damage_types.on_map(layout, TYPED, LIMIT)
+    roof, wet = found.types
+    assert "the share of the damaged that the attribute 'kind' of footprints and answers give it, 12 of 15" in roof.words
+    assert wet.words == (
+        "3 damaged buildings outside audits have it by the attribute 'kind' of footprints or an answer, not enough to judge: it takes "
+        "10. Only what the attribute and people say is shown."
+    )
+    assert "where its attribute 'kind' names it and a person marked the building damaged" in found.rule
+    (gap, _) = damage_types.gaps(damage_types.facts(layout, TYPED, LIMIT, found))
+    assert gap == "Too few buildings have flooded = wet: of it only what the attribute 'kind' and people say is on the map."
 
 
 # Audits
@@ -282,6 +349,31 @@ def test_an_audit_hears_types_that_its_answers_name_and_rule_out(typed: Layout) 
         0,
     )  # nothing learns from it
     assert judged[TYPES[1]].n_silent == len(heard)  # nobody said a word of the other type
+
+
+def test_many_marked_at_once_leave_the_types_that_checks_found(typed: Layout) -> None:
+    damage_types.choose_threshold(typed, TYPED, "roof", 0.3)
+    answer_audit(typed, 250, run_id=TYPED)
+    events = store.call(typed, labels.current)
+    heard = [building for building, event in events.items() if event.label == "positive" and event.shown == "audit"]
+    for building in heard:
+        has = HAS[int(building[1:]), 0]
+        chance = events[building].inclusion
+        types = {"damage_types": ["roof"]} if has else {"absent_types": ["roof"]}
+        click(typed, building, shown="audit", inclusion=chance, **types)
+    before = damage_types.on_map(typed, TYPED, LIMIT)
+    judged = damage_types.audits(typed, TYPED, LIMIT, before)["roof"]
+    assert judged.n_yes >= 10
+    label_all(typed, heard, "positive", analyst="ann", screen="map")
+    after = damage_types.on_map(typed, TYPED, LIMIT)
+    assert damage_types.audits(typed, TYPED, LIMIT, after)["roof"] == judged
+    assert [state_of(after, each) for each in heard] == [state_of(before, each) for each in heard]
+    assert after.types[0].n_named == 0  # nothing learns from it
+    other = next(building for building in heard if HAS[int(building[1:]), 0])
+    click(typed, other, absent_types=["roof"])  # a later answer decides on the map, the sample keeps its own
+    after = damage_types.on_map(typed, TYPED, LIMIT)
+    assert state_of(after, other) == "no"
+    assert damage_types.audits(typed, TYPED, LIMIT, after)["roof"].n_yes == judged.n_yes
 
 
 def test_few_checks_are_not_enough_for_a_type(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ SAR = replace(
 FACTS = {
     "bands": "post", "building_ids": ["b3", "b1", "b2"],
     "views": [{"name": "post", "when": "post", "start": 0, "stop": 3}, {"name": "sar-post", "when": "post", "start": 3, "stop": 5}],
-    "view_missing": {"sar-post": [0.5, 0.49, 1.0]},
+    "view_missing": {"sar-post": [0.5, 0.49, 1.0]}, "scaling": {"sar-post": {"files": [{"scene_id": "sar-post-1", "sha256": "5a"}]}},
 }  # fmt: skip
 
 
@@ -43,3 +43,19 @@ def test_only_layers_with_map_tiles_are_shown_and_a_building_that_half_lacks_one
     assert sent["v"], "a new pyramid has a new address"
     three = replace(found.layer, bands=3, scaling=((0.0, 1.0),) * 3)
     assert not encode_layer(_named(replace(found, layer=three)), {})["is_gray"]
+
+
+def test_what_chips_say_of_the_files_before_is_not_said_of_those_that_took_their_place(project: Layout) -> None:
+    tiles = project.quicklooks / "layers" / "sar-post"
+    tiles.mkdir(parents=True)
+    (tiles / "pyramid.json").write_text(json.dumps({"max_zoom": 4}), encoding="utf-8")
+    with store.connect(project) as db:
+        contents.add_layer_scenes(db, [SAR])
+    assert preparation.layer_tiles(project, FACTS)[0].missing
+    for files in (
+        [{"scene_id": "sar-post-1", "sha256": "other"}],
+        [],
+        [*FACTS["scaling"]["sar-post"]["files"], {"scene_id": "x", "sha256": "x"}],
+    ):
+        of_before = {**FACTS, "scaling": {"sar-post": {"files": files}}}
+        assert preparation.layer_tiles(project, of_before)[0].missing == (), files

@@ -112,6 +112,17 @@ def test_qgis_has_a_style_for_each_type(typed: Layout, tmp_path: Path) -> None:
         assert f"<ogc:PropertyName>{name}</ogc:PropertyName>" in sld
 
 
+def test_styles_of_types_with_long_names_have_names_of_their_own(tmp_path: Path) -> None:
+    """QGIS keeps 30 characters of a style's name; two of one name hide each other."""
+    names = ("collapsed outer wall and roof of brick", "collapsed outer wall and roof of wood")
+    layout = typed_project(tmp_path, types=names)
+    EXPORTERS["gpkg"](build_damage_map(layout, TYPED, LIMIT), tmp_path / "map.gpkg")
+    with closing(sqlite3.connect(tmp_path / "map.gpkg")) as db:
+        found = [row[0] for row in db.execute("SELECT styleName FROM layer_styles ORDER BY id")]
+    assert found == ["triage", "type_collapsed_outer_wall_and_", "type_collapsed_outer_wall_an_2"]
+    assert max(map(len, found)) <= 30
+
+
 def test_areas_count_the_buildings_with_each_type(typed: Layout) -> None:
     found = build_damage_map(typed, TYPED, LIMIT)
     (table,) = list(area_tables(typed, found, cell_m=100))
@@ -119,6 +130,23 @@ def test_areas_count_the_buildings_with_each_type(typed: Layout) -> None:
     assert all((row["type_roof_yes"] is None) == (not row["assessed"]) for row in table.rows)
     (plain,) = list(area_tables(typed, build_damage_map(typed, RUN, LIMIT), cell_m=100))
     assert "type_roof_yes" not in plain.rows[0]
+
+
+def test_areas_leave_a_type_empty_that_too_few_answers_name(tmp_path: Path) -> None:
+    """What people answered is no count of those that have it; nor is a 0."""
+    typed = typed_project(tmp_path)
+    name_types(typed, CLICKED[:3])
+    damage_types.choose_threshold(typed, TYPED, "roof", 0.4)
+    found = build_damage_map(typed, TYPED, LIMIT)
+    (table,) = list(area_tables(typed, found, cell_m=100))
+    assert {row["type_flooded_wet_yes"] for row in table.rows} == {None}
+    is_assessed = found.columns["assessed"]
+    states = [state for state, seen in zip(found.columns["type_flooded_wet"], is_assessed, strict=True) if seen]
+    assert sum(row["type_flooded_wet_unknown"] or 0 for row in table.rows) == states.count("unknown") > 0
+    assert (
+        sum(row["type_roof_unknown"] or 0 for row in table.rows) == 0 < sum(row["type_roof_yes"] or 0 for row in table.rows)
+    )
+    assert all((row["type_roof_unknown"] is None) == (not row["assessed"]) for row in table.rows)
 
 
 def test_a_version_says_types_thresholds_and_audits(typed: Layout) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, feature_sets, runs
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.services.imagery import layers
 from pu_geo.services.imagery.features import words_of
+from pu_geo.services.project import choices
 from pu_geo.tasks.imagery.features import features
 
 pytestmark = pytest.mark.slow
@@ -79,6 +82,32 @@ def test_chips_without_layers_have_a_set_of_their_dates(project: Layout) -> None
     assert feature_sets.usual_layers(contents.views_of({"bands": "post"})) == ("post",)
     with pytest.raises(PuGeoError, match="no layer 'sar-post'; they have pre, post"):
         layer_set(project, "sar-post")
+
+
+@pytest.mark.usefixtures("home")
+def test_buildings_with_none_of_the_layers_are_not_assessed(run: CommandLine, project: Layout, tmp_path: Path) -> None:
+    _, lacks = with_layers(project, seed=4, missing=0.25)
+    made = run.json("features", project.folder, "--maker", "layers", "--layers", "sar-post", "--views", 3, "--use")
+    words = f"{lacks.sum()} have none of the layers that are learned from: they are not assessed."
+    assert made["layers_lacking"].endswith(f"{lacks.sum()} in sar-post. {words}")
+    gone = {f"b{row}" for row in np.flatnonzero(lacks)}
+    ranked = run.json("rank", project.folder)["run_id"]
+    facts = facts_of(project, ranked)
+    assert facts.n_hidden == lacks.sum()
+    assert facts.n_positive + facts.n_unlabeled == 20 - lacks.sum()
+    assert dict.fromkeys(gone, "no_layer") == choices.reasons_of(project, facts) == choices.reasons_by_chips(project, facts)
+    trained = run.json("train", project.folder)["run_id"]
+    assert set(choices.reasons_of(project, facts_of(project, trained)) or {}) == gone
+    path = tmp_path / "m.pugeo-model.zip"
+    run.text("model", "export", project.folder, trained, "--out", path)
+    applied = facts_of(project, run.json("model", "apply", project.folder, path)["run_id"])
+    assert applied.n_hidden == lacks.sum()
+    assert set(choices.reasons_of(project, applied) or {}) == gone
+    half = layers.in_chips(chip_facts(project, "set"), layers.learned_views(facts))[0]
+    assert half["n_without_any"] == half["n_missing"] == lacks.sum()
+    # one that another of the run's layers shows is ranked
+    both = replace(facts, views=("pre+post", "sar-post"))
+    assert not feature_sets.without_layers(both, chip_facts(project, "set")).any()
 
 
 @pytest.mark.usefixtures("home")

@@ -13,11 +13,13 @@ from model_parts import job_of, parts
 from small_parts import facts_of, small_project
 
 from pu_geo.errors import ModelError
-from pu_geo.project import model_files, runs
+from pu_geo.project import contents, model_files, runs
 from pu_geo.project.layout import Layout, write_array
+from pu_geo.services.imagery import layers
 from pu_geo.services.project.copying import copy_project
 from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.apply_model import apply_model
+from pu_geo.tasks.train.ensemble import ensemble
 from pu_geo.tasks.train.import_run import import_run
 
 pytestmark = pytest.mark.slow
@@ -59,6 +61,60 @@ def test_chips_with_layers_are_views_and_a_model_masks_them_in_another_project(p
     other = other_with_layers(tmp_path / "other.pugeo", missing=200)
     applied = str(apply_model(job_of(other, "apply"), path=path)["run_id"])
     np.testing.assert_array_equal(scores_of(other, applied), scores_of(project, run_id))
+
+
+def test_a_run_on_chips_with_layers_says_that_it_learned_from_them_and_who_lacks_one(
+    project: Layout, tmp_path: Path
+) -> None:
+    _, lacks = with_layers(project)
+    facts = facts_of(project, trained(project, **ON_CHIPS))
+    names = tuple(view.name for view in TABLE)
+    assert layers.learned_views(facts) == names
+    cut = layers.in_chips(contents.chip_facts(project, "set"), layers.learned_views(facts))
+    assert [(one["name"], one["is_used"]) for one in cut] == [("sar-post", True), ("dsm", True)]
+    assert any(f"{lacks.sum()} in sar-post" in words for words in facts.warnings)
+    path = exported(project, facts.run_id, tmp_path / "m.zip")
+    applied = facts_of(project, str(apply_model(job_of(project, "apply"), path=path)["run_id"]))
+    assert layers.learned_views(applied) == names
+    assert any(f"{lacks.sum()} in sar-post" in words for words in applied.warnings)
+    both = facts_of(project, str(ensemble(job_of(project, "e"), run_ids=[facts.run_id, applied.run_id])["run_id"]))
+    assert layers.learned_views(both) == names
+
+
+@pytest.mark.parametrize("settings", [ON_CHIPS, ON_FEATURES])
+def test_a_model_knows_the_buildings_that_it_learned_from(settings: dict[str, str], project: Layout, tmp_path: Path) -> None:
+    with_layers(project)
+    path = exported(project, trained(project, **settings), tmp_path / "m.zip")
+    there = facts_of(project, str(apply_model(job_of(project, "apply"), path=path)["run_id"]))
+    assert "learned on these same buildings" in " ".join(there.warnings)
+    other = other_with_layers(tmp_path / "other.pugeo", missing=0)
+    chips = np.load(other.chips("set"))
+    write_array(other.chips("set"), 255 - chips)
+    applied = facts_of(other, str(apply_model(job_of(other, "apply"), path=path)["run_id"]))
+    assert "learned on another set of buildings" in " ".join(applied.warnings)
+
+
+def test_a_model_of_chips_finds_its_layers_by_their_names(project: Layout, tmp_path: Path) -> None:
+    with_layers(project)
+    run_id = trained(project, **ON_CHIPS)
+    path = exported(project, run_id, tmp_path / "m.zip")
+    other = other_with_layers(tmp_path / "other.pugeo", missing=0)
+    chips, facts = np.load(other.chips("set")), json.loads(other.chip_facts("set").read_text())
+    pre, post, sar, dsm = facts["views"]
+    facts["views"] = [
+        pre, post, {**dsm, "start": 6, "stop": 7}, {"name": "slope", "when": "", "start": 7, "stop": 8},
+        {**sar, "start": 8, "stop": 10},
+    ]  # fmt: skip
+    facts["view_missing"]["slope"] = [1.0] * 20
+    facts["scaling"]["slope"] = facts["scaling"]["dsm"]
+    other.chip_facts("set").write_text(json.dumps(facts))
+    write_array(other.chips("set"), chips[:, [0, 1, 2, 3, 4, 5, 8, 8, 6, 7]])
+    applied = str(apply_model(job_of(other, "apply"), path=path)["run_id"])
+    np.testing.assert_array_equal(scores_of(other, applied), scores_of(project, run_id))
+    facts["views"][4]["when"] = "pre"
+    other.chip_facts("set").write_text(json.dumps(facts))
+    with pytest.raises(ModelError, match="was trained on chips of these views"):
+        apply_model(job_of(other, "again"), path=path)
 
 
 def test_chips_without_its_layers_are_refused_by_their_names(project: Layout, tmp_path: Path) -> None:

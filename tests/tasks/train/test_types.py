@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from sqlite3 import Connection
 
 import numpy as np
 import pytest
@@ -70,8 +72,27 @@ def test_without_types_a_method_gets_what_it_always_got(layout: Layout) -> None:
     data = read_inputs(layout).data(layout, settings_for("herocon", "quick"))
     assert (data.type_labels, data.type_names, data.class_names) == (None, (), ("not damaged", "damaged"))
     by_attribute = data_of(layout, "herocon", "name")
-    assert by_attribute.type_labels is None
+    assert by_attribute.type_labels is not None
+    assert by_attribute.type_labels[:6].tolist() == np.eye(6).tolist()
+    assert by_attribute.type_names == by_attribute.class_names[1:]
     assert len(by_attribute.class_names) == 7
+
+
+def test_of_an_empty_attribute_nobody_said_a_type(layout: Layout) -> None:
+    def fill(db: Connection) -> None:
+        for fid, value in enumerate(["roof", "flooded", "roof", "", None, "flooded"], 1):
+            db.execute("UPDATE footprints SET attributes = ? WHERE fid = ?", (json.dumps({"kind": value}), fid))
+        db.commit()
+
+    store.call(layout, fill)
+    data = data_of(layout, "herocon", "kind")
+    assert data.type_labels is not None
+    assert data.type_names == ("flooded", "roof")
+    assert data.type_labels[:6].tolist() == [[0, 1], [1, 0], [0, 1], [-1, -1], [-1, -1], [1, 0]]
+    inputs = read_inputs(layout).with_types(layout, "kind", catalog.card("herocon"))
+    assert any(words.startswith("2 damaged buildings have no value of the attribute kind") for words in inputs.warnings)
+    named = [data_of(layout, "ncl", "kind").classes[row] for row in (3, 4)]
+    assert named[0] == named[1] > 0  # methods that take one kind of each building make them one of their own
 
 
 @pytest.mark.slow
@@ -82,6 +103,15 @@ def test_each_method_trains_on_given_types_and_names_the_one_it_left_out(layout:
     done = train_task.train(job_of(layout, method), method=method, preset="quick", overrides=short, types_from="answers")
     facts = facts_of(layout, str(done["run_id"]))
     assert any("were not learned: tent (1)" in words for words in facts.warnings)
+
+
+@pytest.mark.slow
+def test_a_run_notes_which_grades_its_types_are(layout: Layout) -> None:
+    known = set(catalog.card("herocon").settings.__dataclass_fields__)
+    short = {name: value for name, value in {**SHORT, "rounds": "2"}.items() if name in known}
+    done = train_task.train(job_of(layout, "scale"), method="herocon", preset="quick", overrides=short, types_from="grades")
+    facts = facts_of(layout, str(done["run_id"]))
+    assert (facts.types, facts.type_grades) == (("at least Minor", "at least Major"), ("minor", "major"))
 
 
 def test_a_training_that_goes_on_keeps_the_scale_it_began_with(layout: Layout, tmp_path: Path) -> None:

@@ -167,6 +167,12 @@ def test_no_script_writes_markup() -> None:
         )
 
 
+def test_the_browser_hears_whether_types_are_a_scale() -> None:
+    for is_scale in (False, True):
+        sent = damage_view._flagging(Flagging("by a person", print, print, is_scale=is_scale), {})
+        assert sent["scale"] is is_scale
+
+
 def test_how_many_are_flagged_reaches_the_page_once_and_is_acknowledged(session_state: dict) -> None:
     heard: list[object] = []
     flagging = Flagging("by a person", heard.append, heard.append)

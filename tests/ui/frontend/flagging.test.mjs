@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test, { beforeEach } from "node:test";
 import { fakeBrowser, frame, freshPage, pass, squares } from "./fake_browser.mjs";
 import { POSITIVE } from "../../../pu_geo/ui/frontend/src/colors.js";
-import { cellTops, cellsOf, roundLength, typeGroups } from "../../../pu_geo/ui/frontend/src/damage_painter.js";
+import { SEVERAL, cellTops, cellsOf, roundLength, typeColor, typeGroups } from "../../../pu_geo/ui/frontend/src/damage_painter.js";
 import { BELOW, CONFIRMED, FLAGGED, UNKNOWN, categoryOf, countAt, countCategories, countFrom, openScores, placeOf, profileOf, thresholdFor, typesOf, uncertaintyOf, written } from "../../../pu_geo/ui/frontend/src/flagging.js";
 import { Store } from "../../../pu_geo/ui/frontend/src/store.js";
 
@@ -119,6 +119,24 @@ test("several types have a color of their own, on top; what people named is stro
   const [roof, several] = groups.slice(-2);
   assert.ok(several.alpha > roof.alpha && several.color !== roof.color);
   assert.equal(new Set(groups.map(({ color }) => color)).size, 5);
+});
+
+test("on a scale the worst grade that a building reaches colors it, and nothing is of several types", () => {
+  store.setLabels({ 1: "3" }, log());
+  store.setTypes(layers, true); // whoever is "wet" is at least "roof"
+  store.colorBy = "types";
+  const groups = typeGroups(store, [0, 1, 2, 3, 4, 5]);
+  assert.deepEqual(groups.map(({ members }) => members), [[4], [5], [1], [0, 2], [3]]);
+  assert.ok(groups.every(({ color }) => color !== SEVERAL), "black says nothing of how bad it is");
+  assert.deepEqual(groups.slice(-2).map(({ color }) => color), [0, 1].map((k) => typeColor(k, store.types.length, true)));
+  assert.notEqual(typeColor(0, 2, true), typeColor(1, 2, true));
+  const words = damageLegend(store).map((each) => each.textContent).join(" | ");
+  assert.match(words, /the worst that it reaches/);
+  assert.match(words, /roof2 \| 0 by people, 2 by score/);
+  assert.match(words, /wet1 \| 1 by people, 0 by score/);
+  assert.doesNotMatch(words, /Several types/);
+  store.setTypes(layers);
+  assert.equal(typeGroups(store, [3])[0].color, SEVERAL, "no scale any more");
 });
 
 test("the legend counts who says so, and says where answers are too few", () => {

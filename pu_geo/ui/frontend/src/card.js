@@ -2,7 +2,7 @@
 
 import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
 import { areaText, labelText, scoreText, swatchOf } from "./describe.js";
-import { REASONS } from "./details.js";
+import { NO_DETAILS, REASONS } from "./details.js";
 import { h } from "./dom.js";
 import { qualityLines } from "./image_quality.js";
 import { BuildingHistory } from "./building_history.js";
@@ -14,10 +14,12 @@ const { card: words } = TEXTS;
 const LONGEST_COMMENT = 500;
 
 export class Card {
-  /** @param edit (i, change) */
-  constructor(store, edit, pictures) {
-    this.store = store;
-    this.edit = edit;
+  /**
+   * @param edit (i, change)
+   * @param isForeignCheck i => whether another reader's answer must not be known, nor changed by half
+   */
+  constructor(store, edit, pictures, isForeignCheck = () => false) {
+    Object.assign(this, { store, edit, isForeignCheck });
     this.history = new BuildingHistory(store, pictures);
     this.i = -1;
     this.closedAt = -1;
@@ -76,8 +78,9 @@ export class Card {
     if (this.root.hidden || !store.ready) return;
     const some = i >= 0 && i < store.n;
     const code = some ? store.labels[i] : UNLABELED;
-    const detail = some ? store.detail(i) : null;
-    const writable = some && store.mode === "label" && code !== UNLABELED;
+    const isForeign = some && this.isForeignCheck(i);
+    const detail = isForeign ? NO_DETAILS : some ? store.detail(i) : null;
+    const writable = some && store.mode === "label" && code !== UNLABELED && !isForeign;
     this.name.textContent = some ? TEXTS.building(i) : words.none;
     this.id.textContent = some ? TEXTS.id(store.ids[i]) : "";
     this.facts.replaceChildren(...(some ? this.#facts(i, detail) : []));

@@ -1,10 +1,10 @@
 // What the colors of the damage map mean, with counts.
 
-import { ANSWER_COLORS, BY_PEOPLE, BY_SCORE, CATEGORY_COLORS, CELL_NONE, NEAR_COLORS, NO_TYPE, SEVERAL, typeColor } from "./damage_painter.js";
+import { ANSWER_COLORS, BY_PEOPLE, BY_SCORE, CATEGORY_COLORS, CELL_NONE, NEAR_COLORS, NO_TYPE, SEVERAL, drawnTypes, typeColor } from "./damage_painter.js";
 import { RAMP_CSS } from "./colors.js";
 import { REASON_TEXTS } from "./details.js";
 import { h } from "./dom.js";
-import { BELOW, FLAGGED, NEAR, UNKNOWN, categoryOf, countAbove, countCategories, countFrom, openScores, typesOf } from "./flagging.js";
+import { BELOW, FLAGGED, NEAR, UNKNOWN, categoryOf, countAbove, countCategories, countFrom, openScores } from "./flagging.js";
 import { TEXTS } from "./texts.js";
 
 const NAMES = ["confirmed", "flagged", "below", "unknown"];
@@ -51,7 +51,8 @@ function rank(store) {
   return h("div.rampbox", {}, h("b", {}, words.rank), bar, h("div.rampends", {}, ...words.rankEnds.map((end) => h("span", {}, end))));
 }
 
-// Of each type how many have it and who says so; a building with several is counted at each, and drawn as one of several.
+// Of each type how many have it and who says so; a building with several is counted at each, and drawn as one of several. On a scale
+// each is counted and drawn at the worst that it reaches.
 function types(store) {
   const counts = store.types.map(() => [0, 0]);
   let [several, none] = [0, 0];
@@ -62,22 +63,25 @@ function types(store) {
       others[category]++;
       continue;
     }
-    const found = typesOf(store, i);
+    const found = drawnTypes(store, i);
     none += !found.length;
     several += found.length > 1;
     for (const k of found) counts[k][store.types[k].people.has(i) ? 0 : 1]++;
   }
   const box = (color, alpha = BY_PEOPLE) => h("span.swatch.cell", { style: `background:color-mix(in srgb, ${color} ${100 * alpha}%, transparent)` });
   const line = (mark, text, n, ...also) => [h("div.entry.category", {}, mark, h("span", {}, text), h("b.num", {}, number(n))), ...also.map((words) => h("div.also", {}, words))];
+  const color = (k) => typeColor(k, store.types.length, store.isScale);
+  const strongest = color(store.isScale ? store.types.length - 1 : 0);
+  const ofSeveral = store.isScale ? [] : line(h("span.swatch.cell", { style: `background:${SEVERAL};border-color:#fff` }), words.typeSeveral, several);
   const rows = store.types.flatMap(({ name, named, enough }, k) => {
     const [people, score] = counts[k];
     const notes = [words.typeCounts(people, score), ...(enough ? [] : [words.typeFew(named)])];
-    return line(box(typeColor(k)), name, people + score, notes.join("; "));
+    return line(box(color(k)), name, people + score, notes.join("; "));
   });
   return [
-    h("b", {}, words.types), ...rows, ...line(h("span.swatch.cell", { style: `background:${SEVERAL};border-color:#fff` }), words.typeSeveral, several), ...line(box(NO_TYPE, 0.35), words.typeNone, none),
+    h("b", {}, store.isScale ? words.typesOfScale : words.types), ...rows, ...ofSeveral, ...line(box(NO_TYPE, 0.35), words.typeNone, none),
     ...line(h("span.swatch.below"), words.categories[BELOW], others[BELOW]), ...line(box(CATEGORY_COLORS[UNKNOWN], 0.55), words.categories[UNKNOWN], others[UNKNOWN]),
-    h("div.entry", {}, box(typeColor(0)), words.typeStrong, box(typeColor(0), BY_SCORE), words.typePale),
+    h("div.entry", {}, box(strongest), words.typeStrong, box(strongest, BY_SCORE), words.typePale),
     h("div.also", {}, words.typeNote),
   ];
 }

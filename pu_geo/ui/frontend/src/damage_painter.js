@@ -319,7 +319,18 @@ export const NO_TYPE = CATEGORY_COLORS[FLAGGED];
 export const BY_PEOPLE = 0.95;
 export const BY_SCORE = 0.6;
 
-export const typeColor = (k) => TYPE_COLORS[k] ?? OTHER_TYPE;
+// BuPu of ColorBrewer, the mildest first: grades of a scale.
+const SCALE_COLORS = ["#EDF8FB", "#BFD3E6", "#9EBCDA", "#8C96C6", "#8856A7", "#810F7C"];
+
+/** Color of the k-th of n damage types; on a scale the worst is the darkest. */
+export function typeColor(k, n = TYPE_COLORS.length, isScale = false) {
+  if (!isScale) return TYPE_COLORS[k] ?? OTHER_TYPE;
+  const last = SCALE_COLORS.length - 1;
+  return SCALE_COLORS[n > last ? Math.max(last - (n - 1 - k), 0) : last - Math.round(((n - 1 - k) * (last - 1)) / Math.max(n - 1, 1))];
+}
+
+/** Of the damage types of a building those that it is drawn by: on a scale the worst alone. */
+export const drawnTypes = (store, i) => (store.isScale ? typesOf(store, i).slice(-1) : typesOf(store, i));
 
 /** Groups of the map by damage type, those on top last. */
 export function typeGroups(store, numbers) {
@@ -330,13 +341,13 @@ export function typeGroups(store, numbers) {
   };
   for (const i of numbers) {
     const category = categoryOf(store, i);
-    const types = typesOf(store, i);
+    const types = drawnTypes(store, i);
     if (category === UNKNOWN) add(i, 0, CATEGORY_COLORS[UNKNOWN], 0.55, false);
     else if (category === BELOW) add(i, 1, CATEGORY_COLORS[BELOW], 0.25, false);
     else if (!types.length) add(i, 2, NO_TYPE, 0.35, false);
     else {
       const isAnswered = types.every((k) => store.types[k].people.has(i));
-      const color = types.length > 1 ? SEVERAL : typeColor(types[0]);
+      const color = types.length > 1 ? SEVERAL : typeColor(types[0], store.types.length, store.isScale);
       add(i, (types.length > 1 ? 1000 : 10 + 2 * types[0]) + isAnswered, color, isAnswered ? BY_PEOPLE : BY_SCORE, true);
     }
   }

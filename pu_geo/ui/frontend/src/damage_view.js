@@ -47,7 +47,7 @@ export class DamageView {
     this.picker = new ReasonPicker(store, this.pictures, (...reason) => this.labeler.because(...reason));
     this.gradeBar = new GradeBar(store, this.pictures, (numbers, grade) => this.labeler.regrade(numbers, grade, "bar"));
     this.marks = new MarkBar(store, (numbers, code, grade) => this.#markMany(numbers, code, grade));
-    this.card = new Card(store, (i, change) => this.labeler.edit(i, change), this.pictures);
+    this.card = new Card(store, (i, change) => this.labeler.edit(i, change), this.pictures, (i) => this.labeler.isForeignCheck(i));
     const actions = {
       label: (i, wish, screen) => this.labeler.usable && this.labeler.toggle(i, wish, screen),
       many: (numbers, adds) => (store.picks ? store.choose(numbers, adds) : this.labeler.usable && this.marks.ask(numbers)),
@@ -105,11 +105,12 @@ export class DamageView {
     this.geometry_v = data.geometry_v;
     if (data.mode === "label") this.log.connect(this, (value) => this.setStateValue("operations", value), data);
     else this.log.disconnect(this); // nobody would store them
+    this.labeler.analyst = data.here?.analyst ?? null;
     fillWindow(this.root, data.height);
     this.root.dataset.mode = data.mode;
     this.store.set("gsd", data.gsd_m);
     this.store.set("flagging", Boolean(data.flagging));
-    this.store.setTypes(data.flagging?.types);
+    this.store.setTypes(data.flagging?.types, data.flagging?.scale);
     this.flagBar.configure(data);
     if (!this.flagBar.isAhead) this.store.set("threshold", data.threshold);
     this.store.set("scoreName", data.score_name ?? null);

@@ -15,6 +15,7 @@ export const REASONS = [
 // Why the imagery, or a run, keeps a building from being assessed is no answer that anybody gives.
 export const REASON_TEXTS = { ...Object.fromEntries(REASONS.map(([value, text]) => [value, text.toLowerCase()])), ...TEXTS.notAnswers };
 export const IS_ANSWER = new Set(REASONS.map(([value]) => value));
+export const YOU = "you"; // who gave an answer of this browser that the page's data do not hold yet
 export const NO_DETAILS = Object.freeze({ reason: "", grade: "", damage_types: [], absent_types: [], comment: "", by: "", shown: "" });
 
 /** "0 3 a": differences of positions in base 36. */
@@ -47,7 +48,7 @@ export function decodeDetails(encoded) {
 
 /** What an operation of the log leaves as details. */
 export function detailsOf({ reason = "", grade = "", damage_types = [], absent_types = [], comment = "", shown = "" }) {
-  return { reason, grade, damage_types, absent_types, comment, shown, by: "you" };
+  return { reason, grade, damage_types, absent_types, comment, shown, by: YOU };
 }
 
 /** The details that go with a new label: a comment stays, grade and types belong to damaged ones, reasons to not assessable ones. */

@@ -1,7 +1,7 @@
 // Turns what the analyst does into operations of the log. Every answer is complete: label, details, why it was shown.
 
 import { LABEL_NAMES, NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
-import { detailsFor } from "./details.js";
+import { NO_DETAILS, YOU, detailsFor } from "./details.js";
 
 export class Labeler {
   /**
@@ -11,6 +11,7 @@ export class Labeler {
    */
   constructor(store, log, queue, answered) {
     Object.assign(this, { store, log, queue, answered });
+    this.analyst = null; // who answers, as the page names them
     this.shownFor = new Map(); // building id to what its answer was shown for, also after the queue is gone
   }
 
@@ -26,7 +27,7 @@ export class Labeler {
 
   /** Mark building i damaged with a grade; the grade it already has is taken away instead, and the building stays damaged. */
   grade(i, grade, screen) {
-    const isGiven = this.store.labels[i] === POSITIVE;
+    const isGiven = this.store.labels[i] === POSITIVE && !this.isForeignCheck(i);
     if (!isGiven) this.give([i], POSITIVE, screen, grade);
     else this.regrade([i], this.store.detail(i).grade === grade ? "" : grade, screen);
     if (isGiven) this.answered([i], POSITIVE, null, screen, true);
@@ -38,16 +39,17 @@ export class Labeler {
     this.#revise(still, { grade }, screen, still.length > 1 ? this.#newAct() : null);
   }
 
-  /** Give building i damage types; with them it is damaged. A random check is answered anew by them, unless it was in this browser. */
+  /** Give building i damage types; with them it is damaged. A random check is answered anew by them, unless this reader answered it. */
   type(i, types, screen) {
     if (this.store.labels[i] === POSITIVE && !this.isForeignCheck(i)) this.#revise([i], types, screen, null);
     else this.give([i], POSITIVE, screen, null, types);
   }
 
-  /** Whether building i waits for an answer to a random check: what it has is another reader's. */
+  /** Whether building i waits for this reader's answer to a random check: what it has is another reader's, or no answer to a check. */
   isForeignCheck(i) {
     const { current } = this.queue;
-    return current?.i === i && current.kind === "audit" && this.shownFor.get(this.store.ids[i])?.shown !== "audit" && this.store.detail(i).shown !== "audit";
+    const { shown, by } = this.store.detail(i);
+    return current?.i === i && current.kind === "audit" && !(shown === "audit" && (by === YOU || by === this.analyst));
   }
 
   /**
@@ -61,13 +63,19 @@ export class Labeler {
     const { current, id } = this.queue;
     this.log().addMany(numbers.map((i) => {
       const shown = numbers.length === 1 && current?.i === i ? { shown: current.kind, queue: id } : {};
-      const alone = this.isForeignCheck(i) ? { damage_types: [], absent_types: [] } : {};
       this.shownFor.set(this.store.ids[i], shown);
-      // A random check is answered from the pictures alone: what another reader graded or named does not slip into it.
+      // A random check is answered from the pictures alone: what another reader graded, named or wrote does not slip into it.
+      const before = numbers.length === 1 && this.isForeignCheck(i) ? NO_DETAILS : this.#learnable(i, shown);
       const own = grade !== null ? { grade } : shown.shown === "audit" ? { grade: "" } : {};
-      return this.#operation(i, code, screen, act, detailsFor(code, this.store.detail(i), { ...this.#likeliest(i, code), ...own, ...alone, ...types }), shown);
+      return this.#operation(i, code, screen, act, detailsFor(code, before, { ...this.#likeliest(i, code), ...own, ...types }), shown);
     }));
     this.answered(numbers, code, act, screen, grade !== null);
+  }
+
+  // Nothing is learned from answers to random checks: their types and grades do not become part of another answer.
+  #learnable(i, { shown }) {
+    const detail = this.store.detail(i);
+    return detail.shown === "audit" && shown !== "audit" ? { ...NO_DETAILS, comment: detail.comment } : detail;
   }
 
   // A wish for another reason comes after it, if it does; without one, this is what the imagery says.

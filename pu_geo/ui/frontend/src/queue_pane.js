@@ -42,7 +42,8 @@ export class QueuePane {
     this.grades = h("div.answers.grades", { role: "group", "aria-label": TEXTS.grades.title });
     this.kept = {}; // damage types that go with the next damaged building, too
     this.keep = h("button.type.keep", { type: "button", "aria-pressed": "false", title: TEXTS.types.keepHint, onclick: () => this.#keep() }, TEXTS.types.keep);
-    this.types = new TypeRow(store, (i) => this.#typesOf(i), (i, change) => this.#type(i, change), [this.keep]);
+    this.drafts = new Map(); // building number to types that go with its answer "damaged", which is not given yet
+    this.types = new TypeRow(store, (i) => this.#typesOf(i), (i, change) => this.#type(i, change), [this.keep], (i) => this.#isOpen(i) || store.labels[i] !== POSITIVE);
     this.thumbs = h("div.thumbs", { role: "listbox", "aria-label": words.list });
     this.note = h("div.note.soft", { role: "status" });
     this.root = h("section.pane.queuepane", { "aria-label": words.region },
@@ -50,7 +51,7 @@ export class QueuePane {
     store.on("scale", () => this.#buildGrades());
     for (const event of ["labels", "details", "scores", "blind", "others"]) store.on(event, () => this.later());
     for (const event of ["modelView", "layer", "named"]) store.on(event, () => this.later());
-    store.on("emptied", () => this.#show(null));
+    store.on("emptied", () => this.#forget());
     new ResizeObserver(() => this.later()).observe(this.root);
   }
 
@@ -110,10 +111,9 @@ export class QueuePane {
   #answer(code) {
     const item = this.queue.current;
     if (!item) return;
-    this.types.commit();
+    this.types.commit(code === POSITIVE);
     this.queue.touch();
-    this.actions.give(item.i, code, null, code === POSITIVE ? this.#keptFor(item) : {});
-    this.#keepFrom(item, code);
+    this.#giveWithTypes(item, code);
     this.queue.goOn();
   }
 
@@ -128,14 +128,26 @@ export class QueuePane {
       this.queue.go(this.queue.at);
       return;
     }
-    this.actions.give(item.i, POSITIVE, grade, this.#keptFor(item));
-    this.#keepFrom(item, POSITIVE);
+    this.#giveWithTypes(item, POSITIVE, grade);
     this.queue.goOn();
+  }
+
+  #giveWithTypes(item, code, grade = null) {
+    this.actions.give(item.i, code, grade, code === POSITIVE ? this.#typesFor(item) : {});
+    this.drafts.delete(item.i);
+    this.#keepFrom(item, code);
   }
 
   // ---- damage types ----
 
+  // Only a type that a building has makes it damaged. What it has not says so of damaged ones alone, and waits for that answer.
   #type(i, change) {
+    const { damage_types: before } = this.#typesOf(i);
+    if (this.#isOpen(i) && change.damage_types.every((type) => before.includes(type))) {
+      this.drafts.set(i, change);
+      return this.later();
+    }
+    this.drafts.delete(i);
     if (this.queue.current?.i === i) {
       this.queue.touch();
       this.queue.hold();
@@ -147,34 +159,50 @@ export class QueuePane {
 
   #keep() {
     const item = this.queue.current;
-    this.keeps = !this.keeps;
-    this.kept = {};
-    this.keep.setAttribute("aria-pressed", String(this.keeps));
-    this.keep.classList.toggle("on", this.keeps);
+    this.#setKeeps(!this.keeps);
     if (item) this.#keepFrom(item, this.store.labels[item.i]);
     this.later();
   }
 
-  #keepFrom({ i }, code) {
-    const { damage_types, absent_types } = this.store.detail(i);
-    if (this.keeps && code === POSITIVE && damage_types.length + absent_types.length) this.kept = { damage_types, absent_types };
+  #setKeeps(keeps) {
+    Object.assign(this, { keeps, kept: {} });
+    this.keep.setAttribute("aria-pressed", String(keeps));
+    this.keep.classList.toggle("on", keeps);
   }
 
-  // Nothing is put into a random check, and nothing in place of what a building has.
-  #keptFor({ i, kind }) {
+  // The types of another project, or of other buildings, are none of those before.
+  #forget() {
+    this.drafts.clear();
+    this.#setKeeps(false);
+    this.#show(null);
+  }
+
+  #keepFrom({ i }, code) {
+    if (!this.keeps || code !== POSITIVE || this.#isOpen(i)) return;
     const { damage_types, absent_types } = this.store.detail(i);
-    return this.keeps && kind !== "audit" && !(damage_types.length + absent_types.length) ? this.kept : {};
+    if (damage_types.length + absent_types.length) this.kept = { damage_types, absent_types };
+  }
+
+  // Whether nobody answered building i, or another reader in place of this one.
+  #isOpen(i) {
+    return this.store.labels[i] === UNLABELED || this.actions.isForeignCheck(i);
+  }
+
+  // What goes with the answer "damaged". Nothing is put into a random check, and nothing into what was answered before.
+  #typesFor({ i, kind }) {
+    const kept = this.keeps && kind !== "audit" && this.store.labels[i] === UNLABELED ? this.kept : {};
+    return this.#isOpen(i) ? (this.drafts.get(i) ?? kept) : {};
   }
 
   #showTypes(item) {
-    const code = item ? this.store.labels[item.i] : NOT_DAMAGED;
-    if (code !== UNLABELED && code !== POSITIVE) return this.types.show(-1);
-    this.types.show(item.i, Boolean(this.#keptFor(item).damage_types));
+    const isOpen = Boolean(item) && this.#isOpen(item.i);
+    if (!item || (!isOpen && this.store.labels[item.i] !== POSITIVE)) return this.types.show(-1);
+    this.types.show(item.i, isOpen);
   }
 
   #typesOf(i) {
     const item = this.queue.items.find((each) => each.i === i) ?? { i };
-    return { ...(this.actions.isForeignCheck(i) ? NO_DETAILS : this.store.detail(i)), ...this.#keptFor(item) };
+    return this.#isOpen(i) ? { ...NO_DETAILS, ...this.#typesFor(item) } : this.store.detail(i);
   }
 
   #buildGrades() {
@@ -228,20 +256,22 @@ export class QueuePane {
   #drawItem({ i, kind, why }) {
     const [word, meaning] = KINDS[kind] ?? [kind, ""];
     this.reason.replaceChildren(h(`span.kind.${kind in KINDS ? kind : "other"}`, {}, word), h("span", {}, (kind !== "audit" && why) || meaning));
-    const facts = [h("b.who", { title: TEXTS.id(this.store.ids[i]) }, TEXTS.building(i)), h("span", {}, swatchOf(this.store, i), labelText(this.store, i))];
+    const isForeign = this.store.labels[i] !== UNLABELED && this.actions.isForeignCheck(i); // a check is answered from the pictures alone
+    const facts = [h("b.who", { title: TEXTS.id(this.store.ids[i]) }, TEXTS.building(i))];
+    if (!isForeign) facts.push(h("span", {}, swatchOf(this.store, i), labelText(this.store, i)));
     const score = scoreText(this.store, i);
     if (score) facts.push(h("span.num", {}, score));
     const others = this.store.othersAt(i).map(({ name }) => name);
     if (others.length) facts.push(h("b.alsohere", {}, TEXTS.alsoHere(others.join(", "))));
     this.facts.replaceChildren(...facts, h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
-    const given = this.store.labels[i] === POSITIVE ? this.store.detail(i).grade : "";
+    const given = this.store.labels[i] === POSITIVE && !isForeign ? this.store.detail(i).grade : "";
     for (const button of this.grades.children) {
       if (!button.dataset.grade) continue;
       button.classList.toggle("given", button.dataset.grade === given);
       button.setAttribute("aria-pressed", String(button.dataset.grade === given));
     }
     for (const button of this.answers.children) {
-      const isGiven = Number(button.dataset.code) === this.store.labels[i];
+      const isGiven = !isForeign && Number(button.dataset.code) === this.store.labels[i];
       button.classList.toggle("given", isGiven);
       if (button.dataset.code) button.setAttribute("aria-pressed", String(isGiven));
     }

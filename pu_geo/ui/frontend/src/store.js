@@ -31,7 +31,7 @@ export class Store {
     this.serverDetails = new Map();
     this.details = new Map(); // by building number
     this.blind = new Set(); // buildings whose scores are kept from the analyst
-    this.heard = new Map(); // building number to {code, event, grade}: labels of others that the page's data do not hold yet
+    this.heard = new Map(); // building number to {code, event, and details}: answers of others that the page's data do not hold yet
     this.others = []; // {name, color, building}: who else is here, building -1 where nobody knows
     this.conflicts = null;
     this.hidden = new Map(); // building number to why the imagery keeps it from being assessed
@@ -48,6 +48,7 @@ export class Store {
     this.threshold = null;
     this.flagging = false; // whether this is the damage map: see flagging.js
     this.types = []; // damage types of the run that is shown: {name, people, score: sets of building numbers, n_named, is_enough}
+    this.isScale = false; // whether these are a scale, the mildest first
     this.ownTypes = []; // damage types that the analyst added in this browser, offered before the page's data have them
     this.cells = null; // {side, tops, ramp, hasUnknown} where cells are drawn in place of buildings
     this.gsd = 1;
@@ -121,7 +122,7 @@ export class Store {
     this.ready = false;
     Object.assign(this, { n: 0, ids: [], index: new Map(), rings: [], boxes: new Float32Array(0), areas: new Float32Array(0) });
     Object.assign(this, { server: new Uint8Array(0), labels: new Uint8Array(0), grades: new Uint8Array(0), encoded: null, encodedDetails: null });
-    Object.assign(this, { serverDetails: new Map(), details: new Map(), heard: new Map(), pending: [], settled: [] });
+    Object.assign(this, { serverDetails: new Map(), details: new Map(), heard: new Map(), pending: [], settled: [], ownTypes: [] });
     for (const name of ["selected", "hovered", "target", "queued"]) this.set(name, -1);
     this.set("shifts", null);
     this.setBlind([]);
@@ -189,10 +190,10 @@ export class Store {
     const before = this.labels;
     this.labels = this.server.slice();
     this.details = new Map(this.serverDetails);
-    for (const [i, { code, grade }] of this.heard) {
+    for (const [i, { code, event, ...details }] of this.heard) {
       this.labels[i] = code;
       this.details.delete(i); // they belong to the label before
-      if (grade) this.details.set(i, { ...NO_DETAILS, grade });
+      if (code !== UNLABELED) this.details.set(i, { ...NO_DETAILS, ...details });
     }
     for (const op of [...this.settled, ...this.pending]) {
       const i = this.index.get(op.building_id);
@@ -289,11 +290,15 @@ export class Store {
     return this.isFlagging && this.colorBy === "types" && this.types.length > 0;
   }
 
-  /** @param types of each {name, people, score: positions as differences in base 36, named, enough} */
-  setTypes(types = []) {
-    const encoded = JSON.stringify(types);
+  /**
+   * @param types of each {name, people, score: positions as differences in base 36, named, enough}
+   * @param isScale whether they are a scale, the mildest first: who reaches one reaches those before it
+   */
+  setTypes(types = [], isScale = false) {
+    const encoded = JSON.stringify([types, isScale]);
     if (encoded === this.encodedTypes) return;
     this.encodedTypes = encoded;
+    this.isScale = isScale;
     this.types = types.map((one) => ({ ...one, people: new Set(placesOf(one.people)), score: new Set(placesOf(one.score)) }));
     this.emit("types");
   }

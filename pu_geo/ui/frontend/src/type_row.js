@@ -1,7 +1,9 @@
 // The damage types of one building as small buttons of three states: nobody said, yes, no. Signs and edges tell them apart
 // without color. Each press is an answer of its own, stored like a click.
 
+import { POSITIVE } from "./colors.js";
 import { h, keepingFocus } from "./dom.js";
+import { focusByKey } from "./keys.js";
 import { TEXTS } from "./texts.js";
 
 const { types: words } = TEXTS;
@@ -29,13 +31,15 @@ export class TypeRow {
    * @param detailOf i => {damage_types, absent_types} of a building as it is now: two presses may come within one drawing
    * @param given (i, {damage_types, absent_types}) called with each press
    * @param extra elements at the end of the row
+   * @param isOpen i => whether a type is all that marks the building damaged
    */
-  constructor(store, detailOf, given, extra = []) {
-    Object.assign(this, { store, detailOf, given, offered: [], i: -1 });
+  constructor(store, detailOf, given, extra = [], isOpen = (i) => store.labels[i] !== POSITIVE) {
+    Object.assign(this, { store, detailOf, given, isOpen, offered: [], i: -1 });
     this.own = h("input.owntype", { type: "text", maxlength: LONGEST_TYPE, hidden: true, placeholder: words.own, "aria-label": words.own, onchange: () => this.commit(), onkeydown: (event) => this.#typed(event) });
     this.more = h("button.type.more", { type: "button", title: words.addHint, onclick: () => this.#ask() }, words.add);
     this.buttons = h("span.typebuttons");
-    this.root = h("div.types", { role: "group", "aria-label": words.title, hidden: true }, h("span.soft", { title: words.hint }, words.ask), this.buttons, this.more, this.own, ...extra);
+    this.note = h("span.soft", { role: "status" });
+    this.root = h("div.types", { role: "group", "aria-label": words.title, hidden: true }, h("span.soft", { title: words.hint }, words.ask), this.buttons, this.more, this.own, ...extra, this.note);
   }
 
   /** @param types that the project offers */
@@ -46,29 +50,48 @@ export class TypeRow {
 
   /**
    * @param i building, -1 for none
-   * @param isKept whether its types go with the next answer, and are not given yet
+   * @param isKept whether its types go with the answer "damaged", and are not given yet
    */
   show(i, isKept = false) {
-    if (i !== this.i) this.commit();
+    if (i !== this.i) this.#leave();
     Object.assign(this, { i, isKept });
     this.root.hidden = i < 0;
     this.#draw();
   }
 
-  /** Give the type that was typed and not given yet, to the building that it was typed for. */
-  commit() {
+  /**
+   * Give the type that was typed and not given yet, to the building that it was typed for. Where it would mark the building damaged,
+   * it stays in its field until it is entered.
+   */
+  commit(isEntered = false) {
     const text = this.own.value.trim();
-    this.own.value = "";
-    this.own.hidden = true;
-    this.more.hidden = false;
+    if (text && !isEntered && this.i >= 0 && this.isOpen(this.i)) return;
+    this.drop();
     if (!text || this.i < 0) return;
     const known = this.#all().find((each) => each.toLowerCase() === text.toLowerCase()) ?? text;
     if (known === text && !this.store.ownTypes.includes(text)) this.store.ownTypes.push(text);
     this.#give(known, "yes");
   }
 
+  /** Forget what was typed and not given. */
+  drop() {
+    this.own.value = "";
+    this.own.hidden = true;
+    this.more.hidden = false;
+  }
+
+  /** Let keys reach the types: from now on Enter and Space press what has the focus. */
   focus() {
-    this.buttons.firstChild?.focus();
+    focusByKey(this.buttons.firstChild ?? this.more);
+  }
+
+  // Another building comes: keys mean its answer again, until the analyst goes to its types.
+  #leave() {
+    this.commit();
+    this.drop();
+    this.note.textContent = "";
+    const focused = this.root.getRootNode().activeElement;
+    if (focused && this.buttons.contains(focused)) focused.blur();
   }
 
   #all() {
@@ -99,7 +122,7 @@ export class TypeRow {
     button.classList.toggle("kept", this.isKept && state !== "open");
     button.firstChild.textContent = SIGNS[state];
     button.setAttribute("aria-label", words.label(type, state));
-    button.setAttribute("title", words.meaning(type, state));
+    button.setAttribute("title", words.meaning(type, state) + (this.isKept ? words.waiting[state] : ""));
   }
 
   // The right button says "no" at once, as it does for a building.
@@ -111,7 +134,9 @@ export class TypeRow {
 
   #give(type, state) {
     const change = withType(this.detailOf(this.i), type, state);
-    if (Math.max(change.damage_types.length, change.absent_types.length) > MOST_TYPES) return;
+    const isTooMany = Math.max(change.damage_types.length, change.absent_types.length) > MOST_TYPES;
+    this.note.textContent = isTooMany ? words.most(MOST_TYPES) : "";
+    if (isTooMany) return;
     this.given(this.i, change);
   }
 
@@ -126,7 +151,7 @@ export class TypeRow {
     if (event.key !== "Escape" && event.key !== "Enter") return;
     event.preventDefault?.();
     event.stopPropagation?.();
-    this.commit();
+    this.commit(true);
     this.more.focus();
   }
 }
