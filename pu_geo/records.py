@@ -125,6 +125,12 @@ class Layer:
         return {"sar-db": "dB", "sar-amplitude": "dB", "elevation": "m"}.get(self.kind, "")
 
     @property
+    def nodata(self) -> float | list[float | None] | None:
+        """Return the sample value that stands for no data; of each file, where they differ."""
+        each = [scene.nodata for scene in self.scenes]
+        return each[0] if len(set(each)) == 1 else each
+
+    @property
     def steps(self) -> tuple[float, ...]:
         """Return what one step of the 256 of a chip means in each band, in `unit`."""
         return tuple((high - low) / 255 for low, high in self.scaling)

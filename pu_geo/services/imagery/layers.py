@@ -96,8 +96,8 @@ def rows(layout: Layout) -> list[dict[str, Any]]:
     """Return what is known of each layer as JSON.
 
     Each has {"name", "when", "kind", "files", "bands", "dtype", "unit", "scaling": [[low, high]], "steps": what one step of 256
-    means, "nodata", "gsd_m", "n_missing": buildings of the newest chips that it does not show, None where these were cut without
-    it, "n_buildings", "words"}.
+    means, "nodata": one value, or one of each file where they differ, "gsd_m", "n_missing": buildings of the newest chips that it
+    does not show, None where these were cut without it, "n_buildings", "words"}.
     """
     with store.connect(layout) as db:
         layers, chip_set = contents.layers(db), contents.latest_chip_set(db)
@@ -126,8 +126,9 @@ def in_chips(facts: Mapping[str, Any], learned: Collection[str]) -> list[dict[st
         learned: names of the views that a run learned from, see `learned_views`.
 
     Returns:
-        {"name", "when", "kind", "unit", "bands", "dtype", "nodata", "scaling", "files": [{"scene_id", "sha256", "date", "gsd_m"}],
-        "n_missing": buildings without it, "n_without_any": of these the ones that have none of what the run learned from, "is_used": whether the run learned from it, "words"} each.
+        {"name", "when", "kind", "unit", "bands", "dtype", "nodata", "scaling", "files": [{"scene_id", "sha256", "date", "gsd_m",
+        "nodata"}], "n_missing": buildings without it, "n_without_any": of these the ones that have none of what the run learned
+        from, "is_used": whether the run learned from it, "words"} each.
     """
     missing, found = n_missing(facts), []
     n_none = int(feature_sets.lacks_all(sorted(learned), facts).sum()) if missing else 0
@@ -165,7 +166,7 @@ def as_row(layer: Layer, n_without: int | None, n_buildings: int) -> dict[str, A
     return {
         "name": layer.name, "when": layer.when, "kind": layer.kind, "files": [scene.path for scene in layer.scenes],
         "bands": layer.bands, "dtype": layer.scenes[0].dtype, "unit": layer.unit, "scaling": [[*pair] for pair in layer.scaling],
-        "steps": [float(f"{step:.3g}") for step in layer.steps], "nodata": layer.scenes[0].nodata,
+        "steps": [float(f"{step:.3g}") for step in layer.steps], "nodata": layer.nodata,
         "gsd_m": max(scene.gsd_m for scene in layer.scenes), "n_missing": n_without, "n_buildings": n_buildings,
         "words": words_of(layer, n_without, n_buildings),
     }  # fmt: skip

@@ -151,6 +151,9 @@ def _why_post_alone(facts: Mapping[str, Any]) -> str:
     )
 
 
+_OF_FILE = ("scene_id", "sha256", "date", "gsd_m", "nodata")  # what facts say of each file of a layer
+
+
 def _views(layers: Sequence[Layer], bands: str, missing: NDArray[np.float32]) -> dict[str, object]:
     """Return what a chip set's facts say of its layers: "views", "view_missing" and "scaling"; nothing without layers.
 
@@ -166,8 +169,8 @@ def _views(layers: Sequence[Layer], bands: str, missing: NDArray[np.float32]) ->
     scaling = {
         layer.name: {
             "bands": [[*pair] for pair in layer.scaling], "unit": layer.unit, "kind": layer.kind,
-            "dtype": layer.scenes[0].dtype, "nodata": layer.scenes[0].nodata,
-            "files": [{name: getattr(scene, name) for name in ("scene_id", "sha256", "date", "gsd_m")} for scene in layer.scenes],
+            "dtype": layer.scenes[0].dtype, "nodata": layer.nodata,
+            "files": [{name: getattr(scene, name) for name in _OF_FILE} for scene in layer.scenes],
         }
         for layer in layers
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Whether layers of one name are the same measure where a model learned and where it is applied: kind, date, unit and scaling."""
+"""Whether layers of one name are the same measure where a model learned and where it is applied: kind, unit and scaling."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def scaled_otherwise(card: Mapping[str, Any], facts: Mapping[str, Any], file: st
         file: of the model, for errors.
 
     Raises:
-        ModelError: if a layer has another kind, date or unit here.
+        ModelError: if a layer has another kind or unit here. Dates are compared where views are found by their names.
     """
     there = card["learned_from"].get("layers")
     words = []
     for name, here in described(facts, there if isinstance(there, dict) else ()).items():
         known = there[name] if isinstance(there[name], dict) else {}
-        for what in ("kind", "when", "unit"):
+        for what in ("kind", "unit"):
             if what in known and known[what] != here[what]:
                 theirs, ours = (printable(str(one[what])[:20]) or "none" for one in (known, here))
                 raise ModelError(
-                    f"{file} learned from a layer {name} with the {_WORDS[what]} {theirs}; {name} of this project has the {_WORDS[what]} {ours}.",
+                    f"{file} learned from a layer {name} with the {what} {theirs}; {name} of this project has the {what} {ours}.",
                     "Add the layer that measures the same under that name, or use a model that was trained with the layers here.",
                     kind="bands",
                 )
@@ -63,9 +63,6 @@ def scaled_otherwise(card: Mapping[str, Any], facts: Mapping[str, Any], file: st
                     f"{pair[1]:.4g}{unit} where the model learned: the same brightness means another value, so its scores may be off."
                 )
     return words
-
-
-_WORDS = {"kind": "kind", "when": "date", "unit": "unit"}
 
 
 def _pairs(bands: object) -> list[tuple[float, float]]:

@@ -216,6 +216,21 @@ def test_rare_or_high_values_that_may_stand_for_no_data_are_said_or_refused(
     assert not add("even", data, kind=kind, nodata=float(value))["notes"]
 
 
+def test_no_data_of_each_file_is_known(add: Make, chipped_town: Layout) -> None:
+    left, right = (speckle(HEIGHT, WIDTH // 2, bands=1, seed=seed) for seed in (0, 1))
+    left[:, :9], right[:, :9] = -9999, -32768
+    add("sar", left, kind="sar-db", file={"box": (0, 0, 0.5, 1), "nodata": -9999})
+    (row,) = services.rows(chipped_town)
+    assert row["nodata"] == -9999
+    add("sar", right, file={"box": (0.5, 0, 1, 1), "nodata": -32768})
+    (row,) = services.rows(chipped_town)
+    assert row["nodata"] == [-9999, -32768]
+    _, facts = chips_of(chipped_town)
+    assert facts["scaling"]["sar"]["nodata"] == [-9999, -32768]
+    assert [one["nodata"] for one in facts["scaling"]["sar"]["files"]] == [-9999, -32768]
+    assert services.in_chips(facts, ["sar"])[0]["nodata"] == [-9999, -32768]
+
+
 def test_decibels_that_are_rounded_are_not_odd(add: Make) -> None:
     data = np.rint(speckle(HEIGHT, WIDTH, bands=1) * 2) / 2 + 5
     assert 0.001 < (data == 0).mean() < 0.01
