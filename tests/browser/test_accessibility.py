@@ -62,6 +62,9 @@ def test_no_serious_finding_in_what_opens_over_a_screen(page, village, theme: st
         for button in buttons:
             page.goto(village.url(screen))
             page.locator(".st-key-title-bar").wait_for(timeout=60_000)
+            if screen in ("annotate", "explore", "damage_map"):
+                page.wait_for_function(steps.READY, timeout=60_000)
+            page.wait_for_timeout(500)  # the view asks for another run once it is ready
             steps.settled(page)
             page.get_by_test_id("stMain").get_by_role("button", name=button).first.click()
             page.get_by_test_id("stPopoverBody").or_(page.get_by_role("dialog")).first.wait_for(timeout=20_000)

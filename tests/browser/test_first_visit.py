@@ -19,7 +19,7 @@ def test_the_printed_address_lets_a_browser_in(chromium, tmp_path: Path, by_file
     """By hand, and by the private file that PU-Geo gives to the browser which it opens itself."""
     context = chromium.new_context()
     page, broken = context.new_page(), []
-    page.on("console", lambda message: broken.append(message.text) if message.type == "error" else None)
+    page.on("console", lambda message: broken.append((message.text, message.location["url"])) if message.type == "error" else None)
     with AppServer(tmp_path / "home") as server:
         page.goto(f"{server.address}/annotate")
         assert page.locator("body").inner_text() == texts.NOT_LET_IN
@@ -31,7 +31,8 @@ def test_the_printed_address_lets_a_browser_in(chromium, tmp_path: Path, by_file
         page.get_by_test_id("stSidebar").wait_for(timeout=60_000)
         assert "token" not in page.url
         assert page.evaluate("document.cookie").find("pu_geo_") < 0, "no script can read it"
-        assert broken == []
+        icon = f"{server.address}/favicon.ico"  # which a browser asks for late, for the words of its first visit
+        assert [each for each in broken if each[1] != icon] == []
         (tmp_path / "link.html").write_text(f'<a href="{server.address}/annotate">map</a>', encoding="utf-8")
         page.goto((tmp_path / "link.html").as_uri())
         page.get_by_text("map").click()
