@@ -19,7 +19,10 @@ def test_the_printed_address_lets_a_browser_in(chromium, tmp_path: Path, by_file
     """By hand, and by the private file that PU-Geo gives to the browser which it opens itself."""
     context = chromium.new_context()
     page, broken = context.new_page(), []
-    page.on("console", lambda message: broken.append((message.text, message.location["url"])) if message.type == "error" else None)
+    page.on(
+        "console",
+        lambda message: broken.append((message.text, message.location["url"])) if message.type == "error" else None,
+    )
     with AppServer(tmp_path / "home") as server:
         page.goto(f"{server.address}/annotate")
         assert page.locator("body").inner_text() == texts.NOT_LET_IN
