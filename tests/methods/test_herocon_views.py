@@ -472,3 +472,47 @@ def test_a_killed_training_with_views_and_a_scale_goes_on_bit_equal(killed_at: i
     resumed = fit(data, settings, checkpoints=Checkpoints(tmp_path, 0.0))
     assert same(straight.state(), resumed.state())
     np.testing.assert_array_equal(*(m.type_scores(data.inputs.array, data.is_missing) for m in (straight, resumed)))
+
+
+def test_steps_that_were_denied_are_learned_from_answers_alone() -> None:
+    data, truth = made_features(types=True, is_ordinal=True)
+    network, batch = batch_of(data, SMALL)
+    unlabeled = torch.from_numpy(data.classes == -1)
+    assert batch.is_known[unlabeled].unique(dim=0).tolist() == [
+        [True, False, True]
+    ]  # "bad" was denied, "any" is damaged at all
+    assert (batch.weights[unlabeled][:, [0, 2]] > 0).all()
+    assert (batch.weights[unlabeled, 1] == 0).all()
+    has, has_not = (batch.weights[torch.from_numpy((data.classes != -1) & mask), 1].sum() for mask in (truth > 1, truth < 2))
+    assert float(has) == pytest.approx(float(has_not))
+    # One that was called not damaged weighs as much as 30 unlabeled ones, in "damaged at all".
+    called = torch.from_numpy(data.classes == 0)
+    assert float(batch.weights[called, 2].mean()) == pytest.approx(30 * float(batch.weights[unlabeled, 2].mean()), rel=1e-5)
+    # Answers: how often each step was said to be there, and not; half a building is added to either.
+    steps = data.type_labels[data.classes != -1]  # type: ignore[index]
+    odds = np.log((steps == 1).sum(axis=0) + 0.5) - np.log((steps == 0).sum(axis=0) + 0.5)
+    np.testing.assert_allclose(network.offsets, [0, odds[1] - odds[0]], rtol=1e-5)
+    assert odds[1] < odds[0]
+
+
+def test_a_step_that_nobody_denied_takes_the_unlabeled_for_those_without() -> None:
+    data, truth = made_features(types=True, is_ordinal=True)
+    assert data.type_labels is not None
+    known = np.where(truth == 2, data.classes, -1)  # answered are the worst alone
+    labels = np.where(known[:, None] == 1, data.type_labels, -1).astype(np.int8)
+    network, batch = batch_of(replace(data, is_positive=known == 1, known_class=known, type_labels=labels), SMALL)
+    assert batch.is_known.all()
+    assert (batch.weights > 0).all()
+    assert (network.offsets == 0).all()  # of both steps as many say yes, and none says no
+
+
+def test_a_step_has_an_order_of_its_own_below_the_steps_before_it() -> None:
+    data, _ = made_features(types=True, is_ordinal=True)
+    network, _ = batch_of(data, SMALL)
+    network.offsets.copy_(torch.tensor([0.0, -1.0]))
+    # Log odds of "any", "bad", and damaged at all, which is "any". "Bad" is 2 - 1, however sure "any" is, but never above it.
+    logits = torch.tensor([[3.0, 2.0, 3.0], [9.0, 2.0, 9.0], [0.5, 2.0, 0.5]])
+    assert network.on_scale(logits).tolist() == [[3.0, 1.0, 3.0], [9.0, 1.0, 9.0], [0.5, 0.5, 0.5]]
+    network.has_other = True  # damaged at all is a step before "any"
+    network.offsets = torch.tensor([0.0, -1.0, -2.0])
+    assert network.on_scale(torch.tensor([[3.0, 2.5, 1.0], [5.0, 2.5, 4.0]])).tolist() == [[1.0, 0.5, 1.0], [4.0, 0.5, 4.0]]
