@@ -63,7 +63,13 @@ from pu_geo.training.threads import one_thread_on_features
 
 
 class HeroconNetwork(nn.Module):
-    """Encoder (E of the paper), the map H, and linear classifiers: one a view, or one where views are augmentations.
+    """Encoder (E of the paper), the map H, and linear classifiers.
+
+    One classifier judges all views of which each has a linear map of its own into Z: named views, up to one of each network, or
+    augmentations. So those that tell damage point one way in Z, of which `represent` takes the mean, and weight decay draws no
+    view to zero by itself. With a map and a classifier of its own each, decay of both weighs the sum of the views' lengths,
+    a penalty that keeps few views: of three that told damage alike it kept two, and buildings that had the third alone had no
+    score. Several views of one network ("pre", "post") have a classifier each, without which their difference could not count.
 
     Args:
         extractor: `PairFeatureExtractor` or `ViewFeatureExtractor` where inputs hold several views; else it makes one of each.
@@ -75,6 +81,7 @@ class HeroconNetwork(nn.Module):
         kinds: class numbers of the c types of damage, in the classifiers' order, int64 [c].
         offsets: of a scale alone: what `on_scale` adds to the log odds of each step, float32 [c], or [1 + c] where damaged at
             all is a step before them.
+        places: number of each view's classifier.
     """
 
     kinds: Tensor
@@ -95,7 +102,8 @@ class HeroconNetwork(nn.Module):
         self.out, self.more_outs = outs[0], nn.ModuleList(outs[1:])
         self.mapping = nn.Sequential(linear(dim, dim, generator), nn.Sigmoid())
         n_outputs = len(kinds) + has_other
-        self.classifiers = nn.ModuleList([linear(dim, n_outputs, generator) for _ in range(max(self.n_views, 1))])
+        self.places = _places(extractor, has_map=settings.embedding_dim > 0)
+        self.classifiers = nn.ModuleList([linear(dim, n_outputs, generator) for _ in range(max(self.places) + 1)])
         self.register_buffer("kinds", kinds.clone())
         self.has_other, self.is_ordinal = has_other, is_ordinal
         if is_ordinal:  # so that a model of before has the tensors it was written with
@@ -124,13 +132,14 @@ class HeroconNetwork(nn.Module):
     def logits(self, views: Tensor, is_missing: Tensor) -> Tensor:
         """Judge Z, float [V, B, E]: log odds of each type and of damaged at all, float [B, c + 1], from the views that are there.
 
-        A classifier's numbers add up over named views, as evidence does: a missing one adds none. Over two dates or two
+        The classifiers' numbers add up over named views, as evidence does: a missing one adds none. Over two dates or two
         augmentations they are averaged, as models of before were trained. Types: weights that decay to nothing mean even odds of damaged, to which
         each contributes alike; the odds of damaged are the sum of theirs, and of those of "another type" where there are any.
         A scale: each step has log odds of its own, see `on_scale`; damaged at all is the first step, or stands before it where
         a building may be below the scale.
         """
-        each = [self.classifiers[number % len(self.classifiers)](view) for number, view in enumerate(views)]
+        places = self.places if self.n_views else self.places * len(views)
+        each = [self.classifiers[place](view) for place, view in zip(places, views, strict=True)]
         is_left_out = known_anyway(is_missing)
         found = mean_of_present(torch.stack(each), is_left_out)
         if isinstance(self.trunk, ViewFeatureExtractor):
@@ -176,6 +185,20 @@ class HeroconNetwork(nn.Module):
         if isinstance(self.trunk, PairFeatureExtractor):
             return missing_dates(inputs)
         return torch.zeros(max(self.n_views, 1), len(inputs), dtype=torch.bool, device=inputs.device)
+
+
+def _places(extractor: FeatureExtractor, *, has_map: bool) -> tuple[int, ...]:
+    """Number the classifiers of an extractor's views, see `HeroconNetwork`; one number where each input is a view.
+
+    Args:
+        has_map: whether each network ends in a map into Z; else views are judged as they are, each by a classifier of its own.
+    """
+    if isinstance(extractor, PairFeatureExtractor):
+        return tuple(range(N_DATES))
+    if not isinstance(extractor, ViewFeatureExtractor):
+        return (0,)
+    groups = extractor.groups.tolist()
+    return tuple(groups[:view].count(group) if has_map else view for view, group in enumerate(groups))
 
 
 @dataclass
@@ -259,8 +282,8 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
     Departs from the source: L_c takes unlabeled chips for undamaged, since positives alone hold no information about those (of a
     scale only where answers say too little: `Labels.is_answered_alone`, and less, as `KNOWN_WEIGHT` says), and
     has "damaged at all" as one more label, without which kinds learned one by one order buildings worse than one kind
-    would. There is one classifier a view, averaged over the views that are there, in place of one on all joined; with
-    all there the two can express the same. L_u compares views of one date alone, see the module. Optimiser, schedule, weight decay and `pretrain_epochs` are ours.
+    would. Views are judged one by one, and what they say is added up or averaged over those that are there, see
+    `HeroconNetwork`, in place of one classifier on all joined; with all there the two can express the same. L_u compares views of one date alone, see the module. Optimiser, schedule, weight decay and `pretrain_epochs` are ours.
     """
     data = _without_plain_views(data)
     rows = _with_a_view(data, run)
@@ -470,7 +493,7 @@ def _new_learner(data: PUData, rows: Ints, labels: Labels, settings: HeroconSett
     ).to(run.device)  # fmt: skip
     if labels.is_ordinal:
         network.offsets.copy_(torch.from_numpy(offsets_of(labels, rows)))
-    decay = settings.weight_decay or _weight_decay(data, rows, extractor, run) / _share_of_view(network)
+    decay = settings.weight_decay or _weight_decay(data, rows, extractor, run) / _share_of_classifier(network)
     optimizer = new_optimizer(settings.optimizer, network, settings.lr, decay)
     return Learner(network, optimizer, warmup_schedule(optimizer, n_steps))
 
@@ -489,13 +512,13 @@ def offsets_of(labels: Labels, rows: Ints) -> NDArray[np.float32]:
     return (odds - odds[0]).astype(np.float32)
 
 
-def _share_of_view(network: HeroconNetwork) -> float:
-    """Return by how much the chosen weight decay is divided where named views have weights of their own.
+def _share_of_classifier(network: HeroconNetwork) -> float:
+    """Return by how much the chosen weight decay is divided where named views have several classifiers.
 
-    Ours. Decay of the two factors of a linear map weighs its length; the lengths of V parts of one vector sum to up to sqrt(V)
-    times its own. Without this the decay that was chosen for one view drew three to zero (made-up views: AUC .87 for .96).
+    Ours. Decay of the two factors of a linear map weighs its length; the lengths of n parts of one vector sum to up to sqrt(n)
+    times its own. Without this, three views of a classifier each were drawn to zero (made-up views: AUC .87 for .96).
     """
-    return math.sqrt(network.n_views) if isinstance(network.trunk, ViewFeatureExtractor) else 1.0
+    return math.sqrt(len(network.classifiers)) if isinstance(network.trunk, ViewFeatureExtractor) else 1.0
 
 
 def _weight_decay(data: PUData, rows: Ints, extractor: FeatureExtractor, run: Run) -> float:
