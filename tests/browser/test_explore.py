@@ -147,6 +147,7 @@ def test_selecting_on_map_and_wall_and_looking_at_dots(page, village) -> None:
     page.mouse.move(x, y)
     preview = page.locator(".pugeo .dotpreview")
     preview.wait_for(timeout=5_000)
+    page.wait_for_function("document.querySelectorAll('.pugeo .dotpreview .picture').length === 2", timeout=20_000)
     assert [each.bounding_box()["width"] > 100 for each in preview.locator(".picture").all()] == [True, True]
     page.mouse.wheel(0, -600)
     page.wait_for_timeout(200)

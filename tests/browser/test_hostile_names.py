@@ -146,15 +146,19 @@ def number_of(page, name: str) -> int:
     return page.evaluate("window.__pugeo.ids()").index(name) + 1
 
 
+DRAWN = """(shown) => {
+    const id = window.__pugeo.queue().current, who = document.querySelector(".pugeo .queuepane .who");
+    return id && !shown.includes(id) && who && who.title === `ID ${id}` ? id : null;
+}"""
+"""JavaScript for the queue's building, once its name is on the screen and it is none of those."""
+
+
 def _queue_and_picker(page, view) -> None:
-    who, shown = view.locator(".queuepane .who"), set()
+    shown: set[str] = set()
     for _ in range(N_BUILDINGS):
         if len(shown & set(NAMES)) >= ENOUGH:
             break
-        page.wait_for_function("(shown) => !shown.includes(window.__pugeo.queue().current)", arg=[*shown], timeout=30_000)
-        current = queue(page)["current"]
-        page.wait_for_timeout(50)  # it is drawn with the next frame
-        assert who.get_attribute("title") == f"ID {current}"
+        current = page.wait_for_function(DRAWN, arg=[*shown], timeout=30_000).json_value()
         shown.add(current)
         page.keyboard.press("3")
         assert view.locator(".picker .who").inner_text() == f"Building {number_of(page, current)}"
