@@ -51,6 +51,23 @@ const current = () => queue.current?.i;
 const wishes = () => ops.filter(({ next }) => next);
 const labels = () => Object.fromEntries([...store.labels.entries()].filter(([, code]) => code));
 
+test("in a second reading what another reader answered is open, and a key answers it at once", () => {
+  const mine = new Set();
+  queue.isOwn = (i) => mine.has(i);
+  store.setLabels({ 1: "0 1 1" }, { ops: [], settled: [] });
+  queue.take("t", { id: "q-2", items: [[0, "audit", ""], [1, "audit", ""], [2, "audit", ""]], is_second: true });
+  assert.deepEqual([queue.isOver, current(), queue.answered], [false, 0, 0]);
+  assert.equal(wishes().length, 0);
+  mine.add(0);
+  press("2");
+  assert.deepEqual([labels()[0], current(), queue.answered], [2, 1, 1]);
+  for (const i of [1, 2]) {
+    mine.add(i);
+    press("1");
+  }
+  assert.equal(wishes().length, 1, "then another queue is asked for");
+});
+
 test("each answer leads to the next one; after the last one another queue is asked for, once", () => {
   queue.take("t", given(3));
   press("1", "2", "3");
