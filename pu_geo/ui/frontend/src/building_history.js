@@ -17,6 +17,7 @@ export class BuildingHistory {
   constructor(store, pictures) {
     Object.assign(this, { store, pictures, i: -1, url: null });
     this.root = h("div.history", { hidden: true });
+    for (const event of ["layer", "named"]) store.on(event, () => this.last && this.root.replaceChildren(...this.#draw(this.last)));
   }
 
   configure({ base, token, geometry_v }) {
@@ -29,6 +30,7 @@ export class BuildingHistory {
     this.root.hidden = wanted < 0;
     if (wanted === this.i) return;
     this.i = wanted;
+    this.last = null;
     clearTimeout(this.timer);
     this.root.replaceChildren();
     if (wanted >= 0) this.timer = setTimeout(() => this.#load(wanted), WAIT_MS);
@@ -40,6 +42,7 @@ export class BuildingHistory {
       if (!answer.ok) throw new Error(String(answer.status));
       const history = await answer.json();
       if (this.i !== i) return;
+      this.last = history;
       this.root.replaceChildren(...this.#draw(history));
       if (!history.alike) this.timer = setTimeout(() => this.#load(i), AGAIN_MS);
     } catch {
