@@ -70,7 +70,7 @@ export const TEXTS = {
     noScore: "No score",
     notRanked: "Not ranked yet",
     failed: "Its history cannot be read right now.",
-    pictures: "Pre and post",
+    pictures: (layer) => (layer ? `Pre, post and ${layer}` : "Pre and post"),
     imagery: "Imagery",
     answers: "Answers",
     rounds: "Earlier rounds",
