@@ -62,7 +62,9 @@ def rows(name: str, source: Source) -> Iterator[str]:
         words = f"{n_clicks} clear" if kind == CLEAREST else str(n_clicks)
         small = [f"{value:.3g}".lstrip("0") for value in mean[:2]]
         counts = [f"{value:,.0f}" for value in mean[2:4]]
-        yield "| " + " | ".join([name, small[0], words, small[1], *counts, *(f"{v:.2f}".lstrip("0") for v in mean[4:])]) + " |"
+        yield (
+            "| " + " | ".join([name, small[0], words, small[1], *counts, *(f"{v:.2f}".lstrip("0") for v in mean[4:])]) + " |"
+        )
 
 
 def main() -> None:

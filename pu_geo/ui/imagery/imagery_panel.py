@@ -692,4 +692,4 @@ def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:
             is_running or not chosen_layers,
         )  # fmt: skip
     st.caption(texts.FEATURES_MORE)
-    st.code(texts.FEATURES_COMMANDS.format(folder=layout.folder.name), language="bash")
+    st.code(texts.FEATURES_COMMANDS.format(folder=layout.folder.name), language=None, wrap_lines=True)

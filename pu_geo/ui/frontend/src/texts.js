@@ -381,6 +381,7 @@ export const TEXTS = {
     ],
     types: "Damage types, of damaged buildings",
     typesOfScale: "Grades of damaged buildings, each at the worst that it reaches",
+    worstGrade: (name) => name.replace(/^at least /, ""), // of those that reach no worse one
     typeCounts: (people, score) => `${number(people)} by people, ${number(score)} by score`,
     typeFew: (n) => `${number(n)} ${n === 1 ? "answer outside audits names" : "answers outside audits name"} it, not enough to judge`,
     typeStrong: "by people",
