@@ -158,10 +158,17 @@ def bands_in(restored: RestoredModel, here: Sequence[View], name: str) -> NDArra
         if there is not None and (there.when, there.stop - there.start) == (view.when, view.stop - view.start):
             found[view.start : view.stop] = np.arange(there.start, there.stop)
             continue
+        if there is not None and there.when != view.when:
+            raise ModelError(
+                f"{name} learned from a layer {view.name} with the date {view.when or 'none'}; {view.name} of this project has the date "
+                f"{there.when or 'none'}.",
+                "Add the layer of that date under that name, or use a model that was trained with the layers here.",
+                kind="bands",
+            )
         needed, ours = (", ".join(f"{v.name} ({v.stop - v.start})" for v in views) for views in (restored.chip_views, here))
         raise ModelError(
             f"{name} was trained on chips of these views, with their numbers of bands: {needed}; the chips of this project have {ours}.",
-            "Add layers of these names and dates on the Imagery page, or with `pu-geo add-layer`, and cut the chips anew.",
+            "Add layers of these names on the Imagery page, or with `pu-geo add-layer`, and cut the chips anew.",
             kind="bands",
         )
     return found
