@@ -255,6 +255,17 @@ test("several types are given to the large picture one press each, which marks i
   assert.equal(wishes().length, 1);
 });
 
+test("each type shows how many damaged buildings have it, without what a random check was answered with", () => {
+  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  const details = { shown: { audit: "2" }, by: { ann: "0 1 1 1" }, type: { roof: "0 1 1", flooded: "0" } };
+  store.setLabels({ 1: "0 1 1", 2: "3" }, { ops: [], settled: [] }, details);
+  queue.take("t", given(1, "q-1", 5));
+  draw();
+  const { roof, flooded } = typeButtons();
+  assert.deepEqual([roof, flooded].map(({ dataset }) => dataset.n), [2, 1]);
+  assert.match(roof.attributes.title ?? roof.getAttribute("title"), /2 buildings with it so far/);
+});
+
 test("types go with the next damaged building only where that was asked for, never to a random check, and never over its own", () => {
   pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
   queue.take("t", { id: "q-1", items: [0, 1, 2, 3, 4].map((i) => [i, i === 2 ? "audit" : "exploit", ""]) });

@@ -248,6 +248,7 @@ export const TEXTS = {
         no: `No: you looked, and ${type} is not there. Models learn from that. Press again: nobody said.`,
       })[state],
     waiting: { open: " Yes marks the building damaged.", yes: " Stored once you mark the building damaged.", no: " Stored once you mark the building damaged." },
+    soFar: (n) => (n ? ` ${buildings(n)} with it so far, without random checks.` : ""),
     has: (names) => (names.length ? names.join(", ") : ""),
     hasNot: (names) => (names.length ? `not: ${names.join(", ")}` : ""),
   },
