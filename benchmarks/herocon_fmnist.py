@@ -39,6 +39,8 @@ TASKS = {
     "six labels": np.array([[k in each for each in GROUPS.values()] for k in range(10)]),
 }
 CHOSEN_ON, REPORTED = "validation", "test"
+CHOSEN_SEEDS: Mapping[str, tuple[int, ...]] = {"ten classes": (0,), "six labels": (0, 101, 102)}
+"""Of each task, the seeds on whose validation pictures settings are chosen, by mean F1."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,15 @@ def grid(method: str) -> list[tuple[float, float, float]]:
     return list(itertools.product(WEIGHTS if has_alpha else (0.0,), WEIGHTS if has_beta else (0.0,), TEMPERATURES))
 
 
+def best_setting(found: Sequence[Found], task: str, method: str) -> tuple[float, float, float]:
+    """Return alpha, beta and temperature of the highest mean F1 on the validation pictures of `CHOSEN_SEEDS`."""
+    tried: dict[tuple[float, float, float], list[float]] = {}
+    for each in found:
+        if (each.task, each.method, each.part) == (task, method, CHOSEN_ON) and each.seed in CHOSEN_SEEDS[task]:
+            tried.setdefault((each.alpha, each.beta, each.temperature), []).append(each.f1)
+    return max(tried, key=lambda setting: float(np.mean(tried[setting])))
+
+
 def read_kept(kept: Path = KEPT) -> list[Found]:
     """Read the outcomes that were kept, oldest first."""
     return [Found(**json.loads(line)) for line in kept.read_text().splitlines()] if kept.exists() else []
@@ -233,13 +244,21 @@ _WORDS = f"""Two views as in Wang et al. (2015), which the paper follows: the pi
 with uniform noise. {N_PER_CLASS} labeled pictures a class, {N_UNLABELED:,} unlabeled, {N_TEST:,} of the test files, {N_SEEDS} seeds; differences are paired. "Six labels"
 are groups of the classes ({", ".join(GROUPS)}). Every loss is added to the same
 cross entropy, on the same network (an encoder of {HIDDEN} and {DIM} units a view, one classifier on both), with the same labels. Alpha, beta
-and temperature were chosen by F1 on {N_VALIDATION:,} other pictures, of one other seed. Scaled down from the paper: a small network, {N_STEPS} steps of AdamW
+and temperature were chosen by F1 on {N_VALIDATION:,} other pictures of the training files: with ten classes of seed 0, with six labels by the mean of
+seeds 0, 101 and 102, after seed 0 alone had chosen settings by which InfoNCE had .848; HeroCon's stayed as they were. Scaled down from the paper: a small network, {N_STEPS} steps of AdamW
 in place of 500 epochs with LARS, 100 labels. HeroCon-s with ten classes is SupCon with each negative counted twice, and chips that also pair
 with themselves.
 
-With ten classes HeroCon is ahead of all others in the mean. With six labels it is not ahead of InfoNCE and SupCon: the labels overlap so
-much that chips of one label vector are as good a positive set (8 vectors, 10 chips or more each; the paper's CelebA has 1.8 a vector),
-and one validation seed chose its temperature.
+With ten classes HeroCon is ahead of all others in the mean. With six labels it is not: its L_u alone has the highest F1, and L_s takes from
+that. F1 on the validation pictures of seeds 101 and 102, on average, by which differences under .01 mean little (cross entropy alone: .832):
+- *Views joined.* L_s compares S, both views joined. With beta .5 and temperature .2, Eq. 7 has .790 and Eq. 6, whose pairs have equal labels, .782 on S; SupCon, which
+  takes each view for a row of its own and so pulls a picture's two views together as well, .831, and Eq. 7 on such rows .816. With beta .05 they are .821,
+  .818, .841 and .833. So the weights by labels (sigma and gamma) cost nothing; joined views do, with 100 labeled pictures.
+- *Labels.* There are 8 label vectors with 10 pictures or more each, so pictures of equal labels are as good a set of pairs. Eq. 7 is for labels of
+  which few pictures have the same (the paper's CelebA has 1.8 a vector), which class groups cannot show.
+- *One temperature.* L_u alone is better with .2 (.842, with 1 .839), L_s alone with 1 (.834, with .2 .824; means of seeds 0, 101 and 102). The paper's f has one.
+- *Not the weight g* of L_u: .843 with it, .844 without, .846 without its gradient. With each view as the anchor, as in InfoNCE here, L_u has
+  .853; Eq. 5 has the first.
 
 `python -m benchmarks.herocon_fmnist fashion_mnist`"""
 
@@ -260,15 +279,13 @@ def main() -> None:
         with KEPT.open("a", encoding="utf-8") as file:
             file.write(row)
 
-    data = parts(folder, 0)
-    for task, method in itertools.product(TASKS, METHODS):
-        for setting in grid(method):
-            do(task, method, data, 0, CHOSEN_ON, setting)
-    chosen = {}
-    for task, method in itertools.product(TASKS, METHODS):
-        tried = [each for each in read_kept() if (each.task, each.method, each.part) == (task, method, CHOSEN_ON)]
-        best = max(tried, key=lambda each: each.f1)
-        chosen[task, method] = best.alpha, best.beta, best.temperature
+    for seed in sorted(set(itertools.chain(*CHOSEN_SEEDS.values()))):
+        data = parts(folder, seed)
+        for task, method in itertools.product(TASKS, METHODS):
+            for setting in grid(method) if seed in CHOSEN_SEEDS[task] else []:
+                do(task, method, data, seed, CHOSEN_ON, setting)
+    found = read_kept()
+    chosen = {pair: best_setting(found, *pair) for pair in itertools.product(TASKS, METHODS)}
     for seed in range(1, 1 + N_SEEDS):
         data = parts(folder, seed)
         for (task, method), setting in chosen.items():

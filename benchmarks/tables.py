@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import bakeoff, discovery, estimators, herocon_fmnist, herocon_views, ranking_table
+from benchmarks import bakeoff, discovery, estimators, herocon_fmnist, herocon_joplin, herocon_views, ranking_table
 from pu_geo.tasks.train.benchmark import Outcome, as_markdown, read_kept
 from pu_geo.tasks.train.tables import TABLES, Table, project_table
 
@@ -146,8 +146,8 @@ def page() -> str:
         _title, _, rest = text.partition("\n")
         parts.append(f"## {section.heading}\n\n{section.words}\n{rest}")
     others = (
-        discovery.section(), herocon_views.section(), herocon_fmnist.section(), estimators.section(), ranking_table.section(),
-        bakeoff.section(),
+        discovery.section(), herocon_views.section(), herocon_fmnist.section(), herocon_joplin.section(), estimators.section(),
+        ranking_table.section(), bakeoff.section(),
     )  # fmt: skip
     return "\n".join([*parts, *filter(None, others), LARGE_PROJECT, NOT_RUN])
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pu_geo.analysis.ranker import KNOWN_WEIGHT
 from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.losses import herocon as formulas
 from pu_geo.methods.cards.herocon import HeroconSettings
@@ -62,7 +63,13 @@ from pu_geo.training.threads import one_thread_on_features
 
 
 class HeroconNetwork(nn.Module):
-    """Encoder (E of the paper), the map H, and linear classifiers: one a view, or one where views are augmentations.
+    """Encoder (E of the paper), the map H, and linear classifiers.
+
+    One classifier judges all views of which each has a linear map of its own into Z: named views, up to one of each network, or
+    augmentations. So those that tell damage point one way in Z, of which `represent` takes the mean, and weight decay draws no
+    view to zero by itself. With a map and a classifier of its own each, decay of both weighs the sum of the views' lengths,
+    a penalty that keeps few views: of three that told damage alike it kept two, and buildings that had the third alone had no
+    score. Several views of one network ("pre", "post") have a classifier each, without which their difference could not count.
 
     Args:
         extractor: `PairFeatureExtractor` or `ViewFeatureExtractor` where inputs hold several views; else it makes one of each.
@@ -72,9 +79,13 @@ class HeroconNetwork(nn.Module):
 
     Attributes:
         kinds: class numbers of the c types of damage, in the classifiers' order, int64 [c].
+        offsets: of a scale alone: what `on_scale` adds to the log odds of each step, float32 [c], or [1 + c] where damaged at
+            all is a step before them.
+        places: number of each view's classifier.
     """
 
     kinds: Tensor
+    offsets: Tensor
     takes_views = True
 
     def __init__(
@@ -91,11 +102,12 @@ class HeroconNetwork(nn.Module):
         self.out, self.more_outs = outs[0], nn.ModuleList(outs[1:])
         self.mapping = nn.Sequential(linear(dim, dim, generator), nn.Sigmoid())
         n_outputs = len(kinds) + has_other
-        self.classifiers = nn.ModuleList([linear(dim, n_outputs, generator) for _ in range(max(self.n_views, 1))])
+        self.places = _places(extractor, has_map=settings.embedding_dim > 0)
+        self.classifiers = nn.ModuleList([linear(dim, n_outputs, generator) for _ in range(max(self.places) + 1)])
         self.register_buffer("kinds", kinds.clone())
         self.has_other, self.is_ordinal = has_other, is_ordinal
         if is_ordinal:  # so that a model of before has the tensors it was written with
-            self.register_buffer("ordinal", torch.ones(1, dtype=torch.int64))
+            self.register_buffer("offsets", torch.zeros(n_outputs))
 
     @property
     def n_views(self) -> int:
@@ -120,22 +132,36 @@ class HeroconNetwork(nn.Module):
     def logits(self, views: Tensor, is_missing: Tensor) -> Tensor:
         """Judge Z, float [V, B, E]: log odds of each type and of damaged at all, float [B, c + 1], from the views that are there.
 
-        A classifier's numbers add up over named views, as evidence does: a missing one adds none. Over two dates or two
+        The classifiers' numbers add up over named views, as evidence does: a missing one adds none. Over two dates or two
         augmentations they are averaged, as models of before were trained. Types: weights that decay to nothing mean even odds of damaged, to which
         each contributes alike; the odds of damaged are the sum of theirs, and of those of "another type" where there are any.
-        A scale (ours): each step lowers the log odds of the one before it by a softplus, so that scores never contradict, for
-        any weights; damaged at all is the first step, or stands before it where a building may be below the scale.
+        A scale: each step has log odds of its own, see `on_scale`; damaged at all is the first step, or stands before it where
+        a building may be below the scale.
         """
-        each = [self.classifiers[number % len(self.classifiers)](view) for number, view in enumerate(views)]
+        places = self.places if self.n_views else self.places * len(views)
+        each = [self.classifiers[place](view) for place, view in zip(places, views, strict=True)]
         is_left_out = known_anyway(is_missing)
         found = mean_of_present(torch.stack(each), is_left_out)
         if isinstance(self.trunk, ViewFeatureExtractor):
             found = found * (~is_left_out).sum(dim=0)[:, None]
         if not self.is_ordinal:
             return with_union(found - math.log(found.shape[1]), n_types=len(self.kinds))
-        first, steps = (found[:, -1:], found[:, :-1]) if self.has_other else (found[:, :1], found[:, 1:])
-        falling = torch.cat([first, first - functional.softplus(steps).cumsum(dim=1)], dim=1)
-        return torch.cat([falling[:, -len(self.kinds) :], first], dim=1)
+        return found if self.has_other else torch.cat([found, found[:, :1]], dim=1)
+
+    def on_scale(self, logits: Tensor) -> Tensor:
+        """Make log odds of a scale, float [B, c + 1], such that none is above one of a lower step; as they are without a scale.
+
+        Ours: "at least major" is the least of its own log odds and of those of all steps below, so scores contradict for no
+        weights. In training (`balanced_weights`) damaged and undamaged weigh alike at every step, as if "at least minor" and
+        "destroyed" were as frequent; `offsets` take that back first, else the least would often be that of a lower step.
+        Training itself does not see the least: one classifier's log odds would then be another's, too, and with few answers
+        the order of "destroyed" would be that of "damaged".
+        """
+        if not self.is_ordinal:
+            return logits
+        steps = logits.roll(1, dims=1) if self.has_other else logits[:, :-1]
+        least = (steps + self.offsets).cummin(dim=1).values
+        return torch.cat([least[:, -len(self.kinds) :], least[:, :1]], dim=1)
 
     def represent(self, inputs: Tensor, is_missing: Tensor | None = None) -> Tensor:
         """Embed inputs [B, ...]: the mean of Z over the views that are there, float [B, E], not normalised."""
@@ -145,7 +171,7 @@ class HeroconNetwork(nn.Module):
     def kind_margins(self, inputs: Tensor, is_missing: Tensor | None = None) -> Tensor:
         """Judge inputs [B, ...]: log odds of each type of damage, float [B, c]."""
         gone = self.missing(inputs, is_missing)
-        return self.logits(self.views([inputs], gone), gone)[:, :-1]
+        return self.on_scale(self.logits(self.views([inputs], gone), gone))[:, :-1]
 
     def margin(self, inputs: Tensor, is_missing: Tensor | None = None) -> Tensor:
         """Log odds of damaged, float [B]: see `logits`."""
@@ -159,6 +185,20 @@ class HeroconNetwork(nn.Module):
         if isinstance(self.trunk, PairFeatureExtractor):
             return missing_dates(inputs)
         return torch.zeros(max(self.n_views, 1), len(inputs), dtype=torch.bool, device=inputs.device)
+
+
+def _places(extractor: FeatureExtractor, *, has_map: bool) -> tuple[int, ...]:
+    """Number the classifiers of an extractor's views, see `HeroconNetwork`; one number where each input is a view.
+
+    Args:
+        has_map: whether each network ends in a map into Z; else views are judged as they are, each by a classifier of its own.
+    """
+    if isinstance(extractor, PairFeatureExtractor):
+        return tuple(range(N_DATES))
+    if not isinstance(extractor, ViewFeatureExtractor):
+        return (0,)
+    groups = extractor.groups.tolist()
+    return tuple(groups[:view].count(group) if has_map else view for view, group in enumerate(groups))
 
 
 @dataclass
@@ -179,7 +219,8 @@ class Batch:
         is_missing: bool [V, B]; of the two augmentations where these are the views.
         labels: Y of the paper and a last column for "damaged at all", float [B, c + 1]; all zero for what is not damaged
             and for what nobody labeled.
-        is_known: labels that L_c and L_s read, bool [B, c + 1]: of a damaged building those that somebody gave, else all.
+        is_known: labels that L_c and L_s read, bool [B, c + 1]: of a damaged building those that somebody gave; of an unlabeled
+            one, which only L_c reads, all but those in `Labels.is_answered_alone`; of an undamaged one all.
         is_labeled: whether a person labeled it, bool [B].
         weights: see `balanced_weights`, float [B, c + 1].
     """
@@ -207,6 +248,8 @@ class Labels:
         is_damaged, is_labeled: bool [N].
         has_other: whether a damaged building has none of the types.
         is_ordinal: see `PUData`.
+        is_answered_alone: which types are learned from answers alone, bool [c]: the steps of a scale above damaged at all that
+            somebody denied. Unlabeled chips are taken to lack any other type.
     """
 
     numbers: Ints
@@ -214,8 +257,9 @@ class Labels:
     has_type: NDArray[np.int8]
     is_damaged: Bools
     is_labeled: Bools
-    has_other: bool = False
-    is_ordinal: bool = False
+    has_other: bool
+    is_ordinal: bool
+    is_answered_alone: Bools
 
 
 @one_thread_on_features
@@ -235,10 +279,11 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
         TrainingError: without a second view, without positives or unlabeled chips, or if training diverged.
         JobCancelled: if the user cancelled.
 
-    Departs from the source: L_c takes unlabeled chips for undamaged, since positives alone hold no information about those, and
+    Departs from the source: L_c takes unlabeled chips for undamaged, since positives alone hold no information about those (of a
+    scale only where answers say too little: `Labels.is_answered_alone`, and less, as `KNOWN_WEIGHT` says), and
     has "damaged at all" as one more label, without which kinds learned one by one order buildings worse than one kind
-    would. There is one classifier a view, averaged over the views that are there, in place of one on all joined; with
-    all there the two can express the same. L_u compares views of one date alone, see the module. Optimiser, schedule, weight decay and `pretrain_epochs` are ours.
+    would. Views are judged one by one, and what they say is added up or averaged over those that are there, see
+    `HeroconNetwork`, in place of one classifier on all joined; with all there the two can express the same. L_u compares views of one date alone, see the module. Optimiser, schedule, weight decay and `pretrain_epochs` are ours.
     """
     data = _without_plain_views(data)
     rows = _with_a_view(data, run)
@@ -273,7 +318,7 @@ def from_state(state: Mapping[str, Tensor], settings: HeroconSettings, device: t
             f"classifiers of {len(state['classifiers.0.bias'])} numbers do not judge {len(state['kinds'])} types."
         )
     network = HeroconNetwork(
-        extractor, state["kinds"], settings, torch.Generator(), has_other=n_other == 1, is_ordinal="ordinal" in state
+        extractor, state["kinds"], settings, torch.Generator(), has_other=n_other == 1, is_ordinal="offsets" in state
     )
     return TrainedModel.loaded(network, state, device)
 
@@ -292,8 +337,9 @@ def balanced_weights(
 ) -> Tensor:  # fmt: skip
     """Weigh chips in the cross entropy of each kind and of "damaged at all", which counts as much as all kinds together.
 
-    In each, chips with the label and chips without weigh one half. Unlabeled chips are among those without. A kind that no
-    chip of the step has is left out: its other half alone would only push it down.
+    In each, chips with the label and chips without weigh one half. Unlabeled chips are among those without, where the label is
+    not known from answers alone. A kind that no chip of the step has, or none lacks, is left out: the other half alone would
+    only push it down, or up.
 
     Args:
         labels, is_labeled, is_known: see `Batch`; all labels are known if None.
@@ -307,7 +353,7 @@ def balanced_weights(
         counted = counted * is_known
     sides = torch.stack([labels * counted, (1 - labels) * counted])
     shares = (sides / sides.sum(dim=1, keepdim=True).clamp_min(1e-12)).sum(dim=0)
-    is_used = labels.any(dim=0).float()
+    is_used = (sides.sum(dim=1) > 0).all(dim=0).float()
     is_used[:-1] /= is_used[:-1].sum().clamp_min(1)
     return shares * is_used * (len(labels) / 4)
 
@@ -425,10 +471,16 @@ def answered(data: PUData, rows: Ints, run: Run) -> Labels:
             has_other = (of_damaged[:, 0] == 0).any() if data.is_ordinal else (of_damaged == 0).all(axis=1).any()
             names = tuple(name for name, is_used in zip(data.type_names, is_had, strict=True) if is_used)
             numbers = 1 + np.flatnonzero(is_had)
-            return Labels(numbers, names, has_type, data.is_positive, is_labeled, bool(has_other), data.is_ordinal)
+            is_denied = (has_type[rows] == 0).any(axis=0) & data.is_ordinal
+            is_denied[0] &= has_other  # else the first step is damaged at all
+            return Labels(
+                numbers, names, has_type, data.is_positive, is_labeled, bool(has_other), data.is_ordinal, is_denied
+            )
     numbers = np.unique(data.classes[rows][data.is_positive[rows]])
     has_type = (data.classes[:, None] == numbers).astype(np.int8)
-    return Labels(numbers, tuple(data.class_names[number] for number in numbers), has_type, data.is_positive, is_labeled)
+    names = tuple(data.class_names[number] for number in numbers)
+    is_denied = np.zeros(len(numbers), np.bool_)
+    return Labels(numbers, names, has_type, data.is_positive, is_labeled, False, False, is_denied)
 
 
 def _new_learner(data: PUData, rows: Ints, labels: Labels, settings: HeroconSettings, run: Run, n_steps: int) -> Learner:
@@ -439,18 +491,34 @@ def _new_learner(data: PUData, rows: Ints, labels: Labels, settings: HeroconSett
         extractor, torch.from_numpy(labels.numbers), settings, run.generator(1), has_other=labels.has_other,
         is_ordinal=labels.is_ordinal,
     ).to(run.device)  # fmt: skip
-    decay = settings.weight_decay or _weight_decay(data, rows, extractor, run) / _share_of_view(network)
+    if labels.is_ordinal:
+        network.offsets.copy_(torch.from_numpy(offsets_of(labels, rows)))
+    decay = settings.weight_decay or _weight_decay(data, rows, extractor, run) / _share_of_classifier(network)
     optimizer = new_optimizer(settings.optimizer, network, settings.lr, decay)
     return Learner(network, optimizer, warmup_schedule(optimizer, n_steps))
 
 
-def _share_of_view(network: HeroconNetwork) -> float:
-    """Return by how much the chosen weight decay is divided where named views have weights of their own.
+def offsets_of(labels: Labels, rows: Ints) -> NDArray[np.float32]:
+    """Return how much rarer each step of a scale is than its first one among the answers, in log odds, float32 [c or 1 + c].
 
-    Ours. Decay of the two factors of a linear map weighs its length; the lengths of V parts of one vector sum to up to sqrt(V)
-    times its own. Without this the decay that was chosen for one view drew three to zero (made-up views: AUC .87 for .96).
+    Half a building is added to either side, so that a step that all have, or none, has odds.
     """
-    return math.sqrt(network.n_views) if isinstance(network.trunk, ViewFeatureExtractor) else 1.0
+    is_damaged = labels.is_damaged[rows, None]
+    steps = labels.has_type[rows]
+    if labels.has_other:
+        steps = np.concatenate([np.where(is_damaged, 1, steps[:, :1]), steps], axis=1)
+    steps = steps[labels.is_labeled[rows]]
+    odds = np.log((steps == 1).sum(axis=0) + 0.5) - np.log((steps == 0).sum(axis=0) + 0.5)
+    return (odds - odds[0]).astype(np.float32)
+
+
+def _share_of_classifier(network: HeroconNetwork) -> float:
+    """Return by how much the chosen weight decay is divided where named views have several classifiers.
+
+    Ours. Decay of the two factors of a linear map weighs its length; the lengths of n parts of one vector sum to up to sqrt(n)
+    times its own. Without this, three views of a classifier each were drawn to zero (made-up views: AUC .87 for .96).
+    """
+    return math.sqrt(len(network.classifiers)) if isinstance(network.trunk, ViewFeatureExtractor) else 1.0
 
 
 def _weight_decay(data: PUData, rows: Ints, extractor: FeatureExtractor, run: Run) -> float:
@@ -481,10 +549,13 @@ def _draw(
             is_missing = torch.from_numpy(data.is_missing[:, rows]).to(device)
     has_type, is_damaged = labels.has_type[rows], labels.is_damaged[rows][:, None]
     answers = np.concatenate([has_type == 1, is_damaged], axis=1)
-    # L_c takes an unlabeled chip for undamaged, which has no type of damage.
-    known = np.concatenate([(has_type != UNKNOWN) | ~is_damaged, np.ones_like(is_damaged)], axis=1)
+    # L_c takes an unlabeled chip for undamaged, which has no type of damage; steps of a scale that were denied need none.
+    known = np.concatenate(
+        [(has_type != UNKNOWN) | ~is_damaged & ~labels.is_answered_alone, np.ones_like(is_damaged)], axis=1
+    )
     is_had, is_known, is_labeled = (torch.from_numpy(each).to(device) for each in (answers, known, labels.is_labeled[rows]))
-    weights = balanced_weights(is_had.float(), is_labeled, settings.unlabeled_weight, is_known)
+    unlabeled_weight = settings.unlabeled_weight / (KNOWN_WEIGHT if labels.is_ordinal else 1)
+    weights = balanced_weights(is_had.float(), is_labeled, unlabeled_weight, is_known)
     return Batch(inputs, is_missing, is_had.float(), is_known, is_labeled, weights)
 
 

@@ -115,7 +115,7 @@ def tally_of(db: sqlite3.Connection, pu: PUSet, source: str) -> list[Tally]:
     if not given:
         return []
     names = [f"at least {one.name}" for one in scale]
-    columns = zip(names, _at_least(pu, given, len(names)).T, strict=True)
+    columns = zip(names, at_least(pu, given, len(names)).T, strict=True)
     return [Tally(name, int((own == HAS).sum()), int((own[pu.is_positive] == HAS_NOT).sum())) for name, own in columns]
 
 
@@ -213,7 +213,7 @@ def _graded(db: sqlite3.Connection, pu: PUSet, at_choice: int | None) -> tuple[d
     return on_it, scale, len(given) - len(on_it)
 
 
-def _at_least(pu: PUSet, given: Mapping[int, int], n_types: int) -> Types:
+def at_least(pu: PUSet, given: Mapping[int, int], n_types: int) -> Types:
     """Return the columns "at least X", int8 [N, c]; a damaged building without a grade is at least the mildest, more nobody said."""
     found = _nothing_said(pu, n_types)
     found[pu.is_positive, 0] = HAS
@@ -227,7 +227,7 @@ def _of_grades(db: sqlite3.Connection, pu: PUSet, at_choice: int | None) -> Dama
     names = tuple(f"at least {one.name}" for one in scale)
     if not given:
         raise _nothing_to_learn("grade of the scale", ())
-    found = _at_least(pu, given, len(names))
+    found = at_least(pu, given, len(names))
     n_has = (found == HAS).sum(axis=0)
     is_kept = n_has >= FEWEST
     if not is_kept.any():

@@ -80,7 +80,10 @@ def kinds_of(data: PUData, *numbers: int) -> herocon.Labels:
     """What people answered, with classes of these numbers as the kinds of damage."""
     kinds = np.array(numbers)
     has_type = (data.classes[:, None] == kinds).astype(np.int8)
-    return herocon.Labels(kinds, tuple(map(str, numbers)), has_type, data.is_positive, data.classes != -1)
+    none = np.zeros(len(kinds), np.bool_)
+    return herocon.Labels(
+        kinds, tuple(map(str, numbers)), has_type, data.is_positive, data.classes != -1, False, False, none
+    )
 
 
 def gradients(network: herocon.HeroconNetwork, batch: herocon.Batch, settings: HeroconSettings = CHIPS) -> dict[str, Tensor]:

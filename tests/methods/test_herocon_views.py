@@ -249,6 +249,68 @@ def test_across_dates_pulls_pre_and_post_together_and_defaults_do_not() -> None:
     assert cosines[1] > cosines[0] + 0.1
 
 
+def test_views_share_a_classifier_unless_they_share_their_map() -> None:
+    on_features = batch_of(made_features()[0], SMALL)[0]
+    on_chips = batch_of(made_chips()[0], CHIPS)[0]
+    as_they_are = batch_of(made_features()[0], replace(SMALL, width=4, embedding_dim=0))[0]
+    assert on_features.places == (0, 0, 0)
+    assert on_chips.places == (0, 1, 0, 0)  # pre and post have one network, whose classifiers tell them apart
+    assert as_they_are.places == (0, 1, 2)
+    assert [len(each.classifiers) for each in (on_features, on_chips, as_they_are)] == [1, 2, 3]
+
+
+def test_pre_and_post_of_one_network_can_be_judged_by_their_difference() -> None:
+    data, _ = made_chips(12)
+    network, batch = batch_of(data, CHIPS)
+    nothing = torch.zeros_like(batch.is_missing)
+    with torch.no_grad():
+        network.classifiers[0].weight.copy_(-network.classifiers[1].weight)
+        z = network.eval().views(batch.inputs[:1], nothing)
+        only_dates = nothing.clone()
+        only_dates[2:] = True
+        same_dates = torch.stack([z[1], z[1], *z[2:]])
+        found = network.logits(z, only_dates)[:, -1]
+        alike = network.logits(same_dates, only_dates)[:, -1]
+    biases = sum(each.bias[-1] for each in network.classifiers)
+    torch.testing.assert_close(alike, biases.expand(12))
+    assert (found - alike).abs().max() > 0.01
+
+
+@pytest.mark.parametrize(("settings", "n_classifiers"), [({}, 1), ({"width": 4, "embedding_dim": 0}, 3)])
+def test_the_chosen_weight_decay_is_shared_among_classifiers(
+    settings: dict[str, int], n_classifiers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(herocon, "estimated_class_prior", lambda *_: 0.25)
+    data, run = made_features()[0], Run(CPU, 0)
+    labels = herocon.answered(data, data.trained_rows, run)
+    chosen = replace(SMALL, weight_decay=0.0, **settings)
+    learner = herocon._new_learner(data, data.trained_rows, labels, chosen, run, 3)
+    assert learner.optimizer.param_groups[0]["weight_decay"] == pytest.approx(0.2 / n_classifiers**0.5)
+
+
+@pytest.mark.slow
+def test_weight_decay_draws_no_view_that_tells_damage_to_zero() -> None:
+    rng, n, width = np.random.default_rng(104), 400, 24
+    is_damaged = np.arange(n) < 120
+    columns = rng.normal(size=(n, 3 * width))
+    columns[:, ::width] += 3 * is_damaged[:, None]
+    views = (columns + 0.4 * rng.normal(size=(3, n, 3 * width))).astype(np.float32)
+    known = np.full(n, -1)
+    known[:30], known[120:130] = 1, 0
+    names = (View("post", "post", 0, width), View("sar-post", "post", width, 48), View("proxy", "", 48, 72))
+    data = PUData(FeatureViews(views), known == 1, np.zeros(n, np.bool_), known, views=names)
+    model = fit(data, HeroconSettings(batch_size=128))
+    hidden = known == -1
+    spreads = []
+    for view in range(3):
+        gone = np.ones((3, n), np.bool_)
+        gone[view] = False
+        margins = model.score(views, gone)[hidden]
+        spreads.append(margins.std())
+        assert metrics.auc(margins, is_damaged[hidden]) > 0.9
+    assert min(spreads) > 0.5 * max(spreads)
+
+
 def test_evidence_of_views_adds_up_and_a_building_without_any_has_the_answer_of_the_biases() -> None:
     data, _ = made_features()
     model = fit(data, replace(SMALL, epochs=2))
@@ -472,3 +534,47 @@ def test_a_killed_training_with_views_and_a_scale_goes_on_bit_equal(killed_at: i
     resumed = fit(data, settings, checkpoints=Checkpoints(tmp_path, 0.0))
     assert same(straight.state(), resumed.state())
     np.testing.assert_array_equal(*(m.type_scores(data.inputs.array, data.is_missing) for m in (straight, resumed)))
+
+
+def test_steps_that_were_denied_are_learned_from_answers_alone() -> None:
+    data, truth = made_features(types=True, is_ordinal=True)
+    network, batch = batch_of(data, SMALL)
+    unlabeled = torch.from_numpy(data.classes == -1)
+    assert batch.is_known[unlabeled].unique(dim=0).tolist() == [
+        [True, False, True]
+    ]  # "bad" was denied, "any" is damaged at all
+    assert (batch.weights[unlabeled][:, [0, 2]] > 0).all()
+    assert (batch.weights[unlabeled, 1] == 0).all()
+    has, has_not = (batch.weights[torch.from_numpy((data.classes != -1) & mask), 1].sum() for mask in (truth > 1, truth < 2))
+    assert float(has) == pytest.approx(float(has_not))
+    # One that was called not damaged weighs as much as 30 unlabeled ones, in "damaged at all".
+    called = torch.from_numpy(data.classes == 0)
+    assert float(batch.weights[called, 2].mean()) == pytest.approx(30 * float(batch.weights[unlabeled, 2].mean()), rel=1e-5)
+    # Answers: how often each step was said to be there, and not; half a building is added to either.
+    steps = data.type_labels[data.classes != -1]  # type: ignore[index]
+    odds = np.log((steps == 1).sum(axis=0) + 0.5) - np.log((steps == 0).sum(axis=0) + 0.5)
+    np.testing.assert_allclose(network.offsets, [0, odds[1] - odds[0]], rtol=1e-5)
+    assert odds[1] < odds[0]
+
+
+def test_a_step_that_nobody_denied_takes_the_unlabeled_for_those_without() -> None:
+    data, truth = made_features(types=True, is_ordinal=True)
+    assert data.type_labels is not None
+    known = np.where(truth == 2, data.classes, -1)  # answered are the worst alone
+    labels = np.where(known[:, None] == 1, data.type_labels, -1).astype(np.int8)
+    network, batch = batch_of(replace(data, is_positive=known == 1, known_class=known, type_labels=labels), SMALL)
+    assert batch.is_known.all()
+    assert (batch.weights > 0).all()
+    assert (network.offsets == 0).all()  # of both steps as many say yes, and none says no
+
+
+def test_a_step_has_an_order_of_its_own_below_the_steps_before_it() -> None:
+    data, _ = made_features(types=True, is_ordinal=True)
+    network, _ = batch_of(data, SMALL)
+    network.offsets.copy_(torch.tensor([0.0, -1.0]))
+    # Log odds of "any", "bad", and damaged at all, which is "any". "Bad" is 2 - 1, however sure "any" is, but never above it.
+    logits = torch.tensor([[3.0, 2.0, 3.0], [9.0, 2.0, 9.0], [0.5, 2.0, 0.5]])
+    assert network.on_scale(logits).tolist() == [[3.0, 1.0, 3.0], [9.0, 1.0, 9.0], [0.5, 0.5, 0.5]]
+    network.has_other = True  # damaged at all is a step before "any"
+    network.offsets = torch.tensor([0.0, -1.0, -2.0])
+    assert network.on_scale(torch.tensor([[3.0, 2.5, 1.0], [5.0, 2.5, 4.0]])).tolist() == [[1.0, 0.5, 1.0], [4.0, 0.5, 4.0]]

@@ -59,9 +59,11 @@ CARD = MethodCard(
     ),
     needs="At least 5 damaged buildings, better 10 of each damage type, and some buildings marked as not damaged.",
     cannot=(
-        "Takes what is not reviewed for undamaged, and trusts that less where much is damaged. Its scores are no probabilities. "
+        "Takes what is not reviewed for undamaged, and trusts that less where much is damaged; grades are learned from answers, so "
+        "grade some buildings of each, and mark some as not damaged. Its scores are no probabilities. "
         "Other than in the paper, only views of one date are pulled together, as pre and post differ by the damage: "
-        "across_dates gives the paper's form. Of features, pre+post, which comes with the usual features, is compared with no other "
+        "across_dates gives the paper's form. Layers have one classifier in common, and what it says of each is added up, where the "
+        "paper has one on all joined. Of features, pre+post, which comes with the usual features, is compared with no other "
         "layer: features of post, pre and each layer by itself (--layers post,pre,sar-post) compare SAR after the event with post."
     ),
     min_positives=5,
