@@ -14,7 +14,7 @@ from pu_geo.services.project import projects
 from tests.browser.conftest import Village
 from tests.browser.make_project import make_project
 from tests.browser.real_app import AppServer, made_up_project
-from tests.browser.steps import ask, chip, open_view, queue, settle, show_wall, spot, wall
+from tests.browser.steps import ask, chip, open_view, queue, settle, show_wall, spot, until, wall
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SIDE_PX, N_BUILDINGS = 600, 64
@@ -146,19 +146,14 @@ def number_of(page, name: str) -> int:
     return page.evaluate("window.__pugeo.ids()").index(name) + 1
 
 
-DRAWN = """(shown) => {
-    const id = window.__pugeo.queue().current, who = document.querySelector(".pugeo .queuepane .who");
-    return id && !shown.includes(id) && who && who.title === `ID ${id}` ? id : null;
-}"""
-"""JavaScript for the queue's building, once its name is on the screen and it is none of those."""
-
-
 def _queue_and_picker(page, view) -> None:
-    shown: set[str] = set()
+    who, shown = view.locator(".queuepane .who"), set()
     for _ in range(N_BUILDINGS):
         if len(shown & set(NAMES)) >= ENOUGH:
             break
-        current = page.wait_for_function(DRAWN, arg=[*shown], timeout=30_000).json_value()
+        until(lambda: queue(page)["current"] not in {*shown, None}, 30)
+        until(lambda: who.get_attribute("title") == f"ID {queue(page)['current']}", 20)  # drawn with the next frame
+        current = queue(page)["current"]
         shown.add(current)
         page.keyboard.press("3")
         assert view.locator(".picker .who").inner_text() == f"Building {number_of(page, current)}"
