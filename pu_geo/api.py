@@ -168,6 +168,8 @@ class Project:
     def next_round(self, path: PathOrText, post: Files, *, pre: Files = (), name: str | None = None) -> Project:
         """Make the project of the next round: new post-event scenes over the same buildings. Answers are to be confirmed.
 
+        Layers of no date and from before the event come along; those from after it stay behind.
+
         Where this fails or is interrupted, the new project is removed again, unless somebody labeled in it meanwhile.
         """
         folder = projects.with_ending(path)

@@ -178,6 +178,9 @@ def next_round(
     words = f"Round {result['round']} is in {layout.folder}: {result['n']} buildings, {result['carried']} answers to be confirmed."
     if result["compared_with"]:
         words += f"\nExports will list changes since {result['compared_with']} of {before.folder.name}."
+    if result["layers"]:
+        words += f"\nLayers that came along: {', '.join(result['layers'])}."
+    words = "\n".join([words, *result["notes"]])
     show({**result, "project": str(layout.folder)}, words, as_json)
 
 

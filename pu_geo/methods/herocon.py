@@ -599,7 +599,10 @@ def _check(data: PUData, labels: Labels, rows: Ints, settings: HeroconSettings, 
     of_labeled = labels.has_type[rows][labels.is_labeled[rows]]
     has_pair = ((of_labeled == 1).any(axis=0) & (of_labeled == 0).any(axis=0)).any()
     if settings.supervised_weight > 0 and not has_pair:
+        alike, help_words = "All labeled buildings are of one kind", "name the kinds of damage"
+        if data.type_labels is not None:
+            alike, help_words = "No labeled building is known to lack a type", "answer no where one lacks a type"
         run.warnings.append(
-            "All labeled buildings are of one kind, so HeroCon had nothing to tell apart and is little more than cross "
-            "entropy. Mark some buildings as not damaged, or name the kinds of damage."
+            f"{alike}, so HeroCon had nothing to tell apart and is little more than cross entropy. Mark some buildings as not damaged, or "
+            f"{help_words}."
         )

@@ -92,7 +92,7 @@ def tally(db: sqlite3.Connection, pu: PUSet) -> dict[str, list[Tally]]:
     The most frequent type is first, of a scale the mildest. Attributes are those with texts; one that is called as answers or grades
     are is left out, since these words name the other two.
     """
-    found = {source: _tally_of(db, pu, source) for source in (ANSWERS, GRADES)}
+    found = {source: tally_of(db, pu, source) for source in (ANSWERS, GRADES)}
     named: dict[str, Counter[str]] = {}
     for own in _attributes_of_positives(db, pu).values():
         for field, value in own.items():
@@ -104,7 +104,8 @@ def tally(db: sqlite3.Connection, pu: PUSet) -> dict[str, list[Tally]]:
     }
 
 
-def _tally_of(db: sqlite3.Connection, pu: PUSet, source: str) -> list[Tally]:
+def tally_of(db: sqlite3.Connection, pu: PUSet, source: str) -> list[Tally]:
+    """Return the types that damaged buildings were given by answers, or as grades, in the order of `tally`."""
     if source == ANSWERS:
         has, has_not = (Counter(name for names in each.values() for name in names) for each in answered(db, pu))
         return [

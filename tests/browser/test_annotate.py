@@ -299,7 +299,7 @@ def labels_of_eq_7(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> tuple[tup
 
     monkeypatch.setattr(herocon.formulas, "supervised_loss", recorded)
     settings = catalog.settings_for(
-        "herocon", "quick", {"epochs": "1", "max_steps": "1", "labeled_batch": "64", "batch_size": "1000"}
+        "herocon", "quick", {"epochs": "1", "max_steps": "1", "labeled_batch": "64", "batch_size": "2000"}
     )
     data = read_inputs(layout).with_types(layout, "answers", catalog.card("herocon")).data(layout, settings)
     herocon.fit(data, settings, Run(seed=0))

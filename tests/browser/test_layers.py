@@ -2,54 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
-from small_parts import small_scene
 
-from pu_geo.geo.ground import NO_DATA_GREY
-from pu_geo.project import contents, store
-from tests.browser.conftest import SIDE_PX
-from tests.browser.make_project import write_pyramid
+from tests.browser.conftest import LIGHT, SIDE_PX
 from tests.browser.steps import ask, go_to, on_page, open_view, press, see_all, settle, show_wall, wall
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-LIGHT = 200  # gray of the layer where it has data: the eastern half
 LIGHT_VIRIDIS = (112, 207, 87)  # cv2.applyColorMap of it, COLORMAP_VIRIDIS
-SAR = replace(
-    small_scene(), scene_id="sar-post-1", role="layer", layer="sar-post", when="post", kind="sar-db", bands=1, rgb=(1,),
-    dtype="float32", stretch=((-22.0, 4.5),), sha256="5a",
-)  # fmt: skip
 PITCH_PX = SIDE_PX / 20  # half of the way between two of 20 x 20 houses, where a grid pixel is two of the window
 SIZES = ((1280, 800), (1440, 900), (1920, 1080))
-
-
-@pytest.fixture
-def has_layer(village) -> dict[str, bool]:
-    """Give the village a layer of its eastern half, as the jobs that add a layer and cut chips leave it; return who has it."""
-    picture = np.full((SIDE_PX, SIDE_PX, 3), LIGHT, np.uint8)
-    picture[:, : SIDE_PX // 2] = NO_DATA_GREY
-    layout = village.layout
-    write_pyramid(layout.layer_tiles("sar-post"), picture)
-    shutil.copy(layout.quicklooks / "post" / "pyramid.json", layout.layer_tiles("sar-post"))
-    with store.connect(layout) as db:
-        contents.add_layer_scenes(db, [SAR])
-        chip_set = contents.latest_chip_set(db)
-    shapes = json.loads((layout.quicklooks / "footprints.json").read_text())
-    rings = dict(zip(shapes["ids"], shapes["rings"], strict=True))
-    facts = dict(contents.chip_facts(layout, chip_set))
-    lacks = [float(np.mean(rings[building][0][::2]) < SIDE_PX / 2) for building in facts["building_ids"]]
-    optical = [{"name": name, "when": name, "start": at, "stop": at + 3} for at, name in ((0, "pre"), (3, "post"))]
-    views = [*optical, {"name": "sar-post", "when": "post", "start": 6, "stop": 7}]
-    scaling = {"sar-post": {"files": [{"scene_id": SAR.scene_id, "sha256": SAR.sha256}]}}
-    written = {**facts, "views": views, "view_missing": {"sar-post": lacks}, "scaling": scaling}
-    layout.chip_facts(chip_set).write_text(json.dumps(written), encoding="utf-8")
-    return {building: not lack for building, lack in zip(facts["building_ids"], lacks, strict=True)}
 
 
 def color_at(page, place: list[float]) -> tuple[int, ...]:

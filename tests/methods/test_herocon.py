@@ -126,6 +126,17 @@ def test_only_positives_and_unlabeled_suffice_and_it_says_what_is_lost() -> None
     assert "not damaged" in run.warnings[0]
 
 
+def test_types_that_nobody_ruled_out_leave_nothing_to_tell_apart_and_it_says_what_helps() -> None:
+    data, _ = made_views(not_damaged=0, kinds=2)
+    types = np.where(data.classes[:, None] == (1, 2), 1, -1).astype(np.int8)
+    asked = PUData(data.inputs, data.is_positive, data.is_excluded, type_labels=types, type_names=("roof", "wall"))
+    run = Run(CPU, 0)
+    herocon.fit(asked, SMALL, run)
+    (warning,) = run.warnings
+    assert warning.startswith("No labeled building is known to lack a type")
+    assert "answer no where one lacks a type" in warning
+
+
 @pytest.mark.parametrize(("not_damaged", "kinds"), [(16, 1), (0, 2)])
 def test_not_damaged_answers_or_other_kinds_are_the_negatives_of_eq_7(not_damaged: int, kinds: int) -> None:
     data, _ = made_views(not_damaged=not_damaged, kinds=kinds)

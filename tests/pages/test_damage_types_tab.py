@@ -15,6 +15,7 @@ from typed_parts import TYPED, TYPES, name_types, typed_project
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import damage_types, exporting, mapping
 from pu_geo.services.project import choices
+from pu_geo.services.train import run_names
 from pu_geo.ui.damage_map import type_panel
 from pu_geo.ui.damage_map.texts import TAB_TYPES, tabs
 
@@ -42,7 +43,12 @@ def labels_of_tabs(app: AppTest) -> list[str]:
 def test_the_tab_is_there_only_where_the_run_scores_types(typed: Layout) -> None:
     assert labels_of_tabs(show("damage_map", typed)) == list(tabs(has_types=True))
     choices.choose_run(typed, RUN)
-    assert labels_of_tabs(show("damage_map", typed)) == list(tabs(has_types=False))
+    without = show("damage_map", typed)
+    assert labels_of_tabs(without) == list(tabs(has_types=False))
+    assert (
+        f"no scores of damage types. Choose one that has for the tab Damage types: {run_names.name(typed, TYPED)}"
+        in plain(without)
+    )
 
 
 def test_few_answers_are_not_enough_and_the_page_says_so(typed: Layout) -> None:

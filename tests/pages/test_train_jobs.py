@@ -74,6 +74,7 @@ def test_where_damage_types_come_from_is_chosen_with_their_counts(project: Layou
     with_chips(project)
     click(project, "b0", "b1", damage_types=["roof", "flooded"], absent_types=["burned"])
     app = show("train", project, **{"group-1": True})
+    assert "Damage types on Annotate: flooded 2 yes; roof 2 yes; burned 0 yes, 2 no." in plain(app)
     field = app.selectbox(key="types-herocon")
     assert field.value is None
     assert field.options == [

@@ -418,7 +418,9 @@ def check_queue(layout: Layout, analyst: str, check: Check, *, is_second: bool =
         is_second: read what others have answered, once more and without seeing their answers.
     """
     found = queues.load_queues(layout, _key(check, analyst, is_second))
-    return stored_queue(found[0]) if found else advance_check(layout, analyst, check, done=None, is_second=is_second)
+    if not found:
+        return advance_check(layout, analyst, check, done=None, is_second=is_second)
+    return stored_queue(found[0], is_second=is_second)
 
 
 def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | None, is_second: bool = False) -> StoredQueue:
@@ -431,7 +433,7 @@ def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | Non
         key = _key(check, analyst, is_second)
         before = queues.load_queues(layout, key)
         if before and before[0]["id"] != done:
-            return stored_queue(before[0])
+            return stored_queue(before[0], is_second=is_second)
         facts, _ = checks.load(layout, check.id)
         rows, drawn = _next_rows(layout, drawn_to(check, int(facts["n_drawn"])), facts["handed"], analyst, is_second)
         ids = chip_facts(layout, check.chip_set)["building_ids"]
@@ -444,7 +446,7 @@ def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | Non
         ]
         found = {"id": secrets.token_hex(6), "chip_set": check.chip_set, "items": items}
         queues.save_queue(layout, key, found)
-    return stored_queue(found)
+    return stored_queue(found, is_second=is_second)
 
 
 def inclusion_now(layout: Layout, analyst: str, building_id: str) -> float | None:

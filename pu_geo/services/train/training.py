@@ -88,6 +88,13 @@ def type_sources(layout: Layout) -> list[TypeSource]:
     ]  # fmt: skip
 
 
+def types_given(layout: Layout) -> str:
+    """Return how many damaged buildings have each type given on Annotate, in words; "" where nobody gave one."""
+    with store.connect(layout) as db:
+        rows = damage_types.tally_of(db, labels.pu_set(db), damage_types.ANSWERS)
+    return _counted(rows, damage_types.ANSWERS) if rows else ""
+
+
 def _counted(rows: Sequence[damage_types.Tally], source: str) -> str:
     """Return how many buildings have each type, and have it not, in words; of an attribute nobody answered "no"."""
     if not rows:

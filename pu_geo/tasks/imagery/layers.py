@@ -101,6 +101,34 @@ def as_result(found: Described) -> dict[str, object]:
     }
 
 
+def take_over(job: Job, layer: Layer) -> None:
+    """Store a layer of another project with its scaling, so that models of that project's runs fit, and make its map tiles.
+
+    Args:
+        layer: with its files where this project is to read them.
+
+    Raises:
+        ImageryError: kind "overlap" if nothing of it lies on the post scenes.
+    """
+    with store.connect(job.layout) as db:
+        grid, taken = contents.grid(db), list(contents.all_scenes(db))
+    check_overlap(layer.scenes, [scene for scene in taken if scene.role == "post"], grid, f"Layer {layer.name}")
+    scenes: list[Scene] = []
+    for scene in layer.scenes:
+        if covers_grid(scene, grid):
+            scenes.append(replace(scene, scene_id=free_id(layer.name, [*taken, *scenes])))
+    _draw_tiles(job, layer.name, scenes, grid, job.layout.layer_tiles(layer.name))
+    job.stop_if_cancelled()
+    with store.connect(job.layout) as db:
+        contents.add_layer_scenes(db, scenes)
+
+
+def _draw_tiles(job: Job, name: str, scenes: Sequence[Scene], grid: Grid, tiles: Path) -> None:
+    with Mosaic(shown_bands(scenes), grid) as mosaic:
+        report = job.part(0.5, 1.0, f"map tiles of layer {name}")
+        quicklooks.build_pyramid(mosaic, tiles, report=report, is_cancelled=job.is_cancelled)
+
+
 def describe(
     job: Job, name: str, paths: Sequence[str], here: Layer | None, *, when: When | None, kind: LayerKind | None,
     nodata: float | None, crs: str | None,
@@ -144,9 +172,7 @@ def describe(
     tiles = job.layout.layer_tiles(name).with_name(f"{name}.new")
     if new:
         shutil.rmtree(tiles, ignore_errors=True)
-        report = job.part(0.5, 1.0, f"map tiles of layer {name}")
-        with Mosaic(shown_bands(everything), grid) as mosaic:
-            quicklooks.build_pyramid(mosaic, tiles, report=report, is_cancelled=job.is_cancelled)
+        _draw_tiles(job, name, everything, grid, tiles)
         job.stop_if_cancelled()
     return Described(layer, tuple(new), tiles, share, _shortened(notes))
 

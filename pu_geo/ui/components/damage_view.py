@@ -119,10 +119,15 @@ class QueueItem:
 
 @dataclass(frozen=True)
 class Queue:
-    """What to answer next, in this order. A new `id` for new items; the browser keeps its place until then."""
+    """What to answer next, in this order. A new `id` for new items; the browser keeps its place until then.
+
+    Attributes:
+        is_second: of random checks that others answered: each waits until this analyst has answered it, too.
+    """
 
     id: str
     items: Sequence[QueueItem]
+    is_second: bool = False
 
 
 @dataclass(frozen=True)
@@ -381,7 +386,8 @@ def encode_details(details: Mapping[str, Details], positions: Mapping[str, int])
 
 def encode_queue(queue: Queue) -> dict[str, Any]:
     """Write a queue for the browser. An audit's item goes without its words, which hold its score."""
-    return {"id": queue.id, "items": [[item.i, item.kind, "" if item.kind == "audit" else item.why] for item in queue.items]}
+    items = [[item.i, item.kind, "" if item.kind == "audit" else item.why] for item in queue.items]
+    return {"id": queue.id, "items": items, **({"is_second": True} if queue.is_second else {})}
 
 
 @cache

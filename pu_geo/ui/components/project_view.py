@@ -73,7 +73,7 @@ def project_view(
         details=labeling.label_details(layout),  # type: ignore[arg-type]  # a TypedDict, built row by row
         grades=labeling.grades_for_browser(layout),
         mode=mode,
-        queue=None if queue is None else Queue(queue.id, items),
+        queue=None if queue is None else Queue(queue.id, items, queue.is_second),
         positions=positions,
         wall=Wall(chip_set=chips["chip_set"], v=chips["chip_set"], **chips["sheets"]) if chips else None,
         imagery=encode_image_quality(image_quality.image_quality(layout, run_id), positions, overview.grid),

@@ -42,7 +42,9 @@ def _confirm(layout: Layout, run_id: str, threshold: float) -> None:
     if not is_writable(layout):
         st.info(texts.READ_ONLY, icon=":material/lock:")
         st.code(
-            texts.EXPORT_COMMAND.format(folder=shlex.quote(str(layout.folder)), run_id=run_id, threshold=threshold), "bash"
+            texts.EXPORT_COMMAND.format(folder=shlex.quote(str(layout.folder)), run_id=run_id, threshold=threshold),
+            language=None,
+            wrap_lines=True,
         )
         return
     has_place = mapping.has_place(layout)

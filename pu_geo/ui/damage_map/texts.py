@@ -20,6 +20,8 @@ TAB_MAP, TAB_AUDIT, TAB_AREAS, TAB_EXPORT = TABS = ("Map", "Accuracy assessment"
 TAB_TYPES = "Damage types"
 """A tab where the run scores damage types."""
 
+NO_TYPES_HERE = "This run has no scores of damage types. Choose one that has for the tab Damage types: {names}."
+
 # The controls in the title bar
 
 RUN = "{name}"

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo.project.layout import Layout
+from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import damage_types
 from pu_geo.services.damage_map.damage_types import TypeAudit, TypeOnMap, TypesOnMap
 from pu_geo.services.project import choices
+from pu_geo.services.train import run_names
 from pu_geo.ui import frame
 from pu_geo.ui.components.damage_view import TypeLayer
 from pu_geo.ui.damage_map import texts
 from pu_geo.ui.damage_map.threshold_panel import share_words
 
 _N_BARS = 40
+_MOST_NAMED = 3  # runs
 _ABOVE, _BELOW = "#882255", "#B4B4B4"
 
 
@@ -28,6 +32,15 @@ def layers(found: TypesOnMap) -> list[TypeLayer]:
 def color_of(stored: str, found: TypesOnMap) -> str:
     """Return what the map is colored by: what people chose; by category where they chose types, and the run has none."""
     return "category" if stored == "types" and not found.types else stored
+
+
+def note(layout: Layout, runs: Sequence[RunFacts], found: TypesOnMap) -> str:
+    """Return which of the runs score damage types, where the one that is shown does not; "" where it does, or none of them does.
+
+    An average of runs has no such scores, and neither has a run that learned damaged or not.
+    """
+    others = [run_names.name(layout, run.run_id) for run in runs if run.types][:_MOST_NAMED]
+    return "" if found.types or not others else texts.NO_TYPES_HERE.format(names="; ".join(others))
 
 
 def draw(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> None:

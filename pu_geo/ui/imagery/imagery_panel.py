@@ -442,8 +442,9 @@ def _pictures(layout: Layout, overview: Overview) -> None:
     """Draw the first tile of each date, which holds the whole grid."""
     found = [layer for layer in overview.layers if layer["id"] in texts.PICTURES]
     figures = "".join(
-        f'<figure><img src="{PREFIX}/{projects.token_of(layout)}/tiles/{layer["id"]}/0/0/0.jpg" '
-        f'alt="{escape(texts.PICTURE.format(role=layer["id"]))}" style="{_crop(layer)}"><figcaption>'
+        f'<figure><div style="aspect-ratio: {layer["width"]} / {layer["height"]}">'
+        f'<img src="{PREFIX}/{projects.token_of(layout)}/tiles/{layer["id"]}/0/0/0.jpg" '
+        f'alt="{escape(texts.PICTURE.format(role=layer["id"]))}" style="width: {_width(layer):.2f}%"></div><figcaption>'
         f"{texts.PICTURES[layer['id']]}</figcaption></figure>"
         for layer in found
     )
@@ -454,14 +455,15 @@ def _pictures(layout: Layout, overview: Overview) -> None:
 _FIGURES = """<style>
 .pugeo-dates { display: flex; gap: 0.5rem; }
 .pugeo-dates figure { margin: 0; }
-.pugeo-dates img { height: 7rem; border-radius: 0.3rem; display: block; object-fit: cover; object-position: 0 0; }
+.pugeo-dates div { height: 7rem; border-radius: 0.3rem; overflow: hidden; }
+.pugeo-dates img { display: block; max-width: none; }
 .pugeo-dates figcaption { font-size: 0.8rem; }
 </style>"""
 
 
-def _crop(layer: Mapping[str, Any]) -> str:
-    """Return the shape of the grid: the rest of its first tile is padding."""
-    return f"aspect-ratio: {layer['width']} / {layer['height']}"
+def _width(layer: Mapping[str, Any]) -> float:
+    """Return the width of the first tile in percent of the grid's: beyond that it is padding."""
+    return float(100 * layer["tile_px"] * 2 ** layer["max_zoom"] / layer["width"])
 
 
 # Footprints
@@ -690,4 +692,4 @@ def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:
             is_running or not chosen_layers,
         )  # fmt: skip
     st.caption(texts.FEATURES_MORE)
-    st.code(texts.FEATURES_COMMANDS.format(folder=layout.folder.name), language="bash")
+    st.code(texts.FEATURES_COMMANDS.format(folder=layout.folder.name), language=None, wrap_lines=True)

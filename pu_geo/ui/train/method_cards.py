@@ -130,9 +130,10 @@ def _features_field(card: training.MethodCard, preset: str, known: FeatureSets) 
     """Draw the field for the features to learn from, where there are several; return a name, or "" for the set in use."""
     if len(known.sets) < 2 or training.settings_for(card.name, preset).backbone != "features":
         return ""
+    makers = {one.name: one.maker for one in known.sets}
     given = st.selectbox(
         texts.FEATURES, known.names, index=known.names.index(known.in_use), key=f"features-{card.name}-{known.in_use}",
-        help=texts.FEATURES_HELP,
+        format_func=lambda name: features.title_of(name, makers[name]), help=texts.FEATURES_HELP,
     )  # fmt: skip
     return "" if given == known.in_use else str(given)
 

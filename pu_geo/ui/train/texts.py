@@ -16,6 +16,8 @@ def data(n_damaged: int, n_held_out: int, n_not_damaged: int, n_not_reviewed: in
     return " · ".join([*parts, f"**{n_not_reviewed:,}** not reviewed", f"**{n_left_out:,}** not assessable"])
 
 
+TYPES_GIVEN = "Damage types on Annotate: {counts}."
+
 # Results
 
 RUN, METHOD, WHEN, TOOK, LABELS, JUDGED, AUDIT, SHOWN = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -81,6 +82,7 @@ def test_no_details_are_nothing_to_send() -> None:
 def test_the_words_of_an_audit_stay_here() -> None:
     queue = Queue("q-1", [QueueItem(3, "exploit", "score 0.9"), QueueItem(1, "audit", "random check of scores 0.2 to 0.4")])
     assert encode_queue(queue) == {"id": "q-1", "items": [[3, "exploit", "score 0.9"], [1, "audit", ""]]}
+    assert encode_queue(replace(queue, is_second=True))["is_second"] is True
 
 
 NEXT = {"n": 3, "op": "s-3", "next": True, "queue": "q-1"}

@@ -123,7 +123,7 @@ test("several types have a color of their own, on top; what people named is stro
 
 test("on a scale the worst grade that a building reaches colors it, and nothing is of several types", () => {
   store.setLabels({ 1: "3" }, log());
-  store.setTypes(layers, true); // whoever is "wet" is at least "roof"
+  store.setTypes(layers.map((each) => ({ ...each, name: `at least ${each.name}` })), true); // whoever is "wet" is at least "roof"
   store.colorBy = "types";
   const groups = typeGroups(store, [0, 1, 2, 3, 4, 5]);
   assert.deepEqual(groups.map(({ members }) => members), [[4], [5], [1], [0, 2], [3]]);
@@ -133,6 +133,7 @@ test("on a scale the worst grade that a building reaches colors it, and nothing 
   const words = damageLegend(store).map((each) => each.textContent).join(" | ");
   assert.match(words, /the worst that it reaches/);
   assert.match(words, /roof2 \| 0 by people, 2 by score/);
+  assert.doesNotMatch(words, /at least/, "whoever is worse is counted there");
   assert.match(words, /wet1 \| 1 by people, 0 by score/);
   assert.doesNotMatch(words, /Several types/);
   store.setTypes(layers);

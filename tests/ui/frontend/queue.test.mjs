@@ -51,6 +51,23 @@ const current = () => queue.current?.i;
 const wishes = () => ops.filter(({ next }) => next);
 const labels = () => Object.fromEntries([...store.labels.entries()].filter(([, code]) => code));
 
+test("in a second reading what another reader answered is open, and a key answers it at once", () => {
+  const mine = new Set();
+  queue.isOwn = (i) => mine.has(i);
+  store.setLabels({ 1: "0 1 1" }, { ops: [], settled: [] });
+  queue.take("t", { id: "q-2", items: [[0, "audit", ""], [1, "audit", ""], [2, "audit", ""]], is_second: true });
+  assert.deepEqual([queue.isOver, current(), queue.answered], [false, 0, 0]);
+  assert.equal(wishes().length, 0);
+  mine.add(0);
+  press("2");
+  assert.deepEqual([labels()[0], current(), queue.answered], [2, 1, 1]);
+  for (const i of [1, 2]) {
+    mine.add(i);
+    press("1");
+  }
+  assert.equal(wishes().length, 1, "then another queue is asked for");
+});
+
 test("each answer leads to the next one; after the last one another queue is asked for, once", () => {
   queue.take("t", given(3));
   press("1", "2", "3");
@@ -236,6 +253,17 @@ test("several types are given to the large picture one press each, which marks i
   assert.deepEqual([current(), wishes().length], [0, 0], "the last one stays, too: other types may follow");
   press("1");
   assert.equal(wishes().length, 1);
+});
+
+test("each type shows how many damaged buildings have it, without what a random check was answered with", () => {
+  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  const details = { shown: { audit: "2" }, by: { ann: "0 1 1 1" }, type: { roof: "0 1 1", flooded: "0" } };
+  store.setLabels({ 1: "0 1 1", 2: "3" }, { ops: [], settled: [] }, details);
+  queue.take("t", given(1, "q-1", 5));
+  draw();
+  const { roof, flooded } = typeButtons();
+  assert.deepEqual([roof, flooded].map(({ dataset }) => dataset.n), [2, 1]);
+  assert.match(roof.attributes.title ?? roof.getAttribute("title"), /2 buildings with it so far/);
 });
 
 test("types go with the next damaged building only where that was asked for, never to a random check, and never over its own", () => {

@@ -76,7 +76,7 @@ function types(store) {
   const rows = store.types.flatMap(({ name, named, enough }, k) => {
     const [people, score] = counts[k];
     const notes = [words.typeCounts(people, score), ...(enough ? [] : [words.typeFew(named)])];
-    return line(box(color(k)), name, people + score, notes.join("; "));
+    return line(box(color(k)), store.isScale ? words.worstGrade(name) : name, people + score, notes.join("; "));
   });
   return [
     h("b", {}, store.isScale ? words.typesOfScale : words.types), ...rows, ...ofSeveral, ...line(box(NO_TYPE, 0.35), words.typeNone, none),

@@ -41,6 +41,7 @@ export class DamageView {
     this.queue = new QueueState(store, {
       wish: (operation) => this.labeler.usable && this.log.add(operation),
       moved: (hasWalked) => this.#queueMoved(hasWalked),
+      isOwn: (i) => this.labeler.isOwnCheck(i),
     });
     this.labeler = new Labeler(store, () => this.log, this.queue, (...answer) => this.#answered(...answer));
     this.pictures = new ChipPictures(store);

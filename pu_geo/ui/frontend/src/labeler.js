@@ -48,8 +48,13 @@ export class Labeler {
   /** Whether building i waits for this reader's answer to a random check: what it has is another reader's, or no answer to a check. */
   isForeignCheck(i) {
     const { current } = this.queue;
+    return current?.i === i && current.kind === "audit" && !this.isOwnCheck(i);
+  }
+
+  /** Whether building i has this reader's answer to a random check. */
+  isOwnCheck(i) {
     const { shown, by } = this.store.detail(i);
-    return current?.i === i && current.kind === "audit" && !(shown === "audit" && (by === YOU || by === this.analyst));
+    return shown === "audit" && (by === YOU || by === this.analyst);
   }
 
   /**

@@ -4,9 +4,13 @@ import { UNLABELED } from "./colors.js";
 import { remember, remembered } from "./dom.js";
 
 export class QueueState {
-  /** @param wish (operation) puts the wish for another queue into the log; @param moved (hasWalked) after each step; whether the analyst wanted it */
-  constructor(store, { wish, moved }) {
-    Object.assign(this, { store, wish, moved });
+  /**
+   * @param wish (operation) puts the wish for another queue into the log; @param moved (hasWalked) after each step; whether the analyst
+   * wanted it; @param isOwn (i) whether the answer that building i has is this analyst's own, to a random check
+   */
+  constructor(store, { wish, moved, isOwn = () => true }) {
+    Object.assign(this, { store, wish, moved, isOwn });
+    this.isSecond = false; // of checks that others answered: each is open until this analyst answers it, too
     this.id = null;
     this.all = []; // {i, kind, why}
     this.items = []; // those of them that the map has
@@ -20,13 +24,14 @@ export class QueueState {
     store.on("labels", (cause) => this.#relabelled(cause));
   }
 
-  /** @param queue {id, items: [[i, kind, why], ...]} or null */
+  /** @param queue {id, items: [[i, kind, why], ...], is_second} or null */
   take(token, queue) {
     const same = JSON.stringify([token, queue]);
     if (same === this.given) return;
     this.given = same;
     this.storageKey = `pugeo:queue:${token}`;
     this.id = queue?.id ?? null;
+    this.isSecond = Boolean(queue?.is_second);
     this.all = (queue?.items ?? []).map(([i, kind, why]) => ({ i, kind, why }));
     this.items = this.all;
     this.before = null;
@@ -67,7 +72,8 @@ export class QueueState {
   }
 
   isAnswered(place) {
-    return (this.store.labels[this.items[place].i] ?? UNLABELED) !== UNLABELED;
+    const { i } = this.items[place];
+    return (this.store.labels[i] ?? UNLABELED) !== UNLABELED && (!this.isSecond || this.isOwn(i));
   }
 
   isOpen(place) {

@@ -1,6 +1,6 @@
 // What map and wall share: buildings, scores, labels (server's, with pending operations on top), selection, settings.
 
-import { LABEL_NAMES, UNLABELED } from "./colors.js";
+import { LABEL_NAMES, POSITIVE, UNLABELED } from "./colors.js";
 import { IS_ANSWER, NO_DETAILS, decodeDetails, detailsOf, placesOf } from "./details.js";
 import { written } from "./flagging.js";
 import { Scale } from "./grades.js";
@@ -336,6 +336,19 @@ export class Store {
 
   detail(i) {
     return this.details.get(i) ?? NO_DETAILS;
+  }
+
+  /** How many damaged buildings have a type by answers that are learned from: those to random checks are not. */
+  countOf(type) {
+    if (this.counted !== this.details) {
+      this.counted = this.details;
+      this.typeCounts = new Map();
+      for (const [i, { damage_types, shown }] of this.details) {
+        if (this.labels[i] !== POSITIVE || shown === "audit") continue;
+        for (const each of damage_types) this.typeCounts.set(each, (this.typeCounts.get(each) ?? 0) + 1);
+      }
+    }
+    return this.typeCounts.get(type) ?? 0;
   }
 
   setConflicts(encoded) {

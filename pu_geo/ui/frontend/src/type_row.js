@@ -120,9 +120,11 @@ export class TypeRow {
     const state = stateOf(this.detailOf(this.i), type);
     for (const each of Object.keys(NEXT)) button.classList.toggle(each, each === state);
     button.classList.toggle("kept", this.isKept && state !== "open");
+    const n = this.store.countOf(type);
     button.firstChild.textContent = SIGNS[state];
+    button.dataset.n = n || "";
     button.setAttribute("aria-label", words.label(type, state));
-    button.setAttribute("title", words.meaning(type, state) + (this.isKept ? words.waiting[state] : ""));
+    button.setAttribute("title", words.meaning(type, state) + (this.isKept ? words.waiting[state] : "") + words.soFar(n));
   }
 
   // The right button says "no" at once, as it does for a building.
