@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import bakeoff, discovery, estimators, ranking_table
+from benchmarks import bakeoff, discovery, estimators, herocon_fmnist, herocon_joplin, herocon_views, ranking_table
 from pu_geo.tasks.train.benchmark import Outcome, as_markdown, read_kept
 from pu_geo.tasks.train.tables import TABLES, Table, project_table
 
@@ -145,7 +145,10 @@ def page() -> str:
         text = as_markdown(section.table, outcomes_of(section.file), section.command, section.published, section.made)
         _title, _, rest = text.partition("\n")
         parts.append(f"## {section.heading}\n\n{section.words}\n{rest}")
-    others = discovery.section(), estimators.section(), ranking_table.section(), bakeoff.section()
+    others = (
+        discovery.section(), herocon_views.section(), herocon_fmnist.section(), herocon_joplin.section(), estimators.section(),
+        ranking_table.section(), bakeoff.section(),
+    )  # fmt: skip
     return "\n".join([*parts, *filter(None, others), LARGE_PROJECT, NOT_RUN])
 
 

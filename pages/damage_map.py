@@ -5,13 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from pu_geo.services.annotate import labeling
-from pu_geo.services.damage_map import mapping
+from pu_geo.services.damage_map import damage_types, mapping
 from pu_geo.services.project import choices
 from pu_geo.services.train import training
 from pu_geo.ui import frame
 from pu_geo.ui.components.damage_view import Flagging
 from pu_geo.ui.components.project_view import project_view
-from pu_geo.ui.damage_map import area_panel, audit_panel, export_panel, texts, threshold_panel
+from pu_geo.ui.damage_map import area_panel, audit_panel, export_panel, texts, threshold_panel, type_panel
 
 layout = frame.needs_project()
 action = frame.title_bar(texts.TITLE, texts.PURPOSE)
@@ -28,23 +28,32 @@ if found.n_later:
 export_panel.draw_action(action, layout, run_id, limit.value)
 if (wanted := st.session_state.pop("damage-tab", None)) is not None:
     st.session_state["damage-tabs"] = wanted
-on_map, audited, summed, exported = st.tabs(texts.TABS, key="damage-tabs", on_change="rerun")
-with on_map:  # drawn always: a map that was taken off the page would have to be loaded anew
+types = damage_types.on_map(layout, run_id, limit.value)
+if words := type_panel.note(layout, runs, types):
+    st.caption(frame.plain(words))
+names = texts.tabs(has_types=bool(types.types))
+tab = dict(zip(names, st.tabs(names, key="damage-tabs", on_change="rerun"), strict=True))
+with tab[texts.TAB_MAP]:  # drawn always: a map that was taken off the page would have to be loaded anew
     flagging = Flagging(
         basis=mapping.basis_words(limit.origin),
         on_top=lambda k: frame.does(lambda: mapping.choose_top(layout, run_id, k))(),
         on_color=lambda by: frame.does(lambda: choices.choose_setting(layout, "map_color", by))(),
+        types=type_panel.layers(types),
+        is_scale=types.is_ordinal,
     )
     project_view(
         layout, key="damage_map", labels=labeling.current_labels(layout), mode="view", score_id=run_id, run_id=run_id,
-        threshold=limit.value, color_by=choices.setting(layout, "map_color"), flagging=flagging,
+        threshold=limit.value, color_by=type_panel.color_of(choices.setting(layout, "map_color"), types), flagging=flagging,
     )  # fmt: skip
-if audited.open:
-    with audited:
+if types.types and tab[texts.TAB_TYPES].open:
+    with tab[texts.TAB_TYPES]:
+        type_panel.draw(layout, run_id, limit.value, types)
+if tab[texts.TAB_AUDIT].open:
+    with tab[texts.TAB_AUDIT]:
         audit_panel.draw(layout, run_id, limit.value)
-if summed.open:
-    with summed:
+if tab[texts.TAB_AREAS].open:
+    with tab[texts.TAB_AREAS]:
         area_panel.draw(layout, run_id, limit.value)
-if exported.open:
-    with exported:
+if tab[texts.TAB_EXPORT].open:
+    with tab[texts.TAB_EXPORT]:
         export_panel.draw(layout)

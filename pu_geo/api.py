@@ -30,15 +30,15 @@ from pu_geo.project.choices import Threshold
 from pu_geo.project.feature_sets import FeatureSet
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout, read_array
-from pu_geo.records import FeatureRequest, Label, RunFacts, Scene
+from pu_geo.records import FeatureRequest, Label, Layer, LayerKind, RunFacts, Scene, View
 from pu_geo.services.annotate import labeling
-from pu_geo.services.damage_map import auditing, mapping, random_audits
+from pu_geo.services.damage_map import auditing, damage_types, mapping, random_audits
 from pu_geo.services.damage_map.auditing import AuditView, HowMany
 from pu_geo.services.explore import clusters, discovering, exploring, neighbors, outliers
-from pu_geo.services.imagery import features, preparation
+from pu_geo.services.imagery import features, layers, preparation
 from pu_geo.services.project import choices, projects
 from pu_geo.services.project.copying import copy_project
-from pu_geo.services.train import comparing, feature_comparison, models, run_card, training
+from pu_geo.services.train import comparing, feature_comparison, layer_comparison, models, run_card, training
 
 if TYPE_CHECKING:
     import geopandas
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 PathOrText = str | Path
 Files = PathOrText | Sequence[PathOrText]
 CHOSEN = "chosen"
-DETAILS = ("reason", "damage_types", "comment", "grade")
+DETAILS = ("reason", "damage_types", "absent_types", "comment", "grade")
 MOST_NAMED = 3
 """Ids that a refusal names; of the others it has the number."""
 
@@ -168,6 +168,8 @@ class Project:
     def next_round(self, path: PathOrText, post: Files, *, pre: Files = (), name: str | None = None) -> Project:
         """Make the project of the next round: new post-event scenes over the same buildings. Answers are to be confirmed.
 
+        Layers of no date and from before the event come along; those from after it stay behind.
+
         Where this fails or is interrupted, the new project is removed again, unless somebody labeled in it meanwhile.
         """
         folder = projects.with_ending(path)
@@ -206,6 +208,29 @@ class Project:
         """
         args = {"pre": _paths(pre), "post": _paths(post), "bands": None if bands is None else list(bands), "crs": crs}
         return self._run("add_scenes", {**args, "pixel_m": pixel_m}, "Adding scenes")
+
+    def add_layer(
+        self, name: str, files: Files, *, when: Literal["pre", "post", "none"] | None = None, kind: LayerKind | None = None,
+        nodata: float | None = None, crs: str | None = None,
+    ) -> Mapping[str, Any]:  # fmt: skip
+        """Add a layer beside pre and post, such as SAR or elevation, or files to one that is here; then cut chips again.
+
+        Args:
+            name: lowercase letters, digits and -, such as "sar-post".
+            files: GeoTIFFs of 1 to 16 bands, uint8, uint16 or float32; several form a mosaic.
+            when: the date that it shows, "post" for a new layer if None; "none" of no date.
+            kind: what it measures: "sar-db", "sar-amplitude" (read in decibels), "elevation", "proxy" or "other".
+            nodata: the sample value that stands for no data, where the files name none.
+
+        Returns:
+            {"name", "when", "kind", "added", "bands", "dtype", "unit", "scaling", "steps", "gsd_m", "n_files", "share", "scaling_words", "notes"}
+        """
+        args = {"name": name, "paths": _paths(files), "when": when, "kind": kind, "nodata": nodata, "crs": crs}
+        return self._run(layers.TASK, args, "Adding a layer")
+
+    def layers(self) -> tuple[Layer, ...]:
+        """Return the layers beside pre and post, with the scaling of each band."""
+        return store.call(self._layout, contents.layers)
 
     def add_xbd(self, folder: PathOrText, *, chosen: str = "") -> Mapping[str, Any]:
         """Add an xBD folder: its pictures as scenes, its labels as footprints.
@@ -275,7 +300,7 @@ class Project:
         """Return all footprints: `building_id` as index, their attributes as columns, project CRS.
 
         >>> list(project.footprints().columns)
-        ['area_m2', 'source_footprint', 'damage', 'roof', 'storeys', 'uid', 'use', 'geometry']
+        ['area_m2', 'source_footprint', 'damage', 'roof', 'storeys', 'types', 'uid', 'use', 'geometry']
         """
         from pu_geo.tasks.project import frames
 
@@ -327,37 +352,50 @@ class Project:
     def add_features(
         self, backbone: str, weights: PathOrText = "", *, pool: Literal["mean", "cls", "footprint"] = "mean", layer: str = "",
         size_px: int = 0, dates: Literal["both", "diff", "post"] = "both", licence: str = "", n_views: int = 17,
-        use: bool = False,
+        use: bool = False, layers: Sequence[str] = (),
     ) -> Mapping[str, Any]:  # fmt: skip
         """Make another set of frozen features of the newest chips; nothing is downloaded, and no code in a file is run.
 
         The same weights and settings are found again, which takes no time.
 
         Args:
-            backbone: "resnet18", "resnet50", "local-dir:FOLDER" of a timm model, or "self-supervised".
+            backbone: "resnet18", "resnet50", "local-dir:FOLDER" of a timm model, "self-supervised", or "layers".
             weights: a local .safetensors file.
             licence: of the weights, in your words; run cards and reports name it.
             use: use the set from now on where no other one is named.
+            layers: of "layers", a filter bank each, such as ("pre+post", "sar-post"); both dates and each layer if none.
 
         Returns:
-            {"name", "n", "n_features", "n_views", "seconds", "was_there", "in_use"}
+            {"name", "n", "n_features", "n_views", "seconds", "was_there", "in_use", "layers_lacking"}
         """
-        request = FeatureRequest(backbone, str(weights), pool, layer, size_px, dates, licence, n_views)
+        request = FeatureRequest(backbone, str(weights), pool, layer, size_px, dates, licence, n_views, tuple(layers))
         return self._run(features.TASK, features.arguments(request, use=use), "Making features")
 
     def use_features(self, name: str) -> None:
         """Use a feature set from now on where no other one is named, in the app as well."""
         features.choose(self._layout, name)
 
-    def chips(self, chip_set: str | None = None) -> NDArray[np.uint8]:
+    def chips(self, chip_set: str | None = None, *, with_layers: bool = False) -> NDArray[np.uint8]:
         """Return the chips of all buildings, uint8 [N, C, H, W], a read-only memory map; C is 6 (pre and post) or 3 (post).
+
+        Args:
+            with_layers: the bands of layers follow those of pre and post then; `views` names them.
 
         >>> project.chips().shape[1:]
         (6, 64, 64)
         """
         name = preparation.chip_set_facts(self._layout, chip_set)["chip_set"]
         found: NDArray[np.uint8] = read_array(self._layout.chips(name))
-        return found
+        return found if with_layers else contents.optical(found, contents.chip_facts(self._layout, name))
+
+    def views(self, chip_set: str | None = None) -> tuple[tuple[View, ...], NDArray[np.bool_]]:
+        """Return what the bands of chips show, and which buildings each view does not show, bool [V, N].
+
+        >>> [view.name for view in project.views()[0]]
+        ['pre', 'post']
+        """
+        facts = preparation.chip_set_facts(self._layout, chip_set)
+        return contents.views_of(facts), contents.is_missing(facts)
 
     # Annotate
 
@@ -370,7 +408,7 @@ class Project:
             label: "positive" (damaged), "not_damaged", "not_assessable", or "cleared" to take the answer away.
             analyst: who does this, a pseudonym will do; the one of this user if None.
             details: `reason` (of not assessable ones), `grade` (of damaged ones: a name or id of `known_grades`), `damage_types`,
-                `comment`.
+                `absent_types` (of damaged ones: types that were looked for and not found), `comment`.
 
         Raises:
             PuGeoError: if these are no ids, such as a mask or row numbers; nothing is labeled.
@@ -443,7 +481,7 @@ class Project:
     def grades(self) -> dict[str, str]:
         """Return building id -> name of its grade, such as "Destroyed", for every damaged building; "" where nobody graded it.
 
-        People grade, one building at a time; no method learns from it, and none gives a grade.
+        People grade, one building at a time; a method learns from it only with `train(types_from="grades")`.
         """
         return labeling.graded(self._layout)
 
@@ -490,7 +528,8 @@ class Project:
 
         Args:
             method: a name in `pu_geo.methods.catalog.METHODS`, such as "ncpu", or that of the estimator, such as "NcPU".
-            types_from: attribute of the labeled footprints that names the kind of damage.
+            types_from: where damage types come from: "answers" (given on Annotate), "grades" (as a scale), or an attribute of the
+                labeled footprints.
             hold_out: positives to judge the run by, not to learn from.
             features: name of the feature set to learn from; the one in use if empty.
             settings: those of the preset that shall be others, such as `epochs=10`. Of more epochs,
@@ -560,6 +599,16 @@ class Project:
     def compare(self, one: RunName, other: RunName) -> comparing.Comparison:
         """Compare two runs: how far they agree, where they do not, and which is judged better."""
         return comparing.compare(self._layout, _run_name(one), _run_name(other))
+
+    def compare_layers(self, methods: Sequence[str] = layer_comparison.METHODS) -> layer_comparison.LayerComparison:
+        """Measure what each layer adds: all layers against all without each one, by your own clicks held out. Chooses nothing.
+
+        Args:
+            methods: "ranker", or names of methods.
+        """
+        layer_comparison.require(self._layout, methods)
+        result = self._run("compare_layers", {"methods": list(methods)}, "Comparing layers")
+        return layer_comparison.LayerComparison.from_json(result)
 
     def compare_features(self, methods: Sequence[str] = feature_comparison.METHODS) -> feature_comparison.Comparison:
         """Compare feature sets: how high each ranks your own clicks while they are held out. Chooses nothing.
@@ -631,13 +680,16 @@ class Project:
 
     # Damage map
 
-    def choose(self, run: RunName | None = None, *, threshold: float | None = None, top: int | None = None) -> RunFacts:
+    def choose(
+        self, run: RunName | None = None, *, threshold: float | None = None, top: int | None = None, damage_type: str | None = None
+    ) -> RunFacts:  # fmt: skip
         """Store which run is shown and exported where none is named, and its threshold; return that run.
 
         Args:
             run: "auto" takes a person's choice back.
             threshold: flag buildings with at least this score, 0..1.
             top: flag so many buildings, the highest-ranked ones, instead.
+            damage_type: the threshold, or the number, is of this damage type, among the damaged buildings; see `damage_types`.
 
         >>> project.choose(top=3).run_id == project.run().facts.run_id
         True
@@ -646,15 +698,20 @@ class Project:
         """
         threshold = _checked_threshold(threshold)
         mapping.one_of_both(threshold, top)
+        if damage_type is not None:
+            damage_types.require_number(damage_type, threshold, top)
         if run == "auto":
             choices.choose_automatically(self._layout)
-        elif run is not None:
-            choices.choose_run(self._layout, self._facts(run).run_id)
-        found = self._facts(CHOSEN)
-        if threshold is not None:
+        is_named = run is not None and run != "auto"
+        found = self._facts(run if run is not None and is_named else CHOSEN)
+        if damage_type is not None:
+            damage_types.choose(self._layout, found.run_id, damage_type, threshold=threshold, top=top)
+        elif threshold is not None:
             choices.choose_threshold(self._layout, found.run_id, threshold)
         elif top is not None:
             mapping.choose_top(self._layout, found.run_id, top)
+        if is_named:  # at last, so that nothing is stored where a number is refused
+            choices.choose_run(self._layout, found.run_id)
         return found
 
     def threshold(self, run: RunName = CHOSEN) -> Threshold:
@@ -664,6 +721,20 @@ class Project:
         True
         """
         return mapping.threshold(self._layout, self._facts(run).run_id)
+
+    def damage_types(self, run: RunName = CHOSEN) -> list[dict[str, Any]]:
+        """Return the damage types that a run scores, as its map has them; none where it scores none.
+
+        Returns:
+            a mapping a type, as exports carry it: "name", "column", "threshold" and who set it, how many buildings have the type
+            by people and by score, what its threshold rests on, and "audit" with precision and recall.
+
+        >>> project.damage_types()
+        []
+        """
+        run_id = self._facts(run).run_id
+        limit = mapping.threshold(self._layout, run_id).value
+        return damage_types.facts(self._layout, run_id, limit, damage_types.on_map(self._layout, run_id, limit))
 
     def begin_audit(self, checks: int | None = None, *, run: RunName = CHOSEN, analyst: str | None = None) -> AuditView:
         """Begin the audit of a run's map; people answer its random checks on the Annotate page.

@@ -10,7 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Role = Literal["pre", "post"]
+Role = Literal["pre", "post", "layer"]
+When = Literal["pre", "post", "", "pre+post"]
+"""The date that a view shows: "" of none (elevation, say); "pre+post" of features that were made of both dates together."""
+LayerKind = Literal["sar-db", "sar-amplitude", "elevation", "proxy", "other"]
+MAX_LAYER_NAME, MAX_LAYER_BANDS = 40, 16  # characters of a layer's name; bands of a layer
 Label = Literal["positive", "not_damaged", "not_assessable", "cleared"]
 LABELS: tuple[Label, ...] = ("positive", "not_damaged", "not_assessable", "cleared")
 Reason = Literal["", "cloud", "outside_image", "nodata", "misaligned", "no_building", "unclear"]
@@ -53,10 +57,15 @@ class Scene:
         date: ISO 8601 date of acquisition, or None where it is not known.
         sha256: of the file, lowercase hex.
         stretch: (low, high) per read band, in sample values, mapped to 0..255; None for uint8.
-        rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice.
+        rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice. Of a layer: all of its bands
+            but one of transparency.
         place: how the place of a picture without one of its own is known, in words; "" for a file that has it.
         size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `scene_state` notices another one in its
             place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
+        layer, when, kind: of a scene with the role "layer": its layer's name, date and kind, see `Layer`; its `stretch` is its
+            layer's scaling.
+        nodata: of a layer's file: the sample value that stands for no data, as it was given, beside the file's own; None where
+            there is none.
     """
 
     scene_id: str
@@ -72,11 +81,80 @@ class Scene:
     date: str | None = None
     sha256: str = ""
     stretch: tuple[tuple[float, float], ...] | None = None
-    rgb: BandTriple = (1, 2, 3)
+    rgb: tuple[int, ...] = (1, 2, 3)
     place: str = ""
     size_bytes: int | None = None
     mtime_ns: int | None = None
     ends_sha256: str = ""
+    layer: str = ""
+    when: When = ""
+    kind: LayerKind = "other"
+    nodata: float | None = None
+
+
+def misses_by_band(scene: Scene) -> bool:
+    """Return whether a pixel has no data as soon as one of its bands has none: in layers that measure, unlike in pictures."""
+    return scene.role == "layer" and scene.dtype != "uint8"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A raster layer beside pre and post, of one or several files that form a mosaic: SAR, elevation, a damage proxy.
+
+    Its place is taken as given: no alignment moves it.
+
+    Attributes:
+        name: letters, digits and -, at most `MAX_LAYER_NAME` signs; unique in a project.
+        when: "pre", "post", or "" for a layer of no date.
+        kind: what it measures, which names the unit. Samples of "sar-amplitude" are read as 20 log10 of themselves, in dB.
+        scenes: its files, in the order in which they were added.
+        bands: of each file, without one of transparency: 1 to `MAX_LAYER_BANDS`.
+        scaling: (low, high) per band, mapped to 0..255, one for all files, in `unit`.
+    """
+
+    name: str
+    when: When
+    kind: LayerKind
+    scenes: tuple[Scene, ...]
+    bands: int
+    scaling: tuple[tuple[float, float], ...]
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of `scaling`: "dB", "m", or "" where the samples have none that is known."""
+        return {"sar-db": "dB", "sar-amplitude": "dB", "elevation": "m"}.get(self.kind, "")
+
+    @property
+    def nodata(self) -> float | list[float | None] | None:
+        """Return the sample value that stands for no data; of each file, where they differ."""
+        each = [scene.nodata for scene in self.scenes]
+        return each[0] if len(set(each)) == 1 else each
+
+    @property
+    def steps(self) -> tuple[float, ...]:
+        """Return what one step of the 256 of a chip means in each band, in `unit`."""
+        return tuple((high - low) / 255 for low, high in self.scaling)
+
+
+@dataclass(frozen=True)
+class View:
+    """One view of a building: some bands of a chip array, or some columns of a feature array.
+
+    Attributes:
+        name: "pre", "post", or the name of a layer; unique in a table of views. Dates joined by + for features of both.
+        when: the date that it shows; "" of none.
+        start, stop: half-open span of bands or columns.
+    """
+
+    name: str
+    when: When
+    start: int
+    stop: int
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> View:
+        """Read a view as `dataclasses.asdict` wrote it."""
+        return cls(str(entry["name"]), entry["when"], int(entry["start"]), int(entry["stop"]))
 
 
 @dataclass(frozen=True)
@@ -222,10 +300,12 @@ class LabelOp:
         label: what the building is labeled; it comes with all the details below, which replace earlier ones.
         act: id shared by operations that are undone together; by default each is an act of its own.
         reason: for not assessable buildings alone, one of `REASONS`.
-        damage_types: at most `MAX_TYPES` texts of 1 to `MAX_TYPE` characters.
+        damage_types: types of damage that the building has, at most `MAX_TYPES` texts of 1 to `MAX_TYPE` characters.
+        absent_types: types that the analyst looked for and that the damaged building has not; with positives alone. Of a type in
+            neither list nobody said anything.
         comment: at most `MAX_COMMENT` characters.
         grade: how badly a building is damaged, the id or the name of a grade of the project; "" where nobody graded it, and with
-            every other label. Nothing learns from it.
+            every other label. A run learns from it only where it is asked to.
         shown: why the building was put before the analyst, one of `SHOWN`.
         inclusion: probability, (0, 1], with which an audit drew the building; given for "audit" and for nothing else.
         analyst: whose answer it is, where that is not who stores it (imports).
@@ -245,6 +325,7 @@ class LabelOp:
     shown: Shown = ""
     inclusion: float | None = None
     grade: str = ""
+    absent_types: Sequence[str] = ()
     analyst: str | None = None
     at: str | None = None
     is_simulated: bool = False
@@ -268,6 +349,7 @@ class LabelOp:
             label=entry.get("label"),  # type: ignore[arg-type]  # `problem` checks it
             act=entry.get("act") or None,
             damage_types=entry["damage_types"] if entry.get("damage_types") is not None else (),
+            absent_types=entry["absent_types"] if entry.get("absent_types") is not None else (),
             inclusion=entry.get("inclusion"),
             screen=entry.get("screen") or "",
             step="undo" if entry.get("undo") else "redo" if entry.get("redo") else "",
@@ -295,17 +377,27 @@ class LabelOp:
             return f"reason {self.reason!r} is not one of {', '.join(REASONS[1:])}."
         if self.reason and self.label != "not_assessable":
             return f"reason {self.reason!r} says why a building is not assessable; the label is {self.label}."
-        types = self.damage_types
-        if not isinstance(types, list | tuple) or not all(is_text(text, 1, MAX_TYPE) for text in types):
-            return f"damage_types must be a list of texts of 1 to {MAX_TYPE} characters; got {types!r}."
-        if len(types) > MAX_TYPES:
-            return f"damage_types has {len(types)} entries; {MAX_TYPES} at most."
+        if wrong := self._problem_of_types():
+            return wrong
         if not is_text(self.comment, 0, MAX_COMMENT):
             return f"comment must be a text of at most {MAX_COMMENT} characters."
         if not is_text(self.grade, 0, MAX_GRADE):
             return f"grade must be a text of at most {MAX_GRADE} characters."
         if self.grade and self.label != "positive":
             return f"grade {self.grade!r} says how badly a building is damaged; the label is {self.label}."
+        return None
+
+    def _problem_of_types(self) -> str | None:
+        for name in ("damage_types", "absent_types"):
+            types = getattr(self, name)
+            if not isinstance(types, list | tuple) or not all(is_text(text, 1, MAX_TYPE) for text in types):
+                return f"{name} must be a list of texts of 1 to {MAX_TYPE} characters; got {types!r}."
+            if len(types) > MAX_TYPES:
+                return f"{name} has {len(types)} entries; {MAX_TYPES} at most."
+        if self.absent_types and self.label != "positive":
+            return f"absent_types says which types a damaged building does not have; the label is {self.label}."
+        if both := set(self.damage_types) & set(self.absent_types):
+            return f"damage type {min(both)!r} is in damage_types and in absent_types; a building has a type or it has not."
         return None
 
     def _problem_of_audit(self) -> str | None:
@@ -361,7 +453,8 @@ class LabelEvent:
         at: when it was made, RFC 3339 UTC; for an imported event, when it was made where it comes from.
         undoes: the event that an undo took back, or a redo put back.
         reason: why a building is not assessable; "" where not known, and with every other label.
-        damage_types: kinds of damage, in the analyst's words.
+        damage_types: types of damage that the building has, in the analyst's words.
+        absent_types: types that the analyst looked for, and that it has not.
         comment: at most 500 characters.
         shown: why the building was put before the analyst; "" if the analyst picked it.
         inclusion: probability, (0, 1], with which an audit drew the building; None outside audits.
@@ -383,6 +476,7 @@ class LabelEvent:
     shown: Shown = ""
     inclusion: float | None = None
     grade: str = ""
+    absent_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -440,6 +534,12 @@ class RunFacts:
             not among `n_positive`.
         feature_set: the frozen features that it learned from, see `project.feature_sets`.
         feature_maker: what its maker is, as `facts()` gives it: {"kind"}, and for weights from a file "name", "sha256", "licence".
+        views: names of the named views that it learned from, such as "pre+post" and "sar-post"; () where these are not known, or it
+            learned from pre and post alone.
+        types: damage types that it scores one by one, in the order of its array `type_scores`; () where it scores none.
+        types_from: where these were learned from, as a training was asked; None without.
+        is_ordinal: whether they are a scale, of which no score is above the one before it.
+        type_grades: ids of the project's grades that the types are, "at least" each; () where they are others, or are not known.
     """
 
     run_id: str
@@ -467,6 +567,11 @@ class RunFacts:
     without_answers: tuple[int, ...] = ()  # look groups without evidence, see `assessability.groups_without_answers`
     feature_set: str = "rcf"
     feature_maker: Mapping[str, object] = field(default_factory=lambda: {"kind": "rcf"})
+    types: tuple[str, ...] = ()
+    types_from: str | None = None
+    is_ordinal: bool = False
+    type_grades: tuple[str, ...] = ()
+    views: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -474,7 +579,7 @@ class FeatureRequest:
     """Which frozen features to make of the chips of a project, see `features.bank.fit_maker`.
 
     Attributes:
-        maker: "rcf", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a network.
+        maker: "rcf", "layers", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a network.
         weights: path of a .safetensors file; "" for a maker that needs none.
         pool: how the places of a chip become one vector: their "mean", the class token "cls", or those of the "footprint".
         layer: name of the layer that is read; "" for the maker's own.
@@ -482,6 +587,7 @@ class FeatureRequest:
         dates: "both" joins [pre, post, post - pre], "diff" is the difference alone, "post" the post chip alone.
         licence: of the weights, in the user's words; it is written wherever they are used.
         n_views: views per chip, the chip as it was cut included.
+        layers: of the maker "layers", one bank of filters each: "pre", "post", a layer's name, or several of them joined by +.
     """
 
     maker: str = "rcf"
@@ -492,6 +598,10 @@ class FeatureRequest:
     dates: Literal["both", "diff", "post"] = "both"
     licence: str = ""
     n_views: int = 17
+    layers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))  # a job's arguments are JSON, which knows lists alone
 
 
 @dataclass(frozen=True)

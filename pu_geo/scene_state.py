@@ -128,10 +128,17 @@ def refusal(missing: Sequence[Scene], changed: Sequence[Scene], project: Path | 
         )
     return ImageryError(
         f"{_named(changed)} has changed since it was added to the project: another file has its path now.",
-        f"Put the original back under its path. If it is elsewhere, {find} To use the other file, replace the scene by it "
-        f"(`pu-geo replace {where} scene {changed[0].scene_id} FILE`), or add it as a new scene under another name.",
+        f"Put the original back under its path. If it is elsewhere, {find} To use the other file, replace {_replacing(changed[0], where)}, "
+        "or add it as a new scene under another name.",
         kind="changed",
     )
+
+
+def _replacing(scene: Scene, where: str) -> str:
+    """Return what to replace by another file, with the command."""
+    if scene.role == "layer":
+        return f"the layer by its files (`pu-geo replace {where} layer {scene.layer} FILE...`)"
+    return f"the scene by it (`pu-geo replace {where} scene {scene.scene_id} FILE`)"
 
 
 def _why(scene: Scene) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -16,6 +17,15 @@ def plural(n: int, one: str, several: str | None = None) -> str:
     ('1 run', '1,200 runs', '0 damaged')
     """
     return f"{n:,} {one if n == 1 else several or f'{one}s'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Write names as a list.
+
+    >>> listed(["pre+post"]), listed(["pre+post", "sar-post", "dsm"])
+    ('pre+post', 'pre+post, sar-post and dsm')
+    """
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def duration(seconds: float) -> str:

@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 
 from sample_data._canvas import SCALE, Canvas, Look, fill_mask, smooth_noise
+from sample_data._flood import MUD
 from sample_data._town import Building
 
 PITCH = {"gable": 0.48, "hip": 0.42, "metal": 0.16, "flat": 0.0}
@@ -163,6 +164,8 @@ def _torn(color: np.ndarray, roof: Roof, b: Building, rng: np.random.Generator) 
     board = DECK * (1 + 0.12 * smooth_noise(shape, 4, rng)[..., None]) * rng.uniform(0.85, 1.12)
     color = np.where(deck[..., None], board, color)
     inside = _rubble(shape, rng) * rng.uniform(0.55, 0.95)
+    if b.is_flooded:
+        inside = inside * 0.25 + MUD * 0.62
     along = roof.b if b.wings[0][3] > b.wings[0][2] else roof.a
     rafter = (np.sin(along * 2 * np.pi / rng.uniform(1.1, 1.5)) > 0.55) & (smooth_noise(shape, 12, rng) > -0.3)
     inside = np.where(rafter[..., None], np.array([176, 150, 116], np.float32), inside)
@@ -221,6 +224,8 @@ def _slab(canvas: Canvas, b: Building, look: Look, rng: np.random.Generator) -> 
     color = np.where(stub[..., None], np.array([190, 180, 166], np.float32), color * (1 - 0.3 * shade[..., None]))
     field = smooth_noise(shape, 11, rng) + 0.5 * smooth_noise(shape, 4, rng)
     heap = field > np.quantile(field[roof.inside], 1 - (rng.uniform(0.05, 0.3) if b.is_swept else rng.uniform(0.45, 0.9)))
+    if b.is_flooded:
+        color = color * 0.15 + MUD * 0.85
     color = np.where(heap[..., None], _rubble(shape, rng), color)
     worn = smooth_noise(shape, 8, rng) > -1.1  # ragged outline
     alpha = cv2.GaussianBlur((roof.inside & worn).astype(np.float32), (0, 0), 0.8)[..., None] * 0.93

@@ -38,11 +38,24 @@ class Building:
     eave_m: float
     use: str
     storeys: int = 1
-    damage: str = "no-damage"
+    damage: str = "no-damage"  # by the wind; see `grade`
     is_listed: bool = True  # wholly inside the scene, so it gets a footprint
     is_reroofed: bool = False  # roofers at work when the post scene was taken
     is_swept: bool = False  # destroyed, and the wind took most of the rubble along
+    is_flooded: bool = False  # stands in the water of the post scene
     number: int = 0
+
+    @property
+    def grade(self) -> str:
+        """The true damage class: the wind's, and at least "major-damage" in the water, as on the Joint Damage Scale of xBD."""
+        is_light = self.damage in ("no-damage", "minor-damage")
+        return "major-damage" if self.is_flooded and is_light else self.damage
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The true damage types; none where a building is not damaged."""
+        by_wind = {"destroyed": ("collapsed",), "major-damage": ("roof",)}.get(self.damage, ())
+        return (*by_wind, "flooded") if self.is_flooded else by_wind
 
     def corners(self) -> list[np.ndarray]:
         """Return each wing's four corners, float [4, 2] in metres."""

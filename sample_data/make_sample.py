@@ -1,4 +1,4 @@
-"""Make the sample event: a made-up town before and after a made-up tornado, with footprints and true damage.
+"""Make the sample event: a made-up town before and after a made-up tornado, with a radar layer, footprints and true damage.
 
     python sample_data/make_sample.py
 
@@ -27,7 +27,7 @@ from shapely.geometry import Polygon, mapping
 from shapely.geometry.polygon import orient
 from shapely.ops import unary_union
 
-from sample_data import _ground, _roofs, _things, _tornado, _trees
+from sample_data import _flood, _ground, _radar, _roofs, _things, _tornado, _trees
 from sample_data._canvas import MARGIN_M, POST, PRE, SCALE, Canvas, Look, smooth_noise
 from sample_data._plan import plan_town
 from sample_data._town import Town
@@ -37,11 +37,11 @@ ORIGIN = (540_000.0, 2_990_000.0)  # open water in the Gulf, so that nobody take
 GSD_M = 0.5
 SIZE_PX = (2816, 2560)
 N_BUILDINGS = 1600
-TAKEN = {"pre": "2031:09:12 16:48:00", "post": "2032:05:06 17:32:00"}
+TAKEN = {"pre": "2031:09:12 16:48:00", "post": "2032:05:06 17:32:00", "sar-post": "2032:05:06 23:51:00"}
 
 
 def make_sample(out: Path, *, seed: int = 7, size_px: tuple[int, int] = SIZE_PX, n_buildings: int = N_BUILDINGS) -> None:
-    """Write `pre.tif`, `post.tif` and `footprints.geojson` into `out`.
+    """Write `pre.tif`, `post.tif`, `sar-post.tif` and `footprints.geojson` into `out`.
 
     Args:
         out: folder; made if missing.
@@ -50,24 +50,27 @@ def make_sample(out: Path, *, seed: int = 7, size_px: tuple[int, int] = SIZE_PX,
         n_buildings: largest number of footprints. A small scene may hold fewer.
     """
     size_m = (size_px[0] * GSD_M, size_px[1] * GSD_M)
-    town, tornado = plan_event(size_m, n_buildings, seed)
+    town, tornado, flood = plan_event(size_m, n_buildings, seed)
     out.mkdir(parents=True, exist_ok=True)
     for name, look in (("pre", PRE), ("post", POST)):
-        canvas = draw_scene(town, tornado, look, seed)
+        canvas = draw_scene(town, tornado, flood, look, seed)
         pixels = observe(canvas, look, size_px, np.random.default_rng([seed, 20, int(look.is_post)]))
         write_scene(out / f"{name}.tif", pixels, TAKEN[name])
+    write_radar(out / "sar-post.tif", _radar.draw_radar(town, tornado, flood, seed), TAKEN["sar-post"])
     write_footprints(out / "footprints.geojson", town, np.random.default_rng([seed, 4]))
 
 
-def plan_event(size_m: tuple[float, float], n_buildings: int, seed: int) -> tuple[Town, _tornado.Tornado]:
-    """Lay out the town, send the tornado through it and grade the damage; nothing is drawn yet."""
+def plan_event(size_m: tuple[float, float], n_buildings: int, seed: int) -> tuple[Town, _tornado.Tornado, _flood.Flood]:
+    """Lay out the town, send the tornado and the water through it and grade the damage; nothing is drawn yet."""
     town = plan_town(size_m, n_buildings, np.random.default_rng([seed, 1]))
     tornado = _tornado.Tornado(size_m, np.random.default_rng([seed, 2]))
     _tornado.grade_damage(town, tornado, np.random.default_rng([seed, 3]))
-    return town, tornado
+    flood = _flood.Flood(size_m, np.random.default_rng([seed, 5]))
+    flood.mark(town)
+    return town, tornado, flood
 
 
-def draw_scene(town: Town, tornado: _tornado.Tornado, look: Look, seed: int) -> Canvas:
+def draw_scene(town: Town, tornado: _tornado.Tornado, flood: _flood.Flood, look: Look, seed: int) -> Canvas:
     """Draw everything of one date, from the ground up."""
     rng = np.random.default_rng([seed, 10, int(look.is_post)])
     canvas = Canvas(town.size_m)
@@ -97,6 +100,7 @@ def draw_scene(town: Town, tornado: _tornado.Tornado, look: Look, seed: int) -> 
         _trees.draw_felled(canvas, felled, tornado.heading, rng)
         _tornado.throw_debris(canvas, town, tornado, rng)
         _things.litter(canvas, town, tornado, rng)
+        _flood.pour(canvas, town, flood, look, np.random.default_rng([seed, 14]))
     _trees.draw_trees(canvas, trees, bank, look)
     return canvas
 
@@ -143,6 +147,26 @@ def write_scene(path: Path, pixels: np.ndarray, taken: str) -> None:
             scene.build_overviews([2, 4, 8], Resampling.average)
 
 
+def write_radar(path: Path, db: np.ndarray, taken: str) -> None:
+    """Write float32 [rows, columns] in dB as a tiled GeoTIFF of one band, NaN where there are no data."""
+    height, width = db.shape
+    gsd_m, (right, down) = _radar.GSD_M, _radar.OFFSET_M
+    profile = {
+        "driver": "GTiff", "width": width, "height": height, "count": 1, "dtype": "float32", "crs": CRS, "nodata": np.nan,
+        "transform": Affine(gsd_m, 0, ORIGIN[0] + right, 0, -gsd_m, ORIGIN[1] - down), "tiled": True, "blockxsize": 256,
+        "blockysize": 256, "compress": "DEFLATE", "predictor": 3, "zlevel": 9,
+    }  # fmt: skip
+    with rasterio.open(path, "w", **profile) as scene:
+        scene.write(db, 1)
+        scene.set_band_description(1, "VV")
+        scene.units = ("dB",)
+        scene.update_tags(
+            TIFFTAG_DATETIME=taken,
+            TIFFTAG_IMAGEDESCRIPTION="PU-Geo sample event: radar backscatter drawn by a program, shows no real place",
+            TIFFTAG_COPYRIGHT="CC0-1.0",
+        )
+
+
 def write_footprints(path: Path, town: Town, rng: np.random.Generator) -> None:
     """Write the listed buildings as RFC 7946 GeoJSON; outlines are a few decimetres off, as real ones are."""
     to_lonlat = Transformer.from_crs(CRS, "EPSG:4326", always_xy=True)
@@ -156,7 +180,7 @@ def write_footprints(path: Path, town: Town, rng: np.random.Generator) -> None:
         ring = np.stack(to_lonlat.transform(*np.array(on_map.exterior.coords).T), -1)
         lonlat = orient(set_precision(Polygon(ring), 1e-7))
         properties = {
-            "uid": f"S-{b.number:05d}", "damage": b.damage, "use": b.use, "storeys": b.storeys, "roof": b.roof,
+            "uid": f"S-{b.number:05d}", "damage": b.grade, "types": "; ".join(b.types), "use": b.use, "storeys": b.storeys, "roof": b.roof,
         }  # fmt: skip
         geometry = json.loads(json.dumps(mapping(lonlat)), parse_float=lambda text: round(float(text), 7))
         features.append({"type": "Feature", "id": properties["uid"], "properties": properties, "geometry": geometry})

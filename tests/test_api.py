@@ -20,7 +20,9 @@ import pandas as pd
 import pytest
 import shapely
 from comparison_parts import BETTER, set_project
+from mapped_parts import TRUTH
 from small_parts import REPOSITORY, click, job_of, small_grid, small_project, small_scene, square_table
+from typed_parts import TYPED, TYPES, name_types, typed_project
 
 import pu_geo
 from pu_geo import Project, api, jobs
@@ -225,12 +227,15 @@ def test_the_live_map_is_the_layer_of_the_project(mapped: Layout) -> None:
     project = Project.open(mapped.folder)
     click(mapped, "b3")
     click(mapped, "b4", label="not_assessable", reason="cloud", damage_types=("roof", "walls"))
+    click(mapped, "b5", damage_types=("roof",), absent_types=("flooded", "burned"))
     table, export = project.live_map(), project.damage_map()
     assert table.index.tolist() == export.building_id.tolist()
     for name in ("assessed", "not_assessed_reason", "damage_binary", "score", "rank"):
         mine, theirs = table[name].tolist(), export[name].tolist()
         assert list(map(_plain, mine)) == list(map(_plain, theirs))
     assert table.damage_types["b4"] == "roof;walls"
+    assert (table.damage_types["b5"], table.absent_types["b5"]) == ("roof", "flooded;burned")
+    assert table.absent_types.notna().sum() == 1
     assert table.crs == "EPSG:32615"
     empty = Project.open(small_project(mapped.folder.parent / "empty.pugeo", 0).folder)
     assert len(empty.live_map()) == len(empty.footprints()) == 0
@@ -594,7 +599,7 @@ def test_labels_of_unknown_buildings_are_counted_and_named(town_project: Project
         with pytest.raises(PuGeoError, match=words):
             project.label(wrong)  # type: ignore[arg-type]
     assert project.labels().tolist() == before
-    with pytest.raises(TypeError, match=r"'note'.*reason, damage_types, comment"):
+    with pytest.raises(TypeError, match=r"'note'.*reason, damage_types, absent_types, comment"):
         project.label(ids[0], note="x")
     assert project.label(np.array(ids[:2])) == 2
 
@@ -741,3 +746,20 @@ def test_an_interrupt_while_a_public_name_is_loaded_waits_for_its_end(
     finally:
         sys.modules.pop(name, None)
         vars(pu_geo).pop("ready", None)
+
+
+def test_damage_types_are_read_and_their_thresholds_chosen(tmp_path: Path) -> None:
+    layout = typed_project(tmp_path)
+    name_types(layout, [row for row in np.flatnonzero(TRUTH).tolist() if row > 1][:25])
+    project = Project.open(layout.folder, progress=False)
+    project.choose(TYPED, threshold=0.3)
+    assert [one["name"] for one in project.damage_types()] == list(TYPES)
+    assert project.damage_types("ranker-1") == []
+    project.choose(damage_type="roof", top=4)
+    roof, _ = project.damage_types()
+    assert (roof["by_score"], roof["threshold_origin"], project.threshold().value) == (4, "top:4", 0.3)
+    table = project.damage_map()
+    assert (table.type_roof == "yes").sum() == roof["by_people"] + 4
+    assert table.attrs["pu_geo"]["types"][0]["threshold"] == roof["threshold"]
+    with pytest.raises(PuGeoError, match="without a threshold"):
+        project.choose(damage_type="roof")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import ranking
+from benchmarks import flagged_first, ranking
 from benchmarks.first_ranker import first_ranking
 from benchmarks.ranking_sets import CHOSEN, LEAST_LEFT, Cell, Source, cells
 from benchmarks.ranking_table import AT_RANDOM, KEPT, Outcome, gains, interval, keep, read_kept, section, summary
@@ -134,3 +134,10 @@ def test_the_default_holds_what_it_promises() -> None:
     assert found["at most 5 %"][0] >= 0.05
     assert found["20 %"][0] >= 0.03
     assert found["every cell"][2] >= len([cell for cell in cells() if cell.source in ("joplin", "santa_rosa_a")])
+
+
+def test_f1_of_the_highest_scores_counts_what_is_missed() -> None:
+    truth = np.array([True, False, True, False])
+    scores = np.array([0.9, 0.8, 0.1, 0.0])
+    assert flagged_first.f1(scores, truth, 2) == pytest.approx(0.5)  # 1 of 2 flagged, 1 of 2 found: 2 * 1 / (2 + 2)
+    assert flagged_first.f1(scores, truth, 3) == pytest.approx(0.8)  # 2 * 2 / (3 + 2)

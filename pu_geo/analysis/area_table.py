@@ -20,7 +20,11 @@ NARROW = 25.0  # variance of a count below which its distribution is worked out 
 
 
 def area_rows(
-    index: NDArray[np.int64], names: Sequence[str], pcodes: Sequence[str | None], columns: Mapping[str, Sequence[object]]
+    index: NDArray[np.int64],
+    names: Sequence[str],
+    pcodes: Sequence[str | None],
+    columns: Mapping[str, Sequence[object]],
+    types: Mapping[str, bool] | None = None,
 ) -> list[dict[str, object]]:
     """Sum a damage map up by area.
 
@@ -42,6 +46,9 @@ def area_rows(
         columns: of the damage map, [N] each: `assessed`, `damage_binary`, `label`, and, where there was an audit,
             `p_damaged`, `p_low`, `p_high`; `post_date` where known: an area has its buildings' one date, or the first and the
             last of several as "first/last" (ISO 8601).
+        types: column with yes, no and unknown -> whether scores judge it, too. Of each the row counts the yes as "<column>_yes" and the
+            assessed buildings of which it is not known as "<column>_unknown". Without scores the yes is None: those that people
+            happened to name are no count of those that have it.
 
     Returns:
         One row an area, with None for each figure that is not known: all but the totals where nothing was assessed, and the
@@ -65,6 +72,13 @@ def area_rows(
     def count(rows: Bools) -> list[int]:
         return list(np.bincount(index[rows], minlength=n_areas).tolist())
 
+    of_types = {
+        f"{name}_{state}": count(_is(columns[name], state) & is_assessed)
+        if is_judged or state == "unknown"
+        else [None] * n_areas
+        for name, is_judged in (types or {}).items()
+        for state in ("yes", "unknown")
+    }
     counts = [count(rows) for rows in (is_inside, is_assessed, is_flagged, is_confirmed)]
     estimates = _estimates(index, n_areas, is_open, columns, counts[3])
     dates: list[set[str]] = [set() for _ in names]
@@ -81,6 +95,7 @@ def area_rows(
             "confirmed": confirmed if assessed else None, "est_damaged": None if value is None else round(value, 1),
             "low": low, "high": high, "pct": None if value is None else round(100 * value / assessed, 1),
             "post_date": "/".join(sorted({min(dates[at]), max(dates[at])})) if dates[at] else None,
+            **{name: numbers[at] if assessed else None for name, numbers in of_types.items()},
         })  # fmt: skip
     return found
 

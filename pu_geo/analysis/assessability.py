@@ -18,7 +18,7 @@ SOME_HIDDEN = 0.2  # from here on, a building called not assessable probably is 
 LEAST_ANSWERS = 5
 """Answers without a damaged building that make the ranking of a sensor group worth something; one damaged building does."""
 HARDLY = 0.25  # share of the usual share flagged, below which hardly anything is flagged
-Why = Literal["outside_image", "nodata", "cloud", "no_pre_image", "scene_without_answers"]
+Why = Literal["outside_image", "nodata", "cloud", "no_pre_image", "no_layer", "scene_without_answers"]
 KINDS: tuple[Why, ...] = ("outside_image", "nodata", "cloud")
 _PARTS = ("outside", "nodata", "cloud")
 _WINDOW_PARTS = {
@@ -74,16 +74,21 @@ def hidden_after(facts: Mapping[str, Any]) -> NDArray[np.str_]:
     return np.where(hidden.sum(axis=1) > MOST_HIDDEN, _largest(hidden), "")
 
 
-def reasons(facts: Mapping[str, Any], without_answers: Collection[int] = ()) -> NDArray[np.str_]:
+def reasons(
+    facts: Mapping[str, Any], without_answers: Collection[int] = (), lacks_all: NDArray[np.bool_] | None = None
+) -> NDArray[np.str_]:
     """Return why each building cannot be assessed, one of `Why`; "" if it can, str [N].
 
     Args:
         facts: of a chip set.
         without_answers: look groups that a run has no evidence for, see `groups_without_answers`.
+        lacks_all: bool [N], buildings that have none of the layers that a run learned from; none of them if None.
     """
     found = hidden_after(facts).astype("<U24")
     if needs_pre(facts):
         found = np.where((found == "") & lacks_pre(facts), "no_pre_image", found)
+    if lacks_all is not None:
+        found = np.where((found == "") & lacks_all, "no_layer", found)
     group = facts.get("look_group")
     if group is not None and len(without_answers):
         found = np.where((found == "") & np.isin(group, list(without_answers)), "scene_without_answers", found)

@@ -128,6 +128,57 @@ def bootstrap(values: NDArray[np.float64], level: float = LEVEL, seed: int = 0) 
     return Interval(float(values.mean()), float(low), float(high))
 
 
+def average_precision(
+    found: NDArray[np.floating], n_unlabeled: int, times: NDArray[np.floating] | None = None
+) -> NDArray[np.float64]:
+    """Return the average precision of held-out clicks among unlabeled buildings, in (0, 1], from their places.
+
+    All unlabeled buildings count as not damaged, so it is a lower bound; for a difference of two feature sets that does no harm.
+    Before a click at place p stand p n_unlabeled of them, and the clicks at places up to p, itself included.
+
+    Source: ours; the area under the curve of precision and recall as a sum over positives.
+
+    Args:
+        found: places, float [P] in (0, 1].
+        times: how many times each click counts, float [B, P]; each once if None.
+
+    Returns:
+        float64 [B]; [1] where `times` is None.
+
+    Example:
+        >>> average_precision(np.array([0.01, 0.5]), 100).tolist()  # (1/(1 + 1) + 2/(2 + 50)) / 2
+        [0.2692307692307692]
+    """
+    order = np.argsort(found, kind="stable")
+    place, count = found[order], (np.ones((1, len(found))) if times is None else np.asarray(times, np.float64)[:, order])
+    last = np.searchsorted(place, place, side="right") - 1
+    clicks = np.cumsum(count, axis=1)[:, last]
+    precision = clicks / (clicks + place * n_unlabeled)
+    return np.asarray((count * precision).sum(axis=1) / count.sum(axis=1))
+
+
+def gain(
+    better: NDArray[np.floating], worse: NDArray[np.floating], n_unlabeled: int, level: float = LEVEL, seed: int = 0
+) -> Interval:
+    """Return by how much the average precision of one candidate exceeds another's, with its paired bootstrap interval.
+
+    Clicks are what is drawn, the same ones for both; each repeat has its own precision, and these are averaged.
+
+    Args:
+        better, worse: places, float [R, P], of the same held-out clicks in the same repeats.
+    """
+    n = better.shape[1]
+    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=N_DRAWS // 4).astype(np.float64)
+    pairs = list(zip(better, worse, strict=True))
+
+    def mean(of: NDArray[np.floating] | None) -> NDArray[np.float64]:
+        each = [average_precision(one, n_unlabeled, of) - average_precision(other, n_unlabeled, of) for one, other in pairs]
+        return np.asarray(np.mean(each, axis=0))
+
+    low, high = np.quantile(mean(times), [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(mean(None)[0]), float(low), float(high))
+
+
 def judge(
     by_name: Mapping[str, NDArray[np.float64]], incumbent: str, *, level: float = LEVEL, least: int = LEAST_TO_PICK
 ) -> Verdict:

@@ -130,7 +130,7 @@ def start_k(n_unlabeled: int, share: float | None) -> int:
 
     Ours. It follows the guess from 0.5 to 50 % of the buildings, and is at least 30 and at most 20 times the root of their number
     (half of 1,600, 14 % of 20,000, 9 % of 50,000). Where few are damaged and ten clicks order badly, the guess is .35 for a truth
-    of .0005 (a made-up town of 20,000), and of clicks on the clearest damage alone it is .004 for .032 (the sample). Figures are in
+    of .0005 (a made-up town of 20,000), and of clicks on the clearest damage alone it is .008 for .036 (the sample). Figures are in
     docs/methods.md.
 
     Args:

@@ -31,7 +31,12 @@ def label(
         str | None, typer.Option(metavar="FIELD", help="simulate clicks from this attribute of the footprints")
     ] = None,
     stdin: Annotated[
-        bool, typer.Option("--stdin", help='read {"op": unique text, "building_id", "label", "grade" or none} a line')
+        bool,
+        typer.Option(
+            "--stdin",
+            help='read {"op": unique text, "building_id", "label"} a line; of a damaged building '
+            '"grade", "damage_types": ["roof", ...] and "absent_types" (looked for and not found), too',
+        ),
     ] = False,
     import_file: Annotated[
         str | None,

@@ -11,7 +11,7 @@ from pu_geo.cli.run import Analyst, File, Json, Project, RunId, Screen, absolute
 from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
-from pu_geo.services.damage_map import auditing, mapping, random_audits
+from pu_geo.services.damage_map import auditing, damage_types, mapping, random_audits
 from pu_geo.services.project import choices, projects
 
 screen = Screen("Damage map")
@@ -30,7 +30,13 @@ Local = Annotated[
 ]
 
 
-@screen.verb("choose", "joplin.pugeo", "joplin.pugeo --run ncpu-0520-1130-12ab --threshold 0.42", "joplin.pugeo --top 200")
+@screen.verb(
+    "choose",
+    "joplin.pugeo",
+    "joplin.pugeo --run ncpu-0520-1130-12ab --threshold 0.42",
+    "joplin.pugeo --top 200",
+    "joplin.pugeo --type roof --threshold 0.4",
+)
 def choose(
     project: Project,
     *,
@@ -39,20 +45,29 @@ def choose(
     ] = None,
     threshold: Annotated[float | None, typer.Option(help="flag buildings with at least this score")] = None,
     top: Top = None,
+    damage_type: Annotated[
+        str | None,
+        typer.Option("--type", metavar="NAME", help="the threshold is that of a damage type, of what is flagged as damaged"),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Store which run is shown and exported where none is named, and its threshold; or print which it is."""
+    """Store which run is shown and exported where none is named, and its threshold or a damage type's; or print which they are."""
     layout = projects.find(project)
     mapping.one_of_both(threshold, top)
+    if damage_type is not None:
+        damage_types.require_number(damage_type, threshold, top)
     if run == "auto":
         choices.choose_automatically(layout)
-    elif run:
-        choices.choose_run(layout, choices.run(layout, run).run_id)
-    found = choices.run(layout, "chosen")
-    if threshold is not None:
+    is_named = run not in (None, "auto")
+    found = choices.run(layout, run if run and is_named else "chosen")
+    if damage_type is not None:
+        damage_types.choose(layout, found.run_id, damage_type, threshold=threshold, top=top)
+    elif threshold is not None:
         choices.choose_threshold(layout, found.run_id, threshold)
     elif top is not None:
         mapping.choose_top(layout, found.run_id, top)
+    if is_named:  # at last, so that nothing is stored where a number is refused
+        choices.choose_run(layout, found.run_id)
     limit = mapping.threshold(layout, found.run_id)
     check, why = random_audits.newest_audit(layout, found.run_id), choices.why_chosen(layout) or "newest"
     facts = {
@@ -60,7 +75,23 @@ def choose(
         "threshold_origin": limit.origin, "audit_id": check.id if check else "not audited",
     }  # fmt: skip
     lines = [f"{mapping.which_words(facts)} It is {choices.WHY_WORDS[why]}.", *mapping.newer_words(layout, found.run_id)]
-    show(facts, "\n".join(lines), as_json)
+    types = damage_types.facts(layout, found.run_id, limit.value, damage_types.on_map(layout, found.run_id, limit.value))
+    if types:
+        facts["types"] = types
+    show(facts, "\n".join([*lines, *map(_type_words, types)]), as_json)
+
+
+def _type_words(one: Mapping[str, Any]) -> str:
+    """Return one damage type of a map in a line or three."""
+    lines = [
+        f"{one['name']}: {one['by_people']:,} by people, {one['by_score']:,} by score, {one['unknown']:,} unknown. {one['words']}"
+    ]
+    if audit := one["audit"]:
+        for name in ("precision", "recall"):
+            share = audit[name]
+            value = "" if share["value"] is None else f"{share['value']:.4g} ({share['low']:.4g} to {share['high']:.4g}): "
+            lines.append(f"  {name:10} {value}{share['words']}")
+    return "\n".join(lines)
 
 
 @screen.verb("audit", "joplin.pugeo begin --checks 200", "joplin.pugeo")
@@ -105,10 +136,14 @@ def audit(
     if judged["words"] not in damaged.words:
         lines.append(judged["words"])
     lines.append(damaged.words_beside(run_id))
+    types = damage_types.on_map(layout, run_id, float(str(args["threshold"])))
+    if types.types:
+        result["types"] = damage_types.facts(layout, run_id, float(str(args["threshold"])), types)
     for name in ("precision", "recall"):
         one = judged["at_threshold"][name]
         value = "" if one["value"] is None else f"{one['value']:.4g} ({one['low']:.4g} to {one['high']:.4g}): "
         lines.append(f"{name:10} {value}{one['words']}")
+    lines += [_type_words(one) for one in result.get("types", ())]
     show(result, "\n".join(lines), as_json)
 
 
@@ -177,7 +212,8 @@ def publish(
 
 def _counts(result: Mapping[str, Any]) -> str:
     hidden = f", {result['not_assessed']:,} not assessed" if result["not_assessed"] else ""
-    return f"{result['flagged']:,} flagged or confirmed damaged{hidden}."
+    types = "".join(f", {one['name']}: {one['by_people'] + one['by_score']:,}" for one in result.get("types", ()))
+    return f"{result['flagged']:,} flagged or confirmed damaged{hidden}{types}."
 
 
 def _origin(layout: Layout, result: Mapping[str, Any]) -> list[str]:

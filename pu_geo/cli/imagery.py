@@ -12,9 +12,9 @@ from pu_geo.cli.run import File, Json, Project, Screen, absolute, repeated, run_
 from pu_geo.errors import PuGeoError
 from pu_geo.records import FeatureRequest
 from pu_geo.services.annotate import labeling
-from pu_geo.services.imagery import features, preparation
+from pu_geo.services.imagery import features, layers, preparation
 from pu_geo.services.project import projects
-from pu_geo.wording import plural
+from pu_geo.wording import percent, plural
 
 screen = Screen("Imagery")
 _NO_CHIPS = "There are no chips yet, so there are no features: cut them with `pu-geo chip`."
@@ -64,6 +64,57 @@ def add_scene(
     covered = result["pre_share"]
     partial = "" if covered is None or covered > 0.999 else f"\nPre scenes cover {covered:.0%} of the post scenes."
     show(result, "\n".join([f"{words} of {result['gsd_m']:.3f} m in {system}.{partial}", *result["notes"]]), as_json)
+
+
+@screen.verb(
+    "add-layer",
+    "joplin.pugeo --name sar-post --when post --kind sar-db vv_vh.tif",
+    "joplin.pugeo --name height --when none --kind elevation tiles/*.tif --nodata=-9999",
+)
+def add_layer(
+    project: Project,
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="GeoTIFFs; several form a mosaic", show_default=False)
+    ],
+    *,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="lowercase letters, digits and -; files of a name that is here join it")
+    ],
+    when: Annotated[
+        Literal["pre", "post", "none"] | None, typer.Option(help="the date that it shows; post if not named")
+    ] = None,
+    kind: Annotated[
+        Literal["sar-db", "sar-amplitude", "elevation", "proxy", "other"] | None,
+        typer.Option(help="what it measures, for units; an amplitude is read in decibels"),
+    ] = None,
+    nodata: Annotated[
+        float | None,
+        typer.Option(metavar="VALUE", help="a sample value that stands for no data, beside the one that the files name"),
+    ] = None,
+    crs: FileCrs = None,
+    as_json: Json = False,
+) -> None:
+    """Add a layer beside pre and post: SAR, elevation, a damage proxy map; 1 to 16 bands, uint8, uint16 or float32."""
+    layout = projects.find(project)
+    args = {"name": name, "paths": [*map(absolute, files)], "when": when, "kind": kind, "nodata": nodata, "crs": crs}
+    result = run_job(layout, layers.TASK, args, as_json)
+    words = (
+        f"Layer {result['name']} has {plural(result['n_files'], 'file')} of {plural(result['bands'], 'band')}, "
+        f"{layers.WHEN_WORDS[result['when']]}; it covers {percent(result['share'])} of the post scenes. "
+        f"Samples from {result['scaling_words']}."
+    )
+    again = ["Cut chips again to use it."] if result["added"] else []
+    show(result, "\n".join([words, *result["notes"], *again]), as_json)
+
+
+@screen.verb("layers", "joplin.pugeo", "joplin.pugeo --json")
+def list_layers(project: Project, *, as_json: Json = False) -> None:
+    """List the layers beside pre and post: scaling, what one of 256 steps means, and which buildings lack them."""
+    found = layers.rows(projects.find(project))
+    words = (
+        "\n".join(row["words"] for row in found) or "There are no layers beside pre and post: `pu-geo add-layer` adds one."
+    )
+    show({"layers": found}, words, as_json)
 
 
 @screen.verb(
@@ -184,6 +235,7 @@ def chip(
     if result["n_nodata"]:
         lines.append(f"{result['n_nodata']} of them reach beyond the post scenes or their data.")
     lines += filter(None, (result["bands_why"], result["features_note"]))
+    lines += [f"{layers.missing_words(name, n, result['n'])}." for name, n in result["n_missing"].items() if n]
     if result["n_sensors"] > 1:
         lines.append(
             f"The scenes are of {result['n_sensors']} kinds that differ too much for scores to carry over. Mark damaged "
@@ -198,14 +250,28 @@ def chip(
     "features",
     "joplin.pugeo --list",
     "joplin.pugeo --backbone resnet18 --weights resnet18.safetensors --licence BSD-3-Clause --use",
+    "joplin.pugeo --maker layers --layers pre+post,sar-post --use",
     "joplin.pugeo --use rcf",
 )
 def make_features(
     project: Project,
     *,
     backbone: Annotated[
-        str | None, typer.Option(metavar="NAME", help="resnet18, resnet50, local-dir:FOLDER (timm), self-supervised, or rcf")
+        str | None,
+        typer.Option(
+            "--backbone",
+            "--maker",
+            metavar="NAME",
+            help="resnet18, resnet50, local-dir:FOLDER (timm), self-supervised, layers, or rcf",
+        ),
     ] = None,
+    layers: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B",
+            help="of the maker layers, a filter bank each: a layer, pre, post, or dates joined by +; pre+post and each layer if not named",
+        ),
+    ] = "",
     weights: Annotated[
         str, typer.Option(metavar="FILE", help="local .safetensors file; nothing is downloaded, no code in it is run")
     ] = "",
@@ -240,12 +306,12 @@ def make_features(
     if backbone is not None:
         if use:
             raise PuGeoError(f"--use {use} names a set, and --backbone makes one.", "Write --use alone to use the new one.")
-        request = FeatureRequest(backbone, weights, pool, layer, size, dates, licence, views)
+        request = FeatureRequest(backbone, weights, pool, layer, size, dates, licence, views, _names(layers))
         result = run_job(layout, features.TASK, features.arguments(request, use=use is not None), as_json)
         show(result, _features_made(project, result), as_json)
         return
     named = {"--weights": weights, "--pool": pool != "mean", "--layer": layer, "--size": size, "--dates": dates != "both",
-             "--licence": licence, "--views": views != 17}  # fmt: skip
+             "--licence": licence, "--views": views != 17, "--layers": layers}  # fmt: skip
     if of_making := [option for option, value in named.items() if value]:
         raise PuGeoError(
             f"{of_making[0]} is of a set to be made, and no --backbone is named.", "Add --backbone, such as resnet18."
@@ -266,12 +332,18 @@ def make_features(
     show({"sets": rows, "in_use": found.in_use, "note": found.note}, words, as_json)
 
 
+def _names(text: str) -> tuple[str, ...]:
+    """Return the names of a list with commas."""
+    return tuple(filter(None, (one.strip() for one in text.split(","))))
+
+
 def _features_made(project: str, result: Mapping[str, Any]) -> str:
     """Return what came of making a set."""
     made = "was there already" if result["was_there"] else f"made in {result['seconds']:,.1f} s"
     words = (
         f"Features {result['name']}: {result['n_features']:,} of {result['n']:,} chips in {result['n_views']} views, {made}."
     )
+    words += f" {result['layers_lacking']}" if result["layers_lacking"] else ""
     if result["in_use"] == result["name"]:
         return f"{words} They are used from now on, where no other set is named."
     return (

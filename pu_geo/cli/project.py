@@ -178,6 +178,9 @@ def next_round(
     words = f"Round {result['round']} is in {layout.folder}: {result['n']} buildings, {result['carried']} answers to be confirmed."
     if result["compared_with"]:
         words += f"\nExports will list changes since {result['compared_with']} of {before.folder.name}."
+    if result["layers"]:
+        words += f"\nLayers that came along: {', '.join(result['layers'])}."
+    words = "\n".join([words, *result["notes"]])
     show({**result, "project": str(layout.folder)}, words, as_json)
 
 
@@ -195,13 +198,13 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would happen
 def remove(
     project: Project,
     kind: Annotated[
-        Literal["scene", "footprints", "chips", "features", "run", "export"], typer.Argument(show_default=False)
+        Literal["scene", "layer", "footprints", "chips", "features", "run", "export"], typer.Argument(show_default=False)
     ],
     names: Annotated[
         list[str],
         typer.Argument(
             metavar="NAME...",
-            help="ids of scenes, chips, features, runs or versions; of footprints: all, outside-aoi, file:NAME, or building ids",
+            help="ids of scenes, layers, chips, features, runs or versions; of footprints: all, outside-aoi, file:NAME, or building ids",
             show_default=False,
         ),
     ],
@@ -211,7 +214,7 @@ def remove(
     analyst: Analyst = None,
     as_json: Json = False,
 ) -> None:
-    """Remove scenes, footprints, chips, features, runs or exports, until their space is reclaimed. Labels stay."""
+    """Remove scenes, layers, footprints, chips, features, runs or exports, until their space is reclaimed. Labels stay."""
     layout, who = projects.find(project), analyst or labeling.default_analyst()
     for name in removing.as_names(kind, names):
         found = removing.plan(layout, kind, name)
@@ -227,15 +230,20 @@ def remove(
         show({**removing.as_row(found), "removal": number}, words, as_json)
 
 
-@screen.verb("replace", "joplin.pugeo footprints houses-2026.geojson", "joplin.pugeo scene post-1 20110530.tif --yes")
+@screen.verb(
+    "replace",
+    "joplin.pugeo footprints houses-2026.geojson",
+    "joplin.pugeo scene post-1 20110530.tif --yes",
+    "joplin.pugeo layer sar-post vv_vh.tif --yes",
+)
 def replace(
     project: Project,
-    kind: Annotated[Literal["scene", "footprints"], typer.Argument(show_default=False)],
+    kind: Annotated[Literal["scene", "layer", "footprints"], typer.Argument(show_default=False)],
     names: Annotated[
         list[str],
         typer.Argument(
-            metavar="[SCENE] FILE",
-            help="the scene to replace, and its new file; of footprints the file alone",
+            metavar="[NAME] FILE...",
+            help="the scene to replace, and its new file; the layer, and its new files; of footprints the file alone",
             show_default=False,
         ),
     ],
@@ -246,12 +254,16 @@ def replace(
     analyst: Analyst = None,
     as_json: Json = False,
 ) -> None:
-    """Put another file in the place of a scene, or of all footprints. Labels stay, by building id."""
+    """Put another file in the place of a scene, of a layer, or of all footprints. Labels stay, by building id."""
     layout, who = projects.find(project), analyst or labeling.default_analyst()
-    if len(names) != (2 if kind == "scene" else 1):
+    if len(names) != {"scene": 2, "layer": max(len(names), 2), "footprints": 1}[kind]:
+        wanted = {
+            "scene": "the id of a scene and a file",
+            "layer": "the name of a layer and its files",
+            "footprints": "one file",
+        }
         raise PuGeoError(
-            f"`replace {kind}` takes {'the id of a scene and a file' if kind == 'scene' else 'one file'}; {len(names)} were named.",
-            "`pu-geo replace --help` shows examples.",
+            f"`replace {kind}` takes {wanted[kind]}; {len(names)} were named.", "`pu-geo replace --help` shows examples."
         )
     path = absolute(names[-1])
     args: dict[str, Any]
@@ -259,6 +271,11 @@ def replace(
         found = removing.replacement(layout, names[0], path)
         title, lines, row = found.title, found.lines, removing.as_row(found)
         task, args = "replace_scene", {"name": names[0], "path": path, "crs": crs, "analyst": who}
+    elif kind == "layer":
+        paths = [*map(absolute, names[1:])]
+        found = removing.layer_replacement(layout, names[0], paths)
+        title, lines, row = found.title, found.lines, removing.as_row(found)
+        task, args = "replace_layer", {"name": names[0], "paths": paths, "crs": crs, "analyst": who}
     else:
         task, args = "replace_footprints", {"path": path, "crs": crs, "analyst": who}
         row = dict(run_job(layout, task, {**args, "dry_run": True}, as_json))

@@ -34,7 +34,16 @@ from pu_geo.project import training_times
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import choices, projects
-from pu_geo.services.train import comparing, feature_comparison, models, results, run_card, run_names, training
+from pu_geo.services.train import (
+    comparing,
+    feature_comparison,
+    layer_comparison,
+    models,
+    results,
+    run_card,
+    run_names,
+    training,
+)
 
 if TYPE_CHECKING:
     from pu_geo.tasks.train.tables import Table
@@ -97,7 +106,11 @@ def train(
     preset: Annotated[str, typer.Option(help="of the method")] = "quick",
     seed: Annotated[int, typer.Option(min=0, help="of all random numbers")] = 0,
     types_from: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="attribute of the clicked footprints that names the damage type")
+        str | None,
+        typer.Option(
+            metavar="SOURCE",
+            help="damage types to learn: answers (given on Annotate), grades (as a scale), or an attribute of the clicked footprints",
+        ),
     ] = None,
     hold_out: Annotated[
         int, typer.Option(min=0, metavar="N", help="damaged buildings to judge the run by, not to learn from")
@@ -111,6 +124,9 @@ def train(
     layout = projects.find(project)
     request = TrainingRequest(method, preset, seed, overrides_of(settings), types_from, hold_out, features)
     training.require(layout, request)
+    if types_from and not as_json:
+        counts = next(one.counts for one in training.type_sources(layout) if one.name == types_from)
+        print(f"Damage types: {counts}.", file=sys.stderr, flush=True)
     if not (as_json or request.overrides):
         n_chips = training.data_summary(layout).n_chips
         expected = training_times.expected_seconds(method, preset, n_chips)
@@ -267,31 +283,60 @@ def compare(
     show(comparing.as_json(layout, found), "\n".join(lines), as_json)
 
 
-@screen.verb("compare-features", "joplin.pugeo", "joplin.pugeo --methods ranker,propagation,ncpu --json")
+@screen.verb(
+    "compare-features", "joplin.pugeo", "joplin.pugeo --methods ranker,propagation,ncpu --json", "joplin.pugeo --layers"
+)
 def compare_features(
     project: Project,
     *,
-    methods: Annotated[str, typer.Option(metavar="A,B", help="short names of methods, and ranker")] = ",".join(
-        feature_comparison.METHODS
-    ),
+    methods: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B",
+            help="short names of methods, and ranker; ranker,propagation if not named, of --layers propagation alone",
+        ),
+    ] = "",
+    is_of_layers: Annotated[
+        bool, typer.Option("--layers", help="what each layer adds: all of them against all without each one")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare feature sets: how high each ranks your own clicks while they are held out. Chooses nothing."""
-    layout, names = projects.find(project), list(dict.fromkeys(filter(None, methods.replace(" ", "").split(","))))
+    """Compare feature sets, or what each layer adds: how high your own clicks rank while they are held out. Chooses nothing."""
+    layout, usual = projects.find(project), layer_comparison.METHODS if is_of_layers else feature_comparison.METHODS
+    names = list(dict.fromkeys(filter(None, methods.replace(" ", "").split(",")))) if methods else list(usual)
+    if is_of_layers:
+        _compare_layers(layout, names, as_json)
+        return
     feature_comparison.require(layout, names)
     result = run_job(layout, "compare_features", {"methods": names}, as_json)
     found = feature_comparison.Comparison.from_json(result)
-    rows = feature_comparison.table(found)
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
-    lines = [
-        "  ".join(row[name].ljust(widths[name]) for name in widths).rstrip()
-        for row in [{name: name for name in widths}, *rows]
-    ]
+    lines = _columns(feature_comparison.table(found))
     proposed = feature_comparison.proposed(layout, found)
     step = f" Use it: `pu-geo features {project} --use {proposed}`." if proposed else ""
     lines.append(f"{feature_comparison.verdict_words(found)} {feature_comparison.in_use_words(layout)}{step}")
     lines.append(feature_comparison.how_made(found))
     show(result, "\n".join(lines), as_json)
+
+
+def _compare_layers(layout: Layout, methods: list[str], as_json: bool) -> None:
+    layer_comparison.require(layout, methods)
+    result = run_job(layout, "compare_layers", {"methods": methods}, as_json)
+    found = layer_comparison.LayerComparison.from_json(result)
+    lines = [
+        *_columns(layer_comparison.table(found)),
+        *layer_comparison.verdict_words(found),
+        layer_comparison.how_made(found),
+    ]
+    show(result, "\n".join(lines), as_json)
+
+
+def _columns(rows: list[dict[str, str]]) -> list[str]:
+    """Return rows of a table as lines, below one with the names of its columns."""
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
+    return [
+        "  ".join(row[name].ljust(widths[name]) for name in widths).rstrip()
+        for row in [{name: name for name in widths}, *rows]
+    ]
 
 
 @screen.verb("ensemble", "joplin.pugeo --runs latest ID ID")

@@ -7,7 +7,7 @@ maker is made of as plain arrays and JSON, from which `from_state` builds it aga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -15,10 +15,11 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo.errors import TrainingError
+from pu_geo.features.layers import LayerBanks
 from pu_geo.features.networks import KINDS, NetworkMaker
 from pu_geo.features.rcf import RcfBank, RcfSettings
 from pu_geo.features.views import Report
-from pu_geo.records import FeatureRequest
+from pu_geo.records import FeatureRequest, View
 from pu_geo.training.augment import AERIAL, AugmentSettings
 
 FEATURE_SEED = 0  # of the views that the features of every chip set are made of
@@ -84,26 +85,31 @@ class Maker(Protocol):
         ...
 
 
-MAKERS: dict[str, type[Maker]] = {"rcf": RcfBank} | dict.fromkeys(KINDS, NetworkMaker)
+MAKERS: dict[str, type[Maker]] = {"rcf": RcfBank, LayerBanks.kind: LayerBanks} | dict.fromkeys(KINDS, NetworkMaker)
 
 
 def fit_maker(
     request: FeatureRequest, chips: NDArray[np.uint8], rows: NDArray[np.int64] | None = None,
     *, generator: torch.Generator, device: torch.device, report: Report | None = None,
-    is_cancelled: Callable[[], bool] | None = None,
+    is_cancelled: Callable[[], bool] | None = None, views: Sequence[View] = (), is_missing: NDArray[np.bool_] | None = None,
 ) -> Maker:  # fmt: skip
     """Make what a request asks for; the same request, chips and generator give the same maker.
 
     Args:
-        chips: uint8 [N, C, H, W], may be a memory map.
+        chips: uint8 [N, C, H, W], may be a memory map; with all bands for features of layers, else pre and post alone.
         rows: int64 [M], the chips to learn from, such as those that show something; all if None.
         report: called with {"done", "total", "seconds"} where making takes long.
+        views: bands of the chips, for features of layers.
+        is_missing: bool [V, N], which chips lack which of `views`; None where all have all.
 
     Raises:
         TrainingError: if there is no such maker, or it cannot do what the request asks for.
         JobCancelled: if the user cancelled.
     """
-    return _row(request.maker.partition(":")[0]).fit_request(
+    kind = _row(request.maker.partition(":")[0])
+    if kind is LayerBanks:
+        return kind.fit_request(request, chips, rows, generator=generator, device=device, views=views, is_missing=is_missing)
+    return kind.fit_request(
         request, chips, rows, generator=generator, device=device, report=report, is_cancelled=is_cancelled
     )
 

@@ -277,6 +277,7 @@ def _require_choices(request: FeatureRequest, kind: str, shape: tuple[int, ...])
         and request.pool == "cls",
         f"{name} needs a weights file, and starts with no random weights": kind.startswith("resnet") and not request.weights,
         f"{name} takes its weights from the folder, not from a file besides": kind == "local-dir" and bool(request.weights),
+        f"{name} takes the optical bands alone, and the layers {', '.join(request.layers)} were named": bool(request.layers),
         f"{name} learns its weights, layer and size from the chips": kind == "self-supervised"
         and bool(request.weights or request.layer or request.size_px),
     }

@@ -6,6 +6,7 @@ which a few hundred chips could not teach anyway.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
@@ -23,6 +24,7 @@ from pu_geo.training.augment import AERIAL, AugmentSettings
 
 BLOCK = 16
 """Chips that are handled, and whose random numbers are drawn, together. Few, so that responses stay in the CPU's cache."""
+MOST_FILTER_PX, MOST_CHIP_PX = 15, 256  # sides that a stranger's filters, and chips, may have
 _TENSORS = ("filters", "bias", "band_mean", "band_std")
 
 
@@ -116,7 +118,7 @@ class RcfBank:
     @classmethod
     def fit(
         cls, chips: NDArray[np.uint8], generator: torch.Generator, settings: RcfSettings = RcfSettings(),
-        rows: NDArray[np.int64] | None = None,
+        rows: NDArray[np.int64] | None = None, bands: NDArray[np.int64] | None = None,
     ) -> RcfBank:  # fmt: skip
         """Choose filters: random patches of the chips themselves, whitened, one response unit each.
 
@@ -125,6 +127,7 @@ class RcfBank:
         Args:
             chips: uint8 [N, C, H, W], may be a memory map; at most `settings.n_chips` of them are read.
             rows: int64 [M], the chips to choose from, such as those that show something; all if None.
+            bands: int64 [C], those of the chips' bands that the filters read; all if None.
 
         Raises:
             ShapeError: if chips are not [N, C, H, W], or smaller than a filter.
@@ -134,7 +137,8 @@ class RcfBank:
             raise ShapeError(f"chips must be [N, C, H, W] with N >= 1 and sides of at least {size} px; got {chips.shape}.")
         usable = np.arange(len(chips)) if rows is None else rows
         drawn = torch.randperm(len(usable), generator=generator)[: settings.n_chips].sort().values
-        images = torch.from_numpy(np.ascontiguousarray(chips[usable[drawn.numpy()]])).float()
+        chosen = chips[usable[drawn.numpy()]] if bands is None else chips[usable[drawn.numpy()]][:, bands]
+        images = torch.from_numpy(np.ascontiguousarray(chosen)).float()
         band_mean = images.mean((0, 2, 3))
         band_std = images.std((0, 2, 3)).clamp_min(1e-3)
         images = (images - band_mean[:, None, None]) / band_std[:, None, None]
@@ -147,7 +151,7 @@ class RcfBank:
         filters = (patches[:n_filters] - mean) @ whiten @ whiten
         spread = (centered @ filters.T).std(0).clamp_min(1e-6)
         filters = filters / spread[:, None]
-        shape = (n_filters, chips.shape[1], size, size)
+        shape = (n_filters, images.shape[1], size, size)
         return cls(filters.view(shape), -(filters @ mean), band_mean, band_std, settings.stride_px, settings.threshold)
 
     def transform(
@@ -195,6 +199,26 @@ class RcfBank:
     def to(self, device: torch.device) -> RcfBank:
         """Copy the bank to a device."""
         return replace(self, **{name: getattr(self, name).to(device) for name in _TENSORS})
+
+
+def problem_of_bank(arrays: Mapping[str, NDArray[Any]], n_filters: int, n_bands: int, chip_px: int = MOST_CHIP_PX) -> str:
+    """Return why arrays, perhaps a stranger's, are no bank of so many filters of so many bands, in words; "" where they are one.
+
+    Args:
+        chip_px: side of the chips, pixels.
+    """
+    side = arrays["filters"].shape[-1] if "filters" in arrays and arrays["filters"].ndim else 0
+    wanted = {
+        "filters": (n_filters, n_bands, side, side), "bias": (n_filters,), "band_mean": (n_bands,), "band_std": (n_bands,),
+        "step": (2,),
+    }  # fmt: skip
+    there = {name: array.shape for name, array in arrays.items() if array.dtype == np.float32}
+    if there != wanted or len(arrays) != len(wanted) or not 1 <= side <= min(MOST_FILTER_PX, chip_px):
+        return f"filters that do not make the {2 * n_filters} features its network looks at"
+    stride, threshold = arrays["step"].tolist()
+    if (arrays["band_std"] <= 0).any() or not 1 <= stride <= chip_px or stride != math.floor(stride) or threshold < 0:
+        return "filters with a step, a threshold or a spread of bands that cannot be"
+    return ""
 
 
 def _draw_patches(images: Tensor, n: int, size: int, generator: torch.Generator) -> Tensor:

@@ -219,6 +219,11 @@ def _scene(path: Path, arguments: Mapping[str, Any]) -> Answer:
     return Answer({key: value for key, value in scene.items() if key != "path"}, [])
 
 
+def _layer(path: Path, arguments: Mapping[str, Any]) -> Answer:
+    scene = asdict(importlib.import_module("pu_geo.geo.raster.scene_files").describe_layer(path, **arguments))
+    return Answer({key: value for key, value in scene.items() if key != "path"}, [])
+
+
 def _thumbnail(path: Path, arguments: Mapping[str, Any]) -> Answer:
     return Answer({}, [importlib.import_module("pu_geo.geo.raster.thumbnails").thumbnail(path, **arguments)])
 
@@ -261,6 +266,7 @@ def _write_layer(path: Path, arguments: Mapping[str, Any]) -> Answer:
 
 READERS: Mapping[str, Callable[[Path, Mapping[str, Any]], Answer]] = {
     "scene": _scene,
+    "layer": _layer,
     "thumbnail": _thumbnail,
     "footprints": _footprints,
     "summary": _summary,

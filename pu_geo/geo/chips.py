@@ -28,6 +28,7 @@ MIN_FOOTPRINT_PX = 4.0
 HELD_BYTES = 80 * 1024**2  # pixels held back, of all mosaics together, for chips that are not yet complete
 MAX_HELD_PX = 2048  # windows with a longer side are read by themselves
 PIECE_PIXELS = 8 * 1024**2
+OPENCV_BANDS = 4  # that `cv2.resize` averages at a time
 AREA_FROM = 2.0  # windows larger than this many times the chip are area averaged
 N_THREADS = 4  # OpenCV lets go of the interpreter lock
 
@@ -119,7 +120,7 @@ def whole_pixels(windows: Floats) -> Ints:
 def _widened(
     picture: NDArray[np.uint8], shown: Shown, box: Sequence[int], inside: Sequence[int], shrink: int = 1
 ) -> tuple[NDArray[np.uint8], Shown]:
-    """Enlarge a picture [H, W, 3] of `inside` to its `box` by mirroring it, and what is shown: nothing beyond `inside`.
+    """Enlarge a picture [H, W, B] of `inside` to its `box` by mirroring it, and what is shown: nothing beyond `inside`.
 
     Args:
         shrink: side of the picture's pixels, in grid pixels.
@@ -135,51 +136,59 @@ def cut_chips(
     size_px: int,
     out: NDArray[np.uint8],
     *,
+    layers: Sequence[Mosaic] = (),
     pre_shift_px: Floats | None = None,
     outlines: Outlines | None = None,
     report: Report | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> NDArray[np.float32]:
-    """Cut one square chip per window out of the scene pair, reading each block of the scenes once.
+    """Cut one square chip per window out of the scene pair and its layers, reading each block of the scenes once.
 
     Beyond the grid's border the picture is mirrored, so that chips there do not stand out by a black edge; pixels without
-    data inside the grid are 0. Windows over 2 times the chip's size are area averaged, others bilinear
+    data inside the grid are 0 on pre and post, and the mean of the chip's other pixels on layers: a measure that is not known is
+    no low one. Windows over 2 times the chip's size are area averaged, others bilinear
     (area averaging by factors near 1 takes about twice as long).
 
     Args:
         pre: open mosaic of the pre scenes, or None for post only.
         post: open mosaic of the post scenes, on the same grid.
         windows: float64 [N, 4] from `chip_windows`.
-        out: uint8 [N, 6 or 3, size_px, size_px], written to; pre bands first. May be a memory map.
+        out: uint8 [N, 6 or 3 and the layers' bands, size_px, size_px], written to; pre bands first. May be a memory map.
+        layers: open mosaics of further layers, on the same grid. None of them is moved.
         pre_shift_px: float64 [N, 2], (columns, rows) by which the pre content of each chip is moved, as in
             `alignment.Shifts`; rounded to whole pixels, since windows are. None moves nothing.
         outlines: of the same buildings, filled in where given; pre is judged where its chip is cut.
         report: called with {"stage": "chips", "done", "total"} after each strip.
 
     Returns:
-        Share of each chip's window that no scene covers, float32 [N, 2 or 1], 0..1, pre first, that of the moved window;
-        mirrored parts count as not covered.
+        Share of each chip's window that no scene covers, float32 [N, 2 or 1 and the layers], 0..1, pre first, that of the moved
+        window; mirrored parts count as not covered.
 
     Raises:
         JobCancelled: if `is_cancelled()`; `out` is then incomplete.
         ImageryError: if a part of a scene cannot be decoded.
     """
-    mosaics = [post] if pre is None else [pre, post]
-    if out.shape != (len(windows), 3 * len(mosaics), size_px, size_px):
-        raise ShapeError(f"out must be {(len(windows), 3 * len(mosaics), size_px, size_px)}; got {out.shape}.")
-    boxes = _boxes(windows, len(mosaics), pre_shift_px)
+    mosaics = [*([] if pre is None else [pre]), post, *layers]
+    ends = np.cumsum([mosaic.n_bands for mosaic in mosaics]).tolist()
+    if out.shape != (len(windows), ends[-1], size_px, size_px):
+        raise ShapeError(f"out must be {(len(windows), ends[-1], size_px, size_px)}; got {out.shape}.")
+    bands = [slice(start, stop) for start, stop in zip([0, *ends], ends, strict=False)]
+    is_layer = [k >= len(mosaics) - len(layers) for k in range(len(mosaics))]
+    boxes = _boxes(windows, len(mosaics), None if pre is None else pre_shift_px)
     reach = np.concatenate([boxes[..., :2].min(axis=1), boxes[..., 2:].max(axis=1)], axis=1)
     sides = reach[:, 2:] - reach[:, :2]
     is_huge = (sides.max(axis=1) > MAX_HELD_PX) | (sides.prod(axis=1) > PIECE_PIXELS)
     out[is_huge] = 0
-    chips = _Chips(boxes, out, np.ones((len(boxes), len(mosaics)), dtype=np.float32), outlines)
+    chips = _Chips(boxes, out, bands, is_layer, np.ones((len(boxes), len(mosaics)), dtype=np.float32), outlines)
     done = 0
     for n in _cut_in_passes(mosaics, chips, reach, np.flatnonzero(~is_huge)):
         done += n
         report_strip(report, is_cancelled, "chips", done, len(boxes))
     for i in np.flatnonzero(is_huge).tolist():
         for k, mosaic in enumerate(mosaics):
-            chips.nodata_share[i, k], shown, side = _cut_huge(mosaic, boxes[i, k].tolist(), out[i, 3 * k : 3 * k + 3])
+            chips.nodata_share[i, k], shown, side = _cut_huge(
+                mosaic, boxes[i, k].tolist(), out[i, bands[k]], with_mean=is_layer[k]
+            )
             if outlines is not None:
                 outlines.record(i, k, shown, boxes[i, -1, :2], side)
         done += 1
@@ -189,10 +198,15 @@ def cut_chips(
 
 @dataclass(frozen=True)
 class _Chips:
-    """What is cut and where to: boxes int64 [N, K, 4], out uint8 [N, 3 K, size, size], nodata_share float32 [N, K]."""
+    """What is cut and where to: boxes int64 [N, K, 4], out uint8 [N, B, size, size], nodata_share float32 [N, K].
+
+    Mosaic k is cut to `bands[k]`; in layers, pixels without data become the mean of the others.
+    """
 
     boxes: Ints
     out: NDArray[np.uint8]
+    bands: Sequence[slice]
+    is_layer: Sequence[bool]
     nodata_share: NDArray[np.float32]
     outlines: Outlines | None
 
@@ -205,12 +219,14 @@ class _Chips:
             insides = np.concatenate([low, high], axis=1).tolist()
             n_valid = np.zeros(len(rows))
             for j, (i, box, inside) in enumerate(zip(rows.tolist(), boxes.tolist(), insides, strict=True)):
-                out = self.out[i, 3 * k : 3 * k + 3]
+                out = self.out[i, self.bands[k]]
                 if inside[0] >= inside[2] or inside[1] >= inside[3]:
                     out[:] = 0
                     continue
                 picture, shown = ring.cut(inside, offset)
                 n_valid[j] = np.count_nonzero(shown)
+                if self.is_layer[k]:
+                    picture = _with_mean(picture, shown)
                 if inside != box:
                     picture, shown = _widened(picture, shown, box, inside)
                 if self.outlines is not None:
@@ -224,7 +240,7 @@ def _cut_in_passes(mosaics: Sequence[Mosaic], chips: _Chips, reach: Ints, chosen
     rows = max(mosaic.preferred_block_rows for mosaic in mosaics)
     columns = max(mosaic.preferred_block_columns for mosaic in mosaics)
     with ThreadPoolExecutor(N_THREADS + len(mosaics)) as pool:
-        pixel_bytes = sum(3 + np.dtype(mosaic.shown_type).itemsize for mosaic in mosaics)
+        pixel_bytes = sum(mosaic.n_bands + np.dtype(mosaic.shown_type).itemsize for mosaic in mosaics)
         for panel in panels(reach[chosen], mosaics[0].grid, rows, columns, HELD_BYTES // pixel_bytes):
             own = chosen[panel]
             for rings, offset, ready in passes(mosaics, reach[own], rows, pool):
@@ -242,18 +258,37 @@ def _boxes(windows: Floats, n_mosaics: int, pre_shift_px: Floats | None) -> Ints
     return boxes
 
 
+def _with_mean(picture: NDArray[np.uint8], shown: Shown) -> NDArray[np.uint8]:
+    """Return a picture [H, W, B] whose pixels without data have the mean of the others, band by band; 0 where all have none."""
+    is_valid = shown > 0
+    if is_valid.all() or not is_valid.any():
+        return picture
+    filled = picture.copy()  # windows share the pixels of a ring
+    filled[~is_valid] = np.rint(picture[is_valid].mean(axis=0)).astype(np.uint8)
+    return filled
+
+
 def _resize(picture: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
-    """Resize a picture [H, W, 3] to the size of `out`, uint8 [3, size, size], whose bands OpenCV writes to in place."""
+    """Resize a picture [H, W, B] to the size of `out`, uint8 [B, size, size], whose bands OpenCV writes to in place."""
     height, width, _ = picture.shape
     size = out.shape[-1]
-    if height == width == size:
-        cv2.split(picture, tuple(out))
-        return
-    how = cv2.INTER_AREA if max(height, width) > AREA_FROM * size else cv2.INTER_LINEAR
-    cv2.split(cv2.resize(picture, (size, size), interpolation=how), tuple(out))
+    if not height == width == size:
+        how = cv2.INTER_AREA if max(height, width) > AREA_FROM * size else cv2.INTER_LINEAR
+        picture = _resized(picture, size, size, how)
+    cv2.split(picture, tuple(out))
 
 
-def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8]) -> tuple[float, Shown, int]:
+def _resized(picture: NDArray[np.uint8], width: int, height: int, how: int) -> NDArray[np.uint8]:
+    """Return a picture [H, W, B] resized, uint8 [height, width, B]; OpenCV averages four bands at a time at most."""
+    n = picture.shape[2]
+    if 1 < n <= OPENCV_BANDS:
+        return np.asarray(cv2.resize(picture, (width, height), interpolation=how), dtype=np.uint8)
+    parts = [np.ascontiguousarray(picture[..., start : start + OPENCV_BANDS]) for start in range(0, n, OPENCV_BANDS)]
+    sizes = [cv2.resize(part, (width, height), interpolation=how).reshape(height, width, -1) for part in parts]
+    return np.concatenate(sizes, axis=2)
+
+
+def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8], *, with_mean: bool) -> tuple[float, Shown, int]:
     """Cut one chip from a window too large to hold in memory: in pieces, each averaged down before the next is read.
 
     Returns:
@@ -266,7 +301,7 @@ def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8]) -> tup
     is_whole = (x1 - x0) * (y1 - y0) <= PIECE_PIXELS
     shrink = 1 if is_whole else max(1, min(x1 - x0, y1 - y0) // (2 * out.shape[-1]))
     width, height = -(-(x1 - x0) // shrink), -(-(y1 - y0) // shrink)
-    small = np.zeros((height, width, 3), dtype=np.uint8)
+    small = np.zeros((height, width, mosaic.n_bands), dtype=np.uint8)
     shown = np.zeros((height, width), dtype=mosaic.shown_type)
     step = max(1, int(PIECE_PIXELS**0.5) // shrink)
     n_valid = 0
@@ -274,12 +309,14 @@ def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8]) -> tup
         for col in range(0, width, step):
             left, top = x0 + col * shrink, y0 + row * shrink
             w, h = min(step, width - col), min(step, height - row)
-            piece = np.empty((min(h * shrink, y1 - top), min(w * shrink, x1 - left), 3), dtype=np.uint8)
+            piece = np.empty((min(h * shrink, y1 - top), min(w * shrink, x1 - left), mosaic.n_bands), dtype=np.uint8)
             numbers = mosaic.read_into(piece, left, top)
             n_valid += int(np.count_nonzero(numbers))
             part = np.s_[row : row + h, col : col + w]
-            small[part] = cv2.resize(piece, (w, h), interpolation=cv2.INTER_AREA)
+            piece = _with_mean(piece, numbers) if with_mean else piece
+            small[part] = _resized(piece, w, h, cv2.INTER_AREA)
             shown[part] = numbers[::shrink, ::shrink]
+    small = _with_mean(small, shown) if with_mean else small
     small, shown = _widened(small, shown, box, inside, shrink)
     _resize(small, out)
     return 1.0 - n_valid / ((box[2] - box[0]) * (box[3] - box[1])), shown, shrink

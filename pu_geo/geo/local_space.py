@@ -23,6 +23,7 @@ from pu_geo.geo.vector.crs import is_local
 from pu_geo.records import Affine6, Grid, Scene
 
 PLACE = "no place: local coordinates"
+GROUND = "the post picture"
 MAX_EXTENT_MISFIT = 0.01  # by how much two pictures of the same ground may differ in the width that was stated
 CONVENTION = "in pixels of the post picture: x to the right, y down, 0, 0 its upper left corner"
 LOCAL_FORMATS = ("gpkg", "csv")
@@ -88,6 +89,16 @@ def laid_over(known: Sequence[Scene], new: Sequence[Scene]) -> list[Scene]:
         )
     ground = known[0] if known else next((scene for scene in new if scene.role == "post"), new[0])
     return [scene if scene is ground else _fitted(scene, ground, is_stated=bool(known)) for scene in new]
+
+
+def over_ground(scene: Scene, grid: Grid) -> Scene:
+    """Return a picture of a layer laid over the ground of a project without a place, corner to corner.
+
+    Raises:
+        ImageryError: kind "local" if its shape does not allow it.
+    """
+    ground = replace(scene, path=GROUND, transform=grid.transform, width=grid.width, height=grid.height)
+    return _fitted(scene, ground, is_stated=False)
 
 
 def _fitted(scene: Scene, ground: Scene, *, is_stated: bool) -> Scene:

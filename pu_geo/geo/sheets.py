@@ -57,7 +57,7 @@ def _sheet(chips: Chips, per_sheet: int, columns: int) -> Chips:
 
 
 def write_jpeg(path: Path, picture: Chips, quality: int) -> None:
-    """Write an RGB picture, uint8 [H, W, 3], as JPEG."""
+    """Write an RGB picture, uint8 [H, W, 3], or a gray one, uint8 [H, W, 1], as JPEG."""
     done, data = cv2.imencode(".jpg", picture[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
     if not done:
         raise ValueError(f"{path.name} could not be encoded as JPEG.")

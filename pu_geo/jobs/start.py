@@ -21,8 +21,8 @@ from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
 
 ONE_AT_A_TIME = (
-    "prepare", "add_scenes", "add_xbd", "relink", "add_footprints", "add_aoi", "add_grid", "align", "chip", "features",
-    "remove_scene", "replace_scene", "remove_footprints", "replace_footprints",
+    "prepare", "add_scenes", "add_layer", "add_xbd", "relink", "add_footprints", "add_aoi", "add_grid", "align", "chip", "features",
+    "remove_scene", "replace_scene", "replace_layer", "remove_footprints", "replace_footprints",
 )  # fmt: skip
 GONE = ("train_apart", "bring_in")  # tasks of versions before: jobs of theirs are listed, and cannot be started again
 LOCK_FD_VARIABLE = "PU_GEO_LOCK_FD"

@@ -35,6 +35,7 @@ TASKS = {
     "doctor": "pu_geo.tasks.project.doctor:doctor",
     "next_round": "pu_geo.tasks.project.rounds:next_round",
     "add_scenes": "pu_geo.tasks.imagery.scenes:add_scenes",
+    "add_layer": "pu_geo.tasks.imagery.layers:add_layer",
     "add_xbd": "pu_geo.tasks.imagery.scenes:add_xbd",
     "relink": "pu_geo.tasks.imagery.relink:relink",
     "add_footprints": "pu_geo.tasks.imagery.footprints:add_footprints",
@@ -51,6 +52,7 @@ TASKS = {
     "ensemble": "pu_geo.tasks.train.ensemble:ensemble",
     "apply_model": "pu_geo.tasks.train.apply_model:apply_model",
     "compare_features": "pu_geo.tasks.train.compare_features:compare_features",
+    "compare_layers": "pu_geo.tasks.train.compare_layers:compare_layers",
     "embed": "pu_geo.tasks.explore.embed:embed",
     "cluster": "pu_geo.tasks.explore.cluster:cluster",
     "outliers": "pu_geo.tasks.explore.outliers:find_outliers",
@@ -60,12 +62,13 @@ TASKS = {
     "publish": "pu_geo.tasks.damage_map.publish:publish",
     "remove_scene": "pu_geo.tasks.project.remove:remove_scene",
     "replace_scene": "pu_geo.tasks.project.remove:replace_scene",
+    "replace_layer": "pu_geo.tasks.project.remove:replace_layer",
     "remove_footprints": "pu_geo.tasks.project.remove:remove_footprints",
     "replace_footprints": "pu_geo.tasks.project.remove:replace_footprints",
 }
 TORCH = (
     "prepare", "next_round", "chip", "features", "rank", "train", "import_run", "ensemble", "apply_model", "compare_features",
-    "embed", "discover",
+    "compare_layers", "embed", "discover",
 )  # fmt: skip
 """Tasks whose import loads torch, which takes some seconds: a stage of its own for whoever waits."""
 FORMER_ARGUMENTS = ("audit",)  # what jobs of earlier versions carried and tasks now find out themselves

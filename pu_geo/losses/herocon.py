@@ -16,6 +16,7 @@ neither 0 nor 1, raise `ValueError`, labels that are floats `TypeError`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -54,7 +55,10 @@ def single_view_loss(inputs: Tensor, hidden: Tensor, mapped: Tensor, *, temperat
 
 
 @float32_inside
-def multi_view_loss(views: Tensor, mapped: Tensor, *, is_missing: Tensor | None = None, temperature: float = 1.0) -> Tensor:
+def multi_view_loss(
+    views: Tensor, mapped: Tensor, *, is_missing: Tensor | None = None, dates: Sequence[int] | None = None,
+    temperature: float = 1.0,
+) -> Tensor:  # fmt: skip
     """Pull the views of each chip together and push the views of other chips away, look-alikes the least.
 
     Source: HeroCon, Eq. 5. The anchor is the chip's first view; the negatives are all views of all other chips.
@@ -64,20 +68,34 @@ def multi_view_loss(views: Tensor, mapped: Tensor, *, is_missing: Tensor | None 
         mapped: H(Z), float [V, B, D]. Normalized here.
         is_missing: views that a chip lacks, bool [V, B]; none when absent. Hand H finite numbers in their rows: a NaN
             there stays out of this loss, but not out of the gradient of H's weights.
+        dates: a number for each view, V of them: only views of one number are compared, as pairs and as negatives. All with
+            each other when absent, as in the paper. [0, 1, 1] compares the second and the third view alone.
         temperature: above 0.
 
     Returns:
-        Scalar, 0 or more; exactly 0 for a batch of one, and when no chip has two views.
+        Scalar, 0 or more; exactly 0 for a batch of one, and when no chip has two views of one date.
 
     Departs from the source: the paper has two views and none missing. Here the anchor is the first view that the chip
     has, paired with each later one; the loss is the mean over a chip's pairs, then over the chips that have a pair, so
-    that every such chip counts alike. A chip with one view has no pair, but is still a negative of the others.
+    that every such chip counts alike. A chip with one view has no pair, but is still a negative of the others. With `dates`
+    each date has an anchor of its own, and a chip counts once for each date of which it has a pair.
     """
     missing = _checked_missing(views, is_missing, temperature)
     if mapped.shape != views.shape:
         raise ShapeError(f"views and mapped must fit together; got {tuple(views.shape)} and {tuple(mapped.shape)}.")
-    n_views, n_chips, width = views.shape
     views, mapped = (each.masked_fill(missing[..., None], 0) for each in (views, mapped))
+    numbers = [0] * len(views) if dates is None else list(dates)
+    if len(numbers) != len(views):
+        raise ShapeError(f"dates must hold a number for each of {len(views)} views; got {len(numbers)}.")
+    groups = [[view for view, number in enumerate(numbers) if number == date] for date in dict.fromkeys(numbers)]
+    each = [_of_one_date(views[own], mapped[own], missing[own], temperature) for own in groups]
+    values, has_pair = (torch.cat(column) for column in zip(*each, strict=True))
+    return _mean_where(values, has_pair)
+
+
+def _of_one_date(views: Tensor, mapped: Tensor, missing: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """Compute Eq. 5 for each chip, float [B], and whether it has a pair, bool [B]; all views are compared."""
+    n_views, n_chips, width = views.shape
     chips = torch.arange(n_chips, device=views.device)
     # argmax gives the first of equals: the first view that is there.
     first = (~missing).int().argmax(dim=0)
@@ -88,13 +106,14 @@ def multi_view_loss(views: Tensor, mapped: Tensor, *, is_missing: Tensor | None 
     pushed = _log_sum(similarity + log_weights, is_negative)
     own = similarity.unflatten(1, (n_views, n_chips)).diagonal(dim1=0, dim2=2)
     is_pair = ~missing & (torch.arange(n_views, device=views.device)[:, None] != first)
-    return _mean_where(_mean_where(_pair_loss(own, pushed), is_pair), is_pair.any(dim=0))
+    return _mean_where(_pair_loss(own, pushed), is_pair), is_pair.any(dim=0)
 
 
 @float32_inside
 def supervised_loss(
-    views: Tensor, labels: Tensor, *, is_missing: Tensor | None = None, temperature: float = 1.0, with_itself: bool = True
-) -> Tensor:
+    views: Tensor, labels: Tensor, *, is_missing: Tensor | None = None, is_known: Tensor | None = None,
+    temperature: float = 1.0, with_itself: bool = True,
+) -> Tensor:  # fmt: skip
     """Pull chips that share a label together and push those without it away, weighing pairs by all their labels.
 
     Source: HeroCon, Eq. 7; with a single label (c = 1) it is Eq. 6 (SupCon). sigma = 1 - hamming / c is the weight of a
@@ -107,6 +126,8 @@ def supervised_loss(
         views: Z of labeled chips, float [V, n, D]. S is their concatenation as handed in: a longer view counts more.
         labels: several of c may hold for a chip; bool, or integers that are 0 or 1, [n, c].
         is_missing: views that a chip lacks, bool [V, n]; none when absent.
+        is_known: labels that somebody gave, bool [n, c]; all when absent. What stands in the others is not read, but must be
+            0 or 1.
         temperature: above 0.
         with_itself: whether a chip also pairs with itself. The equation does not forbid it; with it, the only positive
             of a label still pushes the negatives away.
@@ -116,7 +137,9 @@ def supervised_loss(
         anchor has no negative.
 
     Departs from the source: the paper has no missing views. Here two chips are compared over the views that both have,
-    and chips that have none in common are no pair of any kind.
+    and chips that have none in common are no pair of any kind. It has no missing labels either: a chip of which label a is
+    not known is in neither set of label a, and the hamming distance of two chips is c times the share of the labels known of
+    both in which they differ.
     """
     missing = _checked_missing(views, is_missing, temperature)
     require_tensor("labels", labels)
@@ -126,16 +149,28 @@ def supervised_loss(
     cosines, is_comparable = _cosines_over_shared_views(views, missing)
     similarity = cosines / temperature
     n_labels = has_label.shape[1]
-    differing = (has_label[:, None] != has_label[None, :]).sum(dim=2).to(similarity.dtype)
+    known = torch.ones_like(has_label) if is_known is None else as_bools("is_known", is_known, labels.shape, is_label=False)
+    has_label, lacks = has_label & known, ~has_label & known
+    differing = _hamming(has_label, known, similarity.dtype)
     # Both clamps change no pair in use: chips that share a label differ in at most c - 1, negatives in at least 1.
     log_sigma = (1 - differing / n_labels).clamp(min=1 / n_labels).log()
     log_gamma = differing.clamp(min=1).log()
-    pushed = _log_sum((similarity + log_gamma)[..., None], is_comparable[..., None] & ~has_label)
+    pushed = _log_sum((similarity + log_gamma)[..., None], is_comparable[..., None] & lacks)
     if not with_itself:
         is_comparable.fill_diagonal_(False)
     is_pair = is_comparable[..., None] & has_label[:, None] & has_label
     each = _pair_loss((similarity + log_sigma)[..., None], pushed[:, None])
     return _mean_where(each.flatten(0, 1), is_pair.flatten(0, 1)).mean()
+
+
+def _hamming(has_label: Tensor, is_known: Tensor, dtype: torch.dtype) -> Tensor:
+    """Compute the hamming distance of labels, bool [n, c], over those known of both chips, scaled to c: float [n, n].
+
+    Exactly the number of labels that differ where all are known; 0 for two chips of which no label is known of both.
+    """
+    both = is_known[:, None] & is_known
+    differing = ((has_label[:, None] != has_label) & both).sum(dim=2)
+    return differing * (has_label.shape[1] / both.sum(dim=2).clamp(min=1).to(dtype))
 
 
 @float32_inside

@@ -23,7 +23,7 @@ The papers, and where to find them:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -889,10 +889,11 @@ class HeroConMultiViewLoss(_Loss):
         views        float [V, B, D]    Z of every view of every chip
         mapped       float [V, B, D]    H(Z), a linear layer and a sigmoid of Z
         is_missing   bool or 0/1 [V, B] views that a chip lacks, or None
+        dates        ints, V of them    a number for each view; only equal ones are compared; None compares all
         returns      scalar             0 or more
         ============ ================== =============================================
 
-    Departs from the source: any number of views, some of which may be missing; see `multi_view_loss`.
+    Departs from the source: any number of views, some of which may be missing, and of several dates; see `multi_view_loss`.
 
     Example:
         >>> import torch
@@ -907,9 +908,11 @@ class HeroConMultiViewLoss(_Loss):
     def __init__(self, *, temperature: float = 1.0) -> None:
         super().__init__(temperature=temperature)
 
-    def forward(self, views: Tensor, mapped: Tensor, is_missing: Tensor | None = None) -> Tensor:
+    def forward(
+        self, views: Tensor, mapped: Tensor, is_missing: Tensor | None = None, dates: Sequence[int] | None = None
+    ) -> Tensor:
         """Compute `multi_view_loss`."""
-        return multi_view_loss(views, mapped, is_missing=is_missing, **self.settings)
+        return multi_view_loss(views, mapped, is_missing=is_missing, dates=dates, **self.settings)
 
 
 class HeroConSupervisedLoss(_Loss):
@@ -926,10 +929,11 @@ class HeroConSupervisedLoss(_Loss):
         views        float [V, n, D]    Z of the labeled chips
         labels       bool or 0/1 [n, c] several of c may hold for a chip
         is_missing   bool or 0/1 [V, n] views that a chip lacks, or None
+        is_known     bool or 0/1 [n, c] labels that somebody gave, or None for all
         returns      scalar             0 or more
         ============ ================== =============================================
 
-    Departs from the source: views may be missing; see `supervised_loss`.
+    Departs from the source: views and labels may be missing; see `supervised_loss`.
 
     Example:
         >>> import torch
@@ -944,9 +948,11 @@ class HeroConSupervisedLoss(_Loss):
     def __init__(self, *, temperature: float = 1.0, with_itself: bool = True) -> None:
         super().__init__(temperature=temperature, with_itself=with_itself)
 
-    def forward(self, views: Tensor, labels: Tensor, is_missing: Tensor | None = None) -> Tensor:
+    def forward(
+        self, views: Tensor, labels: Tensor, is_missing: Tensor | None = None, is_known: Tensor | None = None
+    ) -> Tensor:
         """Compute `supervised_loss`."""
-        return supervised_loss(views, labels, is_missing=is_missing, **self.settings)
+        return supervised_loss(views, labels, is_missing=is_missing, is_known=is_known, **self.settings)
 
 
 class HeroConLoss(_Loss):
@@ -968,6 +974,8 @@ class HeroConLoss(_Loss):
         labels         bool or 0/1 [B, c] rows of chips without a label are not read
         is_labeled     bool or 0/1 [B]    None takes all chips for labeled
         is_missing     bool or 0/1 [V, B] views that a chip lacks, or None
+        is_known       bool or 0/1 [B, c] labels that somebody gave, or None for all
+        dates          ints, V of them    a number for each view; only equal ones are compared; None compares all
         returns        scalar
         ============== ================== =============================================
 
@@ -1003,10 +1011,12 @@ class HeroConLoss(_Loss):
         *,
         is_labeled: Tensor | None = None,
         is_missing: Tensor | None = None,
+        is_known: Tensor | None = None,
+        dates: Sequence[int] | None = None,
     ) -> Tensor:
         """Compute `multi_view_loss` and `supervised_loss`, and add them to L_c."""
         use = self.settings
-        unsupervised = multi_view_loss(views, mapped, is_missing=is_missing, temperature=use["temperature"])
+        unsupervised = multi_view_loss(views, mapped, is_missing=is_missing, dates=dates, temperature=use["temperature"])
         if is_labeled is not None:
             is_labeled = as_bools("is_labeled", is_labeled, views.shape[1:2], is_label=False)
             require_tensor("labels", labels)
@@ -1014,11 +1024,13 @@ class HeroConLoss(_Loss):
                 raise ShapeError(f"labels must be [{len(is_labeled)}, c], one row for each chip; got {tuple(labels.shape)}.")
             views, labels = views[:, is_labeled], labels[is_labeled]
             is_missing = None if is_missing is None else is_missing[:, is_labeled]
+            is_known = None if is_known is None else is_known[is_labeled]
         supervised = torch.zeros_like(unsupervised)
         if views.shape[1]:
             supervised = supervised_loss(
-                views, labels, is_missing=is_missing, temperature=use["temperature"], with_itself=use["with_itself"]
-            )
+                views, labels, is_missing=is_missing, is_known=is_known, temperature=use["temperature"],
+                with_itself=use["with_itself"],
+            )  # fmt: skip
         return herocon_total(
             classification,
             unsupervised,

@@ -23,6 +23,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from inspect import Parameter, Signature
+from itertools import pairwise
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -39,7 +40,8 @@ from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import fit_and_score, pu_data, require_labels
 from pu_geo.methods.settings import MethodCard, bounds_of
-from pu_geo.training.data import Bools, ChipImages, FeatureViews
+from pu_geo.records import View
+from pu_geo.training.data import Bools, ChipImages, FeatureViews, require_spans
 from pu_geo.training.network import FEATURES, TrainedModel
 from pu_geo.training.run import Run, best_device
 
@@ -89,6 +91,7 @@ CHECKS_THAT_PUPL_CANNOT_PASS: Mapping[str, str] = {
 }
 """For `check_estimator(..., expected_failed_checks=...)` of scikit-learn: the checks that fail on our classes, and why. `PUCL`, `NCL`
 and `SupervisedBaseline` need views or known negatives, which no check passes, so most checks cannot fit them."""
+DATES = ("", "pre", "post")
 MOST_SEED = 10**8  # `Run.generator` multiplies seeds
 MOST_PASSES = 10**6
 MOST_BANDS = 16  # of a chip whose bands come last
@@ -374,6 +377,13 @@ class MethodEstimator(_Estimator):
             raise InputError(f"X holds features; this {type(self).__name__} learned from chips.", "Pass chips.")
         return found
 
+    def _chosen(self) -> Any:
+        """Return the settings: the preset's, and those that are given."""
+        given = {item.name: getattr(self, item.name) for item in fields(self.card.settings)}
+        return catalog.settings_for(
+            self.card.name, self.preset, {name: value for name, value in given.items() if value is not None}
+        )
+
     def _seed(self) -> int:
         """Return the seed: an int is taken as it is, as in the app; None and a RandomState draw one."""
         given = self.random_state
@@ -398,13 +408,12 @@ class MethodEstimator(_Estimator):
         types: ArrayLike | None,
         callback: Callback | None,
         positions: ArrayLike | None = None,
+        more: Callable[[int], Mapping[str, Any]] = lambda _: {},
     ) -> Self:
+        """Train; `more` makes further fields of `PUData` of the number of chips."""
         self._forget()
         card, found = self.card, self._read(X, reset=True)
-        given = {item.name: getattr(self, item.name) for item in fields(card.settings)}
-        settings = catalog.settings_for(
-            card.name, self.preset, {name: value for name, value in given.items() if value is not None}
-        )
+        settings = self._chosen()
         is_positive = self._labels(y, found)
         n = len(is_positive)
         is_not_damaged = as_rows(known_negative, n)
@@ -432,7 +441,7 @@ class MethodEstimator(_Estimator):
         data = pu_data(inputs, is_positive, is_not_damaged=is_not_damaged, types=_types(types, is_positive))
         fitted = fit_and_score(
             card,
-            replace(data, xy_m=xy_m, why_no_place="no positions were given"),
+            replace(data, xy_m=xy_m, why_no_place="no positions were given", **more(n)),
             settings,
             run,
             prior=lambda: estimates.estimated_share(prepared, is_positive),
@@ -492,6 +501,158 @@ class TypedEstimator(MethodEstimator):
                 stands where one is empty. One kind for all if None.
         """
         return self._fit(X, y, known_negative, types, callback)
+
+
+class LayeredEstimator(TypedEstimator):
+    """A method of the catalog that takes named views of each chip, some of which may be missing, and several types of damage.
+
+    X may also be a dict: name of a view -> its features, float [N, D] or [V, N, D], or its bands of the chips, uint8 [N, B, H, W],
+    of equal N; see `fit` for their dates.
+
+    Attributes after `fit`:
+        views_: the named views, in order; () without.
+        types_: names of the damage types that `type_scores` judges.
+    """
+
+    views_: tuple[View, ...] = ()
+
+    def fit(
+        self, X: Any, y: ArrayLike, *, known_negative: ArrayLike | None = None, types: ArrayLike | None = None,
+        Y: ArrayLike | None = None, type_names: Sequence[str] = (), is_ordinal: bool = False,
+        views: Mapping[str, tuple[int, int]] | None = None, dates: Mapping[str, str] | None = None,
+        is_missing: ArrayLike | None = None, callback: Callback | None = None,
+    ) -> Self:  # fmt: skip
+        """Train; see `MethodEstimator.fit`.
+
+        Args:
+            X: an array, or a dict of views.
+            types: one kind of damage of each chip, as in other methods; not together with Y.
+            Y: several types of each chip, integers [N, c]: 1 it has the type, 0 it has not, -1 nobody answered. Read of the positives.
+            type_names: c names; "type 1", ... if empty.
+            is_ordinal: whether the columns of Y are a scale: who has one has all before it.
+            views: of an array X: name -> (start, stop), half-open, of its bands or columns.
+            dates: name of a view -> "pre", "post" or "" for none, which is also that of a view that is not named.
+            is_missing: views that a chip lacks, bool [V, N], in the order of the views. What X holds there is not read, but must be
+                finite.
+        """
+        array, found = self._joined(X, views, dates)
+        gone = None if is_missing is None else _mask(is_missing, len(found))
+        if found and np.ndim(array) == 4 and self._chosen().backbone == FEATURES:
+            raise InputError(
+                f"X holds chips in named views, and preset {self.preset!r} learns from features.",
+                "Pass features of each view, or choose preset='standard', which learns from chips.",
+            )
+        if Y is not None and types is not None:
+            raise InputError("Y and types are both given.", "Give Y for several types of a chip, types for one.")
+
+        def more(n: int) -> dict[str, Any]:
+            if gone is not None and gone.shape[1] != n:
+                raise InputError(f"is_missing is {list(gone.shape)}; X has {n} chips.", f"Pass bools [{len(found)}, {n}].")
+            parts: dict[str, Any] = {"views": found, "is_missing": gone}
+            if Y is not None:
+                labels, names = _type_labels(Y, n, type_names)
+                parts |= {"type_labels": np.where(as_labels(y, n)[:, None], labels, -1).astype(np.int8), "type_names": names}
+                parts["is_ordinal"] = is_ordinal
+            return parts
+
+        self._fit(array, y, known_negative, types, callback, more=more)
+        self.views_, self.types_ = found, tuple(str(name) for name in self.model_.findings["kinds"])
+        return self
+
+    def decision_function(self, X: Any, is_missing: ArrayLike | None = None) -> NDArray[np.float32]:
+        """Return scores, float32 [N] in [0, 1]: X and is_missing as in `fit`."""
+        found, gone = self._given(X, is_missing)  # first: it says so where nothing was fitted
+        return self.model_.score(found, gone)
+
+    def type_scores(self, X: Any, is_missing: ArrayLike | None = None) -> NDArray[np.float32]:
+        """Return a score of each type of `types_`, float32 [N, c] in [0, 1]: X and is_missing as in `fit`."""
+        found, gone = self._given(X, is_missing)  # first: it says so where nothing was fitted
+        return self.model_.type_scores(found, gone)
+
+    def transform(self, X: Any, is_missing: ArrayLike | None = None) -> NDArray[np.float32]:
+        """Return embeddings of the chips as they were cut, float32 [N, E] of unit length: X and is_missing as in `fit`."""
+        found, gone = self._given(X, is_missing)
+        return self.model_.embed(found if found.ndim == 4 else found[0], gone)
+
+    def _given(self, X: Any, is_missing: ArrayLike | None) -> tuple[NDArray[Any], Bools | None]:
+        check_is_fitted(self)
+        if _is_of_views(X) and set(X) != {view.name for view in self.views_}:
+            names = ", ".join(view.name for view in self.views_) or "no named views"
+            raise InputError(f"X has the views {', '.join(X)}; it learned from {names}.", "Pass the same views.")
+        ordered = {view.name: X[view.name] for view in self.views_} if _is_of_views(X) else X
+        found = self._read(self._joined(ordered, None, None)[0], reset=False)
+        if found.ndim == 4 and not self._takes_chips:
+            found = self._views(found, N_VIEWS)
+        gone = None if is_missing is None else _mask(is_missing, len(self.views_))
+        n = found.shape[1] if found.ndim == 3 else len(found)
+        if gone is not None and gone.shape[1] != n:
+            raise InputError(f"is_missing is {list(gone.shape)}; X has {n} chips.", f"Pass bools [{len(self.views_)}, {n}].")
+        return self._fitting(found), gone
+
+    def _joined(
+        self, X: Any, spans: Mapping[str, tuple[int, int]] | None, dates: Mapping[str, str] | None
+    ) -> tuple[Any, tuple[View, ...]]:
+        """Return X as one array, and its views."""
+        if _is_of_views(X):
+            if spans is not None:
+                raise InputError("X is a dict of views, and views are given, too.", "Leave views out.")
+            arrays = {str(name): np.asarray(each) for name, each in X.items()}
+            axis = 1 if all(each.ndim == 4 for each in arrays.values()) else -1
+            try:
+                array = np.concatenate(list(arrays.values()), axis=axis)
+            except ValueError as error:
+                shapes = ", ".join(f"{name} {list(each.shape)}" for name, each in arrays.items())
+                raise InputError(
+                    f"The views do not fit together: {shapes or 'there are none'}.",
+                    "Give arrays that differ in bands or columns alone.",
+                ) from error
+            ends = np.cumsum([0, *(each.shape[axis] for each in arrays.values())]).tolist()
+            spans = dict(zip(arrays, pairwise(ends), strict=True))
+        else:
+            array = X
+        known = dates or {}
+        odd = [name for name in known if name not in (spans or {})] + [name for name in known if known[name] not in DATES]
+        if odd:
+            raise InputError(f"dates has {odd[0]!r}: {known[odd[0]]!r}.", 'Give "pre", "post" or "" for names of the views.')
+        views = tuple(View(name, cast(Any, known.get(name, "")), *map(int, span)) for name, span in (spans or {}).items())
+        if views and np.ndim(array) > 1:
+            shape = np.shape(array)
+            try:
+                require_spans(views, shape[1] if len(shape) == 4 else shape[-1])
+            except ShapeError as error:
+                raise InputError(str(error), "Give (start, stop) of each view, which share nothing.") from error
+        return array, views
+
+
+def _is_of_views(X: object) -> bool:
+    return isinstance(X, Mapping) and not hasattr(X, "shape")  # SciPy's sparse dok_array is a dict
+
+
+def _mask(values: ArrayLike, n_views: int) -> Bools:
+    """Return missing views as bool [V, N]. Raises InputError for anything else."""
+    found = np.asarray(values)
+    if found.dtype != np.bool_ or found.ndim != 2 or len(found) != n_views:
+        raise InputError(
+            f"is_missing is {found.dtype} {list(found.shape)}; it must be bool [{n_views}, N], a row for each of {n_views} views.",
+            "Pass X as a dict of views, or name them by views=, and one row of bools for each.",
+        )
+    return found
+
+
+def _type_labels(Y: ArrayLike, n: int, names: Sequence[str]) -> tuple[NDArray[np.int8], tuple[str, ...]]:
+    """Return several types of each chip, int8 [n, c], and their names. Raises InputError for anything else."""
+    found = np.asarray(Y)
+    hint = (
+        f"Give integers [{n}, c]: 1 has the type, 0 has not, -1 nobody answered; and a name for each column, or none at all."
+    )
+    if found.dtype.kind not in "biu" or found.ndim != 2 or len(found) != n or not found.shape[1]:
+        raise InputError(f"Y is {found.dtype} {list(found.shape)} for {n} chips.", hint)
+    if not np.isin(found, (-1, 0, 1)).all():
+        raise InputError(f"Y holds {int(found[~np.isin(found, (-1, 0, 1))][0])}.", hint)
+    named = tuple(map(str, names)) or tuple(f"type {number}" for number in range(1, found.shape[1] + 1))
+    if len(set(named)) != found.shape[1] or len(named) != found.shape[1]:
+        raise InputError(f"type_names are {', '.join(named)}; Y has {found.shape[1]} columns.", hint)
+    return found.astype(np.int8), named
 
 
 class PlacedEstimator(MethodEstimator):
@@ -767,7 +928,8 @@ def _made(card: MethodCard) -> type[MethodEstimator]:
             setattr(self, name, value)
 
     __init__.__signature__ = signature  # type: ignore[attr-defined]
-    base = TypedEstimator if card.uses_types else PlacedEstimator if card.uses_place else MethodEstimator
+    typed = LayeredEstimator if card.takes_layers else TypedEstimator
+    base = typed if card.uses_types else PlacedEstimator if card.uses_place else MethodEstimator
     body = {"__init__": __init__, "card": card, "__doc__": _words(card), "__module__": __name__}
     return type(card.estimator, (base,), body)
 

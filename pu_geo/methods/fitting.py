@@ -24,6 +24,8 @@ from pu_geo.training.data import UNKNOWN, Bools, ChipImages, FeatureViews, PUDat
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
+UNNAMED = "damaged"  # the one kind of damage, where nobody named kinds
+
 
 @dataclass(frozen=True)
 class Fitted:
@@ -37,6 +39,8 @@ class Fitted:
         place: whether evidence from place is in the scores, see `place.PlaceEvidence.as_mapping`; None of a method without.
         scores_alone: the scores without it, float32 [N], as the model gives them; None where it is not in the scores.
         threshold_alone: `threshold` for these.
+        types: names of the damage types that the method judges one by one; () where none was named, or it judges none.
+        type_scores: of these, float32 [N, c] in [0, 1]; None without.
     """
 
     model: TrainedModel
@@ -47,6 +51,8 @@ class Fitted:
     place: Mapping[str, Any] | None
     scores_alone: NDArray[np.float32] | None
     threshold_alone: float
+    types: tuple[str, ...] = ()
+    type_scores: NDArray[np.float32] | None = None
 
 
 def require_labels(
@@ -82,7 +88,7 @@ def pu_data(
     known = np.where(is_positive, 1, np.where(undamaged, 0, UNKNOWN)).astype(np.int64)
     for row, name in types.items():
         known[row] = number[name]
-    words = ("not damaged", *(names or ("damaged",)))
+    words = ("not damaged", *(names or (UNNAMED,)))
     return PUData(inputs, is_positive, nothing if is_excluded is None else is_excluded, known, words, is_accepted, is_queued)
 
 
@@ -126,11 +132,21 @@ def fit_and_score(
         model: TrainedModel = catalog.load_fit(card.name)(data, used, run)
         when_scoring()
         asking = replace(model, check=run.stop_if_cancelled)
-        scores, embeddings = asking.score(data.inputs.array), asking.embed(data.inputs.plain_array)
+        gone = data.is_missing
+        scores, embeddings = asking.score(data.inputs.array, gone), asking.embed(data.inputs.plain_array, gone)
+        types = types_of(model)
+        type_scores = asking.type_scores(data.inputs.array, gone) if types else None
         found, together = with_neighbors(card, data, settings, model, scores, run.stop_if_cancelled)
     both, alone = (first_threshold(each[is_unlabeled], start_k) for each in (together, scores))
     is_used = bool(found and found["used"])
-    return Fitted(model, settings, together, embeddings, both, found, scores if is_used else None, alone)
+    alone_scores = scores if is_used else None
+    return Fitted(model, settings, together, embeddings, both, found, alone_scores, alone, types, type_scores)
+
+
+def types_of(model: TrainedModel) -> tuple[str, ...]:
+    """Return the names of the damage types that a model judges one by one; () where nobody named any."""
+    names = tuple(str(name) for name in model.findings.get("kinds", ()))
+    return () if names == (UNNAMED,) else names
 
 
 _LEAST_SCORE, _MOST_SCORE = 1e-30, 1 - 2.0**-24  # what 0 and 1 are taken for, of which the logit is not finite

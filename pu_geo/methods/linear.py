@@ -16,7 +16,7 @@ from pu_geo.analysis.class_prior import best_bin_share
 from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.baselines import PRIOR_UNLABELED, LinearSettings
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
-from pu_geo.training.data import Ints, PUData
+from pu_geo.training.data import Bools, Ints, PUData
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import Training
 from pu_geo.training.network import FEATURES_AT_ONCE, IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
@@ -56,10 +56,10 @@ class LinearNetwork(nn.Module):
 class PlainModel(TrainedModel):
     """A model of each chip as it was cut alone, as the instant ranker does."""
 
-    def score(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
-        """Compute scores: inputs as in `TrainedModel.embed`, float32 [M] in [0, 1]; of several views the first one counts."""
+    def score(self, inputs: NDArray[Any], is_missing: Bools | None = None) -> NDArray[np.float32]:
+        """Compute scores: as `TrainedModel.score`, float32 [M] in [0, 1]; of several views the first one counts."""
         is_views = inputs.ndim == 3 and self.extractor.input_shape.numel() == 1
-        return super().score(inputs[0] if is_views else inputs)
+        return super().score(inputs[0] if is_views else inputs, is_missing)
 
 
 @dataclass
@@ -110,8 +110,11 @@ def from_state(state: Mapping[str, Tensor], settings: LinearSettings, device: to
 
 
 @torch.no_grad()
-def plain_columns(features_of: Callable[[Tensor], Tensor], data: PUData, rows: Ints, run: Run) -> Tensor:
+def plain_columns(features_of: Callable[..., Tensor], data: PUData, rows: Ints, run: Run) -> Tensor:
     """Compute columns of some chips as they were cut, float32 [M, E].
+
+    Args:
+        features_of: inputs [B, ...] to columns [B, E]; one whose `takes_views` is true takes the missing views [V, B], too.
 
     Raises:
         TrainingError: if a value is no finite number.
@@ -121,7 +124,10 @@ def plain_columns(features_of: Callable[[Tensor], Tensor], data: PUData, rows: I
     for first in range(0, len(rows), step):
         run.stop_if_cancelled()
         block = np.asarray(data.inputs.plain_array[rows[first : first + step]])
-        parts.append(features_of(torch.from_numpy(block).to(run.device)))
+        masks: tuple[Tensor, ...] = ()
+        if data.is_missing is not None and getattr(features_of, "takes_views", False):
+            masks = (torch.from_numpy(data.is_missing[:, rows[first : first + step]]).to(run.device),)
+        parts.append(features_of(torch.from_numpy(block).to(run.device), *masks))
     values = torch.cat(parts)
     require_finite(values.isfinite().all(1))
     return values

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from pu_geo.errors import ShapeError
 from pu_geo.losses.contrastive import sscl_loss
 from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
+from pu_geo.records import View, When
 from pu_geo.training.contrastive import contrast, contrastive_learner
-from pu_geo.training.data import Ints, PUData, n_batches
+from pu_geo.training.data import Ints, PUData, Strength, n_batches, require_spans
 from pu_geo.training.heads import Standardize, projection_head
 from pu_geo.training.loop import Training
 from pu_geo.training.network import ROWS_FOR_STATISTICS, FeatureExtractor
 from pu_geo.training.run import Run
 
 N_DATES, N_BANDS = 2, 3
+DATES = ("", "pre", "post", "pre+post")  # a model keeps the date of a view as its number here
+PAIR = (View("pre", "pre", 0, 3), View("post", "post", 3, 6))  # what chips of 6 bands hold
 PRETRAINING_SPAN = (0.0, 0.5)  # part of the progress bar that pretraining takes where there is one
 _LR, _WEIGHT_DECAY, _TEMPERATURE, _HIDDEN, _DIM = 1e-3, 1e-4, 0.5, 512, 128
 
@@ -148,3 +153,170 @@ def new_pair_extractor(data: PUData, rows: Ints, settings: NetworkSettings, run:
     extractor = PairFeatureExtractor(data.inputs.shape, settings, run.generator(5), weights_file=weights_file).to(run.device)
     _prepare(extractor, data, rows, settings, run)
     return extractor
+
+
+class ViewFeatureExtractor(FeatureExtractor):
+    """A network for each kind of view; every band, and every column, is standardised by the chips that have it.
+
+    Chips: views of both dates of one thing and of as many bands share a backbone, as "pre" and "post" do, and "sar-pre" and
+    "sar-post"; any other view has one of its own. A layer with a first layer of its own before a common backbone would need
+    fewer weights, but BatchNorm would then take its statistics from radar and optical chips at once, whose shares differ from
+    batch to batch where views are missing, and 30 clicks that fit the optical chips would move what radar is read by.
+    Features: a view has a hidden layer of its own, as its columns mean something else.
+
+    Args:
+        shape: of one chip, (C, H, W), or (D,) of features.
+        views: spans of these; none shares a band or column with another.
+        weights_file: which every backbone starts from, see `backbones.new_backbone`.
+
+    Attributes:
+        spans: int64 [V, 2]. dates: of each view, its place in `DATES`, int64 [V]. groups: number of each view's network, int64 [V].
+        out_dims: length of what each network returns.
+    """
+
+    spans: Tensor
+    dates: Tensor
+    groups: Tensor
+    takes_views = True
+
+    def __init__(
+        self, shape: tuple[int, ...], views: Sequence[View], groups: Sequence[int], settings: NetworkSettings,
+        generator: torch.Generator, *, weights_file: str = "",
+    ) -> None:  # fmt: skip
+        require_spans(views, shape[0])
+        if sorted(set(groups)) != list(range(len(set(groups)))) or len(groups) != len(views) or not views:
+            raise ShapeError(f"groups must number the networks of {len(views)} views from 0 on; got {list(groups)}.")
+        firsts = [
+            next(view for view, number in zip(views, groups, strict=True) if number == group)
+            for group in range(max(groups) + 1)
+        ]
+        widths = [view.stop - view.start for view in firsts]
+        if any(view.stop - view.start != widths[group] for view, group in zip(views, groups, strict=True)):
+            raise ShapeError("views of one group must have as many bands each.")
+        parts = [
+            FeatureExtractor(
+                (width, *shape[1:]), settings.backbone, settings.width, generator, weights_file=weights_file,
+                precision=settings.precision, is_compiled=settings.compiled,
+            )
+            for width in widths
+        ]  # fmt: skip
+        nn.Module.__init__(self)
+        self.register_buffer("input_shape", torch.tensor(shape))
+        self.register_buffer("spans", torch.tensor([(view.start, view.stop) for view in views]))
+        self.register_buffer("dates", torch.tensor([DATES.index(view.when) for view in views]))
+        self.register_buffer("groups", torch.tensor(list(groups)))
+        self.standardize = Standardize(shape)
+        self.backbone, self.others = parts[0].backbone, nn.ModuleList([part.backbone for part in parts[1:]])
+        self.out_dims = tuple(part.out_dim for part in parts)
+        self.out_dim, self.is_bf16 = sum(self.out_dims), parts[0].is_bf16
+        self._views, self._groups = tuple(views), tuple(groups)
+
+    @property
+    def n_views(self) -> int:
+        """V."""
+        return len(self._views)
+
+    def forward(self, inputs: Tensor, is_missing: Tensor | None = None) -> Tensor:
+        """Map inputs [B, ...] into float32 [B, the sum of the networks' lengths]: of each network the mean over its views.
+
+        Where a chip lacks all views of a network, its part is the mean of the chips here that have one, which pulls no weights:
+        zeros would mark such chips as alike. Zeros where no chip here has any.
+        """
+        gone, parts = self.missing(inputs, is_missing), []
+        each = self.each(inputs, gone)
+        for group in range(len(self.out_dims)):
+            own = [view for view, number in enumerate(self._groups) if number == group]
+            lacks = gone[own].all(dim=0)
+            part = mean_of_present(torch.stack([each[view] for view in own]), known_anyway(gone[own]))
+            if lacks.any() and not lacks.all():
+                part = part.where(~lacks[:, None], part[~lacks].mean(dim=0).detach())
+            parts.append(part)
+        return torch.cat(parts, dim=1)
+
+    def missing(self, inputs: Tensor, is_missing: Tensor | None) -> Tensor:
+        """Return the missing views, bool [V, B]; none where nothing is known of them."""
+        if is_missing is None:
+            return torch.zeros(self.n_views, len(inputs), dtype=torch.bool, device=inputs.device)
+        return is_missing
+
+    def each(self, inputs: Tensor, is_missing: Tensor) -> list[Tensor]:
+        """Embed each view, V times float32 [B, out_dim]. A missing one never enters its network; its row is zero."""
+        scaled = self.standardize(inputs)
+        found: list[Tensor] = [inputs.new_empty(0)] * self.n_views
+        for group, out_dim in enumerate(self.out_dims):
+            own = [view for view, number in enumerate(self._groups) if number == group]
+            network = self.backbone if group == 0 else self.others[group - 1]
+            stacked = torch.stack([scaled[:, self._views[view].start : self._views[view].stop] for view in own])
+            there = ~is_missing[own]
+            rows = scaled.new_zeros(*there.shape, out_dim)
+            if there.any():
+                rows = rows.index_put((there,), self._embedded(network, stacked[there]))
+            for number, view in enumerate(own):
+                found[view] = rows[number]
+        return found
+
+    def _embedded(self, network: nn.Module, present: Tensor) -> Tensor:
+        """Run a network on inputs [M, ...], float32 [M, out_dim]; one alone has no statistics, so BatchNorm uses the kept ones."""
+        if present.ndim == 4:
+            present = present.contiguous(memory_format=torch.channels_last)
+        is_training = network.training
+        if len(present) == 1:
+            network.eval()
+        with torch.autocast(present.device.type, dtype=torch.bfloat16, enabled=self.is_bf16):
+            found = cast(Tensor, network(present)).float()
+        network.train(is_training)
+        return found
+
+    def fit_statistics(self, data: PUData, rows: Ints, generator: torch.Generator) -> None:
+        """Standardise each view by up to 4,096 of these chips, without those that lack it."""
+        chosen = rows[torch.randperm(len(rows), generator=generator)[:ROWS_FOR_STATISTICS].numpy()]
+        strength: Strength = "weak" if len(self.input_shape) == 1 else "plain"
+        (inputs,) = data.inputs.draw(chosen, (strength,), generator, self.standardize.mean.device)
+        for number, view in enumerate(self._views):
+            there = np.ones(len(chosen), np.bool_) if data.is_missing is None else ~data.is_missing[number, chosen]
+            if not there.any():
+                continue
+            bands = slice(view.start, view.stop)
+            present = inputs[torch.from_numpy(there).to(inputs.device), bands]
+            own = Standardize(tuple(present.shape[1:])).to(inputs.device)
+            own.fit(present)
+            self.standardize.mean[bands], self.standardize.scale[bands] = own.mean, own.scale
+
+
+def new_view_extractor(data: PUData, rows: Ints, settings: NetworkSettings, run: Run) -> ViewFeatureExtractor:
+    """Do for named views what `new_extractor` does for one. Pretraining contrasts what each network makes of its views."""
+    groups = groups_of(data.views, is_chips=len(data.inputs.shape) == 3)
+    extractor = ViewFeatureExtractor(
+        data.inputs.shape, data.views, groups, settings, run.generator(5), weights_file=settings.weights_file
+    ).to(run.device)
+    _prepare(extractor, data, rows, settings, run)
+    return extractor
+
+
+def empty_view_extractor(state: Mapping[str, Tensor], settings: NetworkSettings) -> ViewFeatureExtractor:
+    """Build an extractor of named views for weights that are loaded afterwards, by the spans and groups written in them."""
+    shape = tuple(int(size) for size in state["trunk.input_shape"])
+    spans, dates, groups = (state[f"trunk.{name}"].tolist() for name in ("spans", "dates", "groups"))
+    if not all(0 <= date < len(DATES) for date in dates):
+        raise ValueError(f"a date of a view is a number from 0 to {len(DATES) - 1}")
+    views = [
+        View(f"view-{number}", cast(When, DATES[date]), start, stop)
+        for number, ((start, stop), date) in enumerate(zip(spans, dates, strict=True))
+    ]
+    return ViewFeatureExtractor(shape, views, groups, settings, torch.Generator())
+
+
+def groups_of(views: Sequence[View], *, is_chips: bool) -> tuple[int, ...]:
+    """Number the networks of views, see `ViewFeatureExtractor`: "pre" and "post", and "sar-pre" and "sar-post", have one."""
+    if not is_chips:
+        return tuple(range(len(views)))
+    numbers: dict[tuple[str, int], int] = {}
+    kinds = [
+        (view.name.removesuffix(view.when).rstrip("-") if view.when else view.name, view.stop - view.start) for view in views
+    ]
+    return tuple(numbers.setdefault(kind, len(numbers)) for kind in kinds)
+
+
+def known_anyway(is_missing: Tensor) -> Tensor:
+    """Return the missing views, bool [V, B], none of a chip that lacks all: its rows of zeros then stand for no evidence."""
+    return is_missing & ~is_missing.all(dim=0)

@@ -30,7 +30,7 @@ from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.propagation import MOST_UNLABELED, PropagationSettings
 from pu_geo.methods.linear import Learner, require_finite
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
-from pu_geo.training.data import NOT_DAMAGED, Ints, PUData
+from pu_geo.training.data import NOT_DAMAGED, Bools, Ints, PUData
 from pu_geo.training.loop import Training
 from pu_geo.training.network import IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.run import Run
@@ -156,8 +156,8 @@ class PropagationNetwork(nn.Module):
 class PropagationModel(TrainedModel):
     """A model of the mean over views, and of the chip as it was cut."""
 
-    def score(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
-        """Compute scores: inputs as in `TrainedModel.embed`, float32 [M] in [0, 1].
+    def score(self, inputs: NDArray[Any], is_missing: Bools | None = None) -> NDArray[np.float32]:
+        """Compute scores: arguments as in `TrainedModel.embed`, float32 [M] in [0, 1].
 
         0.5 means nothing: it only keeps scores from piling up at either end.
         """
@@ -165,7 +165,7 @@ class PropagationModel(TrainedModel):
         cut = float(network.cut)
         return self._of_blocks(inputs, lambda plain, roots: scores_of(network.raw_scores(plain, roots), cut))
 
-    def embed(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
+    def embed(self, inputs: NDArray[Any], is_missing: Bools | None = None) -> NDArray[np.float32]:
         """Compute embeddings: inputs as in `TrainedModel.embed`, float32 [M, d] of unit length."""
         network = self._network()
         return self._of_blocks(inputs, lambda _, roots: network.embedded(roots))

@@ -106,6 +106,8 @@ class MethodCard:
         score_type: enum of the export schema.
         group: where it is shown: "pu", "types" (works with damage types) or "baseline".
         uses_types: whether it learns from the kind of damage of each positive.
+        takes_layers: whether a network that it trains from the chips takes the layers beside pre and post, as named views.
+        several_types: whether it learns several types of one building, and buildings of which nobody said any; else one kind each.
         estimator: name of its class in `methods.estimators`.
         min_views: views of each chip that it needs at least where features are cached.
         uses_place: whether its settings have `neighbors`: scores of neighboring buildings may count, see `analysis.place`.
@@ -126,5 +128,7 @@ class MethodCard:
     score_type: str = "pu_probability"
     group: str = "pu"
     uses_types: bool = False
+    several_types: bool = False
+    takes_layers: bool = False
     min_views: int = 1
     uses_place: bool = False

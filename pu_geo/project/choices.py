@@ -18,6 +18,8 @@ START, TOP, AUDIT = "start", "top", "audit"
 """Origins of a threshold: the run itself, a person, "start:<k>" (the run's, which flags k buildings to start from), "top:<k>" (a person
 who wanted k buildings flagged), "audit:<id of the check>"."""
 
+_TYPE_THRESHOLD = "type_threshold"
+
 
 class Threshold(NamedTuple):
     """Scores from `value` on are flagged, 0..1 with 4 decimals, as exports write it; `origin` is who or what set it."""
@@ -69,8 +71,7 @@ def set_threshold(db: sqlite3.Connection, run_id: str, value: float, origin: str
     Raises:
         ProjectError: if it is no score.
     """
-    if not 0 <= value <= 1:
-        raise ProjectError(f"The threshold is {value}; scores lie between 0 and 1.", "Choose a value in between.")
+    check_score(value)
     found = Threshold(round(float(value), 4), origin)
     with transaction(db):
         if _newest(db, run_id) != found:
@@ -85,10 +86,40 @@ def keep_own_threshold(db: sqlite3.Connection, facts: RunFacts) -> None:
         db.execute("INSERT INTO threshold (run_id, threshold, origin, at) VALUES (?, ?, ?, ?)", row)
 
 
-def get(db: sqlite3.Connection, name: str, usual: Any) -> Any:
-    """Return what people chose under a name, a JSON value; `usual` where nobody chose."""
-    row = db.execute("SELECT value FROM choice WHERE name = ? ORDER BY choice DESC LIMIT 1", (name,)).fetchone()
+def type_thresholds(db: sqlite3.Connection, run_id: str) -> dict[str, Threshold]:
+    """Return the thresholds that people chose for damage types of a run, by the type's name."""
+    chosen = all_of(db, f"{_TYPE_THRESHOLD}:{run_id}:")
+    return {name: Threshold(float(value), str(origin)) for name, (value, origin) in chosen.items() if origin != OWN}
+
+
+def set_type_threshold(db: sqlite3.Connection, run_id: str, damage_type: str, value: float, origin: str) -> Threshold:
+    """Store the threshold of a damage type of a run; with the origin `OWN`, that no person's choice counts any more.
+
+    Raises:
+        ProjectError: if it is no score.
+    """
+    check_score(value)
+    found = Threshold(round(float(value), 4), origin)
+    put(db, f"{_TYPE_THRESHOLD}:{run_id}:{damage_type}", list(found))
+    return found
+
+
+def check_score(value: float) -> None:
+    """Refuse a threshold that is no score."""
+    if not 0 <= value <= 1:
+        raise ProjectError(f"The threshold is {value}; scores lie between 0 and 1.", "Choose a value in between.")
+
+
+def get(db: sqlite3.Connection, name: str, usual: Any, *, at: int | None = None) -> Any:
+    """Return what people chose under a name, a JSON value, up to the choice numbered `at`; `usual` where nobody chose."""
+    newest = "SELECT value FROM choice WHERE name = ? AND choice <= ? ORDER BY choice DESC LIMIT 1"
+    row = db.execute(newest, (name, last_choice(db) if at is None else at)).fetchone()
     return usual if row is None else json.loads(row[0])
+
+
+def last_choice(db: sqlite3.Connection) -> int:
+    """Return the number of the newest choice, 0 if there is none."""
+    return int(db.execute("SELECT ifnull(max(choice), 0) FROM choice").fetchone()[0])
 
 
 def all_of(db: sqlite3.Connection, prefix: str) -> dict[str, Any]:

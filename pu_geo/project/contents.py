@@ -9,7 +9,7 @@ import secrets
 import sqlite3
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import schema
-from pu_geo.project.layout import SUFFIX, Layout, read_json, reading
+from pu_geo.project.layout import SUFFIX, Layout, read_array, read_json, reading
 from pu_geo.project.store import now, transaction
-from pu_geo.records import FootprintTable, Grid, Scene, Units
+from pu_geo.records import FootprintTable, Grid, Layer, Scene, Units, View
 from pu_geo.scene_state import is_file_of
 
 
@@ -35,12 +35,22 @@ def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid, pre_
         pre_share: share of the post scenes' area, 0..1, that all pre scenes cover; None without one.
     """
     with transaction(db):
-        folder = _folder_of(db)
-        for scene in scenes:
-            path = _stored_path(scene.path, folder)
-            facts = json.dumps({**asdict(scene), "path": path})
-            db.execute("INSERT INTO scene VALUES (?, ?, ?, ?, ?)", (scene.scene_id, scene.role, path, facts, now()))
+        _insert_scenes(db, scenes)
         _put_grid(db, grid, pre_share)
+
+
+def add_layer_scenes(db: sqlite3.Connection, scenes: Sequence[Scene]) -> None:
+    """Store files of a layer, as `add_scenes` does; the grid stays that of the post scenes."""
+    with transaction(db):
+        _insert_scenes(db, scenes)
+
+
+def _insert_scenes(db: sqlite3.Connection, scenes: Sequence[Scene]) -> None:
+    folder = _folder_of(db)
+    for scene in scenes:
+        path = _stored_path(scene.path, folder)
+        facts = json.dumps({**asdict(scene), "path": path})
+        db.execute("INSERT INTO scene VALUES (?, ?, ?, ?, ?)", (scene.scene_id, scene.role, path, facts, now()))
 
 
 def exchange_scenes(
@@ -64,6 +74,21 @@ def exchange_scenes(
     note_footprints(db)
 
 
+def exchange_layer(db: sqlite3.Connection, gone: Sequence[Scene], new: Sequence[Scene]) -> None:
+    """Remove files of a layer and put others in the place of the first; within a transaction.
+
+    The order of layers stays, which is that of their bands in chips.
+    """
+    first = db.execute("SELECT min(rowid) FROM scene WHERE role = 'layer' AND scene_id = ?", (gone[0].scene_id,)).fetchone()[
+        0
+    ]
+    db.executemany("DELETE FROM scene WHERE scene_id = ?", [(scene.scene_id,) for scene in gone])
+    if new:
+        add_layer_scenes(db, new)
+        db.execute("UPDATE scene SET rowid = ? WHERE scene_id = ?", (first, new[0].scene_id))
+    _note_change(db)
+
+
 def _note_change(db: sqlite3.Connection) -> None:
     """Store that scenes or footprints were removed or replaced now: chips made before are out of date."""
     db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('imagery_changed', ?)", (now(),))
@@ -83,7 +108,24 @@ def _put_grid(db: sqlite3.Connection, grid: Grid, pre_share: float | None) -> No
 
 
 def scenes(db: sqlite3.Connection) -> list[Scene]:
-    """Return every scene, in the order in which they were added; the paths are absolute.
+    """Return every pre and post scene, as `all_scenes` does."""
+    return [scene for scene in all_scenes(db) if scene.role != "layer"]
+
+
+def layers(db: sqlite3.Connection) -> tuple[Layer, ...]:
+    """Return the layers beside pre and post, in the order in which they were added; their paths as in `all_scenes`."""
+    of_layer: dict[str, list[Scene]] = {}
+    for scene in all_scenes(db):
+        if scene.role == "layer":
+            of_layer.setdefault(scene.layer, []).append(scene)
+    return tuple(
+        Layer(name, found[0].when, found[0].kind, tuple(found), len(found[0].rgb), found[0].stretch or ())
+        for name, found in of_layer.items()
+    )
+
+
+def all_scenes(db: sqlite3.Connection) -> list[Scene]:
+    """Return every scene, those of layers too, in the order in which they were added; the paths are absolute.
 
     An absolute path that an older PU-Geo stored leads to this project's own copy of the file where that has the recorded size
     and ends: the project may have been moved, renamed or copied since.
@@ -587,6 +629,50 @@ def _parsed(path: Path, changed_ns: int) -> Mapping[str, Any]:
     """Read a JSON file once, until it changes: that of 150,000 buildings takes a quarter of a second and more."""
     facts: Mapping[str, Any] = read_json(path)
     return facts
+
+
+LEAST_MISSING = 0.5  # share of an outline without data from which on a view counts as missing for that building
+
+
+def views_of(facts: Mapping[str, Any]) -> tuple[View, ...]:
+    """Return which bands of a chip set's chips show what: pre and post as far as they were cut, then its layers.
+
+    Args:
+        facts: from `chip_facts`. A chip set without layers names no views; its bands are those of the dates.
+    """
+    if (views := facts.get("views")) is not None:
+        return tuple(View.from_json(one) for one in views)
+    post = View("post", "post", 0, 3)
+    return (View("pre", "pre", 0, 3), replace(post, start=3, stop=6)) if facts.get("bands") == "pre+post" else (post,)
+
+
+def optical(chips: NDArray[np.uint8], facts: Mapping[str, Any]) -> NDArray[np.uint8]:
+    """Return the bands of pre and post alone, uint8 [N, 6 or 3, S, S]: a view of `chips`, which stays a memory map."""
+    return chips[:, : max(view.stop for view in views_of(facts) if view.name in ("pre", "post"))]
+
+
+def optical_chips(layout: Layout, chip_set: str) -> NDArray[np.uint8]:
+    """Return the chips of a chip set as `optical` does, a read-only memory map."""
+    return optical(read_array(layout.chips(chip_set)), chip_facts(layout, chip_set))
+
+
+def is_missing(facts: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Return which buildings each view of a chip set does not show, bool [V, N], in the order of `views_of`.
+
+    A view is missing from `LEAST_MISSING` of the outline without data on. For pre and post that is what lies beyond their
+    scenes, or has no data in them; clouds are no reason. Chip sets from before outlines were measured know the windows alone.
+    """
+    return np.stack([_share_without(facts, view.name) >= LEAST_MISSING for view in views_of(facts)])
+
+
+def _share_without(facts: Mapping[str, Any], view: str) -> NDArray[np.float64]:
+    """Return the share of each outline where a view has no data, float64 [N], 0..1."""
+    if view not in ("pre", "post"):
+        return np.asarray(facts["view_missing"][view], np.float64)
+    if (outline := facts.get(f"{view}_outline")) is not None:
+        return np.asarray(outline["outside"], np.float64) + np.asarray(outline["nodata"], np.float64)
+    window = facts.get("nodata_share" if view == "post" else "pre_nodata_share")
+    return np.zeros(len(facts["building_ids"])) if window is None else np.asarray(window, np.float64)
 
 
 MAX_MB = 50  # of 1024**2 bytes, as the upload box counts them

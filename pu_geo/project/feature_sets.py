@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo import wording
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError, writing
-from pu_geo.project import choices
-from pu_geo.project.layout import RCF, Layout, new_array, read_array, read_arrays, read_json, write_json
-from pu_geo.records import FeatureRequest
+from pu_geo.project import choices, contents
+from pu_geo.project.layout import LAYERS, RCF, Layout, new_array, read_array, read_arrays, read_json, write_json
+from pu_geo.records import FeatureRequest, RunFacts, View
 
 SEVERAL = "several"  # in the place of a set's name, for an average of runs of different ones
 _CHOICE = "feature_set"
@@ -67,8 +68,114 @@ def name_of(request: FeatureRequest, weights_sha256: str) -> str:
     if request.maker == RCF:
         return RCF
     facts = {**asdict(request), "maker": request.maker.partition(":")[0], "weights_sha256": weights_sha256}
-    text = json.dumps({name: facts[name] for name in _OF_RESULT}, sort_keys=True)
+    of_result = (*_OF_RESULT, "layers") if request.layers else _OF_RESULT
+    text = json.dumps({name: facts[name] for name in of_result}, sort_keys=True)
     return f"{facts['maker']}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def usual_layers(views: Sequence[View]) -> tuple[str, ...]:
+    """Return the layers that features are made of where nobody names any: both dates together, and each layer by itself.
+
+    Args:
+        views: of the chips.
+
+    Example:
+        >>> usual_layers((View("pre", "pre", 0, 3), View("post", "post", 3, 6), View("sar-post", "post", 6, 8)))
+        ('pre+post', 'sar-post')
+    """
+    there = [view.name for view in views]
+    dates = "+".join(name for name in ("pre", "post") if name in there)
+    return tuple(filter(None, (dates, *(name for name in there if name not in ("pre", "post")))))
+
+
+def views_of(maker: Mapping[str, Any]) -> tuple[View, ...]:
+    """Return which columns of a set are of which layer; none where it is not made of layers.
+
+    Args:
+        maker: facts of its maker.
+    """
+    return tuple(View.from_json(one) for one in maker.get("views", ()))
+
+
+def is_missing(maker: Mapping[str, Any], facts: Mapping[str, Any]) -> NDArray[np.bool_] | None:
+    """Return which buildings lack which of a set's layers, bool [len(views_of(maker)), N]; None where it has no layers.
+
+    A building lacks "pre+post" where it lacks one of the two.
+
+    Args:
+        maker: facts of its maker.
+        facts: of the chip set.
+    """
+    views = views_of(maker)
+    if not views:
+        return None
+    row = {view.name: k for k, view in enumerate(contents.views_of(facts))}
+    each = contents.is_missing(facts)
+    return np.stack([each[[row[part] for part in view.name.split("+")]].any(axis=0) for view in views])
+
+
+def lacking_words(maker: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """Return how many buildings lack which layer of a set, one sentence; "" where none does.
+
+    Args:
+        maker: facts of the set's maker.
+        facts: of the chip set.
+    """
+    return words_of_missing([view.name for view in views_of(maker)], is_missing(maker, facts))
+
+
+def words_of_missing(names: Sequence[str], found: NDArray[np.bool_] | None) -> str:
+    """Return how many buildings lack which view, one sentence; "" where none does.
+
+    Args:
+        names: of the V views that are learned from.
+        found: which buildings lack which of them, bool [V, N]; None where nothing is known of views.
+    """
+    if found is None or not found.any():
+        return ""
+    counts = [f"{int(lacks.sum()):,} in {name}" for name, lacks in zip(names, found, strict=True) if lacks.any()]
+    n_none, n_some = int(found.all(axis=0).sum()), int(found.any(axis=0).sum())
+    words = f"Of {wording.plural(found.shape[1], 'building')} some have no data in a layer: {wording.listed(counts)}."
+    if n_some > n_none:
+        words += " Their other layers rank them."
+    if n_none:
+        lack, are = ("has", "it is") if n_none == 1 else ("have", "they are")
+        words += f" {n_none:,} {lack} none of the layers that are learned from: {are} not assessed."
+    return words
+
+
+def lacks_all(names: Sequence[str], facts: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Return which buildings have none of the views that a run learned from, bool [N]: nothing is known to rank them by.
+
+    Args:
+        names: of these views, such as "pre+post"; no building lacks all of none. One that the chips do not have is passed over.
+        facts: of the chip set.
+    """
+    row = {view.name: k for k, view in enumerate(contents.views_of(facts))}
+    known = [parts for name in names if row.keys() >= set(parts := name.split("+"))]
+    if not known:
+        return np.zeros(len(facts["building_ids"]), np.bool_)
+    each = contents.is_missing(facts)
+    found: NDArray[np.bool_] = np.all([each[[row[part] for part in parts]].any(axis=0) for parts in known], axis=0)
+    return found
+
+
+def without_layers(run: RunFacts, facts: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Return which buildings have none of the views that a run learned from, bool [N], see `lacks_all`.
+
+    Args:
+        facts: of the run's chip set.
+    """
+    return lacks_all(run.views or [view.name for view in views_of(run.feature_maker)], facts)
+
+
+def chips_for(maker: str, chips: NDArray[np.uint8], facts: Mapping[str, Any]) -> NDArray[np.uint8]:
+    """Return the bands of chips [N, C, H, W] that a maker of some kind takes: all for layers, pre and post alone for others.
+
+    Args:
+        facts: of the chip set.
+    """
+    return chips if maker == LAYERS else contents.optical(chips, facts)
 
 
 def is_there(layout: Layout, chip_set: str, name: str) -> bool:

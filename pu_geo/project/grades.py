@@ -44,9 +44,9 @@ _OF_EXPORTS = (
 )  # known everywhere: damage maps have them
 
 
-def known(db: sqlite3.Connection) -> list[Grade]:
-    """Return the scale in its order, then the grades that are not offered any more."""
-    stored = [Grade(**one) for one in choices.get(db, CHOICE, [asdict(one) for one in USUAL])]
+def known(db: sqlite3.Connection, *, at_choice: int | None = None) -> list[Grade]:
+    """Return the scale in its order, as it stood after a choice (now, if None), then the grades that are not offered any more."""
+    stored = [Grade(**one) for one in choices.get(db, CHOICE, [asdict(one) for one in USUAL], at=at_choice)]
     named = {one.id for one in stored} | {one.name.casefold() for one in stored}
     rest = [Grade(one.id, one.name, one.damage_class, is_offered=False) for one in _OF_EXPORTS]
     everything = [*stored, *(one for one in rest if one.id not in named and one.name.casefold() not in named)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ COLUMNS: Mapping[str, str] = {  # column of a history file -> SQL
     **{name: name for name in ("event", "op", "building_id", "label", "reason", "damage_types", "comment", "shown")},
     "inclusion": "inclusion",
     "grade": "grade",
+    "absent_types": "absent_types",
     "analyst": "analyst",
     "at": "ifnull(origin_at, at)",
     "screen": "screen",
@@ -58,12 +60,14 @@ def rows(db: sqlite3.Connection, *, at: int) -> Iterator[tuple[object, ...]]:
 
 
 def of_building(db: sqlite3.Connection, building_id: str) -> list[dict[str, object]]:
-    """Return every event of one building, oldest first: {"event", "at", "analyst", "label", "reason", "grade", "comment",
-    "kind", "screen", "shown", "undoes"}."""
-    names = ("event", "at", "analyst", "label", "reason", "grade", "comment", "kind", "screen", "shown", "undoes")
+    """Return every event of one building, oldest first: {"event", "at", "analyst", "label", "reason", "grade", "damage_types",
+    "absent_types", "comment", "kind", "screen", "shown", "undoes"}; types are lists."""
+    types = ("damage_types", "absent_types")
+    names = ("event", "at", "analyst", "label", "reason", "grade", *types, "comment", "kind", "screen", "shown", "undoes")
     wanted = ", ".join(COLUMNS[name] for name in names)
     found = db.execute(f"SELECT {wanted} FROM label_event WHERE building_id = ? ORDER BY event", (building_id,))
-    return [dict(zip(names, row, strict=True)) for row in found]
+    events = [dict(zip(names, row, strict=True)) for row in found]
+    return [{**event, **{name: json.loads(str(event[name])) for name in types}} for event in events]
 
 
 def replay(db: sqlite3.Connection, past: Iterable[PastEvent], *, importer: str, act: str) -> list[Ack]:

@@ -29,7 +29,7 @@ _TEXTS = (
     "footprints",
 )
 _JSON = (
-    ("scene", "facts"), ("run", "facts"), ("decision", "facts"), ("choice", "value"), ("label_event", "damage_types"),
+    ("scene", "facts"), ("run", "facts"), ("decision", "facts"), ("choice", "value"), ("label_event", "damage_types"), ("label_event", "absent_types"),
     ("footprints", "attributes"),
 )  # fmt: skip
 _PEOPLE_CALL = {

@@ -33,9 +33,9 @@ NEWEST = (1 << 63) - 1
 COLUMNS = (
     "a.event, a.op, a.building_id, a.label, a.analyst, ifnull(a.origin_at, a.at), a.screen, "
     "CASE WHEN a.kind = 'import' AND a.origin_kind = 'simulated' THEN 'simulated' ELSE a.kind END, a.undoes, a.reason, "
-    "a.damage_types, a.comment, a.shown, a.inclusion, a.grade"
+    "a.damage_types, a.comment, a.shown, a.inclusion, a.grade, a.absent_types"
 )
-_TYPES_COLUMN = 10
+_TYPES_COLUMNS = (10, 15)
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,22 @@ def keep_grades(db: sqlite3.Connection, ops: Sequence[LabelOp]) -> list[LabelOp]
     return [
         replace(op, grade=grade)
         if op.label == "positive" and not op.grade and (grade := standing.get(op.building_id, "")) in known
+        else op
+        for op in ops
+    ]
+
+
+def keep_types(db: sqlite3.Connection, ops: Sequence[LabelOp]) -> list[LabelOp]:
+    """Return operations that mark many buildings damaged with the damage types that stand, where they name none themselves.
+
+    Types of an audit's answer stay with it: they would be learned from otherwise.
+    """
+    standing = {
+        building: event for building, event in current(db).items() if event.label == "positive" and event.shown != "audit"
+    }
+    return [
+        replace(op, damage_types=known.damage_types, absent_types=known.absent_types)
+        if op.label == "positive" and not op.damage_types and not op.absent_types and (known := standing.get(op.building_id))
         else op
         for op in ops
     ]
@@ -188,7 +204,8 @@ def next_act(db: sqlite3.Connection, analyst: str, kind: str, *, only: str | Non
 def details(answer: LabelOp | LabelEvent) -> dict[str, object]:
     """Return the columns that make up an answer."""
     columns = {name: getattr(answer, name) for name in ("label", "reason", "comment", "shown", "inclusion", "grade")}
-    return {**columns, "damage_types": json.dumps(list(answer.damage_types), ensure_ascii=False)}
+    types = {name: json.dumps(list(getattr(answer, name)), ensure_ascii=False) for name in ("damage_types", "absent_types")}
+    return {**columns, **types}
 
 
 def insert(db: sqlite3.Connection, values: Mapping[str, object]) -> int:
@@ -201,7 +218,8 @@ def insert(db: sqlite3.Connection, values: Mapping[str, object]) -> int:
 def event_of(row: Sequence[object]) -> LabelEvent:
     """Build an event from a row of `COLUMNS`."""
     values: list[object] = list(row)
-    values[_TYPES_COLUMN] = _types_in(str(values[_TYPES_COLUMN]))
+    for column in _TYPES_COLUMNS:
+        values[column] = _types_in(str(values[column]))
     return LabelEvent(*values)  # type: ignore[arg-type]  # the table checks what it holds
 
 
@@ -431,21 +449,22 @@ def _of_buildings_here(db: sqlite3.Connection, found: dict[str, Value]) -> dict[
     return {building: value for building, value in found.items() if building in here}
 
 
-def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[str, tuple[Label, str]]:
-    """Return building id -> label, "cleared" too, and grade as they stand, where events after `event` are.
+def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[str, LabelEvent]:
+    """Return building id -> the whole answer as it stands, of label "cleared" too, where events after `event` are.
 
-    Only these events are read.
+    After an undo or redo that is the answer which it brought back. Only these events are read.
 
     Args:
         but_by: buildings whose newest operation begins with this are left out.
     """
     rows = db.execute(
-        "SELECT building_id, label, grade, substr(op, 1, ?) = ? FROM label_event e WHERE event > ? "
-        "AND EXISTS (SELECT 1 FROM footprints f WHERE f.building_id = e.building_id) ORDER BY event",
+        f"SELECT e.building_id, substr(e.op, 1, ?) = ?, {COLUMNS} FROM label_event e "
+        "JOIN label_event a ON a.event = ifnull(e.answer, e.event) WHERE e.event > ? "
+        "AND EXISTS (SELECT 1 FROM footprints f WHERE f.building_id = e.building_id) ORDER BY e.event",
         (len(but_by), but_by, event),
     )
-    last = {building: (label, grade, is_own) for building, label, grade, is_own in rows}
-    return {building: (label, grade) for building, (label, grade, is_own) in last.items() if not is_own}
+    last = {building: (is_own, row) for building, is_own, *row in rows}
+    return {building: event_of(row) for building, (is_own, row) in last.items() if not is_own}
 
 
 def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] | None = None) -> PUSet:
@@ -461,7 +480,7 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
     order = list(building_ids(db) if ids is None else ids)
     row = {building: i for i, building in enumerate(order)}
     is_positive, is_not_damaged, is_excluded, is_queued = (np.zeros(len(order), np.bool_) for _ in range(4))
-    for building, event in _taught(db, at_event).items():
+    for building, event in taught(db, at_event).items():
         if building in row:
             label = "" if event is None else event.label
             marked = {"positive": is_positive, "not_damaged": is_not_damaged}.get(label, is_excluded)
@@ -470,7 +489,7 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
     return PUSet(order, is_positive, is_not_damaged, is_excluded, at_event, is_queued)
 
 
-def _taught(db: sqlite3.Connection, at: int) -> dict[str, LabelEvent | None]:
+def taught(db: sqlite3.Connection, at: int) -> dict[str, LabelEvent | None]:
     """Return what a method may learn of every building that carries a label; None where only an audit has an answer."""
     with _standing_at(db, at) as standing:
         known, taught = (current(db, at=at), {}) if standing is None else (standing.answers, standing.taught)
@@ -513,6 +532,13 @@ def audits(db: sqlite3.Connection) -> list[Audit]:
             last.pop(found.building_id, None)
             last[found.building_id] = (shown, found)
     return [found for shown, found in last.values() if shown == "audit" and found.label != "cleared"]
+
+
+def audit_answers(db: sqlite3.Connection) -> dict[str, LabelEvent]:
+    """Return building id -> its last standing audit answer, whole; of the same buildings as `audits`."""
+    numbers = json.dumps([one.event for one in audits(db)])
+    rows = db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.event IN (SELECT value FROM json_each(?))", (numbers,))
+    return {event.building_id: event for event in map(event_of, rows)}
 
 
 class Given(NamedTuple):

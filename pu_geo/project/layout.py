@@ -21,6 +21,7 @@ from pu_geo.errors import ProjectError, PuGeoError, printable
 SUFFIX = ".pugeo"
 HOME_VARIABLE = "PU_GEO_HOME"
 RCF = "rcf"  # the feature set that comes with every chip set; its files have names without it
+LAYERS = "layers"  # the maker of features with a bank of filters for each layer
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -59,6 +60,9 @@ class Layout:
     @property
     def backups(self) -> Path:
         return self.folder / "backups"
+
+    def layer_tiles(self, layer: str) -> Path:
+        return self.quicklooks / "layers" / checked_id(layer)
 
     def chips(self, chip_set: str) -> Path:
         return self.folder / "chips" / f"{checked_id(chip_set)}.npy"

@@ -25,9 +25,9 @@ from pu_geo.project import backups, contents, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.locks import one_at_a_time
 
-Kind = Literal["scene", "footprints", "chips", "features", "run", "export"]
+Kind = Literal["scene", "layer", "footprints", "chips", "features", "run", "export"]
 State = Literal["removed", "undone", "reclaimed"]
-OF_IMAGERY: tuple[Kind, ...] = ("scene", "footprints")
+OF_IMAGERY: tuple[Kind, ...] = ("scene", "layer", "footprints")
 _ROWS, _FILES, _OLD, _NEW = "rows.json", "files.json", "old", "new"
 _OP = re.compile(r"[0-9a-f]{16}")  # names of folders under `trash/`
 _BLOB = "blob64"

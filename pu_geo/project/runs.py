@@ -29,6 +29,7 @@ from pu_geo.records import DEFAULT_METHOD, RunFacts
 _GUESSED_PRIOR = re.compile(r"^(The class prior was not given|class_prior was not set\. \d)")
 _GUESSED_SHARE = re.compile(r"clicks like yours would suggest:|; [\d.]+ would be fair:")
 """Warnings of an older PU-Geo that name the damaged share as clicks suggest it, or compare with it."""
+TYPE_SCORES = "type_scores"
 OF_EVERY_RUN = ("scores", "embeddings")  # arrays
 Why = Literal["person", "published", "audited", "recommended", "newest"]
 Reasons = Mapping[str, str]  # building id -> why the picture keeps it from being assessed, for those that it keeps from it
@@ -71,7 +72,7 @@ def finish(
     Args:
         ids: building of each row of `scores` [N] and of the arrays.
         reasons: what the picture keeps from being assessed; None where that is not known.
-        arrays: name -> array, written as `<name>.npy`; "embeddings" and "clusters" are known names.
+        arrays: name -> array, written as `<name>.npy`; "embeddings", "clusters" and "type_scores" are known names.
         files: files written into the run's folder already (weights).
     """
     folder = layout.run(facts.run_id)
@@ -255,7 +256,7 @@ def pinned(db: sqlite3.Connection) -> str | None:
 def all_runs(db: sqlite3.Connection) -> list[RunFacts]:
     """Return all finished runs, newest first."""
     rows = db.execute("SELECT facts FROM run ORDER BY created_at DESC, rowid DESC")
-    tuples = ("warnings", "without_answers")  # lists in JSON
+    tuples = ("warnings", "without_answers", "types", "type_grades", "views")  # lists in JSON
     stored = [json.loads(row[0]) for row in rows]
     return [
         RunFacts(**{**_without_guesses(facts), **{name: tuple(facts.get(name, ())) for name in tuples}}) for facts in stored
@@ -314,6 +315,29 @@ def scores_alone(layout: Layout, run_id: str) -> NDArray[np.generic]:
     """Return a run's scores without evidence from place, float32 [N]: an audit is designed by these."""
     is_kept = (layout.run(run_id) / "scores_alone.npy").is_file()
     return array(layout, run_id, "scores_alone" if is_kept else "scores")
+
+
+def type_scores(layout: Layout, run: RunFacts) -> tuple[tuple[str, ...], NDArray[np.generic]] | None:
+    """Return the damage types that a run scores, c names, and the scores, float32 [N, c] in [0, 1], memory-mapped.
+
+    None of a run without types.
+
+    Raises:
+        ProjectError: if the file of the scores is lost, or is not what the run's facts say.
+    """
+    if not run.types:
+        return None
+    path = layout.run(run.run_id) / f"{TYPE_SCORES}.npy"
+    if not path.is_file():
+        raise lost(path)
+    found, n = read_array(path), len(array(layout, run.run_id, "scores"))
+    if found.shape != (n, len(run.types)):
+        raise ProjectError(
+            f"{path.name} of run {run.run_id} holds {list(found.shape)} scores; {n} buildings and {len(run.types)} damage types "
+            "need as many.",
+            "Choose another run, or train again.",
+        )
+    return run.types, found
 
 
 def held_out(layout: Layout, run_id: str) -> NDArray[np.bool_]:

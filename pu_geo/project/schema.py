@@ -86,7 +86,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-SCHEMA = 8
+SCHEMA = 9
 APPLICATION_ID = 0x47504B47  # "GPKG"
 USER_VERSION = 10300
 UNDEFINED_CARTESIAN = -1  # GeoPackage's own number for local coordinates
@@ -129,13 +129,16 @@ _ANSWER_COLUMNS = (
 # How badly a damaged building is damaged: the id of a grade, see `grades`. Came with schema 7.
 _GRADE = f"grade TEXT NOT NULL DEFAULT '' CHECK (length(grade) <= {MAX_GRADE} AND (grade = '' OR label = 'positive'))"
 
+# Types of damage that the analyst looked for and did not find, a JSON list of texts: what no list names, nobody answered. Came with schema 9.
+_ABSENT_TYPES = "absent_types TEXT NOT NULL DEFAULT '[]' CHECK (absent_types = '[]' OR label = 'positive')"
+
 # What the map says of each building, as an export of the same moment does: `tests/tasks/damage_map/test_live_view.py` compares the two.
 # GDAL takes a column without a declared type or a CAST for text. Scores are stored as exports write them, with 4 decimals; so are thresholds. A person's answer overrides the picture.
 _VIEW = f"""
 CREATE VIEW damage_map AS
   SELECT OGC_FID, geom, building_id, area_m2, label, labeller, labelled_at,
     CAST(CASE WHEN why IS NULL THEN score END AS REAL) AS score, CAST(CASE WHEN why IS NULL THEN rank END AS INTEGER) AS rank,
-    run_id, reason, damage_types, comment, grade, threshold, CAST(why IS NULL AS INTEGER) AS assessed, why AS not_assessed_reason,
+    run_id, reason, damage_types, absent_types, comment, grade, threshold, CAST(why IS NULL AS INTEGER) AS assessed, why AS not_assessed_reason,
     CASE WHEN why IS NOT NULL THEN 'not_assessed' WHEN label = 'positive' THEN 'damaged' WHEN label IS NOT NULL THEN 'not_flagged'
       WHEN score >= threshold THEN 'damaged' ELSE 'not_flagged' END AS damage_binary
   FROM (
@@ -148,6 +151,7 @@ CREATE VIEW damage_map AS
         ifnull(a.origin_at, a.at) AS labelled_at, s.score AS score, s.rank AS rank, c.run_id AS run_id,
         CASE WHEN e.reason = '' THEN NULL ELSE e.reason END AS reason,
         CASE WHEN e.damage_types = '[]' THEN NULL ELSE e.damage_types END AS damage_types,
+        CASE WHEN e.absent_types = '[]' THEN NULL ELSE e.absent_types END AS absent_types,
         CASE WHEN e.comment = '' THEN NULL ELSE e.comment END AS comment,
         CASE WHEN e.grade = '' THEN NULL ELSE e.grade END AS grade, c.threshold AS threshold, s.reason AS hidden
       FROM footprints f
@@ -178,7 +182,7 @@ CREATE TABLE label_event (
     CHECK (label IN ('positive', 'not_damaged', 'not_assessable', 'cleared')),
   analyst TEXT NOT NULL, at TEXT NOT NULL, screen TEXT NOT NULL,
   kind TEXT NOT NULL CHECK (kind IN ('set', 'undo', 'redo', 'import', 'simulated')), undoes INTEGER, act TEXT NOT NULL,
-  {", ".join((*_ANSWER_COLUMNS, _GRADE))});
+  {", ".join((*_ANSWER_COLUMNS, _GRADE, _ABSENT_TYPES))});
 CREATE INDEX label_event_building ON label_event (building_id, event);
 CREATE INDEX label_event_act ON label_event (act);
 CREATE TABLE empty_step (op TEXT PRIMARY KEY);  -- undo and redo that found nothing to do, so that a replay does nothing too
@@ -313,4 +317,5 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
     ),
     6: (f"ALTER TABLE label_event ADD COLUMN {_GRADE}", "DROP VIEW damage_map", _VIEW),
     7: (f"ALTER TABLE footprints ADD COLUMN {_INTAKE}", "DROP VIEW damage_map", _VIEW, *_REMOVALS),
+    8: (f"ALTER TABLE label_event ADD COLUMN {_ABSENT_TYPES}", "DROP VIEW damage_map", _VIEW),
 }

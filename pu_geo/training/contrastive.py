@@ -50,6 +50,7 @@ def contrast(
 
     Args:
         training: counts the epochs; each reports loss.
+        data: which named views are missing is handed to an encoder whose `takes_views` is true.
         rows: numbers of the chips to train on, int64 [M].
         batch_size: chips a step, in two views each.
         stream: of the random numbers; this and the next one are used.
@@ -61,16 +62,21 @@ def contrast(
         with epoch:
             for numbers in batches(len(rows), batch_size, epoch.generator(stream)):
                 views = data.inputs.draw(rows[numbers], VIEWS, drawing, device)
-                epoch.add(_step(learner, pieces, views, positive[torch.from_numpy(numbers)], loss_of))
+                gone = None
+                if data.is_missing is not None and getattr(learner.encoder, "takes_views", False):
+                    gone = torch.from_numpy(data.is_missing[:, rows[numbers]]).to(device)
+                epoch.add(_step(learner, pieces, views, positive[torch.from_numpy(numbers)], loss_of, gone))
 
 
 def _step(
-    learner: ContrastiveLearner, pieces: MicroBatcher, views: list[Tensor], positive: Tensor, loss_of: PairLoss
-) -> dict[str, float]:
-    """Move the weights once, for two views [B, ...] of B chips."""
+    learner: ContrastiveLearner, pieces: MicroBatcher, views: list[Tensor], positive: Tensor, loss_of: PairLoss,
+    is_missing: Tensor | None,
+) -> dict[str, float]:  # fmt: skip
+    """Move the weights once, for two views [B, ...] of B chips; `is_missing` [V, B] is for an encoder that takes it."""
 
     def work(part: slice, share: float) -> float:
-        z1, z2 = (learner.head(learner.encoder(view[part])) for view in views)
+        masks = () if is_missing is None else (is_missing[:, part],)
+        z1, z2 = (learner.head(learner.encoder(view[part], *masks)) for view in views)
         loss = loss_of(z1, z2, positive[part])
         (share * loss).backward()
         return float(loss.detach()) * share

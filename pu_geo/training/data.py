@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
+from pu_geo.records import View
 from pu_geo.training import augment
 
 Ints = NDArray[np.int64]
@@ -169,6 +170,14 @@ class PUData:
             were clicked.
         is_queued: bool [N]; positives that the queue put before the analyst: the clearest damage, so they are held out to judge by
             only where fewer than 4 others can be. None: the analyst found all.
+        views: named spans of bands of `ChipImages`, or of columns of `FeatureViews`; () where nothing is known of these.
+        is_missing: views that a building lacks, bool [V, N]: what stands in their bands or columns means nothing. None where
+            `views` is (), and where nothing is known of what is missing: then every building counts as having every view.
+        type_labels: damage types of one building at a time, several of which may hold, int8 [N, c]: 1 it has the type, 0 a
+            person answered that it has not, -1 nobody answered. 0 or -1 throughout where not `is_positive`. None: the kinds of
+            `known_class`, of which one excludes the others.
+        type_names: names of the c types, each once; () where `type_labels` is None.
+        is_ordinal: whether the types are a scale, such as "at least minor", "at least major": who has one has all before it.
     """
 
     inputs: FeatureViews | ChipImages
@@ -180,6 +189,11 @@ class PUData:
     class_names: tuple[str, ...] = ("not damaged", "damaged")
     is_accepted: Bools | None = None
     is_queued: Bools | None = None
+    views: tuple[View, ...] = field(default=(), kw_only=True)
+    is_missing: Bools | None = field(default=None, kw_only=True)
+    type_labels: NDArray[np.int8] | None = field(default=None, kw_only=True)
+    type_names: tuple[str, ...] = field(default=(), kw_only=True)
+    is_ordinal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         n = self.inputs.n_chips
@@ -193,6 +207,10 @@ class PUData:
             raise ShapeError(f"is_queued must be [{n}]; got {self.is_queued.shape}.")
         if not np.array_equal(self.classes >= 1, self.is_positive):
             raise ShapeError(f"known_class must be an int [{n}] that is 1 or more exactly where is_positive.")
+        require_spans(self.views, self.inputs.shape[0])
+        if self.is_missing is not None:
+            require_mask(self.is_missing, (len(self.views), n))
+        _check_types(self.type_labels, self.type_names, self.is_ordinal, self.is_positive)
 
     @property
     def classes(self) -> Ints:
@@ -210,6 +228,58 @@ class PUData:
     def trained_rows(self) -> Ints:
         """Row numbers a method may train on, int64 [M]."""
         return np.flatnonzero(~self.is_excluded)
+
+
+def require_spans(views: Sequence[View], n_channels: int) -> None:
+    """Refuse views that have a name twice, share a band or column with another, or reach beyond the C that there are."""
+    names, end = [view.name for view in views], 0
+    if len(set(names)) < len(names):
+        raise ShapeError(f"views must have a name each; got {', '.join(names)}.")
+    for view in sorted(views, key=lambda each: each.start):
+        if not end <= view.start < view.stop <= n_channels:
+            raise ShapeError(
+                f"views must be spans within 0 to {n_channels} of which none shares any with another; "
+                f"{view.name} has {view.start} to {view.stop}."
+            )
+        end = view.stop
+
+
+def require_mask(is_missing: Bools, shape: tuple[int, int]) -> None:
+    """Refuse a table of missing views that is no bool of this shape [V, N]."""
+    if is_missing.dtype != np.bool_ or is_missing.shape != shape:
+        raise ShapeError(
+            f"is_missing must be bool [{shape[0]}, {shape[1]}], a row a view; got {is_missing.dtype} {is_missing.shape}."
+        )
+
+
+def _check_types(labels: NDArray[np.int8] | None, names: tuple[str, ...], is_ordinal: bool, is_positive: Bools) -> None:
+    """Refuse damage types that contradict themselves, or who is damaged."""
+    if labels is None:
+        if names or is_ordinal:
+            raise ShapeError("type_names and is_ordinal are of type_labels, which is None.")
+        return
+    if (
+        labels.dtype != np.int8
+        or labels.shape != (len(is_positive), len(names))
+        or not names
+        or len(set(names)) < len(names)
+    ):
+        raise ShapeError(
+            f"type_labels must be int8 [{len(is_positive)}, c] and type_names c names, each once; got {labels.dtype} "
+            f"{labels.shape} and {names}."
+        )
+    if not np.isin(labels, (-1, 0, 1)).all():
+        raise ShapeError(f"type_labels must be 1, 0 or -1; got {labels.min()} to {labels.max()}.")
+    if ((labels == 1).any(axis=1) & ~is_positive).any():
+        row = int(np.flatnonzero((labels == 1).any(axis=1) & ~is_positive)[0])
+        raise ShapeError(f"type_labels names a damage type of row {row}, which is_positive does not mark.")
+    if is_ordinal:
+        highest_no = np.maximum.accumulate(labels == 0, axis=1)
+        if ((labels == 1) & highest_no).any():
+            row = int(np.flatnonzero(((labels == 1) & highest_no).any(axis=1))[0])
+            raise ShapeError(
+                f"type_labels are a scale, and row {row} has one type without one before it: {labels[row].tolist()}."
+            )
 
 
 def batches(n: int, batch_size: int, generator: torch.Generator) -> list[Ints]:

@@ -20,7 +20,7 @@ from torch.fx.passes.shape_prop import ShapeProp
 from pu_geo.analysis.place import HeldOutFold
 from pu_geo.errors import JobCancelled, ShapeError, TrainingError
 from pu_geo.training.backbones import Backbone, new_backbone
-from pu_geo.training.data import FeatureViews, Ints, PUData
+from pu_geo.training.data import Bools, FeatureViews, Ints, PUData
 from pu_geo.training.heads import Standardize, linear
 from pu_geo.training.threads import one_thread
 
@@ -86,7 +86,11 @@ class FeatureExtractor(nn.Module):
 
 
 class Network(Protocol):
-    """What a method's network must answer after training."""
+    """What a method's network must answer after training.
+
+    One whose attribute `takes_views` is true takes the missing views, bool [V, B], as a second argument of each method. One that
+    judges damage types has `kind_margins`, too: inputs [B, ...] to the log odds of each, float [B, c].
+    """
 
     def represent(self, inputs: Tensor) -> Tensor:
         """Embed inputs [B, ...]: float [B, E], not normalised."""
@@ -125,21 +129,37 @@ class TrainedModel:
         network.load_state_dict(dict(state))
         return cls(network.to(device).eval(), cast(FeatureExtractor, network.trunk))
 
-    def embed(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
+    def embed(self, inputs: NDArray[Any], is_missing: Bools | None = None) -> NDArray[np.float32]:
         """Compute embeddings.
 
         Args:
             inputs: features, float [M, D]; views of features [V, M, D], which are averaged; or chips, uint8 [M, C, H, W].
+            is_missing: see `PUData`, bool [V, M]; only a method that knows of named views reads it.
 
         Returns:
             float32 [M, E] of unit length.
         """
-        network = cast(Network, self.network)
-        return self._apply(inputs, lambda x: F.normalize(network.represent(x), dim=1), F.normalize)
+        network = cast(Any, self.network)
+        return self._apply(inputs, lambda *block: F.normalize(network.represent(*block), dim=1), F.normalize, is_missing)
 
-    def score(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
-        """Compute scores: inputs as in `embed`, float32 [M] in [0, 1]. Log odds are averaged over views."""
-        return self._apply(inputs, cast(Network, self.network).margin, torch.sigmoid)
+    def score(self, inputs: NDArray[Any], is_missing: Bools | None = None) -> NDArray[np.float32]:
+        """Compute scores: arguments as in `embed`, float32 [M] in [0, 1]. Log odds are averaged over views."""
+        return self._apply(inputs, cast(Network, self.network).margin, torch.sigmoid, is_missing)
+
+    @property
+    def n_types(self) -> int:
+        """How many damage types it judges; 0 of a method that judges none."""
+        return len(getattr(self.network, "kinds", ())) if hasattr(self.network, "kind_margins") else 0
+
+    def type_scores(self, inputs: NDArray[Any], is_missing: Bools | None = None) -> NDArray[np.float32]:
+        """Compute a score of each damage type: arguments as in `embed`, float32 [M, c] in [0, 1].
+
+        Raises:
+            ValueError: if it judges none.
+        """
+        if not self.n_types:
+            raise ValueError("this model judges no damage types")
+        return self._apply(inputs, cast(Any, self.network).kind_margins, torch.sigmoid, is_missing)
 
     def margins(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
         """Compute log odds of damaged: inputs as in `embed`, float32 [M]; averaged over views."""
@@ -151,17 +171,20 @@ class TrainedModel:
 
     @torch.inference_mode()
     def _apply(
-        self, inputs: NDArray[Any], each: Callable[[Tensor], Tensor], finish: Callable[[Tensor], Tensor]
-    ) -> NDArray[np.float32]:
+        self, inputs: NDArray[Any], each: Callable[..., Tensor], finish: Callable[[Tensor], Tensor],
+        is_missing: Bools | None = None,
+    ) -> NDArray[np.float32]:  # fmt: skip
         """Run `each` on blocks of inputs, average it over views, and `finish` the average."""
         views = self._views_of(inputs)
         device, parts = self.extractor.standardize.mean.device, []
         step = FEATURES_AT_ONCE if views.ndim == 3 else IMAGES_AT_ONCE
+        gone = is_missing if getattr(self.network, "takes_views", False) else None
         with one_thread() if views.ndim == 3 else nullcontext(), quick_backbone(self.extractor):
             for first in range(0, max(views.shape[1], 1), step):
                 self.check()
                 blocks = (torch.from_numpy(np.array(view[first : first + step])).to(device) for view in views)
-                total = torch.stack([each(block) for block in blocks]).mean(0)
+                masks = () if gone is None else (torch.from_numpy(np.array(gone[:, first : first + step])).to(device),)
+                total = torch.stack([each(block, *masks) for block in blocks]).mean(0)
                 parts.append(finish(total).float().cpu())
         return torch.cat(parts).numpy()
 

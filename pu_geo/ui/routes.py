@@ -92,6 +92,7 @@ def routes(
         Route(PREFIX + "/assets/damage_view.js", _bundle),
         Route(PREFIX + "/thumbnails/{name}.jpg", _thumbnail(thumbnails)),
         Route(project + "/tiles/{layer}/{z:count}/{x:count}/{y:count}.jpg", sent.tile),
+        Route(project + "/tiles/layers/{name}/{z:count}/{x:count}/{y:count}.jpg", sent.layer_tile),
         Route(project + "/geometry.json", sent.geometry),
         Route(project + "/sheets/{chip_set}/{n:count}.jpg", sent.sheet),
         Route(project + "/scores/{score_id}.bin", sent.scores),
@@ -198,8 +199,17 @@ class _Sender:
 
     @_or_not_now
     def tile(self, request: Request) -> Response:
-        layer, z, x, y = (request.path_params[name] for name in ("layer", "z", "x", "y"))
-        if layer not in _LAYERS or max(z, x, y) > _HIGHEST:
+        layer = request.path_params["layer"]
+        return self._tile(request, layer) if layer in _LAYERS else _nothing()
+
+    @_or_not_now
+    def layer_tile(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        return self._tile(request, f"layers/{name}") if _ID.fullmatch(name) else _nothing()
+
+    def _tile(self, request: Request, layer: str) -> Response:
+        z, x, y = (request.path_params[name] for name in ("z", "x", "y"))
+        if max(z, x, y) > _HIGHEST:
             return _nothing()
         answer = self._file(request, f"quicklooks/{layer}/{z}/{x}/{y}.jpg", "image/jpeg")
         folder = self._folder(request)

@@ -140,3 +140,33 @@ def test_the_rule_rarely_picks_one_of_two_that_are_the_same(seed: int) -> None:
         base = rng.normal(-2, 1, CLICKS)
         picked += bakeoff.judge({"rcf": base, "a": base + rng.normal(0, 0.5, CLICKS)}, "rcf").kind == "better"
     assert picked <= 0.15 * 60
+
+
+def test_average_precision_of_places_by_hand() -> None:
+    """Places .01, .5, .5 among 100 unlabeled: 1/(1+1), and twice 3/(3+50), as clicks at one place come together."""
+    found = bakeoff.average_precision(np.array([0.5, 0.01, 0.5]), 100)
+    assert found.tolist() == pytest.approx([(1 / 2 + 2 * 3 / 53) / 3])
+    twice = bakeoff.average_precision(np.array([0.5, 0.01]), 100, np.array([[2.0, 1.0], [0.0, 3.0]]))
+    assert twice.tolist() == pytest.approx([(1 / 2 + 2 * 3 / 53) / 3, 3 / 4])
+
+
+def test_average_precision_is_that_of_the_ranked_list() -> None:
+    """Against a naive list: k-th of n unlabeled before each click, and clicks among themselves by place."""
+    rng = np.random.default_rng(0)
+    places = np.sort(rng.choice(np.arange(1, 200), 12, replace=False)) / 200
+    naive = np.mean([(i + 1) / (i + 1 + place * 500) for i, place in enumerate(places)])
+    assert bakeoff.average_precision(rng.permutation(places), 500)[0] == pytest.approx(naive)
+
+
+def test_a_gain_is_paired_and_its_interval_follows_the_clicks() -> None:
+    rng = np.random.default_rng(1)
+    worse = rng.random((3, 30)) * 0.5 + 0.01
+    better = worse * 0.5
+    found = bakeoff.gain(better, worse, 100)
+    assert 0 < found.low < found.mean < found.high
+    assert bakeoff.gain(worse, worse, 100) == bakeoff.Interval(0.0, 0.0, 0.0)  # the same draws for both
+    other_way = bakeoff.gain(worse, better, 100)
+    assert other_way.mean == pytest.approx(-found.mean)
+    assert (other_way.low, other_way.high) == pytest.approx((-found.high, -found.low))
+    few = bakeoff.gain(better[:, :6], worse[:, :6], 100)
+    assert few.high - few.low > found.high - found.low

@@ -6,24 +6,31 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from small_parts import small_scene
 
+from pu_geo.geo.ground import NO_DATA_GREY
 from pu_geo.project import alignment, contents, labels, store
 from pu_geo.project.alignment import Alignment
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
 from pu_geo.services.project import projects
-from tests.browser.make_project import make_project
+from tests.browser.make_project import make_project, write_pyramid
 from tests.browser.real_app import AppServer, add_hooks, add_island_run, islands_of, made_up_project
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 NOTHING_OUTWARD = ["--disable-quic", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", *NOTHING_OUTWARD]
 N_HOUSES, SIDE_PX = 400, 1500
+LIGHT = 200  # gray of the layer where it has data: the eastern half
+SAR = replace(
+    small_scene(), scene_id="sar-post-1", role="layer", layer="sar-post", when="post", kind="sar-db", bands=1, rgb=(1,),
+    dtype="float32", stretch=((-22.0, 4.5),), sha256="5a",
+)  # fmt: skip
 PAGES = pytest.StashKey[list]()
 CLOUDY, DARK, MISALIGNED, HAZY, ONE_DATE = range(100, 105)
 """Places of houses that a cloud or missing data hides, whose dates do not fit, half below a cloud, and in one date only."""
@@ -184,6 +191,29 @@ def village(app: AppServer, village_folder: Path, tmp_path: Path) -> Village:
     projects.open_project(str(layout.folder))
     with store.connect(layout) as db:
         return Village(app.address, layout, contents.building_ids(db))
+
+
+@pytest.fixture
+def has_layer(village) -> dict[str, bool]:
+    """Give the village a layer of its eastern half, as the jobs that add a layer and cut chips leave it; return who has it."""
+    picture = np.full((SIDE_PX, SIDE_PX, 3), LIGHT, np.uint8)
+    picture[:, : SIDE_PX // 2] = NO_DATA_GREY
+    layout = village.layout
+    write_pyramid(layout.layer_tiles("sar-post"), picture)
+    shutil.copy(layout.quicklooks / "post" / "pyramid.json", layout.layer_tiles("sar-post"))
+    with store.connect(layout) as db:
+        contents.add_layer_scenes(db, [SAR])
+        chip_set = contents.latest_chip_set(db)
+    shapes = json.loads((layout.quicklooks / "footprints.json").read_text())
+    rings = dict(zip(shapes["ids"], shapes["rings"], strict=True))
+    facts = dict(contents.chip_facts(layout, chip_set))
+    lacks = [float(np.mean(rings[building][0][::2]) < SIDE_PX / 2) for building in facts["building_ids"]]
+    optical = [{"name": name, "when": name, "start": at, "stop": at + 3} for at, name in ((0, "pre"), (3, "post"))]
+    views = [*optical, {"name": "sar-post", "when": "post", "start": 6, "stop": 7}]
+    scaling = {"sar-post": {"files": [{"scene_id": SAR.scene_id, "sha256": SAR.sha256}]}}
+    written = {**facts, "views": views, "view_missing": {"sar-post": lacks}, "scaling": scaling}
+    layout.chip_facts(chip_set).write_text(json.dumps(written), encoding="utf-8")
+    return {building: not lack for building, lack in zip(facts["building_ids"], lacks, strict=True)}
 
 
 @pytest.fixture(scope="session")

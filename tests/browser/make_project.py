@@ -29,7 +29,7 @@ def make_project(folder: Path, *, n: int, side: int, chip_px: int = 64) -> Path:
             for spot in rng.normal(ring.mean(0), np.ptp(ring, axis=0).mean() / 4, (14, 2)).astype(int):
                 cv2.circle(post, spot.tolist(), 2, rng.integers(50, 210, 3).tolist(), -1)
     for name, picture in (("pre", pre), ("post", post)):
-        _pyramid(folder / "quicklooks" / name, picture)
+        write_pyramid(folder / "quicklooks" / name, picture)
     _sheets(folder / "chips" / "main.sheets", (pre, post), rings, chip_px)
     ids = [f"b{i:05d}" for i in range(n)]
     ids[n // 2] = NASTY_ID
@@ -51,7 +51,7 @@ def _rings(rng: np.random.Generator, n: int, side: int) -> np.ndarray:
     return corners @ turn + centers[:, None, :]
 
 
-def _pyramid(folder: Path, picture: np.ndarray) -> None:
+def write_pyramid(folder: Path, picture: np.ndarray) -> None:
     max_zoom = int(np.ceil(np.log2(max(len(picture), 256) / 256)))
     missing = 256 * 2**max_zoom - len(picture)
     level = cv2.copyMakeBorder(picture, 0, missing, 0, missing, cv2.BORDER_CONSTANT)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pu_geo.methods import catalog, herocon
+from pu_geo.project.layout import Layout
+from pu_geo.tasks.train.inputs import read_inputs
+from pu_geo.training.run import Run
 from tests.browser.steps import (
     ask,
     chip,
@@ -19,6 +23,7 @@ from tests.browser.steps import (
     show_wall,
     spot,
     spots,
+    until,
     wait_for_view,
     wall,
 )  # fmt: skip
@@ -235,6 +240,70 @@ def test_the_card_of_a_building(page, village) -> None:
     wait_for_view(page)
     settle(page)
     assert village.answers()[second].comment == "half a sentence", "what was being written when the page went"
+
+
+def test_several_types_of_a_building_reach_what_herocon_learns_from(page, village, screenshots, monkeypatch) -> None:
+    open_view(page, village)
+    pane = page.locator(".pugeo .queuepane")
+    kind = lambda name: pane.get_by_role("button", name=f"{name}:")  # noqa: E731
+    first = queue(page)["current"]
+    press(page, "t", "Tab", "Enter")  # past "collapsed", to "roof"
+    assert kind("roof").get_attribute("aria-label") == "roof: yes"
+    for name in ("flooded", "burned", "burned"):  # the second press: no
+        kind(name).click()
+    assert queue(page)["current"] == first, "its other types may follow"
+    pane.get_by_role("button", name="+ Type").click()
+    page.keyboard.type("tarp on 2 walls")
+    page.keyboard.press("Enter")
+    settle(page)
+    page.screenshot(path=screenshots / "types.png")
+    answer = village.answers()[first]
+    assert (answer.label, answer.damage_types, answer.absent_types) == (
+        "positive",
+        ("roof", "flooded", "tarp on 2 walls"),
+        ("burned",),
+    )
+    pane.get_by_role("button", name="Keep for the next").click()
+    press(page, "1")
+    second = queue(page)["current"]
+    assert kind("flooded").get_attribute("aria-label") == "flooded: yes"
+    kind("debris").click(button="right")
+    until(lambda: kind("debris").get_attribute("aria-label") == "debris: no")
+    settle(page)
+    assert second not in village.labels(), "what it has not makes no building damaged"
+    kind("debris").click(button="right")
+    page.screenshot(path=screenshots / "types_kept.png")
+    press(page, "1")
+    press(page, "Control+z")
+    settle(page)
+    assert second not in village.labels()
+    press(page, "Control+Shift+Z")
+    settle(page)
+    press(page, "i")
+    page.screenshot(path=screenshots / "types_card.png")
+    names, known_of = labels_of_eq_7(village.layout, monkeypatch)
+    assert set(names) == {"roof", "flooded", "tarp on 2 walls"}, "burned has no building of its own"
+    assert {first, second} <= set(village.labels())
+    assert known_of.count((1, 1, 1)) == 2, "both buildings have all three types"
+    assert known_of.count((-1, -1, -1)) == 10, "nobody named the types of the ten damaged ones from before"
+
+
+def labels_of_eq_7(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> tuple[tuple[str, ...], list[tuple[int, ...]]]:
+    """Train HeroCon for a step with types from answers; return the types, and Eq. 7's labels of each building, -1 where not known."""
+    given: list[tuple[int, ...]] = []
+    real = herocon.formulas.supervised_loss
+
+    def recorded(views, labels, *, is_known, **rest):
+        given.extend(map(tuple, labels.int().masked_fill(~is_known, -1).tolist()))
+        return real(views, labels, is_known=is_known, **rest)
+
+    monkeypatch.setattr(herocon.formulas, "supervised_loss", recorded)
+    settings = catalog.settings_for(
+        "herocon", "quick", {"epochs": "1", "max_steps": "1", "labeled_batch": "64", "batch_size": "2000"}
+    )
+    data = read_inputs(layout).with_types(layout, "answers", catalog.card("herocon")).data(layout, settings)
+    herocon.fit(data, settings, Run(seed=0))
+    return data.type_names, given
 
 
 def test_a_grade_is_one_key_or_one_click_and_the_bar_names_its_building(page, village) -> None:

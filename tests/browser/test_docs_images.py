@@ -1,6 +1,7 @@
 """The pictures in docs/images: the six screens with the sample event, from clicks to an audited export, drawn by the app itself.
 
-`PU_GEO_DOCS_IMAGES=docs/images pytest tests/browser/test_docs_images.py` draws them anew.
+`PU_GEO_DOCS_IMAGES=docs/images pytest tests/browser/test_docs_images.py` draws them anew; with
+`tests/browser/test_layers_and_types.py` that of the damage types, too.
 """
 
 from __future__ import annotations
@@ -70,4 +71,4 @@ def test_pictures_of_the_screens_are_drawn_and_kept(page, app, worked_on: Layout
         picture = cv2.imread(str(out / f"{screen}.jpg"))
         assert picture.shape == (HEIGHT, WIDTH, 3)
         assert np.unique(picture[::7, ::7].reshape(-1, 3), axis=0).shape[0] > 100, "an empty page"
-    assert {each.stem for each in kept.glob("*.jpg")} == set(SCREENS)
+    assert {each.stem for each in kept.glob("*.jpg")} == {*SCREENS, "damage_types"}

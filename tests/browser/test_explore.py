@@ -11,7 +11,7 @@ import pytest
 
 from pu_geo.project import decisions, store
 from pu_geo.services.explore import selections
-from tests.browser.steps import ask, chip, drag, go, lasso, open_view, press, settle, spot, wait_for_view, wall
+from tests.browser.steps import ask, chip, drag, go, lasso, open_view, press, settle, spot, until, wait_for_view, wall
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 NAME = "the <b>far</b> island"
@@ -147,6 +147,7 @@ def test_selecting_on_map_and_wall_and_looking_at_dots(page, village) -> None:
     page.mouse.move(x, y)
     preview = page.locator(".pugeo .dotpreview")
     preview.wait_for(timeout=5_000)
+    until(lambda: preview.locator(".picture").count() == 2, 20)
     assert [each.bounding_box()["width"] > 100 for each in preview.locator(".picture").all()] == [True, True]
     page.mouse.wheel(0, -600)
     page.wait_for_timeout(200)

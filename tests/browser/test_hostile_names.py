@@ -14,7 +14,7 @@ from pu_geo.services.project import projects
 from tests.browser.conftest import Village
 from tests.browser.make_project import make_project
 from tests.browser.real_app import AppServer, made_up_project
-from tests.browser.steps import ask, chip, open_view, queue, settle, show_wall, spot, wall
+from tests.browser.steps import ask, chip, open_view, queue, settle, show_wall, spot, until, wall
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SIDE_PX, N_BUILDINGS = 600, 64
@@ -97,7 +97,7 @@ def _card_and_tooltip(page, view) -> None:
         ask(page, "select", name)
         assert card.locator(".id").inner_text() == f"ID {name}"
         assert ANALYSTS[2] in card.inner_text()
-        assert HOSTILE["picture"] in card.locator(".choice").all_inner_texts(), "a damage type of somebody's"
+        assert HOSTILE["picture"] in card.locator(".type span").all_inner_texts(), "a damage type of somebody's"
         assert card.locator("textarea").input_value() == HOSTILE["tag"]
     nothing_injected(view)
     page.keyboard.press("i")
@@ -151,10 +151,9 @@ def _queue_and_picker(page, view) -> None:
     for _ in range(N_BUILDINGS):
         if len(shown & set(NAMES)) >= ENOUGH:
             break
-        page.wait_for_function("(shown) => !shown.includes(window.__pugeo.queue().current)", arg=[*shown], timeout=30_000)
+        until(lambda: queue(page)["current"] not in {*shown, None}, 30)
+        until(lambda: who.get_attribute("title") == f"ID {queue(page)['current']}", 20)  # drawn with the next frame
         current = queue(page)["current"]
-        page.wait_for_timeout(50)  # it is drawn with the next frame
-        assert who.get_attribute("title") == f"ID {current}"
         shown.add(current)
         page.keyboard.press("3")
         assert view.locator(".picker .who").inner_text() == f"Building {number_of(page, current)}"

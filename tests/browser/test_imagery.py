@@ -122,7 +122,7 @@ def test_from_paths_to_chips_with_bad_files_refused_in_words(screen: Screen, fil
         assert not {"Traceback", "Error:", "None"} & set(screen.text().split())
         assert "Traceback" not in (jobs.folder_of(screen.layout, ended.job_id) / "log.txt").read_text()
 
-    assert "Choose scenes" in screen.text()
+    screen.shows("Choose scenes")
     refused(screen.add_scenes(str(files / "mosaic.tif")), "mosaic.tif")
     refused(screen.add_scenes(str(files / "cut.tif")), "cut.tif", "damaged")
     assert held() == (0, 0, 0)

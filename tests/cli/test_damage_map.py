@@ -9,10 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_parts import CommandLine
-from mapped_parts import RUN, answer_audit, mapped_project
+from mapped_parts import RUN, TRUTH, answer_audit, mapped_project
 from small_parts import add_run
+from typed_parts import TYPED, TYPES, name_types, typed_project
 
+from pu_geo import api
+from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
+from pu_geo.services.project import choices
 
 N = 120
 
@@ -103,3 +107,52 @@ def test_every_verb_that_takes_a_run_takes_the_chosen_one(mapped: Layout, run: C
     assert run.json("evaluate", mapped.folder, *truth)["run_id"] == RUN
     assert run.json("evaluate", mapped.folder, *truth, "--run", "latest")["run_id"] == "ranker-2"
     assert run.json("compare", mapped.folder, "--runs", "chosen", "latest")["runs"][0]["run_id"] == RUN
+
+
+def test_a_damage_type_has_a_threshold_of_its_own(tmp_path: Path, run: CommandLine) -> None:
+    layout = typed_project(tmp_path)
+    name_types(layout, [row for row in np.flatnonzero(TRUTH).tolist() if row > 1][:25])
+    choose = ("choose", layout.folder, "--run", TYPED)
+    before = run.json(*choose)
+    assert [one["name"] for one in before["types"]] == list(TYPES)
+    assert before["types"][0]["threshold_origin"].startswith("start:")
+    after = run.json(*choose, "--type", "roof", "--threshold", "0.4")
+    assert (after["types"][0]["threshold"], after["threshold"]) == (0.4, before["threshold"])
+    assert "Threshold 0.4000: chosen by a person." in run.text(*choose)
+    assert run.json(*choose, "--type", "roof", "--top", "3")["types"][0]["by_score"] == 3
+    out = tmp_path / "map.csv"
+    assert "roof: " in run.text("export", layout.folder, "--run", TYPED, "--format", "csv", "--out", out)
+    with out.open(encoding="utf-8-sig") as stream:
+        rows = list(csv.DictReader(stream))
+    assert sum(row["type_roof"] == "yes" for row in rows) == 3 + after["types"][0]["by_people"]
+
+
+def test_a_damage_type_that_cannot_be_chosen_is_refused(tmp_path: Path, run: CommandLine) -> None:
+    layout = typed_project(tmp_path)
+    choose = ("choose", layout.folder, "--run", TYPED, "--type")
+    assert "no damage type 'wall'; it has: roof" in run.refused(*choose, "wall", "--threshold", "0.4")
+    assert "was named without a threshold" in run.refused(*choose, "roof")
+    assert "scores lie between 0 and 1" in run.refused(*choose, "roof", "--threshold", "7")
+
+
+def test_what_is_refused_leaves_the_chosen_run_as_it_was(tmp_path: Path, run: CommandLine) -> None:
+    layout = typed_project(tmp_path)
+    choices.choose_run(layout, RUN)
+    typed = ("--run", TYPED, "--type", "roof")
+    for options in (
+        typed,
+        (*typed, "--threshold", "7"),
+        (*typed, "--top", "4000"),
+        ("--run", TYPED, "--top", "4000"),
+        ("--run", "auto", "--type", "roof"),
+    ):
+        run.refused("choose", layout.folder, *options)
+        assert choices.why_chosen(layout) == "person", options
+        assert choices.run(layout, "chosen").run_id == RUN, options
+    project = api.Project.open(layout.folder)
+    for number in ({}, {"threshold": 7.0}, {"top": 4000}):
+        with pytest.raises(PuGeoError):
+            project.choose(TYPED, damage_type="roof", **number)
+        assert choices.run(layout, "chosen").run_id == RUN
+    run.json("choose", layout.folder, *typed, "--threshold", "0.4")
+    assert choices.run(layout, "chosen").run_id == TYPED

@@ -157,3 +157,21 @@ def test_runs_are_listed_by_name_and_renamed(run: CommandLine, mapped: Layout) -
 def test_an_empty_project_lists_no_runs(run: CommandLine, project: Layout) -> None:
     code, out, _ = run("runs", "list", str(project.folder))
     assert (code, out.startswith("There is no run yet.")) == (0, True)
+
+
+def test_damage_types_come_from_answers_grades_or_an_attribute_and_their_counts_are_shown(
+    run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
+    with_chips(project)
+    words = run.refused("train", str(project.folder), "--method", "herocon", "--types-from", "answers")
+    assert "Types given on Annotate: none so far. A type is learned that 2 damaged buildings or more have." in words
+    assert "Name one of these: damage (no-damage 4; destroyed 2), name (House 0 1; House 1 1;" in words
+    click(project, "b0", "b1", damage_types=["roof"], absent_types=["burned"])
+    click(project, "b2", absent_types=["roof"], grade="major")
+    words = run.refused("train", str(project.folder), "--method", "herocon", "--types-from", "kind")
+    assert "No clicked footprint has the attribute 'kind'" in words
+    assert "answers (roof 2 yes, 1 no; burned 0 yes, 2 no)" in words
+    code, _, err = run("train", str(project.folder), "--method", "herocon", "--types-from", "grades", "--detach")
+    assert code == 0
+    assert "Damage types: at least Minor 6 yes; at least Major 1 yes; at least Destroyed 0 yes, 1 no." in err

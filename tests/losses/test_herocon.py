@@ -84,9 +84,12 @@ def single_by_loops(inputs: Tensor, hidden: Tensor, mapped: Tensor, t: float) ->
     return total / len(x)
 
 
-def supervised_by_loops(views: Tensor, labels: Tensor, gone: Tensor, t: float, *, with_itself: bool) -> float:
-    """Eq. 7, label by label in Python floats."""
-    z, y = views.tolist(), labels.int().tolist()
+def supervised_by_loops(
+    views: Tensor, labels: Tensor, gone: Tensor, t: float, *, with_itself: bool, is_known: Tensor | None = None
+) -> float:
+    """Eq. 7, label by label in Python floats; a label that is not known is 9."""
+    known = torch.ones_like(labels).bool() if is_known is None else is_known
+    z, y = views.tolist(), labels.int().masked_fill(~known, 9).tolist()
     n, c = len(y), len(y[0])
 
     def f(i: int, j: int) -> float | None:
@@ -94,17 +97,18 @@ def supervised_by_loops(views: Tensor, labels: Tensor, gone: Tensor, t: float, *
         joined = [[x for v in shared for x in z[v][chip]] for chip in (i, j)]
         return math.exp(cosine(joined[0], joined[1]) / t) if shared else None
 
-    def hamming(i: int, j: int) -> int:
-        return sum(a != b for a, b in zip(y[i], y[j], strict=True))
+    def hamming(i: int, j: int) -> float:
+        both = [(a, b) for a, b in zip(y[i], y[j], strict=True) if 9 not in (a, b)]
+        return c * sum(a != b for a, b in both) / len(both)
 
     total = 0.0
     for a in range(c):
         terms = []
-        for i, j in [(i, j) for i in range(n) for j in range(n) if y[i][a] and y[j][a] and (with_itself or i != j)]:
+        for i, j in [(i, j) for i in range(n) for j in range(n) if y[i][a] == y[j][a] == 1 and (with_itself or i != j)]:
             if (own := f(i, j)) is None:
                 continue
             pulled = own * (1 - hamming(i, j) / c)
-            negatives = [(k, f(i, k)) for k in range(n) if not y[k][a]]
+            negatives = [(k, f(i, k)) for k in range(n) if y[k][a] == 0]
             pushed = sum(hamming(i, k) * f_ik for k, f_ik in negatives if f_ik is not None)
             terms.append(-math.log(pulled / (pulled + pushed)))
         total += sum(terms) / len(terms) if terms else 0.0
@@ -168,6 +172,60 @@ def test_equals_the_naive_loops_with_missing_views(seed: int, n_views: int, temp
         assert value.item() == pytest.approx(expected, abs=1e-10)
     value = single_view_loss(views[0], views[-1], mapped[-1], temperature=temperature)
     assert value.item() == pytest.approx(single_by_loops(views[0], views[-1], mapped[-1], temperature), abs=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("with_itself", [False, True])
+def test_labels_that_nobody_gave_are_in_neither_set(seed: int, with_itself: bool) -> None:
+    views, labels, gone = some_views(seed, 2, 9), some_labels(seed, 9, 4), some_missing(seed, 2, 9)
+    known = torch.rand(9, 4, generator=torch.Generator().manual_seed(50 + seed)) < 0.6
+    known[3] = False
+    expected = supervised_by_loops(views, labels, gone, 0.5, with_itself=with_itself, is_known=known)
+    found = [
+        supervised_loss(views, given, is_missing=gone, is_known=known, temperature=0.5, with_itself=with_itself)
+        for given in (labels, labels ^ ~known)  # what stands there is not read
+    ]
+    assert found[0].item() == pytest.approx(expected, abs=1e-10)
+    assert found[0].item() == found[1].item()
+    found[0].backward()
+    assert views.grad is not None
+    assert (views.grad[:, 3] == 0).all()
+    plain = supervised_loss(views, labels, is_missing=gone, temperature=0.5, with_itself=with_itself)
+    all_known = torch.ones_like(known)
+    again = supervised_loss(views, labels, is_missing=gone, is_known=all_known, temperature=0.5, with_itself=with_itself)
+    assert plain.item() == again.item() != found[0].item()
+
+
+def test_a_label_that_is_not_known_by_hand() -> None:
+    # S is e1, e1, e2; labels 1?, 11, 01, and of chip 0 label 1 is not known. c = 2.
+    # Label 0: pair (0, 1) has no difference in the one label known of both: sigma 1, f = e; chip 2 differs from chip 0 in
+    # that one label: gamma 2 * 1 / 1 = 2, f = 1: log(1 + 2 / e). Pair (1, 0): sigma 1; gamma of chip 2 is 1: log(1 + 1 / e).
+    # Label 1: chip 0 is in neither set, so no pair has a negative: 0.
+    views = torch.tensor([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]], dtype=torch.float64)
+    labels, known = torch.tensor([[1, 0], [1, 1], [0, 1]]), torch.tensor([[1, 0], [1, 1], [1, 1]])
+    first = (math.log(1 + 2 / math.e) + math.log(1 + 1 / math.e)) / 2
+    value = supervised_loss(views, labels, is_known=known, with_itself=False)
+    assert value.item() == pytest.approx(first / 2, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_views_of_several_dates_are_compared_within_each_alone(seed: int) -> None:
+    views, gone = some_views(seed, 5, 7), some_missing(seed, 5, 7)
+    mapped, dates = some_map(views), [4, 0, 4, 0, 7]
+    value = multi_view_loss(views, mapped, is_missing=gone, dates=dates, temperature=0.5)
+    weighed, n_pairs = 0.0, 0
+    for own in ([0, 2], [1, 3]):  # view 4 is alone
+        n = int((~gone[own]).all(dim=0).sum())
+        weighed += n * unsupervised_by_loops(views[own], mapped[own], gone[own], 0.5)
+        n_pairs += n
+    assert value.item() == pytest.approx(weighed / n_pairs, abs=1e-10)
+    value.backward()
+    assert views.grad is not None
+    assert (views.grad[4] == 0).all()
+    one_date = multi_view_loss(views, mapped, is_missing=gone, dates=[1] * 5, temperature=0.5)
+    assert one_date.item() == multi_view_loss(views, mapped, is_missing=gone, temperature=0.5).item()
+    alone = multi_view_loss(views, mapped, dates=range(5))
+    assert alone.item() == 0
 
 
 def test_unsupervised_losses_equal_the_values_worked_out_by_hand() -> None:
@@ -308,6 +366,16 @@ def test_refuses_wrong_shapes_and_settings() -> None:
         ),
         (ShapeError, r"labels must be .* n = 4.*\(3, 3\)", lambda: supervised_loss(views, labels[:3])),
         (ShapeError, r"\(4, 5\), \(4, 5\), \(3, 5\)", lambda: single_view_loss(views[0], views[1], mapped[1, :3])),
+        (
+            ShapeError,
+            r"is_known must be \[4, 3\]; got shape \(3, 3\)",
+            lambda: supervised_loss(views, labels, is_known=labels[:3]),
+        ),
+        (
+            ShapeError,
+            "dates must hold a number for each of 2 views; got 3",
+            lambda: multi_view_loss(views, mapped, dates=[0, 1, 1]),
+        ),
         (ValueError, "labels .* 0 or 1; got 2", lambda: supervised_loss(views, labels * 2)),
         (TypeError, "labels .* 0 or 1; got torch.float32", lambda: supervised_loss(views, labels * 0.5)),
     )

@@ -69,11 +69,21 @@ def made_batch(
 ) -> tuple[herocon.HeroconNetwork, herocon.Batch]:
     """A network for 6-band chips of two kinds, and a batch in which chips 0, 4, ... have no pre image."""
     data, _ = made_chips()
-    rows = np.arange(48)
-    learner = herocon._new_learner(data, rows, np.array([1, 2]), settings, Run(CPU, seed), 10)
+    rows, labels = np.arange(48), kinds_of(data, 1, 2)
+    learner = herocon._new_learner(data, rows, labels, settings, Run(CPU, seed), 10)
     rows = np.concatenate([np.arange(n // 2), 47 - np.arange(n - n // 2)])
-    batch = herocon._draw(data, rows, data.classes[rows], learner.network, settings, torch.Generator().manual_seed(seed))
+    batch = herocon._draw(data, rows, labels, learner.network, settings, torch.Generator().manual_seed(seed))
     return learner.network, batch
+
+
+def kinds_of(data: PUData, *numbers: int) -> herocon.Labels:
+    """What people answered, with classes of these numbers as the kinds of damage."""
+    kinds = np.array(numbers)
+    has_type = (data.classes[:, None] == kinds).astype(np.int8)
+    none = np.zeros(len(kinds), np.bool_)
+    return herocon.Labels(
+        kinds, tuple(map(str, numbers)), has_type, data.is_positive, data.classes != -1, False, False, none
+    )
 
 
 def gradients(network: herocon.HeroconNetwork, batch: herocon.Batch, settings: HeroconSettings = CHIPS) -> dict[str, Tensor]:
@@ -116,6 +126,17 @@ def test_only_positives_and_unlabeled_suffice_and_it_says_what_is_lost() -> None
     assert "not damaged" in run.warnings[0]
 
 
+def test_types_that_nobody_ruled_out_leave_nothing_to_tell_apart_and_it_says_what_helps() -> None:
+    data, _ = made_views(not_damaged=0, kinds=2)
+    types = np.where(data.classes[:, None] == (1, 2), 1, -1).astype(np.int8)
+    asked = PUData(data.inputs, data.is_positive, data.is_excluded, type_labels=types, type_names=("roof", "wall"))
+    run = Run(CPU, 0)
+    herocon.fit(asked, SMALL, run)
+    (warning,) = run.warnings
+    assert warning.startswith("No labeled building is known to lack a type")
+    assert "answer no where one lacks a type" in warning
+
+
 @pytest.mark.parametrize(("not_damaged", "kinds"), [(16, 1), (0, 2)])
 def test_not_damaged_answers_or_other_kinds_are_the_negatives_of_eq_7(not_damaged: int, kinds: int) -> None:
     data, _ = made_views(not_damaged=not_damaged, kinds=kinds)
@@ -155,7 +176,7 @@ def test_without_alpha_and_beta_it_is_plain_training_by_cross_entropy() -> None:
     data, _ = made_views()
     settings = replace(SMALL, batch_size=300, epochs=3, unsupervised_weight=0, supervised_weight=0, lr=0.1)
     found = fit(data, settings).state()
-    learner = herocon._new_learner(data, np.arange(240), np.array([1, 2]), settings, Run(CPU, 0), 3)
+    learner = herocon._new_learner(data, np.arange(240), kinds_of(data, 1, 2), settings, Run(CPU, 0), 3)
     network, known = learner.network, torch.from_numpy(data.classes)
     optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9, weight_decay=settings.weight_decay)
     for epoch, factor in ((1, 1.0), (2, 1.0), (3, 0.5)):  # one step of warm-up, then half a cosine over two
@@ -182,14 +203,22 @@ def test_without_alpha_and_beta_it_is_plain_training_by_cross_entropy() -> None:
         torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-5)
 
 
-def test_loss_is_eq_1_of_its_terms() -> None:
+@pytest.mark.parametrize("across_dates", [False, True])
+def test_loss_is_eq_1_of_its_terms(across_dates: bool) -> None:
     network, batch = made_batch()
-    settings = replace(CHIPS, unsupervised_weight=0.3, supervised_weight=0.7, temperature=0.5)
+    settings = replace(CHIPS, unsupervised_weight=0.3, supervised_weight=0.7, temperature=0.5, across_dates=across_dates)
     terms = herocon.losses(network, batch, settings)
-    views = network.views(batch.inputs, batch.is_missing)
-    known = batch.is_labeled
-    unsupervised = formulas.multi_view_loss(views, network.mapping(views), is_missing=batch.is_missing, temperature=0.5)
-    labels, gone = batch.labels[known, :-1], batch.is_missing[:, known]
+    gone, known = batch.is_missing, batch.is_labeled
+    views = network.views(batch.inputs, gone)
+    # Across dates pre and post are one pair. Else each is compared with another augmentation of itself; a chip without its
+    # pre image has its post image alone in either case.
+    is_second_out = gone | ~gone.any(dim=0) if across_dates else gone
+    both = torch.cat([views, network.views(batch.inputs[1:], is_second_out)])
+    dates = [0] * 4 if across_dates else [0, 1, 0, 1]
+    unsupervised = formulas.multi_view_loss(
+        both, network.mapping(both), is_missing=torch.cat([gone, is_second_out]), dates=dates, temperature=0.5
+    )
+    labels, gone = batch.labels[known, :-1], gone[:, known]
     supervised = formulas.supervised_loss(views[:, known], labels.bool(), is_missing=gone, temperature=0.5)
     expected = terms["loss_cls"] + 0.3 * unsupervised + 0.7 * supervised
     torch.testing.assert_close(terms["loss"], expected)
@@ -214,7 +243,7 @@ def test_odds_of_damaged_are_the_sum_of_the_kinds_odds() -> None:
 def test_weights_of_zero_mean_even_odds_of_damaged_for_any_number_of_kinds() -> None:
     data, _ = made_views()
     for kinds in ([1], [1, 2], [1, 2, 3]):
-        learner = herocon._new_learner(data, np.arange(240), np.array(kinds), SMALL, Run(CPU), 3)
+        learner = herocon._new_learner(data, np.arange(240), kinds_of(data, *kinds), SMALL, Run(CPU), 3)
         with torch.no_grad():
             for weight in learner.network.classifiers.parameters():
                 weight.zero_()
@@ -260,7 +289,7 @@ def test_weight_decay_follows_the_estimated_share(share: float, expected: float,
     data = replace(data, is_excluded=left_out)
     for weight_decay, found in ((0.0, expected), (0.07, 0.07)):
         settings = replace(SMALL, weight_decay=weight_decay)
-        learner = herocon._new_learner(data, data.trained_rows, np.array([1, 2]), settings, Run(CPU), 3)
+        learner = herocon._new_learner(data, data.trained_rows, kinds_of(data, 1, 2), settings, Run(CPU), 3)
         assert learner.optimizer.param_groups[0]["weight_decay"] == pytest.approx(found)
     rows = [np.flatnonzero(mask & ~left_out).tolist() for mask in (data.is_positive, data.classes == -1)]
     assert asked == [tuple(rows)]
@@ -270,7 +299,7 @@ def test_weight_decay_follows_the_estimated_share(share: float, expected: float,
 def test_weight_decay_is_a_middle_one_where_there_is_nothing_to_estimate_from(known: list[int]) -> None:
     classes, nobody = np.array(known), np.zeros(240, np.bool_)
     data = PUData(made_views()[0].inputs, classes >= 1, nobody, classes, NAMES)
-    learner = herocon._new_learner(data, np.arange(240), np.array([1]), replace(SMALL, weight_decay=0.0), Run(CPU), 3)
+    learner = herocon._new_learner(data, np.arange(240), kinds_of(data, 1), replace(SMALL, weight_decay=0.0), Run(CPU), 3)
     assert learner.optimizer.param_groups[0]["weight_decay"] == pytest.approx(0.1)
 
 
@@ -305,9 +334,10 @@ def test_mean_is_over_the_views_that_are_there() -> None:
 def test_what_a_missing_date_holds_changes_no_loss_and_no_gradient() -> None:
     network, batch = made_batch()
     assert batch.is_missing.sum() > 0
-    images = batch.inputs[0].clone()
-    images[:, :3][batch.is_missing[0]] = torch.nan
-    spoiled = replace(batch, inputs=[images])
+    images = [each.clone() for each in batch.inputs]
+    for each in images:
+        each[:, :3][batch.is_missing[0]] = torch.nan
+    spoiled = replace(batch, inputs=images)
     plain, wild = (herocon.losses(network, each, CHIPS) for each in (batch, spoiled))
     assert all(torch.equal(plain[name], wild[name]) for name in plain)
     plain, wild = gradients(network, batch), gradients(network, spoiled)
@@ -353,7 +383,7 @@ def test_missing_dates_survive_batching_and_pieces(augmentation: str, monkeypatc
 
     monkeypatch.setattr(herocon.HeroconNetwork, "views", spy)
     run = Run(CPU, 0)
-    herocon.fit(data, replace(CHIPS, epochs=1, batch_size=48), run)
+    herocon.fit(data, replace(CHIPS, epochs=1, batch_size=48, unsupervised_weight=0), run)
     assert [mask.shape[1] for mask in seen] == [48, 24, 24]
     assert sum(int(mask[0].sum()) for mask in seen[1:]) == 12
     assert not any(mask[1].any() for mask in seen)
@@ -366,10 +396,10 @@ def test_pieces_make_the_step_that_the_whole_batch_makes() -> None:
     settings = replace(SMALL, unsupervised_weight=0, supervised_weight=0)
     found = []
     for n in (1, 3):
-        learner = herocon._new_learner(data, np.arange(240), np.array([1, 2]), settings, Run(CPU), 3)
+        learner = herocon._new_learner(data, np.arange(240), kinds_of(data, 1, 2), settings, Run(CPU), 3)
         pieces = herocon.MicroBatcher(Run(CPU))
         pieces.n = n
-        batch = herocon._draw(data, np.arange(240), data.classes, learner.network, settings, Run(CPU).generator(4))
+        batch = herocon._draw(data, np.arange(240), kinds_of(data, 1, 2), learner.network, settings, Run(CPU).generator(4))
         told = herocon._step(learner, pieces, batch, settings)
         assert told["loss"] == pytest.approx(told["loss_cls"])
         found.append((torch.tensor(told["loss_cls"]), learner.network.out.weight.detach()))

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from app_parts import field, plain, press, show, show_tab, words
 from mapped_parts import hand_out, say_checks
-from small_parts import add_chips, add_run, click
+from small_parts import add_chips, add_run, click, unheld_job
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
 from pu_geo.analysis.place import unused
-from pu_geo.project import store, training_times
+from pu_geo.project import events, store, training_times
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.damage_map import exporting, random_audits
 from pu_geo.services.project import browsing, projects
@@ -331,3 +331,11 @@ def test_a_check_that_a_colleague_never_left_is_ended_for_everyone_and_another_c
     assert random_audits.open_check(finished) is None
     assert "Has enough been found? Start random checks" in [one.label for one in app.button]
     assert "check-end" not in [one.key for one in app.button]
+
+
+def test_what_a_new_round_left_behind_is_said_where_it_was_filled(finished: Layout) -> None:
+    note = "Layers from after the event stayed in the round before: sar-post."
+    folder = unheld_job(finished, "next_round", {})
+    for kind, values in (("launched", {}), ("done", {"result": {"round": 2, "notes": [note]}})):
+        events.append(folder, kind, values)
+    assert note in plain(show("project", finished))

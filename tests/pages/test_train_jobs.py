@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from app_parts import show, words
-from small_parts import small_project, unheld_job
+from app_parts import plain, show, words
+from model_parts import with_chips
+from small_parts import click, small_project, unheld_job
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
@@ -67,6 +68,24 @@ def test_a_running_job_can_be_paused_and_cancelled_once(project: Layout, monkeyp
     assert app.button(key=f"cancel-{folder.name}").disabled
     os.close(lock)
     assert "-badge[cancelled]" in words(show("train", project))
+
+
+def test_where_damage_types_come_from_is_chosen_with_their_counts(project: Layout) -> None:
+    with_chips(project)
+    click(project, "b0", "b1", damage_types=["roof", "flooded"], absent_types=["burned"])
+    app = show("train", project, **{"group-1": True})
+    assert "Damage types on Annotate: flooded 2 yes; roof 2 yes; burned 0 yes, 2 no." in plain(app)
+    field = app.selectbox(key="types-herocon")
+    assert field.value is None
+    assert field.options == [
+        "Types given on Annotate",
+        "Attribute of the footprints: damage",
+        "Attribute of the footprints: name",
+    ]
+    assert "choose them in the settings" in plain(app)
+    field.set_value("answers").run()
+    assert "Damage types: Types given on Annotate" in plain(app)
+    assert "flooded 2 yes; roof 2 yes; burned 0 yes, 2 no" in plain(app)
 
 
 def test_a_training_that_can_go_on_is_shown_whatever_came_after(project: Layout) -> None:

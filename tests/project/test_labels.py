@@ -99,13 +99,13 @@ def test_pu_set_follows_the_order_asked_for_and_the_event(db: Connection) -> Non
 
 FULL = {
     "cloudy": {"label": "not_assessable", "reason": "cloud", "comment": "again in May?"},
-    "torn": {"label": "positive", "damage_types": ("roof", "Wand, außen"), "comment": "=1+1"},
+    "torn": {"label": "positive", "damage_types": ("roof", "Wand, außen"), "absent_types": ("flooded",), "comment": "=1+1"},
     "drawn": {"label": "not_damaged", "shown": "audit", "inclusion": 0.125},
 }
 
 
 def said(event: object) -> dict[str, object]:
-    keys = ("label", "reason", "damage_types", "comment", "shown", "inclusion")
+    keys = ("label", "reason", "damage_types", "absent_types", "comment", "shown", "inclusion")
     return {key: getattr(event, key) for key in keys}
 
 
@@ -137,6 +137,15 @@ def test_undo_and_redo_bring_back_the_whole_answer(db: Connection) -> None:
         ({"damage_types": ["x" * 61]}, "1 to 60 characters"),
         ({"damage_types": ["x", 3]}, "damage_types must be a list"),
         ({"damage_types": ["x"] * 21}, "21 entries; 20 at most"),
+        ({"absent_types": "roof"}, "absent_types must be a list"),
+        ({"absent_types": ["x" * 61]}, "1 to 60 characters"),
+        ({"absent_types": ["x"] * 21}, "absent_types has 21 entries; 20 at most"),
+        (
+            {"absent_types": ["roof"], "damage_types": ["wall", "roof"]},
+            "damage type 'roof' is in damage_types and in absent_types",
+        ),
+        ({"absent_types": ["roof"], "label": "not_damaged"}, "a damaged building does not have; the label is not_damaged"),
+        ({"absent_types": ["roof"], "label": "cleared"}, "the label is cleared"),
         ({"comment": "x" * 501}, "at most 500"),
         ({"comment": 3}, "comment must be a text"),
         ({"comment": "half \ud83c"}, "comment must be a text"),

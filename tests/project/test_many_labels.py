@@ -54,14 +54,14 @@ def all_given_since(db: sqlite3.Connection, after: int) -> list[Given]:
     return [Given(int(event), building, analyst, bool(is_check)) for event, building, analyst, is_check in rows]
 
 
-def all_changed_since(db: sqlite3.Connection, event: int, but_by: str) -> dict[str, tuple[str, str]]:
+def all_changed_since(db: sqlite3.Connection, event: int, but_by: str) -> dict[str, tuple[str, LabelEvent | None]]:
     rows = db.execute(
-        "SELECT building_id, label, grade FROM label_event e WHERE event IN (SELECT max(event) FROM label_event "
+        "SELECT building_id, label, event FROM label_event e WHERE event IN (SELECT max(event) FROM label_event "
         "WHERE event > ? AND substr(op, 1, ?) <> ? GROUP BY building_id) "
         "AND NOT EXISTS (SELECT 1 FROM label_event x WHERE x.building_id = e.building_id AND x.event > e.event)",
         (event, len(but_by), but_by),
     )
-    return {building: (label, grade) for building, label, grade in rows}
+    return {building: (label, labels.current(db, at=at).get(building)) for building, label, at in rows}
 
 
 def stacks(db: sqlite3.Connection, analyst: str) -> tuple[list[str], list[str]]:
@@ -119,7 +119,12 @@ def test_what_is_kept_is_what_the_whole_log_says(tmp_path: Path, seed: int) -> N
             ]
             earlier = int(rng.integers(0, last + 1))
             assert labels.current(db, at=earlier) == all_standing(db, earlier)
-            assert labels.changed_since(db, earlier, but_by="op1") == all_changed_since(db, earlier, "op1")
+            changed = labels.changed_since(db, earlier, but_by="op1")
+            expected_changes = all_changed_since(db, earlier, "op1")
+            assert {building: one.label for building, one in changed.items()} == {
+                building: label for building, (label, _) in expected_changes.items()
+            }
+            assert all(one is None or changed[building] == one for building, (_, one) in expected_changes.items())
             some = [f"b{i}" for i in range(0, N_BUILDINGS, 2)]
             expected = [one for one in all_given_since(db, earlier) if one.building_id in some]
             assert labels.given_since(db, earlier, some) == expected

@@ -20,7 +20,7 @@ from pu_geo.project import analysts, backups, contents, in_use, labels, schema, 
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
 
-OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2, 3, 4, 5, 6, 7)}
+OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2, 3, 4, 5, 6, 7, 8)}
 STEPS = [
     (old, number) for old in OLD for number in range(old, schema.SCHEMA)
 ]  # the project's live_style, the step that is broken
@@ -176,6 +176,20 @@ def test_log_stays_append_only_and_checks_what_it_holds(old: Layout) -> None:
                     f"INSERT INTO label_event (op, building_id, label, analyst, at, screen, kind, act, {column}) "
                     f"VALUES ('x', 'b1', 'positive', 'ann', '', '', 'set', 'x', {value})"
                 )
+        with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+            db.execute(
+                "INSERT INTO label_event (op, building_id, label, analyst, at, screen, kind, act, absent_types) "
+                "VALUES ('x', 'b1', 'not_damaged', 'ann', '', '', 'set', 'x', '[\"roof\"]')"
+            )
+
+
+def test_types_that_a_building_has_not_are_stored_in_a_migrated_log_and_nobody_answered_of_older_clicks(old: Layout) -> None:
+    with store.connect(old) as db:
+        assert {event.absent_types for event in labels.current(db).values()} == {()}
+        labels.append(db, [LabelOp("7", "b1", "positive", absent_types=["roof"])], analyst="ann", screen="map")
+        assert labels.current(db)["b1"].absent_types == ("roof",)
+        labels.undo(db, "8", analyst="ann", screen="map")
+        assert labels.current(db)["b1"].absent_types == ()
 
 
 def every(statements: Callable[[int], Iterable[int]]) -> list[Any]:

@@ -26,7 +26,7 @@ def clicked(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     layout = small_project(tmp_path_factory.mktemp("salvage") / "event.pugeo", 60)
     for _ in range(10):
         click(layout, *(f"b{i}" for i in range(60)))
-    click(layout, "b3", damage_types=tuple(f"roof {i}" for i in range(9)), comment="é" * 500)
+    click(layout, "b3", damage_types=tuple(f"roof {i}" for i in range(9)), absent_types=("walls",), comment="é" * 500)
     with store.connect(layout) as db:
         choices.put(db, "map_run", {"run_id": "a"})
         decisions.decide(
@@ -119,7 +119,9 @@ def test_reads_events_of_an_older_schema_with_defaults(tmp_path: Path) -> None:
     rows, n_unreadable = salvage.readable_events(path)
     assert len(rows) == n > 0
     assert n_unreadable == 0
-    assert {(row["reason"], row["damage_types"], row["grade"], row["answer"]) for row in rows} == {("", "[]", "", None)}
+    assert {(row["reason"], row["damage_types"], row["absent_types"], row["grade"], row["answer"]) for row in rows} == {
+        ("", "[]", "[]", "", None)
+    }
 
 
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0", b"\xff" * 9000, bytes(50_000)], ids=len)

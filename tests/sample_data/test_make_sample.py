@@ -16,6 +16,7 @@ from pyproj import Transformer
 from shapely.geometry import Point, shape
 
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data"
+SCENES = ("pre.tif", "post.tif", "sar-post.tif")
 TINY_PX = (256, 208)
 CLASSES = ("no-damage", "minor-damage", "major-damage", "destroyed")
 
@@ -37,7 +38,7 @@ def tiny(script: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def full_plan(script: ModuleType):
-    """Town and tornado of the committed event; nothing is drawn."""
+    """Town, tornado and flood of the committed event; nothing is drawn."""
     size_m = tuple(n * script.GSD_M for n in script.SIZE_PX)
     return script.plan_event(size_m, script.N_BUILDINGS, 7)
 
@@ -53,13 +54,20 @@ def pixels_of(path: Path) -> np.ndarray:
 
 def digest(folder: Path) -> str:
     found = hashlib.sha256((folder / "footprints.geojson").read_bytes())
-    for name in ("pre.tif", "post.tif"):
+    for name in SCENES:
         found.update(pixels_of(folder / name).tobytes())
     return found.hexdigest()
 
 
+def pixel_of(feature: dict, gsd_m: float) -> tuple[int, int]:
+    """Return column and row of a footprint's middle, in pixels from the scene's corner."""
+    centroid = shape(feature["geometry"]).centroid
+    x, y = Transformer.from_crs("EPSG:4326", "EPSG:32615", always_xy=True).transform(centroid.x, centroid.y)
+    return int((x - 540_000.0) / gsd_m), int((2_990_000.0 - y) / gsd_m)
+
+
 def committed() -> Path:
-    if not all((FOLDER / name).is_file() for name in ("pre.tif", "post.tif", "footprints.geojson")):
+    if not all((FOLDER / name).is_file() for name in (*SCENES, "footprints.geojson")):
         pytest.skip("the sample event has not been made; run python sample_data/make_sample.py")
     return FOLDER
 
@@ -109,17 +117,17 @@ def test_footprints_lie_inside_the_scene_and_are_valid_rfc_7946(tiny: Path) -> N
 def test_five_in_a_hundred_of_the_buildings_asked_for_are_damaged_and_none_at_the_border(
     script: ModuleType, full_plan
 ) -> None:
-    town, _ = full_plan
+    town, *_ = full_plan
     counts = Counter(b.damage for b in town.buildings if b.is_listed)
-    # 1,600 x (3 %, 2 %, 3 %) = 48, 32, 48; the rest is 1,472
+    # by the wind: 1,600 x (3 %, 2 %, 3 %) = 48, 32, 48; the rest is 1,472
     assert counts == {"destroyed": 48, "major-damage": 32, "minor-damage": 48, "no-damage": 1472}
     assert {b.damage for b in town.buildings if not b.is_listed} == {"no-damage"}
-    small, _ = script.plan_event((128.0, 128.0), 9, 3)
+    small, *_ = script.plan_event((128.0, 128.0), 9, 3)
     assert sum(b.is_listed for b in small.buildings) == 9
 
 
 def test_damage_follows_the_track_but_spares_some_and_strays(full_plan) -> None:
-    town, tornado = full_plan
+    town, tornado, _ = full_plan
     listed = [b for b in town.buildings if b.is_listed]
     wind = tornado.strength(np.array([b.x for b in listed]), np.array([b.y for b in listed]))
     is_damaged = np.array([b.damage in ("destroyed", "major-damage") for b in listed])
@@ -134,9 +142,7 @@ def test_destroyed_buildings_change_more_than_most(script: ModuleType, tmp_path:
     change = np.abs(pixels_of(tmp_path / "pre.tif").astype(int) - pixels_of(tmp_path / "post.tif")).mean(0)
     found: dict[str, list[float]] = {name: [] for name in CLASSES}
     for feature in features_of(tmp_path):
-        lon, lat = shape(feature["geometry"]).centroid.coords[0]
-        x, y = Transformer.from_crs("EPSG:4326", "EPSG:32615", always_xy=True).transform(lon, lat)
-        column, row = int((x - script.ORIGIN[0]) / 0.5), int((script.ORIGIN[1] - y) / 0.5)
+        column, row = pixel_of(feature, 0.5)
         part = change[max(0, row - 8) : row + 8, max(0, column - 8) : column + 8]
         found[feature["properties"]["damage"]].append(float(part.mean()))
     assert found["destroyed"]
@@ -153,12 +159,16 @@ def test_committed_event_is_small_and_complete() -> None:
         assert pre.block_shapes == [(256, 256)] * 3
         assert pre.overviews(1) == [2, 4, 8]
     share = sum(f["properties"]["damage"] in ("destroyed", "major-damage") for f in features) / len(features)
-    assert share == pytest.approx(0.05, abs=0.005)
+    assert share == pytest.approx(0.054, abs=0.001)  # 80 by the wind, and 6 that stand in water alone
+    with rasterio.open(folder / "sar-post.tif") as radar:
+        assert (radar.count, radar.dtypes, radar.units) == (1, ("float32",), ("dB",))
+        assert np.isnan(radar.nodata)
+        assert radar.res == (1.25, 1.25)
 
 
 def test_committed_footprints_are_those_the_program_makes(script: ModuleType, full_plan, tmp_path: Path) -> None:
     folder = committed()
-    town, _ = full_plan
+    town, *_ = full_plan
     script.write_footprints(tmp_path / "footprints.geojson", town, np.random.default_rng([7, 4]))
     made = {f["properties"]["uid"]: f for f in features_of(tmp_path)}
     for feature in features_of(folder):
@@ -167,3 +177,69 @@ def test_committed_footprints_are_those_the_program_makes(script: ModuleType, fu
         ours, theirs = (Point(shape(f["geometry"]).centroid) for f in (feature, other))
         assert ours.distance(theirs) < 1e-6
     assert not made
+
+
+def test_some_damaged_buildings_are_flooded_and_roofless_and_types_are_of_damaged_ones_alone(full_plan) -> None:
+    town, _, flood = full_plan
+    listed = [b for b in town.buildings if b.is_listed]
+    counts = Counter(b.types for b in listed)
+    assert counts == {
+        (): 1514, ("collapsed",): 37, ("roof",): 24, ("collapsed", "flooded"): 11, ("roof", "flooded"): 8, ("flooded",): 6,
+    }  # fmt: skip
+    assert all((b.grade in ("destroyed", "major-damage")) == bool(b.types) for b in listed)
+    # those in water alone have a sound roof, and are damaged all the same
+    assert {b.damage for b in listed if b.types == ("flooded",)} == {"no-damage", "minor-damage"}
+    in_water = flood.level([b.x for b in listed], [b.y for b in listed]) > 0
+    assert (in_water != [b.is_flooded for b in listed]).sum() <= 6  # a middle may be dry where the walls are not
+
+
+def test_small_town_has_no_water(script: ModuleType) -> None:
+    town, *_ = script.plan_event((160.0, 128.0), 40, 3)
+    assert not any(b.is_flooded for b in town.buildings)
+
+
+def test_water_is_in_the_post_scene_alone() -> None:
+    """The ground around flooded buildings is brown in the post scene, and like everywhere in the pre scene."""
+    folder = committed()
+    shares: dict[tuple[str, bool], list[float]] = {(name, wet): [] for name in ("pre", "post") for wet in (True, False)}
+    for name in ("pre", "post"):
+        red, green, blue = pixels_of(folder / f"{name}.tif").astype(int)
+        is_brown = (red - green > 6) & (green - blue > 6) & (abs(red - 118) < 35)
+        for one in features_of(folder):
+            column, row = pixel_of(one, 0.5)
+            part = is_brown[max(0, row - 16) : row + 16, max(0, column - 16) : column + 16]
+            shares[name, "flooded" in one["properties"]["types"]].append(float(part.mean()))
+    middle = {key: np.median(values) for key, values in shares.items()}
+    assert middle["post", True] > max(0.4, 4 * middle["post", False])
+    assert middle["pre", True] < 2 * middle["pre", False] + 0.05
+
+
+def test_double_bounce_is_lost_where_a_building_collapsed_and_a_part_has_no_radar() -> None:
+    folder = committed()
+    (radar,) = pixels_of(folder / "sar-post.tif")
+    brightest: dict[bool, list[float]] = {True: [], False: []}
+    missing: Counter[str] = Counter()
+    for one in features_of(folder):
+        column, row = pixel_of(one, 1.25)
+        part = radar[max(0, row - 5) : row + 6, max(0, column - 5) : column + 8]  # the radar is in the east
+        if np.isnan(part).mean() > 0.5:
+            missing[one["properties"]["damage"]] += 1
+        else:
+            brightest["collapsed" in one["properties"]["types"]].append(float(np.nanmax(part)))
+    assert 0.15 < missing.total() / 1600 < 0.35
+    assert missing["destroyed"] >= 4
+    assert missing["major-damage"] >= 3
+    collapsed, standing = (np.array(brightest[key]) for key in (True, False))
+    ahead = (standing[:, None] > collapsed).mean()
+    assert 0.85 < ahead < 0.99  # AUC of one number: it helps, and it is not the answer
+
+
+def test_radar_has_speckle_of_few_looks(script: ModuleType) -> None:
+    """Over even ground, intensity has a mean / standard deviation of about the root of the number of looks."""
+    from sample_data import _radar
+
+    speckle = _radar._speckle((200, 200), np.random.default_rng(0))
+    looks = 1 / speckle.var()  # gamma of L looks with mean 1 has the variance 1 / L
+    assert looks == pytest.approx(_radar.LOOKS, rel=0.1)
+    neighbors = np.corrcoef(speckle[:, 1:].ravel(), speckle[:, :-1].ravel())[0, 1]
+    assert 0.05 < neighbors < 0.6

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from layer_parts import speckle, town_layer
 from small_parts import click, facts_of, job_of, mostly_long, unheld_job
 from tasks import kill_driver
 from tasks.imagery.test_xbd import pair
@@ -28,6 +29,8 @@ from pu_geo.services.damage_map import mapping
 from pu_geo.services.explore import selections
 from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import models
+from pu_geo.tasks.imagery.chip import chip
+from pu_geo.tasks.imagery.layers import add_layer
 from pu_geo.tasks.train.train import train
 
 __all__ = ["warm_launcher"]
@@ -50,7 +53,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def prepared(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a town of two runs, a copy of it with a third one, the files that jobs add, and a project of no scenes."""
+    """A folder with a town of two runs, copies of it with a third one and with a layer, the files that jobs add, and a project of no scenes."""
     folder = tmp_path_factory.mktemp("prepared")
     layout = Layout(Path(shutil.copytree(town / "ranked.pugeo", folder / "town.pugeo")))
     ids = store.call(layout, contents.building_ids)
@@ -62,6 +65,12 @@ def prepared(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     models.export(layout, run_id, str(folder / "model.zip"))
     copy_project(layout, str(folder / "other.pugeo"))
     train(job_of(Layout(folder / "other.pugeo"), "again"), **TRAINING | {"seed": 4})
+    layered = Layout(Path(shutil.copytree(town / "ranked.pugeo", folder / "layered.pugeo")))
+    click(layered, *ids[6:26:2])
+    for name in ("sar", "other-sar"):
+        town_layer(town, folder / f"{name}.tif", speckle(64, 80, 1, len(name)))
+    add_layer(job_of(layered, "layer"), name="sar", paths=[str(folder / "sar.tif")])
+    chip(job_of(layered, "chips"))
     store.create(folder / "empty.pugeo", "Empty")
     shutil.copy2(town / "pre.tif", folder / "moved.tif")
     footprints = json.loads((town / "footprints.geojson").read_text())
@@ -80,6 +89,7 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
         "prepare": lambda: {**files, "footprints": [footprints]},
         "add_scenes": lambda: files,
         "next_round": lambda: {"previous": str(prepared / "town.pugeo"), **files},
+        "add_layer": lambda: {"name": "sar", "paths": [str(prepared / "sar.tif")]},
         "add_xbd": lambda: {"folder": str(prepared / "xbd")},
         "add_footprints": lambda: {"path": footprints},
         "add_aoi": lambda: {"path": footprints},
@@ -103,6 +113,7 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
         "relink": lambda: {"old": str(town / "pre.tif"), "new": str(prepared / "moved.tif")},
         "remove_scene": lambda: {"name": "pre-1", "analyst": "ann"},
         "replace_scene": lambda: {"name": "pre-1", "path": str(town / "post.tif"), "analyst": "ann"},
+        "replace_layer": lambda: {"name": "sar", "paths": [str(prepared / "other-sar.tif")], "analyst": "ann"},
         "remove_footprints": lambda: {"name": "all", "analyst": "ann"},
         "replace_footprints": lambda: {"path": str(prepared / "fewer.geojson"), "analyst": "ann"},
     }  # fmt: skip
@@ -121,7 +132,7 @@ def test_each_task_is_started_with_all_that_it_needs(prepared: Path, town: Path)
 WORDS = (
     r"The disk that holds .* is full|could not be written to the end|free on the disk of|cannot be written: No space left"
 )
-FROM_NOTHING = ("prepare", "add_scenes", "add_xbd", "next_round")
+FROM_NOTHING, LAYERED = ("prepare", "add_scenes", "add_xbd", "next_round"), ("compare_layers", "replace_layer")
 CASES = [
     (task, moment) for task in TASKS for moment in ("started 1 0", "started 1 100000", "started 1 400000", "progress 1 8192")
 ]
@@ -132,7 +143,7 @@ def test_a_job_on_a_full_disk_ends_in_words(
     task: str, moment: str, disk: Path, prepared: Path, town: Path, warm_launcher: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(warm_launcher))
-    name = "empty" if task in FROM_NOTHING else "town"
+    name = "empty" if task in FROM_NOTHING else "layered" if task in LAYERED else "town"
     layout = Layout(Path(shutil.copytree(prepared / f"{name}.pugeo", disk / "event.pugeo")))
     layout.exports.mkdir(exist_ok=True)
     try:

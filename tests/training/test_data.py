@@ -8,6 +8,7 @@ import torch
 from golden_parts import require_refusals
 
 from pu_geo.errors import ShapeError
+from pu_geo.records import View
 from pu_geo.training.data import ChipImages, FeatureViews, PUData, batches, n_batches
 
 CPU = torch.device("cpu")
@@ -82,3 +83,64 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         (ShapeError, "xy_m", lambda: PUData(_numbered(), nobody, nobody, xy_m=np.zeros((29, 2)))),
         (ShapeError, "known_class", lambda: PUData(_numbered(), nobody, nobody, np.ones(30, np.int64))),
     )
+
+
+def _types(row: int, *labels: int, width: int = 2) -> np.ndarray:
+    """Types of 30 buildings: nobody answered, but for one row."""
+    found = np.full((30, width), -1, np.int8)
+    found[row] = labels
+    return found
+
+
+def test_views_missing_ones_and_types_stay_as_they_were_given() -> None:
+    positive, nobody = ROWS < 3, np.zeros(30, np.bool_)
+    chips = ChipImages(np.zeros((30, 7, 8, 8), np.uint8))
+    views = (View("pre", "pre", 0, 3), View("post", "post", 3, 6), View("sar-post", "post", 6, 7))
+    gone, scale = np.zeros((3, 30), np.bool_), _types(1, 1, 0)
+    scale[20] = 0
+    data = PUData(
+        chips,
+        positive,
+        nobody,
+        views=views,
+        is_missing=gone,
+        type_labels=scale,
+        type_names=("minor", "major"),
+        is_ordinal=True,
+    )
+    assert data.views == views
+    assert data.is_missing is gone
+    assert data.type_labels is scale
+    plain = PUData(chips, positive, nobody)
+    assert (plain.views, plain.is_missing, plain.type_labels, plain.type_names, plain.is_ordinal) == (
+        (),
+        None,
+        None,
+        (),
+        False,
+    )
+
+
+def test_views_and_types_that_contradict_are_refused() -> None:
+    positive, nobody = ROWS < 3, np.zeros(30, np.bool_)
+    chips = ChipImages(np.zeros((30, 4, 8, 8), np.uint8))
+    post, sar = View("post", "post", 0, 3), View("sar", "post", 3, 4)
+
+    def made(**others: object) -> PUData:
+        return PUData(chips, positive, nobody, **others)  # type: ignore[arg-type]
+
+    names = ("roof", "flooded")
+    require_refusals(
+        (ShapeError, "a name each; got post, post", lambda: made(views=(post, View("post", "post", 3, 4)))),
+        (ShapeError, "within 0 to 4.*sar has 2 to 4", lambda: made(views=(post, View("sar", "post", 2, 4)))),
+        (ShapeError, "within 0 to 4.*sar has 3 to 5", lambda: made(views=(post, View("sar", "post", 3, 5)))),
+        (ShapeError, "sar has 3 to 3", lambda: made(views=(post, View("sar", "post", 3, 3)))),
+        (ShapeError, r"is_missing must be bool \[2, 30\].*\(30, 2\)", lambda: made(views=(post, sar), is_missing=np.zeros((30, 2), np.bool_))),
+        (ShapeError, r"is_missing must be bool \[0, 30\]", lambda: made(is_missing=np.zeros((1, 30), np.bool_))),
+        (ShapeError, r"int8 \[30, c\].*int64", lambda: made(type_labels=_types(1, 1, 0).astype(np.int64), type_names=names)),
+        (ShapeError, r"c names, each once.*\('roof',\)", lambda: made(type_labels=_types(1, 1, 0), type_names=("roof",))),
+        (ShapeError, "1, 0 or -1; got -1 to 2", lambda: made(type_labels=_types(1, 2, 0), type_names=names)),
+        (ShapeError, "row 9, which is_positive does not mark", lambda: made(type_labels=_types(9, 1, 0), type_names=names)),
+        (ShapeError, r"a scale, and row 2.*\[0, 1\]", lambda: made(type_labels=_types(2, 0, 1), type_names=names, is_ordinal=True)),
+        (ShapeError, "type_labels, which is None", lambda: made(type_names=names)),
+    )  # fmt: skip

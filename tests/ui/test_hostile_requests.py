@@ -47,7 +47,19 @@ HEADERS = (
 def message(rng: random.Random) -> object:
     """An operation message or a place, with values of other kinds in it."""
     op = {"n": 1, "op": f"fuzz-{rng.random()}", "building_id": "b000001", "label": "positive", "screen": "map"}
-    more = ("act", "reason", "damage_types", "comment", "shown", "inclusion", "grade", "undo", "redo", "next")
+    more = (
+        "act",
+        "reason",
+        "damage_types",
+        "absent_types",
+        "comment",
+        "shown",
+        "inclusion",
+        "grade",
+        "undo",
+        "redo",
+        "next",
+    )
     for name in rng.sample([*op, *more], rng.choice((0, 0, 1, 2, 4))):
         op[name] = rng.choice(VALUES)
     whole: dict[str, object] = {"session": "s", "analyst": "fuzz", "ops": [op], "building": 1, "since": 1, "attempt": 0}

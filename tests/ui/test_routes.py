@@ -32,6 +32,7 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "town.pugeo"
     for name, content in {
         "quicklooks/post/0/0/0.jpg": b"tile",
+        "quicklooks/layers/sar-post/0/0/0.jpg": b"of SAR",
         "quicklooks/footprints.json": b'{"ids": [], "rings": []}',
         "chips/main.sheets/0000.jpg": b"sheet",
         "chips/main.sheets/index.json": b"secret",
@@ -56,6 +57,7 @@ def app(project: Path) -> Starlette:
     ("url", "content", "kind"),
     [
         ("/pugeo/p-1/tiles/post/0/0/0.jpg", b"tile", "image/jpeg"),
+        ("/pugeo/p-1/tiles/layers/sar-post/0/0/0.jpg", b"of SAR", "image/jpeg"),
         ("/pugeo/p-1/geometry.json", b'{"ids": [], "rings": []}', "application/json"),
         ("/pugeo/p-1/sheets/main/0.jpg", b"sheet", "image/jpeg"),
         ("/pugeo/p-1/scores/run-1.bin", SCORES, "application/octet-stream"),
@@ -81,6 +83,11 @@ def test_each_route_sends_its_file(app: Starlette, url: str, content: bytes, kin
         "/pugeo/..%2f..%2fsecret/geometry.json",
         "/pugeo/p-1/tiles/mask/0/0/0.jpg",  # layers are pre and post
         "/pugeo/p-1/tiles/../0/0/0.jpg",
+        "/pugeo/p-1/tiles/layers/0/0/0.jpg",
+        "/pugeo/p-1/tiles/layers/dem/0/0/0.jpg",  # no such layer
+        "/pugeo/p-1/tiles/layers/../0/0/0.jpg",
+        "/pugeo/p-1/tiles/layers/..%2f../0/0/0.jpg",
+        "/pugeo/p-1/tiles/layers/sar-post/99999999999999999999/0/0.jpg",
         "/pugeo/p-1/tiles/..%2f..%2f/0/0/0.jpg",
         "/pugeo/p-1/tiles/post/0/0/-1.jpg",
         "/pugeo/p-1/tiles/post/0/0/1.jpg",  # no such file
@@ -112,6 +119,10 @@ def test_a_tile_without_data_differs_from_one_that_is_not_here_now(app: Starlett
     assert get(app, "/pugeo/p-1/tiles/post/0/0/1.jpg")[1]["pu-geo-empty"] == "1"
     assert "pu-geo-empty" not in get(app, "/pugeo/p-1/tiles/post/0/0/0.jpg")[1]
     assert "pu-geo-empty" not in get(app, "/pugeo/other/tiles/post/0/0/1.jpg")[1]
+    of_layer = "/pugeo/p-1/tiles/layers/sar-post/0/0/1.jpg"
+    assert "pu-geo-empty" not in get(app, of_layer)[1]
+    (project / "quicklooks/layers/sar-post/pyramid.json").write_text("{}", encoding="utf-8")
+    assert get(app, of_layer)[1]["pu-geo-empty"] == "1"
 
 
 def test_a_link_inside_the_project_does_not_lead_outside(app: Starlette, project: Path) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -69,6 +69,12 @@ class Field:
     allowed: str = ""
 
 
+_LAYERS_MISSING = Field(
+    "layers_missing", "list", "",
+    "Layers that the run learned from and that do not show the building: half of its outline or more has no data there. The score "
+    "rests on the others. Only in maps of such runs; `layers` of damage_map.run.json has each layer's scaling.",
+)  # fmt: skip
+TYPE_STATES = ("yes", "no", "unknown")
 _THING = re.compile(r"\b[Bb]uilding(s)?\b")
 
 
@@ -89,7 +95,7 @@ def fields_of(damage_map: DamageMap) -> list[Field]:
     A field of the schema keeps its kind, also where all is null, so that two exports have the same types. A column that the
     schema does not know, or that holds something else than the schema names, gets the kind of what it holds.
     """
-    schema = known_fields()
+    schema = {**known_fields(), **_of_types(damage_map), "layers_missing": _LAYERS_MISSING}
     known = [schema["building_id"]]
     for name, column in damage_map.columns.items():
         if name == "building_id":
@@ -99,6 +105,25 @@ def fields_of(damage_map: DamageMap) -> list[Field]:
         fits = held is None or held == field.kind or (held, field.kind) == ("int", "float") or field.kind == "json"
         known.append(field if fits or held is None else replace(field, kind=held))
     return [_for(field, damage_map.units) for field in known]
+
+
+def _of_types(damage_map: DamageMap) -> dict[str, Field]:
+    """Return the fields of the damage types that a map's run scores, see `services.damage_map.damage_types`."""
+    found, rule = dict[str, Field](), str(damage_map.metadata.get("types_rule", ""))
+    for one in types_of(damage_map):
+        name, column = f"'{one['name']}'", str(one["column"])
+        limit = "None, so no score decides" if one["threshold"] is None else f"{one['threshold']:.4f}"
+        score = f"How much the building resembles those that people gave the damage type {name}; it only ranks and is no probability."
+        state = f"Whether the building has the damage type {name}. {rule} Threshold: {limit}."
+        found[f"{column}_score"] = Field(f"{column}_score", "float", "", score, "0..1, 4 decimals")
+        found[column] = Field(column, "text", "", state, "; ".join(TYPE_STATES))
+    return found
+
+
+def types_of(damage_map: DamageMap) -> Sequence[Mapping[str, Any]]:
+    """Return what a map says of each damage type that its run scores: "name", "column", "threshold", counts and audit; often none."""
+    found: Sequence[Mapping[str, Any]] = damage_map.metadata.get("types", ())  # type: ignore[assignment]
+    return found
 
 
 def _for(field: Field, units: Units) -> Field:

@@ -27,7 +27,7 @@ from pu_geo.spreadsheets import guarded
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _KML_TYPES = {"bool": "bool", "int": "int", "float": "double"}
-_STYLED = {style.triage for style in STYLES}
+_STYLED = {style.value for style in STYLES}
 
 
 def export_geojson(damage_map: DamageMap, out: Path) -> None:

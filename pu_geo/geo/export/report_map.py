@@ -169,7 +169,7 @@ def _draw_buildings(
     Args:
         edges: color of the buildings that are outlines alone, by triage.
     """
-    styles = {style.triage: style for style in STYLES}
+    styles = {style.value: style for style in STYLES}
     legend = []
     for value in _DRAWN_FIRST_TO_LAST:
         rows = np.flatnonzero(triage == value)

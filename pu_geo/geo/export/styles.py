@@ -5,13 +5,14 @@ Colors distinct to color-blind eyes (Okabe-Ito), the same as on the Annotate scr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
 
 @dataclass(frozen=True)
 class Style:
-    """How buildings of one triage value are drawn.
+    """How buildings with one value of a column are drawn.
 
     Attributes:
         color: of the fill, "#rrggbb".
@@ -19,7 +20,7 @@ class Style:
         is_hatched: lines in `color` over nothing, for what is not known.
     """
 
-    triage: str
+    value: str
     label: str
     color: str
     opacity: float = 0.85
@@ -37,22 +38,30 @@ STYLES = (
 )
 
 
-def qml() -> str:
-    """Return a QGIS style: one fill for each value of `triage`."""
+TYPE_STYLES = (
+    Style("yes", "Yes, by a person or by score", "#882255"),
+    Style("no", "No (no proof that it is absent)", "#B4B4B4", 0.6),
+    Style("unknown", "Unknown", "#8a8a8a", 1.0, is_hatched=True),
+)
+"""Of the columns that say whether a building has a damage type."""
+
+
+def qml(attribute: str = "triage", styles: Sequence[Style] = STYLES) -> str:
+    """Return a QGIS style: one fill for each value of a column."""
     categories = "".join(
-        f'<category symbol="{i}" value={quoteattr(style.triage)} label={quoteattr(style.label)} type="string" render="true"/>'
-        for i, style in enumerate(STYLES)
+        f'<category symbol="{i}" value={quoteattr(style.value)} label={quoteattr(style.label)} type="string" render="true"/>'
+        for i, style in enumerate(styles)
     )
     symbols = "".join(
         f'<symbol name="{i}" type="fill" alpha="1" clip_to_extent="1" force_rhr="0">'
         f'<layer class="SimpleFill" enabled="1" locked="0" pass="0"><Option type="Map">{_fill_options(style)}</Option></layer>'
         "</symbol>"
-        for i, style in enumerate(STYLES)
+        for i, style in enumerate(styles)
     )
     return (
         "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>"
         '<qgis version="3.28.0" styleCategories="Symbology">'
-        '<renderer-v2 type="categorizedSymbol" attr="triage" forceraster="0" symbollevels="0" enableorderby="0">'
+        f'<renderer-v2 type="categorizedSymbol" attr={quoteattr(attribute)} forceraster="0" symbollevels="0" enableorderby="0">'
         f"<categories>{categories}</categories><symbols>{symbols}</symbols></renderer-v2>"
         "<layerGeometryType>2</layerGeometryType></qgis>"
     )
@@ -71,18 +80,18 @@ def _fill_options(style: Style) -> str:
     return "".join(f'<Option name="{name}" type="QString" value="{value}"/>' for name, value in options.items())
 
 
-def sld(layer: str) -> str:
-    """Return an SLD 1.0 style with a rule for each value of `triage`."""
+def sld(layer: str, attribute: str = "triage", styles: Sequence[Style] = STYLES) -> str:
+    """Return an SLD 1.0 style with a rule for each value of a column."""
     return (
         '<?xml version="1.0" encoding="UTF-8"?><StyledLayerDescriptor version="1.0.0" '
         'xmlns="http://www.opengis.net/sld" xmlns:ogc="http://www.opengis.net/ogc">'
-        f"<NamedLayer><Name>{escape(layer)}</Name><UserStyle><Name>triage</Name><FeatureTypeStyle>"
-        + "".join(_sld_rule(style) for style in STYLES)
+        f"<NamedLayer><Name>{escape(layer)}</Name><UserStyle><Name>{escape(attribute)}</Name><FeatureTypeStyle>"
+        + "".join(_sld_rule(style, attribute) for style in styles)
         + "</FeatureTypeStyle></UserStyle></NamedLayer></StyledLayerDescriptor>"
     )
 
 
-def _sld_rule(style: Style) -> str:
+def _sld_rule(style: Style, attribute: str) -> str:
     paint = _css("fill", style.color) + _css("fill-opacity", style.opacity)
     if style.is_hatched:
         line = f"<Stroke>{_css('stroke', style.color)}{_css('stroke-width', 1)}</Stroke>"
@@ -90,8 +99,8 @@ def _sld_rule(style: Style) -> str:
         paint = f"<GraphicFill><Graphic>{mark}<Size>6</Size></Graphic></GraphicFill>"
     edge = f"<Stroke>{_css('stroke', OUTLINE)}{_css('stroke-width', 0.3)}</Stroke>"
     return (
-        f"<Rule><Name>{escape(style.triage)}</Name><Title>{escape(style.label)}</Title><ogc:Filter><ogc:PropertyIsEqualTo>"
-        f"<ogc:PropertyName>triage</ogc:PropertyName><ogc:Literal>{escape(style.triage)}</ogc:Literal>"
+        f"<Rule><Name>{escape(style.value)}</Name><Title>{escape(style.label)}</Title><ogc:Filter><ogc:PropertyIsEqualTo>"
+        f"<ogc:PropertyName>{escape(attribute)}</ogc:PropertyName><ogc:Literal>{escape(style.value)}</ogc:Literal>"
         f"</ogc:PropertyIsEqualTo></ogc:Filter><PolygonSymbolizer><Fill>{paint}</Fill>{edge}</PolygonSymbolizer></Rule>"
     )
 
@@ -103,7 +112,7 @@ def _css(name: str, value: object) -> str:
 def kml_styles() -> str:
     """Return KML styles with the values of `triage` as ids. KML has no hatch: what was not assessed is an outline alone."""
     return "".join(
-        f'<Style id="{style.triage}"><LineStyle><color>{_abgr(OUTLINE, 1.0)}</color></LineStyle>'
+        f'<Style id="{style.value}"><LineStyle><color>{_abgr(OUTLINE, 1.0)}</color></LineStyle>'
         f"<PolyStyle><color>{_abgr(style.color, style.opacity)}</color><fill>{int(not style.is_hatched)}</fill></PolyStyle></Style>"
         for style in STYLES
     )

@@ -25,7 +25,7 @@ from rasterio.windows import Window
 
 from pu_geo.atomic_write import atomic_write
 from pu_geo.geo.raster import samples
-from pu_geo.records import BandTriple, Scene
+from pu_geo.records import Scene
 
 CELL_PX = 16
 WIDE_CELLS = 4  # side of the least area of a color other than black, cells
@@ -98,7 +98,7 @@ def fill_of(source: rasterio.DatasetReader, scene: Scene, folder: Path | None) -
     return found if found.cells.any() else None
 
 
-def find_fill(source: rasterio.DatasetReader, rgb: BandTriple) -> Fill:
+def find_fill(source: rasterio.DatasetReader, rgb: Sequence[int]) -> Fill:
     """Find the fill of a scene in one ordered pass over it; what its nodata value names already is left out."""
     dtype = np.dtype(source.dtypes[0])
     cells = np.zeros((-(-source.height // CELL_PX), -(-source.width // CELL_PX)), dtype=np.uint8)
@@ -128,7 +128,7 @@ def find_fill(source: rasterio.DatasetReader, rgb: BandTriple) -> Fill:
     return Fill(_grown(cells), lows, highs)
 
 
-def _mark_slivers(cells: NDArray[np.uint8], source: rasterio.DatasetReader, rgb: BandTriple, noise: int) -> None:
+def _mark_slivers(cells: NDArray[np.uint8], source: rasterio.DatasetReader, rgb: Sequence[int], noise: int) -> None:
     """Mark cells at the scene's border as black whose outermost pixels are, however narrow the rest of them is."""
     width, height = source.width, source.height
     for edge, col, row, columns, rows in (

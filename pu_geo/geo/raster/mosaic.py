@@ -27,7 +27,7 @@ from pu_geo.geo.raster.fill import Fill, fill_of, warped
 from pu_geo.geo.raster.guard import GDAL_ERRORS, allow_files, check_memory, gdal_env, quiet_open, unreadable
 from pu_geo.geo.raster.placement import ALIGNED_PX, border_in, check_ratio
 from pu_geo.geo.readers.file_kinds import regular_file, scene_driver
-from pu_geo.records import Grid, Scene
+from pu_geo.records import Grid, Scene, misses_by_band
 from pu_geo.scene_state import refusal, state_of
 
 Box = tuple[int, int, int, int]  # first column and row, and one past the last column and row, in grid pixels
@@ -38,7 +38,7 @@ FILLS = "fill"  # folder beside the quicklooks that keeps what is known of scene
 WARP_MEMORY_MB = 64
 DEFAULT_ROWS, MAX_ROWS = 256, 2048
 PIECE_COLUMNS = 2048
-_SAMPLES_A_PIXEL, _BYTES_A_PIXEL = 4, 11  # three bands and alpha, as they are read; the picture twice, and masks
+_MASK_BYTES = 5  # a pixel, while it is read
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,12 @@ class _Layer:
 
     @cached_property
     def fill(self) -> Fill | None:
-        """The parts in one constant color, in pixels of the source. Where it is not known yet, all of the scene is read."""
+        """The parts in one constant color, in pixels of the source. Where it is not known yet, all of the scene is read.
+
+        None of a layer: a lake has one height, and most of a map of damage is 0.
+        """
+        if self.scene.role == "layer":
+            return None
         with self._decode_errors():
             if not self.is_warped:
                 return fill_of(self.source, self.scene, self.fills)
@@ -76,16 +81,21 @@ class _Layer:
         return self.fill is None or not self.fill.touches(*self._in_source(box))
 
     def read(self, box: Box) -> tuple[NDArray[np.uint8], NDArray[np.bool_] | bool]:
-        """Read a box of grid pixels that lies inside the source, uint8 [3, height, width], and which hold data; True: all."""
-        window = Window(*self._in_source(box))
+        """Read a box of grid pixels that lies inside the source, uint8 [B, height, width], and which hold data; True: all."""
         if self.is_plain(box):
             with self._decode_errors():
+                window = Window(*self._in_source(box))
                 return np.asarray(self.source.read(list(self.scene.rgb), window=window), dtype=np.uint8), True
+        values, valid = self.read_values(box)
+        return samples.to_uint8(values, valid, self.scene.stretch), valid
+
+    def read_values(self, box: Box) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+        """Read a box as `read` does, as samples [B, height, width] in the unit of the scene's stretch."""
         with self._decode_errors():
-            values, valid = self._read_samples(window)
+            values, valid = self._read_samples(Window(*self._in_source(box)))
         if self.fill is not None and self.fill.touches(*self._in_source(box)):
             valid &= ~self.fill.covers(values, box[0] - self.col, box[1] - self.row)
-        return samples.to_uint8(values, valid, self.scene.stretch), valid
+        return samples.decibels(values, valid) if self.scene.kind == "sar-amplitude" else (values, valid)
 
     def _in_source(self, box: Box) -> Box:
         """Return column, row, width and height of a box in the source."""
@@ -99,20 +109,25 @@ class _Layer:
             raise unreadable(Path(self.scene.path).name, cause) from cause
 
     def _read_samples(self, window: Window) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+        every, n = misses_by_band(self.scene), len(self.scene.rgb)
         if not self.is_warped:
-            return samples.read_samples(self.source, self.scene.rgb, window)
+            return samples.read_samples(self.source, self.scene.rgb, window, nodata=self.scene.nodata, every=every)
         alpha = self.source.colorinterp.index(ColorInterp.alpha) + 1
         values = self.source.read([*self.scene.rgb, alpha], window=window)
         # Of a scene with an alpha band of its own, the warp leaves out the nodata value.
-        nodata = self.source.src_dataset.nodata if ColorInterp.alpha in self.source.src_dataset.colorinterp else None
-        return values[:3], (values[3] > 0) & samples.holds_data(values[:3], nodata)
+        has_alpha = ColorInterp.alpha in self.source.src_dataset.colorinterp
+        nodata = (
+            _nodata_of(self.scene, self.source.src_dataset) if has_alpha else _unknown(self.scene, self.source.src_dataset)
+        )
+        return values[:n], (values[n] > 0) & samples.holds_data(values[:n], nodata, every=every)
 
 
 class Mosaic:
     """Scenes joined on the project grid. Use it as a context manager; not for use by two threads at a time.
 
     A scene that lies exactly on the grid is read as it is; any other goes through a bilinear warp. Where scenes
-    overlap, the first one that has data at a pixel is shown. Parts in one constant color hold no data; see `fill`.
+    overlap, the first one that has data at a pixel is shown. Parts in one constant color hold no data; see `fill`. All scenes have
+    one number of bands: three of pre and of post, those of its layer.
 
     Args:
         fills: folder that keeps what is known of the scenes' fill; without one, each scene that is read from is first read
@@ -151,9 +166,18 @@ class Mosaic:
 
     @cached_property
     def bytes_a_pixel(self) -> int:
-        """Memory that `read` takes for each pixel at its peak, which the widest samples of the scenes decide."""
+        """Memory that `read` takes for each pixel at its peak, which the widest samples of the scenes decide.
+
+        That is all bands and alpha as they are read, decibels of amplitudes, the picture twice, and masks.
+        """
         widest = max((np.dtype(scene.dtype).itemsize for scene in self.scenes), default=1)
-        return _SAMPLES_A_PIXEL * widest + _BYTES_A_PIXEL
+        of_decibels = 4 if any(scene.kind == "sar-amplitude" for scene in self.scenes) else 0
+        return (self.n_bands + 1) * widest + self.n_bands * (2 + of_decibels) + _MASK_BYTES
+
+    @property
+    def n_bands(self) -> int:
+        """Number of bands that are read of each scene."""
+        return len(self.scenes[0].rgb) if self.scenes else 3
 
     @property
     def preferred_block_rows(self) -> int:
@@ -171,7 +195,7 @@ class Mosaic:
         """Read a window of the grid; it may reach over the grid's border.
 
         Returns:
-            picture, uint8 [3, height, width], 0 where there is no data; and valid, bool [height, width].
+            picture, uint8 [B, height, width], 0 where there is no data; and valid, bool [height, width].
 
         Raises:
             ImageryError: kind "corrupt" if a part of a scene cannot be decoded.
@@ -180,8 +204,15 @@ class Mosaic:
         picture, shown = self._read(col, row, width, height)
         return picture, shown > 0
 
+    def read_values(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Read a window as `read` does, as samples in the unit of the scenes' stretch, float32 [B, height, width]."""
+        n_bytes = width * height * (self.bytes_a_pixel + 4 * self.n_bands)
+        check_memory("A window of the scenes", n_bytes)
+        values = np.zeros((self.n_bands, height, width), dtype=np.float32)
+        return values, self._join(values, col, row, self._parts(col, row, width, height), _Layer.read_values) > 0
+
     def read_into(self, picture: NDArray[np.uint8], col: int, row: int) -> Shown:
-        """Fill `picture`, uint8 [height, width, 3], from grid pixel (col, row) on, as `read` does.
+        """Fill `picture`, uint8 [height, width, B], from grid pixel (col, row) on, as `read` does.
 
         Returns:
             1 + the number of the scene that each pixel shows, 0 without data, [height, width].
@@ -195,7 +226,10 @@ class Mosaic:
         for start in range(0, width, step):  # a piece at a time, so that the bands next to the picture take little memory
             part = np.s_[:, start : start + step]
             bands, shown[part] = self._read(col + start, row, min(step, width - start), height)
-            cv2.merge(tuple(bands), picture[part])
+            if len(bands) == 1:
+                picture[part][..., 0] = bands[0]
+            else:
+                cv2.merge(tuple(bands), picture[part])
         return shown
 
     @property
@@ -214,22 +248,33 @@ class Mosaic:
     def _read(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.uint8], Shown]:
         """Read bands as `read` does, and what is shown as `read_into` does."""
         whole = (col, row, col + width, row + height)
-        parts = [(layer, box) for layer in self._layers if (box := self._part_of(layer, col, row, width, height))]
+        parts = self._parts(col, row, width, height)
         if parts and parts[0][1] == whole and parts[0][0].is_plain(whole):
             return parts[0][0].read(whole)[0], np.full((height, width), parts[0][0].number, dtype=self.shown_type)
-        picture = np.zeros((3, height, width), dtype=np.uint8)
-        shown = np.zeros((height, width), dtype=self.shown_type)
+        picture = np.zeros((self.n_bands, height, width), dtype=np.uint8)
+        return picture, self._join(picture, col, row, parts, _Layer.read)
+
+    def _join(
+        self, picture: NDArray[Any], col: int, row: int, parts: Sequence[tuple[_Layer, Box]],
+        read: Callable[[_Layer, Box], tuple[NDArray[Any], NDArray[np.bool_] | bool]],
+    ) -> Shown:  # fmt: skip
+        """Fill a window [B, H, W] from (col, row) on with what its parts hold, the first scene first; return what is shown."""
+        shown = np.zeros(picture.shape[1:], dtype=self.shown_type)
         for layer, box in parts:
             part = np.s_[box[1] - row : box[3] - row, box[0] - col : box[2] - col]
             fresh = shown[part] == 0
             if not fresh.any():
                 continue
-            pixels, holds = layer.read(box)
+            pixels, holds = read(layer, box)
             fresh &= holds
             np.copyto(picture[:, *part], pixels, where=fresh)
             shown[part][fresh] = layer.number
             del pixels, holds  # before the next scene is read
-        return picture, shown
+        return shown
+
+    def _parts(self, col: int, row: int, width: int, height: int) -> list[tuple[_Layer, Box]]:
+        """Return the layers that can fill a part of a window of the grid, each with that part."""
+        return [(layer, box) for layer in self._layers if (box := self._part_of(layer, col, row, width, height))]
 
     def _part_of(self, layer: _Layer, col: int, row: int, width: int, height: int) -> Box | None:
         """Return the part of a window of the grid that a layer can fill, or None."""
@@ -256,6 +301,13 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
     if offset is not None:
         return _Layer(scene, number, source, False, *offset, fills)
     check_ratio(scene, grid)
+    if scene.nodata is not None and source.nodata not in (None, scene.nodata) and math.isfinite(source.nodata):
+        raise ImageryError(
+            f"{path.name} was given {scene.nodata:.6g} for no data beside {source.nodata:.6g}, which the file names; its pixels have to "
+            "be resampled onto the first post scene, and that takes one such value.",
+            "Write one value for both into the file, or correct the one it names with gdal_edit -a_nodata.",
+            kind="nodata",
+        )
     px = grid.to_px(border_in(scene, grid.crs))  # of the grid pixels that the scene may touch
     col, row = np.maximum(np.floor(px.min(axis=0)) - 1, 0).astype(int).tolist()
     right, bottom = np.minimum(np.ceil(px.max(axis=0)) + 1, [grid.width, grid.height]).astype(int).tolist()
@@ -272,18 +324,37 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
         height=bottom - row,
         resampling=Resampling.bilinear,
         warp_mem_limit=WARP_MEMORY_MB,
-        **_mask_options(source),
+        **_mask_options(source, scene),
     )
     return _Layer(scene, number, stack.enter_context(vrt), True, col, row, fills)
 
 
-def _mask_options(source: rasterio.DatasetReader) -> dict[str, object]:
+def _nodata_of(scene: Scene, source: rasterio.DatasetReader) -> float | None:
+    return source.nodata if scene.nodata is None else scene.nodata
+
+
+def _unknown(scene: Scene, source: rasterio.DatasetReader) -> float | None:
+    """Return the sample that the warp writes where a single band of a layer has no data; None where bands have data together.
+
+    Its alpha tells of pixels where all bands have none. Elsewhere it would leave a 0 in the one band, which may be a height.
+    """
+    if not misses_by_band(scene):
+        return None
+    nodata = _nodata_of(scene, source)
+    if nodata is not None and math.isfinite(nodata):
+        return float(nodata)
+    return float(np.finfo(np.float32).min) if scene.dtype == "float32" else None
+
+
+def _mask_options(source: rasterio.DatasetReader, scene: Scene) -> dict[str, object]:
     """Return the options that let the warp know which pixels have no data, so that it neither shows nor mixes them."""
     if ColorInterp.alpha in source.colorinterp:
         return {"nodata": None}  # with one, the warp would turn samples that equal it into their neighbors
     options: dict[str, object] = {"add_alpha": True}
-    if source.nodata is not None:
-        options |= {"src_nodata": source.nodata, "UNIFIED_SRC_NODATA": "YES"}
+    if (unknown := _unknown(scene, source)) is not None:
+        options |= {"init_dest_nodata": False, "INIT_DEST": repr(unknown)}
+    if (nodata := _nodata_of(scene, source)) is not None:
+        options |= {"src_nodata": nodata, "UNIFIED_SRC_NODATA": "YES" if unknown is None else "PARTIAL"}
     elif np.dtype(source.dtypes[0]).kind == "f":
         options |= {"src_nodata": math.nan, "UNIFIED_SRC_NODATA": "PARTIAL"}
     return options
@@ -325,7 +396,7 @@ class Ring:
     Attributes:
         col: first grid column held.
         offset: grid rows less this, modulo the ring's length, give the row of the ring.
-        picture: uint8 [rows, width, 3].
+        picture: uint8 [rows, width, B].
         shown: which scene each pixel shows, as `Mosaic.read_into` returns it, [rows, width].
     """
 
@@ -341,7 +412,7 @@ class Ring:
         self.shown[part] = self.mosaic.read_into(self.picture[part], self.col, start)
 
     def cut(self, box: Sequence[int], offset: int) -> tuple[NDArray[np.uint8], Shown]:
-        """Return a box of held rows, uint8 [H, W, 3], and which scene each pixel shows, as `Mosaic.read_into` returns it."""
+        """Return a box of held rows, uint8 [H, W, B], and which scene each pixel shows, as `Mosaic.read_into` returns it."""
         x0, y0, x1, y1 = box
         columns, length = slice(x0 - self.col, x1 - self.col), len(self.picture)
         top = (y0 - offset) % length
@@ -376,8 +447,11 @@ def passes(
     length = rows * max(min(k + 2, len(steps)) - first for k, first in enumerate(oldest))
     size = length, right - left
     pieces = sum(one.piece_bytes(right - left, rows) for one in mosaics)
-    check_memory("A strip of the scenes", len(mosaics) * length * (right - left) * 4 + pieces)
-    rings = [Ring(one, left, np.empty((*size, 3), dtype=np.uint8), np.empty(size, one.shown_type)) for one in mosaics]
+    held = sum(one.n_bands + np.dtype(one.shown_type).itemsize for one in mosaics)
+    check_memory("A strip of the scenes", length * (right - left) * held + pieces)
+    rings = [
+        Ring(one, left, np.empty((*size, one.n_bands), dtype=np.uint8), np.empty(size, one.shown_type)) for one in mosaics
+    ]
 
     def begin(k: int) -> list[Future[None]]:
         _, start, stop, _ = steps[k]

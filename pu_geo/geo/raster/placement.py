@@ -78,6 +78,12 @@ def check_ratio(scene: Scene, grid: Grid) -> None:
     )
 
 
+def covers_grid(scene: Scene, grid: Grid) -> bool:
+    """Return whether a scene's rectangle touches the project's grid."""
+    area = shapely.make_valid(shapely.Polygon(grid.to_px(border_in(scene, grid.crs))))
+    return bool(shapely.intersection(area, shapely.box(0, 0, grid.width, grid.height)).area > 0)
+
+
 def coarse_words(scene: Scene, grid: Grid) -> str:
     """Return a note on a scene whose pixels are over 20 times larger than the project's, in whole sentences; else ""."""
     ratio = scene.gsd_m / grid.gsd_m
@@ -151,10 +157,13 @@ def border_in(scene: Scene, crs: str) -> NDArray[np.float64]:
     return border
 
 
-def check_overlap(pre_scenes: Sequence[Scene], post_scenes: Sequence[Scene], grid: Grid) -> float:
-    """Return the share of the post scenes' area, 0..1, that the pre scenes cover.
+def check_overlap(pre_scenes: Sequence[Scene], post_scenes: Sequence[Scene], grid: Grid, name: str = "Pre") -> float:
+    """Return the share of the post scenes' area, 0..1, that the pre scenes, or those of a layer, cover.
 
     Scenes may be kilometres from each other; the empty parts of the grid between them count for nothing.
+
+    Args:
+        name: of what is not the post scenes, as a sentence starts with it.
 
     Raises:
         ImageryError: kind "overlap" if they cover nothing of it.
@@ -167,8 +176,8 @@ def check_overlap(pre_scenes: Sequence[Scene], post_scenes: Sequence[Scene], gri
     if share <= 0.0:
         distance_m = covered.distance(area) * max(grid.x_unit_m, grid.y_unit_m) if pre_scenes else float("nan")
         raise ImageryError(
-            f"Pre and post scenes do not overlap; they lie {distance_m / 1000:,.1f} km apart.",
-            "Choose pre and post scenes of the same place, or check their coordinate systems.",
+            f"{name} and post scenes do not overlap; they lie {distance_m / 1000:,.1f} km apart.",
+            f"Choose {name.lower() if name == 'Pre' else 'files'} and post scenes of the same place, or check their coordinate systems.",
             kind="overlap",
         )
     return min(share, 1.0)

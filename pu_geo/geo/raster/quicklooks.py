@@ -23,7 +23,7 @@ SIMPLIFY_PX, ROUND_DECIMALS = 0.3, 1
 
 
 Strip = tuple[NDArray[np.uint8], NDArray[np.bool_]]
-"""A picture [h, W, 3] and where it holds data, bool [h, W]."""
+"""A picture [h, W, 3 or 1] and where it holds data, bool [h, W]."""
 
 
 @dataclass
@@ -65,6 +65,7 @@ class _Tiles:
 def _half(picture: NDArray[np.uint8], holds: NDArray[np.bool_]) -> Strip:
     height, width = holds.shape
     half = np.asarray(cv2.resize(picture, (width // 2, height // 2), interpolation=cv2.INTER_AREA), dtype=np.uint8)
+    half = half.reshape(*half.shape[:2], -1)  # of one band OpenCV drops the axis
     return half, np.asarray(holds.reshape(height // 2, 2, width // 2, 2).any(axis=(1, 3)))
 
 
@@ -93,7 +94,7 @@ def build_pyramid(
     report: Report | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> dict[str, object]:
-    """Write the mosaic as JPEG map tiles `folder/{z}/{x}/{y}.jpg` and describe them in `folder/pyramid.json`.
+    """Write a mosaic of three bands, or of one in gray, as JPEG map tiles `folder/{z}/{x}/{y}.jpg` and describe them in `folder/pyramid.json`.
 
     Tiles count from the grid's upper left corner. Zoom 0 holds the whole grid in one tile, the last zoom is full
     resolution. Each pixel of the scenes is decoded once; a coarser level is the 2 x 2 average of the finer one. Pixels

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.windows import Window
 
-from pu_geo.records import BandTriple
-
 Stretch = Sequence[tuple[float, float]]
 _STRETCHED_PX = 1 << 18
 FILLED_SHARE = 0.02  # of the valid pixels: fewer hardly move a percentile
@@ -29,11 +27,12 @@ def may_have_holes(source: rasterio.DatasetReader) -> bool:
     return has_mask(source) or source.nodata is not None or np.dtype(source.dtypes[0]).kind == "f"
 
 
-def holds_data(samples: NDArray[np.generic], nodata: float | None) -> NDArray[np.bool_]:
+def holds_data(samples: NDArray[np.generic], nodata: float | None, *, every: bool = False) -> NDArray[np.bool_]:
     """Mark pixels with finite samples of which at least one differs from nodata.
 
     Args:
-        samples: [3, H, W] of any real type.
+        samples: [B, H, W] of any real type.
+        every: mark those of which all differ from it: a measure that is missing in one band is no number there.
 
     Returns:
         bool [H, W].
@@ -46,9 +45,14 @@ def holds_data(samples: NDArray[np.generic], nodata: float | None) -> NDArray[np
     if hole is not None:
         differs = samples[0] != hole  # band by band: a mask of all bands would be three times as large
         for band in samples[1:]:
-            differs |= band != hole
+            differs = differs & (band != hole) if every else differs | (band != hole)
         valid &= differs
     return valid
+
+
+def can_be(value: float, dtype: np.dtype[Any]) -> bool:
+    """Return whether a sample of a type can have a value, such as one for no data."""
+    return math.isnan(value) if dtype.kind == "f" and math.isnan(value) else _as_sample(value, dtype) is not None
 
 
 def _as_sample(nodata: float | None, dtype: np.dtype[Any]) -> Any:
@@ -62,25 +66,34 @@ def _as_sample(nodata: float | None, dtype: np.dtype[Any]) -> Any:
 
 
 def read_samples(
-    source: rasterio.DatasetReader, rgb: BandTriple, window: Window | None = None, out_hw: tuple[int, int] | None = None
-) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
-    """Read three bands and the mask of pixels with data.
+    source: rasterio.DatasetReader, bands: Sequence[int], window: Window | None = None,
+    out_hw: tuple[int, int] | None = None, *, nodata: float | None = None, every: bool = False,
+) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:  # fmt: skip
+    """Read bands and the mask of pixels with data.
 
     Args:
-        rgb: the bands, from 1.
+        bands: from 1.
         out_hw: (height, width) of a decimated read, nearest neighbour.
+        nodata: stands for no data beside the file's own value.
+        every: as for `holds_data`.
 
     Returns:
-        samples [3, H, W] in the file's own type, and valid, bool [H, W].
+        samples [B, H, W] in the file's own type, and valid, bool [H, W].
     """
+
+    def holds(found: NDArray[np.generic]) -> NDArray[np.bool_]:
+        own = holds_data(found, source.nodata, every=every)
+        return own if nodata is None or nodata == source.nodata else own & holds_data(found, nodata, every=every)
+
+    n = len(bands)
     if ColorInterp.alpha in source.colorinterp:  # read as a band: beside a nodata value, GDAL's mask would leave it out
-        shape = None if out_hw is None else (4, *out_hw)
+        shape = None if out_hw is None else (n + 1, *out_hw)
         alpha = source.colorinterp.index(ColorInterp.alpha) + 1
-        samples = source.read([*rgb, alpha], window=window, out_shape=shape)  # in one go: each block is decoded once
-        return samples[:3], holds_data(samples[:3], source.nodata) & (samples[3] > 0)
-    shape = None if out_hw is None else (3, *out_hw)
-    samples = source.read(list(rgb), window=window, out_shape=shape)
-    valid = holds_data(samples, source.nodata)
+        samples = source.read([*bands, alpha], window=window, out_shape=shape)  # in one go: each block is decoded once
+        return samples[:n], holds(samples[:n]) & (samples[n] > 0)
+    shape = None if out_hw is None else (n, *out_hw)
+    samples = source.read(list(bands), window=window, out_shape=shape)
+    valid = holds(samples)
     if has_mask(source):
         valid &= source.read_masks(1, window=window, out_shape=out_hw) > 0
     return samples, valid
@@ -101,8 +114,22 @@ def find_stretch(samples: NDArray[np.generic], valid: NDArray[np.bool_]) -> tupl
     return tuple((low, high if high > low else low + max(1.0, abs(low) * 1e-6)) for low, high in found.T.tolist())
 
 
+def decibels(samples: NDArray[np.generic], valid: NDArray[np.bool_]) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+    """Return amplitudes [B, H, W] as 20 log10 of themselves, float32, and which pixels hold data: those above 0 in each band.
+
+    Speckle multiplies an amplitude, so in decibels it is as large in a dark field as on a bright roof.
+    """
+    is_positive = np.ones(valid.shape, dtype=bool)
+    for band in samples:
+        is_positive &= band > 0
+    found = np.maximum(samples, np.finfo(np.float32).tiny, dtype=np.float32)
+    np.log10(found, out=found)
+    found *= np.float32(20.0)
+    return found, valid & is_positive
+
+
 def to_uint8(samples: NDArray[np.generic], valid: NDArray[np.bool_], stretch: Stretch | None) -> NDArray[np.uint8]:
-    """Map samples [3, H, W] to 0..255 and pixels without data to 0.
+    """Map samples [B, H, W] to 0..255 and pixels without data to 0.
 
     Args:
         stretch: (low, high) per band; None means that the samples are uint8 already.

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from pu_geo.geo.raster.placement import MAX_PIXELS, MAX_SIDE_PX, corners_of
 from pu_geo.geo.readers import xbd
 from pu_geo.geo.readers.file_kinds import head_of, regular_file, scene_driver
 from pu_geo.geo.vector import crs as systems
-from pu_geo.records import Affine6, BandTriple, Role, Scene
+from pu_geo.records import MAX_LAYER_BANDS, Affine6, BandTriple, LayerKind, Role, Scene, misses_by_band
 from pu_geo.scene_state import ends_sha256, sha256_of
 
 LOOK_PX = 1024  # longer side of the decimated read from which stretch and emptiness are judged
@@ -36,6 +38,7 @@ MAX_RATIO, RATIO_FROM_BYTES = 1000, 16 * 1024**2  # deflate reaches 1032 on a co
 MAX_BLOCK_BYTES = 512 * 1024**2
 MIN_SIDE_PX = 16
 MAX_BANDS = 16
+LAYER_DTYPES = ("uint8", "uint16", "float32")
 DTYPES = ("uint8", "int8", "uint16", "int16", "float32", "float64")
 MIN_GSD_M, MAX_GSD_M = 0.01, 100.0
 MAX_COORDINATE = 1e12
@@ -66,34 +69,77 @@ def describe(
     with gdal_env(), quiet_open(real, scene_driver(real)) as source:
         check_size(source, real)
         rgb = choose_bands(source, real, bands)
-        if pixel_m is None:
-            place = _place_of(source, real, crs)
-            gsd_m = check_transform(place.transform, source.width, source.height, real, place.crs or "")
-        else:
-            is_placed = bool(source.crs or source.gcps[0] or not source.transform.is_identity or _world_file(real))
-            transform = local_space.local_transform(real.name, pixel_m, (MIN_GSD_M, MAX_GSD_M), is_placed=is_placed)
-            place, gsd_m = Place(systems.LOCAL, transform, local_space.PLACE), pixel_m
-        probe_blocks(source, real, rgb)
-        return Scene(
-            scene_id=scene_id,
-            role=role,
-            path=str(real),
-            crs=place.crs or "",
-            transform=place.transform,
-            width=source.width,
-            height=source.height,
-            bands=source.count,
-            dtype=source.dtypes[0],
-            gsd_m=gsd_m,
-            date=date or _tagged_date(source) or place.date,
-            sha256=sha256_of(real),
-            stretch=_probe(source, real, rgb),
-            rgb=rgb,
-            place=place.found,
-            size_bytes=found.st_size,
-            mtime_ns=found.st_mtime_ns,
-            ends_sha256=ends_sha256(real),
-        )
+        scene = _described(source, real, found, rgb, crs, pixel_m)
+        return replace(scene, role=role, scene_id=scene_id, date=date or scene.date, stretch=_probe(source, real, rgb))
+
+
+def describe_layer(
+    path: Path | str, kind: LayerKind, *, nodata: float | None = None, crs: str | None = None, pixel_m: float | None = None
+) -> Scene:
+    """Check a file from end to end and describe it as one of a layer, as `describe` does; its scaling is not known yet.
+
+    In this very process: files of other people go through `in_child.describe_layers`.
+
+    Args:
+        nodata: a sample value that stands for no data, beside the one that the file names. An amplitude of 0 always does.
+
+    Raises:
+        ImageryError: as `describe`; kind "bands" or "dtype" where a layer cannot hold them, "nodata" where no sample can have
+            that value.
+    """
+    real = regular_file(path, ImageryError)
+    found = real.stat()
+    with gdal_env(), quiet_open(real, scene_driver(real)) as source:
+        bands = layer_bands(source, real)
+        check_size(source, real, len(bands))
+        if nodata is not None and not samples.can_be(nodata, np.dtype(source.dtypes[0])):
+            raise ImageryError(
+                f"No sample of {real.name} can be {nodata:g}: they are {source.dtypes[0]}.",
+                "Name the value that its pixels without data have.",
+                kind="nodata",
+            )
+        given = source.nodata if nodata is None else nodata
+        given = given if given is not None and math.isfinite(given) else None  # what is no number never holds data
+        scene = replace(
+            _described(source, real, found, bands, crs, pixel_m), role="layer", kind=kind,
+            nodata=0.0 if given is None and kind == "sar-amplitude" else given,
+        )  # fmt: skip
+        _look(source, real, bands, nodata=scene.nodata, every=misses_by_band(scene))
+        return scene
+
+
+def _described(
+    source: rasterio.DatasetReader, real: Path, found: os.stat_result, bands: tuple[int, ...], crs: str | None,
+    pixel_m: float | None,
+) -> Scene:  # fmt: skip
+    """Return what pre, post and layers have in common of an open file, once its place and its blocks were checked."""
+    if pixel_m is None:
+        place = _place_of(source, real, crs)
+        gsd_m = check_transform(place.transform, source.width, source.height, real, place.crs or "")
+    else:
+        is_placed = bool(source.crs or source.gcps[0] or not source.transform.is_identity or _world_file(real))
+        transform = local_space.local_transform(real.name, pixel_m, (MIN_GSD_M, MAX_GSD_M), is_placed=is_placed)
+        place, gsd_m = Place(systems.LOCAL, transform, local_space.PLACE), pixel_m
+    probe_blocks(source, real, bands)
+    return Scene(
+        scene_id="",
+        role="post",
+        path=str(real),
+        crs=place.crs or "",
+        transform=place.transform,
+        width=source.width,
+        height=source.height,
+        bands=source.count,
+        dtype=source.dtypes[0],
+        gsd_m=gsd_m,
+        date=_tagged_date(source) or place.date,
+        sha256=sha256_of(real),
+        rgb=bands,
+        place=place.found,
+        size_bytes=found.st_size,
+        mtime_ns=found.st_mtime_ns,
+        ends_sha256=ends_sha256(real),
+    )
 
 
 def _place_of(source: rasterio.DatasetReader, path: Path, crs: str | None) -> Place:
@@ -132,23 +178,31 @@ def _probe(source: rasterio.DatasetReader, path: Path, rgb: BandTriple) -> tuple
     """Return the stretch that makes the scene 8-bit, None for uint8; refuse a scene without any data."""
     if source.dtypes[0] == "uint8" and not samples.may_have_holes(source):
         return None
-    shrink = max(1.0, max(source.width, source.height) / LOOK_PX)
-    size = (max(1, round(source.height / shrink)), max(1, round(source.width / shrink)))
-    try:
-        values, valid = samples.read_samples(source, rgb, out_hw=size)
-        if not valid.any():
-            values, valid = _first_block_with_data(source, path, rgb)
-    except GDAL_ERRORS as cause:
-        raise unreadable(path.name, cause) from cause
+    values, valid = _look(source, path, rgb)
     return None if source.dtypes[0] == "uint8" else samples.find_stretch(values, valid)
 
 
-def _first_block_with_data(source: rasterio.DatasetReader, path: Path, rgb: BandTriple) -> tuple[np.ndarray, np.ndarray]:
+def _look(
+    source: rasterio.DatasetReader, path: Path, bands: Sequence[int], *, nodata: float | None = None, every: bool = False
+) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+    """Read some samples and which of them hold data, see `samples.read_samples`; refuse a scene without any."""
+    shrink = max(1.0, max(source.width, source.height) / LOOK_PX)
+    size = (max(1, round(source.height / shrink)), max(1, round(source.width / shrink)))
+    try:
+        values, valid = samples.read_samples(source, bands, out_hw=size, nodata=nodata, every=every)
+        return (values, valid) if valid.any() else _first_block_with_data(source, path, bands, nodata, every)
+    except GDAL_ERRORS as cause:
+        raise unreadable(path.name, cause) from cause
+
+
+def _first_block_with_data(
+    source: rasterio.DatasetReader, path: Path, bands: Sequence[int], nodata: float | None, every: bool
+) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
     """Search the whole scene for data, in strips; the decimated read may have stepped over all of it."""
     rows = max(64, source.block_shapes[0][0])
     for row in range(0, source.height, rows):
         window = Window(0, row, source.width, min(rows, source.height - row))
-        values, valid = samples.read_samples(source, rgb, window)
+        values, valid = samples.read_samples(source, bands, window, nodata=nodata, every=every)
         if valid.any():
             return values, valid
     raise ImageryError(
@@ -254,11 +308,15 @@ def given_crs(text: str, named_by: str) -> str:
 # Checks
 
 
-def check_size(source: rasterio.DatasetReader, path: Path) -> None:
-    """Refuse scenes too small to show a building, and files that would unpack to far more than they weigh."""
+def check_size(source: rasterio.DatasetReader, path: Path, n_bands: int | None = None) -> None:
+    """Refuse scenes too small to show a building, and files that would unpack to far more than they weigh.
+
+    Args:
+        n_bands: that are read; all of the file if None.
+    """
     width, height, dtype = source.width, source.height, source.dtypes[0]
     item = np.dtype("complex64" if dtype.startswith("complex_int") else dtype).itemsize  # numpy has no complex integers
-    if source.count > MAX_BANDS and width * height <= MAX_PIXELS:
+    if (source.count if n_bands is None else n_bands) > MAX_BANDS and width * height <= MAX_PIXELS:
         raise ImageryError(
             f"{path.name} has {source.count} bands; up to {MAX_BANDS} can be read.",
             "Export red, green and blue alone.",
@@ -303,6 +361,33 @@ def check_size(source: rasterio.DatasetReader, path: Path) -> None:
             "Choose the full scene.",
             kind="small",
         )
+
+
+def layer_bands(source: rasterio.DatasetReader, path: Path) -> tuple[int, ...]:
+    """Return the bands, from 1, that a layer has of a file: all but one of transparency; or refuse the file."""
+    if ColorInterp.palette in source.colorinterp:
+        raise ImageryError(
+            f"{path.name} stores a colour palette: its samples are numbers of colours, which measure nothing.",
+            "Expand it: gdal_translate -expand rgb in.tif out.tif",
+            kind="bands",
+        )
+    if strange := sorted({dtype for dtype in source.dtypes if dtype not in LAYER_DTYPES}):
+        is_complex = any(dtype.startswith("complex") for dtype in strange)
+        raise ImageryError(
+            f"{path.name} has samples of type {', '.join(strange)}; a layer has {', '.join(LAYER_DTYPES[:-1])} or {LAYER_DTYPES[-1]}.",
+            "Export its amplitude, or decibels, as float32."
+            if is_complex
+            else "Convert it: gdal_translate -ot Float32 in.tif out.tif",
+            kind="dtype",
+        )
+    bands = tuple(band for band, kind in enumerate(source.colorinterp, 1) if kind != ColorInterp.alpha)
+    if not 1 <= len(bands) <= MAX_LAYER_BANDS:
+        raise ImageryError(
+            f"{path.name} has {len(bands)} bands; a layer has 1 to {MAX_LAYER_BANDS}.",
+            "Export some of them: gdal_translate -b 1 -b 2 in.tif out.tif",
+            kind="bands",
+        )
+    return bands
 
 
 def choose_bands(source: rasterio.DatasetReader, path: Path, wanted: BandTriple | None) -> BandTriple:
@@ -435,7 +520,7 @@ def _check_bounds(corners: NDArray[np.float64], path: Path, crs: str) -> None:
         )
 
 
-def probe_blocks(source: rasterio.DatasetReader, path: Path, rgb: BandTriple) -> None:
+def probe_blocks(source: rasterio.DatasetReader, path: Path, rgb: Sequence[int]) -> None:
     """Decode up to 64 blocks spread over the scene, first and last included, and refuse it where one fails."""
     rows, cols = source.block_shapes[0]
     down, across = -(-source.height // rows), -(-source.width // cols)

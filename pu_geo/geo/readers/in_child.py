@@ -6,6 +6,7 @@ child is refused in the same words as one that is damaged.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from pu_geo.geo.raster.placement import oblong_words
 from pu_geo.geo.readers.file_kinds import is_vector, regular_file
 from pu_geo.geo.readers.raw_footprints import broken
 from pu_geo.geo.readers.xbd import XbdPlace
-from pu_geo.records import BandTriple, FootprintTable, Grid, Role, Scene
+from pu_geo.records import BandTriple, FootprintTable, Grid, LayerKind, Role, Scene
 
 GIB = 1024**3
 FOOTPRINTS = Limits(180.0, 120, 4 * GIB, 3 * GIB, 1 * GIB)  # 100,000 buildings take under 0.6 GiB of memory
@@ -52,10 +53,25 @@ def describe_each(
         ImageryError: as `describe`, when it comes to a file that cannot be a scene.
     """
     arguments = {"role": "post", "scene_id": "", "bands": bands, "crs": crs, "pixel_m": pixel_m}
+    yield from _describe("scene", paths, arguments)
+
+
+def describe_layers(
+    paths: Sequence[Path | str], kind: LayerKind, *, nodata: float | None = None, crs: str | None = None,
+    pixel_m: float | None = None,
+) -> Iterator[Scene]:  # fmt: skip
+    """Describe files of a layer in turn, as `describe_each` does; see `scene_files.describe_layer`."""
+    # JSON has no NaN; a float32 layer is without data wherever it is one.
+    given = None if nodata is None or math.isnan(nodata) else nodata
+    yield from _describe("layer", paths, {"kind": kind, "nodata": given, "crs": crs, "pixel_m": pixel_m})
+
+
+def _describe(reader: str, paths: Sequence[Path | str], arguments: Mapping[str, object]) -> Iterator[Scene]:
+    """Describe files by a reader of `child_process`, small ones by one child together."""
     reals = [regular_file(path, ImageryError) for path in paths]
     for some in _in_groups(reals):
         limits = _for_scenes(sum(path.stat().st_size for path in some))
-        for path, answer in zip(some, ask_each("scene", some, [arguments] * len(some), limits), strict=False):
+        for path, answer in zip(some, ask_each(reader, some, [arguments] * len(some), limits), strict=False):
             if isinstance(answer, Answer):
                 yield _scene(answer.values, path)
             else:

@@ -54,7 +54,10 @@ CARD = MethodCard(
         "For agencies that each label one damage type and may not share imagery: each trains on its own chips alone, "
         "and a server keeps the classes apart. Here all of them run in one process, to try it out."
     ),
-    needs="At least 5 damaged buildings, and damage types where they are known; all other buildings are one class of their own.",
+    needs=(
+        "At least 5 damaged buildings, and damage types where they are known; all other buildings are one class of their own. "
+        "A building of several types counts as the rarest of them."
+    ),
     cannot=(
         "It takes damage that is not reviewed for undamaged. What clients send is not proof against reconstruction: "
         "there is no noise and no secure aggregation, and a class vector reveals something of its class."

@@ -37,6 +37,11 @@ class HeroconSettings(NetworkSettings):
     supervised_weight: float = setting(
         0.1, "Weight of pulling chips of one kind of damage together (beta); 0 leaves it out.", min=0.0, max=1000.0
     )
+    across_dates: bool = setting(
+        False,
+        "Pull the views of different dates together, too, as the paper does: pre and post then come to be alike, and what "
+        "the event changed is lost.",
+    )
     temperature: float = setting(1.0, "Scale of similarities; smaller looks at nearer chips (tau).", min=0.01, max=10.0)
     unlabeled_weight: float = setting(
         1.0, "What an unlabeled chip counts as an undamaged one, against a chip that a person called so.", min=0.001, max=1.0
@@ -49,11 +54,19 @@ CARD = MethodCard(
     title="HeroCon",
     paper="Zheng et al., Contrastive Learning with Complex Heterogeneity (KDD 2022)",
     summary=(
-        "Learns several damage types at once, and from buildings marked as not damaged too. Trained from the chips, it "
-        "takes the pre and the post image as two views, and does without the pre image where there is none."
+        "Learns several damage types of one building at once, and from buildings marked as not damaged too. Layers, and the pre "
+        "and the post image, are views of a building; it does without those that a building lacks."
     ),
     needs="At least 5 damaged buildings, better 10 of each damage type, and some buildings marked as not damaged.",
-    cannot="Takes what is not reviewed for undamaged, and trusts that less where much is damaged. Its scores are no probabilities.",
+    cannot=(
+        "Takes what is not reviewed for undamaged, and trusts that less where much is damaged; grades are learned from answers, so "
+        "grade some buildings of each, and mark some as not damaged. On Joplin's grades it is behind the propagated ranking, run once "
+        "a grade. Its scores are no probabilities. "
+        "Other than in the paper, only views of one date are pulled together, as pre and post differ by the damage: "
+        "across_dates gives the paper's form. Layers have one classifier in common, and what it says of each is added up, where the "
+        "paper has one on all joined. Of features, pre+post, which comes with the usual features, is compared with no other "
+        "layer: features of post, pre and each layer by itself (--layers post,pre,sar-post) compare SAR after the event with post."
+    ),
     min_positives=5,
     settings=HeroconSettings,
     presets={
@@ -66,4 +79,6 @@ CARD = MethodCard(
     estimator="HeroCon",
     group="types",
     uses_types=True,
+    several_types=True,
+    takes_layers=True,
 )  # fmt: skip

@@ -86,7 +86,8 @@ CARD = MethodCard(
     ),
     needs=(
         "At least 5 damaged buildings, and the number of clusters to look for. Two damage types or more, or buildings "
-        "marked as not damaged, guide it better: a single class gives nothing to compare with."
+        "marked as not damaged, guide it better: a single class gives nothing to compare with. A building of several types "
+        "counts as the rarest of them."
     ),
     cannot=(
         "It cannot name a cluster: each is a guess until a person has looked at it. Its estimate of their number is crude. "

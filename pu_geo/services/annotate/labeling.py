@@ -171,7 +171,8 @@ def label_all(
     """Label buildings in one act, which one undo takes back; return how many.
 
     Args:
-        details: of each answer, as `LabelOp` has them. Without "grade", buildings that are graded already keep their grade.
+        details: of each answer, as `LabelOp` has them. Without "grade", buildings that are graded already keep their grade, and
+            without types of damage those that have some keep them.
 
     Raises:
         ProjectError: if one of them could not be labeled; the others are.
@@ -180,6 +181,8 @@ def label_all(
     operations = [LabelOp(f"{act}-{i}", building, label, act, **details) for i, building in enumerate(building_ids)]
     if "grade" not in details:
         operations = store.call(layout, labels.keep_grades, operations)
+    if not {"damage_types", "absent_types"} & details.keys():
+        operations = store.call(layout, labels.keep_types, operations)
     acks = apply_operations(layout, operations, analyst=analyst, screen=screen)
     wrong = [ack.error for ack in acks if ack.error]
     if wrong:
@@ -254,25 +257,28 @@ def simulate(
 def label_details(layout: Layout) -> Mapping[str, Mapping[str, object]]:
     """Return building id -> what its answer holds beside its label, for every labeled building."""
     return {
-        building: _details_of(one.reason, one.damage_types, one.comment, one.analyst, one.shown, one.grade)
+        building: _details_of(one.reason, one.damage_types, one.absent_types, one.comment, one.analyst, one.shown, one.grade)
         for building, one in store.call(layout, labels.current).items()
     }
 
 
 @lru_cache(maxsize=10_000)
 def _details_of(
-    reason: str, damage_types: tuple[str, ...], comment: str, by: str, shown: str, grade: str
+    reason: str, damage_types: tuple[str, ...], absent_types: tuple[str, ...], comment: str, by: str, shown: str, grade: str
 ) -> Mapping[str, object]:
     """Return what an answer holds; equal answers share one object, as few kinds of them occur in very many."""
     return MappingProxyType({
-        "reason": reason, "damage_types": list(damage_types), "comment": comment, "by": by, "shown": shown, "grade": grade,
+        "reason": reason, "damage_types": list(damage_types), "absent_types": list(absent_types), "comment": comment, "by": by,
+        "shown": shown, "grade": grade,
     })  # fmt: skip
 
 
 def damage_types(layout: Layout) -> list[str]:
     """Return the damage types to offer: the usual ones, and those named in this project, of proposed groups too."""
     with store.connect(layout) as db:
-        named = {kind for event in labels.current(db).values() for kind in event.damage_types} | set(discoveries.types(db))
+        named = {kind for event in labels.current(db).values() for kind in (*event.damage_types, *event.absent_types)} | set(
+            discoveries.types(db)
+        )
     return [*USUAL_TYPES, *sorted(named - set(USUAL_TYPES))]
 
 

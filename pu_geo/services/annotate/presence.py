@@ -12,10 +12,11 @@ from typing import Any
 
 from pu_geo.project import labels, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import MAX_NAME, Label, is_text
+from pu_geo.records import MAX_NAME, Label, LabelEvent, is_text
 
 SECONDS_REMEMBERED = 20.0  # browsers send where they are every few seconds; one that sent nothing for so long is gone
 COLORS = ("#0B6E99", "#8A5A00", "#5B3E96", "#00695C", "#AD1457", "#37474F", "#1565C0", "#558B2F")
+_DETAILS = ("reason", "grade", "damage_types", "absent_types", "comment", "shown")
 _MOST_SESSIONS = 500  # of one project; more are no people
 
 
@@ -31,12 +32,12 @@ class Other:
 
 @dataclass(frozen=True)
 class Changes:
-    """What a browser does not know yet: labels up to `event` as they stand now ("cleared" too), the grades of those that are
-    graded, and who else is here."""
+    """What a browser does not know yet: labels up to `event` as they stand now ("cleared" too), what else these answers hold,
+    and who else is here."""
 
     event: int
     labels: dict[str, Label]
-    grades: dict[str, str]
+    details: dict[str, dict[str, Any]]
     others: list[Other]
 
 
@@ -71,9 +72,9 @@ class Presence:
         with store.connect(layout) as db:
             event = labels.last_event(db)
             changed = labels.changed_since(db, since, but_by=session) if 0 < since < event else {}
-        news = {building: label for building, (label, _) in changed.items()}
-        graded = {building: grade for building, (_, grade) in changed.items() if grade}
-        return Changes(event, news, graded, others)
+        news = {building: answer.label for building, answer in changed.items()}
+        details = {building: _details(answer) for building, answer in changed.items() if answer.label != "cleared"}
+        return Changes(event, news, details, others)
 
     def names(self, layout: Layout) -> set[str]:
         """Return the analysts whose browsers are on a project."""
@@ -118,6 +119,12 @@ def exchange(layout: Layout, message: Mapping[str, Any]) -> dict[str, Any] | Non
     if not (names_fit and _is_count(since) and (building is None or _is_count(building))):
         return None
     return asdict(_PRESENCE.exchange(layout, str(session), str(analyst), building, since or 0))
+
+
+def _details(answer: LabelEvent) -> dict[str, Any]:
+    """Return what an answer holds beside its label, as far as it holds something."""
+    named = {name: getattr(answer, name) for name in _DETAILS}
+    return {name: value for name, value in {**named, "by": answer.analyst}.items() if value}
 
 
 def _is_count(value: object) -> bool:

@@ -40,10 +40,15 @@ class StoredItem:
 
 @dataclass(frozen=True)
 class StoredQueue:
-    """What one analyst is to answer. `id` is another one for other items."""
+    """What one analyst is to answer. `id` is another one for other items.
+
+    Attributes:
+        is_second: these are another reader's answers, to be given once more without seeing them.
+    """
 
     id: str
     items: tuple[StoredItem, ...]
+    is_second: bool = False
 
 
 @dataclass(frozen=True)
@@ -210,9 +215,9 @@ def _to_confirm(layout: Layout, now: LabelState, state: QueueState) -> dict[int,
     return {row: f"{words[str(before[now.ids[row]])]} in round {found.number - 1}; look again" for row in waiting[:LENGTH]}
 
 
-def stored_queue(stored: dict[str, Any]) -> StoredQueue:
+def stored_queue(stored: dict[str, Any], *, is_second: bool = False) -> StoredQueue:
     """Return a queue as it stands on disk."""
-    return StoredQueue(stored["id"], tuple(StoredItem(**item) for item in stored["items"]))
+    return StoredQueue(stored["id"], tuple(StoredItem(**item) for item in stored["items"]), is_second)
 
 
 _AUDIT = [item.name for item in fields(progress.Audit)]

@@ -122,8 +122,17 @@ def _views(layout: Layout, chip_set: str, stamp: str) -> tuple[NDArray[np.float1
     views = feature_sets.views(layout, chip_set, name)
     if not np.isfinite(views[0]).all():
         raise ProjectError(f"The features {name!r} are not all finite.", "Make them again, or cut the chips again.")
-    is_visible = assessability.reasons(chip_facts(layout, chip_set)) == ""
+    is_visible = ~_is_hidden(layout, chip_set, stamp)
     return views, is_visible if is_visible.any() else np.ones_like(is_visible)
+
+
+def _is_hidden(layout: Layout, chip_set: str, stamp: str) -> NDArray[np.bool_]:
+    """Return which buildings the pictures hide, or none of the layers that the features of a stamp are made of shows, bool [N]."""
+    facts = chip_facts(layout, chip_set)
+    views = feature_sets.views_of(feature_sets.find(layout, chip_set, stamp.partition(".")[2]).maker)
+    lacks_all = feature_sets.lacks_all([view.name for view in views], facts)
+    found: NDArray[np.bool_] = assessability.reasons(facts, lacks_all=lacks_all) != ""
+    return found
 
 
 def _prepare(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
@@ -246,7 +255,7 @@ def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> ND
     """Rank a chip set's buildings by the labels after one event; None unless there are positives and others."""
     facts = chip_facts(layout, chip_set)
     pu = store.call(layout, labels.pu_set, at=at_event, ids=facts["building_ids"]).without(
-        assessability.reasons(facts) != ""
+        _is_hidden(layout, chip_set, stamp)
     )
     marks = _marks(pu)
     if not len(marks.positive) or not len(marks.unlabeled) + len(marks.not_damaged):

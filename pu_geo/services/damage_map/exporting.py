@@ -17,13 +17,14 @@ from pu_geo.project.choices import Threshold
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, NOT_IN_RUN, LabelEvent, RunFacts
-from pu_geo.services.damage_map import auditing, mapping
+from pu_geo.services.damage_map import auditing, damage_types, mapping
+from pu_geo.services.damage_map.mapping import CLASSES as CLASSES
+from pu_geo.services.damage_map.mapping import Class as Class
+from pu_geo.services.damage_map.mapping import classes_now as classes_now
 from pu_geo.services.imagery import image_quality
 from pu_geo.services.project import choices
 from pu_geo.services.train import run_names
 
-Class = Literal["confirmed", "flagged", "not_flagged", "not_assessed"]
-CLASSES: tuple[Class, ...] = ("confirmed", "flagged", "not_flagged", "not_assessed")
 Change = Literal[
     "newly_confirmed", "no_longer_confirmed", "newly_flagged", "no_longer_flagged", "newly_assessed", "no_longer_assessed",
     "graded_anew", "added", "removed",
@@ -48,6 +49,7 @@ WHY = {
     "outside_image": "outside the picture",
     "nodata": "no picture there",
     "no_pre_image": "no picture from before the event",
+    "no_layer": "in none of the layers that the run learned from",
     "scene_without_answers": "a scene that differs from those with answers, and has none",
     "misaligned": "outline and picture do not match",
     "no_building": "no building there",
@@ -60,30 +62,6 @@ NO_AUDIT = "Without an audit the scores are a rank, not a probability"
 
 
 # What classes buildings have
-
-
-def classes_now(layout: Layout, run_id: str, threshold: float) -> dict[str, Class]:
-    """Return building id -> class, of all footprints as the next version would have them."""
-    found, reasons = choices.run(layout, run_id), _reasons(layout, run_id)
-    with store.connect(layout) as db:
-        ids, answers = contents.building_ids(db), labels.current_labels(db)
-    scores = dict(
-        zip(
-            runs.building_ids_of(layout, found.run_id), runs.written(runs.array(layout, found.run_id, "scores")), strict=True
-        )
-    )
-    limit, result = round(threshold, 4), dict[str, Class]()
-    of_answer: Mapping[str, Class] = {
-        "positive": "confirmed", "not_damaged": "not_flagged", "not_assessable": "not_assessed",
-    }  # fmt: skip
-    for building in ids:
-        if (answer := str(answers.get(building))) in of_answer:
-            result[building] = of_answer[answer]
-        elif building in reasons or building not in scores:
-            result[building] = "not_assessed"
-        else:
-            result[building] = "flagged" if scores[building] >= limit else "not_flagged"
-    return result
 
 
 def classes_of(layout: Layout, version: str) -> dict[str, Class]:
@@ -198,6 +176,7 @@ class Summary:
         before: name of the version before; None for the first one, or where it cannot be compared.
         changes: how many buildings change in which way since then.
         gaps: what the map cannot say, one sentence each.
+        types: of each damage type that the run scores its name and how many buildings have it.
     """
 
     number: int
@@ -211,6 +190,7 @@ class Summary:
     before: str | None
     changes: Mapping[Change, int]
     gaps: tuple[str, ...]
+    types: tuple[tuple[str, int], ...] = ()
 
 
 def summary(layout: Layout, run_id: str, threshold: float) -> Summary:
@@ -228,10 +208,11 @@ def summary(layout: Layout, run_id: str, threshold: float) -> Summary:
             before = None
     n = Counter(now.values())
     found = mapping.at_threshold(layout, run.run_id, limit.value)
+    types = damage_types.on_map(layout, run.run_id, limit.value)
     return Summary(
         versions.next_number(layout), run, run_names.name(layout, run.run_id), limit, mapping.basis_words(limit.origin), audit_words(layout, run.run_id, limit.value),
         {kind: n[kind] for kind in CLASSES}, found.units, before, {kind: counts[kind] for kind in CHANGES if counts[kind]},
-        tuple(gaps(layout, run, limit.value, n)),
+        tuple(gaps(layout, run, limit.value, n)), tuple((one.name, one.n_by_people + one.n_by_score) for one in types.types),
     )  # fmt: skip
 
 
@@ -279,6 +260,8 @@ def gaps(layout: Layout, run: RunFacts, threshold: float, n: Mapping[Class, int]
         found.append(
             f"{n['confirmed'] + n['flagged']:,} of {n_assessed:,} assessed buildings are flagged or confirmed: the threshold hardly separates them."
         )
+    types = damage_types.on_map(layout, run.run_id, threshold)
+    found += damage_types.gaps(damage_types.facts(layout, run.run_id, threshold, types))
     return found + list(run.warnings[:MOST_SHOWN])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from pu_geo.services.project import choices
 from pu_geo.services.project.choices import Threshold
 from pu_geo.services.train import training
 
+Class = Literal["confirmed", "flagged", "not_flagged", "not_assessed"]
+CLASSES: tuple[Class, ...] = ("confirmed", "flagged", "not_flagged", "not_assessed")
 EXPORT_TASKS = ("publish", "export")
 FORMATS = {
     "geojson": "GeoJSON", "gpkg": "GeoPackage (opens colored in QGIS)", "csv": "CSV", "parquet": "GeoParquet", "fgb": "FlatGeobuf",
@@ -81,6 +83,35 @@ def _standing(layout: Layout, run_id: str) -> tuple[NDArray[np.float64], list[st
         [label is None and building not in hidden for building, label in zip(ids, known, strict=True)], np.bool_
     )
     return runs.written(runs.array(layout, facts.run_id, "scores")), list(known), is_open
+
+
+def classes_now(layout: Layout, run_id: str, threshold: float, *, is_taught: bool = False) -> dict[str, Class]:
+    """Return building id -> class, of all footprints as the next version would have them.
+
+    Args:
+        is_taught: as it would be without the answers of audits.
+    """
+    found = choices.run(layout, run_id)
+    reasons = choices.reasons_of(layout, found) or {}
+    with store.connect(layout) as db:
+        ids, answers = contents.building_ids(db), labels.current_labels(db)
+        if is_taught:
+            taught = labels.taught(db, labels.last_event(db))
+            answers = {building: event.label for building, event in taught.items() if event is not None}
+    written = runs.written(runs.array(layout, found.run_id, "scores"))
+    scores = dict(zip(runs.building_ids_of(layout, found.run_id), written, strict=True))
+    limit, result = round(threshold, 4), dict[str, Class]()
+    of_answer: Mapping[str, Class] = {
+        "positive": "confirmed", "not_damaged": "not_flagged", "not_assessable": "not_assessed",
+    }  # fmt: skip
+    for building in ids:
+        if (answer := str(answers.get(building))) in of_answer:
+            result[building] = of_answer[answer]
+        elif building in reasons or building not in scores:
+            result[building] = "not_assessed"
+        else:
+            result[building] = "flagged" if scores[building] >= limit else "not_flagged"
+    return result
 
 
 def threshold(layout: Layout, run_id: str) -> Threshold:

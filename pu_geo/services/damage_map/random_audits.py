@@ -21,7 +21,7 @@ from pu_geo.analysis import assessability
 from pu_geo.analysis.audit import design as audit
 from pu_geo.analysis.audit import progress
 from pu_geo.errors import PuGeoError
-from pu_geo.project import analysts, checks, contents, labels, queues, runs, store
+from pu_geo.project import analysts, checks, contents, feature_sets, labels, queues, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import presence, queueing
 from pu_geo.services.annotate.queueing import LENGTH, StoredQueue, stored_queue
@@ -243,7 +243,9 @@ def answers_of(layout: Layout, chip_set: str, run_id: str | None = None) -> NDAr
         known = {building: _CODES[label] for building, label in labels.current_labels(db).items()}
         run = None if run_id is None else runs.find(db, run_id)
     answers = np.fromiter((known.get(building, audit.OPEN) for building in ids), np.int8, len(ids))
-    why = assessability.hidden_after(facts) if run is None else assessability.reasons(facts, run.without_answers)
+    why = assessability.hidden_after(facts)
+    if run is not None:
+        why = assessability.reasons(facts, run.without_answers, feature_sets.without_layers(run, facts))
     answers[(answers == audit.OPEN) & (why != "")] = audit.NOT_ASSESSABLE
     return answers
 
@@ -416,7 +418,9 @@ def check_queue(layout: Layout, analyst: str, check: Check, *, is_second: bool =
         is_second: read what others have answered, once more and without seeing their answers.
     """
     found = queues.load_queues(layout, _key(check, analyst, is_second))
-    return stored_queue(found[0]) if found else advance_check(layout, analyst, check, done=None, is_second=is_second)
+    if not found:
+        return advance_check(layout, analyst, check, done=None, is_second=is_second)
+    return stored_queue(found[0], is_second=is_second)
 
 
 def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | None, is_second: bool = False) -> StoredQueue:
@@ -429,7 +433,7 @@ def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | Non
         key = _key(check, analyst, is_second)
         before = queues.load_queues(layout, key)
         if before and before[0]["id"] != done:
-            return stored_queue(before[0])
+            return stored_queue(before[0], is_second=is_second)
         facts, _ = checks.load(layout, check.id)
         rows, drawn = _next_rows(layout, drawn_to(check, int(facts["n_drawn"])), facts["handed"], analyst, is_second)
         ids = chip_facts(layout, check.chip_set)["building_ids"]
@@ -442,7 +446,7 @@ def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | Non
         ]
         found = {"id": secrets.token_hex(6), "chip_set": check.chip_set, "items": items}
         queues.save_queue(layout, key, found)
-    return stored_queue(found)
+    return stored_queue(found, is_second=is_second)
 
 
 def inclusion_now(layout: Layout, analyst: str, building_id: str) -> float | None:

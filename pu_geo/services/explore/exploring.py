@@ -16,6 +16,7 @@ from pu_geo.analysis import neighbors, projection
 from pu_geo.errors import ProjectError
 from pu_geo.methods.settings import check, setting
 from pu_geo.project import choices, contents, runs, store
+from pu_geo.project.contents import optical_chips
 from pu_geo.project.layout import Layout, read_array, read_json, write_array, write_json
 from pu_geo.services.imagery import image_quality, preparation
 from pu_geo.services.imagery.preparation import chip_facts
@@ -220,7 +221,7 @@ def _chips_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> lis
             f"The chips {chip_set} were removed, so they cannot be shown.",
             "Bring them back on the Project screen, or cut chips again and train.",
         )
-    chips = read_array(layout.chips(chip_set))
+    chips = optical_chips(layout, chip_set)
     pictures = []
     for building in building_ids:
         chip = np.asarray(chips[rows[building]])

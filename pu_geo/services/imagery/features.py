@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pu_geo import jobs, wording
 from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, feature_sets, store
 from pu_geo.project.feature_sets import FeatureSet, InUse
-from pu_geo.project.layout import RCF, Layout
+from pu_geo.project.layout import LAYERS, RCF, Layout
 from pu_geo.records import FeatureRequest
 from pu_geo.services.project import removing
 
 TASK = "features"
 _LOCAL_DIR = "local-dir:"
 _NETWORKS = ("resnet18", "resnet50")
+_RANDOM = "random convolutions of patches of these chips; no weights"
 _DATES = {"both": "pre, post and their difference", "diff": "post minus pre", "post": "the post chip alone"}
 _POOLS = {"mean": "averaged over the chip", "cls": "class token", "footprint": "averaged over the footprint"}
 
@@ -54,6 +56,26 @@ def note(layout: Layout) -> str:
         return "" if chip_set is None else feature_sets.in_use(db, layout, chip_set).note
 
 
+def layers_here(layout: Layout) -> tuple[str, ...]:
+    """Return what features of layers can be made of in the newest chips: both dates together, then each view by itself.
+
+    Nothing where there are no chips, or they have no layer beside pre and post.
+    """
+    chip_set = store.call(layout, contents.latest_chip_set)
+    views = () if chip_set is None else contents.views_of(contents.chip_facts(layout, chip_set))
+    names = [view.name for view in views]
+    if set(names) <= {"pre", "post"}:
+        return ()
+    return tuple(dict.fromkeys((*feature_sets.usual_layers(views), *names)))
+
+
+def start_layers(layout: Layout, names: Sequence[str]) -> str:
+    """Start the job that makes features of layers and uses them from then on; return its id. Raises PuGeoError if none is named."""
+    if not names:
+        raise PuGeoError("No layer was named.", "Choose one or more.")
+    return jobs.start(layout, TASK, arguments(FeatureRequest(LAYERS, layers=tuple(names)), use=True))
+
+
 def choose(layout: Layout, name: str) -> None:
     """Store which set is used from now on where none is named. Raises ProjectError if the newest chips do not have it."""
     with store.connect(layout) as db:
@@ -79,10 +101,15 @@ def arguments(request: FeatureRequest, *, use: bool = False) -> dict[str, Any]:
     """
     maker, folder = request.maker, request.maker.removeprefix(_LOCAL_DIR)
     is_local = maker.startswith(_LOCAL_DIR) and bool(folder)
-    if not is_local and maker not in (RCF, *_NETWORKS, "self-supervised"):
+    if not is_local and maker not in (RCF, LAYERS, *_NETWORKS, "self-supervised"):
         raise PuGeoError(
             f"No maker of features is called {maker!r}.",
-            f"There are {', '.join(_NETWORKS)}, {_LOCAL_DIR}FOLDER, self-supervised and {RCF}.",
+            f"There are {', '.join(_NETWORKS)}, {_LOCAL_DIR}FOLDER, self-supervised, {LAYERS} and {RCF}.",
+        )
+    if request.layers and maker != LAYERS:
+        raise PuGeoError(
+            f"The layers {', '.join(request.layers)[:200]} were named, and {maker} takes the optical bands alone.",
+            f"Name the maker {LAYERS} with them.",
         )
     if maker in _NETWORKS and not request.weights:
         raise PuGeoError(
@@ -117,6 +144,8 @@ def title_of(name: str, maker: Mapping[str, Any]) -> str:
         return "Random convolutions (no pretrained weights)"
     if sets := maker.get("sets"):
         return " + ".join(title_of(one, facts) for one, facts in sets.items())
+    if layers := feature_sets.views_of(maker):
+        return f"Layers: {wording.listed([view.name for view in layers])} (no pretrained weights)"
     if maker.get("kind") == "self-supervised":
         return "Self-supervised, trained on these chips"
     file, licence = maker.get("weights_file"), maker.get("licence") or "not stated"
@@ -130,7 +159,9 @@ def words_of(name: str, maker: Mapping[str, Any]) -> str:
     'rcf: random convolutions of patches of these chips; no weights'
     """
     if name == RCF:
-        return "rcf: random convolutions of patches of these chips; no weights"
+        return f"rcf: {_RANDOM}"
+    if layers := feature_sets.views_of(maker):
+        return f"{name}: layers {wording.listed([view.name for view in layers])}; {_RANDOM}"
     if sets := maker.get("sets"):
         return "several: " + "; ".join(words_of(one, facts) for one, facts in sets.items())
     details = [_DATES.get(str(maker.get("dates")), ""), _POOLS.get(str(maker.get("pool")), "")]

@@ -19,12 +19,12 @@ from pu_geo.project.aoi import Aoi
 from pu_geo.project.contents import chip_facts as chip_facts
 from pu_geo.project.import_log import ImportRecord
 from pu_geo.project.layout import Layout, read_json
-from pu_geo.records import Grid, Role, Scene, Units
+from pu_geo.records import Grid, Layer, Role, Scene, Units
 
 IMAGERY_TASKS = jobs.ONE_AT_A_TIME
 
 
-SCENE_TASKS = ("prepare", "add_scenes", "add_xbd", "remove_scene", "replace_scene")
+SCENE_TASKS = ("prepare", "add_scenes", "add_layer", "add_xbd", "remove_scene", "replace_scene", "replace_layer")
 FOOTPRINT_TASKS = ("add_footprints", "add_grid", "add_aoi", "remove_footprints", "replace_footprints")
 CHIP_TASKS = ("align", "chip", "features")
 
@@ -34,6 +34,8 @@ class Overview:
     """What a project holds. `chips` are the facts of the newest chip set, None before there is one; `chip_sets` starts with it.
 
     `problem` is what is lost of the newest chip set, "" if nothing; its facts are None then.
+
+    `layers` are the pyramids that the map shows, see `map_layers`; `layer_scenes` the files of layers beside pre and post.
 
     `units` say what footprints are, where they were asked for: all footprints are read for it.
     """
@@ -46,12 +48,14 @@ class Overview:
     units: Units = field(default_factory=lambda: Units(0))
     chip_sets: Sequence[str] = ()
     problem: str = ""
+    layer_scenes: Sequence[Scene] = ()
 
 
 def overview(layout: Layout, *, with_units: bool = False) -> Overview:
     """Collect what screens show of it."""
     with store.connect(layout) as db:
-        scenes = contents.scenes(db)
+        every = contents.all_scenes(db)
+        scenes, layer_scenes = ([one for one in every if (one.role == "layer") is is_layer] for is_layer in (False, True))
         grid = contents.grid(db) if any(scene.role == "post" for scene in scenes) else None
         n_buildings, units = contents.count_footprints(db), contents.units(db) if with_units else Units(0)
         chip_sets = contents.chip_sets(db)
@@ -60,7 +64,7 @@ def overview(layout: Layout, *, with_units: bool = False) -> Overview:
         chips = chip_facts(layout, chip_sets[0]) if chip_sets else None
     except ProjectError as error:  # a lost file: chips can be cut again
         problem = str(error)
-    return Overview(scenes, grid, n_buildings, chips, map_layers(layout), units, chip_sets, problem)
+    return Overview(scenes, grid, n_buildings, chips, map_layers(layout), units, chip_sets, problem, layer_scenes)
 
 
 def is_running(layout: Layout) -> bool:
@@ -118,6 +122,55 @@ def map_layers(layout: Layout) -> list[dict[str, Any]]:
         if path.is_file():
             found.append({"id": role, **read_json(path)})
     return found
+
+
+@dataclass(frozen=True)
+class LayerTiles:
+    """The map tiles of a layer beside pre and post.
+
+    Attributes:
+        max_zoom: of its pyramid, as those of pre and post.
+        folder: of the pyramid.
+        missing: ids of the buildings of the newest chip set that it does not show; empty where that was cut without it, or from other
+            files of it.
+    """
+
+    layer: Layer
+    max_zoom: int
+    folder: Path
+    missing: tuple[str, ...] = ()
+
+
+def layer_tiles(layout: Layout, chips: Mapping[str, Any] | None = None) -> list[LayerTiles]:
+    """Return the layers that have map tiles, in the order in which they were added.
+
+    Args:
+        chips: facts of the newest chip set, see `contents.chip_facts`; None if there is none.
+    """
+    missing = _missing(chips or {})
+    found = []
+    for layer in store.call(layout, contents.layers):
+        folder = layout.layer_tiles(layer.name)
+        if (folder / "pyramid.json").is_file():
+            facts = read_json(folder / "pyramid.json")
+            lacks = missing.get(layer.name, ()) if _is_of(chips or {}, layer) else ()
+            found.append(LayerTiles(layer, int(facts["max_zoom"]), folder, lacks))
+    return found
+
+
+def _is_of(chips: Mapping[str, Any], layer: Layer) -> bool:
+    """Return whether a chip set was cut from the files that a layer has now, and no others."""
+    cut = chips.get("scaling", {}).get(layer.name, {}).get("files", ())
+    return [one["sha256"] for one in cut] == [scene.sha256 for scene in layer.scenes]
+
+
+def _missing(chips: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return which buildings of a chip set each of its layers does not show."""
+    if not chips.get("view_missing"):
+        return {}
+    views, ids = contents.views_of(chips), chips["building_ids"]
+    rows = zip(views, contents.is_missing(chips), strict=True)
+    return {view.name: tuple(ids[i] for i in row.nonzero()[0]) for view, row in rows if view.name in chips["view_missing"]}
 
 
 @lru_cache(maxsize=16)

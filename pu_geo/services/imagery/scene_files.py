@@ -84,7 +84,7 @@ def settle(
     """
     states: dict[str, State] = {}
     renewed = []
-    scenes = store.call(layout, contents.scenes) if scenes is None else scenes
+    scenes = store.call(layout, contents.all_scenes) if scenes is None else scenes
     for i, scene in enumerate(scenes):
         was_touched = state_at_once(scene) == "touched"
         states[scene.scene_id] = verify(scene, each=_counter(scene, i, len(scenes), report, is_cancelled))
@@ -112,7 +112,7 @@ def require(
     missing, changed = ([one for one in scenes if states[one.scene_id] == state] for state in ("missing", "changed"))
     if missing or changed:
         raise refusal(missing, changed, layout.folder)
-    stored = {scene.scene_id: scene for scene in store.call(layout, contents.scenes)}
+    stored = {scene.scene_id: scene for scene in store.call(layout, contents.all_scenes)}
     return [stored[scene.scene_id] for scene in scenes]
 
 
@@ -170,7 +170,7 @@ def relink(
         JobCancelled: if `is_cancelled` returned True.
     """
     with store.connect(layout) as db:
-        scenes, stored = contents.scenes(db), contents.stored_paths(db)
+        scenes, stored = contents.all_scenes(db), contents.stored_paths(db)
     targets = [(scene, _real(path, scene)) for scene, path in _targets(layout, scenes, stored, old, new)]
     found = []
     for i, (scene, path) in enumerate(targets):
@@ -250,7 +250,8 @@ def _real(path: Path, scene: Scene) -> Path:
 def _other_file(scene: Scene, path: Path, found: str, wanted: str) -> ImageryError:
     return ImageryError(
         f"{path} is not the file of {scene.scene_id}: {found}, and the file that was added has {wanted}. Nothing was changed.",
-        f"Find the original. Or replace the scene by this file (`pu-geo replace P.pugeo scene {scene.scene_id} FILE`), or add this file "
-        "as a new scene: chips of the original are out of date then.",
+        f"Find the original. Or replace {'the layer' if scene.role == 'layer' else 'the scene'} by this file (`pu-geo replace P.pugeo "
+        f"{f'layer {scene.layer}' if scene.role == 'layer' else f'scene {scene.scene_id}'} FILE`), or add this file as a new scene: chips of "
+        "the original are out of date then.",
         kind="changed",
     )

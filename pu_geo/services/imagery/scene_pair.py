@@ -262,7 +262,7 @@ def _stale_words(layout: Layout, age: tuple[str, int, bool] | None, n_buildings:
     if n_buildings != n_chips:
         return f"{plural(n_buildings - n_chips, 'footprint')} added after the chips were cut."
     if is_before_a_scene:
-        return "Scenes or footprints changed after the chips were cut."
+        return "Scenes, layers or footprints changed after the chips were cut."
     aligned_at = _aligned_at(layout)
     is_after = bool(aligned_at) and datetime.fromisoformat(aligned_at) > datetime.fromisoformat(made_at)
     return "The scenes were aligned after the chips were cut." if is_after else ""

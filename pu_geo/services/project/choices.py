@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pu_geo.analysis import assessability
 from pu_geo.errors import ProjectError
-from pu_geo.project import choices, runs, store
+from pu_geo.project import choices, feature_sets, runs, store
 from pu_geo.project.choices import PERSON, START, TOP, Threshold, of_start, origin_words
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
@@ -79,7 +79,8 @@ def reasons_by_chips(layout: Layout, facts: RunFacts) -> Mapping[str, str] | Non
     if not layout.chip_facts(facts.chip_set).is_file():
         return None
     chips = chip_facts(layout, facts.chip_set)
-    return assessability.by_building(chips["building_ids"], assessability.reasons(chips, facts.without_answers))
+    why = assessability.reasons(chips, facts.without_answers, feature_sets.without_layers(facts, chips))
+    return assessability.by_building(chips["building_ids"], why)
 
 
 def threshold(layout: Layout, run_id: str) -> Threshold:

@@ -273,6 +273,7 @@ def sample_arguments() -> dict[str, object]:
     return {
         "pre": [str(folder / "pre.tif")],
         "post": [str(folder / "post.tif")],
+        "layers": [{"name": "sar-post", "paths": [str(folder / "sar-post.tif")], "when": "post", "kind": "sar-db"}],
         "footprints": [str(folder / "footprints.geojson")],
         "copy_sources": True,
     }

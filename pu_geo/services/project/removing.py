@@ -20,16 +20,18 @@ from pu_geo.errors import JobError, ProjectError, PuGeoError
 from pu_geo.project import aoi, checks, contents, feature_sets, import_log, labels, removals, runs, store, versions
 from pu_geo.project.layout import RCF, Layout
 from pu_geo.project.removals import Kind, Removal, Watched
-from pu_geo.records import Scene
+from pu_geo.records import Layer, Scene
+from pu_geo.services.imagery import layers
 from pu_geo.services.project import choices
 from pu_geo.services.train import run_names
 from pu_geo.wording import day_and_time, plural, size
 
-KINDS: tuple[Kind, ...] = ("scene", "footprints", "chips", "features", "run", "export")
+KINDS: tuple[Kind, ...] = ("scene", "layer", "footprints", "chips", "features", "run", "export")
 _READ_RUNS = (
     "embed", "cluster", "outliers", "discover", "export", "export_selection", "publish", "ensemble", "apply_model", "sum_up",
 )  # fmt: skip
 _WRITE_EXPORTS = ("export", "export_selection", "publish", "sum_up")
+_BY_JOB: tuple[Kind, ...] = ("scene", "footprints")
 _LABEL_WORDS = {"positive": "damaged", "not_damaged": "not damaged", "not_assessable": "not assessable"}
 _LABELS_STAY = "All labels stay."
 _MOST_NAMED = 5
@@ -71,7 +73,7 @@ def plan(layout: Layout, kind: Kind, name: str) -> Plan:
 
 
 def remove(layout: Layout, kind: Kind, name: str, analyst: str) -> Removal:
-    """Remove a run, a version of the damage map, a chip set or a set of features.
+    """Remove a run, a version of the damage map, a layer, a chip set or a set of features.
 
     Raises:
         ProjectError: as `plan`; for "scene" and "footprints", which jobs remove.
@@ -141,20 +143,22 @@ def as_names(kind: Kind, names: Sequence[str]) -> list[str]:
 
 def task_of(found: Plan) -> tuple[str, dict[str, Any]] | None:
     """Return the task that carries out a plan, and its arguments without "analyst"; None for what `remove` does at once."""
-    return (f"remove_{found.kind}", {"name": found.name}) if found.kind in removals.OF_IMAGERY else None
+    return (f"remove_{found.kind}", {"name": found.name}) if found.kind in _BY_JOB else None
 
 
 def start(layout: Layout, found: Plan, analyst: str, path: str = "") -> None:
     """Do what a plan says: at once, or in a job of its own.
 
     Args:
-        path: the file that takes the place of a scene, where the plan is one of `replacement`.
+        path: the file that takes the place of a scene, or files of a layer, a line each, where the plan is one of `replacement`.
 
     Raises:
         PuGeoError: as `remove`, or as `jobs.start`.
     """
     task = task_of(found)
-    if task is None:
+    if path and found.kind == "layer":
+        jobs.start(layout, "replace_layer", {"name": found.name, "paths": path.splitlines(), "analyst": analyst})
+    elif task is None:
         remove(layout, found.kind, found.name, analyst)
     elif path:
         jobs.start(layout, "replace_scene", {**task[1], "path": path, "analyst": analyst})
@@ -347,10 +351,10 @@ def _scene_words(
 def _check_first(layout: Layout, one: Scene, left: Sequence[Scene]) -> None:
     """Refuse to remove the last post-event scene while other things depend on the grid that it gives."""
     with store.connect(layout) as db:
-        n, chip_sets = contents.count_footprints(db), contents.chip_sets(db)
+        n, chip_sets, n_layers = contents.count_footprints(db), contents.chip_sets(db), len(contents.layers(db))
     there = [
         *([plural(n, "footprint")] if n else []), *([plural(len(chip_sets), "chip set")] if chip_sets else []),
-        *([plural(len(left), "pre-event scene")] if left else []),
+        *([plural(len(left), "pre-event scene")] if left else []), *([plural(n_layers, "layer")] if n_layers else []),
     ]  # fmt: skip
     if there:
         raise ProjectError(
@@ -373,8 +377,14 @@ def check_same_system(layout: Layout, title: str, crs: str) -> None:
         )
 
 
-def replacement(layout: Layout, name: str, path: str) -> Plan:
-    """Return what putting a file in the place of a scene will do. Raises as `plan`."""
+def replacement(layout: Layout, name: str, path: str, kind: Kind = "scene") -> Plan:
+    """Return what putting a file in the place of a scene, or files in that of a layer, will do. Raises as `plan`.
+
+    Args:
+        path: of a layer one in each line.
+    """
+    if kind == "layer":
+        return layer_replacement(layout, name, path.splitlines())
     scenes = store.call(layout, contents.scenes)
     one = next((scene for scene in scenes if scene.scene_id == name), None)
     if one is None:
@@ -387,8 +397,14 @@ def replacement(layout: Layout, name: str, path: str) -> Plan:
 
 
 def scene_files(layout: Layout, gone: Sequence[Scene], left: Sequence[Scene]) -> list[str]:
-    """Return the files of scenes that were copied into the project, with what gives them their place; none of another scene."""
-    used = {part for scene in left for part in _with_sidecars(Path(scene.path))}
+    """Return the files of scenes that were copied into the project, with what gives them their place; none of another scene.
+
+    Args:
+        left: other scenes; those of the project that are not `gone` count too, layers and all.
+    """
+    ids = {scene.scene_id for scene in gone}
+    others = [scene for scene in store.call(layout, contents.all_scenes) if scene.scene_id not in ids]
+    used = {part for scene in (*left, *others) for part in _with_sidecars(Path(scene.path))}
     owned = [Path(scene.path) for scene in gone if Path(scene.path).is_relative_to(layout.folder / "sources")]
     found = {part for path in owned for part in _with_sidecars(path) if part not in used and part.is_file()}
     return sorted(str(path.relative_to(layout.folder)) for path in found)
@@ -410,6 +426,62 @@ def _with_sidecars(path: Path) -> list[Path]:
         if one == path
         or any(one.name.startswith(start) and one.name.removeprefix(start).lower() in ends for start, ends in wanted)
     ]
+
+
+def _layer(layout: Layout, name: str) -> Plan:
+    one = layers.find(layout, name)
+    return Plan("layer", name, f"layer {name}", *_layer_words(layout, one), _bytes(layout, layer_files(layout, one)))
+
+
+def _layer_words(layout: Layout, one: Layer) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Return what goes with a layer, what is out of date then, and what stays."""
+    copied = scene_files(layout, one.scenes, [])
+    files = plural(len(one.scenes), "file")
+    where = (
+        "copies in the project go with it"
+        if copied
+        else "its file stays where it is"
+        if len(one.scenes) == 1
+        else "its files stay where they are"
+    )
+    with store.connect(layout) as db:
+        chip_sets, found = contents.chip_sets(db), runs.all_runs(db)
+    cut = {
+        chip_set: contents.chip_facts(layout, chip_set)
+        for chip_set in chip_sets
+        if layout.chip_facts(chip_set).is_file()
+        and one.name in contents.chip_facts(layout, chip_set).get("view_missing", {})
+    }
+    n_runs = sum(run.chip_set in cut for run in found)
+    return (
+        (f"The layer {one.name} ({plural(one.bands, 'band')}, {files}) goes; {where}.",),
+        (*([f"The newest {plural(len(cut[chip_sets[0]]['building_ids']), 'chip')} hold it: out of date until you cut chips again."]
+           if chip_sets and chip_sets[0] in cut else []),),
+        (*([f"Chips that were cut with it stay, and so do the scores and maps of {plural(n_runs, 'run')} of them."] if n_runs else []),
+         _LABELS_STAY),
+    )  # fmt: skip
+
+
+def layer_files(layout: Layout, one: Layer, new: Sequence[Scene] = ()) -> list[str]:
+    """Return what goes with a layer, in the project's folder: its map tiles, and files of it that were copied in.
+
+    Args:
+        new: what takes its place; files that it keeps stay.
+    """
+    tiles = str(layout.layer_tiles(one.name).relative_to(layout.folder))
+    return [tiles, *scene_files(layout, one.scenes, new)]
+
+
+def layer_replacement(layout: Layout, name: str, paths: Sequence[str]) -> Plan:
+    """Return what putting other files in the place of those of a layer will do. Raises as `plan`."""
+    one = layers.find(layout, name)
+    (goes, *_), stale, stays = _layer_words(layout, one)
+    files = ", ".join(Path(path).name for path in paths[:_MOST_NAMED])
+    return Plan(
+        "layer", name, f"layer {name}, replaced by {_some([Path(path).name for path in paths])}",
+        (goes, f"{files} take its place, with a new scaling." if len(paths) > 1 else f"{files} takes its place, with a new scaling."),
+        stale, stays, _bytes(layout, layer_files(layout, one)),
+    )  # fmt: skip
 
 
 def _footprints(layout: Layout, name: str) -> Plan:
@@ -509,6 +581,15 @@ def _run_steps(layout: Layout, name: str) -> _Steps:
     return watched, lambda db: _delete(db, watched), [f"runs/{name}"], {}
 
 
+def _layer_steps(layout: Layout, name: str) -> _Steps:
+    one = layers.find(layout, name)
+    ids = json.dumps([scene.scene_id for scene in one.scenes])
+    return (
+        [Watched("scene", "scene_id IN (SELECT value FROM json_each(?))", (ids,)), Watched("pugeo_meta", "key = 'imagery_changed'")],
+        lambda db: contents.exchange_layer(db, one.scenes, ()), layer_files(layout, one), {},
+    )  # fmt: skip
+
+
 def _chips_steps(layout: Layout, name: str) -> _Steps:
     watched = [Watched("chip_set", "chip_set = ?", (name,))]
     return watched, lambda db: _delete(db, watched), chip_files(layout, name), {"chip_sets": [name]}
@@ -537,10 +618,10 @@ def _features_steps(layout: Layout, name: str) -> _Steps:
 
 
 _PLANS: dict[Kind, Callable[[Layout, str], Plan]] = {
-    "scene": _scene, "footprints": _footprints, "run": _run, "export": _export, "chips": _chips, "features": _features,
+    "scene": _scene, "layer": _layer, "footprints": _footprints, "run": _run, "export": _export, "chips": _chips, "features": _features,
 }  # fmt: skip
 _STEPS: dict[Kind, Callable[[Layout, str], _Steps]] = {
-    "run": _run_steps, "export": _export_steps, "chips": _chips_steps, "features": _features_steps,
+    "layer": _layer_steps, "run": _run_steps, "export": _export_steps, "chips": _chips_steps, "features": _features_steps,
 }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from pu_geo.project.layout import Layout, read_json
 from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.services.documents import DASH, Plot, Section, plain, render
-from pu_geo.services.imagery import features, preparation
+from pu_geo.services.imagery import features, layers, preparation
 from pu_geo.services.project import choices
 from pu_geo.services.train import comparing, run_names, training
 
@@ -42,7 +42,8 @@ _FIGURES = ("recall", "share_called", "criterion", "low", "high")
 _CANNOT = {
     "ranker": "The instant ranker orders buildings by one straight cut through features that were never trained; it finds what "
     "looks like the clicked buildings, and nothing else.",
-    "ensemble": "An average of ranks repeats the mistakes that its runs share, and hides where they differ.",
+    "ensemble": "An average of ranks repeats the mistakes that its runs share, and hides where they differ. It has no "
+    "scores of damage types; those of the runs stay.",
 }
 _SCORES = {
     "pu_probability": "A score is a network's own estimate and was not calibrated: read it as a rank, not as a probability.",
@@ -124,6 +125,7 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
             "not_assessed": Counter((choices.reasons_of(layout, facts) or {}).values()),
             "scenes": [{name: getattr(one, name) for name in _OF_SCENE} | {"file": Path(one.path).name} for one in scenes],
             "n_buildings": len(ids),
+            **({"layers": cut} if (cut := layers.in_chips(chips, layers.learned_views(facts))) else {}),
         },
         "labels": {
             "at_event": facts.at_event,
@@ -280,6 +282,7 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
         ("Hidden by the imagery", hidden),
         ("Chips", DASH if data["bands"] is None else f"{data['bands']}, {data['size_px']} px"),
         ("Chip set", data["chip_set"]),
+        *([("Layers", layers.all_words(data["layers"]))] if data.get("layers") else []),
         ("Features", _features(run)),
     ]
     scenes = [

@@ -8,12 +8,13 @@ from pu_geo import wording
 from pu_geo.errors import ProjectError
 from pu_geo.methods import catalog
 from pu_geo.project import choices, runs, store
-from pu_geo.project.layout import RCF, Layout
+from pu_geo.project.layout import LAYERS, RCF, Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.train.training import method_title
 
 LONGEST = 60
 _CHOICE = "run_name:"
+_MOST_LAYERS = 4  # that a name lists
 
 
 def usual(run: RunFacts) -> str:
@@ -24,8 +25,16 @@ def usual(run: RunFacts) -> str:
     card = catalog.METHODS.get(run.method)
     preset = f" {run.preset}" if card is not None and len(card.presets) > 1 else ""
     came = " from elsewhere" if run.from_model else ""
-    features = "" if run.feature_set == RCF else f" on {run.feature_set}"
+    features = "" if run.feature_set == RCF else f" on {_features_of(run)}"
     return f"{method_title(run.method)}{preset}{came}{features}, {wording.day_and_time(run.created_at)}"
+
+
+def _features_of(run: RunFacts) -> str:
+    """Return what the features of a run are of: its layers where a set was made of layers, else the set's name."""
+    layers = list(run.views)
+    if run.feature_maker.get("kind") != LAYERS or not layers:
+        return run.feature_set
+    return " + ".join(layers) if len(layers) <= _MOST_LAYERS else wording.plural(len(layers), "layer")
 
 
 def names(layout: Layout) -> dict[str, str]:

@@ -13,7 +13,7 @@ from pu_geo.jobs import JobView, device_queue
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
 from pu_geo.methods.measured import in_lines as figures_of
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.project import contents, damage_types, labels, runs, store
 from pu_geo.project.layout import SUFFIX, Layout
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.services.imagery import features
@@ -46,12 +46,63 @@ def cards_by_group() -> dict[str, list[catalog.MethodCard]]:
     }
 
 
-def type_fields(layout: Layout) -> list[str]:
-    """Return the attributes of the footprints that may name a kind of damage: texts, and those of positives alone."""
+@dataclass(frozen=True)
+class TypeSource:
+    """Where a training may take damage types from.
+
+    Attributes:
+        name: "answers", "grades", or an attribute of the footprints.
+        title: for people.
+        counts: "roof 23 yes, 4 no; flooded 5 yes", of the damaged buildings that a training would learn from now.
+        is_enough: whether there is any type to learn.
+    """
+
+    name: str
+    title: str
+    counts: str
+    is_enough: bool = True
+
+    @property
+    def is_given(self) -> bool:
+        """Whether people gave the types in this project."""
+        return self.name in _TITLES
+
+
+_MOST_NAMED = 12  # types whose counts are shown
+_TITLES = {damage_types.ANSWERS: "Types given on Annotate", damage_types.GRADES: "Grades, as a scale"}
+
+
+def type_sources(layout: Layout) -> list[TypeSource]:
+    """Return where damage types may come from: answers and grades first, then attributes with words in them, of damaged buildings."""
     with store.connect(layout) as db:
-        table, known = contents.footprints(db), labels.current_labels(db)
-    rows = [row for id_, row in zip(table.building_ids, table.attributes, strict=True) if known.get(id_) == "positive"]
-    return sorted({name for row in rows for name, value in row.items() if isinstance(value, str)})
+        chip_set = contents.latest_chip_set(db)
+        ids = contents.chip_facts(layout, chip_set)["building_ids"] if chip_set else None
+        pu = labels.pu_set(db, ids=ids)
+        tallies = damage_types.tally(db, pu)
+    return [
+        TypeSource(
+            name, _TITLES.get(name, f"Attribute of the footprints: {name}"), _counted(rows, name),
+            name not in _TITLES or any(row.n_has >= damage_types.FEWEST for row in rows),
+        )
+        for name, rows in tallies.items()
+    ]  # fmt: skip
+
+
+def types_given(layout: Layout) -> str:
+    """Return how many damaged buildings have each type given on Annotate, in words; "" where nobody gave one."""
+    with store.connect(layout) as db:
+        rows = damage_types.tally_of(db, labels.pu_set(db), damage_types.ANSWERS)
+    return _counted(rows, damage_types.ANSWERS) if rows else ""
+
+
+def _counted(rows: Sequence[damage_types.Tally], source: str) -> str:
+    """Return how many buildings have each type, and have it not, in words; of an attribute nobody answered "no"."""
+    if not rows:
+        return "none so far"
+    yes = " yes" if source in _TITLES else ""
+    parts = [f"{row.name} {row.n_has:,}{yes}" + (f", {row.n_has_not:,} no" if row.n_has_not else "") for row in rows]
+    rest = [f"and {len(parts) - _MOST_NAMED:,} more"] if len(parts) > _MOST_NAMED else []
+    return "; ".join([*parts[:_MOST_NAMED], *rest])
 
 
 def method_title(method: str) -> str:
@@ -135,13 +186,27 @@ def require(layout: Layout, request: TrainingRequest) -> None:
         hint = "Hold fewer out, or mark more damaged buildings" if request.hold_out else "Mark more damaged buildings"
         raise TrainingError(reason, f"{hint} on the Annotate page.", kind="not_ready")
     features.require(layout, request.feature_set)
-    wanted = request.types_from
-    if wanted and wanted not in (known := type_fields(layout)):
-        raise TrainingError(
-            f"No clicked footprint has the attribute {wanted!r} with words in it; they have: {', '.join(known) or 'none'}.",
-            "Name one of them.",
-            kind="types",
+    if request.types_from:
+        _require_types(layout, request.types_from)
+
+
+def _require_types(layout: Layout, wanted: str) -> None:
+    """Raise TrainingError if no damage type to learn comes from there."""
+    sources = {one.name: one for one in type_sources(layout)}
+    found = sources.get(wanted)
+    if found is not None and found.is_enough:
+        return
+    if found is None:
+        known = ", ".join(name for name in sources if name not in _TITLES)
+        problem = f"No clicked footprint has the attribute {wanted!r} with words in it; they have: {known or 'none'}."
+    else:
+        problem = (
+            f"{found.title}: {found.counts}. A type is learned that {damage_types.FEWEST} damaged buildings or more have."
         )
+    usable = [f"{one.name} ({one.counts})" for one in sources.values() if one.is_enough]
+    raise TrainingError(
+        problem, f"Name one of these: {', '.join(usable)}." if usable else "Give types on the Annotate page.", kind="types"
+    )
 
 
 def start(layout: Layout, request: TrainingRequest) -> str:

@@ -25,6 +25,7 @@ from pu_geo.records import FootprintTable
 FORMATS = (".csv", ".geojson")
 DECISIONS, DECISIONS_FORMAT = ".decisions.json", "pu-geo decisions 1"
 GRADE_FIELDS = ("grade_name", "grade_class")  # of the history
+TYPES = ("damage_types", "absent_types")  # lists
 LABEL_NAMES = {"positive": "damaged", "not_damaged": "no_visible_damage", "not_assessable": "not_assessable"}
 
 
@@ -68,7 +69,7 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
     events = [current[table.building_ids[i]] for i in kept]
     rows: list[dict[str, object]] = [{field: getattr(event, field) for field in FIELDS} for event in events]
     for row, event in zip(rows, events, strict=True):
-        row |= {"label": LABEL_NAMES[event.label], "damage_types": list(event.damage_types)}
+        row |= {"label": LABEL_NAMES[event.label], **{name: list(getattr(event, name)) for name in TYPES}}
         row["grade"] = grades.name_of(scale, event.grade)
     places = place_names(crs)
     rows_out = _with_places(_with_grades(past, scale), table, crs)
@@ -77,7 +78,7 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
     write_csv(events_out, [*history.COLUMNS, *GRADE_FIELDS, *places], rows_out, has_mark=False)
     if out.suffix.lower() == ".csv":
         for row in rows:
-            row["damage_types"] = json.dumps(row["damage_types"], ensure_ascii=False) if row["damage_types"] else ""
+            row |= {name: json.dumps(row[name], ensure_ascii=False) if row[name] else "" for name in TYPES}
         placed = ([*row.values(), *place] for row, place in zip(rows, lonlat.tolist(), strict=True))
         write_csv(out, [*FIELDS, *places], placed, has_mark=False)
     else:
@@ -145,5 +146,5 @@ def _checked_target(path: str) -> Path:
 
 
 FIELDS = (
-    "building_id", "label", "grade", "reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at", "screen", "kind",
+    "building_id", "label", "grade", "reason", "damage_types", "absent_types", "comment", "shown", "inclusion", "analyst", "at", "screen", "kind",
 )  # fmt: skip

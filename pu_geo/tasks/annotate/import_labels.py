@@ -24,11 +24,11 @@ from pu_geo.project.history import PastEvent
 from pu_geo.project.layout import Layout
 from pu_geo.records import DAMAGE_CLASSES, Grid, LabelEvent, LabelOp
 from pu_geo.spreadsheets import unguarded
-from pu_geo.tasks.annotate.export_labels import DECISIONS, DECISIONS_FORMAT, LABEL_NAMES, named_in
+from pu_geo.tasks.annotate.export_labels import DECISIONS, DECISIONS_FORMAT, LABEL_NAMES, TYPES, named_in
 
 MAX_BYTES = 200_000_000
 _ALIASES = {name: label for label, name in LABEL_NAMES.items()}
-_DETAILS = ("reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at", "grade")
+_DETAILS = ("reason", *TYPES, "comment", "shown", "inclusion", "analyst", "at", "grade")
 _SOURCES = ("kind", "label_source")  # columns of label files and of damage maps that say how an answer came
 _ORIGIN = ("analyst", "at")  # whose answer it is and when they gave it: no part of the answer
 _OF_MAP = ("analyst", "at", "reason", "shown", "inclusion", "damage_class")
@@ -50,8 +50,8 @@ def import_labels(
 
     Args:
         path: one of
-            - CSV with a column building_id, and label, reason, damage_types (a JSON list, or texts with ";" between them),
-              comment, grade (its name or id), shown, inclusion, analyst, at where it has them. A row without a label is skipped; without a column
+            - CSV with a column building_id, and label, reason, damage_types and absent_types (JSON lists, or texts with ";" between
+              them), comment, grade (its name or id), shown, inclusion, analyst, at where it has them. A row without a label is skipped; without a column
               label all are positive. What is known already is not stored again: for a row with an analyst, as the answer of
               that analyst, otherwise as the building's label.
             - a damage map as `export` and `publish` write it, GeoJSON or CSV: what people answered, not what was scored.
@@ -82,7 +82,9 @@ def import_labels(
     exported = None if columns else read_exported_map(source)
     grid = store.call(layout, contents.grid)
     if exported is not None:
-        table, columns = [_as_row(one) for one in exported[0]], ["building_id", "label", *_DETAILS, *_SOURCES]
+        table = [_as_row(one) for one in exported[0]]
+        missing = {name for name in TYPES if not any(name in one for one in exported[0])}
+        columns = [name for name in ("building_id", "label", *_DETAILS, *_SOURCES) if name not in missing]
         xy = np.full((len(table), 2), np.nan) if systems.is_local(grid.crs) else into_project(exported[1], grid)
     elif columns:
         xy = _places_of(table, columns, grid, source.name)
@@ -97,7 +99,7 @@ def import_labels(
         ops = []
         for i, (building, details) in enumerate(rows):
             known = own.get((building, details["analyst"])) if "analyst" in details else current.get(building)
-            details = _with_grade(details, known or _NO_ANSWER, scale)
+            details = _with_types(_with_grade(details, known or _NO_ANSWER, scale), known, current.get(building))
             if _is_news(details, known):
                 ops.append(LabelOp(f"{act}-{i}", building, act=act, **details))
         acks = labels.append(db, labels.keep_grades(db, ops), analyst=analyst, screen="cli", kind="import")
@@ -195,6 +197,28 @@ def _with_grade(details: dict[str, Any], known: LabelEvent, scale: Sequence[Grad
     return details
 
 
+def _with_types(details: dict[str, Any], *known: LabelEvent | None) -> dict[str, Any]:
+    """Return the same with the damage types that stand where the file is silent on them: it takes none away, as with grades.
+
+    The types that a building has and those that it has not are kept each by itself, without what the file says otherwise. Types of
+    an audit's answer go with answers of audits alone, and other types with other answers.
+
+    Args:
+        known: answers that may hold types; the first one that does counts.
+    """
+    is_check = details.get("shown") == "audit"
+    fitting = [one for one in known if one is not None and one.label == "positive" and (one.shown == "audit") == is_check]
+    standing = next((one for one in fitting if one.damage_types or one.absent_types), None)
+    if details["label"] != "positive" or standing is None:
+        return details
+    found = dict(details)
+    for name, other in (TYPES, TYPES[::-1]):
+        if not details.get(name) and (kept := getattr(standing, name)):
+            given = details.get(other)
+            found[name] = tuple(one for one in kept if not (isinstance(given, tuple) and one in given))
+    return found
+
+
 def _is_news(details: Mapping[str, Any], known: LabelEvent | None) -> bool:
     """Return whether a row differs, in what it names, from the current answer; no answer is one that was cleared."""
     standing = known or _NO_ANSWER
@@ -210,8 +234,7 @@ def _details(given: Mapping[str, Any]) -> dict[str, Any]:
         details["damage_class"] = given["damage_class"] if is_graded else ""
     elif "grade" in given:
         details["grade"] = given["grade"]
-    if "damage_types" in given:
-        details["damage_types"] = _types(given["damage_types"])
+    details |= {name: _types(given[name]) for name in TYPES if name in given}
     if "inclusion" in given:
         details["inclusion"] = _number(given["inclusion"])
     if any(given.get(name) == "simulated" for name in _SOURCES):
@@ -257,9 +280,9 @@ def _read_csv(source: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
 
 def _as_row(properties: Mapping[str, Any]) -> dict[str, str]:
     """Write a building of an exported damage map as a row of CSV has it."""
-    types = properties.get("damage_types")
+    types = {name: json.dumps(properties.get(name) or []) for name in TYPES}
     texts = {name: "" if value is None else str(value) for name, value in properties.items()}
-    return dict.fromkeys(("label", *_DETAILS, *_SOURCES), "") | texts | {"damage_types": json.dumps(types or [])}
+    return dict.fromkeys(("label", *_DETAILS, *_SOURCES), "") | texts | types
 
 
 def _in_our_words(row: Mapping[str, str]) -> Mapping[str, str]:

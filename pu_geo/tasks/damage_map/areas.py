@@ -10,6 +10,7 @@ import shapely
 
 from pu_geo.analysis.area_table import area_rows
 from pu_geo.atomic_write import write_export
+from pu_geo.geo.export.codebook import types_of
 from pu_geo.geo.export.geometry import to_crs84
 from pu_geo.geo.export.pieces import geojson_lines, write_csv
 from pu_geo.geo.vector import crs as systems
@@ -73,15 +74,16 @@ def area_tables(layout: Layout, damage_map: DamageMap, *, cell_m: float = CELL_M
         PuGeoError: if the cells' size is out of range.
     """
     points = centroids(damage_map.wkb)
+    types = {str(one["column"]): one["threshold"] is not None for one in types_of(damage_map)}
     with store.connect(layout) as db:
         grid = contents.grid(db)
         layers = [stored.load_areas(db, name) for name in stored.layers(db)]
     for layer in layers:
         index = assign(points, layer.wkb)
-        rows = area_rows(index, layer.names, layer.pcodes, damage_map.columns)
+        rows = area_rows(index, layer.names, layer.pcodes, damage_map.columns, types)
         yield AreaTable(layer.layer, rows, Areas(layer.names, layer.pcodes, layer.wkb), int((index < 0).sum()))
     cells, index = grid_cells(points, grid, cell_m)
-    rows = area_rows(index, cells.names, cells.pcodes, damage_map.columns)
+    rows = area_rows(index, cells.names, cells.pcodes, damage_map.columns, types)
     yield AreaTable(f"grid{cell_m:g}m", rows, cells, 0)
 
 
@@ -120,7 +122,7 @@ def sum_up(
         cell_m: side of the square cells, metres.
 
     Returns:
-        {"layers": names, "run_id", "threshold"}; each layer is in the job's folder as `<layer>.json` with "rows",
+        {"layers": names, "run_id", "threshold", "types": name of each damage type by its columns}; each layer is in the job's folder as `<layer>.json` with "rows",
         "outlines" (of the largest part of each area, [[x, y], ...] in metres of the project grid) and "n_outside".
     """
     job.report(0.1, "collecting scores and labels")
@@ -132,7 +134,8 @@ def sum_up(
         drawn = {"rows": rows, "outlines": [_outline(wkb) for wkb in areas.wkb], "n_outside": n_outside}
         write_json(job.folder / f"{name}.json", drawn)
         names.append(name)
-    return {"layers": names, "run_id": run_id, "threshold": threshold}
+    types = {f"{one['column']}_{state}": one["name"] for one in types_of(damage_map) for state in ("yes", "unknown")}
+    return {"layers": names, "run_id": run_id, "threshold": threshold, "types": types}
 
 
 def _outline(wkb: bytes) -> list[list[float]]:

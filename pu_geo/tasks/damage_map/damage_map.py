@@ -40,14 +40,14 @@ from pu_geo.project.contents import chip_facts
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
-from pu_geo.services.damage_map import auditing, exporting, mapping
-from pu_geo.services.imagery import scene_files
+from pu_geo.services.damage_map import auditing, damage_types, exporting, mapping
+from pu_geo.services.imagery import layers, scene_files
 from pu_geo.services.project.choices import reasons_of
 from pu_geo.services.train import training
 from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
 from pu_geo.tasks.damage_map.limits import OWN_SCORES, limits
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
 _OF_RUN = (
     "assessed", "not_assessed_reason", "damage_binary", "score", "score_type", "rank", "threshold", "triage",
@@ -92,6 +92,7 @@ def build_damage_map(
     source = _Source(
         runs.building_ids_of(layout, facts.run_id), scores, reasons_of(layout, facts) or {}, facts.chip_set, facts.method,
         facts.created_at, facts.run_id, facts.score_type, _about_run(facts), facts.n_hidden, facts.warnings,
+        types=damage_types.on_map(layout, facts.run_id, limit.value), learned_views=layers.learned_views(facts),
     )  # fmt: skip
     return _collect(layout, source, limit, audit, version)
 
@@ -171,6 +172,8 @@ class _Source:
         hidden: building id -> why the picture keeps it from being assessed.
         about: metadata that a run alone has.
         n_hidden: buildings whose chips show nothing to learn from.
+        learned_views: names of the views of layers that the run learned from.
+        types: damage types that the run scores; none of own scores.
     """
 
     ids: Sequence[str]
@@ -184,6 +187,8 @@ class _Source:
     about: Mapping[str, object] = field(default_factory=lambda: _NO_RUN)
     n_hidden: int = 0
     warnings: tuple[str, ...] = ()
+    learned_views: Sequence[str] = ()
+    types: damage_types.TypesOnMap = field(default_factory=lambda: damage_types.TypesOnMap(()))
 
 
 def _collect(
@@ -213,6 +218,7 @@ def _collect(
         **results,
         **_audited(table.building_ids, results, events, audit),
         **human,
+        **damage_types.columns(source.types, table.building_ids),
         "discovered_type": _guesses(table.building_ids, results["triage"], human["label"], guessed),
         **districts(layout, table),
         **shifts(layout, table, scenes),
@@ -230,6 +236,12 @@ def _collect(
         "bands": chips["bands"], "bands_why": chips.get("bands_why", ""), "n_hidden_from_training": source.n_hidden,
         "scenes": [row.as_mapping() for row in rows_of_scenes],
     }  # fmt: skip
+    if source.run_id is not None and source.types.types:
+        types = damage_types.facts(layout, source.run_id, limit.value, source.types)
+        metadata |= {"types": types, "types_rule": source.types.rule}
+    if used := layers.in_chips(chips, source.learned_views):
+        metadata["layers"] = used
+        columns |= _layers_missing(table.building_ids, chips, used)
     metadata |= {**interest(layout, table, grid.crs, source.at), **doubles(table, outlines), **sources(layout, scenes)}
     if not grid.has_place:
         metadata["coordinates"] = COORDINATES
@@ -376,6 +388,20 @@ def _imagery(ids: Sequence[str], chips: Mapping[str, Any], scenes: Sequence[Scen
         known = None if share is None else share.round(4).tolist()
         columns[f"{role}_hidden_share"] = [known[row[one]] if known and one in row else None for one in ids]
     return columns
+
+
+def _layers_missing(
+    ids: Sequence[str], chips: Mapping[str, Any], found: Sequence[Mapping[str, Any]]
+) -> dict[str, Sequence[object]]:
+    """Return which of the layers that the run learned from do not show each building; nothing where it learned from none."""
+    names = [one["name"] for one in found if one["is_used"]]
+    if not names:
+        return {}
+    views, is_missing = contents.views_of(chips), contents.is_missing(chips)
+    lacks = {view.name: is_missing[k] for k, view in enumerate(views)}
+    row = {building: i for i, building in enumerate(chips["building_ids"])}
+    lists = [[name for name in names if lacks[name][row[one]]] if one in row else None for one in ids]
+    return {"layers_missing": lists}
 
 
 def _about_run(facts: RunFacts) -> dict[str, object]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pu_geo.errors import PuGeoError
+from pu_geo.geo.export.codebook import TYPE_STATES
 from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
 from pu_geo.geo.local_space import check_coordinates
 from pu_geo.project import contents, decisions, store
@@ -58,7 +59,7 @@ def counts_of(damage_map: DamageMap) -> dict[str, Any]:
 
     Returns:
         {"n", "flagged" with the confirmed, "confirmed", "not_assessed", "run_id", "method", "threshold", "threshold_origin",
-        "audit_id", "doubts", "units": the words for what is counted, such as "buildings" or "cells of 30 m"}
+        "audit_id", "types" where the run scores damage types, "layers" where its chips have some, "doubts", "units": the words for what is counted, such as "buildings" or "cells of 30 m"}
     """
     binary, label = damage_map.columns["damage_binary"], damage_map.columns["label"]
     return {
@@ -67,6 +68,8 @@ def counts_of(damage_map: DamageMap) -> dict[str, Any]:
         "confirmed": sum(value == "damaged" for value in label),
         "not_assessed": sum(value == "not_assessed" for value in binary),
         **{name: damage_map.metadata[name] for name in ("run_id", "method", "threshold", "threshold_origin", "audit_id")},
+        **({"types": metadata["types"]} if (metadata := damage_map.metadata).get("types") else {}),
+        **({"layers": metadata["layers"]} if metadata.get("layers") else {}),
         "doubts": [row["doubt"] for row in damage_map.metadata["scenes"] if row["doubt"]],  # type: ignore[attr-defined]
         "units": damage_map.units.full,
     }
@@ -123,6 +126,13 @@ def _metadata_of(part: DamageMap, name: str) -> dict[str, object]:
     """Count the buildings of the part; counts, estimate and audit of all the map say so."""
     facts: dict[str, Any] = dict(part.metadata)
     whole = {key: facts.pop(key) for key in ("counts", "estimate", "audit")}
+    if "types" in facts:
+        whole["types"] = facts["types"]
+        facts["types"] = [
+            {**{name: one[name] for name in ("name", "column", "threshold", "threshold_origin")},
+             "counts": {state: list(part.columns[one["column"]]).count(state) for state in TYPE_STATES}}
+            for one in facts["types"]
+        ]  # fmt: skip
     binary = list(part.columns["damage_binary"])
     title = facts["title"]
     return facts | {

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pu_geo.geo.export.codebook import types_of
 from pu_geo.records import NOT_GRADED, DamageMap, Units
+from pu_geo.services.damage_map import damage_types
 from pu_geo.services.damage_map.exporting import (
     FEW_POSITIVES,
     MOST_FLAGGED,
@@ -39,6 +41,7 @@ def limits(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> list[str]:
     metadata: Mapping[str, Any] = damage_map.metadata
     found = [*_of_coverage(damage_map), *_of_scenes(metadata), *_of_outlines(damage_map), *_of_answers(damage_map, audit)]
     warnings = metadata.get("run_warnings") or ()
+    found += damage_types.gaps(types_of(damage_map))
     found += [f"The method warns: {warning}" for warning in warnings[:MOST_WARNINGS]]
     if len(warnings) > MOST_WARNINGS:
         found.append(f"{len(warnings) - MOST_WARNINGS:,} more warnings of the method are in damage_map.run.json.")
@@ -67,6 +70,10 @@ def _of_scenes(metadata: Mapping[str, Any]) -> Iterator[str]:
         yield f"The result is as doubtful in {len(doubtful) - MOST_SCENES:,} more scenes; damage_map.run.json names them."
     if why := metadata.get("bands_why"):
         yield str(why)
+    for layer in metadata.get("layers") or ():
+        n_ranked = layer["n_missing"] - layer["n_without_any"]
+        if layer["is_used"] and n_ranked:
+            yield f"{n_ranked:,} buildings have no {layer['name']}: their scores rest on the other layers alone."
 
 
 def _of_outlines(damage_map: DamageMap) -> Iterator[str]:

@@ -10,18 +10,19 @@ from typing import Any
 from pu_geo import wording
 from pu_geo.analysis import place
 from pu_geo.atomic_write import write_export
-from pu_geo.geo.export.codebook import fields_of
+from pu_geo.geo.export.codebook import fields_of, types_of
 from pu_geo.geo.export.report_map import MARKED, draw_map, round_length
 from pu_geo.methods.catalog import METHODS
-from pu_geo.project.choices import origin_words
+from pu_geo.project.choices import of_start, origin_words
 from pu_geo.project.layout import RCF
 from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, DamageMap, Grid, Units
 from pu_geo.services.damage_map.auditing import NOT_KNOWN, without_headline
 from pu_geo.services.documents import DASH, Plot, Section, number, percent, plain, render
 from pu_geo.services.imagery.features import words_of
+from pu_geo.services.imagery.layers import all_words
 from pu_geo.tasks.damage_map.limits import count, learned_from, limits
 
-MOST_AREAS, MOST_SUMS = 15, 8  # so that the report keeps to three pages
+MOST_AREAS, MOST_SUMS, MOST_TYPES = 15, 8, 8  # so that the report keeps to three pages
 _SCORE_TYPES = {"pu_probability": "a network's estimate, not calibrated", "rank": "a rank", "linear": "a linear ranking"}
 _NO_CARD = {
     "ranker": "the instant ranker, a linear ranking of frozen features",
@@ -87,6 +88,7 @@ def write_report(
         footer=f"{_USUAL} {version} \u00b7 run {plain(facts.get('run_id'), 48)} \u00b7 {plain(title, 70)}",
         sections=[
             _audit(audit, units),
+            *_types(damage_map),
             *area_section(areas, units),
             Section("What this map can't say", lines=[plain(one, 230) for one in limits(damage_map, audit)]),
             _method(damage_map),
@@ -197,6 +199,40 @@ def plots(audit: Mapping[str, Any]) -> list[Plot]:
     return [Plot("Precision and recall", words, curves, *ticks, "threshold (score)", mark)] if curves else []
 
 
+def _types(damage_map: DamageMap) -> list[Section]:
+    """Return each damage type with its threshold, how many buildings have it, and what the audit says; none without types."""
+    types = types_of(damage_map)
+    if not types:
+        return []
+    columns = (
+        ("Type", lambda one: plain(one["name"], 44)), ("Answers", lambda one: number(one["n_named"])),
+        ("Yes by people", lambda one: number(one["by_people"])), ("Yes by score", lambda one: number(one["by_score"])),
+        ("Unknown", lambda one: number(one["unknown"])), ("Threshold", _limit),
+        ("Precision", lambda one: _of_audit(one, "precision")), ("Recall", lambda one: _of_audit(one, "recall")),
+    )  # fmt: skip
+    notes = [str(damage_map.metadata["types_rule"])]
+    notes += [f"{plain(one['name'], 44)}: {plain(one['words'])}" for one in types[:MOST_TYPES] if one["threshold"] is None]
+    if len(types) > MOST_TYPES:
+        notes.append(f"{len(types) - MOST_TYPES:,} more types are in damage_map.run.json.")
+    table = [[cell(one) for _, cell in columns] for one in types[:MOST_TYPES]]
+    return [Section("Damage types", header=[title for title, _ in columns], table=table, note=" ".join(notes))]
+
+
+def _limit(one: Mapping[str, Any]) -> str:
+    if one["threshold"] is None:
+        return "too few answers"
+    kind = str(one["threshold_origin"])
+    return f"{one['threshold']:.4f}, {'a start' if of_start(kind) else 'by a person'}"
+
+
+def _of_audit(one: Mapping[str, Any], name: str) -> str:
+    """Return precision or recall of a type; no figure without enough checks."""
+    if one["audit"] is None:
+        return "not audited"
+    found = one["audit"][name]
+    return _share(found) if found["value"] is not None else "not enough checks"
+
+
 def _has_interval(row: Mapping[str, Any]) -> bool:
     return None not in (row.get(key) for key in ("est_damaged", "low", "high"))
 
@@ -234,6 +270,7 @@ def _cell(row: Mapping[str, Any], key: str, kind: str) -> str:
 
 def _method(damage_map: DamageMap) -> Section:
     facts, columns = damage_map.metadata, damage_map.columns
+    metadata: Mapping[str, Any] = facts
     name, kind = str(facts.get("method")), str(_first(columns, "score_type") or "")
     card, answers, learned = METHODS.get(name), count(columns.get("label", ())), learned_from(facts)
     preset, seed, run_id, made_with = (plain(facts.get(key), 60) for key in ("preset", "seed", "run_id", "made_with"))
@@ -250,6 +287,7 @@ def _method(damage_map: DamageMap) -> Section:
     rows = [
         ("Method", _NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}"),
         *_features(facts),
+        *([("Layers", all_words(metadata["layers"]))] if metadata.get("layers") else []),
         ("Settings", f"preset {preset}, seed {seed}, run {run_id}, {made_with}"),
         ("Learned from", f"{trained}{where}; it gives no grades"),
         ("Answers on the map", f"{given}; answers up to number {plain(facts.get('labels_up_to_event'))}"),

@@ -20,7 +20,7 @@ from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.ncl import consensus_clusters
 from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, suggested_number
-from pu_geo.project import discoveries, labels, store
+from pu_geo.project import damage_types, discoveries, store
 from pu_geo.project.discoveries import NO_GROUP
 from pu_geo.project.layout import RCF, write_json
 from pu_geo.project.store import now
@@ -47,7 +47,8 @@ def discover(
     Started again, it goes on after its last checkpoint, with the answers it began with, and ends as if nothing had been.
 
     The known kinds are the damage types that people named, of at least 5 buildings each, and "not damaged"; where no type
-    was named often enough, "damaged" and "not damaged". A positive without such a type counts as unlabeled then. Groups that
+    was named often enough, "damaged" and "not damaged". A positive without such a type counts as unlabeled then,
+    and one with several as the rarest of them. Groups that
     were named in an earlier discovery teach nothing: only a person's answer does.
 
     Args:
@@ -88,7 +89,7 @@ def discover(
         )
         for i in range(n_seeds)
     ]
-    features = inputs.data(job.layout, settings, None).inputs
+    features = inputs.data(job.layout, settings).inputs
     data = PUData(features, known.classes > NOT_DAMAGED, inputs.pu.is_excluded, known.classes, known.names)
     found = consensus_clusters.find_consensus(data, settings, trainings)
     job.report(TRAINED[1], "comparing the trainings")
@@ -174,7 +175,9 @@ class Known:
 
 
 def _known_kinds(job: Job, pu: PUSet) -> Known:
-    """Read what people answered of each building; of several types of one building the first counts.
+    """Read what people answered of each building; of several types of one building the rarest counts, see `rarest_of_each`.
+
+    NCL takes one class a building. Types that people said a building has not teach it nothing.
 
     Raises:
         TrainingError: if there are fewer positives than NCL needs.
@@ -186,12 +189,11 @@ def _known_kinds(job: Job, pu: PUSet) -> Known:
             "Mark more buildings on the Annotate page; say what kind of damage they have where you can tell.",
             kind="few_labels",
         )
-    answers = store.call(job.layout, labels.current, at=pu.at_event)
-    types = [next(iter(answers[one].damage_types), "") if one in answers else "" for one in pu.building_ids]
-    counts = Counter(each for each, is_positive in zip(types, pu.is_positive, strict=True) if is_positive and each)
-    often = [name for name, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if n >= FEWEST_OF_A_KIND]
+    has, _ = store.call(job.layout, damage_types.answered, pu)
+    chosen = damage_types.rarest_of_each(has, FEWEST_OF_A_KIND)
+    often = [name for name, _ in sorted(Counter(chosen.values()).items(), key=lambda item: (-item[1], item[0]))]
     number = {name: i for i, name in enumerate(often, 1)}
-    damaged = [number.get(each, UNKNOWN) for each in types] if often else 1
+    damaged = [number.get(chosen.get(row, ""), UNKNOWN) for row in range(len(pu.building_ids))] if often else 1
     classes = np.where(pu.is_positive, damaged, np.where(pu.is_not_damaged, NOT_DAMAGED, UNKNOWN))
     classes[pu.is_excluded] = UNKNOWN
     return Known(classes.astype(np.int64), ("not damaged", *(often or ("damaged",))))

@@ -15,16 +15,20 @@ from numpy.typing import NDArray
 from pu_geo.analysis import neighbors, projection, ranker
 from pu_geo.errors import ModelError, TrainingError
 from pu_geo.features.bank import Maker
+from pu_geo.features.layers import LayerBanks, fill_missing
+from pu_geo.methods import catalog
 from pu_geo.project import contents, feature_sets, labels, model_files, runs, store
-from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import read_array, write_array
+from pu_geo.project.contents import chip_facts, optical_chips
+from pu_geo.project.layout import LAYERS, read_array, write_array
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.services.explore import exploring
 from pu_geo.services.explore.exploring import Picture, UmapSettings
+from pu_geo.services.imagery import layers
 from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks
 from pu_geo.tasks.job import Job
-from pu_geo.tasks.train.restored_model import restore
+from pu_geo.tasks.train.restored_model import lacking, restore
 from pu_geo.tasks.train.train import RANKER_NAME
+from pu_geo.training.network import FEATURES
 from pu_geo.training.run import best_device
 
 _STAGES = {
@@ -142,7 +146,18 @@ def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: NDArray[np.int64
             f"The chips {facts.chip_set} that run {facts.run_id} learned from were removed.",
             "Bring them back on the Project screen, or train again to see all buildings.",
         )
-    own, newest = (read_array(job.layout.chips(name)) for name in (facts.chip_set, chip_set))
+    if _learned_layers(job, facts):
+        tables = [contents.views_of(chip_facts(job.layout, name)) for name in (facts.chip_set, chip_set)]
+        if tables[0] != tables[1]:
+            raise ModelError(
+                f"The newest chips have other layers than those that run {facts.run_id} learned from.",
+                "Train again on the new chips to see all buildings.",
+                kind="bands",
+            )
+        _require_same_scaling(job, facts, chip_set)
+        own, newest = (read_array(job.layout.chips(name)) for name in (facts.chip_set, chip_set))
+    else:
+        own, newest = (optical_chips(job.layout, name) for name in (facts.chip_set, chip_set))
     if own.shape[1:] != newest.shape[1:]:
         raise ModelError(
             f"The chips of run {facts.run_id} are {list(own.shape[1:])}; the newest are {list(newest.shape[1:])}.",
@@ -163,12 +178,38 @@ def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: NDArray[np.int64
     return found[len(tried) :]
 
 
+def _require_same_scaling(job: Job, facts: RunFacts, chip_set: str) -> None:
+    """Refuse chips whose layers were made 0 to 255 in another way than those that a run learned from."""
+    before, now = (chip_facts(job.layout, name).get("scaling", {}) for name in (facts.chip_set, chip_set))
+    for name in before.keys() & now.keys() & set(layers.learned_views(facts)):
+        known, here = ([[float(each) for each in pair] for pair in one[name]["bands"]] for one in (before, now))
+        if known != here:
+            raise ModelError(
+                f"The layer {name} of the newest chips is scaled from {here}; run {facts.run_id} learned from {known}.",
+                "Train again on the new chips to see all buildings.",
+                kind="bands",
+            )
+
+
+def _learned_layers(job: Job, facts: RunFacts) -> bool:
+    """Return whether a run learned from layers: from features of these, or from all bands of its chips."""
+    card = catalog.METHODS.get(facts.method)
+    is_trained_on_chips = facts.settings.get("backbone", FEATURES) != FEATURES
+    if card is not None and card.takes_layers and is_trained_on_chips:
+        return "views" in chip_facts(job.layout, facts.chip_set)
+    return facts.feature_maker.get("kind") == LAYERS
+
+
 def _embed_by_model(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.float32]:
     found = model_files.from_parts(*model_files.of_run(job.layout, facts.run_id), facts.run_id)
     restored = restore(found, best_device(), lambda name: maker_in(job.layout, facts.chip_set, name))
     if restored.bank is None:
-        return restored.model.embed(shown.chips)
-    return restored.model.embed(_plain(job, restored.bank, shown))
+        inputs: NDArray[Any] = shown.chips
+    else:
+        inputs = _plain(job, facts, restored.bank, shown)
+    each = ((lacking(restored, chip_facts(job.layout, name)), rows) for name, rows in shown.parts)
+    gone = [is_missing[:, rows] for is_missing, rows in each if is_missing is not None]
+    return restored.model.embed(inputs, np.concatenate(gone, axis=1) if gone else None)
 
 
 def _embed_by_ranker(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.float32]:
@@ -178,12 +219,27 @@ def _embed_by_ranker(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.flo
         raise ModelError(f"The features of the chips {facts.chip_set} are gone.", "Rank again to see all buildings.")
     known = np.asarray(feature_sets.views(job.layout, facts.chip_set, facts.feature_set)[0], np.float32)
     mean, spread = known.mean(0), known.std(0)
-    values = (_plain(job, bank, shown).astype(np.float32) - mean) / np.where(spread > 1e-6, spread, np.inf)
+    values = (_plain(job, facts, bank, shown).astype(np.float32) - mean) / np.where(spread > 1e-6, spread, np.inf)
     return ranker.embeddings_along(ranker.widest_axes(ranker.prepare(known).values), values.astype(np.float32))
 
 
-def _plain(job: Job, bank: Maker, shown: _Shown) -> NDArray[np.float16]:
+def _plain(job: Job, facts: RunFacts, bank: Maker, shown: _Shown) -> NDArray[np.float16]:
+    """Compute features of the shown chips; a layer that one lacks is filled in by the chips that the run knew."""
     masks = None
     if needs_masks(bank):
         masks = np.concatenate([footprint_masks(job.layout, *part) for part in shown.parts])
-    return bank.transform(shown.chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks)[0]
+    found = bank.transform(shown.chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks)
+    if not isinstance(bank, LayerBanks):
+        return found[0]
+    known = feature_sets.views(job.layout, facts.chip_set, facts.feature_set)[:1]
+    tables = [
+        feature_sets.is_missing(bank.facts(), chip_facts(job.layout, name)) for name in (facts.chip_set, *dict(shown.parts))
+    ]
+    parts = [
+        (tables[0], np.arange(known.shape[1])),
+        *((table, rows) for table, (_, rows) in zip(tables[1:], shown.parts, strict=True)),
+    ]
+    is_missing = np.concatenate([table[:, rows] for table, rows in parts if table is not None], axis=1)
+    both = np.concatenate([known, found], axis=1)
+    fill_missing(both, bank.views, is_missing, np.arange(both.shape[1]) < known.shape[1])
+    return both[0, known.shape[1] :]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, neighbors, outliers
 from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import Layout, read_array, write_json
+from pu_geo.project.contents import chip_facts, optical_chips
+from pu_geo.project.layout import Layout, write_json
 from pu_geo.tasks.job import Job
 
 NOTE = "outliers.json"
@@ -100,7 +100,7 @@ def _overlapping(layout: Layout, ids: Sequence[str]) -> Pairs:
 
 def _with_same_chips(job: Job, chip_set: str, ids: Sequence[str], close: NDArray[np.int64], pairs: Pairs) -> Pairs:
     """Add pairs of chips that are the same picture, with their mean difference in gray levels."""
-    chips = read_array(job.layout.chips(chip_set))
+    chips = optical_chips(job.layout, chip_set)
     found = dict(pairs)
     for number, (row, other) in enumerate(close.tolist()):
         if number % 256 == 0:

@@ -7,11 +7,12 @@ quick presets use.
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -31,11 +32,13 @@ from pu_geo.geo.raster.placement import shares_outside
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.project import alignment, contents, feature_sets, runs, store
 from pu_geo.project.layout import RCF, Layout, new_array, write_json
-from pu_geo.records import FootprintTable, Grid, Scene
+from pu_geo.records import FootprintTable, Grid, Layer, Scene, View
 from pu_geo.services.imagery import scene_files
+from pu_geo.services.imagery.layers import n_missing
 from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.imagery.align import align, check_footprints
 from pu_geo.tasks.imagery.footprints import add_footprints
+from pu_geo.tasks.imagery.layers import add_layer
 from pu_geo.tasks.imagery.scenes import add_scenes
 from pu_geo.tasks.job import Job, Part
 from pu_geo.training.run import best_device
@@ -50,6 +53,10 @@ MOST_SAMPLED = 500  # chips of a scene that show what is usual in it
 
 def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, object]:
     """Cut chips, write their contact sheets, and compute features of 17 augmented views.
+
+    Bands of layers follow those of pre and post; a building that a layer does not show is marked as missing there, see
+    `contents.is_missing`. Layers are co-registered with post by definition, so they are cut where post is, those dated before the event
+    too. Everything else here, hidden shares, sheets, groups and features "rcf", is of pre and post alone.
 
     Where the scenes have been aligned, each pre chip is cut from the post chip's place in the pre scenes; they are
     aligned again where scenes or footprints came since.
@@ -67,7 +74,7 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
         {"chip_set", "n", "size_px", "bands", "bands_why": why "auto" left the pre bands out, "n_nodata": chips that no post
         scene covers in full, "n_moved": chips of which pre was moved by at least a pixel, "n_not_assessed": {reason: buildings
         that the imagery hides}, "n_without_pre": buildings that no pre scene shows, or clouds hide before the event,
-        "n_sensors": groups of scenes too different for scores to carry over, "features_note": that the chosen features have to
+        "n_missing": {layer: buildings without it}, "n_sensors": groups of scenes too different for scores to carry over, "features_note": that the chosen features have to
         be made again, "" where they are "rcf" or there}
 
     Raises:
@@ -78,23 +85,24 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
     if bands not in get_args(Bands):
         raise ImageryError(f"Bands are {bands!r}; these are possible: {', '.join(get_args(Bands))}.", "Name one of them.")
     with store.connect(job.layout) as db:
-        grid, scenes, table = contents.grid(db), contents.scenes(db), contents.footprints(db)
+        grid, scenes, table, layers = contents.grid(db), contents.scenes(db), contents.footprints(db), contents.layers(db)
     is_auto = bands == "auto"
     if is_auto:
         bands = "pre+post" if any(scene.role == "pre" for scene in scenes) else "post"
     _check(table, scenes, bands, size_px)
     needed = [scene for scene in scenes if scene.role == "post" or bands == "pre+post"]
+    needed += [scene for layer in layers for scene in layer.scenes]
     scene_files.require(job.layout, needed, report=Part(job, 0.0, 0.02).report, is_cancelled=job.is_cancelled)
-    scenes = store.call(job.layout, contents.scenes)
+    scenes, layers = store.call(job.layout, contents.scenes), store.call(job.layout, contents.layers)
     shift_px = _pre_shift(job, table, scenes, grid) if bands == "pre+post" else None
-    chip_set = _chip_set_id(table, scenes, bands, size_px, shift_px)
-    windows, outlines = chip_windows(table.wkb, grid), Outlines.of(table.wkb, grid, 2 if bands == "pre+post" else 1)
-    share = _cut(job, chip_set, windows, outlines, scenes, grid, size_px, shift_px)
-    nodata_share = share[:, -1]
+    chip_set, n_dates = _chip_set_id(table, scenes, layers, bands, size_px, shift_px), 2 if bands == "pre+post" else 1
+    windows, outlines = chip_windows(table.wkb, grid), Outlines.of(table.wkb, grid, n_dates + len(layers))
+    share = _cut(job, chip_set, windows, outlines, scenes, layers, grid, size_px, shift_px)
+    nodata_share = share[:, n_dates - 1]
     n_moved = 0 if shift_px is None else int(shift_px.any(axis=1).sum())
-    chips = np.load(job.layout.chips(chip_set), mmap_mode="r")
-    facts: dict[str, Any] = {
-        "bands": bands,
+    facts: dict[str, Any] = {"bands": bands, **_views(layers, bands, outlines.missing[:, n_dates:])}
+    chips = contents.optical(np.load(job.layout.chips(chip_set), mmap_mode="r"), facts)
+    facts |= {
         "size_px": size_px,
         "building_ids": list(table.building_ids),
         **_hidden(job.layout, windows, scenes, grid, chips, nodata_share, outlines, shift_px),
@@ -102,12 +110,13 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
         "n_moved": n_moved,
     }
     why = _why_post_alone(facts) if is_auto else ""
-    used = _chip_set_id(table, scenes, "post", size_px, None, is_hidden_by_both=True) if why else chip_set
+    used = _chip_set_id(table, scenes, layers, "post", size_px, None, is_hidden_by_both=True) if why else chip_set
     drawn = job.part(0.15, 0.2, "contact sheets of chips")
     facts["sheets"] = write_chip_sheets(chips, job.layout.sheets(used), report=drawn)  # with pre, where some have it
     if why:
-        chips = _without_pre(job, chips, chip_set, used)
-        facts |= {"bands": "post", "bands_why": why}
+        every = _without_pre(job, chip_set, used)
+        facts |= {"bands": "post", "bands_why": why, **_views(layers, "post", outlines.missing[:, n_dates:])}
+        chips = contents.optical(every, facts)
     chip_set = used
     is_visible = assessability.reasons(facts) == ""
     facts |= _groups(chips, facts, is_visible)
@@ -121,6 +130,7 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
     hidden = {
         "n_not_assessed": assessability.counts(assessability.reasons(facts)),
         "n_without_pre": int((assessability.lacks_pre(facts) & (assessability.hidden_after(facts) == "")).sum()),
+        "n_missing": n_missing(facts),
         "n_sensors": int(max(facts["sensor_group"], default=0)) + 1,
         "features_note": store.call(job.layout, feature_sets.in_use, job.layout, chip_set).note,
     }
@@ -141,9 +151,37 @@ def _why_post_alone(facts: Mapping[str, Any]) -> str:
     )
 
 
-def _without_pre(job: Job, chips: NDArray[np.uint8], chip_set: str, new: str) -> NDArray[np.uint8]:
-    """Store the post bands of a chip set [N, 6, H, W] as another one; return its chips, uint8 [N, 3, H, W]."""
-    with new_array(job.layout.chips(new), np.uint8, (len(chips), 3, *chips.shape[2:])) as out:
+_OF_FILE = ("scene_id", "sha256", "date", "gsd_m", "nodata")  # what facts say of each file of a layer
+
+
+def _views(layers: Sequence[Layer], bands: str, missing: NDArray[np.float32]) -> dict[str, object]:
+    """Return what a chip set's facts say of its layers: "views", "view_missing" and "scaling"; nothing without layers.
+
+    Args:
+        missing: float32 [N, L], share of each outline that a layer does not show.
+    """
+    if not layers:
+        return {}
+    views = list(contents.views_of({"bands": bands}))
+    for layer in layers:
+        start = views[-1].stop
+        views.append(View(layer.name, layer.when, start, start + layer.bands))
+    scaling = {
+        layer.name: {
+            "bands": [[*pair] for pair in layer.scaling], "unit": layer.unit, "kind": layer.kind,
+            "dtype": layer.scenes[0].dtype, "nodata": layer.nodata,
+            "files": [{name: getattr(scene, name) for name in _OF_FILE} for scene in layer.scenes],
+        }
+        for layer in layers
+    }  # fmt: skip
+    shares = {layer.name: _rounded(missing[:, k]) for k, layer in enumerate(layers)}
+    return {"views": [asdict(view) for view in views], "view_missing": shares, "scaling": scaling}
+
+
+def _without_pre(job: Job, chip_set: str, new: str) -> NDArray[np.uint8]:
+    """Store the bands of a chip set [N, B, H, W] but those of pre as another one; return its chips, uint8 [N, B - 3, H, W]."""
+    chips = np.load(job.layout.chips(chip_set), mmap_mode="r")
+    with new_array(job.layout.chips(new), np.uint8, (len(chips), chips.shape[1] - 3, *chips.shape[2:])) as out:
         out[:] = chips[:, 3:]
     is_kept = store.call(job.layout, contents.has_chip_set, chip_set)
     if not is_kept:
@@ -187,8 +225,8 @@ def _pre_shift(job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: G
 
 
 def _chip_set_id(
-    table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px: int, shift_px: NDArray[np.float64] | None, *,
-    is_hidden_by_both: bool = False,
+    table: FootprintTable, scenes: Sequence[Scene], layers: Sequence[Layer], bands: Bands, size_px: int,
+    shift_px: NDArray[np.float64] | None, *, is_hidden_by_both: bool = False,
 ) -> str:  # fmt: skip
     """Name a chip set after what it is made from, so that the same input gives the same name.
 
@@ -204,25 +242,31 @@ def _chip_set_id(
         digest.update(b"seen with pre")
     if shift_px is not None and shift_px.any():
         digest.update(shift_px.astype("<i4").tobytes())
+    for layer in layers:
+        files = [(scene.sha256, scene.nodata) for scene in layer.scenes]
+        digest.update(json.dumps([layer.name, layer.when, layer.kind, layer.scaling, files]).encode())
     return f"{bands.replace('+', '')}-{size_px}-{digest.hexdigest()[:8]}"
 
 
 def _cut(
-    job: Job, chip_set: str, windows: NDArray[np.float64], outlines: Outlines, scenes: Sequence[Scene], grid: Grid,
-    size_px: int, shift_px: NDArray[np.float64] | None,
+    job: Job, chip_set: str, windows: NDArray[np.float64], outlines: Outlines, scenes: Sequence[Scene],
+    layers: Sequence[Layer], grid: Grid, size_px: int, shift_px: NDArray[np.float64] | None,
 ) -> NDArray[np.float32]:  # fmt: skip
     """Cut and store the chips, of pre too where outlines are judged on both dates; return what `cut_chips` does."""
-    n, n_dates = outlines.missing.shape
+    n, n_dates = len(outlines.shapes), outlines.missing.shape[1] - len(layers)
+    n_bands = 3 * n_dates + sum(layer.bands for layer in layers)
     report = job.part(0.0, 0.15, f"cutting {n} chips")
     pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
     fills = job.layout.quicklooks / FILLS
     with (
-        new_array(job.layout.chips(chip_set), np.uint8, (n, 3 * n_dates, size_px, size_px)) as out,
+        new_array(job.layout.chips(chip_set), np.uint8, (n, n_bands, size_px, size_px)) as out,
         Mosaic(post_scenes, grid, fills=fills, decode_threads=1) as post,
         Mosaic(pre_scenes, grid, fills=fills, decode_threads=1) if n_dates == 2 else nullcontext() as pre,
+        ExitStack() as stack,
     ):
+        opened = [stack.enter_context(Mosaic(layer.scenes, grid, decode_threads=1)) for layer in layers]
         return cut_chips(
-            pre, post, windows, size_px, out,
+            pre, post, windows, size_px, out, layers=opened,
             pre_shift_px=shift_px, outlines=outlines, report=report, is_cancelled=job.is_cancelled,
         )  # fmt: skip
 
@@ -256,23 +300,26 @@ def renew_reasons(db: sqlite3.Connection, layout: Layout, chip_set: str) -> None
 
 def prepare(
     job: Job, *, pre: Sequence[str], post: Sequence[str], footprints: Sequence[str],
-    bands: Bands = "auto", size_px: int = 64, copy_sources: bool = False,
+    layers: Sequence[Mapping[str, Any]] = (), bands: Bands = "auto", size_px: int = 64, copy_sources: bool = False,
 ) -> dict[str, object]:  # fmt: skip
-    """Add scenes and footprints, align pre with post, then cut chips and compute features.
+    """Add scenes, layers and footprints, align pre with post, then cut chips and compute features.
 
     Args:
+        layers: what `add_layer` takes of each: {"name", "paths", "when", "kind"}.
         copy_sources: first copy the scenes into the project folder (used for the sample event, which may move).
 
     Returns:
-        what the parts returned: {"scenes", "footprints", "alignment", "chips"}
+        what the parts returned: {"scenes", "layers", "footprints", "alignment", "chips"}
     """
     if copy_sources:
         pre, post = ([_copied(job, path) for path in paths] for paths in (pre, post))
-    scenes = add_scenes(Part(job, 0.0, 0.15), pre=pre, post=post)
+        layers = [{**layer, "paths": [_copied(job, path) for path in layer["paths"]]} for layer in layers]
+    scenes = add_scenes(Part(job, 0.0, 0.12 if layers else 0.15), pre=pre, post=post)
+    named = [add_layer(Part(job, 0.12, 0.15), **layer) for layer in layers]
     added = [add_footprints(Part(job, 0.15, 0.2), path=path) for path in footprints]
     shifts = align(Part(job, 0.2, 0.3)) if pre and bands != "post" else None
     chips = chip(Part(job, 0.3, 1.0), size_px=size_px, bands=bands)
-    return {"scenes": scenes, "footprints": added, "alignment": shifts, "chips": chips}
+    return {"scenes": scenes, "layers": named, "footprints": added, "alignment": shifts, "chips": chips}
 
 
 def _copied(job: Job, path: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability, sensors
 from pu_geo.errors import PuGeoError, TrainingError
 from pu_geo.features.bank import FEATURE_SEED, Maker, fit_maker, from_state
+from pu_geo.features.layers import LayerBanks, fill_missing
+from pu_geo.features.views import Report
 from pu_geo.geo.chips import Outlines, chip_windows, outline_mask, whole_pixels
 from pu_geo.project import contents, feature_sets, runs, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.feature_sets import FeatureSet
-from pu_geo.project.layout import RCF, Layout, read_array
+from pu_geo.project.layout import LAYERS, RCF, Layout, read_array
 from pu_geo.project.store import now
 from pu_geo.records import FeatureRequest
 from pu_geo.tasks.job import Job
@@ -28,6 +30,7 @@ from pu_geo.training.run import best_device
 
 LOCAL_DIR, FOOTPRINT = "local-dir", "footprint"
 FIT = 0.3  # of the job, at most, for making the maker
+FILL = 0.9  # of the job, after which what buildings lack is filled in
 
 
 def features(job: Job, *, request: Mapping[str, Any], use: bool = False) -> dict[str, object]:
@@ -38,7 +41,8 @@ def features(job: Job, *, request: Mapping[str, Any], use: bool = False) -> dict
         use: make it the set that is used from then on.
 
     Returns:
-        {"name", "chip_set", "n", "n_features", "n_views", "seconds", "was_there", "in_use": the set that is used now}
+        {"name", "chip_set", "n", "n_features", "n_views", "seconds", "was_there", "in_use": the set that is used now,
+        "layers_lacking": how many buildings lack which layer, in words}
 
     Raises:
         PuGeoError: if the weights cannot be used, or do not fit the settings or the chips.
@@ -51,7 +55,9 @@ def features(job: Job, *, request: Mapping[str, Any], use: bool = False) -> dict
             "The features 'rcf' have no weights and no settings: they come with the chips.", "Name `--backbone rcf` alone."
         )
     chip_set = store.call(job.layout, contents.chosen_chip_set)
-    job.report(0.01, "reading the weights")
+    if wanted.maker == LAYERS and not wanted.layers:
+        wanted = replace(wanted, layers=feature_sets.usual_layers(contents.views_of(chip_facts(job.layout, chip_set))))
+    job.report(0.01, "reading the weights" if wanted.maker != LAYERS else "reading the chips")
     sha256 = _sha256_of_files(wanted)
     name = feature_sets.name_of(wanted, sha256)
     was_there = feature_sets.is_there(job.layout, chip_set, name)
@@ -72,6 +78,7 @@ def features(job: Job, *, request: Mapping[str, Any], use: bool = False) -> dict
     return {
         "name": name, "chip_set": chip_set, "n": found.n_chips, "n_features": found.n_features, "n_views": found.n_views,
         "seconds": found.seconds, "was_there": was_there, "in_use": used,
+        "layers_lacking": feature_sets.lacking_words(found.maker, chip_facts(job.layout, chip_set)),
     }  # fmt: skip
 
 
@@ -79,14 +86,15 @@ def _make(job: Job, request: FeatureRequest, chip_set: str, name: str, sha256: s
     """Make the maker, then the features by it, and store both; `sha256` is that of the files as they were named."""
     began, layout, device = time.monotonic(), job.layout, best_device()
     feature_sets.remove_unfinished(layout, chip_set)
-    chips = read_array(layout.chips(chip_set))
     facts = chip_facts(layout, chip_set)
+    chips = feature_sets.chips_for(request.maker, read_array(layout.chips(chip_set)), facts)
     is_visible = assessability.reasons(facts) == ""
     rows = np.flatnonzero(is_visible) if is_visible.any() else np.arange(len(chips))
     masks = footprint_masks(layout, chip_set) if request.pool == FOOTPRINT else None
     maker = fit_maker(
         request, chips, rows, generator=torch.Generator().manual_seed(FEATURE_SEED), device=device,
-        report=job.part(0.02, FIT, f"making {name}"), is_cancelled=job.is_cancelled,
+        report=job.part(0.02, FIT, f"making {name}"), is_cancelled=job.is_cancelled, views=contents.views_of(facts),
+        is_missing=contents.is_missing(facts) if request.maker == LAYERS else None,
     )  # fmt: skip
     job.stop_if_cancelled()
     if sha256 and maker.facts()["weights_sha256"] not in sha256:
@@ -96,9 +104,10 @@ def _make(job: Job, request: FeatureRequest, chip_set: str, name: str, sha256: s
     shape = (request.n_views, len(chips), maker.n_features)
     _require_room(layout, shape)
     words = f"features of {len(chips)} chips in {request.n_views} views by {name}"
+    until = FILL if request.maker == LAYERS else 1.0
     with feature_sets.new_views(layout, chip_set, name, shape) as out:
         maker.transform(
-            chips, request.n_views, seed=FEATURE_SEED, device=device, out=out, report=job.part(FIT, 1.0, words),
+            chips, request.n_views, seed=FEATURE_SEED, device=device, out=out, report=job.part(FIT, until, words),
             is_cancelled=job.is_cancelled, masks=masks,
         )  # fmt: skip
         if not all(np.isfinite(view).all() for view in out):
@@ -107,7 +116,10 @@ def _make(job: Job, request: FeatureRequest, chip_set: str, name: str, sha256: s
                 "Check that they belong to this network, or choose another layer.",
                 kind="weights",
             )
-        match_groups(out, maker, facts, is_visible)
+        settle(
+            out, maker, facts, is_visible, report=job.part(until, 1.0, f"filling in what buildings lack in {name}"),
+            is_cancelled=job.is_cancelled,
+        )  # fmt: skip
     feature_sets.write_maker(layout, chip_set, name, maker.state())
     made = FeatureSet(name, maker.facts(), *shape, created_at=now(), seconds=round(time.monotonic() - began, 2))
     feature_sets.put(layout, chip_set, made)
@@ -124,18 +136,30 @@ def needs_masks(maker: Maker) -> bool:
     return maker.facts().get("pool") == FOOTPRINT
 
 
-def match_groups(
-    views: NDArray[np.float16], maker: Maker, facts: Mapping[str, Any], is_visible: NDArray[np.bool_]
-) -> tuple[int, ...]:
-    """Match the features of sensor groups, in place, see `sensors.match_groups`; none where groups are not known.
+def settle(
+    features: NDArray[np.float16], maker: Maker, facts: Mapping[str, Any], is_visible: NDArray[np.bool_],
+    *, report: Report | None = None, is_cancelled: Callable[[], bool] | None = None,
+) -> None:  # fmt: skip
+    """Make features ready for use, in place: match sensor groups, then fill in layers that a building lacks.
+
+    Groups are of optical scenes: columns of other layers are not matched, see `sensors.match_groups`. A missing layer takes what
+    the building's other layers lead to expect, see `layers.fill_missing`.
 
     Args:
-        facts: of the chip set.
+        features: float16 [V, N, D], as `maker` gave them for all chips of a set.
+        facts: of the chip set; groups are not known in older ones.
+        is_visible: bool [N]; the others have no part in the statistics.
     """
-    group = facts.get("sensor_group")
-    if group is None:
-        return ()
-    return sensors.match_groups(views, np.asarray(group, np.int64), is_visible, is_signed=maker.kind != RCF)
+    group = None if facts.get("sensor_group") is None else np.asarray(facts["sensor_group"], np.int64)
+    is_missing = feature_sets.is_missing(maker.facts(), facts)
+    if not isinstance(maker, LayerBanks) or is_missing is None:
+        if group is not None:
+            sensors.match_groups(features, group, is_visible, is_signed=maker.kind != RCF)
+        return
+    for view, lacks in zip(maker.views, is_missing, strict=True):
+        if group is not None and not {"pre", "post"}.isdisjoint(view.name.split("+")):
+            sensors.match_groups(features[:, :, view.start : view.stop], group, is_visible & ~lacks)
+    fill_missing(features, maker.views, is_missing, is_visible, report=report, is_cancelled=is_cancelled)
 
 
 def _require_room(layout: Layout, shape: tuple[int, int, int]) -> None:

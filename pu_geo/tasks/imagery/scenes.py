@@ -43,12 +43,13 @@ def add_scenes(
         ImageryError: if a file cannot be used, pre and post do not overlap, or the file of a scene that is here already is missing
             or changed: the map is drawn anew from all of them.
     """
-    known = scene_files.require(
+    everything = scene_files.require(
         job.layout,
-        store.call(job.layout, contents.scenes),
+        store.call(job.layout, contents.all_scenes),
         report=Part(job, 0.0, 0.02).report,
         is_cancelled=job.is_cancelled,
     )
+    known = [scene for scene in everything if scene.role != "layer"]
     if bands is not None and len(bands) != 3:
         raise ImageryError(f"{len(bands)} bands were chosen; red, green and blue are three.", "Write, for example, 3,2,1.")
     rgb = None if bands is None else (bands[0], bands[1], bands[2])
@@ -76,7 +77,7 @@ def add_scenes(
     pre_share = check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
     fresh = build_quicklooks(job, scenes, grid)
     with store.connect(job.layout) as db:
-        _exchange(fresh, job.layout.quicklooks)
+        exchange_folder(fresh, job.layout.quicklooks)
         contents.add_scenes(db, new, grid, pre_share)
     return {
         "added": [scene.scene_id for scene in new],
@@ -87,13 +88,13 @@ def add_scenes(
     }
 
 
-def free_id(role: Role, scenes: Sequence[Scene]) -> str:
-    """Return the next id of a date that no scene has, whatever its file is called."""
+def free_id(name: str, scenes: Sequence[Scene]) -> str:
+    """Return the next id of a date, or of a layer, that no scene has, whatever its file is called."""
     taken = {scene.scene_id for scene in scenes}
-    number = sum(scene.role == role for scene in scenes) + 1
-    while f"{role}-{number}" in taken:
+    number = sum(name in (scene.role, scene.layer) for scene in scenes) + 1
+    while f"{name}-{number}" in taken:
         number += 1
-    return f"{role}-{number}"
+    return f"{name}-{number}"
 
 
 def _with_folder(path: str) -> str:
@@ -101,28 +102,38 @@ def _with_folder(path: str) -> str:
 
 
 def build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
-    """Make tile pyramids of both dates and the outlines for one grid, in a folder beside the one in use.
+    """Make tile pyramids of both dates and of all layers, and the outlines, for one grid, in a folder beside the one in use.
 
     A scene whose damage shows only when all of it is read is refused here, before anything was stored.
     """
     fresh = job.layout.quicklooks.with_name("quicklooks.new")
     shutil.rmtree(fresh, ignore_errors=True)
-    roles: list[Role] = [role for role in ("post", "pre") if any(scene.role == role for scene in scenes)]
-    for i, role in enumerate(roles):
-        report = job.part(0.2 + 0.8 * i / len(roles), 0.2 + 0.8 * (i + 1) / len(roles), f"map tiles of the {role} scenes")
-        of_date = [scene for scene in scenes if scene.role == role]
-        with Mosaic(of_date, grid, fills=fresh / FILLS) as mosaic:
-            quicklooks.build_pyramid(mosaic, fresh / role, report=report, is_cancelled=job.is_cancelled)
-        if job.is_cancelled():
-            raise JobCancelled
+    of_role = {role: [scene for scene in scenes if scene.role == role] for role in ("post", "pre")}
+    wanted = [(fresh / role, f"the {role} scenes", some) for role, some in of_role.items() if some]
+    wanted += [
+        (fresh / job.layout.layer_tiles(layer.name).relative_to(job.layout.quicklooks), f"layer {layer.name}", shown_bands(layer.scenes))
+        for layer in store.call(job.layout, contents.layers)
+    ]  # fmt: skip
+    for i, (folder, words, some) in enumerate(wanted):
+        report = job.part(0.2 + 0.8 * i / len(wanted), 0.2 + 0.8 * (i + 1) / len(wanted), f"map tiles of {words}")
+        with Mosaic(some, grid, fills=fresh / FILLS) as mosaic:
+            quicklooks.build_pyramid(mosaic, folder, report=report, is_cancelled=job.is_cancelled)
+        job.stop_if_cancelled()
     table = store.call(job.layout, contents.footprints)
     if table.wkb:
         write_geometry(fresh / job.layout.geometry.name, table, grid)
     return fresh
 
 
-def _exchange(fresh: Path, used: Path) -> None:
+def shown_bands(scenes: Sequence[Scene]) -> list[Scene]:
+    """Return files of a layer with the bands that its map tiles show: the first three as red, green and blue, else the first."""
+    n = 3 if len(scenes[0].rgb) >= 3 else 1
+    return [replace(scene, rgb=scene.rgb[:n], stretch=(scene.stretch or ())[:n]) for scene in scenes]
+
+
+def exchange_folder(fresh: Path, used: Path) -> None:
     """Exchange the folder in use for a new one; by two renames, so that hardly a moment is between."""
+    used.parent.mkdir(parents=True, exist_ok=True)
     old = used.with_name(f"{used.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if used.exists():

@@ -217,7 +217,7 @@ def _pictures(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
 
 
 def _scenes(layout: Layout, db: sqlite3.Connection, full: bool) -> Iterator[Finding]:
-    found = contents.scenes(db)
+    found = contents.all_scenes(db)
     for scene in found:
         state = scene_files.verify(scene, full=full)
         find = f"Find the file with `{scene_state.relink_command([scene], layout.folder)}`"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _TRUE_OR_FALSE = ("assessed",)  # SQLite has 1 and 0
 _WHOLE = ("rank",)
+_LISTS = {"damage_types", "absent_types"}  # of texts, as JSON
 
 
 def footprints(layout: Layout) -> geopandas.GeoDataFrame:
@@ -46,7 +47,8 @@ def live_map(layout: Layout) -> geopandas.GeoDataFrame:
     """Return what the damage map says now, as the layer `damage_map` that QGIS shows, with `building_id` as index, project CRS.
 
     Columns: `area_m2`, `label`, `labeller`, `labelled_at`, `score` and `rank` of the chosen run where the building is assessed,
-    `run_id`, `reason`, `damage_types`, `comment`, `threshold`, `assessed`, `not_assessed_reason`, `damage_binary`, `geometry`.
+    `run_id`, `reason`, `damage_types`, `absent_types`, `comment`, `grade`, `threshold`, `assessed`,
+    `not_assessed_reason`, `damage_binary`, `geometry`.
 
     Raises:
         ProjectError: before there is a post scene.
@@ -59,7 +61,8 @@ def live_map(layout: Layout) -> geopandas.GeoDataFrame:
     ids, blobs = columns.pop("building_id"), columns.pop("geom")
     for name in _TRUE_OR_FALSE:
         columns[name] = np.array(columns[name], np.bool_)
-    columns["damage_types"] = [None if text is None else ";".join(json.loads(text)) for text in columns["damage_types"]]
+    for name in _LISTS & columns.keys():
+        columns[name] = [None if text is None else ";".join(json.loads(text)) for text in columns[name]]
     frame = _frame(columns, ids, [contents.wkb_from_blob(blob) for blob in blobs], grid.crs)
     return frame.astype({**dict.fromkeys(_WHOLE, "Int64"), "score": "float64", "threshold": "float64"})
 

@@ -20,8 +20,10 @@ from pu_geo.geo.vector.aoi import limited
 from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.project.removals import Removal, Watched
 from pu_geo.records import FootprintTable, Scene
+from pu_geo.services.imagery import layers as services
 from pu_geo.services.imagery import scene_files
 from pu_geo.services.project import removing
+from pu_geo.tasks.imagery import layers
 from pu_geo.tasks.imagery.footprints import write_geometry
 from pu_geo.tasks.imagery.scenes import build_quicklooks, free_id
 from pu_geo.tasks.job import Job, Part
@@ -77,9 +79,34 @@ def replace_scene(
     return _exchange_scenes(job, found, scenes, left, [new], analyst)
 
 
+def replace_layer(
+    job: Job, *, name: str, paths: Sequence[str], analyst: str, nodata: float | None = None, crs: str | None = None
+) -> dict[str, object]:  # fmt: skip
+    """Put other files in the place of those of a layer, of its date and kind, with a scaling of their own; see `add_layer`.
+
+    Returns:
+        as `remove_scene`, and what `layers.as_result` does.
+
+    Raises:
+        ProjectError: if there is no such layer.
+        ImageryError: if a file cannot be used, or all of them are those that are here.
+    """
+    found, old = removing.layer_replacement(job.layout, name, paths), services.find(job.layout, name)
+    made = layers.describe(job, name, paths, None, when=old.when, kind=old.kind, nodata=nodata, crs=crs)
+    if {(scene.sha256, scene.nodata) for scene in made.new} == {(scene.sha256, scene.nodata) for scene in old.scenes}:
+        raise ImageryError(f"The layer {name} has these files already.", "Name other files.", kind="dup")
+    tiles = str(job.layout.layer_tiles(name).relative_to(job.layout.folder))
+    watched = [Watched("scene"), Watched("pugeo_meta", "key = 'imagery_changed'")]
+    done = removing.carry_out(
+        job.layout, found, analyst, watched=watched, change=lambda db: contents.exchange_layer(db, old.scenes, made.new),
+        files=removing.layer_files(job.layout, old, made.new), new={tiles: made.tiles}, but=job.folder.name,
+    )  # fmt: skip
+    return {**layers.as_result(made), **_result(done)}
+
+
 def _checked_scenes(job: Job, *, but: str) -> list[Scene]:
     """Return all scenes, once the files of those but one were checked: the map is drawn from them. Raises as `require` does."""
-    others = [scene for scene in store.call(job.layout, contents.scenes) if scene.scene_id != but]
+    others = [scene for scene in store.call(job.layout, contents.all_scenes) if scene.scene_id != but]
     scene_files.require(job.layout, others, report=Part(job, 0.0, 0.02).report, is_cancelled=job.is_cancelled)
     return store.call(job.layout, contents.scenes)
 

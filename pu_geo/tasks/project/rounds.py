@@ -8,19 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from pu_geo.atomic_write import atomic_write
-from pu_geo.errors import ProjectError, writing
+from pu_geo.errors import ImageryError, ProjectError, writing
 from pu_geo.geo.raster.placement import moved_to
 from pu_geo.project import aoi, contents, grades, labels, rounds, runs, store, versions
 from pu_geo.project.layout import Layout, find_project
 from pu_geo.project.rounds import PastAnswer, Round
-from pu_geo.records import Scene
+from pu_geo.records import Layer, Scene
 from pu_geo.services.imagery import scene_files
 from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.imagery.chip import chip
 from pu_geo.tasks.imagery.footprints import write_geometry
+from pu_geo.tasks.imagery.layers import take_over
 from pu_geo.tasks.imagery.scenes import add_scenes
 from pu_geo.tasks.job import Job, Part
+from pu_geo.wording import listed
 
 
 def next_round(
@@ -29,7 +31,8 @@ def next_round(
     """Fill an empty project from the round before it.
 
     Footprints keep their ids, and the area of interest stays. Answers are carried over as "to be confirmed": they come first in
-    the queue, and count, and are learned from, only once somebody gave them anew on the new image.
+    the queue, and count, and are learned from, only once somebody gave them anew on the new image. Layers of no date and from
+    before the event come along with their scaling; one from after the event shows what is past, and stays behind.
 
     Args:
         previous: project folder of the round before.
@@ -39,7 +42,8 @@ def next_round(
 
     Returns:
         {"round", "n", "carried": answers to be confirmed, "compared_with": the map of the round before that changes are
-        counted from, such as "v2" or "run ranker-1", "scenes", "chips"}
+        counted from, such as "v2" or "run ranker-1", "layers": names of those that came along, "notes": which did not, and why, in
+        sentences, "scenes", "chips"}
 
     Raises:
         ProjectError: if the project is not empty, or the previous one has no footprints or no place on the Earth.
@@ -48,7 +52,7 @@ def next_round(
     before = find_project(previous)
     with store.connect(before) as db:
         table, old_grid, area = contents.footprints(db), contents.grid(db), aoi.current(db)
-        old_pre = [scene for scene in contents.scenes(db) if scene.role == "pre"]
+        old_pre, old_layers = [scene for scene in contents.scenes(db) if scene.role == "pre"], contents.layers(db)
     if not old_grid.has_place:
         raise ProjectError(
             f"{before.folder.name} has no place on the Earth; nothing tells where a new image would lie over it.",
@@ -72,11 +76,34 @@ def next_round(
             aoi.put(db, moved_to([area.wkb], old_grid.crs, grid.crs)[0], area.source)
         everything = contents.footprints(db)
     write_geometry(job.layout.geometry, everything, grid)
-    chips = chip(Part(job, 0.2, 0.98), size_px=size_px)
+    layers, notes = _take_layers(Part(job, 0.2, 0.3), before, old_layers)
+    chips = chip(Part(job, 0.3, 0.98), size_px=size_px)
     rounds.write(job.layout, past)
     carried = sum(one.label is not None for one in rounds.last_of_each(past).values())
     made = {"round": past.number, "n": len(everything.wkb), "carried": carried, "compared_with": past.compared_with}
-    return {**made, "scenes": scenes, "chips": chips}
+    return {**made, "layers": layers, "notes": notes, "scenes": scenes, "chips": chips}
+
+
+def _take_layers(job: Job, before: Layout, layers: Sequence[Layer]) -> tuple[list[str], list[str]]:
+    """Add the layers of the round before that still hold; return their names, and a sentence on those that were left out."""
+    taken, notes = [], []
+    for i, layer in enumerate(layers):
+        if layer.when == "post":
+            continue
+        try:
+            found = scene_files.require(before, layer.scenes, is_cancelled=job.is_cancelled)
+            scenes = tuple(replace(scene, path=_own_copy(before, job.layout, scene)) for scene in found)
+            take_over(Part(job, i / len(layers), (i + 1) / len(layers)), replace(layer, scenes=scenes))
+        except ImageryError as error:
+            notes.append(f"The layer {layer.name} was left out. {error.problem} {error.hint}")
+        else:
+            taken.append(layer.name)
+    if past := [layer.name for layer in layers if layer.when == "post"]:
+        notes.append(
+            f"Layers from after the event stayed in the round before: {listed(past)}. Add newer ones on the Imagery page, then cut chips "
+            "again."
+        )
+    return taken, notes
 
 
 def _own_copy(before: Layout, layout: Layout, scene: Scene) -> str:

@@ -15,22 +15,24 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability
 from pu_geo.analysis.estimates import MIN_POSITIVES
 from pu_geo.atomic_write import atomic_write, reserve
-from pu_geo.errors import ModelError, printable
+from pu_geo.errors import ModelError, TrainingError, printable
 from pu_geo.features.bank import Maker
+from pu_geo.features.layers import LayerBanks, bands_of
 from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
-from pu_geo.project import contents, model_files, store
-from pu_geo.project.contents import chip_facts
+from pu_geo.project import contents, feature_sets, model_files, store
+from pu_geo.project.contents import chip_facts, optical_chips
 from pu_geo.project.layout import RCF, read_array
 from pu_geo.project.model_files import Model
-from pu_geo.records import RunFacts
+from pu_geo.records import RunFacts, View
 from pu_geo.services.imagery.features import words_of
-from pu_geo.tasks.imagery.features import footprint_masks, maker_in, match_groups, needs_masks
+from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks, settle
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
+from pu_geo.tasks.train.layer_match import scaled_otherwise
 from pu_geo.tasks.train.model_card import sha256_of_array
-from pu_geo.tasks.train.restored_model import RestoredModel, restore
+from pu_geo.tasks.train.restored_model import RestoredModel, lacking, restore
 from pu_geo.tasks.train.train import Outcome, finish, first_threshold, stored_before
 from pu_geo.training.run import best_device, name_of
 
@@ -86,10 +88,12 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     job.report(0.01, "checking the model")
     found = model_files.read(Path(path))
     inputs = replace(read_inputs(job.layout, feature_set=RCF), is_accepted=None)  # a model brings its own features
+    other_scaling = scaled_otherwise(found.card, chip_facts(job.layout, inputs.chip_set), found.name)
     restored = restore(found, best_device(), lambda name: maker_in(job.layout, inputs.chip_set, name))
-    chips = read_array(job.layout.chips(inputs.chip_set))
-    require_fit(restored, chips.shape[1:], found.name)
-    scores, embeddings = _answers(job, restored, chips, found.name, chip_facts(job.layout, inputs.chip_set))
+    facts = chip_facts(job.layout, inputs.chip_set)
+    inputs = inputs.without(feature_sets.lacks_all(_views_learned(restored), facts))
+    restored, chips = on_chips(restored, read_array(job.layout.chips(inputs.chip_set)), facts, found.name)
+    scores, embeddings, type_scores = _answers(job, restored, chips, found.name, facts)
     card, n_clicked = found.card, int((inputs.pu.is_positive & ~inputs.pu.is_excluded).sum())
     of_training, score_type = card.get("threshold"), catalog.card(card["method"]).score_type
     is_start = n_clicked >= MIN_POSITIVES or not isinstance(of_training, int | float) or not 0 <= of_training <= 1
@@ -98,10 +102,76 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
         card["method"], card["preset"], scores, embeddings, score_type, threshold, is_start,
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
         write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found), features=_features(restored),
+        types=restored.types, types_from=_types_from(restored), is_ordinal=restored.is_ordinal, type_scores=type_scores,
+        views=_views_learned(restored),
     )  # fmt: skip
     why_not = "a model from elsewhere scores buildings one by one"
     place = place_unused(catalog.card(card["method"]), restored.settings, why_not)
-    return finish(job, inputs, began, replace(outcome, place=place))
+    return finish(job, inputs, began, replace(outcome, place=place, warnings=[*outcome.warnings, *other_scaling]))
+
+
+def on_chips(
+    restored: RestoredModel, chips: NDArray[np.uint8], facts: Mapping[str, Any], name: str
+) -> tuple[RestoredModel, NDArray[np.uint8]]:  # fmt: skip
+    """Return a model for chips, and the bands of them that it takes; layers are found by their names.
+
+    Args:
+        chips: uint8 [N, C, H, W] of a chip set, with all bands.
+        facts: of the chip set.
+        name: of the model's file.
+
+    Raises:
+        ModelError: if the chips lack a layer or other bands, or have another size; says what is needed and what is here.
+    """
+    if restored.chip_views:
+        bands = bands_in(restored, contents.views_of(facts), name)
+        require_fit(restored, (restored.chip_shape[0], *chips.shape[2:]), name)
+        first, n = int(bands[0]), len(bands)
+        is_block = np.array_equal(bands, np.arange(first, first + n))  # which stays a memory map
+        return restored, chips[:, first : first + n] if is_block else chips[:, bands]
+    if not isinstance(restored.bank, LayerBanks):
+        is_whole = restored.bank is None and restored.chip_shape == chips.shape[1:]
+        some = chips if is_whole else contents.optical(chips, facts)
+        require_fit(restored, some.shape[1:], name)
+        return restored, some
+    try:
+        bank = restored.bank.on(contents.views_of(facts), name)
+    except TrainingError as error:
+        raise ModelError(error.problem, error.hint, kind="bands") from error
+    require_fit(restored, (restored.chip_shape[0], *chips.shape[2:]), name)
+    return replace(restored, bank=bank), chips
+
+
+def bands_in(restored: RestoredModel, here: Sequence[View], name: str) -> NDArray[np.int64]:
+    """Return where chips have the bands that a model was trained on, int64 [C], in its order: views are found by their names.
+
+    Args:
+        here: views of the chips, in any order; others may be among them.
+
+    Raises:
+        ModelError: if one is not here, or has another date or another number of bands; says which are needed and which are here.
+    """
+    known = {view.name: view for view in here}
+    found = np.zeros(restored.chip_shape[0], np.int64)
+    for view in restored.chip_views:
+        there = known.get(view.name)
+        if there is not None and (there.when, there.stop - there.start) == (view.when, view.stop - view.start):
+            found[view.start : view.stop] = np.arange(there.start, there.stop)
+            continue
+        if there is not None and there.when != view.when:
+            raise ModelError(
+                f"{name} learned from a layer {view.name} with the date {view.when or 'none'}; {view.name} of this project has the date "
+                f"{there.when or 'none'}.",
+                "Add the layer of that date under that name, or use a model that was trained with the layers here.",
+                kind="bands",
+            )
+        needed, ours = (", ".join(f"{v.name} ({v.stop - v.start})" for v in views) for views in (restored.chip_views, here))
+        raise ModelError(
+            f"{name} was trained on chips of these views, with their numbers of bands: {needed}; the chips of this project have {ours}.",
+            "Add layers of these names on the Imagery page, or with `pu-geo add-layer`, and cut the chips anew.",
+            kind="bands",
+        )
+    return found
 
 
 def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -> None:
@@ -125,22 +195,33 @@ def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -
 
 def _answers(
     job: Job, restored: RestoredModel, chips: NDArray[np.uint8], name: str, facts: Mapping[str, Any]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return scores [N] in 0..1 and embeddings [N, E] of unit length."""
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32] | None]:
+    """Return scores [N] in 0..1, embeddings [N, E] of unit length, and scores [N, c] of damage types, None without any."""
+    model, gone = restored.model, lacking(restored, facts)
+
+    def answers(inputs: NDArray[Any], plain: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32], Any]:
+        job.report(0.9, "scoring all buildings")
+        types = model.type_scores(inputs, gone) if restored.types else None
+        return model.score(inputs, gone), model.embed(plain, gone), types
+
     if restored.bank is None:
-        job.report(0.1, "scoring all buildings")
-        scores, embeddings = restored.model.score(chips), restored.model.embed(chips)
+        scores, embeddings, type_scores = answers(chips, chips)
     else:
         path = job.folder / "features.npy"
         try:
             views = _views(job, restored.bank, restored, chips, path, facts)
-            job.report(0.9, "scoring all buildings")
-            scores, embeddings = restored.model.score(views), restored.model.embed(views[0])
+            scores, embeddings, type_scores = answers(views, views[0])
         finally:
             path.unlink(missing_ok=True)
-    if not (np.isfinite(scores).all() and np.isfinite(embeddings).all()):
+    if not all(np.isfinite(each).all() for each in (scores, embeddings, type_scores) if each is not None):
         raise model_files.refusal(name, "gives some buildings scores that are no finite numbers")
-    return scores, embeddings
+    return scores, embeddings, type_scores
+
+
+def _types_from(restored: RestoredModel) -> str | None:
+    """Return where a model's damage types were learned from, as its card says; None without types."""
+    named = restored.card["learned_from"].get("types_from")
+    return printable(named, 100) if restored.types and isinstance(named, str) else None
 
 
 def _views(
@@ -156,7 +237,7 @@ def _views(
         chips, restored.n_views, seed=restored.seed, device=best_device(), out=out,
         report=job.part(0.05, 0.9, words), is_cancelled=job.is_cancelled, masks=masks,
     )  # fmt: skip
-    match_groups(out, bank, facts, assessability.reasons(facts) == "")
+    settle(out, bank, facts, assessability.reasons(facts) == "")
     return out
 
 
@@ -166,7 +247,9 @@ def _features(restored: RestoredModel) -> tuple[str, Mapping[str, object]] | Non
         return None
     name, maker = restored.features
     plain = {key: printable(value, 300) if isinstance(value, str) else value for key, value in maker.items()}
-    return name, {key: value for key, value in plain.items() if isinstance(value, str | int | float | None)}
+    kept = {key: value for key, value in plain.items() if isinstance(value, str | int | float | None)}
+    tables = ("views", "chip_views") if isinstance(restored.bank, LayerBanks) else ()  # checked when it was built
+    return name, {**kept, **{key: maker[key] for key in tables}}
 
 
 def _from_model(found: Model) -> dict[str, object]:
@@ -193,7 +276,8 @@ def _write_files(job: Job, facts: RunFacts, found: Model) -> list[Path]:
 def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], inputs: RunInputs) -> list[str]:
     """Return, in words, where the scores come from, and what is other here than where the model learned."""
     there, title = restored.card["learned_from"], catalog.card(restored.card["method"]).title
-    is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(chips)
+    learned = chips if restored.bank is None else optical_chips(job.layout, inputs.chip_set)  # see `chips_learned`
+    is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(learned)
     where = "these same buildings" if is_same else "another set of buildings"
     words = [
         f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} damaged buildings; nothing was "
@@ -205,15 +289,37 @@ def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], input
         words.append(
             f"The model knows pixels of {known_m:.2f} m; here they have {gsd_m:.2f} m, so buildings look other to it."
         )
-    return words + _brightness_warnings(restored, chips)
+    facts = chip_facts(job.layout, inputs.chip_set)
+    lacks = feature_sets.words_of_missing(_views_learned(restored), lacking(restored, facts))
+    return [*words, *_brightness_warnings(restored, chips, facts), *filter(None, [lacks])]
+
+
+def _views_learned(restored: RestoredModel) -> tuple[str, ...]:
+    """Return the names of the views that a model takes, in the order of `lacking`; none of a model without named views."""
+    views = restored.bank.views if isinstance(restored.bank, LayerBanks) else restored.chip_views
+    return tuple(view.name for view in views)
 
 
 def _number(value: object) -> int | float | None:
     return value if isinstance(value, int | float) and abs(value) < MAX_NUMBER else None
 
 
-def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8]) -> list[str]:
-    """Compare the means of the bands, in units of uint8, with those that the model was standardized by."""
+def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8], facts: Mapping[str, Any]) -> list[str]:
+    """Compare the means of the bands, in units of uint8, with those that the model was standardized by.
+
+    Args:
+        facts: of the chip set; buildings that lack a layer have no part in its mean.
+    """
+    some = np.arange(0, len(chips), max(1, len(chips) // CHIPS_COMPARED))
+    if isinstance(restored.bank, LayerBanks):
+        maker, words = restored.bank, []
+        is_missing = feature_sets.is_missing(maker.facts(), facts)
+        for k, (view, bank) in enumerate(zip(maker.views, maker.banks, strict=True)):
+            has_it = some if is_missing is None else some[~is_missing[k, some]]
+            shown = chips[has_it][:, bands_of(view.name, maker.chip_views)]
+            what = f"The layer {view.name} differs"
+            words += _other_brightness(shown, bank.band_mean.numpy(), bank.band_std.numpy(), what)
+        return words
     if isinstance(restored.bank, RcfBank):
         mean, spread = restored.bank.band_mean.numpy(), restored.bank.band_std.numpy()
     elif restored.bank is not None:
@@ -221,12 +327,21 @@ def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8]) -> l
     else:
         own = restored.model.extractor.standardize
         mean, spread = own.mean.flatten().cpu().numpy(), own.scale.flatten().cpu().numpy()
-    here = np.asarray(chips[:: max(1, len(chips) // CHIPS_COMPARED)]).mean((0, 2, 3))
+    return _other_brightness(np.asarray(chips[some]), mean, spread, "The images differ")
+
+
+def _other_brightness(
+    chips: NDArray[np.uint8], mean: NDArray[np.floating], spread: NDArray[np.floating], what: str
+) -> list[str]:  # fmt: skip
+    """Return in words that the mean of a band of chips [N, C, H, W] is more than a spread off; nothing where none is."""
+    if not len(chips):
+        return []
+    here = chips.mean((0, 2, 3))
     far = np.flatnonzero(np.abs(here - mean) > spread)
     if not len(far):
         return []
     band = int(far[np.argmax(np.abs(here - mean)[far] / spread[far])])
     return [
-        f"The images differ in brightness from those the model knows: band {band + 1} has a mean of {here[band]:.0f} here, and "
+        f"{what} in brightness from what the model knows: band {band + 1} has a mean of {here[band]:.0f} here, and "
         f"had {mean[band]:.0f} there, with a spread of {spread[band]:.0f}. Its scores may be off."
     ]

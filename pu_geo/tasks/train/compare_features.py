@@ -98,7 +98,15 @@ def places_by(
     method: str, inputs: RunInputs, own: NDArray[np.int64], before_a_fit: Callable[[], None] = lambda: None,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> NDArray[np.float64]:  # fmt: skip
-    """Hold clicks out and return the mean log place of each, float64 [P], by a method on the features of `inputs`.
+    """Hold clicks out and return the mean log place of each, float64 [P], see `held_out`."""
+    return bakeoff.log_places(held_out(method, inputs, own, before_a_fit, is_cancelled))
+
+
+def held_out(
+    method: str, inputs: RunInputs, own: NDArray[np.int64], before_a_fit: Callable[[], None] = lambda: None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> NDArray[np.float64]:  # fmt: skip
+    """Hold clicks out and return the places of each, float64 [R, P] in (0, 1], by a method on the features of `inputs`.
 
     Args:
         own: rows of the clicks that judge, int64 [P].
@@ -110,7 +118,7 @@ def places_by(
         return score(is_out)
 
     n = len(inputs.pu.is_positive)
-    return bakeoff.log_places(bakeoff.held_out_places(asked, own, unlabeled_of(inputs), n, seed=_SEED))
+    return bakeoff.held_out_places(asked, own, unlabeled_of(inputs), n, seed=_SEED)
 
 
 def scorer(method: str, inputs: RunInputs, is_cancelled: Callable[[], bool] = lambda: False) -> Score:
@@ -138,7 +146,7 @@ def scorer(method: str, inputs: RunInputs, is_cancelled: Callable[[], bool] = la
     settings: NetworkSettings = catalog.settings_for(method, next(iter(card.presets)))
 
     def train(is_out: Bools) -> NDArray[np.floating]:
-        left = inputs.with_clicks(pu.without(is_out), None)
+        left = inputs.with_clicks(pu.without(is_out))
         run = Run(best_device(), _SEED, is_cancelled=is_cancelled)
         data = pu_data(
             FeatureViews(np.asarray(left.views)), left.learned_as_positive, is_excluded=left.pu.is_excluded,
@@ -176,4 +184,5 @@ def of_rows(inputs: RunInputs, rows: NDArray[np.int64]) -> RunInputs:
         is_queued=None if pu.is_queued is None else pu.is_queued[rows],
     )  # fmt: skip
     is_accepted = None if inputs.is_accepted is None else inputs.is_accepted[rows]
-    return replace(inputs, pu=left, is_accepted=is_accepted, is_hidden=None)
+    is_missing = None if inputs.is_missing is None else inputs.is_missing[:, rows]
+    return replace(inputs, pu=left, is_accepted=is_accepted, is_hidden=None, is_missing=is_missing)

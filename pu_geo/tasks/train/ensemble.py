@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import agreement, assessability
 from pu_geo.errors import JobCancelled
-from pu_geo.project import feature_sets, labels, runs, store
+from pu_geo.project import contents, feature_sets, labels, runs, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.feature_sets import SEVERAL
 from pu_geo.project.layout import Layout
@@ -44,7 +44,8 @@ def ensemble(job: Job, *, run_ids: list[str]) -> dict[str, object]:
         members = runs.members(db, run_ids)
         chip_set, at_event = members[0].chip_set, max(facts.at_event for facts in members)
         facts = chip_facts(job.layout, chip_set)
-        is_hidden = assessability.reasons(facts) != ""
+        names = _views(job.layout, members)
+        is_hidden = assessability.reasons(facts, lacks_all=feature_sets.lacks_all(names, facts)) != ""
         known = labels.pu_set(db, at=at_event, ids=facts["building_ids"]).without(is_hidden)
     is_held_out = known.is_positive & np.all([runs.held_out(job.layout, facts.run_id) for facts in members], axis=0)
     pu, held_out = (
@@ -84,8 +85,18 @@ def _average(layout: Layout, members: Sequence[RunFacts], inputs: RunInputs, hel
         first_threshold(scores, inputs.pu, inputs.start_k()), held_out=held_out, warnings=warnings,
         without_answers=tuple(sorted({group for facts in members for group in facts.without_answers})),
         settings={"run_ids": [facts.run_id for facts in members], "methods": [facts.method for facts in members]},
-        features=_features(members),
+        features=_features(members), views=_views(layout, members),
     )  # fmt: skip
+
+
+def _views(layout: Layout, members: Sequence[RunFacts]) -> tuple[str, ...]:
+    """Return the names of the views that any of the runs learned from; () where none learned from named ones."""
+    each = [one.views or tuple(view.name for view in feature_sets.views_of(one.feature_maker)) for one in members]
+    if not any(each):
+        return ()
+    table = contents.views_of(chip_facts(layout, members[0].chip_set))
+    dates = feature_sets.usual_layers([view for view in table if view.name in ("pre", "post")])
+    return tuple(dict.fromkeys(name for names in each for name in names or dates))
 
 
 def _features(members: Sequence[RunFacts]) -> tuple[str, Mapping[str, object]]:

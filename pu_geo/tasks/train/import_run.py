@@ -20,11 +20,11 @@ from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, feature_sets, labels, model_files, runs, store
-from pu_geo.project.layout import RCF, Layout, find_project, read_array, write_json
+from pu_geo.project.layout import RCF, Layout, find_project, write_json
 from pu_geo.tasks.imagery.features import maker_in
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import BEGAN_WITH, RunInputs, read_inputs, set_aside
-from pu_geo.tasks.train.model_card import Learned, sha256_of_array, sha256_of_labels, write_model
+from pu_geo.tasks.train.model_card import Learned, chips_learned, sha256_of_array, sha256_of_labels, write_model
 from pu_geo.tasks.train.restored_model import RestoredModel, restore
 from pu_geo.tasks.train.train import CURVE, RUN_NOTE, Outcome, finish, first_threshold, stored_before
 from pu_geo.training.data import FeatureViews, PUData
@@ -96,7 +96,9 @@ def import_run(job: Job, *, folder: str, run_id: str) -> dict[str, object]:
     inputs, data, held_out = _same_inputs(job, found)
     job.report(0.4, "checking scores and weights")
     scores, embeddings = _answers(found, len(inputs.pu.building_ids))
-    _try(found, data, scores)
+    types = found.restored.types
+    type_scores = _type_scores(found, len(scores)) if types else None
+    _try(found, data, scores, type_scores)
     for report in _curve(found):
         job.epoch(without_guesses(report))
     card, types_from = catalog.card(str(found.card["method"])), found.learned_from.get("types_from")
@@ -117,6 +119,8 @@ def import_run(job: Job, *, folder: str, run_id: str) -> dict[str, object]:
         versions={name: printable(versions[name], 100) for name in ("torch", "numpy") if name in versions},
         write_files=lambda facts: write_model(job.layout, facts, inputs.pu, learned),
         place=place_unused(card, found.settings, "an imported run has the scores of its model alone"),
+        types=types, types_from=str(types_from) if types else None, is_ordinal=bool(types) and data.is_ordinal,
+        type_scores=type_scores, views=tuple(view.name for view in data.views),
     )  # fmt: skip
     return finish(job, inputs, time.monotonic() - seconds, outcome)
 
@@ -222,10 +226,11 @@ def _same_inputs(job: Job, found: OtherRun) -> tuple[RunInputs, PUData, NDArray[
     types_from = there.get("types_from")
     if types_from is not None and not isinstance(types_from, str):
         raise refusal(f"Run {found.run_id}", "names kinds of damage by no attribute")
-    inputs = inputs.with_clicks(pu, types_from)
-    data = inputs.data(layout, found.settings, types_from)
+    card = catalog.card(str(found.card["method"]))
+    inputs = inputs.with_clicks(pu).with_types(layout, types_from, card)
+    data = inputs.data(layout, found.settings, takes_layers=card.takes_layers)
     footprints = store.call(layout, contents.footprints_sha256, pu.building_ids)
-    chips = read_array(layout.chips(inputs.chip_set))
+    chips = chips_learned(layout, inputs.chip_set, data)
     features = sha256_of_array(data.inputs.array) if isinstance(data.inputs, FeatureViews) else None
     same = {"chips": sha256_of_array(chips), "features": features, "footprints": footprints}
     for name, sha256 in same.items():
@@ -256,6 +261,15 @@ def _answers(found: OtherRun, n: int) -> tuple[NDArray[np.float32], NDArray[np.f
     return scores, embeddings
 
 
+def _type_scores(found: OtherRun, n: int) -> NDArray[np.float32]:
+    """Read the scores of damage types [N, c] in 0..1."""
+    n_types, name = len(found.restored.types), f"{runs.TYPE_SCORES}.npy"
+    scores = _array(found, name, "float32", (n, n_types), n * n_types)
+    if not np.isfinite(scores).all() or scores.min() < 0 or scores.max() > 1:
+        raise refusal(f"{name} in {found.folder}", "holds scores that are no numbers from 0 to 1")
+    return scores
+
+
 def _array(found: OtherRun, name: str, dtype: str, shape: tuple[int | None, ...], most_values: int) -> NDArray[Any]:
     """Read a .npy file into memory.
 
@@ -283,13 +297,19 @@ def _array(found: OtherRun, name: str, dtype: str, shape: tuple[int | None, ...]
     return np.array(array)
 
 
-def _try(found: OtherRun, data: PUData, scores: NDArray[np.float32]) -> None:
+def _try(
+    found: OtherRun, data: PUData, scores: NDArray[np.float32], type_scores: NDArray[np.float32] | None
+) -> None:  # fmt: skip
     """Score some buildings again, and refuse scores that are not this model's."""
     rows, array = np.unique(np.linspace(0, len(scores) - 1, ROWS_TRIED).astype(np.int64)), data.inputs.array
-    again = found.restored.model.score(np.asarray(array[:, rows] if isinstance(data.inputs, FeatureViews) else array[rows]))
-    off = float(np.median(np.abs(again - scores[rows])))
-    if not off <= MOST_OFF:
-        raise refusal(str(found.folder), f"holds scores that its model does not give: they are off by {off:.2f}")
+    some = np.asarray(array[:, rows] if isinstance(data.inputs, FeatureViews) else array[rows])
+    gone, model = None if data.is_missing is None else data.is_missing[:, rows], found.restored.model
+    offs = [np.abs(model.score(some, gone) - scores[rows])]
+    if type_scores is not None:
+        offs += list(np.abs(model.type_scores(some, gone) - type_scores[rows]).T)
+    for off in map(np.median, offs):
+        if not off <= MOST_OFF:
+            raise refusal(str(found.folder), f"holds scores that its model does not give: they are off by {off:.2f}")
 
 
 def _curve(found: OtherRun) -> list[dict[str, Any]]:

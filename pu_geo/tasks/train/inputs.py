@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo import wording
 from pu_geo.analysis import assessability, estimates, ranker
 from pu_geo.analysis.pu_criterion import is_unlabeled
 from pu_geo.errors import TrainingError
 from pu_geo.methods.catalog import MethodCard
 from pu_geo.methods.fitting import pu_data
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.project import contents, decisions, events, feature_sets, labels, pseudo_positives, store
-from pu_geo.project.contents import chip_facts
+from pu_geo.project import choices, contents, damage_types, decisions, events, feature_sets, labels, pseudo_positives, store
+from pu_geo.project.contents import chip_facts, optical_chips
+from pu_geo.project.damage_types import UNNAMED, DamageTypes
 from pu_geo.project.layout import RCF, Layout, read_array, write_json
-from pu_geo.records import PUSet
+from pu_geo.records import PUSet, View
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
 
@@ -45,6 +47,11 @@ class RunInputs:
             None where all are visible.
         feature_set: the set that `views` are of; `feature_note` says why it is not the chosen one, "" where it is.
         feature_maker: facts of its maker, read when a training begins, since the set may be removed before it ends.
+        types: damage types that are learned; None of a run without.
+        at_choice: number of the last choice, such as that of a scale of grades, that counts; all where None.
+        takes_several: whether the method learns several types of one building, and buildings of which nobody said any.
+        is_missing: which buildings lack which of the set's layers, bool [layers, N]; None where it is not made of layers.
+        layers_lacking: how many buildings that are, in words; "" where none lacks any.
     """
 
     chip_set: str
@@ -57,6 +64,11 @@ class RunInputs:
     feature_set: str = RCF
     feature_note: str = ""
     feature_maker: Mapping[str, Any] = field(default_factory=lambda: {"kind": "rcf"})
+    types: DamageTypes | None = None
+    at_choice: int | None = None
+    takes_several: bool = False
+    is_missing: NDArray[np.bool_] | None = None
+    layers_lacking: str = ""
 
     @property
     def n_hidden(self) -> int:
@@ -65,6 +77,11 @@ class RunInputs:
     def prepared(self) -> ranker.PreparedFeatures:
         """Standardise the plain features by the visible buildings."""
         return ranker.prepare(self.plain, None if self.is_hidden is None else ~self.is_hidden)
+
+    @property
+    def layers(self) -> tuple[View, ...]:
+        """Which columns of the features are of which layer; none where they are not made of layers."""
+        return feature_sets.views_of(self.feature_maker)
 
     @property
     def plain(self) -> NDArray[np.float32]:
@@ -86,12 +103,18 @@ class RunInputs:
         words = f"Learned from {self.n_accepted:,} buildings of accepted clusters as if they were marked damaged; nobody checked each."
         passed = (
             f"{self.n_passed_over:,} buildings of accepted clusters were not learned from: kinds of damage were, and nobody "
-            "told theirs."
+            "named theirs."
+        )
+        n_several = self.types.n_several if self.types and not self.takes_several else 0
+        have = wording.plural(n_several, "building has", "buildings have")
+        several = (
+            f"{have} several damage types, and counted as the rarest of their own: this method takes one of each building."
         )
         hidden = f"{self.n_hidden:,} buildings were not learned from: clouds, missing data or a missing pre image hide them."
-        note = (self.feature_note, len(self.feature_note))
-        found = (note, (words, self.n_accepted), (passed, self.n_passed_over), (hidden, self.n_hidden))
-        return tuple(sentence for sentence, n in found if n)
+        note, lacking = ((each, len(each)) for each in (self.feature_note, self.layers_lacking))
+        counts = (words, self.n_accepted), (passed, self.n_passed_over), (hidden, self.n_hidden), (several, n_several)
+        found = (note, lacking, *counts)
+        return (*(sentence for sentence, n in found if n), *(self.types.notes if self.types else ()))
 
     def start_k(self) -> int:
         """Return how many of the unlabeled a threshold to start from flags, see `estimates.start_k`; 0 where there are none."""
@@ -109,31 +132,69 @@ class RunInputs:
             return share
         return max(share * n - self.n_accepted, 0) / (n - self.n_accepted)
 
-    def with_clicks(self, pu: PUSet, types_from: str | None) -> RunInputs:
-        """Return these inputs with other clicks; where kinds of damage are learned, those of accepted clusters are not known."""
-        if types_from:
-            return replace(self, pu=pu, is_accepted=None, n_passed_over=self.n_accepted)
+    def with_clicks(self, pu: PUSet) -> RunInputs:
+        """Return these inputs with other clicks, before any types are read of them."""
         return replace(self, pu=pu)
 
-    def data(self, layout: Layout, settings: NetworkSettings, types_from: str | None) -> PUData:
-        """Return what a method learns from: cached features or chips, as the settings ask.
+    def without(self, lacks_all: NDArray[np.bool_]) -> RunInputs:
+        """Return these inputs with more buildings, bool [N], left out: they have none of the layers that are learned from."""
+        if not lacks_all.any():
+            return self
+        is_hidden = lacks_all if self.is_hidden is None else self.is_hidden | lacks_all
+        return replace(self, pu=self.pu.without(lacks_all), is_hidden=is_hidden)
+
+    def with_types(self, layout: Layout, types_from: str | None, card: MethodCard) -> RunInputs:
+        """Return these inputs with the damage types of their clicks, for a method.
+
+        Nobody named the types of accepted clusters: a method that learns several types takes their buildings as damaged, of types
+        that nobody said; any other one would make them a type of their own, and passes them over.
+
+        Args:
+            types_from: see `damage_types.read`; None for no types.
 
         Raises:
-            TrainingError: if `types_from` is no attribute of the clicked footprints.
+            TrainingError: if nobody named any there, or it is no attribute of the clicked footprints.
+        """
+        if not types_from:
+            return self
+        types = store.call(layout, damage_types.read, self.pu, types_from, at_choice=self.at_choice)
+        found = replace(self, types=types, takes_several=card.several_types)
+        if types.labels is not None and card.several_types:
+            return found
+        return replace(found, is_accepted=None, n_passed_over=self.n_accepted)
+
+    def data(self, layout: Layout, settings: NetworkSettings, *, takes_layers: bool = False) -> PUData:
+        """Return what a method learns from: cached features or chips, as the settings ask.
+
+        Args:
+            takes_layers: see `MethodCard`; else chips are those of pre and post alone.
         """
         pu = self.pu
+        views: tuple[View, ...] = ()
+        is_missing = None
         if settings.backbone == FEATURES:
             inputs: FeatureViews | ChipImages = FeatureViews(np.asarray(self.views))
+            views, is_missing = self.layers, self.is_missing
         else:
-            chips = read_array(layout.chips(self.chip_set))
+            facts = chip_facts(layout, self.chip_set)
+            is_layered = takes_layers and "views" in facts
+            chips = read_array(layout.chips(self.chip_set)) if is_layered else optical_chips(layout, self.chip_set)
             inputs = ChipImages(chips, settings.augmentation)
-        types = _damage_types(layout, pu, types_from) if types_from else {}
+            if is_layered:
+                views, is_missing = contents.views_of(facts), contents.is_missing(facts)
+        kinds: Mapping[int, str] = {}
+        if self.types is not None:
+            kinds = {int(row): self.types.kinds.get(int(row), UNNAMED) for row in np.flatnonzero(self.learned_as_positive)}
         found = pu_data(
-            inputs, self.learned_as_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged, types=types,
+            inputs, self.learned_as_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged, types=kinds,
             is_accepted=self.is_accepted, is_queued=pu.is_queued,
         )  # fmt: skip
         xy_m, why_no_place = places(layout, pu.building_ids)
-        return replace(found, xy_m=xy_m, why_no_place=why_no_place)
+        found = replace(found, xy_m=xy_m, why_no_place=why_no_place, views=views, is_missing=is_missing)
+        if self.types is None or self.types.labels is None:
+            return found
+        types = self.types
+        return replace(found, type_labels=types.labels, type_names=types.names, is_ordinal=types.is_ordinal)
 
 
 def read_inputs(layout: Layout, begun: Path | None = None, feature_set: str = "") -> RunInputs:
@@ -155,21 +216,25 @@ def read_inputs(layout: Layout, begun: Path | None = None, feature_set: str = ""
             "chip_set": chip_set,
             "at_event": labels.last_event(db),
             "at_decision": decisions.last_decision(db),
+            "at_choice": choices.last_choice(db),
             "feature_set": used.name,
         }
         known: Mapping[str, Any] = _pinned(begun, newest) if begun else newest
         facts = chip_facts(layout, chip_set)
-        is_hidden = assessability.reasons(facts) != ""
+        name = str(known.get("feature_set", RCF))
+        maker = feature_sets.find(layout, chip_set, name).maker
+        lacks_all = feature_sets.lacks_all([view.name for view in feature_sets.views_of(maker)], facts)
+        is_hidden = assessability.reasons(facts, lacks_all=lacks_all) != ""
         pu = labels.pu_set(db, at=known["at_event"], ids=facts["building_ids"]).without(is_hidden)
         at_decision = known.get("at_decision", 0)
         is_accepted = pseudo_positives.is_accepted(db, pu, at=at_decision)
-    name = str(known.get("feature_set", RCF))
     views = feature_sets.views(layout, chip_set, name)
     is_accepted &= ~is_hidden
     return RunInputs(
         chip_set, views, pu, is_accepted if is_accepted.any() else None, at_decision,
         is_hidden=is_hidden if is_hidden.any() else None, feature_set=name,
-        feature_note=used.note if name == used.name else "", feature_maker=feature_sets.find(layout, chip_set, name).maker,
+        feature_note=used.note if name == used.name else "", feature_maker=maker, at_choice=known.get("at_choice"),
+        is_missing=feature_sets.is_missing(maker, facts), layers_lacking=feature_sets.lacking_words(maker, facts),
     )  # fmt: skip
 
 
@@ -187,19 +252,6 @@ def _pinned(begun: Path, newest: Mapping[str, Any]) -> Mapping[str, Any]:
     begun.mkdir(parents=True, exist_ok=True)
     write_json(note, newest)
     return newest
-
-
-def _damage_types(layout: Layout, pu: PUSet, field: str) -> Mapping[int, str]:
-    """Read the kind of damage of every positive, by row, from an attribute of its footprint; no other one is read."""
-    table = store.call(layout, contents.footprints)
-    attributes = dict(zip(table.building_ids, table.attributes, strict=True))
-    positive = [int(row) for row in np.flatnonzero(pu.is_positive)]
-    if not any(field in attributes[pu.building_ids[row]] for row in positive):
-        there = ", ".join(sorted({name for row in positive for name in attributes[pu.building_ids[row]]})) or "none"
-        raise TrainingError(
-            f"No clicked footprint has the attribute {field!r}; they have: {there}.", "Name one of them.", kind="types"
-        )
-    return {row: str(attributes[pu.building_ids[row]].get(field) or "damaged") for row in positive}
 
 
 def set_aside(pu: PUSet, n: int, seed: int, card: MethodCard) -> tuple[PUSet, NDArray[np.int64]]:
@@ -232,7 +284,9 @@ def set_aside(pu: PUSet, n: int, seed: int, card: MethodCard) -> tuple[PUSet, ND
     return pu.without(is_held_out), rows
 
 
-def unlabeled_to_judge(layout: Layout, chip_set: str, pu: PUSet, held_out: NDArray[np.int64] | None) -> NDArray[np.int64]:
+def unlabeled_to_judge(
+    layout: Layout, chip_set: str, pu: PUSet, held_out: NDArray[np.int64] | None, left_out: NDArray[np.bool_] | None = None
+) -> NDArray[np.int64]:
     """Return the rows of the unlabeled that a run is judged by beside its held-out clicks, int64, rising.
 
     These are not quite those that it learns from, see `is_unlabeled`.
@@ -241,9 +295,10 @@ def unlabeled_to_judge(layout: Layout, chip_set: str, pu: PUSet, held_out: NDArr
         chip_set: whose buildings the rows are.
         pu: what is learned from, without the held-out clicks.
         held_out: rows of these, int64; None for none.
+        left_out: see `RunInputs.is_hidden`; None for what the pictures hide.
     """
     answers = store.call(layout, labels.current_labels, at=pu.at_event)
-    why = assessability.reasons(chip_facts(layout, chip_set))
+    why = assessability.reasons(chip_facts(layout, chip_set), lacks_all=left_out)
     is_clicked = pu.is_positive | (why != "") & np.array(
         [answers.get(one) == "positive" for one in pu.building_ids], np.bool_
     )

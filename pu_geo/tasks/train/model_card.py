@@ -20,14 +20,26 @@ from pu_geo.atomic_write import atomic_write
 from pu_geo.features.bank import FEATURE_SEED
 from pu_geo.methods import catalog
 from pu_geo.project import contents, feature_sets, model_files, store
-from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import RCF, Layout, read_array, write_json
+from pu_geo.project.contents import chip_facts, optical_chips
+from pu_geo.project.layout import LAYERS, RCF, Layout, read_array, write_json
 from pu_geo.project.model_files import CARD, FILTERS, MAKER, MAX_WITH_MAKER, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.training.data import FeatureViews, PUData
+from pu_geo.tasks.train.layer_match import described
+from pu_geo.training.data import ChipImages, FeatureViews, PUData
 
-_ELSEWHERE = ("from_model", "chip_set", "at_event", "n_positive", "n_unlabeled", "start_k", "place")
+_ELSEWHERE = (
+    "from_model",
+    "chip_set",
+    "at_event",
+    "n_positive",
+    "n_unlabeled",
+    "start_k",
+    "place",
+    "types_from",
+    "type_grades",
+)
 """Facts of a run that stand in "learned_from", or nowhere."""
+_HASHED_ROWS = 1024  # of an array at a time
 
 
 @dataclass(frozen=True)
@@ -37,7 +49,7 @@ class Learned:
     Attributes:
         weights: name -> tensor, on the CPU.
         data: what `fit` was given.
-        types_from: attribute of the footprints that named the kinds of damage; None without kinds.
+        types_from: where damage types came from, see `TrainingRequest`; None without types.
         at_decision: see `RunInputs`.
         threshold: to start from where the model scores chips one by one, without the places of buildings; the run's if None.
     """
@@ -86,7 +98,11 @@ def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[
     libraries = {name: metadata.version(name) for name in ("torch", "torchvision", "numpy")}
     of_run = {name: value for name, value in asdict(facts).items() if name not in _ELSEWHERE}
     is_features = isinstance(inputs, FeatureViews)
-    views = {"kind": "features", "n_views": len(inputs.array), "seed": FEATURE_SEED} if is_features else {"kind": "chips"}
+    views: dict[str, Any] = (
+        {"kind": "features", "n_views": len(inputs.array), "seed": FEATURE_SEED} if is_features else {"kind": "chips"}
+    )
+    if not is_features and learned.data.views:
+        views["views"] = [asdict(view) for view in learned.data.views]
     return {
         "format": model_files.FORMAT,
         "format_version": model_files.VERSION,
@@ -102,14 +118,22 @@ def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[
 
 
 def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[str, Any]:
-    chips = read_array(layout.chips(facts.chip_set))
+    chips = chips_learned(layout, facts.chip_set, learned.data)
     with store.connect(layout) as db:
         grid, sha256_footprints = contents.grid(db), contents.footprints_sha256(db, pu.building_ids)
-    inputs = learned.data.inputs
+    inputs, of_set = learned.data.inputs, chip_facts(layout, facts.chip_set)
+    is_features = isinstance(inputs, FeatureViews)
+    taken = chips
+    names = [view.name for view in learned.data.views]
+    maker: Mapping[str, Any] = facts.feature_maker
+    if is_features and maker["kind"] == LAYERS:
+        taken = read_array(layout.chips(facts.chip_set))
+        names = [view["name"] for view in maker.get("chip_views", ())]
+    layers = described(of_set, names)
     return {
         "chip_set": facts.chip_set,
-        "bands": chip_facts(layout, facts.chip_set)["bands"],
-        "chip_shape": list(chips.shape[1:]),
+        "bands": of_set["bands"],
+        "chip_shape": list(taken.shape[1:]),
         "gsd_m": grid.gsd_m,
         "n_chips": len(chips),
         "n_positive": facts.n_positive,
@@ -121,24 +145,38 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
         "types_from": learned.types_from,
         "class_names": list(learned.data.class_names),
         "sha256_chips": sha256_of_array(chips),
-        "sha256_features": sha256_of_array(inputs.array) if isinstance(inputs, FeatureViews) else None,
+        "sha256_features": sha256_of_array(inputs.array) if is_features else None,
         "sha256_footprints": sha256_footprints,
         "sha256_labels": sha256_of_labels(pu, learned.data),
+        **({"layers": layers} if layers else {}),
     }
+
+
+def chips_learned(layout: Layout, chip_set: str, data: PUData) -> NDArray[np.uint8]:
+    """Return the chips that a model rests on: those that it was trained on, or pre and post where it was trained on features."""
+    return data.inputs.chips if isinstance(data.inputs, ChipImages) else optical_chips(layout, chip_set)
 
 
 def sha256_of_array(array: NDArray[Any]) -> str:
     """Return the lowercase hex sha256 of an array's values in C order, whatever its file; a mapped one is not read into memory."""
-    return hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest()
+    digest = hashlib.sha256()
+    for start in range(0, len(array), _HASHED_ROWS):  # the bands of some layers are no block of the file
+        digest.update(np.ascontiguousarray(array[start : start + _HASHED_ROWS]).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def sha256_of_labels(pu: PUSet, data: PUData) -> str:
     """Return the sha256 of a line a building, in the order of the chips: id, tab, what was learned of it, line feed.
 
-    That is "left out", the name of its class, or "unlabeled".
+    That is "left out", the name of its class, or "unlabeled"; where several types of one building are learned, its row of
+    `PUData.type_labels` after another tab, and the names of the types in a line before.
     """
     digest = hashlib.sha256()
-    for building, is_excluded, known in zip(pu.building_ids, pu.is_excluded, data.classes, strict=True):
+    types = data.type_labels
+    if types is not None:
+        digest.update("\t".join(data.type_names).encode() + b"\n")
+    for row, (building, is_excluded, known) in enumerate(zip(pu.building_ids, pu.is_excluded, data.classes, strict=True)):
         state = "left out" if is_excluded else "unlabeled" if known < 0 else data.class_names[known]
-        digest.update(f"{building}\t{state}\n".encode())
+        several = "" if types is None else "\t" + " ".join(map(str, types[row].tolist()))
+        digest.update(f"{building}\t{state}{several}\n".encode())
     return digest.hexdigest()

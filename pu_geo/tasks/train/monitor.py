@@ -12,7 +12,7 @@ from pu_geo.analysis import collapse
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.atomic_write import atomic_write
 from pu_geo.project import events
-from pu_geo.project.layout import read_array
+from pu_geo.project.contents import optical_chips
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, unlabeled_to_judge
 from pu_geo.training.callbacks import chosen, drawn
@@ -44,9 +44,9 @@ class TrainingMonitor:
         score_type: str,
     ) -> None:  # fmt: skip
         self._folder, self._score_type = job.folder / CONTACT_SHEETS, score_type
-        self._chips = read_array(job.layout.chips(inputs.chip_set))
-        self._inputs, self._n_held_out = data.inputs, len(held_out)
-        judged = unlabeled_to_judge(job.layout, inputs.chip_set, inputs.pu, held_out)
+        self._chips = optical_chips(job.layout, inputs.chip_set)
+        self._inputs, self._n_held_out, self._is_missing = data.inputs, len(held_out), data.is_missing
+        judged = unlabeled_to_judge(job.layout, inputs.chip_set, inputs.pu, held_out, inputs.is_hidden)
         learned = np.flatnonzero(~inputs.pu.is_positive & ~inputs.pu.is_excluded)
         either = np.union1d(judged, learned)
         rows = drawn(either)
@@ -64,12 +64,13 @@ class TrainingMonitor:
             "criterion_low", "criterion_high", "n_held_out"; "alarms" where there are any, a list of mappings. Of more than
             4,000 unlabeled these are estimates from 4,000, and the bounds of the criterion tell how good that is.
         """
-        scores = model.score(chosen(self._inputs, self._rows))
+        scores = model.score(chosen(self._inputs, self._rows), self._gone(self._rows))
         if not np.isfinite(scores).all():
             return {}
         held_out, others = scores[: self._n_held_out], scores[self._n_held_out :]
         unlabeled = others[self._is_judged]
-        embeddings = model.embed(np.asarray(self._inputs.plain_array[self._unlabeled[:: self._step]]))
+        some = self._unlabeled[:: self._step]
+        embeddings = model.embed(np.asarray(self._inputs.plain_array[some]), self._gone(some))
         indicators = collapse.signs(
             held_out, unlabeled, embeddings, score_type=self._score_type,
             threshold=first_threshold(others[self._is_learned], self._k), is_sampled=self._is_sampled,
@@ -79,6 +80,10 @@ class TrainingMonitor:
             alarms = [alarm.as_mapping() for alarm in collapse.alarms(indicators)]
             found |= {"alarms": alarms} if alarms else {}
         return {"look": self._sheet(unlabeled, report), **found} if can_draw() else found
+
+    def _gone(self, rows: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Return the missing views of some chips, bool [V, M]."""
+        return None if self._is_missing is None else self._is_missing[:, rows]
 
     @property
     def _step(self) -> int:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,22 +14,25 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import ModelError, PuGeoError, printable
 from pu_geo.features.bank import Maker, from_state
+from pu_geo.features.layers import MOST_BANDS, MOST_BANKS, LayerBanks
 from pu_geo.features.networks import NetworkMaker, is_scale
-from pu_geo.features.rcf import RcfBank
+from pu_geo.features.rcf import RcfBank, RcfSettings, problem_of_bank
 from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
+from pu_geo.project import contents, feature_sets
 from pu_geo.project.layout import RCF
 from pu_geo.project.model_files import FILTERS, MAKER, Model, refusal
-from pu_geo.records import FeatureRequest
+from pu_geo.records import MAX_TYPE, FeatureRequest, View
 from pu_geo.tasks.imagery.features import LOCAL_DIR
 from pu_geo.training.network import TrainedModel
 
-MAX_BANDS, SIDES_PX, MAX_SIZE, MAX_FILTER_PX = 12, (16, 256), 8192, 15
-MAX_VALUES, MAX_OF_NETWORKS = 65_536, 131_072
-"""Features times views of a chip; ours are 512 in 17 views, 6,144 of a network. 20,000 chips then take 2.6 and 5.2 GB at most."""
+MAX_BANDS, SIDES_PX, MAX_SIZE = MOST_BANDS, (16, 256), 8192
+MAX_VALUES, MAX_OF_NETWORKS = 65_536, MOST_BANKS * 512 * RcfSettings().n_views
+"""Features times views of a chip; ours are 512 in 17 views, as many for each of up to 16 layers, and 6,144 of a network. 20,000
+chips then take 2.6 and 5.6 GB at most."""
 MAX_WORK = 3 * 10**9
-"""Products that the features of one chip may take; ours take 3 * 10**9 at 256 px, and a twentieth of that at 64 px."""
-MAX_FACTS = 4000  # characters of what a card says of the maker of its features
+"""Products that the features of one chip may take for every 6 bands of a bank; ours take that at 256 px, a twentieth at 64 px."""
+MAX_FACTS = 8000  # characters of what a card says of the maker of its features
 MAX_LISTED = 256
 """Longest list of whole numbers in a network: kinds of damage, known classes. A network is built by them before it is compared."""
 _WORD = re.compile(r"[a-z0-9_-]{1,40}")
@@ -48,6 +50,9 @@ class RestoredModel:
         chip_shape: [C, H, W] of the chips it was made for.
         card: see `tasks.train.model_card`.
         settings: of its method, checked; without a name of a weights file.
+        types: names of the damage types that it judges; () where nobody named any.
+        is_ordinal: see `RunFacts`.
+        chip_views: named bands of the chips that it takes; () where it takes features, or pre and post alone.
     """
 
     model: TrainedModel
@@ -57,6 +62,9 @@ class RestoredModel:
     chip_shape: tuple[int, int, int]
     card: Mapping[str, Any]
     settings: NetworkSettings
+    types: tuple[str, ...] = ()
+    is_ordinal: bool = False
+    chip_views: tuple[View, ...] = ()
 
     @property
     def bands(self) -> str:
@@ -67,6 +75,14 @@ class RestoredModel:
     def features(self) -> tuple[str, Mapping[str, object]] | None:
         """Name and maker of the features that it takes, as a run keeps them; None where it takes chips."""
         return None if self.bank is None else (_feature_set(self.card), self.bank.facts())
+
+
+def lacking(restored: RestoredModel, facts: Mapping[str, Any]) -> NDArray[np.bool_] | None:
+    """Return which of a model's views the buildings of a chip set lack, bool [V, N]; None of a model without named views."""
+    if restored.chip_views:
+        row = {view.name: k for k, view in enumerate(contents.views_of(facts))}
+        return contents.is_missing(facts)[[row[view.name] for view in restored.chip_views]]
+    return feature_sets.is_missing(restored.bank.facts(), facts) if isinstance(restored.bank, LayerBanks) else None
 
 
 FindMaker = Callable[[str], Maker | None]
@@ -98,9 +114,42 @@ def restore(found: Model, device: torch.device, find_maker: FindMaker = lambda _
     most = MAX_VALUES if kind == RCF else MAX_OF_NETWORKS
     if not _is_within(n_views, 1, most // shape[0]) or not _is_within(seed, 0, 2**31):
         raise refusal(found.name, f"asks for {str(n_views)[:20]} views of each chip with seed {str(seed)[:20]}")
-    if isinstance(bank, RcfBank) and _work(bank, chip_shape) * n_views > MAX_WORK:
+    banks = bank.banks if isinstance(bank, LayerBanks) else (bank,) if isinstance(bank, RcfBank) else ()
+    if any(max(one.filters.shape[-1], one.stride_px) > chip_shape[1] for one in banks):
+        raise refusal(found.name, f"holds filters that are larger than chips of {chip_shape[1]} px")
+    if sum(_work(one, chip_shape) for one in banks) * n_views > most_work(banks):
         raise refusal(found.name, "holds filters that take too long on every chip")
-    return RestoredModel(model, bank, n_views, seed, chip_shape, found.card, settings)
+    types, is_ordinal = _types(found, model)
+    return RestoredModel(
+        model, bank, n_views, seed, chip_shape, found.card, settings, types, is_ordinal, _chip_views(found, model)
+    )
+
+
+def _chip_views(found: Model, model: TrainedModel) -> tuple[View, ...]:
+    """Return the views that a card names, which its network must agree with; () of a network that knows no named views."""
+    stated, spans = found.card["input"].get("views", []), getattr(model.extractor, "spans", None)
+    if len(found.card["input"]["shape"]) == 1 or (spans is None and not stated):
+        return ()
+    try:
+        views = tuple(View.from_json(one) for one in stated)
+    except (TypeError, KeyError, ValueError) as error:
+        raise refusal(found.name, "does not name its views properly") from error
+    names = [view.name for view in views]
+    is_named = len(set(names)) == len(names) and all(_WORD.fullmatch(name) for name in names)
+    if not is_named or spans is None or spans.tolist() != [[view.start, view.stop] for view in views]:
+        raise refusal(found.name, "names other views than its network takes")
+    return views
+
+
+def _types(found: Model, model: TrainedModel) -> tuple[tuple[str, ...], bool]:
+    """Return the damage types that a card names, and whether they are a scale; a card of an older PU-Geo names none."""
+    names, is_ordinal = found.card.get("types", []), found.card.get("is_ordinal", False)
+    is_list = isinstance(names, list) and all(isinstance(name, str) and 0 < len(name) <= MAX_TYPE for name in names)
+    if not is_list or len(set(names)) < len(names) or not isinstance(is_ordinal, bool):
+        raise refusal(found.name, "does not name its damage types properly")
+    if names and len(names) != model.n_types:
+        raise refusal(found.name, f"names {len(names)} damage types; its network judges {model.n_types}")
+    return tuple(printable(name, MAX_TYPE) for name in names), is_ordinal
 
 
 def _parted(found: Model) -> tuple[dict[str, NDArray[Any]], ...]:
@@ -181,6 +230,11 @@ def _made_again(found: Model, facts: Mapping[str, Any]) -> str:
         f"{first}, make the same features here first (`pu-geo features P.pugeo {words}`, set {_feature_set(found.card)}), "
         "then apply the model again."
     )
+
+
+def most_work(banks: Sequence[RcfBank]) -> int:
+    """Return the products that the features of one chip may take: banks of our size, one for each layer, are within it."""
+    return MAX_WORK * sum(-(-bank.filters.shape[1] // 6) for bank in banks)
 
 
 def _work(bank: RcfBank, chip_shape: tuple[int, int, int]) -> int:
@@ -281,17 +335,9 @@ def _bank(
             found.name, "lacks the filters that made its features, so it can only be used where it was trained",
             "Cut the chips anew in the project it comes from, train again, and export that model.",
         )  # fmt: skip
-    n, side = shape[0] // 2, filters["filters"].shape[-1] if "filters" in filters else 0
-    wanted = {
-        "filters": (n, chip_shape[0], side, side), "bias": (n,), "band_mean": (chip_shape[0],), "band_std": (chip_shape[0],),
-        "step": (2,),
-    }  # fmt: skip
-    there = {name: array.shape for name, array in filters.items() if array.dtype == np.float32}
-    if there != wanted or shape[0] % 2 or side > min(MAX_FILTER_PX, chip_shape[1]):
-        raise refusal(found.name, f"holds filters that do not make the {shape[0]} features its network looks at")
-    stride, threshold = filters["step"].tolist()
-    if (filters["band_std"] <= 0).any() or not 1 <= stride <= chip_shape[1] or stride != math.floor(stride) or threshold < 0:
-        raise refusal(found.name, "holds filters with a step, a threshold or a spread of bands that cannot be")
+    problem = problem_of_bank(filters, shape[0] // 2, chip_shape[0], chip_shape[1])
+    if problem or shape[0] % 2:
+        raise refusal(found.name, f"holds {problem or 'filters for an odd number of features'}")
     return RcfBank.from_state(filters)
 
 

@@ -12,8 +12,7 @@ from pu_geo.datasets import binary_files, chip_files, classified
 from pu_geo.datasets.classified import UNKNOWN_CLASS, ClassifiedChips, PUSplit
 from pu_geo.errors import DatasetError
 from pu_geo.project import contents, store
-from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import read_array
+from pu_geo.project.contents import chip_facts, optical_chips
 
 PLACES_FOR_TEST = 0.3
 ANIMALS = (
@@ -191,5 +190,5 @@ def _read_project(folder: Path, field: str, exclude: frozenset[str]) -> Classifi
         raise DatasetError(f"No footprint says anything in {field!r}; there are {there}.", "Name one of them with --field.")
     number = {name: n for n, name in enumerate(names)}
     classes = np.array([number.get(str(value), UNKNOWN_CLASS) for value in values], np.int64)
-    chips = read_array(layout.chips(chip_set))
+    chips = optical_chips(layout, chip_set)
     return ClassifiedChips(chips, classes, names, np.zeros(len(classes), np.bool_))

@@ -7,7 +7,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability, collapse, estimates, pupl, ranker
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.fitting import fit_and_score, require_labels
-from pu_geo.project import runs, store, training_times
+from pu_geo.project import feature_sets, runs, store, training_times
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import RCF, Layout, write_json
 from pu_geo.project.store import now
@@ -48,6 +48,9 @@ class Outcome:
         versions: of libraries, where it was not made by those of this machine.
         without_answers: sensor groups without an answer, where that is known; None to work it out.
         features: name and maker of the features, where these are not those of the inputs.
+        types, types_from, is_ordinal: see `RunFacts`.
+        views: see `RunFacts`; those of the features where it is ().
+        type_scores: of the types, float32 [N, c] in [0, 1]; None without types.
     """
 
     method: str
@@ -69,6 +72,11 @@ class Outcome:
     versions: Mapping[str, str] | None = None
     without_answers: tuple[int, ...] | None = None
     features: tuple[str, Mapping[str, object]] | None = None
+    types: tuple[str, ...] = ()
+    types_from: str | None = None
+    is_ordinal: bool = False
+    type_scores: NDArray[np.float32] | None = None
+    views: tuple[str, ...] = ()
 
 
 def rank(job: Job, *, feature_set: str = "") -> dict[str, object]:
@@ -121,9 +129,11 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     inputs = read_inputs(job.layout, kept, request.feature_set if request.takes_features else RCF)
     require_labels(card, int(inputs.pu.is_positive.sum()), int(inputs.pu.is_not_damaged.sum()))
     pu, held_out = set_aside(inputs.pu, request.hold_out, seed, card)
-    inputs = inputs.with_clicks(pu, types_from)
+    inputs = inputs.with_clicks(pu).with_types(job.layout, types_from, card)
     job.report(0.02, f"loading chips for {card.title}")
-    data = inputs.data(job.layout, settings, types_from)
+    data = inputs.data(job.layout, settings, takes_layers=card.takes_layers)
+    names = tuple(view.name for view in data.views)
+    inputs = replace(inputs, layers_lacking=feature_sets.words_of_missing(names, data.is_missing))
     device, named = best_device(), name_of(best_device())
     run = Run(
         device=device, seed=seed, report=_epoch_reporter(job, f"{card.title} on {named}"), is_cancelled=job.is_cancelled,
@@ -145,7 +155,8 @@ def train(job: Job, **args: Any) -> dict[str, object]:
         request.method, request.preset, fitted.scores, fitted.embeddings, card.score_type, fitted.threshold, seed=seed,
         settings=asdict(fitted.settings), device=named, warnings=run.warnings, held_out=held_out,
         write_files=lambda facts: write_model(job.layout, facts, pu, learned), place=fitted.place,
-        scores_alone=fitted.scores_alone,
+        scores_alone=fitted.scores_alone, types=fitted.types, types_from=types_from if fitted.types else None,
+        is_ordinal=bool(fitted.types) and data.is_ordinal, type_scores=fitted.type_scores, views=names,
     )  # fmt: skip
     result = finish(job, inputs, began, outcome)
     shutil.rmtree(kept)
@@ -173,7 +184,7 @@ def _signs(
 ) -> collapse.CollapseIndicators:
     """Evaluate a finished run as `TrainingMonitor` does one under way."""
     scores, held_out = outcome.scores, np.zeros(0, np.int64) if outcome.held_out is None else outcome.held_out
-    unlabeled = scores[unlabeled_to_judge(layout, inputs.chip_set, inputs.pu, held_out)]
+    unlabeled = scores[unlabeled_to_judge(layout, inputs.chip_set, inputs.pu, held_out, inputs.is_hidden)]
     if not len(unlabeled):
         return collapse.CollapseIndicators()
     return collapse.signs(
@@ -247,13 +258,21 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         without_answers=_without_answers(job.layout, inputs, outcome),
         feature_set=feature_set,
         feature_maker=feature_maker,
+        types=outcome.types,
+        types_from=outcome.types_from,
+        is_ordinal=outcome.is_ordinal,
+        type_grades=_type_grades(inputs, outcome.types),
+        views=outcome.views or tuple(view.name for view in feature_sets.views_of(feature_maker)),
     )
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
     if outcome.held_out is not None and len(outcome.held_out):
         arrays["held_out"] = outcome.held_out.astype(np.int64)
     if outcome.scores_alone is not None:
         arrays["scores_alone"] = outcome.scores_alone.astype(np.float32)
+    if outcome.type_scores is not None:
+        arrays[runs.TYPE_SCORES] = outcome.type_scores.astype(np.float32)
     scores, chips = outcome.scores.astype(np.float32), chip_facts(job.layout, facts.chip_set)
+    why = assessability.reasons(chips, facts.without_answers, feature_sets.without_layers(facts, chips))
     with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
         files = list(outcome.write_files(facts))
         if curve := curve_of(job):
@@ -261,9 +280,15 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
             write_json(files[-1], curve)
     store.call(
         job.layout, runs.finish, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files,
-        reasons=assessability.by_building(chips["building_ids"], assessability.reasons(chips, facts.without_answers)),
+        reasons=assessability.by_building(chips["building_ids"], why),
     )  # fmt: skip
     return _result(facts)
+
+
+def _type_grades(inputs: RunInputs, types: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids of the grades that the types of a run are; () where it learned no grades of this project."""
+    known = {} if inputs.types is None else dict(zip(inputs.types.names, inputs.types.grades, strict=False))
+    return tuple(known[name] for name in types) if known else ()
 
 
 def _result(facts: RunFacts) -> dict[str, object]:

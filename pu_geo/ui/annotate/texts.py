@@ -59,7 +59,7 @@ GRADE_NEW = "New grade"
 GRADE_OFF = "off"
 GRADES_NOTE = (
     "The worst first. A new name keeps the buildings already graded; *off* takes a grade off the scale, and its buildings keep it. "
-    "Nothing learns from grades."
+    "A training learns from them only where you choose them as its damage types."
 )
 GRADES_SAVE = "Save the scale"
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypedDict
 import streamlit as st
 
 from pu_geo.errors import PuGeoError
-from pu_geo.records import Label, Reason, Shown
+from pu_geo.records import Label, Reason, Shown, When
 from pu_geo.ui.components import texts
 from pu_geo.ui.components.scatter import Scatter, encode_places, encode_scatter, store_selection
 from pu_geo.ui.routes import PREFIX, bundle_url
@@ -28,7 +28,7 @@ from pu_geo.ui.routes import PREFIX, bundle_url
 _LOG = logging.getLogger(__name__)
 _CODES: dict[Label, str] = {"positive": "1", "not_damaged": "2", "not_assessable": "3"}
 
-MAP_COLORS = ("category", "scores", "uncertainty")  # of the damage map
+MAP_COLORS = ("category", "scores", "uncertainty", "types")  # of the damage map
 
 # The bundle comes over HTTP, once: a component's inline script is sent again whenever its data change.
 _LOADER = """
@@ -51,6 +51,32 @@ class MapLayer:
     name: Literal["pre", "post"]
     max_zoom: int
     v: str = ""
+
+
+@dataclass(frozen=True)
+class NamedLayer:
+    """The quicklook pyramid of a layer beside pre and post, as `MapLayer`; it lies over the imagery.
+
+    Attributes:
+        when: its date: "pre", "post", or "" for none.
+        n_bands: of its files. Of three and more the tiles show the first three as red, green and blue, else the first in gray.
+        low, high: of a gray one, the values shown as black and as white, in `unit`.
+        missing: ids of the buildings that it does not show.
+    """
+
+    name: str
+    when: When
+    max_zoom: int
+    n_bands: int
+    low: float
+    high: float
+    unit: str = ""
+    missing: Sequence[str] = ()
+    v: str = ""
+
+    @property
+    def is_gray(self) -> bool:
+        return self.n_bands < 3
 
 
 @dataclass(frozen=True)
@@ -93,10 +119,15 @@ class QueueItem:
 
 @dataclass(frozen=True)
 class Queue:
-    """What to answer next, in this order. A new `id` for new items; the browser keeps its place until then."""
+    """What to answer next, in this order. A new `id` for new items; the browser keeps its place until then.
+
+    Attributes:
+        is_second: of random checks that others answered: each waits until this analyst has answered it, too.
+    """
 
     id: str
     items: Sequence[QueueItem]
+    is_second: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,18 +147,39 @@ class PresenceConfig:
 
 
 @dataclass(frozen=True)
+class TypeLayer:
+    """The buildings with one damage type.
+
+    Attributes:
+        people, score: ids of those that a person gave it, and of those that have it by score alone.
+        n_named: answers that name it.
+        is_enough: whether that is enough to judge by scores.
+    """
+
+    name: str
+    people: Sequence[str]
+    score: Sequence[str]
+    n_named: int
+    is_enough: bool
+
+
+@dataclass(frozen=True)
 class Flagging:
     """Makes the map a damage map: buildings in the categories of exports, and a slider that says how many are flagged.
 
     Attributes:
         basis: who or what set the threshold, for people.
         on_top: takes how many of the highest-ranked are to be flagged, called in a Streamlit callback, once a slider rests.
-        on_color: takes "category", "scores" or "uncertainty".
+        on_color: takes "category", "scores", "uncertainty" or "types".
+        types: damage types of the run; the map can be colored by them where there are some.
+        is_scale: whether these are a scale, the mildest first. A building is colored by the worst that it reaches.
     """
 
     basis: str
     on_top: Callable[[int], object]
     on_color: Callable[[str], object]
+    types: Sequence[TypeLayer] = ()
+    is_scale: bool = False
 
 
 class Details(TypedDict, total=False):
@@ -135,6 +187,7 @@ class Details(TypedDict, total=False):
 
     reason: Reason
     damage_types: Sequence[str]
+    absent_types: Sequence[str]
     comment: str
     by: str
     shown: Shown
@@ -157,7 +210,7 @@ def damage_view(
     score_id: str | None = None,
     score_name: str | None = None,
     threshold: float | None = None,
-    color_by: Literal["labels", "scores", "category", "uncertainty"] = "labels",
+    color_by: Literal["labels", "scores", "category", "uncertainty", "types"] = "labels",
     wall: Wall | None = None,
     height: int | None = None,
     queue: Queue | None = None,
@@ -170,6 +223,7 @@ def damage_view(
     scatter: Scatter | None = None,
     flagging: Flagging | None = None,
     lonlat: Mapping[str, Any] | None = None,
+    named: Sequence[NamedLayer] = (),
 ) -> None:
     """Show buildings on a map and a chip wall, and take labels.
 
@@ -202,6 +256,7 @@ def damage_view(
             selected. `{key}:selected` of `st.session_state` holds its ids, `{key}:focus` the building clicked last or None.
         flagging: makes it a damage map; takes `score_id` and `threshold`.
         lonlat: from `preparation.lonlat_nodes`; None shows no longitudes and latitudes.
+        named: layers beside pre and post, one of which can be laid over the imagery.
         here: who labels; shows who else is here, where they are and what they answer, without a run of the page.
     """
     places = None if conflicts is None else encode_places(positions[each] for each in conflicts if each in positions)
@@ -217,6 +272,7 @@ def damage_view(
             "grid": list(grid_px),
             "gsd_m": gsd_m,
             "layers": [asdict(layer) for layer in layers],
+            "named": [encode_layer(layer, positions) for layer in named],
             "geometry_v": geometry_v,
             "labels": encode_labels(labels, positions),
             "score_id": score_id,
@@ -234,13 +290,30 @@ def damage_view(
             "lonlat": lonlat,
             "scatter": encode_scatter(scatter, positions) if scatter else None,
             **({"here": asdict(here)} if here else {}),
-            **({"flagging": {"basis": flagging.basis, "stored": st.session_state.get(f"{key}:flag")}} if flagging else {}),
+            **(
+                {"flagging": {**_flagging(flagging, positions), "stored": st.session_state.get(f"{key}:flag")}}
+                if flagging
+                else {}
+            ),
         },
         on_operations_change=lambda: _take_message(key, on_queue),
         on_selection_change=lambda: store_selection(key, positions),
         on_flag_change=lambda: take_flag(key, flagging),
         on_map_color_change=lambda: take_color(key, flagging),
     )
+
+
+def _flagging(flagging: Flagging, positions: Mapping[str, int]) -> dict[str, Any]:
+    """Return what the browser draws of a damage map's threshold and types; buildings by position."""
+    places = [
+        {
+            "name": one.name, "named": one.n_named, "enough": one.is_enough,
+            **{kind: encode_places(positions[each] for each in ids if each in positions)
+               for kind, ids in (("people", one.people), ("score", one.score))},
+        }
+        for one in flagging.types
+    ]  # fmt: skip
+    return {"basis": flagging.basis, "types": places, "scale": flagging.is_scale}
 
 
 def take_flag(key: str, flagging: Flagging | None) -> None:
@@ -260,6 +333,16 @@ def take_color(key: str, flagging: Flagging | None) -> None:
         flagging.on_color(by)
 
 
+def encode_layer(layer: NamedLayer, positions: Mapping[str, int]) -> dict[str, Any]:
+    """Write a named layer for the browser; the buildings that it does not show as positions, shortly.
+
+    >>> encode_layer(NamedLayer("sar-post", "post", 3, 1, -20.0, 5.0, "dB", ["b", "c"], "7"), {"a": 0, "b": 1, "c": 40})["missing"]
+    '1 13'
+    """
+    missing = encode_places(positions[each] for each in layer.missing if each in positions)
+    return {**asdict(layer), "is_gray": layer.is_gray, "missing": missing}
+
+
 def encode_labels(labels: Mapping[str, Label], positions: Mapping[str, int]) -> dict[str, str]:
     """Write labels shortly: for each label's code the ascending positions, as differences in base 36.
 
@@ -277,10 +360,10 @@ def encode_details(details: Mapping[str, Details], positions: Mapping[str, int])
     """Write details as shortly as labels: for each text the positions that have it; comments by position.
 
     >>> encode_details({"a": {"reason": "cloud", "by": "ann"}, "b": {"by": "ann", "comment": "hm"}}, {"a": 3, "b": 4})
-    {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'shown': {}, 'grade': {}, 'comment': {'4': 'hm'}}
+    {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'no_type': {}, 'shown': {}, 'grade': {}, 'comment': {'4': 'hm'}}
     """
     single = ("by", "reason", "shown", "grade")
-    places: dict[str, dict[str, list[int]]] = {"by": {}, "reason": {}, "type": {}, "shown": {}, "grade": {}}
+    places: dict[str, dict[str, list[int]]] = {"by": {}, "reason": {}, "type": {}, "no_type": {}, "shown": {}, "grade": {}}
     comments = {}
     together: dict[int, tuple[Details, list[int]]] = {}  # by the object, which equal answers may share
     for building_id, detail in details.items():
@@ -292,8 +375,9 @@ def encode_details(details: Mapping[str, Details], positions: Mapping[str, int])
         for name in single:
             if text := str(detail.get(name) or ""):
                 places[name].setdefault(text, []).extend(rows)
-        for text in detail.get("damage_types", ()):
-            places["type"].setdefault(text, []).extend(rows)
+        for name, field in (("type", "damage_types"), ("no_type", "absent_types")):
+            for text in detail.get(field, ()):  # type: ignore[attr-defined]  # both are lists of texts
+                places[name].setdefault(text, []).extend(rows)
         if comment := detail.get("comment"):
             comments.update(dict.fromkeys(map(str, rows), comment))
     encoded = {name: {text: encode_places(rows) for text, rows in texts.items()} for name, texts in places.items()}
@@ -302,7 +386,8 @@ def encode_details(details: Mapping[str, Details], positions: Mapping[str, int])
 
 def encode_queue(queue: Queue) -> dict[str, Any]:
     """Write a queue for the browser. An audit's item goes without its words, which hold its score."""
-    return {"id": queue.id, "items": [[item.i, item.kind, "" if item.kind == "audit" else item.why] for item in queue.items]}
+    items = [[item.i, item.kind, "" if item.kind == "audit" else item.why] for item in queue.items]
+    return {"id": queue.id, "items": items, **({"is_second": True} if queue.is_second else {})}
 
 
 @cache

@@ -22,7 +22,7 @@ COLORS = {
 }  # fmt: skip
 _ICONS = {"running": ":material/monitoring:", "done": ":material/check_circle:", "failed": ":material/error:"}
 _SCREENS = {
-    "train": ("train", "rank", "import_run", "ensemble", "apply_model", "compare_features"),
+    "train": ("train", "rank", "import_run", "ensemble", "apply_model", "compare_features", "compare_layers"),
     "explore": ("embed", "cluster", "outliers", "discover", "export_selection"),
     "damage_map": ("export", "publish", "add_areas", "sum_up"),
     "project": ("prepare", "next_round", "doctor"),

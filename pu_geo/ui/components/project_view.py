@@ -19,6 +19,7 @@ from pu_geo.services.project import projects
 from pu_geo.ui.components.damage_view import (
     Details,
     MapLayer,
+    NamedLayer,
     PresenceConfig,
     Queue,
     QueueItem,
@@ -66,12 +67,13 @@ def project_view(
             MapLayer(each["id"], each["max_zoom"], v=_stamp(pyramids / each["id"] / "pyramid.json"))
             for each in overview.layers
         ],
+        named=[_named(each) for each in preparation.layer_tiles(layout, chips)],
         geometry_v=stamp,
         labels=labels,
         details=labeling.label_details(layout),  # type: ignore[arg-type]  # a TypedDict, built row by row
         grades=labeling.grades_for_browser(layout),
         mode=mode,
-        queue=None if queue is None else Queue(queue.id, items),
+        queue=None if queue is None else Queue(queue.id, items, queue.is_second),
         positions=positions,
         wall=Wall(chip_set=chips["chip_set"], v=chips["chip_set"], **chips["sheets"]) if chips else None,
         imagery=encode_image_quality(image_quality.image_quality(layout, run_id), positions, overview.grid),
@@ -80,6 +82,14 @@ def project_view(
         here=None if event is None else PresenceConfig(analyst(), event, presence.color_of(analyst())),
         **view,
     )
+
+
+def _named(tiles: preparation.LayerTiles) -> NamedLayer:
+    layer, (low, high) = tiles.layer, tiles.layer.scaling[0]
+    return NamedLayer(
+        layer.name, layer.when, tiles.max_zoom, layer.bands, low, high, layer.unit, tiles.missing,
+        v=_stamp(tiles.folder / "pyramid.json"),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def button(
     Args:
         name: as `removing.plan` takes it.
         key: of this button on its page.
-        path: a file to take the place of a scene; "" to remove it.
+        path: a file to take the place of a scene, or files of a layer, a line each; "" to remove it.
     """
     subject = (frame.visit(), key, layout.folder, name, path)  # it stays closed on a screen that was left meanwhile
     st.button(
@@ -48,7 +48,7 @@ def _close() -> None:
 
 def _draw(layout: Layout, kind: Kind, name: str, path: str) -> None:
     try:
-        found = removing.replacement(layout, name, path) if path else removing.plan(layout, kind, name)
+        found = removing.replacement(layout, name, path, kind) if path else removing.plan(layout, kind, name)
     except PuGeoError as error:
         st.error(f"**{frame.plain(error.problem)}**\n\n{frame.plain(error.hint)}", icon=":material/error:")
         return

@@ -17,6 +17,7 @@ AUTOMATIC_HELP = "The run published last, else the one audited last, else the ne
 TITLES = {
     "prepare": "Loading scenes, footprints and chips",
     "add_scenes": "Adding scenes",
+    "add_layer": "Adding a layer",
     "add_xbd": "Adding an xBD folder",
     "relink": "Finding moved scene files",
     "add_footprints": "Adding footprints",
@@ -33,6 +34,7 @@ TITLES = {
     "ensemble": "Averaging ranks",
     "apply_model": "Scoring with a model",
     "compare_features": "Comparing features",
+    "compare_layers": "Measuring what each layer adds",
     "embed": "UMAP",
     "cluster": "Clustering",
     "outliers": "Search for odd chips and duplicates",
@@ -45,6 +47,7 @@ TITLES = {
     "next_round": "Preparing the next round",
     "remove_scene": "Removing a scene",
     "replace_scene": "Replacing a scene",
+    "replace_layer": "Replacing a layer",
     "remove_footprints": "Removing footprints",
     "replace_footprints": "Comparing or replacing footprints",
 }

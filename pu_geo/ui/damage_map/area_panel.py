@@ -54,8 +54,12 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
             _figure(found, behind), key="area-map", config={"displaylogo": False, "scrollZoom": True}, alt=texts.AREA_ALT
         )
     st.caption(texts.AREA_NOTE.format(threshold=job.result["threshold"], outside=outside))
+    titles = {
+        name: texts.AREA_TYPE.format(name=words, state=name.rpartition("_")[2])
+        for name, words in job.result.get("types", {}).items()
+    }
     st.dataframe(
-        [{words: row[name] for name, words in texts.AREA_COLUMNS.items()} for row in found["rows"]],
+        [{words: row[name] for name, words in {**texts.AREA_COLUMNS, **titles}.items()} for row in found["rows"]],
         hide_index=True, key="area-table",
     )  # fmt: skip
 

@@ -42,7 +42,9 @@ def _confirm(layout: Layout, run_id: str, threshold: float) -> None:
     if not is_writable(layout):
         st.info(texts.READ_ONLY, icon=":material/lock:")
         st.code(
-            texts.EXPORT_COMMAND.format(folder=shlex.quote(str(layout.folder)), run_id=run_id, threshold=threshold), "bash"
+            texts.EXPORT_COMMAND.format(folder=shlex.quote(str(layout.folder)), run_id=run_id, threshold=threshold),
+            language=None,
+            wrap_lines=True,
         )
         return
     has_place = mapping.has_place(layout)
@@ -83,6 +85,9 @@ def _draw_summary(found: Summary) -> None:
         (texts.FIELD_RUN, frame.plain(found.run_name)), (texts.FIELD_THRESHOLD, basis),
         (texts.FIELD_AUDIT, frame.plain(found.audit) or texts.WITHOUT_AUDIT), (_changes_title(found), _changes(found)),
     ]  # fmt: skip
+    if found.types:
+        types = ", ".join(texts.TYPE_COUNT.format(name=frame.plain(name), n=n) for name, n in found.types)
+        fields.insert(2, (texts.TAB_TYPES, types))
     of_all = texts.OF_ALL.format(n=total, units=frame.plain(found.units))
     st.markdown("\n".join([of_all, "", *(f"- {name}: {words}" for name, words in fields)]))
     if found.gaps:

@@ -17,6 +17,11 @@ NO_RUN = "There is no run yet, so there are no scores to show."
 TRAIN_ONE = "Train a method"
 TAB_MAP, TAB_AUDIT, TAB_AREAS, TAB_EXPORT = TABS = ("Map", "Accuracy assessment", "Areas", "Export")
 
+TAB_TYPES = "Damage types"
+"""A tab where the run scores damage types."""
+
+NO_TYPES_HERE = "This run has no scores of damage types. Choose one that has for the tab Damage types: {names}."
+
 # The controls in the title bar
 
 RUN = "{name}"
@@ -41,6 +46,11 @@ SCENE_COLUMNS = {
     "n_not_damaged": "Not damaged, answered", "n_flagged": "Flagged", "flag_rate": "Flag rate", "doubt": "Doubt",
 }  # fmt: skip
 NO_SCENE, NO_DOUBT = "no scene", "none"
+
+
+def tabs(*, has_types: bool) -> tuple[str, ...]:
+    """Return the tabs of the screen: that of damage types only where the run scores some."""
+    return (TAB_MAP, *((TAB_TYPES,) if has_types else ()), *TABS[1:])
 
 
 def scenes(n: int, n_doubtful: int) -> str:
@@ -86,6 +96,25 @@ CALIBRATED = "Chances of damage (p_damaged) are exported: a curve over the score
 NOT_CALIBRATED = "No chances of damage yet. {why}"
 INTERVALS = "In parentheses: 95 % intervals."
 
+# Damage types
+
+TYPES_NOT_AUDITED = (
+    "How well the scores find a type is not known before an accuracy assessment whose answers name the types, or rule them out: "
+    "they only rank."
+)
+TYPE_COUNT = "{name} {n:,}"
+TYPE_YES = "Buildings with it"
+TYPE_COUNTS = "{people:,} by people, {score:,} by score; {unknown:,} unknown"
+TYPE_TOP = "By score, of {n:,} damaged without an answer"
+TYPE_TOP_HELP = "How many of the buildings that are flagged or confirmed get the type, from its highest score down."
+TYPE_THRESHOLD_HELP = "Buildings that are flagged or confirmed, and have no answer of the type, have it from this score on."
+TYPE_NO_THRESHOLD = "none"
+TYPE_START = "Start from the answers again"
+TYPE_START_HELP = "Gives the type to the share of the damaged that answers give it."
+TYPE_ABOVE, TYPE_BELOW = "has it, by score", "below its threshold"
+TYPE_SCORE, TYPE_BUILDINGS = "score of the type", "buildings"
+TYPE_RANKING_ALT = "How many damaged buildings have which score of {name}"
+
 # Areas
 
 CELL = "Side of square cells, m"
@@ -95,8 +124,8 @@ NO_SUMS = "No areas are summarised for this run yet. Every exported version hold
 BY = "By"
 CELLS_OF = "Cells of {side} m"
 AREA_NOTE = (
-    "At threshold {threshold:.4f}. Blank = not assessed (not zero). Estimates need an accuracy assessment and assume that its curve "
-    "holds in every area; their intervals may not be added up.{outside}"
+    "At threshold {threshold:.4f}. Blank = not assessed, or a damage type that too few answers name (not zero). Estimates need an "
+    "accuracy assessment and assume that its curve holds in every area; their intervals may not be added up.{outside}"
 )
 OUTSIDE = " {n:,} buildings are in none of these areas."
 AREAS_OF = "{layer}: {n:,} areas"
@@ -109,6 +138,7 @@ AREA_COLUMNS = {
     "flagged": "Flagged", "confirmed": "Confirmed", "est_damaged": "Estimated damaged", "low": "Low", "high": "High",
     "pct": "Estimated, % of assessed",
 }  # fmt: skip
+AREA_TYPE = "{name}: {state}"
 SHARE_ESTIMATED = "Estimated damaged, share of assessed"
 SHARE_FLAGGED = "Flagged or confirmed, share of assessed"
 NONE_ASSESSED = "None assessed"

@@ -17,7 +17,7 @@ from pu_geo.jobs import JobView
 from pu_geo.project.contents import MAX_MB
 from pu_geo.project.layout import RCF, Layout
 from pu_geo.records import Scene
-from pu_geo.services.imagery import features, preparation, scene_files, scene_pair
+from pu_geo.services.imagery import features, layers, preparation, scene_files, scene_pair
 from pu_geo.services.imagery.features import FeatureSets
 from pu_geo.services.imagery.preparation import Outlines, Overview
 from pu_geo.services.imagery.scene_files import LostFiles
@@ -101,7 +101,7 @@ def notes(layout: Layout, job: JobView) -> None:
             )  # fmt: skip
         else:
             st.caption(texts.CAN_UNDO)
-    if job.state == "done" and job.task in ("add_scenes", "add_xbd", "add_aoi"):
+    if job.state == "done" and job.task in ("add_scenes", "add_layer", "replace_layer", "add_xbd", "add_aoi"):
         for note in job.result.get("notes", ()):
             st.caption(frame.plain(note))
 
@@ -112,13 +112,15 @@ def notes(layout: Layout, job: JobView) -> None:
 def scenes(layout: Layout, overview: Overview, now: Step, is_running: bool) -> None:
     """Draw step 1: which scenes are here, and three ways to add some."""
     n_pre, n_post = (sum(scene.role == role for scene in overview.scenes) for role in ("pre", "post"))
-    with _step(1, texts.SCENES, texts.scenes_here(n_pre, n_post), ["scenes"], now):
+    n_layers = len({scene.layer for scene in overview.layer_scenes})
+    with _step(1, texts.SCENES, texts.scenes_here(n_pre, n_post, n_layers), ["scenes"], now):
         _watch(layout, preparation.SCENE_TASKS)
         ways = {
             **({texts.HERE: lambda: _scene_table(layout, overview, is_running)} if overview.scenes else {}),
             texts.BY_PATH: lambda: _scene_paths(layout, overview, is_running),
             texts.UPLOAD: lambda: _scene_uploads(layout, is_running),
             texts.XBD: lambda: _xbd(layout, is_running),
+            **({texts.LAYERS: lambda: _layers(layout, overview, is_running)} if overview.grid is not None else {}),
         }
         _tabs(ways)
 
@@ -282,12 +284,92 @@ def _day(given: object) -> date | None:
         return None
 
 
+# Layers beside pre and post
+
+
+def _layers(layout: Layout, overview: Overview, is_running: bool) -> None:
+    """Draw the layers that are here, how another one is added, and how one is removed or replaced."""
+    st.caption(texts.LAYERS_ABOUT)
+    if overview.layer_scenes:
+        found = layers.rows(layout)
+        st.dataframe([_layer_row(row) for row in found], hide_index=True, key="layers")
+    _add_layer_form(layout, overview, is_running)
+    if overview.layer_scenes and st.toggle(texts.REMOVE_OR_REPLACE, key="change-layers"):
+        _change_layer(layout, [row["name"] for row in found], is_running)
+
+
+def _layer_row(row: Mapping[str, Any]) -> dict[str, object]:
+    lacks, n = row["n_missing"], row["n_buildings"]
+    words = texts.NOT_IN_CHIPS if lacks is None else texts.SOME_LACK_IT.format(n=lacks, of=n) if lacks else texts.ALL_HAVE_IT
+    return {
+        texts.LAYER: row["name"], texts.LAYER_WHEN: texts.LAYER_WHEN_OF[row["when"]], texts.LAYER_KIND: texts.LAYER_KINDS[row["kind"]],
+        texts.LAYER_FILES: len(row["files"]), texts.BANDS: row["bands"], texts.PIXEL: round(row["gsd_m"], 2),
+        texts.LAYER_LACKS: words, texts.LAYER_SCALING: layers.scaling_words([(a, b) for a, b in row["scaling"]], row["unit"]),
+    }  # fmt: skip
+
+
+def _add_layer_form(layout: Layout, overview: Overview, is_running: bool) -> None:
+    known = {scene.path for scene in overview.layer_scenes}
+    if known.intersection(lines := preparation.paths_in(_field("layer_paths"))):  # what was added leaves its field
+        st.session_state["layer_paths"] = "\n".join(line for line in lines if line not in known)
+        st.session_state["layer_name"] = ""
+    left, right = st.columns(2)
+    with left:
+        st.text_area(
+            texts.LAYER_PATHS,
+            height=122,
+            key="layer_paths",
+            placeholder=texts.LAYER_PATHS_EXAMPLE,
+            help=texts.LAYER_PATHS_HELP,
+        )
+    with right:
+        name, when = st.columns(2)
+        name.text_input(texts.LAYER_NAME, key="layer_name", placeholder=texts.LAYER_NAME_EXAMPLE, help=texts.LAYER_NAME_HELP)
+        when.selectbox(
+            texts.LAYER_WHEN, list(texts.LAYER_WHENS), format_func=texts.LAYER_WHENS.__getitem__, key="layer_when"
+        )
+        kind, nodata = st.columns(2)
+        kind.selectbox(
+            texts.LAYER_KIND, list(texts.LAYER_KINDS), index=list(texts.LAYER_KINDS).index("other"), format_func=texts.LAYER_KINDS.__getitem__, key="layer_kind",
+            help=texts.LAYER_KIND_HELP,
+        )  # fmt: skip
+        nodata.text_input(texts.LAYER_NODATA, key="layer_nodata", placeholder=texts.LAYER_NODATA_EXAMPLE)
+    with st.container(horizontal=True):
+        file_picker.browse_button(
+            "layer-picker", texts.BROWSE_LAYER, "scenes", file_picker.into_lines("layer_paths"), several=True
+        )
+        _button(texts.ADD_LAYER, "add-layer", partial(_add_layer, layout), is_running, is_main=bool(_field("layer_paths")))
+
+
+def _add_layer(layout: Layout) -> None:
+    layers.start_adding(
+        layout, _field("layer_name"), preparation.paths_in(_field("layer_paths")), when=_field("layer_when") or "post",
+        kind=_field("layer_kind") or "other", nodata=_field("layer_nodata"),
+    )  # fmt: skip
+
+
+def _change_layer(layout: Layout, names: Sequence[str], is_running: bool) -> None:
+    left, right = st.columns([1, 3])
+    name = left.selectbox(texts.LAYER, list(names), key="layer-to-change")
+    right.text_area(texts.OTHER_FILES, key="layer_new_paths", height=80, help=texts.OTHER_FILES_HELP)
+    paths = "\n".join(preparation.paths_in(_field("layer_new_paths")))
+    with st.container(horizontal=True):
+        remove_dialog.button(layout, "layer", name, key="remove-layer", label=texts.REMOVE_LAYER, disabled=is_running)
+        file_picker.browse_button(
+            "layer-new-picker", texts.BROWSE_LAYER, "scenes", file_picker.into_lines("layer_new_paths"), several=True
+        )
+        if paths:
+            remove_dialog.button(
+                layout, "layer", name, key="replace-layer", label=texts.REPLACE_LAYER, path=paths, disabled=is_running
+            )
+
+
 # Scene files that are missing or changed
 
 
 def lost_files(layout: Layout, overview: Overview, is_running: bool) -> None:
     """Draw which scene files are missing or changed, and fields to find them again; nothing where all are as they were."""
-    found = scene_files.lost(overview.scenes)
+    found = scene_files.lost([*overview.scenes, *overview.layer_scenes])
     if not found:
         return
     with st.container(border=True, key="lost-files"):
@@ -360,8 +442,9 @@ def _pictures(layout: Layout, overview: Overview) -> None:
     """Draw the first tile of each date, which holds the whole grid."""
     found = [layer for layer in overview.layers if layer["id"] in texts.PICTURES]
     figures = "".join(
-        f'<figure><img src="{PREFIX}/{projects.token_of(layout)}/tiles/{layer["id"]}/0/0/0.jpg" '
-        f'alt="{escape(texts.PICTURE.format(role=layer["id"]))}" style="{_crop(layer)}"><figcaption>'
+        f'<figure><div style="aspect-ratio: {layer["width"]} / {layer["height"]}">'
+        f'<img src="{PREFIX}/{projects.token_of(layout)}/tiles/{layer["id"]}/0/0/0.jpg" '
+        f'alt="{escape(texts.PICTURE.format(role=layer["id"]))}" style="width: {_width(layer):.2f}%"></div><figcaption>'
         f"{texts.PICTURES[layer['id']]}</figcaption></figure>"
         for layer in found
     )
@@ -372,14 +455,15 @@ def _pictures(layout: Layout, overview: Overview) -> None:
 _FIGURES = """<style>
 .pugeo-dates { display: flex; gap: 0.5rem; }
 .pugeo-dates figure { margin: 0; }
-.pugeo-dates img { height: 7rem; border-radius: 0.3rem; display: block; object-fit: cover; object-position: 0 0; }
+.pugeo-dates div { height: 7rem; border-radius: 0.3rem; overflow: hidden; }
+.pugeo-dates img { display: block; max-width: none; }
 .pugeo-dates figcaption { font-size: 0.8rem; }
 </style>"""
 
 
-def _crop(layer: Mapping[str, Any]) -> str:
-    """Return the shape of the grid: the rest of its first tile is padding."""
-    return f"aspect-ratio: {layer['width']} / {layer['height']}"
+def _width(layer: Mapping[str, Any]) -> float:
+    """Return the width of the first tile in percent of the grid's: beyond that it is padding."""
+    return float(100 * layer["tile_px"] * 2 ** layer["max_zoom"] / layer["width"])
 
 
 # Footprints
@@ -520,8 +604,8 @@ def _aoi(layout: Layout, here: Outlines, is_running: bool) -> None:
         if here.aoi_before is not None:
             label = texts.RESTORE_AOI.format(source=frame.plain(here.aoi_before.source[:40]))
             _button(label, "restore-aoi", lambda: preparation.put_back_aoi(layout), is_running)
-    layers = ", ".join(f"{frame.plain(name)} ({n:,})" for name, n in here.areas.items())
-    st.caption(texts.DISTRICTS.format(layers=layers or texts.NONE_YET))
+    districts = ", ".join(f"{frame.plain(name)} ({n:,})" for name, n in here.areas.items())
+    st.caption(texts.DISTRICTS.format(layers=districts or texts.NONE_YET))
 
 
 def _set_aoi(layout: Layout) -> None:
@@ -534,7 +618,8 @@ def _set_aoi(layout: Layout) -> None:
 def chips(layout: Layout, overview: Overview, pair: Pair, now: Step, is_running: bool) -> None:
     """Draw step 3: how pre fits post, and cutting chips."""
     made = overview.chips
-    here = texts.chips_here(len(made["building_ids"]), made["size_px"], made["bands"]) if made else ""
+    shown = ", ".join([made["bands"], *made.get("view_missing", ())]) if made else ""
+    here = texts.chips_here(len(made["building_ids"]), made["size_px"], shown) if made else ""
     with _step(3, texts.CHIPS, here, ["align", "chips"], now):
         if not overview.n_buildings:
             st.caption(texts.NEEDS_FOOTPRINTS)
@@ -596,5 +681,15 @@ def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:
         )  # fmt: skip
         is_same = chosen == known.in_use and not known.note
         _button(texts.USE_FEATURES, "use-features", lambda: features.choose(layout, _field(key)), is_running or is_same)
+    if layers := features.layers_here(layout):
+        usual = [name for name in layers if name not in ("pre", "post") or "pre+post" not in layers]
+        chosen_layers = st.multiselect(
+            texts.FEATURE_LAYERS, layers, usual, key="feature-layers", help=texts.FEATURE_LAYERS_HELP,
+            format_func=texts.layer_choice,
+        )  # fmt: skip
+        _button(
+            texts.MAKE_FEATURES, "make-features", lambda: features.start_layers(layout, chosen_layers),
+            is_running or not chosen_layers,
+        )  # fmt: skip
     st.caption(texts.FEATURES_MORE)
-    st.code(texts.FEATURES_COMMANDS.format(folder=layout.folder.name), language="bash")
+    st.code(texts.FEATURES_COMMANDS.format(folder=layout.folder.name), language=None, wrap_lines=True)

@@ -74,6 +74,29 @@ OTHER_FILE_HELP = "Leave it empty to remove the scene."
 REPLACE_SCENE, REMOVE_SCENE = "Replace this scene", "Remove this scene"
 CAN_UNDO = "The Project screen brings it back, until its space is reclaimed."
 
+# Layers beside pre and post
+
+LAYERS = "Layers"
+LAYERS_ABOUT = "SAR, elevation, a damage proxy map and the like, already aligned with the post-event scenes. Chips hold them beside the two dates."
+LAYER, LAYER_WHEN, LAYER_KIND, LAYER_FILES, LAYER_SCALING, LAYER_LACKS = (
+    "Layer", "Date", "Kind", "Files", "Scaling to 256 steps", "Buildings without it",
+)  # fmt: skip
+LAYER_NAME, LAYER_NAME_EXAMPLE = "Name", "sar-post"
+LAYER_NAME_HELP = "Lowercase letters, digits and -. Files that are added under a name that is here join that layer: its date, kind and scaling stay."
+LAYER_PATHS, LAYER_PATHS_EXAMPLE = "GeoTIFFs, one path a line", "/data/sar_vv_vh.tif"
+LAYER_PATHS_HELP = "1 to 16 bands of uint8, uint16 or float32. Coordinate system and pixel size may differ from the scenes. Files stay where they are."
+LAYER_WHENS = {"post": "after the event", "pre": "before the event", "none": "of no date"}
+LAYER_WHEN_OF = {"post": "post", "pre": "pre", "": "no date"}
+LAYER_KINDS = {
+    "sar-db": "SAR in dB", "sar-amplitude": "SAR amplitude", "elevation": "elevation in m", "proxy": "damage proxy map", "other": "other",
+}  # fmt: skip
+LAYER_KIND_HELP = "Names the unit. A SAR amplitude is read as 20 log10 of it, in decibels; 0 is no data then."
+LAYER_NODATA, LAYER_NODATA_EXAMPLE = "No-data value if missing", "-9999"
+ADD_LAYER, BROWSE_LAYER = "Add this layer", "Choose files of a layer"
+OTHER_FILES, OTHER_FILES_HELP = "Other files to take its place, one path a line", "Leave it empty to remove the layer."
+REMOVE_LAYER, REPLACE_LAYER = "Remove this layer", "Replace this layer"
+NOT_IN_CHIPS, ALL_HAVE_IT, SOME_LACK_IT = "not in the chips yet", "none", "{n:,} of {of:,}"
+
 # Scene files that are missing or changed
 
 LOST = "Scene files are missing or changed: until they are found, no chips can be cut, and no scenes added or aligned"
@@ -153,6 +176,12 @@ FEATURES_ABOUT = "Features describe each chip to the ranking and to quick traini
 FEATURE_LINE = "{title}, {n:,} features"
 FEATURES_USED = "Used by ranking, queue and trainings"
 USE_FEATURES = "Use these features"
+FEATURE_LAYERS = "Layers to make features of"
+FEATURE_LAYERS_HELP = (
+    "Each entry gets filters of its own. Pre and post together show what changed. A building without data in a layer is ranked by "
+    "the others."
+)
+MAKE_FEATURES = "Make features of these layers and use them"
 FEATURES_MORE = "Compute another set from a local weights file, or train one on these chips without labels:"
 FEATURES_COMMANDS = (
     "pu-geo features {folder} --backbone resnet18 --weights FILE.safetensors --use\n"
@@ -164,13 +193,23 @@ PICTURE = "The {role}-event imagery"
 PICTURES = {"pre": "Pre-event", "post": "Post-event"}
 
 
-def scenes_here(n_pre: int, n_post: int) -> str:
-    """Write how many scenes of each date there are; "" where there is none.
+def layer_choice(name: str) -> str:
+    """Write an entry of the list of layers.
 
-    >>> scenes_here(0, 2), scenes_here(0, 0)
-    ('2 post', '')
+    >>> layer_choice("pre+post"), layer_choice("post"), layer_choice("sar-post")
+    ('Pre and post together', 'Post alone', 'sar-post')
     """
-    return " · ".join(f"{n} {role}" for role, n in (("pre", n_pre), ("post", n_post)) if n)
+    return {"pre+post": "Pre and post together", "pre": "Pre alone", "post": "Post alone"}.get(name, name)
+
+
+def scenes_here(n_pre: int, n_post: int, n_layers: int = 0) -> str:
+    """Write how many scenes of each date there are, and how many layers; "" where there is none.
+
+    >>> scenes_here(0, 2), scenes_here(1, 1, 3), scenes_here(0, 0)
+    ('2 post', '1 pre · 1 post · 3 layers', '')
+    """
+    found = [f"{n} {role}" for role, n in (("pre", n_pre), ("post", n_post)) if n]
+    return " · ".join([*found, *([plural(n_layers, "layer")] if n_layers else [])])
 
 
 def footprints_here(units: Units) -> str:

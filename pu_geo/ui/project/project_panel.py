@@ -8,6 +8,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from pu_geo.jobs import JobView
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import preparation
 from pu_geo.services.project import projects, removing
@@ -41,10 +42,17 @@ def open_project(layout: Layout, action: DeltaGenerator) -> None:
         with st.container(horizontal=True, gap="large"):
             for label, value in figures:
                 st.metric(label, frame.plain(value), width="content")
-        is_filling = job_card.watch(layout, _FILLING)
+        is_filling = job_card.watch(layout, _FILLING, body=_notes)
     if not is_filling:
         with action:
             frame.link(summary.next_step, texts.NEXT_LINK.format(step=texts.NEXT[summary.next_step]))
+
+
+def _notes(job: JobView) -> None:
+    """Draw what a new round left behind of the round before."""
+    if job.state == "done":
+        for note in job.result.get("notes", ()):
+            st.caption(frame.plain(str(note)))
 
 
 def choices(layout: Layout | None) -> None:

@@ -66,8 +66,8 @@ RECLAIM_NOW = "Delete for good, {size}"
 
 ROUND = "A newer post-event image of the same event"
 ROUND_ABOUT = (
-    "Starts the next round in a project of its own, with the same buildings and pre-event image. Your labels come first in its "
-    "queue, to be checked on the new image; its exports list what changed."
+    "Starts the next round in a project of its own, with the same buildings, pre-event image, and layers of no date or from before "
+    "the event. Your labels come first in its queue, to be checked on the new image; its exports list what changed."
 )
 ROUND_POST = "Post-event images, one path a line"
 ROUND_FOLDER = "Folder of the new project"

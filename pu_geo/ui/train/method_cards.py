@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import Field, fields
 from typing import Any
 
@@ -12,7 +13,7 @@ from pu_geo.project.layout import RCF, Layout
 from pu_geo.services.imagery import features
 from pu_geo.services.imagery.features import FeatureSets
 from pu_geo.services.train import training
-from pu_geo.services.train.training import DataSummary, TrainingRequest
+from pu_geo.services.train.training import DataSummary, TrainingRequest, TypeSource
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.train import texts
@@ -35,14 +36,17 @@ def draw(layout: Layout, data: DataSummary) -> None:
     for number, (heading, cards) in enumerate(training.cards_by_group().items()):
         if cards and (number == 0 or st.toggle(heading, key=f"group-{number}")):
             columns = st.columns(min(max(len(cards), 2), _CARDS_A_ROW), gap="small")
+            sources = training.type_sources(layout) if any(card.uses_types for card in cards) else []
             for place, card in enumerate(cards):
                 drawn.add(card.name)
                 with columns[place % len(columns)].container(border=True, gap="small"):
-                    _card(layout, card, data, known)
+                    _card(layout, card, data, known, sources)
     job_card.watch(layout, training.TRAINING_TASKS, only=lambda job: job.args.get("method") not in drawn, most=0)
 
 
-def _card(layout: Layout, card: training.MethodCard, data: DataSummary, known: FeatureSets) -> None:
+def _card(
+    layout: Layout, card: training.MethodCard, data: DataSummary, known: FeatureSets, sources: Sequence[TypeSource]
+) -> None:
     is_recommended = card.name == training.DEFAULT_METHOD
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", gap=None):
         st.markdown(f"**{card.title}**" + (f" :blue-badge[{texts.RECOMMENDED}]" if is_recommended else ""), width="content")
@@ -53,11 +57,15 @@ def _card(layout: Layout, card: training.MethodCard, data: DataSummary, known: F
     buttons = st.container(horizontal=True, gap="small")
     start, progress = buttons.container(width="content"), st.container()
     with buttons.popover(texts.SETTINGS, icon=":material/tune:", help=texts.SETTINGS_HELP.format(method=card.title)):
-        given = _form(layout, card, data, known)
+        given = _form(card, data, known, sources)
     if given["overrides"]:
         st.caption(texts.CHANGED.format(names=", ".join(_setting_words(each) for each in given["overrides"])))
     elif data.n_chips:
         _time(card.name, given["preset"], data.n_chips)
+    if card.uses_types:
+        chosen = next((one.title for one in sources if one.name == given["types_from"]), None)
+        if chosen or any(one.is_given and one.is_enough for one in sources):
+            st.caption(texts.TYPE_CHOSEN.format(source=frame.plain(chosen)) if chosen else texts.TYPE_UNUSED)
     reason = training.why_not(layout, card.name, given["hold_out"])
     if reason:
         st.caption(f":orange[{reason}]")
@@ -86,7 +94,7 @@ def _about(card: training.MethodCard) -> None:
             st.caption("\n".join([texts.REACHED, "", *(f"- {line}" for line in lines)]), help=texts.FIGURES_HELP)
 
 
-def _form(layout: Layout, card: training.MethodCard, data: DataSummary, known: FeatureSets) -> dict[str, Any]:
+def _form(card: training.MethodCard, data: DataSummary, known: FeatureSets, sources: Sequence[TypeSource]) -> dict[str, Any]:
     """Draw the settings of a method, grouped under headings; return what makes a `TrainingRequest` of them."""
     with st.container(width=_SETTINGS_PX):
         first = st.columns(_COLUMNS_OF_SETTINGS, gap="small")
@@ -96,10 +104,7 @@ def _form(layout: Layout, card: training.MethodCard, data: DataSummary, known: F
         seed = first[2].number_input(texts.SEED, 0, 10_000, 0, key=f"seed-{card.name}")
         feature_set, types_from = _features_field(card, preset, known), None
         if card.uses_types:
-            types_from = st.selectbox(
-                texts.TYPE, training.type_fields(layout), index=None, key=f"types-{card.name}",
-                placeholder=texts.TYPE_PLACEHOLDER, help=texts.TYPE_HELP,
-            )  # fmt: skip
+            types_from = _types_field(card, sources)
         changed = _settings(card, preset)
     return {
         "method": card.name, "preset": preset, "seed": int(seed), "overrides": changed, "types_from": types_from,
@@ -107,13 +112,28 @@ def _form(layout: Layout, card: training.MethodCard, data: DataSummary, known: F
     }  # fmt: skip
 
 
+def _types_field(card: training.MethodCard, known: Sequence[TypeSource]) -> str | None:
+    """Draw the field for where damage types come from, with how many buildings have each; return its name."""
+    sources = {one.name: one for one in known if one.is_enough}
+    given = st.selectbox(
+        texts.TYPE, list(sources), index=None, key=f"types-{card.name}", placeholder=texts.TYPE_PLACEHOLDER,
+        format_func=lambda name: sources[name].title if name in sources else str(name), help=texts.TYPE_HELP,
+    )  # fmt: skip
+    if given in sources:
+        st.caption(frame.plain(sources[given].counts))
+    elif not sources:
+        st.caption(texts.TYPE_NONE)
+    return given if given in sources else None
+
+
 def _features_field(card: training.MethodCard, preset: str, known: FeatureSets) -> str:
     """Draw the field for the features to learn from, where there are several; return a name, or "" for the set in use."""
     if len(known.sets) < 2 or training.settings_for(card.name, preset).backbone != "features":
         return ""
+    makers = {one.name: one.maker for one in known.sets}
     given = st.selectbox(
         texts.FEATURES, known.names, index=known.names.index(known.in_use), key=f"features-{card.name}-{known.in_use}",
-        help=texts.FEATURES_HELP,
+        format_func=lambda name: features.title_of(name, makers[name]), help=texts.FEATURES_HELP,
     )  # fmt: skip
     return "" if given == known.in_use else str(given)
 

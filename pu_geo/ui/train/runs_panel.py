@@ -52,7 +52,7 @@ def draw_results(layout: Layout, found: Sequence[RunFacts]) -> None:
         ],
         hide_index=True, height=min(_TABLE_PX, _ROW_PX * (len(rows) + 1) + 2), alt=texts.RESULTS_ALT,
         column_config={
-            texts.RUN: st.column_config.TextColumn(width=225),
+            texts.RUN: st.column_config.TextColumn(width=300),
             texts.METHOD: st.column_config.TextColumn(width=135),
             texts.WHEN: st.column_config.TextColumn(width=95),
             texts.TOOK: st.column_config.TextColumn(width=55),

@@ -16,6 +16,8 @@ def data(n_damaged: int, n_held_out: int, n_not_damaged: int, n_not_reviewed: in
     return " · ".join([*parts, f"**{n_not_reviewed:,}** not reviewed", f"**{n_left_out:,}** not assessable"])
 
 
+TYPES_GIVEN = "Damage types on Annotate: {counts}."
+
 # Results
 
 RUN, METHOD, WHEN, TOOK, LABELS, JUDGED, AUDIT, SHOWN = (
@@ -54,9 +56,15 @@ FIGURES_HELP = (
     "AUC: chance that a damaged building scores above an undamaged one. AP: how pure the top of the list is. Methods "
     "were tuned on these events, so expect less on yours. All figures: docs/tables.md."
 )
-TYPE = "Damage type"
-TYPE_PLACEHOLDER = "one type for all"
-TYPE_HELP = "Attribute of the footprints that names it; read for your damaged buildings alone."
+TYPE = "Damage types"
+TYPE_PLACEHOLDER = "none: damaged or not"
+TYPE_HELP = (
+    "Where they come from: types given on the Annotate page, grades, or an attribute of the footprints, read for your damaged "
+    "buildings alone. A type that one building alone has is not learned."
+)
+TYPE_CHOSEN = "Damage types: {source}"
+TYPE_UNUSED = "Types or grades were given on Annotate; to learn them, choose them in the settings."
+TYPE_NONE = "Nobody gave any so far. Give them on the Annotate page, to damaged buildings."
 HOLD_OUT = "Held-out clicks"
 HOLD_OUT_HELP = (
     "Damaged buildings that this training does not learn from. They measure how much damage it finds by itself; it takes 10 "
@@ -138,6 +146,7 @@ SETTING_NAMES: dict[str, tuple[str, str]] = {
     "smoothing": (METHOD_GROUP, "Smoothing (chips)"),
     "softness": (METHOD_GROUP, "Softness of scores"),
     "unsupervised_weight": (METHOD_GROUP, "Weight of views"),
+    "across_dates": (METHOD_GROUP, "Pull dates together"),
     "unlabeled_weight": (METHOD_GROUP, "Weight of buildings not reviewed (0 to 1)"),
     "rounds": (STOPPING, "Rounds"),
     "local_steps": (STOPPING, "Steps of a client per round"),
@@ -257,6 +266,11 @@ COMPARE_FEATURES_NOTE = (
 )
 COMPARED_METHODS = "Methods"
 COMPARED_METHODS_HELP = "NcPU and PUCL train fifteen times for each feature set, which takes minutes."
+COMPARE_LAYERS = "What does each layer add?"
+COMPARE_LAYERS_NOTE = (
+    "The ranking is fitted with all layers, and with all but one, each time without some of your clicks. Where these clicks rank "
+    "higher with a layer, it helps to find damage. The features of all layers are made first where they are not there yet."
+)
 COMPARE_BUTTON = "Compare"
 NOT_COMPARED = "No comparison yet."
 USE_FEATURES = "Use {name}"

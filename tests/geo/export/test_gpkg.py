@@ -79,7 +79,7 @@ def test_qgis_finds_a_default_style_with_a_fill_for_each_triage_value(tmp_path: 
 
 
 def test_styles_and_codebook_know_the_same_values() -> None:
-    assert [look.triage for look in export_styles.STYLES] == TRIAGE == known_fields()["triage"].allowed.split("; ")
+    assert [look.value for look in export_styles.STYLES] == TRIAGE == known_fields()["triage"].allowed.split("; ")
 
 
 def test_a_confirmed_building_has_the_color_of_a_positive_on_the_annotate_screen() -> None:

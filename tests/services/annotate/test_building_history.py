@@ -77,10 +77,12 @@ def test_it_has_the_round_before(layout: Layout) -> None:
     assert [(one["round"], one["label"], one["grade"]) for one in found["before"]] == [(1, "positive", "Major")]
 
 
-def test_an_answer_has_the_name_of_its_grade(layout: Layout) -> None:
+def test_an_answer_has_the_name_of_its_grade_and_its_types(layout: Layout) -> None:
     with store.connect(layout) as db:
-        labels.append(db, [LabelOp("graded", "b5", "positive", grade="minor")], analyst="ann", screen="map")
-    assert building_history(layout, 5)["events"][-1]["grade"] == "Minor"
+        op = LabelOp("graded", "b5", "positive", grade="minor", damage_types=["roof", "flooded"], absent_types=["burned"])
+        labels.append(db, [op], analyst="ann", screen="map")
+    last = building_history(layout, 5)["events"][-1]
+    assert [last[name] for name in ("grade", "damage_types", "absent_types")] == ["Minor", ["roof", "flooded"], ["burned"]]
 
 
 @pytest.mark.parametrize("place", [-1, N])

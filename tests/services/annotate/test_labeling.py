@@ -63,6 +63,25 @@ def test_a_line_of_a_stream_may_carry_all_that_an_operation_has(project: Layout)
     assert stored == ("cloud", ("roof",), "x", "audit", 0.5, "ann", "field")
 
 
+def test_a_line_of_a_stream_may_say_which_types_a_building_has_not(project: Layout) -> None:
+    line = {
+        "op": "s-1",
+        "building_id": "b1",
+        "label": "positive",
+        "damage_types": ["roof", "flooded"],
+        "absent_types": ["burned"],
+    }
+    wrong = {**line, "op": "s-2", "absent_types": ["roof"]}
+    acks = [
+        labeling.apply_operations(project, [labeling.parse_line("", one)], analyst="ann", screen="cli")[0]
+        for one in (line, wrong)
+    ]
+    assert acks[0].error is None
+    assert "in damage_types and in absent_types" in str(acks[1].error)
+    detail = labeling.label_details(project)["b1"]
+    assert (detail["damage_types"], detail["absent_types"]) == (["roof", "flooded"], ["burned"])
+
+
 def test_undo_with_nothing_to_undo_is_acknowledged(project: Layout) -> None:
     (ack,) = labeling.apply_operations(project, [LabelOp("u", step="undo")], analyst="ann", screen="map")
     assert ack.error is None
@@ -306,6 +325,21 @@ def test_the_last_answer_of_an_analyst_is_a_moment_with_its_zone(project: Layout
     click(project, "b0")
     (row,) = labeling.team(project).rows
     assert datetime.fromisoformat(str(row["last"])).tzinfo is not None
+
+
+def test_marking_many_damaged_keeps_the_types_that_stand_but_for_those_of_an_audit(project: Layout) -> None:
+    label_all = partial(labeling.label_all, project, ["b0", "b1", "b2"], "positive", analyst="bob", screen="explore")
+    labeling.label_all(
+        project, ["b0"], "positive", analyst="ann", screen="map", damage_types=["roof"], absent_types=["burned"]
+    )
+    audit = LabelOp("drawn", "b1", "positive", damage_types=["walls"], shown="audit", inclusion=0.5)
+    labeling.apply_operations(project, [audit], analyst="ann", screen="queue")
+    label_all()
+    found = labeling.label_details(project)
+    assert [found[b]["damage_types"] for b in ("b0", "b1", "b2")] == [["roof"], [], []]
+    assert found["b0"]["absent_types"] == ["burned"]
+    label_all(damage_types=["flooded"])
+    assert labeling.label_details(project)["b0"]["absent_types"] == []
 
 
 def test_marking_many_damaged_keeps_the_grades_that_stand(project: Layout) -> None:

@@ -60,20 +60,40 @@ def test_news_are_what_others_answered_since_as_it_stands_now(project: Layout) -
     assert here.exchange(project, "s9", "ann", None, first).labels == {"b1": "cleared", "b2": "positive", "b3": "positive"}
 
 
-def test_grades_travel_with_the_answers_of_others(project: Layout) -> None:
+def test_answers_of_others_come_whole(project: Layout) -> None:
     first = _say(project, "s1-1", "b0", "positive", "ann")
     with store.connect(project) as db:
-        ops = [LabelOp("s2-1", "b0", "positive", grade="major"), LabelOp("s2-2", "b1", "positive")]
+        ops = [
+            LabelOp("s2-1", "b0", "positive", grade="major", damage_types=["roof"], absent_types=["burned"], comment="hm"),
+            LabelOp("s2-2", "b1", "positive", shown="audit", inclusion=0.5),
+            LabelOp("s2-3", "b2", "not_assessable", reason="cloud"),
+            LabelOp("s2-4", "b3", "cleared"),
+        ]
         labels.append(db, ops, analyst="bob", screen="map")
     news = Presence().exchange(project, "s1", "ann", None, first)
-    assert (news.labels, news.grades) == ({"b0": "positive", "b1": "positive"}, {"b0": "major"})
+    assert news.labels == {"b0": "positive", "b1": "positive", "b2": "not_assessable", "b3": "cleared"}
+    assert news.details == {
+        "b0": {"grade": "major", "damage_types": ("roof",), "absent_types": ("burned",), "comment": "hm", "by": "bob"},
+        "b1": {"shown": "audit", "by": "bob"},
+        "b2": {"reason": "cloud", "by": "bob"},
+    }
+
+
+def test_what_an_undo_brings_back_is_the_first_answer_with_its_own_analyst(project: Layout) -> None:
+    with store.connect(project) as db:
+        labels.append(db, [LabelOp("s2-1", "b0", "positive", damage_types=["roof"])], analyst="bob", screen="map")
+        labels.append(db, [LabelOp("s3-1", "b0", "not_damaged")], analyst="eve", screen="map")
+        since = labels.last_event(db)
+        labels.undo(db, "s3-2", analyst="eve", screen="map")
+    news = Presence().exchange(project, "s1", "ann", None, since)
+    assert (news.labels, news.details) == ({"b0": "positive"}, {"b0": {"damage_types": ("roof",), "by": "bob"}})
 
 
 GOOD = {"session": "s-1", "analyst": "ann", "building": 3, "since": 0}
 
 
 def test_two_browsers_of_a_server_hear_of_each_other(project: Layout) -> None:
-    assert exchange(project, GOOD) == {"event": 0, "labels": {}, "grades": {}, "others": []}
+    assert exchange(project, GOOD) == {"event": 0, "labels": {}, "details": {}, "others": []}
     found = exchange(project, {**GOOD, "session": "s-2", "analyst": "bob", "building": None})
     assert [(one["name"], one["building"]) for one in found["others"]] == [("ann", 3)]
 

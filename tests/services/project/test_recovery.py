@@ -25,7 +25,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
 from pu_geo.services.project import recovery
 
-COLUMNS = "event, op, building_id, label, analyst, at, screen, kind, undoes, act, origin_at, origin_kind, imported_by, answer, grade"
+COLUMNS = "event, op, building_id, label, analyst, at, screen, kind, undoes, act, origin_at, origin_kind, imported_by, answer, grade, absent_types"
 
 
 def log_of(layout: Layout) -> list[tuple[object, ...]]:
@@ -72,7 +72,8 @@ def work(layout: Layout, n: int, seed: int = 0) -> None:
             op = f"op-{seed}-{number}"
             if kind == "set":
                 label = drawn.choice(["positive", "not_damaged", "cleared"])
-                one = LabelOp(op, f"b{drawn.randrange(20)}", label)  # type: ignore[arg-type]
+                absent = ["roof", "walls"][: number % 3] if label == "positive" else []
+                one = LabelOp(op, f"b{drawn.randrange(20)}", label, absent_types=absent)  # type: ignore[arg-type]
             else:
                 one = LabelOp(op, step=kind)
             assert not labels.append(db, [one], analyst=analyst, screen="map")[0].error

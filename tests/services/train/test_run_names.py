@@ -23,6 +23,11 @@ def test_a_run_is_called_by_what_made_it_and_when(mapped: Layout) -> None:
     assert run_names.usual(replace(run, method="ncpu", preset="paper")) == f"NcPU paper, {at}"
     assert run_names.usual(replace(run, method="gone", from_model={"file": "x"})) == f"gone from elsewhere, {at}"
     assert run_names.usual(replace(run, method="ncpu", feature_set="vit")) == f"NcPU quick on vit, {at}"
+    layered = replace(
+        run, method="herocon", feature_set="layers-1a2b", feature_maker={"kind": "layers"}, views=("sar-post", "pre", "post")
+    )
+    assert run_names.usual(layered) == f"HeroCon quick on sar-post + pre + post, {at}"
+    assert run_names.usual(replace(layered, views=tuple("abcde"))) == f"HeroCon quick on 5 layers, {at}"
 
 
 def test_runs_of_one_minute_have_names_of_their_own(project: Layout) -> None:

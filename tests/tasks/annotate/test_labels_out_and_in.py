@@ -50,6 +50,7 @@ def busy(project: Layout) -> Layout:
                 label,
                 reason=rng.choice(REASONS) if label == "not_assessable" else "",
                 damage_types=rng.sample(["roof", "=wall", "a;b, c"], rng.randrange(3)) if label == "positive" else (),
+                absent_types=("flood", "=x;y")[: number % 3] if label == "positive" else (),
                 comment=rng.choice(NASTY),
                 grade=rng.choice(("", "destroyed", "minor")) if label == "positive" else "",
                 **rng.choice(({}, {"shown": "explore"}, {"shown": "audit", "inclusion": 0.1})),  # type: ignore[arg-type]
@@ -62,7 +63,7 @@ def facts(layout: Layout, *, with_events: bool = True) -> dict[str, object]:
     """All that people and methods see of the labels; event numbers apart."""
     with store.connect(layout) as db:
         current = labels.current(db)
-        keys = ("label", "reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at")
+        keys = ("label", "reason", "damage_types", "absent_types", "comment", "shown", "inclusion", "analyst", "at")
         found: dict[str, object] = {
             "current": {building: [getattr(event, key) for key in keys] for building, event in current.items()},
             "map": db.execute(
@@ -334,6 +335,48 @@ def test_table_by_hand_may_say_more_than_labels(project: Layout, tmp_path: Path)
     assert (found["b2"].reason, found["b2"].analyst) == ("cloud", "carl")
     assert (found["b3"].damage_types, found["b3"].comment) == (("a;b",), "")
     assert import_labels(project, path, analyst="carl")["unchanged"] == 3
+
+
+def test_a_file_without_the_column_takes_no_absent_type_away(project: Layout, tmp_path: Path) -> None:
+    click(project, "b1", "b2", damage_types=["wall"], absent_types=["roof", "flooded"])
+    click(project, "b3", absent_types=["roof"])
+    text = "building_id,label,damage_types\nb1,damaged,roof\nb2,damaged,wall\nb3,not_damaged,\n"
+    assert import_labels(project, write(tmp_path, text), analyst="carl")["stored"] == 2
+    with store.connect(project) as db:
+        found = {building: (one.damage_types, one.absent_types) for building, one in labels.current(db).items()}
+    assert found == {"b1": (("roof",), ("flooded",)), "b2": (("wall",), ("roof", "flooded")), "b3": ((), ())}
+    text = "building_id,label,damage_types,absent_types\nb1,damaged,roof,\nb2,damaged,wall,roof; debris\n"
+    assert import_labels(project, write(tmp_path, text), analyst="carl")["stored"] == 1
+    with store.connect(project) as db:
+        assert [labels.current(db)[b].absent_types for b in ("b1", "b2")] == [("flooded",), ("roof", "debris")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "building_id,label,comment\nb1,damaged,new\n",
+        "building_id,label,analyst\nb1,damaged,bob\n",
+        "building_id,label,damage_types,absent_types,analyst\nb1,damaged,,,bob\n",
+        "building_id,label,damage_types,comment\nb1,damaged,,new\n",
+    ],
+)
+def test_a_file_that_says_nothing_of_types_takes_none_away(project: Layout, tmp_path: Path, text: str) -> None:
+    click(project, "b1", damage_types=["roof"], absent_types=["flooded"])
+    assert import_labels(project, write(tmp_path, text), analyst="eve")["stored"] == 1
+    with store.connect(project) as db:
+        found = labels.current(db)["b1"]
+    assert (found.damage_types, found.absent_types) == (("roof",), ("flooded",))
+
+
+def test_types_of_checks_and_other_answers_stay_with_their_own(project: Layout, tmp_path: Path) -> None:
+    click(project, "b1", damage_types=["roof"], shown="audit", inclusion=0.5)
+    click(project, "b2", damage_types=["roof"])
+    text = "building_id,label,shown,inclusion,analyst\nb1,damaged,,,bob\nb2,damaged,audit,0.5,bob\n"
+    import_labels(project, write(tmp_path, text), analyst="eve")
+    with store.connect(project) as db:
+        assert [(labels.current(db)[b].analyst, labels.current(db)[b].damage_types) for b in ("b1", "b2")] == [
+            ("bob", ()), ("bob", ()),
+        ]  # fmt: skip
 
 
 def test_row_that_speaks_of_the_label_alone_leaves_the_comment_that_stands(project: Layout, tmp_path: Path) -> None:

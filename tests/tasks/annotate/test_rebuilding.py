@@ -43,6 +43,7 @@ def work(layout: Layout, n: int, seed: int) -> None:
                     op, f"b{rng.randrange(20)}", label,
                     reason=rng.choice(REASONS) if label == "not_assessable" else "",
                     damage_types=rng.sample(["roof", "=wall", "a;b"], rng.randrange(3)) if label == "positive" else (),
+                    absent_types=("=flood", "c;d")[: number % 3] if label == "positive" else (),
                     comment=rng.choice(["", "=1+1", "two\nlines", "'q'", "日本"]),
                     grade=rng.choice(["", "Flat", "roof-gone"]) if label == "positive" else "",
                     **rng.choice([{}, {"shown": "explore"}, {"shown": "audit", "inclusion": 0.1}]),  # type: ignore[arg-type]

@@ -149,7 +149,7 @@ def test_a_project_of_an_older_pu_geo_says_what_an_export_says_once_it_is_opened
     with closing(sqlite3.connect(mapped.gpkg)) as db, db:
         for statement in (
             "DROP VIEW damage_map", "DROP TABLE threshold", "DROP TABLE choice", "ALTER TABLE score DROP COLUMN reason",
-            "ALTER TABLE label_event DROP COLUMN grade", view,
+            "ALTER TABLE label_event DROP COLUMN grade", "ALTER TABLE label_event DROP COLUMN absent_types", view,
             "ALTER TABLE footprints DROP COLUMN intake", "DROP TABLE removal_end", "DROP TABLE removal",
             "DELETE FROM gpkg_contents WHERE table_name IN ('threshold', 'choice', 'removal', 'removal_end')",
             "UPDATE pugeo_meta SET value = '5' WHERE key = 'schema'",

@@ -286,7 +286,7 @@ def test_a_damaged_building_is_not_graded_until_a_person_grades_it(mapped: Layou
 
 @pytest.mark.parametrize("name", ["geojson", "csv"])
 def test_labels_of_an_exported_map_arrive_in_a_new_project(mapped: Layout, tmp_path: Path, name: str) -> None:
-    click(mapped, "b5", damage_types=("roof",), grade="major", comment="gone")
+    click(mapped, "b5", damage_types=("roof",), absent_types=("flooded",), grade="major", comment="gone")
     click(mapped, "b6", label="not_damaged")
     click(mapped, "b7", label="not_assessable", reason="cloud")
     answer_audit(mapped, 40)

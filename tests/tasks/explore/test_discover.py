@@ -91,6 +91,22 @@ def test_finds_the_kind_that_nobody_named(layout: Layout, monkeypatch: pytest.Mo
     assert not seen[0] & seen[1]
 
 
+def test_of_several_types_of_a_building_the_rarest_guides_it_and_no_type_of_an_audit(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = names_taught(monkeypatch)
+    click(
+        layout,
+        *(f"n{i}" for i in range(15) if KIND[i] == 0),
+        damage_types=("roof", "mud", "burned"),
+        absent_types=("flooded",),
+    )
+    click(layout, *(f"n{i}" for i in range(31, 41)), damage_types=("collapsed",), shown="audit", inclusion=0.5)
+    done = discover(job_of(layout, "discover"), n_seeds=1, n_groups=4)
+    assert discoveries.load(layout, str(done["discovery"])).facts["known"] == {"mud": 10, "burned": 5, "roof": 5}
+    assert given[0].class_names == ("not damaged", "mud", "burned", "roof")
+
+
 def test_the_suggested_number_is_more_than_there_are_known_kinds(layout: Layout) -> None:
     told = discover(job_of(layout, "discover"), n_seeds=1)
     found = discovering.proposal(layout, str(told["discovery"]))

@@ -115,12 +115,23 @@ def first_ids(layout: Layout, n: int = 3) -> list[str]:
     return store.call(layout, contents.building_ids)[:n]
 
 
+def layer(layout: Layout) -> str:
+    """Give a town two layers: the picture of its post scene, once more and in one band."""
+    from pu_geo.tasks.imagery.layers import add_layer
+
+    (post,) = (scene.path for scene in store.call(layout, contents.scenes) if scene.role == "post")
+    for name in ("again", "kept"):
+        add_layer(job_of(layout, "layer"), name=name, paths=[post])
+    return "again"
+
+
 NAMES: dict[Kind, Callable[[Layout], str]] = {
     "run": town_run,
     "export": lambda layout: (published(layout), "v1")[1],
     "chips": lambda layout: store.call(layout, contents.chosen_chip_set),
     "features": feature_set,
     "scene": lambda _: "pre-1",
+    "layer": layer,
     "footprints": lambda layout: json.dumps(first_ids(layout)),
 }
 
@@ -135,6 +146,7 @@ def listed(layout: Layout, kind: Kind) -> list[str]:
             "chips": chip_sets,
             "features": [one.name for chip_set in chip_sets for one in feature_sets.all_sets(layout, chip_set)],
             "scene": [scene.scene_id for scene in contents.scenes(db)],
+            "layer": [one.name for one in contents.layers(db)],
             "footprints": contents.building_ids(db),
         }[kind]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import rasterio
 from cli_parts import CommandLine
+from layer_parts import speckle, town_layer
 from small_parts import click, facts_of, job_of
 
 from pu_geo.project import aoi, contents, labels, rounds, store
@@ -17,6 +19,7 @@ from pu_geo.records import LabelOp
 from pu_geo.services.annotate import queueing
 from pu_geo.services.project import choices
 from pu_geo.tasks.damage_map.publish import publish
+from pu_geo.tasks.imagery.layers import add_layer
 from pu_geo.tasks.project.rounds import next_round
 from pu_geo.tasks.train.train import rank
 
@@ -84,6 +87,34 @@ def test_a_version_of_the_second_round_has_the_history_and_what_changed(ranked_t
     }
     assert changed[ids[0]] == ("damaged", "not_flagged", "True")
     assert ids[1] not in changed
+
+
+def test_layers_come_along_unless_they_show_what_is_past(chipped_town: Layout, town: Path, event: Path) -> None:
+    town_layer(town, event / "sar.tif", speckle(256, 320))
+    own = chipped_town.folder / "sources" / "height.tif"
+    own.parent.mkdir(exist_ok=True)
+    for path in (own, event / "lost.tif"):
+        shutil.copy(event / "sar.tif", path)
+    for name, path, when in (
+        ("sar-post", event / "sar.tif", "post"),
+        ("height", own, "none"),
+        ("lost", event / "lost.tif", "pre"),
+    ):
+        add_layer(job_of(chipped_town), name=name, paths=[str(path)], when=when)
+    (event / "lost.tif").unlink()
+    second, made = begun(chipped_town, event)
+    before, (after,) = store.call(chipped_town, contents.layers), store.call(second, contents.layers)
+    assert made["layers"] == [after.name] == ["height"]
+    assert after.scaling == next(layer.scaling for layer in before if layer.name == "height")
+    assert Path(after.scenes[0].path) == second.folder / "sources" / "height.tif", "a file of the project goes with it"
+    assert (second.layer_tiles("height") / "pyramid.json").is_file()
+    with store.connect(second) as db:
+        facts = contents.chip_facts(second, contents.chosen_chip_set(db))
+    assert [view["name"] for view in facts["views"]] == ["pre", "post", "height"]
+    lost, past = made["notes"]
+    assert "layer lost was left out" in lost
+    assert "lost.tif" in lost
+    assert "stayed in the round before: sar-post." in past
 
 
 def damaged_before(layout: Layout) -> set[str]:

@@ -135,7 +135,9 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, list[tuple[int, ...
             model, shapes = load(method)(data, settings, run), list[tuple[int, ...]]()
             found.append((settings, shapes))
             score = type(model).score
-            monkeypatch.setattr(type(model), "score", lambda own, inputs: shapes.append(inputs.shape) or score(own, inputs))
+            monkeypatch.setattr(
+                type(model), "score", lambda own, inputs, *more: shapes.append(inputs.shape) or score(own, inputs, *more)
+            )
             return model
 
         return fit

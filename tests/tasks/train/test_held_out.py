@@ -165,10 +165,10 @@ def test_held_out_clicks_anchor_no_cluster(project: Layout, monkeypatch: pytest.
 class Ordered:
     """Stands for a model that scores chips by their first feature."""
 
-    def score(self, inputs: Any) -> Any:
+    def score(self, inputs: Any, is_missing: Any = None) -> Any:
         return np.asarray(inputs[0, :, 0], np.float32)
 
-    def embed(self, inputs: Any) -> Any:
+    def embed(self, inputs: Any, is_missing: Any = None) -> Any:
         return np.tile(np.array([1, 0], np.float32), (len(inputs), 1))
 
 

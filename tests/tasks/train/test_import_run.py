@@ -36,6 +36,8 @@ FEW = {"epochs": "2", "max_steps": "4", "batch_size": "10"}
 WAYS: dict[str, dict[str, Any]] = {
     "chips": {"method": "ncpu", "overrides": {**FEW, "backbone": "small", "precision": "bf16"}},
     "types": {"method": "herocon", "overrides": {"epochs": "2", "max_steps": "4"}, "types_from": "name"},
+    "several types": {"method": "herocon", "overrides": {"epochs": "2", "max_steps": "4"}, "types_from": "answers"},
+    "grades": {"method": "herocon", "overrides": {"epochs": "2", "max_steps": "4"}, "types_from": "grades"},
     "recommended": {"method": catalog.DEFAULT_METHOD, "overrides": {"neighbors": "off"}},  # with: see test_place.py
     "held out": {"method": "nnpu", "overrides": FEW, "hold_out": 1},
 }
@@ -71,6 +73,8 @@ def facts_of(layout: Layout, run_id: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_it_is_the_run_that_would_have_been_trained_here(way: str, chipped: Layout) -> None:
+    click(chipped, "b0", "b1", damage_types=["roof"], absent_types=["mud"], grade="minor")
+    click(chipped, "b2", "b3", damage_types=["roof", "mud"], grade="major")
     other = copy_of(chipped)
     here, there = trained(chipped, WAYS[way]), trained(other, WAYS[way])
     with store.connect(chipped) as db:  # what was clicked and decided since counts for nothing
@@ -334,3 +338,22 @@ def test_damaged_and_hostile_files_are_refused_and_nothing_is_stored(
     with store.connect(layout) as db:
         assert runs.all_runs(db) == []
     assert not list(layout.run("any").parent.glob("*"))
+
+
+def test_scores_of_damage_types_come_along_and_are_checked(chipped: Layout) -> None:
+    other = copy_of(chipped)
+    there = trained(other, WAYS["types"])
+    path = other.run(there) / "type_scores.npy"
+    scores, manifest = np.load(path), other.run(there) / "manifest.json"
+    n_types = scores.shape[1]
+    for wrong, words in (
+        (1 - scores, "its model does not give"),
+        (scores[:, :-1], f"{n_types} is needed"),
+        (scores + 1, "0 to 1"),
+    ):
+        np.save(path, wrong.astype(np.float32))
+        known = json.loads(manifest.read_text())
+        known["sha256"]["type_scores.npy"] = sha256_of(path)
+        manifest.write_text(json.dumps(known))
+        with pytest.raises(PuGeoError, match=words):
+            taken(chipped, other, job=f"came-{wrong.shape[1]}-{wrong[0, 0]:.3f}")

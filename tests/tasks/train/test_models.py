@@ -16,11 +16,15 @@ from model_parts import N_VIEWS, SIDE_PX, N, job_of, parts, trained, with_chips
 from safetensors.numpy import load, save
 from small_parts import facts_of, small_project
 
-from pu_geo.errors import ModelError, TrainingError
+from pu_geo.errors import ModelError, ProjectError, TrainingError
+from pu_geo.features.layers import MOST_BANDS, MOST_BANKS, LayerBanks
+from pu_geo.features.rcf import RcfBank, RcfSettings
 from pu_geo.methods import catalog
 from pu_geo.project import model_files, runs, store
 from pu_geo.project.layout import Layout
+from pu_geo.records import View
 from pu_geo.tasks.train import restored_model
+from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.apply_model import apply_model, check_model
 from pu_geo.tasks.train.restored_model import RestoredModel, restore
 from pu_geo.training.backbones import new_backbone
@@ -140,6 +144,55 @@ def test_another_project_scores_its_buildings_by_the_model(chipped: Layout, othe
     assert not list((other.jobs / "apply").glob("features*"))
 
 
+def typed(layout: Layout) -> str:
+    """Train HeroCon on kinds of damage that an attribute of the footprints names, and return its run."""
+    few = {"epochs": "2", "max_steps": "4"}
+    job = job_of(layout, "typed")
+    return str(train_task.train(job, method="herocon", preset="quick", overrides=few, types_from="name")["run_id"])
+
+
+def test_a_run_has_a_score_of_each_damage_type_and_its_model_gives_them_elsewhere(
+    chipped: Layout, other: Layout, tmp_path: Path
+) -> None:
+    run_id = typed(chipped)
+    facts = facts_of(chipped, run_id)
+    found = runs.type_scores(chipped, facts)
+    assert found is not None
+    assert facts.types == found[0] == tuple(sorted(f"House {i}" for i in range(6)))  # equally frequent ones by name
+    assert (facts.types_from, facts.is_ordinal) == ("name", False)
+    assert found[1].shape == (20, 6)
+    assert found[1].dtype == np.float32
+    assert ((found[1] >= 0) & (found[1] <= 1)).all()
+    manifest = json.loads((chipped.run(run_id) / "manifest.json").read_text())
+    assert manifest["sha256"]["type_scores.npy"] == runs.sha256_of(chipped.run(run_id) / "type_scores.npy")
+    path = exported(chipped, run_id, tmp_path / "m.zip")
+    with_chips(other)
+    applied = facts_of(other, str(apply_model(job_of(other, "apply"), path=str(path))["run_id"]))
+    again = runs.type_scores(other, applied)
+    assert again is not None
+    assert again[0] == found[0]
+    np.testing.assert_array_equal(again[1], found[1])
+    assert (applied.types_from, applied.is_ordinal) == ("name", False)
+
+
+def test_a_run_without_named_types_scores_none(chipped: Layout) -> None:
+    run_id = trained(chipped, "herocon")
+    facts = facts_of(chipped, run_id)
+    assert (facts.types, facts.types_from, runs.type_scores(chipped, facts)) == ((), None, None)
+    assert not (chipped.run(run_id) / "type_scores.npy").exists()
+
+
+def test_lost_and_cut_off_scores_of_types_are_refused_in_words(chipped: Layout) -> None:
+    facts = facts_of(chipped, typed(chipped))
+    path = chipped.run(facts.run_id) / "type_scores.npy"
+    np.save(path, np.load(path)[:, :5])
+    with pytest.raises(ProjectError, match=r"type_scores.npy .* holds \[20, 5\] scores; 20 buildings and 6 damage types"):
+        runs.type_scores(chipped, facts)
+    path.unlink()
+    with pytest.raises(ProjectError, match=r"type_scores\.npy"):
+        runs.type_scores(chipped, facts)
+
+
 def test_a_project_without_a_click_can_use_a_model(chipped: Layout, other: Layout, tmp_path: Path) -> None:
     run_id = trained(chipped, "ce", backbone="small")
     path = exported(chipped, run_id, tmp_path / "m.zip")
@@ -249,6 +302,14 @@ LIES: dict[str, tuple[str, Change, str]] = {
     "large filters": ("ncpu", array("random_filters.filters", LARGE), "filters that do not make"),
     "half a filter": ("ncpu", array("random_filters.bias", BIAS), "filters that do not make"),
     "long list": ("herocon", array("kinds", np.arange(10**5)), "lists 100,000 whole numbers"),
+    "types by number": ("herocon", lambda card, _: card.update(types=[1]), "does not name its damage types properly"),
+    "types twice": ("herocon", lambda card, _: card.update(types=["a", "a"]), "does not name its damage types properly"),
+    "types too many": (
+        "herocon",
+        lambda card, _: card.update(types=["a", "b"]),
+        "names 2 damage types; its network judges 1",
+    ),
+    "types of none": ("linear", lambda card, _: card.update(types=["a"]), "names 1 damage types; its network judges 0"),
     "more kinds": ("herocon", array("kinds", np.arange(1, 4)), "does not hold the network"),
     "no list": ("ncl", without("known"), "does not hold the network"),
     "flat vectors": ("fedaws", array("class_vectors", np.ones(2, np.float32)), "do not fit each other"),
@@ -378,3 +439,21 @@ def test_a_model_on_features_is_no_start_for_a_network(chipped: Layout, tmp_path
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ModelError, match="cut off"):
         new_backbone("small", 6, torch.Generator(), weights_file=str(path))
+
+
+def test_models_of_as_many_layers_as_can_be_are_within_what_is_taken() -> None:
+    settings = RcfSettings()
+    draw = torch.Generator().manual_seed(0)
+    chips = np.random.default_rng(0).integers(0, 255, (40, 6, 16, 16)).astype(np.uint8)
+    bank = RcfBank.fit(chips, draw, settings)
+    n_features = 2 * settings.n_filters
+    most = (restored_model.MAX_BANDS, restored_model.MAX_SIZE, restored_model.MAX_OF_NETWORKS)
+    needed = (MOST_BANDS, MOST_BANKS * n_features, MOST_BANKS * n_features * settings.n_views)
+    assert all(limit >= n for limit, n in zip(most, needed, strict=True))
+    for banks in ([bank], [bank] * MOST_BANKS):
+        work = sum(restored_model._work(one, (6, 256, 256)) for one in banks) * settings.n_views
+        assert work <= restored_model.most_work(banks) < 2 * work
+    names = [f"{'long-name-of-a-layer-' * 2}{k:02d}"[-40:] for k in range(MOST_BANKS)]
+    views = tuple(View(name, "post", k * n_features, (k + 1) * n_features) for k, name in enumerate(names))
+    bands = tuple(View(name, "post", 6 * k, 6 * k + 6) for k, name in enumerate(names))
+    assert len(str(LayerBanks(views, bands, (bank,) * MOST_BANKS).facts())) < restored_model.MAX_FACTS

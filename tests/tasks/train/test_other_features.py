@@ -275,7 +275,7 @@ def test_a_model_without_its_maker_names_the_file_and_works_once_it_is_there(
     [
         ({"kind": "gone"}, "There is no maker of features 'gone'"),
         ("resnet18", "does not say properly what made its features"),
-        ({"kind": "x" * 5000}, "does not say properly"),
+        ({"kind": "x" * 9000}, "does not say properly"),
         ({"kind": "self-supervised"}, "does not hold what made its features"),
     ],
 )

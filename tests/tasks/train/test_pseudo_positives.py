@@ -40,7 +40,13 @@ def test_what_a_method_is_told_holds_them_and_the_clicks_do_not(layout: Layout) 
     assert [inputs.pu.building_ids[row] for row in np.flatnonzero(inputs.is_accepted)] == IDS
     np.testing.assert_array_equal(inputs.pu.is_positive, plain.pu.is_positive)
     assert inputs.learned_as_positive.sum() == 9
-    assert inputs.with_clicks(inputs.pu, "damage").learned_as_positive.sum() == 6  # nobody told their kind
+    click(layout, "b0", "b1", damage_types=["roof"])
+    typed = read_inputs(layout)
+    assert typed.with_types(layout, "answers", catalog.card("ncl")).learned_as_positive.sum() == 6  # nobody named their type
+    several = typed.with_types(layout, "answers", catalog.card("herocon"))
+    assert several.learned_as_positive.sum() == 9
+    assert several.types is not None
+    assert (several.types.labels[typed.is_accepted] == -1).all()
 
 
 def test_ranker_ranks_by_them_but_estimates_and_counts_by_clicks(layout: Layout) -> None:
@@ -63,10 +69,11 @@ def test_ranker_ranks_by_them_but_estimates_and_counts_by_clicks(layout: Layout)
 
 def test_buildings_of_accepted_clusters_are_passed_over_in_words_where_kinds_are_learned(layout: Layout) -> None:
     accept(layout, IDS)
+    click(layout, "b0", "b1", damage_types=["roof"])
     inputs = read_inputs(layout)
-    (words,) = inputs.with_clicks(inputs.pu, "damage").warnings
+    (words,) = inputs.with_types(layout, "answers", catalog.card("fedaws")).warnings
     assert words.startswith("3 buildings of accepted clusters were not learned from")
-    (words,) = inputs.with_clicks(inputs.pu, None).warnings
+    (words,) = inputs.warnings
     assert words.startswith("Learned from 3 buildings")
 
 
@@ -78,7 +85,8 @@ def test_the_class_prior_is_that_of_what_is_left_unlabeled(layout: Layout, monke
         monkeypatch.setattr("pu_geo.analysis.estimates.estimated_share", lambda *_, share=share, **__: share)
         assert inputs.prior() == (prior if prior is None else pytest.approx(prior))
     monkeypatch.setattr("pu_geo.analysis.estimates.estimated_share", lambda *_, **__: 0.4)
-    assert inputs.with_clicks(inputs.pu, "damage").prior() == 0.4
+    click(layout, "b0", "b1", damage_types=["roof"])
+    assert read_inputs(layout).with_types(layout, "answers", catalog.card("ncl")).prior() == 0.4
     used: list[float] = []
     fit = baselines.fit
     monkeypatch.setattr(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,6 +49,7 @@ def test_details_come_back_from_their_short_form_and_stay_small() -> None:
             "by": ("ann", "bob")[i % 2],
             "reason": "cloud" if i % 50 == 0 else "",
             "damage_types": ["roof", "walls"][: i % 3],
+            "absent_types": ["walls"] if i % 100 == 0 else [],
             "comment": "a < b" if i == 70 else "",
             "shown": "audit" if i % 10 == 0 else "",
             "grade": "destroyed" if i % 40 == 0 else "",
@@ -58,6 +60,7 @@ def test_details_come_back_from_their_short_form_and_stay_small() -> None:
     assert decode(encoded["by"]["ann"]) == list(range(0, 20_000, 10))
     assert decode(encoded["reason"]["cloud"]) == list(range(0, 20_000, 50))
     assert decode(encoded["type"]["walls"]) == list(range(20, 20_000, 30))
+    assert decode(encoded["no_type"]["walls"]) == list(range(0, 20_000, 100))
     assert decode(encoded["grade"]["destroyed"]) == list(range(0, 20_000, 40))
     assert decode(encoded["shown"]["audit"]) == list(range(0, 20_000, 10))
     assert encoded["comment"] == {"70": "a < b"}
@@ -65,12 +68,21 @@ def test_details_come_back_from_their_short_form_and_stay_small() -> None:
 
 
 def test_no_details_are_nothing_to_send() -> None:
-    assert encode_details({}, {"a": 0}) == {"by": {}, "reason": {}, "type": {}, "shown": {}, "grade": {}, "comment": {}}
+    assert encode_details({}, {"a": 0}) == {
+        "by": {},
+        "reason": {},
+        "type": {},
+        "no_type": {},
+        "shown": {},
+        "grade": {},
+        "comment": {},
+    }
 
 
 def test_the_words_of_an_audit_stay_here() -> None:
     queue = Queue("q-1", [QueueItem(3, "exploit", "score 0.9"), QueueItem(1, "audit", "random check of scores 0.2 to 0.4")])
     assert encode_queue(queue) == {"id": "q-1", "items": [[3, "exploit", "score 0.9"], [1, "audit", ""]]}
+    assert encode_queue(replace(queue, is_second=True))["is_second"] is True
 
 
 NEXT = {"n": 3, "op": "s-3", "next": True, "queue": "q-1"}
@@ -155,6 +167,12 @@ def test_no_script_writes_markup() -> None:
         assert not [word for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write") if word in text], (
             source
         )
+
+
+def test_the_browser_hears_whether_types_are_a_scale() -> None:
+    for is_scale in (False, True):
+        sent = damage_view._flagging(Flagging("by a person", print, print, is_scale=is_scale), {})
+        assert sent["scale"] is is_scale
 
 
 def test_how_many_are_flagged_reaches_the_page_once_and_is_acknowledged(session_state: dict) -> None:

@@ -71,7 +71,8 @@ class Element extends EventTarget {
     return this.all(selector.slice(1))[0] ?? null;
   }
   matches(selector) {
-    return selector === ":focus" && document.activeElement === this;
+    const is = { ":focus": () => document.activeElement === this, "button:not([data-view-keys])": () => this.tagName === "BUTTON" && !("view-keys" in this.dataset) };
+    return selector.split(", ").some((each) => is[each]?.() ?? false);
   }
   getRootNode() {
     return document;
@@ -85,8 +86,9 @@ class Element extends EventTarget {
   remove() {
     if (this.parent) this.parent.children = this.parent.children.filter((each) => each !== this);
   }
-  closest() {
-    return null;
+  /** By class alone. */
+  closest(selector) {
+    return this.classList.contains(selector.slice(1)) ? this : (this.parent?.closest(selector) ?? null);
   }
   contains(other) {
     return other === this || this.children.some((each) => each.contains(other));
@@ -101,6 +103,7 @@ class Element extends EventTarget {
     return this.children[0] ?? null;
   }
   blur() {
+    if (document.activeElement === this) document.activeElement = document.body;
     this.dispatchEvent(new Event("change"));
   }
 }

@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import test, { beforeEach } from "node:test";
 import { fakeBrowser, frame, freshPage, pass, squares } from "./fake_browser.mjs";
 import { POSITIVE } from "../../../pu_geo/ui/frontend/src/colors.js";
-import { cellTops, cellsOf, roundLength } from "../../../pu_geo/ui/frontend/src/damage_painter.js";
-import { BELOW, CONFIRMED, FLAGGED, UNKNOWN, categoryOf, countAt, countCategories, countFrom, openScores, placeOf, profileOf, thresholdFor, uncertaintyOf, written } from "../../../pu_geo/ui/frontend/src/flagging.js";
+import { SEVERAL, cellTops, cellsOf, roundLength, typeColor, typeGroups } from "../../../pu_geo/ui/frontend/src/damage_painter.js";
+import { BELOW, CONFIRMED, FLAGGED, UNKNOWN, categoryOf, countAt, countCategories, countFrom, openScores, placeOf, profileOf, thresholdFor, typesOf, uncertaintyOf, written } from "../../../pu_geo/ui/frontend/src/flagging.js";
 import { Store } from "../../../pu_geo/ui/frontend/src/store.js";
 
 fakeBrowser();
@@ -87,6 +87,82 @@ test("cells count what is marked, of all that is assessed; their classes are the
   assert.deepEqual(cellTops(1), [1]);
   assert.deepEqual(cellTops(81), [3, 9, 27, 81]);
   assert.deepEqual([3, 20, 21].map(roundLength), [5, 20, 50]);
+});
+
+// Damage types
+
+const layers = [
+  { name: "roof", people: "3", score: "0 2", named: 12, enough: true }, // buildings 3, 0 and 2
+  { name: "wet", people: "3", score: "5", named: 4, enough: false },
+];
+const label = (text) => damageLegend(store).map((each) => each.textContent).find((each) => each.startsWith(text));
+
+test("types are of damaged buildings alone, also after an answer that the page has not heard of", () => {
+  store.setLabels({ 1: "3" }, log());
+  store.setTypes(layers);
+  store.colorBy = "types";
+  assert.equal(store.isTyped && store.isCategorical, true);
+  assert.deepEqual([0, 1, 2, 3, 5].map((i) => typesOf(store, i)), [[0], [], [0], [0, 1], []]); // 5 is below the threshold
+  store.setLabels({ 1: "3", 2: "0" }, log());
+  assert.deepEqual(typesOf(store, 0), [], "not damaged after all");
+  store.setTypes([]);
+  assert.equal(store.isTyped, false, "a run without types is colored by category");
+  assert.equal(store.isCategorical, false);
+});
+
+test("several types have a color of their own, on top; what people named is stronger", () => {
+  store.setLabels({ 1: "3" }, log());
+  store.setTypes(layers);
+  store.colorBy = "types";
+  const groups = typeGroups(store, [0, 1, 2, 3, 4, 5]);
+  assert.deepEqual(groups.map(({ members }) => members), [[4], [5], [1], [0, 2], [3]]);
+  const [roof, several] = groups.slice(-2);
+  assert.ok(several.alpha > roof.alpha && several.color !== roof.color);
+  assert.equal(new Set(groups.map(({ color }) => color)).size, 5);
+});
+
+test("on a scale the worst grade that a building reaches colors it, and nothing is of several types", () => {
+  store.setLabels({ 1: "3" }, log());
+  store.setTypes(layers.map((each) => ({ ...each, name: `at least ${each.name}` })), true); // whoever is "wet" is at least "roof"
+  store.colorBy = "types";
+  const groups = typeGroups(store, [0, 1, 2, 3, 4, 5]);
+  assert.deepEqual(groups.map(({ members }) => members), [[4], [5], [1], [0, 2], [3]]);
+  assert.ok(groups.every(({ color }) => color !== SEVERAL), "black says nothing of how bad it is");
+  assert.deepEqual(groups.slice(-2).map(({ color }) => color), [0, 1].map((k) => typeColor(k, store.types.length, true)));
+  assert.notEqual(typeColor(0, 2, true), typeColor(1, 2, true));
+  const words = damageLegend(store).map((each) => each.textContent).join(" | ");
+  assert.match(words, /the worst that it reaches/);
+  assert.match(words, /roof2 \| 0 by people, 2 by score/);
+  assert.doesNotMatch(words, /at least/, "whoever is worse is counted there");
+  assert.match(words, /wet1 \| 1 by people, 0 by score/);
+  assert.doesNotMatch(words, /Several types/);
+  store.setTypes(layers);
+  assert.equal(typeGroups(store, [3])[0].color, SEVERAL, "no scale any more");
+});
+
+test("the legend counts who says so, and says where answers are too few", () => {
+  store.setLabels({ 1: "3" }, log());
+  store.setTypes(layers);
+  store.colorBy = "types";
+  assert.match(label("roof"), /roof3/);
+  const words = damageLegend(store).map((each) => each.textContent).join(" | ");
+  assert.match(words, /1 by people, 2 by score/);
+  assert.match(words, /1 by people, 0 by score; 4 answers outside audits name it, not enough to judge/);
+  assert.match(words, /Several types1/);
+  assert.match(words, /a rank, not a probability/);
+});
+
+test("coloring by type is offered only where the run has types", () => {
+  const { bar } = openBar();
+  bar.track.clientWidth = 0; // nothing to draw a profile on
+  const isHidden = () => {
+    store.emit("types");
+    frame();
+    return bar.colors.children.find(({ dataset }) => dataset.value === "types").hidden;
+  };
+  assert.equal(isHidden(), true);
+  store.setTypes(layers);
+  assert.equal(isHidden(), false);
 });
 
 // The slider

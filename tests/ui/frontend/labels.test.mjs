@@ -126,6 +126,67 @@ test("the grade of many is one act, of those that are damaged still and have ano
   assert.deepEqual(ops.slice(6).map(({ building_id, grade, act }) => [building_id, grade, act]), [["b0", "major", "s-act-7"], ["b3", "major", "s-act-7"]]);
 });
 
+test("types make a building damaged, and are part of its answer; in a random check those of another reader do not count", () => {
+  labeler.type(0, { damage_types: ["roof"], absent_types: [] }, "queue");
+  labeler.type(0, { damage_types: ["roof"], absent_types: ["burned"] }, "queue");
+  labeler.give([0], 1, "queue");
+  assert.deepEqual(ops.map(({ label, damage_types, absent_types }) => [label, damage_types, absent_types]), [
+    ["positive", ["roof"], undefined], ["positive", ["roof"], ["burned"]], ["positive", ["roof"], ["burned"]],
+  ]);
+  queue.current = { i: 0, kind: "audit" };
+  assert.equal(labeler.isForeignCheck(0), true);
+  labeler.give([0], 1, "queue");
+  labeler.type(0, { damage_types: ["flooded"], absent_types: [] }, "queue");
+  labeler.give([0], 1, "queue");
+  assert.deepEqual(ops.slice(3).map(({ shown, damage_types, absent_types }) => [shown, damage_types, absent_types]), [
+    ["audit", undefined, undefined], ["audit", ["flooded"], undefined], ["audit", ["flooded"], undefined],
+  ]);
+});
+
+test("a second reader's answer to a random check holds nothing of the first reader's: neither types, grade nor comment", () => {
+  store.setScale(SCALE);
+  const first = { shown: { audit: "0 1 1" }, by: { ann: "0 1 1" }, type: { roof: "0 1 1" }, no_type: { burned: "0 1 1" }, grade: { major: "0 1 1" }, comment: { 0: "hm", 1: "hm", 2: "hm" } };
+  store.setLabels({ 1: "0 1 1" }, { ops: [], settled: [] }, first);
+  labeler.analyst = "bob";
+  const acts = [(i) => labeler.give([i], 1, "queue"), (i) => labeler.type(i, { damage_types: ["flooded"], absent_types: [] }, "queue"), (i) => labeler.grade(i, "destroyed", "keys")];
+  acts.forEach((act, i) => {
+    queue.current = { i, kind: "audit" };
+    assert.equal(labeler.isForeignCheck(i), true);
+    act(i);
+    assert.equal(labeler.isForeignCheck(i), false, "it is this reader's now");
+  });
+  const holds = ({ shown, label, damage_types, absent_types, grade, comment }) => [shown, label, damage_types, absent_types, grade, comment];
+  assert.deepEqual(ops.map(holds), [
+    ["audit", "positive", undefined, undefined, undefined, undefined], ["audit", "positive", ["flooded"], undefined, undefined, undefined], ["audit", "positive", undefined, undefined, "destroyed", undefined],
+  ]);
+});
+
+test("a check that this analyst answered before a reload is no other's; what another answers after this browser is", () => {
+  store.setLabels({ 1: "0" }, { ops: [], settled: [] }, { shown: { audit: "0" }, by: { ann: "0" }, type: { roof: "0" } });
+  labeler.analyst = "ann";
+  queue.current = { i: 0, kind: "audit" };
+  assert.equal(labeler.isForeignCheck(0), false);
+  labeler.give([0], 1, "queue");
+  assert.deepEqual(ops[0].damage_types, ["roof"]);
+  const settled = [{ ...ops[0], event: 4 }];
+  store.heard.set(0, { code: 1, event: 5, grade: "major", shown: "audit", by: "bob" });
+  store.setLabels({}, { ops: [], settled });
+  assert.equal(labeler.isForeignCheck(0), true);
+});
+
+test("types and grade of an answer to a check do not slip into an answer that is learned from", () => {
+  store.setScale(SCALE);
+  store.setLabels({ 1: "0 1 1" }, { ops: [], settled: [] }, { shown: { audit: "0" }, by: { ann: "0 1 1" }, type: { roof: "0 1 1" }, grade: { major: "0 1 1" }, comment: { 0: "hm" } });
+  labeler.give([0, 1], 1, "map", "destroyed");
+  assert.deepEqual(ops.map(({ building_id, shown, damage_types, grade, comment }) => [building_id, shown, damage_types, grade, comment]), [
+    ["b0", undefined, undefined, "destroyed", "hm"], ["b1", undefined, ["roof"], "destroyed", undefined],
+  ]);
+  store.setLabels({ 1: "3" }, { ops: [], settled: [] }, { shown: { audit: "3" }, by: { ann: "3" }, type: { roof: "3" }, grade: { major: "3" } });
+  queue.current = { i: 3, kind: "exploit" };
+  labeler.give([3], 1, "queue");
+  assert.deepEqual([ops[2].shown, ops[2].damage_types, ops[2].grade], ["exploit", undefined, undefined]);
+});
+
 test("undo and redo are operations: the server decides what they do", () => {
   labeler.step("undo");
   labeler.step("redo");
@@ -133,10 +194,10 @@ test("undo and redo are operations: the server decides what they do", () => {
 });
 
 test("details of many buildings come from their short form", () => {
-  const found = decodeDetails({ by: { ann: "0 2", bob: "1" }, reason: { cloud: "1" }, type: { roof: "0", walls: "0 2" }, shown: { audit: "2" }, grade: { major: "0" }, comment: { 2: "hm" } });
-  assert.deepEqual(found.get(0), { reason: "", grade: "major", damage_types: ["roof", "walls"], comment: "", by: "ann", shown: "" });
-  assert.deepEqual(found.get(1), { reason: "cloud", grade: "", damage_types: [], comment: "", by: "bob", shown: "" });
-  assert.deepEqual(found.get(2), { reason: "", grade: "", damage_types: ["walls"], comment: "hm", by: "ann", shown: "audit" });
+  const found = decodeDetails({ by: { ann: "0 2", bob: "1" }, reason: { cloud: "1" }, type: { roof: "0", walls: "0 2" }, no_type: { tent: "0" }, shown: { audit: "2" }, grade: { major: "0" }, comment: { 2: "hm" } });
+  assert.deepEqual(found.get(0), { reason: "", grade: "major", damage_types: ["roof", "walls"], absent_types: ["tent"], comment: "", by: "ann", shown: "" });
+  assert.deepEqual(found.get(1), { reason: "cloud", grade: "", damage_types: [], absent_types: [], comment: "", by: "bob", shown: "" });
+  assert.deepEqual(found.get(2), { reason: "", grade: "", damage_types: ["walls"], absent_types: [], comment: "hm", by: "ann", shown: "audit" });
   assert.equal(decodeDetails(null).size, 0);
 });
 
@@ -146,4 +207,10 @@ test("places travel as differences in base 36, there and back", () => {
   assert.deepEqual([...placesOf(encodePlaces(places))], places);
   assert.deepEqual([...placesOf("")], []);
   assert.deepEqual(detailsFor(0, { comment: "x", damage_types: [] }), {});
+});
+
+test("types that a building has not go with damaged ones, and with no other label", () => {
+  const before = { comment: "", grade: "", damage_types: ["roof"], absent_types: ["burned"], reason: "" };
+  assert.deepEqual(detailsFor(1, before), { damage_types: ["roof"], absent_types: ["burned"] });
+  assert.deepEqual(detailsFor(2, before), {});
 });

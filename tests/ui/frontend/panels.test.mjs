@@ -38,23 +38,51 @@ test("the card of a positive offers types; one more is all that were given, one 
   label({ 1: "0" }, { type: { tent: "0", roof: "0" } });
   const { card, edits } = openCard();
   store.set("selected", 0);
-  const shown = buttons(card.choices);
-  assert.deepEqual(Object.keys(shown), ["roof", "walls", "tent"]);
+  const shown = buttons(card.types.buttons);
+  assert.deepEqual(Object.keys(shown), ["✓roof", "walls", "✓tent"]);
   shown.walls.click();
-  shown.roof.click();
-  assert.deepEqual(edits, [[0, { damage_types: ["tent", "roof", "walls"] }], [0, { damage_types: ["tent"] }]]);
+  shown["✓roof"].click();
+  assert.deepEqual(edits, [
+    [0, { damage_types: ["tent", "roof", "walls"], absent_types: [] }], [0, { damage_types: ["tent"], absent_types: ["roof"] }],
+  ]);
+});
+
+test("a type is yes, no, or nobody said: a sign, an edge and words, not color alone; the right button says no at once", () => {
+  label({ 1: "0" }, { type: { roof: "0" }, no_type: { walls: "0" } });
+  const { card, edits } = openCard();
+  store.set("selected", 0);
+  const [roof, walls] = card.types.buttons.children;
+  assert.deepEqual([roof, walls].map(({ attributes }) => attributes["aria-label"]), ["roof: yes", "walls: no"]);
+  assert.deepEqual([roof.classList.contains("yes"), walls.classList.contains("no")], [true, true]);
+  assert.match(walls.attributes.title, /you looked, and walls is not there/);
+  walls.click();
+  roof.dispatchEvent(new Event("contextmenu"));
+  assert.deepEqual(edits, [[0, { damage_types: ["roof"], absent_types: [] }], [0, { damage_types: [], absent_types: ["walls", "roof"] }]]);
+});
+
+test("a type of one's own is given to the building that it was typed for, once, and in the words that are known", () => {
+  label({ 1: "0 1" });
+  const { card, edits } = openCard();
+  store.set("selected", 0);
+  card.types.more.click();
+  card.types.own.value = " tarp ";
+  store.set("selected", 1);
+  card.types.own.value = "ROOF";
+  card.types.own.blur();
+  assert.deepEqual(edits, [[0, { damage_types: ["tarp"], absent_types: [] }], [1, { damage_types: ["roof"], absent_types: [] }]]);
+  assert.deepEqual(Object.keys(buttons(card.types.buttons)), ["roof", "walls", "tarp"], "it is offered from now on");
 });
 
 test("a button stays the same one while scores arrive: a pressed one keeps its click", () => {
   label({ 1: "0" });
   const { card } = openCard();
   store.set("selected", 0);
-  const before = buttons(card.choices).roof;
+  const before = buttons(card.types.buttons).roof;
   store.setScores(new Float32Array(6).fill(0.5));
   label({ 1: "0 1" });
-  assert.equal(buttons(card.choices).roof, before);
+  assert.equal(buttons(card.types.buttons).roof, before);
   label({ 1: "0" }, { type: { roof: "0" } });
-  assert.notEqual(buttons(card.choices).roof, before, "it shows that it is given");
+  assert.equal(buttons(card.types.buttons)["✓roof"], before, "it shows that it is given, and is still the same one");
 });
 
 test("a comment is logged when it is left, when another building is selected, and when the page goes", () => {
@@ -106,14 +134,14 @@ test("the history of a building is asked for after a moment, and only where noth
   await pass(150);
   assert.deepEqual(server.requests.map(({ url }) => url), ["/pugeo/t/story/3.json?g=1"]);
   server.requests[0].answer({
-    events: [{ at: "2026-01-02T03:04:05.000Z", analyst: "<eve>", label: "positive", kind: "set", reason: "", comment: "<b>" },
+    events: [{ at: "2026-01-02T03:04:05.000Z", analyst: "<eve>", label: "positive", kind: "set", reason: "", comment: "<b>", damage_types: ["roof", "flooded"], absent_types: ["burned"] },
       { at: "2026-01-02T03:05:05.000Z", analyst: "ann", label: "not_assessable", kind: "redo", reason: "no_building", comment: "" }],
     runs: [{ run_id: "r-1", name: "NcPU quick", score: 0.875, rank: 12, n: 3000 }], alike: [4], before: [{ round: 1, label: null, damage_binary: "not_flagged" }, { round: 2, label: null, damage_binary: "not_assessed" }],
     attributes: { storeys: 2, none: null }, imagery: { post_hidden_share: 0.004 },
   });
   await settle();
   const text = card.history.root.textContent;
-  for (const part of ["2026-01-02 03:04 <eve>: damaged, “<b>”", "NcPU quick: rank 12 of 3,000 · score 0.88", "Round 1: not flagged", "Round 2: not assessed", "ann: not assessable (redone), no building", "storeys: 2", "after the event 1 %"]) assert.ok(text.includes(part), part);
+  for (const part of ["2026-01-02 03:04 <eve>: damaged, roof, flooded, not: burned, “<b>”", "NcPU quick: rank 12 of 3,000 · score 0.88", "Round 1: not flagged", "Round 2: not assessed", "ann: not assessable (redone), no building", "storeys: 2", "after the event 1 %"]) assert.ok(text.includes(part), part);
   assert.ok(!text.includes("none: "));
 });
 
@@ -204,7 +232,7 @@ test("the card of a damaged building offers grades; the one it has is taken away
   label({ 1: "0" }, { grade: { major: "0" } });
   const { card, edits } = openCard();
   store.set("selected", 0);
-  assert.deepEqual(Object.keys(buttons(card.choices)), ["Destroyed", "Major", "roof", "walls"]);
+  assert.deepEqual(Object.keys(buttons(card.choices)), ["Destroyed", "Major"]);
   assert.deepEqual(card.choices.all("on").map(({ textContent }) => textContent), ["Major"]);
   assert.match(card.facts.textContent, /: Major/);
   buttons(card.choices).Destroyed.click();

@@ -5,6 +5,7 @@ import test, { beforeEach } from "node:test";
 import { fakeBrowser, fakeServer, freshPage, pass, settle, squares } from "./fake_browser.mjs";
 
 fakeBrowser();
+const { Labeler } = await import("../../../pu_geo/ui/frontend/src/labeler.js");
 const { Presence } = await import("../../../pu_geo/ui/frontend/src/presence.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
 
@@ -103,9 +104,19 @@ test("a grade that another gave comes with the answer, also where the label is t
   store.setLabels({ 1: "1" }, { ops: [], settled: [] });
   let heard = 0;
   store.on("grades", () => heard++);
-  await answer(nobody({ event: 5, labels: { b1: "positive", b2: "positive" }, grades: { b1: "major" } }));
+  await answer(nobody({ event: 5, labels: { b1: "positive", b2: "positive" }, details: { b1: { grade: "major" } } }));
   assert.deepEqual([...store.grades], [0, 1, 0, 0, 0, 0]);
   assert.deepEqual([heard, store.detail(1).grade, store.detail(2).grade], [1, "major", ""]);
+});
+
+test("an answer of others comes whole: the next press here on that building keeps its types and its comment", async () => {
+  await answer(nobody({ event: 5, labels: { b1: "positive", b2: "cleared" }, details: { b1: { damage_types: ["roof", "burned"], absent_types: ["flooded"], comment: "hm", by: "bob", shown: "audit" } } }));
+  assert.deepEqual(store.detail(1), { reason: "", grade: "", damage_types: ["roof", "burned"], absent_types: ["flooded"], comment: "hm", by: "bob", shown: "audit" });
+  store.set("mode", "label");
+  const ops = [];
+  const labeler = new Labeler(store, () => ({ session: "s", next: 1, addMany: (added) => ops.push(...added) }), { current: null }, () => {});
+  labeler.edit(1, { grade: "major" });
+  assert.deepEqual([ops[0].damage_types, ops[0].absent_types, ops[0].comment, ops[0].shown], [["roof", "burned"], ["flooded"], "hm", "audit"]);
 });
 
 test("news that were asked for before newer data of the page came are asked for again", async () => {

@@ -5,6 +5,8 @@ import test, { beforeEach } from "node:test";
 import { fakeBrowser, frame, freshPage, squares } from "./fake_browser.mjs";
 
 fakeBrowser();
+const { listenForKeys } = await import("../../../pu_geo/ui/frontend/src/keys.js");
+const { Labeler } = await import("../../../pu_geo/ui/frontend/src/labeler.js");
 const { QueuePane } = await import("../../../pu_geo/ui/frontend/src/queue_pane.js");
 const { QueueState } = await import("../../../pu_geo/ui/frontend/src/queue_state.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
@@ -24,7 +26,9 @@ function open() {
   store.setScores(new Float32Array(20).fill(0.5));
   queue = new QueueState(store, { wish: (operation) => log([...ops, operation]), moved: () => {} });
   pane = new QueuePane(store, queue, NO_PICTURES, {
-    give: (i, code, grade) => log([...ops, { building_id: store.ids[i], label: LABELS[code], ...(grade ? { grade } : {}) }]),
+    give: (i, code, grade, types) => log([...ops, { building_id: store.ids[i], label: LABELS[code], ...(grade ? { grade } : {}), ...types }]),
+    type: (i, types) => log([...ops, { building_id: store.ids[i], label: "positive", ...types }]),
+    isForeignCheck: (i) => queue.current?.kind === "audit" && !store.labels[i],
     regrade: (i, grade) => log([...ops, { building_id: store.ids[i], label: "positive", ...(store.detail(i).grade === grade ? {} : { grade }) }]),
   });
   queue.setActive(true);
@@ -46,6 +50,23 @@ const press = (...keys) => keys.map((key) => pane.key(key, {}));
 const current = () => queue.current?.i;
 const wishes = () => ops.filter(({ next }) => next);
 const labels = () => Object.fromEntries([...store.labels.entries()].filter(([, code]) => code));
+
+test("in a second reading what another reader answered is open, and a key answers it at once", () => {
+  const mine = new Set();
+  queue.isOwn = (i) => mine.has(i);
+  store.setLabels({ 1: "0 1 1" }, { ops: [], settled: [] });
+  queue.take("t", { id: "q-2", items: [[0, "audit", ""], [1, "audit", ""], [2, "audit", ""]], is_second: true });
+  assert.deepEqual([queue.isOver, current(), queue.answered], [false, 0, 0]);
+  assert.equal(wishes().length, 0);
+  mine.add(0);
+  press("2");
+  assert.deepEqual([labels()[0], current(), queue.answered], [2, 1, 1]);
+  for (const i of [1, 2]) {
+    mine.add(i);
+    press("1");
+  }
+  assert.equal(wishes().length, 1, "then another queue is asked for");
+});
 
 test("each answer leads to the next one; after the last one another queue is asked for, once", () => {
   queue.take("t", given(3));
@@ -210,4 +231,225 @@ test("pictures of the queue are made anew only where they differ, and a thumbnai
   frame();
   assert.notEqual(pane.thumbs.children[0], thumbs[0]);
   assert.equal(document.activeElement, pane.thumbs.children[queue.at]);
+});
+
+// Damage types
+
+const typeButtons = () => Object.fromEntries(pane.types.buttons.children.map((each) => [each.lastChild.textContent, each]));
+const draw = () => (pane.later(), frame());
+const typesOf = (i) => [store.detail(i).damage_types, store.detail(i).absent_types];
+
+test("several types are given to the large picture one press each, which marks it damaged and keeps it; then the queue goes on", () => {
+  pane.configure({ gsd_m: 1, types: ["roof", "flooded", "burned"] });
+  queue.take("t", given(1));
+  draw();
+  const { roof, flooded, burned } = typeButtons();
+  roof.click();
+  flooded.click();
+  burned.click();
+  burned.click(); // within the same drawing
+  assert.deepEqual(typesOf(0), [["roof", "flooded"], ["burned"]]);
+  assert.equal(ops.length, 4);
+  assert.deepEqual([current(), wishes().length], [0, 0], "the last one stays, too: other types may follow");
+  press("1");
+  assert.equal(wishes().length, 1);
+});
+
+test("each type shows how many damaged buildings have it, without what a random check was answered with", () => {
+  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  const details = { shown: { audit: "2" }, by: { ann: "0 1 1 1" }, type: { roof: "0 1 1", flooded: "0" } };
+  store.setLabels({ 1: "0 1 1", 2: "3" }, { ops: [], settled: [] }, details);
+  queue.take("t", given(1, "q-1", 5));
+  draw();
+  const { roof, flooded } = typeButtons();
+  assert.deepEqual([roof, flooded].map(({ dataset }) => dataset.n), [2, 1]);
+  assert.match(roof.attributes.title ?? roof.getAttribute("title"), /2 buildings with it so far/);
+});
+
+test("types go with the next damaged building only where that was asked for, never to a random check, and never over its own", () => {
+  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  queue.take("t", { id: "q-1", items: [0, 1, 2, 3, 4].map((i) => [i, i === 2 ? "audit" : "exploit", ""]) });
+  draw();
+  typeButtons().roof.click();
+  queue.go(1);
+  press("1");
+  assert.deepEqual(typesOf(1), [[], []]);
+  queue.go(0);
+  pane.keep.click();
+  queue.go(2);
+  press("1", "1"); // the check, b3
+  assert.deepEqual([typesOf(2), typesOf(3)], [[[], []], [["roof"], []]]);
+  draw();
+  assert.equal(typeButtons().roof.attributes["aria-label"], "roof: yes", "it shows what key 1 would give");
+  typeButtons().flooded.click();
+  assert.deepEqual(typesOf(4), [["roof", "flooded"], []]);
+  pane.keep.click();
+  assert.deepEqual(pane.kept, {});
+});
+
+test("what is not damaged has no types to give, and T leads to those of what is", () => {
+  pane.configure({ gsd_m: 1, types: ["roof"] });
+  queue.take("t", given(3));
+  draw();
+  press("t");
+  assert.equal(document.activeElement, pane.types.buttons.children[0]);
+  press("2");
+  queue.go(0);
+  draw();
+  assert.equal(pane.types.root.hidden, true);
+});
+
+for (const key of ["Enter", " "]) {
+  test(`T and then ${key === " " ? "Space" : key} presses a type; on the next building it means what it always means`, () => {
+    const root = document.createElement("div");
+    root.className = "pugeo";
+    root.append(pane.root);
+    const used = [];
+    listenForKeys(root, (name, event) => (used.push(name), pane.key(name, event)), () => true);
+    const hit = (pressed) => {
+      const target = document.activeElement;
+      const event = Object.assign(new Event("keydown", { cancelable: true }), { key: pressed, composedPath: () => [target, root] });
+      window.dispatchEvent(event);
+      if (!event.defaultPrevented && target.tagName === "BUTTON") target.click(); // as a browser does
+    };
+    pane.configure({ gsd_m: 1, types: ["roof"] });
+    queue.take("t", given(3));
+    draw();
+    ["t", key].forEach(hit);
+    assert.deepEqual([current(), typesOf(0), used], [0, [["roof"], []], ["t"]]);
+    hit("1");
+    draw();
+    assert.deepEqual([current(), document.activeElement], [1, document.body]);
+    hit(key);
+    assert.deepEqual([typesOf(1), used], [[[], []], ["t", "1", key === " " ? "space" : key]]);
+  });
+}
+
+const rightClick = (button) => button.dispatchEvent(new Event("contextmenu"));
+
+test("that a building has not a type makes no damaged one; it waits for that answer, and is dropped with any other", () => {
+  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  queue.take("t", given(4));
+  draw();
+  rightClick(typeButtons().flooded);
+  draw();
+  assert.deepEqual([ops, typeButtons().flooded.attributes["aria-label"], typeButtons().flooded.classList.contains("kept")], [[], "flooded: no", true]);
+  press("ArrowRight", "ArrowLeft", "1");
+  assert.deepEqual([typesOf(0), ops.length], [[[], ["flooded"]], 1]);
+  draw();
+  rightClick(typeButtons().roof);
+  press("2");
+  queue.go(1);
+  press("1");
+  assert.deepEqual(typesOf(1), [[], []]);
+  queue.go(2);
+  draw();
+  rightClick(typeButtons().flooded);
+  typeButtons().roof.click();
+  assert.deepEqual([typesOf(2), store.labels[2]], [[["roof"], ["flooded"]], 1], "a type that it has marks it damaged, with what waited");
+});
+
+test("a kept type that is switched off on an unlabeled building marks nothing, and does not go with its answer", () => {
+  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  queue.take("t", { id: "q-1", items: [0, 1, 2].map((i) => [i, "exploit", ""]) });
+  draw();
+  pane.keep.click();
+  typeButtons().roof.click();
+  press("1");
+  draw();
+  typeButtons().roof.click(); // yes, now no
+  typeButtons().roof.click(); // open
+  assert.equal(store.labels[1], 0);
+  press("1");
+  assert.deepEqual(typesOf(1), [[], []]);
+});
+
+test("kept types are neither shown nor given where somebody walks back to, nor taken from another reader's check", () => {
+  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  queue.take("t", { id: "q-1", items: [0, 1, 2].map((i) => [i, "exploit", ""]) });
+  press("1"); // damaged, no type
+  draw();
+  pane.keep.click();
+  typeButtons().roof.click();
+  queue.go(0);
+  draw();
+  assert.equal(typeButtons().roof.attributes["aria-label"], "roof: nobody said");
+  typeButtons().flooded.click();
+  assert.deepEqual(typesOf(0), [["flooded"], []]);
+  pane.keep.click();
+  queue.take("t", { id: "q-2", items: [[1, "audit", ""], [2, "exploit", ""]] });
+  pane.actions.isForeignCheck = (i) => i === 1;
+  queue.go(0);
+  draw();
+  pane.keep.click();
+  assert.deepEqual([pane.keeps, pane.kept], [true, {}]);
+});
+
+test("a type that was typed and not entered marks no unlabeled building damaged; it goes with the answer damaged, and with no other", () => {
+  const labeler = new Labeler(store, () => ({ session: "s", next: 1, addMany: (added) => log([...ops, ...added]) }), queue, () => {});
+  Object.assign(pane.actions, { give: (i, code, grade = null, types = {}) => labeler.give([i], code, "queue", grade, types), type: (i, types) => labeler.type(i, types, "queue") });
+  pane.configure({ gsd_m: 1, types: ["roof"] });
+  queue.take("t", given(6));
+  draw();
+  const write = (text) => {
+    pane.types.more.click();
+    pane.types.own.value = text;
+    pane.types.own.blur(); // on the way to a button
+  };
+  write("tarp");
+  assert.deepEqual([ops, pane.types.own.value, pane.types.own.hidden], [[], "tarp", false]);
+  queue.skip();
+  draw();
+  assert.deepEqual([ops, pane.types.own.value, pane.types.own.hidden], [[], "", true]);
+  write("tarp");
+  press("2");
+  draw();
+  assert.deepEqual(ops.map(({ building_id, label }) => [building_id, label]), [["b1", "not_damaged"]]);
+  write("tarp");
+  press("1");
+  draw();
+  assert.deepEqual([typesOf(2), pane.types.own.value], [[["tarp"], []], ""]);
+  write("sunk");
+  pane.types.own.dispatchEvent(Object.assign(new Event("keydown", { cancelable: true }), { key: "Enter" }));
+  assert.deepEqual([typesOf(3), store.labels[3]], [[["sunk"], []], 1]);
+});
+
+test("one type too many is refused in words, and another building starts without them", () => {
+  const many = Array.from({ length: 21 }, (_, k) => `type ${k}`);
+  pane.configure({ gsd_m: 1, types: many });
+  queue.take("t", given(3));
+  draw();
+  for (const button of pane.types.buttons.children) button.click();
+  assert.deepEqual([typesOf(0)[0].length, pane.types.note.textContent], [20, "No more than 20 types: take one away first."]);
+  pane.types.buttons.children[0].click();
+  assert.deepEqual([typesOf(0)[0].length, pane.types.note.textContent], [19, ""]);
+  pane.types.buttons.children[20].click();
+  draw();
+  const empty = pane.types.buttons.children.at(-1);
+  empty.click();
+  press("1");
+  draw();
+  assert.equal(pane.types.note.textContent, "");
+});
+
+test("another project is offered nothing of the one before: no types of one's own, none kept, none waiting", () => {
+  pane.configure({ gsd_m: 1, types: ["roof"] });
+  queue.take("t", { id: "q-1", items: [0, 1, 2].map((i) => [i, "exploit", ""]) });
+  draw();
+  pane.keep.click();
+  pane.types.more.click();
+  pane.types.own.value = "tarp";
+  pane.types.own.dispatchEvent(Object.assign(new Event("keydown", { cancelable: true }), { key: "Enter" }));
+  press("1");
+  draw();
+  typeButtons().tarp.click(); // kept, and ruled out here
+  assert.equal(pane.drafts.size, 1);
+  ops = [];
+  queue.forget();
+  store.empty();
+  store.setGeometry(squares(20));
+  queue.take("other", given(3, "q-9"));
+  draw();
+  assert.deepEqual([Object.keys(typeButtons()), pane.kept, pane.keeps, pane.drafts.size, store.ownTypes], [["roof"], {}, false, 0, []]);
+  assert.equal(pane.keep.attributes["aria-pressed"], "false");
 });

@@ -92,8 +92,8 @@ test("labels that come before the buildings wait for them; other buildings are n
 });
 
 test("details go with the label: those on their way are yours, a cleared one has none, somebody else's answer drops them", () => {
-  store.setLabels({ 1: "0 1 1" }, log([op("b0", "positive", { damage_types: ["roof"], comment: "x" }), op("b1", "cleared")]), { by: { bob: "0 1 1" }, comment: { 2: "old" } });
-  assert.deepEqual(store.detail(0), { reason: "", grade: "", damage_types: ["roof"], comment: "x", shown: "", by: "you" });
+  store.setLabels({ 1: "0 1 1" }, log([op("b0", "positive", { damage_types: ["roof"], absent_types: ["tent"], comment: "x" }), op("b1", "cleared")]), { by: { bob: "0 1 1" }, comment: { 2: "old" } });
+  assert.deepEqual(store.detail(0), { reason: "", grade: "", damage_types: ["roof"], absent_types: ["tent"], comment: "x", shown: "", by: "you" });
   assert.equal(store.detail(1).by, "");
   assert.equal(store.detail(2).comment, "old");
   store.heard.set(2, { code: 2, event: 1 });

@@ -17,6 +17,7 @@ export class BuildingHistory {
   constructor(store, pictures) {
     Object.assign(this, { store, pictures, i: -1, url: null });
     this.root = h("div.history", { hidden: true });
+    for (const event of ["layer", "named"]) store.on(event, () => this.last && this.root.replaceChildren(...this.#draw(this.last)));
   }
 
   configure({ base, token, geometry_v }) {
@@ -29,6 +30,7 @@ export class BuildingHistory {
     this.root.hidden = wanted < 0;
     if (wanted === this.i) return;
     this.i = wanted;
+    this.last = null;
     clearTimeout(this.timer);
     this.root.replaceChildren();
     if (wanted >= 0) this.timer = setTimeout(() => this.#load(wanted), WAIT_MS);
@@ -40,6 +42,7 @@ export class BuildingHistory {
       if (!answer.ok) throw new Error(String(answer.status));
       const history = await answer.json();
       if (this.i !== i) return;
+      this.last = history;
       this.root.replaceChildren(...this.#draw(history));
       if (!history.alike) this.timer = setTimeout(() => this.#load(i), AGAIN_MS);
     } catch {
@@ -49,12 +52,12 @@ export class BuildingHistory {
 
   #draw({ events, runs, alike, before, attributes, imagery }) {
     const list = (title, rows) => (rows.length ? [h("b", {}, title), h("ul", {}, ...rows.map((row) => h("li", {}, row)))] : []);
-    const answers = events.map((one) => `${when(one.at)} ${one.analyst}: ${graded(WORDS[one.label] ?? one.label, one.grade)}${one.kind === "set" ? "" : ` (${words.kinds[one.kind] ?? one.kind})`}${one.reason ? `, ${REASON_TEXTS[one.reason] ?? one.reason}` : ""}${one.comment ? `, “${one.comment}”` : ""}`);
+    const answers = events.map((one) => `${when(one.at)} ${one.analyst}: ${graded(WORDS[one.label] ?? one.label, one.grade)}${one.kind === "set" ? "" : ` (${words.kinds[one.kind] ?? one.kind})`}${one.reason ? `, ${REASON_TEXTS[one.reason] ?? one.reason}` : ""}${typed(one)}${one.comment ? `, “${one.comment}”` : ""}`);
     const scored = runs.map((run) => TEXTS.rankAndScore(run.name ?? run.run_id, run.rank, run.n, run.score));
     const earlier = before.map((one) => words.round(one.round, graded(WORDS[one.label] ?? words.categories[one.damage_binary] ?? one.damage_binary, one.grade)));
     const known = Object.entries(attributes).filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
     return [
-      ...this.#pictures([this.i], words.pictures, this.pictures.parts, PICTURE_PX), ...this.#model(),
+      ...this.#pictures([this.i], words.pictures(this.store.namedLayer?.name), this.pictures.parts, PICTURE_PX), ...this.#model(),
       ...list(words.imagery, imageryRows(imagery)), ...list(words.answers, answers), ...list(words.rounds, earlier), ...list(words.scores, scored),
       ...(alike ? this.#pictures(alike, words.alike, ["post"], SMALL_PX) : list(words.alike, [words.alikeLater])), ...list(words.attributes, known),
     ];
@@ -83,6 +86,10 @@ function imageryRows(imagery = {}) {
 
 function graded(label, grade) {
   return grade ? TEXTS.grades.of(label, grade) : label;
+}
+
+function typed({ damage_types: has = [], absent_types: hasNot = [] }) {
+  return [TEXTS.types.has(has), TEXTS.types.hasNot(hasNot)].filter(Boolean).map((text) => `, ${text}`).join("");
 }
 
 function when(at) {

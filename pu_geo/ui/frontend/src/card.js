@@ -2,25 +2,28 @@
 
 import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
 import { areaText, labelText, scoreText, swatchOf } from "./describe.js";
-import { REASONS } from "./details.js";
+import { NO_DETAILS, REASONS } from "./details.js";
 import { h } from "./dom.js";
 import { qualityLines } from "./image_quality.js";
 import { BuildingHistory } from "./building_history.js";
 import { TEXTS } from "./texts.js";
+import { TypeRow } from "./type_row.js";
 
 const { card: words } = TEXTS;
 
 const LONGEST_COMMENT = 500;
 
 export class Card {
-  /** @param edit (i, change) */
-  constructor(store, edit, pictures) {
-    this.store = store;
-    this.edit = edit;
+  /**
+   * @param edit (i, change)
+   * @param isForeignCheck i => whether another reader's answer must not be known, nor changed by half
+   */
+  constructor(store, edit, pictures, isForeignCheck = () => false) {
+    Object.assign(this, { store, edit, isForeignCheck });
     this.history = new BuildingHistory(store, pictures);
     this.i = -1;
     this.closedAt = -1;
-    this.types = [];
+    this.types = new TypeRow(store, (i) => store.detail(i), (i, change) => this.#change(i, change));
     this.name = h("b.who");
     this.id = h("div.id.soft");
     this.facts = h("div.facts");
@@ -28,7 +31,7 @@ export class Card {
     this.choices = h("div.choices");
     this.comment = h("textarea", { maxlength: LONGEST_COMMENT, rows: "3", placeholder: words.comment, "aria-label": words.comment, onchange: () => this.commit(), onkeydown: (event) => this.#typed(event) });
     this.root = h("aside.card", { hidden: true, "aria-label": words.title },
-      h("div.cardhead", {}, this.name, h("button.flat", { type: "button", title: words.close, "aria-label": words.close, onclick: () => this.toggle() }, "✕")), this.facts, this.choices, this.comment, this.hint, this.history.root, this.id);
+      h("div.cardhead", {}, this.name, h("button.flat", { type: "button", title: words.close, "aria-label": words.close, onclick: () => this.toggle() }, "✕")), this.facts, this.choices, this.types.root, this.comment, this.hint, this.history.root, this.id);
     store.on("selected", () => this.#follow());
     for (const event of ["details", "scale", "scores", "blind", "mode", "imageQuality", "shifts"]) store.on(event, () => this.draw());
     this.leaving = () => this.commit();
@@ -36,7 +39,7 @@ export class Card {
   }
 
   configure(data) {
-    this.types = data.types ?? [];
+    this.types.configure(data.types);
     this.gsd = data.gsd_m;
     this.history.configure(data);
     this.draw();
@@ -53,6 +56,7 @@ export class Card {
   commit() {
     const { i, store } = this;
     const text = this.comment.value.trim();
+    this.types.commit();
     if (i >= 0 && i < store.n && !this.comment.disabled && text !== store.detail(i).comment) this.edit(i, { comment: text });
   }
 
@@ -74,12 +78,14 @@ export class Card {
     if (this.root.hidden || !store.ready) return;
     const some = i >= 0 && i < store.n;
     const code = some ? store.labels[i] : UNLABELED;
-    const detail = some ? store.detail(i) : null;
-    const writable = some && store.mode === "label" && code !== UNLABELED;
+    const isForeign = some && this.isForeignCheck(i);
+    const detail = isForeign ? NO_DETAILS : some ? store.detail(i) : null;
+    const writable = some && store.mode === "label" && code !== UNLABELED && !isForeign;
     this.name.textContent = some ? TEXTS.building(i) : words.none;
     this.id.textContent = some ? TEXTS.id(store.ids[i]) : "";
     this.facts.replaceChildren(...(some ? this.#facts(i, detail) : []));
     this.#drawChoices(writable ? i : -1, code, detail);
+    this.types.show(writable && code === POSITIVE ? i : -1);
     this.comment.hidden = !some || (!writable && !detail.comment);
     this.comment.disabled = !writable;
     if (some && !this.comment.matches(":focus")) this.comment.value = detail.comment;
@@ -91,13 +97,13 @@ export class Card {
     rows.push(h("span.num", {}, this.store.blind.has(i) ? words.hidden : (scoreText(this.store, i) ?? (this.store.isHidden(i) ? words.noScore : words.notRanked))));
     rows.push(h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
     rows.push(...qualityLines(this.store, i));
-    if (detail.damage_types.length && this.store.mode !== "label") rows.push(h("span", {}, detail.damage_types.join(", ")));
+    if (this.store.mode !== "label") rows.push(...[TEXTS.types.has(detail.damage_types), TEXTS.types.hasNot(detail.absent_types)].filter(Boolean).map((text) => h("span", {}, text)));
     return rows;
   }
 
   /** Draw the buttons anew only where they differ: a button replaced under a pressed mouse loses its click. */
   #drawChoices(i, code, detail) {
-    const drawn = JSON.stringify(i < 0 ? null : [i, code, this.types, this.store.scale.grades, detail.damage_types, detail.grade, detail.reason]);
+    const drawn = JSON.stringify(i < 0 ? null : [i, code, this.store.scale.grades, detail.grade, detail.reason]);
     if (drawn === this.drawnChoices) return;
     this.drawnChoices = drawn;
     this.choices.replaceChildren(...(i < 0 ? [] : this.#choices(i, code, detail)));
@@ -109,12 +115,7 @@ export class Card {
     if (code !== POSITIVE) return [];
     const { choices } = this.store.scale;
     const grades = choices.map(([grade, name]) => choice(name, detail.grade === grade, { grade: detail.grade === grade ? "" : grade }));
-    const offered = [...new Set([...this.types, ...detail.damage_types])];
-    const types = offered.map((type) => {
-      const on = detail.damage_types.includes(type);
-      return choice(type, on, { damage_types: on ? detail.damage_types.filter((each) => each !== type) : [...detail.damage_types, type] });
-    });
-    return grades.length ? [h("div.row", { role: "group", "aria-label": TEXTS.grades.title }, h("span.soft", {}, TEXTS.grades.title), ...grades), h("div.row", { role: "group", "aria-label": words.types }, ...types)] : types;
+    return grades.length ? [h("div.row", { role: "group", "aria-label": TEXTS.grades.title }, h("span.soft", {}, TEXTS.grades.title), ...grades)] : [];
   }
 
   #change(i, change) {

@@ -2,14 +2,13 @@
 // the model gets: the chip, cut out of its sprite sheet by CSS alone.
 
 import { h } from "./dom.js";
-import { groundOf, paintGround, paintOutline, paintTick, TilePictures, tilesOf } from "./ground.js";
+import { groundOf, paintGround, paintOutline, paintTick, tilesOf } from "./ground.js";
+import { GREY, inColors, partOf, tilePictures } from "./layer_tiles.js";
 import { TEXTS } from "./texts.js";
 
 const NORTH_FROM_PX = 140;
 const TICK_FROM_PX = 60;
 const MANY = 500;
-
-const tilePictures = new TilePictures(); // they outlive a change of page
 
 export class ChipPictures {
   constructor(store) {
@@ -21,7 +20,7 @@ export class ChipPictures {
     this.live = new Set(); // canvases on the page, and some that were
     this.coming = new WeakSet(); // canvases that are drawn in the next frame
     this.wishes = new WeakMap(); // canvas to [isWanted, done], one pair each: a tile that comes draws it once
-    for (const event of ["outlines", "shifts", "geometry"]) store.on(event, () => this.#again());
+    for (const event of ["outlines", "shifts", "geometry", "ramp"]) store.on(event, () => this.#again());
   }
 
   /** @returns whether it is another set of pictures than before */
@@ -47,10 +46,21 @@ export class ChipPictures {
     return Boolean(this.wall) && i < this.wall.n;
   }
 
-  /** Of which dates there are pictures. */
+  /** Of what there are pictures: the dates, and the layer that lies over the map. */
   get parts() {
+    const { namedLayer } = this.store;
+    return namedLayer && !this.isModel ? [...this.dates, partOf(namedLayer.name)] : this.dates;
+  }
+
+  /** Of which dates there are pictures. */
+  get dates() {
     if (this.isModel) return this.modelParts;
     return ["pre", "post"].filter((part) => this.layers.some(({ name }) => name === part));
+  }
+
+  /** Changes whenever there are pictures of something else. */
+  get shows() {
+    return `${this.configured} ${this.isModel} ${this.parts}`;
   }
 
   get modelParts() {
@@ -86,10 +96,19 @@ export class ChipPictures {
   }
 
   #ground(i, width, part) {
+    const layer = this.#namedBy(part);
+    if (layer?.missing.has(i)) {
+      const style = `width:${width}px;height:${width}px`;
+      return h("div.picture.lacking", { role: "img", "aria-label": TEXTS.ground(part, i), style }, h("span", {}, TEXTS.layers.lacking(layer.name)));
+    }
     const canvas = h("canvas.picture", { role: "img", "aria-label": TEXTS.ground(part, i), style: `width:${width}px;height:${width}px` });
     this.shown.set(canvas, { i, width, part });
     this.#soon(canvas);
     return canvas;
+  }
+
+  #namedBy(part) {
+    return this.store.named.find(({ name }) => partOf(name) === part);
   }
 
   // What was drawn before is drawn anew; what is gone is forgotten.
@@ -126,7 +145,7 @@ export class ChipPictures {
     const found = this.thumbnails.get(key);
     if (found) return found;
     const canvas = document.createElement("canvas");
-    if (!this.#paint(canvas, { i, width, part: this.parts.at(-1) }, () => true, done)) return null;
+    if (!this.#paint(canvas, { i, width, part: this.dates.at(-1) }, () => true, done)) return null;
     if (this.thumbnails.size >= MANY) this.thumbnails.delete(this.thumbnails.keys().next().value);
     this.thumbnails.set(key, canvas);
     return canvas;
@@ -135,7 +154,8 @@ export class ChipPictures {
   /** @returns whether it could be drawn; if not, `done` is called once more of it is here */
   #paint(canvas, { i, width, part }, isWanted, done) {
     const { store } = this;
-    const layer = this.layers.find(({ name }) => name === part);
+    const named = this.#namedBy(part);
+    const layer = named ? { ...named, name: part } : this.layers.find(({ name }) => name === part);
     if (!layer || !store.ready || i >= store.n) return false;
     const ratio = Math.min(2, window.devicePixelRatio || 1);
     const ground = groundOf(store, i, this.gsd, part);
@@ -145,6 +165,8 @@ export class ChipPictures {
       return { ...tile, canvas: tilePictures.get(url, isWanted, done) };
     });
     if (found.some((tile) => tile.canvas === undefined)) return false;
+    const ramp = named?.is_gray ? store.ramp : GREY;
+    if (named) for (const tile of found) tile.canvas &&= inColors(tile.canvas, ramp);
     canvas.width = canvas.height = Math.round(width * ratio);
     paintGround(canvas, ground, cut, found.filter((tile) => tile.canvas));
     if (store.outlines) paintOutline(canvas, ground, store.rings[i], ratio);

@@ -1,7 +1,7 @@
 // Draws the damage map: categories as exports and reports have them, nearness to the threshold, and cells where buildings are many.
 
 import { LABEL_COLORS, NOT_DAMAGED } from "./colors.js";
-import { BELOW, CONFIRMED, FLAGGED, NEAR, UNKNOWN, categoryOf, countFrom, openScores, uncertaintyOf } from "./flagging.js";
+import { BELOW, CONFIRMED, FLAGGED, NEAR, UNKNOWN, categoryOf, countFrom, openScores, typesOf, uncertaintyOf } from "./flagging.js";
 import { Raster, pixel } from "./raster.js";
 
 // The same as in `geo/export/styles.py` and `geo/export/report_map.py`.
@@ -272,16 +272,20 @@ function bySteps(store, frame) {
 /** @param kind "dots", "small" or "large" */
 export function paintUncertainty(context, store, frame, kind, inChunks) {
   const steps = bySteps(store, frame);
-  const order = steps.map((_, step) => step).reverse(); // nearest on top
-  const alpha = (step) => NEAR_ALPHA[step];
+  const groups = steps.map((members, step) => ({ members, color: NEAR_COLORS[step], alpha: NEAR_ALPHA[step], stands: step < 2 }));
+  paintGroups(context, store, frame, kind, inChunks, groups.reverse()); // nearest on top
+}
+
+/** Each group over those before it; what `stands` out has larger dots with a dark edge. */
+function paintGroups(context, store, frame, kind, inChunks, groups) {
   if (kind === "large") {
-    for (const step of order) {
-      const [r, g, b] = rgb(NEAR_COLORS[step]);
-      inChunks(steps[step], () => {
-        context.fillStyle = `rgba(${r},${g},${b},${alpha(step)})`;
+    for (const { members, color, alpha } of groups) {
+      const [r, g, b] = rgb(color);
+      inChunks(members, () => {
+        context.fillStyle = `rgba(${r},${g},${b},${alpha})`;
         context.fill("evenodd");
-        for (const [color, width] of [["rgba(0,0,0,0.5)", 2.6], ["rgba(255,255,255,0.75)", 1.1]]) {
-          context.strokeStyle = color;
+        for (const [line, width] of [["rgba(0,0,0,0.5)", 2.6], ["rgba(255,255,255,0.75)", 1.1]]) {
+          context.strokeStyle = line;
           context.lineWidth = width;
           context.stroke();
         }
@@ -291,11 +295,11 @@ export function paintUncertainty(context, store, frame, kind, inChunks) {
   }
   const raster = new Raster(context, frame);
   const side = Math.max(3, Math.min(6, (store.medianSize / frame.resolution) * 1.3)) * raster.ratio;
-  for (const step of order) {
-    const color = pixel(rgb(NEAR_COLORS[step]), alpha(step));
-    for (const i of steps[step]) {
+  for (const { members, color: hex, alpha, stands } of groups) {
+    const color = pixel(rgb(hex), alpha);
+    for (const i of members) {
       const box = store.boxes.subarray(4 * i, 4 * i + 4);
-      if (kind === "dots") block(raster, [raster.x((box[0] + box[2]) / 2), raster.y((box[1] + box[3]) / 2)], step < 2 ? side + raster.ratio : side, color, step < 2 ? LINE : pixel([0, 0, 0], 0.2));
+      if (kind === "dots") block(raster, [raster.x((box[0] + box[2]) / 2), raster.y((box[1] + box[3]) / 2)], stands ? side + raster.ratio : side, color, hex === SEVERAL ? WHITE : stands ? LINE : pixel([0, 0, 0], 0.2));
       else {
         raster.outline(store.rings[i], SHADOW, 1);
         raster.fill(store.rings[i], box, color);
@@ -304,6 +308,55 @@ export function paintUncertainty(context, store, frame, kind, inChunks) {
     }
   }
   raster.show();
+}
+
+// ---- damage types ----
+
+export const TYPE_COLORS = ["#0072B2", "#F0E442", "#009E73", "#CC79A7", "#56B4E9", "#A6761D"];
+const OTHER_TYPE = "#FFFFFF"; // more types than colors
+export const SEVERAL = "#000000";
+export const NO_TYPE = CATEGORY_COLORS[FLAGGED];
+export const BY_PEOPLE = 0.95;
+export const BY_SCORE = 0.6;
+
+// BuPu of ColorBrewer, the mildest first: grades of a scale.
+const SCALE_COLORS = ["#EDF8FB", "#BFD3E6", "#9EBCDA", "#8C96C6", "#8856A7", "#810F7C"];
+
+/** Color of the k-th of n damage types; on a scale the worst is the darkest. */
+export function typeColor(k, n = TYPE_COLORS.length, isScale = false) {
+  if (!isScale) return TYPE_COLORS[k] ?? OTHER_TYPE;
+  const last = SCALE_COLORS.length - 1;
+  return SCALE_COLORS[n > last ? Math.max(last - (n - 1 - k), 0) : last - Math.round(((n - 1 - k) * (last - 1)) / Math.max(n - 1, 1))];
+}
+
+/** Of the damage types of a building those that it is drawn by: on a scale the worst alone. */
+export const drawnTypes = (store, i) => (store.isScale ? typesOf(store, i).slice(-1) : typesOf(store, i));
+
+/** Groups of the map by damage type, those on top last. */
+export function typeGroups(store, numbers) {
+  const groups = new Map();
+  const add = (i, key, color, alpha, stands) => {
+    if (!groups.has(key)) groups.set(key, { key, members: [], color, alpha, stands });
+    groups.get(key).members.push(i);
+  };
+  for (const i of numbers) {
+    const category = categoryOf(store, i);
+    const types = drawnTypes(store, i);
+    if (category === UNKNOWN) add(i, 0, CATEGORY_COLORS[UNKNOWN], 0.55, false);
+    else if (category === BELOW) add(i, 1, CATEGORY_COLORS[BELOW], 0.25, false);
+    else if (!types.length) add(i, 2, NO_TYPE, 0.35, false);
+    else {
+      const isAnswered = types.every((k) => store.types[k].people.has(i));
+      const color = types.length > 1 ? SEVERAL : typeColor(types[0], store.types.length, store.isScale);
+      add(i, (types.length > 1 ? 1000 : 10 + 2 * types[0]) + isAnswered, color, isAnswered ? BY_PEOPLE : BY_SCORE, true);
+    }
+  }
+  return [...groups.values()].sort((a, b) => a.key - b.key);
+}
+
+/** @param kind "dots", "small" or "large" */
+export function paintTypes(context, store, frame, kind, inChunks) {
+  paintGroups(context, store, frame, kind, inChunks, typeGroups(store, inView(store, frame.box)));
 }
 
 export const ANSWER_COLORS = [LABEL_COLORS[1], LABEL_COLORS[NOT_DAMAGED]];

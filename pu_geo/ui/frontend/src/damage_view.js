@@ -10,6 +10,8 @@ import { fillWindow, stopFilling } from "./fill_window.js";
 import { GradeBar } from "./grade_bar.js";
 import { listenForKeys } from "./keys.js";
 import { Labeler } from "./labeler.js";
+import { LayerBox } from "./layer_box.js";
+import { nextLayer } from "./layer_tiles.js";
 import { Loader } from "./loader.js";
 import { MapPane } from "./map_pane.js";
 import { MarkBar } from "./mark_bar.js";
@@ -29,7 +31,7 @@ const logs = new Map(); // by project; they outlive a change of page
 
 const VIEW_KEYS = { a: "pre", s: "swipe", d: "post", f: "side" };
 const MARK_KEYS = { 1: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE };
-const COLORS = ["category", "scores", "uncertainty"]; // of the damage map, as P walks through them
+const COLORS = ["category", "scores", "uncertainty", "types"]; // of the damage map, as P walks through them
 const CLEAR_KEYS = ["0", "Backspace"];
 
 export class DamageView {
@@ -39,13 +41,14 @@ export class DamageView {
     this.queue = new QueueState(store, {
       wish: (operation) => this.labeler.usable && this.log.add(operation),
       moved: (hasWalked) => this.#queueMoved(hasWalked),
+      isOwn: (i) => this.labeler.isOwnCheck(i),
     });
     this.labeler = new Labeler(store, () => this.log, this.queue, (...answer) => this.#answered(...answer));
     this.pictures = new ChipPictures(store);
     this.picker = new ReasonPicker(store, this.pictures, (...reason) => this.labeler.because(...reason));
     this.gradeBar = new GradeBar(store, this.pictures, (numbers, grade) => this.labeler.regrade(numbers, grade, "bar"));
     this.marks = new MarkBar(store, (numbers, code, grade) => this.#markMany(numbers, code, grade));
-    this.card = new Card(store, (i, change) => this.labeler.edit(i, change), this.pictures);
+    this.card = new Card(store, (i, change) => this.labeler.edit(i, change), this.pictures, (i) => this.labeler.isForeignCheck(i));
     const actions = {
       label: (i, wish, screen) => this.labeler.usable && this.labeler.toggle(i, wish, screen),
       many: (numbers, adds) => (store.picks ? store.choose(numbers, adds) : this.labeler.usable && this.marks.ask(numbers)),
@@ -55,7 +58,9 @@ export class DamageView {
     this.map = new MapPane(store, actions);
     this.wall = new WallPane(store, this.pictures, { ...actions, select: (i) => this.#selectOnWall(i), walked: () => (this.hasWalked = true) });
     this.queuePane = new QueuePane(store, this.queue, this.pictures, {
-      give: (i, code, grade = null) => this.labeler.give([i], code, "queue", grade),
+      give: (i, code, grade = null, types = {}) => this.labeler.give([i], code, "queue", grade, types),
+      type: (i, types) => this.labeler.type(i, types, "queue"),
+      isForeignCheck: (i) => this.labeler.isForeignCheck(i),
       regrade: (i, grade) => this.labeler.grade(i, grade, "queue"),
     });
     this.explore = new Explore(this);
@@ -84,7 +89,8 @@ export class DamageView {
     });
     const parts = { scatter: this.explore.pane, map: this.map, queuePane: this.queuePane, wall: this.wall };
     this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root, this.wall.preview.root], { tab: (tab) => this.#setTab(tab), model: () => this.data.wall && this.#toggle("modelView"), resized: () => this.#layout() });
-    this.map.root.append(this.marks.root);
+    this.layerBox = new LayerBox(store, { layer: (name) => this.#setLayer({ layer: name }), opacity: (opacity) => this.#setLayer({ opacity }), ramp: (ramp) => this.#setLayer({ ramp }) });
+    this.map.root.append(this.layerBox.root, this.marks.root);
     this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.flagBar.root, this.gradeBar.root, this.explore.bar.root, this.toolbar.refused, this.toolbar.help);
   }
 
@@ -100,14 +106,17 @@ export class DamageView {
     this.geometry_v = data.geometry_v;
     if (data.mode === "label") this.log.connect(this, (value) => this.setStateValue("operations", value), data);
     else this.log.disconnect(this); // nobody would store them
+    this.labeler.analyst = data.here?.analyst ?? null;
     fillWindow(this.root, data.height);
     this.root.dataset.mode = data.mode;
     this.store.set("gsd", data.gsd_m);
     this.store.set("flagging", Boolean(data.flagging));
+    this.store.setTypes(data.flagging?.types, data.flagging?.scale);
     this.flagBar.configure(data);
     if (!this.flagBar.isAhead) this.store.set("threshold", data.threshold);
     this.store.set("scoreName", data.score_name ?? null);
     if (data.layers.length === 1) this.store.set("view", data.layers[0].name);
+    this.store.setNamed(data.named);
     this.store.setConflicts(data.conflicts);
     this.store.setScale(data.grades);
     this.#load(data);
@@ -153,6 +162,9 @@ export class DamageView {
     this.store.set("colorBy", flagging ? color_by : (saved.colorBy ?? color_by ?? "labels"));
     this.store.set("arrows", saved.arrows ?? false);
     this.store.set("modelView", saved.modelView ?? false);
+    this.store.set("layer", saved.layer ?? "");
+    this.store.set("opacity", saved.opacity ?? 0.8);
+    this.store.set("ramp", saved.ramp ?? "grey");
     this.tab = saved.tab ?? "queue";
     this.givenColor = color_by;
   }
@@ -356,8 +368,9 @@ export class DamageView {
       case "space": return this.#toggle("outlines"), true;
       case "g": return Boolean(this.data.wall) && (this.#toggle("modelView"), true);
       case "h": return mapShown && (this.hasQueue || this.hasWall) && (this.panes.fold(), true);
+      case "e": return mapShown && store.named.length > 0 && this.#nextLayer();
       case "v": return mapShown && Boolean(store.shifts) && (this.#toggle("arrows"), true);
-      case "p": return Boolean(store.scores) && (this.#setColors(this.data.flagging ? COLORS[(COLORS.indexOf(store.colorBy) + 1) % COLORS.length] : store.colorBy === "labels" ? "scores" : "labels"), true);
+      case "p": return Boolean(store.scores) && (this.#setColors(this.data.flagging ? this.#nextColors() : store.colorBy === "labels" ? "scores" : "labels"), true);
       case "i": return this.card.toggle(), true;
       case "?": return this.toolbar.toggleHelp(), true;
       default: return false;
@@ -408,8 +421,8 @@ export class DamageView {
   }
 
   #look(change) {
-    const { view, colorBy, arrows, modelView } = this.store;
-    remember(this.#lookName, { view, colorBy, arrows, modelView, tab: this.tab, ...change });
+    const { view, colorBy, arrows, modelView, layer, opacity, ramp } = this.store;
+    remember(this.#lookName, { view, colorBy, arrows, modelView, layer, opacity, ramp, tab: this.tab, ...change });
   }
 
   #setView(view) {
@@ -418,11 +431,29 @@ export class DamageView {
     this.#look({});
   }
 
+  #setLayer(change) {
+    for (const [name, value] of Object.entries(change)) this.store.set(name, value);
+    this.#look({});
+  }
+
+  // By a key: what is shown then is read out, since the focus is elsewhere.
+  #nextLayer() {
+    const { store } = this;
+    this.#setLayer({ layer: nextLayer(store.named, store.layer) });
+    this.toolbar.spoken.textContent = store.layer ? TEXTS.layers.shown(store.layer) : TEXTS.layers.none;
+    return true;
+  }
+
   #setColors(by) {
     if (by === "scores" && !this.store.scores) return;
     this.store.set("colorBy", by);
     this.#look({});
     if (this.data.flagging) this.setStateValue("map_color", by); // kept in the project
+  }
+
+  #nextColors() {
+    const offered = COLORS.filter((by) => by !== "types" || this.store.types.length);
+    return offered[(offered.indexOf(this.store.colorBy) + 1) % offered.length];
   }
 
   #toggle(name) {

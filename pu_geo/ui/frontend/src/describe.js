@@ -3,6 +3,7 @@
 import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE } from "./colors.js";
 import { REASON_TEXTS } from "./details.js";
 import { h } from "./dom.js";
+import { typesOf } from "./flagging.js";
 import { colorOf, withGrade } from "./grades.js";
 import { qualityLines } from "./image_quality.js";
 import { TEXTS } from "./texts.js";
@@ -47,6 +48,8 @@ export function describe(store, i, gsd) {
   const lines = [h("b", { title: store.ids[i] }, TEXTS.building(i)), h("div", {}, swatchOf(store, i), labelText(store, i))];
   const score = scoreText(store, i);
   if (score) lines.push(h("div.num", {}, score));
+  const types = store.isFlagging ? typesOf(store, i).map((k) => (store.types[k].people.has(i) ? store.types[k].name : TEXTS.damageMap.typeByScore(store.types[k].name))) : [];
+  if (types.length) lines.push(h("div", {}, TEXTS.damageMap.typesOf(types)));
   lines.push(h("div.num.soft", {}, areaText(store, i, gsd)));
   lines.push(...qualityLines(store, i));
   if (store.queued >= 0 && store.queued !== i) lines.push(h("div.soft", {}, TEXTS.clickAndKeys(store.queued)));

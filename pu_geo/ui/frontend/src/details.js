@@ -15,7 +15,8 @@ export const REASONS = [
 // Why the imagery, or a run, keeps a building from being assessed is no answer that anybody gives.
 export const REASON_TEXTS = { ...Object.fromEntries(REASONS.map(([value, text]) => [value, text.toLowerCase()])), ...TEXTS.notAnswers };
 export const IS_ANSWER = new Set(REASONS.map(([value]) => value));
-export const NO_DETAILS = Object.freeze({ reason: "", grade: "", damage_types: [], comment: "", by: "", shown: "" });
+export const YOU = "you"; // who gave an answer of this browser that the page's data do not hold yet
+export const NO_DETAILS = Object.freeze({ reason: "", grade: "", damage_types: [], absent_types: [], comment: "", by: "", shown: "" });
 
 /** "0 3 a": differences of positions in base 36. */
 export function* placesOf(text) {
@@ -35,18 +36,19 @@ export function encodePlaces(places) {
 /** @returns Map of position to details */
 export function decodeDetails(encoded) {
   const found = new Map();
-  const of = (at) => found.get(at) ?? found.set(at, { ...NO_DETAILS, damage_types: [] }).get(at);
+  const of = (at) => found.get(at) ?? found.set(at, { ...NO_DETAILS, damage_types: [], absent_types: [] }).get(at);
   for (const name of ["by", "reason", "shown", "grade"]) {
     for (const [text, places] of Object.entries(encoded?.[name] ?? {})) for (const at of placesOf(places)) of(at)[name] = text;
   }
   for (const [text, places] of Object.entries(encoded?.type ?? {})) for (const at of placesOf(places)) of(at).damage_types.push(text);
+  for (const [text, places] of Object.entries(encoded?.no_type ?? {})) for (const at of placesOf(places)) of(at).absent_types.push(text);
   for (const [at, text] of Object.entries(encoded?.comment ?? {})) of(Number(at)).comment = text;
   return found;
 }
 
 /** What an operation of the log leaves as details. */
-export function detailsOf({ reason = "", grade = "", damage_types = [], comment = "", shown = "" }) {
-  return { reason, grade, damage_types, comment, shown, by: "you" };
+export function detailsOf({ reason = "", grade = "", damage_types = [], absent_types = [], comment = "", shown = "" }) {
+  return { reason, grade, damage_types, absent_types, comment, shown, by: YOU };
 }
 
 /** The details that go with a new label: a comment stays, grade and types belong to damaged ones, reasons to not assessable ones. */
@@ -57,6 +59,7 @@ export function detailsFor(code, before, change = {}) {
   if (detail.comment) kept.comment = detail.comment;
   if (code === POSITIVE && detail.grade) kept.grade = detail.grade;
   if (code === POSITIVE && detail.damage_types.length) kept.damage_types = detail.damage_types;
+  if (code === POSITIVE && detail.absent_types.length) kept.absent_types = detail.absent_types;
   if (code === NOT_ASSESSABLE) kept.reason = detail.reason || "unclear";
   return kept;
 }

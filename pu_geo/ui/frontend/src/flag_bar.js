@@ -37,7 +37,7 @@ export class FlagBar {
   #listen() {
     const { store, track } = this;
     for (const event of ["geometry", "scores", "labels", "imageQuality", "flagging"]) store.on(event, () => this.#measure());
-    for (const event of ["threshold", "colorBy"]) store.on(event, () => this.later());
+    for (const event of ["threshold", "colorBy", "types"]) store.on(event, () => this.later());
     track.addEventListener("pointerdown", (down) => {
       if (!this.sorted.length || down.button) return;
       down.preventDefault();
@@ -171,7 +171,8 @@ export class FlagBar {
     const { store, sorted, track } = this;
     if (!store.isFlagging) return;
     if (!sorted.length) this.sorted = openScores(store);
-    this.colors.choose(store.colorBy);
+    this.colors.choose(store.colorBy === "types" && !store.isTyped ? "category" : store.colorBy);
+    for (const button of this.colors.children) button.hidden = button.dataset.value === "types" && !store.types.length;
     const open = this.sorted.length;
     this.empty.hidden = open > 0;
     track.hidden = this.ticks.hidden = !open;

@@ -72,6 +72,12 @@ export function countCategories(store) {
   return counts;
 }
 
+/** Numbers of the damage types of building i, as of its newest answer: none on what is no longer damaged. */
+export function typesOf(store, i) {
+  if (categoryOf(store, i) > FLAGGED) return [];
+  return store.types.flatMap(({ people, score }, k) => (people.has(i) || score.has(i) ? [k] : []));
+}
+
 /** Step of uncertainty of building i, 0 for nearest to the threshold; -1 for what is answered or not assessed. */
 export function uncertaintyOf(store, sorted, nFlagged, i) {
   if (!isOpen(store, i)) return -1;

@@ -6,10 +6,10 @@ const AROUND_M = 15; // at least so much ground on each side of the building
 const MOST_TILES = 300; // decoded ones that are kept, 256 kB each
 const RETRY_MS = 5000;
 const AT_ONCE = 6; // requests; browsers have no more connections to a server
-const NO_DATA_GREY = 40; // of pixels without data inside a map tile, see geo/ground.py
+export const NO_DATA_GREY = 40; // of pixels without data inside a map tile, see geo/ground.py
 const EMPTY = "Pu-Geo-Empty"; // header of a 404: the pyramid is here, and has no such tile
 const LEAST_EMPTY = 0.25; // of the tile's edge: ground as dark, and so even, is a shadow and smaller
-const BLOCK_PX = 8; // JPEG keeps a block of one colour exactly
+export const BLOCK_PX = 8; // JPEG keeps a block of one colour exactly
 const TICKS_M = [500, 200, 100, 50, 20, 10, 5, 2, 1];
 
 /**

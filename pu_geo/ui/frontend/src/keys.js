@@ -8,7 +8,7 @@ const MOVED = "input[type=range], [role=separator], [role=slider]";
 const MOVING_KEYS = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "Enter"]);
 
 /**
- * While `root.dataset.tabbed` is set, the focus is where Tab put it: then Enter and Space press the focused button, and arrows
+ * While `root.dataset.tabbed` is set, the focus is where Tab or `focusByKey` put it: then Enter and Space press the focused button, and arrows
  * move the focused slider or splitter. A button that was clicked lies under the pointer, not under the hands: keys go past it.
  * @param handle (name, event) => true if the key was used
  * @param isWanted () => whether keys that nobody else has the focus for are ours too
@@ -45,6 +45,13 @@ export function listenForKeys(root, handle, isWanted) {
     window.removeEventListener("pointerdown", down, true);
     window.removeEventListener("keydown", key, true);
   };
+}
+
+/** Move the focus as Tab does: Enter and Space press the element then. */
+export function focusByKey(element) {
+  element.focus();
+  const view = element.closest(".pugeo");
+  if (view) view.dataset.tabbed = "yes";
 }
 
 const isElement = (each) => each instanceof Element;

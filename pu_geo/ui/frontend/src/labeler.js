@@ -1,7 +1,7 @@
 // Turns what the analyst does into operations of the log. Every answer is complete: label, details, why it was shown.
 
 import { LABEL_NAMES, NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
-import { detailsFor } from "./details.js";
+import { NO_DETAILS, YOU, detailsFor } from "./details.js";
 
 export class Labeler {
   /**
@@ -11,6 +11,7 @@ export class Labeler {
    */
   constructor(store, log, queue, answered) {
     Object.assign(this, { store, log, queue, answered });
+    this.analyst = null; // who answers, as the page names them
     this.shownFor = new Map(); // building id to what its answer was shown for, also after the queue is gone
   }
 
@@ -26,7 +27,7 @@ export class Labeler {
 
   /** Mark building i damaged with a grade; the grade it already has is taken away instead, and the building stays damaged. */
   grade(i, grade, screen) {
-    const isGiven = this.store.labels[i] === POSITIVE;
+    const isGiven = this.store.labels[i] === POSITIVE && !this.isForeignCheck(i);
     if (!isGiven) this.give([i], POSITIVE, screen, grade);
     else this.regrade([i], this.store.detail(i).grade === grade ? "" : grade, screen);
     if (isGiven) this.answered([i], POSITIVE, null, screen, true);
@@ -38,8 +39,29 @@ export class Labeler {
     this.#revise(still, { grade }, screen, still.length > 1 ? this.#newAct() : null);
   }
 
-  /** Give one or many buildings a label, undone in one step; damaged ones a grade, too. Without one, a grade that is there stays. */
-  give(numbers, code, screen, grade = null) {
+  /** Give building i damage types; with them it is damaged. A random check is answered anew by them, unless this reader answered it. */
+  type(i, types, screen) {
+    if (this.store.labels[i] === POSITIVE && !this.isForeignCheck(i)) this.#revise([i], types, screen, null);
+    else this.give([i], POSITIVE, screen, null, types);
+  }
+
+  /** Whether building i waits for this reader's answer to a random check: what it has is another reader's, or no answer to a check. */
+  isForeignCheck(i) {
+    const { current } = this.queue;
+    return current?.i === i && current.kind === "audit" && !this.isOwnCheck(i);
+  }
+
+  /** Whether building i has this reader's answer to a random check. */
+  isOwnCheck(i) {
+    const { shown, by } = this.store.detail(i);
+    return shown === "audit" && (by === YOU || by === this.analyst);
+  }
+
+  /**
+   * Give one or many buildings a label, undone in one step; damaged ones a grade and damage types, too. Without them, what is
+   * there stays.
+   */
+  give(numbers, code, screen, grade = null, types = {}) {
     if (!this.usable || !numbers.length) return;
     // An answer "not assessable" may get a reason later, which belongs to the same act.
     const act = numbers.length > 1 || code === NOT_ASSESSABLE ? this.#newAct() : null;
@@ -47,11 +69,18 @@ export class Labeler {
     this.log().addMany(numbers.map((i) => {
       const shown = numbers.length === 1 && current?.i === i ? { shown: current.kind, queue: id } : {};
       this.shownFor.set(this.store.ids[i], shown);
-      // A random check is answered from the pictures alone: what another reader graded does not slip into it.
+      // A random check is answered from the pictures alone: what another reader graded, named or wrote does not slip into it.
+      const before = numbers.length === 1 && this.isForeignCheck(i) ? NO_DETAILS : this.#learnable(i, shown);
       const own = grade !== null ? { grade } : shown.shown === "audit" ? { grade: "" } : {};
-      return this.#operation(i, code, screen, act, detailsFor(code, this.store.detail(i), { ...this.#likeliest(i, code), ...own }), shown);
+      return this.#operation(i, code, screen, act, detailsFor(code, before, { ...this.#likeliest(i, code), ...own, ...types }), shown);
     }));
     this.answered(numbers, code, act, screen, grade !== null);
+  }
+
+  // Nothing is learned from answers to random checks: their types and grades do not become part of another answer.
+  #learnable(i, { shown }) {
+    const detail = this.store.detail(i);
+    return detail.shown === "audit" && shown !== "audit" ? { ...NO_DETAILS, comment: detail.comment } : detail;
   }
 
   // A wish for another reason comes after it, if it does; without one, this is what the imagery says.
@@ -66,7 +95,7 @@ export class Labeler {
     this.#revise(still, { reason }, "keys", act);
   }
 
-  /** Change a detail of building i: {reason}, {grade}, {damage_types} or {comment}. */
+  /** Change a detail of building i: {reason}, {grade}, {damage_types, absent_types} or {comment}. */
   edit(i, change) {
     if (this.store.labels[i] !== UNLABELED) this.#revise([i], change, "card", null);
   }

@@ -11,6 +11,8 @@ import { gradeCounts } from "./grades.js";
 import { lonLatAt } from "./lonlat.js";
 import { boxOf } from "./polygon.js";
 import { arrowLegend } from "./shift_arrows.js";
+import { layerLegend } from "./layer_box.js";
+import { GREY, isOn, partOf, shareOf, tileLoader } from "./layer_tiles.js";
 import { isShown } from "./target.js";
 import { makeImagery, makeMap, makeSource, makeView } from "./map_parts.js";
 import { TEXTS } from "./texts.js";
@@ -59,7 +61,8 @@ export class MapPane {
   #listen() {
     const { store } = this;
     store.on("view", () => this.#showView());
-    for (const event of ["colorBy", "scores", "threshold", "labels", "grades", "scale", "geometry", "outlines", "imageQuality", "shifts", "arrows", "chosen", "cells", "flagging"]) store.on(event, () => this.#drawLegend());
+    for (const event of ["colorBy", "scores", "threshold", "labels", "grades", "scale", "geometry", "outlines", "imageQuality", "shifts", "arrows", "chosen", "cells", "flagging", "types", "named", "layer", "ramp"]) store.on(event, () => this.#drawLegend());
+    for (const event of ["layer", "opacity", "ramp"]) store.on(event, () => this.#showLayer());
     for (const event of ["details", "scores", "blind", "imageQuality", "shifts", "queued"]) store.on(event, () => this.#fillTooltip());
     store.on("geometry", () => (this.notice.hidden = true));
     store.on("emptied", () => {
@@ -97,7 +100,8 @@ export class MapPane {
 
   configure({ token, base, grid, gsd_m, layers, lonlat, flagging }) {
     this.lonlat = lonlat;
-    const same = JSON.stringify([token, grid, layers]);
+    const { named } = this.store;
+    const same = JSON.stringify([token, grid, layers, named.map(({ name, v }) => [name, v])]);
     if (same === this.configured) return;
     this.configured = same;
     this.dispose();
@@ -109,10 +113,17 @@ export class MapPane {
     this.images = Object.fromEntries(Object.entries(sources).map(([name, source]) => [name, makeImagery(name, source, grid)]));
     this.images.post?.on("prerender", (event) => this.#clip(event));
     this.images.post?.on("postrender", (event) => event.context.restore());
+    this.overlays = named.map((layer) => {
+      const source = makeSource({ ...layer, name: partOf(layer.name) }, { token, base, grid }, view.getProjection());
+      const [main, twin] = ["layer", "layer-twin"].map((name) => makeImagery(name, source, grid));
+      main.on("prerender", (event) => this.#clipTo(event, shareOf(layer.when, this.store.view, this.swipeAt)));
+      main.on("postrender", (event) => event.context.restore());
+      return { layer, source, main, twin };
+    });
     this.footprints = new FootprintLayer(this.store);
     const marked = ({ box, polygon }, adds) => this.actions.many(box ? this.store.within(box) : this.store.withinPolygon(polygon), adds);
-    this.map = makeMap([...["pre", "post"].map((name) => this.images[name]).filter(Boolean), this.footprints], view, marked);
-    this.twin = layers.length > 1 ? makeMap([makeImagery("pre", sources.pre, grid), new FootprintLayer(this.store)], view, marked) : null;
+    this.map = makeMap([...["pre", "post"].map((name) => this.images[name]).filter(Boolean), ...this.overlays.map(({ main }) => main), this.footprints], view, marked);
+    this.twin = layers.length > 1 ? makeMap([makeImagery("pre", sources.pre, grid), ...this.overlays.map(({ twin }) => twin), new FootprintLayer(this.store)], view, marked) : null;
     this.map.setTarget(this.target);
     for (const map of [this.map, this.twin].filter(Boolean)) map.on("click", (event) => this.#click(event));
     this.map.on("moveend", () => this.#moved());
@@ -129,11 +140,15 @@ export class MapPane {
   }
 
   #clip(event) {
+    this.#clipTo(event, [this.store.view === "swipe" ? this.swipeAt : 0, 1]);
+  }
+
+  #clipTo(event, [from, to]) {
     const context = event.context;
     context.save();
-    if (this.store.view !== "swipe") return;
+    if (from === 0 && to === 1) return;
     const [width, height] = this.map.getSize();
-    const corners = [[this.swipeAt * width, 0], [width, 0], [width, height], [this.swipeAt * width, height]];
+    const corners = [[from * width, 0], [to * width, 0], [to * width, height], [from * width, height]];
     context.beginPath();
     corners.forEach((corner, at) => context[at ? "lineTo" : "moveTo"](...getRenderPixel(event, corner)));
     context.closePath();
@@ -153,9 +168,32 @@ export class MapPane {
     this.ghost.hidden = true;
     this.target.classList.toggle("half", this.isSide);
     this.twin?.setTarget(this.isSide ? this.twinTarget : null);
+    this.#showLayer();
     this.#fitMaps();
     this.#placeSwipe();
     this.map.render();
+  }
+
+  #showLayer() {
+    const { store } = this;
+    const view = store.view === "side" && !this.isSide ? "post" : store.view;
+    for (const overlay of this.overlays ?? []) {
+      const { layer, source, main, twin } = overlay;
+      const isShown = layer.name === store.layer;
+      main.setVisible(isShown && isOn(layer.when, view, "post"));
+      twin.setVisible(isShown && isOn(layer.when, view, "pre"));
+      for (const each of [main, twin]) each.setOpacity(store.opacity);
+      const ramp = layer.is_gray ? store.ramp : GREY;
+      if (isShown && overlay.ramp !== ramp) {
+        overlay.ramp = ramp;
+        source.setTileLoadFunction(tileLoader(ramp));
+      }
+    }
+    const shown = store.namedLayer;
+    this.tags.forEach((tag, at) => {
+      const isHere = shown && (shown.when === "" || shown.when === (at ? "post" : "pre") || ["pre", "post"].includes(view));
+      tag.textContent = [at ? words.post : words.pre, ...(isHere ? [shown.name] : [])].join(" · ");
+    });
   }
 
   #fitMaps() {
@@ -426,7 +464,7 @@ function legendRows(store, resolution) {
     const why = [...new Set(store.hidden.values())].map((reason) => REASON_TEXTS[reason]).sort();
     rows.push(h("div.entry", {}, h("span.swatch.obscured"), TEXTS.notAssessed(why.join(", "))));
   }
-  rows.push(...arrowLegend(store, resolution));
+  rows.push(...layerLegend(store), ...arrowLegend(store, resolution));
   if (!store.outlines) rows.push(h("div.hint", {}, words.outlinesHidden));
   return rows;
 }

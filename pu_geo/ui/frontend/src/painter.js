@@ -3,7 +3,7 @@
 import {
   LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, SELECTED, UNLABELED, scoreStep, stepColor,
 } from "./colors.js";
-import { asCells, paintCells, paintDamageDots, paintDamageShapes, paintDamageSmall, paintUncertainty } from "./damage_painter.js";
+import { asCells, paintCells, paintDamageDots, paintDamageShapes, paintDamageSmall, paintTypes, paintUncertainty } from "./damage_painter.js";
 import { Raster, pixel } from "./raster.js";
 import { paintLabelDots, paintPlainDots, paintScoreDots, paintSmall } from "./small_painter.js";
 
@@ -91,10 +91,11 @@ export function paintBase(canvas, store, frame) {
 
 // The damage map; see damage_painter.js.
 function paintFlagging(context, store, frame) {
-  const cells = store.colorBy === "category" && asCells(store, frame) && isSmall(store, frame);
+  const cells = store.isCategorical && !store.isTyped && asCells(store, frame) && isSmall(store, frame);
   const kind = asDots(store, frame) ? "dots" : isSmall(store, frame) ? "small" : "large";
   const trace = (numbers, finish) => inChunks(context, store, frame, numbers, finish);
-  if (store.colorBy === "uncertainty") paintUncertainty(context, store, frame, kind, trace);
+  if (store.isTyped) paintTypes(context, store, frame, kind, trace);
+  else if (store.colorBy === "uncertainty") paintUncertainty(context, store, frame, kind, trace);
   else if (cells) return store.set("cells", paintCells(context, store, frame, store.gsd));
   else if (kind === "dots") paintDamageDots(context, store, frame);
   else if (kind === "small") paintDamageSmall(context, store, frame);

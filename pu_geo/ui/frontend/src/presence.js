@@ -71,13 +71,13 @@ export class Presence {
     this.#soon(this.wait === EVERY_MS && this.at() !== building ? SETTLED_MS : this.wait);
   }
 
-  #take({ event, labels, grades, others }, since) {
+  #take({ event, labels, details, others }, since) {
     this.#showOthers(Array.isArray(others) ? others.map(readOther).filter(Boolean) : []);
     // Page data that came meanwhile may know better; ask again from there.
     if (since !== this.since || !Number.isInteger(event)) return;
     this.since = Math.max(since, event);
-    const news = Object.entries(labels ?? {}).map(([id, label]) => [this.store.index.get(id), LABEL_NAMES.indexOf(label), grades?.[id] ?? ""]).filter(([i, code]) => i !== undefined && code >= 0);
-    for (const [i, code, grade] of news) this.store.heard.set(i, { code, event, grade });
+    const news = Object.entries(labels ?? {}).map(([id, label]) => [this.store.index.get(id), LABEL_NAMES.indexOf(label), details?.[id]]).filter(([i, code]) => i !== undefined && code >= 0);
+    for (const [i, code, detail] of news) this.store.heard.set(i, { ...detail, code, event });
     if (news.length) this.store.relabel("heard");
   }
 

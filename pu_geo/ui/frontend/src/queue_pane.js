@@ -4,8 +4,10 @@ import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from ".
 import { areaText, labelText, markHere, scoreText, swatchOf } from "./describe.js";
 import { h } from "./dom.js";
 import { colorOf } from "./grades.js";
+import { NO_DETAILS } from "./details.js";
 import { isShown } from "./target.js";
 import { TEXTS } from "./texts.js";
+import { TypeRow } from "./type_row.js";
 
 const { queue: words } = TEXTS;
 const KINDS = words.kinds;
@@ -20,7 +22,10 @@ const GAP = 8;
 const GRADES_FROM_PX = 600; // in a pane lower than this the picture needs the room of the grades, which keys and the line below give as well
 
 export class QueuePane {
-  /** @param actions {give(i, code, grade or null), regrade(i, grade): as a key on a damaged building does} */
+  /**
+   * @param actions {give(i, code, grade or null, types), regrade(i, grade): as a key on a damaged building does, type(i, types),
+   *   isForeignCheck(i)}
+   */
   constructor(store, queue, pictures, actions) {
     Object.assign(this, { store, queue, pictures, actions });
     this.title = h("b");
@@ -35,19 +40,24 @@ export class QueuePane {
       h("button.choice", { type: "button", onclick: () => this.#clear() }, h("kbd", {}, "0"), words.clear),
       h("button.choice", { type: "button", onclick: () => this.queue.skip() }, h("kbd", {}, "N"), words.skip));
     this.grades = h("div.answers.grades", { role: "group", "aria-label": TEXTS.grades.title });
+    this.kept = {}; // damage types that go with the next damaged building, too
+    this.keep = h("button.type.keep", { type: "button", "aria-pressed": "false", title: TEXTS.types.keepHint, onclick: () => this.#keep() }, TEXTS.types.keep);
+    this.drafts = new Map(); // building number to types that go with its answer "damaged", which is not given yet
+    this.types = new TypeRow(store, (i) => this.#typesOf(i), (i, change) => this.#type(i, change), [this.keep], (i) => this.#isOpen(i) || store.labels[i] !== POSITIVE);
     this.thumbs = h("div.thumbs", { role: "listbox", "aria-label": words.list });
     this.note = h("div.note.soft", { role: "status" });
     this.root = h("section.pane.queuepane", { "aria-label": words.region },
-      h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.grades, this.thumbs, this.note));
+      h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.grades, this.types.root, this.thumbs, this.note));
     store.on("scale", () => this.#buildGrades());
     for (const event of ["labels", "details", "scores", "blind", "others"]) store.on(event, () => this.later());
-    store.on("modelView", () => this.later());
-    store.on("emptied", () => this.#show(null));
+    for (const event of ["modelView", "layer", "named"]) store.on(event, () => this.later());
+    store.on("emptied", () => this.#forget());
     new ResizeObserver(() => this.later()).observe(this.root);
   }
 
-  configure({ gsd_m }) {
+  configure({ gsd_m, types }) {
     this.gsd = gsd_m;
+    this.types.configure(types);
     this.later();
   }
 
@@ -83,6 +93,7 @@ export class QueuePane {
     if (grade) return this.#once(event, () => this.#grade(grade));
     if (name === "0" || name === "Backspace") return this.#once(event, () => this.#clear());
     if (name === "n") return this.#once(event, () => queue.skip());
+    if (name === "t" && !this.types.root.hidden) return this.#once(event, () => this.types.focus());
     return false;
   }
 
@@ -100,8 +111,9 @@ export class QueuePane {
   #answer(code) {
     const item = this.queue.current;
     if (!item) return;
+    this.types.commit(code === POSITIVE);
     this.queue.touch();
-    this.actions.give(item.i, code);
+    this.#giveWithTypes(item, code);
     this.queue.goOn();
   }
 
@@ -116,8 +128,81 @@ export class QueuePane {
       this.queue.go(this.queue.at);
       return;
     }
-    this.actions.give(item.i, POSITIVE, grade);
+    this.#giveWithTypes(item, POSITIVE, grade);
     this.queue.goOn();
+  }
+
+  #giveWithTypes(item, code, grade = null) {
+    this.actions.give(item.i, code, grade, code === POSITIVE ? this.#typesFor(item) : {});
+    this.drafts.delete(item.i);
+    this.#keepFrom(item, code);
+  }
+
+  // ---- damage types ----
+
+  // Only a type that a building has makes it damaged. What it has not says so of damaged ones alone, and waits for that answer.
+  #type(i, change) {
+    const { damage_types: before } = this.#typesOf(i);
+    if (this.#isOpen(i) && change.damage_types.every((type) => before.includes(type))) {
+      this.drafts.set(i, change);
+      return this.later();
+    }
+    this.drafts.delete(i);
+    if (this.queue.current?.i === i) {
+      this.queue.touch();
+      this.queue.hold();
+    }
+    this.actions.type(i, change);
+    this.#keepFrom({ i }, POSITIVE);
+    this.later();
+  }
+
+  #keep() {
+    const item = this.queue.current;
+    this.#setKeeps(!this.keeps);
+    if (item) this.#keepFrom(item, this.store.labels[item.i]);
+    this.later();
+  }
+
+  #setKeeps(keeps) {
+    Object.assign(this, { keeps, kept: {} });
+    this.keep.setAttribute("aria-pressed", String(keeps));
+    this.keep.classList.toggle("on", keeps);
+  }
+
+  // The types of another project, or of other buildings, are none of those before.
+  #forget() {
+    this.drafts.clear();
+    this.#setKeeps(false);
+    this.#show(null);
+  }
+
+  #keepFrom({ i }, code) {
+    if (!this.keeps || code !== POSITIVE || this.#isOpen(i)) return;
+    const { damage_types, absent_types } = this.store.detail(i);
+    if (damage_types.length + absent_types.length) this.kept = { damage_types, absent_types };
+  }
+
+  // Whether nobody answered building i, or another reader in place of this one.
+  #isOpen(i) {
+    return this.store.labels[i] === UNLABELED || this.actions.isForeignCheck(i);
+  }
+
+  // What goes with the answer "damaged". Nothing is put into a random check, and nothing into what was answered before.
+  #typesFor({ i, kind }) {
+    const kept = this.keeps && kind !== "audit" && this.store.labels[i] === UNLABELED ? this.kept : {};
+    return this.#isOpen(i) ? (this.drafts.get(i) ?? kept) : {};
+  }
+
+  #showTypes(item) {
+    const isOpen = Boolean(item) && this.#isOpen(item.i);
+    if (!item || (!isOpen && this.store.labels[item.i] !== POSITIVE)) return this.types.show(-1);
+    this.types.show(item.i, isOpen);
+  }
+
+  #typesOf(i) {
+    const item = this.queue.items.find((each) => each.i === i) ?? { i };
+    return this.#isOpen(i) ? { ...NO_DETAILS, ...this.#typesFor(item) } : this.store.detail(i);
   }
 
   #buildGrades() {
@@ -148,6 +233,7 @@ export class QueuePane {
     this.#show(item);
     if (!item) return;
     this.grades.hidden = this.root.clientHeight < GRADES_FROM_PX;
+    this.#showTypes(item);
     this.#buildThumbs();
     queue.items.forEach((each, place) => this.#dress(this.thumbs.children[place], each, place));
     this.#drawItem(item);
@@ -155,6 +241,7 @@ export class QueuePane {
 
   #show(item) {
     for (const part of [this.large, this.reason, this.facts, this.answers, this.grades, this.thumbs]) part.hidden = !item;
+    if (!item) this.types.show(-1);
   }
 
   #drawWish() {
@@ -162,31 +249,33 @@ export class QueuePane {
     this.askText.textContent = queue.isDone || !queue.items.length ? words.again : words.more;
     this.askButton.hidden = queue.isOnItsWay;
     if (queue.isOnItsWay) this.progress.textContent = words.loading;
-    const isDone = queue.isDone || !queue.items.length;
+    const isDone = (queue.isDone && !queue.isHeld) || !queue.items.length;
     this.note.textContent = isDone && !queue.isOnItsWay ? words.done : this.pictures.isModel ? TEXTS.modelViewOn : "";
   }
 
   #drawItem({ i, kind, why }) {
     const [word, meaning] = KINDS[kind] ?? [kind, ""];
     this.reason.replaceChildren(h(`span.kind.${kind in KINDS ? kind : "other"}`, {}, word), h("span", {}, (kind !== "audit" && why) || meaning));
-    const facts = [h("b.who", { title: TEXTS.id(this.store.ids[i]) }, TEXTS.building(i)), h("span", {}, swatchOf(this.store, i), labelText(this.store, i))];
+    const isForeign = this.store.labels[i] !== UNLABELED && this.actions.isForeignCheck(i); // a check is answered from the pictures alone
+    const facts = [h("b.who", { title: TEXTS.id(this.store.ids[i]) }, TEXTS.building(i))];
+    if (!isForeign) facts.push(h("span", {}, swatchOf(this.store, i), labelText(this.store, i)));
     const score = scoreText(this.store, i);
     if (score) facts.push(h("span.num", {}, score));
     const others = this.store.othersAt(i).map(({ name }) => name);
     if (others.length) facts.push(h("b.alsohere", {}, TEXTS.alsoHere(others.join(", "))));
     this.facts.replaceChildren(...facts, h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
-    const given = this.store.labels[i] === POSITIVE ? this.store.detail(i).grade : "";
+    const given = this.store.labels[i] === POSITIVE && !isForeign ? this.store.detail(i).grade : "";
     for (const button of this.grades.children) {
       if (!button.dataset.grade) continue;
       button.classList.toggle("given", button.dataset.grade === given);
       button.setAttribute("aria-pressed", String(button.dataset.grade === given));
     }
     for (const button of this.answers.children) {
-      const isGiven = Number(button.dataset.code) === this.store.labels[i];
+      const isGiven = !isForeign && Number(button.dataset.code) === this.store.labels[i];
       button.classList.toggle("given", isGiven);
       if (button.dataset.code) button.setAttribute("aria-pressed", String(isGiven));
     }
-    const drawn = `${i} ${this.root.clientWidth} ${this.root.clientHeight} ${this.pictures.configured} ${this.pictures.isModel}`;
+    const drawn = `${i} ${this.root.clientWidth} ${this.root.clientHeight} ${this.pictures.shows}`;
     if (drawn !== this.drawnItem) {
       this.drawnItem = drawn;
       this.large.replaceChildren(...this.#figures(i));
@@ -198,13 +287,13 @@ export class QueuePane {
     const { parts, shape } = this.pictures;
     const wide = (this.root.clientWidth - GAP * (parts.length + 1)) / parts.length;
     const width = Math.floor(Math.min(LARGEST_PX, wide, Math.max(SMALLEST_PX, this.#roomFor()) / shape));
-    return parts.map((part) => h("figure", {}, this.pictures.make(i, width, part), h("figcaption", {}, TEXTS.parts[part])));
+    return parts.map((part) => h("figure", {}, this.pictures.make(i, width, part), h("figcaption", {}, TEXTS.part(part))));
   }
 
   // What the buttons and thumbnails leave of the height, so that nothing has to be scrolled.
   #roomFor() {
     const body = this.large.parentElement;
-    const others = [this.reason, this.facts, this.answers, this.grades, this.thumbs, this.note].reduce((sum, { offsetHeight }) => sum + (offsetHeight ? offsetHeight + GAP : 0), 0);
+    const others = [this.reason, this.facts, this.answers, this.grades, this.types.root, this.thumbs, this.note].reduce((sum, { offsetHeight }) => sum + (offsetHeight ? offsetHeight + GAP : 0), 0);
     return body.clientHeight - others - 2 * GAP;
   }
 
@@ -218,7 +307,7 @@ export class QueuePane {
     const hadFocus = this.thumbs.contains(this.root.getRootNode().activeElement);
     this.thumbs.dataset.side = side;
     this.thumbs.replaceChildren(...this.queue.items.map(({ i }, place) => {
-      const picture = this.pictures.has(i) ? this.pictures.make(i, side, this.pictures.parts.at(-1)) : h("div.picture", { style: `width:${side}px;height:${side}px` });
+      const picture = this.pictures.has(i) ? this.pictures.make(i, side, this.pictures.dates.at(-1)) : h("div.picture", { style: `width:${side}px;height:${side}px` });
       return h("button.thumb", { type: "button", role: "option", tabindex: "-1", "data-view-keys": "yes", onclick: () => this.queue.go(place), onfocus: () => this.#focused(place) }, picture, h("span.here"), h("span.mark"));
     }));
     if (hadFocus) this.thumbs.children[this.queue.at].focus();

@@ -4,9 +4,13 @@ import { UNLABELED } from "./colors.js";
 import { remember, remembered } from "./dom.js";
 
 export class QueueState {
-  /** @param wish (operation) puts the wish for another queue into the log; @param moved (hasWalked) after each step; whether the analyst wanted it */
-  constructor(store, { wish, moved }) {
-    Object.assign(this, { store, wish, moved });
+  /**
+   * @param wish (operation) puts the wish for another queue into the log; @param moved (hasWalked) after each step; whether the analyst
+   * wanted it; @param isOwn (i) whether the answer that building i has is this analyst's own, to a random check
+   */
+  constructor(store, { wish, moved, isOwn = () => true }) {
+    Object.assign(this, { store, wish, moved, isOwn });
+    this.isSecond = false; // of checks that others answered: each is open until this analyst answers it, too
     this.id = null;
     this.all = []; // {i, kind, why}
     this.items = []; // those of them that the map has
@@ -20,13 +24,14 @@ export class QueueState {
     store.on("labels", (cause) => this.#relabelled(cause));
   }
 
-  /** @param queue {id, items: [[i, kind, why], ...]} or null */
+  /** @param queue {id, items: [[i, kind, why], ...], is_second} or null */
   take(token, queue) {
     const same = JSON.stringify([token, queue]);
     if (same === this.given) return;
     this.given = same;
     this.storageKey = `pugeo:queue:${token}`;
     this.id = queue?.id ?? null;
+    this.isSecond = Boolean(queue?.is_second);
     this.all = (queue?.items ?? []).map(([i, kind, why]) => ({ i, kind, why }));
     this.items = this.all;
     this.before = null;
@@ -49,6 +54,7 @@ export class QueueState {
   #start() {
     if (this.isStarted || !this.store.ready || this.id === null) return;
     this.isStarted = true;
+    this.held = -1;
     this.items = this.all.filter(({ i }) => i < this.store.n);
     const saved = remembered(this.storageKey, {});
     const mine = saved.id === this.id ? saved : {};
@@ -66,7 +72,8 @@ export class QueueState {
   }
 
   isAnswered(place) {
-    return (this.store.labels[this.items[place].i] ?? UNLABELED) !== UNLABELED;
+    const { i } = this.items[place];
+    return (this.store.labels[i] ?? UNLABELED) !== UNLABELED && (!this.isSecond || this.isOwn(i));
   }
 
   isOpen(place) {
@@ -88,6 +95,7 @@ export class QueueState {
   }
 
   go(place) {
+    this.held = -1;
     this.at = Math.max(0, Math.min(this.items.length - 1, place));
     this.isOver = false;
     this.#step(true);
@@ -95,6 +103,7 @@ export class QueueState {
 
   /** To the next one that waits for an answer; once none does, another queue is asked for. */
   goOn() {
+    this.held = -1;
     const next = this.#nextOpen();
     if (next >= 0) this.at = next;
     this.isOver = next < 0;
@@ -106,6 +115,15 @@ export class QueueState {
     if (this.at < 0) return;
     if (!this.isAnswered(this.at)) this.skipped.add(this.at);
     this.goOn();
+  }
+
+  /** More answers may follow to the current one, such as its other damage types: even the last one keeps its picture until then. */
+  hold() {
+    this.held = this.at;
+  }
+
+  get isHeld() {
+    return this.held === this.at && this.at >= 0;
   }
 
   /** An answer is about to be given to the current one. */
@@ -141,7 +159,7 @@ export class QueueState {
       this.at = undone;
       this.before = null;
     }
-    this.isOver = this.isDone && (this.isOver || cause !== "heard");
+    this.isOver = this.isDone && !this.isHeld && (this.isOver || cause !== "heard");
     this.#step();
     if (this.isOver) this.ask();
   }

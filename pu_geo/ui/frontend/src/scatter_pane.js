@@ -408,7 +408,7 @@ class ScatterPreview {
     if (i === this.i) return;
     Object.assign(this, { i, gsd });
     const { pictures } = this;
-    const figure = (part) => h("figure", {}, pictures.make(i, WIDTH_PX, part), h("figcaption", {}, TEXTS.parts[part]));
+    const figure = (part) => h("figure", {}, pictures.make(i, WIDTH_PX, part), h("figcaption", {}, TEXTS.part(part)));
     this.figures.replaceChildren(...(pictures.has(i) ? pictures.parts.map(figure) : []));
     this.root.hidden = false;
     this.#fill();

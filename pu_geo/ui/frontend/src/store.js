@@ -1,6 +1,6 @@
 // What map and wall share: buildings, scores, labels (server's, with pending operations on top), selection, settings.
 
-import { LABEL_NAMES, UNLABELED } from "./colors.js";
+import { LABEL_NAMES, POSITIVE, UNLABELED } from "./colors.js";
 import { IS_ANSWER, NO_DETAILS, decodeDetails, detailsOf, placesOf } from "./details.js";
 import { written } from "./flagging.js";
 import { Scale } from "./grades.js";
@@ -31,7 +31,7 @@ export class Store {
     this.serverDetails = new Map();
     this.details = new Map(); // by building number
     this.blind = new Set(); // buildings whose scores are kept from the analyst
-    this.heard = new Map(); // building number to {code, event, grade}: labels of others that the page's data do not hold yet
+    this.heard = new Map(); // building number to {code, event, and details}: answers of others that the page's data do not hold yet
     this.others = []; // {name, color, building}: who else is here, building -1 where nobody knows
     this.conflicts = null;
     this.hidden = new Map(); // building number to why the imagery keeps it from being assessed
@@ -47,6 +47,9 @@ export class Store {
     this.queued = -1; // the same where that is the queue's large picture
     this.threshold = null;
     this.flagging = false; // whether this is the damage map: see flagging.js
+    this.types = []; // damage types of the run that is shown: {name, people, score: sets of building numbers, n_named, is_enough}
+    this.isScale = false; // whether these are a scale, the mildest first
+    this.ownTypes = []; // damage types that the analyst added in this browser, offered before the page's data have them
     this.cells = null; // {side, tops, ramp, hasUnknown} where cells are drawn in place of buildings
     this.gsd = 1;
     this.mode = "view";
@@ -55,7 +58,24 @@ export class Store {
     this.modelView = false; // chips as the model gets them, in place of the ground around a building
     this.scoreName = null; // whose scores these are
     this.view = "post";
+    this.named = []; // named layers: {name, when, max_zoom, v, is_gray, n_bands, low, high, unit, missing: set of building numbers}
+    this.layer = ""; // which of them lies over the imagery
+    this.opacity = 0.8; // of it, 0 to 1
+    this.ramp = "grey"; // its colors where it has one band
     this.ready = false;
+  }
+
+  /** The layer that is shown, null where there is none. */
+  get namedLayer() {
+    return this.named.find(({ name }) => name === this.layer) ?? null;
+  }
+
+  /** @param named as the page sends them, buildings without a layer as differences in base 36 */
+  setNamed(named = []) {
+    const written = JSON.stringify(named);
+    if (written === this.encodedNamed) return;
+    this.encodedNamed = written;
+    this.set("named", named.map((layer) => ({ ...layer, missing: new Set(placesOf(layer.missing)) })));
   }
 
   on(event, listener) {
@@ -102,7 +122,7 @@ export class Store {
     this.ready = false;
     Object.assign(this, { n: 0, ids: [], index: new Map(), rings: [], boxes: new Float32Array(0), areas: new Float32Array(0) });
     Object.assign(this, { server: new Uint8Array(0), labels: new Uint8Array(0), grades: new Uint8Array(0), encoded: null, encodedDetails: null });
-    Object.assign(this, { serverDetails: new Map(), details: new Map(), heard: new Map(), pending: [], settled: [] });
+    Object.assign(this, { serverDetails: new Map(), details: new Map(), heard: new Map(), pending: [], settled: [], ownTypes: [] });
     for (const name of ["selected", "hovered", "target", "queued"]) this.set(name, -1);
     this.set("shifts", null);
     this.setBlind([]);
@@ -170,10 +190,10 @@ export class Store {
     const before = this.labels;
     this.labels = this.server.slice();
     this.details = new Map(this.serverDetails);
-    for (const [i, { code, grade }] of this.heard) {
+    for (const [i, { code, event, ...details }] of this.heard) {
       this.labels[i] = code;
       this.details.delete(i); // they belong to the label before
-      if (grade) this.details.set(i, { ...NO_DETAILS, grade });
+      if (code !== UNLABELED) this.details.set(i, { ...NO_DETAILS, ...details });
     }
     for (const op of [...this.settled, ...this.pending]) {
       const i = this.index.get(op.building_id);
@@ -262,7 +282,25 @@ export class Store {
   }
 
   get isCategorical() {
-    return this.isFlagging && this.colorBy === "category";
+    return this.isFlagging && (this.colorBy === "category" || this.isTyped);
+  }
+
+  /** Whether the map is colored by damage types. */
+  get isTyped() {
+    return this.isFlagging && this.colorBy === "types" && this.types.length > 0;
+  }
+
+  /**
+   * @param types of each {name, people, score: positions as differences in base 36, named, enough}
+   * @param isScale whether they are a scale, the mildest first: who reaches one reaches those before it
+   */
+  setTypes(types = [], isScale = false) {
+    const encoded = JSON.stringify([types, isScale]);
+    if (encoded === this.encodedTypes) return;
+    this.encodedTypes = encoded;
+    this.isScale = isScale;
+    this.types = types.map((one) => ({ ...one, people: new Set(placesOf(one.people)), score: new Set(placesOf(one.score)) }));
+    this.emit("types");
   }
 
   /** Where a building with this score is on the ramp, 0 to 1: on the damage map by its rank, as scores may crowd at one end. */
@@ -298,6 +336,19 @@ export class Store {
 
   detail(i) {
     return this.details.get(i) ?? NO_DETAILS;
+  }
+
+  /** How many damaged buildings have a type by answers that are learned from: those to random checks are not. */
+  countOf(type) {
+    if (this.counted !== this.details) {
+      this.counted = this.details;
+      this.typeCounts = new Map();
+      for (const [i, { damage_types, shown }] of this.details) {
+        if (this.labels[i] !== POSITIVE || shown === "audit") continue;
+        for (const each of damage_types) this.typeCounts.set(each, (this.typeCounts.get(each) ?? 0) + 1);
+      }
+    }
+    return this.typeCounts.get(type) ?? 0;
   }
 
   setConflicts(encoded) {

@@ -7,6 +7,8 @@ const share = (part, whole) => {
   return `${percent.toFixed(percent < 10 && percent !== Math.round(percent) ? 1 : 0)} %`;
 };
 
+const layerOf = (part) => part.replace(/^layers\//, "");
+
 export const TEXTS = {
   number,
   buildings,
@@ -17,6 +19,7 @@ export const TEXTS = {
   reasons: { cloud: "Cloud", outside_image: "Outside the image", nodata: "No data", misaligned: "Misaligned", no_building: "No building", unclear: "Unclear" },
   notAnswers: {
     no_pre_image: "no pre-event image",
+    no_layer: "in none of the layers that the run learned from",
     scene_without_answers: "too few answers in a scene that differs from the others",
     not_in_run: "added after the run",
   },
@@ -46,8 +49,8 @@ export const TEXTS = {
   alsoHere: (names) => `${names} here too`,
 
   // Pictures of a building.
-  parts: { pre: "Pre", post: "Post" },
-  ground: (part, i) => `${part === "pre" ? "Before" : "After"} the event: building ${number(i + 1)}`,
+  part: (part) => ({ pre: "Pre", post: "Post" })[part] ?? layerOf(part),
+  ground: (part, i) => `${{ pre: "Before the event", post: "After the event" }[part] ?? layerOf(part)}: building ${number(i + 1)}`,
   modelPicture: (part, i) => `${part === "pre" ? "Before" : "After"} the event, as the model gets it: building ${number(i + 1)}`,
   noPicture: "No picture of this building; check the map.",
   modelView: "What the model gets",
@@ -61,14 +64,13 @@ export const TEXTS = {
     none: "No building selected",
     howTo: "Click one, or use the arrow keys.",
     labelFirst: "Label it first; then you can comment on it.",
-    types: "Damage types",
     comment: "Comment",
     close: "Close (I)",
     hidden: "Score hidden: a random check",
     noScore: "No score",
     notRanked: "Not ranked yet",
     failed: "Its history cannot be read right now.",
-    pictures: "Pre and post",
+    pictures: (layer) => (layer ? `Pre, post and ${layer}` : "Pre and post"),
     imagery: "Imagery",
     answers: "Answers",
     rounds: "Earlier rounds",
@@ -209,6 +211,48 @@ export const TEXTS = {
     failed: "could not be aligned",
   },
 
+  // Named layers over the imagery.
+  layers: {
+    group: "Layer over the imagery",
+    choose: "Layer",
+    chooseHint: "Layer over the imagery; E goes through them",
+    none: "No layer",
+    option: (name, when) => `${name} (${{ pre: "pre", post: "post" }[when] ?? "no date"})`,
+    opacity: "Opacity of the layer",
+    percent: (n) => `${n} %`,
+    colors: "Colors of the layer",
+    ramps: [["grey", "Gray", "The lowest value black, the highest white"], ["viridis", "Viridis", "The lowest value violet, the highest yellow"]],
+    shown: (name) => `Layer ${name}`,
+    value: (value, unit) => `${Number(value.toPrecision(3)).toLocaleString("en")}${unit ? ` ${unit}` : ""}`.replace("-", "−"),
+    firstBand: (name, n) => `${name}: band 1 of ${n}`,
+    rgb: (name, n) => `${name}: ${n > 3 ? `bands 1 to 3 of ${n}` : "its bands"} as red, green, blue`,
+    lacking: (name) => `no ${name} here`,
+  },
+
+  // Damage types of a building, each yes, no, or nobody said. Their names are the project's own.
+  types: {
+    title: "Damage types",
+    ask: "Types:",
+    hint: "A building may have several. One press: yes. Two: no. Three: nobody said (T)",
+    add: "+ Type",
+    addHint: "Add a type of your own",
+    own: "Type of your own, then Enter",
+    most: (n) => `No more than ${n} types: take one away first.`,
+    keep: "Keep for the next",
+    keepHint: "Give the next damaged buildings of the queue these types, too, until this is off; never to a random check",
+    label: (type, state) => `${type}: ${{ open: "nobody said", yes: "yes", no: "no" }[state]}`,
+    meaning: (type, state) =>
+      ({
+        open: `Nobody said whether this building is ${type}. Press: yes; right click: no. Leave it open where you cannot tell.`,
+        yes: `Yes, ${type}. Press again: no.`,
+        no: `No: you looked, and ${type} is not there. Models learn from that. Press again: nobody said.`,
+      })[state],
+    waiting: { open: " Yes marks the building damaged.", yes: " Stored once you mark the building damaged.", no: " Stored once you mark the building damaged." },
+    soFar: (n) => (n ? ` ${buildings(n)} with it so far, without random checks.` : ""),
+    has: (names) => (names.length ? names.join(", ") : ""),
+    hasNot: (names) => (names.length ? `not: ${names.join(", ")}` : ""),
+  },
+
   // Grades of damaged buildings. Their names are the project's own.
   grades: {
     title: "Grade",
@@ -289,6 +333,7 @@ export const TEXTS = {
       ["3", "not assessable, and on"],
       ["4 to 9", "in place of 1: damaged, with a grade, and on; to grade after 1, click in the line below"],
       ["0 or Backspace", "cleared"],
+      ["T", "to the damage types: Enter presses one, Tab goes on to the next"],
       ["N", "skip; after the last one: load 20 more"],
       ["Arrows", "back and forth in the queue"],
       ["Q", "open the queue; load 20 more"],
@@ -316,8 +361,9 @@ export const TEXTS = {
       ["Ctrl/⌘ Z", "undo; with Shift: redo"],
       ["A  S  D  F", "pre, swipe, post, side by side"],
       ["Space", "hide or show outlines"],
+      ["E", "the next layer over the imagery, none after the last"],
       ["V", "arrows: the shift between pre and post"],
-      ["P", "color by labels or scores; on the damage map: category, rank, uncertainty"],
+      ["P", "color by labels or scores; on the damage map: category, rank, uncertainty, types"],
       ["I", "card of the selected building"],
       ["H", "hide or show the side panel"],
       ["Esc", "close what is open, clear the selection"],
@@ -332,7 +378,20 @@ export const TEXTS = {
       ["category", "Category", "Confirmed, flagged, not flagged, not assessed (P)"],
       ["scores", "Rank", "Place of each building in the ranking of this run (P)"],
       ["uncertainty", "Uncertainty", "How near a building is to the threshold, counted in places of the ranking (P)"],
+      ["types", "Damage types", "What people named, and what the run ranks highest among the damaged (P)"],
     ],
+    types: "Damage types, of damaged buildings",
+    typesOfScale: "Grades of damaged buildings, each at the worst that it reaches",
+    worstGrade: (name) => name.replace(/^at least /, ""), // of those that reach no worse one
+    typeCounts: (people, score) => `${number(people)} by people, ${number(score)} by score`,
+    typeFew: (n) => `${number(n)} ${n === 1 ? "answer outside audits names" : "answers outside audits name"} it, not enough to judge`,
+    typeStrong: "by people",
+    typePale: "by score alone",
+    typeSeveral: "Several types",
+    typeNone: "Damaged, none of these known",
+    typeNote: "By score: a rank, not a probability. Where a building is not flagged as damaged, no type is shown.",
+    typesOf: (names) => `Types: ${names.join(", ")}`,
+    typeByScore: (name) => `${name} (by score)`,
     categories: ["Confirmed by a person", "Flagged by score", "Not flagged", "Not assessed"],
     notDamaged: (n) => `${number(n)} of them answered not damaged`,
     cells: (side) => `Confirmed or flagged in each cell of ${side}`,

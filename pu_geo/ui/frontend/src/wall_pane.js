@@ -50,7 +50,7 @@ export class WallPane {
     });
     for (const event of ["labels", "grades"]) store.on(event, () => this.#later());
     store.on("scale", () => this.#showTools());
-    store.on("modelView", () => this.#later(true));
+    for (const event of ["modelView", "layer", "named"]) store.on(event, () => this.#later(true));
     store.on("blind", () => this.#sortWhenSafe()); // a place in the order tells of the score
     store.on("conflicts", () => (this.filter === "conflicts" ? this.#sortWhenSafe() : this.#showTools()));
     store.on("imageQuality", () => this.#sortWhenSafe());
@@ -249,7 +249,7 @@ export class WallPane {
       face, h("span.badge", { "aria-hidden": "true" }), h("span.here"), h("span.graded", { "aria-hidden": "true" }),
       h("button.locate", { type: "button", title: words.locate, "aria-label": words.locate, tabindex: "-1" }, icon("target")),
       h("button.locate.alike", { type: "button", title: words.alike, "aria-label": words.alike, tabindex: "-1" }, icon("alike")));
-    if (this.pictures.parts.length > 1) cell.classList.add("both");
+    cell.dataset.parts = this.pictures.parts.length;
     this.runway.append(cell);
     this.cells.set(place, cell);
   }
@@ -448,7 +448,7 @@ class WallPreview {
     this.i = i;
     const { parts } = this.pictures;
     const width = Math.min(LARGEST_PX, Math.floor((Math.max(pane.clientWidth, pane.offsetParent?.clientWidth * ROOM) - 40) / parts.length));
-    const figures = parts.map((part) => h("figure", {}, this.pictures.make(i, width, part), h("figcaption", {}, TEXTS.parts[part])));
+    const figures = parts.map((part) => h("figure", {}, this.pictures.make(i, width, part), h("figcaption", {}, TEXTS.part(part))));
     this.root.replaceChildren(h("div.pair", {}, ...figures), this.facts);
     this.root.hidden = false;
     this.#fill();

@@ -1,0 +1,134 @@
+"""The damage types of a run's map: how many buildings have each, its threshold, its ranking, and what the audit says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from pu_geo.project.layout import Layout
+from pu_geo.records import RunFacts
+from pu_geo.services.damage_map import damage_types
+from pu_geo.services.damage_map.damage_types import TypeAudit, TypeOnMap, TypesOnMap
+from pu_geo.services.project import choices
+from pu_geo.services.train import run_names
+from pu_geo.ui import frame
+from pu_geo.ui.components.damage_view import TypeLayer
+from pu_geo.ui.damage_map import texts
+from pu_geo.ui.damage_map.threshold_panel import share_words
+
+_N_BARS = 40
+_MOST_NAMED = 3  # runs
+_ABOVE, _BELOW = "#882255", "#B4B4B4"
+
+
+def layers(found: TypesOnMap) -> list[TypeLayer]:
+    """Return what the map draws of each type."""
+    return [TypeLayer(one.name, *found.with_type(one), one.n_named, one.is_enough) for one in found.types]
+
+
+def color_of(stored: str, found: TypesOnMap) -> str:
+    """Return what the map is colored by: what people chose; by category where they chose types, and the run has none."""
+    return "category" if stored == "types" and not found.types else stored
+
+
+def note(layout: Layout, runs: Sequence[RunFacts], found: TypesOnMap) -> str:
+    """Return which of the runs score damage types, where the one that is shown does not; "" where it does, or none of them does.
+
+    An average of runs has no such scores, and neither has a run that learned damaged or not.
+    """
+    others = [run_names.name(layout, run.run_id) for run in runs if run.types][:_MOST_NAMED]
+    return "" if found.types or not others else texts.NO_TYPES_HERE.format(names="; ".join(others))
+
+
+def draw(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> None:
+    """Draw a part for each type of a run's map.
+
+    Args:
+        threshold: of the damage; types are of what it flags and of what people confirmed.
+    """
+    judged = damage_types.audits(layout, run_id, threshold, found)
+    st.caption(frame.plain(found.rule))
+    if not judged:
+        st.caption(texts.TYPES_NOT_AUDITED)
+    for k, one in enumerate(found.types):
+        with st.container(border=True):
+            _draw_type(layout, run_id, threshold, one, judged.get(one.name), k)
+
+
+def _draw_type(
+    layout: Layout, run_id: str, threshold: float, one: TypeOnMap, judged: TypeAudit | None, k: int
+) -> None:  # fmt: skip
+    counts, controls, ranking = st.columns([3, 4, 5], gap="medium")
+    with counts:
+        st.markdown(f"**{frame.plain(one.name)}**")
+        st.metric(texts.TYPE_YES, f"{one.n_by_people + one.n_by_score:,}")
+        st.caption(
+            texts.TYPE_COUNTS.format(people=one.n_by_people, score=one.n_by_score, unknown=one.states.count("unknown"))
+        )
+        if judged is not None and one.threshold is not None:
+            _audit(judged)
+    with controls:
+        _threshold(layout, run_id, threshold, one, k)
+    with ranking:
+        if one.n_undecided:
+            st.plotly_chart(
+                _histogram(one), key=f"type-ranking-{k}", config={"displayModeBar": False},
+                alt=texts.TYPE_RANKING_ALT.format(name=frame.plain(one.name)),
+            )  # fmt: skip
+
+
+def _audit(judged: TypeAudit) -> None:
+    """Draw precision and recall with their intervals, or why there is none."""
+    for title, share in ((texts.PRECISION_AT, judged.precision), (texts.RECALL_AT, judged.recall)):
+        if share.is_enough:
+            st.markdown(f"{title} **{share_words(share)}**", help=texts.INTERVALS)
+        else:
+            st.caption(f"{title}: {texts.NOT_ENOUGH}. {frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX))}")
+    st.caption(frame.plain(judged.words))
+
+
+def _threshold(layout: Layout, run_id: str, threshold: float, one: TypeOnMap, k: int) -> None:
+    """Draw how many reach the threshold of the type and the threshold that this means: either sets the other."""
+    top_key, key = f"type-top-{k}", f"type-threshold-{k}"
+    n = one.n_undecided
+    if n > 1:
+        st.session_state[top_key] = one.n_above
+        st.slider(
+            texts.TYPE_TOP.format(n=n), min(one.n_above, 1), n, key=top_key, help=texts.TYPE_TOP_HELP,
+            on_change=frame.does(
+                lambda: damage_types.choose_top(layout, run_id, threshold, one.name, int(st.session_state[top_key]))
+            ),
+        )  # fmt: skip
+    st.session_state[key] = None if one.threshold is None else one.threshold.value
+
+    def choose() -> None:
+        if (value := st.session_state[key]) is not None:
+            damage_types.choose_threshold(layout, run_id, one.name, float(value))
+
+    st.number_input(
+        texts.THRESHOLD, 0.0, 1.0, step=0.001, key=key, format="%.4f", help=texts.TYPE_THRESHOLD_HELP,
+        placeholder=texts.TYPE_NO_THRESHOLD, on_change=frame.does(choose),
+    )  # fmt: skip
+    st.caption(frame.plain(one.words))
+    if one.threshold is not None and not choices.of_start(one.threshold.origin):
+        forget = partial(damage_types.forget_threshold, layout, run_id, one.name)
+        st.button(texts.TYPE_START, key=f"type-start-{k}", on_click=frame.does(forget), help=texts.TYPE_START_HELP)
+
+
+def _histogram(one: TypeOnMap) -> go.Figure:
+    """Count the buildings that the threshold decides by their score."""
+    figure, middles = go.Figure(), [(k + 0.5) / _N_BARS for k in range(_N_BARS)]
+    looks = ((_BELOW, texts.TYPE_BELOW), (_ABOVE, texts.TYPE_ABOVE))
+    for counts, (color, name) in zip(one.histogram(_N_BARS), looks, strict=True):
+        figure.add_bar(x=middles, y=counts, width=1 / _N_BARS, marker_color=color, name=name)
+    if one.threshold is not None:
+        figure.add_vline(one.threshold.value, line_dash="dot", line_color="#808080")
+    figure.update_layout(
+        height=190, margin={"l": 0, "r": 0, "t": 4, "b": 0}, barmode="stack", bargap=0,
+        xaxis={"title": texts.TYPE_SCORE, "range": [0, 1]}, yaxis={"title": texts.TYPE_BUILDINGS},
+        legend={"orientation": "h", "y": 1.18}, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
+    )  # fmt: skip
+    return figure

@@ -1,0 +1,295 @@
+"""Mosaics of layers: any number of bands, their own no data, one scaling, and memory that is counted by bands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from geo_parts import NORTH_UP, ORIGIN, pattern
+from numpy.typing import NDArray
+from rasterio.transform import Affine
+
+from pu_geo.errors import ImageryError, ShapeError
+from pu_geo.geo import chips as chips_module
+from pu_geo.geo.chips import cut_chips
+from pu_geo.geo.raster import samples, scaling
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.scene_files import describe, describe_layer
+from pu_geo.records import Grid, LayerKind, Scene
+
+Write = Callable[..., Path]
+HEIGHT, WIDTH = 96, 128
+
+
+@pytest.fixture
+def grid(write_tif: Write) -> Grid:
+    """The grid of a post scene of 128 x 96 pixels."""
+    return project_grid([describe(write_tif("post", pattern(HEIGHT, WIDTH)), "post", "post-1")])
+
+
+@pytest.fixture
+def layer(write_tif: Write) -> Callable[..., Scene]:
+    """Write an array [bands, H, W] as a file of a layer; its scaling is that of all samples, from least to greatest."""
+
+    def make(name: str, data: NDArray[np.generic], *args: object, kind: LayerKind = "other", **options: object) -> Scene:
+        scene = describe_layer(write_tif(name, data, *args, **options), kind)
+        pairs = tuple((float(np.nanmin(band)), float(np.nanmax(band))) for band in data)
+        return replace(scene, stretch=pairs, layer=name)
+
+    return make
+
+
+def noise(bands: int, seed: int = 0) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).normal(0, 10, (bands, HEIGHT, WIDTH)).astype(np.float32)
+
+
+@pytest.mark.parametrize("bands", [1, 2, 3, 5, 16])
+def test_each_band_is_read_as_it_is_alone(layer: Callable[..., Scene], grid: Grid, bands: int) -> None:
+    scene = layer("many", noise(bands))
+    with Mosaic([scene], grid) as mosaic:
+        assert mosaic.n_bands == bands
+        together, valid = mosaic.read(-5, 7, 60, 40)
+        into = np.zeros((40, 60, bands), np.uint8)
+        mosaic.read_into(into, -5, 7)
+    np.testing.assert_array_equal(into.transpose(2, 0, 1), together)
+    for band in range(bands):
+        alone = replace(scene, rgb=(band + 1,), stretch=(scene.stretch or ())[band : band + 1])
+        with Mosaic([alone], grid) as mosaic:
+            picture, holds = mosaic.read(-5, 7, 60, 40)
+        np.testing.assert_array_equal(together[band], picture[0])
+        np.testing.assert_array_equal(valid, holds)
+
+
+def test_values_are_samples_and_amplitudes_are_decibels(layer: Callable[..., Scene], grid: Grid) -> None:
+    data = np.abs(noise(2)) + 1
+    data[0, 3, 4], data[1, 5, 6], data[0, 7, 8] = 0, -1, np.nan
+    with Mosaic([layer("plain", data)], grid) as mosaic:
+        values, valid = mosaic.read_values(0, 0, WIDTH, HEIGHT)
+    np.testing.assert_array_equal(values[:, valid], data[:, valid])
+    assert np.argwhere(~valid).tolist() == [[7, 8]]
+    with Mosaic([layer("sar", data, kind="sar-amplitude")], grid) as mosaic:
+        values, valid = mosaic.read_values(0, 0, WIDTH, HEIGHT)
+    np.testing.assert_allclose(values[:, valid], 20 * np.log10(data[:, valid]), rtol=1e-5, atol=1e-5)
+    assert np.argwhere(~valid).tolist() == [[3, 4], [5, 6], [7, 8]]
+
+
+def test_a_pixel_lacks_data_where_one_band_of_a_measure_does_and_where_all_of_a_picture_do() -> None:
+    values = np.array([[[-9999.0, -9999.0, 1.0]], [[-9999.0, 2.0, 3.0]]], np.float32)
+    assert samples.holds_data(values, -9999.0).tolist() == [[False, True, True]]
+    assert samples.holds_data(values, -9999.0, every=True).tolist() == [[False, False, True]]
+
+
+@pytest.mark.parametrize("is_warped", [False, True])
+@pytest.mark.parametrize(
+    ("hole", "named", "written"),
+    [(-9999.0, -9999.0, None), (-9999.0, None, -9999.0), (np.nan, None, None), (np.nan, None, np.nan), (0.0, 0.0, None)],
+)
+def test_a_band_without_data_leaves_no_number_also_where_the_layer_is_warped(
+    write_tif: Write, grid: Grid, is_warped: bool, hole: float, named: float | None, written: float | None
+) -> None:
+    data = np.abs(noise(2)) + 1
+    data[1, :, 40:] = hole
+    place = NORTH_UP @ Affine.translation(0.4, 0.4) if is_warped else NORTH_UP
+    path = write_tif("odd", data, place, **({} if written is None else {"nodata": written}))
+    scene = describe_layer(path, "elevation", nodata=named)
+    with Mosaic([replace(scene, stretch=((-40, 40), (-40, 40)))], grid) as mosaic:
+        values, valid = mosaic.read_values(0, 0, WIDTH, HEIGHT)
+        picture, _ = mosaic.read(0, 0, WIDTH, HEIGHT)
+    assert valid[5:-5, 5:38].all()
+    assert not valid[:, 42:].any()
+    assert values[:, valid].min() >= 1  # nothing is mixed with the hole
+    assert values[:, valid].max() < 60
+    assert (picture[:, ~valid] == 0).all()
+
+
+@pytest.mark.parametrize("is_warped", [False, True])
+def test_a_height_of_0_is_data(write_tif: Write, grid: Grid, is_warped: bool) -> None:
+    data = np.zeros((2, HEIGHT, WIDTH), np.float32)
+    data[1] = 7
+    place = NORTH_UP @ Affine.translation(0.4, 0.4) if is_warped else NORTH_UP
+    with Mosaic([describe_layer(write_tif("flat", data, place, nodata=-9999.0), "elevation")], grid) as mosaic:
+        values, valid = mosaic.read_values(0, 0, WIDTH, HEIGHT)
+    assert valid[5:-5, 5:-5].all()
+    assert (values[0, valid] == 0).all()
+
+
+def test_a_lake_and_a_map_that_is_mostly_0_are_data(layer: Callable[..., Scene], grid: Grid) -> None:
+    data = np.zeros((1, HEIGHT, WIDTH), np.uint8)
+    data[0, :4, :4] = 200
+    with Mosaic([layer("proxy", data)], grid) as mosaic:
+        picture, valid = mosaic.read(0, 0, WIDTH, HEIGHT)
+    assert valid.all()
+    assert picture[0, 0, 0] == 255
+
+
+def test_files_of_a_layer_join_first_one_first(layer: Callable[..., Scene], grid: Grid) -> None:
+    first, second = noise(2), noise(2, seed=1)
+    first[:, :, 64:] = np.nan
+    one, two = (replace(layer(name, data), stretch=((-50, 50),) * 2) for name, data in (("a", first), ("b", second)))
+    with Mosaic([one, two], grid) as mosaic:
+        values, valid = mosaic.read_values(0, 0, WIDTH, HEIGHT)
+    assert valid.all()
+    np.testing.assert_array_equal(values[:, :, :64], first[:, :, :64])
+    np.testing.assert_array_equal(values[:, :, 64:], second[:, :, 64:])
+
+
+def test_scaling_of_a_large_grid_is_that_of_evenly_spaced_samples(
+    layer: Callable[..., Scene], grid: Grid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = layer("a", noise(1))
+    with Mosaic([scene], grid) as mosaic:
+        whole = scaling.find_scaling(mosaic)
+        monkeypatch.setattr(scaling, "PIECE_ROWS", 8)
+        monkeypatch.setattr(scaling, "PIECE_COLUMNS", 48)
+        pieces = scaling.find_scaling(mosaic)
+        monkeypatch.setattr(scaling, "MOST_READ", HEIGHT * WIDTH // 3)
+        monkeypatch.setattr(scaling, "MOST_KEPT", 1000)
+        some = scaling.find_scaling(mosaic)
+    assert whole is not None
+    assert some is not None
+    assert pieces == whole
+    assert some != whole
+    np.testing.assert_allclose(some.bands, whole.bands, atol=7)  # of a standard deviation of 10, by about 500 samples
+
+
+def test_data_beside_the_strips_that_are_read_first_is_found(
+    layer: Callable[..., Scene], grid: Grid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = np.full((1, HEIGHT, WIDTH), np.nan, np.float32)
+    data[:, :8] = 5
+    monkeypatch.setattr(scaling, "PIECE_ROWS", 8)
+    monkeypatch.setattr(scaling, "MOST_READ", HEIGHT * WIDTH // 4)
+    with Mosaic([layer("a", data)], grid) as mosaic:
+        found = scaling.find_scaling(mosaic)
+    assert found is not None
+    assert found.is_constant == (True,)
+    assert found.bands == ((5.0, 6.0),)
+    data[:] = np.nan
+    data[0, 90, 0] = 1
+    with Mosaic([replace(layer("b", data), kind="sar-amplitude", nodata=1.0)], grid) as mosaic:
+        assert scaling.find_scaling(mosaic) is None
+
+
+def test_no_data_that_is_named_holds_beside_that_of_the_file(write_tif: Write, grid: Grid) -> None:
+    data = noise(1)
+    data[:, :8], data[:, 8:16] = -9999, 0
+    path = write_tif("two", data, nodata=-9999)
+    scene = replace(describe_layer(path, "sar-db", nodata=0.0), stretch=((-50, 50),), layer="two")
+    with Mosaic([scene], grid) as mosaic:
+        _, valid = mosaic.read_values(0, 0, WIDTH, HEIGHT)
+    assert not valid[:16].any()
+    assert valid[16:].all()
+    elsewhere = write_tif("beside", data, transform=NORTH_UP @ Affine.translation(0.5, 0.5), nodata=-9999)
+    scene = replace(describe_layer(elsewhere, "sar-db", nodata=0.0), stretch=((-50, 50),), layer="two")
+    with pytest.raises(ImageryError, match="beside -9999, which the file names"), Mosaic([scene], grid):
+        pass
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("share", [0.004, 0.006])
+def test_a_map_of_rare_damage_keeps_its_grades(
+    layer: Callable[..., Scene], grid: Grid, dtype: type[np.generic], share: float
+) -> None:
+    rng = np.random.default_rng(0)
+    data = np.zeros((1, HEIGHT, WIDTH), dtype)
+    rare = rng.choice(data.size, int(share * data.size), replace=False)
+    data.reshape(-1)[rare] = np.linspace(10, 254, len(rare)).astype(dtype)
+    with Mosaic([layer("rare", data)], grid) as mosaic:
+        found = scaling.find_scaling(mosaic)
+    assert found is not None
+    ((low, high),) = found.bands
+    assert low == 0
+    assert 245 < high <= 254
+
+
+def test_two_rare_values_around_a_usual_one_keep_their_order(layer: Callable[..., Scene], grid: Grid) -> None:
+    data = np.zeros((1, HEIGHT, WIDTH), np.float32)
+    data[0, 0, :8], data[0, 1, :8] = -2, 3
+    with Mosaic([layer("both", data)], grid) as mosaic:
+        found = scaling.find_scaling(mosaic)
+    assert found is not None
+    assert found.bands == ((-2.0, 3.0),)
+
+
+# Chips
+
+
+@pytest.mark.parametrize("largest", [20, 90])
+def test_chips_of_a_layer_are_those_of_each_of_its_bands(
+    layer: Callable[..., Scene], write_tif: Write, grid: Grid, largest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post, scene = describe(write_tif("post", pattern(HEIGHT, WIDTH)), "post", "post-1"), layer("many", noise(6))
+    rng = np.random.default_rng(0)
+    size = rng.uniform(3, largest, (40, 2))
+    windows = np.concatenate([rng.uniform(0, 1, (40, 2)) * [WIDTH, HEIGHT] - size / 2, size], axis=1)
+    for held in (chips_module.MAX_HELD_PX, 30):  # the second cuts many windows by themselves
+        monkeypatch.setattr(chips_module, "MAX_HELD_PX", held)
+        with Mosaic([post], grid) as after, Mosaic([scene], grid) as many:
+            out = np.full((40, 9, 16, 16), 7, np.uint8)
+            share = cut_chips(None, after, windows, 16, out, layers=[many])
+            plain = np.full((40, 3, 16, 16), 7, np.uint8)
+            alone = cut_chips(None, after, windows, 16, plain)
+        np.testing.assert_array_equal(out[:, :3], plain)
+        np.testing.assert_array_equal(share[:, :1], alone)
+        for band in range(6):
+            one = replace(scene, rgb=(band + 1,), stretch=(scene.stretch or ())[band : band + 1])
+            with Mosaic([post], grid) as after, Mosaic([one], grid) as single:
+                own = np.zeros((40, 4, 16, 16), np.uint8)
+                cut_chips(None, after, windows, 16, own, layers=[single])
+            np.testing.assert_array_equal(out[:, 3 + band], own[:, 3])
+
+
+def test_only_pre_moves(layer: Callable[..., Scene], write_tif: Write, grid: Grid) -> None:
+    picture = pattern(HEIGHT, WIDTH)
+    pre, post = (describe(write_tif(role, picture), role, role) for role in ("pre", "post"))
+    scene = replace(layer("same", picture), when="pre")
+    windows = np.array([[30.0, 20.0, 24.0, 24.0]])
+    with Mosaic([pre], grid) as before, Mosaic([post], grid) as after, Mosaic([scene], grid) as third:
+        out = np.zeros((1, 9, 24, 24), np.uint8)
+        cut_chips(before, after, windows, 24, out, layers=[third], pre_shift_px=np.array([[5.0, 0.0]]))
+        with pytest.raises(ShapeError, match=r"\(1, 9, 24, 24\)"):
+            cut_chips(before, after, windows, 24, out[:, :6], layers=[third])
+    np.testing.assert_array_equal(out[0, :3], picture[:, 20:44, 25:49])
+    np.testing.assert_array_equal(out[0, 3:6], picture[:, 20:44, 30:54])
+    low, high = np.array(scene.stretch).T[..., None, None]
+    expected = np.rint((picture[:, 20:44, 30:54] - low) * (255 / (high - low))).astype(np.uint8)
+    np.testing.assert_array_equal(out[0, 6:], expected)
+
+
+# Memory
+
+
+def test_memory_is_counted_by_bands(
+    layer: Callable[..., Scene], write_tif: Write, grid: Grid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post, one, many = (
+        describe(write_tif("post", pattern(HEIGHT, WIDTH)), "post", "p"),
+        layer("one", noise(1)),
+        layer("many", noise(16)),
+    )
+    costs = [Mosaic([scene], grid).bytes_a_pixel for scene in (post, one, many)]
+    assert costs == [4 * 1 + 11, 2 * 4 + 2 + 5, 17 * 4 + 32 + 5]
+    amplitude = replace(many, kind="sar-amplitude")
+    assert Mosaic([amplitude], grid).bytes_a_pixel == costs[2] + 16 * 4
+    asked: list[int] = []
+    monkeypatch.setattr("pu_geo.geo.raster.mosaic.check_memory", lambda _, n_bytes: asked.append(n_bytes))
+    windows = np.array([[10.0, 10.0, 20.0, 20.0]])
+    for layers in ([], [many]):
+        with Mosaic([post], grid) as after, Mosaic(layers, grid) as more:
+            out = np.zeros((1, 3 + 16 * len(layers), 16, 16), np.uint8)
+            cut_chips(None, after, windows, 16, out, layers=[more] if layers else [])
+    assert asked[1] > 4 * asked[0]
+
+
+def test_a_layer_that_does_not_fit_into_memory_is_refused(
+    layer: Callable[..., Scene], grid: Grid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pu_geo.geo.raster.guard.free_memory", lambda: 1000)
+    monkeypatch.setattr("pu_geo.geo.raster.guard.FREELY_BYTES", 100)
+    with Mosaic([layer("many", noise(16))], grid) as mosaic, pytest.raises(ImageryError, match="memory"):
+        mosaic.read_values(0, 0, WIDTH, HEIGHT)
+    assert ORIGIN[0] == grid.transform[2]

@@ -1,0 +1,386 @@
+"""Damage types of a map: people's answers win, thresholds only rank, too few answers judge nothing, an audit counts what it heard."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mapped_parts import RUN, TRUTH, N, answer_audit, say
+from small_parts import click, facts_of
+from typed_parts import COLUMNS, HAS, TYPED, TYPES, add_typed_run, name_types, typed_project
+
+from pu_geo.errors import ProjectError, PuGeoError
+from pu_geo.project import choices as log
+from pu_geo.project import grades, labels, runs, store
+from pu_geo.project.grades import Grade
+from pu_geo.project.layout import Layout
+from pu_geo.services.annotate.labeling import label_all
+from pu_geo.services.damage_map import damage_types, mapping, random_audits
+
+DAMAGED = np.flatnonzero(TRUTH).tolist()
+CLICKED = [row for row in DAMAGED if row > 1][:25]
+LIMIT = 0.3
+
+
+@pytest.fixture
+def typed(tmp_path: Path) -> Layout:
+    return typed_project(tmp_path)
+
+
+def state_of(found: damage_types.TypesOnMap, building: str, k: int = 0) -> str:
+    return found.types[k].states[found.ids.index(building)]
+
+
+def test_a_run_without_types_has_none(typed: Layout) -> None:
+    assert not damage_types.on_map(typed, RUN, LIMIT).types
+    assert damage_types.columns(damage_types.on_map(typed, RUN, LIMIT), ["b1"]) == {}
+
+
+def test_what_is_stored_of_a_run_comes_back(typed: Layout) -> None:
+    facts = facts_of(typed, TYPED)
+    assert (facts.types, facts.types_from, facts.is_ordinal) == (TYPES, "answers", False)
+    names, scores = runs.type_scores(typed, facts) or ((), np.zeros(0))
+    assert names == TYPES
+    assert scores.shape == (N, 2)
+    assert runs.type_scores(typed, facts_of(typed, RUN)) is None
+
+
+def test_scores_that_do_not_fit_the_types_are_refused(typed: Layout) -> None:
+    add = {"scores": np.zeros((N, 3), np.float32)}
+    with store.connect(typed) as db:
+        db.execute("DELETE FROM run WHERE run_id = ?", (TYPED,))
+    add_typed_run(typed, **add)
+    with pytest.raises(ProjectError, match="2 damage types"):
+        damage_types.on_map(typed, TYPED, LIMIT)
+
+
+def test_columns_are_safe_and_unique() -> None:
+    names = ["Roof", "roof", "roof score", "=cmd|x", "../..", "a" * 60, "洪水", "ROOF!"]
+    found = damage_types.columns_of(names)
+    every = [*found, *(f"{one}_score" for one in found)]
+    assert len(set(every)) == 2 * len(names)
+    assert all(one.replace("_", "").isalnum() and one.isascii() and one == one.lower() and len(one) < 60 for one in every)
+    assert damage_types.columns_of(TYPES) == list(COLUMNS)
+    assert damage_types.columns_of(["roof score", "roof"]) == ["type_roof_score", "type_roof_2"]
+
+
+def test_few_answers_judge_nothing_and_only_people_are_heard(typed: Layout) -> None:
+    name_types(typed, CLICKED[:6])
+    found = damage_types.on_map(typed, TYPED, LIMIT)
+    (roof, _) = found.types
+    assert roof.threshold is None
+    assert "not enough to judge: it takes 10" in roof.words
+    assert set(roof.states) == {"yes", "no", "unknown"}
+    assert roof.n_by_score == 0
+    named = next(row for row in CLICKED[:6] if HAS[row, 0])
+    assert state_of(found, f"b{named}") == "yes"
+    flagged = next(one for one, kind in mapping.classes_now(typed, TYPED, LIMIT).items() if kind == "flagged")
+    assert state_of(found, flagged) == "unknown"
+
+
+def test_to_start_from_a_type_has_the_share_that_answers_give_it(typed: Layout) -> None:
+    name_types(typed, CLICKED)
+    roof = damage_types.on_map(typed, TYPED, LIMIT).types[0]
+    typed_rows = [row for row in CLICKED if HAS[row].any()]
+    share = sum(HAS[row, 0] for row in CLICKED) / len(typed_rows)
+    assert (roof.n_named, roof.n_typed) == (sum(HAS[row, 0] for row in CLICKED), len(typed_rows))
+    assert roof.n_by_score == round(share * roof.n_undecided)
+    assert roof.threshold is not None
+    assert roof.threshold.origin == f"start:{roof.n_by_score}"
+    assert "a starting point, not an estimate" in roof.words
+    above = roof.scores[roof.is_undecided] >= roof.threshold.value
+    assert int(above.sum()) == roof.n_by_score
+
+
+def test_the_value_of_a_score_has_no_part_in_where_it_starts(tmp_path: Path) -> None:
+    """Halved, every score is below 0.5; the same buildings have the type."""
+    whole = typed_project(tmp_path / "a")
+    scores = (runs.type_scores(whole, facts_of(whole, TYPED)) or ((), np.zeros(0)))[1]
+    half = typed_project(tmp_path / "b", types=TYPES, scores=(scores * 0.4).astype(np.float32))
+    for one in (whole, half):
+        name_types(one, CLICKED)
+    a, b = (damage_types.on_map(one, TYPED, LIMIT).types[0].states for one in (whole, half))
+    assert a == b
+    assert "yes" in a
+
+
+def test_an_audit_does_not_move_where_a_type_starts(typed: Layout) -> None:
+    """Its answers judge the map: a threshold that they helped to set would be judged by itself."""
+    name_types(typed, CLICKED)
+    before = [one.threshold for one in damage_types.on_map(typed, TYPED, LIMIT).types]
+    answer_audit(typed, 120, run_id=TYPED)
+    found = damage_types.on_map(typed, TYPED, LIMIT)
+    assert None not in before
+    assert [one.threshold for one in found.types] == before
+    assert found.types[0].n_undecided != int(str(before[0].origin).split(":")[1]), "the audit answered some of them"
+
+
+def test_a_type_makes_nothing_damaged(typed: Layout) -> None:
+    name_types(typed, CLICKED)
+    damage_types.choose_threshold(typed, TYPED, "roof", 0.0)
+    found, kinds = damage_types.on_map(typed, TYPED, LIMIT), mapping.classes_now(typed, TYPED, LIMIT)
+    for building, state in zip(found.ids, found.types[0].states, strict=True):
+        wanted = {"not_flagged": ("no",), "not_assessed": ("unknown",), "flagged": ("yes",)}.get(
+            kinds[building], ("yes", "no")
+        )
+        assert state in wanted
+    assert kinds["b0"] == "not_assessed"  # no data there
+
+
+def test_people_win_over_scores(typed: Layout) -> None:
+    name_types(typed, CLICKED)
+    damage_types.choose_threshold(typed, TYPED, "roof", 0.0)
+    flagged = [one for one, kind in mapping.classes_now(typed, TYPED, LIMIT).items() if kind == "flagged"]
+    say(typed, flagged[0], "not_damaged")
+    say(typed, flagged[1], "not_assessable")
+    say(typed, flagged[2], "positive")  # nothing of types: the score decides
+    damage_types.choose_threshold(typed, TYPED, TYPES[1], 1.0)
+    click(typed, flagged[3], damage_types=[TYPES[1]], absent_types=["roof"])
+    found = damage_types.on_map(typed, TYPED, LIMIT)
+    assert [state_of(found, one) for one in flagged[:3]] == ["no", "unknown", "yes"]
+    assert [state_of(found, flagged[3], k) for k in (0, 1)] == ["no", "yes"]
+    assert found.types[0].n_ruled_out == 1
+    assert found.types[1].n_by_score == 0
+    scores = damage_types.columns(found, found.ids)["type_roof_score"]
+    assert scores[found.ids.index(flagged[1])] is None
+    assert all(value is None or 0 <= value <= 1 for value in scores)
+
+
+def test_a_building_may_have_several_types(typed: Layout) -> None:
+    name_types(typed, CLICKED)
+    found = damage_types.on_map(typed, TYPED, LIMIT)
+    both = [a == b == "yes" for a, b in zip(found.types[0].states, found.types[1].states, strict=True)]
+    assert sum(both) >= sum(HAS[row].all() for row in CLICKED) > 0
+
+
+def test_thresholds_are_kept_append_only_and_can_be_taken_back(typed: Layout) -> None:
+    name_types(typed, CLICKED)
+    start = damage_types.on_map(typed, TYPED, LIMIT).types[0].threshold
+    limit = damage_types.choose_top(typed, TYPED, LIMIT, "roof", 7)
+    roof = damage_types.on_map(typed, TYPED, LIMIT).types[0]
+    assert (roof.n_by_score, roof.threshold, limit.origin) == (7, limit, "top:7")
+    damage_types.choose_threshold(typed, TYPED, "roof", 0.4)
+    assert damage_types.on_map(typed, TYPED, LIMIT).types[0].threshold == log.Threshold(0.4, "person")
+    damage_types.forget_threshold(typed, TYPED, "roof")
+    assert damage_types.on_map(typed, TYPED, LIMIT).types[0].threshold == start
+    with store.connect(typed) as db:
+        assert db.execute("SELECT count(*) FROM choice WHERE name LIKE 'type_threshold:%'").fetchone() == (3,)
+        assert not log.type_thresholds(db, RUN)
+
+
+def test_what_cannot_be_chosen_is_refused_in_words(typed: Layout) -> None:
+    with pytest.raises(PuGeoError, match="no damage type 'wall'; it has: roof"):
+        damage_types.choose_threshold(typed, TYPED, "wall", 0.5)
+    with pytest.raises(PuGeoError, match="no damage type 'roof'; it has none"):
+        damage_types.choose_threshold(typed, RUN, "roof", 0.5)
+    with pytest.raises(PuGeoError, match="scores lie between 0 and 1"):
+        damage_types.choose_threshold(typed, TYPED, "roof", 1.2)
+    with pytest.raises(PuGeoError, match="top 4000 buildings"):
+        damage_types.choose_top(typed, TYPED, LIMIT, "roof", 4000)
+
+
+def test_on_a_scale_who_reaches_a_grade_reaches_those_below(tmp_path: Path) -> None:
+    names = ("at least Minor", "at least Major")
+    layout = typed_project(tmp_path, types=names, types_from="grades", is_ordinal=True)
+    click(layout, "b5", grade="destroyed")
+    click(layout, "b6", grade="minor")
+    click(layout, "b7")
+    for name, limit in zip(names, (1.0, 0.0), strict=True):
+        damage_types.choose_threshold(layout, TYPED, name, limit)
+    found = damage_types.on_map(layout, TYPED, LIMIT)
+    flagged = next(one for one, kind in mapping.classes_now(layout, TYPED, LIMIT).items() if kind == "flagged")
+    assert [state_of(found, flagged, k) for k in (0, 1)] == ["yes", "yes"]  # by score: it reaches major, so minor
+    codes = damage_types.answers_of(layout, facts_of(layout, TYPED), ["b5", "b6", "b7"])
+    assert codes.tolist() == [[1, 1], [1, 0], [1, -1]]  # damaged and not graded: minor at least
+    assert [state_of(found, "b5", k) for k in (0, 1)] == ["yes", "yes"]
+    assert [state_of(found, "b6", k) for k in (0, 1)] == ["yes", "no"]
+    assert [state_of(found, "b7", k) for k in (0, 1)] == ["yes", "yes"]
+    assert "scale" in found.rule
+
+
+def test_a_grade_without_a_threshold_says_who_has_it_by_a_worse_one(tmp_path: Path) -> None:
+    layout = typed_project(tmp_path, types=("at least Minor", "at least Major"), types_from="grades", is_ordinal=True)
+    minor = damage_types.on_map(layout, TYPED, LIMIT).types[0]
+    assert "Only what people answered is shown." in minor.words
+    damage_types.choose_top(layout, TYPED, LIMIT, "at least Major", 7)
+    found = damage_types.on_map(layout, TYPED, LIMIT)
+    minor = found.types[0]
+    assert (minor.threshold, minor.n_by_score, minor.n_above) == (None, 7, 0)
+    assert "Shown are what people answered and the 7 that reach a worse one by score." in minor.words
+    (words, _) = damage_types.gaps(damage_types.facts(layout, TYPED, LIMIT, found))
+    assert "only what people answered" in words
+    assert words.endswith("and what reaches a worse one by score.")
+
+
+def test_a_grade_that_was_renamed_keeps_its_answers_on_older_runs(tmp_path: Path) -> None:
+    names, ids = ("at least Minor", "at least Major"), ("scratched", "bent")
+    layout = typed_project(tmp_path, types=names, types_from="grades", is_ordinal=True, type_grades=ids)
+    gone, bent, scratched = (
+        Grade("gone", "Gone", "destroyed"),
+        Grade("bent", "Major", "major"),
+        Grade("scratched", "Minor", "minor"),
+    )
+
+    def codes(*scale: Grade) -> list[list[int]]:
+        with store.connect(layout) as db:
+            grades.put(db, scale)
+        return damage_types.answers_of(layout, facts_of(layout, TYPED), ["b5", "b6"]).tolist()
+
+    codes(gone, bent, scratched)
+    click(layout, "b5", grade="gone")
+    click(layout, "b6", grade="scratched")
+    assert codes(gone, bent, scratched) == [[1, 1], [1, 0]]
+    assert codes(gone, replace(bent, name="Heavy"), scratched) == [[1, 1], [1, 0]]
+    assert codes(gone, replace(bent, name="Minor"), replace(scratched, name="Major")) == [[1, 1], [1, 0]]
+    assert codes(gone, scratched) == [[1, -1], [1, -1]], "a grade off the scale is not known"
+
+
+def test_an_attribute_that_taught_the_run_rules_out_the_others(tmp_path: Path) -> None:
+    layout = typed_project(tmp_path, types_from="kind")
+    with store.connect(layout) as db:
+        db.execute("UPDATE footprints SET attributes = json_object('kind', 'roof') WHERE building_id = 'b5'")
+        db.execute("UPDATE footprints SET attributes = json_object('kind', 'other') WHERE building_id = 'b6'")
+    click(layout, "b5", "b6")
+    codes = damage_types.answers_of(layout, facts_of(layout, TYPED), ["b4", "b5", "b6"])
+    assert codes.tolist() == [[-1, -1], [1, 0], [-1, -1]]
+
+
+def test_types_of_an_attribute_are_not_called_answers(tmp_path: Path) -> None:
+    layout = typed_project(tmp_path, types_from="kind")
+    attribute_of(layout, {f"b{row}": "roof" if k < 12 else TYPES[1] for k, row in enumerate(CLICKED[:15])})
+    click(layout, *(f"b{row}" for row in CLICKED[:15]))
+    found = damage_types.on_map(layout, TYPED, LIMIT)
+    roof, wet = found.types
+    assert "the share of the damaged that the attribute 'kind' of footprints and answers give it, 12 of 15" in roof.words
+    assert wet.words == (
+        "3 damaged buildings outside audits have it by the attribute 'kind' of footprints or an answer, not enough to judge: it takes "
+        "10. Only what the attribute and people say is shown."
+    )
+    assert "where its attribute 'kind' names it and a person marked the building damaged" in found.rule
+    (gap, _) = damage_types.gaps(damage_types.facts(layout, TYPED, LIMIT, found))
+    assert gap == "Too few buildings have flooded = wet: of it only what the attribute 'kind' and people say is on the map."
+
+
+# Audits
+
+
+def attribute_of(layout: Layout, kind_of: dict[str, str]) -> None:
+    with store.connect(layout) as db:
+        rows = [(kind, building) for building, kind in kind_of.items()]
+        db.executemany("UPDATE footprints SET attributes = json_object('kind', ?) WHERE building_id = ?", rows)
+
+
+def test_without_an_audit_nothing_is_estimated(typed: Layout) -> None:
+    found = damage_types.on_map(typed, TYPED, LIMIT)
+    assert damage_types.audits(typed, TYPED, LIMIT, found) == {}
+    (roof, _) = damage_types.facts(typed, TYPED, LIMIT, found)
+    assert roof["audit"] is None
+
+
+def test_an_audit_of_all_tells_the_truth_of_a_type(tmp_path: Path) -> None:
+    layout = typed_project(tmp_path, types_from="kind")
+    has_roof = HAS[:, 0]
+    attribute_of(layout, {f"b{row}": "roof" if has_roof[row] else TYPES[1] for row in DAMAGED})
+    damage_types.choose_threshold(layout, TYPED, "roof", 0.4)
+    damage = np.asarray(runs.array(layout, TYPED, "scores")).round(4)[2:]
+    roof = runs.written(np.asarray(runs.array(layout, TYPED, "type_scores")))[2:, 0]
+    above, truth = (damage >= LIMIT) & (roof >= 0.4), (TRUTH & has_roof)[2:]
+    wrong = (np.flatnonzero(above & ~TRUTH[2:])[:2] + 2).tolist()  # called not damaged before the audit
+    missed = (np.flatnonzero(truth & ~above) + 2).tolist()
+    assert wrong
+    assert missed
+    before = [*missed, *wrong]  # on the map as people answered them, whatever their scores
+    click(layout, *(f"b{row}" for row in missed))
+    click(layout, *(f"b{row}" for row in wrong), label="not_damaged")
+    answer_audit(layout, N - 2 - len(before), run_id=TYPED)
+    found = damage_types.on_map(layout, TYPED, LIMIT)
+    judged = damage_types.audits(layout, TYPED, LIMIT, found)["roof"]
+    census = np.array(before) - 2
+    above[census] = truth[census]
+    assert judged.precision.value == pytest.approx((above & truth).sum() / above.sum())
+    assert judged.recall.value == pytest.approx((above & truth).sum() / truth.sum())
+    assert (judged.precision.low, judged.precision.high) == (judged.precision.value, judged.precision.value)
+    assert (judged.n_checks, judged.n_yes, judged.n_silent) == (N - 2 - len(before), truth.sum() - truth[census].sum(), 0)
+    assert "found roof" in judged.recall.words or "found roof" in judged.precision.words
+    assert json.loads(json.dumps(damage_types.facts(layout, TYPED, LIMIT, found)))[0]["audit"]["n_silent"] == 0
+
+
+def test_answers_without_a_word_do_not_count_and_widen_the_interval(tmp_path: Path) -> None:
+    layout = typed_project(tmp_path, types_from="kind")
+    attribute_of(layout, {f"b{row}": "roof" if HAS[row, 0] else TYPES[1] for row in DAMAGED})
+    damage_types.choose_threshold(layout, TYPED, "roof", 0.1)
+    answer_audit(layout, 250, run_id=TYPED)
+    before = damage_types.audits(layout, TYPED, LIMIT, damage_types.on_map(layout, TYPED, LIMIT))["roof"]
+    silent = [row for row in DAMAGED if row % 3 == 0]
+    attribute_of(layout, {f"b{row}": "" for row in silent})
+    after = damage_types.audits(layout, TYPED, LIMIT, damage_types.on_map(layout, TYPED, LIMIT))["roof"]
+    assert after.n_silent > 0
+    assert after.n_checks == before.n_checks - after.n_silent
+    assert "nothing of it" in after.words
+    for name in ("precision", "recall"):
+        was, now = getattr(before, name), getattr(after, name)
+        assert now.low <= was.value <= now.high, name  # what they would have said is inside
+        assert now.high - now.low > was.high - was.low, name
+
+
+def test_an_audit_hears_types_that_its_answers_name_and_rule_out(typed: Layout) -> None:
+    damage_types.choose_threshold(typed, TYPED, "roof", 0.3)
+    answer_audit(typed, 250, run_id=TYPED)
+    (check,) = random_audits.audits_of(typed, TYPED)
+    drawn = random_audits.load(typed, check["id"]).sample.rows[:250].tolist()
+    events = store.call(typed, labels.current)
+    heard = [row for row in drawn if TRUTH[row]]
+    for row in heard:  # the answer of the audit, with its types
+        details = {"damage_types": ["roof"]} if HAS[row, 0] else {"absent_types": ["roof"]}
+        chance = events[f"b{row}"].inclusion
+        click(typed, f"b{row}", shown="audit", inclusion=chance, **details)
+    judged = damage_types.audits(typed, TYPED, LIMIT, damage_types.on_map(typed, TYPED, LIMIT))
+    assert (judged["roof"].n_silent, judged["roof"].n_yes) == (0, int(HAS[heard, 0].sum()))
+    damage = np.asarray(runs.array(typed, TYPED, "scores")).round(4)[2:]
+    roof = runs.written(np.asarray(runs.array(typed, TYPED, "type_scores")))[2:, 0]
+    above, truth = (damage >= LIMIT) & (roof >= 0.3), HAS[2:, 0]
+    assert judged["roof"].precision.low <= (above & truth).sum() / above.sum() <= judged["roof"].precision.high
+    assert judged["roof"].recall.low <= (above & truth).sum() / truth.sum() <= judged["roof"].recall.high
+    assert (judged["roof"].n_silent, damage_types.on_map(typed, TYPED, LIMIT).types[0].n_named) == (
+        0,
+        0,
+    )  # nothing learns from it
+    assert judged[TYPES[1]].n_silent == len(heard)  # nobody said a word of the other type
+
+
+def test_many_marked_at_once_leave_the_types_that_checks_found(typed: Layout) -> None:
+    damage_types.choose_threshold(typed, TYPED, "roof", 0.3)
+    answer_audit(typed, 250, run_id=TYPED)
+    events = store.call(typed, labels.current)
+    heard = [building for building, event in events.items() if event.label == "positive" and event.shown == "audit"]
+    for building in heard:
+        has = HAS[int(building[1:]), 0]
+        chance = events[building].inclusion
+        types = {"damage_types": ["roof"]} if has else {"absent_types": ["roof"]}
+        click(typed, building, shown="audit", inclusion=chance, **types)
+    before = damage_types.on_map(typed, TYPED, LIMIT)
+    judged = damage_types.audits(typed, TYPED, LIMIT, before)["roof"]
+    assert judged.n_yes >= 10
+    label_all(typed, heard, "positive", analyst="ann", screen="map")
+    after = damage_types.on_map(typed, TYPED, LIMIT)
+    assert damage_types.audits(typed, TYPED, LIMIT, after)["roof"] == judged
+    assert [state_of(after, each) for each in heard] == [state_of(before, each) for each in heard]
+    assert after.types[0].n_named == 0  # nothing learns from it
+    other = next(building for building in heard if HAS[int(building[1:]), 0])
+    click(typed, other, absent_types=["roof"])  # a later answer decides on the map, the sample keeps its own
+    after = damage_types.on_map(typed, TYPED, LIMIT)
+    assert state_of(after, other) == "no"
+    assert damage_types.audits(typed, TYPED, LIMIT, after)["roof"].n_yes == judged.n_yes
+
+
+def test_few_checks_are_not_enough_for_a_type(tmp_path: Path) -> None:
+    layout = typed_project(tmp_path, types_from="kind")
+    damage_types.choose_threshold(layout, TYPED, "roof", 0.9)
+    answer_audit(layout, 12, run_id=TYPED)
+    judged = damage_types.audits(layout, TYPED, LIMIT, damage_types.on_map(layout, TYPED, LIMIT))
+    assert judged["roof"].precision.value is None
+    assert judged["roof"].recall.words.startswith("not enough")
+    assert "not enough to judge" in judged[TYPES[1]].precision.words

@@ -1,0 +1,172 @@
+"""Damage types reach every export: safe columns, what decides them, counts by area, and an audit or that there is none."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pyogrio
+import pytest
+from mapped_parts import RUN, TRUTH, answer_audit
+from small_parts import job_of
+from typed_parts import COLUMNS, TYPED, TYPES, name_types, typed_project
+
+from pu_geo.geo.export.codebook import fields_of
+from pu_geo.geo.export.exporters import EXPORTERS
+from pu_geo.project.layout import Layout
+from pu_geo.services.damage_map import damage_types, mapping
+from pu_geo.tasks.damage_map.areas import area_tables
+from pu_geo.tasks.damage_map.damage_map import build_damage_map
+from pu_geo.tasks.damage_map.export import rows_of
+from pu_geo.tasks.damage_map.publish import publish
+
+CLICKED = [row for row in np.flatnonzero(TRUTH).tolist() if row > 1][:25]
+LIMIT = 0.3
+
+
+@pytest.fixture
+def typed(tmp_path: Path) -> Layout:
+    layout = typed_project(tmp_path)
+    name_types(layout, CLICKED)
+    return layout
+
+
+def cells(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8-sig") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_a_map_without_types_has_none_of_their_columns(typed: Layout) -> None:
+    found = build_damage_map(typed, RUN, LIMIT)
+    assert not [name for name in found.columns if name.startswith("type_")]
+    assert "types" not in found.metadata
+
+
+def test_columns_follow_the_rule_and_the_codebook_says_it(typed: Layout) -> None:
+    found = build_damage_map(typed, TYPED, LIMIT)
+    for column in COLUMNS:
+        rows = zip(
+            found.columns[column],
+            found.columns[f"{column}_score"],
+            found.columns["triage"],
+            found.columns["label"],
+            strict=True,
+        )
+        for state, score, triage, label in rows:
+            assert (state == "unknown") == (triage == "not_assessed")
+            assert (score is None) == (triage == "not_assessed")
+            assert state != "yes" or triage in ("flagged", "confirmed")
+            assert label != "no_visible_damage" or state == "no"
+        assert set(found.columns[column]) == {"yes", "no", "unknown"}
+    fields = {field.name: field for field in fields_of(found)}
+    assert (fields["type_roof_score"].kind, fields["type_roof"].allowed) == ("float", "yes; no; unknown")
+    assert "'flooded = wet'" in fields[COLUMNS[1]].meaning
+    assert "no proof that the type is absent" in fields["type_roof"].meaning
+    assert f"Threshold: {found.metadata['types'][0]['threshold']:.4f}." in fields["type_roof"].meaning
+
+
+def test_a_type_that_nobody_can_judge_is_unknown_and_the_map_says_so(tmp_path: Path) -> None:
+    layout = typed_project(tmp_path)
+    name_types(layout, CLICKED[:4])
+    found = build_damage_map(layout, TYPED, LIMIT)
+    rows = zip(found.columns["type_roof"], found.columns["triage"], strict=True)
+    assert {state for state, triage in rows if triage == "flagged"} == {"unknown"}
+    (words,) = [one for one in found.metadata["cannot_say"] if "Too few answers name" in one]
+    assert "roof" in words
+    assert "Threshold: None" in next(one.meaning for one in fields_of(found) if one.name == "type_roof")
+    assert next(one.kind for one in fields_of(rows_of(found, [])) if one.name == "type_roof_score") == "float"
+
+
+def test_every_format_carries_both_columns_of_each_type(typed: Layout, tmp_path: Path) -> None:
+    found = build_damage_map(typed, TYPED, LIMIT)
+    wanted = list(found.columns["type_roof"])
+    for name in ("geojson", "csv", "gpkg", "parquet", "fgb", "kml"):
+        EXPORTERS[name](found, tmp_path / f"map.{name}")
+    features = json.loads((tmp_path / "map.geojson").read_text())
+    assert [one["properties"]["type_roof"] for one in features["features"]] == wanted
+    assert "crs" not in features
+    assert [one["name"] for one in features["pu_geo"]["types"]] == list(TYPES)
+    assert [row["type_roof"] for row in cells(tmp_path / "map.csv")] == wanted
+    for name in ("gpkg", "fgb"):
+        table = pyogrio.read_dataframe(tmp_path / f"map.{name}", layer="damage_map").set_index("building_id")
+        assert table.loc[list(found.building_ids), "type_roof"].tolist() == wanted
+        assert table["type_roof_score"].dtype == np.float64
+    assert ElementTree.parse(tmp_path / "map.kml").find(".//{*}SimpleData[@name='type_flooded_wet_score']") is not None
+
+
+def test_qgis_has_a_style_for_each_type(typed: Layout, tmp_path: Path) -> None:
+    EXPORTERS["gpkg"](build_damage_map(typed, TYPED, LIMIT), tmp_path / "map.gpkg")
+    with closing(sqlite3.connect(tmp_path / "map.gpkg")) as db:
+        rows = db.execute("SELECT styleName, useAsDefault, styleQML, styleSLD FROM layer_styles ORDER BY id").fetchall()
+    assert [row[:2] for row in rows] == [("triage", 1), (COLUMNS[0], 0), (COLUMNS[1], 0)]
+    for name, _, qml, sld in rows[1:]:
+        renderer = ElementTree.fromstring(qml).find("renderer-v2")
+        assert renderer is not None
+        assert renderer.get("attr") == name
+        assert [one.get("value") for one in renderer.iter("category")] == ["yes", "no", "unknown"]
+        assert f"<ogc:PropertyName>{name}</ogc:PropertyName>" in sld
+
+
+def test_styles_of_types_with_long_names_have_names_of_their_own(tmp_path: Path) -> None:
+    """QGIS keeps 30 characters of a style's name; two of one name hide each other."""
+    names = ("collapsed outer wall and roof of brick", "collapsed outer wall and roof of wood")
+    layout = typed_project(tmp_path, types=names)
+    EXPORTERS["gpkg"](build_damage_map(layout, TYPED, LIMIT), tmp_path / "map.gpkg")
+    with closing(sqlite3.connect(tmp_path / "map.gpkg")) as db:
+        found = [row[0] for row in db.execute("SELECT styleName FROM layer_styles ORDER BY id")]
+    assert found == ["triage", "type_collapsed_outer_wall_and_", "type_collapsed_outer_wall_an_2"]
+    assert max(map(len, found)) <= 30
+
+
+def test_areas_count_the_buildings_with_each_type(typed: Layout) -> None:
+    found = build_damage_map(typed, TYPED, LIMIT)
+    (table,) = list(area_tables(typed, found, cell_m=100))
+    assert sum(row["type_roof_yes"] or 0 for row in table.rows) == list(found.columns["type_roof"]).count("yes") > 0
+    assert all((row["type_roof_yes"] is None) == (not row["assessed"]) for row in table.rows)
+    (plain,) = list(area_tables(typed, build_damage_map(typed, RUN, LIMIT), cell_m=100))
+    assert "type_roof_yes" not in plain.rows[0]
+
+
+def test_areas_leave_a_type_empty_that_too_few_answers_name(tmp_path: Path) -> None:
+    """What people answered is no count of those that have it; nor is a 0."""
+    typed = typed_project(tmp_path)
+    name_types(typed, CLICKED[:3])
+    damage_types.choose_threshold(typed, TYPED, "roof", 0.4)
+    found = build_damage_map(typed, TYPED, LIMIT)
+    (table,) = list(area_tables(typed, found, cell_m=100))
+    assert {row["type_flooded_wet_yes"] for row in table.rows} == {None}
+    is_assessed = found.columns["assessed"]
+    states = [state for state, seen in zip(found.columns["type_flooded_wet"], is_assessed, strict=True) if seen]
+    assert sum(row["type_flooded_wet_unknown"] or 0 for row in table.rows) == states.count("unknown") > 0
+    assert (
+        sum(row["type_roof_unknown"] or 0 for row in table.rows) == 0 < sum(row["type_roof_yes"] or 0 for row in table.rows)
+    )
+    assert all((row["type_roof_unknown"] is None) == (not row["assessed"]) for row in table.rows)
+
+
+def test_a_version_says_types_thresholds_and_audits(typed: Layout) -> None:
+    damage_types.choose_threshold(typed, TYPED, "roof", 0.4)
+    answer_audit(typed, 200, run_id=TYPED)
+    args = mapping.publish_arguments(typed, TYPED, LIMIT, ("csv",), ())
+    publish(job_of(typed), **json.loads(json.dumps(args)))
+    folder = typed.exports / "v1"
+    facts = json.loads((folder / "version.json").read_text())
+    roof, wet = facts["types"]
+    assert (roof["name"], roof["threshold"], roof["threshold_origin"]) == ("roof", 0.4, "person")
+    assert wet["threshold_origin"].startswith("start:")
+    states = [row["type_roof"] for row in cells(folder / "damage_map.csv")]
+    assert states.count("yes") == roof["by_people"] + roof["by_score"]
+    assert states.count("unknown") == roof["unknown"]
+    assert roof["audit"]["n_silent"] > 0  # the audit's answers say nothing of types
+    report = (folder / "report.html").read_text()
+    assert "Damage types" in report
+    assert "0.4000, by a person" in report
+    fields = {row["field"]: row for row in cells(folder / "damage_map.codebook.csv")}
+    assert fields["type_roof"]["allowed_values"] == "yes; no; unknown"
+    (areas,) = folder.glob("areas_grid*.csv")
+    assert "type_roof_yes" in cells(areas)[0]

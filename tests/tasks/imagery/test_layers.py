@@ -1,0 +1,442 @@
+"""Layers beside pre and post, from real files: placed, scaled, shown, cut into chips; and files that cannot be one."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+import rasterio
+from cli_parts import CommandLine
+from layer_parts import speckle, town_layer
+from small_parts import job_of
+
+from pu_geo import Project
+from pu_geo.errors import ImageryError, PuGeoError
+from pu_geo.geo.chips import chip_windows, whole_pixels
+from pu_geo.geo.raster.scene_files import describe_layer
+from pu_geo.project import contents, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import View
+from pu_geo.services.imagery import layers as services
+from pu_geo.tasks.imagery.chip import chip
+from pu_geo.tasks.imagery.layers import add_layer
+from pu_geo.tasks.imagery.scenes import add_scenes
+
+pytestmark = pytest.mark.usefixtures("without_features", "home")
+NUMBERS = itertools.count()
+WIDTH, HEIGHT = 320, 256  # of the town, pixels
+Make = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def add(chipped_town: Layout, town: Path, tmp_path: Path) -> Make:
+    """Add samples [bands, H, W] as a layer of the town; options of `add_layer` as keywords, those of the file in `file`."""
+
+    def made(name: str, *data: np.ndarray, file: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+        paths = [town_layer(town, tmp_path / f"{name}-{next(NUMBERS)}.tif", one, **(file or {})) for one in data]
+        return add_layer(job_of(chipped_town), name=name, paths=[str(path) for path in paths], **options)
+
+    return made
+
+
+def chips_of(layout: Layout) -> tuple[np.ndarray, dict[str, Any]]:
+    """Cut chips; return all their bands and their facts."""
+    name = str(chip(job_of(layout), size_px=32)["chip_set"])
+    return np.load(layout.chips(name)), dict(contents.chip_facts(layout, name))
+
+
+def test_scaling_is_by_percentiles_of_valid_samples_of_each_band(add: Make) -> None:
+    data = speckle(HEIGHT, WIDTH)
+    data[:, :40] = -9999
+    data[1, 60, 60] = np.nan
+    found = add("sar-post", data, kind="sar-db", file={"nodata": -9999})
+    valid = np.isfinite(data).all(axis=0) & (data != -9999).all(axis=0)
+    expected = np.percentile(data[:, valid].astype(np.float64), [0.5, 99.5], axis=1).T
+    np.testing.assert_allclose(found["scaling"], expected, rtol=1e-6)
+    assert (found["when"], found["unit"], found["added"]) == ("post", "dB", ["sar-post-1"])
+    np.testing.assert_allclose(found["steps"], (expected[:, 1] - expected[:, 0]) / 255, rtol=0.01)
+
+
+def test_one_scaling_holds_for_all_files_and_for_those_added_later(add: Make, chipped_town: Layout) -> None:
+    left, right = (
+        np.linspace(low, low + 10, HEIGHT * WIDTH // 2, dtype=np.float32).reshape(1, HEIGHT, -1) for low in (0, 100)
+    )
+    add("height", left, kind="elevation", when="none", file={"box": (0, 0, 0.5, 1)})
+    (before,) = store.call(chipped_town, contents.layers)
+    later = add("height", right, file={"box": (0.5, 0, 1, 1)})
+    (layer,) = store.call(chipped_town, contents.layers)
+    assert (layer.when, layer.kind, len(layer.scenes)) == ("", "elevation", 2)
+    assert layer.scaling == before.scaling
+    assert {scene.stretch for scene in layer.scenes} == {before.scaling}
+    assert later["scaling"] == [[*pair] for pair in before.scaling]
+    both = add("both", left, right, file={"box": (0, 0, 1, 1)})  # one over the other: the first has data everywhere
+    assert both["scaling"][0][1] < 11
+
+
+def test_files_side_by_side_are_scaled_together(add: Make, town: Path, tmp_path: Path, chipped_town: Layout) -> None:
+    left = town_layer(
+        town,
+        tmp_path / "l.tif",
+        np.zeros((1, HEIGHT, WIDTH // 2), np.uint16) + np.arange(HEIGHT, dtype=np.uint16)[:, None],
+        box=(0, 0, 0.5, 1),
+    )
+    right = town_layer(town, tmp_path / "r.tif", np.full((1, HEIGHT, WIDTH // 2), 5000, np.uint16), box=(0.5, 0, 1, 1))
+    found = add_layer(job_of(chipped_town), name="wide", paths=[str(left), str(right)])
+    assert found["scaling"] == [[pytest.approx(0.5 / 100 * HEIGHT * 2, abs=2), 5000]]
+
+
+def test_amplitudes_become_decibels_and_none_is_no_data(add: Make, chipped_town: Layout) -> None:
+    data = np.full((1, HEIGHT, WIDTH), 100, np.uint16)
+    data[:, :, ::2], data[:, :10] = 1000, 0
+    found = add("sar", data, kind="sar-amplitude")
+    np.testing.assert_allclose(found["scaling"], [[40.0, 60.0]], atol=1e-4)  # 20 log10 of 100 and of 1000
+    (layer,) = store.call(chipped_town, contents.layers)
+    assert (layer.unit, layer.scenes[0].nodata) == ("dB", 0.0)
+    _, facts = chips_of(chipped_town)
+    assert facts["scaling"]["sar"]["unit"] == "dB"
+
+
+def test_chips_hold_layers_behind_pre_and_post_which_stay_bit_equal(add: Make, chipped_town: Layout) -> None:
+    plain, before = chips_of(chipped_town)
+    assert "views" not in before
+    add("sar-post", speckle(HEIGHT, WIDTH, bands=2), kind="sar-db")
+    add("proxy", np.random.default_rng(0).integers(0, 200, (1, HEIGHT, WIDTH), dtype=np.uint8), when="none")
+    chips, facts = chips_of(chipped_town)
+    np.testing.assert_array_equal(chips[:, :6], plain)
+    np.testing.assert_array_equal(contents.optical(chips, facts), plain)
+    expected = (
+        View("pre", "pre", 0, 3),
+        View("post", "post", 3, 6),
+        View("sar-post", "post", 6, 8),
+        View("proxy", "", 8, 9),
+    )
+    assert contents.views_of(facts) == expected
+    assert facts["chip_set"] != before["chip_set"]
+    same = ("pre_outline", "post_outline", "nodata_share", "sensor_group", "look_group", "scenes", "sheets", "n_moved")
+    assert {name: facts[name] for name in same} == {name: before[name] for name in same}
+    assert set(facts["scaling"]) == {"sar-post", "proxy"}
+    assert facts["scaling"]["sar-post"]["dtype"] == "float32"
+    for band in range(6, 9):
+        assert len(np.unique(chips[:, band])) > 20
+
+
+def test_a_layer_on_the_grid_is_cut_as_its_scaled_samples_are(add: Make, chipped_town: Layout) -> None:
+    data = speckle(HEIGHT, WIDTH, bands=5)
+    low, high = np.array(add("many", data)["scaling"]).T[..., None, None]
+    scaled = np.rint((np.clip(data, low, high) - low) * (255 / (high - low))).astype(np.uint8)
+    chips, _ = chips_of(chipped_town)
+    with store.connect(chipped_town) as db:
+        grid, table = contents.grid(db), contents.footprints(db)
+    boxes = whole_pixels(chip_windows(table.wkb, grid))
+    inside = np.flatnonzero((boxes[:, :2] >= 0).all(axis=1) & (boxes[:, 2] <= WIDTH) & (boxes[:, 3] <= HEIGHT))
+    assert len(inside) > 10
+    for row in inside.tolist():
+        x0, y0, x1, y1 = boxes[row].tolist()
+        for band in range(5):
+            how = cv2.INTER_AREA if max(x1 - x0, y1 - y0) > 64 else cv2.INTER_LINEAR
+            expected = cv2.resize(scaled[band, y0:y1, x0:x1], (32, 32), interpolation=how)
+            assert np.abs(chips[row, 6 + band].astype(int) - expected).max() <= 1
+
+
+def test_buildings_without_a_layer_are_missing_and_pixels_without_data_take_the_mean(
+    add: Make, chipped_town: Layout
+) -> None:
+    with store.connect(chipped_town) as db:
+        middle = int(contents.grid(db).to_px(contents.centers(db)[1])[:, 0].round()[5])  # the layer ends in a building
+    data = np.full((1, HEIGHT, WIDTH), 10.0, np.float32)
+    data[:, ::2], data[:, :, middle:] = 20.0, -1.0
+    add("half", data, kind="elevation", when="none", file={"nodata": -1.0})
+    chips, facts = chips_of(chipped_town)
+    missing = np.array(facts["view_missing"]["half"])
+    is_missing = contents.is_missing(facts)[2]
+    np.testing.assert_array_equal(is_missing, missing >= 0.5)
+    assert 0 < is_missing.sum() < len(missing)
+    (row,) = services.rows(chipped_town)
+    assert row["n_missing"] == is_missing.sum()
+    assert f"{is_missing.sum()} of {len(missing)} buildings have no half" in row["words"]
+    crossing = np.flatnonzero((missing > 0.1) & (missing < 0.9))
+    assert len(crossing)
+    for one in chips[crossing, 6].astype(float):  # stripes of 0 and 255, and 128 where there is no data
+        assert np.abs(one[8:-8, -4:] - 128).max() < 8
+        assert np.ptp(one[8:-8, :4]) > 60
+
+
+def test_coarser_pixels_of_another_system_are_warped_onto_the_grid(add: Make, chipped_town: Layout) -> None:
+    rows, columns = HEIGHT // 8, WIDTH // 8
+    data = np.tile(np.arange(columns, dtype=np.uint16) * 100, (1, rows, 1))
+    found = add("coarse", data, when="pre", file={"crs": "EPSG:3857"})
+    notes = " ".join(found["notes"])
+    assert "times larger than" in notes
+    assert "pixels wide in it" in notes
+    assert "is taken as co-registered" in notes
+    chips, _ = chips_of(chipped_town)
+    with store.connect(chipped_town) as db:
+        ids, xy = contents.centers(db)
+        grid = contents.grid(db)
+    along = grid.to_px(xy)[:, 0]
+    assert np.corrcoef(along, chips[:, 6].mean(axis=(1, 2)))[0, 1] > 0.99
+    assert len(ids) == len(along)
+
+
+def test_steps_that_are_coarse_are_said(add: Make) -> None:
+    tall = np.linspace(0, 306, HEIGHT * WIDTH, dtype=np.float32).reshape(1, HEIGHT, WIDTH)
+    assert any("one of its 256 steps is 1.2 m" in note for note in add("tall", tall, kind="elevation")["notes"])
+    assert not add("flat", tall / 10, kind="elevation")["notes"]
+
+
+def test_a_value_that_may_stand_for_no_data_is_said(add: Make) -> None:
+    data = speckle(HEIGHT, WIDTH, bands=1)
+    data[:, : HEIGHT // 4] = -9999
+    (note,) = add("odd", data)["notes"]
+    assert "25% of the samples of band 1 of odd are exactly -9999" in note
+    assert "--nodata -9999" in note
+    assert not add("even", data, nodata=-9999.0)["notes"]
+
+
+@pytest.mark.parametrize(("value", "share"), [(-9999, 0.007), (-9999, 0.0005), (250.0, 0.0005), (0.0, 0.2)])
+@pytest.mark.parametrize("kind", ["sar-db", "other"])
+def test_rare_or_high_values_that_may_stand_for_no_data_are_said_or_refused(
+    add: Make, value: float, share: float, kind: str
+) -> None:
+    data = speckle(HEIGHT, WIDTH, bands=1) - 20  # all below 0 dB
+    data.reshape(-1)[: int(share * data.size)] = value
+    if kind == "sar-db" and value == -9999 and share > 0.005:
+        with pytest.raises(ImageryError, match="samples of -9999, which no layer of the kind sar-db can measure") as error:
+            add("odd", data, kind=kind)
+        assert "--nodata -9999" in error.value.hint
+    else:
+        (note,) = add("odd", data, kind=kind)["notes"]
+        assert f"are exactly {value:g}" in note
+    assert not add("even", data, kind=kind, nodata=float(value))["notes"]
+
+
+def test_no_data_of_each_file_is_known(add: Make, chipped_town: Layout) -> None:
+    left, right = (speckle(HEIGHT, WIDTH // 2, bands=1, seed=seed) for seed in (0, 1))
+    left[:, :9], right[:, :9] = -9999, -32768
+    add("sar", left, kind="sar-db", file={"box": (0, 0, 0.5, 1), "nodata": -9999})
+    (row,) = services.rows(chipped_town)
+    assert row["nodata"] == -9999
+    add("sar", right, file={"box": (0.5, 0, 1, 1), "nodata": -32768})
+    (row,) = services.rows(chipped_town)
+    assert row["nodata"] == [-9999, -32768]
+    _, facts = chips_of(chipped_town)
+    assert facts["scaling"]["sar"]["nodata"] == [-9999, -32768]
+    assert [one["nodata"] for one in facts["scaling"]["sar"]["files"]] == [-9999, -32768]
+    assert services.in_chips(facts, ["sar"])[0]["nodata"] == [-9999, -32768]
+
+
+def test_decibels_that_are_rounded_are_not_odd(add: Make) -> None:
+    data = np.rint(speckle(HEIGHT, WIDTH, bands=1) * 2) / 2 + 5
+    assert 0.001 < (data == 0).mean() < 0.01
+    assert not add("rounded", data, kind="sar-db")["notes"]
+
+
+def test_the_largest_number_is_no_sample(add: Make, chipped_town: Layout) -> None:
+    data = speckle(HEIGHT, WIDTH, bands=1)
+    data.reshape(-1)[: int(0.009 * data.size)] = np.finfo(np.float32).max
+    with pytest.raises(ImageryError, match=r"samples of 3\.40282347e\+38") as error:
+        add("odd", data)
+    assert "--nodata 3.40282347e+38" in error.value.hint
+    assert store.call(chipped_town, contents.layers) == ()
+    found = add("even", data, nodata=3.40282347e38)
+    assert not found["notes"]
+    assert found["scaling"][0][1] < 10
+
+
+@pytest.mark.parametrize("tile", ["alike", "linear power", "amplitudes", "undeclared no data", "no data"])
+def test_files_added_to_a_layer_are_compared_with_its_scaling(add: Make, tile: str) -> None:
+    left, right = (speckle(HEIGHT, WIDTH // 2, bands=1, seed=seed) for seed in (0, 1))
+    first = add("sar", left, kind="sar-db", file={"box": (0, 0, 0.5, 1)})
+    power = 10 ** (right / 10)
+    no_data = right.copy()
+    no_data[:, :8] = -9999
+    data = {
+        "alike": right, "linear power": power, "amplitudes": 1000 * np.sqrt(power), "undeclared no data": no_data, "no data": right * np.nan,
+    }[tile]  # fmt: skip
+    box = {"box": (0.5, 0, 1, 1)}
+    refused = {"undeclared no data": "samples of -9999", "no data": "holds no data", "amplitudes": "samples of"}
+    if tile in refused:
+        with pytest.raises(ImageryError, match=refused[tile]):
+            add("sar", data, file=box)
+        return
+    found = add("sar", data, file=box)
+    assert found["scaling"] == first["scaling"]
+    if tile == "alike":
+        assert not found["notes"]
+    else:
+        assert "Band 1 of the files added to sar spans" in found["notes"][-1]
+        assert "Check that they have the same unit" in found["notes"][-1]
+
+
+def test_map_tiles_are_gray_for_one_band_and_colored_for_three(add: Make, chipped_town: Layout) -> None:
+    ramp = np.tile(np.linspace(0, 1000, WIDTH).astype(np.uint16), (4, HEIGHT, 1))
+    add("one", ramp[:1])
+    add("two", ramp[:2])
+    ramp[1] = 0
+    ramp[1, 0, 0] = 1
+    add("four", ramp)
+    for name, n_channels in (("one", 1), ("two", 1), ("four", 3)):
+        folder = chipped_town.quicklooks / "layers" / name
+        info = json.loads((folder / "pyramid.json").read_text())
+        assert info == {
+            **json.loads((chipped_town.quicklooks / "post" / "pyramid.json").read_text()),
+            "n_tiles": info["n_tiles"],
+        }
+        picture = cv2.imread(str(folder / "0" / "0" / "0.jpg"), cv2.IMREAD_UNCHANGED)
+        assert (1 if picture.ndim == 2 else 3) == n_channels
+        row = picture[10].reshape(256, -1)[: WIDTH // 2]  # zoom 0 of 320 x 256 pixels is half of full size
+        assert row[:, -1][5] < 20
+        assert row[:, -1][-6] > 235
+
+
+def test_a_new_post_scene_draws_the_tiles_of_layers_anew(
+    add: Make, chipped_town: Layout, town: Path, tmp_path: Path
+) -> None:
+    add("one", speckle(HEIGHT, WIDTH, bands=1))
+    with rasterio.open(town / "post.tif") as source:
+        profile, data = source.profile, source.read()
+    profile["transform"] = profile["transform"] @ rasterio.Affine.translation(WIDTH, 0)
+    with rasterio.open(tmp_path / "east.tif", "w", **profile) as target:
+        target.write(data)
+    add_scenes(job_of(chipped_town), pre=[], post=[str(tmp_path / "east.tif")])
+    info = json.loads((chipped_town.layer_tiles("one") / "pyramid.json").read_text())
+    assert info["width"] == 2 * WIDTH
+
+
+def test_chips_are_out_of_date_once_a_layer_was_added(add: Make, chipped_town: Layout) -> None:
+    assert store.call(chipped_town, contents.age_of_chips)[2] is False  # type: ignore[index]
+    add("one", speckle(HEIGHT, WIDTH, bands=1))
+    assert store.call(chipped_town, contents.age_of_chips)[2] is True  # type: ignore[index]
+
+
+def test_the_same_layers_give_the_same_chips_under_the_same_name(add: Make, chipped_town: Layout) -> None:
+    add("one", speckle(HEIGHT, WIDTH, bands=1))
+    first, facts = chips_of(chipped_town)
+    again, same = chips_of(chipped_town)
+    assert facts["chip_set"] == same["chip_set"]
+    np.testing.assert_array_equal(first, again)
+    add("other", speckle(HEIGHT, WIDTH, bands=1))
+    assert chips_of(chipped_town)[1]["chip_set"] != same["chip_set"]
+
+
+# What cannot be a layer
+
+
+@pytest.mark.parametrize("name", ["sar/post", "SAR", "", "-sar", "x" * 41, "post", "sar post", "..", "sär"])
+def test_names_that_cannot_be_used_are_refused(chipped_town: Layout, name: str) -> None:
+    with pytest.raises(ImageryError, match="called"):
+        add_layer(job_of(chipped_town), name=name, paths=["/nowhere.tif"])
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (np.zeros((17, 32, 32), np.uint8) + 7, "17 bands; a layer has 1 to 16"),
+        (np.zeros((1, 32, 32), np.complex64) + 1j, "complex64"),
+        (np.ones((1, 32, 32), np.int16), "int16"),
+        (np.ones((1, 32, 32), np.float64), "float64"),
+        (np.full((1, 32, 32), np.nan, np.float32), "holds no data"),
+    ],
+)  # fmt: skip
+def test_files_of_other_kinds_are_refused_in_words(add: Make, chipped_town: Layout, data: np.ndarray, words: str) -> None:
+    with pytest.raises(ImageryError, match=words) as error:
+        add("odd", data)
+    assert error.value.hint
+    assert store.call(chipped_town, contents.layers) == ()
+    assert not (chipped_town.quicklooks / "layers").exists()
+
+
+def test_sixteen_bands_and_transparency_are_read_as_sixteen(town: Path, tmp_path: Path) -> None:
+    data = np.random.default_rng(0).integers(0, 255, (17, 32, 32), dtype=np.uint8)
+    data[16] = 255
+    path = town_layer(town, tmp_path / "a.tif", data)
+    with rasterio.open(path, "r+") as file:
+        file.colorinterp = [rasterio.enums.ColorInterp.gray] * 16 + [rasterio.enums.ColorInterp.alpha]
+    assert describe_layer(path, "other").rgb == tuple(range(1, 17))
+
+
+def test_a_layer_of_another_place_is_refused_and_a_file_beside_the_scenes_left_out(
+    add: Make, town: Path, tmp_path: Path, chipped_town: Layout
+) -> None:
+    with pytest.raises(ImageryError, match="does not overlap the post scenes"):
+        add("far", speckle(32, 32), file={"box": (5, 5, 6, 6)})
+    near = town_layer(town, tmp_path / "near.tif", speckle(32, 32))
+    far = town_layer(town, tmp_path / "far.tif", speckle(32, 32), box=(5, 5, 6, 6))
+    found = add_layer(job_of(chipped_town), name="some", paths=[str(far), str(near)])
+    assert found["added"] == ["some-1"]
+    assert any("far.tif was left out" in note for note in found["notes"])
+
+
+def test_files_of_one_layer_are_alike(add: Make) -> None:
+    add("sar", speckle(32, 32, bands=2), kind="sar-db")
+    with pytest.raises(ImageryError, match=r"1 band\(s\) of float32"):
+        add("sar", speckle(32, 32, bands=1))
+    with pytest.raises(ImageryError, match="kind sar-db"):
+        add("sar", speckle(32, 32, bands=2, seed=1), kind="elevation")
+
+
+def test_pixels_far_smaller_than_the_scene_are_refused(add: Make) -> None:
+    with pytest.raises(ImageryError, match="times smaller"):
+        add("fine", speckle(800, 800, bands=1), file={"box": (0.0, 0.0, 0.1, 0.125)})
+
+
+def test_no_data_that_no_sample_can_be_is_refused(add: Make) -> None:
+    with pytest.raises(ImageryError, match="can be -9999"):
+        add("odd", np.ones((1, 32, 32), np.uint8), nodata=-9999.0)
+
+
+def test_a_damaged_file_is_refused_by_the_child(add: Make, chipped_town: Layout, tmp_path: Path) -> None:
+    path = tmp_path / "cut.tif"
+    with rasterio.open(path, "w", driver="GTiff", width=512, height=512, count=1, dtype="float32", crs="EPSG:32615",
+                       transform=rasterio.Affine(0.5, 0, 540_000, 0, -0.5, 2_990_000)) as target:  # fmt: skip
+        target.write(speckle(512, 512, bands=1))
+    path.write_bytes(path.read_bytes()[:200_000])
+    with pytest.raises(PuGeoError, match=r"cut\.tif"):
+        add_layer(job_of(chipped_town), name="cut", paths=[str(path)])
+
+
+# From the command line
+
+
+def test_commands_add_and_list_layers(run: CommandLine, chipped_town: Layout, town: Path, tmp_path: Path) -> None:
+    path = town_layer(town, tmp_path / "sar.tif", speckle(HEIGHT, WIDTH))
+    out = run.text("add-layer", chipped_town.folder, "--name", "sar-post", "--when", "post", "--kind", "sar-db", path)
+    assert "2 bands, after the event; it covers 100 % of the post scenes" in out
+    (row,) = run.json("layers", chipped_town.folder)["layers"]
+    assert (row["name"], row["bands"], row["n_missing"]) == ("sar-post", 2, None)
+    again = run.text("add-layer", chipped_town.folder, "--name", "sar-post", path)
+    assert "was not added: it has the same content as sar.tif" in again
+    assert "cannot be called 'a/b'" in run.refused("add-layer", chipped_town.folder, "--name", "a/b", path)
+
+
+def test_the_library_adds_layers_and_names_views(chipped_town: Layout, town: Path, tmp_path: Path) -> None:
+    path = town_layer(town, tmp_path / "sar.tif", speckle(HEIGHT, WIDTH))
+    project = Project.open(chipped_town.folder, progress=False)
+    assert project.add_layer("sar-post", path, kind="sar-db")["unit"] == "dB"
+    assert [layer.name for layer in project.layers()] == ["sar-post"]
+    project.chip(size_px=32)
+    views, is_missing = project.views()
+    assert [view.name for view in views] == ["pre", "post", "sar-post"]
+    assert is_missing.shape == (3, len(project.building_ids()))
+    assert project.chips().shape[1] == 6
+    assert project.chips(with_layers=True).shape[1] == 8
+
+
+def test_a_project_without_a_place_takes_a_picture_of_the_same_ground(tmp_path: Path) -> None:
+    layout = store.create(tmp_path / "odd.pugeo", "Odd")
+    for name, shape in (("post", (96, 128, 3)), ("height", (48, 64)), ("other", (48, 48))):
+        picture = np.random.default_rng(0).integers(0, 255, shape, dtype=np.uint8)
+        assert cv2.imwrite(str(tmp_path / f"{name}.png"), picture)
+    add_scenes(job_of(layout), pre=[], post=[str(tmp_path / "post.png")], pixel_m=0.5)
+    found = add_layer(job_of(layout), name="height", paths=[str(tmp_path / "height.png")], when="none")
+    assert (found["gsd_m"], found["share"]) == (1.0, 1.0)
+    with pytest.raises(ImageryError, match=r"other\.png has 48 x 48 pixels"):
+        add_layer(job_of(layout), name="other", paths=[str(tmp_path / "other.png")])
+    with pytest.raises(ImageryError, match="nothing says how they lie"):
+        add_layer(job_of(layout), name="height", paths=[str(tmp_path / "other.png")])
