@@ -24,9 +24,15 @@ test-all: setup
 	$(BIN)/python -m pu_geo.ui.build
 	$(PYTEST) $(PYTEST_ARGS)
 
-# Flower wants older packages than the app, so it has an environment of its own; what fits both is taken from $(VENV).
+# Flower wants older packages than the app, so it has an environment of its own; what fits both is taken from $(VENV). The app's server
+# is tested there too, on its starlette; the rest of the app does not know which one it is.
+FEDERATED_TESTS := tests/test_extras.py tests/federation/deployed tests/ui/test_guard.py tests/ui/test_serving.py \
+  tests/ui/test_hostile_requests.py tests/pages/test_federation.py tests/browser/test_federation.py
+
 test-federated: $(FEDERATED)/.pu-geo-setup
-	PU_GEO_REQUIRE_EXTRAS=federated $(FEDERATED)/bin/python -m pytest tests/test_extras.py $(PYTEST_ARGS)
+	$(BIN)/python -m pu_geo.ui.build
+	PU_GEO_REQUIRE_EXTRAS=federated OMP_NUM_THREADS=1 $(FEDERATED)/bin/python -m pytest -n $(or $(WORKERS),2) --dist loadfile \
+	  $(FEDERATED_TESTS) $(PYTEST_ARGS)
 
 demo: setup
 	rm -rf build/demo

@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 
 import pu_geo.ui
 from pu_geo.ui import frame
-from pu_geo.ui.components import file_picker
+from pu_geo.ui.components import download, file_picker
 from pu_geo.ui.components.scatter import dots
 from pu_geo.ui.guard import Guard, UploadLimit
 from pu_geo.ui.routes import routes
@@ -68,6 +68,9 @@ app = st.App(
         frame.write_zip,
         file_picker.picture,
         frame.geometry_v,
+        download.find,
+        frame.first_outlines,
+        frame.outline_tile,
     ),
     middleware=[Middleware(Guard, secret=serving.secret, key=serving.key), Middleware(UploadLimit)],
     lifespan=serving.lifespan,

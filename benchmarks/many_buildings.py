@@ -1,4 +1,9 @@
-"""A large project against a small one: 200,000 buildings, 1,000,000 labels, 500 runs. `python -m benchmarks.many_buildings [PART]`.
+"""A large project against a small one: `python -m benchmarks.many_buildings [PART] [--size 200000|300000|1000000]`.
+
+The large one has 200,000 buildings, or as many as asked for, 1,000,000 labels and 500 runs. `--make FOLDER` makes it alone; of 1,000,000
+buildings that takes 3.3 GB of memory and 7 GB of disk, `--in FOLDER` measures one that was made so, without the small one beside it.
+The part `outlines` is another: the map of 200,000, 300,000 and 1,000,000 buildings in a browser, see `measure_outlines`; it needs
+Chromium, and takes sizes: `python -m benchmarks.many_buildings outlines 200000`.
 
 Both projects are made in a temporary folder, about 1 GB, and measured in the same run, each in processes of its own. Every figure is
 printed in seconds on the clock and of the processor, with the ratio of the large project to the small one. Nothing is drawn at random
@@ -7,6 +12,7 @@ that a seed does not fix.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import resource
@@ -24,19 +30,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from streamlit.testing.v1 import AppTest
 
 from benchmarks.timing import best_times
 from pu_geo.project import alignment, contents, labels, runs, store
 from pu_geo.project.alignment import Alignment
 from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import building_history, labeling, presence, queueing, ranking
+from pu_geo.services.annotate import building_history, labeling, outlines, presence, queueing, ranking
 from pu_geo.services.project import projects
 from pu_geo.services.train import run_names
-from tests.browser.real_app import REPOSITORY, add_island_run, made_up_project
+from pu_geo.ui.damage_map.texts import TAB_EXPORT
+from tests.browser.real_app import REPOSITORY, AppServer, add_hooks, add_island_run, made_up_project
 
 SMALL, LARGE = (2_000, 10_000, 5), (200_000, 1_000_000, 500)
 """Buildings, label events, runs."""
+SIZES = (200_000, 300_000, 1_000_000)
 SHARE_LABELED = 0.6
 N_VIEWS, DIM = 2, 512  # of features; random convolutions have 17 views, which would be 3.5 GB
 ANALYSTS = ("ann", "bob", "eva", "kim", "lee")
@@ -274,6 +283,7 @@ def measure_first_draw(layout: Layout, timed: Timed) -> None:
     app = timed.drawn("Annotate, first draw", lambda: page("annotate", layout))
     timed.drawn("Annotate, drawn again", lambda: rerun(app))
     timed("the first ranking, after that", lambda: ranking.rank_now(layout))
+    timed("until all are ranked", lambda: ranking.wait_for_all(layout))
     timed.drawn("Annotate, drawn with the ranking", lambda: rerun(app))
     send(layout, message_of(["b000001"], session="first"))
     timed.drawn("Annotate, drawn after a click", lambda: rerun(app))
@@ -302,8 +312,12 @@ def measure_answers(layout: Layout, timed: Timed) -> None:
 
     timed("an undo is stored", undo, best_of=2)
     timed("live ranking, first", lambda: ranking.rank_now(layout))
+    timed("until all are ranked, the first time", lambda: ranking.wait_for_all(layout))
     click()
     timed("live ranking after a click", lambda: ranking.rank_now(layout))
+    timed("until all are ranked", lambda: ranking.wait_for_all(layout))
+    timed("similar buildings, first", lambda: ranking.most_alike(layout, "b000077", 6))
+    timed("similar buildings", lambda: ranking.most_alike(layout, "b000078", 6))
     timed("the next queue", lambda: _next_queue(layout))
     timed("counts of the sidebar", lambda: projects.summary(layout), best_of=2)
     timed("names of all runs", lambda: run_names.names(layout), best_of=2)
@@ -325,14 +339,99 @@ def _next_queue(layout: Layout) -> None:
 
 
 def measure_pages(layout: Layout, timed: Timed) -> None:
-    """Draw the other screens, each for the first time."""
+    """Draw the other screens, each for the first time and once more, and the form of an export."""
     for name in PAGES:
-        timed.drawn(f"{name}, first draw", lambda name=name: page(name, layout))
+        app = timed.drawn(f"{name}, first draw", lambda name=name: page(name, layout))
+        timed.drawn(f"{name}, drawn again", lambda app=app: rerun(app))
+    app.session_state["damage-tab"] = TAB_EXPORT
+    timed.drawn("the export form", lambda: rerun(app))
 
 
 PARTS: dict[str, Callable[[Layout, Timed], None]] = {
     "draw": measure_first_draw, "answers": measure_answers, "pages": measure_pages,
 }  # fmt: skip
+
+
+# The map in a browser
+
+
+def measure_outlines(place: Path, n: int) -> dict[str, float]:
+    """Open the damage map of n buildings twice, zoom in, and pan.
+
+    Returns:
+        `made_s`: until the outlines were made, which only the first who opens the map waits for; `first_mb`: what the browser needs
+        of all buildings, `tiles_mb`: all outlines, of which it fetches those in view. `opened_s`, `again_s`: until all is drawn, in a
+        fresh process and after a reload; `outlines_s`: of that, from asking for the outlines until they can be drawn. `near_s`: from
+        zooming in until outlines are there. `pan_ms`: from frame to frame there; `far_ms`: the same with all buildings in view;
+        `far_longest_ms`: the frame in which they are drawn anew. `heap_mb`, `buffers_mb`, `tab_mb`: JavaScript objects and arrays, and
+        resident memory of the page's process. `server_mb`: the most memory that the server held.
+    """
+    from playwright.sync_api import sync_playwright
+
+    ids = [f"b{i:06d}" for i in range(n)]
+    layout = made_up_project(place / "map.pugeo", ids)
+    add_island_run(layout, ids)
+    began = time.perf_counter()
+    first = outlines.first_part(layout)
+    found: dict[str, float] = {"made_s": time.perf_counter() - began, "first_mb": len(first) / 1e6}
+    kept = layout.outlines(store.call(layout, contents.geometry_v))
+    found["tiles_mb"] = kept.stat().st_size / 1e6 - found["first_mb"]
+    with AppServer(place / "home", project=layout) as app, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        add_hooks(page)
+        found |= _opened(page, lambda: page.goto(f"{app.address}/damage_map"), "opened_s")
+        found |= _opened(page, page.reload, "again_s")
+        found["outlines_s"] = page.evaluate("window.__pugeo.loadTime()")["ready"] / 1000
+        found |= _moved(page)
+        found |= _memory(page)
+        browser.close()
+        found["server_mb"] = _most_memory_mb(app.process.pid)
+    return found
+
+
+def _opened(page: Any, act: Callable[[], object], name: str) -> dict[str, float]:
+    began = time.perf_counter()
+    act()
+    page.wait_for_function("window.__pugeo && window.__pugeo.ready", timeout=600_000)
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return {name: time.perf_counter() - began}
+
+
+def _moved(page: Any) -> dict[str, float]:
+    page.wait_for_timeout(3000)  # pictures of the chip wall
+    far = page.evaluate("window.__pugeo.measurePan(60, 6)")
+    began = time.perf_counter()
+    page.evaluate("() => { const [x, y] = window.__pugeo.look().center; window.__pugeo.setView([x, -y], 1); }")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.wait_for_function("window.__pugeo.outlines().missing === 0", timeout=60_000)
+    near = time.perf_counter() - began
+    pan = page.evaluate("window.__pugeo.measurePan(60, 6)")
+    return {"near_s": near, "pan_ms": pan["mean"], "far_ms": far["mean"], "far_longest_ms": far["longest"]}
+
+
+def _memory(page: Any) -> dict[str, float]:
+    link = page.context.new_cdp_session(page)
+    link.send("HeapProfiler.collectGarbage")
+    heap = link.send("Runtime.getHeapUsage")
+    tabs = [one for one in psutil.Process().children(recursive=True) if "--type=renderer" in one.cmdline()]
+    tab_mb = max(one.memory_info().rss for one in tabs) / 1e6
+    return {"heap_mb": heap["usedSize"] / 1e6, "buffers_mb": heap["backingStorageSize"] / 1e6, "tab_mb": tab_mb}
+
+
+def _most_memory_mb(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+def main_outlines(sizes: Sequence[int]) -> None:
+    """Measure each size and print a line of it."""
+    for n in sizes:
+        with tempfile.TemporaryDirectory(prefix="map-outlines-") as place:
+            os.environ["PU_GEO_HOME"] = str(Path(place) / "home")
+            found = measure_outlines(Path(place), n)
+        print(json.dumps({"buildings": n, **{name: round(value, 2) for name, value in found.items()}}), flush=True)
+    print(json.dumps({"load": os.getloadavg()}))
 
 
 def measure(folder: Path, part: str) -> dict[str, Any]:
@@ -360,43 +459,58 @@ def _in_a_process(folder: Path, part: str) -> dict[str, Any]:
         shutil.rmtree(folder / "queues", ignore_errors=True)
 
 
-def main(wanted: str = "") -> None:
-    """Make both projects, measure each part of them, and print a line a figure."""
+def _print_facts(name: str, size: tuple[int, int, int], folder: Path, seconds: float) -> None:
+    files = [file.stat() for file in folder.rglob("*") if file.is_file()]
+    used = sum(file.st_size for file in files if file.st_nlink == 1)
+    facts = {"project": name, "buildings": size[0], "events": size[1], "runs": size[2], "made_in_s": round(seconds, 1)}
+    print(json.dumps({**facts, "mb": round(used / 1e6)}), flush=True)
+
+
+def main(wanted: str, large: tuple[int, int, int], there: Path | None) -> None:
+    """Measure each part of a large project, and of a small one beside it, and print a line a figure.
+
+    Args:
+        wanted: part of the names of the parts to measure.
+        large: buildings, events and runs of the large project.
+        there: a large project that was made before; the small one is left out.
+    """
     with tempfile.TemporaryDirectory(prefix="many-buildings-") as place:
         os.environ["PU_GEO_HOME"] = str(Path(place) / "home")
-        made: list[Path] = []
-        for name, size in (("small", SMALL), ("large", LARGE)):
+        made: list[Path] = [] if there is None else [there]
+        for name, size in (("small", SMALL), ("large", large)) if there is None else ():
             began = time.perf_counter()
-            layout = make(Path(place) / f"{name}.pugeo", *size)
-            used = sum(
-                file.stat().st_size for file in layout.folder.rglob("*") if file.is_file() and file.stat().st_nlink == 1
-            )
-            facts = {"project": name, "buildings": size[0], "events": size[1], "runs": size[2]}
-            seconds = round(time.perf_counter() - began, 1)
-            geometry = layout.geometry.stat().st_size
-            print(
-                json.dumps(
-                    {**facts, "made_in_s": seconds, "mb": round(used / 1e6), "geometry_mb": round(geometry / 1e6, 1)}
-                ),
-                flush=True,
-            )
-            made.append(layout.folder)
+            made.append(make(Path(place) / f"{name}.pugeo", *size).folder)
+            _print_facts(name, size, made[-1], time.perf_counter() - began)
         for part in (part for part in PARTS if wanted in part):
-            small, large = (_in_a_process(folder, part) for folder in made)
-            for step, (clock, processor) in large["times"].items():
-                before = small["times"][step]
-                row = {"step": step, "s": round(clock, 3), "cpu_s": round(processor, 3), "small_s": round(before[0], 4)}
-                print(json.dumps({**row, "ratio": round(clock / max(before[0], 1e-6), 1)}), flush=True)
-            print(
-                json.dumps({"memory of": part, "mb": round(large["rss_mb"]), "small_mb": round(small["rss_mb"])}), flush=True
-            )
-        print(json.dumps({"load": os.getloadavg()}))
+            *before, found = (_in_a_process(folder, part) for folder in made)
+            for step, (clock, processor) in found["times"].items():
+                row = {"step": step, "s": round(clock, 3), "cpu_s": round(processor, 3)}
+                for small in before:
+                    small_s = small["times"][step][0]
+                    row |= {"small_s": round(small_s, 4), "ratio": round(clock / max(small_s, 1e-6), 1)}
+                print(json.dumps(row), flush=True)
+            print(json.dumps({"memory of": part, "mb": [round(each["rss_mb"]) for each in (found, *before)]}), flush=True)
+            print(json.dumps({"load": os.getloadavg()}), flush=True)
+
+
+def _arguments() -> argparse.Namespace:
+    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    asked.add_argument("part", nargs="?", default="", help=f"part to measure: {', '.join(PARTS)}; all without it")
+    asked.add_argument("--size", type=int, default=LARGE[0], choices=SIZES, help="buildings of the large project")
+    asked.add_argument("--make", type=Path, metavar="FOLDER", help="make the large project alone, in this folder")
+    asked.add_argument("--in", type=Path, metavar="FOLDER", dest="there", help="measure the large project of this folder")
+    return asked.parse_args()
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--measure"]:
         print(json.dumps(measure(Path(sys.argv[2]), sys.argv[3])))
-    elif sys.argv[1:2] == ["--make"]:
-        make(Path(sys.argv[2]), *LARGE)
+    elif sys.argv[1:2] == ["outlines"]:
+        main_outlines([int(n) for n in sys.argv[2:]] or SIZES)
     else:
-        main(*sys.argv[1:2])
+        options = _arguments()
+        large = (options.size, *LARGE[1:])
+        if options.make:
+            make(options.make, *large)
+        else:
+            main(options.part, large, options.there)

@@ -41,19 +41,19 @@ def prepare_all(data: Path, cache: Path) -> None:
                 "joplin",
                 "santa_rosa_a",
             )  # the scenes of the others are too far from each other for one grid
-            _keep(cache, name, _cut(scenes) if together else _joined([_cut([scene]) for scene in scenes]))
+            _keep(cache, name, cut(scenes) if together else _joined([cut([scene]) for scene in scenes]))
     for name in ("harvey_a", "harvey_d"):
         path = data / "harvey_chips" / f"region_{name[-1].upper()}.zip"
         if path.exists() and not (cache / f"{name}.npz").exists():
             _keep(cache, name, _harvey(path))
     if (data / "town").is_dir() and not (cache / "town.npz").exists():
-        _keep(cache, "town", _cut([data / "town"], "footprints.geojson"))
+        _keep(cache, "town", cut([data / "town"], "footprints.geojson"))
 
 
 @lru_cache(maxsize=1)
 def joplin(data: Path) -> Table:
     """Cut both Joplin scenes of a folder of data: "chips", "is_damaged" and the other columns."""
-    return _cut(sorted(path for path in (data / "joplin_xbd").iterdir() if path.is_dir()))
+    return cut(sorted(path for path in (data / "joplin_xbd").iterdir() if path.is_dir()))
 
 
 def _keep(cache: Path, name: str, table: Table) -> None:
@@ -65,7 +65,7 @@ def _keep(cache: Path, name: str, table: Table) -> None:
     print(f"{name}: {len(chips):,} chips, {int(table['is_damaged'].sum()):,} damaged", flush=True)
 
 
-def _cut(scenes: Sequence[Path], footprints: str = "buildings.geojson") -> Table:
+def cut(scenes: Sequence[Path], footprints: str = "buildings.geojson") -> Table:
     """Cut the buildings of some scenes as the app does, in a project of their own; un-classified ones are left out."""
     files = [scene / footprints for scene in scenes]
     with tempfile.TemporaryDirectory() as name:

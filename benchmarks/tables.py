@@ -1,6 +1,7 @@
 """Write docs/tables.md from the outcomes that `pu-geo benchmark ... --keep FILE` left in benchmarks/outcomes.
 
-Run it as `python -m benchmarks.tables`. The figures in `pu_geo/methods/measured.py` are from the same files; a test compares.
+Run it as `python -m benchmarks.tables`. What `many_buildings` and `million` print is written up by hand, in outcomes too. The figures in
+`pu_geo/methods/measured.py` are from the same files; a test compares.
 """
 
 from __future__ import annotations
@@ -8,7 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import bakeoff, discovery, estimators, herocon_fmnist, herocon_joplin, herocon_views, ranking_table
+from benchmarks import (
+    bakeoff,
+    costs,
+    discovery,
+    estimators,
+    fedaws_fmnist,
+    fedaws_joplin,
+    fedaws_norms,
+    herocon_fmnist,
+    herocon_joplin,
+    herocon_views,
+    ranking_table,
+    shared_features,
+)
 from pu_geo.tasks.train.benchmark import Outcome, as_markdown, read_kept
 from pu_geo.tasks.train.tables import TABLES, Table, project_table
 
@@ -94,34 +108,6 @@ SECTIONS = (
         "2026-11-23; x86-64, 2 cores (shared with other work, so processor time is given), torch 2.15, no GPU.",
     ),
 )  # fmt: skip
-LARGE_PROJECT = """## 200,000 buildings
-
-A made-up project of 200,000 buildings, 1,000,000 label events of five analysts, 500 runs and features of 2 views and 512 numbers. Not quiet:
-the machine's load was 4 to 11 on its 2 cores, so the clock says how long a page took beside other work, and CPU s what it needs: for draws
-of the page's own thread, for the others of the whole process. "Before": 4.9 s of CPU for the first draw, 16 s of clock.
-Draws wait for no ranking: the first one starts after the page was drawn, and scores come with it.
-
-`python -m benchmarks.many_buildings draw`, `python -m benchmarks.many_buildings answers`; `--make FOLDER` makes the large project alone.
-
-2026-11-23; x86-64, 2 cores (shared with other work), no GPU.
-
-| step | wanted, s | clock, s | CPU s | load |
-|---|---|---|---|---|
-| Annotate, first draw of a fresh process | 5 | 5.5 to 12.5 | 3.0 to 3.7 | 4 to 8 |
-| Annotate, drawn again, while the first ranking goes on | | 1.5 to 4.0 | 0.6 to 0.8 | 4 to 8 |
-| first building card after Annotate was drawn, without similar buildings, while the first ranking goes on | 0.3 | 0.7 to 0.9 | 0.4 | 5 to 8 |
-| first building card after Damage map was drawn, without similar buildings | 0.3 | 0.4 | 0.07, its own thread | 11 |
-| the next card | 0.3 | 0.2 to 0.4 | 0.1 to 0.2 | 4 to 8 |
-| presence after 12 events | 0.1 | 0.001 | 0.001 | 8 |
-| presence after a lasso of 33,000 | | 0.8 | 0.3 | 8 |
-| a click is stored | | 0.004 | 0.001 | 10 |
-| live ranking, the first | | 61 | 26 | 10 |
-| live ranking after a click | | 2.2 | 1.1 | 10 |
-| a lasso of 33,000 is stored | | 2.4 | 1.5 | 10 |
-| undo of it | | 6.0 | 2.5 | 9 |
-
-Cards show similar buildings once the features are prepared in the background: 20 s of clock at a load of 11, 6 s of CPU.
-"""
 NOT_RUN = """## Not run
 
 | row | why |
@@ -146,10 +132,12 @@ def page() -> str:
         _title, _, rest = text.partition("\n")
         parts.append(f"## {section.heading}\n\n{section.words}\n{rest}")
     others = (
-        discovery.section(), herocon_views.section(), herocon_fmnist.section(), herocon_joplin.section(), estimators.section(),
-        ranking_table.section(), bakeoff.section(),
+        discovery.section(), herocon_views.section(), herocon_fmnist.section(), herocon_joplin.section(),
+        fedaws_fmnist.section(), fedaws_joplin.section(), fedaws_norms.section(), estimators.section(),
+        ranking_table.section(), bakeoff.section(), shared_features.section(),
     )  # fmt: skip
-    return "\n".join([*parts, *filter(None, others), LARGE_PROJECT, NOT_RUN])
+    many, million = ((HERE / "outcomes" / name).read_text(encoding="utf-8") for name in ("many_buildings.md", "million.md"))
+    return "\n".join([*parts, *filter(None, others), many, *filter(None, [costs.section()]), million, NOT_RUN])
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ if not (summary.n_post and summary.n_buildings):
     st.stop()
 
 event = labeling.newest_event(layout)
-labels = labeling.current_labels(layout)
 is_ranking, ranked_now, view = False, None, None
 has_chips = False
 if summary.n_chips:
@@ -46,11 +45,12 @@ team = labeling.team(layout) if shows_team else None
 with st.container():  # in each run, so that the map keeps its place, and all that the browser has in it, once the note goes
     if is_ranking:
         queue_panel.wait_for_ranking(layout, summary.n_chips)
+    elif ranked_now and not ranked_now.is_complete:
+        queue_panel.wait_for_the_rest(layout, ranked_now.score_id)
 
 project_view(
     layout,
     key="annotate",
-    labels=labels,
     mode="label",
     panes=("map", "wall") if has_chips else ("map",),
     score_id=ranked_now.score_id if ranked_now and view and not view.is_blind else None,

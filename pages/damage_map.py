@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.services.annotate import labeling
 from pu_geo.services.damage_map import damage_types, mapping
 from pu_geo.services.project import choices
 from pu_geo.services.train import training
@@ -42,7 +41,7 @@ with tab[texts.TAB_MAP]:  # drawn always: a map that was taken off the page woul
         is_scale=types.is_ordinal,
     )
     project_view(
-        layout, key="damage_map", labels=labeling.current_labels(layout), mode="view", score_id=run_id, run_id=run_id,
+        layout, key="damage_map", mode="view", score_id=run_id, run_id=run_id,
         threshold=limit.value, color_by=type_panel.color_of(choices.setting(layout, "map_color"), types), flagging=flagging,
     )  # fmt: skip
 if types.types and tab[texts.TAB_TYPES].open:

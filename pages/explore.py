@@ -51,7 +51,6 @@ with view:
     project_view(
         layout,
         key=key,
-        labels=labeling.current_labels(layout),
         mode="label",
         score_id=run_id,
         run_id=run_id,

@@ -9,7 +9,7 @@ import streamlit as st
 from pu_geo.services.train import training
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
-from pu_geo.ui.train import feature_panel, live_panel, method_cards, model_panel, runs_panel, texts
+from pu_geo.ui.train import feature_panel, federation_panel, live_panel, method_cards, model_panel, runs_panel, texts
 
 layout = frame.needs_project()
 data, found = training.data_summary(layout), training.all_runs(layout)
@@ -34,3 +34,4 @@ if found:
 with frame.show_errors():
     feature_panel.draw(layout)
 model_panel.draw(layout)
+federation_panel.draw(layout)

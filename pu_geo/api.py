@@ -359,7 +359,8 @@ class Project:
         The same weights and settings are found again, which takes no time.
 
         Args:
-            backbone: "resnet18", "resnet50", "local-dir:FOLDER" of a timm model, "self-supervised", or "layers".
+            backbone: "shared" (filters without imagery), "resnet18", "resnet50", "local-dir:FOLDER" of a timm model,
+                "self-supervised", or "layers".
             weights: a local .safetensors file.
             licence: of the weights, in your words; run cards and reports name it.
             use: use the set from now on where no other one is named.
@@ -522,7 +523,7 @@ class Project:
 
     def train(
         self, method: str = DEFAULT_METHOD, preset: str = "quick", *, seed: int = 0, types_from: str | None = None,
-        hold_out: int = 0, features: str = "", **settings: Any,
+        hold_out: int = 0, features: str = "", devices: int = 1, **settings: Any,
     ) -> Run:  # fmt: skip
         """Train a method on the labels, score all buildings, and store it as a run.
 
@@ -532,6 +533,7 @@ class Project:
                 labeled footprints.
             hold_out: positives to judge the run by, not to learn from.
             features: name of the feature set to learn from; the one in use if empty.
+            devices: how many train together, see `TrainingRequest`.
             settings: those of the preset that shall be others, such as `epochs=10`. Of more epochs,
                 `max_steps` may leave out some; raise it as well.
 
@@ -539,7 +541,7 @@ class Project:
             TrainingError: if the method cannot start with these labels or settings, or had to stop.
         """
         method = next((name for name, card in METHODS.items() if card.estimator == method), method)
-        request = TrainingRequest(method, preset, seed, settings, types_from, hold_out, features)
+        request = TrainingRequest(method, preset, seed, settings, types_from, hold_out, features, devices)
         training.require(self._layout, request)
         return self._made("train", request.as_args(), f"Training {training.name_within(method)}")
 

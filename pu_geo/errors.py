@@ -59,6 +59,10 @@ class JobError(PuGeoError):
     """A background job cannot be started, cancelled or resumed."""
 
 
+class FederationError(PuGeoError):
+    """What partners of a federation agreed on, claim or sent cannot be used, or too few of them took part."""
+
+
 class InputError(PuGeoError, ValueError):
     """An array that was handed to the library cannot be used; a ValueError too, as scikit-learn's conventions ask."""
 

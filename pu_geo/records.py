@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -370,24 +371,30 @@ class LabelOp:
             return f"label {self.label!r} is not one of {', '.join(LABELS)}."
         if self.act is not None and not is_text(self.act, 1, MAX_NAME):
             return f"act must be a text of 1 to {MAX_NAME} characters."
-        return (self._problem_of_details() or self._problem_of_audit() or self._problem_of_origin()) if details else None
+        return self.problem_of_details() if details else None
 
-    def _problem_of_details(self) -> str | None:
+    def problem_of_details(self) -> str | None:
+        """Return what is wrong with what comes with a label, in words; None if nothing is."""
+        return self._problem_of_answer() or self._problem_of_audit() or self._problem_of_origin()
+
+    def _problem_of_answer(self) -> str | None:
         if self.reason not in REASONS:
             return f"reason {self.reason!r} is not one of {', '.join(REASONS[1:])}."
         if self.reason and self.label != "not_assessable":
             return f"reason {self.reason!r} says why a building is not assessable; the label is {self.label}."
         if wrong := self._problem_of_types():
             return wrong
-        if not is_text(self.comment, 0, MAX_COMMENT):
+        if self.comment != "" and not is_text(self.comment, 0, MAX_COMMENT):
             return f"comment must be a text of at most {MAX_COMMENT} characters."
-        if not is_text(self.grade, 0, MAX_GRADE):
+        if self.grade != "" and not is_text(self.grade, 0, MAX_GRADE):
             return f"grade must be a text of at most {MAX_GRADE} characters."
         if self.grade and self.label != "positive":
             return f"grade {self.grade!r} says how badly a building is damaged; the label is {self.label}."
         return None
 
     def _problem_of_types(self) -> str | None:
+        if self.damage_types == self.absent_types == ():
+            return None
         for name in ("damage_types", "absent_types"):
             types = getattr(self, name)
             if not isinstance(types, list | tuple) or not all(is_text(text, 1, MAX_TYPE) for text in types):
@@ -420,11 +427,12 @@ class LabelOp:
         return None
 
 
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
+
+
 def is_text(value: object, least: int, most: int) -> bool:
     """Return whether a value is a text of that many characters that SQLite and UTF-8 can hold: no NUL, no half characters."""
-    if not isinstance(value, str) or not least <= len(value) <= most:
-        return False
-    return not any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in value)
+    return isinstance(value, str) and least <= len(value) <= most and _NOT_TEXT.search(value) is None
 
 
 def utc(text: str | None) -> str | None:
@@ -579,12 +587,13 @@ class FeatureRequest:
     """Which frozen features to make of the chips of a project, see `features.bank.fit_maker`.
 
     Attributes:
-        maker: "rcf", "layers", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a network.
+        maker: "rcf", "shared", "layers", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a network.
         weights: path of a .safetensors file; "" for a maker that needs none.
         pool: how the places of a chip become one vector: their "mean", the class token "cls", or those of the "footprint".
         layer: name of the layer that is read; "" for the maker's own.
         size_px: side in pixels to which chips are scaled before; 0 for the maker's own.
-        dates: "both" joins [pre, post, post - pre], "diff" is the difference alone, "post" the post chip alone.
+        dates: "both" joins [pre, post, post - pre], "diff" is the difference alone, "post" the post chip alone; of "shared", "both" are
+            filters over both dates.
         licence: of the weights, in the user's words; it is written wherever they are used.
         n_views: views per chip, the chip as it was cut included.
         layers: of the maker "layers", one bank of filters each: "pre", "post", a layer's name, or several of them joined by +.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,14 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(HOME_VARIABLE, str(folder))
         yield folder
+
+
+@pytest.fixture(autouse=True)
+def own_main() -> Iterator[None]:
+    """Keep `__main__`: an AppTest leaves its script there, and each process that is spawned after it runs that first."""
+    main = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = main
 
 
 @pytest.fixture
@@ -58,13 +67,18 @@ def project(tmp_path: Path) -> Layout:
 
 
 @pytest.fixture
-def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+def same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Audits draw the same buildings in each run of a test: an interval misses the truth in one draw of twenty."""
+    from pu_geo.services.damage_map import random_audits
+
+    monkeypatch.setattr(random_audits, "_seed", lambda: 1)
+
+
+@pytest.fixture
+def mapped(tmp_path: Path, same_draws: None) -> Layout:
     """A project of 400 buildings with a finished run, of which `mapped_parts.TRUTH` are damaged."""
     from mapped_parts import mapped_project
 
-    from pu_geo.services.damage_map import random_audits
-
-    monkeypatch.setattr(random_audits, "_seed", lambda: 1)  # an interval misses the truth in one draw of twenty
     return mapped_project(tmp_path)
 
 

@@ -154,7 +154,7 @@ def need_extra(extra: str) -> None:
         words = f'{needed} is not installed: pip install "pu-geo[{extra}]"'
         if extra in os.environ.get(REQUIRED_EXTRAS, "").split(","):
             pytest.fail(f"{words}; {REQUIRED_EXTRAS} requires it")
-        pytest.skip(words)
+        pytest.skip(words, allow_module_level=True)
 
 
 def unheld_job(layout: Layout, task: str, args: Mapping[str, Any]) -> Path:

@@ -40,15 +40,37 @@ OURS: dict[str, set[str]] = {
     "jobs": {"project", *ALWAYS},
     "jobs.worker": {"project", "tasks", *ALWAYS},
     "services": {"jobs", "project", "analysis", "methods", "geo.vector", "geo.ground", *ALWAYS},
+    "services.train.federation": {
+        "services",
+        "jobs",
+        "project",
+        "federation.deployed.membership",
+        *ALWAYS,
+    },  # reads what people send each other
+    "services.project.planning": {"services", "project", "methods", "scale.costs", *ALWAYS},  # numbers alone
+    "services.project.computers": {"scale.cluster", *ALWAYS},  # the name of a cluster, as jobs read it
     "services.project.thumbnails": {"project", "geo.child_process", *ALWAYS},  # asks the limited child, and loads no reader
-    "tasks": EVERYTHING_BELOW,
+    "tasks": {*EVERYTHING_BELOW, "scale"},
+    "tasks.train.federate": {*EVERYTHING_BELOW, "scale", "federation"},  # the jobs of the room above
+    "tasks.train.federate_deployed": {*EVERYTHING_BELOW, "scale", "federation"},
+    "tasks.train.federate_lead": {*EVERYTHING_BELOW, "scale", "federation"},
+    "tasks.train.federate_admission": {*EVERYTHING_BELOW, "scale", "federation"},
     "federation": EVERYTHING_BELOW,
-    "scale": EVERYTHING_BELOW,
+    "scale": {
+        "features",
+        "training",
+        "methods",
+        "geo",
+        "project.layout",
+        "project.events",
+        "project.in_use",
+        *ALWAYS,
+    },  # no database: workers open none
     "api": EVERYTHING_BELOW,
     "ui": {"services", "project", "jobs", *ALWAYS},
     "pages": {"services", "ui", *ALWAYS},
     "app": {"ui"},
-    "cli": {"services", "tasks", "jobs", "project", "geo", "methods", "api", *ALWAYS},
+    "cli": {"services", "tasks", "jobs", "project", "geo", "methods", "api", "scale.costs", *ALWAYS},
 }
 # What it may import of others; a room that is not named here may import everything.
 THIRD_PARTY: dict[str, set[str]] = {
@@ -73,7 +95,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "jobs": {"psutil"},
     "services": {"numpy", "scipy", "shapely"},
     "services.documents": {"jinja2", "markupsafe"},
-    "ui": {"streamlit", "plotly", "starlette"},
+    "ui": {"streamlit", "plotly", "starlette", "numpy"},
     "pages": {"streamlit", "plotly", "numpy"},
     "app": {"streamlit", "starlette"},
     "cli": {"typer", "click", "rich"},

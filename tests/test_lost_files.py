@@ -125,12 +125,12 @@ def test_no_route_fails(lossy: Layout) -> None:
     app = Starlette(
         routes=routes(
             frame.resolve, frame.scores, frame.others_here, frame.store_operations, frame.building_history, frame.shifts, dots,
-            frame.version_file, frame.write_zip,
+            frame.version_file, frame.write_zip, outlines=frame.first_outlines, outline_tile=frame.outline_tile,
         )
     )  # fmt: skip
     for address in (
         "scores/ranker-1.bin", "scores/live-1-0.bin", "similar/1.f32", "dots/ranker-1/pca.bin", "dots/ranker-1/umap.bin",
-        "dots/ranker-1/cluster.bin", "shifts.bin", "story/1.json", "geometry.json", "sheets/set/0.jpg", "tiles/post/0/0/0.jpg",
+        "dots/ranker-1/cluster.bin", "shifts.bin", "story/1.json", "outlines.bin", "sheets/set/0.jpg", "tiles/post/0/0/0.jpg",
         "exports/v1.zip", "exports/v1/damage_map.csv",
     ):  # fmt: skip
         status, _, body = get(app, f"{PREFIX}/{token}/{address}")

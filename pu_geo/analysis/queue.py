@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,14 @@ LEAST_GAP_M = 80.0
 """Explored buildings are at least so far from each other and from the queue before: neighbors add little that is new."""
 N_CANDIDATES = 800  # unanswered chips that exploring compares, half of them those with the highest scores
 N_KNOWN = 600  # known chips, drawn at random, that candidates are compared with
+
+
+class FeatureRows(Protocol):
+    """Features of buildings, float32 [N, D], of which some rows are asked for: an array, or what reads them from the disk."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Rows | slice, /) -> NDArray[np.float32]: ...
 
 
 @dataclass(frozen=True)
@@ -96,10 +104,11 @@ class Queue:
 
 def next_queue(
     scores: Floats | None,
-    features: Floats,
+    features: FeatureRows,
     xy_m: Floats,
     state: QueueState,
     *,
+    is_scored: Bools | None = None,
     mix: Mix = DEFAULT_MIX,
     n: int = 20,
     seed: int = 0,
@@ -119,6 +128,8 @@ def next_queue(
         features: float [N, D], standardised features or embeddings.
         xy_m: float [N, 2], position in metres.
         state: see `QueueState`.
+        is_scored: bool [N], of a ranking that goes on those that have a score so far. Only these are shown for their score or
+            explored, and no audit begins, as its strata are made of all scores. None: all have one.
         mix: shares of the three kinds.
         n: how many; fewer come back where fewer are left.
         seed: of the audit, if it begins here, and of which chips exploring compares.
@@ -133,20 +144,24 @@ def next_queue(
     if wrong or state.is_shown.shape != (count,) or len(features) != count or xy_m.shape != (count, 2):
         raise ShapeError(
             f"scores [N], features [N, D], xy_m [N, 2] and is_shown [N] must have the N = {count} of is_answered; got "
-            f"{None if scores is None else scores.shape}, {features.shape}, {xy_m.shape}, {state.is_shown.shape}."
+            f"{None if scores is None else scores.shape}, {len(features)} rows, {xy_m.shape}, {state.is_shown.shape}."
         )
-    if scores is not None and not np.isfinite(scores[~state.is_answered]).all():
+    is_ready = np.ones(count, np.bool_) if is_scored is None else is_scored
+    if scores is not None and not np.isfinite(scores[~state.is_answered & is_ready]).all():
         raise ValueError("scores must be finite; count buildings without a score as answered.")
     if n < 1:
         raise ValueError(f"a queue has at least 1 place; got {n}.")
     is_free = ~state.is_answered if again else ~(state.is_answered | state.is_shown)
     n_exploit, n_explore, n_audit = mix.places(n) if scores is not None else (0, n, 0)
     audit, checks = state.audit, np.empty(0, np.int64)
+    if audit is None and not is_ready.all():
+        n_exploit, n_audit = n_exploit + n_audit, 0
     if scores is not None and n_audit:
         audit = audit or start_audit(scores, state.is_answered, seed=seed)
         audit, checks = _draw(audit, is_free, state.is_answered, n_audit, again, is_alone=n_audit == n)
         is_free[checks] = False
     draw = np.random.default_rng([seed, int(state.is_shown.sum()), int(state.is_answered.sum())])
+    is_free &= is_ready
     free = np.flatnonzero(is_free)
     ranked = checks[:0] if scores is None else free[highest(scores[free], n + N_CANDIDATES // 2)]
     best, rest = ranked[:n_exploit], ranked[n_exploit:]
@@ -160,7 +175,8 @@ def next_queue(
     if n_exploit:
         rest = rest[~np.isin(rest, others)]
         best = np.concatenate([best, rest[: n - len(best) - len(others) - len(checks)]])
-    items = _items(scores, audit, best, others, checks)
+    of_part = "" if is_ready.all() else f" of {int(is_ready.sum()):,} ranked so far"
+    items = _items(scores, audit, best, others, checks, of_part)
     is_shown = state.is_shown.copy()
     is_shown[[item.row for item in items]] = True
     recent = tuple(item.row for item in items)
@@ -187,7 +203,7 @@ def _some(rows: Rows, n: int, draw: np.random.Generator) -> Rows:
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # as in `ranker`: small matrices, where threads only wait for each other
 def _explore(
-    scores: Floats | None, features: Floats, xy_m: Floats, rows: Rows, known: Rows, recent: tuple[int, ...], n: int
+    scores: Floats | None, features: FeatureRows, xy_m: Floats, rows: Rows, known: Rows, recent: tuple[int, ...], n: int
 ) -> Rows:
     """Pick up to n of the rows, one after the other, each the best by distance to all known chips times score."""
     if n == 0 or not len(rows):
@@ -211,13 +227,14 @@ def _is_far_from(xy_m: Floats, place: Floats) -> Bools:
     return np.hypot(xy_m[:, 0] - place[0], xy_m[:, 1] - place[1]) >= LEAST_GAP_M
 
 
-def _items(scores: Floats | None, audit: Audit | None, best: Rows, others: Rows, checks: Rows) -> list[Item]:
+def _items(scores: Floats | None, audit: Audit | None, best: Rows, others: Rows, checks: Rows, of_part: str) -> list[Item]:
     """Return the chosen rows with the reason of each; the kinds alternate evenly, one of each in front."""
     kinds: list[list[Item]] = [[], [], []]
     if scores is not None:
         ranks = [int((scores > scores[row]).sum()) + 1 for row in best]
         kinds[0] = [
-            Item(int(row), "exploit", f"score {scores[row]:.2f}, rank {at:,}") for row, at in zip(best, ranks, strict=True)
+            Item(int(row), "exploit", f"score {scores[row]:.2f}, rank {at:,}{of_part}")
+            for row, at in zip(best, ranks, strict=True)
         ]
     for row in others:
         score = "" if scores is None else f", score {scores[row]:.2f}"

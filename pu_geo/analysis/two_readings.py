@@ -137,12 +137,18 @@ def chips_of(
     """
     white = space.white(roots)
     rows = embedded(white, dim)
-    usable = np.arange(len(rows)) if is_used is None or not is_used.any() else np.flatnonzero(is_used)
-    if len(usable) > n_anchors:
-        usable = np.sort(np.random.default_rng([seed, 2]).choice(usable, n_anchors, replace=False))
+    usable = drawn_anchors(np.ones(len(rows), np.bool_) if is_used is None else is_used, n_anchors, seed)
     at = usable[distinct(rows[usable])]
     graph = NeighborGraph.of(np.ascontiguousarray(rows[at]), n_neighbors, check)
     return Chips(space.standard(plain), white, graph.ties(rows, check), graph.links(check), at), graph
+
+
+def drawn_anchors(is_used: NDArray[np.bool_], n_anchors: int, seed: int) -> Ints:
+    """Draw chips that scores may travel among, int64 in rising order: `n_anchors` at most, of those used, bool [N], where any is."""
+    usable = np.flatnonzero(is_used) if is_used.any() else np.arange(len(is_used))
+    if len(usable) > n_anchors:
+        usable = np.sort(np.random.default_rng([seed, 2]).choice(usable, n_anchors, replace=False))
+    return usable
 
 
 @dataclass(frozen=True)

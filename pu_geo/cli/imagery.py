@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from pu_geo.cli.run import File, Json, Project, Screen, absolute, repeated, run_job, show
+from pu_geo.cli.run import Cluster, File, Json, Project, Screen, absolute, progress, repeated, run_job, show
 from pu_geo.errors import PuGeoError
 from pu_geo.records import FeatureRequest
 from pu_geo.services.annotate import labeling
 from pu_geo.services.imagery import features, layers, preparation
-from pu_geo.services.project import projects
+from pu_geo.services.project import computers, projects
+from pu_geo.tasks.imagery import fetch
 from pu_geo.wording import percent, plural
 
 screen = Screen("Imagery")
+_VIEWS = "views of each chip; rankings need one, NcPU and PUCL more"
 _NO_CHIPS = "There are no chips yet, so there are no features: cut them with `pu-geo chip`."
 FileCrs = Annotated[str | None, typer.Option("--crs", metavar="EPSG:N", help="where the file names none")]
 
@@ -64,6 +68,50 @@ def add_scene(
     covered = result["pre_share"]
     partial = "" if covered is None or covered > 0.999 else f"\nPre scenes cover {covered:.0%} of the post scenes."
     show(result, "\n".join([f"{words} of {result['gsd_m']:.3f} m in {system}.{partial}", *result["notes"]]), as_json)
+
+
+@screen.verb(
+    "fetch",
+    "joplin.pugeo --pre https://data.example.org/joplin/pre.tif --post https://data.example.org/joplin/post.tif --host data.example.org",
+    "joplin.pugeo --file https://data.example.org/joplin/sar.tif --host data.example.org --to /data/imagery",
+)
+def fetch_scenes(
+    project: Project,
+    *,
+    pre: Annotated[list[str], repeated("URL", "a pre-event scene; may be repeated")],
+    post: Annotated[list[str], repeated("URL", "a post-event scene; may be repeated")],
+    file: Annotated[list[str], repeated("URL", "only downloaded, such as a layer; may be repeated")],
+    host: Annotated[list[str], repeated("NAME", "that files may come from; may be repeated, or NAME:PORT")],
+    to: Annotated[str, typer.Option(metavar="DIR", help="where files are kept; your PU-Geo folder if not named")] = "",
+    most_gb: Annotated[float, typer.Option(metavar="GB", help="the largest file that is read", min=0.001)] = 50.0,
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="also hosts of your own network and of this machine")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Download GeoTIFF scenes from a web server that you name, and add them; the app uses a network for nothing else by itself."""
+    layout = projects.find(project)
+    if not (pre or post or file):
+        raise PuGeoError(
+            "No file was named.", "Name addresses with --pre and --post, or with --file to download them alone."
+        )
+    limits = replace(fetch.USUAL, max_bytes=int(most_gb * 1e9))
+    hosts = fetch.hosts_of(host)
+    draw = progress(as_json)
+
+    def local(url: str) -> str:
+        folder = Path(absolute(to)) if to else None
+        return str(fetch.fetch(url, hosts=hosts, folder=folder, allow_private=allow_private, limits=limits, report=draw))
+
+    paths = {name: [local(url) for url in urls] for name, urls in (("pre", pre), ("post", post), ("file", file))}
+    added: list[str] = []
+    notes: list[str] = []
+    if pre or post:
+        result = run_job(layout, "add_scenes", {"pre": paths["pre"], "post": paths["post"]}, as_json)
+        added, notes = result["added"], result["notes"]
+    lines = [path for some in paths.values() for path in some]
+    words = [f"Added {', '.join(added) or 'nothing new'}."] if pre or post else []
+    show({**paths, "added": added, "notes": notes}, "\n".join([*lines, *words, *notes]), as_json)
 
 
 @screen.verb(
@@ -204,11 +252,11 @@ def add_aoi(
         show(result, "\n".join([preparation.aoi_words(result), *result["notes"]]), as_json)
 
 
-@screen.verb("align", "joplin.pugeo")
-def align(project: Project, *, as_json: Json = False) -> None:
+@screen.verb("align", "joplin.pugeo", "joplin.pugeo --cluster local:4")
+def align(project: Project, *, cluster: Cluster = "", as_json: Json = False) -> None:
     """Align pre and post scenes: measure the shift between them at each building."""
     layout = projects.find(project)
-    result = run_job(layout, "align", {}, as_json)
+    result = run_job(layout, "align", computers.arguments(cluster), as_json)
     grid = preparation.overview(layout).grid
     right, up = ("east", "north") if grid is None or grid.has_place else ("to the right", "up")
     moved = f"{result['dx_m']:+.1f} m {right} and {result['dy_m']:+.1f} m {up}"
@@ -218,7 +266,7 @@ def align(project: Project, *, as_json: Json = False) -> None:
     show(result, f"{words}. Cut chips again to use it.", as_json)
 
 
-@screen.verb("chip", "joplin.pugeo --size-px 64")
+@screen.verb("chip", "joplin.pugeo --size-px 64", "joplin.pugeo --cluster local:4")
 def chip(
     project: Project,
     *,
@@ -227,10 +275,13 @@ def chip(
         Literal["auto", "pre+post", "post"],
         typer.Option(help="auto: both dates, or post alone where pre scenes leave buildings out"),
     ] = "auto",
+    views: Annotated[int, typer.Option(min=1, help=_VIEWS)] = 17,
+    cluster: Cluster = "",
     as_json: Json = False,
 ) -> None:
     """Cut one chip per footprint and compute its features."""
-    result = run_job(projects.find(project), "chip", {"size_px": size_px, "bands": bands}, as_json)
+    args = {"size_px": size_px, "bands": bands, "views": views, **computers.arguments(cluster)}
+    result = run_job(projects.find(project), "chip", args, as_json)
     lines = [f"Cut {result['n']} chips of {result['size_px']} px ({result['bands']}), with features."]
     if result["n_nodata"]:
         lines.append(f"{result['n_nodata']} of them reach beyond the post scenes or their data.")
@@ -251,6 +302,8 @@ def chip(
     "joplin.pugeo --list",
     "joplin.pugeo --backbone resnet18 --weights resnet18.safetensors --licence BSD-3-Clause --use",
     "joplin.pugeo --maker layers --layers pre+post,sar-post --use",
+    "joplin.pugeo --maker shared --use",
+    "joplin.pugeo --maker layers --cluster local:4",
     "joplin.pugeo --use rcf",
 )
 def make_features(
@@ -262,7 +315,7 @@ def make_features(
             "--backbone",
             "--maker",
             metavar="NAME",
-            help="resnet18, resnet50, local-dir:FOLDER (timm), self-supervised, layers, or rcf",
+            help="shared (no imagery in it), resnet18, resnet50, local-dir:FOLDER (timm), self-supervised, layers, or rcf",
         ),
     ] = None,
     layers: Annotated[
@@ -288,7 +341,7 @@ def make_features(
     licence: Annotated[
         str, typer.Option("--licence", metavar="TEXT", help="of the weights; run cards and reports name it")
     ] = "",
-    views: Annotated[int, typer.Option(min=1, help="views of each chip; rankings need one, NcPU and PUCL more")] = 17,
+    views: Annotated[int, typer.Option(min=1, help=_VIEWS)] = 17,
     use: Annotated[
         str | None, typer.Option(metavar="[NAME]", help="use a set from now on: the one just made, or one that is there")
     ] = None,
@@ -297,6 +350,7 @@ def make_features(
         typer.Option(metavar="NAME", help="remove a set; runs of it stay, and `pu-geo undo-removal` brings it back"),
     ] = None,
     is_list: Annotated[bool, typer.Option("--list", help="list the sets of the newest chips")] = False,
+    cluster: Cluster = "",
     as_json: Json = False,
 ) -> None:
     """Make another set of frozen features of the chips, choose the one that is used, or list them."""
@@ -307,11 +361,12 @@ def make_features(
         if use:
             raise PuGeoError(f"--use {use} names a set, and --backbone makes one.", "Write --use alone to use the new one.")
         request = FeatureRequest(backbone, weights, pool, layer, size, dates, licence, views, _names(layers))
-        result = run_job(layout, features.TASK, features.arguments(request, use=use is not None), as_json)
+        args = {**features.arguments(request, use=use is not None), **computers.arguments(cluster)}
+        result = run_job(layout, features.TASK, args, as_json)
         show(result, _features_made(project, result), as_json)
         return
     named = {"--weights": weights, "--pool": pool != "mean", "--layer": layer, "--size": size, "--dates": dates != "both",
-             "--licence": licence, "--views": views != 17, "--layers": layers}  # fmt: skip
+             "--licence": licence, "--views": views != 17, "--layers": layers, "--cluster": cluster}  # fmt: skip
     if of_making := [option for option, value in named.items() if value]:
         raise PuGeoError(
             f"{of_making[0]} is of a set to be made, and no --backbone is named.", "Add --backbone, such as resnet18."

@@ -29,6 +29,14 @@ RunId = Annotated[
         "`pu-geo choose`, else the one published last, else the one audited last, else the newest of the recommended method",
     ),
 ]
+Cluster = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        metavar="C",
+        help="work on a Dask cluster: local:N (N processes here; local:N,memory=4GB limits each), tcp://HOST:8786, or scheduler-file=FILE",
+    ),
+]
 gone = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Settings of a verb of versions before, which takes whatever it took and names the new one."""
 Analyst = Annotated[str | None, typer.Option("--analyst", help="who does this (a pseudonym will do)")]
@@ -101,10 +109,16 @@ def in_json(value: object, indent: int | None = None) -> str:
     return text
 
 
-def run_job(layout: Layout, task: str, args: Mapping[str, Any], as_json: bool) -> Mapping[str, Any]:
-    """Do a job in this process; progress goes to stderr, unless `as_json`."""
-    is_terminal = sys.stderr.isatty()
-    draw = _bar if is_terminal else _lines()
+def run_job(
+    layout: Layout, task: str, args: Mapping[str, Any], as_json: bool, *, has_news: bool = False
+) -> Mapping[str, Any]:  # fmt: skip
+    """Do a job in this process; progress goes to stderr, unless `as_json`.
+
+    Args:
+        has_news: its reports are few and people wait for them: each is a line of its own.
+    """
+    is_terminal = sys.stderr.isatty() and not has_news
+    draw = _news if has_news else _bar if is_terminal else _lines()
 
     def stopped(job_id: str) -> None:
         if task in jobs.CAN_PAUSE:
@@ -117,11 +131,21 @@ def run_job(layout: Layout, task: str, args: Mapping[str, Any], as_json: bool) -
             print(f"\r{'':<79}\r", end="", file=sys.stderr, flush=True)
 
 
+def progress(as_json: bool) -> Callable[[float, str], object]:
+    """Return what draws how far something is on stderr, given its share, 0..1, and words; nothing if `as_json`."""
+    draw = _bar if sys.stderr.isatty() else _lines()
+    return lambda share, words: None if as_json else draw(f"{round(100 * share):3d} %  {words}")
+
+
 def _bar(report: str) -> None:
     """Draw a report over the one before, with a bar."""
     percent = foreground.share_of(report)
     line = report if percent is None else f"[{'#' * (percent // 5):<20}] {report}"
     print(f"\r{line[:79]:<79}", end="", file=sys.stderr, flush=True)
+
+
+def _news(report: str) -> None:
+    print(report, file=sys.stderr, flush=True)
 
 
 def _lines() -> Callable[[str], None]:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pu_geo import wording
+from pu_geo.cli import federation
 from pu_geo.cli.run import (
+    Cluster,
     File,
     Json,
     Project,
@@ -33,7 +35,7 @@ from pu_geo.methods.catalog import DEFAULT_METHOD, TrainingRequest
 from pu_geo.project import training_times
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
-from pu_geo.services.project import choices, projects
+from pu_geo.services.project import choices, computers, projects
 from pu_geo.services.train import (
     comparing,
     feature_comparison,
@@ -117,12 +119,13 @@ def train(
     ] = 0,
     settings: Annotated[list[str], repeated("KEY=VALUE", "change one setting of the preset", "--set")],
     features: Features = "",
+    devices: Annotated[int, typer.Option(min=1, metavar="K", help="GPUs, or processes on the CPU, that train together")] = 1,
     detach: Annotated[bool, typer.Option("--detach", help="train in the background and return at once")] = False,
     as_json: Json = False,
 ) -> None:
     """Train a method and score all buildings; makes a run."""
     layout = projects.find(project)
-    request = TrainingRequest(method, preset, seed, overrides_of(settings), types_from, hold_out, features)
+    request = TrainingRequest(method, preset, seed, overrides_of(settings), types_from, hold_out, features, devices)
     training.require(layout, request)
     if types_from and not as_json:
         counts = next(one.counts for one in training.type_sources(layout) if one.name == types_from)
@@ -361,6 +364,12 @@ screen.add_typer(
 )  # fmt: skip
 
 
+screen.add_typer(
+    federation.federate, name="federate", rich_help_panel="Train",
+    help="Train one model with other agencies, without showing each other a chip.",
+)  # fmt: skip
+
+
 @model.verb("export", "joplin.pugeo latest --out joplin.pugeo-model.zip")
 def export_model(
     project: Project,
@@ -393,9 +402,11 @@ def check_model_file(file: File, *, as_json: Json = False) -> None:
 
 
 @model.verb("apply", "moore.pugeo joplin.pugeo-model.zip")
-def apply_model(project: Project, file: File, *, as_json: Json = False) -> None:
+def apply_model(project: Project, file: File, *, cluster: Cluster = "", as_json: Json = False) -> None:
     """Score all buildings of a project by a model that was trained elsewhere."""
-    result = run_job(projects.find(project), "apply_model", {"path": absolute(file)}, as_json)
+    result = run_job(
+        projects.find(project), "apply_model", {"path": absolute(file), **computers.arguments(cluster)}, as_json
+    )
     words = f"Run {result['run_id']}: all buildings were scored by {Path(file).name}, in {result['seconds']} s."
     show(result, words, as_json)
 

@@ -7,6 +7,9 @@ maker is made of as plain arrays and JSON, from which `from_state` builds it aga
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, Self
 
@@ -15,9 +18,11 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo.errors import TrainingError
+from pu_geo.features import networks, rcf
 from pu_geo.features.layers import LayerBanks
 from pu_geo.features.networks import KINDS, NetworkMaker
 from pu_geo.features.rcf import RcfBank, RcfSettings
+from pu_geo.features.shared import SharedBank
 from pu_geo.features.views import Report
 from pu_geo.records import FeatureRequest, View
 from pu_geo.training.augment import AERIAL, AugmentSettings
@@ -25,6 +30,7 @@ from pu_geo.training.augment import AERIAL, AugmentSettings
 FEATURE_SEED = 0  # of the views that the features of every chip set are made of
 N_VIEWS = RcfSettings().n_views  # views per chip, the chip as it was cut included
 DEFAULT_MAKER = "rcf"
+ROWS_TOGETHER = math.lcm(rcf.BLOCK, networks.BLOCK)  # chips after which every maker starts anew with random numbers
 
 
 class Maker(Protocol):
@@ -58,7 +64,7 @@ class Maker(Protocol):
     def transform(
         self, chips: NDArray[np.uint8], n_views: int, *, seed: int, device: torch.device,
         out: NDArray[np.float16] | None = None, augmentation: AugmentSettings = AERIAL, report: Report | None = None,
-        is_cancelled: Callable[[], bool] | None = None, masks: NDArray[np.bool_] | None = None,
+        is_cancelled: Callable[[], bool] | None = None, masks: NDArray[np.bool_] | None = None, first: int = 0,
     ) -> NDArray[np.float16]:  # fmt: skip
         """Compute features of several views of every chip, float16 [V, N, D]; view 0 is the chip as it was cut.
 
@@ -68,6 +74,8 @@ class Maker(Protocol):
             out: float16 [V, N, D] to write into.
             report: called with {"done", "total", "seconds"}, counted in chips.
             masks: bool [N, H, W], the footprints; given where facts()["pool"] is "footprint", and nowhere else.
+            first: chips of the set before these, a multiple of `ROWS_TOGETHER`: so parts of a set get the features that they
+                have in the whole, bit for bit on one kind of processor.
 
         Raises:
             ShapeError: if chips, out or masks do not fit the maker.
@@ -81,11 +89,16 @@ class Maker(Protocol):
 
     def facts(self) -> dict[str, Any]:
         """Return what a reader of the features should know, as JSON: kind, backbone, weights_file, weights_sha256, licence,
-        pool, layer, size_px, dates; None where a maker has no such thing."""
+        pool, layer, size_px, dates, None where a maker has no such thing; and "holds_imagery": whether its arrays are patches of a
+        project's imagery, or were learned from it, so that whoever gets them gets some of it."""
         ...
 
 
-MAKERS: dict[str, type[Maker]] = {"rcf": RcfBank, LayerBanks.kind: LayerBanks} | dict.fromkeys(KINDS, NetworkMaker)
+MAKERS: dict[str, type[Maker]] = {one.kind: one for one in (RcfBank, SharedBank, LayerBanks)} | dict.fromkeys(
+    KINDS, NetworkMaker
+)
+_NOT_OF_SPACE = ("scale", "licence", "weights_file", "weights_sha256", "holds_imagery")
+"""Facts that change no direction of the features: a factor for all of them, and words on where weights came from."""
 
 
 def fit_maker(
@@ -121,6 +134,29 @@ def from_state(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> 
         TrainingError: if the two do not make one of `MAKERS`.
     """
     return _row(str(facts.get("kind", DEFAULT_MAKER))).from_state(arrays, facts)
+
+
+def fingerprint(maker: Maker) -> str:
+    """Return the lowercase hex sha256 of what decides the feature space: two makers with the same one can share a model.
+
+    That is kind and settings, filters or weights, and for networks from files the statistics of the bands that came with them.
+    Left out is what belongs to the chips at hand: statistics of bands of random convolutions, a network's power of two, the place
+    of the bands in a chip, and names of files.
+    """
+    space, facts = maker.state(), maker.facts()
+    if isinstance(maker, SharedBank):
+        space = RcfBank.state(maker)
+    facts["chip_views"] = sorted(
+        (view["name"], view["when"], view["stop"] - view["start"]) for view in facts.get("chip_views", ())
+    )
+    plain = {name: value for name, value in sorted(facts.items()) if name not in _NOT_OF_SPACE}
+    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
+    for name in sorted(space):
+        if name.rpartition(".")[2] not in ("band_mean", "band_std"):
+            array = np.ascontiguousarray(space[name], np.float32).astype("<f4", copy=False)
+            digest.update(f"{name} {array.shape}".encode())
+            digest.update(array.data)
+    return digest.hexdigest()
 
 
 def fit_default(chips: NDArray[np.uint8], rows: NDArray[np.int64] | None = None) -> RcfBank:

@@ -177,7 +177,7 @@ class LayerBanks:
     def transform(
         self, chips: NDArray[np.uint8], n_views: int, *, seed: int, device: torch.device,
         out: NDArray[np.float16] | None = None, augmentation: AugmentSettings = AERIAL, report: Report | None = None,
-        is_cancelled: Callable[[], bool] | None = None, masks: NDArray[np.bool_] | None = None,
+        is_cancelled: Callable[[], bool] | None = None, masks: NDArray[np.bool_] | None = None, first: int = 0,
     ) -> NDArray[np.float16]:  # fmt: skip
         """Compute features of several views of every chip, float16 [V, N, D]; see `bank.Maker.transform`.
 
@@ -200,7 +200,7 @@ class LayerBanks:
 
         return describe_views(
             describe, chips, checked_out(out, (n_views, len(chips), self.n_features)), seed=seed, device=device, block=BLOCK,
-            augmentation=augmentation, report=report, is_cancelled=is_cancelled,
+            augmentation=augmentation, first=first, report=report, is_cancelled=is_cancelled,
         )  # fmt: skip
 
 

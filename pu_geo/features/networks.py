@@ -85,7 +85,8 @@ class NetworkMaker:
     def facts(self) -> dict[str, Any]:
         """Return what a reader of the features should know, and `from_state` needs, as JSON."""
         own = ("kind", "pool", "layer", "size_px", "dates", "scale")
-        return {name: getattr(self, name) for name in own} | dict(self.origin)
+        was_taught_here = self.kind == "self-supervised"  # weights that own chips have taught may give some of them away
+        return {name: getattr(self, name) for name in own} | dict(self.origin) | {"holds_imagery": was_taught_here}
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the weights and the statistics of the bands as plain arrays."""
@@ -145,7 +146,7 @@ class NetworkMaker:
     def transform(
         self, chips: NDArray[np.uint8], n_views: int, *, seed: int, device: torch.device,
         out: NDArray[np.float16] | None = None, augmentation: AugmentSettings = AERIAL, report: Report | None = None,
-        is_cancelled: Callable[[], bool] | None = None, masks: NDArray[np.bool_] | None = None,
+        is_cancelled: Callable[[], bool] | None = None, masks: NDArray[np.bool_] | None = None, first: int = 0,
     ) -> NDArray[np.float16]:  # fmt: skip
         """Compute features of several views of every chip, float16 [V, N, D]; see `bank.Maker.transform`.
 
@@ -183,7 +184,7 @@ class NetworkMaker:
 
         return describe_views(
             describe, chips, checked_out(out, (n_views, len(chips), self.n_features)), seed=seed, device=device, block=BLOCK,
-            views_at_once=max(1, step // BLOCK), augmentation=augmentation, masks=masks, report=report,
+            views_at_once=max(1, step // BLOCK), augmentation=augmentation, masks=masks, first=first, report=report,
             is_cancelled=is_cancelled,
         )  # fmt: skip
 

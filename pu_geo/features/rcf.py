@@ -21,6 +21,7 @@ from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.features.views import checked_out, describe_views
 from pu_geo.records import FeatureRequest
 from pu_geo.training.augment import AERIAL, AugmentSettings
+from pu_geo.training.threads import one_thread
 
 BLOCK = 16
 """Chips that are handled, and whose random numbers are drawn, together. Few, so that responses stay in the CPU's cache."""
@@ -81,9 +82,9 @@ class RcfBank:
         return arrays | {"step": np.array([self.stride_px, self.threshold], np.float32)}
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the features should know: there is no network, and no weights of others."""
+        """Return what a reader of the features should know: there is no network, and filters are patches of the chips."""
         nothing = dict.fromkeys(("backbone", "weights_file", "weights_sha256", "licence", "layer", "size_px", "dates"))
-        return {"kind": self.kind, **nothing, "pool": "mean"}
+        return {"kind": self.kind, **nothing, "pool": "mean", "holds_imagery": True}
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any] | None = None) -> RcfBank:
@@ -116,6 +117,7 @@ class RcfBank:
         return cls.fit(chips, generator, rows=rows)
 
     @classmethod
+    @one_thread()  # the same filters whatever the number of threads, which decides the last bits of sums
     def fit(
         cls, chips: NDArray[np.uint8], generator: torch.Generator, settings: RcfSettings = RcfSettings(),
         rows: NDArray[np.int64] | None = None, bands: NDArray[np.int64] | None = None,
@@ -166,6 +168,7 @@ class RcfBank:
         report: Callable[[Mapping[str, object]], None] | None = None,
         is_cancelled: Callable[[], bool] | None = None,
         masks: NDArray[np.bool_] | None = None,
+        first: int = 0,
     ) -> NDArray[np.float16]:
         """Compute features of several views of every chip; view 0 is the chip as it was cut.
 
@@ -177,6 +180,7 @@ class RcfBank:
             out: float16 [V, N, D] to write into, such as a memory map.
             report: called after each block of chips with {"done", "total", "seconds"}, counted in chips.
             masks: refused: filters are averaged over the whole chip, whose surroundings tell more than the footprint alone.
+            first: see `describe_views`.
 
         Returns:
             float16 [V, N, D]; `out` where that was given.
@@ -193,7 +197,7 @@ class RcfBank:
         here = self.to(device)
         return describe_views(
             lambda images, _: rcf(images, here).half(), chips, checked_out(out, shape),
-            seed=seed, device=device, block=BLOCK, augmentation=augmentation, report=report, is_cancelled=is_cancelled,
+            seed=seed, device=device, block=BLOCK, augmentation=augmentation, first=first, report=report, is_cancelled=is_cancelled,
         )  # fmt: skip
 
     def to(self, device: torch.device) -> RcfBank:

@@ -24,7 +24,7 @@ HIGHEST = 65_504.0  # of float16
 
 def describe_views(
     describe: Describe, chips: NDArray[np.uint8], out: NDArray[np.float16], *, seed: int, device: torch.device, block: int,
-    views_at_once: int = 1, augmentation: AugmentSettings, masks: NDArray[np.bool_] | None = None,
+    views_at_once: int = 1, augmentation: AugmentSettings, masks: NDArray[np.bool_] | None = None, first: int = 0,
     report: Report | None = None, is_cancelled: Callable[[], bool] | None = None,
 ) -> NDArray[np.float16]:  # fmt: skip
     """Describe several views of every chip; view 0 is the chip as it was cut.
@@ -37,22 +37,26 @@ def describe_views(
         block: chips whose random numbers are drawn together, and that are handled together.
         views_at_once: how many views of a block are described in one call.
         masks: bool [N, H, W].
+        first: chips of the set before these, a multiple of `block`: a part of a set gets the views that it has in the whole.
         report: called after each block of chips with {"done", "total", "seconds"}, counted in chips.
 
     Returns:
         `out`.
 
     Raises:
+        ShapeError: if `first` is within a block.
         JobCancelled: if the user cancelled; asked between views.
     """
+    if first % block:
+        raise ShapeError(f"first must be a multiple of {block}, the chips that are handled together; got {first}.")
     n_views, began, done = len(out), time.monotonic(), 0
 
-    def extract(first: int) -> int:
-        rows = slice(first, min(first + block, len(chips)))
+    def extract(row: int) -> int:
+        rows = slice(row, min(row + block, len(chips)))
         with torch.inference_mode():
             images = torch.from_numpy(np.array(chips[rows])).to(device).float()
             shown = None if masks is None else torch.from_numpy(np.array(masks[rows])).to(device)
-            generator = torch.Generator().manual_seed(seed * 1_000_003 + first // block)
+            generator = torch.Generator().manual_seed(seed * 1_000_003 + (first + row) // block)
             for start in range(0, n_views, views_at_once):
                 if is_cancelled is not None and is_cancelled():
                     raise JobCancelled

@@ -92,6 +92,7 @@ def estimate_shifts(
     post: Mosaic,
     windows: Floats,
     *,
+    match: Callable[[Search], tuple[Floats, Floats]] | None = None,
     report: Report | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> Shifts:
@@ -100,6 +101,7 @@ def estimate_shifts(
     Args:
         pre, post: open mosaics on the same grid.
         windows: boxes of the buildings, float64 [N, 4]: column, row, width, height in grid pixels.
+        match: does elsewhere what `matched` does here for all buildings.
         report: called with {"stage": "alignment", "done", "total"} after each strip.
 
     Returns:
@@ -124,20 +126,79 @@ def estimate_shifts(
         return nothing
     reach, far = max(3, math.ceil(REACH_M / work_m)), max(4, math.ceil(FAR_REACH_M / work_m))
     size = _window_sizes(windows[:, 2:].max(axis=1) / shrink, reach)
+    search = Search(middle, size, coarse, reach, far, shrink, (views[0].noise, views[1].noise))
+    if match is None:
+        found, worth = matched(pre, post, search, report=report, is_cancelled=is_cancelled)
+    else:
+        found, worth = match(search)
+    return _settle(found + coarse, worth, middle, coarse, grid, shrink)
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where each building is searched for, once the shift of the scene pair is known.
+
+    Attributes:
+        middle: float64 [N, 2], middles of the buildings, worked pixels.
+        size: int64 [N], side of each window, worked pixels.
+        coarse: int64 [2], shift of the scene pair, worked pixels.
+        reach, far: largest shift off that of the first search and of the far one, worked pixels.
+        shrink: grid pixels along the side of a worked pixel.
+        noise: of the edges of pre and of post, see `edge_field`.
+    """
+
+    middle: Floats
+    size: Ints
+    coarse: Ints
+    reach: int
+    far: int
+    shrink: int
+    noise: tuple[float, float]
+
+    @property
+    def held_size(self) -> Ints:
+        """Side of the window that the far search needs, worked pixels, int64 [N]."""
+        return self.size + 2 * max(self.far - self.reach, 0)
+
+    @property
+    def boxes(self) -> Ints:
+        """What windows need of the post scene and, off by the coarse shift, of the pre scene together: [N, 4] in grid pixels."""
+        start = np.rint(self.middle).astype(np.int64) - self.held_size[:, None] // 2
+        low, high = np.minimum(start, start - self.coarse), np.maximum(start, start - self.coarse) + self.held_size[:, None]
+        return np.concatenate([low, high], axis=1) * self.shrink
+
+
+def matched(
+    pre: Mosaic, post: Mosaic, search: Search, rows: Ints | None = None, *,
+    n_threads: int = N_THREADS, report: Report | None = None, is_cancelled: Callable[[], bool] | None = None,
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """Match buildings, strip by strip; each gets the same result whichever others are matched with it.
+
+    Args:
+        rows: of the buildings, int64 [M]; all if None.
+        report, is_cancelled: see `estimate_shifts`.
+
+    Returns:
+        found, float64 [M, 4, 2], peaks off the coarse shift, NaN for other than the best where one lies at the border; worth,
+        float64 [M], how far the best of them can be trusted, 0..1, -1 where there is no data.
+    """
+    n = len(search.middle)
+    rows = np.arange(n) if rows is None else rows
     found, worth = np.zeros((n, N_PEAKS, 2)), np.zeros(n)
-    matcher = _Matcher(middle, size, coarse, reach, far, found, worth)
-    with ThreadPoolExecutor(N_THREADS) as pool:
+    views = [EdgeView(mosaic, search.shrink, noise) for mosaic, noise in zip((pre, post), search.noise, strict=True)]
+    matcher = _Matcher(search, found, worth)
+    with ThreadPoolExecutor(n_threads) as pool:
         waiting: list[Future[None]] = []
         done = 0
-        for ready, (before, after) in _passes(views, middle, matcher.held_size, coarse):
+        for ready, (before, after) in _passes(views, search, rows):
             for part in waiting:  # matched while the strip after them was read
                 part.result()
             done += len(ready)
-            report_strip(report, is_cancelled, "alignment", done, n)
-            waiting = [pool.submit(matcher.match, before, after, rows) for rows in np.array_split(ready, N_THREADS)]
+            report_strip(report, is_cancelled, "alignment", done, len(rows))
+            waiting = [pool.submit(matcher.match, before, after, some) for some in np.array_split(ready, n_threads)]
         for part in waiting:
             part.result()
-    return _settle(found + coarse, worth, middle, coarse, grid, shrink)
+    return found[rows], worth[rows]
 
 
 def _window_sizes(building: Floats, reach: int) -> Ints:
@@ -177,25 +238,32 @@ def _scene_shift(views: list[EdgeView], middle: Floats, work_m: float) -> Ints |
     return shift
 
 
-def _passes(views: list[EdgeView], middle: Floats, size: Ints, coarse: Ints) -> Iterator[tuple[Ints, list[HeldEdges]]]:
-    """Go down the grid strip by strip; yield the buildings whose windows are complete, and the edges held of each view.
+def _passes(views: list[EdgeView], search: Search, chosen: Ints) -> Iterator[tuple[Ints, list[HeldEdges]]]:
+    """Go down the grid strip by strip; yield the chosen buildings whose windows are complete, and the edges held of each view.
 
-    The windows are those of the post scene together with those of the pre scene, which lie off by the coarse shift.
+    Strips are those of all buildings, so that each is read as if all were chosen; those that the chosen do not need are left out.
     """
-    grid, shrink = views[0].mosaic.grid, views[0].shrink
-    start = np.rint(middle).astype(np.int64) - size[:, None] // 2
-    low, high = np.minimum(start, start - coarse), np.maximum(start, start - coarse) + size[:, None]
-    boxes = np.concatenate([low, high], axis=1) * shrink
+    grid, shrink, boxes = views[0].mosaic.grid, views[0].shrink, search.boxes
     left, right = columns_of(boxes, grid)
     for view in views:
         view.col = left // shrink
         view.width = max(1, min(-(-right // shrink), grid.width // shrink) - view.col)
     rows = max(view.mosaic.preferred_block_rows for view in views)
+    is_chosen = np.zeros(len(boxes), dtype=bool)
+    is_chosen[chosen] = True
+    above = int(boxes[chosen, 1].min()) - shrink  # an edge depends on the worked pixel above it
+    left_to_match = len(chosen)
     for keep_from, first, stop, ready in row_order(boxes, grid, -(-rows // shrink) * shrink):
+        if stop <= above:
+            continue
         if stop - first >= shrink:
             for view in views:
                 view.advance(keep_from // shrink, first // shrink, stop // shrink)
-        yield ready, [view.held for view in views]
+        mine = ready[is_chosen[ready]]
+        left_to_match -= len(mine)
+        yield mine, [view.held for view in views]
+        if not left_to_match:
+            return
 
 
 @dataclass(frozen=True)
@@ -203,44 +271,34 @@ class _Matcher:
     """Matches buildings whose windows are within the held edges, and writes what it finds into their rows.
 
     Attributes:
-        reach, far: largest shift of the first search and of the far one, worked pixels.
-        found: float64 [N, 4, 2], peaks off the coarse shift; NaN for other than the best where one lies at the border.
-        worth: float64 [N], how far the best of them can be trusted, 0..1; -1 where there is no data.
+        found, worth: of all buildings, [N, 4, 2] and [N], see `matched`.
     """
 
-    middle: Floats
-    size: Ints
-    coarse: Ints
-    reach: int
-    far: int
+    search: Search
     found: Floats
     worth: Floats
 
-    @property
-    def held_size(self) -> Ints:
-        """Side of the window that the far search needs, worked pixels, int64 [N]."""
-        return self.size + 2 * max(self.far - self.reach, 0)
-
     def match(self, pre: HeldEdges, post: HeldEdges, rows: Ints) -> None:
-        surfaces = np.empty((len(rows), 2 * self.reach + 1, 2 * self.reach + 1), dtype=np.float32)
+        search, reach, far = self.search, self.search.reach, self.search.far
+        surfaces = np.empty((len(rows), 2 * reach + 1, 2 * reach + 1), dtype=np.float32)
         is_covered = np.zeros(len(rows), dtype=bool)
-        off_x, off_y = self.coarse.tolist()
-        places = np.rint(self.middle[rows]).astype(np.int64).tolist()
+        off_x, off_y = search.coarse.tolist()
+        places = np.rint(search.middle[rows]).astype(np.int64).tolist()
         windows = []
-        for k, ((x, y), size) in enumerate(zip(places, self.held_size[rows].tolist(), strict=True)):
+        for k, ((x, y), size) in enumerate(zip(places, search.held_size[rows].tolist(), strict=True)):
             is_covered[k] = pre.covers(x - off_x, y - off_y) and post.covers(x, y)
             left, top = x - size // 2, y - size // 2
             before, after = pre.cut(left - off_x, top - off_y, size), post.cut(left, top, size)
             windows.append((before, after))
-            edge = (size - int(self.size[rows[k]])) // 2
+            edge = (size - int(search.size[rows[k]])) // 2
             inner = np.s_[edge : size - edge, edge : size - edge]
-            surfaces[k] = correlation(before[inner], after[inner], self.reach)
+            surfaces[k] = correlation(before[inner], after[inner], reach)
         shifts, heights = peaks(surfaces)
-        worth = self._judge(shifts, trust(heights), self.reach)
-        for k in np.flatnonzero(is_covered & (worth < GOOD) & (self.far > self.reach)).tolist():
-            shift, height = peaks(correlation(*windows[k], self.far)[None])
-            sure = self._judge(shift, trust(height, FAR_BY_CHANCE), self.far)
-            if sure[0] >= GOOD and np.abs(shift[0, 0]).max() >= self.reach - 1:
+        worth = self._judge(shifts, trust(heights), reach)
+        for k in np.flatnonzero(is_covered & (worth < GOOD) & (far > reach)).tolist():
+            shift, height = peaks(correlation(*windows[k], far)[None])
+            sure = self._judge(shift, trust(height, FAR_BY_CHANCE), far)
+            if sure[0] >= GOOD and np.abs(shift[0, 0]).max() >= reach - 1:
                 shifts[k], worth[k] = shift[0], sure[0]
         self.found[rows], self.worth[rows] = shifts, np.where(is_covered, worth, -1.0)
 
@@ -281,9 +339,18 @@ def gradients(gray: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.
     return along_x.astype(np.float32), along_y.astype(np.float32)
 
 
+def _lengths(along_x: NDArray[np.float32], along_y: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the lengths of gradients, float32 [H, W].
+
+    Not by `cv2.magnitude`, whose last bits depend on where in memory its arrays are: the sums of squares here are whole numbers below
+    2**24, so that nothing but the root is rounded, and a building gets the same shift in every process.
+    """
+    return np.sqrt(along_x * along_x + along_y * along_y)
+
+
 def noise_of(grays: Sequence[NDArray[np.uint8]], valid: Sequence[NDArray[np.bool_]]) -> float:
     """Return the gradient that a typical pixel of these pictures has: edges below it count little."""
-    found = [cv2.magnitude(*gradients(gray))[is_valid] for gray, is_valid in zip(grays, valid, strict=True)]
+    found = [_lengths(*gradients(gray))[is_valid] for gray, is_valid in zip(grays, valid, strict=True)]
     every = np.concatenate([np.zeros(0, dtype=np.float32), *found])
     return max(MIN_NOISE, float(np.median(every))) if len(every) else MIN_NOISE
 
@@ -305,7 +372,7 @@ def edge_field(gray: NDArray[np.uint8], valid: NDArray[np.bool_], noise: float) 
     weighs as much as a road.
     """
     along_x, along_y = gradients(gray)
-    weight = _STEPS / (cv2.magnitude(along_x, along_y) + noise)
+    weight = _STEPS / (_lengths(along_x, along_y) + noise)
     if not valid.all():
         weight *= cv2.erode(valid.astype(np.uint8), np.ones((3, 3), dtype=np.uint8))
     field = cv2.merge([cv2.multiply(along_x, weight), cv2.multiply(along_y, weight)])

@@ -17,7 +17,7 @@ from pu_geo.errors import JobError
 from pu_geo.jobs.control import JOB_VARIABLE, PATIENCE_S, clear_requests, kill_orphans, report_io_errors, wait_for_end
 from pu_geo.jobs.status import DISMISSED, LOCK, JobView, all_jobs, folder_of, view
 from pu_geo.project import events, locks
-from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.layout import Layout, read_json, write_json
 from pu_geo.project.store import now
 
 ONE_AT_A_TIME = (
@@ -118,8 +118,11 @@ def take_lock(folder: Path) -> int:
     return descriptor
 
 
-def resume(layout: Layout, job_id: str) -> None:
+def resume(layout: Layout, job_id: str, *, args: Mapping[str, Any] | None = None) -> None:
     """Start a job that has ended otherwise than well again: what can pause after its last checkpoint, others from their beginning.
+
+    Args:
+        args: what it is asked for from now on; None for the same as before.
 
     Raises:
         JobError: if it is active, or done, or changes what the project is made of while another such job is active.
@@ -133,6 +136,9 @@ def resume(layout: Layout, job_id: str) -> None:
         _require_undone(folder)
         kill_orphans(folder)
         clear_requests(folder)
+        if args is not None:
+            with report_io_errors():
+                write_json(folder / "spec.json", {**read_json(folder / "spec.json"), "args": dict(args)})
     except BaseException:
         os.close(lock)
         raise

@@ -32,6 +32,22 @@ _ended_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
+class OnCluster:
+    """How the work of a job on a cluster of Dask stands.
+
+    Attributes:
+        n_workers: that it found as it connected.
+        dashboard: address of Dask's own page; "" where nobody noted one.
+        n_done, n_parts: finished parts, and all, of the step that it is at.
+    """
+
+    n_workers: int
+    dashboard: str
+    n_done: int
+    n_parts: int
+
+
+@dataclass(frozen=True)
 class JobView:
     """What is known about a job right now.
 
@@ -44,6 +60,7 @@ class JobView:
         seconds, seconds_left: that it has worked since it was started, and will by its pace; None where nobody can know.
         ended_at, took_s: when it ended, RFC 3339, and the seconds from its start to there; "" and None where nobody noted it.
         is_asked_to: what a person asked of it that it has not done yet.
+        on_cluster: None for a job that works in its own process alone, or has not connected yet.
     """
 
     job_id: str
@@ -61,6 +78,7 @@ class JobView:
     is_asked_to: Literal["cancel", "pause"] | None = None
     ended_at: str = ""
     took_s: float | None = None
+    on_cluster: OnCluster | None = None
 
     @property
     def is_active(self) -> bool:
@@ -139,7 +157,18 @@ def _worked_out(folder: Path) -> JobView:
         is_asked_to=None if state not in ACTIVE else "cancel" if is_cancelled else asked,
         ended_at=str(end.get("at", "")),
         took_s=end.get("seconds"),
+        on_cluster=_on_cluster(current),
     )
+
+
+def _on_cluster(current: Sequence[Mapping[str, Any]]) -> OnCluster | None:
+    """Work out how the shards of the newest plan stand, from the events of `scale.shards`."""
+    connected = next((event for event in reversed(current) if event["event"] == "cluster"), None)
+    start = max((i for i, event in enumerate(current) if event["event"] == "plan"), default=None)
+    if connected is None or start is None:
+        return None
+    plan, n_new = current[start], sum(event["event"] == "shard" for event in current[start:])
+    return OnCluster(len(connected["workers"]), str(connected["dashboard"]), plan["kept"] + n_new, plan["shards"])
 
 
 def _first_stage(current: Sequence[Mapping[str, Any]]) -> str:

@@ -20,6 +20,7 @@ from pu_geo.methods.cards import baselines as cards
 from pu_geo.methods.linear import estimated_class_prior
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.data import NOT_DAMAGED, Ints, PUData, Strength, batches, epochs_within, n_batches
+from pu_geo.training.distributed import ALONE, Ranks
 from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
 from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
@@ -171,9 +172,9 @@ def _train(
         drawing = epoch.generator(4)
         with epoch:
             for rows in mixed_batches(groups, n_positive, n_others, epoch.generator(3)):
-                views = data.inputs.draw(rows, strengths, drawing, run.device)
+                views = data.inputs.draw(rows, strengths, drawing, run.device, run.ranks.share(len(rows)))
                 positive = torch.from_numpy(data.is_positive[rows]).to(run.device)
-                epoch.add(_step(learner, pieces, views, positive, settings))
+                epoch.add(_step(learner, pieces, views, positive, settings, run.ranks))
             if epoch.number == n_epochs:  # within the epoch: what looks at it and its checkpoint have the boundary, too
                 set_boundary(learner, data, groups.others, settings, run)
     set_boundary(learner, data, groups.others, settings, run)  # changes something only where the loss was no number
@@ -242,11 +243,12 @@ def _new_learner(
 ) -> Learner:
     """Set up all that a training begins with."""
     network = _new_network(extractor, settings, run.generator(1)).to(run.device)
+    run.ranks.synchronize(network)
     optimizer = new_optimizer(settings.optimizer, network, settings.lr, settings.weight_decay)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: warmup_cosine(step, n_steps, 0))
     weight, target = 0.5, nn.Module()
     if isinstance(settings, cards.UpuSettings):
-        weight = _class_prior(data, groups, extractor, settings, run)
+        weight = run.ranks.agree(_class_prior(data, groups, extractor, settings, run))
     elif isinstance(settings, cards.CrossEntropySettings) and not settings.balanced:
         weight = len(groups.positive) / (len(groups.positive) + len(groups.others))
     if isinstance(network, PairNetwork):
@@ -273,36 +275,45 @@ def _class_prior(data: PUData, groups: Groups, extractor: FeatureExtractor, sett
 
 
 def _step(
-    learner: Learner, pieces: MicroBatcher, views: list[Tensor], positive: Tensor, settings: cards.BatchSettings
+    learner: Learner,
+    pieces: MicroBatcher,
+    views: list[Tensor],
+    positive: Tensor,
+    settings: cards.BatchSettings,
+    ranks: Ranks = ALONE,
 ) -> dict[str, float]:
-    """Move the weights once, for one view or three [B, ...] of B chips."""
+    """Move the weights once, for one view or three [B, ...] of B chips: views of this rank's share, `positive` of all."""
     if isinstance(learner.network, PairNetwork) and isinstance(settings, cards.PairSettings):
         ema_update(learner.target, learner.network.encoder, settings.ema_momentum)
 
     def work(part: slice, share: float) -> dict[str, float]:
-        values = _losses(learner, [view[part] for view in views], positive[part], settings)
+        values = _losses(learner, [view[part] for view in views], positive[part], settings, ranks)
         (share * values.pop("differentiated")).backward()
         return dict(zip(values, (share * torch.stack(list(values.values()))).tolist(), strict=True))
 
     found = pieces.each(len(positive), lambda: learner.optimizer.zero_grad(set_to_none=True), work)
+    ranks.sum_gradients(learner.network)
     nn.utils.clip_grad_norm_(learner.network.parameters(), settings.grad_clip)
     learner.optimizer.step()
     learner.schedule.step()
     return {name: sum(each[name] for each in found) for name in found[0]}
 
 
-def _losses(learner: Learner, views: list[Tensor], positive: Tensor, settings: cards.BatchSettings) -> dict[str, Tensor]:
+def _losses(
+    learner: Learner, views: list[Tensor], positive: Tensor, settings: cards.BatchSettings, ranks: Ranks = ALONE
+) -> dict[str, Tensor]:
     """Compute what is reported, "loss" among it, and what is "differentiated", which differs in nnPU. Scalars."""
-    margin = learner.network.margin(views[0])
+    n = len(positive)
+    margin = ranks.gather(learner.network.margin(views[0]), n)
     reported, differentiated = _risk(margin, positive, learner.weight, settings)
     called = ((margin.detach() >= 0) & ~positive).sum() / (~positive).sum().clamp_min(1)
     values = {"loss": reported, "risk": reported, "share_positive": called, "differentiated": differentiated}
     if isinstance(learner.network, PairNetwork) and isinstance(settings, cards.PairSettings):
         with torch.no_grad():
-            other = learner.target(views[2])
+            other = ranks.gather(learner.target(views[2]), n)
         logits = torch.stack([torch.zeros_like(margin), margin], dim=1)
         pairs = ncpu.same_class_pairs(logits, variant="released", agreement=settings.agreement)  # Eq. 37
-        pull = ncpu.noisy_pair_loss(learner.network.online(views[1]), other, pairs)
+        pull = ncpu.noisy_pair_loss(ranks.gather(learner.network.online(views[1]), n), other, pairs)
         values["loss_rep"] = pull.detach()
         values["loss"] = reported + settings.rep_weight * pull.detach()
         values["differentiated"] = differentiated + settings.rep_weight * pull

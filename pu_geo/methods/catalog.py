@@ -22,6 +22,7 @@ METHODS: dict[str, MethodCard] = {
 ESTIMATORS = ("PURanker", *(found.estimator for found in METHODS.values()), "PUPL")
 """Names of the classes in `methods.estimators`, which loads torch and scikit-learn."""
 
+MOST_DEVICES = 64  # of one machine, that train together
 GROUPS = {"pu": "Positive-unlabeled learning", "types": "Damage types and agencies", "baseline": "Baseline methods"}
 """Where a card is shown, and the heading there."""
 
@@ -103,9 +104,11 @@ class TrainingRequest:
             for all if None.
         hold_out: positives that are not learned from, drawn by the seed; the run is judged by them.
         feature_set: name of the frozen features that are learned from; "" for the set in use.
+        devices: how many train together, 1 or more, see `tasks.train.torchrun`.
 
     Raises:
-        TrainingError: see `settings_for`; also for a seed or a hold-out below 0, and features named to a network that is
+        TrainingError: see `settings_for`; also for a seed, a hold-out or devices out of bounds, for several devices of a method that
+            trains on one, and features named to a network that is
             trained from the chips.
     """
 
@@ -116,15 +119,27 @@ class TrainingRequest:
     types_from: str | None = None
     hold_out: int = 0
     feature_set: str = ""
+    devices: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "overrides", dict(self.overrides or {}))  # jobs of earlier versions may have null
-        for name in ("seed", "hold_out"):
-            if getattr(self, name) < 0:
+        for name, least in (("seed", 0), ("hold_out", 0), ("devices", 1)):
+            if getattr(self, name) < least:
                 raise TrainingError(
-                    f"{name} is {getattr(self, name)}; it must be at least 0.", f"Correct {name}.", kind="settings"
+                    f"{name} is {getattr(self, name)}; it must be at least {least}.", f"Correct {name}.", kind="settings"
                 )
         takes_features = self.takes_features  # checks the settings
+        if self.devices > MOST_DEVICES:
+            raise TrainingError(
+                f"devices is {self.devices}; it must be at most {MOST_DEVICES}.", "Correct devices.", kind="settings"
+            )
+        if self.devices > 1 and not self.card.takes_devices:
+            able = ", ".join(name for name, one in METHODS.items() if one.takes_devices)
+            raise TrainingError(
+                f"{self.card.title} trains on one device; {self.devices} were asked for.",
+                f"Leave the devices out, or choose one of {able}.",
+                kind="settings",
+            )
         if self.feature_set and not takes_features:
             raise TrainingError(
                 f"Features {self.feature_set!r} were named, but with backbone {self.settings.backbone} a network learns from the "

@@ -11,7 +11,7 @@ any of this private in the formal sense: there is no noise and no secure aggrega
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -22,6 +22,7 @@ from torch.nn import functional
 
 from pu_geo.losses import spreadout as formulas
 from pu_geo.methods.cards.fedaws import SETTLING_BATCH, SETTLING_BATCHES, FedawsSettings
+from pu_geo.methods.fitting import UNNAMED
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.data import ChipImages, FeatureViews, Ints, PUData, Strength, batches
 from pu_geo.training.heads import linear
@@ -33,7 +34,7 @@ from pu_geo.training.threads import one_thread_on_features
 Theta = dict[str, Tensor]  # weights and buffers of an `Embedder`, by name
 REST = 0  # row of W, and number of the client, of the buildings that are no known damage
 VIEWS: tuple[Strength, ...] = ("strong",)
-_CLIENT_STREAM = 20  # client number n draws from this stream + n
+CLIENT_STREAM = 20  # client number n draws from this stream + n
 
 
 class Embedder(nn.Module):
@@ -52,10 +53,15 @@ class FedawsNetwork(Embedder):
     """The whole model, theta and W, which only the server has during training."""
 
     class_vectors: Tensor
+    kinds: Tensor  # rows of W that are damage types with names, int64 [c]; files of older versions name none
 
-    def __init__(self, embedder: Embedder, class_vectors: Tensor, temperature: float) -> None:
+    def __init__(
+        self, embedder: Embedder, class_vectors: Tensor, temperature: float, kinds: Tensor | None = None
+    ) -> None:  # fmt: skip
         super().__init__(embedder.trunk, embedder.head)
         self.register_buffer("class_vectors", class_vectors)
+        no_kinds = torch.zeros(0, dtype=torch.int64)
+        self.register_buffer("kinds", no_kinds if kinds is None else kinds, persistent=kinds is not None)
         self.temperature = temperature
 
     def cosines(self, inputs: Tensor) -> Tensor:
@@ -66,6 +72,13 @@ class FedawsNetwork(Embedder):
         """Log odds of any kind of damage against rest, in a softmax over the scaled cosines, float [B]."""
         logits = self.cosines(inputs) / self.temperature
         return logits[:, REST + 1 :].logsumexp(1) - logits[:, REST]
+
+    def kind_margins(self, inputs: Tensor) -> Tensor:
+        """Log odds of each damage type against all other classes, rest among them, in the same softmax, float [B, c]."""
+        logits = self.cosines(inputs) / self.temperature
+        is_own = functional.one_hot(self.kinds, logits.shape[1]).bool()
+        others = logits[:, None].masked_fill(is_own, -torch.inf)
+        return logits[:, self.kinds] - others.logsumexp(2)
 
 
 @dataclass(frozen=True)
@@ -103,10 +116,12 @@ class Learner:
 
     Attributes:
         class_vectors: W, unit rows, float [C, E]; row 0 is rest.
+        velocity: how theta moved in the rounds before, by name, for `server_momentum`; empty without it, and before round 1.
     """
 
     theta: Theta
     class_vectors: Tensor
+    velocity: Theta = field(default_factory=dict)
 
 
 @one_thread_on_features
@@ -120,7 +135,8 @@ def fit(data: PUData, settings: FedawsSettings, run: Run) -> TrainedModel:
         run: each round reports loss, and class_cosine: the largest cosine of two class vectors before the round.
 
     Returns:
-        The model; findings: "class_names", one a row of its `class_vectors`.
+        The model; findings: "class_names", one a row of its `class_vectors`, and "kinds", the damage types that it scores: those
+        with a name, and none of a scale of grades, where one type includes another.
 
     Raises:
         TrainingError: without positives or without other chips, or if training diverged.
@@ -137,11 +153,14 @@ def fit(data: PUData, settings: FedawsSettings, run: Run) -> TrainedModel:
     embedder, class_vectors = _start(data, rows[kinds == REST], len(there), settings, run)
     clients = [Client(data.inputs, rows[kinds == kind], embedder, pieces) for kind in there]
     learner = Learner(theta_of(embedder), class_vectors)
-    findings = {"class_names": ("rest", *(data.class_names[kind] for kind in there[1:]))}
+    names = ("rest", *(data.class_names[kind] for kind in there[1:]))
+    kinds_scored = [row for row, name in enumerate(names) if row != REST and name != UNNAMED and not data.is_ordinal]
+    findings = {"class_names": names, "kinds": tuple(names[row] for row in kinds_scored)}
 
     def model() -> TrainedModel:
         embedder.load_state_dict(learner.theta)  # each client begins its round by loading it, too
-        network = FedawsNetwork(embedder, learner.class_vectors, settings.temperature)
+        scored = torch.tensor(kinds_scored, dtype=torch.int64, device=run.device) if kinds_scored else None
+        network = FedawsNetwork(embedder, learner.class_vectors, settings.temperature, scored)
         return TrainedModel(network.eval(), network.trunk, findings)
 
     for epoch in Training(run, learner, settings.rounds, span=training_span(settings), model=model).epochs():
@@ -156,7 +175,10 @@ def from_state(state: Mapping[str, Tensor], settings: FedawsSettings, device: to
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
     extractor = empty_extractor(state, settings)
     embedder = Embedder(extractor, linear(extractor.out_dim, settings.embedding_dim, torch.Generator()))
-    network = FedawsNetwork(embedder, torch.zeros_like(state["class_vectors"]), settings.temperature)
+    vectors, kinds = torch.zeros_like(state["class_vectors"]), state.get("kinds")
+    if kinds is not None and not (kinds.ndim == 1 and bool(((kinds > REST) & (kinds < len(vectors))).all())):
+        raise ValueError(f"types of rows {kinds.tolist()} are not among {len(vectors)} classes")
+    network = FedawsNetwork(embedder, vectors, settings.temperature, kinds)
     return TrainedModel.loaded(network, state, device)
 
 
@@ -194,40 +216,52 @@ def client_update(
     return ClientUpdate(theta_of(client.embedder), own.detach(), len(client.rows))
 
 
-def server_round(
-    theta: Theta, class_vectors: Tensor, updates: Mapping[int, ClientUpdate], settings: FedawsSettings
-) -> tuple[Theta, Tensor]:
+def server_round(learner: Learner, updates: Mapping[int, ClientUpdate], settings: FedawsSettings) -> Learner:
     """Do the server's part of a round: average the embedder, take in the class vectors, and part them.
 
     Source: FedAwS, Algorithm 1, lines 11 to 14, and Remark 1: classes whose client took no part keep their row.
 
     Args:
-        theta, class_vectors: of the `Learner`, as they were sent out. Not changed.
+        learner: as it was sent out. Not changed.
         updates: what came back, by row of W, in any order.
 
     Returns:
-        Theta and W of the next round; those of this round if nobody took part.
+        That of the next round; the same one if nobody took part.
 
-    Departs from the source: weighting "chips", as in federated averaging elsewhere; it drowns the positives in the rest.
+    Departs from the source: weighting "chips", as in federated averaging elsewhere; it drowns the positives in the rest. With
+    `server_momentum` theta moves by the mean change and by that part of its last move (FedAvgM: Hsu, Qi and Brown 2019, "Measuring
+    the Effects of Non-Identical Data Distribution for Federated Visual Classification"); class vectors do not.
     """
     taking_part = [number for number in sorted(updates) if updates[number].n_chips]
     if not taking_part:
-        return theta, class_vectors
+        return learner
     counts = [updates[number].n_chips if settings.weighting == "chips" else 1 for number in taking_part]
-    mean, rows = dict(theta), class_vectors.clone()
-    for number, count in zip(taking_part, counts, strict=True):
+    theta, rows = dict(learner.theta), learner.class_vectors.clone()
+    velocity: Theta = {}
+    for number in taking_part:
         rows[number] = updates[number].own_vector
-        for name, sent in theta.items():
-            if sent.is_floating_point():
-                # A sum of changes: what no client changed stays as it is, to the bit.
-                mean[name] = mean[name] + (count / sum(counts)) * (updates[number].theta[name] - sent)
+    for name, sent in learner.theta.items():
+        if not sent.is_floating_point():
+            continue
+        # A sum of changes: what no client changed stays as it is, to the bit.
+        for number, count in zip(taking_part, counts, strict=True):
+            theta[name] = theta[name] + (count / sum(counts)) * (updates[number].theta[name] - sent)
+        if settings.server_momentum:
+            last = learner.velocity.get(name, torch.zeros_like(sent))
+            velocity[name] = settings.server_momentum * last + (theta[name] - sent)
+            theta[name] = sent + velocity[name]
+    return Learner(theta, _parted(rows, settings), velocity)
+
+
+def _parted(rows: Tensor, settings: FedawsSettings) -> Tensor:
+    """Do line 14 of Algorithm 1, and bring rows of W, float [C, E], to unit length."""
     if settings.fixed_vectors or settings.spread_weight == 0:
-        return mean, functional.normalize(rows, dim=1)
+        return functional.normalize(rows, dim=1)
     nearest = partial(formulas.nearest_spreadout_loss, k=settings.n_nearest)
     regularizer = (
         nearest if settings.spread == "nearest" else partial(formulas.spreadout_loss, margin=settings.spread_margin)
     )
-    return mean, formulas.spreadout_step(rows, regularizer, weight=settings.spread_weight, lr=settings.lr)
+    return formulas.spreadout_step(rows, regularizer, weight=settings.spread_weight, lr=settings.lr)
 
 
 def largest_cosine(class_vectors: Tensor) -> float:
@@ -264,10 +298,11 @@ def _round(learner: Learner, clients: Sequence[Client], settings: FedawsSettings
     for number, client in enumerate(clients):
         own_vector = learner.class_vectors[number].clone()  # a view would carry the other rows along
         updates[number] = client_update(
-            client, learner.theta, own_vector, settings, epoch.generator(_CLIENT_STREAM + number),
+            client, learner.theta, own_vector, settings, epoch.generator(CLIENT_STREAM + number),
             lambda loss: epoch.add({"loss": loss, "class_cosine": nearness}),
         )  # fmt: skip
-    learner.theta, learner.class_vectors = server_round(learner.theta, learner.class_vectors, updates, settings)
+    after = server_round(learner, updates, settings)
+    learner.theta, learner.class_vectors, learner.velocity = after.theta, after.class_vectors, after.velocity
 
 
 def _client_batches(n: int, settings: FedawsSettings, generator: torch.Generator) -> list[Ints]:

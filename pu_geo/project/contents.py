@@ -8,7 +8,8 @@ import re
 import secrets
 import sqlite3
 import struct
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -21,7 +22,7 @@ from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import schema
 from pu_geo.project.layout import SUFFIX, Layout, read_array, read_json, reading
-from pu_geo.project.store import now, transaction
+from pu_geo.project.store import now, project_id, transaction
 from pu_geo.records import FootprintTable, Grid, Layer, Scene, Units, View
 from pu_geo.scene_state import is_file_of
 
@@ -37,6 +38,7 @@ def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid, pre_
     with transaction(db):
         _insert_scenes(db, scenes)
         _put_grid(db, grid, pre_share)
+        note_footprints(db)  # their places on the grid may be others
 
 
 def add_layer_scenes(db: sqlite3.Connection, scenes: Sequence[Scene]) -> None:
@@ -479,6 +481,13 @@ def all_outlines(db: sqlite3.Connection) -> dict[str, bytes]:
     return {building: wkb_from_blob(blob) for building, blob in rows}
 
 
+def outline_pieces(db: sqlite3.Connection, size: int) -> Iterator[tuple[list[str], list[bytes]]]:
+    """Yield building ids and outlines as WKB, project CRS, in the order of `building_ids`, at most `size` at a time."""
+    rows = db.execute("SELECT building_id, geom FROM footprints ORDER BY fid")
+    while some := rows.fetchmany(size):
+        yield [row[0] for row in some], [wkb_from_blob(row[1]) for row in some]
+
+
 def footprints(db: sqlite3.Connection) -> FootprintTable:
     """Return all footprints in the order of `building_ids`; `source` is that of the first one."""
     columns = "building_id, geom, area_m2, attributes, source_footprint"
@@ -533,8 +542,24 @@ def areas_m2(db: sqlite3.Connection) -> NDArray[np.float64]:
     return np.array([row[0] for row in db.execute("SELECT area_m2 FROM footprints ORDER BY fid")], dtype=np.float64)
 
 
+_MOST_UNITS = 100  # projects
+_units: OrderedDict[tuple[str, str], Units] = OrderedDict()  # by project and state of its footprints, the newest last
+
+
 def units(db: sqlite3.Connection) -> Units:
-    """Return what the footprints are: buildings, cells of a grid, or both."""
+    """Return what the footprints are: buildings, cells of a grid, or both. All are read for it once for each state of them."""
+    name = geometry_v(db)
+    if name == "0":
+        return _read_units(db)
+    key = project_id(db), name
+    if (found := _units.get(key)) is None:
+        found = _units[key] = _read_units(db)
+        while len(_units) > _MOST_UNITS:
+            _units.popitem(last=False)
+    return found
+
+
+def _read_units(db: sqlite3.Connection) -> Units:
     rows = db.execute(
         "SELECT source_footprint = 'grid', CASE source_footprint WHEN 'grid' THEN json_extract(attributes, '$.cell_m') END, count(*) "
         "FROM footprints GROUP BY 1, 2"

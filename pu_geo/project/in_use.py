@@ -2,22 +2,29 @@
 
 SQLite's own locks say nothing between two transactions. Whoever wants to put another database into the place of this one
 takes the lock alone (`alone`), and finds out whether an app, a command or a job still has the project.
+
+On a network disk a second computer is refused as long as one has the project open: SQLite's write-ahead log needs memory that all
+processes share, which those of two computers do not.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pu_geo.errors import ProjectError
+from pu_geo.errors import ProjectError, printable
 from pu_geo.project.layout import Layout
 
 FILE = ".in_use.lock"
+HOST = ".in_use.host"  # the computer that had the project open last; on a network disk alone
+_OVER_A_NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "fuse.sshfs", "vboxsf", "prl_fs")
+_MOUNTS = Path("/proc/mounts")
 _PATIENCE_S = 2.0
 _held: dict[Path, tuple[int, tuple[int, int]]] = {}  # folder -> file descriptor, and which file it is
 _lock = threading.Lock()
@@ -27,7 +34,7 @@ def hold(layout: Layout) -> None:
     """Hold the project until this process ends; where no lock can be written, such as on a read-only disk, do nothing.
 
     Raises:
-        ProjectError: of kind "busy" if its database is being replaced right now.
+        ProjectError: of kind "busy" if its database is being replaced right now, or another computer has it open.
     """
     path = layout.folder / FILE
     known = _held.get(layout.folder)
@@ -38,17 +45,73 @@ def hold(layout: Layout) -> None:
         if known is not None and known[1] == _identity(path):
             return
         _release(layout.folder)  # of a project that was moved away from here
+        is_shared = bool(network_of(layout.folder))
         try:
-            descriptor = _open(path)
+            descriptor = _open_by_this_host(layout) if is_shared else _open(path)
         except OSError:
             return
-        if not _taken(descriptor, fcntl.LOCK_SH):
+        try:
+            is_taken = _taken(descriptor, fcntl.LOCK_SH)
+            other = _host_of(layout) if is_shared else ""
+        except OSError:  # a network disk without locks
+            os.close(descriptor)
+            return
+        if not is_taken:
             os.close(descriptor)
             raise ProjectError(
                 f"{layout.folder.name} is being restored by another process.", "Try again in a moment.", kind="busy"
             )
+        if other not in ("", socket.gethostname()):  # it came between two of our locks
+            os.close(descriptor)
+            raise _open_on(other, layout)
         facts = os.fstat(descriptor)
         _held[layout.folder] = descriptor, (facts.st_dev, facts.st_ino)
+
+
+def network_of(folder: Path) -> str:
+    """Return the kind of network file system that a folder is on, as Linux names it; "" where it is on none, or nobody knows."""
+    try:
+        mounts = [line.split()[1:3] for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()]
+    except OSError:
+        return ""
+    over = [(place, kind) for place, kind in mounts if folder.resolve().is_relative_to(place.replace("\\040", " "))]
+    kind = max(over, key=lambda one: len(one[0]), default=("", ""))[1]
+    return kind if kind.startswith(_OVER_A_NETWORK) else ""
+
+
+def _open_by_this_host(layout: Layout) -> int:
+    """Open the lock's file on a network disk, which belongs to this computer from then on.
+
+    Raises:
+        ProjectError: of kind "busy" if another computer has the project open.
+        OSError: if the file cannot be written, as on a disk that may only be read.
+    """
+    here = socket.gethostname()
+    descriptor = os.open(layout.folder / FILE, os.O_RDWR | os.O_CREAT, 0o666)  # NFS locks no file that may only be read
+    try:
+        other = _host_of(layout)
+        if other not in ("", here) and not _taken(descriptor, fcntl.LOCK_EX, patience_s=0):
+            raise _open_on(other, layout)
+        if other != here:
+            (layout.folder / HOST).write_text(here, encoding="utf-8")
+    except (ProjectError, OSError):
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _host_of(layout: Layout) -> str:
+    """Return the computer that had the project open last; "" where none is named."""
+    name = layout.folder / HOST
+    return name.read_text(encoding="utf-8", errors="replace").strip() if name.is_file() else ""
+
+
+def _open_on(other: str, layout: Layout) -> ProjectError:
+    return ProjectError(
+        f"{layout.folder.name} is open on the computer {printable(other)}, and a project is opened on one computer alone.",
+        f"Close the app and what else works in it there, or work there. Here is {socket.gethostname()}.",
+        kind="busy",
+    )
 
 
 def held_here() -> list[Layout]:
@@ -95,17 +158,20 @@ def is_open_elsewhere(layout: Layout) -> bool:
                 found = not _taken(descriptor, fcntl.LOCK_EX, patience_s=0)
             finally:
                 os.close(descriptor)
-    except OSError:
-        return False
+    except OSError:  # nobody can say
+        found = False
     if is_mine:
         hold(layout)
     return found
 
 
 def _open(path: Path) -> int:
-    with suppress(FileNotFoundError):
-        return os.open(path, os.O_RDONLY)  # who may not write may still hold it
-    return os.open(path, os.O_RDONLY | os.O_CREAT, 0o666)
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)  # NFS gives nobody a file alone that may only be read
+    except OSError:
+        with suppress(FileNotFoundError):
+            return os.open(path, os.O_RDONLY)  # who may not write may still hold it
+        raise
 
 
 def _taken(descriptor: int, how: int, patience_s: float = _PATIENCE_S) -> bool:

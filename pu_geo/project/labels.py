@@ -17,6 +17,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import groupby, repeat
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,6 +27,7 @@ import numpy as np
 from pu_geo.errors import LabelError
 from pu_geo.project import grades
 from pu_geo.project.contents import building_ids, has_building
+from pu_geo.project.grades import Grade
 from pu_geo.project.store import now, project_id, transaction
 from pu_geo.records import LABELS, Label, LabelEvent, LabelOp, PUSet, is_text, utc
 
@@ -36,6 +39,8 @@ COLUMNS = (
     "a.damage_types, a.comment, a.shown, a.inclusion, a.grade, a.absent_types"
 )
 _TYPES_COLUMNS = (10, 15)
+_ROWS_AT_ONCE = 400  # in one statement
+_CLEARED = LabelOp("", label="cleared")
 
 
 @dataclass(frozen=True)
@@ -62,32 +67,72 @@ def append(
         One `Ack` an operation. What makes no sense gets an error and does not stop the others; a replayed operation is
         acknowledged again.
     """
-    with transaction(db):
-        return [_store(db, op, analyst, op.screen or screen, kind) for op in ops]
+    acks: list[Ack] = []
+    with _collector_paused(), transaction(db):
+        for is_step, some in groupby(ops, lambda op: bool(op.step)):
+            if is_step:
+                acks += [_store_step(db, op, analyst, op.screen or screen) for op in some]
+            else:
+                acks += _store_labels(db, list(some), analyst, screen, kind)
+    return acks
 
 
-def _store(db: sqlite3.Connection, op: LabelOp, analyst: str, screen: str, kind: str) -> Ack:
-    find = "SELECT event, kind FROM label_event WHERE op = ?"
+def _store_labels(db: sqlite3.Connection, ops: Sequence[LabelOp], analyst: str, screen: str, kind: str) -> list[Ack]:
+    """Store labels, each in a row of its own. What the project says of them is read once for all: a lasso may hold 33,000."""
+    stored = dict(_rows_of(db, "SELECT op, event FROM label_event WHERE op", [op.op for op in ops]))
+    here = {
+        row[0]
+        for row in _rows_of(db, "SELECT building_id FROM footprints WHERE building_id", [op.building_id for op in ops])
+    }
+    scale = grades.known(db) if any(op.grade for op in ops) else []
+    number, at = _next_number(db), now()
+    acks: list[Ack] = []
+    rows: list[dict[str, object]] = []
+    for op in ops:
+        is_stored = isinstance(op.op, str) and op.op in stored
+        wrong = None if is_stored else _problem(db, op, here, scale)
+        if wrong:
+            acks.append(Ack(op.op, None, wrong))
+            continue
+        if not is_stored:
+            rows.append({
+                "event": number, "op": op.op, "building_id": op.building_id, **details(op),
+                "grade": _grade_id(scale, op.grade), "analyst": op.analyst or analyst,
+                "imported_by": analyst if op.analyst else None, "at": at, "origin_at": utc(op.at),
+                "origin_kind": "simulated" if op.is_simulated else None, "screen": op.screen or screen, "kind": kind,
+                "act": op.act or op.op,
+            })  # fmt: skip
+            stored[op.op] = number
+            number += 1
+        acks.append(Ack(op.op, int(stored[op.op])))
+    insert_all(db, rows)
+    return acks
+
+
+def _problem(db: sqlite3.Connection, op: LabelOp, here: Collection[str], scale: Sequence[Grade]) -> str | None:
+    """Return what is wrong with a label, in words; None if nothing is."""
+    is_here = isinstance(op.building_id, str) and op.building_id in here
+    if wrong := op.problem(details=False) or (None if is_here else _not_here(op)) or op.problem_of_details():
+        return wrong
+    return grades.unknown_words(db, op.grade) if op.grade and grades.find(scale, op.grade) is None else None
+
+
+def _grade_id(scale: Sequence[Grade], text: str) -> str:
+    found = grades.find(scale, text) if text else None
+    return "" if found is None else found.id
+
+
+def _store_step(db: sqlite3.Connection, op: LabelOp, analyst: str, screen: str) -> Ack:
+    """Store an undo or redo."""
+    find = "SELECT kind FROM label_event WHERE op = ?"
     stored = db.execute(find, (op.op,)).fetchone() if is_text(op.op, 1, NEWEST) else None
-    if stored and not op.step:
-        return Ack(op.op, int(stored[0]))
-    if stored and stored[1] != op.step:
+    if stored and stored[0] != op.step:
         return Ack(op.op, None, f"op {op.op!r} is the id of another operation; use each id once.")
-    if wrong := op.problem(details=False) or (None if op.step else unknown_building(db, op) or op.problem()):
+    if wrong := op.problem():
         return Ack(op.op, None, wrong)
-    if op.step:
-        events = _step(db, op.op, analyst=analyst, screen=screen, kind=op.step)
-        return Ack(op.op, events[-1].event if events else last_event(db))
-    grade = grades.find(grades.known(db), op.grade) if op.grade else None
-    if op.grade and grade is None:
-        return Ack(op.op, None, grades.unknown_words(db, op.grade))
-    op = op if grade is None else replace(op, grade=grade.id)
-    values = {
-        "op": op.op, "building_id": op.building_id, **details(op), "analyst": op.analyst or analyst,
-        "imported_by": analyst if op.analyst else None, "at": now(), "origin_at": utc(op.at),
-        "origin_kind": "simulated" if op.is_simulated else None, "screen": screen, "kind": kind, "act": op.act or op.op,
-    }  # fmt: skip
-    return Ack(op.op, insert(db, values))
+    act = _take_step(db, op.op, analyst=analyst, screen=screen, kind=op.step)
+    (number,) = db.execute("SELECT max(event) FROM label_event WHERE act = ?", (act,)).fetchone()
+    return Ack(op.op, last_event(db) if number is None else int(number))
 
 
 def keep_grades(db: sqlite3.Connection, ops: Sequence[LabelOp]) -> list[LabelOp]:
@@ -120,8 +165,11 @@ def keep_types(db: sqlite3.Connection, ops: Sequence[LabelOp]) -> list[LabelOp]:
 
 def unknown_building(db: sqlite3.Connection, op: LabelOp) -> str | None:
     """Return that a project has no such building, in words; None if it has."""
-    is_known = is_text(op.building_id, 1, NEWEST) and has_building(db, op.building_id)
-    return None if is_known else f"building {op.building_id!r} is not in this project."
+    return None if is_text(op.building_id, 1, NEWEST) and has_building(db, op.building_id) else _not_here(op)
+
+
+def _not_here(op: LabelOp) -> str:
+    return f"building {op.building_id!r} is not in this project."
 
 
 def undo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, act: str | None = None) -> list[LabelEvent]:
@@ -142,22 +190,56 @@ def _step(
     db: sqlite3.Connection, op: str, *, analyst: str, screen: str, kind: str, only: str | None = None
 ) -> list[LabelEvent]:
     with transaction(db):
-        act = f"{kind}:{op}"
-        replayed = "SELECT 1 FROM label_event WHERE act = ? UNION ALL SELECT 1 FROM empty_step WHERE op = ?"
-        if db.execute(replayed, (act, op)).fetchone() is None:
-            found_act = next_act(db, analyst, kind, only=only)
-            if found_act is None:
-                db.execute("INSERT INTO empty_step VALUES (?)", (op,))
-            targets = [] if found_act is None else _events_of_act(db, found_act)
-            for number, target in enumerate(reversed(targets) if kind == "undo" else targets):
-                found = last_standing(db, target.building_id, step=(target.event, kind))  # the whole answer from then on
-                values = details(found) if found else {"label": "cleared"}
-                insert(db, {
-                    "op": op if number == 0 else f"{op}#{number}", "building_id": target.building_id, "analyst": analyst,
-                    "at": now(), "screen": screen, "kind": kind, "undoes": target.event, "act": act, **values,
-                    "answer": found.event if found else None,
-                })  # fmt: skip
-        return _events_of_act(db, act)
+        return _events_of_act(db, _take_step(db, op, analyst=analyst, screen=screen, kind=kind, only=only))
+
+
+def _take_step(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, kind: str, only: str | None = None) -> str:
+    """Store an undo or redo, unless it was stored before; return its act. What stands is read once for all buildings of it."""
+    act = f"{kind}:{op}"
+    replayed = "SELECT 1 FROM label_event WHERE act = ? UNION ALL SELECT 1 FROM empty_step WHERE op = ?"
+    if db.execute(replayed, (act, op)).fetchone() is not None:
+        return act
+    found_act = next_act(db, analyst, kind, only=only)
+    if found_act is None:
+        db.execute("INSERT INTO empty_step VALUES (?)", (op,))
+        return act
+    order = "DESC" if kind == "undo" else "ASC"
+    targets = db.execute(
+        f"SELECT event, building_id FROM label_event WHERE act = ? ORDER BY event {order}", (found_act,)
+    ).fetchall()
+    first, at = _next_number(db), now()
+    standing = _standing_after(db, targets, kind, first)
+    answers = {event.event: event for event in _events(db, {number for number in standing if number is not None})}
+    insert_all(db, [
+        {
+            "event": first + i, "op": op if i == 0 else f"{op}#{i}", "building_id": building, "analyst": analyst, "at": at,
+            "screen": screen, "kind": kind, "undoes": target, "act": act,
+            **details(_CLEARED if number is None else answers[number]),  # the whole answer from then on
+            "answer": number,
+        }
+        for i, ((target, building), number) in enumerate(zip(targets, standing, strict=True))
+    ])  # fmt: skip
+    return act
+
+
+def _standing_after(db: sqlite3.Connection, targets: Sequence[tuple[int, str]], kind: str, first: int) -> list[int | None]:
+    """Return the answer that stands on each building after an undo or redo of its target; None where none does.
+
+    Args:
+        targets: events and their buildings, in the order in which they are undone or redone. A building may be among them again.
+        first: number that the first of these steps gets.
+    """
+    query = "SELECT building_id, event, undoes, ifnull(origin_kind, kind) FROM label_event WHERE building_id"
+    logs: defaultdict[str, list[tuple[int, int | None, str]]] = defaultdict(list)
+    for building, *step in sorted(_rows_of(db, query, {building for _, building in targets}), key=itemgetter(1)):
+        logs[building].append((step[0], step[1], step[2]))
+    found: list[int | None] = []
+    for number, (target, building) in enumerate(targets, first):
+        log = logs[building]
+        log.append((number, target, kind))
+        gone = undone((event, about, how) for event, about, how in log if about is not None)
+        found.append(next((event for event, about, _ in reversed(log) if about is None and event not in gone), None))
+    return found
 
 
 def next_act(db: sqlite3.Connection, analyst: str, kind: str, *, only: str | None = None) -> str | None:
@@ -203,9 +285,17 @@ def next_act(db: sqlite3.Connection, analyst: str, kind: str, *, only: str | Non
 
 def details(answer: LabelOp | LabelEvent) -> dict[str, object]:
     """Return the columns that make up an answer."""
-    columns = {name: getattr(answer, name) for name in ("label", "reason", "comment", "shown", "inclusion", "grade")}
-    types = {name: json.dumps(list(getattr(answer, name)), ensure_ascii=False) for name in ("damage_types", "absent_types")}
-    return {**columns, **types}
+    return {
+        "label": answer.label, "reason": answer.reason, "comment": answer.comment, "shown": answer.shown,
+        "inclusion": answer.inclusion, "grade": answer.grade, "damage_types": _types_as(tuple(answer.damage_types)),
+        "absent_types": _types_as(tuple(answer.absent_types)),
+    }  # fmt: skip
+
+
+@lru_cache(maxsize=1000)
+def _types_as(types: tuple[str, ...]) -> str:
+    """Return damage types as a row has them; few combinations occur, in very many answers."""
+    return json.dumps(types, ensure_ascii=False)
 
 
 def insert(db: sqlite3.Connection, values: Mapping[str, object]) -> int:
@@ -213,6 +303,32 @@ def insert(db: sqlite3.Connection, values: Mapping[str, object]) -> int:
     marks = ", ".join("?" * len(values))
     cursor = db.execute(f"INSERT INTO label_event ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))
     return int(cursor.lastrowid or 0)
+
+
+def insert_all(db: sqlite3.Connection, rows: Sequence[Mapping[str, object]]) -> None:
+    """Add events, all given by the same columns in the same order, with their numbers; see `_next_number`.
+
+    Hundreds go into one statement: SQLite prepares the table's checks once for each statement, which takes longer than to store a row.
+    """
+    if not rows:
+        return
+    at_once = max(1, min(_ROWS_AT_ONCE, db.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(rows[0])))
+    head, marks = f"INSERT INTO label_event ({', '.join(rows[0])}) VALUES ", f"({', '.join('?' * len(rows[0]))})"
+    for first in range(0, len(rows), at_once):
+        some = rows[first : first + at_once]
+        db.execute(head + ", ".join([marks] * len(some)), [value for row in some for value in row.values()])
+
+
+def _next_number(db: sqlite3.Connection) -> int:
+    """Return the number that the next event gets, while the write lock is held: none is ever given twice."""
+    row = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'label_event'").fetchone()
+    return max(int(row[0]) if row else 0, last_event(db)) + 1
+
+
+def _rows_of(db: sqlite3.Connection, query: str, texts: Collection[object]) -> list[Any]:
+    """Return the rows of a query that ends in a column, where the column is one of some texts. What is no text is in no row."""
+    listed = json.dumps([text for text in texts if is_text(text, 1, NEWEST)])
+    return db.execute(f"{query} IN (SELECT value FROM json_each(?))", (listed,)).fetchall()
 
 
 def event_of(row: Sequence[object]) -> LabelEvent:
@@ -305,6 +421,11 @@ def stands(db: sqlite3.Connection, acts: Collection[str]) -> set[str]:
     return {act for act, event in rows if event not in gone}
 
 
+def _events(db: sqlite3.Connection, numbers: Collection[int]) -> list[LabelEvent]:
+    query = f"SELECT {COLUMNS} FROM label_event a WHERE a.event IN (SELECT value FROM json_each(?)) ORDER BY a.event"
+    return [event_of(row) for row in db.execute(query, (json.dumps(list(numbers)),))]
+
+
 def _events_of_act(db: sqlite3.Connection, act: str) -> list[LabelEvent]:
     rows = db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.act = ? ORDER BY event", (act,))
     return [event_of(row) for row in rows]
@@ -320,6 +441,8 @@ _DECIDING = (
     "JOIN label_event e ON e.event = last JOIN label_event a ON a.event = ifnull(e.answer, e.event) "
     "WHERE e.label <> 'cleared'"
 )
+_DECIDING_IN_ORDER = _DECIDING.replace("GROUP BY building_id", "GROUP BY building_id ORDER BY last")
+"""The same rows in the order in which the file holds them: a million are read in two thirds of the time."""
 _SINCE = (
     "FROM label_event e JOIN label_event a ON a.event = ifnull(e.answer, e.event) "
     "WHERE e.event > ? AND e.event <= ? ORDER BY e.event"
@@ -385,7 +508,7 @@ def _standing_at(db: sqlite3.Connection, at: int | None) -> Iterator[_Standing |
         found = _standing.pop(key, None)
         if found is None or found.op != _op_of(db, found.event):
             found = _Standing(last, _op_of(db, last), {}, {})
-            rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_DECIDING}", (last,))
+            rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_DECIDING_IN_ORDER}", (last,))
         else:
             rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_SINCE}", (found.event, last))
             found.event, found.op = last, _op_of(db, last)
@@ -478,14 +601,13 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
     """
     at_event = last_event(db) if at is None else at
     order = list(building_ids(db) if ids is None else ids)
-    row = {building: i for i, building in enumerate(order)}
     is_positive, is_not_damaged, is_excluded, is_queued = (np.zeros(len(order), np.bool_) for _ in range(4))
-    for building, event in taught(db, at_event).items():
-        if building in row:
-            label = "" if event is None else event.label
-            marked = {"positive": is_positive, "not_damaged": is_not_damaged}.get(label, is_excluded)
-            marked[row[building]] = True
-            is_queued[row[building]] = label == "positive" and event is not None and event.shown != ""
+    marked = {"positive": is_positive, "not_damaged": is_not_damaged}
+    for row, event in enumerate(map(taught(db, at_event).get, order, repeat(_CLEARED))):
+        if event is not _CLEARED:
+            label = event.label if isinstance(event, LabelEvent) else ""
+            marked.get(label, is_excluded)[row] = True
+            is_queued[row] = label == "positive" and isinstance(event, LabelEvent) and event.shown != ""
     return PUSet(order, is_positive, is_not_damaged, is_excluded, at_event, is_queued)
 
 
@@ -493,10 +615,12 @@ def taught(db: sqlite3.Connection, at: int) -> dict[str, LabelEvent | None]:
     """Return what a method may learn of every building that carries a label; None where only an audit has an answer."""
     with _standing_at(db, at) as standing:
         known, taught = (current(db, at=at), {}) if standing is None else (standing.answers, standing.taught)
-        for building, event in known.items():
-            if event.shown == "audit" and building not in taught:
-                taught[building] = _outside_audits(db, event, at)
-        return {building: taught[building] if event.shown == "audit" else event for building, event in known.items()}
+        found: dict[str, LabelEvent | None] = dict(known)
+        for event in [event for event in known.values() if event.shown == "audit"]:
+            if event.building_id not in taught:
+                taught[event.building_id] = _outside_audits(db, event, at)
+            found[event.building_id] = taught[event.building_id]
+        return found
 
 
 def _outside_audits(db: sqlite3.Connection, event: LabelEvent, at: int) -> LabelEvent | None:
@@ -536,9 +660,7 @@ def audits(db: sqlite3.Connection) -> list[Audit]:
 
 def audit_answers(db: sqlite3.Connection) -> dict[str, LabelEvent]:
     """Return building id -> its last standing audit answer, whole; of the same buildings as `audits`."""
-    numbers = json.dumps([one.event for one in audits(db)])
-    rows = db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.event IN (SELECT value FROM json_each(?))", (numbers,))
-    return {event.building_id: event for event in map(event_of, rows)}
+    return {event.building_id: event for event in _events(db, [one.event for one in audits(db)])}
 
 
 class Given(NamedTuple):

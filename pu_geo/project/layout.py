@@ -21,6 +21,8 @@ from pu_geo.errors import ProjectError, PuGeoError, printable
 SUFFIX = ".pugeo"
 HOME_VARIABLE = "PU_GEO_HOME"
 RCF = "rcf"  # the feature set that comes with every chip set; its files have names without it
+SHARED = "shared"  # the maker of features whose filters are the same everywhere and hold no imagery
+SHARDS = "shards"  # folder in that of a job: what workers of a cluster have finished
 LAYERS = "layers"  # the maker of features with a bank of filters for each layer
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -39,10 +41,9 @@ class Layout:
     def quicklooks(self) -> Path:
         return self.folder / "quicklooks"
 
-    @property
-    def geometry(self) -> Path:
-        """Footprints in grid pixels, for the map in the browser."""
-        return self.quicklooks / "footprints.json"
+    def outlines(self, geometry_v: str) -> Path:
+        """Footprints in grid pixels, for the map in the browser; made anew where it is gone. `geometry_v`: see `contents.geometry_v`."""
+        return self.quicklooks / f"outlines-{checked_id(geometry_v)}.bin"
 
     @property
     def jobs(self) -> Path:
@@ -95,6 +96,9 @@ class Layout:
 
     def discovery(self, discovery_id: str) -> Path:
         return self.folder / "discoveries" / checked_id(discovery_id)
+
+    def federation(self, federation_id: str) -> Path:
+        return self.folder / "federation" / checked_id(federation_id)
 
 
 def home() -> Path:

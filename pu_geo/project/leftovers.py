@@ -18,10 +18,11 @@ from pathlib import Path
 from pu_geo.atomic_write import is_abandoned
 from pu_geo.errors import ProjectError
 from pu_geo.project import locks, store
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import SHARDS, Layout
 
 ROOM = "room"  # in a job's folder: some bytes that are freed for the last words of a job whose disk is full
 _OF_JOBS = (ROOM, "features.npy", "discovery", "checkpoints/*-unfinished.pt")
+_DISMISSED = "dismissed"  # of a job; one that somebody may yet resume needs its finished shards
 _OF_CHIPS = re.compile(r"([a-z0-9][a-z0-9_-]{0,63})\.(npy|sheets|features\.npy|filters\.npz)")
 _PICTURES = ("pre", "post")  # folders of map tiles, which hold no temporary files and up to a million others
 _NOT_OURS = ("trash", "backups")
@@ -108,6 +109,7 @@ def _halves(layout: Layout, own: Path | None) -> Iterator[tuple[Path, str, bool]
     for folder in _job_folders(layout):
         if folder == own or not locks.is_held(folder / locks.JOB_LOCK):
             paths = [path for pattern in _OF_JOBS for path in folder.glob(pattern)]
+            paths += [folder / SHARDS] if (folder / _DISMISSED).exists() and (folder / SHARDS).is_dir() else []
             yield from ((path, f"what job {folder.name} worked with", False) for path in paths)
     yield from _unfinished_chips(layout)
 

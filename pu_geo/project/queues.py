@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.atomic_write import atomic_write
+from pu_geo.errors import ProjectError
 from pu_geo.project.layout import Layout, read_arrays, read_json, write_json
 from pu_geo.project.locks import one_at_a_time
 
@@ -46,6 +47,17 @@ def load_queues(layout: Layout, analyst: str) -> list[dict[str, Any]]:
     """Return the newest queues of an analyst, newest first; each {"id", "chip_set", "items"}."""
     path = _path_of(layout, analyst)
     found: list[dict[str, Any]] = read_json(path) if path.is_file() else []
+    return found
+
+
+def all_queued(layout: Layout, chip_set: str) -> set[str]:
+    """Return the buildings in the newest queue of each analyst, as far as it can be read and is of a chip set."""
+    found: set[str] = set()
+    for path in _folder(layout).glob("*.json"):
+        with suppress(ProjectError, OSError, LookupError, TypeError):  # its analyst gets the error; the others go on
+            newest = read_json(path)[0]
+            if newest["chip_set"] == chip_set:
+                found |= {item["building_id"] for item in newest["items"]}
     return found
 
 

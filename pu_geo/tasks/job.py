@@ -31,9 +31,9 @@ class Job:
     waits: Mapping[str, object] = field(default_factory=dict)
     _last_report: float = field(default=0.0, repr=False)
 
-    def report(self, share: float, message: str) -> None:
-        """Report how far the task is: `share` 0..1, `message` in words. Cheap: most calls write nothing."""
-        due = time.monotonic() - self._last_report > _SECONDS_BETWEEN_REPORTS
+    def report(self, share: float, message: str, *, is_news: bool = False) -> None:
+        """Report how far the task is: `share` 0..1, `message` in words. Cheap: most calls write nothing, unless it is news."""
+        due = is_news or time.monotonic() - self._last_report > _SECONDS_BETWEEN_REPORTS
         if due or share >= 1:
             self._last_report = time.monotonic()
             events.append(self.folder, "progress", {"share": round(share, 4), "message": message})
@@ -73,5 +73,5 @@ class Part(Job):
         super().__init__(whole.layout, whole.folder, whole.echo)
         self._whole, self._start, self._end = whole, start, end
 
-    def report(self, share: float, message: str) -> None:
-        self._whole.report(self._start + (self._end - self._start) * min(share, 0.999), message)
+    def report(self, share: float, message: str, *, is_news: bool = False) -> None:
+        self._whole.report(self._start + (self._end - self._start) * min(share, 0.999), message, is_news=is_news)

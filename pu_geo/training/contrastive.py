@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pu_geo.training.data import Ints, PUData, Strength, batches
+from pu_geo.training.distributed import Ranks
 from pu_geo.training.loop import MicroBatcher, Training
 from pu_geo.training.optim import new_optimizer, warmup_schedule
 
@@ -55,33 +56,40 @@ def contrast(
         batch_size: chips a step, in two views each.
         stream: of the random numbers; this and the next one are used.
     """
-    device, pieces = training.run.device, MicroBatcher(training.run)
+    device, ranks, pieces = training.run.device, training.run.ranks, MicroBatcher(training.run)
     positive = torch.from_numpy(data.is_positive[rows]).to(device)
     for epoch in training.epochs():
         drawing = epoch.generator(stream + 1)
         with epoch:
             for numbers in batches(len(rows), batch_size, epoch.generator(stream)):
-                views = data.inputs.draw(rows[numbers], VIEWS, drawing, device)
+                own = ranks.share(len(numbers))
+                views = data.inputs.draw(rows[numbers], VIEWS, drawing, device, own)
                 gone = None
                 if data.is_missing is not None and getattr(learner.encoder, "takes_views", False):
-                    gone = torch.from_numpy(data.is_missing[:, rows[numbers]]).to(device)
-                epoch.add(_step(learner, pieces, views, positive[torch.from_numpy(numbers)], loss_of, gone))
+                    gone = torch.from_numpy(data.is_missing[:, rows[numbers][own]]).to(device)
+                epoch.add(_step(learner, pieces, ranks, views, positive[torch.from_numpy(numbers)], loss_of, gone))
 
 
 def _step(
-    learner: ContrastiveLearner, pieces: MicroBatcher, views: list[Tensor], positive: Tensor, loss_of: PairLoss,
-    is_missing: Tensor | None,
+    learner: ContrastiveLearner, pieces: MicroBatcher, ranks: Ranks, views: list[Tensor], positive: Tensor,
+    loss_of: PairLoss, is_missing: Tensor | None,
 ) -> dict[str, float]:  # fmt: skip
-    """Move the weights once, for two views [B, ...] of B chips; `is_missing` [V, B] is for an encoder that takes it."""
+    """Move the weights once, for two views [B, ...] of B chips; `is_missing` [V, B] is for an encoder that takes it.
+
+    Views and `is_missing` are of this rank's share of the batch, `positive` of all of it.
+    """
 
     def work(part: slice, share: float) -> float:
         masks = () if is_missing is None else (is_missing[:, part],)
-        z1, z2 = (learner.head(learner.encoder(view[part], *masks)) for view in views)
-        loss = loss_of(z1, z2, positive[part])
+        labels = positive[part]
+        z1, z2 = (ranks.gather(learner.head(learner.encoder(view[part], *masks)), len(labels)) for view in views)
+        loss = loss_of(z1, z2, labels)
         (share * loss).backward()
         return float(loss.detach()) * share
 
     found = pieces.each(len(positive), lambda: learner.optimizer.zero_grad(set_to_none=True), work)
+    ranks.sum_gradients(learner.encoder)
+    ranks.sum_gradients(learner.head)
     learner.optimizer.step()
     learner.schedule.step()
     return {"loss": sum(found)}

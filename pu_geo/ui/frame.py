@@ -21,7 +21,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.project.store import is_writable, one_connection
 from pu_geo.records import MAX_NAME
 from pu_geo.services.annotate import building_history as histories
-from pu_geo.services.annotate import labeling, presence, ranking
+from pu_geo.services.annotate import labeling, outlines, presence, ranking
 from pu_geo.services.damage_map import exporting
 from pu_geo.services.imagery import image_quality
 from pu_geo.services.project import daily_backups, projects, readable_labels, recovery
@@ -52,6 +52,8 @@ def _of_project(answer: Callable[..., Any]) -> Callable[..., Any]:
 resolve = _of_project(lambda layout: layout.folder)
 scores = _of_project(ranking.scores_for_browser)
 geometry_v = _of_project(ranking.geometry_v)
+first_outlines = _of_project(outlines.first_part)
+outline_tile = _of_project(outlines.tile)
 building_history = _of_project(histories.building_history)
 store_operations = _of_project(labeling.store_operations)
 others_here = _of_project(presence.exchange)

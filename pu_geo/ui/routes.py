@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from starlette.background import BackgroundTask
 from starlette.convertors import Convertor, register_url_convertor
@@ -49,6 +50,17 @@ _LAST = {
 }  # the rest of a message that was not read to its end would be taken for the next
 # A report is shown as a page of its own: it may neither run scripts, load anything, nor reach what else this server has.
 _SANDBOX = "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
+
+
+@dataclass(frozen=True)
+class Download:
+    """What a button downloads. `make` returns it."""
+
+    make: Callable[[], bytes | str]
+    file_name: str
+    media_type: str
+
+
 Answering = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
 
 
@@ -64,6 +76,9 @@ def routes(
     write_zip: Callable[[str, str, Path], object] | None = None,
     thumbnails: Callable[[str], bytes | None] | None = None,
     geometry_v: Callable[[str], str | None] | None = None,
+    downloads: Callable[[str], Download | None] | None = None,
+    outlines: Callable[[str], bytes | None] | None = None,
+    outline_tile: Callable[[str, str, int], bytes | None] | None = None,
 ) -> list[Route]:
     """Build the routes that `st.App(routes=...)` takes.
 
@@ -84,16 +99,23 @@ def routes(
         thumbnails: name to a JPEG picture of a file that the file picker lists; it hands out these names, never paths.
         geometry_v: token to the name of the footprints' state, see `ranking.geometry_v`. What is sent in their order is asked for with it,
             `g` in the address, and refused once it is another.
+        downloads: name of a button to what it downloads, see `components.download`.
+        outlines: token to what the map needs of all buildings before it fetches outlines, see `annotate.outlines`.
+        outline_tile: (token, hash of all outlines, number) to a map tile of outlines.
     """
-    sent = _Sender(resolve, scores, shifts, building_history, dots, version_file, write_zip, geometry_v)
+    sent = _Sender(
+        resolve, scores, shifts, building_history, dots, version_file, write_zip, geometry_v, outlines, outline_tile
+    )
     project = PREFIX + "/{token}"
     register_url_convertor("count", _Count())
     return [
         Route(PREFIX + "/assets/damage_view.js", _bundle),
         Route(PREFIX + "/thumbnails/{name}.jpg", _thumbnail(thumbnails)),
+        Route(PREFIX + "/downloads/{name}", _download(downloads)),
         Route(project + "/tiles/{layer}/{z:count}/{x:count}/{y:count}.jpg", sent.tile),
         Route(project + "/tiles/layers/{name}/{z:count}/{x:count}/{y:count}.jpg", sent.layer_tile),
-        Route(project + "/geometry.json", sent.geometry),
+        Route(project + "/outlines.bin", sent.outlines),
+        Route(project + "/outlines/{name}/{n:count}.bin", sent.outline_tile),
         Route(project + "/sheets/{chip_set}/{n:count}.jpg", sent.sheet),
         Route(project + "/scores/{score_id}.bin", sent.scores),
         Route(project + "/shifts.bin", sent.shifts),
@@ -155,6 +177,8 @@ class _Sender:
     file_of: Callable[[str, str, str], Path | None] | None
     zip_of: Callable[[str, str, Path], object] | None
     geometry_v_of: Callable[[str], str | None] | None
+    outlines_of: Callable[[str], bytes | None] | None
+    outline_tile_of: Callable[[str, str, int], bytes | None] | None
 
     @_or_not_now
     def version(self, request: Request) -> Response:
@@ -219,8 +243,17 @@ class _Sender:
 
     @_or_not_now
     @_in_footprint_order
-    def geometry(self, request: Request) -> Response:
-        return self._file(request, "quicklooks/footprints.json", "application/json")
+    def outlines(self, request: Request) -> Response:
+        if self.outlines_of is None or self._folder(request) is None:
+            return _nothing()
+        return _bytes(request, self.outlines_of(request.path_params["token"]))
+
+    @_or_not_now
+    def outline_tile(self, request: Request) -> Response:
+        token, name, n = (request.path_params[each] for each in ("token", "name", "n"))
+        if self.outline_tile_of is None or not _ID.fullmatch(name) or n > _HIGHEST or self._folder(request) is None:
+            return _nothing()
+        return _bytes(request, self.outline_tile_of(token, name, n))
 
     @_or_not_now
     def sheet(self, request: Request) -> Response:
@@ -376,6 +409,26 @@ def _thumbnail(picture: Callable[[str], bytes | None] | None) -> Callable[[Reque
     return respond
 
 
+def _download(find: Callable[[str], Download | None] | None) -> Callable[[Request], Response]:
+    """Make the route of files that a button makes; words where it cannot be made, or where nobody has the button any more."""
+
+    def respond(request: Request) -> Response:
+        found = find(request.path_params["name"]) if find is not None else None
+        if found is None:
+            return Response(texts.NO_DOWNLOAD, 404, media_type="text/plain", headers=_NEVER_KEPT)
+        try:
+            content = found.make()
+        except PuGeoError as error:
+            return Response(f"{error.problem} {error.hint}", 503, media_type="text/plain", headers=_NEVER_KEPT)
+        except OSError as error:
+            words = texts.NOT_MADE.format(why=error.strerror or error)
+            return Response(words, 503, media_type="text/plain", headers=_NEVER_KEPT)
+        name = f"attachment; filename*=UTF-8''{quote(found.file_name, safe='')}"
+        return Response(content, media_type=found.media_type, headers=_NEVER_KEPT | {"Content-Disposition": name})
+
+    return respond
+
+
 def bundle_url() -> str:
     """Return the address of the JavaScript bundle; its hash is in it, so that browsers keep it until it changes."""
     changed = BUNDLE.stat().st_mtime_ns if BUNDLE.is_file() else 0
@@ -403,9 +456,11 @@ def _json(found: Mapping[str, Any] | None, headers: Mapping[str, str], status: i
 
 
 def _bytes(request: Request, content: bytes | None) -> Response:
+    """Send numbers as they are: the server would take seconds to compress 30 MB that it sends to a browser on this machine."""
     if content is None:
         return _nothing()
-    return Response(content, media_type="application/octet-stream", headers=_headers(request))
+    plain = {"Content-Encoding": "identity"}
+    return Response(content, media_type="application/octet-stream", headers=_headers(request) | plain)
 
 
 def _unknown(request: Request) -> Response:

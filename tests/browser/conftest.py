@@ -20,7 +20,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
 from pu_geo.services.project import projects
 from tests.browser.make_project import make_project, write_pyramid
-from tests.browser.real_app import AppServer, add_hooks, add_island_run, islands_of, made_up_project
+from tests.browser.real_app import LOGS, AppServer, add_hooks, add_island_run, islands_of, made_up_project
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 NOTHING_OUTWARD = ["--disable-quic", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
@@ -53,10 +53,14 @@ def chromium() -> Iterator[object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
-    """Add to the report of a test that failed what its pages showed and logged: nobody can look at them afterwards."""
+    """Add to the report of a test that failed what its pages showed, and the end of its server's log: nobody can look afterwards.
+
+    A server that the test started has ended by then, so its pages may have lost their connection since.
+    """
     report = yield
     if report.when == "call" and report.failed:
         report.sections += [("page", _what_it_shows(page)) for page in item.stash.get(PAGES, []) if not page.is_closed()]
+        report.sections += [(f"{log}", log.read_text(errors="replace")[-5000:]) for log in LOGS[-1:] if log.is_file()]
     return report
 
 

@@ -90,6 +90,8 @@ function hooks(view) {
         if (place() !== last) [last, since] = [place(), performance.now()];
       }
     },
+    /** How many map tiles of outlines there are, are here, and are on their way. */
+    outlines: () => ({ all: store.shapes.tiles.length, here: store.shapes.tiles.filter(Boolean).length, missing: store.shapes.nMissing }),
     /** Ids whose middle is inside the map with `margin` pixels to spare, and so can be clicked. */
     onScreen: (margin = 30) => {
       const box = map.target.getBoundingClientRect();
@@ -176,7 +178,7 @@ function mapMeasures({ store, map }) {
     },
     /** From the request for the geometry until it was measured and ready to be drawn. */
     loadTime: () => {
-      const asked = performance.getEntriesByType("resource").find(({ name }) => name.includes("/geometry.json"));
+      const asked = performance.getEntriesByType("resource").find(({ name }) => name.includes("/outlines.bin"));
       const fetched = asked.responseEnd - asked.startTime;
       return { fetched, ready: performance.getEntriesByName("pugeo:geometry")[0].startTime - asked.startTime };
     },

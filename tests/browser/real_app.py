@@ -54,6 +54,8 @@ class _LetIn:
 
 
 _LET_IN = _LetIn()
+LOGS: list[Path] = []
+"""Of the servers that tests started, the newest last."""
 
 
 def cookie_of(home: Path, port: int) -> str:
@@ -90,6 +92,7 @@ class AppServer:
             "PU_GEO_BROWSER": "no", "PU_GEO_OPEN": str(project.folder) if project else "",
         }  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
+        LOGS.append(self.log)
 
     def __enter__(self) -> AppServer:
         self._home.mkdir(parents=True, exist_ok=True)
@@ -189,7 +192,6 @@ def made_up_project(folder: Path, ids: Sequence[str], *, pictures: Path | None =
         (layout.quicklooks / role).mkdir(parents=True, exist_ok=True)
         resolutions = [2**z for z in range(zoom, -1, -1)]
         write_json(layout.quicklooks / role / "pyramid.json", {**pyramid, "resolutions": resolutions})
-    write_json(layout.geometry, {"ids": list(ids), "rings": [[ring.round(1).ravel().tolist()] for ring in rings]})
     return layout
 
 

@@ -105,6 +105,7 @@ def test_from_an_empty_folder_to_a_confirmed_export(analyst: Analyst, tmp_path: 
         page.get_by_role("button", name="Choose scenes").click()
         analyst.pick(["pre.tif", "post.tif"])
         page.get_by_role("dialog").get_by_role("button", name="Add 4 files").click()
+        steps.until(lambda: "post.tif" in page.get_by_role("textbox", name="Post-event images").input_value(), 60)
         shot("scenes")
         analyst.press("Add scenes")
         analyst.sees("The pair fits so far.", JOB_MS)

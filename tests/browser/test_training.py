@@ -17,7 +17,7 @@ from tests.browser.steps import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SECONDS = 240.0
-LONG = {"epochs": "900", "max_steps": "1000000"}  # never waited for
+LONG = {"epochs": "5000", "max_steps": "1000000"}  # minutes, never waited for; 900 took half of one
 
 
 def newest(event: Layout, method: str) -> JobView:
@@ -79,8 +79,8 @@ def test_a_training_is_watched_outlives_the_server_and_is_cancelled_and_taken_up
         until(lambda: jobs.view(first).state == "cancelled")
 
         page.get_by_text("Models: export one, or import one").click()
-        with page.expect_download(timeout=60_000) as waiting:
-            page.get_by_role("button", name="Export model").click()
+        with page.expect_download(timeout=60_000) as waiting:  # the page may run, for a job has just ended
+            page.get_by_role("link", name="Export model").click()
         waiting.value.save_as(tmp_path / "model.zip")
         with store.connect(layout) as db:
             assert runs.find(db, model_files.read(tmp_path / "model.zip").card["run_id"]).method == "pucl"

@@ -133,7 +133,7 @@ def test_facts_name_file_hash_and_licence(weights: Path) -> None:
     digest = backbones.hashlib.sha256(weights.read_bytes()).hexdigest()
     assert facts == {
         "kind": "resnet18", "backbone": "resnet18", "weights_file": "mine.safetensors", "weights_sha256": digest,
-        "licence": "CC-BY-4.0", "pool": "mean", "layer": "", "size_px": 0, "dates": "diff", "scale": 1.0,
+        "licence": "CC-BY-4.0", "pool": "mean", "layer": "", "size_px": 0, "dates": "diff", "scale": 1.0, "holds_imagery": False,
     }  # fmt: skip
     assert _fit(weights).facts()["licence"] is None
 

@@ -77,6 +77,17 @@ def test_filters_follow_the_generator() -> None:
     assert not torch.equal(_bank(chips, seed=1).filters, _bank(chips, seed=2).filters)
 
 
+def test_filters_do_not_depend_on_the_number_of_threads() -> None:
+    chips, before, found = np.random.default_rng(1).integers(0, 99, (70, 3, 16, 16), np.uint8), torch.get_num_threads(), []
+    try:
+        for n in (1, 2):
+            torch.set_num_threads(n)
+            found.append(features.RcfBank.fit(chips, torch.Generator().manual_seed(0)).filters)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*found)
+
+
 def test_flat_chips_give_finite_features() -> None:
     chips = np.full((5, 3, 16, 16), 7, np.uint8)
     assert np.isfinite(_bank(chips, 4).transform(chips, 2, seed=0, device=CPU)).all()

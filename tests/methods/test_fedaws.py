@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pu_geo.analysis import metrics
+from pu_geo.errors import JobCancelled
 from pu_geo.methods import fedaws
 from pu_geo.methods.cards.fedaws import FedawsSettings
 from pu_geo.methods.fedaws import Client, ClientUpdate, Embedder, Learner, client_update, server_round
+from pu_geo.methods.fitting import types_of
+from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import Epoch, MicroBatcher, Training
@@ -117,7 +122,8 @@ def test_one_round_equals_a_loop_of_algorithm_1() -> None:
     clients = linear_clients((1, 2, 5))
     learner = learner_of(clients)
     settings = replace(ONE_STEP, lr=0.3, spread_weight=0.4, spread_margin=1.3)
-    theta, vectors = server_round(learner.theta, learner.class_vectors, updates_of(learner, clients, settings), settings)
+    after = server_round(learner, updates_of(learner, clients, settings), settings)
+    theta, vectors = after.theta, after.class_vectors
     chips = [client.inputs.plain_array[client.rows].astype(np.float64) for client in clients]
     before = [learner.theta[name].double().numpy() for name in ("head.weight", "head.bias")]
     vectors_before = learner.class_vectors.double().numpy()
@@ -163,9 +169,12 @@ def test_what_was_sent_out_is_not_changed() -> None:
     clients = linear_clients((3, 4))
     learner = learner_of(clients)
     theta, vectors = {name: each.clone() for name, each in learner.theta.items()}, learner.class_vectors.clone()
-    server_round(learner.theta, learner.class_vectors, updates_of(learner, clients), ONE_STEP)
+    settings = replace(ONE_STEP, server_momentum=0.5)
+    learner.velocity = {name: torch.ones_like(each) for name, each in theta.items()}
+    server_round(learner, updates_of(learner, clients), settings)
     require_equal(learner.theta, theta)
     assert torch.equal(learner.class_vectors, vectors)
+    require_equal(learner.velocity, {name: torch.ones_like(each) for name, each in theta.items()})
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -181,7 +190,7 @@ def test_a_client_never_sees_another_row(number: int, monkeypatch: pytest.Monkey
         return kept(client, theta, own_vector, settings, generator, told)
 
     monkeypatch.setattr(fedaws, "client_update", spy)
-    monkeypatch.setattr(fedaws, "server_round", lambda theta, vectors, updates, _: found.append(updates) or (theta, vectors))
+    monkeypatch.setattr(fedaws, "server_round", lambda learner, updates, _: found.append(updates) or learner)
     for is_poisoned in (False, True):
         clients = linear_clients((3, 4, 5))
         learner = learner_of(clients)
@@ -231,15 +240,51 @@ def test_average_counts_clients_alike_or_by_chips(weighting: str, expected: floa
     theta, rows = {"a": torch.zeros(2), "n": torch.tensor(7)}, unit_rows(2)
     count = torch.tensor(8)
     updates = {c: ClientUpdate({"a": torch.full((2,), float(n)), "n": count}, rows[c], n) for c, n in ((0, 1), (1, 3))}
-    mean, _ = server_round(theta, rows, updates, replace(SHORT, weighting=weighting))
+    mean = server_round(Learner(theta, rows), updates, replace(SHORT, weighting=weighting)).theta
     torch.testing.assert_close(mean["a"], torch.full((2,), expected))
     assert torch.equal(mean["n"], theta["n"])
+
+
+def test_server_momentum_repeats_part_of_each_move_of_theta_alone() -> None:
+    clients = linear_clients((1, 2, 5))
+    plain = learner_of(clients)
+    settings = replace(ONE_STEP, lr=0.3, server_momentum=0.8)
+    learner, theta, velocity, rows = plain, plain.theta, dict.fromkeys(plain.theta, 0.0), plain.class_vectors
+    for _ in range(3):
+        updates = updates_of(learner, clients, settings)
+        without = server_round(Learner(theta, rows), updates, replace(settings, server_momentum=0))
+        assert not without.velocity
+        learner = server_round(learner, updates, settings)
+        before = theta
+        velocity = {name: 0.8 * velocity[name] + (without.theta[name] - before[name]) for name in velocity}
+        theta, rows = {name: before[name] + velocity[name] for name in before}, without.class_vectors
+        for name in ("head.weight", "head.bias"):
+            torch.testing.assert_close(learner.theta[name], theta[name], rtol=0, atol=1e-6)
+        assert torch.equal(learner.class_vectors, rows)
+        theta = learner.theta
+    assert float((learner.theta["head.weight"] - without.theta["head.weight"]).abs().max()) > 0.01
+
+
+def test_a_killed_training_with_server_momentum_goes_on_bit_equal(tmp_path: Path) -> None:
+    data, settings, asked = made_up()[0], replace(SHORT, rounds=4, server_momentum=0.9), [0]
+
+    def kill() -> bool:
+        asked[0] += 1
+        return asked[0] == 40  # 3 clients of 5 steps: in round 3
+
+    with pytest.raises(JobCancelled):
+        fit(data, settings, is_cancelled=kill, checkpoints=Checkpoints(tmp_path, 0.0))
+    again = fit(data, settings, checkpoints=Checkpoints(tmp_path, 0.0))
+    straight = fit(data, settings).state()
+    require_equal(again.state(), straight)
+    without = fit(data, replace(settings, server_momentum=0)).state()
+    assert float((straight["head.weight"] - without["head.weight"]).abs().max()) > 0.01
 
 
 def test_what_no_client_changes_stays_to_the_bit() -> None:
     theta, rows = {"a": torch.randn(50, generator=torch.Generator().manual_seed(0))}, unit_rows(3)
     updates = {c: ClientUpdate({"a": theta["a"].clone()}, rows[c], 1) for c in range(3)}
-    require_equal(server_round(theta, rows, updates, SHORT)[0], theta)
+    require_equal(server_round(Learner(theta, rows), updates, replace(SHORT, server_momentum=0.9)).theta, theta)
 
 
 def test_a_class_without_its_client_keeps_its_row_but_for_the_spreadout() -> None:
@@ -247,7 +292,8 @@ def test_a_class_without_its_client_keeps_its_row_but_for_the_spreadout() -> Non
     learner = learner_of(clients)
     settings = replace(ONE_STEP, spread_weight=0.0)
     updates = updates_of(learner, clients, settings)
-    theta, rows = server_round(learner.theta, learner.class_vectors, {0: updates[0], 2: updates[2]}, settings)
+    after = server_round(learner, {0: updates[0], 2: updates[2]}, settings)
+    theta, rows = after.theta, after.class_vectors
     expected = (updates[0].theta["head.weight"] + updates[2].theta["head.weight"]) / 2
     torch.testing.assert_close(theta["head.weight"], expected, rtol=0, atol=1e-6)
     torch.testing.assert_close(rows[1], learner.class_vectors[1], rtol=0, atol=1e-6)
@@ -262,15 +308,13 @@ def test_order_clients_without_chips_and_rounds_without_anybody_do_not_matter() 
     require_equal(updates[1].theta, learner.theta)
     assert torch.equal(updates[1].own_vector, learner.class_vectors[1])
     orders = ((0, 1, 2, 3), (2, 0, 3, 1), (0, 2, 3), (), (1,))
-    rounds = [server_round(learner.theta, learner.class_vectors, {c: updates[c] for c in each}, ONE_STEP) for each in orders]
-    for (theta, rows), (as_theta, as_rows) in (
-        (rounds[1], rounds[0]),
-        (rounds[2], rounds[0]),
-        (rounds[3], (learner.theta, learner.class_vectors)),
-        (rounds[4], rounds[3]),
-    ):
-        require_equal(theta, as_theta)
-        assert torch.equal(rows, as_rows)
+    learner.velocity = {name: torch.ones_like(each) for name, each in learner.theta.items()}
+    settings = replace(ONE_STEP, server_momentum=0.5)
+    rounds = [server_round(learner, {c: updates[c] for c in each}, settings) for each in orders]
+    for found, expected in ((rounds[1], rounds[0]), (rounds[2], rounds[0]), (rounds[3], learner), (rounds[4], rounds[3])):
+        require_equal(found.theta, expected.theta)
+        require_equal(found.velocity, expected.velocity)
+        assert torch.equal(found.class_vectors, expected.class_vectors)
 
 
 @pytest.mark.parametrize("spread", ["margin", "nearest"])
@@ -279,8 +323,7 @@ def test_any_number_of_clients_and_more_neighbors_than_classes(spread: str, n_cl
     clients = linear_clients((4, 2, 3)[:n_clients])
     learner, settings = learner_of(clients), replace(ONE_STEP, spread=spread, n_nearest=3)
     for _ in range(5):
-        updates = updates_of(learner, clients, settings)
-        learner.theta, learner.class_vectors = server_round(learner.theta, learner.class_vectors, updates, settings)
+        learner = server_round(learner, updates_of(learner, clients, settings), settings)
     assert all(tensor.isfinite().all() for tensor in learner.theta.values())
     torch.testing.assert_close(learner.class_vectors.norm(dim=1), torch.ones(n_clients))
     assert fedaws.largest_cosine(learner.class_vectors) < 0.5
@@ -290,7 +333,7 @@ def test_equal_class_vectors_are_parted_only_where_spreadout_has_weight() -> Non
     rows = unit_rows(1).repeat(2, 1)
     updates = {c: ClientUpdate({}, 3 * rows[c], 1) for c in range(2)}
     for weight, is_parted in ((0.0, False), (0.5, True)):
-        _, found = server_round({}, rows, updates, replace(ONE_STEP, spread_weight=weight))
+        found = server_round(Learner({}, rows), updates, replace(ONE_STEP, spread_weight=weight)).class_vectors
         assert (fedaws.largest_cosine(found) < 0.999) == is_parted
         torch.testing.assert_close(found.norm(dim=1), torch.ones(2))
 
@@ -300,7 +343,7 @@ def test_each_class_is_pushed_from_as_many_neighbors_as_asked_for() -> None:
     updates = {c: ClientUpdate({}, rows[c], 1) for c in range(3)}
     for k in (1, 2):
         settings = replace(ONE_STEP, spread="nearest", n_nearest=k, spread_weight=0.3, lr=0.2)
-        _, found = server_round({}, rows, updates, settings)
+        found = server_round(Learner({}, rows), updates, settings).class_vectors
         # Minus the squared distance, as seen from c and, if c is near to it too, from the other: 2 (w_c - w_o) each time.
         away = torch.cdist(rows, rows).fill_diagonal_(9)
         near = torch.zeros(3, 3).scatter(1, away.argsort(1)[:, :k], 1.0)
@@ -340,6 +383,59 @@ def test_margin_is_the_log_odds_of_a_softmax_over_cosines() -> None:
     shares = np.exp(embeddings @ state["class_vectors"].numpy().T / 0.2)
     expected = shares[:, 1:].sum(1) / shares.sum(1)
     np.testing.assert_allclose(model.score(data.inputs.plain_array), expected, atol=1e-4)
+
+
+def test_a_type_is_scored_by_its_share_of_the_softmax() -> None:
+    data, truth = made_up()
+    model = fit(data, replace(SHORT, temperature=0.2))
+    state, embeddings = model.state(), model.embed(data.inputs.plain_array)
+    shares = np.exp(embeddings @ state["class_vectors"].numpy().T / 0.2)
+    types = model.type_scores(data.inputs.plain_array)
+    np.testing.assert_allclose(types, shares[:, 1:] / shares.sum(1, keepdims=True), atol=1e-4)
+    assert types_of(model) == ("roof", "wall")
+    hidden = (data.classes == -1) & truth
+    assert (types.argmax(1)[hidden] == np.flatnonzero(hidden) % 2).mean() > 0.75
+    again = fedaws.from_state(state, replace(SHORT, temperature=0.2), CPU)
+    np.testing.assert_array_equal(again.type_scores(data.inputs.plain_array), types)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kinds"),
+    [({"class_names": ("not damaged", "damaged", "wall")}, ("wall",)), ({"class_names": ("not damaged", "roof", "damaged")}, ("roof",))],
+)  # fmt: skip
+def test_damage_without_a_named_type_is_no_type(changes: dict[str, Any], kinds: tuple[str, ...]) -> None:
+    data, _ = made_up()
+    model = fit(replace(data, **changes), replace(SHORT, rounds=1))
+    assert types_of(model) == kinds
+    assert model.type_scores(data.inputs.plain_array).shape == (len(data.classes), 1)
+    assert model.state()["kinds"].tolist() == [changes["class_names"].index(kinds[0])]
+
+
+def test_grades_of_a_scale_are_no_types_of_it() -> None:
+    data, _ = made_up()
+    labels = np.where(data.is_positive[:, None], [1, 0], -1).astype(np.int8)
+    names = ("at least minor", "at least major")
+    model = fit(replace(data, type_labels=labels, type_names=names, is_ordinal=True), replace(SHORT, rounds=1))
+    assert types_of(model) == ()
+    assert "kinds" not in model.state()
+
+
+def test_a_model_of_an_older_version_loads_and_judges_no_types() -> None:
+    data, _ = made_up()
+    model = fit(data, replace(SHORT, rounds=1))
+    older = {name: tensor for name, tensor in model.state().items() if name != "kinds"}
+    found = fedaws.from_state(older, SHORT, CPU)
+    assert found.n_types == 0
+    assert found.state().keys() == older.keys()
+    np.testing.assert_array_equal(found.score(data.inputs.plain_array), model.score(data.inputs.plain_array))
+
+
+@pytest.mark.parametrize("kinds", [[0], [3], [-1], [[1, 2]]])
+def test_types_of_rows_that_are_not_there_are_refused(kinds: list[Any]) -> None:
+    data, _ = made_up()
+    state = fit(data, replace(SHORT, rounds=1)).state()
+    with pytest.raises(ValueError, match="are not among 3 classes"):
+        fedaws.from_state({**state, "kinds": torch.tensor(kinds)}, SHORT, CPU)
 
 
 def test_a_kind_without_chips_gets_no_client() -> None:

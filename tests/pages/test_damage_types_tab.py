@@ -19,7 +19,7 @@ from pu_geo.services.train import run_names
 from pu_geo.ui.damage_map import type_panel
 from pu_geo.ui.damage_map.texts import TAB_TYPES, tabs
 
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = pytest.mark.usefixtures("home", "same_draws")
 
 CLICKED = [row for row in np.flatnonzero(TRUTH).tolist() if row > 1][:25]
 

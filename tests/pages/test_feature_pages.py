@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from app_parts import field, plain, press, show
 from feature_parts import made, tiny_maker, weights_file
-from model_parts import with_chips
+from model_parts import job_of, with_chips
 from small_parts import add_chips
 
 from pu_geo import jobs
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import features
 from pu_geo.services.train import training
+from pu_geo.tasks.imagery.features import features as make_features
 
 __all__ = ["tiny_maker"]
 pytestmark = pytest.mark.usefixtures("tiny_maker", "home")
@@ -36,6 +38,26 @@ def test_one_set_leaves_nothing_to_choose(chipped: Layout) -> None:
     assert "pu-geo features event.pugeo --backbone resnet18" in app.code[0].value
     labels = {each.label for each in [*app.selectbox, *show("train", chipped).selectbox]}
     assert not labels & {"Features", "Used by ranking, queue and trainings"}
+
+
+@pytest.mark.parametrize(("n_bands", "dates"), [(6, "both"), (3, "post")])
+def test_shared_features_are_made_with_one_press(
+    n_bands: int, dates: str, project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[tuple[str, Any]] = []
+    monkeypatch.setattr(jobs, "start", lambda _, task, args: started.append((task, args)) or "job")
+    with_chips(project, n_bands=n_bands)
+    press(show("imagery", project), "Make shared features and use them")
+    assert [(task, args["request"]["maker"], args["request"]["dates"], args["use"]) for task, args in started] == [
+        ("features", "shared", dates, True)
+    ]
+
+
+def test_shared_features_that_are_there_are_listed_and_not_made_again(chipped: Layout) -> None:
+    make_features(job_of(chipped, "shared"), request={"maker": "shared", "n_views": 2})
+    app = show("imagery", chipped)
+    assert "- Shared filters (the same in every project, no imagery), 512 features" in plain(app)
+    assert "make-shared-features" not in {each.key for each in app.button}
 
 
 def test_a_set_is_chosen_on_imagery_and_named_on_train(chipped: Layout, second: str) -> None:

@@ -20,7 +20,7 @@ from pu_geo.atomic_write import atomic_write, is_abandoned
 from pu_geo.errors import PuGeoError
 from pu_geo.jobs import worker
 from pu_geo.project import leftovers, store, versions
-from pu_geo.project.layout import Layout, new_array
+from pu_geo.project.layout import SHARDS, Layout, new_array
 
 OLD = time.time() - 3600
 KILLED = """
@@ -118,6 +118,16 @@ def test_everything_that_a_kill_leaves_is_found_and_all_else_stays(tmp_path: Pat
     assert not copy.exists()
 
 
+def test_finished_shards_stay_until_their_job_is_dismissed(project: Layout) -> None:
+    job = unheld_job(project, "features", {})
+    (job / SHARDS).mkdir()
+    (job / SHARDS / "000000000-0.npz").write_bytes(b"shard")
+    assert leftovers.sweep(project) == []
+    jobs.dismiss(project, job.name)
+    assert [each.path for each in leftovers.sweep(project)] == [job / SHARDS]
+    assert not (job / SHARDS).exists()
+
+
 def test_nothing_but_hidden_files_is_removed_while_another_job_is_alive(project: Layout) -> None:
     (project.folder / "quicklooks.new").mkdir()
     other, lock = jobs.create_held(project, "align", {})
@@ -132,9 +142,9 @@ def test_nothing_but_hidden_files_is_removed_while_another_job_is_alive(project:
 
 def test_map_tiles_that_a_kill_put_aside_come_back(project: Layout) -> None:
     (project.folder / "quicklooks.old").mkdir()
-    (project.folder / "quicklooks.old" / "footprints.json").write_text("{}")
+    (project.folder / "quicklooks.old" / "pyramid.json").write_text("{}")
     assert leftovers.sweep(project) == []
-    assert project.geometry.read_text() == "{}"
+    assert (project.quicklooks / "pyramid.json").read_text() == "{}"
 
 
 def test_a_project_that_cannot_be_read_loses_nothing(project: Layout) -> None:

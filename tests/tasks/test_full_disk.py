@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,13 @@ from pu_geo import jobs
 from pu_geo.jobs.worker import TASKS
 from pu_geo.project import contents, leftovers, runs, store
 from pu_geo.project.layout import Layout, new_array
+from pu_geo.records import FeatureRequest
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.explore import selections
 from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import models
 from pu_geo.tasks.imagery.chip import chip
+from pu_geo.tasks.imagery.features import features
 from pu_geo.tasks.imagery.layers import add_layer
 from pu_geo.tasks.train.train import train
 
@@ -53,7 +56,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def prepared(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a town of two runs, copies of it with a third one and with a layer, the files that jobs add, and a project of no scenes."""
+    """A folder with a town of two runs, copies of it with a third one and with a layer, the files that jobs add, and a project of no scenes, and one with shared features."""
     folder = tmp_path_factory.mktemp("prepared")
     layout = Layout(Path(shutil.copytree(town / "ranked.pugeo", folder / "town.pugeo")))
     ids = store.call(layout, contents.building_ids)
@@ -71,6 +74,8 @@ def prepared(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         town_layer(town, folder / f"{name}.tif", speckle(64, 80, 1, len(name)))
     add_layer(job_of(layered, "layer"), name="sar", paths=[str(folder / "sar.tif")])
     chip(job_of(layered, "chips"))
+    agency = Layout(Path(shutil.copytree(layout.folder, folder / "agency.pugeo")))
+    features(job_of(agency, "features"), request=asdict(FeatureRequest("shared", n_views=2)), use=True)
     store.create(folder / "empty.pugeo", "Empty")
     shutil.copy2(town / "pre.tif", folder / "moved.tif")
     footprints = json.loads((town / "footprints.geojson").read_text())
@@ -101,6 +106,15 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
         "import_run": lambda: {"folder": str(prepared / "other.pugeo"), "run_id": "latest"},
         "ensemble": lambda: {"run_ids": [run.run_id for run in store.call(layout, runs.all_runs)]},
         "apply_model": lambda: {"path": str(prepared / "model.zip")},
+        "federate_simulate": lambda: {
+            "name": "storms", "parties": [{"project": str(layout.folder), "classes": ["damaged", "rest"]}],
+            "settings": {"rounds": "2"},
+        },
+        "federate_lead": lambda: {
+            "federation": "storms", "title": "Storms", "types": ["destroyed"], "feature_set": "shared", "rounds": 2, "deadline_s": 9.0,
+        },
+        "federate_serve": lambda: {"federation": "storms"},
+        "federate_join": lambda: {"federation": "storms", "class_name": "destroyed"},
         "embed": lambda: {"run_id": run_id},
         "cluster": lambda: {"run_id": run_id, "k": 3},
         "outliers": lambda: {"run_id": run_id},
@@ -132,9 +146,17 @@ def test_each_task_is_started_with_all_that_it_needs(prepared: Path, town: Path)
 WORDS = (
     r"The disk that holds .* is full|could not be written to the end|free on the disk of|cannot be written: No space left"
 )
-FROM_NOTHING, LAYERED = ("prepare", "add_scenes", "add_xbd", "next_round"), ("compare_layers", "replace_layer")
+PROJECTS = {
+    **dict.fromkeys(("prepare", "add_scenes", "add_xbd", "next_round"), "empty"),
+    **dict.fromkeys(("compare_layers", "replace_layer"), "layered"),
+    "federate_simulate": "agency",
+}
+NEED_FLOWER = ("federate_lead", "federate_serve", "federate_join")  # the extra, which this environment may lack
 CASES = [
-    (task, moment) for task in TASKS for moment in ("started 1 0", "started 1 100000", "started 1 400000", "progress 1 8192")
+    (task, moment)
+    for task in TASKS
+    if task not in NEED_FLOWER
+    for moment in ("started 1 0", "started 1 100000", "started 1 400000", "progress 1 8192")
 ]
 
 
@@ -143,8 +165,7 @@ def test_a_job_on_a_full_disk_ends_in_words(
     task: str, moment: str, disk: Path, prepared: Path, town: Path, warm_launcher: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(warm_launcher))
-    name = "empty" if task in FROM_NOTHING else "layered" if task in LAYERED else "town"
-    layout = Layout(Path(shutil.copytree(prepared / f"{name}.pugeo", disk / "event.pugeo")))
+    layout = Layout(Path(shutil.copytree(prepared / f"{PROJECTS.get(task, 'town')}.pugeo", disk / "event.pugeo")))
     layout.exports.mkdir(exist_ok=True)
     try:
         folder = unheld_job(layout, task, arguments(task, prepared, layout, town))

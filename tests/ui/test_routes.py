@@ -21,7 +21,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map.exporting import version_file, write_zip
 from pu_geo.ui import routes as ui_routes
 from pu_geo.ui import texts
-from pu_geo.ui.routes import bundle_url, routes
+from pu_geo.ui.routes import Download, bundle_url, routes
 
 TOKEN = "p-1"
 SCORES = struct.pack("<3f", 0.25, 0.5, float("nan"))
@@ -33,7 +33,6 @@ def project(tmp_path: Path) -> Path:
     for name, content in {
         "quicklooks/post/0/0/0.jpg": b"tile",
         "quicklooks/layers/sar-post/0/0/0.jpg": b"of SAR",
-        "quicklooks/footprints.json": b'{"ids": [], "rings": []}',
         "chips/main.sheets/0000.jpg": b"sheet",
         "chips/main.sheets/index.json": b"secret",
         "project.gpkg": b"labels",
@@ -50,7 +49,10 @@ def app_of(project: Path, scores: Callable[[str, str], bytes | None] = lambda *_
 
 @pytest.fixture
 def app(project: Path) -> Starlette:
-    return app_of(project, lambda token, score_id: SCORES if (token, score_id) == (TOKEN, "run-1") else None)
+    return app_of(
+        project, lambda token, score_id: SCORES if (token, score_id) == (TOKEN, "run-1") else None,
+        outlines=lambda token: b"first", outline_tile=lambda token, name, n: f"{name} {n}".encode() if n < 9 else None,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,8 @@ def app(project: Path) -> Starlette:
     [
         ("/pugeo/p-1/tiles/post/0/0/0.jpg", b"tile", "image/jpeg"),
         ("/pugeo/p-1/tiles/layers/sar-post/0/0/0.jpg", b"of SAR", "image/jpeg"),
-        ("/pugeo/p-1/geometry.json", b'{"ids": [], "rings": []}', "application/json"),
+        ("/pugeo/p-1/outlines.bin", b"first", "application/octet-stream"),
+        ("/pugeo/p-1/outlines/0a1b/7.bin", b"0a1b 7", "application/octet-stream"),
         ("/pugeo/p-1/sheets/main/0.jpg", b"sheet", "image/jpeg"),
         ("/pugeo/p-1/scores/run-1.bin", SCORES, "application/octet-stream"),
     ],
@@ -78,9 +81,19 @@ def test_each_route_sends_its_file(app: Starlette, url: str, content: bytes, kin
     [
         "/pugeo/other/tiles/post/0/0/0.jpg",  # nobody handed this token out
         "/pugeo/other/scores/run-1.bin",
-        "/pugeo//geometry.json",
-        "/pugeo/../geometry.json",
-        "/pugeo/..%2f..%2fsecret/geometry.json",
+        "/pugeo//outlines.bin",
+        "/pugeo/../outlines.bin",
+        "/pugeo/..%2f..%2fsecret/outlines.bin",
+        "/pugeo/other/outlines.bin",
+        "/pugeo/other/outlines/0a1b/7.bin",
+        "/pugeo/p-1/outlines/0a1b/9.bin",  # no such tile
+        "/pugeo/p-1/outlines/0A1B/7.bin",
+        "/pugeo/p-1/outlines/..%2f0a1b/7.bin",
+        "/pugeo/p-1/outlines/../0a1b/7.bin",
+        "/pugeo/p-1/outlines/0a1b/-1.bin",
+        "/pugeo/p-1/outlines/0a1b/7.bin%00",
+        "/pugeo/p-1/outlines/0a1b/99999999999999999999.bin",
+        "/pugeo/p-1/outlines/0a1b.bin",
         "/pugeo/p-1/tiles/mask/0/0/0.jpg",  # layers are pre and post
         "/pugeo/p-1/tiles/../0/0/0.jpg",
         "/pugeo/p-1/tiles/layers/0/0/0.jpg",
@@ -131,13 +144,13 @@ def test_a_link_inside_the_project_does_not_lead_outside(app: Starlette, project
 
 
 def test_only_reading_is_offered(app: Starlette) -> None:
-    assert get(app, "/pugeo/p-1/geometry.json", "POST")[0] == 405
+    assert get(app, "/pugeo/p-1/outlines.bin", "POST")[0] == 405
 
 
 def test_tokens_are_checked_before_anybody_is_asked(project: Path) -> None:
     asked = []
     app = Starlette(routes=routes(lambda token: asked.append(token), lambda token, score_id: b"never"))
-    assert get(app, "/pugeo/..%00/geometry.json")[0] == 404
+    assert get(app, "/pugeo/..%00/outlines.bin")[0] == 404
     assert get(app, "/pugeo/a.b/scores/run-1.bin")[0] == 404
     assert asked == []
 
@@ -242,13 +255,13 @@ def test_what_cannot_be_stored_now_says_why(project: Path) -> None:
     assert (status, json.loads(body)["problem"]) == (503, "The disk is full.")
 
 
-IN_ORDER = ["geometry.json", "scores/run-1.bin", "similar/0.f32", "shifts.bin", "dots/run-1/pca.bin", "story/0.json"]
+IN_ORDER = ["outlines.bin", "scores/run-1.bin", "similar/0.f32", "shifts.bin", "dots/run-1/pca.bin", "story/0.json"]
 
 
 def app_in_order(project: Path, geometry_v: Callable[[str], str | None]) -> Starlette:
     return app_of(
         project, lambda *_: SCORES, shifts=lambda _: SCORES, dots=lambda *_: SCORES, building_history=lambda *_: {},
-        geometry_v=geometry_v,
+        geometry_v=geometry_v, outlines=lambda _: b"first",
     )  # fmt: skip
 
 
@@ -314,6 +327,38 @@ def test_pictures_of_the_picker_are_sent_by_their_names_alone(project: Path) -> 
         status, headers, body = get(app, f"/pugeo/thumbnails/{name}.jpg")
         assert status == 404 or (headers["content-type"].startswith("image/svg") and b"<svg" in body), name
     assert set(asked) <= {"0a1b", "ffff", "post"}
+
+
+def test_what_a_button_downloads_is_made_when_it_is_asked_for(project: Path) -> None:
+    made: list[bytes] = []
+
+    def make() -> bytes:
+        made.append(b"%d" % len(made))
+        return made[-1]
+
+    def fail() -> bytes:
+        raise PuGeoError("It is damaged.", "Train again.")
+
+    def fail_on_disk() -> bytes:
+        raise OSError(28, "No space left on device")
+
+    found = {"0a": Download(make, 'Überflutung\r\n "1".csv', "text/csv"), "0b": Download(fail, "x.zip", "application/zip"),
+             "0d": Download(fail_on_disk, "x.zip", "application/zip")}  # fmt: skip
+    app = app_of(project, downloads=found.get)
+    for k in range(2):
+        status, headers, body = get(app, "/pugeo/downloads/0a")
+        assert (status, body, headers["cache-control"]) == (200, b"%d" % k, "no-store")
+        assert headers["content-type"].startswith("text/csv")
+        named = headers["content-disposition"]
+        assert named == "attachment; filename*=UTF-8''%C3%9Cberflutung%0D%0A%20%221%22.csv"
+    status, headers, body = get(app, "/pugeo/downloads/0b")
+    assert (status, body.decode(), headers.get("content-disposition")) == (503, "It is damaged. Train again.", None)
+    status, _, body = get(app, "/pugeo/downloads/0d")
+    assert status == 503
+    assert b"could not be made: No space left on device. See that" in body
+    for name in ("0c", "..%2f0a", "0a/0a"):
+        assert get(app, f"/pugeo/downloads/{name}")[0] == 404
+    assert get(app_of(project), "/pugeo/downloads/0a")[0] == 404
 
 
 @pytest.fixture

@@ -104,7 +104,8 @@ def fields_of(damage_map: DamageMap) -> list[Field]:
         held = _kind_held(column)
         fits = held is None or held == field.kind or (held, field.kind) == ("int", "float") or field.kind == "json"
         known.append(field if fits or held is None else replace(field, kind=held))
-    return [_for(field, damage_map.units) for field in known]
+    units = damage_map.units  # found from all buildings
+    return [_for(field, units) for field in known]
 
 
 def _of_types(damage_map: DamageMap) -> dict[str, Field]:
@@ -138,7 +139,10 @@ def _for(field: Field, units: Units) -> Field:
 
 def _kind_held(column: Sequence[object]) -> Kind | None:
     """Return the narrowest kind that holds a column's values; None where all are null."""
-    held = {type(value.item() if isinstance(value, np.generic) else value) for value in column} - {type(None)}
+    found = set(map(type, column))
+    if any(issubclass(one, np.generic) for one in found):
+        found = {type(value.item() if isinstance(value, np.generic) else value) for value in column}
+    held = found - {type(None)}
     if not held:
         return None
     if held <= {list, tuple}:

@@ -134,28 +134,35 @@ class Mosaic:
             from end to end.
         decode_threads: threads that GDAL decodes with, None for one a core. They cost a tenth to a fifth more processor
             time, so take 1 where other work keeps the cores busy.
+        within: column, row, right and bottom of grid pixels that all reads lie in; scenes that do not reach into them are not
+            opened, and keep their numbers. None opens all.
     """
 
     def __init__(
-        self, scenes: Sequence[Scene], grid: Grid, *, fills: Path | None = None, decode_threads: int | None = None
-    ) -> None:
+        self, scenes: Sequence[Scene], grid: Grid, *, fills: Path | None = None, decode_threads: int | None = None,
+        within: Box | None = None,
+    ) -> None:  # fmt: skip
         self.scenes = tuple(scenes)
         self.fills = fills
         self.grid = grid
         self.decode_threads = decode_threads
+        self.within = within
         self._layers: list[_Layer] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Mosaic:
-        allow_files(len(self.scenes))
+        reached = [
+            (number, scene)
+            for number, scene in enumerate(self.scenes, start=1)
+            if self.within is None or _reaches(scene, self.grid, self.within)
+        ]
+        allow_files(len(reached))
         with ExitStack() as stack:
             stack.enter_context(gdal_env())
             threads = {} if self.decode_threads is None else {"GDAL_NUM_THREADS": str(self.decode_threads)}
             with rasterio.Env(**threads):  # only as they are opened: a warp goes on with all cores
                 layers = [
-                    layer
-                    for number, scene in enumerate(self.scenes, start=1)
-                    if (layer := _open_layer(scene, number, self.grid, self.fills, stack))
+                    layer for number, scene in reached if (layer := _open_layer(scene, number, self.grid, self.fills, stack))
                 ]
             self._layers, self._stack = layers, stack.pop_all()
         return self
@@ -327,6 +334,17 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
         **_mask_options(source, scene),
     )
     return _Layer(scene, number, stack.enter_context(vrt), True, col, row, fills)
+
+
+def _reaches(scene: Scene, grid: Grid, box: Box) -> bool:
+    """Return whether a scene may show a part of a box of grid pixels, without opening it."""
+    if (offset := aligned_offset(scene, grid)) is not None:
+        low = np.array(offset)
+        high = low + np.array([scene.width, scene.height])
+    else:
+        px = grid.to_px(border_in(scene, grid.crs))
+        low, high = np.floor(px.min(axis=0)) - 1, np.ceil(px.max(axis=0)) + 1
+    return bool((low < box[2:]).all() and (high > box[:2]).all())
 
 
 def _nodata_of(scene: Scene, source: rasterio.DatasetReader) -> float | None:

@@ -1,25 +1,22 @@
-"""Quicklooks for the browser: map tiles in pixels of the project grid, and footprints in the same pixels."""
+"""Quicklooks for the browser: map tiles in pixels of the project grid."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
 import numpy as np
 import orjson
-import shapely
 from numpy.typing import NDArray
 
 from pu_geo.geo.ground import NO_DATA_GREY
 from pu_geo.geo.raster.mosaic import Mosaic, Report, report_strip
 from pu_geo.geo.sheets import write_jpeg
-from pu_geo.records import Grid
 
 MOST_READ_BYTES = 900_000_000  # a row of map tiles is read as a whole, however wide
-SIMPLIFY_PX, ROUND_DECIMALS = 0.3, 1
 
 
 Strip = tuple[NDArray[np.uint8], NDArray[np.bool_]]
@@ -126,25 +123,3 @@ def build_pyramid(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "pyramid.json").write_bytes(orjson.dumps(info))
     return info
-
-
-def footprint_geometry(wkb: Sequence[bytes], building_ids: Sequence[str], grid: Grid) -> bytes:
-    """Return footprints as compact JSON for the map: {"ids": [...], "rings": [[[x0, y0, x1, y1, ...], ...], ...]}.
-
-    Coordinates are grid pixels from the upper left corner, rounded to 0.1, simplified by 0.3; each building has a list of
-    rings, holes after their outer ring, to be filled by the even-odd rule.
-
-    Args:
-        wkb: polygons or multipolygons in the project CRS, [N].
-    """
-    polygons = shapely.from_wkb(np.array(list(wkb), dtype=object))
-    in_px = shapely.simplify(shapely.transform(polygons, grid.to_px), SIMPLIFY_PX)
-    parts, of_building = shapely.get_parts(in_px, return_index=True)
-    rings, of_part = shapely.get_rings(parts, return_index=True)
-    xy = np.round(shapely.get_coordinates(rings), ROUND_DECIMALS)
-    n_points = shapely.get_num_coordinates(rings)
-    ends = np.cumsum(n_points)
-    out: list[list[list[float]]] = [[] for _ in building_ids]
-    for start, end, part in zip(ends - n_points, ends, of_part, strict=True):
-        out[of_building[part]].append(xy[start:end].ravel().tolist())
-    return orjson.dumps({"ids": list(building_ids), "rings": out})

@@ -39,6 +39,7 @@ def without_known(table: FootprintTable, known: NDArray[np.object_], known_ids: 
     if not is_new.any() or not len(known):
         return table
     shapes, there = (shapely.from_wkb(np.array(list(wkb), dtype=object)) for wkb in (table.wkb, known))
+    there = there[_reach(there, shapes)]  # the files of a large event are of one area each
     parts, owner = shapely.get_parts(there, return_index=True)
     is_part = shapely.get_num_geometries(there)[owner] > 1  # an older PU-Geo took a multipolygon for one building
     first, _, iou, inside = _overlaps(shapes, np.concatenate([there, parts[is_part]]))
@@ -103,6 +104,12 @@ def _overlaps(
     first, second, area, there_area = first[near], second[near], area[near], there_area[near]
     shared = shapely.area(shapely.intersection(shapes[first], there[second]))
     return first, second, shared / (area + there_area - shared), shared / np.minimum(area, there_area)
+
+
+def _reach(shapes: NDArray[np.object_], others: NDArray[np.object_]) -> NDArray[np.bool_]:
+    """Mark outlines whose box reaches into the box around all others, bool [N]."""
+    box, around = shapely.bounds(shapes), shapely.total_bounds(others)
+    return np.asarray((box[:, :2] <= around[2:]).all(axis=1) & (box[:, 2:] >= around[:2]).all(axis=1))
 
 
 def _valid(shapes: NDArray[np.object_]) -> NDArray[np.object_]:

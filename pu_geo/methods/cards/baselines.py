@@ -133,7 +133,7 @@ _NNPU = "Kiryo et al., Positive-Unlabeled Learning with Non-Negative Risk Estima
 _NCPU = "Zhao et al., Noisy-Pair Robust Representation Alignment for Positive-Unlabeled Learning, Table 3"
 _PAIRED = "and pulls together the embeddings of chips that it takes for one class, as NcPU does."
 
-_card = partial(MethodCard, min_positives=5, entry="pu_geo.methods.baselines:fit", group="baseline")
+_card = partial(MethodCard, min_positives=5, entry="pu_geo.methods.baselines:fit", group="baseline", takes_devices=True)
 
 CARDS = (
     _card(
@@ -150,6 +150,7 @@ CARDS = (
         settings=LinearSettings,
         presets={"quick": {}},
         entry="pu_geo.methods.linear:fit",
+        takes_devices=False,
         score_type="linear",
     ),
     _card(

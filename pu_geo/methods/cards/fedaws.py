@@ -19,6 +19,12 @@ class FedawsSettings(NetworkSettings):
     local_steps: int = setting(5, "Steps that each client takes in a round.", min=1, max=10_000)
     batch_size: int = setting(64, "Chips per step; a client with fewer takes all it has.", min=2, max=8192)
     lr: float = setting(0.1, "Learning rate of clients, and of the server's spreadout step (eta).", min=1e-7, max=10.0)
+    server_momentum: float = setting(
+        0.0,
+        "Part of its last move that the server repeats when it averages; at .9 far fewer rounds are needed. Class vectors have none.",
+        min=0.0,
+        max=0.99,
+    )
     weight_decay: float = setting(0.01, "Pull of the clients' weights towards zero.", min=0.0, max=1.0)
     embedding_dim: int = setting(64, "Length of an embedding and of a class vector (d).", min=2, max=2048)
     enough: float = setting(

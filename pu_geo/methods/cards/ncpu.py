@@ -64,5 +64,6 @@ CARD = MethodCard(
         },
     },
     entry="pu_geo.methods.ncpu:fit",
+    takes_devices=True,
     estimator="NcPU",
 )  # fmt: skip

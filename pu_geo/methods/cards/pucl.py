@@ -68,6 +68,7 @@ CARD = MethodCard(
         },
     },
     entry="pu_geo.methods.pucl:fit",
+    takes_devices=True,
     estimator="PUCL",
     min_views=2,
 )  # fmt: skip

@@ -155,7 +155,7 @@ def _from_browser(layout: Layout, analyst: str, entry: Mapping[str, Any]) -> Lab
     if op.label == "not_assessable" and not op.reason:
         op = replace(op, reason="unclear")
     if op.shown != "audit":
-        return replace(op, inclusion=None)
+        return op if op.inclusion is None else replace(op, inclusion=None)
     inclusion = random_audits.inclusion_now(layout, analyst, op.building_id)
     return replace(op, inclusion=inclusion, shown="" if inclusion is None else "audit")
 

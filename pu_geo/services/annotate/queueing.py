@@ -60,7 +60,7 @@ class LabelState:
         is_answered: labeled, or hidden after the event; not shown any more.
         is_positive: called damaged.
         teaches: what a run would learn from now; answers of audits and of random checks teach nothing.
-        scores: of the instant ranker; None before there is a positive.
+        scores: of the instant ranker; None before there is a positive. NaN where very many buildings are being ranked for the first time.
     """
 
     ids: Sequence[str]
@@ -68,6 +68,12 @@ class LabelState:
     is_positive: NDArray[np.bool_]
     scores: NDArray[np.float32] | None
     teaches: PUSet
+
+    @property
+    def is_scored(self) -> NDArray[np.bool_] | None:
+        """Return which buildings have a score so far, bool [N]; None where all have one, or none has."""
+        is_scored = None if self.scores is None else np.isfinite(self.scores)
+        return None if is_scored is None or is_scored.all() else is_scored
 
 
 def current(layout: Layout, analyst: str) -> StoredQueue | None:
@@ -132,11 +138,10 @@ def standing(layout: Layout) -> LabelState | None:
     facts = chip_facts(layout, chip_set)
     ids = facts["building_ids"]
     teaches = store.call(layout, labels.pu_set, ids=ids)
-    given = [answers.get(building) for building in ids]
+    codes = {None: 0, "positive": 2}
+    given = np.fromiter((codes.get(label, 1) for label in map(answers.get, ids)), np.int8, len(ids))
     is_hidden = assessability.hidden_after(facts) != ""
-    is_labeled = np.array([label is not None for label in given], np.bool_)
-    is_positive = np.array([label == "positive" for label in given], np.bool_)
-    return LabelState(ids, is_labeled | is_hidden, is_positive, ranking.scores_now(layout), teaches)
+    return LabelState(ids, (given > 0) | is_hidden, given == 2, ranking.scores_now(layout), teaches)
 
 
 def checks_of_search(layout: Layout, chip_set: str) -> progress.Audit | None:
@@ -161,9 +166,11 @@ def _next(layout: Layout, chip_set: str, now: LabelState, mix: Mix) -> dict[str,
     state = replace(state, is_shown=state.is_shown | np.isin(np.arange(len(now.ids)), list(silent)))
     items += [_item(now, row, "explore", why) for row, why in silent.items()]
     if len(items) < LENGTH:
-        features = ranking.plain_features(layout, chip_set)
+        features = ranking.feature_rows(layout, chip_set)
         places = _centers_m(layout, chip_set, ranking.geometry_v(layout))
-        chosen = next_queue(now.scores, features, places, state, mix=mix, n=LENGTH - len(items), seed=0)
+        chosen = next_queue(
+            now.scores, features, places, state, mix=mix, n=LENGTH - len(items), seed=0, is_scored=now.is_scored
+        )
         state = chosen.state
         items += [_item(now, item.row, item.reason, item.words, item.inclusion) for item in chosen.items]
     arrays = {"is_shown": state.is_shown, "recent": np.array(state.recent, np.int64)}
@@ -186,7 +193,7 @@ def _of_silent_scenes(facts: Mapping[str, Any], now: LabelState, state: QueueSta
     shown = facts.get("post_scene")
     if now.scores is None or shown is None or n < 1:
         return {}
-    is_free = ~(now.is_answered | state.is_shown)
+    is_free = ~(now.is_answered | state.is_shown) & np.isfinite(now.scores)
     scene = np.array([one or "" for one in shown], np.str_)
     found: dict[int, str] = {}
     names, sizes = np.unique(scene[scene != ""], return_counts=True)

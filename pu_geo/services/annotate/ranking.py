@@ -2,6 +2,7 @@
 
 It is the default's reading (`analysis.two_readings`) with fewer buildings to learn from, so that it answers at once: at most
 `MOST_UNLABELED` unlabeled ones, and `MOST_LABELED` damaged and not damaged ones each. Trainings learn from all answers.
+Of more than `MOST_AT_ONCE` buildings a sample is ranked at once, and all others in the background: see `ranking_of_many`.
 """
 
 from __future__ import annotations
@@ -13,20 +14,23 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
+from operator import eq
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, ranker
 from pu_geo.analysis.neighbor_graph import blocks
+from pu_geo.analysis.queue import FeatureRows
 from pu_geo.analysis.two_readings import Chips, Marks, Space, chips_of, middle_of, read_clicks, roots_of, scores_of
 from pu_geo.errors import ProjectError
 from pu_geo.methods.cards.propagation import PropagationSettings
-from pu_geo.project import contents, feature_sets, labels, runs, store
+from pu_geo.project import contents, feature_sets, labels, queues, runs, store
 from pu_geo.project.layout import Layout, reading
 from pu_geo.records import PUSet
+from pu_geo.services.annotate.ranking_of_many import ManyBuildings, RankingOfMany, places_of
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.train import run_names
 
@@ -34,6 +38,7 @@ LIVE_PREFIX = "live-"
 LIKE_PREFIX = "like-"
 MOST_UNLABELED = 3000  # unlabeled buildings that are learned from; the default's training takes 20,000
 MOST_LABELED = 5000  # damaged buildings, and not damaged ones, that are learned from: a click's ranking must not take longer with each click
+MOST_AT_ONCE = 50_000  # buildings that are ranked while the analyst waits; of more, so many are drawn, and the others follow
 MOST_HELD_OUT = 1000  # of them, that held-out clicks are compared with
 _MOST_KEPT = 8  # feature sets whose preparation is kept, of several projects on one server
 _MOST_NUMBERS_KEPT = 150_000_000  # in their features of one view, 8 bytes each; two sets are kept whatever their size
@@ -44,22 +49,38 @@ TOLERANCE = 1e-3  # of the regressions; a smaller one changes no order that anyb
 
 @dataclass(frozen=True)
 class LiveRanking:
-    """The live ranking's answer to the labels so far; `score_id` names it for the browser."""
+    """The live ranking's answer to the labels so far.
+
+    Attributes:
+        score_id: names it for the browser.
+        seconds: that it took.
+        n_ranked: buildings that have a score by the labels of this moment.
+        n_scored: buildings that have one, of very many also by earlier labels.
+        n: chips in all.
+        problem: what ended the ranking of the rest; "" where nothing did.
+    """
 
     score_id: str
     seconds: float
+    n_ranked: int = 0
+    n_scored: int = 0
+    n: int = 0
+    problem: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all buildings have their score by these labels; until then others may rank higher."""
+        return self.n_ranked == self.n
 
 
 def positions(layout: Layout) -> dict[str, int]:
-    """Return building id -> its place in the map's geometry and in every score array the browser gets."""
+    """Return building id -> its place in the map's outlines and in every score array the browser gets."""
     return {building: place for place, building in enumerate(store.call(layout, contents.building_ids))}
 
 
 def geometry_v(layout: Layout) -> str:
-    """Return what names the map's geometry and the order of all that is sent beside it: it changes with the footprints and their file."""
-    file = layout.geometry
-    changed = file.stat().st_mtime_ns if file.is_file() else 0
-    return f"{store.call(layout, contents.geometry_v)}-{changed}"
+    """Return what names the map's outlines and the order of all that is sent beside them, see `contents.geometry_v`."""
+    return store.call(layout, contents.geometry_v)
 
 
 @dataclass(frozen=True)
@@ -68,13 +89,14 @@ class _Prepared:
 
     Attributes:
         views: float [V, N, D], a memory map.
-        space, chips: see `two_readings`.
+        space: see `two_readings`.
+        chips: all of them, or what ranks very many.
         white_views: row -> its whitened views, float32 [V, D], of clicked buildings.
     """
 
     views: NDArray[np.floating]
     space: Space
-    chips: Chips
+    chips: Chips | ManyBuildings
     white_views: dict[int, NDArray[np.float32]]
 
     def views_of(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -99,7 +121,9 @@ def _prepared(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
         found = _kept.pop(stamp, None) or _prepare(layout, chip_set, stamp)
         _kept[stamp] = found
         while len(_kept) > _MOST_KEPT or (len(_kept) > 2 and _numbers_kept() > _MOST_NUMBERS_KEPT):
-            former, _ = _kept.popitem(last=False)
+            former, prepared = _kept.popitem(last=False)
+            if isinstance(prepared.chips, ManyBuildings):
+                prepared.chips.stop()
             _warming.pop(former, None)  # it may start anew
         return found
 
@@ -116,11 +140,60 @@ def _plain(layout: Layout, chip_set: str, stamp: str) -> tuple[NDArray[np.float3
     return values, np.linalg.norm(values, axis=1)
 
 
+@dataclass(frozen=True)
+class _PlainOfMany:
+    """The same of very many chips, which are read from the disk as they are asked for.
+
+    Attributes:
+        views: float [N, D], a memory map of the unaugmented chips' features.
+        mean, scale: of each column, of the visible chips, float32 [D].
+        lengths: of the standardised rows, float32 [N].
+    """
+
+    views: NDArray[np.floating]
+    mean: NDArray[np.float32]
+    scale: NDArray[np.float32]
+    lengths: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.views)
+
+    def __getitem__(self, rows: NDArray[np.int64] | slice) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = (np.asarray(self.views[rows], np.float32) - self.mean) / self.scale
+        return found
+
+    def alike(self, row: int) -> NDArray[np.float32]:
+        """Compute the products of all rows with one of them, float32 [N]."""
+        slope = self[slice(row, row + 1)][0] / self.scale
+        found = [np.asarray(self.views[part], np.float32) @ slope for part in blocks(len(self))]
+        return np.asarray(np.concatenate(found) - self.mean @ slope, np.float32)
+
+
+@lru_cache(maxsize=2)
+def _plain_of_many(layout: Layout, chip_set: str, stamp: str) -> _PlainOfMany:
+    """Measure the features of very many unaugmented chips as `_plain` does, block by block."""
+    every, is_used = _views(layout, chip_set, stamp)
+    views = every[0]
+    total, squares = np.zeros(views.shape[1]), np.zeros(views.shape[1])
+    for part in blocks(len(views)):
+        total += np.asarray(views[part], np.float32)[is_used[part]].sum(0, dtype=np.float64)
+    mean = (total / is_used.sum()).astype(np.float32)
+    for part in blocks(len(views)):
+        some = np.asarray(views[part], np.float32)[is_used[part]] - mean
+        squares += np.einsum("nd,nd->d", some, some)
+    spread = np.sqrt(squares / is_used.sum()).astype(np.float32)
+    scale = np.where(spread > 1e-6, spread, np.float32(np.inf))
+    found = _PlainOfMany(views, mean, scale, np.empty(len(views), np.float32))
+    for part in blocks(len(views)):
+        found.lengths[part] = np.linalg.norm(found[part], axis=1)
+    return found
+
+
 def _views(layout: Layout, chip_set: str, stamp: str) -> tuple[NDArray[np.float16], NDArray[np.bool_]]:
     """Return the features of a stamp, and which chips statistics are of; refuse features that are no numbers."""
     name = stamp.partition(".")[2]
     views = feature_sets.views(layout, chip_set, name)
-    if not np.isfinite(views[0]).all():
+    if not all(np.isfinite(views[0, part]).all() for part in blocks(views.shape[1])):
         raise ProjectError(f"The features {name!r} are not all finite.", "Make them again, or cut the chips again.")
     is_visible = ~_is_hidden(layout, chip_set, stamp)
     return views, is_visible if is_visible.any() else np.ones_like(is_visible)
@@ -128,6 +201,14 @@ def _views(layout: Layout, chip_set: str, stamp: str) -> tuple[NDArray[np.float1
 
 def _is_hidden(layout: Layout, chip_set: str, stamp: str) -> NDArray[np.bool_]:
     """Return which buildings the pictures hide, or none of the layers that the features of a stamp are made of shows, bool [N]."""
+    path = layout.chip_facts(chip_set)
+    with reading(path):
+        changed_ns = path.stat().st_mtime_ns
+    return _hidden(layout, chip_set, stamp, changed_ns)
+
+
+@lru_cache(maxsize=4)
+def _hidden(layout: Layout, chip_set: str, stamp: str, changed_ns: int) -> NDArray[np.bool_]:
     facts = chip_facts(layout, chip_set)
     views = feature_sets.views_of(feature_sets.find(layout, chip_set, stamp.partition(".")[2]).maker)
     lacks_all = feature_sets.lacks_all([view.name for view in views], facts)
@@ -137,6 +218,9 @@ def _is_hidden(layout: Layout, chip_set: str, stamp: str) -> NDArray[np.bool_]:
 
 def _prepare(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
     views, is_used = _views(layout, chip_set, stamp)
+    if views.shape[1] > MOST_AT_ONCE:
+        many = ManyBuildings(views, is_used, MOST_AT_ONCE, _read)
+        return _Prepared(views, many.space, many, {})
     plain = np.asarray(views[0], dtype=np.float32)
     roots = np.empty_like(plain)
     for part in blocks(len(plain)):
@@ -167,7 +251,7 @@ def _begin_warming(layout: Layout, chip_set: str, stamp: str, at_event: int) -> 
 
 def _rank_if_there(layout: Layout, chip_set: str, stamp: str, at_event: int) -> None:
     with suppress(OSError, ProjectError):  # project or features were moved away meanwhile; whoever ranks will be told
-        plain_features(layout, chip_set, stamp.partition(".")[2])
+        feature_rows(layout, chip_set, stamp.partition(".")[2])
         _prepared(layout, chip_set, stamp)
         _live_scores(layout, chip_set, stamp, at_event)
 
@@ -197,20 +281,28 @@ def is_ranking(layout: Layout, patience_s: float) -> bool:
 
 def plain_features(layout: Layout, chip_set: str, feature_set: str | None = None) -> NDArray[np.float32]:
     """Return the standardised features of the unaugmented chips, float32 [N, D]: of the set in use, or a named one that is there."""
-    return _plain_of(layout, chip_set, feature_set)[0]
+    found = feature_rows(layout, chip_set, feature_set)
+    return np.asarray(found[slice(None)], np.float32)
+
+
+def feature_rows(layout: Layout, chip_set: str, feature_set: str | None = None) -> FeatureRows:
+    """Return the same where only some rows are needed: of very many chips they are read from the disk as they are asked for."""
+    found = _plain_of(layout, chip_set, feature_set)
+    return found if isinstance(found, _PlainOfMany) else found[0]
 
 
 def _plain_of(
     layout: Layout, chip_set: str, feature_set: str | None = None
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the same, and the length of each row, float32 [N]; whoever asks while they are made waits."""
+) -> tuple[NDArray[np.float32], NDArray[np.float32]] | _PlainOfMany:
+    """Return the features, and the length of each row, float32 [N]; whoever asks while they are made waits."""
     with store.connect(layout) as db:
         created_at = store.created_at(db)
         if feature_set is None or not feature_sets.is_there(layout, chip_set, feature_set):
             feature_set = feature_sets.in_use(db, layout, chip_set).name
     stamp = _stamp(layout, chip_set, feature_set, created_at)
+    is_many = len(chip_facts(layout, chip_set)["building_ids"]) > MOST_AT_ONCE
     with _preparing[f"plain {stamp}"]:
-        return _plain(layout, chip_set, stamp)
+        return _plain_of_many(layout, chip_set, stamp) if is_many else _plain(layout, chip_set, stamp)
 
 
 def has_plain_features(layout: Layout) -> bool:
@@ -232,13 +324,50 @@ def has_plain_features(layout: Layout) -> bool:
 
 def _prepare_plain(layout: Layout, chip_set: str, stamp: str) -> None:
     with suppress(OSError, ProjectError):  # project or features were moved away meanwhile; whoever asks next gets the error
-        plain_features(layout, chip_set, stamp.partition(".")[2])
+        feature_rows(layout, chip_set, stamp.partition(".")[2])
 
 
 def scores_now(layout: Layout) -> NDArray[np.float32] | None:
-    """Return live scores of the newest chips, float32 [N]; None where nothing can be ranked yet."""
+    """Return live scores of the newest chips, float32 [N]; None where nothing can be ranked yet.
+
+    Of very many chips those of the last ranking of all where the background has yet to score them, and NaN before there was one.
+    """
     newest = _newest(layout)
-    return None if newest is None else _live_scores(layout, *newest)
+    found = None if newest is None else _live_scores(layout, *newest)
+    return found.scores.copy() if isinstance(found, RankingOfMany) else found
+
+
+def so_far(layout: Layout, score_id: str) -> LiveRanking | None:
+    """Return how far the background is with a ranking that `rank_now` returned; None where it was given up. It starts none."""
+    newest = _newest(layout)
+    stamp, event = _parts_of(score_id)
+    prepared = None if newest is None or stamp != _id_of(newest[1]) else _kept.get(newest[1])
+    if prepared is None or not isinstance(prepared.chips, ManyBuildings) or event is None:
+        return None
+    found = prepared.chips.known(event)
+    return None if found is None else _of_many(f"{LIVE_PREFIX}{stamp}-{event}", found, 0.0)
+
+
+def _parts_of(score_id: str) -> tuple[str, int | None]:
+    """Return which stamp and which event a live ranking's name has; how many had a score may follow."""
+    stamp, _, rest = score_id.removeprefix(LIVE_PREFIX).partition("-")
+    event = rest.partition("-")[0]
+    return stamp, int(event) if event.isdigit() else None
+
+
+def _of_many(name: str, found: RankingOfMany, seconds: float) -> LiveRanking:
+    n = len(found.scores)
+    n_ranked = n if found.is_complete.is_set() else min(int(found.is_new.sum()), n - 1)
+    part = "" if n_ranked == n else f"-{n_ranked}"  # a browser asks for the scores of an address once
+    n_scored = int(np.isfinite(found.scores).sum())
+    return LiveRanking(name + part, seconds, n_ranked, n_scored, n, found.problem)
+
+
+def wait_for_all(layout: Layout, patience_s: float = 600) -> bool:
+    """Rank by the labels of this moment, and wait until all buildings have their score; return whether they have."""
+    newest = _newest(layout)
+    found = None if newest is None else _live_scores(layout, *newest)
+    return found.is_complete.wait(patience_s) if isinstance(found, RankingOfMany) else found is not None
 
 
 def _newest(layout: Layout) -> tuple[str, str, int] | None:
@@ -250,31 +379,58 @@ def _newest(layout: Layout) -> tuple[str, str, int] | None:
     return None if chip_set is None else (chip_set, _stamp(layout, chip_set, feature_set, created_at), at_event)
 
 
-@lru_cache(maxsize=16)
-def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> NDArray[np.float32] | None:
+def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> NDArray[np.float32] | RankingOfMany | None:
     """Rank a chip set's buildings by the labels after one event; None unless there are positives and others."""
     facts = chip_facts(layout, chip_set)
-    pu = store.call(layout, labels.pu_set, at=at_event, ids=facts["building_ids"]).without(
-        _is_hidden(layout, chip_set, stamp)
-    )
-    marks = _marks(pu)
-    if not len(marks.positive) or not len(marks.unlabeled) + len(marks.not_damaged):
+    if len(facts["building_ids"]) <= MOST_AT_ONCE:
+        return _scores_of_all(layout, chip_set, stamp, at_event)
+    prepared = _prepared(layout, chip_set, stamp)
+    many = prepared.chips
+    if not isinstance(many, ManyBuildings):
         return None
-    prepared, settings = _prepared(layout, chip_set, stamp), PropagationSettings()
-    reading = read_clicks(
-        prepared.chips, marks, prepared.views_of, propagation=settings.propagation, most_held_out=MOST_HELD_OUT, seed=0,
-        even_share=settings.even_share, tolerance=TOLERANCE,
-    )  # fmt: skip
-    raw = reading.scores(prepared.chips, settings.propagation)
+    if (known := many.known(at_event)) is not None:
+        return known
+    if (marks := _marks_at(layout, chip_set, stamp, at_event)) is None:
+        return None
+    queued = queues.all_queued(layout, chip_set)
+    also = np.array([row for row, building in enumerate(facts["building_ids"]) if building in queued], np.int64)
+    return many.rank(at_event, marks, prepared.views_of, also)
+
+
+@lru_cache(maxsize=16)
+def _scores_of_all(layout: Layout, chip_set: str, stamp: str, at_event: int) -> NDArray[np.float32] | None:
+    """Rank all buildings at once."""
+    marks = _marks_at(layout, chip_set, stamp, at_event)
+    if marks is None:
+        return None
+    prepared = _prepared(layout, chip_set, stamp)
+    if isinstance(prepared.chips, ManyBuildings):
+        return None
+    reading = _read(prepared.chips, marks, prepared.views_of)
+    raw = reading.scores(prepared.chips, PropagationSettings().propagation)
     unlabeled = marks.unlabeled if len(marks.unlabeled) else marks.not_damaged
     return scores_of(raw, middle_of(raw[unlabeled], reading.share))
+
+
+_read = partial(
+    read_clicks, propagation=PropagationSettings().propagation, most_held_out=MOST_HELD_OUT, seed=0,
+    even_share=PropagationSettings().even_share, tolerance=TOLERANCE,
+)  # fmt: skip
+
+
+def _marks_at(layout: Layout, chip_set: str, stamp: str, at_event: int) -> Marks | None:
+    """Return what is learned from after an event; None unless there are positives and others."""
+    ids = chip_facts(layout, chip_set)["building_ids"]
+    pu = store.call(layout, labels.pu_set, at=at_event, ids=ids).without(_is_hidden(layout, chip_set, stamp))
+    marks = _marks(pu)
+    return marks if len(marks.positive) and len(marks.unlabeled) + len(marks.not_damaged) else None
 
 
 def _marks(pu: PUSet) -> Marks:
     """Part a project's buildings by their labels; of very many of a kind some are drawn, the same ones while they stay so."""
     queued = np.zeros_like(pu.is_positive) if pu.is_queued is None else pu.is_queued
     positive, known = pu.is_positive & ~pu.is_excluded, pu.is_not_damaged & ~pu.is_positive & ~pu.is_excluded
-    place = np.random.default_rng(0).random(len(positive))
+    place = places_of(len(positive))
 
     def drawn(mask: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
         rows = np.flatnonzero(mask)
@@ -300,12 +456,20 @@ def _id_of(stamp: str) -> str:
 
 
 def rank_now(layout: Layout) -> LiveRanking | None:
-    """Rank all buildings by the labels of this moment; None before there are chips, a positive and an unlabeled one."""
+    """Rank all buildings by the labels of this moment; None before there are chips, a positive and an unlabeled one.
+
+    Of more than `MOST_AT_ONCE` buildings a sample is ranked when this returns, and the others in the background.
+    """
     began, newest = time.perf_counter(), _newest(layout)
-    if newest is None or _live_scores(layout, *newest) is None:
+    found = None if newest is None else _live_scores(layout, *newest)
+    if newest is None or found is None:
         return None
     _, stamp, at_event = newest
-    return LiveRanking(f"{LIVE_PREFIX}{_id_of(stamp)}-{at_event}", time.perf_counter() - began)
+    score_id = f"{LIVE_PREFIX}{_id_of(stamp)}-{at_event}"
+    seconds = time.perf_counter() - began
+    if isinstance(found, RankingOfMany):
+        return _of_many(score_id, found, seconds)
+    return LiveRanking(score_id, seconds, len(found), len(found), len(found))
 
 
 def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:
@@ -348,9 +512,18 @@ def most_alike(layout: Layout, building_id: str, n: int) -> list[str]:
 
 
 def _in_map_order(layout: Layout, ids: Sequence[str], values: NDArray[np.float32]) -> NDArray[np.float32]:
+    on_map = _on_map(layout, geometry_v(layout))
+    if len(ids) == len(on_map) and all(map(eq, ids, on_map)):
+        return values
     rows = {building: i for i, building in enumerate(ids)}
-    index = np.array([rows.get(building, -1) for building in store.call(layout, contents.building_ids)], dtype=np.int64)
+    index = np.array([rows.get(building, -1) for building in on_map], dtype=np.int64)
     return np.where(index >= 0, values[index], np.float32(np.nan))
+
+
+@lru_cache(maxsize=2)
+def _on_map(layout: Layout, geometry: str) -> Sequence[str]:
+    """Return all building ids in the order of the map's geometry; another `geometry` reads them anew."""
+    return store.call(layout, contents.building_ids)
 
 
 def _like(layout: Layout, chip_set: str, building_id: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:
@@ -361,9 +534,13 @@ def _like(layout: Layout, chip_set: str, building_id: str) -> tuple[Sequence[str
     ids = chip_facts(layout, chip_set)["building_ids"]
     if building_id not in ids:
         return None
-    values, lengths = _plain_of(layout, chip_set)
-    row = ids.index(building_id)
-    distances: NDArray[np.float32] = 1 - (values @ values[row]) / np.maximum(lengths * lengths[row], 1e-12)
+    found, row = _plain_of(layout, chip_set), ids.index(building_id)
+    if isinstance(found, _PlainOfMany):
+        products, lengths = found.alike(row), found.lengths
+    else:
+        values, lengths = found
+        products = values @ values[row]
+    distances: NDArray[np.float32] = 1 - products / np.maximum(lengths * lengths[row], 1e-12)
     return ids, distances
 
 
@@ -374,12 +551,15 @@ def _like_position(layout: Layout, position: int) -> tuple[Sequence[str], NDArra
 
 
 def _live(layout: Layout, score_id: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:
-    stamp, _, event = score_id.removeprefix(LIVE_PREFIX).rpartition("-")
+    stamp, event = _parts_of(score_id)
     newest = _newest(layout)
-    if newest is None or stamp != _id_of(newest[1]) or not event.isdigit() or int(event) > newest[2]:
+    if newest is None or stamp != _id_of(newest[1]) or event is None or event > newest[2]:
         return None
     chip_set = newest[0]
-    scores = _live_scores(layout, chip_set, newest[1], int(event))
+    found = _live_scores(layout, chip_set, newest[1], event)
+    if isinstance(found, RankingOfMany) and not found.is_complete.is_set() and score_id == f"{LIVE_PREFIX}{stamp}-{event}":
+        return None  # the name of all scores: a browser would keep some of them as all
+    scores = found.scores.copy() if isinstance(found, RankingOfMany) else found
     return None if scores is None else (chip_facts(layout, chip_set)["building_ids"], scores)
 
 

@@ -231,8 +231,10 @@ def _described(
     newest_audit: Answered | None, ids: Sequence[str], known: Mapping[str, str], check_id: str | None,
 ) -> HowMany:  # fmt: skip
     """Add the footprints that the sample's chip set does not know, and put it into words."""
-    covered = set(chip_facts(layout, chip_set)["building_ids"]) if chip_set else set()
-    others = [known.get(building) for building in ids if building not in covered]
+    covered: Sequence[str] = chip_facts(layout, chip_set)["building_ids"] if chip_set else ()
+    others: list[str | None] = []
+    if ids != covered:  # else nothing of very many
+        others = [known.get(building) for building in set(ids).difference(covered)]
     n_known = sum(label in ("positive", "not_damaged") for label in others)
     n = n_known + (int((done.answers != audit.NOT_ASSESSABLE).sum()) if done else 0)
     n_not_assessed = 0
@@ -241,7 +243,7 @@ def _described(
         n_not_assessed = sum(
             names[row] not in known for row in np.flatnonzero(done.answers == audit.NOT_ASSESSABLE).tolist()
         )
-    n_not_covered, confirmed = others.count(None), sum(known.get(building) == "positive" for building in ids)
+    n_not_covered, confirmed = others.count(None), list(map(known.get, ids)).count("positive")
     if total.value is not None and total.low is not None and total.high is not None:
         more = others.count("positive")
         total = Estimate(total.value + more, total.low + more, total.high + more, total.words)

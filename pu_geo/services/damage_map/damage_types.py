@@ -36,10 +36,12 @@ Codes = NDArray[np.int8]
 YES, NO, SILENT = 1, 0, -1  # codes of answers; nobody said anything of the type
 FEWEST_NAMED = 10
 """Answers that name a type below which nothing is judged by its scores; 10 to 30 make a first ranking."""
+FEDERATED = "federated"
+"""Preset of runs by a federation's model: other agencies taught it types that nobody here may ever have named."""
 RULE = (
     "A building has a damage type where a person named it, or where its score reaches the type's threshold and the building is "
     "confirmed or flagged as damaged. Every other assessed building has a no, which is no proof that the type is absent. The type is "
-    "unknown where nothing was assessed, and where too few answers name it to judge by scores."
+    "unknown where nothing was assessed, and where too few answers name it to judge by scores, unless a federation has taught it to the model."
 )
 ATTRIBUTE_RULE = (
     "The types come from the footprints: a building also has one where its attribute '{attribute}' names it and a person marked the "
@@ -137,6 +139,8 @@ class TypeOnMap:
         if log.of_start(self.threshold.origin):
             givers = f"{source} and answers" if source else "answers"
             share = f"the share of the damaged that {givers} give it, {self.n_named:,} of {self.n_typed:,}"
+            if not self.is_enough:
+                share = "as many of the damaged as a federation's model finds more like this type than like any other"
             return f"Threshold {self.threshold.value:.4f}: {share}; {basis}.{few}"
         return f"Threshold {self.threshold.value:.4f}: {basis}.{few}"
 
@@ -210,7 +214,8 @@ def on_map(layout: Layout, run_id: str, threshold: float) -> TypesOnMap:
     scores = np.concatenate([runs.written(of_run), np.full((1, len(names)), np.nan)])[at]
     answers, taught = answers_of(layout, run, ids), answers_of(layout, run, ids, is_taught=True)
     before = mapping.classes_now(layout, run.run_id, threshold, is_taught=True)
-    limits = _limits(names, scores, np.array([before[building] in _DAMAGED for building in ids]), taught, chosen)
+    limits = _limits(names, scores, np.array([before[building] in _DAMAGED for building in ids]), taught, chosen,
+                     is_taught_elsewhere=run.preset == FEDERATED)  # fmt: skip
     scores[kind == "not_assessed"] = np.nan
     is_damaged = np.isin(kind, _DAMAGED)
     is_above = _above(scores, limits, is_ordinal=run.is_ordinal)
@@ -238,8 +243,9 @@ def _attribute_of(run: RunFacts) -> str:
 
 
 def _limits(
-    names: Sequence[str], scores: NDArray[np.float64], is_damaged: Bools, taught: Codes, chosen: Mapping[str, Threshold]
-) -> list[Threshold | None]:
+    names: Sequence[str], scores: NDArray[np.float64], is_damaged: Bools, taught: Codes, chosen: Mapping[str, Threshold], *,
+    is_taught_elsewhere: bool = False,
+) -> list[Threshold | None]:  # fmt: skip
     """Return the threshold of each type: the one that people chose, else one to start from.
 
     To start from, a type is given to as large a part of the damaged buildings without an answer of it as people gave it to among
@@ -249,6 +255,7 @@ def _limits(
     Args:
         is_damaged, taught: the buildings confirmed or flagged, and what is answered of them, as if no audit had answers: these judge
             the map and set nothing in it.
+        is_taught_elsewhere: where answers here do not suffice, as many get a type as have their highest score in it.
     """
     n_typed = int((taught != SILENT).any(axis=1).sum())
     found: list[Threshold | None] = []
@@ -257,6 +264,10 @@ def _limits(
         is_open = is_damaged & (taught[:, k] == SILENT) & ~np.isnan(scores[:, k])
         if name in chosen:
             found.append(chosen[name])
+        elif n_named < FEWEST_NAMED and is_taught_elsewhere:
+            wanted = int((np.nan_to_num(scores[is_open], nan=-1).argmax(1) == k).sum())
+            limit = first_threshold(scores[is_open, k], wanted) if wanted else 1.0
+            found.append(Threshold(limit, f"{log.START}:{wanted}"))
         elif n_named < FEWEST_NAMED:
             found.append(None)
         else:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
+from operator import is_
 from typing import Any, Literal
 
 import numpy as np
@@ -78,11 +80,14 @@ def _standing(layout: Layout, run_id: str) -> tuple[NDArray[np.float64], list[st
     """Return of a run's buildings the scores as written, the labels, and which may be flagged: assessed, without an answer, [N]."""
     answers, facts = store.call(layout, labels.current_labels), choices.run(layout, run_id)
     ids, hidden = runs.building_ids_of(layout, facts.run_id), choices.reasons_of(layout, facts) or {}
-    known = [answers.get(building) for building in ids]
-    is_open = np.array(
-        [label is None and building not in hidden for building, label in zip(ids, known, strict=True)], np.bool_
-    )
-    return runs.written(runs.array(layout, facts.run_id, "scores")), list(known), is_open
+    known: list[str | None] = list(map(answers.get, ids))
+    is_open = np.fromiter(map(is_, known, repeat(None)), np.bool_, len(known)) & ~_is_in(hidden, ids)
+    return runs.written(runs.array(layout, facts.run_id, "scores")), known, is_open
+
+
+def _is_in(some: Container[str], ids: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which ids are among some, bool [N]."""
+    return np.fromiter(map(some.__contains__, ids), np.bool_, len(ids))
 
 
 def classes_now(layout: Layout, run_id: str, threshold: float, *, is_taught: bool = False) -> dict[str, Class]:
@@ -197,8 +202,9 @@ def scene_rows(layout: Layout, run_id: str, threshold: float) -> list[SceneRow]:
     chips = chip_facts(layout, facts.chip_set)
     scores, hidden = runs.written(runs.array(layout, facts.run_id, "scores")), choices.reasons_of(layout, facts) or {}
     answers = store.call(layout, labels.current_labels)
-    why = np.array([hidden.get(building, "") for building in chips["building_ids"]], np.str_)
-    return scenes.scene_rows(chips, scores, threshold, why, [answers.get(building) for building in chips["building_ids"]])
+    ids = chips["building_ids"]
+    why = np.array(list(map(hidden.get, ids, repeat(""))), np.str_)
+    return scenes.scene_rows(chips, scores, threshold, why, list(map(answers.get, ids)))
 
 
 def doubts(layout: Layout, run_id: str, threshold: float) -> list[str]:

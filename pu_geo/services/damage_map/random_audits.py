@@ -240,9 +240,11 @@ def answers_of(layout: Layout, chip_set: str, run_id: str | None = None) -> NDAr
     facts = chip_facts(layout, chip_set)
     ids: Sequence[str] = facts["building_ids"]
     with store.connect(layout) as db:
-        known = {building: _CODES[label] for building, label in labels.current_labels(db).items()}
+        known = labels.current_labels(db)
         run = None if run_id is None else runs.find(db, run_id)
-    answers = np.fromiter((known.get(building, audit.OPEN) for building in ids), np.int8, len(ids))
+    codes: dict[str | None, int] = dict(_CODES.items())
+    codes[None] = audit.OPEN
+    answers = np.fromiter(map(codes.__getitem__, map(known.get, ids)), np.int8, len(ids))
     why = assessability.hidden_after(facts)
     if run is not None:
         why = assessability.reasons(facts, run.without_answers, feature_sets.without_layers(run, facts))

@@ -134,6 +134,8 @@ def _uncertainty(layout: Layout, run_id: str, by: str, place: str) -> Coloring:
         values = (-np.abs(here - flagged)).astype(np.float32)
         return Coloring(by, title, "numbers", (), values, -0.5, 0.0, ends, f"{limit:.4f}-{place}")
     now = ranking.rank_now(layout)
+    if now is not None and now.n_scored < now.n:  # ranks among a sample are no ranks among all
+        now = None
     sent = None if now is None else ranking.scores_for_browser(layout, now.score_id)
     live = np.full(len(rows), np.nan) if sent is None else np.frombuffer(sent, "<f4").astype(np.float64)
     known = ~np.isnan(live)

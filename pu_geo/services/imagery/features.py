@@ -11,14 +11,17 @@ from pu_geo import jobs, wording
 from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, feature_sets, store
 from pu_geo.project.feature_sets import FeatureSet, InUse
-from pu_geo.project.layout import LAYERS, RCF, Layout
+from pu_geo.project.layout import LAYERS, RCF, SHARED, Layout
 from pu_geo.records import FeatureRequest
-from pu_geo.services.project import removing
+from pu_geo.services.project import computers, removing
 
 TASK = "features"
 _LOCAL_DIR = "local-dir:"
 _NETWORKS = ("resnet18", "resnet50")
 _RANDOM = "random convolutions of patches of these chips; no weights"
+_SHARED = (
+    "random convolutions, the same in every project, of patches of the made-up sample event; they hold no imagery of yours"
+)
 _DATES = {"both": "pre, post and their difference", "diff": "post minus pre", "post": "the post chip alone"}
 _POOLS = {"mean": "averaged over the chip", "cls": "class token", "footprint": "averaged over the footprint"}
 
@@ -69,11 +72,29 @@ def layers_here(layout: Layout) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*feature_sets.usual_layers(views), *names)))
 
 
-def start_layers(layout: Layout, names: Sequence[str]) -> str:
-    """Start the job that makes features of layers and uses them from then on; return its id. Raises PuGeoError if none is named."""
+def start_layers(layout: Layout, names: Sequence[str], *, cluster: str = "") -> str:
+    """Start the job that makes features of layers and uses them from then on; return its id.
+
+    Raises:
+        PuGeoError: if no layer is named, or `cluster` is none.
+    """
     if not names:
         raise PuGeoError("No layer was named.", "Choose one or more.")
-    return jobs.start(layout, TASK, arguments(FeatureRequest(LAYERS, layers=tuple(names)), use=True))
+    return jobs.start(
+        layout, TASK, arguments(FeatureRequest(LAYERS, layers=tuple(names)), use=True) | computers.arguments(cluster)
+    )
+
+
+def start_shared(layout: Layout, *, cluster: str = "") -> str:
+    """Start the job that makes features by shared filters and uses them from then on; return its id. Post alone where chips lack pre.
+
+    Raises:
+        JobError: for a cluster that is none.
+    """
+    chip_set = store.call(layout, contents.chosen_chip_set)
+    has_pre = "pre" in [view.name for view in contents.views_of(contents.chip_facts(layout, chip_set))]
+    request = FeatureRequest(SHARED, dates="both" if has_pre else "post")
+    return jobs.start(layout, TASK, arguments(request, use=True) | computers.arguments(cluster))
 
 
 def choose(layout: Layout, name: str) -> None:
@@ -101,10 +122,10 @@ def arguments(request: FeatureRequest, *, use: bool = False) -> dict[str, Any]:
     """
     maker, folder = request.maker, request.maker.removeprefix(_LOCAL_DIR)
     is_local = maker.startswith(_LOCAL_DIR) and bool(folder)
-    if not is_local and maker not in (RCF, LAYERS, *_NETWORKS, "self-supervised"):
+    if not is_local and maker not in (RCF, SHARED, LAYERS, *_NETWORKS, "self-supervised"):
         raise PuGeoError(
             f"No maker of features is called {maker!r}.",
-            f"There are {', '.join(_NETWORKS)}, {_LOCAL_DIR}FOLDER, self-supervised, {LAYERS} and {RCF}.",
+            f"There are {SHARED}, {', '.join(_NETWORKS)}, {_LOCAL_DIR}FOLDER, self-supervised, {LAYERS} and {RCF}.",
         )
     if request.layers and maker != LAYERS:
         raise PuGeoError(
@@ -142,6 +163,8 @@ def title_of(name: str, maker: Mapping[str, Any]) -> str:
     """
     if name == RCF:
         return "Random convolutions (no pretrained weights)"
+    if maker.get("kind") == SHARED:
+        return "Shared filters (the same in every project, no imagery)"
     if sets := maker.get("sets"):
         return " + ".join(title_of(one, facts) for one, facts in sets.items())
     if layers := feature_sets.views_of(maker):
@@ -160,6 +183,9 @@ def words_of(name: str, maker: Mapping[str, Any]) -> str:
     """
     if name == RCF:
         return f"rcf: {_RANDOM}"
+    if maker.get("kind") == SHARED:
+        what = "the post chip alone" if maker.get("dates") == "post" else "pre and post together"
+        return f"{name}: {_SHARED}; {what}; sha256 of the filters {maker.get('weights_sha256')}"
     if layers := feature_sets.views_of(maker):
         return f"{name}: layers {wording.listed([view.name for view in layers])}; {_RANDOM}"
     if sets := maker.get("sets"):

@@ -55,7 +55,7 @@ def _now(layout: Layout, chip_set: str | None) -> tuple[ImageQuality, Alignment 
     """Return what the imagery shows of a chip set's buildings, and the alignment; both are kept until one of their files changes."""
     with store.connect(layout) as db:
         footprints, scenes = contents.geometry_v(db), tuple((one.role, one.sha256) for one in contents.scenes(db))
-    files = [alignment.path_of(layout), layout.quicklooks / "post" / "pyramid.json", layout.geometry]
+    files = [alignment.path_of(layout), layout.quicklooks / "post" / "pyramid.json"]
     files += [layout.chip_facts(chip_set)] if chip_set else []
     return _of_chips(layout, chip_set, f"{footprints}-" + "-".join(str(_changed_at(path)) for path in files), scenes)
 

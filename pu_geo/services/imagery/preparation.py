@@ -20,6 +20,7 @@ from pu_geo.project.contents import chip_facts as chip_facts
 from pu_geo.project.import_log import ImportRecord
 from pu_geo.project.layout import Layout, read_json
 from pu_geo.records import Grid, Layer, Role, Scene, Units
+from pu_geo.services.project import computers
 
 IMAGERY_TASKS = jobs.ONE_AT_A_TIME
 
@@ -247,14 +248,18 @@ def start_laying_grid(layout: Layout, size_m: float) -> str:
     return jobs.start(layout, "add_grid", {"size_m": size_m})
 
 
-def start_chipping(layout: Layout, *, size_px: int, bands: str) -> str:
-    """Start the job that cuts chips and computes features; return its id."""
-    return jobs.start(layout, "chip", {"size_px": size_px, "bands": bands})
+def start_chipping(layout: Layout, *, size_px: int, bands: str, cluster: str = "") -> str:
+    """Start the job that cuts chips and computes features; return its id. Raises JobError for a cluster that is none."""
+    return jobs.start(layout, "chip", {"size_px": size_px, "bands": bands, **computers.arguments(cluster)})
 
 
-def start_aligning(layout: Layout) -> str:
-    """Start the job that finds how far pre scenes lie from post scenes at each building; return its id."""
-    return jobs.start(layout, "align", {})
+def start_aligning(layout: Layout, *, cluster: str = "") -> str:
+    """Start the job that finds how far pre scenes lie from post scenes at each building; return its id.
+
+    Raises:
+        JobError: for a cluster that is none.
+    """
+    return jobs.start(layout, "align", computers.arguments(cluster))
 
 
 # Accounts of footprint files, the area of interest, uploads

@@ -20,10 +20,16 @@ MEDIA = ("/media", "/mnt", "/run/media", "/Volumes")
 MOST_SHOWN = 60
 MOST_READ = 50_000  # entries of one folder; a folder of an archive may have millions
 _HOME, _PROJECTS, _HERE = "Home", "Projects", "Working folder"
-Kind = Literal["scenes", "vectors", "projects", "folders"]
+Kind = Literal["scenes", "vectors", "projects", "folders", "federation"]
 PICTURES = ("tif", "tiff", "png", "jpg", "jpeg")
 VECTORS = ("geojson", "json", "gpkg", "zip", "shp", "fgb", "parquet", "geoparquet", "csv")
-_ENDINGS: Mapping[Kind, tuple[str, ...]] = {"scenes": PICTURES, "vectors": VECTORS, "projects": (), "folders": ()}
+_ENDINGS: Mapping[Kind, tuple[str, ...]] = {
+    "scenes": PICTURES,
+    "vectors": VECTORS,
+    "projects": (),
+    "folders": (),
+    "federation": ("json",),
+}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pu_geo.errors import ProjectError, writing
-from pu_geo.project import backups, labels, store
+from pu_geo.project import backups, federations, labels, store
 from pu_geo.project.layout import SUFFIX, Layout
 
 _NOT_COPIED = ("-wal", "-shm", ".lock", ".part")  # ends of names: what belongs to whoever works in the project now
@@ -21,7 +21,7 @@ _OF_DATABASE = re.compile(r"project(\.v\d+-backup|\.damaged-.*)?\.gpkg.*")  # an
 def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> dict[str, object]:
     """Copy a project as it stands at one moment. Scenes stay where they are; labels that are clicked meanwhile may be missing.
 
-    What was removed stays behind, so that it can be brought back in the project alone.
+    What was removed stays behind, so that it can be brought back in the project alone; so do keys of federations.
 
     The database is copied first: all files that it names are there by then, and no finished one changes.
 
@@ -50,7 +50,8 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
             made = Layout(Path(place) / "project")
             with backups.refused_in_words(layout, folder, "copy"):
                 backups.copy_database(layout.gpkg, made.gpkg)
-            copy_files(layout, made, without=(layout.trash, *(() if with_exports else (layout.exports,))))
+            left = (layout.trash, *federations.secrets(layout), *(() if with_exports else (layout.exports,)))
+            copy_files(layout, made, without=left)
             made.folder.rename(folder)
     copied = Layout(folder)
     at_event = store.call(copied, labels.last_event)

@@ -555,7 +555,7 @@ def _footprint_plan(layout: Layout, name: str, title: str, goes: tuple[str, ...]
         _check_closed(layout, "chip_set", chip_set)
     with store.connect(layout) as db:
         found = runs.all_runs(db)
-    files = ["quicklooks/footprints.json", *(file for one in chip_sets for file in chip_files(layout, one))]
+    files = [file for one in chip_sets for file in chip_files(layout, one)]
     return Plan(
         "footprints", name, title,
         (*goes, *([f"The chips {_some(chip_sets)} go with their features: chips are numbered by footprints."] if chip_sets else [])),

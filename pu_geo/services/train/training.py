@@ -8,10 +8,11 @@ from typing import Any
 
 from pu_geo import jobs
 from pu_geo.analysis import assessability, place
-from pu_geo.errors import TrainingError
+from pu_geo.errors import JobError, TrainingError
 from pu_geo.jobs import JobView, device_queue
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
+from pu_geo.methods.catalog import MOST_DEVICES as MOST_DEVICES
 from pu_geo.methods.measured import in_lines as figures_of
 from pu_geo.project import contents, damage_types, labels, runs, store
 from pu_geo.project.layout import SUFFIX, Layout
@@ -213,6 +214,21 @@ def start(layout: Layout, request: TrainingRequest) -> str:
     """Start a training job after checking what can be checked at once; return the job's id. Raises as `require`."""
     require(layout, request)
     return jobs.start(layout, "train", request.as_args())
+
+
+def resume_on(layout: Layout, job_id: str, devices: int) -> None:
+    """Start a training that has ended otherwise than well again, on another number of devices, after its last checkpoint.
+
+    It is not bit-equal to one without a stop then, and its run says so.
+
+    Raises:
+        JobError: if the job is no training; see also `jobs.resume`.
+        TrainingError: if its method does not train on so many.
+    """
+    job = jobs.view(jobs.folder_of(layout, job_id))
+    if job.task != "train":
+        raise JobError(f"Job {job_id} is no training, so it runs on no number of devices.", "Resume it without --devices.")
+    jobs.resume(layout, job_id, args=TrainingRequest(**{**job.args, "devices": devices}).as_args())
 
 
 def all_runs(layout: Layout) -> list[RunFacts]:

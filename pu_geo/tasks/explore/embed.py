@@ -24,7 +24,7 @@ from pu_geo.records import PUSet, RunFacts
 from pu_geo.services.explore import exploring
 from pu_geo.services.explore.exploring import Picture, UmapSettings
 from pu_geo.services.imagery import layers
-from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks
+from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks, with_statistics
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.restored_model import lacking, restore
 from pu_geo.tasks.train.train import RANKER_NAME
@@ -206,7 +206,8 @@ def _embed_by_model(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.floa
     if restored.bank is None:
         inputs: NDArray[Any] = shown.chips
     else:
-        inputs = _plain(job, facts, restored.bank, shown)
+        known = optical_chips(job.layout, facts.chip_set)
+        inputs = _plain(job, facts, with_statistics(restored.bank, known, chip_facts(job.layout, facts.chip_set)), shown)
     each = ((lacking(restored, chip_facts(job.layout, name)), rows) for name, rows in shown.parts)
     gone = [is_missing[:, rows] for is_missing, rows in each if is_missing is not None]
     return restored.model.embed(inputs, np.concatenate(gone, axis=1) if gone else None)

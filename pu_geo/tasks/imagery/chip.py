@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability, sensors
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ImageryError
-from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
+from pu_geo.features.bank import N_VIEWS, fit_default
 from pu_geo.geo.alignment import metres_per_px
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask, whole_pixels
 from pu_geo.geo.raster import clouds
@@ -33,15 +33,19 @@ from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.project import alignment, contents, feature_sets, runs, store
 from pu_geo.project.layout import RCF, Layout, new_array, write_json
 from pu_geo.records import FootprintTable, Grid, Layer, Scene, View
+from pu_geo.scale import chips as chips_on_cluster
+from pu_geo.scale import cluster as clusters
+from pu_geo.scale import shards
+from pu_geo.services.annotate import outlines as map_outlines
 from pu_geo.services.imagery import scene_files
 from pu_geo.services.imagery.layers import n_missing
 from pu_geo.services.project.choices import reasons_by_chips
-from pu_geo.tasks.imagery.align import align, check_footprints
+from pu_geo.tasks.imagery.align import align, align_on, check_footprints
+from pu_geo.tasks.imagery.features import transform
 from pu_geo.tasks.imagery.footprints import add_footprints
 from pu_geo.tasks.imagery.layers import add_layer
 from pu_geo.tasks.imagery.scenes import add_scenes
 from pu_geo.tasks.job import Job, Part
-from pu_geo.training.run import best_device
 
 Bands = Literal["auto", "pre+post", "post"]
 MOST_WITHOUT_PRE = 0.02
@@ -51,8 +55,10 @@ BATCH = 512
 MOST_SAMPLED = 500  # chips of a scene that show what is usual in it
 
 
-def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, object]:
-    """Cut chips, write their contact sheets, and compute features of 17 augmented views.
+def chip(
+    job: Job, *, size_px: int = 64, bands: Bands = "auto", views: int = N_VIEWS, cluster: str = ""
+) -> dict[str, object]:  # fmt: skip
+    """Cut chips, write their contact sheets, and compute features of augmented views, 17 where nobody asks for fewer.
 
     Bands of layers follow those of pre and post; a building that a layer does not show is marked as missing there, see
     `contents.is_missing`. Layers are co-registered with post by definition, so they are cut where post is, those dated before the event
@@ -69,6 +75,8 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
     Args:
         size_px: side of a chip, pixels.
         bands: "pre+post" (6 bands), "post" (3 bands), or "auto".
+        views: of each chip, that features are computed of; rankings need one, NcPU and PUCL more.
+        cluster: of Dask, which cuts chips and computes features, see `scale.cluster.parse`; "" for this process alone.
 
     Returns:
         {"chip_set", "n", "size_px", "bands", "bands_why": why "auto" left the pre bands out, "n_nodata": chips that no post
@@ -84,6 +92,12 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
     """
     if bands not in get_args(Bands):
         raise ImageryError(f"Bands are {bands!r}; these are possible: {', '.join(get_args(Bands))}.", "Name one of them.")
+    with clusters.of_job(cluster, job.folder, job.echo) as on:
+        return _chip(job, size_px, bands, views, on)
+
+
+def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.JobCluster | None) -> dict[str, object]:
+    """Do what `chip` does, in this process or on the cluster of the job."""
     with store.connect(job.layout) as db:
         grid, scenes, table, layers = contents.grid(db), contents.scenes(db), contents.footprints(db), contents.layers(db)
     is_auto = bands == "auto"
@@ -94,10 +108,10 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
     needed += [scene for layer in layers for scene in layer.scenes]
     scene_files.require(job.layout, needed, report=Part(job, 0.0, 0.02).report, is_cancelled=job.is_cancelled)
     scenes, layers = store.call(job.layout, contents.scenes), store.call(job.layout, contents.layers)
-    shift_px = _pre_shift(job, table, scenes, grid) if bands == "pre+post" else None
+    shift_px = _pre_shift(job, table, scenes, grid, cluster) if bands == "pre+post" else None
     chip_set, n_dates = _chip_set_id(table, scenes, layers, bands, size_px, shift_px), 2 if bands == "pre+post" else 1
     windows, outlines = chip_windows(table.wkb, grid), Outlines.of(table.wkb, grid, n_dates + len(layers))
-    share = _cut(job, chip_set, windows, outlines, scenes, layers, grid, size_px, shift_px)
+    share = _cut(job, chip_set, windows, outlines, scenes, layers, grid, size_px, shift_px, cluster)
     nodata_share = share[:, n_dates - 1]
     n_moved = 0 if shift_px is None else int(shift_px.any(axis=1).sum())
     facts: dict[str, Any] = {"bands": bands, **_views(layers, bands, outlines.missing[:, n_dates:])}
@@ -120,12 +134,15 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
     chip_set = used
     is_visible = assessability.reasons(facts) == ""
     facts |= _groups(chips, facts, is_visible)
-    matched = _compute_features(job, chip_set, chips, is_visible, np.asarray(facts["sensor_group"], np.int64))
+    group = np.asarray(facts["sensor_group"], np.int64)
+    matched = _compute_features(job, chip_set, chips, is_visible, group, views, cluster)
     facts["matched_groups"] = list(matched)
     write_json(job.layout.chip_facts(chip_set), facts)
     with store.connect(job.layout) as db, store.transaction(db):
         contents.add_chip_set(db, chip_set, facts["bands"], size_px, len(table.building_ids))
         renew_reasons(db, job.layout, chip_set)
+    map_outlines.first_part(job.layout)  # else the first who opens the map would wait for them
+    shards.remove(job.folder)
     made = {"chip_set": chip_set, "n": len(chips), "size_px": size_px, "bands": facts["bands"], "bands_why": why}
     hidden = {
         "n_not_assessed": assessability.counts(assessability.reasons(facts)),
@@ -210,14 +227,16 @@ def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px
         raise ImageryError(f"Chips of {size_px} px were asked for; 16 to 256 px work.", "Choose 64 px if in doubt.")
 
 
-def _pre_shift(job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float64] | None:
+def _pre_shift(
+    job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: Grid, cluster: clusters.JobCluster | None
+) -> NDArray[np.float64] | None:
     """Return the whole pixels by which each pre chip's content moves, float64 [N, 2]; None if the scenes were never aligned.
 
     An alignment that scenes or footprints came after is made anew.
     """
     found = alignment.load(job.layout, table.building_ids, scenes)
     if found is None and alignment.path_of(job.layout).is_file():
-        align(Part(job, 0.0, 0.05))
+        align_on(Part(job, 0.0, 0.05), cluster)
         found = alignment.load(job.layout, table.building_ids, scenes)
     if found is None:
         return None
@@ -251,12 +270,24 @@ def _chip_set_id(
 def _cut(
     job: Job, chip_set: str, windows: NDArray[np.float64], outlines: Outlines, scenes: Sequence[Scene],
     layers: Sequence[Layer], grid: Grid, size_px: int, shift_px: NDArray[np.float64] | None,
+    cluster: clusters.JobCluster | None,
 ) -> NDArray[np.float32]:  # fmt: skip
     """Cut and store the chips, of pre too where outlines are judged on both dates; return what `cut_chips` does."""
     n, n_dates = len(outlines.shapes), outlines.missing.shape[1] - len(layers)
     n_bands = 3 * n_dates + sum(layer.bands for layer in layers)
     report = job.part(0.0, 0.15, f"cutting {n} chips")
     pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
+    if cluster:
+        mosaics: dict[str, list[Sequence[Scene]]] = {
+            "pre": [pre_scenes] if n_dates == 2 else [],
+            "post": [post_scenes],
+            "layers": [one.scenes for one in layers],
+        }
+        with new_array(job.layout.chips(chip_set), np.uint8, (n, n_bands, size_px, size_px)) as out:
+            return chips_on_cluster.cut(
+                windows, outlines, mosaics, grid, shift_px, out, quicklooks=job.layout.quicklooks, cluster=cluster,
+                report=report, is_cancelled=job.is_cancelled,
+            )  # fmt: skip
     fills = job.layout.quicklooks / FILLS
     with (
         new_array(job.layout.chips(chip_set), np.uint8, (n, n_bands, size_px, size_px)) as out,
@@ -272,8 +303,9 @@ def _cut(
 
 
 def _compute_features(
-    job: Job, chip_set: str, chips: NDArray[np.uint8], is_visible: NDArray[np.bool_], group: NDArray[np.int64]
-) -> tuple[int, ...]:
+    job: Job, chip_set: str, chips: NDArray[np.uint8], is_visible: NDArray[np.bool_], group: NDArray[np.int64], n_views: int,
+    cluster: clusters.JobCluster | None,
+) -> tuple[int, ...]:  # fmt: skip
     """Compute and store the features of all chips; return the sensor groups that were matched to the largest one.
 
     Args:
@@ -283,11 +315,9 @@ def _compute_features(
     rows = np.flatnonzero(is_visible) if is_visible.any() else np.arange(len(chips))
     bank = fit_default(chips, rows)
     feature_sets.write_maker(job.layout, chip_set, RCF, bank.state())
-    with feature_sets.new_views(job.layout, chip_set, RCF, (N_VIEWS, len(chips), bank.n_features)) as out:
-        report = job.part(0.2, 1.0, f"features of {len(chips)} chips in {N_VIEWS} views")
-        bank.transform(
-            chips, N_VIEWS, seed=FEATURE_SEED, device=best_device(), out=out, report=report, is_cancelled=job.is_cancelled
-        )
+    with feature_sets.new_views(job.layout, chip_set, RCF, (n_views, len(chips), bank.n_features)) as out:
+        words = f"features of {len(chips)} chips in {n_views} views"
+        transform(job, bank, job.layout.chips(chip_set), chips, out, words, (0.2, 1.0), cluster=cluster)
         return sensors.match_groups(out, group, is_visible)
 
 

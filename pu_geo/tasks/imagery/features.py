@@ -17,14 +17,19 @@ from pu_geo.analysis import assessability, sensors
 from pu_geo.errors import PuGeoError, TrainingError
 from pu_geo.features.bank import FEATURE_SEED, Maker, fit_maker, from_state
 from pu_geo.features.layers import LayerBanks, fill_missing
+from pu_geo.features.rcf import RcfBank
+from pu_geo.features.shared import N_BANDS, SharedBank, sha256_of
 from pu_geo.features.views import Report
 from pu_geo.geo.chips import Outlines, chip_windows, outline_mask, whole_pixels
 from pu_geo.project import contents, feature_sets, runs, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.feature_sets import FeatureSet
-from pu_geo.project.layout import LAYERS, RCF, Layout, read_array
+from pu_geo.project.layout import LAYERS, RCF, SHARED, Layout, read_array
 from pu_geo.project.store import now
 from pu_geo.records import FeatureRequest
+from pu_geo.scale import cluster as clusters
+from pu_geo.scale import features as on_cluster
+from pu_geo.scale import shards
 from pu_geo.tasks.job import Job
 from pu_geo.training.run import best_device
 
@@ -33,12 +38,13 @@ FIT = 0.3  # of the job, at most, for making the maker
 FILL = 0.9  # of the job, after which what buildings lack is filled in
 
 
-def features(job: Job, *, request: Mapping[str, Any], use: bool = False) -> dict[str, object]:
+def features(job: Job, *, request: Mapping[str, Any], use: bool = False, cluster: str = "") -> dict[str, object]:
     """Make a set of features of the newest chips; the same weights and settings are found again and not made twice.
 
     Args:
         request: fields of a `FeatureRequest`.
         use: make it the set that is used from then on.
+        cluster: of Dask, see `scale.cluster.parse`; "" for this process alone.
 
     Returns:
         {"name", "chip_set", "n", "n_features", "n_views", "seconds", "was_there", "in_use": the set that is used now,
@@ -66,7 +72,9 @@ def features(job: Job, *, request: Mapping[str, Any], use: bool = False) -> dict
             raise PuGeoError(
                 f"The features 'rcf' of the chips {chip_set} are gone.", "Cut chips again: they come with them."
             )
-        _make(job, wanted, chip_set, name, sha256)
+        with clusters.of_job(cluster, job.folder, job.echo) as on:
+            _make(job, wanted, chip_set, name, sha256, on)
+        shards.remove(job.folder)
     found = feature_sets.find(job.layout, chip_set, name)
     if wanted.licence and wanted.licence != found.licence and name != RCF:
         found = replace(found, maker={**found.maker, "licence": wanted.licence})
@@ -82,34 +90,37 @@ def features(job: Job, *, request: Mapping[str, Any], use: bool = False) -> dict
     }  # fmt: skip
 
 
-def _make(job: Job, request: FeatureRequest, chip_set: str, name: str, sha256: str) -> None:
+def _make(
+    job: Job, request: FeatureRequest, chip_set: str, name: str, sha256: str, cluster: clusters.JobCluster | None
+) -> None:
     """Make the maker, then the features by it, and store both; `sha256` is that of the files as they were named."""
     began, layout, device = time.monotonic(), job.layout, best_device()
     feature_sets.remove_unfinished(layout, chip_set)
     facts = chip_facts(layout, chip_set)
     chips = feature_sets.chips_for(request.maker, read_array(layout.chips(chip_set)), facts)
     is_visible = assessability.reasons(facts) == ""
-    rows = np.flatnonzero(is_visible) if is_visible.any() else np.arange(len(chips))
+    rows = shown_rows(facts)
     masks = footprint_masks(layout, chip_set) if request.pool == FOOTPRINT else None
-    maker = fit_maker(
+    made_of = on_cluster.made_of(layout, chip_set, rows) if cluster else {}
+    kept = on_cluster.kept_maker(job.folder, name, made_of) if cluster else None
+    maker = kept or fit_maker(
         request, chips, rows, generator=torch.Generator().manual_seed(FEATURE_SEED), device=device,
         report=job.part(0.02, FIT, f"making {name}"), is_cancelled=job.is_cancelled, views=contents.views_of(facts),
         is_missing=contents.is_missing(facts) if request.maker == LAYERS else None,
     )  # fmt: skip
     job.stop_if_cancelled()
-    if sha256 and maker.facts()["weights_sha256"] not in sha256:
+    if sha256 and request.maker != SHARED and maker.facts()["weights_sha256"] not in sha256:
         raise PuGeoError(
             f"The weights of {name} changed while they were read.", "Start again once the file is whole.", kind="weights"
         )
+    if cluster and kept is None:
+        on_cluster.keep_maker(maker, job.folder, name, made_of)
     shape = (request.n_views, len(chips), maker.n_features)
-    _require_room(layout, shape)
+    _require_room(layout, shape, times=2 if cluster else 1)
     words = f"features of {len(chips)} chips in {request.n_views} views by {name}"
     until = FILL if request.maker == LAYERS else 1.0
     with feature_sets.new_views(layout, chip_set, name, shape) as out:
-        maker.transform(
-            chips, request.n_views, seed=FEATURE_SEED, device=device, out=out, report=job.part(FIT, until, words),
-            is_cancelled=job.is_cancelled, masks=masks,
-        )  # fmt: skip
+        transform(job, maker, layout.chips(chip_set), chips, out, words, (FIT, until), cluster=cluster, masks=masks)
         if not all(np.isfinite(view).all() for view in out):
             raise TrainingError(
                 f"The weights give features of {name} that are no finite numbers.",
@@ -125,10 +136,59 @@ def _make(job: Job, request: FeatureRequest, chip_set: str, name: str, sha256: s
     feature_sets.put(layout, chip_set, made)
 
 
+def transform(
+    job: Job, maker: Maker, path: Path, chips: NDArray[np.uint8], out: NDArray[np.float16], words: str,
+    part: tuple[float, float], *, seed: int = FEATURE_SEED, cluster: clusters.JobCluster | None = None,
+    masks: NDArray[np.bool_] | None = None,
+) -> None:  # fmt: skip
+    """Compute the features of all chips of a set, in this process or on a cluster, with the same result.
+
+    Args:
+        path: of the file that `chips`, uint8 [N, C, H, W], are the first C bands of.
+        out: float16 [V, N, D], what is written into.
+        words, part: what the job reports meanwhile, and from where to where.
+        cluster: of the job; None for this process alone.
+    """
+    report = job.part(*part, words)
+    if cluster:
+        on_cluster.transform(
+            maker, path, chips.shape[1], out, seed=seed, cluster=cluster, report=report, is_cancelled=job.is_cancelled,
+            masks=masks,
+        )  # fmt: skip
+        return
+    maker.transform(
+        chips, len(out), seed=seed, device=best_device(), out=out, report=report, is_cancelled=job.is_cancelled, masks=masks
+    )
+
+
 def maker_in(layout: Layout, chip_set: str, name: str) -> Maker | None:
     """Return the maker of a set of a chip set; None where it has no such set, or its maker was not kept."""
     arrays = feature_sets.maker_state(layout, chip_set, name) if feature_sets.is_there(layout, chip_set, name) else {}
     return from_state(arrays, feature_sets.find(layout, chip_set, name).maker) if arrays else None
+
+
+def shown_rows(facts: Mapping[str, Any]) -> NDArray[np.int64]:
+    """Return the chips of a set that makers learn from, int64 [M]: those that show something; all where none does.
+
+    Args:
+        facts: of the chip set.
+    """
+    is_visible = assessability.reasons(facts) == ""
+    return np.flatnonzero(is_visible) if is_visible.any() else np.arange(len(is_visible))
+
+
+def with_statistics(maker: Maker, chips: NDArray[np.uint8], facts: Mapping[str, Any]) -> Maker:
+    """Return a maker with the statistics of the bands of a chip set, where it came without any; else the maker.
+
+    Models that several projects trained together come without: each project's statistics stay in it.
+
+    Args:
+        chips: pre and post of the set, uint8 [N, C, H, W].
+        facts: of the chip set.
+    """
+    if isinstance(maker, SharedBank) and not maker.is_measured:
+        return maker.measured(chips, shown_rows(facts))
+    return maker
 
 
 def needs_masks(maker: Maker) -> bool:
@@ -154,7 +214,7 @@ def settle(
     is_missing = feature_sets.is_missing(maker.facts(), facts)
     if not isinstance(maker, LayerBanks) or is_missing is None:
         if group is not None:
-            sensors.match_groups(features, group, is_visible, is_signed=maker.kind != RCF)
+            sensors.match_groups(features, group, is_visible, is_signed=not isinstance(maker, RcfBank))
         return
     for view, lacks in zip(maker.views, is_missing, strict=True):
         if group is not None and not {"pre", "post"}.isdisjoint(view.name.split("+")):
@@ -162,9 +222,9 @@ def settle(
     fill_missing(features, maker.views, is_missing, is_visible, report=report, is_cancelled=is_cancelled)
 
 
-def _require_room(layout: Layout, shape: tuple[int, int, int]) -> None:
-    """Refuse features that the disk has no room for, before they are computed."""
-    needed, free = int(np.prod(shape, dtype=np.int64)) * 2, shutil.disk_usage(layout.folder).free
+def _require_room(layout: Layout, shape: tuple[int, int, int], times: int) -> None:
+    """Refuse features that the disk has no room for, as often as they lie there, before they are computed."""
+    needed, free = int(np.prod(shape, dtype=np.int64)) * 2 * times, shutil.disk_usage(layout.folder).free
     if needed > free:
         raise PuGeoError(
             f"These features take {needed / 1e9:,.1f} GB; {free / 1e9:,.1f} GB are free on the disk of {layout.folder.name}.",
@@ -202,12 +262,14 @@ def footprint_masks(layout: Layout, chip_set: str, rows: NDArray[np.int64] | Non
 
 
 def _sha256_of_files(request: FeatureRequest) -> str:
-    """Return the sha256 of what the network is read from; "" without a file.
+    """Return the sha256 of what the network is read from, or of shared filters; "" without a file.
 
     Raises:
         PuGeoError: if a file is not there.
     """
     maker, _, folder = request.maker.partition(":")
+    if maker == SHARED:
+        return sha256_of(request.dates) if request.dates in N_BANDS else ""
     files = [Path(request.weights)] if request.weights else []
     if maker == LOCAL_DIR:
         files = [Path(folder) / name for name in ("config.json", "model.safetensors")]

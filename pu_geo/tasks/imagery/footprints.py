@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from pu_geo.atomic_write import atomic_write
-from pu_geo.geo.raster.quicklooks import footprint_geometry
 from pu_geo.geo.readers.in_child import read_footprints
 from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES
 from pu_geo.geo.vector.aoi import area_km2, limited, read_aoi, touching, typed_aoi
@@ -52,21 +50,20 @@ def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> 
     """
     job.report(0.6, f"storing {len(table.wkb)} footprints")
     with store.connect(job.layout) as db:
-        area, before = aoi.current(db), contents.footprints(db)
+        area, before = aoi.current(db), contents.all_outlines(db)
         is_house = np.array(contents.footprint_sources(db), dtype=np.str_) != GRID
         wanted = table if area is None else limited(table, area.wkb)
         if table.source != GRID:
-            known = np.array(list(before.wkb), dtype=object)[is_house]
-            wanted = without_known(wanted, known, set(before.building_ids))
+            known = np.array(list(before.values()), dtype=object)[is_house]
+            wanted = without_known(wanted, known, before.keys())
         found = import_log.import_footprints(db, wanted, file)
-        everything = contents.footprints(db)
-    write_geometry(job.layout.geometry, everything, grid)
+        n_now = contents.count_footprints(db)
     return {
         "file": file,
         **{name: getattr(found, name) for name in ("n_in", "kept", "repaired")},
         "dropped": found.n_dropped,
         "dropped_by": dict(found.dropped),
-        "added": len(everything.wkb) - len(before.wkb),
+        "added": n_now - len(before),
         "notes": list(found.notes),
     }
 
@@ -77,12 +74,6 @@ def _warnings(table: FootprintTable) -> list[str]:
     if n_outside <= table.n_in / 2:
         return []
     return [f"Most of this file lies outside the scenes ({n_outside:,} of {table.n_in:,}): is it of another place?"]
-
-
-def write_geometry(path: Path, table: FootprintTable, grid: Grid) -> None:
-    """Write all outlines in grid pixels for the browser."""
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(footprint_geometry(table.wkb, table.building_ids, grid))
 
 
 def add_grid(job: Job, *, size_m: float) -> dict[str, object]:

@@ -16,7 +16,7 @@ from pu_geo.geo.readers import in_child, xbd_folder
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Role, Scene
 from pu_geo.services.imagery import scene_files
-from pu_geo.tasks.imagery.footprints import store_footprints, write_geometry
+from pu_geo.tasks.imagery.footprints import store_footprints
 from pu_geo.tasks.job import Job, Part
 
 _MOST_NAMED = 5  # names of pictures in a note
@@ -102,7 +102,7 @@ def _with_folder(path: str) -> str:
 
 
 def build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
-    """Make tile pyramids of both dates and of all layers, and the outlines, for one grid, in a folder beside the one in use.
+    """Make tile pyramids of both dates and of all layers for one grid, in a folder beside the one in use.
 
     A scene whose damage shows only when all of it is read is refused here, before anything was stored.
     """
@@ -119,9 +119,6 @@ def build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
         with Mosaic(some, grid, fills=fresh / FILLS) as mosaic:
             quicklooks.build_pyramid(mosaic, folder, report=report, is_cancelled=job.is_cancelled)
         job.stop_if_cancelled()
-    table = store.call(job.layout, contents.footprints)
-    if table.wkb:
-        write_geometry(fresh / job.layout.geometry.name, table, grid)
     return fresh
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from pu_geo import __version__, jobs, scene_state
 from pu_geo.errors import PuGeoError
-from pu_geo.project import backups, contents, feature_sets, leftovers, removals, runs, schema, store
+from pu_geo.project import backups, contents, feature_sets, in_use, leftovers, removals, runs, schema, store
 from pu_geo.project.layout import RCF, Layout, home
 from pu_geo.records import RunFacts
 from pu_geo.services.imagery import scene_files
@@ -32,8 +32,6 @@ from pu_geo.wording import duration, plural, size, when
 Level = Literal["ok", "note", "problem"]
 PORT = 8501
 _LITTLE_BYTES, _FEW_BYTES = 500_000_000, 5_000_000_000
-_OVER_A_NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "fuse.sshfs", "vboxsf", "prl_fs")
-_MOUNTS = Path("/proc/mounts")
 _MOST_NAMED = 3
 
 
@@ -201,7 +199,7 @@ def _wrong_in_run(folder: Path, facts: RunFacts, full: bool) -> list[str]:
 def _pictures(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
     if contents.latest_chip_set(db) is None:
         return
-    gone = [path.name for path in (layout.quicklooks, layout.geometry) if not path.exists()]
+    gone = [] if layout.quicklooks.exists() else [layout.quicklooks.name]
     name = contents.latest_chip_set(db)
     if name is not None and layout.chip_facts(name).is_file():
         with suppress(OSError, ValueError):
@@ -332,22 +330,14 @@ def _disk(layout: Layout) -> Finding:
 
 
 def _network(layout: Layout) -> Iterator[Finding]:
-    kind = file_system_of(layout.folder)
-    if kind.startswith(_OVER_A_NETWORK):
+    if kind := in_use.network_of(layout.folder):
         words = f"The project is on a network file system ({kind}), where SQLite's locks are not reliable on every server."
         yield Finding(
-            "network", "note", words, "Work on a local disk, and copy the project over with `pu-geo project copy`."
+            "network",
+            "note",
+            words,
+            "Open it on one computer alone, or work on a local disk: `pu-geo project copy` copies it over.",
         )
-
-
-def file_system_of(folder: Path) -> str:
-    """Return the kind of file system that a folder is on, as Linux names it; "" where that is not known."""
-    try:
-        mounts = [line.split()[1:3] for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()]
-    except OSError:
-        return ""
-    over = [(place, kind) for place, kind in mounts if folder.resolve().is_relative_to(place.replace("\\040", " "))]
-    return max(over, key=lambda one: len(one[0]), default=("", ""))[1]
 
 
 def _permissions(layout: Layout) -> Finding:

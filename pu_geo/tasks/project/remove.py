@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from pu_geo.errors import FootprintError, ImageryError, ProjectError
 from pu_geo.geo import local_space
@@ -24,7 +22,6 @@ from pu_geo.services.imagery import layers as services
 from pu_geo.services.imagery import scene_files
 from pu_geo.services.project import removing
 from pu_geo.tasks.imagery import layers
-from pu_geo.tasks.imagery.footprints import write_geometry
 from pu_geo.tasks.imagery.scenes import build_quicklooks, free_id
 from pu_geo.tasks.job import Job, Part
 
@@ -160,17 +157,12 @@ def remove_footprints(job: Job, *, name: str, analyst: str) -> dict[str, object]
     found = removing.plan(job.layout, "footprints", name)
     gone = removing.chosen_footprints(job.layout, name)
     job.report(0.2, f"removing {len(gone)} footprints")
-    with store.connect(job.layout) as db:
-        table = contents.footprints(db)
-    lost = set(gone)
-    rows = [i for i, building in enumerate(table.building_ids) if building not in lost]
 
     def change(db: sqlite3.Connection) -> None:
         contents.remove_footprints(db, gone)
 
     short = name if name[:1] != "[" else removing.counted(gone)
-    left = _of_rows(table, rows)
-    return _carry_out(job, replace(found, name=short), gone, left, change, analyst)
+    return _carry_out(job, replace(found, name=short), gone, change, analyst)
 
 
 def replace_footprints(
@@ -226,7 +218,7 @@ def replace_footprints(
         contents.change_outlines(db, table, changed)
         import_log.import_footprints(db, table, Path(path).name, replaces=True)
 
-    return _carry_out(job, found, [*gone, *changed], _in_order(table, before), change, analyst)
+    return _carry_out(job, found, [*gone, *changed], change, analyst)
 
 
 def _with_ids(table: FootprintTable, before: FootprintTable, highest: int) -> FootprintTable:
@@ -246,32 +238,11 @@ def _with_ids(table: FootprintTable, before: FootprintTable, highest: int) -> Fo
     return replace(table, building_ids=ids)
 
 
-def _in_order(table: FootprintTable, before: FootprintTable) -> FootprintTable:
-    """Return footprints in the order in which the project has them once they took the place of others."""
-    place = {building: i for i, building in enumerate(before.building_ids)}
-    rows = sorted(range(len(table.building_ids)), key=lambda i: place.get(table.building_ids[i], len(place)))
-    return _of_rows(table, rows)
-
-
-def _of_rows(table: FootprintTable, rows: Sequence[int]) -> FootprintTable:
-    return replace(
-        table, building_ids=[table.building_ids[i] for i in rows], wkb=[table.wkb[i] for i in rows],
-        attributes=[table.attributes[i] for i in rows], area_m2=np.asarray(table.area_m2)[list(rows)],
-    )  # fmt: skip
-
-
-def _carry_out(
-    job: Job, found: removing.Plan, gone: Sequence[str], left: FootprintTable, change: Any, analyst: str
-) -> dict[str, object]:
-    """Remove footprints and the chip sets that hold them, with the outlines on the map made anew."""
+def _carry_out(job: Job, found: removing.Plan, gone: Sequence[str], change: Any, analyst: str) -> dict[str, object]:
+    """Remove footprints and the chip sets that hold them."""
     layout = job.layout
     chip_sets = removing.chip_sets_with(layout, gone)
-    path = str(layout.geometry.relative_to(layout.folder))
-    files = [path, *(file for chip_set in chip_sets for file in removing.chip_files(layout, chip_set))]
-    made: Mapping[str, Path] = {}
-    if left.wkb:
-        made = {path: layout.quicklooks / "footprints.new.json"}
-        write_geometry(made[path], left, store.call(layout, contents.grid))
+    files = [file for chip_set in chip_sets for file in removing.chip_files(layout, chip_set)]
 
     def all_changes(db: sqlite3.Connection) -> None:
         change(db)
@@ -279,7 +250,7 @@ def _carry_out(
 
     job.stop_if_cancelled()
     done = removing.carry_out(
-        layout, found, analyst, watched=_FOOTPRINTS, change=all_changes, files=files, new=made,
+        layout, found, analyst, watched=_FOOTPRINTS, change=all_changes, files=files,
         facts={"chip_sets": chip_sets}, but=job.folder.name,
     )  # fmt: skip
     return _result(done)

@@ -18,7 +18,6 @@ from pu_geo.services.imagery import scene_files
 from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.imagery.chip import chip
-from pu_geo.tasks.imagery.footprints import write_geometry
 from pu_geo.tasks.imagery.layers import take_over
 from pu_geo.tasks.imagery.scenes import add_scenes
 from pu_geo.tasks.job import Job, Part
@@ -74,13 +73,12 @@ def next_round(
         contents.add_footprints(db, replace(table, wkb=moved_to(table.wkb, old_grid.crs, grid.crs)))
         if area is not None:
             aoi.put(db, moved_to([area.wkb], old_grid.crs, grid.crs)[0], area.source)
-        everything = contents.footprints(db)
-    write_geometry(job.layout.geometry, everything, grid)
+        n = contents.count_footprints(db)
     layers, notes = _take_layers(Part(job, 0.2, 0.3), before, old_layers)
     chips = chip(Part(job, 0.3, 0.98), size_px=size_px)
     rounds.write(job.layout, past)
     carried = sum(one.label is not None for one in rounds.last_of_each(past).values())
-    made = {"round": past.number, "n": len(everything.wkb), "carried": carried, "compared_with": past.compared_with}
+    made = {"round": past.number, "n": n, "carried": carried, "compared_with": past.compared_with}
     return {**made, "layers": layers, "notes": notes, "scenes": scenes, "chips": chips}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -21,13 +22,16 @@ from pu_geo.features.layers import LayerBanks, bands_of
 from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
-from pu_geo.project import contents, feature_sets, model_files, store
+from pu_geo.project import contents, feature_sets, federations, labels, model_files, store
 from pu_geo.project.contents import chip_facts, optical_chips
-from pu_geo.project.layout import RCF, read_array
+from pu_geo.project.layout import RCF, Layout, read_array
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts, View
+from pu_geo.scale import cluster as clusters
+from pu_geo.scale import scoring as on_cluster
+from pu_geo.scale import shards
 from pu_geo.services.imagery.features import words_of
-from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks, settle
+from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks, settle, transform, with_statistics
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
 from pu_geo.tasks.train.layer_match import scaled_otherwise
@@ -68,11 +72,13 @@ def check_model(path: Path) -> dict[str, object]:
     }
 
 
-def apply_model(job: Job, *, path: str) -> dict[str, object]:
+def apply_model(job: Job, *, path: str, cluster: str = "") -> dict[str, object]:
     """Store a run whose scores come from a model file. The file is in the run's folder from then on, too.
 
     Args:
         path: of a model file.
+        cluster: of Dask, see `scale.cluster.parse`: it computes the features that the model takes, from which this process scores in
+            seconds; it scores chips for a model that takes these.
 
     Returns:
         {"run_id", "n_positive", "n_unlabeled", "seconds"}
@@ -88,26 +94,60 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     job.report(0.01, "checking the model")
     found = model_files.read(Path(path))
     inputs = replace(read_inputs(job.layout, feature_set=RCF), is_accepted=None)  # a model brings its own features
+    is_own = is_of_federation_here(job.layout, found)
+    if is_own:
+        inputs = _with_labels_at(job.layout, inputs, int(found.card["learned_from"]["at_event"]))
     other_scaling = scaled_otherwise(found.card, chip_facts(job.layout, inputs.chip_set), found.name)
     restored = restore(found, best_device(), lambda name: maker_in(job.layout, inputs.chip_set, name))
     facts = chip_facts(job.layout, inputs.chip_set)
     inputs = inputs.without(feature_sets.lacks_all(_views_learned(restored), facts))
     restored, chips = on_chips(restored, read_array(job.layout.chips(inputs.chip_set)), facts, found.name)
-    scores, embeddings, type_scores = _answers(job, restored, chips, found.name, facts)
+    with clusters.of_job(cluster, job.folder, job.echo) as on:
+        scores, embeddings, type_scores = _answers(job, restored, chips, found.name, facts, on)
     card, n_clicked = found.card, int((inputs.pu.is_positive & ~inputs.pu.is_excluded).sum())
     of_training, score_type = card.get("threshold"), catalog.card(card["method"]).score_type
     is_start = n_clicked >= MIN_POSITIVES or not isinstance(of_training, int | float) or not 0 <= of_training <= 1
     threshold = first_threshold(scores, inputs.pu, inputs.start_k()) if is_start else float(str(of_training))
     outcome = Outcome(
         card["method"], card["preset"], scores, embeddings, score_type, threshold, is_start,
-        settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
-        write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found), features=_features(restored),
+        settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs, is_own=is_own),
+        write_files=lambda facts: _write_files(job, facts, found), from_model=None if is_own else _from_model(found), features=_features(restored),
         types=restored.types, types_from=_types_from(restored), is_ordinal=restored.is_ordinal, type_scores=type_scores,
         views=_views_learned(restored),
     )  # fmt: skip
     why_not = "a model from elsewhere scores buildings one by one"
     place = place_unused(catalog.card(card["method"]), restored.settings, why_not)
-    return finish(job, inputs, began, replace(outcome, place=place, warnings=[*outcome.warnings, *other_scaling]))
+    made = finish(job, inputs, began, replace(outcome, place=place, warnings=[*outcome.warnings, *other_scaling]))
+    shards.remove(job.folder)
+    return made
+
+
+def is_of_federation_here(layout: Layout, found: Model) -> bool:
+    """Return whether a model is the one that a federation left in this project: it learned from answers of this project.
+
+    Each member's has that member's statistics, classes and counts of labels, so that a partner's is another one.
+    """
+    card = found.card
+    stated = card["learned_from"].get("federation")
+    name = stated.get("id") if isinstance(stated, dict) else None
+    if not isinstance(name, str) or name not in federations.ids(layout):
+        return False
+    folder = layout.federation(name)
+    is_same = hashlib.sha256(federations.agreement_bytes(folder)).hexdigest() == stated.get("agreement")
+    classes, held = stated.get("classes_here"), [one.class_name for one in federations.memberships(folder)]
+    if not is_same or not isinstance(classes, list) or not classes or not all(one in held for one in classes):
+        return False
+    try:
+        own = model_files.read(folder / federations.MODEL).card
+    except ModelError:  # none there, or a damaged one
+        return False
+    return all(own[part] == card[part] for part in ("sha256", "learned_from"))
+
+
+def _with_labels_at(layout: Layout, inputs: RunInputs, at_event: int) -> RunInputs:
+    """Return inputs with the labels that a model learned from: those given since had no part in it."""
+    pu = store.call(layout, labels.pu_set, at=at_event, ids=inputs.pu.building_ids)
+    return inputs.with_clicks(pu if inputs.is_hidden is None else pu.without(inputs.is_hidden))
 
 
 def on_chips(
@@ -133,13 +173,14 @@ def on_chips(
         is_whole = restored.bank is None and restored.chip_shape == chips.shape[1:]
         some = chips if is_whole else contents.optical(chips, facts)
         require_fit(restored, some.shape[1:], name)
-        return restored, some
+        bank = None if restored.bank is None else with_statistics(restored.bank, some, facts)
+        return replace(restored, bank=bank), some
     try:
-        bank = restored.bank.on(contents.views_of(facts), name)
+        layers = restored.bank.on(contents.views_of(facts), name)
     except TrainingError as error:
         raise ModelError(error.problem, error.hint, kind="bands") from error
     require_fit(restored, (restored.chip_shape[0], *chips.shape[2:]), name)
-    return replace(restored, bank=bank), chips
+    return replace(restored, bank=layers), chips
 
 
 def bands_in(restored: RestoredModel, here: Sequence[View], name: str) -> NDArray[np.int64]:
@@ -194,7 +235,12 @@ def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -
 
 
 def _answers(
-    job: Job, restored: RestoredModel, chips: NDArray[np.uint8], name: str, facts: Mapping[str, Any]
+    job: Job,
+    restored: RestoredModel,
+    chips: NDArray[np.uint8],
+    name: str,
+    facts: Mapping[str, Any],
+    cluster: clusters.JobCluster | None,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32] | None]:
     """Return scores [N] in 0..1, embeddings [N, E] of unit length, and scores [N, c] of damage types, None without any."""
     model, gone = restored.model, lacking(restored, facts)
@@ -205,11 +251,20 @@ def _answers(
         return model.score(inputs, gone), model.embed(plain, gone), types
 
     if restored.bank is None:
-        scores, embeddings, type_scores = answers(chips, chips)
+        if cluster is None:
+            scores, embeddings, type_scores = answers(chips, chips)
+        else:
+            named = bool(restored.chip_views)
+            bands = bands_in(restored, contents.views_of(facts), name) if named else np.arange(chips.shape[1])
+            scores, embeddings, type_scores = on_cluster.answers(
+                model, str(restored.card["method"]), restored.settings, job.layout.chips(str(facts["chip_set"])), bands, gone,
+                cluster=cluster, report=job.part(0.05, 0.9, f"scoring {len(chips)} buildings"), is_cancelled=job.is_cancelled,
+            )  # fmt: skip
+            type_scores = type_scores if restored.types else None
     else:
         path = job.folder / "features.npy"
         try:
-            views = _views(job, restored.bank, restored, chips, path, facts)
+            views = _views(job, restored.bank, restored, chips, path, facts, cluster)
             scores, embeddings, type_scores = answers(views, views[0])
         finally:
             path.unlink(missing_ok=True)
@@ -225,7 +280,13 @@ def _types_from(restored: RestoredModel) -> str | None:
 
 
 def _views(
-    job: Job, bank: Maker, restored: RestoredModel, chips: NDArray[np.uint8], path: Path, facts: Mapping[str, Any]
+    job: Job,
+    bank: Maker,
+    restored: RestoredModel,
+    chips: NDArray[np.uint8],
+    path: Path,
+    facts: Mapping[str, Any],
+    cluster: clusters.JobCluster | None,
 ) -> NDArray[np.float16]:
     """Compute the features that the model takes, float16 [V, N, D], in a file."""
     shape = (restored.n_views, len(chips), bank.n_features)
@@ -233,10 +294,8 @@ def _views(
     reserve(path)
     words = f"features of {len(chips)} chips in {restored.n_views} views, by the model's own filters"
     masks = footprint_masks(job.layout, str(facts["chip_set"])) if needs_masks(bank) else None
-    bank.transform(
-        chips, restored.n_views, seed=restored.seed, device=best_device(), out=out,
-        report=job.part(0.05, 0.9, words), is_cancelled=job.is_cancelled, masks=masks,
-    )  # fmt: skip
+    source = job.layout.chips(str(facts["chip_set"]))
+    transform(job, bank, source, chips, out, words, (0.05, 0.9), seed=restored.seed, cluster=cluster, masks=masks)
     settle(out, bank, facts, assessability.reasons(facts) == "")
     return out
 
@@ -273,16 +332,25 @@ def _write_files(job: Job, facts: RunFacts, found: Model) -> list[Path]:
     return written
 
 
-def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], inputs: RunInputs) -> list[str]:
-    """Return, in words, where the scores come from, and what is other here than where the model learned."""
+def _warnings(
+    job: Job, restored: RestoredModel, chips: NDArray[np.uint8], inputs: RunInputs, *, is_own: bool
+) -> list[str]:  # fmt: skip
+    """Return, in words, where the scores come from, and what is other here than where the model learned.
+
+    Args:
+        is_own: see `is_of_federation_here`.
+    """
     there, title = restored.card["learned_from"], catalog.card(restored.card["method"]).title
     learned = chips if restored.bank is None else optical_chips(job.layout, inputs.chip_set)  # see `chips_learned`
     is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(learned)
     where = "these same buildings" if is_same else "another set of buildings"
-    words = [
-        f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} damaged buildings; nothing was "
-        "learned from the answers in this project. Audit the map before you use it."
-    ]
+    if is_own:
+        words = [_federated_words(there["federation"], title)]
+    else:
+        words = [
+            f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} damaged buildings; nothing "
+            "was learned from the answers in this project. Audit the map before you use it."
+        ]
     gsd_m = store.call(job.layout, contents.grid).gsd_m
     known_m = _number(there.get("gsd_m"))
     if known_m and known_m > 0 and not 1 / OTHER_GSD <= gsd_m / known_m <= OTHER_GSD:
@@ -292,6 +360,16 @@ def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], input
     facts = chip_facts(job.layout, inputs.chip_set)
     lacks = feature_sets.words_of_missing(_views_learned(restored), lacking(restored, facts))
     return [*words, *_brightness_warnings(restored, chips, facts), *filter(None, [lacks])]
+
+
+def _federated_words(federation: Mapping[str, Any], title: str) -> str:
+    """Return what a person should know of a model that this project trained together with others."""
+    classes = federation.get("classes_here")
+    held = ", ".join(printable(name) for name in classes) if isinstance(classes, list) else "some classes"
+    return (
+        f"{title} trained this model together with other projects, in the federation {printable(federation.get('title'))}: the buildings "
+        f"here taught it {held}, and nobody here has checked what taught it the other classes. Audit the map before you use it."
+    )
 
 
 def _views_learned(restored: RestoredModel) -> tuple[str, ...]:
@@ -327,7 +405,7 @@ def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8], fact
     else:
         own = restored.model.extractor.standardize
         mean, spread = own.mean.flatten().cpu().numpy(), own.scale.flatten().cpu().numpy()
-    return _other_brightness(np.asarray(chips[some]), mean, spread, "The images differ")
+    return _other_brightness(np.asarray(chips[some])[:, -len(mean) :], mean, spread, "The images differ")
 
 
 def _other_brightness(

@@ -64,24 +64,31 @@ class Learned:
 def write_model(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> list[Path]:
     """Write `model.safetensors` and `model.json` into the folder of a run, each atomically; the two are a whole model.
 
-    Where it takes cached features, what made these is among the tensors, unless it is too large for a model file.
-
     Returns:
         Paths of both files.
+    """
+    path = layout.run(facts.run_id) / WEIGHTS
+    card, weights = card_and_weights(layout, facts, pu, learned)
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(weights)  # the library's own writer does not tell a full disk from other faults
+    write_json(path.with_name(CARD), card)
+    return [path, path.with_name(CARD)]
+
+
+def card_and_weights(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> tuple[dict[str, Any], bytes]:
+    """Return the two parts of a model.
+
+    Where it takes cached features, what made these is among the tensors, unless it is too large for a model file.
     """
     tensors = {name: tensor.contiguous().cpu().numpy() for name, tensor in learned.weights.items()}
     if isinstance(learned.data.inputs, FeatureViews):
         tensors |= maker_of(layout, facts, MAX_WITH_MAKER - sum(array.nbytes for array in tensors.values()))
-    path = layout.run(facts.run_id) / WEIGHTS
     weights = save(tensors)
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(weights)  # the library's own writer does not tell a full disk from other faults
     card = _card(layout, facts, pu, learned)
     card["tensors"] = {name: {"shape": list(array.shape), "dtype": array.dtype.name} for name, array in tensors.items()}
     card["threshold"] = facts.threshold if learned.threshold is None else round(learned.threshold, 4)
     card["sha256"] = hashlib.sha256(weights).hexdigest()
-    write_json(path.with_name(CARD), card)
-    return [path, path.with_name(CARD)]
+    return card, weights
 
 
 def maker_of(layout: Layout, facts: RunFacts, most_bytes: int) -> dict[str, NDArray[Any]]:

@@ -20,7 +20,7 @@ from pu_geo.features.rcf import RcfBank, RcfSettings, problem_of_bank
 from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, feature_sets
-from pu_geo.project.layout import RCF
+from pu_geo.project.layout import RCF, SHARED
 from pu_geo.project.model_files import FILTERS, MAKER, Model, refusal
 from pu_geo.records import MAX_TYPE, FeatureRequest, View
 from pu_geo.tasks.imagery.features import LOCAL_DIR
@@ -178,7 +178,9 @@ def _other_maker(found: Model, arrays: Mapping[str, NDArray[Any]], shape: tuple[
     """Build the maker of features that are not rcf: from the file, else that of the project if it has the same weights."""
     facts = _maker_facts(found)
     sha256 = facts.get("weights_sha256")
-    if arrays:
+    if (
+        arrays or facts.get("kind") == SHARED
+    ):  # whose filters are here, and whose statistics may have stayed where they are of
         try:
             maker: Maker | None = from_state(arrays, facts)
         except (PuGeoError, RuntimeError, ValueError, LookupError, TypeError) as error:
@@ -192,7 +194,7 @@ def _other_maker(found: Model, arrays: Mapping[str, NDArray[Any]], shape: tuple[
         others = [
             f"{name} is {printable(mine[name])} here, {printable(facts.get(name))} there"
             for name in mine
-            if name not in ("scale", "licence", "weights_file") and mine[name] != facts.get(name)
+            if name not in ("scale", "licence", "weights_file", "holds_imagery") and mine[name] != facts.get(name)
         ]
         if others:
             words = f"takes features of {_feature_set(found.card)} that are made in another way here ({'; '.join(others)})"

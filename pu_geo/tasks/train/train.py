@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, collapse, estimates, pupl, ranker
+from pu_geo.methods import catalog
 from pu_geo.methods.catalog import TrainingRequest
-from pu_geo.methods.fitting import fit_and_score, require_labels
+from pu_geo.methods.fitting import fit_and_score, require_labels, with_class_prior
 from pu_geo.project import feature_sets, runs, store, training_times
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import RCF, Layout, write_json
@@ -27,7 +29,9 @@ from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs, set_aside, unlabeled_to_judge
 from pu_geo.tasks.train.model_card import Learned, write_model
 from pu_geo.tasks.train.monitor import TrainingMonitor, curve_of
+from pu_geo.tasks.train.torchrun import n_devices, train_on
 from pu_geo.training.checkpoints import Checkpoints
+from pu_geo.training.distributed import ALONE, Ranks, leave
 from pu_geo.training.run import Run, best_device, name_of
 
 RANKER_NAME = "ranker"
@@ -102,8 +106,9 @@ def rank(job: Job, *, feature_set: str = "") -> dict[str, object]:
         prepared, pu.is_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged,
         is_accepted=inputs.is_accepted,
     )  # fmt: skip
-    threshold = first_threshold(scores, pu, inputs.start_k())
     embeddings = ranker.embeddings_along(ranker.widest_axes(prepared.values), prepared.values)
+    del prepared  # before another standardisation is made
+    threshold = first_threshold(scores, pu, inputs.start_k())
     return finish(job, inputs, began, Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold))
 
 
@@ -119,10 +124,16 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     Raises:
         TrainingError: if there are too few labels, a setting is wrong, or the training diverged.
     """
-    began, stored = time.monotonic(), stored_before(job)
-    if stored:
-        return stored
-    request = TrainingRequest(**args)
+    return stored_before(job) or train_as(job, TrainingRequest(**args), ALONE)
+
+
+def train_as(job: Job, request: TrainingRequest, ranks: Ranks) -> dict[str, object]:
+    """Train alone, which starts ranks where there are devices for several; or as one of these, of which rank 0 stores the run.
+
+    Returns:
+        As `train`; nothing in ranks but the first.
+    """
+    began = time.monotonic()
     card, settings, seed, types_from = request.card, request.settings, request.seed, request.types_from
     kept = job.folder / "checkpoints"
     is_fresh = not kept.exists()
@@ -130,25 +141,37 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     require_labels(card, int(inputs.pu.is_positive.sum()), int(inputs.pu.is_not_damaged.sum()))
     pu, held_out = set_aside(inputs.pu, request.hold_out, seed, card)
     inputs = inputs.with_clicks(pu).with_types(job.layout, types_from, card)
-    job.report(0.02, f"loading chips for {card.title}")
+    if ranks.is_first:
+        job.report(0.02, f"loading chips for {card.title}")
     data = inputs.data(job.layout, settings, takes_layers=card.takes_layers)
     names = tuple(view.name for view in data.views)
     inputs = replace(inputs, layers_lacking=feature_sets.words_of_missing(names, data.is_missing))
-    device, named = best_device(), name_of(best_device())
+    n, fewer = n_devices(request, data.views)
+    if n > ranks.n:
+        train_on(job, request, n)
+        return stored_before(job) or {}
+    device = ranks.device if ranks.n > 1 else best_device()
+    named = name_of(device) if ranks.n == 1 else f"{ranks.n} x {name_of(device)}"
+    if not ranks.is_first:
+        run = Run(device=device, seed=seed, checkpoints=Checkpoints(kept), ranks=ranks)
+        catalog.load_fit(card.name)(data, with_class_prior(settings, inputs.prior, run), run)
+        return {}
     run = Run(
         device=device, seed=seed, report=_epoch_reporter(job, f"{card.title} on {named}"), is_cancelled=job.is_cancelled,
-        is_paused=job.is_paused, checkpoints=Checkpoints(kept),
+        is_paused=job.is_paused, checkpoints=Checkpoints(kept), ranks=ranks, warnings=[fewer] if fewer else [],
     )  # fmt: skip
     if request.takes_features and len(inputs.views) < 2 and request.method in _COMPARES_VIEWS:
+        anew = "Cut chips again" if inputs.feature_set == RCF else "Make the set again"
         run.warnings.append(
-            f"{inputs.feature_set} has one view of each chip, and {card.title} learns from how views differ. Make the set again with more --views, or train on rcf."
+            f"{inputs.feature_set} has one view of each chip, and {card.title} learns from how views differ. {anew} with more --views, "
+            "or train on another set."
         )
     start_k = inputs.start_k()
     job.stop_if_cancelled()
     run.evaluate = TrainingMonitor(job, inputs, data, held_out, start_k=start_k, score_type=card.score_type)
     fitted = fit_and_score(
         card, data, settings, run, prior=inputs.prior, start_k=start_k, is_unlabeled=~pu.is_positive & ~pu.is_excluded,
-        when_scoring=lambda: job.report(0.95, "scoring all buildings"),
+        when_scoring=partial(_begin_scoring, job),
     )  # fmt: skip
     learned = Learned(fitted.model.state(), data, types_from, inputs.at_decision, fitted.threshold_alone)
     outcome = Outcome(
@@ -160,7 +183,7 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     )  # fmt: skip
     result = finish(job, inputs, began, outcome)
     shutil.rmtree(kept)
-    if is_fresh and not request.overrides and inputs.feature_set == RCF:
+    if is_fresh and ranks.n == 1 and not request.overrides and inputs.feature_set == RCF:
         training_times.remember(request.method, request.preset, len(fitted.scores), float(str(result["seconds"])))
     return result
 
@@ -168,6 +191,11 @@ def train(job: Job, **args: Any) -> dict[str, object]:
 def first_threshold(scores: NDArray[np.float32], pu: PUSet, k: int) -> float:
     """Return the threshold that flags k of the unlabeled, of scores [N] of all chips, see `estimates.first_threshold`."""
     return estimates.first_threshold(scores[~pu.is_positive & ~pu.is_excluded], k)
+
+
+def _begin_scoring(job: Job) -> None:
+    leave()
+    job.report(0.95, "scoring all buildings")
 
 
 def _epoch_reporter(job: Job, title: str) -> Callable[[Mapping[str, object]], None]:

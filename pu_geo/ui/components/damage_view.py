@@ -11,13 +11,16 @@ from __future__ import annotations
 import logging
 import sqlite3
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import takewhile
+from itertools import repeat, takewhile
 from typing import Any, Literal, TypedDict
 
+import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
 from pu_geo.errors import PuGeoError
 from pu_geo.records import Label, Reason, Shown, When
@@ -202,7 +205,7 @@ def damage_view(
     gsd_m: float,
     layers: Sequence[MapLayer],
     geometry_v: str,
-    labels: Mapping[str, Label],
+    labels: Mapping[str, Label] | EncodedLabels,
     positions: Mapping[str, int],
     on_queue: Callable[[str], object] | None = None,
     panes: Sequence[Literal["map", "wall"]] = ("map", "wall"),
@@ -233,7 +236,7 @@ def damage_view(
         grid_px: width and height of the project grid.
         gsd_m: metres on the ground per grid pixel.
         geometry_v: changes when the footprint file does; the browser keeps the file until then.
-        labels: building id to label. Read them after Streamlit's callbacks ran, that is, in the body of the page.
+        labels: building id to label, or these and `details` from `labels_once`. Read them after Streamlit's callbacks ran, that is, in the body of the page.
         positions: building id to its place in the footprint file (and in every score array).
         on_queue: takes the id of a queue that is done; called in a Streamlit callback, so before the page runs, once the
             labels before it are stored. It may come again. Where it raises a `PuGeoError`, `OSError` or `sqlite3.Error`, the
@@ -259,6 +262,9 @@ def damage_view(
         named: layers beside pre and post, one of which can be laid over the imagery.
         here: who labels; shows who else is here, where they are and what they answer, without a run of the page.
     """
+    sent = labels
+    if not isinstance(sent, EncodedLabels):
+        sent = EncodedLabels(encode_labels(sent, positions), encode_details(details or {}, positions))
     places = None if conflicts is None else encode_places(positions[each] for each in conflicts if each in positions)
     _renderer()(
         key=key,
@@ -274,7 +280,7 @@ def damage_view(
             "layers": [asdict(layer) for layer in layers],
             "named": [encode_layer(layer, positions) for layer in named],
             "geometry_v": geometry_v,
-            "labels": encode_labels(labels, positions),
+            "labels": sent.labels,
             "score_id": score_id,
             "score_name": score_name,
             "threshold": threshold,
@@ -284,7 +290,7 @@ def damage_view(
             "queue": encode_queue(queue) if queue else None,
             "types": list(types),
             "grades": list(grades),
-            "details": encode_details(details or {}, positions),
+            "details": sent.details,
             "conflicts": places,
             "seen": imagery,
             "lonlat": lonlat,
@@ -349,39 +355,81 @@ def encode_labels(labels: Mapping[str, Label], positions: Mapping[str, int]) -> 
     >>> encode_labels({"a": "positive", "b": "cleared", "c": "positive"}, {"a": 3, "b": 4, "c": 40})
     {'1': '3 11'}
     """
-    places: dict[str, list[int]] = {}
-    for building_id, label in labels.items():
-        if (code := _CODES.get(label)) is not None and (at := positions.get(building_id)) is not None:
-            places.setdefault(code, []).append(at)
-    return {code: encode_places(found) for code, found in places.items()}
+    places = _places_of(labels, positions)
+    codes = np.fromiter(map(_CODES.get, labels.values(), repeat("0")), "U1", len(labels))
+    codes[places < 0] = "0"
+    return {code: encode_places(places[codes == code]) for code in _CODES.values() if (codes == code).any()}
 
 
-def encode_details(details: Mapping[str, Details], positions: Mapping[str, int]) -> dict[str, dict[str, str]]:
+def _places_of(buildings: Collection[str], positions: Mapping[str, int]) -> NDArray[np.int64]:
+    """Return the place of each building, int64 [M]; -1 where it has none."""
+    return np.fromiter(map(positions.get, buildings, repeat(-1)), np.int64, len(buildings))
+
+
+def encode_details(details: Mapping[str, Mapping[str, Any]], positions: Mapping[str, int]) -> dict[str, dict[str, str]]:
     """Write details as shortly as labels: for each text the positions that have it; comments by position.
 
     >>> encode_details({"a": {"reason": "cloud", "by": "ann"}, "b": {"by": "ann", "comment": "hm"}}, {"a": 3, "b": 4})
     {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'no_type': {}, 'shown': {}, 'grade': {}, 'comment': {'4': 'hm'}}
     """
     single = ("by", "reason", "shown", "grade")
-    places: dict[str, dict[str, list[int]]] = {"by": {}, "reason": {}, "type": {}, "no_type": {}, "shown": {}, "grade": {}}
+    found: dict[str, dict[str, list[NDArray[np.int64]]]] = {
+        "by": {}, "reason": {}, "type": {}, "no_type": {}, "shown": {}, "grade": {},
+    }  # fmt: skip
     comments = {}
-    together: dict[int, tuple[Details, list[int]]] = {}  # by the object, which equal answers may share
-    for building_id, detail in details.items():
-        if (at := positions.get(building_id)) is not None:
-            if (found := together.get(id(detail))) is None:
-                found = together[id(detail)] = detail, []
-            found[1].append(at)
-    for detail, rows in together.values():
+    places, every = _places_of(details, positions), list(details.values())
+    # by the object, which equal answers may share
+    _, first, kind = np.unique(np.fromiter(map(id, every), np.int64, len(every)), return_index=True, return_inverse=True)
+    order = np.argsort(kind, kind="stable")
+    starts = np.searchsorted(kind[order], np.arange(len(first) + 1))
+    for number, at in enumerate(first.tolist()):
+        detail, rows = every[at], places[order[starts[number] : starts[number + 1]]]
+        rows = rows[rows >= 0]
+        if not len(rows):
+            continue
         for name in single:
             if text := str(detail.get(name) or ""):
-                places[name].setdefault(text, []).extend(rows)
+                found[name].setdefault(text, []).append(rows)
         for name, field in (("type", "damage_types"), ("no_type", "absent_types")):
-            for text in detail.get(field, ()):  # type: ignore[attr-defined]  # both are lists of texts
-                places[name].setdefault(text, []).extend(rows)
+            for text in detail.get(field, ()):
+                found[name].setdefault(text, []).append(rows)
         if comment := detail.get("comment"):
-            comments.update(dict.fromkeys(map(str, rows), comment))
-    encoded = {name: {text: encode_places(rows) for text, rows in texts.items()} for name, texts in places.items()}
+            comments.update(dict.fromkeys(map(str, rows.tolist()), comment))
+    encoded = {
+        name: {text: encode_places(np.concatenate(rows)) for text, rows in texts.items()} for name, texts in found.items()
+    }
     return {**encoded, "comment": comments}
+
+
+@dataclass(frozen=True)
+class EncodedLabels:
+    """Labels and their details as they are sent, of one state of the label log and of the footprints."""
+
+    labels: Mapping[str, str]
+    details: Mapping[str, Mapping[str, str]]
+
+
+_encoded: OrderedDict[tuple[str, str, int], EncodedLabels] = OrderedDict()  # the newest last
+_MOST_ENCODED = 4
+
+
+def labels_once(
+    token: str, geometry_v: str, event: int, labels: Mapping[str, Label], details: Callable[[], Mapping[str, Mapping[str, Any]]],
+    positions: Mapping[str, int],
+) -> EncodedLabels:  # fmt: skip
+    """Write labels and details for the browser, once for each label event: hundreds of thousands take a second.
+
+    Args:
+        token, geometry_v: name the project and the state of its footprints.
+        event: number of a label event that was asked for before `labels` and `details` were read: they hold it, and may hold more.
+    """
+    key = token, geometry_v, event
+    if (found := _encoded.get(key)) is None:
+        found = EncodedLabels(encode_labels(labels, positions), encode_details(details(), positions))
+        _encoded[key] = found
+        while len(_encoded) > _MOST_ENCODED:
+            _encoded.popitem(last=False)
+    return found
 
 
 def encode_queue(queue: Queue) -> dict[str, Any]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
 from pu_geo import jobs, wording
-from pu_geo.jobs import JobView
+from pu_geo.jobs import JobView, OnCluster
 from pu_geo.project.layout import Layout
 from pu_geo.services.project import projects
 from pu_geo.services.train import run_names, training
 from pu_geo.ui import frame
-from pu_geo.ui.components import texts
+from pu_geo.ui.components import download, texts
 from pu_geo.ui.frame import chosen_analyst, plain
 
 COLORS = {
@@ -22,11 +23,24 @@ COLORS = {
 }  # fmt: skip
 _ICONS = {"running": ":material/monitoring:", "done": ":material/check_circle:", "failed": ":material/error:"}
 _SCREENS = {
-    "train": ("train", "rank", "import_run", "ensemble", "apply_model", "compare_features", "compare_layers"),
+    "train": (
+        "train",
+        "rank",
+        "import_run",
+        "ensemble",
+        "apply_model",
+        "compare_features",
+        "compare_layers",
+        "federate_lead",
+        "federate_serve",
+        "federate_join",
+        "federate_simulate",
+    ),
     "explore": ("embed", "cluster", "outliers", "discover", "export_selection"),
     "damage_map": ("export", "publish", "add_areas", "sum_up"),
     "project": ("prepare", "next_round", "doctor"),
 }
+_DASHBOARD = re.compile(r"https?://[A-Za-z0-9.:-]+(/[a-z]*)?")  # a scheduler that people did not start may name anything
 _SECONDS_BETWEEN_READS = 1.0
 _SECONDS_BETWEEN_NEWS = 2.0
 _MOST_TO_GO_ON = 10
@@ -119,6 +133,8 @@ def card(layout: Layout, job: JobView, body: Callable[[JobView], None] | None = 
             st.caption(_progress_words(job))
         elif job.is_active:
             st.progress(min(job.progress or 0.0, 1.0), text=_progress_words(job))
+            if job.on_cluster is not None:
+                st.caption(_cluster_words(job.on_cluster))
         else:
             _draw_end(job)
         if job.state != "waiting" and body is not None:
@@ -137,6 +153,8 @@ def _line(job: JobView) -> str:
 def title(job: JobView) -> str:
     """Name a job by what it does."""
     words, method, preset = texts.TITLES.get(job.task, job.task), job.args.get("method"), job.args.get("preset")
+    if name := job.args.get("class_name"):
+        return f"{words} {plain(str(name))}"
     return f"{words} {training.name_within(method)}" + (f", {preset}" if preset else "") if method else words
 
 
@@ -191,14 +209,21 @@ def _progress_words(job: JobView) -> str:
     return " · ".join(text for text in parts if text)
 
 
+def _cluster_words(found: OnCluster) -> str:
+    """Return how the work on a cluster stands, with a link to Dask's own page where its address is one."""
+    workers, parts = wording.plural(found.n_workers, "worker"), wording.plural(found.n_parts, "part")
+    words = texts.ON_CLUSTER.format(workers=workers, done=found.n_done, parts=parts)
+    return f"{words} · [{texts.DASHBOARD}]({found.dashboard})" if _DASHBOARD.fullmatch(found.dashboard) else words
+
+
 def _draw_log(layout: Layout, job: JobView) -> None:
     folder = jobs.folder_of(layout, job.job_id)
     with st.popover(texts.LOG, icon=":material/article:", key=f"open-log-{job.job_id}"):
         st.code("\n".join(jobs.event_lines(folder)[::-1]) or texts.NO_LOG, language=None, height=220, width=700)
         st.caption(texts.LOG_CAPTION.format(job_id=job.job_id))
-        st.download_button(
+        download.button(
             texts.WHOLE_LOG, lambda: "\n".join([*jobs.event_lines(folder), jobs.worker_log(folder)]), f"{job.job_id}.log",
-            "text/plain", key=f"log-{job.job_id}", icon=":material/download:", on_click="ignore",
+            "text/plain", key=f"log-{job.job_id}",
         )  # fmt: skip
 
 

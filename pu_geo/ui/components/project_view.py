@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import streamlit as st
 
 from pu_geo.project.layout import Layout
-from pu_geo.records import Grid, Label
+from pu_geo.records import Grid
 from pu_geo.services.annotate import labeling, presence, ranking
 from pu_geo.services.annotate.queueing import StoredQueue
 from pu_geo.services.imagery import image_quality, preparation
@@ -26,22 +27,22 @@ from pu_geo.ui.components.damage_view import (
     Wall,
     damage_view,
     encode_details,
+    labels_once,
 )
 from pu_geo.ui.frame import analyst
 from pu_geo.ui.routes import PREFIX
 
 
 def project_view(
-    layout: Layout, *, key: str, labels: Mapping[str, Label], mode: Literal["label", "view"], run_id: str | None = None,
+    layout: Layout, *, key: str, mode: Literal["label", "view"], run_id: str | None = None,
     event: int | None = None, queue: StoredQueue | None = None, **view: Any,
 ) -> None:  # fmt: skip
     """Draw map and chip wall of a project; nothing where there is nothing to draw yet.
 
     Args:
-        labels: building id -> label; read after callbacks ran.
         run_id: of the run whose map this is: what it does not assess is marked so. None marks what the newest imagery hides.
-        event: number of the newest label event, asked for before `labels` were read: from then on the browser hears of
-            others' answers by itself, and shows who else is here. None where nothing is labeled.
+        event: number of the newest label event: from then on the browser hears of others' answers by itself, and shows who else
+            is here. None where nothing is labeled.
         queue: what to answer next.
         view: what else `damage_view` takes and shall not be as usual.
     """
@@ -58,6 +59,10 @@ def project_view(
         for item in (queue.items if queue else ())
         if item.building_id in positions
     ]
+    newest = labeling.newest_event(layout) if event is None else event  # before the labels are read: they may hold more
+    labels = labels_once(
+        token, stamp, newest, labeling.current_labels(layout), partial(labeling.label_details, layout), positions
+    )
     damage_view(
         key=key,
         token=token,
@@ -70,7 +75,6 @@ def project_view(
         named=[_named(each) for each in preparation.layer_tiles(layout, chips)],
         geometry_v=stamp,
         labels=labels,
-        details=labeling.label_details(layout),  # type: ignore[arg-type]  # a TypedDict, built row by row
         grades=labeling.grades_for_browser(layout),
         mode=mode,
         queue=None if queue is None else Queue(queue.id, items, queue.is_second),
@@ -138,8 +142,8 @@ def _stamp(path: Path) -> str:
     return str(path.stat().st_mtime_ns)
 
 
-@st.cache_data(max_entries=4, show_spinner=False)
-def _positions(folder: str, stamp: str) -> dict[str, int]:
+@st.cache_resource(max_entries=4, show_spinner=False)  # not copied for each page: nobody changes it
+def _positions(folder: str, stamp: str) -> Mapping[str, int]:
     """Return building id -> its place in the footprint file; `stamp` changes with the footprints."""
     return ranking.positions(projects.find(folder))
 

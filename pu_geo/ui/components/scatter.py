@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import sub
 from typing import Any
 
+import numpy as np
 import streamlit as st
 
 from pu_geo.services.explore import exploring
@@ -104,8 +104,8 @@ def encode_places(places: Iterable[int]) -> str:
     >>> encode_places([40, 3])
     '3 11'
     """
-    found = sorted(places)
-    return " ".join(map(_base36, map(sub, found, [0, *found])))
+    found = np.sort(np.fromiter(places, np.int64))
+    return " ".join(map(_base36, np.diff(found, prepend=0).tolist()))
 
 
 def decode_places(text: str, n: int) -> list[int] | None:

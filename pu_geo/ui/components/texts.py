@@ -33,6 +33,10 @@ TITLES = {
     "bring_in": "Importing a training",  # a task of versions before
     "ensemble": "Averaging ranks",
     "apply_model": "Scoring with a model",
+    "federate_lead": "Leading the federation",
+    "federate_serve": "Leading the federation",
+    "federate_join": "Taking part in the federation as",
+    "federate_simulate": "Federation between projects on this machine",
     "compare_features": "Comparing features",
     "compare_layers": "Measuring what each layer adds",
     "embed": "UMAP",
@@ -93,3 +97,18 @@ REMOVE, REPLACE, KEEP = "Remove", "Replace", "Keep it"
 REMOVAL_CHANGED = "The project has changed since this list was drawn, so nothing was done."
 REMOVAL_READ_AGAIN = "Read what goes and what stays now, then confirm once more."
 REMOVE_TITLE, REPLACE_TITLE = "Remove this?", "Replace this?"
+
+# Further computers
+
+MORE_COMPUTERS = "More computers"
+CLUSTER = "Cluster"
+CLUSTER_EXAMPLE = "local:4"
+CLUSTER_HELP = (
+    "Leave it empty to work on this computer alone. local:4 starts 4 processes here; tcp://HOST:8786 or scheduler-file=FILE names a "
+    "cluster of Dask whose computers mount the project's folder and the scenes at the same path."
+)
+NO_DASK = (
+    'Jobs can work on a cluster of Dask once `pip install "pu-geo[scale]"` was run on this computer. docs/scale.md says how.'
+)
+ON_CLUSTER = "{workers} of the cluster · {done} of {parts} done"
+DASHBOARD = "Dask's page"

@@ -15,7 +15,7 @@ import streamlit as st
 
 from pu_geo.jobs import JobView
 from pu_geo.project.contents import MAX_MB
-from pu_geo.project.layout import RCF, Layout
+from pu_geo.project.layout import RCF, SHARED, Layout
 from pu_geo.records import Scene
 from pu_geo.services.imagery import features, layers, preparation, scene_files, scene_pair
 from pu_geo.services.imagery.features import FeatureSets
@@ -24,7 +24,7 @@ from pu_geo.services.imagery.scene_files import LostFiles
 from pu_geo.services.imagery.scene_pair import Pair, Step
 from pu_geo.services.project import projects, removing
 from pu_geo.ui import frame
-from pu_geo.ui.components import file_picker, job_card, remove_dialog
+from pu_geo.ui.components import cluster_field, file_picker, job_card, remove_dialog
 from pu_geo.ui.imagery import texts
 from pu_geo.ui.routes import PREFIX
 from pu_geo.wording import when
@@ -32,6 +32,7 @@ from pu_geo.wording import when
 _PICTURES = ["tif", "tiff", "png", "jpg", "jpeg"]
 _BESIDE = ["tfw", "tifw", "pgw", "pngw", "jgw", "jpgw", "jpegw", "wld", "prj", "xml", "json"]
 _VECTORS = ["geojson", "json", "gpkg", "zip", "fgb", "parquet", "geoparquet", "csv"]
+_CLUSTER = "imagery-cluster"
 _MOST_ACCOUNTS = 8
 _MOST_GROUPS = 4
 _ORDER: tuple[Step, ...] = ("scenes", "footprints", "align", "chips", "done")
@@ -54,7 +55,7 @@ def main_action(layout: Layout, step: Step, is_running: bool) -> None:
             label=texts.ADD_FOOTPRINTS, is_main=True, disabled=is_running,
         )  # fmt: skip
     elif step == "align":
-        _button(texts.ALIGN, "main-align", lambda: preparation.start_aligning(layout), is_running, is_main=True)
+        _button(texts.ALIGN, "main-align", partial(_align, layout), is_running, is_main=True)
     else:
         label = texts.CUT if preparation.overview(layout).chips is None else texts.CUT_AGAIN
         _button(label, "main-chip", partial(_cut, layout), is_running, is_main=True)
@@ -630,7 +631,7 @@ def chips(layout: Layout, overview: Overview, pair: Pair, now: Step, is_running:
         if has_pre:
             with st.container(horizontal=True, vertical_alignment="center"):
                 label = texts.ALIGN_AGAIN if pair.shift else texts.ALIGN
-                _button(label, "align", lambda: preparation.start_aligning(layout), is_running, help=texts.ALIGN_HELP)
+                _button(label, "align", partial(_align, layout), is_running, help=texts.ALIGN_HELP)
                 st.caption(texts.ALIGNED.format(how=pair.shift) if pair.shift else texts.NOT_ALIGNED)
         with st.container(horizontal=True, vertical_alignment="bottom"):
             ways = ["auto", "pre+post", "post"] if has_pre else ["post"]
@@ -645,6 +646,7 @@ def chips(layout: Layout, overview: Overview, pair: Pair, now: Step, is_running:
                     _features(layout, known, is_running)
                 with st.popover(texts.REMOVE, icon=":material/more_horiz:", key=remove_dialog.menu_key("chips-menu")):
                     _remove_chips(layout, overview, known, is_running)
+            cluster_field.draw(_CLUSTER, texts.CLUSTER_ABOUT)
         _watch(layout, preparation.CHIP_TASKS)
         if made and (note := features.note(layout)):
             st.warning(frame.plain(note), icon=":material/warning:")
@@ -663,7 +665,13 @@ def _remove_chips(layout: Layout, overview: Overview, known: FeatureSets, is_run
 def _cut(layout: Layout) -> None:
     size_px, bands = int(st.session_state.get("chip_size") or 64), _field("chip_bands")
     has_pre = any(scene.role == "pre" for scene in preparation.overview(layout).scenes)
-    preparation.start_chipping(layout, size_px=size_px, bands=bands or ("auto" if has_pre else "post"))
+    preparation.start_chipping(
+        layout, size_px=size_px, bands=bands or ("auto" if has_pre else "post"), cluster=cluster_field.given(_CLUSTER)
+    )
+
+
+def _align(layout: Layout) -> None:
+    preparation.start_aligning(layout, cluster=cluster_field.given(_CLUSTER))
 
 
 def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:
@@ -688,8 +696,15 @@ def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:
             format_func=texts.layer_choice,
         )  # fmt: skip
         _button(
-            texts.MAKE_FEATURES, "make-features", lambda: features.start_layers(layout, chosen_layers),
+            texts.MAKE_FEATURES, "make-features",
+            lambda: features.start_layers(layout, chosen_layers, cluster=cluster_field.given(_CLUSTER)),
             is_running or not chosen_layers,
+        )  # fmt: skip
+    if not any(one.maker.get("kind") == SHARED for one in known.sets):
+        _button(
+            texts.MAKE_SHARED, "make-shared-features",
+            lambda: features.start_shared(layout, cluster=cluster_field.given(_CLUSTER)), is_running,
+            help=texts.MAKE_SHARED_HELP,
         )  # fmt: skip
     st.caption(texts.FEATURES_MORE)
     st.code(texts.FEATURES_COMMANDS.format(folder=layout.folder.name), language=None, wrap_lines=True)

@@ -113,6 +113,7 @@ FORMATS = {
     "scenes": "GeoTIFF, PNG and JPEG files are listed. Files stay where they are.",
     "vectors": "GeoJSON, GeoPackage, shapefile, FlatGeobuf, GeoParquet and CSV files are listed.",
     "projects": "Projects are folders that end in .pugeo.",
+    "federation": "JSON files are listed.",
     "folders": "Go into the folder you want, then press Use this folder.",
 }
 PICK_PROJECT = "Open a project"

@@ -10,10 +10,12 @@ from pu_geo.project.contents import MAX_MB
 from pu_geo.project.layout import RCF, Layout
 from pu_geo.project.model_files import SUFFIX
 from pu_geo.services.imagery import features, preparation
-from pu_geo.services.train import models, run_names
+from pu_geo.services.train import federation, models, run_names
 from pu_geo.ui import frame
-from pu_geo.ui.components import job_card
+from pu_geo.ui.components import cluster_field, download, job_card
 from pu_geo.ui.train import texts
+
+_CLUSTER = "train-cluster"
 
 
 def draw(layout: Layout) -> None:
@@ -36,10 +38,8 @@ def export_button(layout: Layout) -> None:
         return
     names = run_names.names(layout)
     run = st.selectbox(texts.RUN, found, format_func=lambda run: names[run.run_id], key="export-model-run")
-    st.download_button(
-        texts.EXPORT_MODEL, partial(models.model_file, layout, run.run_id), f"{run.run_id}{SUFFIX}", "application/zip",
-        key="export-model", icon=":material/download:", on_click="ignore",
-    )  # fmt: skip
+    make = partial(models.model_file, layout, run.run_id)
+    download.button(texts.EXPORT_MODEL, make, f"{run.run_id}{SUFFIX}", "application/zip", key="export-model")
     st.caption(texts.MODEL_NOTE)
     if run.feature_set != RCF:
         st.caption(f"{texts.MODEL_NETWORK}. {frame.plain(features.words_of(run.feature_set, run.feature_maker))}.")
@@ -53,8 +53,13 @@ def _use(layout: Layout) -> None:
 
     def apply() -> None:
         kept = [path] if given is None else preparation.keep_uploads(layout, [(given.name, given.getbuffer())])
-        models.start_apply(layout, kept[0])
+        models.start_apply(layout, kept[0], cluster=cluster_field.given(_CLUSTER))
 
-    frame.button(texts.SCORE_ALL, apply, key="apply-model", disabled=not (path.strip() or given))
-    job_card.watch(layout, models.APPLY_TASKS, body=partial(job_card.run_caption, layout))
+    with st.container(horizontal=True):
+        start = st.container(width="content")
+        cluster_field.draw(_CLUSTER, texts.CLUSTER_ABOUT)
+    frame.button(texts.SCORE_ALL, apply, key="apply-model", place=start, disabled=not (path.strip() or given))
+    job_card.watch(
+        layout, models.APPLY_TASKS, only=lambda job: not federation.is_scoring(layout, job), body=partial(job_card.run_caption, layout)
+    )  # fmt: skip
     st.caption(texts.IMPORT_NOTE)

@@ -66,6 +66,11 @@ TYPE_CHOSEN = "Damage types: {source}"
 TYPE_UNUSED = "Types or grades were given on Annotate; to learn them, choose them in the settings."
 TYPE_NONE = "Nobody gave any so far. Give them on the Annotate page, to damaged buildings."
 HOLD_OUT = "Held-out clicks"
+DEVICES = "Devices"
+DEVICES_HELP = (
+    "GPUs of this machine that train together; without a GPU, as many processes. 1 is right unless the machine has several GPUs. "
+    "More than there are is reduced to what is there."
+)
 HOLD_OUT_HELP = (
     "Damaged buildings that this training does not learn from. They measure how much damage it finds by itself; it takes 10 "
     "to judge. Below 50 damaged buildings each one teaches more than it judges, so none is proposed."
@@ -155,6 +160,7 @@ SETTING_NAMES: dict[str, tuple[str, str]] = {
     "spread_weight": (METHOD_GROUP, "Weight of the spreadout"),
     "spread_margin": (METHOD_GROUP, "Spreadout margin (cosine distance)"),
     "n_nearest": (METHOD_GROUP, "Nearest classes"),
+    "server_momentum": (LEARNING, "Momentum of the server (0 to 1)"),
     "fixed_vectors": (METHOD_GROUP, "Fixed class vectors"),
     "weighting": (METHOD_GROUP, "Weighting of clients"),
     "l2": (LEARNING, "Weight decay (L2)"),
@@ -255,6 +261,7 @@ IMPORT_MODEL = "Import a model"
 BY_PATH, UPLOAD = "By path", "Upload"
 MODEL_FILE = "Model file"
 SCORE_ALL = "Score all buildings"
+CLUSTER_ABOUT = "On a cluster, its computers make the features that a model takes, or score the chips."
 IMPORT_NOTE = "Makes a run. It needs chips of the model's bands and size, and learns nothing from your labels."
 
 # Comparison of features
@@ -274,3 +281,111 @@ COMPARE_LAYERS_NOTE = (
 COMPARE_BUTTON = "Compare"
 NOT_COMPARED = "No comparison yet."
 USE_FEATURES = "Use {name}"
+
+# Federation
+
+FEDERATION = "Federation: train with other agencies, imagery stays where it is"
+FEDERATION_NOTE = (
+    "Each agency trains in its own project, with its own kind of damage. Network weights travel between the machines, encrypted; "
+    "images, footprints and labels do not. At the end each agency has scores of all damage types for its own buildings."
+)
+FEDERATION_MISSING = (
+    "Training over the network needs Flower, which is not installed here. Install it in an environment of its own: "
+    '`pip install -c constraints-federated.txt "pu-geo[federated]"`. Without it, projects on this machine can be trained together.'
+)
+FEDERATIONS = "Federation"
+ANOTHER_FEDERATION = "Lead or join another one"
+FEDERATION_ROLE, LEAD, JOIN, SIMULATE = "How to take part", "Lead", "Join", "Projects on this machine"
+MAKE_SHARED = "Make shared features"
+
+LEAD_NOTE = "This machine averages what the members send. It writes an invitation file: send it to the other agencies, by mail or on a stick."
+FEDERATION_TITLE, FEDERATION_TITLE_EXAMPLE = "Name", "Flood and storm, June"
+FEDERATION_TYPES, FEDERATION_TYPES_EXAMPLE = "Damage types, with commas", "destroyed, flooded"
+FEDERATION_TYPES_HELP = "Each type is learned from one agency's damaged buildings. The class “rest”, buildings that nobody called damaged, is always there."
+FEDERATION_OWN, FEDERATION_NO_OWN = "This project has", "none of them"
+FEDERATION_FROM = "Buildings of that type"
+FEDERATION_REST_NOTE = "Buildings that nobody called damaged are the class “rest”, of one project."
+FEDERATION_REST = "It also gives the class “rest”"
+FEDERATION_REST_HELP = "All buildings of this project that nobody called damaged. One project gives them for all."
+FEDERATION_ROUNDS = "Rounds"
+FEDERATION_ROUNDS_HELP = "In each round every member trains for some steps, and the leader averages."
+FEDERATION_DEADLINE = "Deadline of a round, s"
+FEDERATION_DEADLINE_HELP = "Who has not answered by then is left out of this round, and may come back in the next one."
+FEDERATION_HOST = "Address of this machine"
+FEDERATION_HOST_HELP = "Name or IP address by which the other machines reach this one. 127.0.0.1 is this machine alone."
+FEDERATION_PRIVACY = "Noise"
+PRIVACY_NAMES = {"none": "none", "local": "added by each member", "central": "added by the leader"}
+FEDERATION_PRIVACY_HELP = (
+    "Noise hides what one member did to the weights, and costs accuracy: with few members, much of it. Epsilon says how much is "
+    "hidden over all rounds: smaller is more."
+)
+FEDERATION_EPSILON, FEDERATION_CLIP = "Epsilon, all rounds", "Longest change (norm)"
+LEAD_BUTTON = "Start the federation"
+JOIN_NOTE = "Whoever leads sends you an invitation file. Nothing leaves this machine before you join."
+INVITATION = "Invitation file"
+INVITATION_FACTS = "{title}: {classes}; {rounds}; leader at {address}"
+COMPARE_SERVER = "Fingerprint of this federation. Compare it with the leader's screen, by phone."
+FINGERPRINTS_MATCH = "The leader's screen shows the same fingerprint"
+JOIN_COUNT = "{n} of this project count as {name}."
+JOIN_BUTTON = "Join"
+
+
+def class_source(name: str | None, n: int) -> str:
+    """Return where the buildings of a class come from, for a list."""
+    words = {None: "All damaged buildings", "answers": "Types given on Annotate", "grades": "Grades"}
+    return f"{words.get(name, f'Attribute of the footprints: {name}')} ({n:,})"
+
+
+SIMULATE_NOTE = "Tries out what a federation would bring: projects on this machine train together, and nothing is sent."
+NO_PARTIES = "No other project on this machine has chips and shared features. Open one and make them there."
+PARTIES, PARTY_HERE, PARTY = "Other projects", "this project", "Damage type of {project}"
+SIMULATE_BUTTON = "Train together"
+FEDERATION_STAGES = {
+    "waits": ("orange", "waits for members"), "runs": ("blue", "trains"), "stopped": ("gray", "not running"),
+    "done": ("green", "finished"),
+}  # fmt: skip
+"""Stage -> color and words of its badge."""
+MEMBER_STATES = {
+    "open": ("gray", "nobody yet"), "waits": ("orange", "waits to be admitted"), "admitted": ("blue", "admitted"),
+    "here": ("green", "took part"), "late": ("orange", "late"), "refused": ("red", "refused"),
+}  # fmt: skip
+LEADS, TAKES_PART = "This project leads", "This project takes part"
+FEDERATION_FACTS = "{role} · its classes: {own} · {rounds} · deadline of a round {deadline}"
+FEDERATION_ADDRESS = "The leader is at {address}."
+ROUND_OF = "Round {round} of {n}"
+SAVE_INVITATION, SAVE_REQUEST = "Invitation for the others", "Request for the leader"
+FILE_HELP = "The same file is {path}"
+SERVER_FINGERPRINT = "Fingerprint of this federation. The others compare it with theirs, by phone, before they join."
+LEADER_FINGERPRINT = "Fingerprint of this federation, as on the leader's screen"
+OWN_FINGERPRINT = "Key of this project for {name}. The leader compares it before it admits you."
+THIS_PROJECT = "this project"
+WAITING_ROOM = "Waiting room: each member sends its request, a small file. Compare its fingerprint, then admit it."
+REQUEST = "Request of a member"
+ASKS = "**{project}** asks to be the member for **{name}**"
+KEY_FINGERPRINT = "Fingerprint of its key. Compare it with that agency's screen, by phone."
+ADMIT, ADMIT_HELP = "Same fingerprint: admit", "From then on this key alone may change the class."
+IS_ADMITTED = "It is admitted."
+NO_ROUND = "After the first round: how far the damage types are from each other."
+NO_VECTORS = (
+    "Who took part is known to the leader. This project gets all class vectors with the finished model: how far the damage types are "
+    "from each other is shown then."
+)
+NO_MODEL_HERE = "All members have the model. This project holds no class, so it got none: ask a member for its model file."
+COSINES, ANGLES = "Cosine of class vectors", "Smallest angle between two, degrees, by round"
+COSINES_ALT = "Heat map of the cosine of each two class vectors"
+ANGLES_ALT = "Line of the smallest angle between two class vectors by round"
+SCORE_WITH_IT = "Score my buildings with it"
+SCORED = "Made the run **{name}**, with scores of {classes}."
+SHOW_ON_MAP = "Show it on the Damage map"
+LEDGER = "Ledger: what left this machine"
+LEDGER_EMPTY = "Nothing has left this machine so far."
+LEDGER_TOTAL = (
+    "{tensors}, {size} in all: every tensor and every fact that PU-Geo sent, or had ready for a member that was away, each with its hash. Not listed are keys and Flower's own "
+    "signals that a member is there."
+)
+LEDGER_NEWEST = "The newest {shown} of {n}; the files hold all."
+LEDGER_ALT = "Table of what left this machine"
+LEDGER_COLUMNS = {
+    "time": "Time", "round": "Round", "message": "Message", "to": "To", "name": "Tensor", "dtype": "Type", "shape": "Shape",
+    "bytes": "Bytes", "sha256": "SHA-256",
+}  # fmt: skip

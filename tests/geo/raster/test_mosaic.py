@@ -17,6 +17,7 @@ from rasterio.warp import Resampling, reproject
 
 from pu_geo import scene_state
 from pu_geo.errors import ImageryError
+from pu_geo.geo.raster import mosaic as mosaics
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.raster.scene_files import describe
@@ -295,3 +296,27 @@ def test_tiles_of_two_systems_and_pixel_sizes_make_one_picture(make_scene: Make)
         picture, valid = mosaic.read(0, 0, grid.width, grid.height)
     assert valid[2:-2, 2:-2].mean() > 0.95
     assert (picture[:, valid] == 100).all()
+
+
+@pytest.mark.parametrize("is_warped", [False, True])
+def test_scenes_outside_of_what_is_read_are_not_opened_and_keep_their_numbers(
+    make_scene: Make, is_warped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(mosaics, "allow_files", asked.append)
+    gsd_m = 0.7 if is_warped else 0.5
+    scenes = [
+        make_scene(f"s{k}", pattern(40, 40), transform=Affine(gsd_m, 0, ORIGIN[0] + 100 * k, 0, -gsd_m, ORIGIN[1]))
+        for k in range(3)
+    ]
+    grid = project_grid([replace(scenes[0], transform=tuple(NORTH_UP)[:6], width=600, height=60)])
+    box = (410, 5, 420, 20)
+    with Mosaic(scenes, grid) as every, Mosaic(scenes, grid, within=box) as near:
+        assert len(near._layers) == 1
+        assert asked == [3, 1]  # of open files the system has few
+        found, wanted = (np.zeros((15, 10, 3), np.uint8) for _ in range(2))
+        shown = near.read_into(found, *box[:2])
+        np.testing.assert_array_equal(shown, every.read_into(wanted, *box[:2]))
+    np.testing.assert_array_equal(found, wanted)
+    assert (shown == 3).all()
+    assert found.any()

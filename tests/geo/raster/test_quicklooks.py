@@ -9,13 +9,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-import shapely
 from geo_parts import ORIGIN, joined, pattern
 from rasterio.transform import Affine
 
 from pu_geo.errors import JobCancelled
-from pu_geo.geo.raster.quicklooks import NO_DATA_GREY, build_pyramid, footprint_geometry
-from pu_geo.records import Grid, Scene
+from pu_geo.geo.raster.quicklooks import NO_DATA_GREY, build_pyramid
+from pu_geo.records import Scene
 
 Make = Callable[..., Scene]
 
@@ -84,21 +83,3 @@ def test_cancelling_leaves_no_description(make_scene: Make, tmp_path: Path) -> N
     with joined(make_scene("post", pattern(20, 30))) as mosaic, pytest.raises(JobCancelled):
         build_pyramid(mosaic, tmp_path / "t", is_cancelled=lambda: True)
     assert not (tmp_path / "t" / "pyramid.json").exists()
-
-
-def test_outlines_are_in_grid_pixels_with_y_down_and_lose_points_that_nobody_sees() -> None:
-    grid = Grid("EPSG:32633", "", (0.5, 0.0, 100.0, 0.0, -0.5, 200.0), 100, 100, 0.5)
-    assert json.loads(footprint_geometry([], [], grid)) == {"ids": [], "rings": []}
-    holed = shapely.box(110, 180, 120, 190).difference(shapely.box(112, 182, 114, 184))
-    two = shapely.MultiPolygon([shapely.box(101, 198, 102, 199.03), shapely.box(103, 198, 104, 199)])
-    circle = shapely.Point(120, 170).buffer(10, quad_segs=200)
-    found = json.loads(footprint_geometry([shapely.to_wkb(s) for s in (holed, two, circle)], ["a", "b", "c"], grid))
-    assert found["ids"] == ["a", "b", "c"]
-    assert [len(rings) for rings in found["rings"]] == [2, 2, 1]
-    outer = np.array(found["rings"][0][0]).reshape(-1, 2)
-    assert (outer.min(axis=0).tolist(), outer.max(axis=0).tolist()) == ([20, 20], [40, 40])
-    assert max(found["rings"][1][0][1::2]) == 4
-    assert min(found["rings"][1][0][1::2]) == 1.9
-    ring = np.array(found["rings"][2][0]).reshape(-1, 2)
-    assert len(ring) < 40
-    assert shapely.Polygon(ring).area == pytest.approx(np.pi * 400, rel=0.02)

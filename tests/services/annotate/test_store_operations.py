@@ -159,17 +159,16 @@ def test_a_box_of_20_000_buildings_is_one_message(town: Layout) -> None:
 def test_nothing_is_acknowledged_where_the_last_of_many_cannot_be_written(
     town: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = labels.insert
+    real = labels.insert_all
 
-    def fail(db: sqlite3.Connection, values: dict[str, object]) -> int:
-        if values["op"] == "s-2":
-            error = sqlite3.OperationalError("disk I/O error")
-            error.sqlite_errorcode = sqlite3.SQLITE_IOERR  # as SQLite's own errors have it
-            raise error
-        return real(db, values)
+    def fail(db: sqlite3.Connection, rows: list[dict[str, object]]) -> None:
+        real(db, [row for row in rows if row["op"] != "s-2"])
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR  # as SQLite's own errors have it
+        raise error
 
     with monkeypatch.context() as broken:
-        broken.setattr(labels, "insert", fail)
+        broken.setattr(labels, "insert_all", fail)
         with pytest.raises(PuGeoError, match="disk I/O"):
             send(town, click(1, "b0"), click(2, "b1"))
     assert standing(town) == {}

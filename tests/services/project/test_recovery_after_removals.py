@@ -21,6 +21,7 @@ from pu_geo.services.project import recovery, removing
 from pu_geo.services.project.recovery import Restored
 from pu_geo.tasks.project import remove as task
 
+PICTURES = "quicklooks/pyramid.json"  # of what goes and comes with footprints, any file will do
 IN_PLACE = pytest.mark.parametrize("in_place", [False, True])
 
 
@@ -28,17 +29,18 @@ def replace_footprints(layout: Layout, table: FootprintTable) -> int:
     """Put others into the place of all footprints, as the job does; return the removal's number."""
     gone = store.call(layout, contents.building_ids)
     layout.quicklooks.mkdir(exist_ok=True)
-    layout.geometry.write_text("before")
-    made = layout.quicklooks / "footprints.new.json"
+    (layout.folder / PICTURES).write_text("before")
+    made = layout.quicklooks / "pyramid.new.json"
     made.write_text("after")
 
     def change(db: sqlite3.Connection) -> None:
         contents.remove_footprints(db, gone)
         import_log.import_footprints(db, table, "new.geojson", replaces=True)
 
-    path = str(layout.geometry.relative_to(layout.folder))
     found = removing.footprint_exchange(layout, "new.geojson", gone, [], n_same=0, n_new=len(table.wkb))
-    done = removing.carry_out(layout, found, "ann", watched=task._FOOTPRINTS, change=change, files=[path], new={path: made})
+    done = removing.carry_out(
+        layout, found, "ann", watched=task._FOOTPRINTS, change=change, files=[PICTURES], new={PICTURES: made}
+    )
     return done.number
 
 
@@ -70,11 +72,11 @@ def test_replaced_footprints_stay_replaced_and_come_back_by_undo(project: Layout
     assert done.backup.reason == "removal"
     layout = done.layout
     assert store.call(layout, contents.building_ids) == [f"n{i}" for i in range(15)]
-    assert layout.geometry.read_text() == "after"
+    assert (layout.folder / PICTURES).read_text() == "after"
     assert store.call(layout, labels.last_event) == 3
     removing.undo(layout, number, "ann")
     assert store.call(layout, contents.footprints).wkb == before.wkb
-    assert layout.geometry.read_text() == "before"
+    assert (layout.folder / PICTURES).read_text() == "before"
 
 
 @IN_PLACE
@@ -83,12 +85,12 @@ def test_where_the_new_footprints_cannot_be_read_all_is_as_in_the_backup_and_it_
 ) -> None:
     replace_footprints(project, square_table(15, prefix="n"))
     replace_footprints(project, square_table(15, prefix="m"))  # wrote "before" and "after" once more
-    project.geometry.write_text("third")
+    (project.folder / PICTURES).write_text("third")
     oldest = backups.all_backups(project)[-1]
     damage(project, "footprints")
     done = recovery.restore_in_place(project, str(oldest.path)) if in_place else recovery.restore(project, str(oldest.path))
     assert store.call(done.layout, contents.building_ids) == [f"b{i}" for i in range(20)]
-    assert done.layout.geometry.read_text() == "before"
+    assert (done.layout.folder / PICTURES).read_text() == "before"
     assert store.call(done.layout, removals.all_removals) == []
     assert done.rows.is_older
     assert any("what the project has of them since cannot be read as a whole" in note for note in done.notes)
@@ -100,7 +102,7 @@ def test_a_lost_log_of_removals_takes_no_newer_footprints(project: Layout, *, in
     damage(project, "removal")
     done = restore(project, in_place=in_place)
     assert store.call(done.layout, contents.building_ids) == [f"b{i}" for i in range(20)]
-    assert done.layout.geometry.read_text() == "before"
+    assert (done.layout.folder / PICTURES).read_text() == "before"
     assert done.rows.is_older
 
 
@@ -190,7 +192,6 @@ def test_a_version_that_was_removed_for_good_keeps_its_number(project: Layout, d
 def test_label_events_of_removed_buildings_come_over(project: Layout, damaged: str, *, backup_first: bool) -> None:
     oldest = backups.make(project, "asked")
     click(project, "b1", "b9")
-    write_json(project.geometry, {})
     task.remove_footprints(job_of(project), name='["b9"]', analyst="ann")
     click(project, "b2")
     backup = oldest if backup_first else backups.make(project, "asked")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 
 import pytest
-from small_parts import add_chips, click
+from small_parts import add_chips, click, unheld_job
 
 from pu_geo import jobs
-from pu_geo.errors import TrainingError
+from pu_geo.errors import JobError, TrainingError
 from pu_geo.methods import catalog
+from pu_geo.project import events
 from pu_geo.project.layout import Layout
 from pu_geo.services.project import projects
 from pu_geo.services.train import training
@@ -70,7 +73,7 @@ def test_a_job_keeps_the_request_as_plain_values(clicked: Layout, monkeypatch: p
     training.start(clicked, TrainingRequest("ncpu", "quick"))
     assert asked[0] == {
         "method": "ncpu", "preset": "quick", "seed": 7, "overrides": {"epochs": "3"}, "types_from": None, "hold_out": 3,
-        "feature_set": "",
+        "feature_set": "", "devices": 1,
     }  # fmt: skip
     assert asked[1]["hold_out"] == 0
     assert TrainingRequest(**json.loads(json.dumps(asked[0]))) == request
@@ -98,3 +101,27 @@ def test_counts_of_what_is_learned_from_add_up(clicked: Layout) -> None:
     counted = (data.n_positive, data.n_not_damaged, data.n_not_reviewed, data.n_left_out)
     assert sum(counted) == projects.summary(clicked).n_buildings
     assert (data.n_not_damaged, data.n_left_out) == (1, 1)
+
+
+def test_a_training_goes_on_with_another_number_of_devices_that_its_method_takes(
+    project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was asked for otherwise stays; nothing is written where it is refused."""
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
+    folders = {}
+    for method in ("ncpu", "linear"):
+        request = TrainingRequest(
+            method, "quick", 3, {"epochs": 5} if method == "ncpu" else {}, devices=2 if method == "ncpu" else 1
+        )
+        folders[method] = unheld_job(project, "train", request.as_args())
+        events.append(folders[method], "failed", {"problem": "No memory.", "hint": "Get some."})
+    before = json.loads((folders["ncpu"] / "spec.json").read_text())
+    training.resume_on(project, folders["ncpu"].name, 4)
+    after = json.loads((folders["ncpu"] / "spec.json").read_text())
+    assert after == {**before, "args": {**before["args"], "devices": 4}}
+    with pytest.raises(TrainingError, match="trains on one device; 2 were asked for"):
+        training.resume_on(project, folders["linear"].name, 2)
+    assert json.loads((folders["linear"] / "spec.json").read_text())["args"]["devices"] == 1
+    other = unheld_job(project, "rank", {})
+    with pytest.raises(JobError, match="no training"):
+        training.resume_on(project, other.name, 2)

@@ -77,7 +77,6 @@ def test_pictures_become_scenes_and_labels_become_footprints(job: Job, town: Pat
     kinds = ("destroyed", "no-damage", "un-classified", "destroyed")
     assert damage == {f"joplin-tornado_0000000{k}-{i}": kinds[i] for k in (0, 1) for i in range(4)}
     assert (job.layout.quicklooks / "pre" / "pyramid.json").is_file()
-    assert job.layout.geometry.is_file()
 
 
 def test_what_xbd_knows_of_damage_is_nobodys_answer_and_added_again_nothing_changes(job: Job, town: Path) -> None:

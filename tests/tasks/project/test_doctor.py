@@ -28,7 +28,6 @@ def whole(project: Layout) -> Layout:
     add_chips(project, IDS, chips=np.zeros((20, 3, 16, 16), np.uint8), features=np.zeros((17, 20, 8), np.float16))
     add_run(project, "run-1")
     project.quicklooks.mkdir()
-    project.geometry.write_text("{}")
     click(project, "b1")
     backups.make(project, "asked")
     return project
@@ -66,8 +65,8 @@ def test_files_that_rows_name_and_that_are_gone_are_problems(whole: Layout) -> N
     assert "features" in found(whole)
     (whole.run("run-1") / "building_ids.json").unlink()
     assert "building_ids.json" in found(whole)["runs"]
-    whole.geometry.unlink()
-    assert "footprints.json" in found(whole)["pictures"]
+    whole.quicklooks.rmdir()
+    assert "quicklooks" in found(whole)["pictures"]
 
 
 def test_a_changed_file_of_a_run_or_a_backup_is_found_when_all_is_read(whole: Layout) -> None:
@@ -151,8 +150,8 @@ class _Usage:
 def test_the_kind_of_file_system_is_that_of_the_innermost_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/a / ext4 rw 0 0\nserver:/x {tmp_path} nfs4 rw 0 0\n")
-    monkeypatch.setattr(doctor, "_MOUNTS", mounts)
-    assert (doctor.file_system_of(tmp_path / "p.pugeo"), doctor.file_system_of(Path("/elsewhere"))) == ("nfs4", "ext4")
+    monkeypatch.setattr(in_use, "_MOUNTS", mounts)
+    assert (in_use.network_of(tmp_path / "p.pugeo"), in_use.network_of(Path("/elsewhere"))) == ("nfs4", "")
 
 
 def test_the_command_ends_with_two_where_a_problem_remains(whole: Layout, run: CommandLine) -> None:

@@ -11,7 +11,7 @@ from small_parts import unheld_job
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
-from pu_geo.project import events
+from pu_geo.project import events, locks
 from pu_geo.project.layout import Layout
 from pu_geo.ui.components import job_card
 
@@ -85,3 +85,20 @@ def test_only_the_jobs_that_a_button_started_are_under_it(project: Layout) -> No
     call = "watch(layout, ['train'], only=lambda job: job.args['method'] == {!r})"
     assert "Too few" in words(show_panel("components.job_card", project, call.format("ncpu")))
     assert "Too few" not in words(show_panel("components.job_card", project, call.format("pucl")))
+
+
+def test_a_job_on_a_cluster_shows_its_workers_the_parts_of_its_step_and_dasks_page(project: Layout) -> None:
+    """Parts of the step before, chips, do not count for that of the features; an address that is none is no link."""
+    workers = {"workers": [{"host": "a"}, {"host": "b"}], "dashboard": "http://127.0.0.1:8787/status"}
+    plans = [("plan", {"shards": 4, "kept": 0}), ("shard", {}), ("plan", {"shards": 9, "kept": 2}), ("shard", {})]
+    folder = job_with(project, "chip", ("cluster", workers), *plans)
+    lock = locks.take(folder / locks.JOB_LOCK)
+    assert lock is not None
+    try:
+        (words,) = [each.value for each in show_panel("components.job_card", project, "watch(layout, ['chip'])").caption]
+        assert words == "2 workers of the cluster · 3 of 9 parts done · [Dask's page](http://127.0.0.1:8787/status)"
+        events.append(folder, "cluster", {**workers, "dashboard": "javascript:alert(1)"})
+        (words,) = [each.value for each in show_panel("components.job_card", project, "watch(layout, ['chip'])").caption]
+        assert words == "2 workers of the cluster · 3 of 9 parts done"
+    finally:
+        os.close(lock)

@@ -1,6 +1,7 @@
 // What the component's logic asks of a browser, for tests in Node: storage, locks, timers, a server, and elements that hold children.
 
 import { mock } from "node:test";
+import { Outlines, decodeTile } from "../../../pu_geo/ui/frontend/src/outlines.js";
 
 class Storage {
   getItem(key) {
@@ -199,9 +200,41 @@ export function fakeServer() {
   } };
 }
 
-/** Rings of n unit squares in a row, ten apart, with their ids, as `Store.setGeometry` takes them. */
+/** n squares in a row, ten apart, with their ids, as `Store.setGeometry` takes them; all outlines are here. */
 export function squares(n, side = 4) {
-  const ids = Array.from({ length: n }, (_, i) => `b${i}`);
-  const rings = ids.map((_, i) => [[10 * i, 0, 10 * i + side, 0, 10 * i + side, side, 10 * i, side]]);
-  return { ids, rings };
+  return shapesOf(ringsOf(n, side));
+}
+
+const ringsOf = (n, side) => Object.fromEntries(Array.from({ length: n }, (_, i) => [`b${i}`, [[10 * i, 0, 10 * i + side, 0, 10 * i + side, side, 10 * i, side]]]));
+const boxOf = (rings) => [Math.min, Math.max].flatMap((most) => [0, 1].map((axis) => most(...rings.flatMap((ring) => ring.filter((_, k) => k % 2 === axis)))));
+
+/** Buildings as `Store.setGeometry` takes them, in tiles in the order of their ids. @param rings of each building by its id */
+export function shapesOf(rings, { perTile = Object.keys(rings).length || 1, isHere = true } = {}) {
+  const ids = Object.keys(rings);
+  const boxes = Float32Array.from(ids.flatMap((id) => boxOf(rings[id])));
+  const areas = Float32Array.from(ids, (_, i) => (boxes[4 * i + 2] - boxes[4 * i]) * (boxes[4 * i + 3] - boxes[4 * i + 1]));
+  const shapes = new Outlines({ order: Uint32Array.from(ids.keys()), boxes, perTile }, (tile) => `/outlines/${tile}.bin`);
+  if (isHere) shapes.tiles = shapes.tiles.map((_, tile) => decodeTile(tileOf(rings, tile, perTile), shapes.members(tile).length));
+  return { ids, areas, shapes };
+}
+
+/** What the server sends of a tile; see `geo/vector/outlines.py`. */
+export function tileOf(rings, tile, perTile) {
+  const some = Object.values(rings).slice(tile * perTile, (tile + 1) * perTile);
+  const counts = Uint32Array.from([...some.map((each) => each.length), ...some.flat().map((ring) => ring.length / 2)]);
+  return joined(counts, Float32Array.from(some.flat(2)));
+}
+
+/** What the server sends first of n squares. */
+export function firstPart(n, { side = 4, prefix = "" } = {}) {
+  const { ids, areas, shapes } = squares(n, side);
+  const names = new TextEncoder().encode(JSON.stringify(ids.map((id) => prefix + id)));
+  const name = new TextEncoder().encode("0123456789abcdef".repeat(2));
+  return joined(Uint32Array.of(n, n, 1, names.length), name, shapes.order, shapes.boxes, areas, names);
+}
+
+function joined(...arrays) {
+  const bytes = new Uint8Array(arrays.reduce((sum, { byteLength }) => sum + byteLength, 0));
+  arrays.reduce((at, { buffer, byteOffset, byteLength }) => (bytes.set(new Uint8Array(buffer, byteOffset, byteLength), at), at + byteLength), 0);
+  return bytes.buffer;
 }

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test, { beforeEach } from "node:test";
-import { fakeBrowser, fakeServer, freshPage, settle, squares } from "./fake_browser.mjs";
+import { fakeBrowser, fakeServer, firstPart, freshPage, settle, squares } from "./fake_browser.mjs";
 
 fakeBrowser();
 const { Loader } = await import("../../../pu_geo/ui/frontend/src/loader.js");
@@ -75,7 +75,7 @@ test("scores that come before the footprints wait for them, and are refused wher
     load(token, "r1", "Live");
     await answer("r1", [0.25, 0.5]);
     assert.equal(store.scores, null);
-    server.open.find(({ url }) => url.includes(`/${token}/geometry.json`)).answer(squares(n));
+    server.open.find(({ url }) => url.includes(`/${token}/outlines.bin`)).answer(firstPart(n));
     await settle();
     assert.deepEqual(store.scores && [...store.scores], expected);
   }

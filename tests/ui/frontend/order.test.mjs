@@ -2,12 +2,12 @@
 
 import assert from "node:assert/strict";
 import test, { beforeEach } from "node:test";
-import { fakeBrowser, fakeServer, freshPage, settle, squares } from "./fake_browser.mjs";
+import { fakeBrowser, fakeServer, firstPart, freshPage, settle, squares } from "./fake_browser.mjs";
 
 fakeBrowser();
 const { LABEL_COLORS, SCORE_STEPS, scoreStep, stepRgb } = await import("../../../pu_geo/ui/frontend/src/colors.js");
 const { colorDots, dotsOf } = await import("../../../pu_geo/ui/frontend/src/dot_colors.js");
-const { Files, asJson } = await import("../../../pu_geo/ui/frontend/src/files.js");
+const { Files, asBytes } = await import("../../../pu_geo/ui/frontend/src/files.js");
 const { Loader } = await import("../../../pu_geo/ui/frontend/src/loader.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
 const { arrange, distancesFrom, usableFilters, usableOrders } = await import("../../../pu_geo/ui/frontend/src/wall_order.js");
@@ -103,7 +103,7 @@ test("distances are asked for once; where the server has none, or of another num
 
 test("a file is asked for once, again after a failure, and the oldest is forgotten", async () => {
   const files = new Files(2);
-  const get = (name) => files.get(`/${name}`, asJson);
+  const get = (name) => files.get(`/${name}`, asBytes);
   const failed = get("a");
   server.requests[0].answer(null, 500);
   await assert.rejects(failed, /500 for \/a/);
@@ -120,9 +120,9 @@ test("the loader takes what is wanted now, however late the answers come", async
   loader.load({ ...data, score_id: "s2", seen: { reasons: { cloud: "1" }, shifts: { v: "7", m_per_px: [0.5, -0.5] } } });
   loader.load({ ...data, score_id: "s2", seen: { reasons: { cloud: "1" }, shifts: { v: "7", m_per_px: [0.5, -0.5] } } });
   const [geometry, first, second, shifts] = server.requests;
-  assert.deepEqual(server.requests.map(({ url }) => url), ["geometry.json?v=1", "scores/s1.bin?v=s1", "scores/s2.bin?v=s2", "shifts.bin?v=7"].map((name) => `${name}&g=1`).map((name) => `/pugeo/late/${name}`));
+  assert.deepEqual(server.requests.map(({ url }) => url), ["outlines.bin?v=1", "scores/s1.bin?v=s1", "scores/s2.bin?v=s2", "shifts.bin?v=7"].map((name) => `${name}&g=1`).map((name) => `/pugeo/late/${name}`));
   second.answer(Float32Array.of(0.5, 0.75).buffer);
-  geometry.answer(squares(2));
+  geometry.answer(firstPart(2));
   shifts.answer(new ArrayBuffer(10));
   first.answer(Float32Array.of(0, 0).buffer);
   await settle();

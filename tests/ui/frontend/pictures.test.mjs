@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test, { beforeEach, mock } from "node:test";
-import { fakeBrowser, fakeServer, frame, freshPage, pass, settle, squares } from "./fake_browser.mjs";
+import { fakeBrowser, fakeServer, frame, freshPage, pass, settle, shapesOf, squares, tileOf } from "./fake_browser.mjs";
 
 fakeBrowser();
 const { TilePictures, clearNoData, groundOf, tickOf, tilesOf } = await import("../../../pu_geo/ui/frontend/src/ground.js");
@@ -16,7 +16,7 @@ let store;
 beforeEach(() => {
   freshPage();
   store = new Store();
-  store.setGeometry({ ids: ["shed", "hall"], rings: [[[100, 100, 104, 100, 104, 102, 100, 102]], [[200, 200, 500, 200, 500, 300, 200, 300]]] });
+  store.setGeometry(shapesOf({ shed: [[100, 100, 104, 100, 104, 102, 100, 102]], hall: [[200, 200, 500, 200, 500, 300, 200, 300]] }));
 });
 
 test("a shed of 2 m is shown with 15 m around it, a hall of 150 m with half its length", () => {
@@ -100,6 +100,28 @@ test("a small picture of a building is drawn anew once its outline is another", 
   assert.equal(pictures.thumbnail(0, 44, () => {}), "drawn");
   store.setGeometry(squares(2));
   assert.equal(pictures.thumbnail(0, 44, () => {}), null);
+});
+
+test("a picture waits for the outline of its building: a box is never drawn into it", async () => {
+  const server = fakeServer();
+  const shed = { shed: [[100, 100, 104, 100, 104, 102]] };
+  store.setGeometry(shapesOf(shed, { isHere: false }));
+  const { createElement } = document;
+  const pen = new Proxy({}, { get: () => () => {}, set: () => true });
+  document.createElement = (tag) => Object.assign(createElement(tag), { getContext: () => pen });
+  const pictures = new ChipPictures(store);
+  pictures.configure({ token: "waits", base: "/pugeo", wall: null, layers: [{ name: "post", v: "1", max_zoom: 0 }], grid: [200, 200], gsd_m: 0.5 });
+  let done = 0;
+  const picture = () => pictures.thumbnail(0, 44, () => (done += 1));
+  assert.equal(picture(), null);
+  for (const request of server.open.filter(({ url }) => url.endsWith(".jpg?v=1"))) request.answer(null, 404, { "Pu-Geo-Empty": "1" });
+  await settle();
+  assert.equal(picture(), null, "the ground is here, its outline is not");
+  const before = done;
+  server.open.find(({ url }) => url === "/outlines/0.bin").answer(tileOf(shed, 0, 1));
+  await pass(40);
+  assert.ok(done > before);
+  assert.ok(picture());
 });
 
 test("a tile is asked for once, the newest first; one without data is null, one that nobody shows is not asked for", async () => {

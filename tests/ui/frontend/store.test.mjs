@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test, { beforeEach } from "node:test";
-import { squares } from "./fake_browser.mjs";
+import { shapesOf, squares } from "./fake_browser.mjs";
 import { Store } from "../../../pu_geo/ui/frontend/src/store.js";
 
 let store;
@@ -19,10 +19,8 @@ const events = (name) => {
   return heard;
 };
 
-test("boxes and areas come from the rings; a hole takes nothing from the box", () => {
-  store.setGeometry({ ids: ["a"], rings: [[[0, 0, 10, 0, 10, 10, 0, 10], [2, 2, 4, 2, 4, 4, 2, 4]]] });
-  assert.deepEqual([...store.boxes], [0, 0, 10, 10]);
-  assert.equal(store.areas[0], 100);
+test("a building has the middle of its box, and a hole is not the building", () => {
+  store.setGeometry(shapesOf({ a: [[0, 0, 10, 0, 10, 10, 0, 10], [2, 2, 4, 2, 4, 4, 2, 4]] }));
   assert.deepEqual(store.center(0), [5, 5]);
   assert.equal(store.medianSize, 10);
   assert.equal(store.hit(3, 3, 0), -1, "a hole is not the building");
@@ -30,7 +28,7 @@ test("boxes and areas come from the rings; a hole takes nothing from the box", (
 });
 
 test("the smallest building under a point is hit, a near one within the slack", () => {
-  store.setGeometry({ ids: ["yard", "shed"], rings: [[[0, 0, 20, 0, 20, 20, 0, 20]], [[5, 5, 8, 5, 8, 8, 5, 8]]] });
+  store.setGeometry(shapesOf({ yard: [[0, 0, 20, 0, 20, 20, 0, 20]], shed: [[5, 5, 8, 5, 8, 8, 5, 8]] }));
   assert.equal(store.hit(6, 6, 0), 1);
   assert.equal(store.hit(1, 1, 0), 0);
   assert.equal(store.hit(23, 10, 5), 0);

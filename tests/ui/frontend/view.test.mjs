@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test, { beforeEach } from "node:test";
-import { fakeBrowser, fakeServer, frame, freshPage, settle, squares } from "./fake_browser.mjs";
+import { fakeBrowser, fakeServer, firstPart, frame, freshPage, settle } from "./fake_browser.mjs";
 
 fakeBrowser();
 const { FootprintLayer } = await import("../../../pu_geo/ui/frontend/src/footprint_layer.js");
@@ -26,9 +26,8 @@ beforeEach(() => {
 });
 const run = (data) => view.update({ data, setStateValue: (...all) => sent.push(all) });
 const answer = async (token, n) => {
-  const asked = server.open.find(({ url }) => url.startsWith(`/pugeo/${token}/geometry.json`));
-  const { ids, rings } = squares(n);
-  asked.answer({ ids: ids.map((id) => `${token}-${id}`), rings });
+  const asked = server.open.find(({ url }) => url.startsWith(`/pugeo/${token}/outlines.bin`));
+  asked.answer(firstPart(n, { prefix: `${token}-` }));
   await settle();
 };
 const press = (...keys) => keys.forEach((key) => {

@@ -146,6 +146,7 @@ export class ChipPictures {
     if (found) return found;
     const canvas = document.createElement("canvas");
     if (!this.#paint(canvas, { i, width, part: this.dates.at(-1) }, () => true, done)) return null;
+    if (this.store.shapes.isFailing) return canvas; // with a box in the place of the outline, perhaps
     if (this.thumbnails.size >= MANY) this.thumbnails.delete(this.thumbnails.keys().next().value);
     this.thumbnails.set(key, canvas);
     return canvas;
@@ -164,12 +165,14 @@ export class ChipPictures {
       const url = this.tileUrl(layer, cut.zoom, tile);
       return { ...tile, canvas: tilePictures.get(url, isWanted, done) };
     });
-    if (found.some((tile) => tile.canvas === undefined)) return false;
+    const { shapes } = store;
+    const rings = store.outlines ? (shapes.get(i, done) ?? (shapes.isFailing ? shapes.of(i) : null)) : [];
+    if (!rings || found.some((tile) => tile.canvas === undefined)) return false;
     const ramp = named?.is_gray ? store.ramp : GREY;
     if (named) for (const tile of found) tile.canvas &&= inColors(tile.canvas, ramp);
     canvas.width = canvas.height = Math.round(width * ratio);
     paintGround(canvas, ground, cut, found.filter((tile) => tile.canvas));
-    if (store.outlines) paintOutline(canvas, ground, store.rings[i], ratio);
+    if (store.outlines) paintOutline(canvas, ground, rings, ratio);
     if (width >= TICK_FROM_PX) paintTick(canvas, ground, this.gsd, ratio, { text: TEXTS.metres, hasNorth: this.hasNorth && width >= NORTH_FROM_PX });
     return true;
   }

@@ -18,18 +18,10 @@ const CELL_OPACITY = 0.8;
 const [SHADOW, LINE, WHITE] = [pixel([0, 0, 0], 0.55), pixel([30, 30, 30], 0.9), pixel([255, 255, 255], 0.95)];
 const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
-/** Numbers of the buildings in view. */
-function inView(store, [minX, minY, maxX, maxY]) {
-  const b = store.boxes;
-  const found = [];
-  for (let i = 0, k = 0; i < store.n; i++, k += 4) if (b[k] <= maxX && b[k + 2] >= minX && b[k + 1] <= maxY && b[k + 3] >= minY) found.push(i);
-  return found;
-}
-
 /** Numbers in view by category. */
 function byCategory(store, frame) {
   const members = [[], [], [], []];
-  for (const i of inView(store, frame.box)) members[categoryOf(store, i)].push(i);
+  for (const i of store.shapes.touching(frame.box)) members[categoryOf(store, i)].push(i);
   return members;
 }
 
@@ -111,12 +103,7 @@ export function roundLength(length) {
 
 /** Whether so many buildings are in view that cells show them better than dots. */
 export function asCells(store, frame) {
-  let n = 0;
-  const [minX, minY, maxX, maxY] = frame.box;
-  const b = store.boxes;
-  if (store.n <= MOST_SINGLY) return false;
-  for (let k = 0; k < b.length; k += 4) if (b[k] <= maxX && b[k + 2] >= minX && b[k + 1] <= maxY && b[k + 3] >= minY && ++n > MOST_SINGLY) return true;
-  return false;
+  return store.n > MOST_SINGLY && store.shapes.isMore(frame.box, MOST_SINGLY);
 }
 
 /** Side of a cell in grid pixels; it lies on the grid, so that it stays where it is while the map moves. */
@@ -132,9 +119,9 @@ export function cellTops(most) {
 
 /** Counts of each cell: Map of "column row" to {x, y, marked, assessed}. Over the whole project, so that classes stay. */
 export function cellsOf(store, side) {
-  const cells = new Map();
+  const [cells, b] = [new Map(), store.boxes];
   for (let i = 0; i < store.n; i++) {
-    const [x, y] = store.center(i).map((each) => Math.floor(each / side));
+    const [x, y] = [Math.floor((b[4 * i] + b[4 * i + 2]) / 2 / side), Math.floor((b[4 * i + 1] + b[4 * i + 3]) / 2 / side)];
     const key = x * 1e6 + y;
     let cell = cells.get(key);
     if (!cell) cells.set(key, (cell = { x, y, marked: 0, assessed: 0 }));
@@ -247,9 +234,10 @@ export function paintDamageSmall(context, store, frame) {
   for (const category of [BELOW, UNKNOWN, FLAGGED, CONFIRMED]) {
     const [color, stripe, line] = styles[category];
     for (const i of members[category]) {
-      raster.outline(store.rings[i], SHADOW, 1);
-      raster.fill(store.rings[i], b.subarray(4 * i, 4 * i + 4), color, stripe, category === UNKNOWN);
-      raster.outline(store.rings[i], line);
+      const rings = store.rings(i);
+      raster.outline(rings, SHADOW, 1);
+      raster.fill(rings, b.subarray(4 * i, 4 * i + 4), color, stripe, category === UNKNOWN);
+      raster.outline(rings, line);
     }
   }
   raster.show();
@@ -262,7 +250,7 @@ function bySteps(store, frame) {
   const sorted = openScores(store);
   const nFlagged = countFrom(sorted, store.threshold);
   const steps = Array.from({ length: NEAR.length + 1 }, () => []);
-  for (const i of inView(store, frame.box)) {
+  for (const i of store.shapes.touching(frame.box)) {
     const step = uncertaintyOf(store, sorted, nFlagged, i);
     if (step >= 0) steps[step].push(i);
   }
@@ -301,9 +289,10 @@ function paintGroups(context, store, frame, kind, inChunks, groups) {
       const box = store.boxes.subarray(4 * i, 4 * i + 4);
       if (kind === "dots") block(raster, [raster.x((box[0] + box[2]) / 2), raster.y((box[1] + box[3]) / 2)], stands ? side + raster.ratio : side, color, hex === SEVERAL ? WHITE : stands ? LINE : pixel([0, 0, 0], 0.2));
       else {
-        raster.outline(store.rings[i], SHADOW, 1);
-        raster.fill(store.rings[i], box, color);
-        raster.outline(store.rings[i], pixel([255, 255, 255], 0.6));
+        const rings = store.rings(i);
+        raster.outline(rings, SHADOW, 1);
+        raster.fill(rings, box, color);
+        raster.outline(rings, pixel([255, 255, 255], 0.6));
       }
     }
   }
@@ -356,7 +345,7 @@ export function typeGroups(store, numbers) {
 
 /** @param kind "dots", "small" or "large" */
 export function paintTypes(context, store, frame, kind, inChunks) {
-  paintGroups(context, store, frame, kind, inChunks, typeGroups(store, inView(store, frame.box)));
+  paintGroups(context, store, frame, kind, inChunks, typeGroups(store, store.shapes.touching(frame.box)));
 }
 
 export const ANSWER_COLORS = [LABEL_COLORS[1], LABEL_COLORS[NOT_DAMAGED]];

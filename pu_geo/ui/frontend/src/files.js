@@ -24,6 +24,5 @@ export class Files {
 /** The part of an address that names the footprints in whose order the answer is; the server refuses once they are others. */
 export const inOrderOf = (geometry_v) => `g=${encodeURIComponent(geometry_v)}`;
 
-export const asJson = (response) => response.json();
 export const asBytes = (response) => response.arrayBuffer();
 export const asFloats = async (response) => new Float32Array(await response.arrayBuffer());

@@ -29,6 +29,7 @@ export class FootprintLayer extends Layer {
     this.paintedLabels = null; // what the canvas shows; null once all of it is out of date
     this.#follow(["geometry", "colorBy", "outlines", "imageQuality", "scale"], () => this.#outdate(ALL));
     this.#follow(["scores", "blind", "threshold", "flagging"], () => this.#outdate(store.flagging ? ["base", "labels"] : ["base"]));
+    this.#follow(["outlined"], () => this.frame && !asDots(store, this.frame) && this.#outdate(ALL)); // dots need none
     this.#follow(["shifts", "arrows"], () => this.#outdate(["arrows"]));
     this.#follow(["chosen"], () => this.#outdate(["chosen"]));
     this.#follow(["hovered", "selected", "target", "mode"], () => this.#outdate(["top"]));
@@ -74,6 +75,7 @@ export class FootprintLayer extends Layer {
 
   #paint() {
     const { store, frame, stale } = this;
+    if (stale.size && !asDots(store, frame)) store.shapes.show(frame.box);
     if (stale.has("base")) paintBase(this.base, store, frame);
     if (stale.has("labels")) {
       paintLabels(this.labels, store, frame, this.#changedLabels());

@@ -1,10 +1,17 @@
 // Brings geometry and scores from the server into the store, each address once.
 
-import { Files, asBytes, asFloats, asJson, inOrderOf } from "./files.js";
+import { Files, asBytes, asFloats, inOrderOf } from "./files.js";
+import { Outlines, decodeFirstPart } from "./outlines.js";
 import { BYTES_PER_SHIFT, decodeShifts } from "./shifts.js";
 import { TEXTS } from "./texts.js";
 
 const files = new Files(6); // they outlive a change of page; each answer may bring new scores
+
+async function asOutlines(response, project) {
+  const first = decodeFirstPart(await response.arrayBuffer());
+  const shapes = new Outlines(first, (tile) => `${project}/outlines/${first.name}/${tile}.bin?v=1`);
+  return { ids: first.ids, areas: first.areas, shapes };
+}
 
 export class Loader {
   /** @param failed (error) */
@@ -16,12 +23,12 @@ export class Loader {
 
   load({ base, token, geometry_v, score_id, score_name, seen: quality }) {
     const order = inOrderOf(geometry_v);
-    const geometry = `${base}/${token}/geometry.json?v=1&${order}`;
+    const geometry = `${base}/${token}/outlines.bin?v=1&${order}`;
     const isOther = geometry !== this.geometry;
     if (isOther) {
       this.geometry = geometry;
       this.waiting = [];
-      this.#fetch(geometry, asJson, (found) => geometry === this.geometry && this.#draw(found));
+      this.#fetch(geometry, (response) => asOutlines(response, `${base}/${token}`), (found) => geometry === this.geometry && this.#draw(found));
     }
     const scores = score_id ? `${base}/${token}/scores/${score_id}.bin?v=${score_id}&${order}` : null;
     if (scores !== this.scores) {

@@ -65,6 +65,7 @@ export class MapPane {
     for (const event of ["layer", "opacity", "ramp"]) store.on(event, () => this.#showLayer());
     for (const event of ["details", "scores", "blind", "imageQuality", "shifts", "queued"]) store.on(event, () => this.#fillTooltip());
     store.on("geometry", () => (this.notice.hidden = true));
+    store.on("outlined", () => this.#outlined());
     store.on("emptied", () => {
       this.legend.replaceChildren();
       this.tooltip.hidden = true;
@@ -302,6 +303,14 @@ export class MapPane {
     else this.actions.select(i);
   }
 
+  // What lies under the pointer or the cross may be another building by its outline than it was by its box.
+  #outlined() {
+    this.#drawLegend();
+    if (this.hasCross) this.showCross();
+    else if (this.pointer && !this.pointer.buttons) this.#hover(this.pointer);
+    this.moved();
+  }
+
   #leave() {
     this.pointer = null;
     this.store.set("hovered", -1);
@@ -423,7 +432,7 @@ export class MapPane {
   pixelOf(i, map = this.map) {
     let [x, y] = this.store.center(i);
     if (this.store.hit(x, y, 0) !== i) {
-      const ring = this.store.rings[i][0];
+      const ring = this.store.rings(i)[0];
       [x, y] = [(ring[0] * 2 + ring[2] + ring[4]) / 4, (ring[1] * 2 + ring[3] + ring[5]) / 4];
     }
     return map.getPixelFromCoordinate([x, -y]);
@@ -466,6 +475,7 @@ function legendRows(store, resolution) {
   }
   rows.push(...layerLegend(store), ...arrowLegend(store, resolution));
   if (!store.outlines) rows.push(h("div.hint", {}, words.outlinesHidden));
+  else if (store.shapes.isFailing) rows.push(h("div.hint", {}, words.boxesForOutlines));
   return rows;
 }
 

@@ -37,23 +37,10 @@ export function clearCanvas(canvas, frame) {
   return context;
 }
 
-function visible(store, frame) {
-  return within(store, frame.box);
-}
-
-function within(store, [minX, minY, maxX, maxY]) {
-  const b = store.boxes;
-  const found = [];
-  for (let i = 0, k = 0; i < store.n; i++, k += 4) {
-    if (b[k] <= maxX && b[k + 2] >= minX && b[k + 1] <= maxY && b[k + 3] >= minY) found.push(i);
-  }
-  return found;
-}
-
 function trace(context, store, frame, i) {
   const scale = 1 / frame.resolution;
   const [left, top] = frame.box;
-  for (const ring of store.rings[i]) {
+  for (const ring of store.rings(i)) {
     context.moveTo((ring[0] - left) * scale, (ring[1] - top) * scale);
     for (let k = 2; k < ring.length; k += 2) context.lineTo((ring[k] - left) * scale, (ring[k + 1] - top) * scale);
     context.closePath();
@@ -104,7 +91,7 @@ function paintFlagging(context, store, frame) {
 }
 
 function paintLarge(context, store, frame, scored) {
-  const numbers = visible(store, frame);
+  const numbers = store.shapes.touching(frame.box);
   if (scored) paintScores(context, store, frame, numbers);
   const stroke = (color, width) => {
     context.strokeStyle = color;
@@ -188,7 +175,7 @@ function repaintAround(context, store, frame, i) {
 
 function paintLabelled(context, store, frame, box) {
   const members = [[], [], [], []];
-  for (const i of within(store, box)) if (store.labels[i] !== UNLABELED || store.isHidden(i)) members[store.labels[i]].push(i);
+  for (const i of store.shapes.touching(box)) if (store.labels[i] !== UNLABELED || store.isHidden(i)) members[store.labels[i]].push(i);
   paintObscured(context, store, frame, members[UNLABELED]);
   const filled = store.colorBy === "labels";
   for (const code of [NOT_ASSESSABLE, NOT_DAMAGED]) paintOutlines(context, store, frame, members[code], code, filled);
@@ -300,7 +287,7 @@ const [PINK, DARK] = [pixel([255, 77, 184]), pixel([20, 20, 20], 0.85)];
 export function paintChosen(canvas, store, frame) {
   const context = clearCanvas(canvas, frame);
   if (!store.ready || !store.chosen.length) return;
-  const numbers = within(store, frame.box).filter((i) => store.isChosen[i]);
+  const numbers = store.shapes.touching(frame.box).filter((i) => store.isChosen[i]);
   if (asDots(store, frame)) paintDots(context, store, frame, numbers);
   else paintLines(context, store, frame, numbers);
 }

@@ -52,10 +52,8 @@ export function paintSmall(context, store, frame, scored) {
   const [full, faint] = stepPixels(0.78, 0.22);
   const line = pixel([245, 245, 245], scored ? 0.5 : 0.85);
   const b = store.boxes;
-  const [minX, minY, maxX, maxY] = frame.box;
-  for (let i = 0, k = 0; i < store.n; i++, k += 4) {
-    if (b[k] > maxX || b[k + 2] < minX || b[k + 1] > maxY || b[k + 3] < minY) continue;
-    const rings = store.rings[i];
+  for (const i of store.shapes.touching(frame.box)) {
+    const [rings, k] = [store.rings(i), 4 * i];
     raster.outline(rings, SHADOW, 1);
     const score = scored ? store.score(i) : null;
     if (score !== null) {

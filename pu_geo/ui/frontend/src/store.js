@@ -4,15 +4,16 @@ import { LABEL_NAMES, POSITIVE, UNLABELED } from "./colors.js";
 import { IS_ANSWER, NO_DETAILS, decodeDetails, detailsOf, placesOf } from "./details.js";
 import { written } from "./flagging.js";
 import { Scale } from "./grades.js";
-import { isInside } from "./polygon.js";
+import { NO_OUTLINES } from "./outlines.js";
+import { boxOf, isInside, pointsInside } from "./polygon.js";
 
 export class Store {
   constructor() {
     this.listeners = new Map();
     this.n = 0;
     this.ids = [];
-    this.index = new Map();
-    this.rings = [];
+    this.numbers = null; // see `index`
+    this.shapes = NO_OUTLINES; // see outlines.js
     this.boxes = new Float32Array(0); // minx, miny, maxx, maxy of each building, grid pixels
     this.areas = new Float32Array(0); // square pixels
     this.medianSize = 20;
@@ -98,14 +99,11 @@ export class Store {
     this.emit(name, before);
   }
 
-  setGeometry({ ids, rings }) {
-    this.n = ids.length;
-    this.ids = ids;
-    this.index = new Map(ids.map((id, i) => [id, i]));
-    this.rings = rings.map((parts) => parts.map((part) => new Float32Array(part)));
-    this.boxes = new Float32Array(4 * this.n);
-    this.areas = new Float32Array(this.n);
-    for (let i = 0; i < this.n; i++) this.#measure(i);
+  /** @param shapes Outlines of the buildings with these ids and areas */
+  setGeometry({ ids, areas, shapes }) {
+    this.#leaveShapes();
+    Object.assign(this, { n: ids.length, ids, areas, shapes, boxes: shapes.boxes, numbers: null });
+    shapes.changed = () => this.emit("outlined");
     this.medianSize = Math.sqrt(this.areas.slice().sort()[this.n >> 1]) || 20;
     this.server = new Uint8Array(this.n);
     this.labels = new Uint8Array(this.n);
@@ -120,7 +118,8 @@ export class Store {
   /** Another project comes: nothing of the one before can be seen or labelled until its own buildings are here. */
   empty() {
     this.ready = false;
-    Object.assign(this, { n: 0, ids: [], index: new Map(), rings: [], boxes: new Float32Array(0), areas: new Float32Array(0) });
+    this.#leaveShapes();
+    Object.assign(this, { n: 0, ids: [], numbers: null, shapes: NO_OUTLINES, boxes: new Float32Array(0), areas: new Float32Array(0) });
     Object.assign(this, { server: new Uint8Array(0), labels: new Uint8Array(0), grades: new Uint8Array(0), encoded: null, encodedDetails: null });
     Object.assign(this, { serverDetails: new Map(), details: new Map(), heard: new Map(), pending: [], settled: [], ownTypes: [] });
     for (const name of ["selected", "hovered", "target", "queued"]) this.set(name, -1);
@@ -131,22 +130,20 @@ export class Store {
     this.emit("emptied");
   }
 
-  #measure(i) {
-    let [minX, minY, maxX, maxY] = [Infinity, Infinity, -Infinity, -Infinity];
-    let doubled = 0;
-    for (const ring of this.rings[i]) {
-      let signed = 0;
-      for (let k = 0, j = ring.length - 2; k < ring.length; j = k, k += 2) {
-        minX = Math.min(minX, ring[k]);
-        maxX = Math.max(maxX, ring[k]);
-        minY = Math.min(minY, ring[k + 1]);
-        maxY = Math.max(maxY, ring[k + 1]);
-        signed += ring[j] * ring[k + 1] - ring[k] * ring[j + 1];
-      }
-      doubled = Math.max(doubled, Math.abs(signed)); // holes are smaller than what they lie in
-    }
-    this.boxes.set([minX, minY, maxX, maxY], 4 * i);
-    this.areas[i] = doubled / 2;
+  // Others may show them, too; nobody here wants to hear of them any more.
+  #leaveShapes() {
+    this.shapes.changed = () => {};
+  }
+
+  /** Building id to its number; made when somebody first asks. */
+  get index() {
+    this.numbers ??= new Map(this.ids.map((id, i) => [id, i]));
+    return this.numbers;
+  }
+
+  /** Rings of building i; its box until its map tile of outlines is here, which "outlined" tells of. */
+  rings(i) {
+    return this.shapes.of(i);
   }
 
   setScores(scores) {
@@ -360,12 +357,10 @@ export class Store {
 
   /** The building under a point of the grid; within `slack` pixels when none is hit (small ones must be clickable). */
   hit(x, y, slack) {
-    const b = this.boxes;
     let best = -1;
     let bestSize = Infinity;
-    for (let i = 0, k = 0; i < this.n; i++, k += 4) {
-      if (x < b[k] || y < b[k + 1] || x > b[k + 2] || y > b[k + 3]) continue;
-      if (this.areas[i] < bestSize && isInside(this.rings[i], x, y)) {
+    for (const i of this.shapes.touching([x, y, x, y])) {
+      if (this.areas[i] < bestSize && isInside(this.rings(i), x, y)) {
         best = i;
         bestSize = this.areas[i];
       }
@@ -377,9 +372,9 @@ export class Store {
     const b = this.boxes;
     let best = -1;
     let bestAway = slack;
-    for (let i = 0, k = 0; i < this.n; i++, k += 4) {
+    for (const i of this.shapes.touching([x - slack, y - slack, x + slack, y + slack])) {
+      const k = 4 * i;
       const dx = Math.max(b[k] - x, x - b[k + 2], 0);
-      if (dx > bestAway) continue;
       const dy = Math.max(b[k + 1] - y, y - b[k + 3], 0);
       const away = Math.hypot(dx, dy);
       if (away < bestAway) {
@@ -393,14 +388,14 @@ export class Store {
   /** Buildings whose middle lies inside a polygon, given as [[x, y], ...]. */
   withinPolygon(corners) {
     const ring = Float32Array.from(corners.flat());
-    const [xs, ys] = [corners.map(([x]) => x), corners.map(([, y]) => y)];
-    const box = [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
-    return this.within(box).filter((i) => isInside([ring], ...this.center(i)));
+    const inBox = this.within(boxOf(ring));
+    return pointsInside(ring, Float64Array.from(inBox.flatMap((i) => this.center(i)))).map((k) => inBox[k]);
   }
 
+  /** Numbers of the buildings whose middle lies in a box, ascending. */
   within([minX, minY, maxX, maxY]) {
     const found = [];
-    for (let i = 0; i < this.n; i++) {
+    for (const i of this.shapes.touching([minX, minY, maxX, maxY])) {
       const [x, y] = this.center(i);
       if (x >= minX && x <= maxX && y >= minY && y <= maxY) found.push(i);
     }

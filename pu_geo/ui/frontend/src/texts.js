@@ -201,6 +201,7 @@ export const TEXTS = {
     lonLat: (lon, lat) => `${Math.abs(lat).toFixed(5)}° ${lat < 0 ? "S" : "N"}, ${Math.abs(lon).toFixed(5)}° ${lon < 0 ? "W" : "E"}`,
     selected: "Selected",
     outlinesHidden: "Outlines hidden: press Space",
+    boxesForOutlines: "Outlines could not be loaded: boxes stand for them",
     scores: (name, threshold) => `${name ?? "Score"}${threshold === null ? "" : ` · threshold ${threshold.toFixed(2)}`}`,
     low: "0",
     high: "1 likely damaged",

@@ -1,0 +1,274 @@
+"""What all partners of a federation agreed on before its first round, and the digest by which they know that it is the same.
+
+It comes as a file from somebody else, so everything in it is checked. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from pu_geo import __version__
+from pu_geo.errors import FederationError, PuGeoError, printable
+from pu_geo.methods.cards.fedaws import FedawsSettings
+from pu_geo.project.layout import checked_id
+from pu_geo.project.model_files import parse_object
+from pu_geo.records import MAX_TYPE
+
+PROTOCOL = 1
+"""Version of the messages; leader and members must have the same one."""
+REST_CLASS = "rest"
+"""Name of row 0: all buildings of a project that nobody called damaged."""
+MAX_CLASSES, MAX_FEATURES, MAX_BYTES, MAX_SETTINGS = 256, 8192, 100_000, 40
+PRIVACIES = ("none", "local", "central")
+BANDS = ("post", "pre+post")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_ASK = "Ask whoever leads for a new invitation."
+_SET = "Change it where the federation is made."
+
+
+@dataclass(frozen=True)
+class FeatureSpace:
+    """The features that every partner computes of its own chips.
+
+    Attributes:
+        name: of the leader's feature set, for people.
+        kind: of its maker, a row in `features.bank.MAKERS`.
+        n_features: per chip, D.
+        fingerprint: lowercase hex sha256 of filters or weights, and settings; see `features.bank.fingerprint`.
+        bands, size_px: of the chips, as in `pu-geo chip`.
+        settings: facts of the maker, for people.
+    """
+
+    name: str
+    kind: str
+    n_features: int
+    fingerprint: str
+    bands: str
+    size_px: int
+    settings: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("name", "kind"):
+            _text(f"features.{name}", getattr(self, name), 80)
+        _number("features.n_features", self.n_features, 1, MAX_FEATURES, whole=True)
+        _number("features.size_px", self.size_px, 16, 256, whole=True)
+        if self.bands not in BANDS:
+            raise _wrong("features.bands", self.bands, f"one of {', '.join(BANDS)}")
+        if not isinstance(self.fingerprint, str) or not _SHA256.fullmatch(self.fingerprint):
+            raise _wrong("features.fingerprint", self.fingerprint, "a sha256 of 64 hex digits")
+        if not isinstance(self.settings, Mapping) or len(self.settings) > MAX_SETTINGS:
+            raise _wrong("features.settings", self.settings, "an object of a few plain facts")
+        for name, value in self.settings.items():
+            _text("the name of a fact in features.settings", name, 80)
+            if isinstance(value, str):
+                _text(f"features.settings.{name}", value, 300, least=0)
+            elif value is not None and not isinstance(value, bool):
+                _number(f"features.settings.{name}", value, -1e9, 1e9)
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """Whether noise hides what single members send; see `federation.privacy`.
+
+    Attributes:
+        kind: "none"; "local": each member clips and adds noise before it sends; "central": the leader does, after it has received.
+        clip: longest change of theta and class vector together that counts, in the L2 norm.
+        epsilon, delta: bound over all rounds; smaller is more private.
+    """
+
+    kind: str = "none"
+    clip: float = 1.0
+    epsilon: float = 8.0
+    delta: float = 1e-5
+
+    def __post_init__(self) -> None:
+        if self.kind not in PRIVACIES:
+            raise _wrong("privacy.kind", self.kind, f"one of {', '.join(PRIVACIES)}")
+        _number("privacy.clip", self.clip, 1e-6, 1e6)
+        _number("privacy.epsilon", self.epsilon, 1e-3, 1e6)
+        _number("privacy.delta", self.delta, 1e-15, 0.1)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A federation's rules.
+
+    Attributes:
+        id: names its folder in every project.
+        classes: "rest", then the damage types; the place of each is its row of W.
+        settings: of FedAwS, rounds and steps of a round among them.
+        quorum: how many rows must have taken part for a round to count, 1 to the number of classes.
+        deadline_s: how long a round waits for members, seconds.
+        max_norm: longest change of theta, and of a class vector, that a member may send in a round, in the L2 norm.
+        tries: how often a round is asked for before a federation without quorum ends.
+        seed: of theta and W at the start, and of what members draw.
+        version: of PU-Geo; protocol: see `PROTOCOL`.
+    """
+
+    id: str
+    title: str
+    classes: tuple[str, ...]
+    features: FeatureSpace
+    settings: FedawsSettings = field(default_factory=FedawsSettings)
+    quorum: int = 1
+    deadline_s: float = 600.0
+    max_norm: float = 100.0
+    tries: int = 3
+    privacy: Privacy = field(default_factory=Privacy)
+    seed: int = 0
+    version: str = __version__
+    protocol: int = PROTOCOL
+
+    def __post_init__(self) -> None:
+        try:
+            checked_id(self.id)
+        except (PuGeoError, TypeError) as error:
+            raise _wrong("id", self.id, "made of lowercase letters, digits, '-' and '_'") from error
+        _text("title", self.title, 200)
+        _text("version", self.version, 80)
+        _check_classes(self.classes)
+        for name, kind in (("features", FeatureSpace), ("settings", FedawsSettings), ("privacy", Privacy)):
+            if not isinstance(getattr(self, name), kind):
+                raise _wrong(name, getattr(self, name), "an object")
+        _number("quorum", self.quorum, 1, len(self.classes), whole=True)
+        _number("deadline_s", self.deadline_s, 0.01, 7 * 86400.0)
+        _number("max_norm", self.max_norm, 1e-6, 1e6)
+        _number("tries", self.tries, 1, 1000, whole=True)
+        _number("seed", self.seed, 0, 2**31, whole=True)
+        _number("protocol", self.protocol, 1, 10**6, whole=True)
+        _check_settings(self.settings, self.privacy)
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Agreement:
+        """Read an agreement, which may come from anybody.
+
+        Raises:
+            FederationError: if it is no agreement, or a value in it is not what it must be.
+        """
+        try:
+            facts = parse_object(content, MAX_BYTES)
+        except ValueError as error:
+            raise FederationError(f"The agreement {error}.", _ASK, kind="agreement") from error
+        given = _all_of(cls, facts, "The agreement")
+        if not isinstance(given["classes"], list):
+            raise _wrong("classes", given["classes"], "a list of names")
+        settings = _all_of(FedawsSettings, given["settings"], "settings of the agreement")
+        for item in fields(FedawsSettings):
+            value, usual = settings[item.name], item.default
+            if type(value) is not type(usual) and not (type(usual) is float and type(value) is int):
+                raise _wrong(f"settings.{item.name}", value, f"such as {usual!r}")
+        try:
+            made = FedawsSettings(**settings)
+        except PuGeoError as error:
+            raise FederationError(f"The agreement has a wrong setting: {error.problem}", _ASK, kind="agreement") from error
+        return cls(
+            **{
+                **given,
+                "classes": tuple(given["classes"]),
+                "features": FeatureSpace(**_all_of(FeatureSpace, given["features"], "features of the agreement")),
+                "settings": made,
+                "privacy": Privacy(**_all_of(Privacy, given["privacy"], "privacy of the agreement")),
+            }
+        )
+
+    def to_json(self) -> bytes:
+        """Return the agreement as it is stored and passed on: the same one gives the same bytes."""
+        return (json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, indent=1) + "\n").encode()
+
+    @property
+    def digest(self) -> str:
+        """Lowercase hex sha256 of `to_json`."""
+        return hashlib.sha256(self.to_json()).hexdigest()
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The damage types, in the order of their rows."""
+        return self.classes[1:]
+
+    def row(self, class_name: str) -> int:
+        """Return a class's row of W. Raises FederationError if there is no such class."""
+        if class_name not in self.classes:
+            raise FederationError(
+                f"This federation has no class {printable(class_name)!r}; it has: {', '.join(self.classes)}.",
+                "Join with one of them, or ask whoever leads for a federation with yours.",
+                kind="class",
+            )
+        return self.classes.index(class_name)
+
+    def require_current(self) -> None:
+        """Refuse an agreement that another version of PU-Geo made. Raises FederationError."""
+        if self.protocol != PROTOCOL or self.version != __version__:
+            raise FederationError(
+                f"The federation {self.id} was agreed on with PU-Geo {printable(self.version)} (protocol {self.protocol}); here is "
+                f"PU-Geo {__version__} (protocol {PROTOCOL}).",
+                "All partners need the same version: install it, or ask for a new federation.",
+                kind="version",
+            )
+
+
+def _check_classes(classes: object) -> None:
+    if not isinstance(classes, tuple) or not 2 <= len(classes) <= MAX_CLASSES:
+        raise _wrong("classes", classes, f"a list of 2 to {MAX_CLASSES} names")
+    for name in classes:
+        _text("a class", name, MAX_TYPE)
+    if classes[0] != REST_CLASS or len(set(classes)) < len(classes):
+        raise _wrong("classes", classes, f"{REST_CLASS!r} first, and then each damage type once")
+
+
+def _check_settings(settings: FedawsSettings, privacy: Privacy) -> None:
+    """Refuse what a federation cannot do, or nobody would notice that it does not."""
+    for name, only in (
+        ("backbone", "features"), ("pretrain_epochs", 0), ("weights_file", ""), ("precision", "float32"), ("compiled", False),
+    ):  # fmt: skip
+        if getattr(settings, name) != only:
+            raise FederationError(
+                f"A federation trains on cached features alone, so settings.{name} must be {only!r}; it is "
+                f"{printable(getattr(settings, name))!r}.",
+                "A network trained from chips would share statistics of the imagery (BatchNorm): make features with it instead.",
+                kind="agreement",
+            )
+    if privacy.kind != "none" and settings.weighting != "equal":
+        raise FederationError(
+            "With noise members count equally: their numbers of chips would leave them without any; settings.weighting is 'chips'.",
+            "Set weighting to equal, or privacy to none.",
+            kind="agreement",
+        )
+
+
+def _all_of(kind: type[Any], facts: object, what: str) -> dict[str, Any]:
+    """Return an object's facts if they are all fields of a dataclass and no others."""
+    if not isinstance(facts, Mapping):
+        raise FederationError(f"{what} must be an object; it is {printable(facts)!r}.", _ASK, kind="agreement")
+    names = {item.name for item in fields(kind)}
+    odd = sorted(names ^ set(facts))
+    if odd:
+        words = "lacks" if odd[0] in names else "has an unknown"
+        raise FederationError(
+            f"{what} {words} {printable(odd[0])!r}.", "It may come from another version of PU-Geo: install the same one.",
+            kind="agreement",
+        )  # fmt: skip
+    return dict(facts)
+
+
+def _text(name: str, value: object, most: int, *, least: int = 1) -> None:
+    if not isinstance(value, str) or not least <= len(value) <= most or (value and not value.isprintable()):
+        raise _wrong(name, value, f"a text of {least} to {most} characters")
+
+
+def _number(name: str, value: object, low: float, high: float, *, whole: bool = False) -> None:
+    is_number = type(value) is int or (type(value) is float and not whole and math.isfinite(value))
+    if not is_number or not low <= value <= high:  # type: ignore[operator]
+        kind = "a whole number" if whole else "a number"
+        raise _wrong(name, value, f"{kind} between {low:g} and {high:g}")
+
+
+def _wrong(name: str, value: object, right: str) -> FederationError:
+    return FederationError(
+        f"In the agreement of a federation {name} is {printable(value)!r}; it must be {right}.", _SET, kind="agreement"
+    )

@@ -1,0 +1,30 @@
+"""A federation between machines: Flower carries the messages over TLS (extra `federated`).
+
+The leader's process is Flower's SuperLink and ServerApp, a member's process is its SuperNode and ClientApp. Flower starts no process
+here and runs no code that came over the wire, so nothing is left behind when one is killed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+from pu_geo.errors import FederationError
+
+INSTALL = 'pip install -c constraints-federated.txt "pu-geo[federated]"'
+
+
+def require_flower(folder: Path) -> None:
+    """Let Flower ask nobody for anything, and keep its files in the folder of the federation. Called before it is imported.
+
+    Raises:
+        FederationError: if it is not installed.
+    """
+    if importlib.util.find_spec("flwr") is None:
+        raise FederationError(
+            "A federation between machines needs Flower, which is not installed.",
+            f"Install it in an environment of its own: {INSTALL}",
+            kind="extra",
+        )
+    os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "FLWR_HOME": str(folder / "flower")}

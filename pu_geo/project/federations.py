@@ -1,0 +1,257 @@
+"""The files of federations, `federation/<id>/` of every project that takes part: agreement, members, rounds and ledger.
+
+Reads and writes them without torch, so that screens and commands can show them. Logs are JSON lines, only ever appended to.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pu_geo.atomic_write import atomic_write
+from pu_geo.project.layout import Layout, read_json, reading, write_json
+
+AGREEMENT, MEMBERS, MEMBERSHIPS = "agreement.json", "members.json", "memberships.json"
+ROUNDS, LEDGER, STATE, INVITATION = "rounds.jsonl", "ledger.jsonl", "state.safetensors", "invitation.json"
+KEYS, TLS = "keys", "tls"  # folders; files in them have mode 0600
+MODEL, DELIVERED, CONFIRMED = "model.pugeo-model.zip", "delivered.json", "confirmed.json"
+FACTS = "(facts)"
+"""Name of the line in the ledger for what a message holds beside tensors."""
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """Whom the leader takes for the one member of a row.
+
+    Attributes:
+        fingerprint: of the public key, in the form that people compare; "" in a simulation.
+        public_key: as text; "" in a simulation.
+        node_id: that the transport gave it; None until it is known.
+        project: name that people gave the project.
+    """
+
+    class_name: str
+    fingerprint: str = ""
+    public_key: str = ""
+    node_id: int | None = None
+    project: str = ""
+
+
+@dataclass(frozen=True)
+class Membership:
+    """A class that this project holds in a federation.
+
+    Attributes:
+        types_from: where the damage types of its buildings come from, as in `TrainingRequest`; None where all its damaged
+            buildings are of the class, and for "rest".
+    """
+
+    class_name: str
+    types_from: str | None = None
+
+
+@dataclass(frozen=True)
+class Round:
+    """What happened in a round.
+
+    Attributes:
+        number: 1 for the first.
+        taking_part: rows whose answers counted, rising.
+        late: rows that were not heard of before the deadline.
+        refused: row -> why its answer did not count, in words.
+        loss: mean over those that took part; None where nobody did.
+        cosines: of the class vectors after the round, [C, C].
+        seconds: how long it took.
+        is_counted: whether there was a quorum; else the round is asked for again.
+        epsilon: spent so far, at the agreement's delta; None without noise.
+    """
+
+    number: int
+    at: str
+    taking_part: tuple[int, ...]
+    late: tuple[int, ...]
+    refused: Mapping[int, str]
+    loss: float | None
+    cosines: tuple[tuple[float, ...], ...]
+    seconds: float
+    is_counted: bool = True
+    epsilon: float | None = None
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A tensor that left this machine.
+
+    Attributes:
+        message: "ask", "answer" or "model".
+        to: receiver, in words.
+        round: 0 for the model at the end.
+        name: of the tensor, or `FACTS` for what the message holds beside tensors, which `values` repeats.
+        dtype, shape, bytes, sha256: of its values in C order.
+    """
+
+    at: str
+    message: str
+    to: str
+    round: int
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+    sha256: str
+    values: Mapping[str, Any] | None = None
+
+
+def ids(layout: Layout) -> list[str]:
+    """Return the federations that a project takes part in, by name."""
+    return sorted(path.parent.name for path in (layout.folder / "federation").glob(f"*/{AGREEMENT}"))
+
+
+def secrets(layout: Layout) -> list[Path]:
+    """Return the folders with keys, which belong to this project alone and into no copy of it."""
+    return [path for name in (KEYS, TLS) for path in sorted((layout.folder / "federation").glob(f"*/{name}"))]
+
+
+def agreement_bytes(folder: Path) -> bytes:
+    """Return the agreement as it is stored. Raises ProjectError of kind "lost" if it is missing."""
+    with reading(folder / AGREEMENT):
+        return (folder / AGREEMENT).read_bytes()
+
+
+def agreement(folder: Path) -> dict[str, Any]:
+    """Return what the agreement says, unchecked: `federation.agreement` checked it when it was stored."""
+    found: dict[str, Any] = read_json(folder / AGREEMENT)
+    return found
+
+
+def write_agreement(folder: Path, content: bytes) -> None:
+    """Store an agreement that was checked."""
+    with atomic_write(folder / AGREEMENT) as temporary:
+        temporary.write_bytes(content)
+
+
+def is_lead(folder: Path) -> bool:
+    """Return whether this project leads the federation."""
+    return (folder / MEMBERS).is_file()
+
+
+def is_deployed(folder: Path) -> bool:
+    """Return whether the federation is one between machines, with an invitation, certificates or keys, and no trial."""
+    has_files = (folder / INVITATION).is_file() or (folder / TLS).is_dir()
+    return has_files or any(one.fingerprint for one in members(folder).values())
+
+
+def members(folder: Path) -> dict[int, Admitted]:
+    """Return row -> member, as the leader admitted them; none where this project does not lead."""
+    if not is_lead(folder):
+        return {}
+    with reading(folder / MEMBERS):
+        return {int(row): Admitted(**facts) for row, facts in dict(read_json(folder / MEMBERS)).items()}
+
+
+def write_members(folder: Path, found: Mapping[int, Admitted]) -> None:
+    """Store whom the leader admitted."""
+    write_json(folder / MEMBERS, {str(row): asdict(found[row]) for row in sorted(found)})
+
+
+def delivered(folder: Path) -> list[int]:
+    """Return the rows of the admitted members that have the finished model; none where the leader sent it to nobody yet."""
+    if not (folder / DELIVERED).is_file():
+        return []
+    with reading(folder / DELIVERED):
+        known, there = dict(read_json(folder / DELIVERED)), members(folder)
+        return sorted(row for row, one in there.items() if known.get(str(row)) == one.fingerprint)
+
+
+def write_delivered(folder: Path, rows: Iterable[int]) -> None:
+    """Store which members have the finished model, by their keys: a member that is admitted in one's place has it not."""
+    there = members(folder)
+    write_json(folder / DELIVERED, {str(row): there[row].fingerprint for row in sorted(rows) if row in there})
+
+
+def memberships(folder: Path) -> list[Membership]:
+    """Return the classes that this project holds, in the order in which it joined."""
+    if not (folder / MEMBERSHIPS).is_file():
+        return []
+    with reading(folder / MEMBERSHIPS):
+        return [Membership(**facts) for facts in read_json(folder / MEMBERSHIPS)]
+
+
+def write_memberships(folder: Path, found: Iterable[Membership]) -> None:
+    """Store the classes that this project holds."""
+    write_json(folder / MEMBERSHIPS, [asdict(one) for one in found])
+
+
+def append_round(folder: Path, found: Round) -> None:
+    """Append a round to the log."""
+    append(folder / ROUNDS, [asdict(found)])
+
+
+def rounds(folder: Path, *, is_counted: bool = True) -> list[Round]:
+    """Return the rounds in order; of one that a leader did again after it was killed the last line counts.
+
+    Args:
+        is_counted: leave out tries without a quorum.
+    """
+    known: dict[Any, Round] = {}
+    for number, line in enumerate(lines(folder / ROUNDS)):
+        facts = {**line, "refused": {int(row): words for row, words in line["refused"].items()}}
+        for name in ("taking_part", "late"):
+            facts[name] = tuple(facts[name])
+        facts["cosines"] = tuple(map(tuple, facts["cosines"]))
+        one = Round(**facts)
+        known[one.number if one.is_counted else (one.number, number)] = one
+    found = [one for one in known.values() if one.is_counted or not is_counted]
+    return sorted(found, key=lambda one: (one.number, one.at))
+
+
+def rounds_done(folder: Path) -> int:
+    """Return the last round that is known here: of the leader's log, or the last one that a member of this project answered."""
+    if is_lead(folder):
+        return max((one.number for one in rounds(folder)), default=0)
+    return max((one.round for one in ledger(folder) if one.message == "answer"), default=0)
+
+
+def append_sent(folder: Path, found: Iterable[Sent]) -> None:
+    """Append to the ledger what is about to leave this machine."""
+    append(folder / LEDGER, [{name: value for name, value in asdict(one).items() if value is not None} for one in found])
+
+
+def ledger(folder: Path) -> list[Sent]:
+    """Return what left this machine, the oldest first."""
+    return [Sent(**{**line, "shape": tuple(line["shape"])}) for line in lines(folder / LEDGER)]
+
+
+def append(path: Path, found: Iterable[Mapping[str, Any]]) -> None:
+    """Append whole lines and force them to disk; half a line that a crash left before them is ended.
+
+    Raises:
+        OSError: if they did not fit on the disk.
+    """
+    content = "".join(json.dumps(one, ensure_ascii=False, allow_nan=False) + "\n" for one in found).encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab+", buffering=0) as stream:
+        if stream.seek(0, os.SEEK_END):
+            stream.seek(-1, os.SEEK_END)
+            content = content if stream.read(1) == b"\n" else b"\n" + content
+        if stream.write(content) != len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        os.fsync(stream.fileno())
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a log; lines that a crash cut off are left out."""
+    found = []
+    for line in path.read_bytes().split(b"\n") if path.is_file() else ():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found

@@ -1,0 +1,58 @@
+"""What all shards of a step are given: arrays and plain facts in two files of the job's folder, under a name made of their content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.atomic_write import atomic_write
+from pu_geo.project.layout import read_arrays, read_json, write_json
+from pu_geo.records import Grid, Scene
+
+
+def write(folder: Path, kind: str, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> str:
+    """Write what shards need into a folder, and return the name of the file with the arrays.
+
+    Args:
+        kind: first part of the name.
+        about: JSON.
+    """
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    path = folder / f"{kind}-{digest.hexdigest()[:16]}.npz"
+    with atomic_write(path) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, allow_pickle=False, **arrays)
+    write_json(path.with_suffix(".json"), about)
+    return path.name
+
+
+@lru_cache(maxsize=1)
+def read(path: Path) -> tuple[dict[str, NDArray[Any]], Any]:
+    """Read what `write` wrote: arrays, and the facts about them."""
+    return read_arrays(path), read_json(path.with_suffix(".json"))
+
+
+def sha256_of(path: Path) -> str:
+    """Return the sha256 of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def grid_of(facts: Mapping[str, Any]) -> Grid:
+    """Return a grid from its fields as JSON has them."""
+    return Grid(**{**facts, "transform": tuple(facts["transform"])})
+
+
+def scene_of(facts: Mapping[str, Any]) -> Scene:
+    """Return a scene from its fields as JSON has them."""
+    stretch = None if facts["stretch"] is None else tuple((low, high) for low, high in facts["stretch"])
+    return Scene(**{**facts, "transform": tuple(facts["transform"]), "stretch": stretch, "rgb": tuple(facts["rgb"])})

@@ -1,0 +1,289 @@
+"""Run a task's shards on a cluster, and remember in the job's folder those that are finished.
+
+A shard is a range of rows and plain JSON. Its worker writes arrays under a temporary name, renames the file, and writes beside it
+which sha256 it has: a shard is finished once that is there. So a worker, a scheduler or a driver that is killed loses running
+shards alone; a job that is resumed reads the finished ones, compares them with their sha256, and has the rest done.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import io
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.atomic_write import atomic_write
+from pu_geo.errors import JobCancelled, JobError, PuGeoError
+from pu_geo.project import events
+from pu_geo.project.layout import SHARDS, write_json
+from pu_geo.scale import cluster as clusters
+
+RETRIES = 2  # of a shard that ended with an error
+SECONDS_BETWEEN_LOOKS = 0.05
+_ASK_FOR_WORKERS_S, _VISIBLE_S = 5.0, 30.0  # a network disk may show a file of another computer some seconds later
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+Arrays = dict[str, NDArray[Any]]
+Work = Callable[[Mapping[str, Any], int, int, Callable[[], bool]], Arrays]
+"""What a worker does: (spec, first row, one past the last row, is_cancelled) -> arrays. A function at the top of a module of
+`pu_geo.scale`, so that workers find it by its name; "project" in the spec is the project's folder."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A part of a task: rows start..stop, and what decides the result, as JSON. Paths in the project are relative to its folder."""
+
+    start: int
+    stop: int
+    spec: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Of its files, without the ending: other rows or another spec give another name."""
+        text = json.dumps([self.start, self.stop, self.spec], sort_keys=True)
+        return f"{self.start:09d}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def planned(n_rows: int, rows: int, spec: Mapping[str, Any]) -> list[Shard]:
+    """Return shards of `rows` rows each, the last one shorter, of one spec."""
+    return [Shard(start, min(start + rows, n_rows), spec) for start in range(0, n_rows, rows)]
+
+
+def folder_of(job_folder: Path) -> Path:
+    """Return the folder of a job's shards, which is made where it is missing."""
+    (job_folder / SHARDS).mkdir(exist_ok=True)
+    return job_folder / SHARDS
+
+
+def remove(job_folder: Path) -> None:
+    """Remove a job's shards, once what they are for is stored."""
+    shutil.rmtree(job_folder / SHARDS, ignore_errors=True)
+
+
+def run(
+    work: Work, plan: Sequence[Shard], take: Callable[[Shard, Arrays], None], *, cluster: clusters.JobCluster,
+    report: Callable[[Mapping[str, object]], None], is_cancelled: Callable[[], bool],
+) -> None:  # fmt: skip
+    """Do all shards of a plan, on the cluster those that are not finished, and hand the arrays of each to `take` once.
+
+    Shards come in any order, so `take` must not depend on it.
+
+    Args:
+        cluster: of a job whose folder is on a disk that all workers have; its log gets events "cluster", "plan" and "shard".
+        report: called with {"done", "total"} in rows.
+
+    Raises:
+        JobError: if the cluster cannot be used, its scheduler is gone, or a shard cannot be finished.
+        PuGeoError: what a shard refused.
+        JobCancelled: if the user cancelled; finished shards stay.
+    """
+    job_folder = cluster.folder
+    folder = folder_of(job_folder)
+    needs, others = clusters.about(folder), set[str]()
+    total, done, todo = sum(shard.stop - shard.start for shard in plan), 0, []
+
+    def note_numbers(record: Mapping[str, Any]) -> None:
+        if record["numbers"] != needs["numbers"] and record["host"] not in others:
+            others.add(record["host"])
+            words = f"{record['host']} computes with {record['numbers']}, this computer with {needs['numbers']}"
+            events.append(job_folder, "note", {"message": f"{words}: last bits may differ"})
+
+    for shard in plan:
+        if is_cancelled():
+            raise JobCancelled
+        found = finished(folder, shard, needs["versions"])
+        if found is None:
+            todo.append(shard)
+            continue
+        record, arrays = found
+        take(shard, arrays)
+        note_numbers(record)
+        done += shard.stop - shard.start
+        report({"done": done, "total": total})
+    events.append(job_folder, "plan", {"shards": len(plan), "kept": len(plan) - len(todo)})
+    if len(todo) < len(plan):
+        events.append(job_folder, "kept", {"message": f"{len(plan) - len(todo)} of {len(plan)} shards were finished before"})
+    if not todo:
+        return
+    client = cluster.client(folder, needs, is_cancelled)
+    needs["token"] = json.loads((folder / clusters.TOKEN).read_text(encoding="utf-8"))["token"]
+    for shard, record in _completed(client, cluster, work, folder, needs, todo, is_cancelled):
+        take(shard, _fresh(folder, shard, record))
+        done += shard.stop - shard.start
+        facts = {name: record[name] for name in ("host", "pid", "seconds", "peak_mb")}
+        events.append(job_folder, "shard", {"rows": [shard.start, shard.stop], **facts})
+        note_numbers(record)
+        report({"done": done, "total": total})
+
+
+def _completed(
+    client: Any, cluster: clusters.JobCluster, work: Work, folder: Path, needs: Mapping[str, Any], todo: Sequence[Shard],
+    is_cancelled: Callable[[], bool],
+) -> Iterator[tuple[Shard, Mapping[str, Any]]]:  # fmt: skip
+    """Have the cluster do shards; yield each with its record as it is finished."""
+    from distributed import as_completed
+    from distributed.comm import CommClosedError
+
+    parts = [{"name": shard.name, "start": shard.start, "stop": shard.stop, "spec": shard.spec} for shard in todo]
+    futures = client.map(partial(do, work, folder, needs), parts, pure=False, retries=RETRIES)
+    shard_of = dict(zip((future.key for future in futures), todo, strict=True))
+    ready, left, asked_at, has_workers = as_completed(futures, loop=client.loop), len(futures), time.monotonic(), True
+    try:
+        while left:
+            if is_cancelled():
+                raise JobCancelled
+            if not ready.has_ready():
+                if time.monotonic() - asked_at > _ASK_FOR_WORKERS_S:
+                    asked_at, had_workers, has_workers = time.monotonic(), has_workers, clusters.has_workers(client)
+                    if had_workers != has_workers:
+                        cluster.say(clusters.WORKERS_AGAIN if has_workers else clusters.NO_WORKERS)
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+                continue
+            future = next(ready)
+            if future.status in ("lost", "pending"):
+                ready.add(future)  # its worker died as it handed the record over: the scheduler has it done again
+                continue
+            left -= 1
+            yield shard_of[future.key], _record(future)
+            future.release()
+    except CommClosedError as error:
+        raise clusters.gone() from error
+    finally:
+        if left:
+            with suppress(Exception):  # the scheduler may be what is gone
+                client.cancel(futures)
+
+
+def _record(future: Any) -> Mapping[str, Any]:
+    """Return what a shard's worker returned; raise what it refused, or why there is nothing."""
+    if future.status == "cancelled":
+        raise clusters.gone()
+    if future.status == "error":
+        error = future.exception()
+        if type(error).__name__ == "KilledWorker":
+            raise JobError(
+                f"A shard ended all workers that tried it: {' '.join(str(error).split())[:300]}",
+                "Workers may have too little memory: give them more (local:N,memory=8GB), or start fewer of them on a computer. Then "
+                "resume the job, or start it anew with another cluster.",
+                kind="cluster",
+            ) from error
+        raise error.with_traceback(future.traceback())
+    record: Mapping[str, Any] = future.result()
+    if "refused" in record:
+        problem, hint, kind = record["refused"]
+        raise PuGeoError(problem, hint, kind=kind)
+    if "cancelled" in record:
+        raise JobCancelled
+    return record
+
+
+def do(work: Work, folder: Path, needs: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """Do one shard, on a worker: write its arrays, then its record, and return the record.
+
+    A refusal is returned, so that nobody tries it again: {"refused": [problem, hint, kind]}; a cancelled one is {"cancelled"}.
+    """
+    import torch
+
+    began, here = time.monotonic(), clusters.about(folder)
+    if problem := clusters.misfit(here, folder, str(needs["token"]), needs):
+        return {"refused": [*problem, "cluster"]}
+    cancel, spec = folder.parent / "cancel", {**part["spec"], "project": str(folder.parents[2])}
+    torch.set_num_threads(1)  # the last bits of a sum may depend on their number
+    _keep_freed_memory()
+    try:
+        arrays = work(spec, part["start"], part["stop"], cancel.exists)
+    except JobCancelled:
+        return {"cancelled": True}
+    except PuGeoError as error:
+        return {"refused": [error.problem, error.hint, error.kind]}
+    path = folder / f"{part['name']}.npz"
+    with atomic_write(path) as temporary:
+        with temporary.open("wb") as stream:
+            np.savez(stream, allow_pickle=False, **arrays)
+        with temporary.open("rb") as stream:
+            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    record = {
+        "file": path.name, "sha256": sha256, "rows": [part["start"], part["stop"]], "host": here["host"], "pid": here["pid"],
+        "numbers": here["numbers"], "versions": here["versions"], "seconds": round(time.monotonic() - began, 3),
+        "peak_mb": _peak_mb(),
+    }  # fmt: skip
+    write_json(path.with_suffix(".json"), record)
+    return record
+
+
+def _keep_freed_memory() -> None:
+    """Let malloc of glibc keep freed blocks up to 32 MB, as it learns to by itself where nobody sets a threshold.
+
+    Dask sets `MALLOC_TRIM_THRESHOLD_` for its workers, which ends that learning: each array of torch above 128 kB is then new pages
+    of the system, and features of chips took 2.8 times the processor's time.
+    """
+    with suppress(OSError, AttributeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+        mallopt(_M_TRIM_THRESHOLD, 128 << 20)
+
+
+def _peak_mb() -> int | None:
+    """Return the most memory that this process has had so far, MB; None where the system does not say.
+
+    `getrusage` would count what the process that started this one had.
+    """
+    with suppress(OSError):
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8"))
+        return int(found[1]) // 1024 if found else None
+    return None
+
+
+def finished(folder: Path, shard: Shard, versions: object) -> tuple[Mapping[str, Any], Arrays] | None:
+    """Return record and arrays of a shard that is finished.
+
+    None where it is not, where its file is not the one that was written, or where it was made with other versions.
+
+    Args:
+        versions: as `cluster.about` names them.
+    """
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        record = json.loads((folder / f"{shard.name}.json").read_text(encoding="utf-8"))
+        is_named = all(isinstance(record[name], str) for name in ("host", "numbers"))
+        if is_named and record["versions"] == versions:
+            arrays = _read(folder / f"{shard.name}.npz", str(record["sha256"]))
+            return None if arrays is None else (record, arrays)
+    return None
+
+
+def _fresh(folder: Path, shard: Shard, record: Mapping[str, Any]) -> Arrays:
+    """Return the arrays that a worker has just written."""
+    path, until = folder / f"{shard.name}.npz", time.monotonic() + _VISIBLE_S
+    while True:
+        found = None
+        with suppress(FileNotFoundError):
+            found = _read(path, record["sha256"])
+        if found is not None:
+            return found
+        if time.monotonic() > until:
+            raise JobError(
+                f"{path} is missing here, or is not what the worker on {record['host']} wrote (sha256 {record['sha256'][:12]}...).",
+                "See whether the shared disk works; then resume the job.",
+                kind="cluster",
+            )
+        time.sleep(0.2)
+
+
+def _read(path: Path, sha256: str) -> Arrays | None:
+    """Return the arrays of a file; None where it has another sha256."""
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:
+        return None
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}

@@ -1,0 +1,76 @@
+"""How a command joins a federation and admits its members. Loads no torch; a screen asks `federation.deployed.membership` itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from pu_geo.errors import FederationError, printable
+from pu_geo.federation.deployed import require_flower
+from pu_geo.project.federations import Membership
+from pu_geo.project.layout import Layout
+
+
+class Asked(NamedTuple):
+    """What a request says, and the fingerprint of its key."""
+
+    class_name: str
+    project: str
+    fingerprint: str
+
+
+class Joined(NamedTuple):
+    """What a member compares, the file that goes to the leader, and whether the invitation's fingerprint was compared."""
+
+    federation: str
+    invitation_fingerprint: str
+    fingerprint: str
+    request: Path
+    is_confirmed: bool
+
+
+def read_request(layout: Layout, federation: str, path: str) -> Asked:
+    """Read a member's request. Raises FederationError if it is none, or was changed on its way."""
+    require_flower(layout.federation(federation))
+    from pu_geo.federation.deployed import membership  # needs the extra
+
+    found = membership.read_request(Path(path).expanduser())
+    return Asked(found.class_name, found.project, found.fingerprint)
+
+
+def admit(layout: Layout, federation: str, path: str, fingerprint: str, *, replace: bool) -> Asked:
+    """Bind a class to the key in a request; see `membership.admit`."""
+    require_flower(layout.federation(federation))
+    from pu_geo.federation.deployed import membership  # needs the extra
+
+    found = membership.read_request(Path(path).expanduser())
+    membership.admit(layout, federation, found, fingerprint, replace=replace)
+    return Asked(found.class_name, found.project, found.fingerprint)
+
+
+def join(layout: Layout, path: str, held: Membership, fingerprint: str = "") -> Joined:
+    """Accept an invitation for a class; see `membership.accept`. The job `federate_join` may take part once it is confirmed.
+
+    Args:
+        fingerprint: of the invitation, as whoever leads reads it out; needed once.
+
+    Raises:
+        FederationError: if the invitation has another fingerprint.
+    """
+    require_flower(layout.folder)  # until the invitation says which federation it is
+    from pu_geo.federation.deployed import credentials, membership  # needs the extra
+
+    invitation = membership.read_invitation(Path(path).expanduser())
+    if fingerprint and not credentials.same_fingerprint(fingerprint, invitation.fingerprint):
+        raise FederationError(
+            f"The invitation has the fingerprint {invitation.fingerprint}, not {printable(fingerprint)}.",
+            "Do not join: somebody may have changed the file on its way. Ask whoever leads for the file and the fingerprint again.",
+            kind="fingerprint",
+        )
+    request = membership.accept(layout, invitation, held.class_name, held.types_from)
+    folder = layout.federation(invitation.agreement.id)
+    if fingerprint:
+        membership.confirm(folder, invitation)
+    own = membership.read_request(request)
+    is_confirmed = membership.is_confirmed(folder, invitation)
+    return Joined(invitation.agreement.id, invitation.fingerprint, own.fingerprint, request, is_confirmed)

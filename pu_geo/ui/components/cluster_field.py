@@ -1,0 +1,34 @@
+"""The field for a cluster, folded away: most people work on one computer."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pu_geo.services.project import computers
+from pu_geo.ui.components import texts
+
+
+def draw(key: str, about: str) -> None:
+    """Draw the field, or how to get what it needs.
+
+    Args:
+        key: of its value, see `given`.
+        about: what is done on the cluster, in words.
+    """
+    with st.popover(texts.MORE_COMPUTERS, icon=":material/lan:"):
+        if not computers.has_dask():
+            st.caption(texts.NO_DASK)
+            return
+        st.session_state.setdefault(key, given(key))
+        st.text_input(texts.CLUSTER, key=key, placeholder=texts.CLUSTER_EXAMPLE, help=texts.CLUSTER_HELP)
+        st.session_state[_kept(key)] = st.session_state[key]
+        st.caption(about)
+
+
+def given(key: str) -> str:
+    """Return the name of the cluster that a person wrote, also before another page was opened; "" for none."""
+    return str(st.session_state.get(key, st.session_state.get(_kept(key))) or "").strip()
+
+
+def _kept(key: str) -> str:
+    return f"{key}-kept"  # a field's own value goes with the page that draws it

@@ -1,0 +1,469 @@
+"""Federations: lead one or join one, compare fingerprints, admit members, follow the rounds, and read what left this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from pu_geo import wording
+from pu_geo.project.damage_types import ANSWERS
+from pu_geo.project.federations import Membership
+from pu_geo.project.layout import Layout
+from pu_geo.services.imagery import features, preparation
+from pu_geo.services.project import choices
+from pu_geo.services.train import federation, models, run_names
+from pu_geo.services.train.federation import Federation, Invitation, OwnClass, Plan, Request
+from pu_geo.ui import frame
+from pu_geo.ui.components import file_picker, job_card
+from pu_geo.ui.train import texts
+
+_HEIGHT_PX = 230
+_COSINES = [[0.0, "#0072B2"], [0.5, "#E6E6E6"], [1.0, "#D55E00"]]
+_BLUE = "#0B6E99"
+_MOST_LINES, _MOST_TROUBLES = 300, 5
+_SECONDS_BETWEEN_READS = 2.0
+_MAX_MB = 1
+
+
+def draw(layout: Layout) -> None:
+    """Draw the panel, folded until it is opened; open where the project takes part in a federation."""
+    found: list[Federation] = []
+    with frame.show_errors():
+        found = federation.all_of(layout)
+    if st.toggle(texts.FEDERATION, value=bool(found), key="federation"):
+        with st.container(border=True), frame.show_errors():
+            _opened(layout, found)
+
+
+def _opened(layout: Layout, found: Sequence[Federation]) -> None:
+    st.caption(texts.FEDERATION_NOTE)
+    if not federation.is_installed():
+        st.info(texts.FEDERATION_MISSING, icon=":material/extension:")
+    _starting(layout, found)
+    if found:
+        shown = found[0]
+        if len(found) > 1:
+            titles = {one.id: one.title for one in found}
+            chosen = st.selectbox(
+                texts.FEDERATIONS, list(titles), format_func=lambda key: titles[key], key="federation-shown"
+            )
+            shown = next(one for one in found if one.id == chosen)
+        with frame.show_errors():
+            _status(layout, shown)
+        if not st.toggle(texts.ANOTHER_FEDERATION, key="federation-another"):
+            return
+    if not _has_features(layout):
+        return
+    roles = {texts.LEAD: _lead, texts.JOIN: _join} if federation.is_installed() else {}
+    roles[texts.SIMULATE] = _simulate
+    role = st.segmented_control(
+        texts.FEDERATION_ROLE, list(roles), default=next(iter(roles)), key="federation-role", label_visibility="collapsed"
+    )
+    roles[role or next(iter(roles))](layout)
+
+
+def _starting(layout: Layout, found: Sequence[Federation]) -> None:
+    """Draw the jobs of federations whose agreement is not written yet, and the page anew once one is."""
+    new = {job.job_id for job in federation.starting(layout)}
+    job_card.watch(layout, federation.TASKS, only=lambda job: job.job_id in new, most=1)
+
+    @st.fragment(run_every=_SECONDS_BETWEEN_READS if new else None)
+    def until_there() -> None:
+        if federation.ids(layout) != sorted(one.id for one in found):
+            st.rerun()
+
+    until_there()
+
+
+def _has_features(layout: Layout) -> bool:
+    """Return whether the project has features that partners can share; else draw what to do."""
+    reason = federation.why_not(layout)
+    if reason is None:
+        return True
+    st.warning(frame.plain(reason.words), icon=":material/hourglass_empty:")
+    if reason.needs_features:
+        is_busy = job_card.is_busy(layout, (features.TASK,))
+        frame.button(
+            texts.MAKE_SHARED, lambda: features.start_shared(layout), key="federation-features", type="primary",
+            icon=":material/blur_on:", disabled=is_busy,
+        )  # fmt: skip
+        job_card.watch_unless_done(layout, (features.TASK,))
+    return False
+
+
+# A federation that this project takes part in
+
+
+def _status(layout: Layout, shown: Federation) -> None:
+    """Draw how it stands, refreshed while it is at work, and what can be done now."""
+    _head(shown)
+    if shown.is_over:
+        _score(layout, shown)
+    else:
+        with frame.show_errors():
+            _keys(layout, shown)
+    ended = ("failed", "interrupted")  # also where this project has the model and another member has not
+    own = {job.job_id for job in federation.jobs_of(layout, shown.id) if not shown.is_over or job.state in ended}
+    job_card.watch(layout, federation.TASKS, only=lambda job: job.job_id in own, most=len(own))
+
+    @st.fragment(run_every=_SECONDS_BETWEEN_READS if shown.is_active else None)
+    def progress() -> None:
+        with frame.show_errors():
+            now = federation.read(layout, shown.id)
+            if now.stage != shown.stage:
+                st.rerun()
+            if now.is_lead and not now.is_over:
+                st.progress(
+                    min(now.round / max(now.n_rounds, 1), 1.0), text=texts.ROUND_OF.format(round=now.round, n=now.n_rounds)
+                )
+            _members_and_figures(now)
+
+    progress()
+    st.caption(frame.plain(shown.privacy))
+    _ledger(layout, shown)
+
+
+def _head(now: Federation) -> None:
+    color, state = texts.FEDERATION_STAGES[now.stage]
+    role = texts.LEADS if now.is_lead else texts.TAKES_PART
+    own = wording.listed(now.own) or texts.FEDERATION_NO_OWN
+    facts = texts.FEDERATION_FACTS.format(
+        role=role, own=own, rounds=wording.plural(now.n_rounds, "round"), deadline=wording.duration(now.deadline_s)
+    )
+    st.markdown(f"**{frame.plain(now.title)}** :{color}-badge[{state}] :small[:gray[{frame.plain(facts)}]]")
+
+
+def _keys(layout: Layout, now: Federation) -> None:
+    """Draw what people send each other and compare by phone: invitation, requests, and their fingerprints in large type."""
+    path = federation.invitation_file(layout, now.id)
+    if path is None:
+        return
+    invitation = federation.invitation(path)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        _large(texts.SERVER_FINGERPRINT if now.is_lead else texts.LEADER_FINGERPRINT, invitation.fingerprint)
+        if now.is_lead:
+            _download(texts.SAVE_INVITATION, path, f"{now.id}-invitation.json", "invitation")
+        st.caption(frame.plain(texts.FEDERATION_ADDRESS.format(address=invitation.address)))
+    with right:
+        if now.is_lead:
+            _waiting_room(layout, now)
+        else:
+            for asked in federation.own_requests(layout, now.id):
+                _large(texts.OWN_FINGERPRINT.format(name=asked.class_name), asked.fingerprint)
+                _download(texts.SAVE_REQUEST, asked.path, f"{now.id}-{asked.path.name}", asked.path.stem)
+
+
+def _large(title: str, fingerprint: str) -> None:
+    st.caption(frame.plain(title))
+    st.markdown(f"#### `{fingerprint}`")
+
+
+def _download(label: str, path: Path, name: str, key: str) -> None:
+    st.download_button(
+        label, path.read_bytes(), name, "application/json", on_click="ignore", key=f"save-{key}", icon=":material/download:",
+        help=texts.FILE_HELP.format(path=frame.plain(str(path))),
+    )  # fmt: skip
+
+
+def _members_and_figures(now: Federation) -> None:
+    members, cosines, angles = st.columns(3, gap="medium")
+    with members:
+        _members(now)
+    if not now.cosines:
+        cosines.caption(texts.NO_ROUND if now.is_lead else texts.NO_VECTORS)
+        return
+    with cosines:
+        _cosines(now)
+    if len(now.angles) > 1:
+        with angles:
+            _angles(now)
+
+
+def _members(now: Federation) -> None:
+    """Draw who holds which class, and what went wrong in the newest rounds."""
+    for one in now.members:
+        color, state = texts.MEMBER_STATES[one.state]
+        badge = f" :{color}-badge[{state}]" if now.is_lead else ""  # nobody else knows how the members stand
+        where = f" · {frame.plain(one.project)}" if one.project else ""
+        own = f" :small[:gray[{texts.THIS_PROJECT}]]" if one.is_own else ""
+        key = f"  \n:small[`{one.fingerprint}`]" if one.fingerprint else ""
+        st.markdown(f"**{frame.plain(one.class_name)}**{where}{badge}{own}{key}")
+        if one.words:
+            st.caption(frame.plain(one.words))
+    for words in now.troubles[:_MOST_TROUBLES]:
+        st.caption(f":orange[:material/warning:] {frame.plain(words)}")
+
+
+def _waiting_room(layout: Layout, now: Federation) -> None:
+    """Draw who asks to be admitted: whoever sent a file, after their fingerprint was compared."""
+    st.caption(texts.WAITING_ROOM)
+    path = _file_field(layout, texts.REQUEST, "request", "/media/stick/storm-request-2.json")
+    if path:
+        with frame.show_errors():
+            _request(layout, now, federation.request(path))
+
+
+def _file_field(layout: Layout, label: str, key: str, example: str) -> str:
+    """Draw the choice of a file that somebody sent, by path or upload; return its path, "" where there is none yet."""
+    by_path, upload = st.tabs([texts.BY_PATH, texts.UPLOAD])
+    with by_path, st.container(horizontal=True, vertical_alignment="bottom"):
+        path = st.text_input(label, key=f"{key}-path", placeholder=example)
+        file_picker.browse_button(key, label, "federation", file_picker.into_field(f"{key}-path"))
+    with upload:
+        given = st.file_uploader(label, type=["json"], max_upload_size=_MAX_MB, key=f"{key}-upload")
+    return path.strip() if given is None else preparation.keep_uploads(layout, [(given.name, given.getbuffer())])[0]
+
+
+def _request(layout: Layout, now: Federation, asked: Request) -> None:
+    with st.container(border=True, gap="small"):
+        holder = next((one for one in now.members if one.class_name == asked.class_name), None)
+        st.markdown(texts.ASKS.format(project=frame.plain(asked.project), name=frame.plain(asked.class_name)))
+        _large(texts.KEY_FINGERPRINT, asked.fingerprint)
+        if holder is not None and federation.is_holder(holder, asked):
+            st.caption(texts.IS_ADMITTED)
+            return
+        frame.button(
+            texts.ADMIT, partial(federation.admit, layout, now.id, asked), key=f"admit-{now.id}", type="primary",
+            icon=":material/how_to_reg:", help=texts.ADMIT_HELP,
+        )  # fmt: skip
+
+
+def _cosines(now: Federation) -> None:
+    """Draw the cosines of the class vectors: far below 1 between two classes means that they are kept from each other."""
+    names = list(now.classes)
+    figure = go.Figure(
+        go.Heatmap(
+            z=now.cosines, x=names, y=names, zmin=-1, zmax=1, colorscale=_COSINES, xgap=2, ygap=2, showscale=False,
+            text=[[f"{value:.2f}" for value in row] for row in now.cosines], texttemplate="%{text}",
+            hovertemplate="%{y}, %{x}: %{z:.3f}<extra></extra>",
+        )
+    )  # fmt: skip
+    figure.update_layout(yaxis={"autorange": "reversed", "type": "category"}, xaxis={"type": "category"})
+    _figure(figure, texts.COSINES, f"cosines-{now.id}", texts.COSINES_ALT)
+
+
+def _angles(now: Federation) -> None:
+    rounds, degrees = zip(*now.angles, strict=True)
+    figure = go.Figure(go.Scatter(x=rounds, y=degrees, mode="lines", line={"color": _BLUE, "width": 2}))
+    figure.update_layout(yaxis={"range": [0, 180], "dtick": 45}, xaxis={"range": [1, max(now.n_rounds, 2)]})
+    _figure(figure, texts.ANGLES, f"angles-{now.id}", texts.ANGLES_ALT)
+
+
+def _figure(figure: go.Figure, title: str, key: str, alt: str) -> None:
+    figure.update_layout(
+        height=_HEIGHT_PX, margin={"l": 0, "r": 0, "t": 40, "b": 0}, title={"text": title, "font": {"size": 13}, "x": 0},
+    )  # fmt: skip
+    st.plotly_chart(figure, key=key, config={"displayModeBar": False}, theme="streamlit", alt=alt)
+
+
+def _score(layout: Layout, shown: Federation) -> None:
+    """Draw the button that scores this project's buildings by the finished model, and the way to the map."""
+    if not federation.has_model(layout, shown.id):
+        st.caption(texts.NO_MODEL_HERE)
+        return
+    job = federation.scoring(layout, shown.id)
+    if job is None or job.state != "done":
+        frame.button(
+            texts.SCORE_WITH_IT, lambda: federation.start_scoring(layout, shown.id), key=f"score-{shown.id}", type="primary",
+            icon=":material/map:", disabled=job is not None and job.is_active,
+        )  # fmt: skip
+        job_card.watch(layout, models.APPLY_TASKS, only=lambda each: job is not None and each.job_id == job.job_id)
+        return
+    run_id = str(job.result["run_id"])
+    st.markdown(
+        texts.SCORED.format(
+            name=frame.plain(run_names.name(layout, run_id)), classes=frame.plain(wording.listed(shown.classes))
+        )
+    )
+    st.button(
+        texts.SHOW_ON_MAP, key=f"show-{shown.id}", type="primary", icon=":material/map:",
+        on_click=frame.goes("damage_map", lambda: choices.choose_run(layout, run_id)),
+    )  # fmt: skip
+
+
+def _ledger(layout: Layout, shown: Federation) -> None:
+    """Draw what left this machine: in all in one line, then each tensor, and both as files."""
+    if not st.toggle(texts.LEDGER, key=f"ledger-{shown.id}"):
+        return
+    found = federation.ledger(layout, shown.id)
+    if not found:
+        st.caption(texts.LEDGER_EMPTY)
+        return
+    total = federation.ledger_total(found)
+    st.caption(
+        texts.LEDGER_TOTAL.format(
+            tensors=wording.plural(total.n_tensors, "entry", "entries"), size=wording.size(total.n_bytes)
+        )
+    )
+    rows = federation.ledger_table(found[-_MOST_LINES:][::-1])
+    st.dataframe(
+        [{texts.LEDGER_COLUMNS.get(name, name): value for name, value in row.items()} for row in rows],
+        hide_index=True, height=260, key=f"ledger-table-{shown.id}", alt=texts.LEDGER_ALT,
+    )  # fmt: skip
+    if len(found) > _MOST_LINES:
+        st.caption(texts.LEDGER_NEWEST.format(shown=_MOST_LINES, n=f"{len(found):,}"))
+    with st.container(horizontal=True):
+        for kind, suffix, write in (("CSV", "csv", federation.ledger_csv), ("JSON lines", "jsonl", federation.ledger_lines)):
+            st.download_button(
+                texts.DOWNLOAD.format(kind=kind), partial(write, found), f"{shown.id}-ledger.{suffix}", "text/plain",
+                key=f"ledger-{suffix}-{shown.id}", icon=":material/download:", on_click="ignore",
+            )  # fmt: skip
+
+
+# Lead, join, try out
+
+
+def _lead(layout: Layout) -> None:
+    st.caption(texts.LEAD_NOTE)
+    own = federation.own_classes(layout)
+    first, second = st.columns([2, 3], gap="medium")
+    title = first.text_input(
+        texts.FEDERATION_TITLE, key="federation-title", max_chars=80, placeholder=texts.FEDERATION_TITLE_EXAMPLE
+    )
+    given = second.text_input(
+        texts.FEDERATION_TYPES, ", ".join(dict.fromkeys(one.name for one in own if one.types_from == ANSWERS)), key="federation-types",
+        help=texts.FEDERATION_TYPES_HELP, placeholder=texts.FEDERATION_TYPES_EXAMPLE,
+    )  # fmt: skip
+    types = list(dict.fromkeys(filter(None, (" ".join(each.split()) for each in given.split(",")))))
+    chosen = _own_fields(own, types, key="lead", gives_rest=True)
+    with st.container(horizontal=True, gap="small"):
+        start = st.container(width="content")
+        with st.popover(texts.SETTINGS, icon=":material/tune:", key="federation-settings"):
+            plan = _plan(title, types)
+    frame.button(
+        texts.LEAD_BUTTON, lambda: federation.start_lead(layout, plan, chosen), key="federation-lead", place=start, type="primary",
+        icon=":material/hub:", disabled=not (title.strip() and types),
+    )  # fmt: skip
+
+
+def _plan(title: str, types: Sequence[str]) -> Plan:
+    """Draw the settings of a federation; return what was planned."""
+    usual = Plan()
+    first = st.columns(2, gap="small")
+    rounds = first[0].number_input(
+        texts.FEDERATION_ROUNDS, 1, 10_000, usual.rounds, key="federation-rounds", help=texts.FEDERATION_ROUNDS_HELP
+    )
+    deadline = first[1].number_input(
+        texts.FEDERATION_DEADLINE,
+        5,
+        86_400,
+        int(usual.deadline_s),
+        key="federation-deadline",
+        help=texts.FEDERATION_DEADLINE_HELP,
+    )
+    host = st.text_input(texts.FEDERATION_HOST, usual.host, key="federation-host", help=texts.FEDERATION_HOST_HELP)
+    privacy = st.selectbox(
+        texts.FEDERATION_PRIVACY, list(texts.PRIVACY_NAMES), format_func=lambda name: texts.PRIVACY_NAMES[name], key="federation-privacy",
+        help=texts.FEDERATION_PRIVACY_HELP,
+    )  # fmt: skip
+    epsilon, clip = usual.epsilon, usual.clip
+    if privacy != "none":
+        second = st.columns(2, gap="small")
+        epsilon = second[0].number_input(texts.FEDERATION_EPSILON, 0.1, 1000.0, usual.epsilon, key="federation-epsilon")
+        clip = second[1].number_input(texts.FEDERATION_CLIP, 0.001, 1000.0, usual.clip, key="federation-clip")
+    return Plan(
+        title.strip(), tuple(types), int(rounds), float(deadline), host.strip(), privacy, float(epsilon), float(clip)
+    )
+
+
+def _own_fields(own: Sequence[OwnClass], types: Sequence[str], *, key: str, gives_rest: bool) -> list[Membership]:
+    """Draw the choice of the classes that this project holds, and of its buildings; return them."""
+    held, rest = st.columns([2, 3], gap="medium")
+    found = []
+    with held:
+        name = st.selectbox(
+            texts.FEDERATION_OWN, list(types), index=None, key=f"{key}-class", placeholder=texts.FEDERATION_NO_OWN
+        )
+        if name is not None and name in types:
+            found.append(Membership(name, _source_field(own, name, key)))
+    with rest:
+        st.caption(texts.FEDERATION_REST_NOTE)
+        if st.checkbox(texts.FEDERATION_REST, value=gives_rest, key=f"{key}-rest", help=texts.FEDERATION_REST_HELP):
+            found.append(Membership(federation.REST))
+    return found
+
+
+def _source_field(own: Sequence[OwnClass], name: str, key: str) -> str | None:
+    """Draw the choice of where the buildings of a type come from, where there are several; return it."""
+    fitting = [one for one in own if one.name in ("", name)]
+    fitting.sort(key=lambda one: one.types_from != ANSWERS)  # then all damaged buildings, grades, attributes
+    counts = {one.types_from: one.n for one in fitting}
+    source = next(iter(counts))
+    if len(counts) > 1:
+        source = st.selectbox(
+            texts.FEDERATION_FROM, list(counts), key=f"{key}-source-{name}",
+            format_func=lambda each: texts.class_source(each, counts.get(each, 0)),
+        )  # fmt: skip
+    n = wording.plural(counts[source], "damaged building")
+    st.caption(frame.plain(texts.JOIN_COUNT.format(n=n, name=name)))
+    return source
+
+
+def _join(layout: Layout) -> None:
+    st.caption(texts.JOIN_NOTE)
+    path = _file_field(layout, texts.INVITATION, "invitation", "/media/stick/storm-invitation.json")
+    if not path:
+        return
+    found = federation.invitation(path)
+    _invitation(found)
+    chosen = _own_fields(federation.own_classes(layout), found.types, key=f"join-{found.id}", gives_rest=False)
+    is_same = st.checkbox(texts.FINGERPRINTS_MATCH, key=f"join-same-{found.id}")
+    frame.button(
+        texts.JOIN_BUTTON, lambda: federation.start_join(layout, path, chosen), key="federation-join", type="primary",
+        icon=":material/group_add:", disabled=not (is_same and chosen),
+    )  # fmt: skip
+
+
+def _invitation(found: Invitation) -> None:
+    """Draw what a leader proposes, and the fingerprint of its certificate in large type."""
+    facts = texts.INVITATION_FACTS.format(
+        title=found.title,
+        classes=wording.listed(found.classes),
+        rounds=wording.plural(found.n_rounds, "round"),
+        address=found.address,
+    )
+    st.markdown(frame.plain(facts))
+    _large(texts.COMPARE_SERVER, found.fingerprint)
+    st.caption(frame.plain(found.privacy))
+
+
+def _simulate(layout: Layout) -> None:
+    """Draw the trial between projects on this machine, which needs no network and no extra."""
+    st.caption(texts.SIMULATE_NOTE)
+    others = {one.name_of(): one for one in federation.parties(layout)}
+    if not others:
+        st.caption(texts.NO_PARTIES)
+        return
+    first, second = st.columns([2, 3], gap="medium")
+    title = first.text_input(
+        texts.FEDERATION_TITLE, key="trial-title", max_chars=80, placeholder=texts.FEDERATION_TITLE_EXAMPLE
+    )
+    chosen = second.multiselect(texts.PARTIES, list(others), key="trial-parties")
+    held = {layout.folder: _party(federation.own_classes(layout), texts.PARTY_HERE, "here", gives_rest=True)}
+    for name in chosen:
+        one = others[name]
+        held[one.layout.folder] = _party(one.classes, frame.plain(name), str(one.layout.folder), gives_rest=False)
+    rounds = st.number_input(texts.FEDERATION_ROUNDS, 1, 10_000, Plan().rounds, key="trial-rounds", width=160)
+    plan = Plan(title.strip(), rounds=int(rounds))
+    frame.button(
+        texts.SIMULATE_BUTTON, lambda: federation.start_simulation(layout, plan, held), key="federation-simulate", type="primary",
+        icon=":material/science:", disabled=not (title.strip() and chosen),
+    )  # fmt: skip
+
+
+def _party(own: Sequence[OwnClass], title: str, key: str, *, gives_rest: bool) -> list[Membership]:
+    """Draw which classes a project holds in a trial; return them."""
+    held, rest = st.columns([2, 3], gap="medium", vertical_alignment="bottom")
+    name = " ".join(held.text_input(texts.PARTY.format(project=title), key=f"trial-{key}").split())
+    found = []
+    if name:
+        with held:
+            found.append(Membership(name, _source_field(own, name, f"trial-{key}")))
+    if rest.checkbox(texts.FEDERATION_REST, value=gives_rest, key=f"trial-rest-{key}", help=texts.FEDERATION_REST_HELP):
+        found.append(Membership(federation.REST))
+    return found

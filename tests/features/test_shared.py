@@ -1,0 +1,157 @@
+"""Filters that are the same everywhere and hold no imagery."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from pu_geo.errors import ShapeError, TrainingError
+from pu_geo.features import bank, shared
+from pu_geo.features.rcf import RcfBank
+from pu_geo.features.shared import SharedBank
+from pu_geo.records import FeatureRequest
+
+CPU = torch.device("cpu")
+# sha256 of filters, biases, step and threshold as they were released. Whoever changes them changes the feature space of every
+# federation and every model of shared features: that takes another kind, not another number here.
+RELEASED = {
+    "both": "9fc7d35411a903f3ff9a3fdd9a3af89125965e1371ed95f48b905b0665ceaeb3",
+    "post": "cd0e9ad44ac956511e8f80bfd126fb7ac01df5c3a906cf98ffff4ce42a39558d",
+}
+
+
+def _chips(seed: int = 0, n_bands: int = 6, n: int = 30) -> NDArray[np.uint8]:
+    """Smooth stripes and noise, another event for each seed."""
+    draw = np.random.default_rng(seed)
+    chips = draw.integers(40, 90 + 20 * seed, (n, n_bands, 20, 20)) + (np.arange(20) % (3 + seed) < 2) * 40
+    return chips.astype(np.uint8)
+
+
+def _made(chips: NDArray[np.uint8], **request: object) -> SharedBank:
+    found = bank.fit_maker(
+        FeatureRequest("shared", **request), chips, generator=torch.Generator(), device=CPU  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert isinstance(found, SharedBank)
+    return found
+
+
+@pytest.mark.parametrize("dates", ["both", "post"])
+def test_filters_are_those_that_were_released(dates: str) -> None:
+    assert shared.sha256_of(dates) == RELEASED[dates]
+    made = SharedBank.of(dates)
+    assert made.filters.shape == (256, shared.N_BANDS[dates], 5, 5)
+    assert made.filters.dtype == torch.float32
+    assert made.n_features == 512
+
+
+def test_projects_share_filters_and_keep_their_own_statistics() -> None:
+    first, second = _made(_chips(0)), _made(_chips(1))
+    assert torch.equal(first.filters, second.filters)
+    assert not torch.equal(first.band_mean, second.band_mean)
+    assert bank.fingerprint(first) == bank.fingerprint(second) == bank.fingerprint(SharedBank.of("both"))
+    assert bank.fingerprint(first) != bank.fingerprint(_made(_chips(), dates="post"))
+    assert first.facts()["holds_imagery"] is False
+    assert {array.size for array in first.state().values()} == {6}  # a mean and a spread a band, no patch
+
+
+def test_patches_of_own_imagery_are_another_space_in_every_project() -> None:
+    first, second = (bank.fit_default(_chips(seed)) for seed in (0, 1))
+    assert first.facts()["holds_imagery"] is True
+    assert bank.fingerprint(first) != bank.fingerprint(second)
+    assert bank.fingerprint(first) == bank.fingerprint(RcfBank.from_state(first.state()))
+    layers = bank.fit_maker(
+        FeatureRequest("layers", layers=("pre", "post")), _chips(), generator=torch.Generator().manual_seed(0), device=CPU
+    )
+    assert layers.facts()["holds_imagery"] is True
+    assert bank.fingerprint(layers) == bank.fingerprint(bank.from_state(layers.state(), layers.facts()))
+
+
+def test_features_do_not_change_with_brightness_and_contrast() -> None:
+    """Agencies stretch their scenes in their own ways; a stretch without rounding leaves the standardised chips the same."""
+    chips = _chips()
+    stretched = (2 * (chips // 2) + 7).astype(np.uint8)  # 2 gray levels a step, as there
+    plain = (chips // 2 * 1).astype(np.uint8)
+    first, second = (_made(each).transform(each, 1, seed=0, device=CPU) for each in (plain, stretched))
+    np.testing.assert_allclose(first.astype(float), second.astype(float), atol=0.02)
+    assert first.astype(float).std() > 0.05
+
+
+def test_statistics_are_exact_and_of_the_named_rows() -> None:
+    chips = _chips()
+    mean, std = shared.band_statistics(chips, np.array([3, 0, 5]))
+    some = chips[[0, 3, 5]].astype(np.float64)
+    np.testing.assert_allclose(mean, some.mean((0, 2, 3)), rtol=1e-6)
+    np.testing.assert_allclose(std, some.std((0, 2, 3)), rtol=1e-6)
+    again = shared.band_statistics(chips[::-1], np.array([24, 26, 29]))  # the same chips in another order: the same bits
+    np.testing.assert_array_equal(mean, again[0])
+    np.testing.assert_array_equal(std, again[1])
+    assert float(shared.band_statistics(np.full((2, 1, 4, 4), 9, np.uint8))[1][0]) == pytest.approx(1e-3)
+    with pytest.raises(ShapeError, match="one chip or more"):
+        shared.band_statistics(chips, np.zeros(0, np.int64))
+
+
+def test_post_filters_read_the_last_three_bands() -> None:
+    chips = _chips()
+    both, alone = _made(chips, dates="post"), _made(chips[:, 3:], dates="post")
+    np.testing.assert_array_equal(
+        both.transform(chips, 2, seed=0, device=CPU)[0], alone.transform(chips[:, 3:], 2, seed=0, device=CPU)[0]
+    )
+
+
+def test_bank_is_built_again_from_its_state() -> None:
+    chips = _chips()
+    made = _made(chips)
+    again = bank.from_state(made.state(), made.facts())
+    np.testing.assert_array_equal(
+        made.transform(chips, 2, seed=0, device=CPU), again.transform(chips, 2, seed=0, device=CPU)
+    )
+    bare = bank.from_state({}, made.facts())
+    assert isinstance(bare, SharedBank)
+    assert not bare.is_measured
+    with pytest.raises(ShapeError, match="measured"):
+        bare.transform(chips, 1, seed=0, device=CPU)
+    np.testing.assert_array_equal(
+        made.transform(chips, 1, seed=0, device=CPU), bare.measured(chips).transform(chips, 1, seed=0, device=CPU)
+    )
+
+
+def test_what_a_stranger_stored_is_checked() -> None:
+    made = _made(_chips())
+    state, facts = made.state(), made.facts()
+    for arrays, wrong, words in (
+        (state, {**facts, "weights_sha256": "0" * 64}, "other filters"),
+        (state, {**facts, "weights_sha256": None}, "other filters"),
+        (state, {**facts, "dates": "diff"}, "no dates"),
+        ({**state, "filters": made.filters.numpy()}, facts, "something else"),
+        ({**state, "band_mean": state["band_mean"][:3]}, facts, "something else"),
+        ({**state, "band_mean": state["band_mean"].astype(np.float64)}, facts, "something else"),
+        ({**state, "band_std": 0 * state["band_std"]}, facts, "spread"),
+        ({**state, "band_mean": state["band_mean"] * np.float32(np.nan)}, facts, "spread"),
+    ):
+        with pytest.raises(TrainingError, match=words):
+            bank.from_state(arrays, wrong)
+
+
+def test_other_bands_and_choices_of_networks_are_refused() -> None:
+    with pytest.raises(TrainingError, match=r"'both' take 3 of pre and 3 of post; these chips have 3 bands") as caught:
+        _made(_chips(n_bands=3))
+    assert "--dates post" in caught.value.hint
+    with pytest.raises(TrainingError, match="these chips have 4 bands"):
+        _made(_chips(n_bands=4), dates="post")
+    for wrong in (
+        {"pool": "footprint"},
+        {"layer": "layer3"},
+        {"size_px": 64},
+        {"weights": "a.safetensors"},
+        {"layers": ("pre",)},
+    ):
+        with pytest.raises(TrainingError, match=next(iter(wrong))):
+            _made(_chips(), **wrong)
+    with pytest.raises(TrainingError, match="'diff'"):
+        _made(_chips(), dates="diff")
+    with pytest.raises(ShapeError, match="6, H, W"):
+        _made(_chips()).transform(_chips(n_bands=3), 1, seed=0, device=CPU)
+    with pytest.raises(ShapeError, match="masks"):
+        _made(_chips()).transform(_chips(), 1, seed=0, device=CPU, masks=np.ones((30, 20, 20), np.bool_))

@@ -1,0 +1,106 @@
+"""The verbs admit, join and serve, as far as they need no connection."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cli_parts import CommandLine
+from federation_parts import NAME, agreed, shared_set
+from small_parts import job_of, need_extra
+
+from pu_geo.errors import FederationError
+from pu_geo.project import federations
+from pu_geo.project.layout import Layout
+from pu_geo.tasks.train.federate_lead import federate_lead
+
+need_extra("federated")
+from pu_geo.federation.deployed import credentials, membership  # noqa: E402  # only with the extra
+
+Pair = tuple[Layout, Layout]
+
+
+@pytest.fixture
+def request_file(agencies: Pair) -> Path:
+    """Moore asks Joplin, which leads, for the class "flooded"."""
+    leader, member = agencies
+    folder, agreement = leader.federation(NAME), agreed(leader)
+    federations.write_agreement(folder, agreement.to_json())
+    federations.write_members(folder, {})
+    credentials.certify(folder / federations.TLS, ["127.0.0.1"])
+    authority = (folder / federations.TLS / credentials.CA).read_text("ascii")
+    return membership.accept(member, membership.Invitation(agreement, "127.0.0.1:9092", authority), "flooded")
+
+
+def test_admit_shows_the_fingerprint_first_and_admits_whoever_read_it_out(
+    agencies: Pair, request_file: Path, run: CommandLine
+) -> None:
+    folder = agencies[0].federation(NAME)
+    words = ("federate", "admit", agencies[0].folder, NAME, request_file)
+    fingerprint = membership.read_request(request_file).fingerprint
+    assert fingerprint in run.text(*words)
+    assert federations.members(folder) == {}
+    assert "Do not admit it" in run.refused(*words, "--fingerprint", "0" * 32)
+    assert federations.members(folder) == {}
+    assert run.json(*words, "--fingerprint", fingerprint)["class_name"] == "flooded"
+    assert federations.members(folder)[2].fingerprint == fingerprint
+
+
+def test_join_refuses_what_is_no_invitation_and_serve_an_unknown_federation(
+    agencies: Pair, request_file: Path, run: CommandLine
+) -> None:
+    assert "is no invitation" in run.refused("federate", "join", agencies[1].folder, request_file, "--as", "flooded")
+    assert "has no federation 'floods'" in run.refused("federate", "serve", agencies[1].folder, "floods")
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ("", "is no name or IPv4 address"),
+        ("führung.example.org", "is no name or IPv4 address"),
+        ("leader.example.org:9092", "is no name or IPv4 address"),
+        ("192.0.2.700", "is no name or IPv4 address"),
+        ("2001:db8::7", "is an IPv6 address"),
+        ("https://leader.example.org", "is no name or IPv4 address"),
+        ("x" * 300, "is no name or IPv4 address"),
+    ],
+)
+def test_an_address_that_is_none_leaves_no_federation_behind(agencies: Pair, host: str, words: str) -> None:
+    with pytest.raises(FederationError, match=words) as refused:
+        federate_lead(
+            job_of(agencies[0], "federate_lead"), NAME, title="Floods", types=["flooded"], feature_set=shared_set(agencies[0]), rounds=1,
+            deadline_s=5.0, host=host,
+        )  # fmt: skip
+    assert "such as leader.example.org" in refused.value.hint
+    assert federations.ids(agencies[0]) == []
+
+
+@pytest.mark.parametrize("host", ["localhost", "leader.example.org", "192.0.2.7", "gpu-3", "leader_1.local"])
+def test_a_name_or_address_of_a_machine_is_taken(host: str) -> None:
+    credentials.require_host(host)
+
+
+def test_join_connects_once_the_fingerprint_was_compared_and_to_no_other_leader_after_that(
+    agencies: Pair, request_file: Path, run: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ran: list[str] = []
+    monkeypatch.setattr(
+        "pu_geo.cli.federation.run_job", lambda layout, name, *_, **__: ran.append(name) or {"rounds": 1, "model": "m", "run_id": "r"}
+    )  # fmt: skip
+    folder = agencies[1].federation(NAME)
+    real = membership.read_invitation(folder / federations.INVITATION)
+    credentials.certify(tmp_path / "other", ["127.0.0.1"])
+    forged = replace(real, certificate=(tmp_path / "other" / credentials.CA).read_text("ascii"))
+    paths = [membership.write_invitation(tmp_path / name, each) for name, each in (("real", real), ("forged", forged))]
+    words = ("federate", "join", agencies[1].folder)
+    shown = run.text(*words, paths[1], "--as", "flooded")
+    assert forged.fingerprint in shown
+    assert "Nothing was sent yet" in shown
+    assert "Do not join" in run.refused(*words, paths[1], "--as", "flooded", "--fingerprint", real.fingerprint)
+    assert not ran
+    run.text(*words, paths[0], "--as", "flooded", "--fingerprint", real.fingerprint.lower())
+    run.text(*words, paths[0], "--as", "flooded")  # compared before
+    assert ran == ["federate_join", "apply_model"] * 2
+    assert "the one that this project joined with" in run.refused(*words, paths[1], "--as", "flooded")
+    assert membership.read_invitation(folder / federations.INVITATION) == real

@@ -1,0 +1,170 @@
+"""Two projects and three members as jobs, over TLS on loopback: the same numbers as in one process, also after kills."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from federation_parts import NAME, SHORT, agreed, require_equal, transport_of
+from small_parts import need_extra
+
+from pu_geo import jobs
+from pu_geo.federation import rounds
+from pu_geo.federation.agreement import Agreement
+from pu_geo.jobs.control import JOB_VARIABLE
+from pu_geo.project import federations
+from pu_geo.project.layout import Layout
+
+need_extra("federated")
+from pu_geo.federation.deployed import membership  # noqa: E402  # only with the extra
+
+pytestmark = [pytest.mark.long, pytest.mark.slow]
+PATIENCE_S = 240.0
+Pair = tuple[Layout, Layout]
+
+
+def wait_until(is_so: Callable[[], Any]) -> Any:
+    until = time.monotonic() + PATIENCE_S
+    while not (found := is_so()):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    return found
+
+
+class Deployed:
+    """The jobs of a federation: one that serves, and one a member."""
+
+    def __init__(self, agreement: Agreement, pair: Pair) -> None:
+        self.agreement, self.leader = agreement, pair[0]
+        self.folder = self.leader.federation(NAME)
+        federations.write_agreement(self.folder, agreement.to_json())
+        self.server = jobs.start(self.leader, "federate_serve", {"federation": NAME})
+        wait_until(lambda: self.has_failed() or (self.folder / federations.INVITATION).is_file())
+        invitation = membership.read_invitation(self.folder / federations.INVITATION)
+        self.members: dict[str, tuple[Layout, str]] = {}
+        for layout, class_name in ((pair[0], "rest"), (pair[0], "destroyed"), (pair[1], "flooded")):
+            asked = membership.read_request(membership.accept(layout, invitation, class_name))
+            membership.admit(self.leader, NAME, asked, asked.fingerprint)
+            args = {"federation": NAME, "class_name": class_name}
+            self.members[class_name] = (layout, jobs.start(layout, "federate_join", args))
+
+    def all(self) -> list[tuple[Layout, str]]:
+        return [(self.leader, self.server), *self.members.values()]
+
+    def views(self) -> list[jobs.JobView]:
+        return [jobs.view(layout.jobs / job) for layout, job in self.all()]
+
+    def has_failed(self) -> bool:
+        for view in self.views() if hasattr(self, "members") else [jobs.view(self.leader.jobs / self.server)]:
+            assert view.state in ("waiting", "running", "done", "interrupted"), (view.problem, view.hint)
+        return False
+
+    def rounds(self) -> list[federations.Round]:
+        return federations.rounds(self.folder)
+
+    def kill(self, layout: Layout, job: str) -> None:
+        """End all that works for a job, without a word."""
+        for process in processes_of(layout.jobs / job):
+            process.send_signal(signal.SIGKILL)
+        wait_until(lambda: jobs.view(layout.jobs / job).state == "interrupted")
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(JOB_VARIABLE) == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+@pytest.fixture
+def deploy(agencies: Pair, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Deployed]]:
+    """Return what deploys an agreement; whatever still works is ended afterwards."""
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nothing listens there
+    made: list[Deployed] = []
+
+    def start(**rules: Any) -> Deployed:
+        made.append(Deployed(agreed(agencies[0], **rules), agencies))
+        return made[-1]
+
+    yield start
+    for each in made:
+        for layout, job in each.all():
+            for process in processes_of(layout.jobs / job):
+                process.kill()
+
+
+def test_members_as_jobs_give_the_numbers_of_one_process_though_the_leader_is_killed(
+    agencies: Pair, deploy: Callable[..., Deployed], tmp_path: Path
+) -> None:
+    deployed = deploy(deadline_s=PATIENCE_S)
+    wait_until(lambda: deployed.has_failed() or deployed.rounds())
+    for layout, job in deployed.all():
+        (worker,) = processes_of(layout.jobs / job)  # no process beside it: none can be left behind
+        remote = {each.raddr.ip for each in worker.net_connections(kind="inet") if each.raddr}
+        assert remote <= {"127.0.0.1"}
+    port = membership.read_invitation(deployed.folder / federations.INVITATION).address
+    deployed.kill(deployed.leader, deployed.server)
+    assert all(jobs.view(layout.jobs / job).is_active for layout, job in deployed.members.values())
+    jobs.resume(deployed.leader, deployed.server)
+    wait_until(lambda: deployed.has_failed() or all(view.state == "done" for view in deployed.views()))
+    assert membership.read_invitation(deployed.folder / federations.INVITATION).address == port
+    assert [each.number for each in deployed.rounds()] == [1, 2, 3]
+    assert all(each.taking_part == (0, 1, 2) for each in deployed.rounds())
+    assert deployed.views()[0].result["delivered"] == [0, 1, 2]
+    done, learner = rounds.read_state(deployed.folder, deployed.agreement) or (0, None)
+    assert done == 3
+    simulated = replace(deployed.agreement, id="simulated")
+    same = rounds.lead(simulated, agencies[0].federation("simulated"), transport_of(simulated, agencies))
+    require_equal(learner, same.learner, 1e-6)
+    for layout, (_, job) in zip((agencies[0], agencies[0], agencies[1]), deployed.members.values(), strict=True):
+        model = jobs.view(layout.jobs / job).result["model"]
+        assert Path(model).is_file()
+    _require_weights_alone(deployed, agencies)
+
+
+def _require_weights_alone(deployed: Deployed, pair: Pair) -> None:
+    """Require that the ledgers know of theta and own vectors alone, and that each member got another vector."""
+    theta = {f"theta.{name}" for name in (rounds.read_state(deployed.folder, deployed.agreement) or (0, None))[1].theta}
+    by_row: dict[str, set[str]] = {}
+    for layout in pair:
+        for sent in federations.ledger(layout.federation(NAME)):
+            if sent.name == federations.FACTS:
+                continue
+            if sent.message == "answer":
+                assert sent.to == "leader"
+                assert sent.name in {*theta, "own_vector"}
+            if sent.message == "ask" and sent.name == "own_vector":
+                assert sent.shape == (SHORT.embedding_dim,)
+                by_row.setdefault(sent.to, set()).add(sent.sha256)
+    assert len(by_row) == 3
+    assert len(set.union(*by_row.values())) == sum(map(len, by_row.values()))  # nobody got another's
+
+
+def test_a_killed_member_delays_a_round_by_the_deadline_at_most_and_takes_part_again(
+    deploy: Callable[..., Deployed],
+) -> None:
+    deadline_s = 4.0
+    deployed = deploy(deadline_s=deadline_s, quorum=2, settings=replace(SHORT, rounds=500))
+    wait_until(lambda: deployed.has_failed() or deployed.rounds())
+    layout, job = deployed.members["flooded"]
+    deployed.kill(layout, job)
+    late = wait_until(lambda: deployed.has_failed() or [each for each in deployed.rounds() if each.late == (2,)])
+    assert all(each.taking_part == (0, 1) for each in late)
+    assert min(each.seconds for each in late) < 2 * deadline_s + 1
+    jobs.resume(layout, job)
+    wait_until(lambda: deployed.has_failed() or 2 in deployed.rounds()[-1].taking_part)
+    for each_layout, each_job in deployed.all():
+        jobs.cancel(each_layout, each_job, wait=True)
+    assert {view.state for view in deployed.views()} == {"cancelled"}
+    assert not [process for layout, job in deployed.all() for process in processes_of(layout.jobs / job)]

@@ -1,0 +1,522 @@
+"""Leader and members in threads of one process, over TLS on loopback: what arrives, who is refused, and what a broken network does."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from federation_parts import agreed, require_equal, transport_of
+from small_parts import job_of, need_extra, small_project
+from torch import Tensor
+
+from pu_geo.errors import FederationError, JobCancelled
+from pu_geo.federation import rounds
+from pu_geo.federation.agreement import Agreement, FeatureSpace
+from pu_geo.federation.member import Member, OwnData
+from pu_geo.federation.protocol import Answer, Ask
+from pu_geo.methods.cards.fedaws import FedawsSettings
+from pu_geo.methods.fedaws import ClientUpdate
+from pu_geo.project import feature_sets, federations
+from pu_geo.project.federations import Admitted, Membership
+from pu_geo.project.layout import Layout
+from pu_geo.tasks.train import federate_deployed
+
+need_extra("federated")
+import httpx  # noqa: E402  # only with the extra
+from flwr.supercore.date import now  # noqa: E402
+from flwr.supercore.primitives.asymmetric import sign_message  # noqa: E402
+
+from pu_geo.federation.deployed import credentials, membership, node, require_flower, superlink  # noqa: E402
+from pu_geo.federation.deployed.leader import FlowerTransport, serving  # noqa: E402
+
+pytestmark = pytest.mark.slow
+SPACE = FeatureSpace("shared", "shared", 8, "0" * 64, "post", 32)
+SETTINGS = FedawsSettings(rounds=2, embedding_dim=4)
+AGREEMENT = Agreement(
+    "floods", "Floods", ("rest", "destroyed", "flooded"), SPACE, SETTINGS, deadline_s=60.0, quorum=2, tries=1
+)
+PATIENCE_S = 60.0
+Change = Callable[[Answer], Answer]
+
+
+def wait_until(is_so: Callable[[], object]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@dataclass
+class Echo:
+    """A member that sends back what it got, moved by a tenth, unless a test changes it."""
+
+    class_name: str
+    change: Change = lambda answer: answer
+    asked: list[Ask] = field(default_factory=list)
+    model: dict[str, Tensor] = field(default_factory=dict)
+
+    def answer(self, ask: Ask) -> Answer:
+        self.asked.append(ask)
+        theta = {name: tensor + 0.1 for name, tensor in ask.theta.items()}
+        return self.change(
+            Answer(ask.round, ask.agreement, self.class_name, ClientUpdate(theta, ask.own_vector + 0.1, 1), 0.5)
+        )
+
+    def receive(self, model: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        self.model.update(model)
+
+
+@dataclass
+class Party:
+    """A member in a thread.
+
+    Attributes:
+        said: what it reported.
+        error: what ended it.
+    """
+
+    part: Any
+    thread: threading.Thread
+    is_over: threading.Event
+    said: list[str]
+    error: list[Exception] = field(default_factory=list)
+
+
+class Federation:
+    """Keys, members and the leader of a test."""
+
+    def __init__(self, folder: Path, agreement: Agreement) -> None:
+        self.folder, self.agreement, self.parties = folder, agreement, list[Party]()
+        federations.write_agreement(folder, agreement.to_json())
+        federations.write_members(folder, {})
+
+    def admit(self, *rows: int) -> None:
+        members = federations.members(self.folder)
+        for row in rows:
+            public = credentials.public_text(credentials.private_key(membership.key_path(self.folder, row)))
+            members[row] = Admitted(self.agreement.classes[row], credentials.key_fingerprint(public), public)
+        federations.write_members(self.folder, members)
+
+    def invitation(self) -> membership.Invitation:
+        return membership.read_invitation(self.folder / federations.INVITATION)
+
+    def join(self, row: int, part: Any = None, invitation: membership.Invitation | None = None) -> Party:
+        part = part or Echo(self.agreement.classes[row])
+        party = Party(part, threading.Thread(target=lambda: self._work(party, row, invitation)), threading.Event(), [])
+        self.parties.append(party)
+        party.thread.daemon = True
+        party.thread.start()
+        return party
+
+    def _work(self, party: Party, row: int, invitation: membership.Invitation | None) -> None:
+        try:
+            node.take_part(
+                invitation or self.invitation(), membership.key_path(self.folder, row), party.part, report=party.said.append,
+                is_cancelled=party.is_over.is_set,
+            )  # fmt: skip
+        except (FederationError, JobCancelled) as error:
+            party.error.append(error)
+
+    def stop(self) -> None:
+        for party in self.parties:
+            party.is_over.set()
+        for party in self.parties:
+            party.thread.join(PATIENCE_S)
+
+
+@pytest.fixture
+def federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Federation]:
+    monkeypatch.setattr(node, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(node, "POLL_SECONDS", 0.05)
+    require_flower(tmp_path)
+    made = Federation(tmp_path, AGREEMENT)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def leader(federation: Federation) -> Iterator[FlowerTransport]:
+    """Serves; the members of all classes are admitted."""
+    federation.admit(0, 1, 2)
+    with serving(federation.folder, AGREEMENT, "127.0.0.1", 0) as transport:
+        yield transport
+
+
+def asks(number: int = 1) -> dict[int, Ask]:
+    theta = {"head.weight": torch.linspace(-1, 1, 12).reshape(3, 4), "head.bias": torch.zeros(3)}
+    return {row: Ask(number, theta, torch.eye(4)[row], AGREEMENT.digest) for row in range(3)}
+
+
+def exchange(leader: FlowerTransport, asked: dict[int, Ask], deadline_s: float = PATIENCE_S) -> dict[int, Answer | str]:
+    return dict(leader.exchange(asked, deadline_s=deadline_s, is_cancelled=lambda: False))
+
+
+def test_a_member_gets_its_own_row_alone_and_all_arrives_to_the_bit(federation: Federation, leader: FlowerTransport) -> None:
+    parties = [federation.join(row) for row in range(3)]
+    sent = asks()
+    came = exchange(leader, sent)
+    for row, party in enumerate(parties):
+        (got,), answer = party.part.asked, came[row]
+        assert isinstance(answer, Answer)
+        assert got.theta.keys() == sent[row].theta.keys()
+        assert all(torch.equal(got.theta[name], sent[row].theta[name]) for name in got.theta)
+        assert torch.equal(got.own_vector, sent[row].own_vector)
+        assert torch.equal(answer.update.theta["head.bias"], torch.full((3,), 0.1))
+        assert torch.equal(answer.update.own_vector, sent[row].own_vector + 0.1)
+        assert (answer.round, answer.class_name, answer.loss) == (1, AGREEMENT.classes[row], 0.5)
+    weights = {**sent[0].theta, "class_vectors": torch.eye(4)[:3]}
+    assert leader.finish(weights, {"agreement": AGREEMENT.digest}, deadline_s=PATIENCE_S) == [0, 1, 2]
+    for party in parties:
+        party.thread.join(PATIENCE_S)
+        assert torch.equal(party.part.model["class_vectors"], torch.eye(4)[:3])
+        assert not party.error
+
+
+@pytest.mark.long
+def test_what_is_on_the_wire_holds_no_chip_no_feature_and_no_row_of_another_member(
+    federation: Federation, agencies: tuple[Layout, Layout]
+) -> None:
+    """All requests and responses of two projects with real chips are recorded, and searched for what must not be there."""
+    agreement = agreed(agencies[0])
+    deployed = Federation(agencies[0].federation(agreement.id), agreement)
+    held = {"rest": agencies[0], "destroyed": agencies[0], "flooded": agencies[1]}
+    parts = {name: Member(OwnData.read(layout, agreement), Membership(name)) for name, layout in held.items()}
+    for part in parts.values():
+        part.receive = lambda model, facts: None  # type: ignore[attr-defined]
+    deployed.admit(0, 1, 2)
+    with serving(deployed.folder, agreement, "127.0.0.1", 0) as leader:
+        record = Recorder(leader.link.gate.app)
+        leader.link.gate.app = record
+        for row, part in enumerate(parts.values()):
+            deployed.join(row, part)
+        wait_until(lambda: len(leader.online()) == 3)
+        vectors = [rounds.network.start(agreement).class_vectors]
+        led = rounds.lead(agreement, deployed.folder, leader, report=lambda _: vectors.append(_vectors(deployed)))
+        deployed.stop()
+    keys = {_public(deployed, row): row for row in range(3)}
+    assert {keys[key] for key, _ in record.seen} == {0, 1, 2}
+    for key, body in record.seen:
+        for layout in agencies:
+            chips = np.load(layout.chips("set"), mmap_mode="r")
+            features = np.asarray(feature_sets.views(layout, "set", agreement.features.name))
+            assert not any(chip.tobytes()[:64] in body for chip in chips)
+            assert not any(row.tobytes()[:16] in body for row in features.reshape(-1, features.shape[-1]))
+        assert not any(
+            vector[row].numpy().tobytes() in body for vector in vectors[:-1] for row in range(3) if row != keys[key]
+        )
+    own = b"".join(body for key, body in record.seen if keys[key] == 1)
+    assert all(vector[1].numpy().tobytes() in own for vector in vectors[:-1])  # the search finds what is there
+    simulated = replace(agreement, id="simulated")
+    same = rounds.lead(simulated, agencies[0].federation("simulated"), transport_of(simulated, agencies))
+    require_equal(led.learner, same.learner, 1e-6)
+
+
+class Recorder:
+    """ASGI middleware that keeps each request and response with the key of its member."""
+
+    def __init__(self, app: Any) -> None:
+        self.app, self.seen = app, list[tuple[bytes, bytes]]()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        key = superlink._key_of(scope) if scope["type"] == "http" else b""
+
+        async def read() -> Any:
+            event = await receive()
+            self._keep(key, event)
+            return event
+
+        async def write(event: Any) -> None:
+            self._keep(key, event)
+            await send(event)
+
+        await self.app(scope, read, write)
+
+    def _keep(self, key: bytes, event: Any) -> None:
+        if key and event.get("body"):
+            self.seen.append((key, event["body"]))
+
+
+def _vectors(federation: Federation) -> Tensor:
+    found = rounds.read_state(federation.folder, federation.agreement)
+    assert found
+    return found[1].class_vectors
+
+
+def _public(federation: Federation, row: int) -> bytes:
+    return credentials.public_text(credentials.private_key(membership.key_path(federation.folder, row))).encode()
+
+
+def test_who_is_away_is_missing_after_the_deadline_and_takes_part_again(
+    federation: Federation, leader: FlowerTransport
+) -> None:
+    federation.join(0)
+    assert set(exchange(leader, asks(), deadline_s=3.0)) == {0}
+    federation.join(2)
+    asked = {row: ask for row, ask in asks(2).items() if row != 1}
+    assert set(exchange(leader, asked)) == {0, 2}
+
+
+def test_a_member_that_was_killed_at_work_gets_its_ask_again_once_it_is_back(
+    federation: Federation, leader: FlowerTransport
+) -> None:
+    release, is_at_work = threading.Event(), threading.Event()
+
+    def hang(answer: Answer) -> Answer:
+        is_at_work.set()
+        release.wait(PATIENCE_S)
+        return answer
+
+    federation.join(1, Echo("destroyed", hang))
+    found: dict[int, Answer | str] = {}
+    asked = {1: asks()[1]}
+    round_of = threading.Thread(target=lambda: found.update(exchange(leader, asked)), daemon=True)
+    round_of.start()
+    assert is_at_work.wait(PATIENCE_S)
+    back = federation.join(1)  # the leader still takes the one before for alive
+    round_of.join(PATIENCE_S)
+    release.set()
+    assert isinstance(found[1], Answer)
+    assert len(back.part.asked) == 1
+
+
+def test_a_key_that_is_not_admitted_waits_and_takes_part_once_it_is(federation: Federation) -> None:
+    federation.admit(0)
+    with serving(federation.folder, AGREEMENT, "127.0.0.1", 0) as leader:
+        stranger = federation.join(2)
+        wait_until(lambda: any("waiting to be admitted" in words for words in stranger.said))
+        public = credentials.public_text(credentials.private_key(membership.key_path(federation.folder, 2)))
+        assert credentials.key_fingerprint(public) in stranger.said[-1]
+        assert credentials.key_fingerprint(public) in leader.link.gate.refused
+        assert leader.online() == []
+        federation.admit(2)
+        assert set(exchange(leader, {2: asks()[2]})) == {2}
+        federation.stop()
+
+
+def test_a_server_with_another_certificate_is_refused_in_words(federation: Federation, leader: FlowerTransport) -> None:
+    credentials.certify(federation.folder / "other", ["127.0.0.1"])
+    real = federation.invitation()
+    fake = replace(real, certificate=(federation.folder / "other" / credentials.CA).read_text("ascii"))
+    party = federation.join(1, invitation=fake)
+    party.thread.join(PATIENCE_S)
+    (error,) = party.error
+    assert isinstance(error, FederationError)
+    assert "is not the leader of the invitation" in error.problem
+    assert "Do not go on" in error.hint
+    assert not party.part.asked
+
+
+def test_a_leader_that_runs_another_version_is_refused_before_anything_is_fetched(
+    federation: Federation, leader: FlowerTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "app_hash", lambda: "0" * 64)
+    party = federation.join(1)
+    wait_until(lambda: leader.online() == [1] or party.error)
+    exchange(leader, {1: asks()[1]}, deadline_s=3.0)
+    party.thread.join(PATIENCE_S)
+    assert "another application, or another version" in str(party.error)
+    assert not party.part.asked
+
+
+def of_nan(answer: Answer) -> Answer:
+    return replace(answer, update=answer.update._replace(own_vector=answer.update.own_vector * torch.nan))
+
+
+def of_huge_norm(answer: Answer) -> Answer:
+    theta = {name: tensor + 1e9 for name, tensor in answer.update.theta.items()}
+    return replace(answer, update=answer.update._replace(theta=theta))
+
+
+def of_another_class(answer: Answer) -> Answer:
+    return replace(answer, class_name="flooded")
+
+
+def of_the_round_before(answer: Answer) -> Answer:
+    return replace(answer, round=answer.round - 1)
+
+
+def of_another_agreement(answer: Answer) -> Answer:
+    return replace(answer, agreement="0" * 64)
+
+
+def of_a_long_text(answer: Answer) -> Answer:
+    return replace(answer, class_name="x" * 100_000)
+
+
+def with_another_tensor(answer: Answer) -> Answer:
+    return replace(answer, update=answer.update._replace(theta={**answer.update.theta, "chips": torch.zeros(2)}))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (of_nan, "no finite numbers"),
+        (of_huge_norm, "norm of"),
+        (of_another_class, "claims the class 'flooded'; its key is admitted for 'destroyed'"),
+        (of_the_round_before, "answers round 0; this is round 1"),
+        (of_another_agreement, "another agreement"),
+        (of_a_long_text, "text of 100,000 characters"),
+        (with_another_tensor, "unknown tensor 'chips'"),
+    ],
+)
+def test_a_bad_answer_is_refused_with_its_reason_and_the_round_completes(
+    federation: Federation, leader: FlowerTransport, change: Change, words: str
+) -> None:
+    def only_first(answer: Answer) -> Answer:  # a class that takes part in no round ends the federation
+        return change(answer) if answer.round == 1 else answer
+
+    bad = federation.join(1, Echo("destroyed", only_first))
+    good = [federation.join(0), federation.join(2)]
+    wait_until(lambda: len(leader.online()) == 3)
+    before = rounds.network.start(AGREEMENT)
+    led = rounds.lead(AGREEMENT, federation.folder, leader)
+    first = federations.rounds(federation.folder)[0]
+    assert first.taking_part == (0, 2)
+    assert words in first.refused[1]
+    assert led.delivered == (0, 1, 2)
+    assert all(len(party.part.asked) == 2 for party in good)
+    assert torch.isfinite(led.learner.class_vectors).all()
+    assert torch.isfinite(bad.part.model["class_vectors"]).all()
+    moved = max(float((led.learner.theta[name] - each).abs().max()) for name, each in before.theta.items())
+    assert moved == pytest.approx(0.2, abs=1e-4)  # two rounds of a tenth: nothing of the bad answer
+
+
+def test_what_a_member_cannot_do_is_an_answer_in_words(federation: Federation, leader: FlowerTransport) -> None:
+    def fail(answer: Answer) -> Answer:
+        raise FederationError("The training diverged.", "Ask for a smaller lr.")
+
+    party = federation.join(1, Echo("destroyed", fail))
+    assert exchange(leader, {1: asks()[1]}) == {1: "The training diverged."}
+    party.thread.join(PATIENCE_S)
+    assert "The training diverged." in str(party.error)
+
+
+def test_strangers_reach_the_fleet_api_alone_and_only_with_an_admitted_key(
+    federation: Federation, leader: FlowerTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = ssl.create_default_context(cafile=str(federation.folder / "tls" / credentials.CA))
+    public = credentials.public_text(credentials.private_key(membership.key_path(federation.folder, 1)))
+    header = base64.b64encode(public.encode()).decode()
+    with httpx.Client(base_url=f"https://{federation.invitation().address}", verify=tls, trust_env=False) as client:
+
+        def status(path: str, **more: Any) -> int:
+            return client.post(path, **more).status_code
+
+        assert client.get("/docs").status_code == 404
+        for path in (
+            "/v1/control/start-run", "/v1/control/register-node", "/v1/fleet/register-node", "/v1/fleet/get-fab", "/v1/runtime/acquire-task",
+        ):  # fmt: skip
+            assert status(path, headers={"flwr-public-key": header}) == 404
+        assert status("/v1/fleet/pull-messages") == 403
+        assert status("/v1/fleet/pull-messages", headers={"flwr-public-key": "no base64"}) == 403
+        # The key is no secret; without a signature of its owner it opens nothing.
+        known = {"flwr-public-key": header, "content-type": "application/protobuf"}
+        assert status("/v1/fleet/pull-messages", headers=known) == 401
+        monkeypatch.setattr(superlink, "MAX_BODY", 1000)
+        assert status("/v1/fleet/push-object", headers=known, content=bytes(2000)) == 401  # before a byte of it is kept
+        key = credentials.private_key(membership.key_path(federation.folder, 1))
+        for at, expected in ((now() - timedelta(hours=1), 401), (now(), 413)):
+            stamp = at.isoformat()
+            signature = base64.b64encode(sign_message(key, stamp.encode())).decode()
+            known |= {"flwr-timestamp": stamp, "flwr-signature": signature}
+            assert status("/v1/fleet/push-object", headers=known, content=bytes(2000)) == expected
+        assert status("/v1/fleet/push-object", headers=known, content=bytes(2000)) == 413
+        monkeypatch.setattr(superlink, "BODY_SECONDS", 0.2)
+
+        def trickle() -> Iterator[bytes]:
+            for _ in range(20):
+                yield b"x"
+                time.sleep(0.1)
+
+        assert status("/v1/fleet/push-object", headers=known, content=trickle()) == 408
+
+
+def test_a_round_completes_beside_clients_that_never_finish_a_request(
+    federation: Federation, leader: FlowerTransport
+) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    with ExitStack() as stack:
+        for number in range(40):
+            plain = stack.enter_context(socket.create_connection(("127.0.0.1", leader.link.port), timeout=PATIENCE_S))
+            if number % 2:  # the others do not even shake hands
+                slow = stack.enter_context(tls.wrap_socket(plain))
+                slow.sendall(b"POST /v1/fleet/push-object HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+            else:
+                plain.sendall(b"\x16")
+        parties = [federation.join(row) for row in range(3)]
+        assert set(exchange(leader, asks())) == {0, 1, 2}
+        assert all(len(party.part.asked) == 1 for party in parties)
+
+
+def test_a_port_that_is_taken_is_said_so_and_the_port_of_the_last_time_is_kept(federation: Federation) -> None:
+    federation.admit(0)
+    with serving(federation.folder, AGREEMENT, "127.0.0.1", 0) as leader:
+        port = leader.link.port
+        with pytest.raises(FederationError, match=rf"cannot be served at 127\.0\.0\.1:{port}"):
+            superlink.SuperLink(federation.folder / "tls", "127.0.0.1", port)
+        with pytest.raises(FederationError, match=rf":{port}: "), serving(federation.folder, AGREEMENT, "127.0.0.1", 0):
+            pass  # no other port: members would look for the leader at the one that they know
+    fingerprint = federation.invitation().fingerprint
+    with serving(federation.folder, AGREEMENT, "127.0.0.1", 0) as leader:
+        assert leader.link.port == port
+    assert federation.invitation().fingerprint == fingerprint
+
+
+def test_members_wait_for_a_leader_that_was_away(federation: Federation) -> None:
+    federation.admit(0, 1, 2)
+    with serving(federation.folder, AGREEMENT, "127.0.0.1", 0) as leader:
+        party = federation.join(1)
+        assert set(exchange(leader, {1: asks()[1]})) == {1}
+    wait_until(lambda: "waiting for the leader" in party.said[-1])
+    with serving(federation.folder, AGREEMENT, "127.0.0.1", 0) as leader:
+        assert set(exchange(leader, {1: asks(2)[1]})) == {1}
+    assert [ask.round for ask in party.part.asked] == [1, 2]
+
+
+@pytest.mark.long
+def test_a_leader_that_starts_again_waits_for_a_quorum_and_sends_the_model_to_whom_it_is_missing_alone(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, waited = job_of(small_project(federation.folder / "p.pugeo"), "federate_serve"), list[int]()
+    deployed = Federation(job.layout.federation(AGREEMENT.id), replace(AGREEMENT, deadline_s=4.0))
+    deployed.admit(0, 1, 2)
+
+    def stop(_: object, transport: FlowerTransport, needed: int, *__: object) -> None:
+        waited.append(needed)
+        raise JobCancelled
+
+    def meet(_: object, transport: FlowerTransport, needed: int, *__: object) -> None:
+        waited.append(needed)
+        wait_until(lambda: len(transport.online()) == sum(party.thread.is_alive() for party in deployed.parties))
+
+    monkeypatch.setattr(federate_deployed, "_wait_for_members", stop)
+    for done in (0, 1):
+        if done:
+            rounds.write_state(deployed.folder, deployed.agreement, done, rounds.network.start(deployed.agreement))
+        with pytest.raises(JobCancelled):
+            federate_deployed.federate_serve(job, AGREEMENT.id)
+    monkeypatch.setattr(federate_deployed, "_wait_for_members", meet)
+    rounds.write_state(deployed.folder, deployed.agreement, 2, rounds.network.start(deployed.agreement))
+    parties = [deployed.join(0), deployed.join(1)]
+    with pytest.raises(FederationError, match="have no model: flooded"):
+        federate_deployed.federate_serve(job, AGREEMENT.id)
+    for party in parties:
+        party.thread.join(PATIENCE_S)
+    parties.append(deployed.join(2))
+    assert federate_deployed.federate_serve(job, AGREEMENT.id)["delivered"] == [0, 1, 2]
+    deployed.stop()
+    assert waited == [3, 2, 0, 0]
+    assert all("class_vectors" in party.part.model and not party.error for party in parties)

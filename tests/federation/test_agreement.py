@@ -1,0 +1,101 @@
+"""What partners agree on: stored and read back the same, and nothing else accepted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pu_geo.errors import FederationError
+from pu_geo.federation.agreement import Agreement, FeatureSpace, Privacy
+from pu_geo.methods.cards.fedaws import FedawsSettings
+
+SPACE = FeatureSpace("shared-1", "shared", 512, "a" * 64, "pre+post", 64, {"dates": "both", "layer": None})
+AGREED = Agreement("joplin-1", "Joplin", ("rest", "destroyed", "flooded"), SPACE, quorum=2)
+
+
+def changed(path: str, value: Any) -> bytes:
+    """The agreement with one value changed, added (a new name) or removed (`...`)."""
+    facts = json.loads(AGREED.to_json())
+    *folders, name = path.split(".")
+    inner = facts
+    for folder in folders:
+        inner = inner[folder]
+    if value is ...:
+        del inner[name]
+    else:
+        inner[name] = value
+    return json.dumps(facts).encode()
+
+
+def test_it_is_read_back_with_the_same_digest() -> None:
+    found = Agreement.from_json(AGREED.to_json())
+    assert found == AGREED
+    assert found.digest == AGREED.digest
+    assert len(found.digest) == 64
+    assert found.types == ("destroyed", "flooded")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(AGREED, seed=1), replace(AGREED, quorum=1), replace(AGREED, classes=("rest", "flooded", "destroyed")),
+        replace(AGREED, settings=FedawsSettings(lr=0.2)), replace(AGREED, features=replace(SPACE, fingerprint="b" * 64)),
+        replace(AGREED, privacy=Privacy("local")),
+    ],
+)  # fmt: skip
+def test_another_rule_has_another_digest(other: Agreement) -> None:
+    assert other.digest != AGREED.digest
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("id", "../x", "id is '../x'"), ("id", 5, "id is '5'"), ("title", "", "title"), ("title", "a\x1b[31m", "title"),
+        ("classes", ["rest"], "classes"), ("classes", ["destroyed", "rest"], "'rest' first"),
+        ("classes", ["rest", "a", "a"], "each damage type once"), ("classes", ["rest", "a\nb"], "a class"),
+        ("classes", "rest", "classes"), ("quorum", 0, "quorum"), ("quorum", 4, "quorum"), ("quorum", 1.5, "whole number"),
+        ("quorum", True, "quorum"), ("deadline_s", -1, "deadline_s"), ("max_norm", 0, "max_norm"), ("tries", 0, "tries"),
+        ("seed", -1, "seed"), ("features", 3, "features"), ("features.fingerprint", "zz", "fingerprint"),
+        ("features.n_features", 10**9, "n_features"), ("features.bands", "sar", "bands"), ("features.size_px", 8, "size_px"),
+        ("features.settings.odd", [1], "odd"), ("settings.lr", "fast", "settings.lr"), ("settings.lr", 99.0, "lr is 99.0"),
+        ("settings.rounds", 1.5, "settings.rounds"), ("settings.backbone", "resnet18", "cached features alone"),
+        ("settings.pretrain_epochs", 5, "cached features alone"), ("settings.weights_file", "/etc/passwd", "cached features"),
+        ("settings.new", 1, "unknown 'new'"), ("settings.lr", ..., "lacks 'lr'"), ("privacy.kind", "some", "privacy.kind"),
+        ("privacy.epsilon", 0, "epsilon"), ("surprise", 1, "unknown 'surprise'"), ("quorum", ..., "lacks 'quorum'"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_refused_in_words(path: str, value: Any, words: str) -> None:
+    with pytest.raises(FederationError) as refused:
+        Agreement.from_json(changed(path, value))
+    assert words in refused.value.problem
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{", b'{"id": NaN}', b'{"id": "a", "id": "b"}', b"\xff", b"{}" + b" " * 200_000]
+)
+def test_what_is_no_agreement_is_refused(content: bytes) -> None:
+    with pytest.raises(FederationError):
+        Agreement.from_json(content)
+
+
+def test_members_of_different_numbers_with_noise_are_refused() -> None:
+    with pytest.raises(FederationError, match="count equally"):
+        replace(AGREED, settings=FedawsSettings(weighting="chips"), privacy=Privacy("local"))
+
+
+@pytest.mark.parametrize("other", [replace(AGREED, version="0.0.9"), replace(AGREED, protocol=2)])
+def test_another_version_is_refused_in_words(other: Agreement) -> None:
+    AGREED.require_current()
+    with pytest.raises(FederationError, match=r"protocol [12]\)\. All partners need the same version") as refused:
+        other.require_current()
+    assert refused.value.kind == "version"
+
+
+def test_a_class_that_is_not_agreed_on_is_refused_with_those_that_are() -> None:
+    assert AGREED.row("flooded") == 2
+    with pytest.raises(FederationError, match="it has: rest, destroyed, flooded"):
+        AGREED.row("burnt")

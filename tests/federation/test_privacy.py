@@ -1,0 +1,114 @@
+"""Noise: how much epsilon asks for, whom it hides, and that it can be made again by its owner alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pu_geo.federation import privacy
+from pu_geo.federation.agreement import Agreement, FeatureSpace, Privacy
+from pu_geo.federation.privacy import central, clipped, epsilon_after, local, noise_scale, secret_generator
+from pu_geo.methods.cards.fedaws import FedawsSettings
+from pu_geo.methods.fedaws import ClientUpdate, Learner, server_round
+
+SPACE = FeatureSpace("shared-1", "shared", 8, "a" * 64, "post", 64)
+THETA = {"head.weight": torch.zeros(40, 50)}
+ROWS = torch.nn.functional.normalize(torch.randn(3, 50, generator=torch.Generator().manual_seed(0)), dim=1)
+
+
+def agreement(kind: str, *, epsilon: float = 8.0, clip: float = 1.0, **settings: Any) -> Agreement:
+    return Agreement(
+        "joplin", "Joplin", ("rest", "a", "b"), SPACE, FedawsSettings(**settings),
+        privacy=Privacy(kind, clip=clip, epsilon=epsilon),
+    )  # fmt: skip
+
+
+def update(row: int, length: float) -> ClientUpdate:
+    """A change of this length, most of it of theta."""
+    generator = torch.Generator().manual_seed(row)
+    change = torch.randn(40, 50, generator=generator)
+    return ClientUpdate({"head.weight": change / change.norm() * length}, ROWS[row] + 0.01, 1)
+
+
+def length_of(found: ClientUpdate, row: int) -> float:
+    return math.sqrt(float(found.theta["head.weight"].square().sum() + (found.own_vector - ROWS[row]).square().sum()))
+
+
+def test_the_scale_of_the_noise_is_that_worked_out_by_hand() -> None:
+    # ln(1e5) = 11.5129; sqrt(19.5129) - sqrt(11.5129) = 4.41735 - 3.39307 = 1.02428; rho = 1.04915.
+    # s = 2 * clip * sqrt(T / (2 rho)) = 2 * sqrt(10 / 2.0983) = 4.3662 for ten rounds.
+    assert noise_scale(Privacy("local", 1.0, 8.0, 1e-5), 10) == pytest.approx(4.3662, abs=1e-3)
+    assert noise_scale(Privacy("local", 3.0, 8.0, 1e-5), 10) == pytest.approx(3 * 4.3662, abs=3e-3)
+    assert noise_scale(Privacy(), 10) == 0
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 100.0])
+def test_all_rounds_together_spend_what_was_agreed_on(epsilon: float) -> None:
+    rules = Privacy("central", epsilon=epsilon)
+    assert epsilon_after(rules, 30, 30) == pytest.approx(epsilon, rel=1e-9)
+    spent = [epsilon_after(rules, 30, n) for n in range(31)]
+    assert spent[0] == 0
+    assert spent == sorted(spent)
+    assert noise_scale(rules, 30) > noise_scale(replace(rules, epsilon=2 * epsilon), 30)
+
+
+def test_without_noise_there_is_no_bound() -> None:
+    assert epsilon_after(Privacy(), 30, 0) == 0
+    assert epsilon_after(Privacy(), 30, 1) == math.inf
+
+
+@pytest.mark.parametrize("length", [0.0, 0.3, 50.0])
+def test_a_message_is_cut_to_the_bound_and_keeps_its_direction(length: float) -> None:
+    sent = update(0, length)
+    cut = clipped(sent, THETA, ROWS[0], 0.5)
+    assert length_of(cut, 0) <= 0.5 + 1e-5
+    if length_of(sent, 0) <= 0.5:
+        torch.testing.assert_close(cut.theta["head.weight"], sent.theta["head.weight"])
+    else:
+        share = 0.5 / length_of(sent, 0)
+        torch.testing.assert_close(cut.theta["head.weight"], share * sent.theta["head.weight"])
+
+
+def test_local_noise_has_the_agreed_spread_and_central_adds_none_at_the_member() -> None:
+    rules = agreement("local", epsilon=50.0, rounds=5)
+    generator = torch.Generator().manual_seed(1)
+    found = local(rules, update(1, 0.5), THETA, ROWS[1], generator)
+    scale = noise_scale(rules.privacy, 5)
+    assert float((found.theta["head.weight"] - update(1, 0.5).theta["head.weight"]).std()) == pytest.approx(scale, rel=0.1)
+    for kind in ("none", "central"):
+        kept = local(agreement(kind), update(1, 0.5), THETA, ROWS[1], generator)
+        assert torch.equal(kept.theta["head.weight"], update(1, 0.5).theta["head.weight"])
+
+
+def test_central_noise_is_on_the_sum_once_and_on_each_row() -> None:
+    rules = agreement("central", epsilon=50.0, rounds=5, spread_weight=0.0, fixed_vectors=False)
+    updates = {row: update(row, 0.2) for row in range(3)}
+    found = central(rules, updates, THETA, ROWS, torch.Generator().manual_seed(3))
+    scale = noise_scale(rules.privacy, 5)
+    learner, cut = Learner(THETA, ROWS), {row: clipped(updates[row], THETA, ROWS[row], 1.0) for row in updates}
+    plain, noisy = (server_round(learner, each, rules.settings).theta for each in (cut, found))
+    assert float((noisy["head.weight"] - plain["head.weight"]).std()) == pytest.approx(scale / 3, rel=0.1)
+    for row in range(3):
+        assert float((found[row].own_vector - updates[row].own_vector).std()) == pytest.approx(scale, rel=0.4)
+    assert central(agreement("none"), updates, THETA, ROWS, torch.Generator()) == updates
+
+
+def test_a_secret_is_kept_and_other_parts_give_other_noise(tmp_path: Path) -> None:
+    def drawn(folder: str, *parts: object) -> torch.Tensor:
+        return torch.randn(5, generator=secret_generator(tmp_path / folder, *parts))
+
+    assert torch.equal(drawn("a", 1, 2, "ask"), drawn("a", 1, 2, "ask"))
+    for other in (("a", 1, 3, "ask"), ("a", 1, 2, "another"), ("b", 1, 2, "ask")):
+        assert not torch.equal(drawn("a", 1, 2, "ask"), drawn(*other))
+
+
+def test_the_bound_on_norms_leaves_room_for_local_noise() -> None:
+    assert privacy.longest(agreement("central"), 1000) == 100.0
+    rules = agreement("local")
+    scale = noise_scale(rules.privacy, rules.settings.rounds)
+    assert privacy.longest(rules, 10_000) == pytest.approx(100 + 200 * scale)

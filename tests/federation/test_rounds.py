@@ -1,0 +1,611 @@
+"""Rounds: equal to a plain loop of FedAwS, what is on the wire, who is late or refused, and what a kill changes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from federation_parts import CLASSES, N_CLICKED, NAME, SHORT, N, agreed, members_of, require_equal, transport_of
+from numpy.typing import NDArray
+from small_parts import click, mostly_long
+
+from pu_geo.errors import FederationError, JobCancelled
+from pu_geo.features.rcf import RcfBank
+from pu_geo.federation import ledger, network, rounds, wire
+from pu_geo.federation.agreement import Agreement, Privacy
+from pu_geo.federation.member import Member, OwnData, feature_space
+from pu_geo.federation.protocol import Ask
+from pu_geo.federation.rounds import lead, read_state
+from pu_geo.federation.simulated import SimulatedTransport, set_up
+from pu_geo.federation.wire import Packed
+from pu_geo.methods.fedaws import Client, Learner, client_update, server_round, theta_of
+from pu_geo.project import feature_sets, federations
+from pu_geo.project.federations import Membership
+from pu_geo.project.layout import Layout, read_array
+from pu_geo.training.data import FeatureViews
+from pu_geo.training.loop import MicroBatcher
+from pu_geo.training.network import FeatureExtractor
+from pu_geo.training.run import Run
+
+CPU = torch.device("cpu")
+Pair = tuple[Layout, Layout]
+pytestmark = pytest.mark.slow
+
+
+def plain_loop(agreement: Agreement, pair: Pair) -> Learner:
+    """FedAwS without messages, files of a federation, or members: `client_update` and `server_round` on the projects' features."""
+    settings, run = agreement.settings, Run(CPU, agreement.seed)
+    clients = []
+    damaged, others = np.arange(N_CLICKED), np.arange(N_CLICKED, N)
+    for layout, rows in ((pair[0], others), (pair[0], damaged), (pair[1], damaged)):
+        views = FeatureViews(np.asarray(feature_sets.views(layout, "set", agreement.features.name)))
+        embedder = network.new_embedder(agreement)
+        chosen = torch.randperm(N, generator=run.generator(2)).numpy()
+        embedder.trunk.standardize.fit(views.draw(chosen, ("weak",), _after(run.generator(2)), CPU)[0])
+        clients.append(Client(views, rows, embedder, MicroBatcher(run)))
+    learner = network.start(agreement)
+    for number in range(1, settings.rounds + 1):
+        updates = {}
+        for row, client in enumerate(clients):
+            own = {
+                name: each for name, each in theta_of(client.embedder).items() if "standardize" in name or "shape" in name
+            }
+            updates[row] = client_update(
+                client, {**own, **learner.theta}, learner.class_vectors[row], settings, run.generator(20 + row, number),
+                lambda _: None,
+            )  # fmt: skip
+        learner = server_round(learner, updates, settings)
+    return learner
+
+
+def _after(generator: torch.Generator) -> torch.Generator:
+    """A generator as it is after the order of the rows was drawn."""
+    torch.randperm(N, generator=generator)
+    return generator
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        pytest.param({"weighting": "chips"}, marks=pytest.mark.long),
+        pytest.param({"spread": "nearest", "n_nearest": 1}, marks=pytest.mark.long),
+        {"spread": "nearest", "n_nearest": 10},  # more than there are classes
+        {"server_momentum": 0.9},
+    ],
+)
+def test_three_rounds_equal_a_plain_loop_to_a_millionth(agencies: Pair, changes: dict[str, Any]) -> None:
+    agreement = agreed(agencies[0], settings=replace(SHORT, **changes))
+    led = lead(agreement, agencies[0].federation(NAME), transport_of(agreement, agencies))
+    oracle = plain_loop(agreement, agencies)
+    require_equal(led.learner, oracle, tolerance=1e-6)
+    first = network.start(agreement)
+    assert float((oracle.class_vectors - first.class_vectors).abs().max()) > 0.01
+    assert led.delivered == (0, 1, 2)
+
+
+class Recorder:
+    """Keeps each message, and lets it pass."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[int, Packed]] = []
+
+    def __call__(self, row: int, packed: Packed) -> Packed:
+        self.messages.append((row, packed))
+        return packed
+
+    def bytes_of(self, kind: str) -> list[tuple[int, bytes]]:
+        return [
+            (row, b"".join(np.ascontiguousarray(array).tobytes() for array in packed.arrays.values()))
+            for row, packed in self.messages
+            if packed.kind == kind
+        ]
+
+
+def test_no_chip_no_label_and_no_foreign_row_is_on_the_wire(agencies: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    agreement, recorder = agreed(agencies[0]), Recorder()
+    vectors: list[NDArray[np.float32]] = []
+    kept = rounds._round
+
+    def spy(*args: Any) -> Any:
+        vectors.append(args[4].class_vectors.numpy().copy())
+        return kept(*args)
+
+    monkeypatch.setattr(rounds, "_round", spy)
+    lead(agreement, agencies[0].federation(NAME), transport_of(agreement, agencies, carry=recorder))
+    names = {"theta.trunk.backbone.0.weight", "theta.trunk.backbone.0.bias", "theta.head.weight", "theta.head.bias"}
+    n_theta = 512 * 16 + 16 + 16 * 8 + 8
+    for row, packed in recorder.messages:
+        own = {"class_vectors"} if packed.kind == "model" else {"own_vector"}
+        assert packed.arrays.keys() == names | own
+        assert sum(array.size for array in packed.arrays.values()) == n_theta + (24 if packed.kind == "model" else 8)
+        assert packed.facts.keys() <= {"protocol", "round", "agreement", "class_name", "n_chips", "loss", "rounds"}
+        assert packed.facts.get("n_chips", 1) == 1  # how many there are stays here where all weigh the same
+        texts = {value for value in packed.facts.values() if isinstance(value, str)}
+        assert texts <= {agreement.digest, CLASSES[row]}
+    asks = recorder.bytes_of("ask")
+    assert len(asks) == 9
+    for number, before in enumerate(vectors):
+        for row, content in asks[3 * number : 3 * number + 3]:
+            assert before[row].tobytes() in content
+            assert not any(before[other].tobytes() in content for other in range(3) if other != row)
+    sent = [content for kind in ("ask", "answer", "model") for _, content in recorder.bytes_of(kind)]
+    for layout in agencies:
+        views = np.asarray(feature_sets.views(layout, "set", agreement.features.name))
+        for building in range(N):
+            for kind in (np.float16, np.float32):
+                assert not any(views[0, building, :4].astype(kind).tobytes() in content for content in sent)
+        own = OwnData.read(layout, agreement)
+        for statistic in (own.embedder.trunk.standardize.mean, own.embedder.trunk.standardize.scale):
+            assert not any(statistic.numpy()[:4].tobytes() in content for content in sent)
+
+
+def test_the_ledgers_name_each_tensor_that_left_with_its_bytes_and_hash(agencies: Pair) -> None:
+    agreement, recorder = agreed(agencies[0]), Recorder()
+    lead(agreement, agencies[0].federation(NAME), transport_of(agreement, agencies, carry=recorder))
+    lines = [federations.ledger(layout.federation(NAME)) for layout in agencies]
+    noted = {
+        (one.message, one.round, one.name, one.sha256, one.bytes)
+        for own in lines
+        for one in own
+        if one.name != federations.FACTS
+    }
+    left = {
+        (packed.kind, int(packed.facts.get("round", 0)), name, wire.sha256_of(array), array.nbytes)
+        for _, packed in recorder.messages
+        for name, array in packed.arrays.items()
+    }
+    assert noted == left
+    assert {one.to for one in lines[1]} == {ledger.LEADER}
+    assert {one.to for one in lines[0]} == {ledger.LEADER, *(f"member of {name}" for name in CLASSES)}
+    facts = [one for one in lines[1] if one.name == federations.FACTS]
+    assert [one.round for one in facts] == [1, 2, 3]
+    assert facts[0].values is not None
+    assert facts[0].values["class_name"] == "flooded"
+
+
+Change = Callable[[Packed], Packed]
+
+
+def arrays(**changes: Callable[[NDArray[Any]], NDArray[Any] | None]) -> Change:
+    """Change arrays of a message; None takes one away. `head` stands for the weights of the head."""
+    names = {"head": "theta.head.weight", "own": "own_vector"}
+
+    def change(packed: Packed) -> Packed:
+        found = dict(packed.arrays)
+        for short, make in changes.items():
+            made = make(found.pop(names[short]).copy())
+            if made is not None:
+                found[names[short]] = made
+        return packed._replace(arrays=found)
+
+    return change
+
+
+def facts(**changes: Any) -> Change:
+    return lambda packed: packed._replace(facts={**packed.facts, **changes})
+
+
+def one_value(value: float) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    def change(array: NDArray[Any]) -> NDArray[Any]:
+        array.flat[0] = value
+        return array
+
+    return change
+
+
+BAD: dict[str, tuple[Change, str]] = {
+    "nan": (arrays(head=one_value(np.nan)), "1 of 128 values of head.weight are no finite numbers"),
+    "inf": (arrays(own=one_value(np.inf)), "1 of 8 values of own_vector are no finite numbers"),
+    "1e9 norm": (arrays(head=one_value(1e9)), "change of theta has a norm of 1e+09; the agreement allows 100"),
+    "1e9 vector": (arrays(own=one_value(-1e9)), "its class vector has a norm of 1e+09"),
+    "lacks": (arrays(head=lambda _: None), "lacks the tensor 'head.weight'"),
+    "unknown": (
+        lambda packed: packed._replace(arrays={**packed.arrays, "theta.spy": np.ones(3, np.float32)}),
+        "holds an unknown tensor 'spy'",
+    ),
+    "whole W": (arrays(own=lambda own: np.stack([own] * 3)), "own_vector has the shape (3, 8); it must be (8,)"),
+    "shape": (arrays(head=lambda head: head.T.copy()), "head.weight has the shape (16, 8); it must be (8, 16)"),
+    "dtype": (arrays(head=lambda head: head.astype(np.float64)), "head.weight is of type float64; it must be float32"),
+    "object": (arrays(head=lambda head: head.astype(object)), "of type object"),
+    "replay": (facts(round=1), "answers round 1; this is round 2"),
+    "class": (facts(class_name="destroyed"), "claims the class 'destroyed'; its key is admitted for 'flooded'"),
+    "digest": (facts(agreement="0" * 64), "joined another agreement: its digest is 000000000000"),
+    "protocol": (facts(protocol=7), "written in protocol 7; here is protocol 1"),
+    "chips": (facts(n_chips=-4), "counts -4 chips"),
+    "no chips": (facts(n_chips=0), "has no building of the class 'flooded'"),
+    "loss": (facts(loss=float("nan")), "loss is no finite number"),
+    "other facts": (facts(note="hello"), "has an unknown 'note'"),
+    "type of fact": (facts(round="2"), "has '2' for round"),
+}
+
+
+@pytest.mark.parametrize("what", mostly_long(list(BAD), "nan", "1e9 norm", "whole W", "replay", "class"))
+def test_a_bad_answer_is_refused_in_words_and_the_round_completes(agencies: Pair, what: str) -> None:
+    """The flooded member's answer in round 2 is bad: its row stays, and it counts again in round 3."""
+    change, words = BAD[what]
+
+    def carry(row: int, packed: Packed) -> Packed:
+        is_hit = row == 2 and packed.kind == "answer" and packed.facts["round"] == 2
+        return change(packed) if is_hit else packed
+
+    def drop(row: int, packed: Packed) -> Packed | None:
+        return None if row == 2 and packed.kind == "answer" and packed.facts["round"] == 2 else packed
+
+    agreement = agreed(agencies[0], quorum=2)
+    folder = agencies[0].federation(NAME)
+    led = lead(agreement, folder, transport_of(agreement, agencies, carry=carry))
+    found = federations.rounds(folder)
+    assert [one.taking_part for one in found] == [(0, 1, 2), (0, 1), (0, 1, 2)]
+    assert words in found[1].refused[2]
+    assert found[1].refused[2].endswith(".")
+    assert all(bool(tensor.isfinite().all()) for tensor in led.learner.theta.values())
+    shutil.rmtree(folder)
+    away = lead(agreement, folder, transport_of(agreement, agencies, carry=drop))
+    require_equal(led.learner, away.learner)  # as if it had been away
+
+
+def test_a_late_member_keeps_its_row_and_returns(agencies: Pair) -> None:
+    agreement = agreed(agencies[0], quorum=2, settings=replace(SHORT, fixed_vectors=False, spread_weight=0.0))
+    folder = agencies[0].federation(NAME)
+    rows: list[torch.Tensor] = []
+
+    def carry(row: int, packed: Packed) -> Packed | None:
+        if packed.kind == "ask" and row == 2:
+            rows.append(torch.from_numpy(np.array(packed.arrays["own_vector"])))
+            return None if packed.facts["round"] == 2 else packed
+        return packed
+
+    lead(agreement, folder, transport_of(agreement, agencies, carry=carry))
+    found = federations.rounds(folder)
+    assert [one.late for one in found] == [(), (2,), ()]
+    assert [one.taking_part for one in found] == [(0, 1, 2), (0, 1), (0, 1, 2)]
+    assert not torch.equal(rows[0], rows[1])
+    torch.testing.assert_close(rows[1], rows[2], rtol=0, atol=1e-6)  # unit length again, and nothing else
+
+
+def test_an_answer_that_nobody_asked_for_changes_nothing(agencies: Pair) -> None:
+    agreement = agreed(agencies[0])
+    folder = agencies[0].federation(NAME)
+    plain = lead(agreement, folder, transport_of(agreement, agencies))
+    shutil.rmtree(folder)
+    transport = transport_of(agreement, agencies)
+    kept = transport.exchange
+
+    def more(asks: Mapping[int, Ask], **how: Any) -> Any:
+        found = kept(asks, **how)
+        return {**found, 7: found[1], 8: "nobody knows it"}
+
+    transport.exchange = more  # type: ignore[method-assign]
+    require_equal(lead(agreement, folder, transport).learner, plain.learner)
+
+
+def test_a_round_without_quorum_is_asked_for_again_and_changes_nothing(agencies: Pair) -> None:
+    agreement, tries = agreed(agencies[0], tries=2), list[int]()
+    folder = agencies[0].federation(NAME)
+    plain = lead(agreement, folder, transport_of(agreement, agencies))
+    shutil.rmtree(folder)
+
+    def carry(row: int, packed: Packed) -> Packed | None:
+        if row == 1 and packed.kind == "ask" and packed.facts["round"] == 2:
+            tries.append(row)
+            return None if len(tries) == 1 else packed
+        return packed
+
+    again = lead(agreement, folder, transport_of(agreement, agencies, carry=carry))
+    require_equal(plain.learner, again.learner)
+    assert [(one.number, one.is_counted) for one in federations.rounds(folder, is_counted=False)] == [
+        (1, True), (2, False), (2, True), (3, True),
+    ]  # fmt: skip
+    assert [one.number for one in federations.rounds(folder)] == [1, 2, 3]
+
+
+def test_without_members_it_ends_in_words(agencies: Pair) -> None:
+    agreement = agreed(agencies[0], quorum=1, tries=2)
+    folder = agencies[0].federation(NAME)
+    transport = transport_of(agreement, agencies, carry=lambda *_: None)
+    with pytest.raises(
+        FederationError, match="0 of the 1 members that it needs, in 2 tries: rest was not heard of"
+    ) as ended:
+        lead(agreement, folder, transport)
+    assert ended.value.kind == "quorum"
+    assert read_state(folder, agreement) is None
+    assert len(federations.rounds(folder, is_counted=False)) == 2
+
+
+def test_a_class_that_took_part_in_no_round_gets_no_scores(agencies: Pair) -> None:
+    """One member trains alone until the last round, which waits for the other class."""
+    agreement = replace(agreed(agencies[0], quorum=1), classes=("rest", "destroyed"))
+    folder, held = agencies[0].federation(NAME), [Membership("destroyed"), Membership("rest")]
+    members = set_up(agreement, agencies[0], [(agencies[0], held)])
+    alone = SimulatedTransport({1: members[1]})
+    with pytest.raises(FederationError, match=r"Nobody trained the class 'rest' in any round.*rest was not heard of"):
+        lead(agreement, folder, alone)
+    assert [one.late for one in federations.rounds(folder)] == [(0,)] * 2
+    assert alone.models == {}
+    assert lead(agreement, folder, SimulatedTransport(members)).delivered == (0, 1)
+    assert federations.rounds(folder)[-1].taking_part == (0, 1)
+
+
+def test_identical_rows_are_parted(agencies: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    def same(agreement: Agreement) -> Learner:
+        found = kept(agreement)
+        return Learner(found.theta, found.class_vectors[:1].expand(3, -1).clone())
+
+    kept = network.start
+    monkeypatch.setattr(network, "start", same)
+    agreement = agreed(agencies[0])
+    led = lead(agreement, agencies[0].federation(NAME), transport_of(agreement, agencies))
+    cosines = led.learner.class_vectors @ led.learner.class_vectors.T
+    assert float(cosines[~torch.eye(3, dtype=torch.bool)].max()) < 0.9
+    torch.testing.assert_close(cosines.diagonal(), torch.ones(3))
+
+
+class _Killed(BaseException):
+    """Stands for kill -9: nothing of ours catches it."""
+
+
+def steps_of(monkeypatch: pytest.MonkeyPatch, at: int) -> Iterator[None]:
+    """Kill at the n-th write or message of `lead`."""
+    count = 0
+
+    def counted(work: Callable[..., Any]) -> Callable[..., Any]:
+        def then(*args: Any, **values: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count == at:
+                raise _Killed
+            found = work(*args, **values)
+            count += 1
+            if count == at:
+                raise _Killed
+            return found
+
+        return then
+
+    for place, name in (
+        (federations, "append_round"), (rounds, "write_state"), (rounds, "server_round"), (ledger, "note"), (Member, "answer"),
+    ):  # fmt: skip
+        monkeypatch.setattr(place, name, counted(getattr(place, name)))
+    yield
+
+
+@pytest.mark.parametrize("at", mostly_long([1, 7, 8, 13, 14, 15, 16, 17, 18, 19, 20, 33, 40, 47, 54], 14, 18))
+def test_a_killed_leader_goes_on_to_the_same_bits(agencies: Pair, at: int) -> None:
+    agreement = agreed(agencies[0], settings=replace(SHORT, server_momentum=0.9))
+    folder = agencies[0].federation(NAME)
+    whole = lead(agreement, folder, transport_of(agreement, agencies))
+    shutil.rmtree(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        for _ in steps_of(patch, at):
+            with pytest.raises(_Killed):
+                lead(agreement, folder, transport_of(agreement, agencies))
+    resumed = lead(agreement, folder, transport_of(agreement, agencies))
+    require_equal(whole.learner, resumed.learner)
+    assert [one.number for one in federations.rounds(folder)] == [1, 2, 3]
+
+
+def test_a_finished_federation_only_sends_its_model_again(agencies: Pair) -> None:
+    agreement, recorder = agreed(agencies[0]), Recorder()
+    folder = agencies[0].federation(NAME)
+    first = lead(agreement, folder, transport_of(agreement, agencies))
+    second = lead(agreement, folder, transport_of(agreement, agencies, carry=recorder))
+    require_equal(first.learner, second.learner)
+    assert {packed.kind for _, packed in recorder.messages} == {"model"}
+
+
+def test_a_state_of_another_agreement_or_a_damaged_one_is_refused(agencies: Pair) -> None:
+    agreement = agreed(agencies[0])
+    folder = agencies[0].federation(NAME)
+    transport = transport_of(agreement, agencies)
+    lead(agreement, folder, transport)
+    with pytest.raises(FederationError, match="another agreement"):
+        lead(replace(agreement, seed=5), folder, transport)
+    (folder / federations.STATE).write_bytes(b"half")
+    with pytest.raises(FederationError, match="is damaged"):
+        lead(agreement, folder, transport)
+
+
+def test_it_can_be_cancelled_and_goes_on(agencies: Pair) -> None:
+    agreement, seen = agreed(agencies[0]), list[int]()
+    folder = agencies[0].federation(NAME)
+    with pytest.raises(JobCancelled):
+        lead(
+            agreement, folder, transport_of(agreement, agencies), report=lambda each: seen.append(each["round"]),
+            is_cancelled=lambda: len(seen) >= 2,
+        )  # fmt: skip
+    stored = read_state(folder, agreement)
+    assert stored is not None
+    assert stored[0] == 2
+    lead(agreement, folder, transport_of(agreement, agencies), report=lambda each: seen.append(each["round"]))
+    assert seen == [1, 2, 3]
+
+
+def test_another_version_leads_nothing(agencies: Pair) -> None:
+    agreement = replace(agreed(agencies[0]), version="0.0.1")
+    with pytest.raises(FederationError, match=r"agreed on with PU-Geo 0\.0\.1"):
+        lead(agreement, agencies[0].federation(NAME), transport_of(agreed(agencies[0]), agencies))
+
+
+# A member
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"round": 0}, "is for round 0; there are 3"), ({"round": 4}, "is for round 4"),
+        ({"agreement": "f" * 64}, "is of the agreement ffffffffffff"), ({"own_vector": torch.ones(3, 8)}, "other tensors"),
+        ({"own_vector": torch.full((8,), torch.nan)}, "no finite float32"),
+        ({"own_vector": torch.ones(8, dtype=torch.float64)}, "no finite float32"), ({"theta": {}}, "other tensors"),
+    ],
+)  # fmt: skip
+def test_a_member_refuses_a_wrong_ask_before_it_trains(agencies: Pair, change: dict[str, Any], words: str) -> None:
+    agreement = agreed(agencies[0])
+    member = members_of(agreement, *agencies)[2]
+    start = network.start(agreement)
+    ask = Ask(1, start.theta, start.class_vectors[2].clone(), agreement.digest)
+    member.answer(ask)
+    n_lines = len(federations.ledger(agencies[1].federation(NAME)))
+    with pytest.raises(FederationError, match=words):
+        member.answer(ask._replace(**change))
+    assert len(federations.ledger(agencies[1].federation(NAME))) == n_lines
+
+
+def test_a_restarted_member_gives_the_same_answer(agencies: Pair) -> None:
+    agreement = agreed(agencies[0])
+    start = network.start(agreement)
+    ask = Ask(2, start.theta, start.class_vectors[1].clone(), agreement.digest)
+    first, second = (members_of(agreement, *agencies)[1].answer(ask) for _ in range(2))
+    assert first.loss == second.loss
+    require_equal(
+        Learner(first.update.theta, first.update.own_vector), Learner(second.update.theta, second.update.own_vector)
+    )
+
+
+def test_a_member_learns_from_the_buildings_of_its_class_alone(agencies: Pair) -> None:
+    click(agencies[0], "b20", "b21", label="not_damaged")
+    click(agencies[0], "b30", label="not_assessable")
+    members = members_of(agreed(agencies[0]), *agencies)
+    assert members[1].rows.tolist() == list(range(N_CLICKED))
+    assert members[0].rows.tolist() == [row for row in range(N_CLICKED, N) if row != 30]
+
+
+def test_types_from_answers_part_the_classes_of_one_project(agencies: Pair) -> None:
+    click(agencies[0], "b0", "b1", damage_types=["flooded"])
+    click(agencies[0], "b2", "b3", "b4", damage_types=["destroyed"])
+    agreement = agreed(agencies[0])
+    held = [Membership("flooded", "answers"), Membership("destroyed", "answers"), Membership("rest")]
+    members = set_up(agreement, agencies[0], [(agencies[0], held)])
+    assert members[2].rows.tolist() == [0, 1]
+    assert members[1].rows.tolist() == [2, 3, 4]
+    assert members[0].rows.tolist() == list(range(N_CLICKED, N))
+
+
+def test_a_second_member_of_a_class_is_refused(agencies: Pair) -> None:
+    held = [(agencies[0], [Membership("destroyed")]), (agencies[1], [Membership("destroyed")])]
+    with pytest.raises(FederationError, match=r"'destroyed' has a member already: joplin\.pugeo"):
+        set_up(agreed(agencies[0]), agencies[0], held)
+
+
+@pytest.mark.parametrize("kind", ["with other rules", "between machines"])
+def test_another_federation_of_that_name_is_not_written_over(agencies: Pair, kind: str) -> None:
+    agreement, folder = agreed(agencies[0]), agencies[1].federation(NAME)
+    federations.write_agreement(folder, (agreement if kind == "between machines" else replace(agreement, seed=7)).to_json())
+    federations.write_memberships(folder, [Membership("destroyed")])
+    if kind == "between machines":
+        (folder / federations.INVITATION).write_text("{}", encoding="utf-8")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(FederationError, match=rf"moore\.pugeo has a federation 'joplin' {kind}"):
+        members_of(agreement, *agencies)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert federations.ids(agencies[0]) == []
+
+
+def test_a_project_without_buildings_of_the_class_is_refused(agencies: Pair) -> None:
+    click(agencies[1], *(f"b{i}" for i in range(N_CLICKED)), label="cleared")
+    with pytest.raises(FederationError, match=r"moore\.pugeo has no building of the class 'flooded'"):
+        members_of(agreed(agencies[0]), *agencies)
+
+
+def test_filters_that_are_imagery_are_refused(agencies: Pair) -> None:
+    bank = RcfBank.fit(read_array(agencies[0].chips("set")), torch.Generator().manual_seed(0))
+    np.savez(agencies[0].filters("set"), allow_pickle=False, **bank.state())
+    with pytest.raises(FederationError, match="patches of this project's imagery") as refused:
+        feature_space(agencies[0], "rcf")
+    assert refused.value.kind == "imagery"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"fingerprint": "0" * 64}, "none with that fingerprint"), ({"size_px": 64}, "chips of pre\\+post, 64 px"),
+        ({"bands": "post"}, "chips of post, 24 px"),
+    ],
+)  # fmt: skip
+def test_a_project_with_other_features_or_chips_is_refused(agencies: Pair, change: dict[str, Any], words: str) -> None:
+    agreement = agreed(agencies[0])
+    other = replace(agreement, features=replace(agreement.features, **change))
+    with pytest.raises(FederationError, match=words) as refused:
+        OwnData.read(agencies[1], other)
+    assert "pu-geo" in refused.value.hint
+
+
+def test_what_is_shared_has_no_statistics(agencies: Pair) -> None:
+    agreement = agreed(agencies[0])
+    own = OwnData.read(agencies[0], agreement)
+    theta = theta_of(own.embedder)
+    shared = network.shared_of(theta)
+    assert theta.keys() - shared.keys() == {"trunk.standardize.mean", "trunk.standardize.scale", "trunk.input_shape"}
+    assert isinstance(own.embedder.trunk, FeatureExtractor)
+    assert float(own.embedder.trunk.standardize.mean.abs().max()) > 0
+
+
+def test_files_of_a_federation_are_in_its_folder_alone(agencies: Pair, tmp_path: Path) -> None:
+    agreement = agreed(agencies[0])
+    lead(agreement, agencies[0].federation(NAME), transport_of(agreement, agencies))
+    leader, member = ({path.name for path in each.federation(NAME).iterdir()} for each in agencies)
+    own = {"agreement.json", "memberships.json", "ledger.jsonl", "model.pugeo-model.zip"}
+    assert member == own
+    assert leader == own | {"members.json", "rounds.jsonl", "state.safetensors"}
+
+
+# Noise
+
+
+@pytest.mark.parametrize("kind", ["local", "central"])
+def test_rounds_with_noise_resume_to_the_same_bits(agencies: Pair, kind: str) -> None:
+    agreement = agreed(agencies[0], privacy=Privacy(kind, epsilon=200.0))
+    folder = agencies[0].federation(NAME)
+    whole = lead(agreement, folder, transport_of(agreement, agencies))
+    plain = agreed(agencies[0])
+    assert [one.taking_part for one in federations.rounds(folder)] == [(0, 1, 2)] * 3
+    for name in (federations.STATE, federations.ROUNDS):
+        (folder / name).unlink()
+    for layout in agencies:
+        for path in (layout.federation(NAME) / federations.KEYS).glob("answered-*"):
+            path.unlink()
+    again = lead(agreement, folder, transport_of(agreement, agencies))
+    require_equal(whole.learner, again.learner)
+    with pytest.raises(AssertionError):
+        require_equal(plain_loop(plain, agencies), whole.learner, tolerance=0.01)
+
+
+def test_a_member_with_noise_answers_each_round_once(agencies: Pair) -> None:
+    agreement = agreed(agencies[0], privacy=Privacy("local"))
+    member = members_of(agreement, *agencies)[2]
+    start = network.start(agreement)
+    ask = Ask(1, start.theta, start.class_vectors[2].clone(), agreement.digest)
+    first = member.answer(ask)
+    require_equal(
+        Learner(first.update.theta, first.update.own_vector), Learner(*member.answer(ask).update[:2])
+    )  # the same again tells nothing new
+    member.answer(ask._replace(round=2))
+    for other in (ask, ask._replace(round=2, own_vector=ask.own_vector.roll(1))):
+        with pytest.raises(FederationError, match="another answer would cost privacy"):
+            member.answer(other)
+
+
+def test_with_noise_a_round_is_answered_from_the_data_of_the_first_answer(agencies: Pair) -> None:
+    """Of two answers with the same noise, over other clicks, the difference would be a plain change."""
+    agreement = agreed(agencies[0], privacy=Privacy("local"))
+    start = network.start(agreement)
+    ask = Ask(1, start.theta, start.class_vectors[2].clone(), agreement.digest)
+    first = members_of(agreement, *agencies)[2].answer(ask)
+    click(agencies[1], "b0", "b1", label="cleared")
+    again = members_of(agreement, *agencies)[2]
+    assert len(again.rows) == N_CLICKED - 2
+    assert torch.equal(again.answer(ask).update.own_vector, first.update.own_vector)
+    require_equal(
+        Learner(first.update.theta, start.class_vectors), Learner(again.answer(ask).update.theta, start.class_vectors)
+    )
+    assert not torch.equal(again.answer(ask._replace(round=2)).update.own_vector, first.update.own_vector)
+    for path in (agencies[1].federation(NAME) / federations.KEYS).glob("answered-*"):
+        path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(FederationError, match="answered last is damaged"):
+        again.answer(ask)

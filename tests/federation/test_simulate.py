@@ -1,0 +1,215 @@
+"""Two projects from the command line to their maps: each gets a run with a score of every class."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_parts import CommandLine
+from federation_parts import CLASSES, N_CLICKED, N_DAMAGED, NAME, SIDE_PX, N, agreed, chips_of, transport_of
+from small_parts import add_chips, click, facts_of, job_of, small_project
+
+from pu_geo.errors import FederationError, PuGeoError
+from pu_geo.federation import wire
+from pu_geo.federation.member import OwnData, write_model
+from pu_geo.federation.rounds import lead
+from pu_geo.project import federations, model_files, runs
+from pu_geo.project.federations import Membership
+from pu_geo.project.layout import Layout
+from pu_geo.services.project.copying import copy_project
+from pu_geo.tasks.train.apply_model import apply_model, check_model
+from pu_geo.tasks.train.federate import federate_simulate
+
+Pair = tuple[Layout, Layout]
+pytestmark = pytest.mark.slow
+SETTINGS = ("--set", "rounds=25", "--set", "width=16", "--set", "embedding_dim=8", "--set", "local_steps=2")
+ROLES = ("--as", "joplin=destroyed,rest", "--as", "moore.pugeo=flooded")
+
+
+def simulated(run: CommandLine, pair: Pair, *more: object) -> dict[str, Any]:
+    words = ("federate", "simulate", *(each.folder for each in pair), *ROLES, "--name", "storms", *SETTINGS, *more)
+    return run.json(*words)
+
+
+def ranks_first(scores: np.ndarray[Any, Any], n: int = N_DAMAGED) -> float:
+    """The share of pairs of one of the first n and one of the others that are in the right order."""
+    return float((scores[:n, None] > scores[None, n:]).mean())
+
+
+def test_both_projects_get_a_run_whose_scores_rank_all_three_classes(agencies: Pair, run: CommandLine) -> None:
+    result = simulated(run, agencies)
+    assert result["classes"] == list(CLASSES)
+    assert result["rounds"] == 25
+    for layout, own, other in ((agencies[0], 0, 1), (agencies[1], 1, 0)):
+        facts = facts_of(layout, result["runs"][layout.folder.name])
+        assert (facts.types, facts.method, facts.preset) == (("destroyed", "flooded"), "fedaws", "federated")
+        assert facts.from_model is None  # this project's answers were learned from
+        assert any("together with other projects" in words for words in facts.warnings)
+        assert not any("nothing was learned" in words for words in facts.warnings)
+        scores = np.asarray(runs.array(layout, facts.run_id, "scores"))
+        types = np.asarray(runs.array(layout, facts.run_id, runs.TYPE_SCORES))
+        assert types.shape == (N, 2)
+        assert ranks_first(scores) > 0.95
+        assert ranks_first(types[:, own]) > 0.95
+        assert types[:N_DAMAGED, own].mean() > types[:N_DAMAGED, other].mean() + 0.3
+        assert (types.sum(1) <= 1 + 1e-5).all()  # rest has what is left
+    # The class that nobody here has labels of: chips of the other agency, seen by this project's model.
+    foreign = small_project(agencies[0].folder.with_name("far.pugeo"), N)
+    add_chips(
+        foreign, [f"b{i}" for i in range(N)], bands="pre+post", size_px=SIDE_PX, chips=chips_of("flooded", 9),
+        features=np.zeros((1, N, 4), np.float16),
+    )  # fmt: skip
+    path = result["models"][str(agencies[0].folder)]
+    run_id = str(apply_model(job_of(foreign), path=path)["run_id"])
+    types = np.asarray(runs.array(foreign, run_id, runs.TYPE_SCORES))
+    assert ranks_first(types[:, 1]) > 0.9
+    facts = facts_of(foreign, run_id)
+    assert facts.from_model is not None  # it is no member
+    assert any("nothing was learned" in words for words in facts.warnings)
+
+
+def test_status_shows_roles_rounds_and_what_left(agencies: Pair, run: CommandLine) -> None:
+    simulated(run, agencies, "--set", "rounds=2")
+    leader, member = (run.json("federate", "status", each.folder)["federations"][0] for each in agencies)
+    assert (leader["leads"], leader["holds"], leader["done"], leader["rounds"]) == (True, ["destroyed", "rest"], 2, 2)
+    assert (member["leads"], member["holds"], member["done"]) == (False, ["flooded"], 2)
+    assert leader["members"] == {"rest": "joplin.pugeo", "destroyed": "joplin.pugeo", "flooded": "moore.pugeo"}
+    assert member["tensors_sent"] == 2 * 5
+    assert member["bytes_sent"] > 2 * 4 * 512 * 16
+    words = run.text("federate", "status", agencies[0].folder)
+    assert "leads and holds destroyed and rest" in words
+    assert "2 of 2 rounds; no noise, so no formal privacy" in words
+    assert "rest, destroyed and flooded took part" in words
+    assert "10 tensors left this machine" in run.text("federate", "status", agencies[1].folder)
+
+
+def test_started_again_it_goes_on_from_its_round(agencies: Pair) -> None:
+    args: dict[str, Any] = {
+        "name": "storms", "settings": {"rounds": "3", "width": "8", "embedding_dim": "4"},
+        "parties": [
+            {"project": str(agencies[0].folder), "classes": ["destroyed", "rest"], "types_from": None},
+            {"project": str(agencies[1].folder), "classes": ["flooded"], "types_from": None},
+        ],
+    }  # fmt: skip
+    job = job_of(agencies[0])
+    federate_simulate(job, **args)
+    state = (agencies[0].federation("storms") / federations.STATE).read_bytes()
+    n_rounds = len(federations.lines(agencies[0].federation("storms") / federations.ROUNDS))
+    federate_simulate(job, **args)
+    assert (agencies[0].federation("storms") / federations.STATE).read_bytes() == state
+    assert len(federations.lines(agencies[0].federation("storms") / federations.ROUNDS)) == n_rounds == 3
+    with pytest.raises(FederationError, match="has a federation 'storms' with other rules"):
+        federate_simulate(job, **{**args, "seed": 4})
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--as", "joplin=destroyed,rest"), "moore.pugeo would hold no class"),
+        (("--as", "joplin=destroyed", "--as", "moore=flooded"), "Nobody would hold the class 'rest'"),
+        (("--as", "joplin=destroyed,rest", "--as", "moore=destroyed"), "'destroyed' has a member already"),
+        (("--as", "joplin=rest", "--as", "elsewhere=flooded"), "does not name one of the projects"),
+        (("--as", "joplin", "--as", "moore=flooded"), "does not name one of the projects"),
+        ((*ROLES, "--set", "backbone=small"), "cached features alone"),
+        ((*ROLES, "--noise", "some"), "privacy.kind"),
+        ((*ROLES, "--types-from", "joplin=color"), "'color'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(agencies: Pair, run: CommandLine, words: Any, problem: str) -> None:
+    paths = [each.folder for each in agencies]
+    assert problem in run.refused("federate", "simulate", *paths, *words, "--name", "storms")
+
+
+def test_the_model_file_says_what_it_is_and_is_checked(agencies: Pair) -> None:
+    agreement = agreed(agencies[0])
+    transport = transport_of(agreement, agencies)
+    lead(agreement, agencies[0].federation(NAME), transport)
+    path = transport.models[agencies[1].folder]
+    found = check_model(path)
+    assert (found["method"], found["preset"], found["bands"]) == ("fedaws", "federated", "pre+post")
+    card = model_files.read(path).card
+    assert card["types"] == ["destroyed", "flooded"]
+    assert card["learned_from"]["class_names"] == list(CLASSES)
+    assert card["learned_from"]["federation"] == {
+        "id": NAME, "title": "Joplin and Moore", "agreement": agreement.digest, "rounds": 3, "classes_here": ["flooded"],
+    }  # fmt: skip
+    one, other = (model_files.read(transport.models[each.folder]).tensors for each in agencies)
+    assert np.array_equal(one["class_vectors"], other["class_vectors"])
+    assert np.array_equal(one["head.weight"], other["head.weight"])
+    assert not np.array_equal(one["trunk.standardize.mean"], other["trunk.standardize.mean"])  # each project's own
+
+
+def test_a_partners_model_is_not_this_projects_own(agencies: Pair) -> None:
+    """The own one counts with the labels that it learned from, whatever was marked since."""
+    agreement = agreed(agencies[0])
+    transport = transport_of(agreement, agencies)
+    lead(agreement, agencies[0].federation(NAME), transport)
+    at_event = model_files.read(transport.models[agencies[1].folder]).card["learned_from"]["at_event"]
+    click(agencies[1], "b30")
+    own, other = (
+        facts_of(
+            agencies[1],
+            str(apply_model(job_of(agencies[1], each.folder.stem), path=str(transport.models[each.folder]))["run_id"]),
+        )
+        for each in (agencies[1], agencies[0])
+    )
+    assert own.from_model is None
+    assert any("the buildings here taught it flooded" in words for words in own.warnings)
+    assert (own.at_event, own.n_positive) == (at_event, N_CLICKED)
+    assert other.from_model is not None
+    assert any("nothing was learned" in words for words in other.warnings)
+    assert (other.at_event, other.n_positive) == (at_event + 1, N_CLICKED + 1)
+
+
+def test_a_finished_model_of_another_network_is_not_written(agencies: Pair) -> None:
+    agreement = agreed(agencies[0])
+    own = OwnData.read(agencies[0], agreement)
+    led = lead(agreement, agencies[0].federation(NAME), transport_of(agreement, agencies))
+    model = {**led.learner.theta, wire.CLASS_VECTORS: led.learner.class_vectors}
+    for wrong in (
+        {**model, wire.CLASS_VECTORS: model[wire.CLASS_VECTORS][:2]},
+        {**model, "head.weight": model["head.weight"] * np.nan},
+        {name: each for name, each in model.items() if name != "head.bias"},
+    ):
+        with pytest.raises(FederationError, match="does not hold the tensors"):
+            write_model(own, wrong, [Membership("rest")])
+
+
+def test_keys_stay_behind_when_a_project_is_copied(agencies: Pair, tmp_path: Path) -> None:
+    agreement = agreed(agencies[0])
+    transport_of(agreement, agencies)
+    keys = agencies[0].federation(NAME) / federations.KEYS
+    keys.mkdir()
+    (keys / "node").write_text("private")
+    copy_project(agencies[0], str(tmp_path / "copy.pugeo"))
+    copied = Layout(tmp_path / "copy.pugeo").federation(NAME)
+    assert (copied / federations.AGREEMENT).is_file()
+    assert not (copied / federations.KEYS).exists()
+
+
+def test_a_simulation_with_noise_runs_and_keeps_its_secret_to_itself(agencies: Pair, run: CommandLine) -> None:
+    simulated(run, agencies, "--set", "rounds=2", "--noise", "local", "--epsilon", "100")
+    secret = agencies[1].federation("storms") / federations.KEYS / "noise.secret"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    first, last = federations.rounds(agencies[0].federation("storms"))
+    assert last.loss is None  # it would tell of chips without noise
+    assert first.epsilon is not None
+    assert last.epsilon == pytest.approx(100)
+    assert first.epsilon < 100
+    words = run.text("federate", "status", agencies[0].folder)
+    assert "local noise, epsilon 100 over all rounds, 100 of it spent" in words
+
+
+def test_a_lost_agreement_is_named(agencies: Pair, run: CommandLine) -> None:
+    agreement = agreed(agencies[0])
+    transport_of(agreement, agencies)
+    (agencies[0].federation(NAME) / federations.AGREEMENT).write_text(json.dumps([1])[:-1])
+    with pytest.raises(PuGeoError, match=r"federation/joplin/agreement\.json"):
+        federations.agreement(agencies[0].federation(NAME))
+    shutil.rmtree(agencies[0].federation(NAME))
+    assert "is in no federation" in run.text("federate", "status", agencies[0].folder)

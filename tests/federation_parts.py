@@ -1,0 +1,76 @@
+"""Two agencies with a project each, one with flooded and one with destroyed buildings, and features that hold no imagery."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from small_parts import add_chips, click, job_of, small_project
+
+from pu_geo.federation.agreement import Agreement
+from pu_geo.federation.member import Member, feature_space
+from pu_geo.federation.simulated import SimulatedTransport, set_up
+from pu_geo.methods.cards.fedaws import FedawsSettings
+from pu_geo.methods.fedaws import Learner
+from pu_geo.project.federations import Membership
+from pu_geo.project.layout import Layout
+from pu_geo.records import FeatureRequest
+from pu_geo.tasks.imagery.features import features
+
+N, N_DAMAGED, N_CLICKED, SIDE_PX = 40, 12, 8, 24
+CLASSES = ("rest", "destroyed", "flooded")
+NAME = "joplin"
+SHORT = FedawsSettings(rounds=3, local_steps=2, batch_size=16, width=16, embedding_dim=8)
+
+
+def chips_of(kind: str, seed: int) -> NDArray[np.uint8]:
+    """Chips of 40 buildings, pre and post: of the first 12 the post chip is bright and rough (destroyed) or dark and smooth."""
+    rng = np.random.default_rng(seed)
+    chips = rng.integers(90, 130, (N, 6, SIDE_PX, SIDE_PX)).astype(np.uint8)
+    shape = (N_DAMAGED, 3, SIDE_PX, SIDE_PX)
+    chips[:N_DAMAGED, 3:] = rng.integers(60, 250, shape) if kind == "destroyed" else rng.integers(20, 26, shape)
+    return chips
+
+
+def agency(folder: Path, kind: str, *, seed: int = 0, **details: Any) -> Layout:
+    """A project whose first eight buildings are marked damaged; its features in use are shared ones."""
+    layout = small_project(folder, N, kind)
+    chips = chips_of(kind, seed)
+    plain = chips.mean((2, 3))[None].astype(np.float16)  # in the place of random convolutions, which every chip set has
+    add_chips(layout, [f"b{i}" for i in range(N)], bands="pre+post", size_px=SIDE_PX, chips=chips, features=plain)
+    features(job_of(layout, "features"), request=asdict(FeatureRequest("shared", n_views=2)), use=True)
+    click(layout, *(f"b{i}" for i in range(N_CLICKED)), **details)
+    return layout
+
+
+def shared_set(layout: Layout) -> str:
+    """The name of the shared features of an agency."""
+    return next(path.name.split(".")[1] for path in (layout.folder / "chips").glob("set.shared-*.features.npy"))
+
+
+def agreed(layout: Layout, **rules: Any) -> Agreement:
+    """An agreement on the features of a project."""
+    usual = {"settings": SHORT, "quorum": 3, "tries": 2}
+    return Agreement(NAME, "Joplin and Moore", CLASSES, feature_space(layout, shared_set(layout)), **{**usual, **rules})
+
+
+def members_of(agreement: Agreement, destroyed: Layout, flooded: Layout) -> dict[int, Member]:
+    """Write the federation's files, and return the members: the first project leads, and holds "destroyed" and "rest"."""
+    held = [(destroyed, [Membership("destroyed"), Membership("rest")]), (flooded, [Membership("flooded")])]
+    return set_up(agreement, destroyed, held)
+
+
+def transport_of(agreement: Agreement, pair: tuple[Layout, Layout], **more: Any) -> SimulatedTransport:
+    return SimulatedTransport(members_of(agreement, *pair), **more)
+
+
+def require_equal(first: Learner, second: Learner, tolerance: float = 0.0) -> None:
+    """Require theta and W to be the same, to the bit without a tolerance."""
+    assert first.theta.keys() == second.theta.keys()
+    pairs: list[tuple[Any, Any]] = [(first.theta[name], second.theta[name]) for name in first.theta]
+    for one, other in [*pairs, (first.class_vectors, second.class_vectors)]:
+        torch.testing.assert_close(one, other, rtol=0, atol=tolerance)

@@ -1,0 +1,238 @@
+"""The panel Federation of the Train page: folded, what is missing, a start that is refused, how one stands, and a finished one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from app_parts import plain, press, show
+from federation_parts import CLASSES, agency
+from small_parts import small_project
+
+from pu_geo import jobs
+from pu_geo.federation.agreement import Agreement, FeatureSpace, Privacy
+from pu_geo.methods.cards.fedaws import FedawsSettings
+from pu_geo.project import federations, store
+from pu_geo.project.federations import Admitted, Membership, Round, Sent
+from pu_geo.project.layout import Layout
+from pu_geo.services.project import projects
+from pu_geo.services.train import federation
+from pu_geo.services.train.federation import Plan
+
+pytestmark = pytest.mark.usefixtures("home")
+
+SPACE = FeatureSpace("shared-1", "shared", 512, "ab" * 32, "pre+post", 24)
+OPEN = {"federation": True}
+
+
+@pytest.fixture
+def storm(tmp_path: Path) -> Layout:
+    """A project with eight destroyed buildings and shared features."""
+    layout = agency(tmp_path / "storm.pugeo", "destroyed")
+    projects.open_project(str(layout.folder))
+    return layout
+
+
+@pytest.fixture
+def with_flower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the extra were installed: the forms are drawn, nothing of Flower is called."""
+    monkeypatch.setattr(federation, "is_installed", lambda: True)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, object]]]:
+    """Which jobs the page starts, none of which runs."""
+    found: list[tuple[str, dict[str, object]]] = []
+    monkeypatch.setattr(jobs, "start", lambda layout, task, args: found.append((task, dict(args))) or "job")
+    return found
+
+
+def with_federation(layout: Layout, *, n_rounds: int = 0, is_over: bool = False, **facts: object) -> Layout:
+    """Give a project a federation that it leads, after some rounds of four, with the files that a real one has."""
+    made = Agreement("storm", "Storm *and* flood", CLASSES, SPACE, FedawsSettings(rounds=4), **facts)  # type: ignore[arg-type]
+    folder = layout.federation(made.id)
+    federations.write_agreement(folder, made.to_json())
+    agencies = {row: Admitted(name, f"KEY {row}", project=f"Agency {row}") for row, name in enumerate(CLASSES)}
+    federations.write_members(folder, agencies)
+    federations.write_memberships(folder, [Membership("destroyed"), Membership("rest")])
+    cosines = ((1.0, 0.0, -0.5), (0.0, 1.0, 0.5), (-0.5, 0.5, 1.0))
+    for number in range(1, n_rounds + 1):
+        late, refused = ((2,) if number == 1 else ()), ({2: "its change has a norm of 1e9"} if number == 2 else {})
+        one = Round(number, store.now(), (0, 1), late, refused, 0.4, cosines, 1.0)
+        federations.append_round(folder, one)
+        sent = Sent(store.now(), "ask", "flooded", number, "head.weight", "float32", (64, 256), 65536, f"{number:064x}")
+        federations.append_sent(folder, [sent])
+    if is_over:
+        (folder / federations.MODEL).write_bytes(b"model")
+    return layout
+
+
+def test_it_is_folded_for_who_takes_part_in_none(project: Layout) -> None:
+    app = show("train", project)
+    assert not app.toggle(key="federation").value
+    assert "Each agency trains" not in plain(app)
+
+
+def test_an_empty_project_says_what_is_missing(tmp_path: Path) -> None:
+    app = show("train", store.create(tmp_path / "empty.pugeo", "Empty"), **OPEN)
+    assert "There are no chips yet: cut them on the Imagery page." in plain(app)
+
+
+@pytest.mark.usefixtures("with_flower")
+def test_features_that_hold_imagery_do_not_do_and_shared_ones_are_made_here(
+    project: Layout, started: list[tuple[str, dict[str, object]]]
+) -> None:
+    from model_parts import with_chips
+
+    app = show("train", with_chips(project), **OPEN)
+    assert "patches of this project's imagery" in plain(app)
+    press(app, "federation-features")
+    assert [(task, args["request"]["maker"]) for task, args in started] == [("features", "shared")]  # type: ignore[index]
+
+
+def test_without_the_extra_it_says_what_to_install_and_offers_a_trial(
+    storm: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[tuple[str, dict[str, object]]]
+) -> None:
+    monkeypatch.setattr(federation, "is_installed", lambda: False)
+    water = agency(tmp_path / "water.pugeo", "flooded", seed=1)
+    projects.open_project(str(water.folder))
+    app = show("train", storm, **OPEN)
+    assert 'pip install -c constraints-federated.txt "pu-geo[federated]"' in plain(app)
+    app.text_input(key="trial-title").set_value("Trial").run()
+    app.multiselect(key="trial-parties").set_value(["flooded · water.pugeo"]).run()
+    app.text_input(key="trial-here").set_value("destroyed").run()
+    press(app, "federation-simulate")
+    assert started == []
+    app.text_input(key=f"trial-{water.folder}").set_value("flooded").run()
+    press(app, "federation-simulate")
+    ((task, args),) = started
+    assert (task, args["name"], args["settings"]) == ("federate_simulate", "trial", {"rounds": "30"})
+    assert args["parties"] == [
+        {"project": str(storm.folder), "classes": ["destroyed", "rest"], "types_from": None},
+        {"project": str(water.folder), "classes": ["flooded"], "types_from": None},
+    ]
+
+
+@pytest.mark.usefixtures("with_flower")
+def test_who_leads_chooses_name_types_and_noise(storm: Layout, started: list[tuple[str, dict[str, object]]]) -> None:
+    app = show("train", storm, **OPEN)
+    assert app.button(key="federation-lead").disabled
+    app.text_input(key="federation-title").set_value("Storm & flood").run()
+    app.text_input(key="federation-types").set_value("destroyed,  flooded , destroyed").run()
+    app.selectbox(key="lead-class").set_value("destroyed").run()
+    assert "8 damaged buildings of this project count as destroyed." in plain(app)
+    app.selectbox(key="federation-privacy").set_value("local").run()
+    app.number_input(key="federation-epsilon").set_value(3.0).run()
+    press(app, "federation-lead")
+    ((task, args),) = started
+    assert task == "federate_lead"
+    assert (args["federation"], args["types"]) == ("storm-flood", ["destroyed", "flooded"])
+    assert args["own"] == [{"class_name": "destroyed", "types_from": None}, {"class_name": "rest", "types_from": None}]
+    assert args["privacy"] == {"kind": "local", "epsilon": 3.0, "clip": 1.0}
+
+
+@pytest.mark.usefixtures("with_flower")
+def test_a_class_without_a_building_is_refused(tmp_path: Path, started: list[tuple[str, dict[str, object]]]) -> None:
+    layout = agency(tmp_path / "calm.pugeo", "destroyed", label="not_damaged")
+    app = show("train", layout, **OPEN)
+    app.text_input(key="federation-title").set_value("Storm").run()
+    app.text_input(key="federation-types").set_value("destroyed").run()
+    app.selectbox(key="lead-class").set_value("destroyed").run()
+    press(app, "federation-lead")
+    assert "no damaged building of the class 'destroyed'" in plain(app)
+    assert started == []
+
+
+@pytest.mark.usefixtures("with_flower")
+def test_a_file_that_is_no_invitation_is_refused_in_words(storm: Layout, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="comes with the extra federated")
+    (tmp_path / "other.json").write_text("{}", encoding="utf-8")
+    app = show("train", storm, **OPEN, **{"federation-role": "Join", "invitation-path": str(tmp_path / "other.json")})
+    assert "other.json" in app.error[-1].value
+    assert "federation-join" not in {each.key for each in app.button}
+
+
+@pytest.mark.usefixtures("with_flower")
+def test_an_invitation_that_cannot_be_read_takes_nothing_else_away(storm: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(path: Path) -> federation.Invitation:
+        raise federation.FederationError(f"{path.name} is damaged.", "Ask for it again.", kind="invitation")
+
+    monkeypatch.setattr(federation, "invitation", broken)  # which needs the extra
+    layout = with_federation(storm, n_rounds=2)
+    (layout.federation("storm") / federations.INVITATION).write_text("{", encoding="utf-8")
+    app = show("train", layout, **{"federation-another": True})
+    assert "invitation.json is damaged" in app.error[-1].value
+    assert "**flooded** · Agency 2" in plain(app)
+    assert {"ledger-storm", "federation-another"} <= {each.key for each in app.toggle}
+    assert app.text_input(key="federation-title").value == ""
+
+
+def test_how_it_stands_is_read_from_the_projects_files(storm: Layout) -> None:
+    app = show("train", with_federation(storm, n_rounds=2))
+    assert app.toggle(key="federation").value, "open without a click"
+    said = plain(app)
+    assert "**Storm *and* flood** :gray-badge[not running]" in said
+    assert "This project leads · its classes: rest and destroyed · 4 rounds · deadline of a round 10 min" in said
+    assert "**flooded** · Agency 2 :red-badge[refused]" in said
+    assert "its change has a norm of 1e9" in said
+    assert "round 1: flooded did not answer in time" in said
+    assert "there is no formal privacy" in said
+    now = federation.read(storm, "storm")
+    assert [round(angle) for _, angle in now.angles] == [60, 60], "cosine 0.5 is 60 degrees"
+    assert {each.key for each in app.button if each.key} & {"score-storm"} == set()
+
+
+def test_noise_is_shown_with_its_epsilon(storm: Layout) -> None:
+    app = show("train", with_federation(storm, privacy=Privacy("central", epsilon=2.5, delta=1e-6)))
+    assert "epsilon is 2.5 at delta 1e-06" in plain(app)
+    assert "no formal privacy" not in plain(app)
+
+
+def test_the_ledger_lists_and_saves_each_tensor(storm: Layout) -> None:
+    app = show("train", with_federation(storm, n_rounds=3), **{"ledger-storm": True})
+    table = app.dataframe[-1].value
+    assert table["Round"].tolist() == [3, 2, 1]
+    assert table["Bytes"].sum() == 3 * 65536
+    assert "3 entries, 197 kB in all" in plain(app)
+    found = federation.ledger(storm, "storm")
+    assert federation.ledger_csv(found).splitlines()[1].endswith(f"head.weight,float32,64 x 256,65536,{1:064x}")
+    assert federation.ledger_lines(found).count("\n") == 3
+
+
+def test_a_finished_one_scores_the_buildings(
+    storm: Layout, started: list[tuple[str, dict[str, object]]], monkeypatch
+) -> None:
+    app = show("train", with_federation(storm, n_rounds=4, is_over=True))
+    assert ":green-badge[finished]" in plain(app)
+    monkeypatch.setattr(sys.modules["pu_geo.services.train.models"].model_files, "read", lambda path: SimpleNamespace())
+    press(app, "score-storm")
+    assert started == [("apply_model", {"path": str(storm.federation("storm") / federations.MODEL)})]
+
+
+@pytest.mark.parametrize("title", ["Storm", "  ", "Überflutung – 2"])
+def test_ids_are_made_of_titles_and_differ(title: str, project: Layout) -> None:
+    first = federation._new_id(title, project)
+    federations.write_agreement(project.federation(first), b"{}")
+    assert federation._new_id(title, project) == f"{first}-2"
+
+
+def test_a_trial_gets_an_id_that_is_free_in_each_project(
+    storm: Layout, tmp_path: Path, started: list[tuple[str, dict[str, object]]]
+) -> None:
+    water = agency(tmp_path / "water.pugeo", "flooded", seed=1)
+    federations.write_agreement(water.federation("trial"), b"{}")
+    held = {storm.folder: [Membership("destroyed"), Membership("rest")], water.folder: [Membership("flooded")]}
+    federation.start_simulation(storm, Plan("Trial"), held)
+    assert [args["name"] for _, args in started] == ["trial-2"]
+
+
+def test_one_class_alone_is_no_federation(storm: Layout) -> None:
+    with pytest.raises(federation.FederationError, match="destroyed"):
+        federation.start_simulation(storm, Plan("Trial"), {storm.folder: [Membership("destroyed")]})
+
+
+def test_without_shared_features_nothing_starts(tmp_path: Path) -> None:
+    with pytest.raises(federation.FederationError, match="no chips"):
+        federation.start_lead(small_project(tmp_path / "bare.pugeo"), Plan("Storm", ("destroyed",)), [])

@@ -1,0 +1,150 @@
+"""Who has a project open: on a network disk one computer alone."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from pu_geo.errors import ProjectError
+from pu_geo.project import in_use
+from pu_geo.project.layout import Layout
+
+
+@pytest.fixture
+def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    """A project's folder on a network disk, which no process has open."""
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/a / ext4 rw 0 0\nserver:/x {tmp_path} nfs4 rw 0 0\n")
+    monkeypatch.setattr(in_use, "_MOUNTS", mounts)
+    monkeypatch.setattr(in_use, "_held", {})
+    (tmp_path / "event.pugeo").mkdir()
+    return Layout(tmp_path / "event.pugeo")
+
+
+def hold_as(host: str, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Hold a project as a new process on a computer does; return the file descriptor of its lock."""
+    monkeypatch.setattr(in_use, "_held", {})
+    monkeypatch.setattr(in_use.socket, "gethostname", lambda: host)
+    in_use.hold(layout)
+    return in_use._held[layout.folder][0]
+
+
+def test_a_second_computer_is_refused_as_long_as_the_first_has_the_project_open(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, job = (hold_as("desk", layout, monkeypatch) for _ in range(2))
+    for lock in (app, job):
+        with pytest.raises(ProjectError, match="open on the computer desk") as refused:
+            hold_as("node-7", layout, monkeypatch)
+        assert "Here is node-7" in refused.value.hint
+        os.close(lock)
+    other = hold_as("node-7", layout, monkeypatch)
+    with pytest.raises(ProjectError, match="open on the computer node-7"):
+        hold_as("desk", layout, monkeypatch)
+    os.close(other)
+
+
+def test_on_a_local_disk_names_of_computers_do_not_matter(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of a laptop changes with the network it is in."""
+    (tmp_path / "mounts").write_text("/dev/a / ext4 rw 0 0\n")
+    locks = [hold_as(name, layout, monkeypatch) for name in ("home", "office")]
+    assert not (layout.folder / in_use.HOST).exists()
+    for lock in locks:
+        os.close(lock)
+
+
+@pytest.fixture
+def like_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks as NFS has them: none alone of a file that was opened to be read."""
+    lock = fcntl.flock
+
+    def flock(descriptor: int, how: int) -> None:
+        may_write = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+        if how & fcntl.LOCK_EX and not may_write:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+
+
+@pytest.mark.usefixtures("like_nfs")
+def test_a_network_disk_says_whether_another_process_has_the_project(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_use.hold(layout)
+    assert not in_use.is_open_elsewhere(layout)
+    other = in_use._held.pop(layout.folder)[0]
+    in_use.hold(layout)
+    assert in_use.is_open_elsewhere(layout)
+    os.close(other)
+    with in_use.alone(layout):
+        pass
+
+
+def test_where_the_disk_knows_no_locks_nothing_is_held_and_nothing_fails(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_lock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    in_use.hold(layout)
+    with monkeypatch.context() as patch:
+        patch.setattr(in_use, "_held", {})
+        patch.setattr(fcntl, "flock", no_lock)
+        in_use.hold(layout)
+        assert in_use.held_here() == []
+        assert not in_use.is_open_elsewhere(layout)
+
+
+def test_who_asks_whether_others_have_the_project_has_it_still(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_use.hold(layout)
+    taken = in_use._taken
+
+    def fail_alone(descriptor: int, how: int, patience_s: float = 0.0) -> bool:
+        if how == fcntl.LOCK_EX:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return taken(descriptor, how, patience_s)
+
+    monkeypatch.setattr(in_use, "_taken", fail_alone)
+    assert not in_use.is_open_elsewhere(layout)
+    assert in_use.held_here() == [layout]
+
+
+def test_who_may_only_read_holds_a_project_all_the_same(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mounts").write_text("/dev/a / ext4 rw 0 0\n")
+    in_use.hold(layout)
+    other = in_use._held.pop(layout.folder)[0]
+    real = os.open
+
+    def only_reading(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & (os.O_RDWR | os.O_CREAT):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", only_reading)
+    in_use.hold(layout)
+    assert in_use.held_here() == [layout]
+    os.close(other)
+
+
+def test_a_computer_that_came_between_two_locks_has_the_project(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name is there once the shared lock is taken, and was not before."""
+    taken = in_use._taken
+
+    def overtaken(descriptor: int, how: int, patience_s: float = 0.0) -> bool:
+        if how == fcntl.LOCK_SH:
+            (layout.folder / in_use.HOST).write_text("node-7")
+        return taken(descriptor, how, patience_s)
+
+    monkeypatch.setattr(in_use, "_taken", overtaken)
+    with pytest.raises(ProjectError, match="open on the computer node-7"):
+        hold_as("desk", layout, monkeypatch)
+    assert in_use.held_here() == []

@@ -1,0 +1,60 @@
+"""One cluster of two worker processes for all tests here, which takes ten seconds to start; and none at all for most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from small_parts import need_extra
+
+from pu_geo.scale import cluster as clusters
+from pu_geo.scale import shards
+
+
+@pytest.fixture(scope="session")
+def started() -> Iterator[Any]:
+    """A cluster on this machine, with a process each for scheduler's clients and two workers."""
+    need_extra("scale")
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        scheduler_port=0,
+        dashboard_address="127.0.0.1:0",
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(started: Any) -> str:
+    """Its name, as `--cluster` takes it."""
+    return str(started.scheduler_address)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Do shards as workers do them, in this process and the last one first; return the names of what was done."""
+    done: list[str] = []
+
+    def run(
+        work: shards.Work, plan: Sequence[shards.Shard], take: Callable[[shards.Shard, shards.Arrays], None], *,
+        cluster: clusters.JobCluster, **_: object,
+    ) -> None:  # fmt: skip
+        folder = shards.folder_of(cluster.folder)
+        clusters.write_json(folder / clusters.TOKEN, {"token": "t"})
+        needs = {**clusters.about(folder), "token": "t"}
+        for each in reversed(plan):
+            part: Mapping[str, Any] = {"name": each.name, "start": each.start, "stop": each.stop, "spec": each.spec}
+            record = shards.do(work, folder, needs, part)
+            assert "refused" not in record, record
+            found = shards.finished(folder, each, needs["versions"])
+            assert found is not None
+            take(each, found[1])
+            done.append(f"{work.__name__} {each.start}")
+
+    monkeypatch.setattr(shards, "run", run)
+    return done

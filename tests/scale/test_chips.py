@@ -1,0 +1,143 @@
+"""Chips on a cluster: those of one process, also where scenes are resampled, moved by an alignment, or lack a part."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+from scale_parts import clicking, of_kind, on_first_shard, pids_of, stored_clicks, wait_for
+from small_parts import job_of, need_extra
+
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.project import alignment, contents, store
+from pu_geo.project.layout import SHARDS, Layout
+from pu_geo.scale import alignment as alignment_on_cluster
+from pu_geo.scale import chips as on_cluster
+from pu_geo.tasks.imagery.align import align
+from pu_geo.tasks.imagery.chip import chip, prepare
+
+FILES = ("npy", "json", "features.npy", "filters.npz")
+
+
+def prepared(folder: Path, scenes: Path, *, pre: str = "pre.tif") -> Layout:
+    layout = store.create(folder, "Town")
+    footprints = [str(scenes / "footprints.geojson")]
+    prepare(job_of(layout, "prepare"), pre=[str(scenes / pre)], post=[str(scenes / "post.tif")], footprints=footprints)
+    return layout
+
+
+def contents_of(layout: Layout) -> dict[str, bytes]:
+    chip_set = store.call(layout, contents.chosen_chip_set)
+    folder = layout.chips(chip_set).parent
+    found = {ending: (folder / f"{chip_set}.{ending}").read_bytes() for ending in FILES}
+    sheets = {path.name: path.read_bytes() for path in sorted(layout.sheets(chip_set).iterdir())}
+    return {**found, **sheets}
+
+
+def shifts_of(layout: Layout) -> dict[str, bytes]:
+    """Return what an alignment found; its file also notes when."""
+    with np.load(alignment.path_of(layout)) as stored:
+        return {name: stored[name].tobytes() for name in stored.files if name != "made_at"}
+
+
+def test_chips_and_their_features_are_those_of_one_process(
+    chipped_town: Layout, in_this_process: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_cluster, "ROWS", 7)
+    monkeypatch.setattr(on_cluster, "STRIP_PX", 64)
+    before = contents_of(chipped_town)
+    chip(job_of(chipped_town, "chip"), cluster="local:2")
+    assert contents_of(chipped_town) == before
+    assert len([name for name in in_this_process if name.startswith("cut_part")]) > 3
+    assert not (chipped_town.jobs / "chip" / SHARDS).exists()
+
+
+def test_features_of_fewer_views_are_the_first_ones_of_all(chipped_town: Layout) -> None:
+    """View 0 is the chip as it was cut: rankings are the same."""
+    chip_set = store.call(chipped_town, contents.chosen_chip_set)
+    every = np.load(chipped_town.features(chip_set))
+    chip(job_of(chipped_town, "chip"), views=2)
+    found = np.load(chipped_town.features(chip_set))
+    np.testing.assert_array_equal(found, every[:2])
+    assert len(every) == 17
+
+
+@pytest.mark.slow
+def test_chips_of_a_resampled_scene_are_those_of_one_process(
+    town: Path, tmp_path: Path, in_this_process: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pixels are turned and of another size, so that every window of it goes through a warp."""
+    for name in ("post.tif", "footprints.geojson"):
+        shutil.copy(town / name, tmp_path)
+    with rasterio.open(town / "pre.tif") as source:
+        profile, pixels = source.profile, source.read()
+        profile["transform"] = (
+            source.transform
+            @ rasterio.Affine.translation(-3.3, 2.7)
+            @ rasterio.Affine.rotation(3)
+            @ rasterio.Affine.scale(1.07)
+        )
+        with rasterio.open(tmp_path / "turned.tif", "w", **profile) as target:
+            target.write(pixels)
+    layout = prepared(tmp_path / "turned.pugeo", tmp_path, pre="turned.tif")
+    before = contents_of(layout)
+    monkeypatch.setattr(on_cluster, "ROWS", 5)
+    monkeypatch.setattr(on_cluster, "STRIP_PX", 50)
+    chip(job_of(layout, "chip"), cluster="local:2")
+    after = contents_of(layout)
+    assert np.load(layout.chips(store.call(layout, contents.chosen_chip_set))).shape[1] == 6
+    assert after == before
+    assert in_this_process
+
+
+def test_shifts_are_those_of_one_process(
+    chipped_town: Layout, in_this_process: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alignment_on_cluster, "STRIP_PX", 40)
+    monkeypatch.setattr(Mosaic, "preferred_block_rows", 32)
+    alone = align(job_of(chipped_town, "align"))
+    before = shifts_of(chipped_town)
+    assert align(job_of(chipped_town, "align"), cluster="local:2") == alone
+    assert shifts_of(chipped_town) == before
+    assert len([name for name in in_this_process if name.startswith("match_part")]) > 3
+    assert not (chipped_town.jobs / "align" / SHARDS).exists()
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_a_cluster_cuts_chips_as_one_process_does(chipped_town: Layout, cluster: str) -> None:
+    need_extra("scale")
+    before, shifts = contents_of(chipped_town), shifts_of(chipped_town)
+    align(job_of(chipped_town, "align"), cluster=cluster)
+    assert shifts_of(chipped_town) == shifts
+    chip(job_of(chipped_town, "chip"), cluster=cluster)
+    assert contents_of(chipped_town) == before
+    log = chipped_town.jobs / "chip"
+    assert len(of_kind(log, "plan")) == 2  # of chips, and of their features
+    assert len(of_kind(log, "cluster")) == 1  # which are made by the same workers
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_a_worker_that_is_killed_while_people_click_loses_neither_chips_nor_clicks(
+    chipped_town: Layout, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_cluster, "ROWS", 4)
+    before, folder = contents_of(chipped_town), job_of(chipped_town, "chip").folder
+    buildings = store.call(chipped_town, contents.building_ids)
+    with clicking(chipped_town, buildings) as clicked:
+
+        def end_a_worker() -> None:
+            os.kill(pids_of(folder)[0], signal.SIGKILL)
+            wait_for(lambda: len(clicked) > 3)
+
+        on_first_shard(monkeypatch, end_a_worker)
+        chip(job_of(chipped_town, "chip"), cluster=cluster)
+    assert contents_of(chipped_town) == before
+    assert stored_clicks(chipped_town) == clicked
+    assert len(of_kind(folder, "shard")) > 4

@@ -1,0 +1,173 @@
+"""The table of costs: sums by hand, the fit of made-up points, and the table that ships."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from small_parts import REPOSITORY
+
+from benchmarks import costs as measured
+from pu_geo.features.bank import N_VIEWS
+from pu_geo.features.rcf import RcfSettings
+from pu_geo.scale import costs
+from pu_geo.scale.costs import Table, Work
+
+FACTS: dict[str, Any] = {
+    "measured_at": "2026-01-01", "machine": {"processor": "x", "cores": 2, "memory_gb": 8, "torch": "2", "python": "3"},
+    "footprints": [500, 1000, 2000], "held_out": 4000, "efficiency_of_2": 0.8, "known_piece_s": 1.0,
+    "steps": {
+        "chip": {
+            "alone_s": {"start": 4.0, "footprints": 0.01}, "driver_s": {"start": 5.0, "footprints": 0.001},
+            "workers_s": {"workers": 6.0, "footprints": 0.016}, "kept_bytes": {"footprints": 1000.0},
+            "memory_mb": {"start": 500.0, "footprints": 0.1, "cluster": 50.0}, "worker_mb": 900.0, "fitted_to": 2000,
+        },
+        "rank": {
+            "alone_s": {"start": 3.0, "footprints": 0.002}, "driver_s": {}, "workers_s": {}, "kept_bytes": {"footprints": 10.0},
+            "memory_mb": {"start": 400.0}, "worker_mb": 0.0, "fitted_to": 2000,
+        },
+    },
+}  # fmt: skip
+WORK = Work(1000, 8.0)
+
+
+def test_a_step_in_one_process_is_its_sum() -> None:
+    cost = Table(FACTS).cost("chip", costs.units(WORK, "chip"))
+    assert cost.seconds == pytest.approx(4 + 10)
+    assert (cost.kept_bytes, cost.shard_bytes, cost.worker_mb) == (1_000_000, 0, 0)
+    assert cost.memory_mb == pytest.approx(600)
+
+
+@pytest.mark.parametrize(
+    ("workers", "clock"), [(1, 5 + 1 + 6 + 16), (2, 5 + 1 + 6 + 16 / 2 / 0.8), (4, 5 + 1 + 6 + 16 / 4 / 0.8)]
+)
+def test_workers_share_what_they_compute_and_nothing_else(workers: int, clock: float) -> None:
+    """Each worker starts once; they start together, so the clock has one start and the processors have all of them."""
+    cost = Table(FACTS).cost("chip", costs.units(WORK, "chip"), workers)
+    assert cost.seconds == pytest.approx(clock)
+    assert cost.processor_s == pytest.approx(5 + 1 + 6 * workers + 16)
+    assert (cost.shard_bytes, cost.memory_mb, cost.worker_mb) == (cost.kept_bytes, 650, 900)
+
+
+def test_a_step_that_takes_no_cluster_costs_the_same_with_workers() -> None:
+    table, units = Table(FACTS), costs.units(WORK, "rank")
+    assert table.cost("rank", units, 8) == table.cost("rank", units)
+
+
+def test_a_machine_twice_as_fast_takes_half_the_time_and_the_same_room() -> None:
+    table, units = Table(FACTS), costs.units(WORK, "chip")
+    usual, fast = table.cost("chip", units, 2), table.cost("chip", units, 2, speed=2.0)
+    assert fast.seconds == pytest.approx(usual.seconds / 2)
+    assert (fast.kept_bytes, fast.memory_mb) == (usual.kept_bytes, usual.memory_mb)
+
+
+def test_units_count_views_banks_and_epochs() -> None:
+    work = Work(1000, 8.0, size_px=100, n_views=5, n_banks=2)
+    found = costs.units(work, "features", epochs=3)
+    assert found["view_megapixels"] == pytest.approx(1000 * 0.01 * 5 * 2)
+    assert (found["view_footprints"], found["augmented_footprints"]) == (10_000, 8000)
+    assert (found["epoch_footprints"], found["epoch_megapixels"]) == (3000, pytest.approx(30))
+    assert costs.units(work, "chip")["view_footprints"] == 17_000
+    assert costs.units(Work(1000, 8.0, chip_views=1), "chip")["augmented_footprints"] == 0
+    assert set(found) | {"workers", "cluster"} == set(costs.UNITS)
+
+
+def test_numbers_of_the_bank_of_filters_are_the_same_here() -> None:
+    assert (N_VIEWS, RcfSettings().n_chips) == (costs.CHIP_VIEWS, costs.MOST_SAMPLED)
+    found = [costs.units(Work(n, 8.0, size_px=100), "chip")["sampled_megapixels"] for n in (1000, 2000, 1_000_000)]
+    assert found == pytest.approx([10, 20, 20])
+
+
+# The fit
+
+
+def made_up(noise: float = 0.0) -> tuple[list[dict[str, float]], list[float]]:
+    draw = np.random.default_rng(0)
+    rows = [{"start": 1.0, "footprints": float(n), "megapixels": m} for n in (500, 1000, 2000) for m in (2.0, 40.0, 7.0)]
+    values = [3 + 0.02 * row["footprints"] + 0.5 * row["megapixels"] for row in rows]
+    return rows, [value * (1 + noise * draw.normal()) for value in values]
+
+
+def test_the_fit_finds_coefficients_that_made_the_points() -> None:
+    found = measured.fit(*made_up(), ("start", "footprints", "megapixels"))
+    assert found == pytest.approx({"start": 3, "footprints": 0.02, "megapixels": 0.5}, rel=1e-3)
+
+
+def test_the_fit_predicts_a_larger_size_from_noisy_points() -> None:
+    found = measured.fit(*made_up(noise=0.05), ("start", "footprints", "megapixels"))
+    assert found["start"] + found["footprints"] * 4000 == pytest.approx(83, rel=0.15)
+
+
+def test_a_term_that_nothing_grows_with_is_left_out() -> None:
+    """Values fall with megapixels, which a coefficient below zero would fit."""
+    rows, values = made_up()
+    falling = [value - 1.2 * row["megapixels"] + 60 for row, value in zip(rows, values, strict=True)]
+    assert "megapixels" not in measured.fit(rows, falling, ("start", "footprints", "megapixels"))
+
+
+def test_one_view_costs_less_than_a_part_of_the_usual_ones() -> None:
+    """The first view is not augmented; a million buildings of 16 px with it took 157 s of processor time."""
+    table = Table.shipped()
+    seconds = [
+        table.cost("chip", costs.units(Work(10_000, 20.0, 16, chip_views=views), "chip")).seconds for views in (1, 17)
+    ]
+    assert seconds[0] < seconds[1] / 2
+
+
+def test_misses_name_steps_that_matter_and_totals() -> None:
+    def row(step: str, measured_s: float, predicted_s: float, predicted_memory: float = 80) -> dict[str, Any]:
+        return {
+            "step": step,
+            "workers": 0,
+            "measured_s": measured_s,
+            "predicted_s": predicted_s,
+            "measured_mb": 1,
+            "predicted_mb": 1,
+            "measured_memory": 100,
+            "predicted_memory": predicted_memory,
+        }
+
+    assert measured.misses([row("chip", 100, 120), row("rank", 2, 4)]) == []
+    (found,) = measured.misses([row("chip", 100, 60), row("align", 90, 89), row("rank", 2, 4)])
+    assert found.startswith("chip on 0 workers: 60.0 s predicted, 100.0 measured")
+    (found,) = measured.misses([row("chip", 100, 120, predicted_memory=70)])
+    assert found == "chip on 0 workers: 70 MB of memory predicted, 100 measured"
+    assert any(words.startswith("total") for words in measured.misses([row("chip", 100, 130), row("align", 90, 115)]))
+
+
+def test_the_table_that_ships_has_all_measured_steps_and_only_known_units() -> None:
+    facts = Table.shipped().facts
+    assert set(facts["steps"]) == set(measured.GROWS_WITH)
+    assert {step["fitted_to"] for step in facts["steps"].values()} <= set(facts["footprints"])
+    for step in facts["steps"].values():
+        for name in ("alone_s", "driver_s", "workers_s", "kept_bytes", "memory_mb"):
+            assert set(step[name]) <= set(costs.UNITS)
+            assert all(value > 0 for value in step[name].values())
+    assert 0.5 < facts["efficiency_of_2"] <= 1
+    assert facts["machine"]["processor"]
+    assert facts["held_out"] not in facts["footprints"]
+
+
+# Memory of workers
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="malloc of glibc")
+def test_a_worker_keeps_freed_memory_whatever_dask_sets() -> None:
+    """Under Dask's own threshold each array of 1 MB is 256 new pages, every time."""
+    code = (
+        "import resource, numpy as np\nfrom pu_geo.scale import shards\n"
+        "faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "def cost():\n    before = faults()\n    for _ in range(100): np.ones(1 << 20, np.uint8)\n    return faults() - before\n"
+        "before = cost()\nshards._keep_freed_memory()\nprint(before, cost())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY,
+        env={"MALLOC_TRIM_THRESHOLD_": "65536", "PYTHONPATH": str(REPOSITORY)},
+    )  # fmt: skip
+    before, after = map(int, done.stdout.split())
+    if before < 20_000:
+        pytest.skip("this C library keeps freed memory anyway")
+    assert after < before / 10

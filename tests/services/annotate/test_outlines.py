@@ -1,0 +1,145 @@
+"""The map's outlines: made when somebody asks, kept beside the map tiles, and never those of other footprints."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_parts import small_scene, square_table
+
+from pu_geo.errors import ProjectError
+from pu_geo.geo.vector.outlines import HEADER, PER_TILE
+from pu_geo.project import contents, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import outlines
+
+
+def kept(layout: Layout) -> list[str]:
+    return sorted(path.name for path in layout.quicklooks.iterdir())
+
+
+def header(first: bytes) -> tuple[int, str]:
+    found = np.frombuffer(first[: HEADER.itemsize], HEADER)[0]
+    return int(found["n"]), found["name"].decode()
+
+
+def ids_of(first: bytes) -> list[str]:
+    return json.loads(first[HEADER.itemsize + 24 * header(first)[0] :])
+
+
+def test_they_are_made_once_and_kept(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project of the version before had another file, or none; nobody has to do anything."""
+    project.quicklooks.mkdir(exist_ok=True)
+    first = outlines.first_part(project)
+    assert ids_of(first) == store.call(project, contents.building_ids)
+    assert kept(project) == [project.outlines(store.call(project, contents.geometry_v)).name]
+    made = outlines._made
+    monkeypatch.setattr(outlines, "_made", None)
+    assert outlines.first_part(project) == first
+    tile = outlines.tile(project, header(first)[1], 0)
+    monkeypatch.setattr(outlines, "_made", made)
+    project.outlines(store.call(project, contents.geometry_v)).unlink()
+    assert outlines.tile(project, header(first)[1], 0) == tile, "made anew: the same, under the same name"
+    assert len(tile or b"") == 20 * (4 + 4 + 4 * 8)
+
+
+def test_a_tile_is_sent_under_the_name_of_its_outlines_alone(project: Layout) -> None:
+    name = header(outlines.first_part(project))[1]
+    assert outlines.tile(project, name, 0)
+    for other, number in ((name, 1), (name, -1), (name, PER_TILE), (name[:-1], 0), ("", 0), (name + "0", 0)):
+        assert outlines.tile(project, other, number) is None
+
+
+def test_others_are_made_once_footprints_or_their_places_on_the_grid_change(project: Layout) -> None:
+    names = [header(outlines.first_part(project))]
+    with store.connect(project) as db:
+        contents.add_footprints(db, square_table(3, prefix="c"))
+    names.append(header(outlines.first_part(project)))
+    assert outlines.tile(project, names[0][1], 0) is None
+    with store.connect(project) as db:
+        grid = contents.grid(db)
+        a, b, c, d, e, f = grid.transform
+        moved = replace(grid, transform=(a, b, c - 8 * a, d, e, f))
+        contents.add_scenes(db, [replace(small_scene(), scene_id="further")], moved)
+    boxes = [np.frombuffer(outlines.first_part(project), "<f4", 4, HEADER.itemsize + 4 * 23)]
+    names.append(header(outlines.first_part(project)))
+    assert [n for n, _ in names] == [20, 23, 23]
+    assert len({name for _, name in names}) == 3
+    assert boxes[0][0] >= 8, "a scene farther to the west"
+    assert len(kept(project)) == 1, "those of before are gone"
+
+
+def test_in_a_folder_that_cannot_be_written_they_are_kept_in_memory(
+    project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(outlines, "atomic_write", full)
+    first = outlines.first_part(project)
+    monkeypatch.setattr(outlines, "_made", None)
+    assert outlines.first_part(project) == first
+    assert outlines.tile(project, header(first)[1], 0)
+    outlines._unstored.clear()
+
+
+@pytest.mark.parametrize("wrong", [b"", b"\0" * 8, b"\xff" * 200, b"\1" + b"\0" * 7, "cut", "longer"])
+def test_a_file_that_is_not_whole_is_made_anew(project: Layout, wrong: bytes | str) -> None:
+    first = outlines.first_part(project)
+    path = project.outlines(store.call(project, contents.geometry_v))
+    whole = path.read_bytes()
+    path.write_bytes({"cut": whole[:-1], "longer": whole + b"\0"}.get(str(wrong), wrong))  # type: ignore[arg-type]
+    assert outlines.first_part(project) == first
+    assert path.read_bytes() == whole
+
+
+def test_no_name_in_a_database_leads_out_of_the_project(project: Layout) -> None:
+    with store.connect(project) as db, store.transaction(db):
+        db.execute("UPDATE pugeo_meta SET value = '/../../../elsewhere' WHERE key = 'geometry_v'")
+    with pytest.raises(ProjectError, match="is not an id"):
+        outlines.first_part(project)
+    assert not any("elsewhere" in path.name for path in project.folder.parent.rglob("*"))
+
+
+def test_two_who_ask_at_the_same_time_make_them_once(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, asked, found = outlines._made, [], []
+    may_go_on = threading.Event()
+
+    def slowly(db: object) -> bytes:
+        asked.append(1)
+        may_go_on.wait(30)
+        return made(db)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(outlines, "_made", slowly)
+    threads = [threading.Thread(target=lambda: found.append(outlines.first_part(project))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    may_go_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert (len(asked), len(found), len(set(found))) == (1, 3, 1)
+
+
+def test_footprints_that_change_meanwhile_leave_no_file_under_a_wrong_name(
+    project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = outlines._made
+
+    def while_others_add(db: object) -> bytes:
+        found = made(db)  # type: ignore[arg-type]
+        with store.connect(project) as other:
+            contents.add_footprints(other, square_table(2, prefix="c"))
+        return found
+
+    monkeypatch.setattr(outlines, "_made", while_others_add)
+    assert header(outlines.first_part(project))[0] == 20
+    assert not project.quicklooks.exists() or not kept(project)
+    monkeypatch.setattr(outlines, "_made", made)
+    assert header(outlines.first_part(project))[0] == 22
+
+
+def test_the_job_that_cuts_chips_makes_them(chipped_town: Layout) -> None:
+    assert chipped_town.outlines(store.call(chipped_town, contents.geometry_v)).is_file()

@@ -1,0 +1,327 @@
+"""The live ranking of very many buildings: a sample at once, all others in the background, in the end the same ranking."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from small_parts import add_chips, click, small_project
+from streamlit.testing.v1 import AppTest
+
+from pu_geo.errors import ProjectError
+from pu_geo.methods.cards.propagation import PropagationSettings
+from pu_geo.project import queues
+from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import queueing, ranking, ranking_of_many
+from pu_geo.services.annotate.ranking_of_many import ManyBuildings
+
+N, N_SAMPLE, BLOCK = 300, 60, 64
+DAMAGED = [f"b{i}" for i in range(0, N, 25)]
+
+
+class Background:
+    """Lets the background score so many blocks, and then no more until it may."""
+
+    def __init__(self) -> None:
+        self._may_score = threading.Semaphore(0)
+        self._is_waiting = threading.Semaphore(0)
+
+    def pause(self) -> None:
+        self._is_waiting.release()
+        assert self._may_score.acquire(timeout=60)
+
+    def wait(self) -> None:
+        """Wait until the background asks whether it may score a block."""
+        assert self._is_waiting.acquire(timeout=60)
+
+    def release(self, n: int = 1000) -> None:
+        self._may_score.release(n)
+
+
+@pytest.fixture
+def town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Layout]:
+    """300 buildings, of which every fifth is another kind and 12 of these are called damaged; a sample of 60 is ranked at once."""
+    for module in (ranking, ranking_of_many):
+        monkeypatch.setattr(module, "PropagationSettings", partial(PropagationSettings, n_anchors=50))
+    monkeypatch.setattr(ranking, "_warming", {})
+    monkeypatch.setattr(ranking, "_kept", OrderedDict())
+    monkeypatch.setattr(ranking, "MOST_AT_ONCE", N_SAMPLE)
+    monkeypatch.setattr(ranking, "MOST_UNLABELED", 40)
+    monkeypatch.setattr(ranking_of_many, "BLOCK", BLOCK)
+    monkeypatch.setattr(ranking_of_many, "N_HIGHEST", 10)
+    layout, draw = small_project(tmp_path / "town.pugeo", N), np.random.default_rng(0)
+    features = draw.normal(size=(2, N, 16)).astype(np.float16)
+    features[:, ::5, :4] += np.float16(2)
+    add_chips(layout, [f"b{i}" for i in range(N)], features=features, nodata_share=[0.9 * (i == 7) for i in range(N)])
+    click(layout, *DAMAGED)
+    yield layout
+    for prepared in ranking._kept.values():
+        if isinstance(prepared.chips, ManyBuildings):
+            prepared.chips.stop()
+
+
+@pytest.fixture
+def background(monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
+    """Hold the background before each block, of which those that are new to it count twice."""
+    found, real = Background(), ManyBuildings._pause
+
+    def pause(self: ManyBuildings) -> None:
+        found.pause()
+        real(self)
+
+    monkeypatch.setattr(ManyBuildings, "_pause", pause)
+    yield found
+    found.release()
+
+
+def all_at_once(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> NDArray[np.float32]:
+    """Return the scores as they are where all buildings are ranked at once."""
+    with monkeypatch.context() as other:
+        other.setattr(ranking, "MOST_AT_ONCE", N)
+        other.setattr(ranking, "_kept", OrderedDict())
+        ranking._scores_of_all.cache_clear()
+        found = ranking.scores_now(layout)
+        ranking._scores_of_all.cache_clear()
+    assert found is not None
+    return found
+
+
+def order(scores: NDArray[np.float32] | None) -> list[int]:
+    assert scores is not None
+    return np.argsort(-scores, kind="stable").tolist()
+
+
+def test_a_sample_is_ranked_at_once_and_in_the_end_all_are_as_if_ranked_at_once(
+    town: Layout, background: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = all_at_once(town, monkeypatch)
+    first = ranking.rank_now(town)
+    assert first is not None
+    assert (first.n, first.is_complete) == (N, False)
+    assert N_SAMPLE <= first.n_ranked < N
+    scores = ranking.scores_now(town)
+    assert scores is not None
+    is_ranked = np.isfinite(scores)
+    assert is_ranked.sum() == first.n_ranked
+    assert is_ranked[::25].all()  # what was answered
+    np.testing.assert_allclose(scores[is_ranked], wanted[is_ranked], rtol=0, atol=2e-6)
+    sent = np.frombuffer(ranking.scores_for_browser(town, first.score_id) or b"", "<f4")
+    np.testing.assert_array_equal(sent, scores)
+    background.release()
+    assert ranking.wait_for_all(town, 60)
+    last, found = ranking.rank_now(town), ranking.scores_now(town)
+    assert last is not None
+    assert last.is_complete
+    assert last.score_id != first.score_id  # a browser asks for each address once
+    assert order(found) == order(wanted)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6)
+
+
+def test_a_round_over_all_ends_before_the_newest_labels_are_taken(
+    town: Layout, background: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However fast somebody labels, rankings of all come; what was prepared once is kept."""
+    prepared: list[int] = []
+    tied = ManyBuildings._prepared
+
+    def counted(self: ManyBuildings, part: slice) -> object:
+        prepared.append(part.start)
+        return tied(self, part)
+
+    monkeypatch.setattr(ManyBuildings, "_prepared", counted)
+    first = ranking.rank_now(town)
+    background.release(3)  # one block, and half of the next
+    for _ in range(4):
+        background.wait()
+    click(town, "b5")
+    ranking.rank_now(town)
+    click(town, "b10")
+    second = ranking.rank_now(town)
+    assert first is not None
+    assert second is not None
+    assert not second.is_complete
+    background.release()
+    assert ranking.wait_for_all(town, 60)
+    assert prepared == [0, 64, 128, 192, 256] * 2  # not once more for the labels in between
+    done = ranking.so_far(town, first.score_id)
+    assert done is not None
+    assert done.is_complete
+    many = next(iter(ranking._kept.values())).chips
+    assert isinstance(many, ManyBuildings)
+    assert [ties.shape[0] for ties in many._ties] == [64, 64, 64, 64, 44]
+    found = ranking.scores_now(town)
+    assert order(found) == order(all_at_once(town, monkeypatch))
+
+
+def test_the_highest_of_the_last_ranking_are_ranked_with_the_next_sample(town: Layout, background: Background) -> None:
+    background.release()
+    assert ranking.wait_for_all(town, 60)
+    highest = order(ranking.scores_now(town))[:10]
+    background._may_score = threading.Semaphore(0)
+    before = ranking.scores_now(town)
+    assert before is not None
+    click(town, "b5")
+    now = ranking.rank_now(town)
+    scores = ranking.scores_now(town)
+    assert now is not None
+    assert scores is not None
+    assert now.n_ranked < now.n_scored == N
+    is_new = ranking._live_scores(town, *ranking._newest(town)).is_new  # type: ignore[misc, union-attr]
+    assert is_new[highest].all()
+    assert not np.array_equal(scores[highest], before[highest])
+    np.testing.assert_array_equal(scores[~is_new], before[~is_new])  # until they are scored by the newest labels
+
+
+def test_a_queue_of_a_part_says_so_and_stays_until_it_is_done(town: Layout, background: Background) -> None:
+    first = queueing.current(town, "ann")
+    assert first is not None
+    scores = ranking.scores_now(town)
+    assert scores is not None
+    row_of = {f"b{i}": i for i in range(N)}
+    assert all(np.isfinite(scores[row_of[item.building_id]]) for item in first.items)
+    assert {item.kind for item in first.items} == {"exploit", "explore"}  # no check is drawn by a part of the scores
+    n = int(np.isfinite(scores).sum())
+    assert all(f"of {n} ranked so far" in item.why for item in first.items if item.kind == "exploit")
+    assert queueing.checks_of_search(town, "set") is None
+    background.release()
+    assert ranking.wait_for_all(town, 60)
+    assert queueing.current(town, "ann") == first  # no picture goes that somebody is about to answer
+    click(town, first.items[0].building_id)
+    second = queueing.advance(town, "ann", done=first.id)
+    assert second is not None
+    assert not any("ranked so far" in item.why for item in second.items)
+    assert {item.kind for item in second.items} == {"exploit", "explore", "audit"}
+    assert not {item.building_id for item in first.items} & {item.building_id for item in second.items}
+
+
+def test_a_page_that_waits_starts_no_ranking(town: Layout, background: Background) -> None:
+    first = ranking.rank_now(town)
+    assert first is not None
+    click(town, "b5")
+    many = next(iter(ranking._kept.values())).chips
+    assert isinstance(many, ManyBuildings)
+    found = ranking.so_far(town, first.score_id)
+    assert found is not None
+    assert not found.is_complete
+    assert len(many._rankings) == 1
+    assert ranking.so_far(town, "live-other-1") is None
+    ranking._kept.clear()  # as other projects are ranked
+    many.stop()
+    assert ranking.so_far(town, first.score_id) is None
+    assert not ranking._kept
+
+
+def test_the_name_of_all_scores_gets_no_part_of_them(town: Layout, background: Background) -> None:
+    """A browser keeps what it got by a name."""
+    first = ranking.rank_now(town)
+    assert first is not None
+    name = first.score_id.rpartition("-")[0]
+    assert ranking.scores_for_browser(town, name) is None
+    background.release()
+    assert ranking.wait_for_all(town, 60)
+    found = ranking.scores_for_browser(town, name)
+    assert found is not None
+    assert np.isfinite(np.frombuffer(found, "<f4")).all()
+
+
+def test_the_background_goes_on_after_an_error_that_is_said(town: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors, prepared = [MemoryError("no room")], ManyBuildings._prepared
+    ended: list[object] = []
+
+    def fails_once(self: ManyBuildings, part: slice) -> object:
+        if part.start and errors:
+            raise errors.pop()
+        return prepared(self, part)
+
+    monkeypatch.setattr(ManyBuildings, "_prepared", fails_once)
+    monkeypatch.setattr(threading, "excepthook", lambda args: ended.append(args.exc_type))
+    first = ranking.rank_now(town)
+    assert first is not None
+    many = next(iter(ranking._kept.values())).chips
+    assert isinstance(many, ManyBuildings)
+    thread = many._thread
+    if thread is not None:
+        thread.join(60)
+    assert ended == [MemoryError]
+    (found,) = many._rankings.values()
+    assert found.problem == "MemoryError: no room"
+    now = ranking.so_far(town, first.score_id)  # which starts it again
+    assert now is not None
+    assert ranking.wait_for_all(town, 60)
+    assert found.problem == ""
+
+
+def test_a_queue_that_cannot_be_read_stops_nobody_else(town: Layout, background: Background) -> None:
+    queues.save_queue(town, "eva", {"id": "q", "chip_set": "set", "items": [{"building_id": "b100"}]})
+    for path in (town.folder / "queues").glob("*.json"):
+        (path.parent / "broken.json").write_bytes(path.read_bytes()[:20])
+    (town.folder / "queues" / "empty.json").write_bytes(b"")
+    assert queues.all_queued(town, "set") == {"b100"}
+    assert ranking.rank_now(town) is not None
+
+
+def test_all_in_a_queue_have_a_score_at_once_after_a_click(town: Layout, background: Background) -> None:
+    write = {"id": "q", "chip_set": "set", "items": [
+        {"building_id": f"b{i}", "kind": "exploit", "why": "", "inclusion": None} for i in range(100, 120)
+    ]}  # fmt: skip
+    queues.save_queue(town, "ann", write)
+    ranking.rank_now(town)
+    scores = ranking.scores_now(town)
+    assert scores is not None
+    assert np.isfinite(scores[100:120]).all()
+
+
+def test_up_to_the_size_of_a_sample_all_are_ranked_at_once(town: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranking, "MOST_AT_ONCE", N)
+    monkeypatch.setattr(ranking, "ManyBuildings", type("Unwanted", (), {}))
+    found = ranking.rank_now(town)
+    assert found is not None
+    assert found.is_complete
+    assert found.score_id.count("-") == 2
+    assert queueing.standing(town).is_scored is None
+
+
+def test_features_of_very_many_are_read_as_they_are_asked_for(town: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = ranking.feature_rows(town, "set")
+    alike = ranking.most_alike(town, "b5", 4)
+    with monkeypatch.context() as other:
+        other.setattr(ranking, "MOST_AT_ONCE", N)
+        values = ranking.plain_features(town, "set")
+        assert ranking.most_alike(town, "b5", 4) == alike
+    assert not isinstance(rows, np.ndarray)
+    assert len(rows) == N
+    np.testing.assert_allclose(rows[np.array([3, 290])], values[[3, 290]], atol=1e-5)
+    np.testing.assert_allclose(ranking.plain_features(town, "set"), values, atol=1e-5)
+
+
+def test_features_that_are_no_numbers_are_refused_in_words(town: Layout) -> None:
+    features = np.load(town.features("set"))
+    features[0, N - 1, 0] = np.nan
+    np.save(town.features("set"), features)
+    with pytest.raises(ProjectError, match="are not all finite"):
+        ranking.rank_now(town)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (ranking.LiveRanking("live-a-1-50000", 0.0, 50_000, 50_000, 1_000_000), "50,000 of 1,000,000"),
+        (ranking.LiveRanking("live-a-1-5", 0.0, 5, 5, 9, "MemoryError"), "interrupted (MemoryError)"),
+        (None, "not being ranked now"),
+    ],
+)
+def test_the_screen_says_how_many_are_ranked_so_far(
+    found: ranking.LiveRanking | None, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranking, "so_far", lambda layout, score_id: found)
+    drawn = AppTest.from_string(
+        "from pu_geo.ui.annotate import queue_panel\nqueue_panel.wait_for_the_rest(None, 'live-a-1')", default_timeout=60
+    ).run()
+    assert not drawn.exception
+    assert words in drawn.caption[0].value

@@ -1,0 +1,186 @@
+"""A training by torchrun: one run is stored, it can be paused and resumed on another number of devices, and a death ends it in words."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import torch
+from model_parts import job_of
+from small_parts import add_chips, click, facts_of
+
+from pu_geo.errors import JobCancelled, JobPaused, PuGeoError, TrainingError
+from pu_geo.methods import catalog
+from pu_geo.methods.catalog import TrainingRequest
+from pu_geo.project import events, locks, runs
+from pu_geo.project.layout import Layout
+from pu_geo.records import View
+from pu_geo.tasks.job import Job
+from pu_geo.tasks.train import torchrun
+from pu_geo.tasks.train.train import train
+
+ASKED: dict[str, Any] = {"method": "ncpu", "preset": "quick", "overrides": {"epochs": "12", "batch_size": "10"}}
+LISTED = """
+  rank      : {} (local_rank: 1)
+  exitcode  : {} (pid: 4711)
+"""
+
+
+@pytest.fixture
+def clicked(project: Layout) -> Layout:
+    """A project with 20 chips of made-up features and six positives."""
+    rng = np.random.default_rng(0)
+    ids = [f"b{i}" for i in range(20)]
+    chips = rng.integers(0, 255, (20, 6, 16, 16)).astype(np.uint8)
+    add_chips(project, ids, bands="pre+post", chips=chips, features=rng.normal(size=(4, 20, 8)).astype(np.float16))
+    click(project, *ids[:6])
+    return project
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """Return torchrun and the ranks that work for a job, by their arguments."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if str(folder) in process.cmdline() and process.pid != os.getpid():
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def rank_of(folder: Path, number: int) -> psutil.Process:
+    (found,) = (each for each in processes_of(folder) if each.environ().get("RANK") == str(number))
+    return found
+
+
+def at_first_report(job: Job, act: Callable[[], object]) -> None:
+    """Let something happen once all ranks are there and none has trained."""
+    left = [act]
+    job.echo = lambda line: left.pop()() if left and "loading chips" in line and processes_of(job.folder) else None
+
+
+def ends_as(job: Job, words: str) -> None:
+    with pytest.raises(TrainingError, match=words) as caught:
+        torchrun.train_on(job, TrainingRequest(**ASKED, devices=2), 2)
+    assert caught.value.kind == "rank"
+    assert "Resume the job" in caught.value.hint
+    assert processes_of(job.folder) == []
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_it_pauses_survives_deaths_and_goes_on_with_one_device_to_the_same_scores(clicked: Layout) -> None:
+    straight = train(job_of(clicked, "straight"), **ASKED)
+    job = job_of(clicked, "shared")
+    lock = locks.take(job.folder / locks.JOB_LOCK)
+    assert lock is not None
+    (job.folder / "pause").touch()
+    with pytest.raises(JobPaused):
+        train(job, **ASKED, devices=2)
+    assert processes_of(job.folder) == []
+    (job.folder / "pause").unlink()
+
+    at_first_report(job, lambda: rank_of(job.folder, 1).kill())
+    ends_as(job, r"on 2 devices ended early: process 2 of 2 was killed \(signal 9\)")
+    at_first_report(job, lambda: os.close(lock))  # as where the job's own process was killed
+    ends_as(job, "on 2 devices ended early")
+
+    job.echo = None
+    result = train(job, **ASKED)
+    found, wanted = (np.asarray(runs.array(clicked, str(each["run_id"]), "scores")) for each in (result, straight))
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    epochs = [event["epoch"] for event in events.read(job.folder) if event["event"] == "epoch"]
+    assert sorted(set(epochs)) == [*range(1, 13)]  # a rank that trained until it was killed did an epoch that is done again
+    facts = facts_of(clicked, str(result["run_id"]))
+    assert any("went on with 1 process after 2" in words for words in facts.warnings)
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_one_run_is_stored_by_the_first_rank_and_what_it_refuses_is_said(clicked: Layout) -> None:
+    job = job_of(clicked, "shared")
+    lock = locks.take(job.folder / locks.JOB_LOCK)
+    assert lock is not None
+    echoed: list[str] = []
+    job.echo = echoed.append
+    result = train(job, **ASKED, devices=2)
+    os.close(lock)
+    facts = facts_of(clicked, str(result["run_id"]))
+    assert (facts.device, facts.warnings) == ("2 x CPU, 1 thread", ())
+    assert [path.name for path in (clicked.folder / "runs").iterdir()] == [facts.run_id]
+    assert sum("loading chips" in line for line in echoed) == 2  # of the job, and of the first rank
+    assert any("of 12" in line for line in echoed)  # not each epoch is reported
+    assert train(job, **ASKED, devices=2) == result  # it is done
+
+
+def request(method: str = "pucl", devices: int = 1, **overrides: Any) -> TrainingRequest:
+    return TrainingRequest(method, "quick", overrides=overrides, devices=devices)
+
+
+def test_devices_are_counted_and_those_that_are_missing_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from_chips = {"backbone": "small"}
+    pair, layers = [View("pre", "pre", 0, 3), View("post", "post", 3, 6)], [View("sar", "", 0, 2)]
+    for n_cuda, asked, views, found in (
+        (0, request(), (), 1),
+        (0, request(**from_chips), pair, 1),
+        (0, request(devices=3), (), 3),
+        (4, request(), (), 1),
+        (4, request(**from_chips), pair, 1),  # only where it was asked for
+        (4, request(devices=2, **from_chips), pair, 2),
+        (4, request("ncl", **from_chips), pair, 1),
+        (4, request("herocon", **from_chips), [*pair, *layers], 1),
+    ):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda n=n_cuda: n)
+        assert torchrun.n_devices(asked, views) == (found, "")
+    n, warning = torchrun.n_devices(request(devices=8), ())
+    assert (n, "8 devices were asked for, and this machine has 4" in warning) == (4, True)
+    n, warning = torchrun.n_devices(request("herocon", devices=2), layers)
+    assert (n, "HeroCon learns from layers on one device" in warning) == (1, True)
+
+
+def test_methods_that_train_on_one_device_say_so_and_no_number_out_of_bounds_is_taken() -> None:
+    with pytest.raises(TrainingError, match=r"NCL trains on one device; 2 were asked for"):
+        request("ncl", devices=2)
+    with pytest.raises(TrainingError, match="devices is -1"):
+        request(devices=-1)
+    with pytest.raises(TrainingError, match="devices is 65; it must be at most 64"):
+        request(devices=65)
+    assert request("ncl", devices=1).as_args()["devices"] == 1
+    assert {name for name, card in catalog.METHODS.items() if card.takes_devices} == {
+        "ncpu", "pucl", "herocon", "ce", "upu", "nnpu", "upu+noisncl", "nnpu+noisncl", "supervised",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("raised", "exit_codes", "wanted", "words"),
+    [
+        ({1: TrainingError("It diverged.", "Use less.")}, {}, TrainingError, "It diverged"),
+        ({0: RuntimeError("Connection closed by peer")}, {1: -9}, TrainingError, r"process 2 of 2 was killed \(signal 9\)"),
+        ({0: RuntimeError("lost")}, {0: 1, 1: -signal.SIGTERM}, TrainingError, r"signal 15"),
+        ({0: RuntimeError("closed"), 1: TrainingError("Little memory.", "Use less.")}, {}, TrainingError, "Little memory"),
+        ({0: OSError(28, "No space left on device", "/x/y")}, {0: 1}, OSError, "No space left"),
+        ({1: ValueError("a fault"), 0: RuntimeError("closed")}, {1: 1}, RuntimeError, "ValueError: a fault"),
+        ({0: JobCancelled()}, {0: 1, 1: -signal.SIGTERM}, JobCancelled, "^$"),
+        ({0: JobPaused(), 1: JobPaused()}, {}, JobPaused, "^$"),
+        ({}, {}, TrainingError, "its processes were killed"),
+    ],
+)
+def test_what_ended_a_rank_ends_the_job(
+    raised: dict[int, Exception], exit_codes: dict[int, int], wanted: type[Exception], words: str, tmp_path: Path
+) -> None:
+    for number, error in raised.items():
+        torchrun.note_end(tmp_path, number, error)
+    log = "".join(LISTED.format(*each) for each in exit_codes.items())
+    with pytest.raises(wanted, match=words) as caught:
+        torchrun._raise_end(torchrun._read_ends(tmp_path / "ranks"), 1, 2, log)
+    if isinstance(caught.value, PuGeoError):
+        assert caught.value.hint
+    if isinstance(caught.value, OSError):
+        assert caught.value.filename == "/x/y"
