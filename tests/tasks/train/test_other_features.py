@@ -121,7 +121,7 @@ def test_ncpu_says_that_one_view_is_few(chipped: Layout, tmp_path: Path) -> None
     name = made(chipped, weights_file(tmp_path), n_views=1)
     run_id = trained(chipped, name)
     assert (
-        f"{name} has one view of each chip, and NcPU learns from how views differ. Make the set again with more --views, or train on rcf."
+        f"{name} has one view of each chip, and NcPU learns from how views differ. Make the set again with more --views, or train on another set."
         in facts_of(chipped, run_id).warnings
     )
 
