@@ -6,8 +6,8 @@ import os
 import re
 import secrets
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -30,6 +30,7 @@ LABEL_WORDS = {"positive": "damaged", "not_damaged": "not damaged", "not_assessa
 PATIENCE_S = 2.0
 """How long a browser's operations wait for another program that holds the file. The browser keeps them and sends them again."""
 _HIGHEST_NUMBER = 2**53  # of a browser
+_NUMBERED = re.compile(r"(.*-)([0-9]{1,15})", re.DOTALL)  # the id of an operation
 _NAME_FILE = "analyst.txt"  # in the user's own folder
 _SIGNS = "abcdefghjkmnpqrstuvwxyz23456789"  # no two that read alike
 _MADE_UP = re.compile(f"analyst-[{_SIGNS}]{{4}}")
@@ -110,7 +111,9 @@ def store_operations(layout: Layout, message: Mapping[str, Any]) -> dict[str, An
 
     Args:
         message: {"session": of the browser's page, "analyst", "ops"}; each of the ops has a number "n" and what
-            `LabelOp.from_json` reads. Those that ask for another queue (`"next": true`) need the page and are left out.
+            `LabelOp.from_json` reads. One with "building_ids" stands for an operation on each of them. Their numbers are n, n + 1, ..., and so
+            the number at the end of their ids: "s-7", "s-8", ... from "s-7" on. Those that ask for another queue (`"next": true`) need the
+            page and are left out.
 
     Returns:
         {"session", "n": highest number that is dealt with, "event": newest event, "refused": None or problem and hint};
@@ -124,34 +127,57 @@ def store_operations(layout: Layout, message: Mapping[str, Any]) -> dict[str, An
         return None
     if not is_text(session, 1, MAX_NAME) or not is_text(analyst, 1, MAX_NAME):
         return None
-    entries = entries[:MOST_OPERATIONS]
-    readable = [entry for entry in entries if isinstance(entry, Mapping) and _is_number(entry.get("n"))]
     with store.one_connection(), store.connect(layout, patience_s=PATIENCE_S) as db:
-        ops = [_from_browser(layout, analyst, entry) for entry in readable if entry.get("next") is not True]
+        ops, highest, n_unreadable = _operations(layout, analyst, entries)
         acks = labels.append(db, ops, analyst=analyst, screen="map")
         event = labels.last_event(db)
     wrong = [ack.error for ack in acks if ack.error]
-    wrong += ["it is not an object with a number n of 1 or more."] * (len(entries) - len(readable))
-    words = (
-        f"{len(wrong)} of {len(acks) + len(entries) - len(readable)} labels were refused. The first: {wrong[0]}"
-        if wrong
-        else ""
-    )
+    wrong += ["it is not an object with a number n of 1 or more."] * n_unreadable
+    words = f"{len(wrong)} of {len(acks) + n_unreadable} labels were refused. The first: {wrong[0]}" if wrong else ""
     return {
         "session": session,
-        "n": max((entry["n"] for entry in readable), default=0),
+        "n": highest,
         "event": event,
         "refused": {"problem": words, "hint": "Reload the page, then label them again."} if wrong else None,
     }
+
+
+def _operations(layout: Layout, analyst: str, entries: Sequence[object]) -> tuple[list[LabelOp], int, int]:
+    """Return a browser's operations, at most `MOST_OPERATIONS`, the highest number among them, and how many entries cannot be read."""
+    ops: list[LabelOp] = []
+    highest = n_unreadable = 0
+    for entry in entries[:MOST_OPERATIONS]:
+        room = MOST_OPERATIONS - len(ops)
+        if room == 0:
+            break
+        if not isinstance(entry, Mapping) or not _is_number(entry.get("n")):
+            n_unreadable += 1
+            continue
+        buildings = entry.get("building_ids")
+        n = len(buildings[:room]) if isinstance(buildings, list) else 1
+        highest = max(highest, entry["n"] + n - 1)
+        if isinstance(buildings, list):
+            ops += _of_one_act(layout, analyst, entry, buildings[:room])
+        elif entry.get("next") is not True:
+            ops.append(_from_browser(layout, analyst, LabelOp.from_json(entry)))
+    return ops, highest, n_unreadable
+
+
+def _of_one_act(layout: Layout, analyst: str, entry: Mapping[str, Any], buildings: Sequence[Any]) -> Iterator[LabelOp]:
+    shared = LabelOp.from_json(entry)
+    same = {one.name: getattr(shared, one.name) for one in fields(shared)}
+    found = _NUMBERED.fullmatch(shared.op) if isinstance(shared.op, str) else None
+    for k, building in enumerate(buildings):
+        op = f"{found[1]}{int(found[2]) + k}" if found else ""  # which is refused
+        yield _from_browser(layout, analyst, LabelOp(**{**same, "op": op, "building_id": building}))
 
 
 def _is_number(value: object) -> bool:
     return type(value) is int and 0 < value < _HIGHEST_NUMBER
 
 
-def _from_browser(layout: Layout, analyst: str, entry: Mapping[str, Any]) -> LabelOp:
-    """Read an operation. Only the server knows how probably an audit drew the building; what none drew is a plain answer."""
-    op = LabelOp.from_json(entry)
+def _from_browser(layout: Layout, analyst: str, op: LabelOp) -> LabelOp:
+    """Complete an operation. Only the server knows how probably an audit drew the building; what none drew is a plain answer."""
     if op.label == "not_assessable" and not op.reason:
         op = replace(op, reason="unclear")
     if op.shown != "audit":

@@ -156,6 +156,50 @@ def test_a_box_of_20_000_buildings_is_one_message(town: Layout) -> None:
     assert answer == {"session": "s", "n": 20_000, "event": 20_000, "refused": None}
 
 
+def lasso(number: int, buildings: list[object], **more: object) -> dict[str, object]:
+    return click(number, "", act="lasso-1", **more) | {"building_ids": buildings}
+
+
+def log_of(layout: Layout) -> list[tuple[str, str, str, str]]:
+    with store.connect(layout) as db:
+        return [tuple(row) for row in db.execute("SELECT op, building_id, label, act FROM label_event ORDER BY event")]
+
+
+def test_one_entry_for_the_buildings_of_a_lasso_stores_a_row_for_each(town: Layout) -> None:
+    sent = [click(8, "b4"), lasso(9, ["b0", "b1", "b2"], grade="major"), click(12, "b3", "not_damaged")]
+    assert send(town, *sent) == {"session": "s", "n": 12, "event": 5, "refused": None}
+    assert log_of(town) == [
+        ("s-8", "b4", "positive", "s-8"),
+        ("s-9", "b0", "positive", "lasso-1"), ("s-10", "b1", "positive", "lasso-1"), ("s-11", "b2", "positive", "lasso-1"),
+        ("s-12", "b3", "not_damaged", "s-12"),
+    ]  # fmt: skip
+    assert {event.grade for building, event in current(town).items() if building in ("b0", "b1", "b2")} == {"major"}
+    again = [click(n, f"b{n - 9}", act="lasso-1", grade="major") for n in (9, 10, 11)]
+    assert send(town, lasso(9, ["b0", "b1", "b2"], grade="major")) == {"session": "s", "n": 11, "event": 5, "refused": None}
+    assert send(town, *again) == {"session": "s", "n": 11, "event": 5, "refused": None}, "sent one by one"
+    assert send(town, {"n": 13, "op": "s-13", "undo": True}, {"n": 14, "op": "s-14", "undo": True})["refused"] is None
+    assert standing(town) == {"b4": "positive"}
+
+
+def test_unreadable_buildings_of_a_lasso_are_refused_and_the_others_stored(town: Layout) -> None:
+    answer = send(town, lasso(1, ["b0", "nobody", 5, None, ["b1"], "b2"]))
+    assert (answer["n"], standing(town)) == (6, {"b0": "positive", "b2": "positive"})
+    assert "4 of 6 labels were refused" in answer["refused"]["problem"]
+    for op in (None, 5, "", "s", "s-x", "s-\u0663", ["s-1"]):
+        answer = send(town, lasso(7, ["b1", "b3"]) | {"op": op})
+        assert (answer["n"], "2 of 2 labels were refused" in answer["refused"]["problem"]) == (8, True), op
+    assert send(town, lasso(9, [])) == {"session": "s", "n": 8, "event": 2, "refused": None}
+    assert set(standing(town)) == {"b0", "b2"}
+
+
+def test_a_lasso_of_more_than_a_message_may_hold_is_stored_up_to_there(
+    town: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(labeling, "MOST_OPERATIONS", 3)
+    assert send(town, click(1, "b4"), lasso(2, ["b0", "b1", "b2"]), click(5, "b3"))["n"] == 3
+    assert set(standing(town)) == {"b4", "b0", "b1"}
+
+
 def test_nothing_is_acknowledged_where_the_last_of_many_cannot_be_written(
     town: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

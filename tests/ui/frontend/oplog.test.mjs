@@ -5,6 +5,7 @@ import test, { beforeEach } from "node:test";
 import { fakeBrowser, fakeServer, freshPage, pass, releaseLock, settle, writes } from "./fake_browser.mjs";
 
 fakeBrowser();
+const { unpack } = await import("../../../pu_geo/ui/frontend/src/packing.js");
 const { OperationLog } = await import("../../../pu_geo/ui/frontend/src/oplog.js");
 
 const DATA = { base: "/pugeo", token: "t", here: { analyst: "ann", event: 0 }, server: "s1" };
@@ -61,6 +62,70 @@ test("many at once are written once and sent once", async () => {
   log.addMany(Array.from({ length: 5_000 }, (_, i) => set(`b${i}`)));
   assert.equal(writes.slice(before).filter((key) => key === log.key).length, 1);
   assert.deepEqual(server.requests.map(({ body }) => body.ops.length), [5_000]);
+});
+
+const lasso = (n, more = {}) => Array.from({ length: n }, (_, i) => ({ ...set(`b${String(i).padStart(6, "0")}`), act: "lasso-1", ...more }));
+const kept = () => JSON.parse(localStorage.getItem(log.key)).ops;
+
+test("the buildings of a lasso are one entry of a message and of what the browser keeps, and as many operations", async () => {
+  log.add({ ...set("b0"), grade: "major" });
+  ack(server.requests[0]);
+  await settle();
+  log.addMany(lasso(33_000, { damage_types: ["roof"] }));
+  const [, { body, init }] = server.requests;
+  const { building_ids: ids, ...shared } = body.ops[0];
+  assert.deepEqual(shared, { n: 2, op: `${log.session}-2`, label: "positive", screen: "map", act: "lasso-1", damage_types: ["roof"] });
+  assert.deepEqual([body.ops.length, ids.length, ids[0], ids[32_999]], [1, 33_000, "b000000", "b032999"]);
+  assert.ok(init.body.length < 500_000);
+  assert.deepEqual(kept(), body.ops);
+  server.requests[1].answer({ session: log.session, n: 20_001, event: 1, refused: null }); // a server may take fewer at once
+  await settle();
+  assert.deepEqual(server.requests[2].body.ops.map(({ n, op, building_ids }) => [n, op, building_ids.length]), [[20_002, `${log.session}-20002`, 13_000]]);
+  server.requests[2].answer({ session: log.session, n: 33_001, event: 2, refused: null });
+  await settle();
+  assert.deepEqual([log.state, log.settled.length, localStorage.getItem(log.key)], ["saved", 33_001, null]);
+});
+
+test("operations are one entry only where the act is one and all else is the same", () => {
+  const [first, second] = lasso(2);
+  const same = { ...first, damage_types: ["roof", "walls"] };
+  const ops = [first, second, { ...second, grade: "major" }, { ...second, act: "lasso-2" }, set("b1"), set("b2"), { undo: true }, same, { ...same, damage_types: ["roof"] }, { ...same, damage_types: ["roof"] }];
+  log.addMany(ops);
+  assert.deepEqual(server.requests[0].body.ops.map(({ building_ids, building_id }) => building_ids ?? building_id), [
+    ["b000000", "b000001"], "b000001", "b000001", "b1", "b2", undefined, "b000000", ["b000000", "b000000"],
+  ]);
+  assert.deepEqual(unpack(kept()), log.ops);
+  assert.equal(log.ops.length, 10);
+});
+
+test("a lasso that a page left unsent is one entry of the next page, too, with its ids", async () => {
+  log.addMany([set("b7"), ...lasso(30_000)]);
+  const [before, { session }] = [log.ops, log];
+  log.disconnect("view");
+  releaseLock(log.key);
+  ({ log, runs } = open(`t${token}`));
+  log.add(set("b8"));
+  await pass(5000);
+  while (log.ops.length) {
+    const last = server.requests.at(-1);
+    last.answer({ session: log.session, n: unpack(last.body.ops).at(-1).n, event: 1, refused: null });
+    await settle();
+  }
+  const sent = server.requests.filter(({ body }) => body.session === log.session).flatMap(({ body }) => body.ops);
+  assert.equal(sent.length, 3);
+  assert.deepEqual(unpack(sent).filter(({ op }) => op.startsWith(session)).map(({ op, building_id }) => [op, building_id]), before.map(({ op, building_id }) => [op, building_id]));
+});
+
+test("a lasso that is longer than a message goes in several", async () => {
+  log.addMany(lasso(300_000));
+  while (log.ops.length) {
+    const last = server.requests.at(-1);
+    assert.ok(last.init.body.length < 2_000_000);
+    last.answer({ session: log.session, n: unpack(last.body.ops).at(-1).n, event: 1, refused: null });
+    await settle();
+  }
+  assert.ok(server.requests.length > 1);
+  assert.deepEqual(unpack(server.requests.flatMap(({ body }) => body.ops)).map(({ n }) => n), Array.from({ length: 300_000 }, (_, i) => i + 1));
 });
 
 test("what is more than a message may hold goes in several, in order, each once and below 2 MB", async () => {

@@ -1,4 +1,6 @@
-// Logs in localStorage, one key for each page load: {at: milliseconds, ops: [...]}.
+// Logs in localStorage, one key for each page load: {at: milliseconds, ops: [...]}, see `packing.js`.
+
+import { pack, unpack } from "./packing.js";
 
 const KEPT_MS = 7 * 24 * 3600 * 1000;
 const PREFIX = "pugeo:log:";
@@ -11,7 +13,7 @@ export function familyOf(token) {
 /** Write a log; an empty one is removed. */
 export function keep(key, ops) {
   try {
-    if (ops.length) localStorage.setItem(key, JSON.stringify({ at: Date.now(), ops }));
+    if (ops.length) localStorage.setItem(key, JSON.stringify({ at: Date.now(), ops: pack(ops) }));
     else localStorage.removeItem(key);
   } catch {
     // storage full or blocked: the log in memory still works, only a reload would forget
@@ -37,7 +39,7 @@ export function leftovers() {
 export function read(key) {
   try {
     const entry = JSON.parse(localStorage.getItem(key));
-    return Array.isArray(entry?.ops) && typeof entry.at === "number" ? entry : null;
+    return Array.isArray(entry?.ops) && typeof entry.at === "number" ? { at: entry.at, ops: unpack(entry.ops) } : null;
   } catch {
     return null;
   }

@@ -85,8 +85,8 @@ export class OperationLog {
       this.ops.push({ n, op: `${this.session}-${n}`, ...operation });
     }
     keep(this.key, this.ops);
+    this.#advance(); // first: the server stores while the page draws
     this.changed();
-    this.#advance();
   }
 
   /** The page's data are here. `server` names the session at the server: a new one knows nothing of what was sent. */

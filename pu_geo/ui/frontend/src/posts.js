@@ -1,6 +1,8 @@
 // Sends operations by HTTP, without a run of the page: one request at a time, each with all that is not acknowledged, or as much
 // of it from its start as the server takes at once; again after a failure.
 
+import { pack } from "./packing.js";
+
 const PATIENCE_MS = [5000, 8000, 15000];
 const PER_OPERATION_MS = 0.5;
 const RETRY_MS = [1000, 2500, 5000, 10000, 15000];
@@ -45,13 +47,13 @@ export class Posts {
 
   async #post(isLast = false) {
     this.stop();
-    const ops = this.url ? fitting(this.log.operations(), this.most) : [];
+    const { ops, packed } = this.url ? fitting(this.log.operations(), this.most) : { ops: [] };
     if (!ops.length) return;
     const controller = new AbortController();
     const mine = (this.inFlight = { upTo: ops.at(-1).n, isLast, abort: () => controller.abort() });
     const at = Math.min(this.attempt, PATIENCE_MS.length - 1);
     const patience = setTimeout(mine.abort, PATIENCE_MS[at] + ops.length * PER_OPERATION_MS);
-    const body = JSON.stringify({ session: this.session, attempt: this.attempt, analyst: this.analyst, ops });
+    const body = JSON.stringify({ session: this.session, attempt: this.attempt, analyst: this.analyst, ops: packed });
     const answer = await ask(this.url, body, controller.signal, isLast).catch(() => null);
     clearTimeout(patience);
     if (answer?.isTooLong && mine === this.inFlight) this.#shorten(ops);
@@ -89,12 +91,19 @@ export class Posts {
   }
 }
 
-/** @returns the first operations, in order, as many as `most` bytes hold; at least one */
-function fitting(ops, most) {
-  const encoder = new TextEncoder();
-  let bytes = 0;
-  const tooMany = ops.findIndex((op) => (bytes += encoder.encode(JSON.stringify(op)).length + 1) > most);
-  return tooMany < 0 ? ops : ops.slice(0, Math.max(1, tooMany));
+/** @returns {ops, packed}: the first operations, in order, as many as `most` bytes hold when packed; at least one, if there is any */
+function fitting(all, most) {
+  let ops = all;
+  let packed = pack(ops);
+  while (ops.length > 1 && bytesOf(packed) > most) {
+    ops = ops.slice(0, Math.ceil(ops.length / 2));
+    packed = pack(ops);
+  }
+  return { ops, packed };
+}
+
+function bytesOf(packed) {
+  return new TextEncoder().encode(JSON.stringify(packed)).length;
 }
 
 /** @returns the server's answer, or its words about a refusal */
