@@ -22,10 +22,18 @@ from pu_geo.errors import ProjectError, printable
 from pu_geo.project.layout import Layout
 
 FILE = ".in_use.lock"
-HOST = ".in_use.host"  # the computer that had the project open last; on a network disk alone
-_OVER_A_NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "fuse.sshfs", "vboxsf", "prl_fs")
+HOST = ".in_use.host"  # the computer that had the project open last, and its `_BOOT`; on a network disk alone
+# Disks of one computer, as Linux names their file systems. Clusters have many others, and new ones come: what is not here may be shared.
+_LOCAL = {
+    "apfs", "aufs", "bcachefs", "btrfs", "ecryptfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "fuseblk", "hfs",
+    "hfsplus", "iso9660", "jfs", "msdos", "nilfs2", "ntfs", "ntfs3", "overlay", "ramfs", "reiserfs", "rootfs", "squashfs",
+    "tmpfs", "ubifs", "udf", "vfat", "xfs", "zfs", "fuse.bindfs", "fuse.cryfs", "fuse.encfs", "fuse.exfat", "fuse.fuse-overlayfs", "fuse.gocryptfs", "fuse.mergerfs", "fuse.ntfs-3g", "fuse.zfs",
+}  # fmt: skip
 _MOUNTS = Path("/proc/mounts")
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+"""What tells a running system from all others; names of computers do not: copies of a virtual machine have one name."""
 _PATIENCE_S = 2.0
+_PATIENCE_FOR_A_NAME_S = 0.3
 _held: dict[Path, tuple[int, tuple[int, int]]] = {}  # folder -> file descriptor, and which file it is
 _lock = threading.Lock()
 
@@ -52,7 +60,7 @@ def hold(layout: Layout) -> None:
             return
         try:
             is_taken = _taken(descriptor, fcntl.LOCK_SH)
-            other = _host_of(layout) if is_shared else ""
+            last = _last_host(layout) if is_shared else _this_host()
         except OSError:  # a network disk without locks
             os.close(descriptor)
             return
@@ -61,22 +69,25 @@ def hold(layout: Layout) -> None:
             raise ProjectError(
                 f"{layout.folder.name} is being restored by another process.", "Try again in a moment.", kind="busy"
             )
-        if other not in ("", socket.gethostname()):  # it came between two of our locks
+        if last != _this_host():  # it came between two of our locks
             os.close(descriptor)
-            raise _open_on(other, layout)
+            raise _open_on(last, layout)
         facts = os.fstat(descriptor)
         _held[layout.folder] = descriptor, (facts.st_dev, facts.st_ino)
 
 
 def network_of(folder: Path) -> str:
-    """Return the kind of network file system that a folder is on, as Linux names it; "" where it is on none, or nobody knows."""
+    """Return the file system that a folder is on, as Linux names it, where other computers may have it, too; "" where none can.
+
+    "" also where the system does not say, as macOS does not.
+    """
     try:
         mounts = [line.split()[1:3] for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()]
     except OSError:
         return ""
     over = [(place, kind) for place, kind in mounts if folder.resolve().is_relative_to(place.replace("\\040", " "))]
     kind = max(over, key=lambda one: len(one[0]), default=("", ""))[1]
-    return kind if kind.startswith(_OVER_A_NETWORK) else ""
+    return "" if kind in _LOCAL else kind
 
 
 def _open_by_this_host(layout: Layout) -> int:
@@ -86,30 +97,47 @@ def _open_by_this_host(layout: Layout) -> int:
         ProjectError: of kind "busy" if another computer has the project open.
         OSError: if the file cannot be written, as on a disk that may only be read.
     """
-    here = socket.gethostname()
+    here = _this_host()
     descriptor = os.open(layout.folder / FILE, os.O_RDWR | os.O_CREAT, 0o666)  # NFS locks no file that may only be read
+    until = time.monotonic() + _PATIENCE_FOR_A_NAME_S
     try:
-        other = _host_of(layout)
-        if other not in ("", here) and not _taken(descriptor, fcntl.LOCK_EX, patience_s=0):
-            raise _open_on(other, layout)
-        if other != here:
-            (layout.folder / HOST).write_text(here, encoding="utf-8")
+        while (last := _last_host(layout)) != here:  # a process beside this one may be about to write our name
+            if _taken(descriptor, fcntl.LOCK_EX, patience_s=0):
+                (layout.folder / HOST).write_text("\n".join(here), encoding="utf-8")
+                break
+            if time.monotonic() > until:
+                raise _open_on(last, layout)
+            time.sleep(0.01)
     except (ProjectError, OSError):
         os.close(descriptor)
         raise
     return descriptor
 
 
-def _host_of(layout: Layout) -> str:
-    """Return the computer that had the project open last; "" where none is named."""
-    name = layout.folder / HOST
-    return name.read_text(encoding="utf-8", errors="replace").strip() if name.is_file() else ""
+def _this_host() -> tuple[str, str]:
+    """Return the name of this computer, and what tells it from others of this name; "" where the system has no such thing."""
+    return socket.gethostname(), _BOOT.read_text(encoding="utf-8").strip() if _BOOT.is_file() else ""
 
 
-def _open_on(other: str, layout: Layout) -> ProjectError:
+def _last_host(layout: Layout) -> tuple[str, str]:
+    """Return the computer that had the project open last, as `_this_host` does; empty texts where none is named."""
+    path = layout.folder / HOST
+    name, _, boot = (path.read_text(encoding="utf-8", errors="replace") if path.is_file() else "").partition("\n")
+    return name.strip(), boot.strip()
+
+
+def _open_on(last: tuple[str, str], layout: Layout) -> ProjectError:
+    here, (name, _) = socket.gethostname(), last
+    where = (
+        f"another computer called {here}, too"
+        if name == here
+        else f"the computer {printable(name)}"
+        if name
+        else "another computer"
+    )
     return ProjectError(
-        f"{layout.folder.name} is open on the computer {printable(other)}, and a project is opened on one computer alone.",
-        f"Close the app and what else works in it there, or work there. Here is {socket.gethostname()}.",
+        f"{layout.folder.name} is open on {where}, and a project is opened on one computer alone.",
+        f"Close the app and what else works in it there, or work there. Here is {here}.",
         kind="busy",
     )
 

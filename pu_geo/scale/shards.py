@@ -207,6 +207,8 @@ def do(work: Work, folder: Path, needs: Mapping[str, Any], part: Mapping[str, An
         return {"cancelled": True}
     except PuGeoError as error:
         return {"refused": [error.problem, error.hint, error.kind]}
+    if problem := clusters.misfit(clusters.about(folder), folder, str(needs["token"]), needs):  # meanwhile removed or moved
+        return {"refused": [*problem, "cluster"]}
     path = folder / f"{part['name']}.npz"
     with atomic_write(path) as temporary:
         with temporary.open("wb") as stream:
@@ -267,7 +269,7 @@ def _fresh(folder: Path, shard: Shard, record: Mapping[str, Any]) -> Arrays:
     path, until = folder / f"{shard.name}.npz", time.monotonic() + _VISIBLE_S
     while True:
         found = None
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # a network disk may know it later, or the file before it
             found = _read(path, record["sha256"])
         if found is not None:
             return found

@@ -20,14 +20,16 @@ def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/a / ext4 rw 0 0\nserver:/x {tmp_path} nfs4 rw 0 0\n")
     monkeypatch.setattr(in_use, "_MOUNTS", mounts)
+    monkeypatch.setattr(in_use, "_BOOT", tmp_path / "boot_id")
     monkeypatch.setattr(in_use, "_held", {})
     (tmp_path / "event.pugeo").mkdir()
     return Layout(tmp_path / "event.pugeo")
 
 
-def hold_as(host: str, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> int:
+def hold_as(host: str, layout: Layout, monkeypatch: pytest.MonkeyPatch, boot: str = "") -> int:
     """Hold a project as a new process on a computer does; return the file descriptor of its lock."""
     monkeypatch.setattr(in_use, "_held", {})
+    in_use._BOOT.write_text(f"{boot or host}\n")
     monkeypatch.setattr(in_use.socket, "gethostname", lambda: host)
     in_use.hold(layout)
     return in_use._held[layout.folder][0]
@@ -46,6 +48,50 @@ def test_a_second_computer_is_refused_as_long_as_the_first_has_the_project_open(
     with pytest.raises(ProjectError, match="open on the computer node-7"):
         hold_as("desk", layout, monkeypatch)
     os.close(other)
+
+
+def test_two_computers_of_one_name_are_two(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    locks = [hold_as("ubuntu", layout, monkeypatch, boot="5a1") for _ in range(2)]
+    with pytest.raises(ProjectError, match="open on another computer called ubuntu"):
+        hold_as("ubuntu", layout, monkeypatch, boot="0c2")
+    for lock in locks:
+        os.close(lock)
+    os.close(hold_as("ubuntu", layout, monkeypatch, boot="0c2"))
+
+
+def test_of_two_first_computers_one_is_refused(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one looks for a name before the first one has written its own."""
+    first: list[int] = []
+    last = in_use._last_host
+
+    def overtaken(project: Layout) -> tuple[str, str]:
+        found = last(project)
+        if not first:
+            with monkeypatch.context() as desk:
+                desk.setattr(in_use, "_last_host", last)
+                desk.setattr(in_use.socket, "gethostname", lambda: "desk")
+                first.append(in_use._open_by_this_host(project))
+                in_use._taken(first[0], fcntl.LOCK_SH)
+        return found
+
+    monkeypatch.setattr(in_use, "_last_host", overtaken)
+    with pytest.raises(ProjectError, match="open on the computer desk"):
+        hold_as("node-7", layout, monkeypatch)
+    os.close(first[0])
+
+
+@pytest.mark.parametrize(
+    "kind", ["nfs4", "cifs", "lustre", "ceph", "fuse.ceph", "gpfs", "beegfs", "fuse.glusterfs", "virtiofs", "brandnewfs"]
+)
+def test_a_disk_that_other_computers_may_have_is_named(layout: Layout, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "mounts").write_text(f"/dev/a / ext4 rw 0 0\nserver:/x {tmp_path} {kind} rw 0 0\n")
+    assert in_use.network_of(layout.folder) == kind
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "overlay", "tmpfs", "fuseblk", "zfs"])
+def test_a_disk_of_this_computer_is_none_of_a_network(layout: Layout, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "mounts").write_text(f"server:/x / nfs4 rw 0 0\n/dev/b {tmp_path} {kind} rw 0 0\n")
+    assert in_use.network_of(layout.folder) == ""
 
 
 def test_on_a_local_disk_names_of_computers_do_not_matter(

@@ -28,6 +28,8 @@ def squares(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Callab
         raise JobCancelled
     if spec.get("refuses"):
         raise PuGeoError("No squares.", "Use circles.", kind="squares")
+    if spec.get("removes"):
+        shutil.rmtree(spec["removes"])
     return {"square": np.arange(start, stop) ** spec["power"]}
 
 
@@ -122,6 +124,13 @@ def test_a_worker_returns_a_refusal_and_a_cancel_in_place_of_raising(job_folder:
     (job_folder / "cancel").touch()
     assert done(job_folder, shards.planned(4, 4, {"power": 2})) == [{"cancelled": True}]
     assert not list((job_folder / SHARDS).glob("0*"))
+
+
+def test_a_shard_whose_job_is_gone_by_its_end_writes_nothing(job_folder: Path) -> None:
+    """Else a project that was removed or moved would have a folder again, and its name would be taken."""
+    (refused,) = done(job_folder, shards.planned(4, 4, {"power": 2, "removes": str(job_folder)}))
+    assert "does not find the folder" in refused["refused"][0]
+    assert not job_folder.exists()
 
 
 def test_a_cancelled_job_takes_no_shards_and_keeps_them(job_folder: Path) -> None:

@@ -177,9 +177,11 @@ def _resolved(place: tuple[str, str, int], allow_private: bool) -> _Place:
     scheme, host, port = place
     try:
         found = list(dict.fromkeys(str(row[4][0]) for row in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a name like "a..b" is not even asked for
         raise ImageryError(
-            f"The host {host} is not found ({error.strerror or error}).", "Correct it, or check the network.", kind="network"
+            f"The host {host} is not found ({getattr(error, 'strerror', None) or error}).",
+            "Correct it, or check the network.",
+            kind="network",
         ) from error
     for address in found:
         if not _may_connect(ipaddress.ip_address(address), allow_private):
@@ -383,6 +385,8 @@ class _Download:
         length = response.getheader("Content-Length") or ""
         if (response.getheader("Content-Encoding") or "identity") != "identity" or not re.fullmatch("[0-9]{1,18}", length):
             raise self._liar("names no length of what it sends, or sends it packed")
+        if response.getheader("Transfer-Encoding") is not None:
+            raise self._liar("sends the file in pieces of its own")
         n = total = int(length)
         if response.status == 206:
             named = _RANGE.fullmatch(response.getheader("Content-Range") or "")

@@ -236,6 +236,7 @@ def test_a_server_without_ranges_sends_all(server: Server, tmp_path: Path) -> No
         (whole(206, 50_000, **{"Content-Range": "bytes 0-49999/50000"}), "is not trusted"),
         (whole(length=None), "is not trusted"),
         (whole(**{"Content-Encoding": "gzip"}), "is not trusted"),
+        (whole(length=10, content=b"14\r\n" + b"a" * 20 + b"\r\n0\r\n\r\n", **{"Transfer-Encoding": "chunked"}), "is not trusted"),
         (whole(length=10**15), "1 to 50,000,000,000 are read"),
         (whole(length=0, content=b""), "has 0 bytes"),
         (whole(404, 0, b""), "There is no such file"),
@@ -336,6 +337,13 @@ def test_other_addresses_are_refused_before_anything_is_asked(
         fetching.fetch(url, hosts=["data.example", "evil.example", "me", "::1"], folder=tmp_path)
     assert found.value.kind == "url"
     assert "secret" not in str(found.value)
+
+
+@pytest.mark.parametrize("host", ["data..example", ".example", "a" * 64 + ".example"])
+def test_a_mistyped_host_is_not_found_in_words(tmp_path: Path, host: str) -> None:
+    with pytest.raises(ImageryError) as found:
+        fetching.fetch(f"https://{host}/post.tif", hosts=[host], folder=tmp_path)
+    assert found.value.kind in ("network", "url")
 
 
 def test_hosts_are_those_on_the_list_with_their_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
