@@ -92,7 +92,7 @@ def read_invitation(path: Path) -> Invitation:
             raise ValueError
         credentials.certificate_bytes(certificate)
     except ValueError as error:
-        raise _broken(path, "holds no certificate of a leader") from error
+        raise _broken(path, "holds no certificate of a leader, or more than one") from error
     return Invitation(agreement, address, certificate)
 
 

@@ -192,6 +192,22 @@ def test_an_invitation_that_is_none_is_refused(
         membership.read_invitation(path)
 
 
+@pytest.mark.parametrize("added", ["{good}{evil}", "{evil}{good}", "{good}{good}", "a word\n{good}", "{good}\n"])
+def test_an_invitation_with_more_than_the_certificate_that_people_compare_is_refused(
+    tmp_path: Path, invitation: Invitation, member: Layout, added: str
+) -> None:
+    """A second authority would be trusted, too, and its server could stand between leader and member."""
+    membership.accept(member, invitation, "flooded")
+    membership.confirm(member.federation("floods"), invitation)
+    credentials.certify(tmp_path / "stranger", ["192.0.2.7"])
+    evil = (tmp_path / "stranger" / credentials.CA).read_text("ascii")
+    path = membership.write_invitation(tmp_path, invitation)
+    changed = {"certificate": added.format(good=invitation.certificate, evil=evil), "address": "192.0.2.9:443"}
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(FederationError, match="holds no certificate of a leader, or more than one"):
+        membership.read_invitation(path)
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"[]", b"{", b"\xff\xfe", b'{"kind": 1, "kind": 2}', b"[" * 100_000, b" " * 10_000_000]
 )
