@@ -185,8 +185,8 @@ def _step(agreement: Agreement, folder: Path, number: int, learner: Learner, ans
     """Take the server's step with the answers that counted."""
     updates = {row: answer.update for row, answer in answers.items()}
     if agreement.privacy.kind == "central":
-        generator = privacy.secret_generator(folder, _NOISE, agreement.digest, number)
-        updates = privacy.central(agreement, updates, learner.theta, learner.class_vectors, generator)
+        noise = privacy.secret_noise(folder, _NOISE, agreement.digest, number)
+        updates = privacy.central(agreement, updates, learner.theta, learner.class_vectors, noise)
     with one_thread():
         return server_round(learner, updates, agreement.settings)
 
