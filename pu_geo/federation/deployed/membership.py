@@ -134,6 +134,16 @@ def accept(
     return _write(folder / f"request-{row}.json", {"kind": REQUEST_KIND, **asdict(request), "signature": signature})
 
 
+def require_fingerprint(invitation: Invitation, fingerprint: str) -> None:
+    """Raise FederationError unless an invitation has the fingerprint that people compared."""
+    if not credentials.same_fingerprint(fingerprint, invitation.fingerprint):
+        raise FederationError(
+            f"The invitation has the fingerprint {invitation.fingerprint}, not {printable(fingerprint)}.",
+            "Do not join: somebody may have changed the file on its way. Ask whoever leads for the file and the fingerprint again.",
+            kind="fingerprint",
+        )
+
+
 def confirm(folder: Path, invitation: Invitation) -> None:
     """Store that people compared the fingerprint of an invitation: members connect to the leader that it names, and to no other."""
     write_json(folder / federations.CONFIRMED, {"fingerprint": invitation.fingerprint})

@@ -473,12 +473,15 @@ def start_lead(layout: Layout, plan: Plan, own: Sequence[Membership]) -> str:
     return jobs.start(layout, LEAD, args)
 
 
-def start_join(layout: Layout, path: str, own: Sequence[Membership]) -> list[str]:
-    """Join a federation for classes of this project, and start a job for each; return their ids. People have compared the
-    fingerprint of the invitation. Nothing is sent before a leader has admitted the keys.
+def start_join(layout: Layout, path: str, own: Sequence[Membership], fingerprint: str) -> list[str]:
+    """Join a federation for classes of this project, and start a job for each; return their ids. Nothing is sent before a leader has
+    admitted the keys.
+
+    Args:
+        fingerprint: of the invitation that people compared; the file may be another one by now.
 
     Raises:
-        FederationError: if the file is no invitation, no class was named, or this project has no building of one.
+        FederationError: if the file is no invitation, or has another fingerprint, no class was named, or this project has no building of one.
     """
     from pu_geo.federation.deployed import membership  # needs the extra
 
@@ -486,6 +489,7 @@ def start_join(layout: Layout, path: str, own: Sequence[Membership]) -> list[str
     if not own:
         raise FederationError("No class was named.", "Choose the damage type of this project, or “rest”.", kind="class")
     found = membership.read_invitation(Path(path).expanduser())
+    membership.require_fingerprint(found, fingerprint)
     for one in own:
         found.agreement.row(one.class_name)
     _require_labels(layout, own)

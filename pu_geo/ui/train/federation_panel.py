@@ -163,6 +163,11 @@ def _large(title: str, fingerprint: str) -> None:
     st.markdown(f"#### `{fingerprint}`")
 
 
+def _key_of(fingerprint: str) -> str:
+    """Return the part of a widget's key that keeps a tick or click from counting for another file than the one that was shown."""
+    return fingerprint.replace(" ", "")
+
+
 def _download(label: str, path: Path, name: str, key: str) -> None:
     st.download_button(
         label, path.read_bytes(), name, "application/json", on_click="ignore", key=f"save-{key}", icon=":material/download:",
@@ -228,8 +233,8 @@ def _request(layout: Layout, now: Federation, asked: Request) -> None:
             st.caption(texts.IS_ADMITTED)
             return
         frame.button(
-            texts.ADMIT, partial(federation.admit, layout, now.id, asked), key=f"admit-{now.id}", type="primary",
-            icon=":material/how_to_reg:", help=texts.ADMIT_HELP,
+            texts.ADMIT, partial(federation.admit, layout, now.id, asked), key=f"admit-{_key_of(asked.fingerprint)}",
+            type="primary", icon=":material/how_to_reg:", help=texts.ADMIT_HELP,
         )  # fmt: skip
 
 
@@ -412,10 +417,10 @@ def _join(layout: Layout) -> None:
     found = federation.invitation(path)
     _invitation(found)
     chosen = _own_fields(federation.own_classes(layout), found.types, key=f"join-{found.id}", gives_rest=False)
-    is_same = st.checkbox(texts.FINGERPRINTS_MATCH, key=f"join-same-{found.id}")
+    is_same = st.checkbox(texts.FINGERPRINTS_MATCH, key=f"join-same-{_key_of(found.fingerprint)}")
     frame.button(
-        texts.JOIN_BUTTON, lambda: federation.start_join(layout, path, chosen), key="federation-join", type="primary",
-        icon=":material/group_add:", disabled=not (is_same and chosen),
+        texts.JOIN_BUTTON, lambda: federation.start_join(layout, path, chosen, found.fingerprint), key="federation-join",
+        type="primary", icon=":material/group_add:", disabled=not (is_same and chosen),
     )  # fmt: skip
 
 
