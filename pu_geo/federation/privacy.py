@@ -8,7 +8,8 @@ the clear ones, and the other members are not.
 Source: Bun and Steinke, Concentrated Differential Privacy, TCC 2016: Prop. 1.6 (a Gaussian of spread s is s2^2 / (2 s^2)-zCDP for
 sensitivity s2), Lemma 2.3 (rounds add up), Prop. 1.3 (rho-zCDP is (rho + 2 sqrt(rho ln(1/delta)), delta)-private).
 
-It hides a member's whole contribution of all rounds from whoever knows the rest. Floating-point attacks on samplers of noise are
+It hides the whole contribution of all rounds of one member, a class of an agency, from whoever knows the rest; for an agency with
+several classes epsilon is higher, see `Privacy.epsilon_of_agency`. Floating-point attacks on samplers of noise are
 not defended against. Without noise there is no such bound at all.
 """
 
@@ -78,9 +79,7 @@ def noise_scale(privacy: Privacy, rounds: int) -> float:
     """
     if privacy.kind == "none":
         return 0.0
-    log = math.log(1 / privacy.delta)
-    rho = (math.sqrt(log + privacy.epsilon) - math.sqrt(log)) ** 2
-    return 2 * privacy.clip * math.sqrt(rounds / (2 * rho))
+    return 2 * privacy.clip * math.sqrt(rounds / (2 * privacy.rho))
 
 
 def epsilon_after(privacy: Privacy, rounds: int, n_done: int) -> float:

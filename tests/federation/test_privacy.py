@@ -61,6 +61,15 @@ def test_all_rounds_together_spend_what_was_agreed_on(epsilon: float) -> None:
     assert noise_scale(rules, 30) > noise_scale(replace(rules, epsilon=2 * epsilon), 30)
 
 
+def test_the_epsilon_of_an_agency_with_two_classes_is_that_worked_out_by_hand() -> None:
+    # rho = 1.04915, see above. Local: 2 rho = 2.0983, and 2.0983 + 2 sqrt(2.0983 * 11.5129) = 11.928; central: both can move the one
+    # sum, 4 rho = 4.1966, and 4.1966 + 2 sqrt(4.1966 * 11.5129) = 18.099.
+    assert Privacy("local", 1.0, 8.0, 1e-5).epsilon_of_agency(2) == pytest.approx(11.928, abs=2e-3)
+    assert Privacy("central", 1.0, 8.0, 1e-5).epsilon_of_agency(2) == pytest.approx(18.099, abs=2e-3)
+    for kind in ("local", "central"):
+        assert Privacy(kind, epsilon=3.0).epsilon_of_agency(1) == pytest.approx(3.0)
+
+
 def test_without_noise_there_is_no_bound() -> None:
     assert epsilon_after(Privacy(), 30, 0) == 0
     assert epsilon_after(Privacy(), 30, 1) == math.inf

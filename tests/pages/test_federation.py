@@ -127,6 +127,8 @@ def test_who_leads_chooses_name_types_and_noise(storm: Layout, started: list[tup
     assert "8 damaged buildings of this project count as destroyed." in plain(app)
     app.selectbox(key="federation-privacy").set_value("local").run()
     app.number_input(key="federation-epsilon").set_value(3.0).run()
+    assert "epsilon is 3 at delta 1e-05 for what one member" in plain(app)
+    assert "for the 2 classes of this project together" in plain(app)
     press(app, "federation-lead")
     ((task, args),) = started
     assert task == "federate_lead"
@@ -258,10 +260,14 @@ def test_how_it_stands_is_read_from_the_projects_files(storm: Layout) -> None:
     assert {each.key for each in app.button if each.key} & {"score-storm"} == set()
 
 
-def test_noise_is_shown_with_its_epsilon(storm: Layout) -> None:
-    app = show("train", with_federation(storm, privacy=Privacy("central", epsilon=2.5, delta=1e-6)))
-    assert "epsilon is 2.5 at delta 1e-06" in plain(app)
+def test_noise_is_shown_with_its_epsilon_for_a_member_and_for_this_project(storm: Layout) -> None:
+    app = show("train", with_federation(storm, privacy=Privacy("central", epsilon=8.0, delta=1e-5)))
+    # It holds two classes, both in the sum that gets the noise: see the epsilon in tests/federation/test_privacy.py.
+    assert "epsilon is 8 at delta 1e-05 for what one member, one class of an agency, contributes" in plain(app)
+    assert "up to 18.1 for the 2 classes of this project together" in plain(app)
     assert "no formal privacy" not in plain(app)
+    invited = federation.privacy_words({"kind": "local", "clip": 1.0, "epsilon": 8.0, "delta": 1e-5})
+    assert "up to 11.9 for an agency that holds two, such as a damage type and rest" in invited
 
 
 def test_the_ledger_lists_and_saves_each_tensor(storm: Layout) -> None:

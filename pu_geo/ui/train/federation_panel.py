@@ -339,15 +339,15 @@ def _lead(layout: Layout) -> None:
     with st.container(horizontal=True, gap="small"):
         start = st.container(width="content")
         with st.popover(texts.SETTINGS, icon=":material/tune:", key="federation-settings"):
-            plan = _plan(title, types)
+            plan = _plan(title, types, len(chosen))
     frame.button(
         texts.LEAD_BUTTON, lambda: federation.start_lead(layout, plan, chosen), key="federation-lead", place=start, type="primary",
         icon=":material/hub:", disabled=not (title.strip() and types),
     )  # fmt: skip
 
 
-def _plan(title: str, types: Sequence[str]) -> Plan:
-    """Draw the settings of a federation; return what was planned."""
+def _plan(title: str, types: Sequence[str], n_held: int) -> Plan:
+    """Draw the settings of a federation, in which this project holds some classes; return what was planned."""
     usual = Plan()
     first = st.columns(2, gap="small")
     rounds = first[0].number_input(
@@ -371,6 +371,8 @@ def _plan(title: str, types: Sequence[str]) -> Plan:
         second = st.columns(2, gap="small")
         epsilon = second[0].number_input(texts.FEDERATION_EPSILON, 0.1, 1000.0, usual.epsilon, key="federation-epsilon")
         clip = second[1].number_input(texts.FEDERATION_CLIP, 0.001, 1000.0, usual.clip, key="federation-clip")
+        chosen = {"kind": privacy, "epsilon": float(epsilon), "clip": float(clip)}
+        st.caption(frame.plain(federation.privacy_words(chosen, n_held)))
     return Plan(
         title.strip(), tuple(types), int(rounds), float(deadline), host.strip(), privacy, float(epsilon), float(clip)
     )
