@@ -36,7 +36,7 @@ _RESTORE = (
     f"Restore {STATE} of that round from a copy of the project. Rounds with noise are not done again: the same noise twice hides "
     "nothing. Without a copy make a federation with another name; its epsilon adds to what was spent."
 )
-MAX_CHIPS = 10**8
+MAX_CHIPS, _LOSS_SPARE = 10**8, 1.001  # for rounding
 
 
 @dataclass(frozen=True)
@@ -292,6 +292,8 @@ def refusal(agreement: Agreement, row: int, ask: Ask, answer: Answer) -> str:
         return f"It has no building of the class {agreement.classes[row]!r} to learn from."
     if not math.isfinite(answer.loss):
         return "Its loss is no finite number: its training diverged."
+    if not 0 <= answer.loss <= (most := _LOSS_SPARE * (1 + agreement.settings.enough) ** 2):  # see `positive_hinge_loss`
+        return f"Its loss is {answer.loss:.3g}; 0 to {most:.3g} are possible."
     if update.theta.keys() != ask.theta.keys():
         odd = sorted(update.theta.keys() ^ ask.theta.keys())[0]
         return f"It {'lacks the' if odd in ask.theta else 'holds an unknown'} tensor {printable(odd)!r}."

@@ -221,12 +221,14 @@ BAD: dict[str, tuple[Change, str]] = {
     "chips": (facts(n_chips=-4), "counts -4 chips"),
     "no chips": (facts(n_chips=0), "has no building of the class 'flooded'"),
     "loss": (facts(loss=float("nan")), "loss is no finite number"),
+    "huge loss": (facts(loss=1.7e308), "Its loss is 1.7e+308; 0 to 3.61 are possible"),
+    "negative loss": (facts(loss=-0.1), "Its loss is -0.1"),
     "other facts": (facts(note="hello"), "has an unknown 'note'"),
     "type of fact": (facts(round="2"), "has '2' for round"),
 }
 
 
-@pytest.mark.parametrize("what", mostly_long(list(BAD), "nan", "1e9 norm", "whole W", "replay", "class"))
+@pytest.mark.parametrize("what", mostly_long(list(BAD), "nan", "1e9 norm", "whole W", "replay", "class", "huge loss"))
 def test_a_bad_answer_is_refused_in_words_and_the_round_completes(agencies: Pair, what: str) -> None:
     """The flooded member's answer in round 2 is bad: its row stays, and it counts again in round 3."""
     change, words = BAD[what]
