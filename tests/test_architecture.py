@@ -44,6 +44,7 @@ OURS: dict[str, set[str]] = {
         "services",
         "jobs",
         "project",
+        "federation.agreement",
         "federation.deployed.membership",
         *ALWAYS,
     },  # reads what people send each other

@@ -165,8 +165,8 @@ class Member:
         n_chips = len(self.rows) if agreement.settings.weighting == "chips" else 1
         update = update._replace(theta=network.shared_of(update.theta), n_chips=n_chips)
         if is_noisy:
-            generator = privacy.secret_generator(own.folder, self.row, ask.round, _sha256_of(ask))
-            update, loss = privacy.local(agreement, update, ask.theta, ask.own_vector, generator), 0.0
+            noise = privacy.secret_noise(own.folder, self.row, ask.round, _sha256_of(ask))
+            update, loss = privacy.local(agreement, update, ask.theta, ask.own_vector, noise), 0.0
         answer = Answer(ask.round, agreement.digest, self.membership.class_name, update, loss)
         if is_noisy:
             self._store(ask, answer)

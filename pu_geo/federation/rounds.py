@@ -32,7 +32,11 @@ from pu_geo.training.threads import one_thread
 
 _ROUND, _DIGEST, _VELOCITY = "round", "agreement", "velocity."
 _NOISE = "central"
-MAX_CHIPS = 10**8
+_RESTORE = (
+    f"Restore {STATE} of that round from a copy of the project. Rounds with noise are not done again: the same noise twice hides "
+    "nothing. Without a copy make a federation with another name; its epsilon adds to what was spent."
+)
+MAX_CHIPS, _LOSS_SPARE = 10**8, 1.001  # for rounding
 
 
 @dataclass(frozen=True)
@@ -64,11 +68,12 @@ def lead(
 
     Raises:
         FederationError: if a round found no quorum in `Agreement.tries` tries, a class took part in no round up to the last one, the
-            state is of another agreement, or the agreement is of another version.
+            state is of another agreement, the agreement is of another version, or rounds with noise would be done again.
         JobCancelled: if the user cancelled.
     """
     agreement.require_current()
     done, learner = read_state(folder, agreement) or (0, network.start(agreement))
+    _require_newest(agreement, folder, done)
     for number in range(done + 1, agreement.settings.rounds + 1):
         for _ in range(agreement.tries):
             if is_cancelled():
@@ -96,10 +101,10 @@ def read_state(folder: Path, agreement: Agreement) -> tuple[int, Learner] | None
             facts = stored.metadata() or {}
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  # it is no mapping
     except (SafetensorError, OSError) as error:
+        restart = f"Restore {STATE} from a copy of the project, or remove it to start at round 1 again."
+        hint = restart if agreement.privacy.kind == "none" else _RESTORE
         raise FederationError(
-            f"The state of the federation {agreement.id} is damaged: {error}.",
-            f"Restore {STATE} from a copy of the project, or remove it to start at round 1 again.",
-            kind="lost",
+            f"The state of the federation {agreement.id} is damaged: {error}.", hint, kind="lost"
         ) from error
     if facts.get(_DIGEST) != agreement.digest or not facts.get(_ROUND, "").isdigit():
         raise FederationError(
@@ -112,6 +117,31 @@ def read_state(folder: Path, agreement: Agreement) -> tuple[int, Learner] | None
         for prefix in (wire.THETA, _VELOCITY)
     )
     return int(facts[_ROUND]), Learner(theta, tensors[wire.CLASS_VECTORS], velocity)
+
+
+def _require_newest(agreement: Agreement, folder: Path, done: int) -> None:
+    """Refuse to do rounds with noise again after their outcome was sent: of two outcomes with the same noise, the difference has none.
+
+    The round after the state's may be done again, where it was not sent: the leader was killed before it stored the state.
+    """
+    if agreement.privacy.kind == "none":
+        return
+    last_round = {
+        wire.MODEL: agreement.settings.rounds + 1
+    }  # an ask holds the outcome of the round before it, the model that of all
+    sent = [
+        last_round.get(one.message, one.round) - 1
+        for one in federations.ledger(folder)
+        if one.message in (wire.ASK, wire.MODEL)
+    ]
+    known = [one.number - 1 for one in federations.rounds(folder)]
+    last = max([*sent, *known], default=0)
+    if last > done:
+        raise FederationError(
+            f"The outcome of round {last} of {agreement.id} was sent already, and its state here is of round {done}.",
+            _RESTORE,
+            kind="lost",
+        )
 
 
 def write_state(folder: Path, agreement: Agreement, done: int, learner: Learner) -> None:
@@ -185,8 +215,8 @@ def _step(agreement: Agreement, folder: Path, number: int, learner: Learner, ans
     """Take the server's step with the answers that counted."""
     updates = {row: answer.update for row, answer in answers.items()}
     if agreement.privacy.kind == "central":
-        generator = privacy.secret_generator(folder, _NOISE, agreement.digest, number)
-        updates = privacy.central(agreement, updates, learner.theta, learner.class_vectors, generator)
+        noise = privacy.secret_noise(folder, _NOISE, agreement.digest, number)
+        updates = privacy.central(agreement, updates, learner.theta, learner.class_vectors, noise)
     with one_thread():
         return server_round(learner, updates, agreement.settings)
 
@@ -262,6 +292,8 @@ def refusal(agreement: Agreement, row: int, ask: Ask, answer: Answer) -> str:
         return f"It has no building of the class {agreement.classes[row]!r} to learn from."
     if not math.isfinite(answer.loss):
         return "Its loss is no finite number: its training diverged."
+    if not 0 <= answer.loss <= (most := _LOSS_SPARE * (1 + agreement.settings.enough) ** 2):  # see `positive_hinge_loss`
+        return f"Its loss is {answer.loss:.3g}; 0 to {most:.3g} are possible."
     if update.theta.keys() != ask.theta.keys():
         odd = sorted(update.theta.keys() ^ ask.theta.keys())[0]
         return f"It {'lacks the' if odd in ask.theta else 'holds an unknown'} tensor {printable(odd)!r}."

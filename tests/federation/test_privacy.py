@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from scipy.stats import kstest
 
 from pu_geo.federation import privacy
 from pu_geo.federation.agreement import Agreement, FeatureSpace, Privacy
-from pu_geo.federation.privacy import central, clipped, epsilon_after, local, noise_scale, secret_generator
+from pu_geo.federation.privacy import SecretNoise, central, clipped, epsilon_after, local, noise_scale, secret_noise
 from pu_geo.methods.cards.fedaws import FedawsSettings
 from pu_geo.methods.fedaws import ClientUpdate, Learner, server_round
 
 SPACE = FeatureSpace("shared-1", "shared", 8, "a" * 64, "post", 64)
 THETA = {"head.weight": torch.zeros(40, 50)}
+KEY = bytes(range(32))
 ROWS = torch.nn.functional.normalize(torch.randn(3, 50, generator=torch.Generator().manual_seed(0)), dim=1)
 
 
@@ -57,6 +61,15 @@ def test_all_rounds_together_spend_what_was_agreed_on(epsilon: float) -> None:
     assert noise_scale(rules, 30) > noise_scale(replace(rules, epsilon=2 * epsilon), 30)
 
 
+def test_the_epsilon_of_an_agency_with_two_classes_is_that_worked_out_by_hand() -> None:
+    # rho = 1.04915, see above. Local: 2 rho = 2.0983, and 2.0983 + 2 sqrt(2.0983 * 11.5129) = 11.928; central: both can move the one
+    # sum, 4 rho = 4.1966, and 4.1966 + 2 sqrt(4.1966 * 11.5129) = 18.099.
+    assert Privacy("local", 1.0, 8.0, 1e-5).epsilon_of_agency(2) == pytest.approx(11.928, abs=2e-3)
+    assert Privacy("central", 1.0, 8.0, 1e-5).epsilon_of_agency(2) == pytest.approx(18.099, abs=2e-3)
+    for kind in ("local", "central"):
+        assert Privacy(kind, epsilon=3.0).epsilon_of_agency(1) == pytest.approx(3.0)
+
+
 def test_without_noise_there_is_no_bound() -> None:
     assert epsilon_after(Privacy(), 30, 0) == 0
     assert epsilon_after(Privacy(), 30, 1) == math.inf
@@ -76,35 +89,72 @@ def test_a_message_is_cut_to_the_bound_and_keeps_its_direction(length: float) ->
 
 def test_local_noise_has_the_agreed_spread_and_central_adds_none_at_the_member() -> None:
     rules = agreement("local", epsilon=50.0, rounds=5)
-    generator = torch.Generator().manual_seed(1)
-    found = local(rules, update(1, 0.5), THETA, ROWS[1], generator)
+    noise = SecretNoise(KEY)
+    found = local(rules, update(1, 0.5), THETA, ROWS[1], noise)
     scale = noise_scale(rules.privacy, 5)
     assert float((found.theta["head.weight"] - update(1, 0.5).theta["head.weight"]).std()) == pytest.approx(scale, rel=0.1)
     for kind in ("none", "central"):
-        kept = local(agreement(kind), update(1, 0.5), THETA, ROWS[1], generator)
+        kept = local(agreement(kind), update(1, 0.5), THETA, ROWS[1], noise)
         assert torch.equal(kept.theta["head.weight"], update(1, 0.5).theta["head.weight"])
 
 
 def test_central_noise_is_on_the_sum_once_and_on_each_row() -> None:
     rules = agreement("central", epsilon=50.0, rounds=5, spread_weight=0.0, fixed_vectors=False)
     updates = {row: update(row, 0.2) for row in range(3)}
-    found = central(rules, updates, THETA, ROWS, torch.Generator().manual_seed(3))
+    found = central(rules, updates, THETA, ROWS, SecretNoise(KEY))
     scale = noise_scale(rules.privacy, 5)
     learner, cut = Learner(THETA, ROWS), {row: clipped(updates[row], THETA, ROWS[row], 1.0) for row in updates}
     plain, noisy = (server_round(learner, each, rules.settings).theta for each in (cut, found))
     assert float((noisy["head.weight"] - plain["head.weight"]).std()) == pytest.approx(scale / 3, rel=0.1)
     for row in range(3):
         assert float((found[row].own_vector - updates[row].own_vector).std()) == pytest.approx(scale, rel=0.4)
-    assert central(agreement("none"), updates, THETA, ROWS, torch.Generator()) == updates
+    assert central(agreement("none"), updates, THETA, ROWS, SecretNoise(KEY)) == updates
 
 
 def test_a_secret_is_kept_and_other_parts_give_other_noise(tmp_path: Path) -> None:
     def drawn(folder: str, *parts: object) -> torch.Tensor:
-        return torch.randn(5, generator=secret_generator(tmp_path / folder, *parts))
+        return secret_noise(tmp_path / folder, *parts).normal((5,))
 
     assert torch.equal(drawn("a", 1, 2, "ask"), drawn("a", 1, 2, "ask"))
     for other in (("a", 1, 3, "ask"), ("a", 1, 2, "another"), ("b", 1, 2, "ask")):
         assert not torch.equal(drawn("a", 1, 2, "ask"), drawn(*other))
+
+
+def test_each_bit_of_the_key_changes_the_noise() -> None:
+    """A key of which 32 bits count can be found by trying all of them: the noise of another one must differ."""
+    usual = SecretNoise(KEY).normal((3,))
+    for bit in range(8 * len(KEY)):
+        other = bytearray(KEY)
+        other[bit // 8] ^= 1 << bit % 8
+        assert not torch.isclose(SecretNoise(bytes(other)).normal((3,)), usual).any()
+
+
+@pytest.mark.parametrize("shape", [(300_001,), (601, 499)])
+def test_the_noise_is_normal_and_independent_across_blocks_and_calls(shape: tuple[int, ...]) -> None:
+    noise = SecretNoise(KEY)
+    first, second = noise.normal(shape), noise.normal(shape)
+    assert (first.dtype, tuple(first.shape)) == (torch.float64, shape)
+    drawn = torch.cat([first.flatten(), second.flatten()])
+    assert len(drawn.unique()) == len(drawn)
+    assert kstest(drawn.numpy(), "norm").pvalue > 1e-3
+    assert float(drawn.std()) == pytest.approx(1, abs=0.005)
+    for lag in (1, len(first.flatten()), 2**15):  # neighbors, the same place of two calls, the two numbers of a pair
+        assert abs(float((drawn[lag:] * drawn[:-lag]).mean())) < 0.01
+
+
+def test_the_noise_is_that_worked_out_by_hand() -> None:
+    # The first pair of a block of two: 53 bits of each 8 bytes, the radius of the first and the angle of the second.
+    drawn = hashlib.shake_256(KEY + bytes(8)).digest(16)
+    one, two = (int.from_bytes(drawn[place : place + 8], "little") >> 11 for place in (0, 8))
+    radius, angle = math.sqrt(-2 * math.log((one + 1) / 2**53)), 2 * math.pi * two / 2**53
+    expected = [radius * math.cos(angle), radius * math.sin(angle)]
+    assert SecretNoise(KEY).normal((2,)).tolist() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("drawn", [bytes(16), b"\xff" * 16])
+def test_the_lowest_and_highest_draws_give_finite_noise(drawn: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hashlib, "shake_256", lambda _: SimpleNamespace(digest=lambda n: drawn[:n]))
+    assert SecretNoise(KEY).normal((2,)).isfinite().all()
 
 
 def test_the_bound_on_norms_leaves_room_for_local_noise() -> None:

@@ -221,12 +221,14 @@ BAD: dict[str, tuple[Change, str]] = {
     "chips": (facts(n_chips=-4), "counts -4 chips"),
     "no chips": (facts(n_chips=0), "has no building of the class 'flooded'"),
     "loss": (facts(loss=float("nan")), "loss is no finite number"),
+    "huge loss": (facts(loss=1.7e308), "Its loss is 1.7e+308; 0 to 3.61 are possible"),
+    "negative loss": (facts(loss=-0.1), "Its loss is -0.1"),
     "other facts": (facts(note="hello"), "has an unknown 'note'"),
     "type of fact": (facts(round="2"), "has '2' for round"),
 }
 
 
-@pytest.mark.parametrize("what", mostly_long(list(BAD), "nan", "1e9 norm", "whole W", "replay", "class"))
+@pytest.mark.parametrize("what", mostly_long(list(BAD), "nan", "1e9 norm", "whole W", "replay", "class", "huge loss"))
 def test_a_bad_answer_is_refused_in_words_and_the_round_completes(agencies: Pair, what: str) -> None:
     """The flooded member's answer in round 2 is bad: its row stays, and it counts again in round 3."""
     change, words = BAD[what]
@@ -565,8 +567,8 @@ def test_rounds_with_noise_resume_to_the_same_bits(agencies: Pair, kind: str) ->
     whole = lead(agreement, folder, transport_of(agreement, agencies))
     plain = agreed(agencies[0])
     assert [one.taking_part for one in federations.rounds(folder)] == [(0, 1, 2)] * 3
-    for name in (federations.STATE, federations.ROUNDS):
-        (folder / name).unlink()
+    for name in (federations.STATE, federations.ROUNDS, federations.LEDGER):
+        (folder / name).unlink()  # as if nothing had been sent
     for layout in agencies:
         for path in (layout.federation(NAME) / federations.KEYS).glob("answered-*"):
             path.unlink()
@@ -574,6 +576,50 @@ def test_rounds_with_noise_resume_to_the_same_bits(agencies: Pair, kind: str) ->
     require_equal(whole.learner, again.learner)
     with pytest.raises(AssertionError):
         require_equal(plain_loop(plain, agencies), whole.learner, tolerance=0.01)
+
+
+@pytest.mark.parametrize(("kind", "n_rounds"), [("central", 1), ("central", 3), ("local", 3)])
+def test_rounds_with_noise_are_not_done_again_after_their_outcome_was_sent(agencies: Pair, kind: str, n_rounds: int) -> None:
+    """The other agency clicks on, and the difference of both outcomes would have no noise."""
+    agreement = agreed(agencies[0], privacy=Privacy(kind), settings=replace(SHORT, rounds=n_rounds))
+    folder = agencies[0].federation(NAME)
+    lead(agreement, folder, transport_of(agreement, agencies))
+    (folder / federations.STATE).unlink()
+    click(agencies[1], "b9", "b10")
+    transport, before = transport_of(agreement, agencies), (folder / federations.LEDGER).read_bytes()
+    with pytest.raises(FederationError, match=rf"round {n_rounds} of .* and its state here is of round 0") as refused:
+        lead(agreement, folder, transport)
+    assert "Restore state.safetensors" in refused.value.hint
+    (folder / federations.ROUNDS).unlink()  # the ledger alone knows
+    with pytest.raises(FederationError, match="its state here is of round 0"):
+        lead(agreement, folder, transport)
+    assert (folder / federations.LEDGER).read_bytes() == before
+    (folder / federations.STATE).write_bytes(b"half")
+    with pytest.raises(FederationError, match="is damaged") as damaged:
+        lead(agreement, folder, transport)
+    assert "remove it" not in damaged.value.hint
+
+
+@pytest.mark.parametrize("kind", ["local", "central"])
+@pytest.mark.parametrize("at", [1, 3])
+def test_a_round_with_noise_that_was_not_sent_is_done_again(
+    agencies: Pair, kind: str, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agreement = agreed(agencies[0], privacy=Privacy(kind))
+    folder = agencies[0].federation(NAME)
+
+    def killed(*args: Any) -> None:
+        if args[2] == at:
+            raise _Killed
+        write(*args)
+
+    write = rounds.write_state
+    with monkeypatch.context() as patch:
+        patch.setattr(rounds, "write_state", killed)
+        with pytest.raises(_Killed):
+            lead(agreement, folder, transport_of(agreement, agencies))
+    lead(agreement, folder, transport_of(agreement, agencies))
+    assert [one.number for one in federations.rounds(folder)] == [1, 2, 3]
 
 
 def test_a_member_with_noise_answers_each_round_once(agencies: Pair) -> None:

@@ -8,10 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 from app_parts import plain, press, show
-from federation_parts import CLASSES, agency
+from federation_parts import CLASSES, agency, agreed
 from small_parts import small_project
+from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
+from pu_geo.errors import FederationError
 from pu_geo.federation.agreement import Agreement, FeatureSpace, Privacy
 from pu_geo.methods.cards.fedaws import FedawsSettings
 from pu_geo.project import federations, store
@@ -125,6 +127,8 @@ def test_who_leads_chooses_name_types_and_noise(storm: Layout, started: list[tup
     assert "8 damaged buildings of this project count as destroyed." in plain(app)
     app.selectbox(key="federation-privacy").set_value("local").run()
     app.number_input(key="federation-epsilon").set_value(3.0).run()
+    assert "epsilon is 3 at delta 1e-05 for what one member" in plain(app)
+    assert "for the 2 classes of this project together" in plain(app)
     press(app, "federation-lead")
     ((task, args),) = started
     assert task == "federate_lead"
@@ -169,6 +173,78 @@ def test_an_invitation_that_cannot_be_read_takes_nothing_else_away(storm: Layout
     assert app.text_input(key="federation-title").value == ""
 
 
+def written(folder: Path, agreement: Agreement) -> Path:
+    """Write an invitation of a leader of its own; return its path."""
+    from pu_geo.federation.deployed import credentials, membership  # needs the extra
+
+    credentials.certify(folder / "tls", ["127.0.0.1"])
+    authority = (folder / "tls" / credentials.CA).read_text("ascii")
+    return membership.write_invitation(folder, membership.Invitation(agreement, "127.0.0.1:9000", authority))
+
+
+def join_buttons(app: AppTest) -> tuple[bool, bool]:
+    """Return whether the fingerprint is ticked as compared, and whether Join can be pressed."""
+    (tick,) = [each for each in app.checkbox if each.key.startswith("join-same-")]
+    return bool(tick.value), not app.button(key="federation-join").disabled
+
+
+@pytest.mark.usefixtures("with_flower")
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["another path", "the same path"])
+def test_a_compared_fingerprint_counts_for_no_other_file(
+    storm: Layout, tmp_path: Path, started: list[tuple[str, dict[str, object]]], is_replaced: bool
+) -> None:
+    pytest.importorskip("cryptography", reason="comes with the extra federated")
+    made = agreed(storm)
+    good, evil = written(tmp_path / "good", made), written(tmp_path / "evil", made)
+    app = show("train", storm, **OPEN, **{"federation-role": "Join", "invitation-path": str(good)})
+    app.selectbox(key=f"join-{made.id}-class").set_value("destroyed").run()
+    next(each for each in app.checkbox if each.key.startswith("join-same-")).check().run()
+    assert join_buttons(app) == (True, True)
+    if is_replaced:
+        good.write_bytes(evil.read_bytes())
+        press(app, "federation-join")
+    else:
+        app.text_input(key="invitation-path").set_value(str(evil)).run()
+    assert join_buttons(app) == (False, False)
+    assert (started, federation.ids(storm)) == ([], [])
+
+
+def test_a_join_names_the_fingerprint_that_people_compared(
+    storm: Layout, tmp_path: Path, started: list[tuple[str, dict[str, object]]]
+) -> None:
+    pytest.importorskip("cryptography", reason="comes with the extra federated")
+    made = agreed(storm)
+    good, evil = written(tmp_path / "good", made), written(tmp_path / "evil", made)
+    own, seen = [Membership("destroyed")], federation.invitation(good).fingerprint
+    with pytest.raises(FederationError, match="The invitation has the fingerprint"):
+        federation.start_join(storm, str(evil), own, seen)
+    assert federation.ids(storm) == []
+    federation.start_join(storm, str(good), own, seen)
+    assert [task for task, _ in started] == ["federate_join"]
+
+
+@pytest.mark.usefixtures("with_flower")
+def test_a_click_on_admit_counts_for_the_key_that_was_shown(storm: Layout, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="comes with the extra federated")
+    from pu_geo.federation.deployed import membership  # needs the extra
+
+    made = agreed(storm)
+    invitation = membership.read_invitation(written(storm.federation(made.id), made))
+    federations.write_agreement(storm.federation(made.id), made.to_json())
+    federations.write_members(storm.federation(made.id), {})
+    asked, other = (
+        membership.accept(small_project(tmp_path / f"{name}.pugeo"), invitation, "flooded") for name in ("moore", "other")
+    )
+    app = show("train", storm, **{"request-path": str(asked)})
+    (button,) = [each for each in app.button if each.key and each.key.startswith("admit-")]
+    asked.write_bytes(other.read_bytes())
+    press(app, button.key)
+    assert federations.members(storm.federation(made.id)) == {}
+    (button,) = [each for each in app.button if each.key and each.key.startswith("admit-")]
+    press(app, button.key)
+    assert [one.class_name for one in federations.members(storm.federation(made.id)).values()] == ["flooded"]
+
+
 def test_how_it_stands_is_read_from_the_projects_files(storm: Layout) -> None:
     app = show("train", with_federation(storm, n_rounds=2))
     assert app.toggle(key="federation").value, "open without a click"
@@ -184,10 +260,14 @@ def test_how_it_stands_is_read_from_the_projects_files(storm: Layout) -> None:
     assert {each.key for each in app.button if each.key} & {"score-storm"} == set()
 
 
-def test_noise_is_shown_with_its_epsilon(storm: Layout) -> None:
-    app = show("train", with_federation(storm, privacy=Privacy("central", epsilon=2.5, delta=1e-6)))
-    assert "epsilon is 2.5 at delta 1e-06" in plain(app)
+def test_noise_is_shown_with_its_epsilon_for_a_member_and_for_this_project(storm: Layout) -> None:
+    app = show("train", with_federation(storm, privacy=Privacy("central", epsilon=8.0, delta=1e-5)))
+    # It holds two classes, both in the sum that gets the noise: see the epsilon in tests/federation/test_privacy.py.
+    assert "epsilon is 8 at delta 1e-05 for what one member, one class of an agency, contributes" in plain(app)
+    assert "up to 18.1 for the 2 classes of this project together" in plain(app)
     assert "no formal privacy" not in plain(app)
+    invited = federation.privacy_words({"kind": "local", "clip": 1.0, "epsilon": 8.0, "delta": 1e-5})
+    assert "up to 11.9 for an agency that holds two, such as a damage type and rest" in invited
 
 
 def test_the_ledger_lists_and_saves_each_tensor(storm: Layout) -> None:

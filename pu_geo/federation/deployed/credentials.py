@@ -164,8 +164,15 @@ def is_signed(key: ec.EllipticCurvePublicKey, content: bytes, signature: bytes) 
 
 
 def certificate_bytes(text: str) -> bytes:
-    """Return a stranger's certificate as DER. Raises ValueError if it is none, or is none of a CA."""
+    """Return a stranger's certificate as DER.
+
+    Raises:
+        ValueError: if it is none, is none of a CA, or the text holds more: whoever trusts the text would trust a second certificate
+            in it, which no fingerprint covers.
+    """
     found = x509.load_pem_x509_certificate(text.encode())
+    if found.public_bytes(serialization.Encoding.PEM).decode() != text:
+        raise ValueError("holds more than a certificate")
     try:
         is_ca = found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FederationError, printable, writing
 from pu_geo.federation.agreement import MAX_BYTES, Agreement
 from pu_geo.federation.deployed import credentials
@@ -92,8 +93,37 @@ def read_invitation(path: Path) -> Invitation:
             raise ValueError
         credentials.certificate_bytes(certificate)
     except ValueError as error:
-        raise _broken(path, "holds no certificate of a leader") from error
+        raise _broken(path, "holds no certificate of a leader, or more than one") from error
     return Invitation(agreement, address, certificate)
+
+
+def mend_invitation(folder: Path, address: str) -> str:
+    """Write the invitation of a federation that this project leads anew if its file cannot be read; return what people must know of it.
+
+    Args:
+        address: "host:port" for the new one; agreement and certificate are those of before, and so is the fingerprint.
+
+    Returns:
+        "" if there is none yet, or it can be read.
+
+    Raises:
+        FederationError: if the agreement is of another version of PU-Geo.
+    """
+    path = folder / federations.INVITATION
+    if not path.is_file():
+        return ""
+    try:
+        read_invitation(path)
+    except FederationError as error:
+        agreement = Agreement.from_json(federations.agreement_bytes(folder))
+        agreement.require_current()
+        certificate = (folder / federations.TLS / credentials.CA).read_text("ascii")
+        write_invitation(folder, Invitation(agreement, address, certificate))
+        return (
+            f"{error.problem.rstrip('.')}, so it was made anew, with the same fingerprint and the address {address}. Members that "
+            "have another address need it again."
+        )
+    return ""
 
 
 def accept(
@@ -132,6 +162,16 @@ def accept(
     request = Request(agreement.id, agreement.digest, class_name, _name_of(layout), credentials.public_text(key))
     signature = base64.b64encode(credentials.sign(key, request.signed_content())).decode()
     return _write(folder / f"request-{row}.json", {"kind": REQUEST_KIND, **asdict(request), "signature": signature})
+
+
+def require_fingerprint(invitation: Invitation, fingerprint: str) -> None:
+    """Raise FederationError unless an invitation has the fingerprint that people compared."""
+    if not credentials.same_fingerprint(fingerprint, invitation.fingerprint):
+        raise FederationError(
+            f"The invitation has the fingerprint {invitation.fingerprint}, not {printable(fingerprint)}.",
+            "Do not join: somebody may have changed the file on its way. Ask whoever leads for the file and the fingerprint again.",
+            kind="fingerprint",
+        )
 
 
 def confirm(folder: Path, invitation: Invitation) -> None:
@@ -229,9 +269,8 @@ def _name_of(layout: Layout) -> str:
 
 
 def _write(path: Path, facts: Mapping[str, Any]) -> Path:
-    with writing(path, FederationError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    with writing(path, FederationError), atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 
 

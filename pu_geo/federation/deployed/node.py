@@ -127,9 +127,9 @@ def take_part(
 
 
 def _client(invitation: Invitation, key: ec.EllipticCurvePrivateKey) -> FleetHttpClient:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # only the CA of the invitation counts
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # only the CA that the fingerprint covers counts
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_verify_locations(cadata=invitation.certificate)
+    context.load_verify_locations(cadata=credentials.certificate_bytes(invitation.certificate))
     client = FleetHttpClient(
         f"https://{invitation.address}",
         interceptors=[

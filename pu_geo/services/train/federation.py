@@ -140,7 +140,7 @@ def read(layout: Layout, federation_id: str) -> Federation:
         cosines,
         tuple((one.number, angle) for one in rounds if (angle := _angle(one.cosines)) is not None),
         _troubles(classes, tried),
-        privacy_words(known["privacy"]),
+        privacy_words(known["privacy"], len(federations.memberships(folder))),
     )
 
 
@@ -204,8 +204,15 @@ def _troubles(classes: Sequence[str], tried: Sequence[federations.Round]) -> tup
     return tuple(found)
 
 
-def privacy_words(privacy: Mapping[str, Any]) -> str:
-    """Return in plain words what noise hides, and what it does not."""
+def privacy_words(privacy: Mapping[str, Any], n_held: int = 0) -> str:
+    """Return in plain words what noise hides, and what it does not.
+
+    Args:
+        privacy: fields of `Privacy`.
+        n_held: classes that this project holds.
+    """
+    from pu_geo.federation.agreement import Privacy
+
     about_class = "The class vectors that all get at the end tell something about what each damage type is like."
     if privacy["kind"] == "none":
         return (
@@ -216,9 +223,15 @@ def privacy_words(privacy: Mapping[str, Any]) -> str:
         "local": "Each agency adds noise before it sends: nobody else gets its plain weights",
         "central": "The leader adds noise to what it averages: the other agencies get no plain weights, the leader does",
     }[privacy["kind"]]
+    rules, n = Privacy(**privacy), max(n_held, 2)
+    agency = (
+        f"the {n} classes of this project together"
+        if n_held > 1
+        else "an agency that holds two, such as a damage type and rest"
+    )
     return (
-        f"{who}. Over all rounds epsilon is {privacy['epsilon']:g} at delta {privacy['delta']:g} for what one agency contributes; "
-        f"smaller hides more. {about_class}"
+        f"{who}. Over all rounds epsilon is {rules.epsilon:g} at delta {rules.delta:g} for what one member, one class of an agency, "
+        f"contributes, and up to {rules.epsilon_of_agency(n):.3g} for {agency}; smaller hides more. {about_class}"
     )
 
 
@@ -473,12 +486,15 @@ def start_lead(layout: Layout, plan: Plan, own: Sequence[Membership]) -> str:
     return jobs.start(layout, LEAD, args)
 
 
-def start_join(layout: Layout, path: str, own: Sequence[Membership]) -> list[str]:
-    """Join a federation for classes of this project, and start a job for each; return their ids. People have compared the
-    fingerprint of the invitation. Nothing is sent before a leader has admitted the keys.
+def start_join(layout: Layout, path: str, own: Sequence[Membership], fingerprint: str) -> list[str]:
+    """Join a federation for classes of this project, and start a job for each; return their ids. Nothing is sent before a leader has
+    admitted the keys.
+
+    Args:
+        fingerprint: of the invitation that people compared; the file may be another one by now.
 
     Raises:
-        FederationError: if the file is no invitation, no class was named, or this project has no building of one.
+        FederationError: if the file is no invitation, or has another fingerprint, no class was named, or this project has no building of one.
     """
     from pu_geo.federation.deployed import membership  # needs the extra
 
@@ -486,6 +502,7 @@ def start_join(layout: Layout, path: str, own: Sequence[Membership]) -> list[str
     if not own:
         raise FederationError("No class was named.", "Choose the damage type of this project, or “rest”.", kind="class")
     found = membership.read_invitation(Path(path).expanduser())
+    membership.require_fingerprint(found, fingerprint)
     for one in own:
         found.agreement.row(one.class_name)
     _require_labels(layout, own)

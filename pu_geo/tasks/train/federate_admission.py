@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from pu_geo.errors import FederationError, printable
 from pu_geo.federation.deployed import require_flower
 from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
@@ -58,15 +57,11 @@ def join(layout: Layout, path: str, held: Membership, fingerprint: str = "") -> 
         FederationError: if the invitation has another fingerprint.
     """
     require_flower(layout.folder)  # until the invitation says which federation it is
-    from pu_geo.federation.deployed import credentials, membership  # needs the extra
+    from pu_geo.federation.deployed import membership  # needs the extra
 
     invitation = membership.read_invitation(Path(path).expanduser())
-    if fingerprint and not credentials.same_fingerprint(fingerprint, invitation.fingerprint):
-        raise FederationError(
-            f"The invitation has the fingerprint {invitation.fingerprint}, not {printable(fingerprint)}.",
-            "Do not join: somebody may have changed the file on its way. Ask whoever leads for the file and the fingerprint again.",
-            kind="fingerprint",
-        )
+    if fingerprint:
+        membership.require_fingerprint(invitation, fingerprint)
     request = membership.accept(layout, invitation, held.class_name, held.types_from)
     folder = layout.federation(invitation.agreement.id)
     if fingerprint:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from pu_geo.project import federations
 from pu_geo.tasks.job import Job
 
 LOCALHOST = "127.0.0.1"
+ANYWHERE = "0.0.0.0"  # whoever leads named an address of this machine for others
 _WAIT_SECONDS = 0.3
 
 
@@ -44,10 +46,12 @@ def federate_serve(
     agreement = Agreement.from_json(federations.agreement_bytes(folder))
     require_flower(folder)
     from pu_geo.federation.deployed.leader import serving  # needs Flower
-    from pu_geo.federation.deployed.membership import read_invitation
+    from pu_geo.federation.deployed.membership import mend_invitation, read_invitation
 
     if not federations.is_lead(folder):
         federations.write_members(folder, {})
+    if words := mend_invitation(folder, f"{names[0] if names else address}:{port or free_port()}"):
+        job.report(0.0, words, is_news=True)
     n_rounds = agreement.settings.rounds
     with serving(folder, agreement, address, port, tuple(names)) as transport:
         invitation = read_invitation(folder / federations.INVITATION)
@@ -71,6 +75,13 @@ def federate_serve(
             kind="delivery",
         )
     return {"rounds": n_rounds, "delivered": list(led.delivered), "address": invitation.address}
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on, at any address of this machine; the server keeps the port of the invitation."""
+    with socket.socket() as listener:
+        listener.bind((ANYWHERE, 0))
+        return int(listener.getsockname()[1])
 
 
 def _wait_for_members(job: Job, transport: Any, needed: int, agreement: Agreement, place: str, share: float) -> None:

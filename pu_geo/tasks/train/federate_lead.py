@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,11 +13,10 @@ from pu_geo.methods import catalog
 from pu_geo.project import federations
 from pu_geo.project.federations import Membership
 from pu_geo.tasks.job import Job
-from pu_geo.tasks.train.federate_deployed import LOCALHOST, federate_serve
+from pu_geo.tasks.train.federate_deployed import ANYWHERE, LOCALHOST, federate_serve, free_port
 
 JOIN = "federate_join"
 _QUORUM = 2  # a round of one member would train one class alone
-_ANYWHERE = "0.0.0.0"  # whoever leads named an address of this machine for others
 
 
 def federate_lead(
@@ -64,9 +62,11 @@ def federate_lead(
         tls = folder / federations.TLS
         credentials.certify(tls, [host])
         authority = (tls / credentials.CA).read_text("ascii")
-        membership.write_invitation(folder, membership.Invitation(agreement, f"{host}:{_free_port()}", authority))
+        membership.write_invitation(folder, membership.Invitation(agreement, f"{host}:{free_port()}", authority))
         federations.write_members(folder, {})
         federations.write_agreement(folder, agreement.to_json())  # the last: with it the federation is there
+    if words := membership.mend_invitation(folder, f"{host}:{free_port()}"):
+        job.report(0.0, words, is_news=True)
     invitation = membership.read_invitation(folder / federations.INVITATION)
     for held in [Membership(**each) for each in own]:
         path = membership.accept(job.layout, invitation, held.class_name, held.types_from)
@@ -74,7 +74,7 @@ def federate_lead(
         membership.admit(job.layout, federation, request, request.fingerprint)
         _start_member(job, federation, held.class_name)
     is_here = host in (LOCALHOST, "localhost")
-    address, names = (LOCALHOST, ()) if is_here else (_ANYWHERE, (host,))
+    address, names = (LOCALHOST, ()) if is_here else (ANYWHERE, (host,))
     return federate_serve(job, federation, address, names=names)
 
 
@@ -83,10 +83,3 @@ def _start_member(job: Job, federation: str, class_name: str) -> None:
     args = {"federation": federation, "class_name": class_name}
     if not any((each.is_active or each.state == "done") for each in jobs.all_jobs(job.layout) if each.args == args):
         jobs.start(job.layout, JOIN, args)
-
-
-def _free_port() -> int:
-    """Return a port that nothing listens on, at any address of this machine; the server keeps the port of the invitation."""
-    with socket.socket() as listener:
-        listener.bind((_ANYWHERE, 0))
-        return int(listener.getsockname()[1])

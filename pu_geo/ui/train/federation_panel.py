@@ -163,6 +163,11 @@ def _large(title: str, fingerprint: str) -> None:
     st.markdown(f"#### `{fingerprint}`")
 
 
+def _key_of(fingerprint: str) -> str:
+    """Return the part of a widget's key that keeps a tick or click from counting for another file than the one that was shown."""
+    return fingerprint.replace(" ", "")
+
+
 def _download(label: str, path: Path, name: str, key: str) -> None:
     st.download_button(
         label, path.read_bytes(), name, "application/json", on_click="ignore", key=f"save-{key}", icon=":material/download:",
@@ -228,8 +233,8 @@ def _request(layout: Layout, now: Federation, asked: Request) -> None:
             st.caption(texts.IS_ADMITTED)
             return
         frame.button(
-            texts.ADMIT, partial(federation.admit, layout, now.id, asked), key=f"admit-{now.id}", type="primary",
-            icon=":material/how_to_reg:", help=texts.ADMIT_HELP,
+            texts.ADMIT, partial(federation.admit, layout, now.id, asked), key=f"admit-{_key_of(asked.fingerprint)}",
+            type="primary", icon=":material/how_to_reg:", help=texts.ADMIT_HELP,
         )  # fmt: skip
 
 
@@ -334,15 +339,15 @@ def _lead(layout: Layout) -> None:
     with st.container(horizontal=True, gap="small"):
         start = st.container(width="content")
         with st.popover(texts.SETTINGS, icon=":material/tune:", key="federation-settings"):
-            plan = _plan(title, types)
+            plan = _plan(title, types, len(chosen))
     frame.button(
         texts.LEAD_BUTTON, lambda: federation.start_lead(layout, plan, chosen), key="federation-lead", place=start, type="primary",
         icon=":material/hub:", disabled=not (title.strip() and types),
     )  # fmt: skip
 
 
-def _plan(title: str, types: Sequence[str]) -> Plan:
-    """Draw the settings of a federation; return what was planned."""
+def _plan(title: str, types: Sequence[str], n_held: int) -> Plan:
+    """Draw the settings of a federation, in which this project holds some classes; return what was planned."""
     usual = Plan()
     first = st.columns(2, gap="small")
     rounds = first[0].number_input(
@@ -366,6 +371,8 @@ def _plan(title: str, types: Sequence[str]) -> Plan:
         second = st.columns(2, gap="small")
         epsilon = second[0].number_input(texts.FEDERATION_EPSILON, 0.1, 1000.0, usual.epsilon, key="federation-epsilon")
         clip = second[1].number_input(texts.FEDERATION_CLIP, 0.001, 1000.0, usual.clip, key="federation-clip")
+        chosen = {"kind": privacy, "epsilon": float(epsilon), "clip": float(clip)}
+        st.caption(frame.plain(federation.privacy_words(chosen, n_held)))
     return Plan(
         title.strip(), tuple(types), int(rounds), float(deadline), host.strip(), privacy, float(epsilon), float(clip)
     )
@@ -412,10 +419,10 @@ def _join(layout: Layout) -> None:
     found = federation.invitation(path)
     _invitation(found)
     chosen = _own_fields(federation.own_classes(layout), found.types, key=f"join-{found.id}", gives_rest=False)
-    is_same = st.checkbox(texts.FINGERPRINTS_MATCH, key=f"join-same-{found.id}")
+    is_same = st.checkbox(texts.FINGERPRINTS_MATCH, key=f"join-same-{_key_of(found.fingerprint)}")
     frame.button(
-        texts.JOIN_BUTTON, lambda: federation.start_join(layout, path, chosen), key="federation-join", type="primary",
-        icon=":material/group_add:", disabled=not (is_same and chosen),
+        texts.JOIN_BUTTON, lambda: federation.start_join(layout, path, chosen, found.fingerprint), key="federation-join",
+        type="primary", icon=":material/group_add:", disabled=not (is_same and chosen),
     )  # fmt: skip
 
 

@@ -316,7 +316,7 @@ FEDERATION_HOST_HELP = "Name or IP address by which the other machines reach thi
 FEDERATION_PRIVACY = "Noise"
 PRIVACY_NAMES = {"none": "none", "local": "added by each member", "central": "added by the leader"}
 FEDERATION_PRIVACY_HELP = (
-    "Noise hides what one member did to the weights, and costs accuracy: with few members, much of it. Epsilon says how much is "
+    "Noise hides what one member, one class of an agency, did to the weights, and costs accuracy: with few members, much of it. Epsilon says how much is "
     "hidden over all rounds: smaller is more."
 )
 FEDERATION_EPSILON, FEDERATION_CLIP = "Epsilon, all rounds", "Longest change (norm)"

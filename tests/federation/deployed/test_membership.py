@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import ssl
 import stat
@@ -189,6 +190,54 @@ def test_an_invitation_that_is_none_is_refused(
     path = membership.write_invitation(tmp_path, invitation)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(FederationError, match=words):
+        membership.read_invitation(path)
+
+
+def test_an_invitation_that_breaks_off_while_it_is_written_leaves_the_one_before(
+    tmp_path: Path, invitation: Invitation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(path: Path, text: str, **how: Any) -> None:
+        path.write_bytes(text.encode()[:100])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = membership.write_invitation(tmp_path, invitation)
+    monkeypatch.setattr(Path, "write_text", broken)
+    with pytest.raises(FederationError, match="cannot be written"):
+        membership.write_invitation(tmp_path, replace(invitation, address="192.0.2.8:1"))
+    assert membership.read_invitation(path) == invitation
+
+
+def test_a_leader_makes_an_invitation_that_cannot_be_read_anew(
+    tmp_path: Path, invitation: Invitation, leader: Layout
+) -> None:
+    folder = leader.federation("floods")
+    assert membership.mend_invitation(folder, "192.0.2.7:9") == ""
+    credentials.certify(folder / federations.TLS, ["192.0.2.7"])
+    mine = replace(invitation, certificate=(folder / federations.TLS / credentials.CA).read_text("ascii"))
+    path = membership.write_invitation(folder, mine)
+    assert membership.mend_invitation(folder, "192.0.2.7:9") == ""
+    assert membership.read_invitation(path) == mine
+    path.write_bytes(path.read_bytes()[:50])
+    words = membership.mend_invitation(folder, "192.0.2.7:9")
+    assert words.startswith("invitation.json is no JSON")
+    assert "so it was made anew, with the same fingerprint and the address 192.0.2.7:9. Members" in words
+    assert membership.read_invitation(path) == replace(mine, address="192.0.2.7:9")
+    assert membership.read_invitation(path).fingerprint == mine.fingerprint
+
+
+@pytest.mark.parametrize("added", ["{good}{evil}", "{evil}{good}", "{good}{good}", "a word\n{good}", "{good}\n"])
+def test_an_invitation_with_more_than_the_certificate_that_people_compare_is_refused(
+    tmp_path: Path, invitation: Invitation, member: Layout, added: str
+) -> None:
+    """A second authority would be trusted, too, and its server could stand between leader and member."""
+    membership.accept(member, invitation, "flooded")
+    membership.confirm(member.federation("floods"), invitation)
+    credentials.certify(tmp_path / "stranger", ["192.0.2.7"])
+    evil = (tmp_path / "stranger" / credentials.CA).read_text("ascii")
+    path = membership.write_invitation(tmp_path, invitation)
+    changed = {"certificate": added.format(good=invitation.certificate, evil=evil), "address": "192.0.2.9:443"}
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(FederationError, match="holds no certificate of a leader, or more than one"):
         membership.read_invitation(path)
 
 
