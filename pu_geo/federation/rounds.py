@@ -292,7 +292,8 @@ def refusal(agreement: Agreement, row: int, ask: Ask, answer: Answer) -> str:
         return f"It has no building of the class {agreement.classes[row]!r} to learn from."
     if not math.isfinite(answer.loss):
         return "Its loss is no finite number: its training diverged."
-    if not 0 <= answer.loss <= (most := _LOSS_SPARE * (1 + agreement.settings.enough) ** 2):  # see `positive_hinge_loss`
+    most = _LOSS_SPARE * (1 + agreement.settings.enough) ** 2  # see `positive_hinge_loss`
+    if not 0 <= answer.loss <= most:
         return f"Its loss is {answer.loss:.3g}; 0 to {most:.3g} are possible."
     if update.theta.keys() != ask.theta.keys():
         odd = sorted(update.theta.keys() ^ ask.theta.keys())[0]
