@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import FederationError, JobCancelled
-from pu_geo.federation import rounds
+from pu_geo.federation import ledger, rounds, wire
 from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.deployed import require_flower
 from pu_geo.federation.member import Member, OwnData, write_model
@@ -158,6 +158,9 @@ class _Part:
         if facts.get("agreement") != self.own.agreement.digest:
             raise FederationError("The finished model is of another agreement.", "Ask whoever leads.", kind="agreement")
         self.model = write_model(self.own, model, self.held)
+
+    def note_refusal(self, words: str) -> None:
+        ledger.note(self.own.folder, wire.pack_refusal(words), ledger.LEADER)
 
     def say(self, words: str) -> None:
         """Report what the connection does; the same words once."""
