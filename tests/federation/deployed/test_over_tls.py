@@ -181,7 +181,7 @@ def test_a_member_gets_its_own_row_alone_and_all_arrives_to_the_bit(federation: 
         assert torch.equal(answer.update.own_vector, sent[row].own_vector + 0.1)
         assert (answer.round, answer.class_name, answer.loss) == (1, AGREEMENT.classes[row], 0.5)
     weights = {**sent[0].theta, "class_vectors": torch.eye(4)[:3]}
-    assert leader.finish(weights, {"agreement": AGREEMENT.digest}, deadline_s=PATIENCE_S) == [0, 1, 2]
+    assert leader.finish(weights, {"agreement": AGREEMENT.digest}, deadline_s=PATIENCE_S) == {0: "", 1: "", 2: ""}
     for party in parties:
         party.thread.join(PATIENCE_S)
         assert torch.equal(party.part.model["class_vectors"], torch.eye(4)[:3])
@@ -429,6 +429,23 @@ def test_words_of_a_refusal_are_noted_before_they_leave_and_hold_no_path(
     assert any(str(error) in each for each in party.said)  # here it is said in full
 
 
+def test_a_member_that_could_not_take_the_model_is_named_with_its_reason(
+    federation: Federation, leader: FlowerTransport
+) -> None:
+    class Full(Echo):
+        def receive(self, model: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+            raise FederationError("The model could not be stored.", "Make room.")
+
+    federation.join(0)
+    federation.join(1, Full("destroyed"))
+    wait_until(lambda: leader.online() == [0, 1])
+    weights = {"head.weight": torch.zeros(3, 4), "class_vectors": torch.eye(4)[:3]}
+    came = leader.finish(weights, {"agreement": AGREEMENT.digest}, deadline_s=3.0)
+    assert came == {0: "", 1: "The model could not be stored."}
+    error = federate_deployed._not_delivered(AGREEMENT, [1, 2], {1: came[1]})
+    assert "destroyed could not take it (The model could not be stored); flooded was away" in error.problem
+
+
 def test_a_refusal_is_a_line_of_the_ledger(agencies: tuple[Layout, Layout]) -> None:
     agreement = agreed(agencies[0])
     transport_of(agreement, agencies)
@@ -547,7 +564,7 @@ def test_a_leader_that_starts_again_waits_for_a_quorum_and_sends_the_model_to_wh
     monkeypatch.setattr(federate_deployed, "_wait_for_members", meet)
     rounds.write_state(deployed.folder, deployed.agreement, 2, rounds.network.start(deployed.agreement))
     parties = [deployed.join(0), deployed.join(1)]
-    with pytest.raises(FederationError, match="have no model: flooded"):
+    with pytest.raises(FederationError, match="have no model: flooded was away"):
         federate_deployed.federate_serve(job, AGREEMENT.id)
     for party in parties:
         party.thread.join(PATIENCE_S)
