@@ -210,8 +210,9 @@ class Member:
                 arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  # it is no mapping
             answer = wire.unpack_answer(wire.Packed(wire.ANSWER, arrays, json.loads(notes["facts"])))
         except (SafetensorError, OSError, KeyError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error  # the leader gets these words, and no path
             raise FederationError(
-                f"What {self.membership.class_name} answered last is damaged: {error}.",
+                f"What {self.membership.class_name} answered last is damaged: {why}.",
                 f"Restore {path.name} from a copy of {path.parent}. Without it a round could be answered twice, which costs privacy.",
                 kind="lost",
             ) from error

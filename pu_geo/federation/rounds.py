@@ -46,10 +46,12 @@ class Led:
     Attributes:
         learner: theta and W.
         delivered: rows of the members that have the finished model.
+        refused: row -> why its member could not take the model, in words.
     """
 
     learner: Learner
     delivered: tuple[int, ...]
+    refused: Mapping[int, str]
 
 
 def lead(
@@ -84,7 +86,9 @@ def lead(
                 break
         else:
             raise _not_counted(agreement, folder, found)
-    return Led(learner, _finish(agreement, folder, transport, learner))
+    came = _finish(agreement, folder, transport, learner)
+    delivered = tuple(sorted(row for row, words in came.items() if not words))
+    return Led(learner, delivered, {row: words for row, words in sorted(came.items()) if words})
 
 
 def read_state(folder: Path, agreement: Agreement) -> tuple[int, Learner] | None:
@@ -221,13 +225,13 @@ def _step(agreement: Agreement, folder: Path, number: int, learner: Learner, ans
         return server_round(learner, updates, agreement.settings)
 
 
-def _finish(agreement: Agreement, folder: Path, transport: Transport, learner: Learner) -> tuple[int, ...]:
+def _finish(agreement: Agreement, folder: Path, transport: Transport, learner: Learner) -> Mapping[int, str]:
     """Send the finished model, all class vectors included: a member needs them to score all classes."""
     model: dict[str, Tensor] = {**learner.theta, wire.CLASS_VECTORS: learner.class_vectors}
     facts = {"agreement": agreement.digest, "rounds": agreement.settings.rounds}
     for row in range(len(agreement.classes)):
         ledger.note(folder, wire.pack_model(model, facts), _name(agreement, row))
-    return tuple(sorted(transport.finish(model, facts, deadline_s=agreement.deadline_s)))
+    return transport.finish(model, facts, deadline_s=agreement.deadline_s)
 
 
 def _name(agreement: Agreement, row: int) -> str:
@@ -292,7 +296,8 @@ def refusal(agreement: Agreement, row: int, ask: Ask, answer: Answer) -> str:
         return f"It has no building of the class {agreement.classes[row]!r} to learn from."
     if not math.isfinite(answer.loss):
         return "Its loss is no finite number: its training diverged."
-    if not 0 <= answer.loss <= (most := _LOSS_SPARE * (1 + agreement.settings.enough) ** 2):  # see `positive_hinge_loss`
+    most = _LOSS_SPARE * (1 + agreement.settings.enough) ** 2  # see `positive_hinge_loss`
+    if not 0 <= answer.loss <= most:
         return f"Its loss is {answer.loss:.3g}; 0 to {most:.3g} are possible."
     if update.theta.keys() != ask.theta.keys():
         odd = sorted(update.theta.keys() ^ ask.theta.keys())[0]

@@ -54,9 +54,9 @@ class SimulatedTransport:
                 found[row] = error.problem
         return found
 
-    def finish(self, model: Mapping[str, Tensor], facts: Mapping[str, object], *, deadline_s: float) -> list[int]:
+    def finish(self, model: Mapping[str, Tensor], facts: Mapping[str, object], *, deadline_s: float) -> dict[int, str]:
         """Write the model into each member's project, once a project; see `protocol.Transport`."""
-        delivered = []
+        delivered: dict[int, str] = {}
         for row in sorted(self.members):
             sent = self.carry(row, wire.pack_model(model, facts))
             if sent is None:
@@ -66,7 +66,7 @@ class SimulatedTransport:
             own_classes = [one.membership for one in self.members.values() if one.own is own]
             if own.layout.folder not in self.models:
                 self.models[own.layout.folder] = write_model(own, received, own_classes)
-            delivered.append(row)
+            delivered[row] = ""
         return delivered
 
 

@@ -17,7 +17,7 @@ from pu_geo.federation.agreement import PROTOCOL
 from pu_geo.federation.protocol import Answer, Ask
 from pu_geo.methods.fedaws import ClientUpdate
 
-ASK, ANSWER, MODEL = "ask", "answer", "model"
+ASK, ANSWER, MODEL, REFUSAL = "ask", "answer", "model", "refusal"
 OWN_VECTOR, CLASS_VECTORS, THETA = "own_vector", "class_vectors", "theta."
 Fact = int | float | str
 MAX_ARRAYS, MAX_AXES, MAX_VALUES, MAX_TEXT = 64, 4, 2**26, 300
@@ -32,7 +32,7 @@ class Packed(NamedTuple):
     """A message.
 
     Attributes:
-        kind: "ask", "answer" or "model".
+        kind: "ask", "answer", "model", or "refusal": the words that a member sends in the place of an answer.
         arrays: name -> values.
         facts: name -> number or text; "protocol" among them.
     """
@@ -79,6 +79,11 @@ def pack_model(model: Mapping[str, Tensor], facts: Mapping[str, object]) -> Pack
     theta = {name: tensor for name, tensor in model.items() if name != CLASS_VECTORS}
     plain = {name: value for name, value in facts.items() if isinstance(value, int | float | str)}
     return Packed(MODEL, {**_named(theta), CLASS_VECTORS: _array(model[CLASS_VECTORS])}, {"protocol": PROTOCOL, **plain})
+
+
+def pack_refusal(words: str) -> Packed:
+    """Return as a message, for the ledger, why a member did not do what the leader asked for."""
+    return Packed(REFUSAL, {}, {"words": words})
 
 
 def unpack_model(packed: Packed) -> tuple[dict[str, Tensor], dict[str, Fact]]:

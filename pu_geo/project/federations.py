@@ -88,9 +88,9 @@ class Sent:
     """A tensor that left this machine.
 
     Attributes:
-        message: "ask", "answer" or "model".
+        message: "ask", "answer", "model" or "refusal".
         to: receiver, in words.
-        round: 0 for the model at the end.
+        round: 0 for the model at the end, and for a refusal.
         name: of the tensor, or `FACTS` for what the message holds beside tensors, which `values` repeats.
         dtype, shape, bytes, sha256: of its values in C order.
     """

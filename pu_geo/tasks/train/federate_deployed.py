@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import FederationError, JobCancelled
-from pu_geo.federation import rounds
+from pu_geo.federation import ledger, rounds, wire
 from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.deployed import require_flower
 from pu_geo.federation.member import Member, OwnData, write_model
@@ -68,13 +68,21 @@ def federate_serve(
             job.report(facts["round"] / (n_rounds + 1), words, is_news=True)
 
         led = rounds.lead(agreement, folder, transport, report=report, is_cancelled=job.is_cancelled)
-    if late := [agreement.classes[row] for row in federations.members(folder) if row not in led.delivered]:
-        raise FederationError(
-            f"All {n_rounds} rounds are done, but these members were away and have no model: {', '.join(late)}.",
-            "Ask them to connect, and start this again: it sends the model to them alone.",
-            kind="delivery",
-        )
+    if without := [row for row in federations.members(folder) if row not in led.delivered]:
+        raise _not_delivered(agreement, without, led.refused)
     return {"rounds": n_rounds, "delivered": list(led.delivered), "address": invitation.address}
+
+
+def _not_delivered(agreement: Agreement, rows: Sequence[int], refused: Mapping[int, str]) -> FederationError:
+    """Return the error of members that have no model, and why each has none."""
+    reasons = {row: f"could not take it ({refused[row].rstrip('.')})" if row in refused else "was away" for row in rows}
+    listed = "; ".join(f"{agreement.classes[row]} {why}" for row, why in reasons.items())
+    return FederationError(
+        f"All {agreement.settings.rounds} rounds are done, but these members have no model: {listed}.",
+        "Ask them to connect, and those that could not take it to do first what their own job says; then start this again: it sends "
+        "the model to them alone.",
+        kind="delivery",
+    )
 
 
 def free_port() -> int:
@@ -158,6 +166,9 @@ class _Part:
         if facts.get("agreement") != self.own.agreement.digest:
             raise FederationError("The finished model is of another agreement.", "Ask whoever leads.", kind="agreement")
         self.model = write_model(self.own, model, self.held)
+
+    def note_refusal(self, words: str) -> None:
+        ledger.note(self.own.folder, wire.pack_refusal(words), ledger.LEADER)
 
     def say(self, words: str) -> None:
         """Report what the connection does; the same words once."""
