@@ -35,6 +35,7 @@ from pu_geo.analysis.two_readings import (
     scores_of,
 )  # fmt: skip
 from pu_geo.methods.cards.propagation import PropagationSettings
+from pu_geo.project.labels import Moment
 
 N_HIGHEST = 5_000  # of the last ranking of all that are ranked with the sample: the next damaged ones are likely among them
 _MOST_KEPT = 4  # rankings: a browser may ask for the scores of the one before
@@ -47,17 +48,16 @@ class _StoppedError(Exception):
 
 @dataclass
 class RankingOfMany:
-    """What is ranked by the labels after one event, as far as it was scored.
+    """What is ranked by the labels of one moment, as far as it was scored.
 
     Attributes:
-        at_event: number of the label event.
         scores: float32 [N] in 0..1, of earlier labels where `is_new` is False; NaN where there is none yet.
-        is_new: bool [N], which buildings were scored by the labels after that event.
+        is_new: bool [N], which buildings were scored by the labels of that moment.
         is_complete: set once the background has scored all.
         problem: what ended the background's work on it; "" where nothing did, and once it works again.
     """
 
-    at_event: int
+    at: Moment
     reading: Reading
     middle: float
     scores: NDArray[np.float32]
@@ -96,7 +96,7 @@ class ManyBuildings:
         self._of_answered = self._chips_at(self._base[:0])
         self._white = np.empty((n, views.shape[2]), np.float32)
         self._ties: list[csr_array] = []  # of each prepared block
-        self._rankings: OrderedDict[int, RankingOfMany] = OrderedDict()
+        self._rankings: OrderedDict[Moment, RankingOfMany] = OrderedDict()
         self._last: RankingOfMany | None = None  # of all
         self._ranking, self._state = threading.Lock(), threading.Lock()
         self._may_go_on, self._is_stopped = threading.Event(), False
@@ -108,16 +108,16 @@ class ManyBuildings:
         """Return how many numbers of features are held, in those of one view."""
         return int(self._white.size)
 
-    def known(self, at_event: int) -> RankingOfMany | None:
+    def known(self, at: Moment) -> RankingOfMany | None:
         """Return a ranking that was asked for not long ago; the background goes on with it where it had ended."""
         with self._state:
-            found = self._rankings.get(at_event)
+            found = self._rankings.get(at)
             if found is not None and not found.is_complete.is_set():
                 self._go_on()
             return found
 
-    def rank(self, at_event: int, marks: Marks, views_of: Callable[[Ints], Floats], also: Ints) -> RankingOfMany:
-        """Learn from the labels after an event and score the sample at once; the background goes on with all others.
+    def rank(self, at: Moment, marks: Marks, views_of: Callable[[Ints], Floats], also: Ints) -> RankingOfMany:
+        """Learn from the labels of a moment and score the sample at once; the background goes on with all others.
 
         Args:
             marks: rows that are learned from.
@@ -125,15 +125,15 @@ class ManyBuildings:
             also: rows that are to have a score at once beside the sample, int64.
         """
         with self._ranking:
-            if (found := self.known(at_event)) is not None:
+            if (found := self.known(at)) is not None:
                 return found
             self._may_go_on.clear()
             try:
-                found = self._ranked(at_event, marks, views_of, also)
+                found = self._ranked(at, marks, views_of, also)
             finally:
                 self._may_go_on.set()
             with self._state:
-                self._rankings[at_event] = found
+                self._rankings[at] = found
                 while len(self._rankings) > _MOST_KEPT:
                     self._rankings.popitem(last=False)
                 self._go_on()
@@ -151,14 +151,14 @@ class ManyBuildings:
             self._is_stopped = True
             self._rankings.clear()
 
-    def _ranked(self, at_event: int, marks: Marks, views_of: Callable[[Ints], Floats], also: Ints) -> RankingOfMany:
+    def _ranked(self, at: Moment, marks: Marks, views_of: Callable[[Ints], Floats], also: Ints) -> RankingOfMany:
         learned = np.unique(np.concatenate([self._anchors, marks.positive, marks.unlabeled, marks.not_damaged]))
         chips = self._learned_from(learned)
-        at = np.searchsorted(learned, self._anchors)
+        anchors_at = np.searchsorted(learned, self._anchors)
         own = Marks(*(np.searchsorted(learned, rows) for rows in (
             marks.clicked, marks.queued, marks.unlabeled, marks.not_damaged, marks.accepted,
         )))  # fmt: skip
-        reading = self._fit(Chips(*chips, self._links, at), own, lambda rows: views_of(learned[rows]))
+        reading = self._fit(Chips(*chips, self._links, anchors_at), own, lambda rows: views_of(learned[rows]))
         raw = self._raw(reading, *chips)
         unlabeled = own.unlabeled if len(own.unlabeled) else own.not_damaged
         middle = middle_of(raw[unlabeled], reading.share)
@@ -173,7 +173,7 @@ class ManyBuildings:
         for part in blocks(len(rest)):
             scores[rest[part]] = scores_of(self._raw(reading, *self._chips_at(rest[part])), middle)
         is_new[rest] = True
-        return RankingOfMany(at_event, reading, middle, scores, is_new)
+        return RankingOfMany(at, reading, middle, scores, is_new)
 
     def _raw(self, reading: Reading, standard: Floats, white: Floats, ties: csr_array) -> Floats:
         return reading.scores(Chips(standard, white, ties), self._settings.propagation)

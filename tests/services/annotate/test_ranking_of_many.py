@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from pu_geo.project import queues
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import queueing, ranking, ranking_of_many
 from pu_geo.services.annotate.ranking_of_many import ManyBuildings
+from pu_geo.services.project.copying import copy_project
 
 N, N_SAMPLE, BLOCK = 300, 60, 64
 DAMAGED = [f"b{i}" for i in range(0, N, 25)]
@@ -157,6 +160,53 @@ def test_a_round_over_all_ends_before_the_newest_labels_are_taken(
     assert [ties.shape[0] for ties in many._ties] == [64, 64, 64, 64, 44]
     found = ranking.scores_now(town)
     assert order(found) == order(all_at_once(town, monkeypatch))
+
+
+def test_copies_of_a_project_on_one_server_have_their_own_rankings(town: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share their times, their chips, their features and the numbers of their newest events."""
+    copy_project(town, str(town.folder.with_name("copy.pugeo")))
+    copy = Layout(town.folder.with_name("copy.pugeo"))
+    click(town, "b5", "b10")
+    click(copy, "b6", "b11")
+    names = []
+    for layout in (town, copy):
+        now = ranking.rank_now(layout)
+        assert now is not None
+        names.append(now.score_id)
+        assert ranking.wait_for_all(layout, 60)
+    assert ranking.scores_for_browser(copy, names[0]) is None
+    for layout in (town, copy):
+        np.testing.assert_allclose(ranking.scores_now(layout), all_at_once(layout, monkeypatch), rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("most_at_once", [N_SAMPLE, N])
+@pytest.mark.parametrize("is_other_file", [True, False])
+def test_a_copy_that_takes_the_place_of_a_project_is_ranked_by_its_own_answers(
+    town: Layout, monkeypatch: pytest.MonkeyPatch, most_at_once: int, is_other_file: bool
+) -> None:
+    """Whether its file takes the other's place, or its content does."""
+    monkeypatch.setattr(ranking, "MOST_AT_ONCE", most_at_once)
+    place, former = town.folder, town.folder.with_name("former.pugeo")
+    copy_project(town, str(place.with_name("copy.pugeo")))
+    copy = Layout(place.with_name("copy.pugeo"))
+    click(town, "b5", "b10")
+    click(copy, "b6", "b11")
+    before = ranking.rank_now(town)
+    assert before is not None
+    assert ranking.wait_for_all(town, 60)
+    if is_other_file:
+        place.rename(former)
+        copy.folder.rename(place)
+    else:
+        with closing(sqlite3.connect(copy.gpkg)) as source, closing(sqlite3.connect(town.gpkg)) as target:
+            source.backup(target)
+    assert ranking.scores_for_browser(town, before.score_id) is None
+    after = ranking.rank_now(town)
+    assert after is not None
+    assert after.score_id.rpartition("-")[0] != before.score_id.rpartition("-")[0]
+    assert ranking.wait_for_all(town, 60)
+    found = ranking.scores_now(town)
+    np.testing.assert_allclose(found, all_at_once(town, monkeypatch), rtol=0, atol=2e-6)
 
 
 def test_the_highest_of_the_last_ranking_are_ranked_with_the_next_sample(town: Layout, background: Background) -> None:
