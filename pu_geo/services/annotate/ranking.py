@@ -339,13 +339,16 @@ def scores_now(layout: Layout) -> NDArray[np.float32] | None:
 
 
 def so_far(layout: Layout, score_id: str) -> LiveRanking | None:
-    """Return how far the background is with a ranking that `rank_now` returned; None where it was given up. It starts none."""
+    """Return how far the background is with a ranking that `rank_now` returned; None where it was given up. It starts none.
+
+    Once one by newer labels has all scores, that one is returned: the background does not go back to the labels before.
+    """
     named = _named(layout, score_id)
     prepared = None if named is None else _kept.get(named[1])
     if named is None or prepared is None or not isinstance(prepared.chips, ManyBuildings):
         return None
-    found = prepared.chips.known(named[2])
-    return None if found is None else _of_many(_name(named[1], named[2]), found, 0.0)
+    found = prepared.chips.known_or_newer(named[2])
+    return None if found is None else _of_many(_name(named[1], found.at), found, 0.0)
 
 
 def _name(stamp: str, at: Moment) -> str:

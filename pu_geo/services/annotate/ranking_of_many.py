@@ -10,9 +10,9 @@ however fast somebody labels, rankings of all come. The first round brings each 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.project.labels import Moment
 
 N_HIGHEST = 5_000  # of the last ranking of all that are ranked with the sample: the next damaged ones are likely among them
+_event = attrgetter("event")
 _MOST_KEPT = 4  # rankings: a browser may ask for the scores of the one before
 Fit = Callable[[Chips, Marks, Callable[[Ints], Floats]], Reading]
 
@@ -96,7 +97,7 @@ class ManyBuildings:
         self._of_answered = self._chips_at(self._base[:0])
         self._white = np.empty((n, views.shape[2]), np.float32)
         self._ties: list[csr_array] = []  # of each prepared block
-        self._rankings: OrderedDict[Moment, RankingOfMany] = OrderedDict()
+        self._rankings: dict[Moment, RankingOfMany] = {}
         self._last: RankingOfMany | None = None  # of all
         self._ranking, self._state = threading.Lock(), threading.Lock()
         self._may_go_on, self._is_stopped = threading.Event(), False
@@ -109,12 +110,24 @@ class ManyBuildings:
         return int(self._white.size)
 
     def known(self, at: Moment) -> RankingOfMany | None:
-        """Return a ranking that was asked for not long ago; the background goes on with it where it had ended."""
+        """Return a ranking that was asked for not long ago; the background goes on where it had ended."""
         with self._state:
             found = self._rankings.get(at)
             if found is not None and not found.is_complete.is_set():
                 self._go_on()
             return found
+
+    def known_or_newer(self, at: Moment) -> RankingOfMany | None:
+        """Return the same, or the newest where that has all scores: the background does not go back to the labels before."""
+        found = self.known(at)
+        with self._state:
+            newest = self._newest()
+        return newest if found is not None and newest is not None and newest.is_complete.is_set() else found
+
+    def _newest(self) -> RankingOfMany | None:
+        """Return the ranking by the newest labels that was asked for, whatever was asked for last. The caller holds the state."""
+        at = max(reversed(self._rankings), key=_event, default=None)
+        return None if at is None else self._rankings[at]
 
     def rank(self, at: Moment, marks: Marks, views_of: Callable[[Ints], Floats], also: Ints) -> RankingOfMany:
         """Learn from the labels of a moment and score the sample at once; the background goes on with all others.
@@ -133,9 +146,9 @@ class ManyBuildings:
             finally:
                 self._may_go_on.set()
             with self._state:
+                if len(self._rankings) == _MOST_KEPT:
+                    del self._rankings[min(self._rankings, key=_event)]  # never the new one, which is asked for
                 self._rankings[at] = found
-                while len(self._rankings) > _MOST_KEPT:
-                    self._rankings.popitem(last=False)
                 self._go_on()
         return found
 
@@ -219,12 +232,15 @@ class ManyBuildings:
             raise _StoppedError
 
     def _score_all(self) -> None:
-        """Score all buildings by the newest labels, and again by newer ones, until nobody wants newer ones."""
+        """Score all buildings by the newest labels, and again by newer ones, until the newest that were asked for are done.
+
+        A request by older labels that came late is not the newest; nor are older labels worth a round once newer ones had theirs.
+        """
         n, wanted = self.views.shape[1], None
         try:
             while True:
                 with self._state:
-                    wanted = next(reversed(self._rankings.values()), None)
+                    wanted = self._newest()
                     if wanted is None or wanted.is_complete.is_set():
                         self._thread = None
                         return

@@ -209,6 +209,45 @@ def test_a_copy_that_takes_the_place_of_a_project_is_ranked_by_its_own_answers(
     np.testing.assert_allclose(found, all_at_once(town, monkeypatch), rtol=0, atol=2e-6)
 
 
+def test_a_late_request_by_earlier_labels_does_not_keep_the_newest_from_all_scores(
+    town: Layout, background: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranking.rank_now(town)
+    background.wait()
+    click(town, "b5")
+    earlier = ranking._newest(town)
+    click(town, "b10")
+    newest = ranking.rank_now(town)
+    assert newest is not None
+    assert earlier is not None
+    ranking._live_scores(town, *earlier)  # of somebody whose labels took longer to read
+    name = ranking._name(*earlier[1:])
+    waiting = ranking.so_far(town, name)
+    assert waiting is not None
+    assert not waiting.is_complete
+    background.release()
+    assert ranking.wait_for_all(town, 20)
+    assert order(ranking.scores_now(town)) == order(all_at_once(town, monkeypatch))
+    done = ranking.so_far(town, name)  # a page that waits for the earlier one is drawn anew
+    assert done is not None
+    assert done.is_complete
+    assert done.score_id.startswith(newest.score_id.rpartition("-")[0])
+
+
+def test_the_lowest_events_are_dropped_but_never_what_is_asked_for(town: Layout, background: Background) -> None:
+    moments = []
+    for building in ("b5", "b10", "b15", "b20", "b30", "b35"):
+        click(town, building)
+        moments.append(ranking._newest(town))
+    many = ranking._prepared(town, *moments[0][:2]).chips  # type: ignore[index]
+    assert isinstance(many, ManyBuildings)
+    kept = []
+    for i in (5, 3, 2, 1, 0, 4):
+        ranking._live_scores(town, *moments[i])  # type: ignore[misc]
+        kept.append({moments.index(one) for one in moments if one is not None and many.known(one[2]) is not None})
+    assert kept == [{5}, {5, 3}, {5, 3, 2}, {5, 3, 2, 1}, {5, 3, 2, 0}, {5, 4, 3, 2}]
+
+
 def test_the_highest_of_the_last_ranking_are_ranked_with_the_next_sample(town: Layout, background: Background) -> None:
     background.release()
     assert ranking.wait_for_all(town, 60)
