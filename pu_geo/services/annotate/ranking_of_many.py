@@ -197,12 +197,14 @@ class ManyBuildings:
         is_in_base = self._base[place] == rows
         new = np.array([row for row in rows[~is_in_base].tolist() if row not in self._answered], np.int64)
         if len(new):
-            self._answered |= {row: len(self._answered) + i for i, row in enumerate(new.tolist())}
             standard, white, ties = self._chips_at(new)
             former = self._of_answered
-            self._of_answered = (
+            joined = (
                 np.concatenate([former[0], standard]), np.concatenate([former[1], white]), vstack([former[2], ties], format="csr"),
             )  # fmt: skip
+            places = {row: len(self._answered) + i for i, row in enumerate(new.tolist())}
+            self._of_answered = joined  # once nothing can fail, so that each place has its row
+            self._answered |= places
         at = np.array([self._answered[row] for row in rows[~is_in_base].tolist()], np.int64)
         order = np.empty(len(rows), np.int64)
         order[is_in_base], order[~is_in_base] = np.arange(is_in_base.sum()), is_in_base.sum() + np.arange(len(at))

@@ -346,6 +346,35 @@ def test_the_background_goes_on_after_an_error_that_is_said(town: Layout, monkey
     assert found.problem == ""
 
 
+def test_a_ranking_that_fails_leaves_each_answer_its_own_features(
+    town: Layout, background: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranking.rank_now(town)
+    many = next(iter(ranking._kept.values())).chips
+    assert isinstance(many, ManyBuildings)
+    new = [row for row in range(N) if row not in many._base and row not in many._answered][:4]
+    click(town, *(f"b{row}" for row in new[:2]))
+    errors, chips_at = [MemoryError("no room")], many._chips_at
+
+    def fails_once(rows: NDArray[np.int64], *more: object) -> object:
+        if errors:
+            raise errors.pop()
+        return chips_at(rows, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(many, "_chips_at", fails_once)
+    with pytest.raises(MemoryError):
+        ranking.rank_now(town)
+    click(town, *(f"b{row}" for row in new[2:]))
+    assert ranking.rank_now(town) is not None
+    found = many._learned_from(np.array(new))
+    for one, wanted in zip(found, chips_at(np.array(new)), strict=True):
+        assert abs(one - wanted).max() < 1e-6
+    scores, wanted_scores = ranking.scores_now(town), all_at_once(town, monkeypatch)
+    assert scores is not None
+    is_ranked = np.isfinite(scores)
+    np.testing.assert_allclose(scores[is_ranked], wanted_scores[is_ranked], rtol=0, atol=2e-6)
+
+
 def test_a_queue_that_cannot_be_read_stops_nobody_else(town: Layout, background: Background) -> None:
     queues.save_queue(town, "eva", {"id": "q", "chip_set": "set", "items": [{"building_id": "b100"}]})
     for path in (town.folder / "queues").glob("*.json"):
