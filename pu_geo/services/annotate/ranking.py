@@ -56,7 +56,6 @@ class LiveRanking:
         score_id: names it for the browser.
         seconds: that it took.
         n_ranked: buildings that have a score by the labels of this moment.
-        n_scored: buildings that have one, of very many also by earlier labels.
         n: chips in all.
         problem: what ended the ranking of the rest; "" where nothing did.
     """
@@ -64,7 +63,6 @@ class LiveRanking:
     score_id: str
     seconds: float
     n_ranked: int = 0
-    n_scored: int = 0
     n: int = 0
     problem: str = ""
 
@@ -372,8 +370,7 @@ def _of_many(name: str, found: RankingOfMany, seconds: float) -> LiveRanking:
     n = len(found.scores)
     n_ranked = n if found.is_complete.is_set() else min(int(found.is_new.sum()), n - 1)
     part = "" if n_ranked == n else f"-{n_ranked}"  # a browser asks for the scores of an address once
-    n_scored = int(np.isfinite(found.scores).sum())
-    return LiveRanking(name + part, seconds, n_ranked, n_scored, n, found.problem)
+    return LiveRanking(name + part, seconds, n_ranked, n, found.problem)
 
 
 def wait_for_all(layout: Layout, patience_s: float = 600) -> bool:
@@ -479,7 +476,7 @@ def rank_now(layout: Layout) -> LiveRanking | None:
     seconds = time.perf_counter() - began
     if isinstance(found, RankingOfMany):
         return _of_many(score_id, found, seconds)
-    return LiveRanking(score_id, seconds, len(found), len(found), len(found))
+    return LiveRanking(score_id, seconds, len(found), len(found))
 
 
 def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:

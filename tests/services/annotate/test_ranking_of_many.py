@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small_parts import add_chips, click, small_project
+from small_parts import add_chips, add_run, click, small_project
 from streamlit.testing.v1 import AppTest
 
 from pu_geo.errors import ProjectError
@@ -22,6 +22,7 @@ from pu_geo.project import queues
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import queueing, ranking, ranking_of_many
 from pu_geo.services.annotate.ranking_of_many import ManyBuildings
+from pu_geo.services.explore import coloring
 from pu_geo.services.project.copying import copy_project
 
 N, N_SAMPLE, BLOCK = 300, 60, 64
@@ -260,11 +261,41 @@ def test_the_highest_of_the_last_ranking_are_ranked_with_the_next_sample(town: L
     scores = ranking.scores_now(town)
     assert now is not None
     assert scores is not None
-    assert now.n_ranked < now.n_scored == N
+    assert now.n_ranked < N
+    assert np.isfinite(scores).all()
     is_new = ranking._live_scores(town, *ranking._newest(town)).is_new  # type: ignore[misc, union-attr]
     assert is_new[highest].all()
     assert not np.array_equal(scores[highest], before[highest])
     np.testing.assert_array_equal(scores[~is_new], before[~is_new])  # until they are scored by the newest labels
+
+
+def test_explore_compares_a_run_with_the_live_ranking_once_that_has_all_scores(town: Layout, background: Background) -> None:
+    """After the first ranking all buildings have a score at any time, the others one by earlier labels."""
+    background.release()
+    assert ranking.wait_for_all(town, 60)
+    background._may_score = threading.Semaphore(0)
+    add_run(town, scores=np.linspace(0, 1, N))
+    before = coloring.coloring(town, "ranker-1", "disagreement")
+    click(town, "b6", "b11")
+    waiting = coloring.coloring(town, "ranker-1", "disagreement")
+    assert before is not None
+    assert before.values is not None
+    assert waiting is not None
+    assert waiting.values is not None
+    assert before.waits_for == ""
+    assert np.isfinite(before.values).all()
+    assert np.isnan(waiting.values).all()
+    now = ranking.so_far(town, waiting.waits_for)
+    assert now is not None
+    assert not now.is_complete
+    background.release()
+    assert ranking.wait_for_all(town, 60)
+    found = coloring.coloring(town, "ranker-1", "disagreement")
+    assert found is not None
+    assert found.values is not None
+    assert found.waits_for == ""
+    assert np.isfinite(found.values).all()
+    assert len({before.v, waiting.v, found.v}) == 3  # the browser asks for each once
 
 
 def test_a_queue_of_a_part_says_so_and_stays_until_it_is_done(town: Layout, background: Background) -> None:
@@ -429,8 +460,8 @@ def test_features_that_are_no_numbers_are_refused_in_words(town: Layout) -> None
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (ranking.LiveRanking("live-a-1-50000", 0.0, 50_000, 50_000, 1_000_000), "50,000 of 1,000,000"),
-        (ranking.LiveRanking("live-a-1-5", 0.0, 5, 5, 9, "MemoryError"), "interrupted (MemoryError)"),
+        (ranking.LiveRanking("live-a-1-50000", 0.0, 50_000, 1_000_000), "50,000 of 1,000,000"),
+        (ranking.LiveRanking("live-a-1-5", 0.0, 5, 9, "MemoryError"), "interrupted (MemoryError)"),
         (None, "not being ranked now"),
     ],
 )
