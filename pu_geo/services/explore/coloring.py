@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import sqlite3
 from collections import Counter
@@ -90,7 +91,7 @@ def coloring(layout: Layout, run_id: str, by: str) -> Coloring | None:
         if by in ("type", "groups"):
             stamps.append(decisions.last_decision(db))
         if by == "type":
-            stamps.append(labels.last_event(db))
+            stamps.append(hashlib.sha256(repr(labels.moment(db)).encode()).hexdigest()[:12])
     if by in ("near", "disagreement"):
         return _uncertainty(layout, run_id, by, place)
     if by == "groups":
