@@ -282,20 +282,24 @@ def feature_set_of(layout: Layout, agreement: Agreement) -> str:
     )
 
 
-def write_model(own: OwnData, model: Mapping[str, Tensor], memberships: list[Membership]) -> Path:
+def write_model(
+    own: OwnData, model: Mapping[str, Tensor], said: Mapping[str, object], memberships: list[Membership]
+) -> Path:
     """Write the finished model into the federation's folder of a project, as a model file with this project's statistics.
 
     Args:
         model: theta and "class_vectors", as the leader sent them.
+        said: what the leader says of the training, see `protocol.Transport.finish`.
         memberships: of this project; they stand on the card.
 
     Returns:
         Path of the file, which the task `apply_model` makes a run of.
 
     Raises:
-        FederationError: if the tensors are not those of the agreed network.
+        FederationError: if the tensors are not those of the agreed network, or the leader does not say how far classes took part.
     """
     agreement, inputs = own.agreement, own.inputs
+    parts = wire.parts_of(said, len(agreement.classes), agreement.settings.rounds)
     theta = {name: tensor for name, tensor in model.items() if name != wire.CLASS_VECTORS}
     mine, vectors = theta_of(own.embedder), model[wire.CLASS_VECTORS]
     shapes = {name: tensor.shape for name, tensor in network.shared_of(mine).items()}
@@ -333,6 +337,7 @@ def write_model(own: OwnData, model: Mapping[str, Tensor], memberships: list[Mem
         "federation": {
             "id": agreement.id, "title": agreement.title, "agreement": agreement.digest,
             "rounds": agreement.settings.rounds, "classes_here": [one.class_name for one in memberships],
+            "took_part": {name: asdict(part) for name, part in zip(agreement.classes, parts, strict=True)},
         },
     }  # fmt: skip
     path = own.folder / federations.MODEL

@@ -61,11 +61,11 @@ class SimulatedTransport:
             sent = self.carry(row, wire.pack_model(model, facts))
             if sent is None:
                 continue
-            received, _ = wire.unpack_model(sent)
+            received, said = wire.unpack_model(sent)
             own = self.members[row].own
             own_classes = [one.membership for one in self.members.values() if one.own is own]
             if own.layout.folder not in self.models:
-                self.models[own.layout.folder] = write_model(own, received, own_classes)
+                self.models[own.layout.folder] = write_model(own, received, said, own_classes)
             delivered.append(row)
         return delivered
 

@@ -125,7 +125,19 @@ def test_no_chip_no_label_and_no_foreign_row_is_on_the_wire(agencies: Pair, monk
         own = {"class_vectors"} if packed.kind == "model" else {"own_vector"}
         assert packed.arrays.keys() == names | own
         assert sum(array.size for array in packed.arrays.values()) == n_theta + (24 if packed.kind == "model" else 8)
-        assert packed.facts.keys() <= {"protocol", "round", "agreement", "class_name", "n_chips", "loss", "rounds"}
+        who_took_part = (
+            {f"{name}{k}" for name in ("n_rounds.", "last_round.") for k in range(3)} if packed.kind == "model" else set()
+        )
+        assert packed.facts.keys() <= {
+            "protocol",
+            "round",
+            "agreement",
+            "class_name",
+            "n_chips",
+            "loss",
+            "rounds",
+            *who_took_part,
+        }
         assert packed.facts.get("n_chips", 1) == 1  # how many there are stays here where all weigh the same
         texts = {value for value in packed.facts.values() if isinstance(value, str)}
         assert texts <= {agreement.digest, CLASSES[row]}

@@ -179,6 +179,7 @@ def test_how_it_stands_is_read_from_the_projects_files(storm: Layout) -> None:
     assert "its change has a norm of 1e9" in said
     assert "round 1: flooded did not answer in time" in said
     assert "there is no formal privacy" in said
+    assert "Classes took part in too few of the 2 rounds: 'flooded' in 0." in said
     now = federation.read(storm, "storm")
     assert [round(angle) for _, angle in now.angles] == [60, 60], "cosine 0.5 is 60 degrees"
     assert {each.key for each in app.button if each.key} & {"score-storm"} == set()

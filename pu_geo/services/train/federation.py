@@ -68,6 +68,7 @@ class Federation:
         members: one a class.
         cosines: of the class vectors after the newest round, [C][C]; empty before. A member has them once it has the model.
         angles: (round, smallest angle between two class vectors in degrees), rising.
+        warnings: classes that took part in few of the rounds so far, a sentence or two each.
         troubles: "round 3: flooded was late", newest first.
         privacy: in words.
     """
@@ -83,6 +84,7 @@ class Federation:
     members: tuple[Member, ...]
     cosines: tuple[tuple[float, ...], ...]
     angles: tuple[tuple[int, float], ...]
+    warnings: tuple[str, ...]
     troubles: tuple[str, ...]
     privacy: str
     address: str = ""
@@ -139,6 +141,7 @@ def read(layout: Layout, federation_id: str) -> Federation:
         _members(folder, classes, tried[-1] if tried else None),
         cosines,
         tuple((one.number, angle) for one in rounds if (angle := _angle(one.cosines)) is not None),
+        tuple(federations.absence_words(classes, federations.took_part(rounds, len(classes)), number)) if rounds else (),
         _troubles(classes, tried),
         privacy_words(known["privacy"]),
     )

@@ -24,6 +24,7 @@ from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
 from pu_geo.project import contents, feature_sets, federations, labels, model_files, store
 from pu_geo.project.contents import chip_facts, optical_chips
+from pu_geo.project.federations import TookPart
 from pu_geo.project.layout import RCF, Layout, read_array
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts, View
@@ -42,6 +43,7 @@ from pu_geo.training.run import best_device, name_of
 
 OTHER_GSD = 1.5  # times finer or coarser, from which buildings differ from those the model knows
 CHIPS_COMPARED, MAX_NUMBER = 500, 10**9
+_NO_ROUNDS = "Its file does not say in how many rounds of its federation each class took part: a class may have been trained hardly at all."
 
 
 def check_model(path: Path) -> dict[str, object]:
@@ -345,11 +347,12 @@ def _warnings(
     is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(learned)
     where = "these same buildings" if is_same else "another set of buildings"
     if is_own:
-        words = [_federated_words(there["federation"], title)]
+        words = [*_absence_words(there), _federated_words(there["federation"], title)]
     else:
         words = [
+            *_absence_words(there),
             f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} damaged buildings; nothing "
-            "was learned from the answers in this project. Audit the map before you use it."
+            "was learned from the answers in this project. Audit the map before you use it.",
         ]
     gsd_m = store.call(job.layout, contents.grid).gsd_m
     known_m = _number(there.get("gsd_m"))
@@ -370,6 +373,21 @@ def _federated_words(federation: Mapping[str, Any], title: str) -> str:
         f"{title} trained this model together with other projects, in the federation {printable(federation.get('title'))}: the buildings "
         f"here taught it {held}, and nobody here has checked what taught it the other classes. Audit the map before you use it."
     )
+
+
+def _absence_words(there: Mapping[str, Any]) -> list[str]:
+    """Return which classes of a federation took part in few of its rounds, by what a card says; nothing of another model."""
+    federation = there.get("federation")
+    if not isinstance(federation, Mapping):
+        return []
+    n_rounds, given = federation.get("rounds"), federation.get("took_part")
+    try:
+        parts = {
+            printable(name): TookPart(int(one["n_rounds"]), int(one["last"])) for name, one in dict(given or {}).items()
+        }
+        return federations.absence_words(parts, parts.values(), int(str(n_rounds))) if parts else [_NO_ROUNDS]
+    except (TypeError, ValueError, KeyError):  # a file may come from anybody
+        return [_NO_ROUNDS]
 
 
 def _views_learned(restored: RestoredModel) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def federate_serve(
         names: under which members know this machine, if not by `address`.
 
     Returns:
-        {"rounds", "delivered", "address"}.
+        {"rounds", "delivered", "address", "took_part": {class: rounds}, "warnings": of classes that took part in few rounds}.
 
     Raises:
         FederationError: if it cannot be served there, a round found no quorum, or a member did not get the model in time.
@@ -64,13 +64,16 @@ def federate_serve(
             job.report(facts["round"] / (n_rounds + 1), words, is_news=True)
 
         led = rounds.lead(agreement, folder, transport, report=report, is_cancelled=job.is_cancelled)
+    said = rounds.of_parts(agreement, led)
+    for words in said["warnings"]:
+        job.report(n_rounds / (n_rounds + 1), words, is_news=True)
     if late := [agreement.classes[row] for row in federations.members(folder) if row not in led.delivered]:
         raise FederationError(
             f"All {n_rounds} rounds are done, but these members were away and have no model: {', '.join(late)}.",
             "Ask them to connect, and start this again: it sends the model to them alone.",
             kind="delivery",
         )
-    return {"rounds": n_rounds, "delivered": list(led.delivered), "address": invitation.address}
+    return {"rounds": n_rounds, "delivered": list(led.delivered), "address": invitation.address, **said}
 
 
 def _wait_for_members(job: Job, transport: Any, needed: int, agreement: Agreement, place: str, share: float) -> None:
@@ -146,7 +149,7 @@ class _Part:
     def receive(self, model: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
         if facts.get("agreement") != self.own.agreement.digest:
             raise FederationError("The finished model is of another agreement.", "Ask whoever leads.", kind="agreement")
-        self.model = write_model(self.own, model, self.held)
+        self.model = write_model(self.own, model, facts, self.held)
 
     def say(self, words: str) -> None:
         """Report what the connection does; the same words once."""

@@ -195,7 +195,7 @@ def _members(now: Federation) -> None:
         st.markdown(f"**{frame.plain(one.class_name)}**{where}{badge}{own}{key}")
         if one.words:
             st.caption(frame.plain(one.words))
-    for words in now.troubles[:_MOST_TROUBLES]:
+    for words in (*now.warnings, *now.troubles[:_MOST_TROUBLES]):
         st.caption(f":orange[:material/warning:] {frame.plain(words)}")
 
 
