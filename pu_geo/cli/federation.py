@@ -19,7 +19,7 @@ from pu_geo.services.train import federation as readiness
 from pu_geo.tasks.train import federate_admission as admission
 
 federate = Screen("Train", group="federate ")
-REST, LOCALHOST = "rest", "127.0.0.1"
+REST, LOCALHOST = federations.REST, "127.0.0.1"
 Name = Annotated[str, typer.Argument(metavar="NAME", help="short name of the federation", show_default=False)]
 
 

@@ -16,13 +16,14 @@ from typing import Any
 from pu_geo import __version__
 from pu_geo.errors import FederationError, PuGeoError, printable
 from pu_geo.methods.cards.fedaws import FedawsSettings
+from pu_geo.project.federations import REST
 from pu_geo.project.layout import checked_id
 from pu_geo.project.model_files import parse_object
 from pu_geo.records import MAX_TYPE
 
 PROTOCOL = 1
 """Version of the messages; leader and members must have the same one."""
-REST_CLASS = "rest"
+REST_CLASS = REST
 """Name of row 0: all buildings of a project that nobody called damaged."""
 MAX_CLASSES, MAX_FEATURES, MAX_BYTES, MAX_SETTINGS = 256, 8192, 100_000, 40
 PRIVACIES = ("none", "local", "central")

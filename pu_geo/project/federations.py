@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.atomic_write import atomic_write
+from pu_geo.errors import FederationError, printable
 from pu_geo.project.layout import Layout, read_json, reading, write_json
 
+REST = "rest"
+"""The class of all buildings of a project that nobody called damaged."""
 AGREEMENT, MEMBERS, MEMBERSHIPS = "agreement.json", "members.json", "memberships.json"
 ROUNDS, LEDGER, STATE, INVITATION = "rounds.jsonl", "ledger.jsonl", "state.safetensors", "invitation.json"
 KEYS, TLS = "keys", "tls"  # folders; files in them have mode 0600
@@ -195,6 +198,26 @@ def memberships(folder: Path) -> list[Membership]:
         return []
     with reading(folder / MEMBERSHIPS):
         return [Membership(**facts) for facts in read_json(folder / MEMBERSHIPS)]
+
+
+def require_different_buildings(project: str, held: Iterable[Membership]) -> None:
+    """Refuse two damage classes of a project of which one would be made of all its damaged buildings, those of the other among them.
+
+    Raises:
+        FederationError: says which classes, and how to say where their buildings come from.
+    """
+    damage = [one for one in held if one.class_name != REST]
+    whole = next((one.class_name for one in damage if one.types_from is None), None)
+    if whole is None or len(damage) < 2:
+        return
+    others = " and ".join(repr(one.class_name) for one in damage if one.class_name != whole)
+    raise FederationError(
+        f"All damaged buildings of {project} would be of the class {printable(whole)!r}, those of {others} among them: the same "
+        "buildings would teach several classes.",
+        "Say where its damage types come from, for each class: name --types-from, or choose it on the screen (answers, grades, or an "
+        "attribute); or let the project hold one damage type.",
+        kind="class",
+    )
 
 
 def write_memberships(folder: Path, found: Iterable[Membership]) -> None:

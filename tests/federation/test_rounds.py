@@ -499,6 +499,18 @@ def test_types_from_answers_part_the_classes_of_one_project(agencies: Pair) -> N
     assert members[0].rows.tolist() == list(range(N_CLICKED, N))
 
 
+def test_two_classes_of_the_same_buildings_are_refused(agencies: Pair) -> None:
+    click(agencies[0], "b0", "b1", damage_types=["flooded"])
+    for sources in ((None, None), (None, "answers"), ("answers", None)):
+        held = [Membership(name, source) for name, source in zip(("destroyed", "flooded"), sources, strict=True)]
+        with pytest.raises(
+            FederationError, match=r"All damaged buildings of joplin\.pugeo would be of the class"
+        ) as refused:
+            set_up(agreed(agencies[0]), agencies[0], [(agencies[0], [*held, Membership("rest")])])
+        assert "--types-from" in refused.value.hint
+        assert federations.ids(agencies[0]) == []  # nothing was written
+
+
 def test_a_second_member_of_a_class_is_refused(agencies: Pair) -> None:
     held = [(agencies[0], [Membership("destroyed")]), (agencies[1], [Membership("destroyed")])]
     with pytest.raises(FederationError, match=r"'destroyed' has a member already: joplin\.pugeo"):

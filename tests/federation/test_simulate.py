@@ -118,6 +118,10 @@ def test_started_again_it_goes_on_from_its_round(agencies: Pair) -> None:
         (("--as", "joplin=destroyed,rest", "--as", "moore=destroyed"), "'destroyed' has a member already"),
         (("--as", "joplin=rest", "--as", "elsewhere=flooded"), "does not name one of the projects"),
         (("--as", "joplin", "--as", "moore=flooded"), "does not name one of the projects"),
+        (
+            ("--as", "joplin=destroyed,flooded", "--as", "moore=rest"),
+            "All damaged buildings of joplin.pugeo would be of the class",
+        ),
         ((*ROLES, "--set", "backbone=small"), "cached features alone"),
         ((*ROLES, "--noise", "some"), "privacy.kind"),
         ((*ROLES, "--types-from", "joplin=color"), "'color'"),

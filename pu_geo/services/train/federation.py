@@ -29,7 +29,7 @@ from pu_geo.services.train import models, training
 LEAD, SERVE, JOIN, SIMULATE = "federate_lead", "federate_serve", "federate_join", "federate_simulate"
 TASKS = (LEAD, SERVE, JOIN, SIMULATE)
 EXTRA = "flwr"
-REST = "rest"  # `federation.agreement.REST_CLASS`
+REST = federations.REST
 
 State = Literal["open", "waits", "admitted", "here", "late", "refused"]
 Stage = Literal["waits", "runs", "stopped", "done"]
@@ -509,7 +509,8 @@ def _require_ready(layout: Layout) -> str:
 
 
 def _require_labels(layout: Layout, own: Sequence[Membership]) -> None:
-    """Raise FederationError if the project has no building of a class that it would hold."""
+    """Raise FederationError if the project has no building of a class that it would hold, or the same ones for two."""
+    federations.require_different_buildings(layout.folder.name, own)
     counts = {(one.name, one.types_from): one.n for one in own_classes(layout)}
     for one in own:
         n = counts.get(("" if one.types_from is None else one.class_name, one.types_from), 0)

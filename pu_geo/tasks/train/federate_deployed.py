@@ -122,6 +122,7 @@ def federate_join(job: Job, federation: str, class_name: str) -> Mapping[str, An
         raise FederationError(
             f"This project has not joined {federation} for the class {class_name!r}.", "Join it first.", kind="class"
         )
+    federations.require_different_buildings(job.layout.folder.name, held)
     job.report(0.0, "reading features and labels")
     own = OwnData.read(job.layout, agreement)
     part = _Part(job, own, Member(own, own_membership), held)
