@@ -342,13 +342,16 @@ class OwnClass:
 
 
 def own_classes(layout: Layout) -> list[OwnClass]:
-    """Return what this project could hold: all its damaged buildings first, then each type that somebody gave to some of them."""
+    """Return what this project could hold: all its damaged buildings first, then each type that some of them count as.
+
+    A class has the buildings that its member would take: see `federation.member.OwnData.rows_of`.
+    """
     _, pu = training.to_learn_from(layout)
     with store.connect(layout) as db:
-        tallies = damage_types.tally(db, pu)
+        kinds = damage_types.kinds_of(db, pu)
     found = [OwnClass("", None, int(pu.is_positive.sum()))]
-    for source, rows in tallies.items():
-        found += [OwnClass(one.name, source, one.n_has) for one in rows if one.n_has]
+    for source, counts in kinds.items():
+        found += [OwnClass(name, source, n) for name, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
     return found
 
 
