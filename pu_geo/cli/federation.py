@@ -194,6 +194,7 @@ def join(
     words = (
         f"Fingerprint of the invitation: {joined.invitation_fingerprint}\n"
         f"Send the leader {joined.request}; the fingerprint of your key is {joined.fingerprint}."
+        f"{_lines(joined.warnings)}"
     )
     if not joined.is_confirmed:
         how = (

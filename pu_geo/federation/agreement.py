@@ -43,6 +43,7 @@ class FeatureSpace:
         n_features: per chip, D.
         fingerprint: lowercase hex sha256 of filters or weights, and settings; see `features.bank.fingerprint`.
         bands, size_px: of the chips, as in `pu-geo chip`.
+        gsd_m: pixel size on the ground of the leader's project, metres.
         settings: facts of the maker, for people.
     """
 
@@ -52,6 +53,7 @@ class FeatureSpace:
     fingerprint: str
     bands: str
     size_px: int
+    gsd_m: float
     settings: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -59,6 +61,7 @@ class FeatureSpace:
             _text(f"features.{name}", getattr(self, name), 80)
         _number("features.n_features", self.n_features, 1, MAX_FEATURES, whole=True)
         _number("features.size_px", self.size_px, 16, 256, whole=True)
+        _number("features.gsd_m", self.gsd_m, 1e-4, 1e4)
         if self.bands not in BANDS:
             raise _wrong("features.bands", self.bands, f"one of {', '.join(BANDS)}")
         if not isinstance(self.fingerprint, str) or not _SHA256.fullmatch(self.fingerprint):

@@ -246,8 +246,14 @@ def feature_space(layout: Layout, name: str) -> FeatureSpace:
     _refuse_imagery(maker, name)
     plain = {key: value for key, value in maker.facts().items() if isinstance(value, str | int | float | bool | None)}
     return FeatureSpace(
-        name, maker.kind, found.n_features, fingerprint(maker), str(facts["bands"]), int(facts["size_px"]), plain
+        name, maker.kind, found.n_features, fingerprint(maker), str(facts["bands"]), int(facts["size_px"]),
+        store.call(layout, contents.grid).gsd_m, plain,
     )  # fmt: skip
+
+
+def pixel_words(layout: Layout, agreement: Agreement) -> list[str]:
+    """Return in words that a project's pixels are much finer or coarser than those that a federation was agreed on with."""
+    return contents.pixel_words(store.call(layout, contents.grid).gsd_m, agreement.features.gsd_m, "The federation")
 
 
 def feature_set_of(layout: Layout, agreement: Agreement) -> str:
@@ -336,7 +342,7 @@ def write_model(
         "class_names": list(agreement.classes),
         "federation": {
             "id": agreement.id, "title": agreement.title, "agreement": agreement.digest,
-            "rounds": agreement.settings.rounds, "classes_here": [one.class_name for one in memberships],
+            "gsd_m": agreement.features.gsd_m, "rounds": agreement.settings.rounds, "classes_here": [one.class_name for one in memberships],
             "took_part": {name: asdict(part) for name, part in zip(agreement.classes, parts, strict=True)},
         },
     }  # fmt: skip

@@ -19,7 +19,7 @@ from pu_geo.errors import FederationError, PuGeoError
 from pu_geo.federation import wire
 from pu_geo.federation.member import OwnData, write_model
 from pu_geo.federation.rounds import lead, of_parts
-from pu_geo.project import federations, model_files, runs
+from pu_geo.project import contents, federations, model_files, runs, store
 from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.services.project.copying import copy_project
@@ -143,7 +143,7 @@ def test_the_model_file_says_what_it_is_and_is_checked(agencies: Pair) -> None:
     assert card["types"] == ["destroyed", "flooded"]
     assert card["learned_from"]["class_names"] == list(CLASSES)
     assert card["learned_from"]["federation"] == {
-        "id": NAME, "title": "Joplin and Moore", "agreement": agreement.digest, "rounds": 3, "classes_here": ["flooded"],
+        "id": NAME, "title": "Joplin and Moore", "agreement": agreement.digest, "gsd_m": agreement.features.gsd_m, "rounds": 3, "classes_here": ["flooded"],
         "took_part": {name: {"n_rounds": 3, "last": 3} for name in CLASSES},
     }  # fmt: skip
     one, other = (model_files.read(transport.models[each.folder]).tensors for each in agencies)
@@ -178,6 +178,20 @@ def test_a_class_that_took_part_in_few_rounds_is_a_warning_on_every_map(agencies
             run_id = str(apply_model(job_of(layout, f"apply-{path.parts[-4]}"), path=str(path))["run_id"])
             found = [each for each in facts_of(layout, run_id).warnings if "took part" in each]
             assert found == said["warnings"]
+
+
+def test_a_project_of_other_pixels_is_warned_on_its_map(agencies: Pair, run: CommandLine) -> None:
+    with store.connect(agencies[1]) as db:
+        known_m = contents.grid(db).gsd_m
+        facts = json.loads(db.execute("SELECT value FROM pugeo_meta WHERE key = 'grid'").fetchone()[0])
+        db.execute("UPDATE pugeo_meta SET value = ? WHERE key = 'grid'", (json.dumps(facts | {"gsd_m": 4 * known_m}),))
+        db.commit()
+    result = simulated(run, agencies, "--set", "rounds=2")
+    words = f"knows pixels of {known_m:.2f} m; here they have {4 * known_m:.2f} m, so buildings look other to it."
+    assert result["warnings"] == [f"moore.pugeo: The federation {words}"]
+    for layout, expected in ((agencies[0], []), (agencies[1], [f"The model {words}"])):
+        found = facts_of(layout, result["runs"][layout.folder.name]).warnings
+        assert [each for each in found if "knows pixels" in each] == expected
 
 
 def test_a_model_file_that_does_not_say_who_took_part_is_a_warning(agencies: Pair) -> None:

@@ -24,7 +24,7 @@ from pu_geo.services.train.federation import Plan
 
 pytestmark = pytest.mark.usefixtures("home")
 
-SPACE = FeatureSpace("shared-1", "shared", 512, "ab" * 32, "pre+post", 24)
+SPACE = FeatureSpace("shared-1", "shared", 512, "ab" * 32, "pre+post", 24, 0.5)
 OPEN = {"federation": True}
 
 

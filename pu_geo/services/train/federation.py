@@ -19,7 +19,7 @@ import numpy as np
 from pu_geo import jobs, wording
 from pu_geo.errors import FederationError, PuGeoError
 from pu_geo.jobs import JobView
-from pu_geo.project import damage_types, federations, model_files, store
+from pu_geo.project import contents, damage_types, federations, model_files, store
 from pu_geo.project.federations import Membership, Sent
 from pu_geo.project.layout import SHARED, Layout
 from pu_geo.services.imagery import features
@@ -386,6 +386,7 @@ class Invitation:
     address: str
     fingerprint: str
     privacy: str
+    gsd_m: float
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -406,7 +407,13 @@ def invitation(path: str | Path) -> Invitation:
         found.address,
         found.fingerprint,
         privacy_words(asdict(known.privacy)),
+        known.features.gsd_m,
     )
+
+
+def pixel_words(layout: Layout, found: Invitation) -> list[str]:
+    """Return in words that this project's pixels are much finer or coarser than those of whoever leads."""
+    return contents.pixel_words(store.call(layout, contents.grid).gsd_m, found.gsd_m, "The federation")
 
 
 @dataclass(frozen=True)

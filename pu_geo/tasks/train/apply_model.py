@@ -41,7 +41,6 @@ from pu_geo.tasks.train.restored_model import RestoredModel, lacking, restore
 from pu_geo.tasks.train.train import Outcome, finish, first_threshold, stored_before
 from pu_geo.training.run import best_device, name_of
 
-OTHER_GSD = 1.5  # times finer or coarser, from which buildings differ from those the model knows
 CHIPS_COMPARED, MAX_NUMBER = 500, 10**9
 _NO_ROUNDS = "Its file does not say in how many rounds of its federation each class took part: a class may have been trained hardly at all."
 
@@ -356,10 +355,11 @@ def _warnings(
         ]
     gsd_m = store.call(job.layout, contents.grid).gsd_m
     known_m = _number(there.get("gsd_m"))
-    if known_m and known_m > 0 and not 1 / OTHER_GSD <= gsd_m / known_m <= OTHER_GSD:
-        words.append(
-            f"The model knows pixels of {known_m:.2f} m; here they have {gsd_m:.2f} m, so buildings look other to it."
-        )
+    federation = there.get("federation")
+    agreed_m = _number(federation.get("gsd_m")) if isinstance(federation, Mapping) else None
+    for each in (known_m, agreed_m):  # a member's own file has its own pixels beside those that all agreed on
+        if each and each > 0:
+            words += [new for new in contents.pixel_words(gsd_m, each) if new not in words]
     facts = chip_facts(job.layout, inputs.chip_set)
     lacks = feature_sets.words_of_missing(_views_learned(restored), lacking(restored, facts))
     return [*words, *_brightness_warnings(restored, chips, facts), *filter(None, [lacks])]

@@ -11,7 +11,7 @@ from pu_geo.errors import FederationError, JobCancelled
 from pu_geo.federation import rounds
 from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.deployed import require_flower
-from pu_geo.federation.member import Member, OwnData, write_model
+from pu_geo.federation.member import Member, OwnData, pixel_words, write_model
 from pu_geo.federation.protocol import Answer, Ask
 from pu_geo.project import federations
 from pu_geo.tasks.job import Job
@@ -105,7 +105,7 @@ def federate_join(job: Job, federation: str, class_name: str) -> Mapping[str, An
         federation: id of one that this project has joined, see `membership.accept`.
 
     Returns:
-        {"class_name", "rounds" (that it answered), "model" (path of the model file)}.
+        {"class_name", "rounds" (that it answered), "model" (path of the model file), "warnings" (of other pixels)}.
 
     Raises:
         FederationError: if the project has no features of the agreed kind, or the leader is not that of the invitation.
@@ -125,11 +125,13 @@ def federate_join(job: Job, federation: str, class_name: str) -> Mapping[str, An
     federations.require_different_buildings(job.layout.folder.name, held)
     job.report(0.0, "reading features and labels")
     own = OwnData.read(job.layout, agreement)
+    for words in (warnings := pixel_words(job.layout, agreement)):
+        job.report(0.0, words, is_news=True)
     part = _Part(job, own, Member(own, own_membership), held)
     take_part(
         invitation, membership.key_path(folder, part.member.row), part, report=part.say, is_cancelled=job.is_cancelled
     )  # fmt: skip
-    return {"class_name": class_name, "rounds": part.n_answered, "model": str(part.model)}
+    return {"class_name": class_name, "rounds": part.n_answered, "model": str(part.model), "warnings": warnings}
 
 
 class _Part:

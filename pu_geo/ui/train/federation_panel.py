@@ -411,6 +411,8 @@ def _join(layout: Layout) -> None:
         return
     found = federation.invitation(path)
     _invitation(found)
+    for words in federation.pixel_words(layout, found):
+        st.warning(frame.plain(words))
     chosen = _own_fields(federation.own_classes(layout), found.types, key=f"join-{found.id}", gives_rest=False)
     is_same = st.checkbox(texts.FINGERPRINTS_MATCH, key=f"join-same-{found.id}")
     frame.button(

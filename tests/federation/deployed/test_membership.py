@@ -22,7 +22,7 @@ need_extra("federated")
 from pu_geo.federation.deployed import credentials, membership  # noqa: E402  # only with the extra
 from pu_geo.federation.deployed.membership import Invitation, Request  # noqa: E402
 
-SPACE = FeatureSpace("shared", "shared", 8, "0" * 64, "post", 32)
+SPACE = FeatureSpace("shared", "shared", 8, "0" * 64, "post", 32, 0.5)
 AGREEMENT = Agreement("floods", "Floods", ("rest", "destroyed", "flooded"), SPACE, FedawsSettings(rounds=2))
 
 
