@@ -16,7 +16,7 @@ from safetensors.numpy import save
 from torch import Tensor
 
 from pu_geo.atomic_write import atomic_write
-from pu_geo.errors import FederationError, printable
+from pu_geo.errors import FederationError, TrainingError, printable
 from pu_geo.features.bank import FEATURE_SEED, Maker, fingerprint
 from pu_geo.federation import ledger, network, privacy, wire
 from pu_geo.federation.agreement import REST_CLASS, Agreement, FeatureSpace
@@ -327,10 +327,11 @@ def write_model(
         ANSWERS if named in (None, GRADES) else named
     )  # a class that is a grade is that grade, and not "at least" it
     pu = inputs.pu
+    n_positive, n_rest = _n_learned(own, memberships)
     facts = RunFacts(
         run_id=f"{PRESET}-{agreement.id}"[:60], method=METHOD, preset=PRESET, seed=agreement.seed,
         settings=asdict(agreement.settings), chip_set=inputs.chip_set, at_event=pu.at_event,
-        n_positive=int(pu.is_positive.sum()), n_unlabeled=int((~pu.is_positive & ~pu.is_excluded).sum()),
+        n_positive=n_positive, n_unlabeled=n_rest,
         created_at=store.now(), seconds=0.0, device=name_of(_CPU), score_type=catalog.card(METHOD).score_type, threshold=0.5,
         feature_set=inputs.feature_set, feature_maker=inputs.feature_maker, types=agreement.types,
     )  # fmt: skip
@@ -342,13 +343,28 @@ def write_model(
         "class_names": list(agreement.classes),
         "federation": {
             "id": agreement.id, "title": agreement.title, "agreement": agreement.digest,
-            "gsd_m": agreement.features.gsd_m, "rounds": agreement.settings.rounds, "classes_here": [one.class_name for one in memberships],
+            "noise": agreement.privacy.kind, "gsd_m": agreement.features.gsd_m, "rounds": agreement.settings.rounds, "classes_here": [one.class_name for one in memberships],
             "took_part": {name: asdict(part) for name, part in zip(agreement.classes, parts, strict=True)},
         },
     }  # fmt: skip
     path = own.folder / federations.MODEL
     model_files.write(path, json.dumps(card, ensure_ascii=False, indent=1).encode(), weights)
     return path
+
+
+def _n_learned(own: OwnData, memberships: list[Membership]) -> tuple[int, int]:
+    """Return how many damaged buildings, and how many others, are of the classes that a project holds: nobody learned from the rest."""
+    damaged, rest = set[int](), 0
+    for one in memberships:
+        try:
+            rows = own.rows_of(one.class_name, one.types_from)
+        except TrainingError:  # a class that this project joined with later, of answers that this job does not know
+            continue
+        if one.class_name == REST_CLASS:
+            rest = len(rows)
+        else:
+            damaged.update(rows.tolist())
+    return len(damaged), rest
 
 
 def _refuse_imagery(maker: Maker, name: str) -> None:

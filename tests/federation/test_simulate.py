@@ -23,7 +23,7 @@ from pu_geo.project import contents, federations, model_files, runs, store
 from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.services.project.copying import copy_project
-from pu_geo.services.train import federation
+from pu_geo.services.train import federation, run_card
 from pu_geo.tasks.train.apply_model import apply_model, check_model
 from pu_geo.tasks.train.federate import federate_simulate
 
@@ -143,7 +143,7 @@ def test_the_model_file_says_what_it_is_and_is_checked(agencies: Pair) -> None:
     assert card["types"] == ["destroyed", "flooded"]
     assert card["learned_from"]["class_names"] == list(CLASSES)
     assert card["learned_from"]["federation"] == {
-        "id": NAME, "title": "Joplin and Moore", "agreement": agreement.digest, "gsd_m": agreement.features.gsd_m, "rounds": 3, "classes_here": ["flooded"],
+        "id": NAME, "title": "Joplin and Moore", "agreement": agreement.digest, "noise": "none", "gsd_m": agreement.features.gsd_m, "rounds": 3, "classes_here": ["flooded"],
         "took_part": {name: {"n_rounds": 3, "last": 3} for name in CLASSES},
     }  # fmt: skip
     one, other = (model_files.read(transport.models[each.folder]).tensors for each in agencies)
@@ -178,6 +178,25 @@ def test_a_class_that_took_part_in_few_rounds_is_a_warning_on_every_map(agencies
             run_id = str(apply_model(job_of(layout, f"apply-{path.parts[-4]}"), path=str(path))["run_id"])
             found = [each for each in facts_of(layout, run_id).warnings if "took part" in each]
             assert found == said["warnings"]
+
+
+@pytest.mark.parametrize("noise", ["none", "local", "central"])
+def test_a_run_counts_the_buildings_of_the_classes_held_and_says_which_noise(
+    agencies: Pair, run: CommandLine, noise: str
+) -> None:
+    roles = ("--as", "joplin=rest", "--as", "moore=flooded")
+    paths = [each.folder for each in agencies]
+    result = run.json(
+        "federate", "simulate", *paths, *roles, "--name", "storms", *SETTINGS, "--set", "rounds=2", "--noise", noise
+    )
+    for layout, counts in ((agencies[0], (0, N - N_CLICKED)), (agencies[1], (N_CLICKED, 0))):
+        facts = facts_of(layout, result["runs"][layout.folder.name])
+        assert (facts.n_positive, facts.n_unlabeled) == counts
+        said = " ".join(run_card.limits(facts, n_positive=facts.n_positive, has_audit=False))
+        assert f"It learned from {counts[0]} damaged buildings of this project, and from those of its partners" in said
+        assert ("there is no noise" in said) == (noise == "none")
+        assert ("Each member added noise" in said) == (noise == "local")
+        assert ("The leader added noise" in said) == (noise == "central")
 
 
 def test_a_project_of_other_pixels_is_warned_on_its_map(agencies: Pair, run: CommandLine) -> None:

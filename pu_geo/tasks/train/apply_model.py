@@ -114,7 +114,7 @@ def apply_model(job: Job, *, path: str, cluster: str = "") -> dict[str, object]:
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs, is_own=is_own),
         write_files=lambda facts: _write_files(job, facts, found), from_model=None if is_own else _from_model(found), features=_features(restored),
         types=restored.types, types_from=_types_from(restored), is_ordinal=restored.is_ordinal, type_scores=type_scores,
-        views=_views_learned(restored),
+        views=_views_learned(restored), federation=_federation(found), n_learned=_n_learned(found) if is_own else None,
     )  # fmt: skip
     why_not = "a model from elsewhere scores buildings one by one"
     place = place_unused(catalog.card(card["method"]), restored.settings, why_not)
@@ -388,6 +388,18 @@ def _absence_words(there: Mapping[str, Any]) -> list[str]:
         return federations.absence_words(parts, parts.values(), int(str(n_rounds))) if parts else [_NO_ROUNDS]
     except (TypeError, ValueError, KeyError):  # a file may come from anybody
         return [_NO_ROUNDS]
+
+
+def _federation(found: Model) -> dict[str, object] | None:
+    """Return what a run keeps of the federation that trained its model; None of another model."""
+    stated = found.card["learned_from"].get("federation")
+    return {"noise": printable(stated.get("noise"))} if isinstance(stated, Mapping) else None
+
+
+def _n_learned(found: Model) -> tuple[int, int]:
+    """Return how many damaged buildings, and others, of this project taught a model of a federation here."""
+    there = found.card["learned_from"]
+    return int(there["n_positive"]), int(there["n_unlabeled"])
 
 
 def _views_learned(restored: RestoredModel) -> tuple[str, ...]:
