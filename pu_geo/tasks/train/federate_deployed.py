@@ -12,7 +12,7 @@ from pu_geo.errors import FederationError, JobCancelled
 from pu_geo.federation import ledger, rounds, wire
 from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.deployed import require_flower
-from pu_geo.federation.member import Member, OwnData, write_model
+from pu_geo.federation.member import Member, OwnData, pixel_words, write_model
 from pu_geo.federation.protocol import Answer, Ask
 from pu_geo.project import federations
 from pu_geo.tasks.job import Job
@@ -37,7 +37,7 @@ def federate_serve(
         names: under which members know this machine, if not by `address`.
 
     Returns:
-        {"rounds", "delivered", "address"}.
+        {"rounds", "delivered", "address", "took_part": {class: rounds}, "warnings": of classes that took part in few rounds}.
 
     Raises:
         FederationError: if it cannot be served there, a round found no quorum, or a member did not get the model in time.
@@ -68,9 +68,12 @@ def federate_serve(
             job.report(facts["round"] / (n_rounds + 1), words, is_news=True)
 
         led = rounds.lead(agreement, folder, transport, report=report, is_cancelled=job.is_cancelled)
+    said = rounds.of_parts(agreement, led)
+    for words in said["warnings"]:
+        job.report(n_rounds / (n_rounds + 1), words, is_news=True)
     if without := [row for row in federations.members(folder) if row not in led.delivered]:
         raise _not_delivered(agreement, without, led.refused)
-    return {"rounds": n_rounds, "delivered": list(led.delivered), "address": invitation.address}
+    return {"rounds": n_rounds, "delivered": list(led.delivered), "address": invitation.address, **said}
 
 
 def _not_delivered(agreement: Agreement, rows: Sequence[int], refused: Mapping[int, str]) -> FederationError:
@@ -121,7 +124,7 @@ def federate_join(job: Job, federation: str, class_name: str) -> Mapping[str, An
         federation: id of one that this project has joined, see `membership.accept`.
 
     Returns:
-        {"class_name", "rounds" (that it answered), "model" (path of the model file)}.
+        {"class_name", "rounds" (that it answered), "model" (path of the model file), "warnings" (of other pixels)}.
 
     Raises:
         FederationError: if the project has no features of the agreed kind, or the leader is not that of the invitation.
@@ -138,13 +141,16 @@ def federate_join(job: Job, federation: str, class_name: str) -> Mapping[str, An
         raise FederationError(
             f"This project has not joined {federation} for the class {class_name!r}.", "Join it first.", kind="class"
         )
+    federations.require_different_buildings(job.layout.folder.name, held)
     job.report(0.0, "reading features and labels")
     own = OwnData.read(job.layout, agreement)
+    for words in (warnings := pixel_words(job.layout, agreement)):
+        job.report(0.0, words, is_news=True)
     part = _Part(job, own, Member(own, own_membership), held)
     take_part(
         invitation, membership.key_path(folder, part.member.row), part, report=part.say, is_cancelled=job.is_cancelled
     )  # fmt: skip
-    return {"class_name": class_name, "rounds": part.n_answered, "model": str(part.model)}
+    return {"class_name": class_name, "rounds": part.n_answered, "model": str(part.model), "warnings": warnings}
 
 
 class _Part:
@@ -165,7 +171,7 @@ class _Part:
     def receive(self, model: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
         if facts.get("agreement") != self.own.agreement.digest:
             raise FederationError("The finished model is of another agreement.", "Ask whoever leads.", kind="agreement")
-        self.model = write_model(self.own, model, self.held)
+        self.model = write_model(self.own, model, facts, self.held)
 
     def note_refusal(self, words: str) -> None:
         ledger.note(self.own.folder, wire.pack_refusal(words), ledger.LEADER)

@@ -54,6 +54,8 @@ class Outcome:
         features: name and maker of the features, where these are not those of the inputs.
         types, types_from, is_ordinal: see `RunFacts`.
         views: see `RunFacts`; those of the features where it is ().
+        federation: see `RunFacts`.
+        n_learned: damaged buildings and others that were learned from, where these are not those of the inputs.
         type_scores: of the types, float32 [N, c] in [0, 1]; None without types.
     """
 
@@ -81,6 +83,8 @@ class Outcome:
     is_ordinal: bool = False
     type_scores: NDArray[np.float32] | None = None
     views: tuple[str, ...] = ()
+    federation: Mapping[str, object] | None = None
+    n_learned: tuple[int, int] | None = None
 
 
 def rank(job: Job, *, feature_set: str = "") -> dict[str, object]:
@@ -258,6 +262,10 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         labels[is_visible] = clusters.labels
     indicators = _signs(job.layout, inputs, outcome, clusters)
     feature_set, feature_maker = outcome.features or (inputs.feature_set, inputs.feature_maker)
+    n_positive, n_unlabeled = outcome.n_learned or (
+        int(pu.is_positive.sum()),
+        int((~pu.is_positive & ~pu.is_excluded).sum()),
+    )
     facts = RunFacts(
         run_id=_run_id(job, outcome.method),
         method=outcome.method,
@@ -266,8 +274,9 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         settings=outcome.settings,
         chip_set=inputs.chip_set,
         at_event=pu.at_event,
-        n_positive=int(pu.is_positive.sum()),
-        n_unlabeled=int((~pu.is_positive & ~pu.is_excluded).sum()),
+        n_positive=n_positive,
+        n_unlabeled=n_unlabeled,
+        federation=outcome.federation,
         created_at=now(),
         seconds=round(time.monotonic() - began, 2),
         device=outcome.device,

@@ -76,6 +76,16 @@ def test_an_address_that_is_none_leaves_no_federation_behind(agencies: Pair, hos
     assert federations.ids(agencies[0]) == []
 
 
+def test_two_classes_of_the_same_buildings_leave_no_federation_behind(agencies: Pair) -> None:
+    own = [{"class_name": name, "types_from": None} for name in ("rest", "destroyed", "flooded")]
+    with pytest.raises(FederationError, match="All damaged buildings of joplin"):
+        federate_lead(
+            job_of(agencies[0], "federate_lead"), NAME, title="Floods", types=["destroyed", "flooded"], feature_set=shared_set(agencies[0]),
+            rounds=1, deadline_s=5.0, own=own,
+        )  # fmt: skip
+    assert federations.ids(agencies[0]) == []
+
+
 @pytest.mark.parametrize("host", ["localhost", "leader.example.org", "192.0.2.7", "gpu-3", "leader_1.local"])
 def test_a_name_or_address_of_a_machine_is_taken(host: str) -> None:
     credentials.require_host(host)

@@ -42,7 +42,7 @@ from pu_geo.federation.deployed import credentials, membership, node, require_fl
 from pu_geo.federation.deployed.leader import FlowerTransport, serving  # noqa: E402
 
 pytestmark = pytest.mark.slow
-SPACE = FeatureSpace("shared", "shared", 8, "0" * 64, "post", 32)
+SPACE = FeatureSpace("shared", "shared", 8, "0" * 64, "post", 32, 0.5)
 SETTINGS = FedawsSettings(rounds=2, embedding_dim=4)
 AGREEMENT = Agreement(
     "floods", "Floods", ("rest", "destroyed", "flooded"), SPACE, SETTINGS, deadline_s=60.0, quorum=2, tries=1
