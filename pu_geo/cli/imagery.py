@@ -263,7 +263,8 @@ def align(project: Project, *, cluster: Cluster = "", as_json: Json = False) -> 
     words = f"Pre must move {moved} to fit post (median of the buildings)"
     if result["n_failed"]:
         words += f"; {result['n_failed']} of {result['n']} could not be aligned: no shift within 20 m of that fits reliably"
-    show(result, f"{words}. Cut chips again to use it.", as_json)
+    again = " Cut chips again to use it." if preparation.overview(layout).chip_sets else ""
+    show(result, f"{words}.{again}", as_json)
 
 
 @screen.verb("chip", "joplin.pugeo --size-px 64", "joplin.pugeo --cluster local:4")
@@ -396,7 +397,8 @@ def _features_made(project: str, result: Mapping[str, Any]) -> str:
     """Return what came of making a set."""
     made = "was there already" if result["was_there"] else f"made in {result['seconds']:,.1f} s"
     words = (
-        f"Features {result['name']}: {result['n_features']:,} of {result['n']:,} chips in {result['n_views']} views, {made}."
+        f"Features {result['name']}: {result['n_features']:,} numbers for each of {result['n']:,} chips, "
+        f"in {plural(result['n_views'], 'view')}, {made}."
     )
     words += f" {result['layers_lacking']}" if result["layers_lacking"] else ""
     if result["in_use"] == result["name"]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ CONNECT_S = 20.0  # for the first answer of a scheduler
 SECONDS_BETWEEN_LOOKS = 0.2
 FORMS = "local:4, local:4,memory=4GB, tcp://HOST:8786, tls://HOST:8786 or scheduler-file=FILE"
 TOKEN = "token.json"
-NO_WORKERS, WORKERS_AGAIN = "waiting: the cluster has no workers", "the cluster has workers again"
+NO_WORKERS, WORKERS_AGAIN = "waiting: the cluster has no workers", "the cluster has workers"
 _LOCAL, _FILE, _MEMORY = "local:", "scheduler-file=", "memory="
 _UNITS = {"MB": 10**6, "GB": 10**9}
 LEAST_MEMORY = 2 * 10**9
@@ -207,6 +208,7 @@ def _connected(
     write_json(folder / TOKEN, {"token": token})
     if address.kind == "local":
         _require_memory(address)
+        job.say(f"starting {address.n_workers} worker{'' if address.n_workers == 1 else 's'}")
         with ExitStack() as stack:
             try:
                 started = stack.enter_context(LocalCluster(
@@ -222,11 +224,13 @@ def _connected(
                     "cluster.",
                     kind="cluster",
                 ) from error
-            _note(client, folder, _check(client, cluster, folder, token, needs))
+            has_page = find_spec("bokeh") is not None  # which the scheduler of this process draws it with
+            _note(client, folder, _check(client, cluster, folder, token, needs), has_page=has_page)
             yield client
         return
     if address.kind == "file":
         _check_file(Path(address.value))
+    job.say("connecting to the cluster")
     to = {"scheduler_file": address.value} if address.kind == "file" else {"address": address.value}
     try:
         client = Client(**to, timeout=CONNECT_S, set_as_default=False)
@@ -358,11 +362,15 @@ def _check(
     return list(answers.values())
 
 
-def _note(client: Any, folder: Path, workers: list[dict[str, Any]]) -> None:
-    """Log which workers there are and where Dask's own page is."""
+def _note(client: Any, folder: Path, workers: list[dict[str, Any]], *, has_page: bool = True) -> None:
+    """Log which workers there are and where Dask's own page is; "" where its scheduler has none."""
     facts = [{name: worker[name] for name in ("host", "pid", "numbers")} for worker in workers]
     words = f"working on {len(workers)} worker{'' if len(workers) == 1 else 's'}"
-    events.append(folder.parent, "cluster", {"message": words, "dashboard": client.dashboard_link or "", "workers": facts})
+    events.append(
+        folder.parent,
+        "cluster",
+        {"message": words, "dashboard": (has_page and client.dashboard_link) or "", "workers": facts},
+    )
     if kind := in_use.network_of(folder):
         words = f"the project is on a network disk ({kind}): it may be open on this computer alone, {socket.gethostname()}"
         events.append(folder.parent, "note", {"message": words})

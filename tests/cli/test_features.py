@@ -27,7 +27,7 @@ def test_a_set_is_made_used_listed_and_removed(run: CommandLine, chipped: Layout
     folder, weights = chipped.folder, weights_file(tmp_path)
     words = run.text("features", folder, *RESNET, "--weights", weights, "--licence", "CC BY 4.0")
     name = words.split()[1].rstrip(":")
-    assert f"Features {name}: {D} of 20 chips in 2 views, made in" in words
+    assert f"Features {name}: {D} numbers for each of 20 chips, in 2 views, made in" in words
     assert f"`pu-geo features {folder} --use {name}` uses them from now on; now rcf is used." in words
     made = run.json("features", folder, *RESNET, "--weights", weights, "--use")
     assert (made["name"], made["was_there"], made["in_use"]) == (name, True, name)
