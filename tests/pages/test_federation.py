@@ -53,7 +53,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, object
 
 def with_federation(layout: Layout, *, n_rounds: int = 0, is_over: bool = False, **facts: object) -> Layout:
     """Give a project a federation that it leads, after some rounds of four, with the files that a real one has."""
-    made = Agreement("storm", "Storm *and* flood", CLASSES, SPACE, FedawsSettings(rounds=4), **facts)  # type: ignore[arg-type]
+    usual = {"id": "storm", "title": "Storm *and* flood"}
+    made = Agreement(**{**usual, **facts}, classes=CLASSES, features=SPACE, settings=FedawsSettings(rounds=4))  # type: ignore[arg-type]
     folder = layout.federation(made.id)
     federations.write_agreement(folder, made.to_json())
     agencies = {row: Admitted(name, f"KEY {row}", project=f"Agency {row}") for row, name in enumerate(CLASSES)}
@@ -135,6 +136,43 @@ def test_who_leads_chooses_name_types_and_noise(storm: Layout, started: list[tup
     assert (args["federation"], args["types"]) == ("storm-flood", ["destroyed", "flooded"])
     assert args["own"] == [{"class_name": "destroyed", "types_from": None}, {"class_name": "rest", "types_from": None}]
     assert args["privacy"] == {"kind": "local", "epsilon": 3.0, "clip": 1.0}
+
+
+@pytest.mark.usefixtures("with_flower")
+def test_what_was_started_is_shown_and_its_form_closed(
+    storm: Layout, started: list[tuple[str, dict[str, object]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = show("train", with_federation(storm, n_rounds=4, is_over=True))
+    assert ":green-badge[finished]" in plain(app)
+    app.toggle(key="federation-another").set_value(True).run()
+    app.text_input(key="federation-title").set_value("June floods").run()
+    app.text_input(key="federation-types").set_value("destroyed").run()
+    press(app, "federation-lead")
+    ((_, args),) = started
+    monkeypatch.setattr(federation, "starting", lambda layout: [SimpleNamespace(is_active=True, job_id="job")])
+    app.run()
+    assert app.button(key="federation-lead").disabled, "it starts already"
+    monkeypatch.setattr(federation, "starting", lambda layout: [])
+    with_federation(storm, id=args["federation"], title="June floods")
+    app.run()
+    assert app.selectbox(key="federation-shown").value == "june-floods"
+    assert "**June floods** :gray-badge[not running]" in plain(app)
+    assert not app.toggle(key="federation-another").value
+    app.selectbox(key="federation-shown").set_value("storm").run()
+    assert ":green-badge[finished]" in plain(app), "people can go back"
+
+
+@pytest.mark.usefixtures("with_flower")
+def test_what_was_joined_is_shown(storm: Layout, tmp_path: Path, started: list[tuple[str, dict[str, object]]]) -> None:
+    pytest.importorskip("cryptography", reason="comes with the extra federated")
+    made = agreed(storm)
+    facts = {"federation-role": "Join", "invitation-path": str(written(tmp_path / "good", made))}
+    app = show("train", with_federation(storm, n_rounds=4, is_over=True), **{"federation-another": True}, **facts)
+    app.selectbox(key=f"join-{made.id}-class").set_value("destroyed").run()
+    next(each for each in app.checkbox if each.key.startswith("join-same-")).check().run()
+    press(app, "federation-join")
+    assert app.selectbox(key="federation-shown").value == made.id
+    assert not app.toggle(key="federation-another").value
 
 
 @pytest.mark.usefixtures("with_flower")

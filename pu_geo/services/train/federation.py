@@ -463,7 +463,7 @@ def admit(layout: Layout, federation_id: str, asked: Request) -> None:
 
 
 def start_lead(layout: Layout, plan: Plan, own: Sequence[Membership]) -> str:
-    """Start the job that leads a new federation, and takes part in it for classes of this project; return the job's id.
+    """Start the job that leads a new federation, and takes part in it for classes of this project; return the federation's id.
 
     Raises:
         FederationError: if it has no name or no damage type, one twice, or this project has no building of a class.
@@ -483,12 +483,13 @@ def start_lead(layout: Layout, plan: Plan, own: Sequence[Membership]) -> str:
         "rounds": plan.rounds, "deadline_s": plan.deadline_s, "own": [asdict(one) for one in own], "host": plan.host,
         "privacy": {"kind": plan.privacy, "epsilon": plan.epsilon, "clip": plan.clip},
     }  # fmt: skip
-    return jobs.start(layout, LEAD, args)
+    jobs.start(layout, LEAD, args)
+    return str(args["federation"])
 
 
-def start_join(layout: Layout, path: str, own: Sequence[Membership], fingerprint: str) -> list[str]:
-    """Join a federation for classes of this project, and start a job for each; return their ids. Nothing is sent before a leader has
-    admitted the keys.
+def start_join(layout: Layout, path: str, own: Sequence[Membership], fingerprint: str) -> str:
+    """Join a federation for classes of this project, and start a job for each; return the federation's id. Nothing is sent before a
+    leader has admitted the keys.
 
     Args:
         fingerprint: of the invitation that people compared; the file may be another one by now.
@@ -509,9 +510,9 @@ def start_join(layout: Layout, path: str, own: Sequence[Membership], fingerprint
     for one in own:
         membership.accept(layout, found, one.class_name, one.types_from)
     membership.confirm(layout.federation(found.agreement.id), found)
-    return [
-        jobs.start(layout, JOIN, {"federation": found.agreement.id, "class_name": one.class_name}) for one in own
-    ]  # fmt: skip
+    for one in own:
+        jobs.start(layout, JOIN, {"federation": found.agreement.id, "class_name": one.class_name})
+    return found.agreement.id
 
 
 def _require_ready(layout: Layout) -> str:
@@ -568,7 +569,7 @@ def parties(layout: Layout) -> list[Party]:
 
 
 def start_simulation(layout: Layout, plan: Plan, held: Mapping[Path, Sequence[Membership]]) -> str:
-    """Start the job that trains projects on this machine together, this one leads; return its id.
+    """Start the job that trains projects on this machine together, this one leads; return the federation's id.
 
     Args:
         held: folder of a project -> the classes that it holds.
@@ -591,7 +592,8 @@ def start_simulation(layout: Layout, plan: Plan, held: Mapping[Path, Sequence[Me
         "privacy": {"kind": plan.privacy, "epsilon": plan.epsilon, "clip": plan.clip},
         "parties": [_party(folder, memberships) for folder, memberships in held.items() if memberships],
     }  # fmt: skip
-    return jobs.start(layout, SIMULATE, args)
+    jobs.start(layout, SIMULATE, args)
+    return str(args["name"])
 
 
 def _party(folder: Path, memberships: Sequence[Membership]) -> dict[str, object]:

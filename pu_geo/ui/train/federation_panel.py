@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -27,6 +28,7 @@ _BLUE = "#0B6E99"
 _MOST_LINES, _MOST_TROUBLES = 300, 5
 _SECONDS_BETWEEN_READS = 2.0
 _MAX_MB = 1
+_SHOWN, _ANOTHER, _STARTED = "federation-shown", "federation-another", "federation-started"
 
 
 def draw(layout: Layout) -> None:
@@ -44,17 +46,16 @@ def _opened(layout: Layout, found: Sequence[Federation]) -> None:
     if not federation.is_installed():
         st.info(texts.FEDERATION_MISSING, icon=":material/extension:")
     _starting(layout, found)
+    _show_started(found)
     if found:
         shown = found[0]
         if len(found) > 1:
             titles = {one.id: one.title for one in found}
-            chosen = st.selectbox(
-                texts.FEDERATIONS, list(titles), format_func=lambda key: titles[key], key="federation-shown"
-            )
+            chosen = st.selectbox(texts.FEDERATIONS, list(titles), format_func=lambda key: titles[key], key=_SHOWN)
             shown = next(one for one in found if one.id == chosen)
         with frame.show_errors():
             _status(layout, shown)
-        if not st.toggle(texts.ANOTHER_FEDERATION, key="federation-another"):
+        if not st.toggle(texts.ANOTHER_FEDERATION, key=_ANOTHER):
             return
     if not _has_features(layout):
         return
@@ -77,6 +78,31 @@ def _starting(layout: Layout, found: Sequence[Federation]) -> None:
             st.rerun()
 
     until_there()
+
+
+def _show_started(found: Sequence[Federation]) -> None:
+    """Choose the federation that was started or joined here, once it is there, and close the form that did it."""
+    if st.session_state.get(_STARTED) in {one.id for one in found}:
+        st.session_state[_SHOWN] = st.session_state.pop(_STARTED)
+        st.session_state[_ANOTHER] = False
+
+
+def _start_button(label: str, start: Callable[[], str], **look: Any) -> None:
+    """Draw the button that starts or joins a federation, which is shown from then on.
+
+    Args:
+        start: does it, and returns the federation's id.
+        look: what else `frame.button` takes.
+    """
+
+    def act() -> None:
+        st.session_state[_STARTED] = start()
+
+    frame.button(label, act, type="primary", **look)
+
+
+def _is_starting(layout: Layout) -> bool:
+    return any(job.is_active for job in federation.starting(layout))
 
 
 def _has_features(layout: Layout) -> bool:
@@ -340,9 +366,9 @@ def _lead(layout: Layout) -> None:
         start = st.container(width="content")
         with st.popover(texts.SETTINGS, icon=":material/tune:", key="federation-settings"):
             plan = _plan(title, types, len(chosen))
-    frame.button(
-        texts.LEAD_BUTTON, lambda: federation.start_lead(layout, plan, chosen), key="federation-lead", place=start, type="primary",
-        icon=":material/hub:", disabled=not (title.strip() and types),
+    _start_button(
+        texts.LEAD_BUTTON, lambda: federation.start_lead(layout, plan, chosen), key="federation-lead", place=start, icon=":material/hub:",
+        disabled=not (title.strip() and types) or _is_starting(layout),
     )  # fmt: skip
 
 
@@ -420,9 +446,9 @@ def _join(layout: Layout) -> None:
     _invitation(found)
     chosen = _own_fields(federation.own_classes(layout), found.types, key=f"join-{found.id}", gives_rest=False)
     is_same = st.checkbox(texts.FINGERPRINTS_MATCH, key=f"join-same-{_key_of(found.fingerprint)}")
-    frame.button(
+    _start_button(
         texts.JOIN_BUTTON, lambda: federation.start_join(layout, path, chosen, found.fingerprint), key="federation-join",
-        type="primary", icon=":material/group_add:", disabled=not (is_same and chosen),
+        icon=":material/group_add:", disabled=not (is_same and chosen),
     )  # fmt: skip
 
 
@@ -457,9 +483,9 @@ def _simulate(layout: Layout) -> None:
         held[one.layout.folder] = _party(one.classes, frame.plain(name), str(one.layout.folder), gives_rest=False)
     rounds = st.number_input(texts.FEDERATION_ROUNDS, 1, 10_000, Plan().rounds, key="trial-rounds", width=160)
     plan = Plan(title.strip(), rounds=int(rounds))
-    frame.button(
-        texts.SIMULATE_BUTTON, lambda: federation.start_simulation(layout, plan, held), key="federation-simulate", type="primary",
-        icon=":material/science:", disabled=not (title.strip() and chosen),
+    _start_button(
+        texts.SIMULATE_BUTTON, lambda: federation.start_simulation(layout, plan, held), key="federation-simulate",
+        icon=":material/science:", disabled=not (title.strip() and chosen) or _is_starting(layout),
     )  # fmt: skip
 
 
