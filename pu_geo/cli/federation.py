@@ -254,7 +254,11 @@ def _status(layout: Layout, name: str) -> dict[str, Any]:
         "refused": {classes[row]: why for row, why in last.refused.items()} if last else {},
         "loss": last.loss if last else None, "noise": agreement["privacy"]["kind"],
         "epsilon": last.epsilon if last else None, "epsilon_agreed": agreement["privacy"]["epsilon"],
-        "tensors_sent": sum(one.name != federations.FACTS for one in sent), "bytes_sent": sum(one.bytes for one in sent),
+        "trial": not federations.is_deployed(folder),
+        "tensors_sent": sum(one.name != federations.FACTS for one in sent if not one.is_here),
+        "bytes_sent": sum(one.bytes for one in sent if not one.is_here),
+        "tensors_here": sum(one.name != federations.FACTS for one in sent if one.is_here),
+        "bytes_here": sum(one.bytes for one in sent if one.is_here),
         "model": str(folder / federations.MODEL) if (folder / federations.MODEL).is_file() else None,
     }  # fmt: skip
 
@@ -262,15 +266,22 @@ def _status(layout: Layout, name: str) -> dict[str, Any]:
 def _words(facts: dict[str, Any]) -> list[str]:
     roles = ["leads"] if facts["leads"] else []
     roles += [f"holds {wording.listed(facts['holds'])}"] if facts["holds"] else []
+    title = f" ({facts['title']})" if facts["title"] != facts["federation"] else ""
     lines = [
-        f"{facts['federation']} ({facts['title']}): {' and '.join(roles) or 'no role'}; classes {wording.listed(facts['classes'])}.",
+        f"{facts['federation']}{title}: {' and '.join(roles) or 'no role'}; classes {wording.listed(facts['classes'])}.",
         f"  {facts['done']} of {facts['rounds']} rounds; {_noise_words(facts)}.",
     ]
     if facts["leads"] and facts["done"]:
         lines.append(f"  Last round: {wording.listed(facts['taking_part']) or 'nobody'} took part.")
     lines += [f"  Late: {wording.listed(facts['late'])}."] if facts["late"] else []
     lines += [f"  Refused: {name}: {why}" for name, why in facts["refused"].items()]
-    lines.append(f"  {facts['tensors_sent']:,} tensors left this machine, {facts['bytes_sent']:,} bytes in all.")
+    if facts["trial"]:
+        lines.append(
+            f"  A trial: {facts['tensors_here']:,} tensors passed between projects on this machine, and none left it."
+        )
+    else:
+        here = f"; {facts['tensors_here']:,} more stayed on it, for its own classes" if facts["tensors_here"] else ""
+        lines.append(f"  {facts['tensors_sent']:,} tensors left this machine, {facts['bytes_sent']:,} bytes in all{here}.")
     lines += [f"  Model: {facts['model']}"] if facts["model"] else []
     return lines
 

@@ -79,13 +79,17 @@ def test_status_shows_roles_rounds_and_what_left(agencies: Pair, run: CommandLin
     assert (leader["leads"], leader["holds"], leader["done"], leader["rounds"]) == (True, ["destroyed", "rest"], 2, 2)
     assert (member["leads"], member["holds"], member["done"]) == (False, ["flooded"], 2)
     assert leader["members"] == {"rest": "joplin.pugeo", "destroyed": "joplin.pugeo", "flooded": "moore.pugeo"}
-    assert member["tensors_sent"] == 2 * 5
-    assert member["bytes_sent"] > 2 * 4 * 512 * 16
+    assert (member["trial"], member["tensors_sent"], member["bytes_sent"]) == (True, 0, 0)
+    assert (leader["trial"], leader["tensors_sent"], leader["bytes_sent"]) == (True, 0, 0)
+    assert member["tensors_here"] == 2 * 5
+    assert member["bytes_here"] > 2 * 4 * 512 * 16
     words = run.text("federate", "status", agencies[0].folder)
     assert "leads and holds destroyed and rest" in words
     assert "2 of 2 rounds; no noise, so no formal privacy" in words
     assert "rest, destroyed and flooded took part" in words
-    assert "10 tensors left this machine" in run.text("federate", "status", agencies[1].folder)
+    of_member = run.text("federate", "status", agencies[1].folder)
+    assert "A trial: 10 tensors passed between projects on this machine, and none left it" in of_member
+    assert of_member.startswith("storms: holds flooded"), "a title that is the name is not repeated"
 
 
 def test_started_again_it_goes_on_from_its_round(agencies: Pair) -> None:

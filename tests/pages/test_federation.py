@@ -319,6 +319,33 @@ def test_the_ledger_lists_and_saves_each_tensor(storm: Layout) -> None:
     assert federation.ledger_lines(found).count("\n") == 3
 
 
+def test_what_stayed_on_this_machine_is_no_part_of_what_left_it(storm: Layout) -> None:
+    layout = with_federation(storm, n_rounds=1)
+    own = Sent(store.now(), "ask", "member of rest", 1, "head.weight", "float32", (64, 256), 65536, "0" * 64, is_here=True)
+    federations.append_sent(layout.federation("storm"), [own, own])
+    app = show("train", layout, **{"ledger-storm": True})
+    assert "1 entry, 66 kB in all" in plain(app)
+    assert "2 entries, 131 kB, stayed on this machine" in plain(app)
+    assert app.dataframe[-1].value["Left this machine"].tolist() == [False, False, True]
+    assert "trial on this machine" not in plain(app)
+
+
+def test_a_trial_is_marked_as_one(storm: Layout) -> None:
+    layout = with_federation(storm, n_rounds=4, is_over=True)
+    folder = layout.federation("storm")
+    federations.write_members(folder, {row: Admitted(name, project=f"P{row}") for row, name in enumerate(CLASSES)})
+    lines = [Sent(**{**one.__dict__, "is_here": True}) for one in federations.ledger(folder)]
+    (folder / federations.LEDGER).unlink()
+    federations.append_sent(folder, lines)
+    app = show("train", layout, **{"ledger-storm": True})
+    assert ":violet-badge[trial on this machine]" in plain(app)
+    assert "nothing was sent to another one" in plain(app)
+    assert "deadline" not in plain(app)
+    assert "no formal privacy" not in plain(app)
+    assert "4 entries, 262 kB, passed between projects on this machine. Nothing left it." in plain(app)
+    assert "in all: every tensor" not in plain(app)
+
+
 def test_a_finished_one_scores_the_buildings(
     storm: Layout, started: list[tuple[str, dict[str, object]]], monkeypatch
 ) -> None:

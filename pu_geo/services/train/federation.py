@@ -70,6 +70,7 @@ class Federation:
         angles: (round, smallest angle between two class vectors in degrees), rising.
         troubles: "round 3: flooded was late", newest first.
         privacy: in words.
+        is_trial: whether all members are projects on this machine, and nothing is sent.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Federation:
     angles: tuple[tuple[int, float], ...]
     troubles: tuple[str, ...]
     privacy: str
+    is_trial: bool = False
     address: str = ""
     server_fingerprint: str = ""
 
@@ -141,6 +143,7 @@ def read(layout: Layout, federation_id: str) -> Federation:
         tuple((one.number, angle) for one in rounds if (angle := _angle(one.cosines)) is not None),
         _troubles(classes, tried),
         privacy_words(known["privacy"], len(federations.memberships(folder))),
+        not federations.is_deployed(folder),
     )
 
 
@@ -261,28 +264,30 @@ def _member(
 
 @dataclass(frozen=True)
 class LedgerTotal:
-    """What left this machine for one federation so far."""
+    """What left this machine for one federation so far, and what stayed on it: between projects or classes that are here."""
 
     n_tensors: int
     n_bytes: int
-    n_rounds: int
+    n_here: int
+    bytes_here: int
 
 
 def ledger(layout: Layout, federation_id: str) -> list[Sent]:
-    """Return each tensor that left this machine, the oldest first."""
+    """Return each tensor that was sent, the oldest first; those for members on this machine are marked."""
     return federations.ledger(layout.federation(federation_id))
 
 
 def ledger_total(found: Sequence[Sent]) -> LedgerTotal:
-    """Sum up what left this machine; what a message holds beside tensors counts as one."""
-    return LedgerTotal(len(found), sum(one.bytes for one in found), len({one.round for one in found if one.round}))
+    """Sum up what left this machine, and what stayed on it; what a message holds beside tensors counts as one."""
+    left, here = ([one for one in found if one.is_here is is_here] for is_here in (False, True))
+    return LedgerTotal(len(left), sum(one.bytes for one in left), len(here), sum(one.bytes for one in here))
 
 
 def ledger_table(found: Sequence[Sent]) -> list[dict[str, object]]:
     """Return lines of the ledger as rows of plain values."""
     return [
         {
-            "time": one.at, "round": one.round or None, "message": one.message, "to": one.to, "name": one.name, "dtype": one.dtype,
+            "time": one.at, "round": one.round or None, "message": one.message, "to": one.to, "left": not one.is_here, "name": one.name, "dtype": one.dtype,
             "shape": " x ".join(map(str, one.shape)), "bytes": one.bytes, "sha256": one.sha256,
         }
         for one in found

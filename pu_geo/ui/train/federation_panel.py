@@ -149,7 +149,7 @@ def _status(layout: Layout, shown: Federation) -> None:
             _members_and_figures(now)
 
     progress()
-    st.caption(frame.plain(shown.privacy))
+    st.caption(texts.TRIAL_NOTE if shown.is_trial else frame.plain(shown.privacy))
     _ledger(layout, shown)
 
 
@@ -157,10 +157,11 @@ def _head(now: Federation) -> None:
     color, state = texts.FEDERATION_STAGES[now.stage]
     role = texts.LEADS if now.is_lead else texts.TAKES_PART
     own = wording.listed(now.own) or texts.FEDERATION_NO_OWN
-    facts = texts.FEDERATION_FACTS.format(
-        role=role, own=own, rounds=wording.plural(now.n_rounds, "round"), deadline=wording.duration(now.deadline_s)
-    )
-    st.markdown(f"**{frame.plain(now.title)}** :{color}-badge[{state}] :small[:gray[{frame.plain(facts)}]]")
+    facts = texts.FEDERATION_FACTS.format(role=role, own=own, rounds=wording.plural(now.n_rounds, "round"))
+    if not now.is_trial:
+        facts += texts.FEDERATION_DEADLINE_FACT.format(deadline=wording.duration(now.deadline_s))
+    trial = f" :violet-badge[{texts.TRIAL}]" if now.is_trial else ""
+    st.markdown(f"**{frame.plain(now.title)}** :{color}-badge[{state}]{trial} :small[:gray[{frame.plain(facts)}]]")
 
 
 def _keys(layout: Layout, now: Federation) -> None:
@@ -326,11 +327,15 @@ def _ledger(layout: Layout, shown: Federation) -> None:
         st.caption(texts.LEDGER_EMPTY)
         return
     total = federation.ledger_total(found)
-    st.caption(
-        texts.LEDGER_TOTAL.format(
-            tensors=wording.plural(total.n_tensors, "entry", "entries"), size=wording.size(total.n_bytes)
+    if total.n_tensors:
+        tensors = wording.plural(total.n_tensors, "entry", "entries")
+        st.caption(texts.LEDGER_TOTAL.format(tensors=tensors, size=wording.size(total.n_bytes)))
+    if total.n_here:
+        tensors, words = (
+            wording.plural(total.n_here, "entry", "entries"),
+            texts.LEDGER_TRIAL if shown.is_trial else texts.LEDGER_HERE,
         )
-    )
+        st.caption(words.format(tensors=tensors, size=wording.size(total.bytes_here)))
     rows = federation.ledger_table(found[-_MOST_LINES:][::-1])
     st.dataframe(
         [{texts.LEDGER_COLUMNS.get(name, name): value for name, value in row.items()} for row in rows],

@@ -350,7 +350,10 @@ MEMBER_STATES = {
     "here": ("green", "took part"), "late": ("orange", "late"), "refused": ("red", "refused"),
 }  # fmt: skip
 LEADS, TAKES_PART = "This project leads", "This project takes part"
-FEDERATION_FACTS = "{role} · its classes: {own} · {rounds} · deadline of a round {deadline}"
+FEDERATION_FACTS = "{role} · its classes: {own} · {rounds}"
+FEDERATION_DEADLINE_FACT = " · deadline of a round {deadline}"
+TRIAL = "trial on this machine"
+TRIAL_NOTE = "A trial: all its members are projects on this machine, and nothing was sent to another one."
 FEDERATION_ADDRESS = "The leader is at {address}."
 ROUND_OF = "Round {round} of {n}"
 SAVE_INVITATION, SAVE_REQUEST = "Invitation for the others", "Request for the leader"
@@ -383,9 +386,11 @@ LEDGER_TOTAL = (
     "{tensors}, {size} in all: every tensor and every fact that PU-Geo sent, or had ready for a member that was away, each with its hash. Not listed are keys and Flower's own "
     "signals that a member is there."
 )
+LEDGER_HERE = "{tensors}, {size}, stayed on this machine: between the leader and the classes of this project. They are not in that sum."
+LEDGER_TRIAL = "{tensors}, {size}, passed between projects on this machine. Nothing left it."
 LEDGER_NEWEST = "The newest {shown} of {n}; the files hold all."
-LEDGER_ALT = "Table of what left this machine"
+LEDGER_ALT = "Table of what was sent, and whether it left this machine"
 LEDGER_COLUMNS = {
-    "time": "Time", "round": "Round", "message": "Message", "to": "To", "name": "Tensor", "dtype": "Type", "shape": "Shape",
+    "time": "Time", "round": "Round", "message": "Message", "to": "To", "left": "Left this machine", "name": "Tensor", "dtype": "Type", "shape": "Shape",
     "bytes": "Bytes", "sha256": "SHA-256",
 }  # fmt: skip

@@ -11,7 +11,11 @@ from federation_parts import NAME, agreed, shared_set
 from small_parts import job_of, need_extra
 
 from pu_geo.errors import FederationError
+from pu_geo.federation.member import Member, OwnData
+from pu_geo.federation.rounds import lead
+from pu_geo.federation.simulated import SimulatedTransport
 from pu_geo.project import federations
+from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.train.federate_lead import federate_lead
 
@@ -45,6 +49,31 @@ def test_admit_shows_the_fingerprint_first_and_admits_whoever_read_it_out(
     assert federations.members(folder) == {}
     assert run.json(*words, "--fingerprint", fingerprint)["class_name"] == "flooded"
     assert federations.members(folder)[2].fingerprint == fingerprint
+
+
+def test_the_ledger_marks_what_stays_with_the_leaders_own_classes(agencies: Pair) -> None:
+    leader, far = agencies
+    folder, agreement = leader.federation(NAME), agreed(leader, quorum=2)
+    federations.write_agreement(folder, agreement.to_json())
+    federations.write_members(folder, {})
+    credentials.certify(folder / federations.TLS, ["127.0.0.1"])
+    authority = (folder / federations.TLS / credentials.CA).read_text("ascii")
+    invitation = membership.Invitation(agreement, "127.0.0.1:9092", authority)
+    membership.write_invitation(folder, invitation)
+    for layout, name in ((leader, "rest"), (leader, "destroyed"), (far, "flooded")):
+        asked = membership.read_request(membership.accept(layout, invitation, name))
+        membership.admit(leader, NAME, asked, asked.fingerprint)
+    asked = membership.read_request(membership.accept(far, invitation, "destroyed"))  # the leader gives this class away
+    membership.admit(leader, NAME, asked, asked.fingerprint, replace=True)
+    held = ((leader, "rest"), (far, "destroyed"), (far, "flooded"))
+    own = {layout: OwnData.read(layout, agreement) for layout in agencies}
+    members = [Member(own[layout], Membership(name)) for layout, name in held]
+    lead(agreement, folder, SimulatedTransport(dict(enumerate(members))))
+    for layout, here in ((leader, {"member of rest", "leader"}), (far, set[str]())):
+        sent = federations.ledger(layout.federation(NAME))
+        assert sent
+        assert {one.to for one in sent if one.is_here} == here
+    assert {one.to for one in federations.ledger(folder) if not one.is_here} == {"member of destroyed", "member of flooded"}
 
 
 def test_join_refuses_what_is_no_invitation_and_serve_an_unknown_federation(
