@@ -176,6 +176,30 @@ def test_what_was_joined_is_shown(storm: Layout, tmp_path: Path, started: list[t
 
 
 @pytest.mark.usefixtures("with_flower")
+def test_an_address_that_nobody_else_can_reach_is_named(storm: Layout, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="comes with the extra federated")
+    app = show("train", storm, **OPEN)
+    assert "127.0.0.1 is this computer: only projects on it can join" in app.warning[-1].value
+    app.text_input(key="federation-host").set_value("leader.example.org").run()
+    assert not app.warning
+    made = agreed(storm)
+    path = written(storm.federation(made.id), made)
+    app = show("train", storm, **OPEN, **{"federation-role": "Join", "invitation-path": str(path)})
+    assert "only projects on the leader's computer can join" in app.warning[-1].value
+    federations.write_agreement(storm.federation(made.id), made.to_json())
+    federations.write_members(storm.federation(made.id), {})
+    assert "only projects on it can join with this invitation" in show("train", storm).warning[-1].value
+    written(storm.federation(made.id), made, "192.0.2.7")
+    assert not show("train", storm).warning
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:9000", "127.1.2.3", "localhost", "localhost:80"])
+def test_loopback_is_this_computer(address: str) -> None:
+    assert federation.is_local(address)
+    assert not federation.is_local(address.replace("127.", "12.").replace("local", "other"))
+
+
+@pytest.mark.usefixtures("with_flower")
 def test_a_class_without_a_building_is_refused(tmp_path: Path, started: list[tuple[str, dict[str, object]]]) -> None:
     layout = agency(tmp_path / "calm.pugeo", "destroyed", label="not_damaged")
     app = show("train", layout, **OPEN)
@@ -211,13 +235,13 @@ def test_an_invitation_that_cannot_be_read_takes_nothing_else_away(storm: Layout
     assert app.text_input(key="federation-title").value == ""
 
 
-def written(folder: Path, agreement: Agreement) -> Path:
+def written(folder: Path, agreement: Agreement, host: str = "127.0.0.1") -> Path:
     """Write an invitation of a leader of its own; return its path."""
     from pu_geo.federation.deployed import credentials, membership  # needs the extra
 
-    credentials.certify(folder / "tls", ["127.0.0.1"])
+    credentials.certify(folder / "tls", [host])
     authority = (folder / "tls" / credentials.CA).read_text("ascii")
-    return membership.write_invitation(folder, membership.Invitation(agreement, "127.0.0.1:9000", authority))
+    return membership.write_invitation(folder, membership.Invitation(agreement, f"{host}:9000", authority))
 
 
 def join_buttons(app: AppTest) -> tuple[bool, bool]:

@@ -387,6 +387,12 @@ class Plan:
     clip: float = 1.0
 
 
+def is_local(address: str) -> bool:
+    """Return whether nobody but projects on this computer can reach an address, with or without a port."""
+    host = address.rpartition(":")[0] if ":" in address else address
+    return host == "localhost" or host.startswith("127.")
+
+
 @dataclass(frozen=True)
 class Invitation:
     """What an invitation file says; `fingerprint` covers the agreement and the leader's certificate."""

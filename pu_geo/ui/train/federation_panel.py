@@ -176,6 +176,7 @@ def _keys(layout: Layout, now: Federation) -> None:
         if now.is_lead:
             _download(texts.SAVE_INVITATION, path, f"{now.id}-invitation.json", "invitation")
         st.caption(frame.plain(texts.FEDERATION_ADDRESS.format(address=invitation.address)))
+        _warn_if_local(invitation.address, texts.LOCAL_LEADER if now.is_lead else texts.LOCAL_INVITATION)
     with right:
         if now.is_lead:
             _waiting_room(layout, now)
@@ -367,17 +368,29 @@ def _lead(layout: Layout) -> None:
     )  # fmt: skip
     types = list(dict.fromkeys(filter(None, (" ".join(each.split()) for each in given.split(",")))))
     chosen = _own_fields(own, types, key="lead", gives_rest=True)
+    first, second = st.columns([2, 3], gap="medium", vertical_alignment="bottom")
+    host = first.text_input(
+        texts.FEDERATION_HOST, Plan().host, key="federation-host", help=texts.FEDERATION_HOST_HELP
+    ).strip()
+    with second:
+        _warn_if_local(host, texts.LOCAL_PLAN)
     with st.container(horizontal=True, gap="small"):
         start = st.container(width="content")
         with st.popover(texts.SETTINGS, icon=":material/tune:", key="federation-settings"):
-            plan = _plan(title, types, len(chosen))
+            plan = _plan(title, types, len(chosen), host)
     _start_button(
         texts.LEAD_BUTTON, lambda: federation.start_lead(layout, plan, chosen), key="federation-lead", place=start, icon=":material/hub:",
         disabled=not (title.strip() and types) or _is_starting(layout),
     )  # fmt: skip
 
 
-def _plan(title: str, types: Sequence[str], n_held: int) -> Plan:
+def _warn_if_local(address: str, words: str) -> None:
+    """Warn where an address is one that no other machine can reach."""
+    if federation.is_local(address):
+        st.warning(words.format(address=address), icon=":material/computer:")
+
+
+def _plan(title: str, types: Sequence[str], n_held: int, host: str) -> Plan:
     """Draw the settings of a federation, in which this project holds some classes; return what was planned."""
     usual = Plan()
     first = st.columns(2, gap="small")
@@ -392,7 +405,6 @@ def _plan(title: str, types: Sequence[str], n_held: int) -> Plan:
         key="federation-deadline",
         help=texts.FEDERATION_DEADLINE_HELP,
     )
-    host = st.text_input(texts.FEDERATION_HOST, usual.host, key="federation-host", help=texts.FEDERATION_HOST_HELP)
     privacy = st.selectbox(
         texts.FEDERATION_PRIVACY, list(texts.PRIVACY_NAMES), format_func=lambda name: texts.PRIVACY_NAMES[name], key="federation-privacy",
         help=texts.FEDERATION_PRIVACY_HELP,
@@ -404,9 +416,7 @@ def _plan(title: str, types: Sequence[str], n_held: int) -> Plan:
         clip = second[1].number_input(texts.FEDERATION_CLIP, 0.001, 1000.0, usual.clip, key="federation-clip")
         chosen = {"kind": privacy, "epsilon": float(epsilon), "clip": float(clip)}
         st.caption(frame.plain(federation.privacy_words(chosen, n_held)))
-    return Plan(
-        title.strip(), tuple(types), int(rounds), float(deadline), host.strip(), privacy, float(epsilon), float(clip)
-    )
+    return Plan(title.strip(), tuple(types), int(rounds), float(deadline), host, privacy, float(epsilon), float(clip))
 
 
 def _own_fields(own: Sequence[OwnClass], types: Sequence[str], *, key: str, gives_rest: bool) -> list[Membership]:
@@ -466,6 +476,7 @@ def _invitation(found: Invitation) -> None:
         address=found.address,
     )
     st.markdown(frame.plain(facts))
+    _warn_if_local(found.address, texts.LOCAL_INVITATION)
     _large(texts.COMPARE_SERVER, found.fingerprint)
     st.caption(frame.plain(found.privacy))
 

@@ -313,6 +313,15 @@ FEDERATION_DEADLINE = "Deadline of a round, s"
 FEDERATION_DEADLINE_HELP = "Who has not answered by then is left out of this round, and may come back in the next one."
 FEDERATION_HOST = "Address of this machine"
 FEDERATION_HOST_HELP = "Name or IP address by which the other machines reach this one. 127.0.0.1 is this machine alone."
+LOCAL_PLAN = "{address} is this computer: only projects on it can join. For other agencies, write the name or IP address by which they reach it."
+LOCAL_LEADER = (
+    "{address} is this computer: only projects on it can join with this invitation. For other agencies, lead a new federation with the name "
+    "or IP address by which they reach this computer."
+)
+LOCAL_INVITATION = (
+    "{address} is the computer that a project is on: only projects on the leader's computer can join. If this is another one, ask whoever leads "
+    "for an invitation with the name or IP address of theirs."
+)
 FEDERATION_PRIVACY = "Noise"
 PRIVACY_NAMES = {"none": "none", "local": "added by each member", "central": "added by the leader"}
 FEDERATION_PRIVACY_HELP = (
