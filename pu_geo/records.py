@@ -548,6 +548,7 @@ class RunFacts:
         types_from: where these were learned from, as a training was asked; None without.
         is_ordinal: whether they are a scale, of which no score is above the one before it.
         type_grades: ids of the project's grades that the types are, "at least" each; () where they are others, or are not known.
+        federation: title of the federation that trained its model; "" of one that was trained otherwise.
     """
 
     run_id: str
@@ -580,6 +581,7 @@ class RunFacts:
     is_ordinal: bool = False
     type_grades: tuple[str, ...] = ()
     views: tuple[str, ...] = ()
+    federation: str = ""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from pu_geo.project import federations, model_files, runs
 from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.services.project.copying import copy_project
+from pu_geo.services.train import run_names
 from pu_geo.tasks.train.apply_model import apply_model, check_model
 from pu_geo.tasks.train.federate import federate_simulate
 
@@ -49,6 +50,8 @@ def test_both_projects_get_a_run_whose_scores_rank_all_three_classes(agencies: P
         facts = facts_of(layout, result["runs"][layout.folder.name])
         assert (facts.types, facts.method, facts.preset) == (("destroyed", "flooded"), "fedaws", "federated")
         assert facts.from_model is None  # this project's answers were learned from
+        assert facts.federation == "storms"
+        assert run_names.name(layout, facts.run_id).startswith("storms (FedAwS), ")
         assert any("together with other projects" in words for words in facts.warnings)
         assert not any("nothing was learned" in words for words in facts.warnings)
         scores = np.asarray(runs.array(layout, facts.run_id, "scores"))
@@ -70,6 +73,7 @@ def test_both_projects_get_a_run_whose_scores_rank_all_three_classes(agencies: P
     assert ranks_first(types[:, 1]) > 0.9
     facts = facts_of(foreign, run_id)
     assert facts.from_model is not None  # it is no member
+    assert run_names.name(foreign, run_id).startswith("storms (FedAwS from elsewhere), ")
     assert any("nothing was learned" in words for words in facts.warnings)
 
 

@@ -113,7 +113,7 @@ def apply_model(job: Job, *, path: str, cluster: str = "") -> dict[str, object]:
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs, is_own=is_own),
         write_files=lambda facts: _write_files(job, facts, found), from_model=None if is_own else _from_model(found), features=_features(restored),
         types=restored.types, types_from=_types_from(restored), is_ordinal=restored.is_ordinal, type_scores=type_scores,
-        views=_views_learned(restored),
+        views=_views_learned(restored), federation=_federation_of(found),
     )  # fmt: skip
     why_not = "a model from elsewhere scores buildings one by one"
     place = place_unused(catalog.card(card["method"]), restored.settings, why_not)
@@ -142,6 +142,12 @@ def is_of_federation_here(layout: Layout, found: Model) -> bool:
     except ModelError:  # none there, or a damaged one
         return False
     return all(own[part] == card[part] for part in ("sha256", "learned_from"))
+
+
+def _federation_of(found: Model) -> str:
+    """Return the title of the federation that trained a model; "" of another model."""
+    stated = found.card["learned_from"].get("federation")
+    return printable(stated.get("title") or stated.get("id", "")) if isinstance(stated, dict) else ""
 
 
 def _with_labels_at(layout: Layout, inputs: RunInputs, at_event: int) -> RunInputs:

@@ -52,7 +52,7 @@ class Outcome:
         versions: of libraries, where it was not made by those of this machine.
         without_answers: sensor groups without an answer, where that is known; None to work it out.
         features: name and maker of the features, where these are not those of the inputs.
-        types, types_from, is_ordinal: see `RunFacts`.
+        types, types_from, is_ordinal, federation: see `RunFacts`.
         views: see `RunFacts`; those of the features where it is ().
         type_scores: of the types, float32 [N, c] in [0, 1]; None without types.
     """
@@ -81,6 +81,7 @@ class Outcome:
     is_ordinal: bool = False
     type_scores: NDArray[np.float32] | None = None
     views: tuple[str, ...] = ()
+    federation: str = ""
 
 
 def rank(job: Job, *, feature_set: str = "") -> dict[str, object]:
@@ -291,6 +292,7 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         is_ordinal=outcome.is_ordinal,
         type_grades=_type_grades(inputs, outcome.types),
         views=outcome.views or tuple(view.name for view in feature_sets.views_of(feature_maker)),
+        federation=outcome.federation,
     )
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
     if outcome.held_out is not None and len(outcome.held_out):
