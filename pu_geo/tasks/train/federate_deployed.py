@@ -59,14 +59,21 @@ def federate_serve(
         job.report(0.0, place)
         done = (rounds.read_state(folder, agreement) or (0, None))[0]
         needed = len(agreement.classes) if not done else agreement.quorum if done < n_rounds else 0
-        _wait_for_members(job, transport, needed, agreement, place, done / n_rounds)
+        _wait_for_members(job, transport, needed, agreement, place, done / (n_rounds + 1))
 
         def report(facts: Mapping[str, Any]) -> None:
             took = f"{len(facts['taking_part'])} of {len(agreement.classes)} members"
-            job.epoch({"epoch": facts["round"], "loss": facts["loss"], "class_cosine": facts["class_cosine"]})
+            share = facts["round"] / (n_rounds + 1)
+            job.epoch(
+                {"epoch": facts["round"], "progress": share, "loss": facts["loss"], "class_cosine": facts["class_cosine"]}
+            )
             words = f"round {facts['round']} of {n_rounds}, {took}, at {invitation.address}"
-            job.report(facts["round"] / (n_rounds + 1), words, is_news=True)
+            job.report(share, words, is_news=True)
 
+        begins = f"round {done + 1} of {n_rounds} begins" if done < n_rounds else "sending the model"
+        job.report(
+            done / (n_rounds + 1), begins, is_news=True
+        )  # the time left is counted from here, not from the wait for people
         led = rounds.lead(agreement, folder, transport, report=report, is_cancelled=job.is_cancelled)
     if late := [agreement.classes[row] for row in federations.members(folder) if row not in led.delivered]:
         raise FederationError(
@@ -152,6 +159,7 @@ class _Part:
         found = self.member.answer(ask)
         self.n_answered += 1
         self.share = ask.round / (self.own.agreement.settings.rounds + 1)
+        self.job.epoch({"epoch": ask.round, "progress": self.share})  # from the first one on the time left is counted
         return found
 
     def receive(self, model: Mapping[str, Any], facts: Mapping[str, Any]) -> None:

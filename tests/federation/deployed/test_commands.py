@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli_parts import CommandLine
-from federation_parts import NAME, agreed, shared_set
+from federation_parts import NAME, agreed, shared_set, transport_of
 from small_parts import job_of, need_extra
 
 from pu_geo.errors import FederationError
 from pu_geo.federation.member import Member, OwnData
 from pu_geo.federation.rounds import lead
 from pu_geo.federation.simulated import SimulatedTransport
-from pu_geo.project import federations
+from pu_geo.jobs.status import _epochs
+from pu_geo.project import events, federations
 from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
+from pu_geo.tasks.train.federate_deployed import _Part, federate_serve
 from pu_geo.tasks.train.federate_lead import federate_lead
 
 need_extra("federated")
@@ -81,6 +85,51 @@ def test_join_refuses_what_is_no_invitation_and_serve_an_unknown_federation(
 ) -> None:
     assert "is no invitation" in run.refused("federate", "join", agencies[1].folder, request_file, "--as", "flooded")
     assert "has no federation 'floods'" in run.refused("federate", "serve", agencies[1].folder, "floods")
+
+
+class Slow(SimulatedTransport):
+    """Members of this process, of which people have to bring some."""
+
+    link = SimpleNamespace(keep_alive=lambda: None)
+    n_asked = 0
+
+    def online(self) -> list[int]:
+        self.n_asked += 1
+        return list(self.members) if self.n_asked > 2 else []
+
+    def strangers(self) -> list[str]:
+        return []
+
+    def admit(self) -> None:
+        pass
+
+
+def test_the_wait_for_people_is_no_part_of_the_time_left(agencies: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    transport = transport_of(agreed(agencies[0]), agencies)
+    folder = agencies[0].federation(NAME)
+    credentials.certify(folder / federations.TLS, ["127.0.0.1"])
+    authority = (folder / federations.TLS / credentials.CA).read_text("ascii")
+    membership.write_invitation(folder, membership.Invitation(agreed(agencies[0]), "127.0.0.1:9092", authority))
+    monkeypatch.setattr("pu_geo.federation.deployed.leader.serving", lambda *_, **__: nullcontext(Slow(transport.members)))
+    job = job_of(agencies[0], "federate_serve")
+    federate_serve(job, NAME)
+    log = events.read(job.folder)
+    waited = max(i for i, event in enumerate(log) if "waiting for members" in event.get("message", ""))
+    begun, first = _epochs(log, log)[0]
+    assert first == 0
+    assert log[waited]["at"] < begun
+    assert next(event for event in log if event["at"] == begun)["message"] == "round 1 of 3 begins"
+
+
+def test_neither_is_a_members_wait_for_its_leader(agencies: Pair) -> None:
+    job, own = job_of(agencies[1], "federate_join"), SimpleNamespace(agreement=agreed(agencies[0]))
+    part = _Part(job, own, SimpleNamespace(answer=lambda ask: ask), [])  # type: ignore[arg-type]
+    part.say("connected; waiting for a round")
+    part.say("round 1: training")
+    part.answer(SimpleNamespace(round=1))  # type: ignore[arg-type]
+    log = events.read(job.folder)
+    training = next(event for event in log if event.get("message") == "round 1 of 3: training")
+    assert _epochs(log, log) == [(training["at"], 0.0), (log[-1]["at"], 0.25)]
 
 
 @pytest.mark.parametrize(
