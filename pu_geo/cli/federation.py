@@ -116,7 +116,7 @@ def serve(
     ] = LOCALHOST,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Lead a federation: write its invitation, wait for members, and run its rounds. Started again, it goes on."""
+    """Lead a federation: write its invitation, wait for members, run its rounds, and make a run. Started again, it goes on."""
     layout = projects.find(project)
     if not types and name not in federations.ids(layout):
         raise FederationError(
@@ -131,6 +131,7 @@ def serve(
         "feature_set": features or readiness.feature_set(layout) or "", "rounds": n_rounds, "deadline_s": deadline_s, "own": held,
         "host": host, "privacy": {"kind": noise, "epsilon": epsilon, "clip": clip},
     }  # fmt: skip
+    admission.require_extra(layout, name)  # before anything is promised
     invitation = layout.federation(name) / federations.INVITATION
     if not as_json:
         print(
@@ -139,10 +140,23 @@ def serve(
             sep="\n",
             flush=True,
         )
-    result = run_job(layout, "federate_lead", args, as_json, has_news=True)
-    show(
-        dict(result), f"{result['rounds']} rounds are done; {len(result['delivered'])} members have the model.", as_json
-    )  # fmt: skip
+    result = dict(run_job(layout, "federate_lead", args, as_json, has_news=True))
+    result["run"] = _run_of_leader(layout, name, as_json)
+    made = "this project holds no class, so it has no model and no run"
+    if result["run"]:
+        made = f"the model is the run {result['run']}"
+    show(result, f"{result['rounds']} rounds are done; {len(result['delivered'])} members have the model; {made}.", as_json)
+
+
+def _run_of_leader(layout: Layout, name: str, as_json: bool) -> str | None:
+    """Return the run of the finished model in the leader's project, made now unless it is there; None where it holds no class."""
+    if not readiness.has_model(layout, name):
+        return None
+    before = readiness.scoring(layout, name)
+    if before is not None and before.state == "done":
+        return str(before.result["run_id"])
+    path = str((layout.federation(name) / federations.MODEL).resolve())
+    return str(run_job(layout, "apply_model", {"path": path}, as_json)["run_id"])
 
 
 @federate.verb("admit", "joplin.pugeo may-floods request-2.json --fingerprint 'B49C AABA C4C1 B5D2 E8B1 2AB8 F9C3 95DD'")

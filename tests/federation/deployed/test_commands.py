@@ -6,18 +6,20 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from cli_parts import CommandLine
 from federation_parts import NAME, agreed, shared_set, transport_of
 from small_parts import job_of, need_extra
 
+from pu_geo.cli import federation as cli
 from pu_geo.errors import FederationError
 from pu_geo.federation.member import Member, OwnData
 from pu_geo.federation.rounds import lead
 from pu_geo.federation.simulated import SimulatedTransport
 from pu_geo.jobs.status import _epochs
-from pu_geo.project import events, federations
+from pu_geo.project import events, federations, runs, store
 from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.train.federate_deployed import _Part, federate_serve
@@ -130,6 +132,25 @@ def test_neither_is_a_members_wait_for_its_leader(agencies: Pair) -> None:
     log = events.read(job.folder)
     training = next(event for event in log if event.get("message") == "round 1 of 3: training")
     assert _epochs(log, log) == [(training["at"], 0.0), (log[-1]["at"], 0.25)]
+
+
+def test_serve_ends_with_a_run_of_the_leader_and_makes_it_once(
+    agencies: Pair, run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader, agreement = agencies[0], agreed(agencies[0])
+    lead(agreement, leader.federation(NAME), transport_of(agreement, agencies))
+    real = cli.run_job
+
+    def served(layout: Layout, task: str, *args: Any, **more: Any) -> Any:
+        return {"rounds": 3, "delivered": [0, 1, 2]} if task == "federate_lead" else real(layout, task, *args, **more)
+
+    monkeypatch.setattr(cli, "run_job", served)
+    first, again = (run.json("federate", "serve", leader.folder, NAME)["run"] for _ in range(2))
+    assert first == again
+    assert [one.run_id for one in store.call(leader, runs.all_runs)] == [first]
+    assert f"the model is the run {first}" in run.text("federate", "serve", leader.folder, NAME)
+    (leader.federation(NAME) / federations.MODEL).unlink()
+    assert "holds no class, so it has no model" in run.text("federate", "serve", leader.folder, NAME)
 
 
 @pytest.mark.parametrize(
