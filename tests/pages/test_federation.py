@@ -188,7 +188,11 @@ def test_an_address_that_nobody_else_can_reach_is_named(storm: Layout, tmp_path:
     assert "only projects on the leader's computer can join" in app.warning[-1].value
     federations.write_agreement(storm.federation(made.id), made.to_json())
     federations.write_members(storm.federation(made.id), {})
-    assert "only projects on it can join with this invitation" in show("train", storm).warning[-1].value
+    app = show("train", storm)
+    assert "only projects on it can join with this invitation" in app.warning[-1].value
+    (large,) = [each.value for each in app.markdown if each.value.startswith("####")]
+    first, last = (line.strip("#` ").split() for line in large.splitlines())
+    assert (len(first), " ".join(first + last)) == (4, federation.invitation(path).fingerprint), "read aloud in two lines"
     written(storm.federation(made.id), made, "192.0.2.7")
     assert not show("train", storm).warning
 

@@ -187,8 +187,15 @@ def _keys(layout: Layout, now: Federation) -> None:
 
 
 def _large(title: str, fingerprint: str) -> None:
+    """Draw a fingerprint as people read it aloud."""
     st.caption(frame.plain(title))
-    st.markdown(f"#### `{fingerprint}`")
+    st.markdown("\n".join(f"#### `{line}`" for line in _lines(fingerprint)))
+
+
+def _lines(fingerprint: str) -> list[str]:
+    """Return the two lines of a fingerprint, of four groups each, whatever the width of the screen."""
+    groups = fingerprint.split()
+    return ["\N{NO-BREAK SPACE}".join(each) for each in (groups[: len(groups) // 2], groups[len(groups) // 2 :]) if each]
 
 
 def _key_of(fingerprint: str) -> str:
@@ -224,7 +231,7 @@ def _members(now: Federation) -> None:
         badge = f" :{color}-badge[{state}]" if now.is_lead else ""  # nobody else knows how the members stand
         where = f" · {frame.plain(one.project)}" if one.project else ""
         own = f" :small[:gray[{texts.THIS_PROJECT}]]" if one.is_own else ""
-        key = f"  \n:small[`{one.fingerprint}`]" if one.fingerprint else ""
+        key = "".join(f"  \n:small[`{line}`]" for line in _lines(one.fingerprint))
         st.markdown(f"**{frame.plain(one.class_name)}**{where}{badge}{own}{key}")
         if one.words:
             st.caption(frame.plain(one.words))
