@@ -19,7 +19,7 @@ from pu_geo.services.train import federation as readiness
 from pu_geo.tasks.train import federate_admission as admission
 
 federate = Screen("Train", group="federate ")
-REST, LOCALHOST = "rest", "127.0.0.1"
+REST, USUAL = "rest", readiness.Plan()
 Name = Annotated[str, typer.Argument(metavar="NAME", help="short name of the federation", show_default=False)]
 
 
@@ -54,8 +54,8 @@ def simulate(
     ] = "",
     quorum: Annotated[int, typer.Option(min=0, help="classes that a round needs; 0 for all")] = 0,
     noise: Annotated[str, typer.Option(metavar="none|local|central", help="who adds noise for privacy")] = "none",
-    epsilon: Annotated[float, typer.Option(help="of all rounds together, with noise")] = 8.0,
-    clip: Annotated[float, typer.Option(help="longest change that counts, with noise")] = 1.0,
+    epsilon: Annotated[float, typer.Option(help="of all rounds together, with noise")] = USUAL.epsilon,
+    clip: Annotated[float, typer.Option(help="longest change that counts, with noise")] = USUAL.clip,
     seed: Annotated[int, typer.Option(min=0, help="of all random numbers")] = 0,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -106,14 +106,14 @@ def serve(
     ] = "",
     title: Annotated[str, typer.Option(help="its title")] = "",
     features: Annotated[str, typer.Option("--features", metavar="NAME", help="feature set; the shared one if not named")] = "",
-    n_rounds: Annotated[int, typer.Option("--rounds", min=1, help="rounds of a new federation")] = 20,
-    deadline_s: Annotated[float, typer.Option("--deadline", help="seconds that a round waits for members")] = 600.0,
+    n_rounds: Annotated[int, typer.Option("--rounds", min=1, help="rounds of a new federation")] = USUAL.rounds,
+    deadline_s: Annotated[float, typer.Option("--deadline", help="seconds that a round waits for members")] = USUAL.deadline_s,
     noise: Annotated[str, typer.Option(metavar="none|local|central", help="who adds noise for privacy")] = "none",
-    epsilon: Annotated[float, typer.Option(help="of all rounds together, with noise")] = 8.0,
-    clip: Annotated[float, typer.Option(help="longest change that counts, with noise")] = 1.0,
+    epsilon: Annotated[float, typer.Option(help="of all rounds together, with noise")] = USUAL.epsilon,
+    clip: Annotated[float, typer.Option(help="longest change that counts, with noise")] = USUAL.clip,
     host: Annotated[
         str, typer.Option(help="name or address by which members reach this machine; 127.0.0.1 for this machine alone")
-    ] = LOCALHOST,
+    ] = USUAL.host,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Lead a federation: write its invitation, wait for members, run its rounds, and make a run. Started again, it goes on."""

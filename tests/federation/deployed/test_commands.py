@@ -22,6 +22,7 @@ from pu_geo.jobs.status import _epochs
 from pu_geo.project import events, federations, runs, store
 from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
+from pu_geo.services.train.federation import Plan
 from pu_geo.tasks.train.federate_deployed import _Part, federate_serve
 from pu_geo.tasks.train.federate_lead import federate_lead
 
@@ -151,6 +152,19 @@ def test_serve_ends_with_a_run_of_the_leader_and_makes_it_once(
     assert f"the model is the run {first}" in run.text("federate", "serve", leader.folder, NAME)
     (leader.federation(NAME) / federations.MODEL).unlink()
     assert "holds no class, so it has no model" in run.text("federate", "serve", leader.folder, NAME)
+
+
+def test_screen_and_command_have_the_same_defaults(
+    agencies: Pair, run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(
+        cli, "run_job", lambda layout, task, args, *_, **__: given.append(args) or {"rounds": 1, "delivered": []}
+    )
+    run.json("federate", "serve", agencies[0].folder, "june", "--types", "flooded")
+    (args,), plan = given, Plan()
+    assert (args["rounds"], args["deadline_s"], args["host"]) == (plan.rounds, plan.deadline_s, plan.host)
+    assert args["privacy"] == {"kind": plan.privacy, "epsilon": plan.epsilon, "clip": plan.clip}
 
 
 @pytest.mark.parametrize(
