@@ -22,6 +22,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.project import projects
 from pu_geo.services.train import federation
 from pu_geo.services.train.federation import Plan
+from pu_geo.ui.train import texts
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -321,6 +322,7 @@ def test_how_it_stands_is_read_from_the_projects_files(storm: Layout) -> None:
     assert "its change has a norm of 1e9" in said
     assert "round 1: flooded did not answer in time" in said
     assert "there is no formal privacy" in said
+    assert texts.ANGLES in said, "in the text, where a narrow screen does not cut it"
     now = federation.read(storm, "storm")
     assert [round(angle) for _, angle in now.angles] == [60, 60], "cosine 0.5 is 60 degrees"
     assert {each.key for each in app.button if each.key} & {"score-storm"} == set()
@@ -339,12 +341,14 @@ def test_noise_is_shown_with_its_epsilon_for_a_member_and_for_this_project(storm
 def test_the_ledger_lists_and_saves_each_tensor(storm: Layout) -> None:
     app = show("train", with_federation(storm, n_rounds=3), **{"ledger-storm": True})
     table = app.dataframe[-1].value
-    assert table["Round"].tolist() == [3, 2, 1]
+    assert table["Round"].tolist() == ["3", "2", "1"]
     assert table["Bytes"].sum() == 3 * 65536
     assert "3 entries, 197 kB in all" in plain(app)
     found = federation.ledger(storm, "storm")
     assert federation.ledger_csv(found).splitlines()[1].endswith(f"head.weight,float32,64 x 256,65536,{1:064x}")
     assert federation.ledger_lines(found).count("\n") == 3
+    of_model = Sent(store.now(), "model", "flooded", 0, "class_vectors", "float32", (3, 8), 96, "0" * 64)
+    assert federation.ledger_table([of_model])[0]["round"] == "", "and no None on the screen"
 
 
 def test_what_stayed_on_this_machine_is_no_part_of_what_left_it(storm: Layout) -> None:

@@ -287,7 +287,7 @@ def ledger_table(found: Sequence[Sent]) -> list[dict[str, object]]:
     """Return lines of the ledger as rows of plain values."""
     return [
         {
-            "time": one.at, "round": one.round or None, "message": one.message, "to": one.to, "left": not one.is_here, "name": one.name, "dtype": one.dtype,
+            "time": one.at, "round": str(one.round or ""), "message": one.message, "to": one.to, "left": not one.is_here, "name": one.name, "dtype": one.dtype,
             "shape": " x ".join(map(str, one.shape)), "bytes": one.bytes, "sha256": one.sha256,
         }
         for one in found

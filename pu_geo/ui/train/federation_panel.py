@@ -295,9 +295,8 @@ def _angles(now: Federation) -> None:
 
 
 def _figure(figure: go.Figure, title: str, key: str, alt: str) -> None:
-    figure.update_layout(
-        height=_HEIGHT_PX, margin={"l": 0, "r": 0, "t": 40, "b": 0}, title={"text": title, "font": {"size": 13}, "x": 0},
-    )  # fmt: skip
+    st.caption(title)  # a title of the figure would be cut where it is narrow
+    figure.update_layout(height=_HEIGHT_PX, margin={"l": 0, "r": 0, "t": 8, "b": 0})
     st.plotly_chart(figure, key=key, config={"displayModeBar": False}, theme="streamlit", alt=alt)
 
 

@@ -383,7 +383,7 @@ NO_VECTORS = (
     "from each other is shown then."
 )
 NO_MODEL_HERE = "All members have the model. This project holds no class, so it got none: ask a member for its model file."
-COSINES, ANGLES = "Cosine of class vectors", "Smallest angle between two, degrees, by round"
+COSINES, ANGLES = "Cosine of each two class vectors", "Smallest angle between two class vectors, degrees, by round"
 COSINES_ALT = "Heat map of the cosine of each two class vectors"
 ANGLES_ALT = "Line of the smallest angle between two class vectors by round"
 SCORE_WITH_IT = "Score my buildings with it"
