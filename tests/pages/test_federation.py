@@ -153,6 +153,7 @@ def test_what_was_started_is_shown_and_its_form_closed(
     monkeypatch.setattr(federation, "starting", lambda layout: [SimpleNamespace(is_active=True, job_id="job")])
     app.run()
     assert app.button(key="federation-lead").disabled, "it starts already"
+    assert texts.STARTS in plain(app)
     monkeypatch.setattr(federation, "starting", lambda layout: [])
     with_federation(storm, id=args["federation"], title="June floods")
     app.run()
@@ -180,19 +181,19 @@ def test_what_was_joined_is_shown(storm: Layout, tmp_path: Path, started: list[t
 def test_an_address_that_nobody_else_can_reach_is_named(storm: Layout, tmp_path: Path) -> None:
     pytest.importorskip("cryptography", reason="comes with the extra federated")
     app = show("train", storm, **OPEN)
-    assert "127.0.0.1 is this computer: only projects on it can join" in app.warning[-1].value
+    assert "127.0.0.1 is this computer: only projects on it can join" in app.warning[-1].value.replace("\\", "")
     app.text_input(key="federation-host").set_value("leader.example.org").run()
     assert not app.warning
     made = agreed(storm)
     path = written(storm.federation(made.id), made)
     app = show("train", storm, **OPEN, **{"federation-role": "Join", "invitation-path": str(path)})
-    assert "only projects on the leader's computer can join" in app.warning[-1].value
+    assert "only projects on the leader's computer can join" in app.warning[-1].value.replace("\\", "")
     federations.write_agreement(storm.federation(made.id), made.to_json())
     federations.write_members(storm.federation(made.id), {})
     app = show("train", storm)
-    assert "only projects on it can join with this invitation" in app.warning[-1].value
+    assert "only projects on it can join with this invitation" in app.warning[-1].value.replace("\\", "")
     (large,) = [each.value for each in app.markdown if each.value.startswith("####")]
-    first, last = (line.strip("#` ").split() for line in large.splitlines())
+    first, last = (line.split() for line in large.strip("#` ").split("` `"))
     assert (len(first), " ".join(first + last)) == (4, federation.invitation(path).fingerprint), "read aloud in two lines"
     written(storm.federation(made.id), made, "192.0.2.7")
     assert not show("train", storm).warning

@@ -28,6 +28,7 @@ _BLUE = "#0B6E99"
 _MOST_LINES, _MOST_TROUBLES = 300, 5
 _SECONDS_BETWEEN_READS = 2.0
 _MAX_MB = 1
+_LINE_PX = 270  # one line of a fingerprint, and not two
 _SHOWN, _ANOTHER, _STARTED = "federation-shown", "federation-another", "federation-started"
 
 
@@ -87,22 +88,24 @@ def _show_started(found: Sequence[Federation]) -> None:
         st.session_state[_ANOTHER] = False
 
 
-def _start_button(label: str, start: Callable[[], str], **look: Any) -> None:
+def _start_button(
+    layout: Layout, label: str, start: Callable[[], str], *, is_ready: bool, **look: Any
+) -> None:  # fmt: skip
     """Draw the button that starts or joins a federation, which is shown from then on.
 
     Args:
         start: does it, and returns the federation's id.
+        is_ready: whether the form above is filled in.
         look: what else `frame.button` takes.
     """
+    is_starting = any(job.is_active for job in federation.starting(layout))
 
     def act() -> None:
         st.session_state[_STARTED] = start()
 
-    frame.button(label, act, type="primary", **look)
-
-
-def _is_starting(layout: Layout) -> bool:
-    return any(job.is_active for job in federation.starting(layout))
+    frame.button(label, act, type="primary", disabled=is_starting or not is_ready, **look)
+    if is_starting:
+        st.caption(texts.STARTS)
 
 
 def _has_features(layout: Layout) -> bool:
@@ -189,7 +192,7 @@ def _keys(layout: Layout, now: Federation) -> None:
 def _large(title: str, fingerprint: str) -> None:
     """Draw a fingerprint as people read it aloud."""
     st.caption(frame.plain(title))
-    st.markdown("\n".join(f"#### `{line}`" for line in _lines(fingerprint)))
+    st.markdown(f"#### {' '.join(f'`{line}`' for line in _lines(fingerprint))}", width=_LINE_PX)
 
 
 def _lines(fingerprint: str) -> list[str]:
@@ -385,15 +388,15 @@ def _lead(layout: Layout) -> None:
         with st.popover(texts.SETTINGS, icon=":material/tune:", key="federation-settings"):
             plan = _plan(title, types, len(chosen), host)
     _start_button(
-        texts.LEAD_BUTTON, lambda: federation.start_lead(layout, plan, chosen), key="federation-lead", place=start, icon=":material/hub:",
-        disabled=not (title.strip() and types) or _is_starting(layout),
+        layout, texts.LEAD_BUTTON, lambda: federation.start_lead(layout, plan, chosen), key="federation-lead", place=start, icon=":material/hub:",
+        is_ready=bool(title.strip() and types),
     )  # fmt: skip
 
 
 def _warn_if_local(address: str, words: str) -> None:
     """Warn where an address is one that no other machine can reach."""
     if federation.is_local(address):
-        st.warning(words.format(address=address), icon=":material/computer:")
+        st.warning(frame.plain(words.format(address=address)), icon=":material/computer:")
 
 
 def _plan(title: str, types: Sequence[str], n_held: int, host: str) -> Plan:
@@ -468,8 +471,8 @@ def _join(layout: Layout) -> None:
     chosen = _own_fields(federation.own_classes(layout), found.types, key=f"join-{found.id}", gives_rest=False)
     is_same = st.checkbox(texts.FINGERPRINTS_MATCH, key=f"join-same-{_key_of(found.fingerprint)}")
     _start_button(
-        texts.JOIN_BUTTON, lambda: federation.start_join(layout, path, chosen, found.fingerprint), key="federation-join",
-        icon=":material/group_add:", disabled=not (is_same and chosen),
+        layout, texts.JOIN_BUTTON, lambda: federation.start_join(layout, path, chosen, found.fingerprint), key="federation-join",
+        icon=":material/group_add:", is_ready=is_same and bool(chosen),
     )  # fmt: skip
 
 
@@ -506,8 +509,8 @@ def _simulate(layout: Layout) -> None:
     rounds = st.number_input(texts.FEDERATION_ROUNDS, 1, 10_000, Plan().rounds, key="trial-rounds", width=160)
     plan = Plan(title.strip(), rounds=int(rounds))
     _start_button(
-        texts.SIMULATE_BUTTON, lambda: federation.start_simulation(layout, plan, held), key="federation-simulate",
-        icon=":material/science:", disabled=not (title.strip() and chosen) or _is_starting(layout),
+        layout, texts.SIMULATE_BUTTON, lambda: federation.start_simulation(layout, plan, held), key="federation-simulate",
+        icon=":material/science:", is_ready=bool(title.strip() and chosen),
     )  # fmt: skip
 
 

@@ -319,8 +319,8 @@ LOCAL_LEADER = (
     "or IP address by which they reach this computer."
 )
 LOCAL_INVITATION = (
-    "{address} is the computer that a project is on: only projects on the leader's computer can join. If this is another one, ask whoever leads "
-    "for an invitation with the name or IP address of theirs."
+    "The address {address} works on the leader's computer alone: only projects on the leader's computer can join. If this is another one, ask whoever "
+    "leads for an invitation with the name or IP address of that computer."
 )
 FEDERATION_PRIVACY = "Noise"
 PRIVACY_NAMES = {"none": "none", "local": "added by each member", "central": "added by the leader"}
@@ -330,6 +330,7 @@ FEDERATION_PRIVACY_HELP = (
 )
 FEDERATION_EPSILON, FEDERATION_CLIP = "Epsilon, all rounds", "Longest change (norm)"
 LEAD_BUTTON = "Start the federation"
+STARTS = "It is starting, and is shown above as soon as its rules are written."
 JOIN_NOTE = "Whoever leads sends you an invitation file. Nothing leaves this machine before you join."
 INVITATION = "Invitation file"
 INVITATION_FACTS = "{title}: {classes}; {rounds}; leader at {address}"
