@@ -55,7 +55,7 @@ def draw_results(layout: Layout, found: Sequence[RunFacts]) -> None:
             texts.RUN: st.column_config.TextColumn(width=265),
             texts.METHOD: st.column_config.TextColumn(width=135),
             texts.WHEN: st.column_config.TextColumn(width=95),
-            texts.TOOK: st.column_config.TextColumn(width=55),
+            texts.TOOK: st.column_config.TextColumn(width=65),
             texts.LABELS: st.column_config.NumberColumn(help=texts.LABELS_HELP, width=60),
             texts.JUDGED: st.column_config.TextColumn(help=texts.JUDGED_HELP, width=190),
             texts.AUDIT: st.column_config.TextColumn(help=texts.AUDIT_HELP, width=165),
