@@ -13,6 +13,7 @@ that a seed does not fix.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import resource
@@ -31,6 +32,7 @@ from typing import Any
 
 import numpy as np
 import psutil
+from streamlit.config import set_option
 from streamlit.testing.v1 import AppTest
 
 from benchmarks.timing import best_times
@@ -433,7 +435,11 @@ def main_outlines(sizes: Sequence[int]) -> None:
 
 
 def measure(folder: Path, part: str) -> dict[str, Any]:
-    """Measure a part in this process; return its times and the most memory it held, MB."""
+    """Measure a part in this process, with the app's own settings; return its times and the most memory it held, MB."""
+    from app import COLLECT_AFTER, CONFIG
+
+    gc.set_threshold(*COLLECT_AFTER)
+    set_option("runner.postScriptGC", CONFIG["runner.postScriptGC"])
     timed = Timed()
     PARTS[part](Layout(folder), timed)
     return {"times": timed.found, "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}

@@ -8,6 +8,7 @@ from pu_geo.services.annotate import labeling
 from pu_geo.services.explore import coloring, exploring
 from pu_geo.services.train import run_names, training
 from pu_geo.ui import frame
+from pu_geo.ui.annotate import queue_panel
 from pu_geo.ui.components import chosen
 from pu_geo.ui.components.project_view import project_view
 from pu_geo.ui.components.scatter import Scatter
@@ -42,11 +43,14 @@ with st.container(horizontal=True, vertical_alignment="center", gap="small"):
     umap_panel.draw_notes(layout, run_id)
 umap_panel.draw_job(layout, run_id)
 
-view, side = st.columns([5, 4], gap="small") if panel else (st.container(), None)
 kind, v = exploring.projection_of(layout, run_id, exploring.wanted_projection(layout))
 made = exploring.picture(layout, run_id) if kind == "UMAP" else None
 event = labeling.newest_event(layout)
 color = coloring.coloring(layout, run_id, by) or coloring.Coloring("label", offered["label"], "labels")
+with st.container():  # in each run, so that the view keeps its place once the note goes
+    if color.waits_for:
+        queue_panel.wait_for_the_rest(layout, color.waits_for, texts.LIVE_PART)
+view, side = st.columns([5, 4], gap="small") if panel else (st.container(), None)
 with view:
     project_view(
         layout,

@@ -19,7 +19,7 @@ from pu_geo.services.train import federation as readiness
 from pu_geo.tasks.train import federate_admission as admission
 
 federate = Screen("Train", group="federate ")
-REST, USUAL = "rest", readiness.Plan()
+REST, USUAL = federations.REST, readiness.Plan()
 Name = Annotated[str, typer.Argument(metavar="NAME", help="short name of the federation", show_default=False)]
 
 
@@ -88,7 +88,7 @@ def simulate(
     words = [f"{project}: run {run}" for project, run in made.items()]
     show(
         result, f"Federation {result['federation']}, {result['rounds']} rounds, classes {wording.listed(result['classes'])}. "
-        f"Made {wording.listed(words)}.", as_json,
+        f"Made {wording.listed(words)}.{_lines(result['warnings'])}", as_json,
     )  # fmt: skip
 
 
@@ -145,7 +145,8 @@ def serve(
     made = "this project holds no class, so it has no model and no run"
     if result["run"]:
         made = f"the model is the run {result['run']}"
-    show(result, f"{result['rounds']} rounds are done; {len(result['delivered'])} members have the model; {made}.", as_json)
+    words = f"{result['rounds']} rounds are done; {len(result['delivered'])} members have the model; {made}."
+    show(result, words + _lines(result["warnings"]), as_json)
 
 
 def _run_of_leader(layout: Layout, name: str, as_json: bool) -> str | None:
@@ -209,6 +210,7 @@ def join(
     words = (
         f"Fingerprint of the invitation: {joined.invitation_fingerprint}\n"
         f"Send the leader {joined.request}; the fingerprint of your key is {joined.fingerprint}."
+        f"{_lines(joined.warnings)}"
     )
     if not joined.is_confirmed:
         how = (
@@ -258,12 +260,15 @@ def _status(layout: Layout, name: str) -> dict[str, Any]:
     agreement, rounds, sent = federations.agreement(folder), federations.rounds(folder), federations.ledger(folder)
     last = rounds[-1] if rounds else None
     classes = agreement["classes"]
+    parts = federations.took_part(rounds, len(classes))
     return {
         "federation": name, "title": agreement["title"], "classes": classes, "leads": federations.is_lead(folder),
         "holds": [one.class_name for one in federations.memberships(folder)],
         "members": {classes[row]: one.project for row, one in federations.members(folder).items()},
         "rounds": agreement["settings"]["rounds"], "done": federations.rounds_done(folder),
         "taking_part": [classes[row] for row in last.taking_part] if last else [],
+        "took_part": {name: part.n_rounds for name, part in zip(classes, parts, strict=True)} if last else {},
+        "warnings": federations.absence_words(classes, parts, last.number) if last else [],
         "late": [classes[row] for row in last.late] if last else [],
         "refused": {classes[row]: why for row, why in last.refused.items()} if last else {},
         "loss": last.loss if last else None, "noise": agreement["privacy"]["kind"],
@@ -287,6 +292,7 @@ def _words(facts: dict[str, Any]) -> list[str]:
     ]
     if facts["leads"] and facts["done"]:
         lines.append(f"  Last round: {wording.listed(facts['taking_part']) or 'nobody'} took part.")
+    lines += [f"  {each}" for each in facts["warnings"]]
     lines += [f"  Late: {wording.listed(facts['late'])}."] if facts["late"] else []
     lines += [f"  Refused: {name}: {why}" for name, why in facts["refused"].items()]
     if facts["trial"]:
@@ -298,6 +304,10 @@ def _words(facts: dict[str, Any]) -> list[str]:
         lines.append(f"  {facts['tensors_sent']:,} tensors left this machine, {facts['bytes_sent']:,} bytes in all{here}.")
     lines += [f"  Model: {facts['model']}"] if facts["model"] else []
     return lines
+
+
+def _lines(warnings: list[str]) -> str:
+    return "".join(f"\n{each}" for each in warnings)
 
 
 def _noise_words(facts: dict[str, Any]) -> str:

@@ -16,13 +16,14 @@ from typing import Any
 from pu_geo import __version__
 from pu_geo.errors import FederationError, PuGeoError, printable
 from pu_geo.methods.cards.fedaws import FedawsSettings
+from pu_geo.project.federations import REST
 from pu_geo.project.layout import checked_id
 from pu_geo.project.model_files import parse_object
 from pu_geo.records import MAX_TYPE
 
 PROTOCOL = 1
 """Version of the messages; leader and members must have the same one."""
-REST_CLASS = "rest"
+REST_CLASS = REST
 """Name of row 0: all buildings of a project that nobody called damaged."""
 MAX_CLASSES, MAX_FEATURES, MAX_BYTES, MAX_SETTINGS = 256, 8192, 100_000, 40
 PRIVACIES = ("none", "local", "central")
@@ -42,6 +43,7 @@ class FeatureSpace:
         n_features: per chip, D.
         fingerprint: lowercase hex sha256 of filters or weights, and settings; see `features.bank.fingerprint`.
         bands, size_px: of the chips, as in `pu-geo chip`.
+        gsd_m: pixel size on the ground of the leader's project, metres.
         settings: facts of the maker, for people.
     """
 
@@ -51,6 +53,7 @@ class FeatureSpace:
     fingerprint: str
     bands: str
     size_px: int
+    gsd_m: float
     settings: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -58,6 +61,7 @@ class FeatureSpace:
             _text(f"features.{name}", getattr(self, name), 80)
         _number("features.n_features", self.n_features, 1, MAX_FEATURES, whole=True)
         _number("features.size_px", self.size_px, 16, 256, whole=True)
+        _number("features.gsd_m", self.gsd_m, 1e-4, 1e4)
         if self.bands not in BANDS:
             raise _wrong("features.bands", self.bands, f"one of {', '.join(BANDS)}")
         if not isinstance(self.fingerprint, str) or not _SHA256.fullmatch(self.fingerprint):

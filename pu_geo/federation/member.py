@@ -16,7 +16,7 @@ from safetensors.numpy import save
 from torch import Tensor
 
 from pu_geo.atomic_write import atomic_write
-from pu_geo.errors import FederationError, printable
+from pu_geo.errors import FederationError, TrainingError, printable
 from pu_geo.features.bank import FEATURE_SEED, Maker, fingerprint
 from pu_geo.federation import ledger, network, privacy, wire
 from pu_geo.federation.agreement import REST_CLASS, Agreement, FeatureSpace
@@ -173,10 +173,13 @@ class Member:
         self._note(answer)
         return answer
 
+    @property
+    def is_here(self) -> bool:
+        """Whether the leader is on this machine, too, see `federations.rows_here`."""
+        return self.row in federations.rows_here(self.own.folder, len(self.own.agreement.classes))
+
     def _note(self, answer: Answer) -> None:
-        own = self.own
-        here = federations.rows_here(own.folder, len(own.agreement.classes))
-        ledger.note(own.folder, wire.pack_answer(answer), ledger.LEADER, is_here=self.row in here)
+        ledger.note(self.own.folder, wire.pack_answer(answer), ledger.LEADER, is_here=self.is_here)
 
     def _check(self, ask: Ask) -> None:
         """Refuse an ask that is not one of this federation's, before anything is trained."""
@@ -215,8 +218,9 @@ class Member:
                 arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  # it is no mapping
             answer = wire.unpack_answer(wire.Packed(wire.ANSWER, arrays, json.loads(notes["facts"])))
         except (SafetensorError, OSError, KeyError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error  # the leader gets these words, and no path
             raise FederationError(
-                f"What {self.membership.class_name} answered last is damaged: {error}.",
+                f"What {self.membership.class_name} answered last is damaged: {why}.",
                 f"Restore {path.name} from a copy of {path.parent}. Without it a round could be answered twice, which costs privacy.",
                 kind="lost",
             ) from error
@@ -251,8 +255,14 @@ def feature_space(layout: Layout, name: str) -> FeatureSpace:
     _refuse_imagery(maker, name)
     plain = {key: value for key, value in maker.facts().items() if isinstance(value, str | int | float | bool | None)}
     return FeatureSpace(
-        name, maker.kind, found.n_features, fingerprint(maker), str(facts["bands"]), int(facts["size_px"]), plain
+        name, maker.kind, found.n_features, fingerprint(maker), str(facts["bands"]), int(facts["size_px"]),
+        store.call(layout, contents.grid).gsd_m, plain,
     )  # fmt: skip
+
+
+def pixel_words(layout: Layout, agreement: Agreement) -> list[str]:
+    """Return in words that a project's pixels are much finer or coarser than those that a federation was agreed on with."""
+    return contents.pixel_words(store.call(layout, contents.grid).gsd_m, agreement.features.gsd_m, "The federation")
 
 
 def feature_set_of(layout: Layout, agreement: Agreement) -> str:
@@ -287,20 +297,24 @@ def feature_set_of(layout: Layout, agreement: Agreement) -> str:
     )
 
 
-def write_model(own: OwnData, model: Mapping[str, Tensor], memberships: list[Membership]) -> Path:
+def write_model(
+    own: OwnData, model: Mapping[str, Tensor], said: Mapping[str, object], memberships: list[Membership]
+) -> Path:
     """Write the finished model into the federation's folder of a project, as a model file with this project's statistics.
 
     Args:
         model: theta and "class_vectors", as the leader sent them.
+        said: what the leader says of the training, see `protocol.Transport.finish`.
         memberships: of this project; they stand on the card.
 
     Returns:
         Path of the file, which the task `apply_model` makes a run of.
 
     Raises:
-        FederationError: if the tensors are not those of the agreed network.
+        FederationError: if the tensors are not those of the agreed network, or the leader does not say how far classes took part.
     """
     agreement, inputs = own.agreement, own.inputs
+    parts = wire.parts_of(said, len(agreement.classes), agreement.settings.rounds)
     theta = {name: tensor for name, tensor in model.items() if name != wire.CLASS_VECTORS}
     mine, vectors = theta_of(own.embedder), model[wire.CLASS_VECTORS]
     shapes = {name: tensor.shape for name, tensor in network.shared_of(mine).items()}
@@ -322,10 +336,11 @@ def write_model(own: OwnData, model: Mapping[str, Tensor], memberships: list[Mem
         ANSWERS if named in (None, GRADES) else named
     )  # a class that is a grade is that grade, and not "at least" it
     pu = inputs.pu
+    n_positive, n_rest = _n_learned(own, memberships)
     facts = RunFacts(
         run_id=f"{PRESET}-{agreement.id}"[:60], method=METHOD, preset=PRESET, seed=agreement.seed,
         settings=asdict(agreement.settings), chip_set=inputs.chip_set, at_event=pu.at_event,
-        n_positive=int(pu.is_positive.sum()), n_unlabeled=int((~pu.is_positive & ~pu.is_excluded).sum()),
+        n_positive=n_positive, n_unlabeled=n_rest,
         created_at=store.now(), seconds=0.0, device=name_of(_CPU), score_type=catalog.card(METHOD).score_type, threshold=0.5,
         feature_set=inputs.feature_set, feature_maker=inputs.feature_maker, types=agreement.types,
     )  # fmt: skip
@@ -337,12 +352,28 @@ def write_model(own: OwnData, model: Mapping[str, Tensor], memberships: list[Mem
         "class_names": list(agreement.classes),
         "federation": {
             "id": agreement.id, "title": agreement.title, "agreement": agreement.digest,
-            "rounds": agreement.settings.rounds, "classes_here": [one.class_name for one in memberships],
+            "noise": agreement.privacy.kind, "gsd_m": agreement.features.gsd_m, "rounds": agreement.settings.rounds, "classes_here": [one.class_name for one in memberships],
+            "took_part": {name: asdict(part) for name, part in zip(agreement.classes, parts, strict=True)},
         },
     }  # fmt: skip
     path = own.folder / federations.MODEL
     model_files.write(path, json.dumps(card, ensure_ascii=False, indent=1).encode(), weights)
     return path
+
+
+def _n_learned(own: OwnData, memberships: list[Membership]) -> tuple[int, int]:
+    """Return how many damaged buildings, and how many others, are of the classes that a project holds: nobody learned from the rest."""
+    damaged, rest = set[int](), 0
+    for one in memberships:
+        try:
+            rows = own.rows_of(one.class_name, one.types_from)
+        except TrainingError:  # a class that this project joined with later, of answers that this job does not know
+            continue
+        if one.class_name == REST_CLASS:
+            rest = len(rows)
+        else:
+            damaged.update(rows.tolist())
+    return len(damaged), rest
 
 
 def _refuse_imagery(maker: Maker, name: str) -> None:

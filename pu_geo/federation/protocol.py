@@ -62,11 +62,15 @@ class Transport(Protocol):
         """
         ...
 
-    def finish(self, model: Mapping[str, Tensor], facts: Mapping[str, object], *, deadline_s: float) -> list[int]:
-        """Send the finished model to each member and return the rows of those that have it.
+    def finish(self, model: Mapping[str, Tensor], facts: Mapping[str, object], *, deadline_s: float) -> Mapping[int, str]:
+        """Send the finished model to each member.
 
         Args:
             model: theta, by its names, and "class_vectors", float32 [C, E]: scoring needs all of them.
             facts: what the leader says of the training: texts and numbers.
+
+        Returns:
+            By row of W: "" where the member has it, or why it could not take it, in words. A row whose member was not heard of is
+            missing.
         """
         ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.protocol import Answer, Ask, Transport
 from pu_geo.methods.fedaws import Learner, server_round
 from pu_geo.project import federations
-from pu_geo.project.federations import STATE, Round
+from pu_geo.project.federations import STATE, Round, TookPart
 from pu_geo.project.store import now
 from pu_geo.training.threads import one_thread
 
@@ -46,10 +46,14 @@ class Led:
     Attributes:
         learner: theta and W.
         delivered: rows of the members that have the finished model.
+        refused: row -> why its member could not take the model, in words.
+        took_part: how far each class took part, by row.
     """
 
     learner: Learner
     delivered: tuple[int, ...]
+    refused: Mapping[int, str]
+    took_part: tuple[TookPart, ...]
 
 
 def lead(
@@ -84,7 +88,17 @@ def lead(
                 break
         else:
             raise _not_counted(agreement, folder, found)
-    return Led(learner, _finish(agreement, folder, transport, learner))
+    parts = federations.took_part(federations.rounds(folder), len(agreement.classes))
+    came = _finish(agreement, folder, transport, learner, parts)
+    delivered = tuple(sorted(row for row, words in came.items() if not words))
+    return Led(learner, delivered, {row: words for row, words in sorted(came.items()) if words}, parts)
+
+
+def of_parts(agreement: Agreement, led: Led) -> dict[str, Any]:
+    """Return {"took_part": {class: rounds}, "warnings": of classes that took part in few}, as results of jobs have them."""
+    counts = {name: part.n_rounds for name, part in zip(agreement.classes, led.took_part, strict=True)}
+    words = federations.absence_words(agreement.classes, led.took_part, agreement.settings.rounds)
+    return {"took_part": counts, "warnings": words}
 
 
 def read_state(folder: Path, agreement: Agreement) -> tuple[int, Learner] | None:
@@ -222,14 +236,16 @@ def _step(agreement: Agreement, folder: Path, number: int, learner: Learner, ans
         return server_round(learner, updates, agreement.settings)
 
 
-def _finish(agreement: Agreement, folder: Path, transport: Transport, learner: Learner) -> tuple[int, ...]:
+def _finish(
+    agreement: Agreement, folder: Path, transport: Transport, learner: Learner, parts: Sequence[TookPart]
+) -> Mapping[int, str]:
     """Send the finished model, all class vectors included: a member needs them to score all classes."""
     model: dict[str, Tensor] = {**learner.theta, wire.CLASS_VECTORS: learner.class_vectors}
-    facts = {"agreement": agreement.digest, "rounds": agreement.settings.rounds}
+    facts = {"agreement": agreement.digest, "rounds": agreement.settings.rounds, **wire.facts_of_parts(parts)}
     here = federations.rows_here(folder, len(agreement.classes))
     for row in range(len(agreement.classes)):
         ledger.note(folder, wire.pack_model(model, facts), _name(agreement, row), is_here=row in here)
-    return tuple(sorted(transport.finish(model, facts, deadline_s=agreement.deadline_s)))
+    return transport.finish(model, facts, deadline_s=agreement.deadline_s)
 
 
 def _name(agreement: Agreement, row: int) -> str:
@@ -294,7 +310,8 @@ def refusal(agreement: Agreement, row: int, ask: Ask, answer: Answer) -> str:
         return f"It has no building of the class {agreement.classes[row]!r} to learn from."
     if not math.isfinite(answer.loss):
         return "Its loss is no finite number: its training diverged."
-    if not 0 <= answer.loss <= (most := _LOSS_SPARE * (1 + agreement.settings.enough) ** 2):  # see `positive_hinge_loss`
+    most = _LOSS_SPARE * (1 + agreement.settings.enough) ** 2  # see `positive_hinge_loss`
+    if not 0 <= answer.loss <= most:
         return f"Its loss is {answer.loss:.3g}; 0 to {most:.3g} are possible."
     if update.theta.keys() != ask.theta.keys():
         odd = sorted(update.theta.keys() ^ ask.theta.keys())[0]

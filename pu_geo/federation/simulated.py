@@ -54,19 +54,19 @@ class SimulatedTransport:
                 found[row] = error.problem
         return found
 
-    def finish(self, model: Mapping[str, Tensor], facts: Mapping[str, object], *, deadline_s: float) -> list[int]:
+    def finish(self, model: Mapping[str, Tensor], facts: Mapping[str, object], *, deadline_s: float) -> dict[int, str]:
         """Write the model into each member's project, once a project; see `protocol.Transport`."""
-        delivered = []
+        delivered: dict[int, str] = {}
         for row in sorted(self.members):
             sent = self.carry(row, wire.pack_model(model, facts))
             if sent is None:
                 continue
-            received, _ = wire.unpack_model(sent)
+            received, said = wire.unpack_model(sent)
             own = self.members[row].own
             own_classes = [one.membership for one in self.members.values() if one.own is own]
             if own.layout.folder not in self.models:
-                self.models[own.layout.folder] = write_model(own, received, own_classes)
-            delivered.append(row)
+                self.models[own.layout.folder] = write_model(own, received, said, own_classes)
+            delivered[row] = ""
         return delivered
 
 
@@ -79,7 +79,7 @@ def set_up(
         parties: projects with the classes that each holds.
 
     Raises:
-        FederationError: if two members claim a class, a project cannot hold its own, or one has another federation of that id;
+        FederationError: if two members claim a class, a project would teach two by the same buildings, a project cannot hold its own, or one has another federation of that id;
             then nothing was written.
     """
     admitted: dict[int, Admitted] = {}
@@ -88,6 +88,7 @@ def set_up(
     for layout in (leader, *(each for each, _ in held)):
         _require_free(layout, agreement)
     for layout, memberships in held:
+        federations.require_different_buildings(layout.folder.name, memberships)
         own = OwnData.read(layout, agreement)
         for membership in memberships:
             member = Member(own, membership)

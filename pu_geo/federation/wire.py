@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +16,12 @@ from pu_geo.errors import FederationError, printable
 from pu_geo.federation.agreement import PROTOCOL
 from pu_geo.federation.protocol import Answer, Ask
 from pu_geo.methods.fedaws import ClientUpdate
+from pu_geo.project.federations import TookPart
 
-ASK, ANSWER, MODEL = "ask", "answer", "model"
+ASK, ANSWER, MODEL, REFUSAL = "ask", "answer", "model", "refusal"
 OWN_VECTOR, CLASS_VECTORS, THETA = "own_vector", "class_vectors", "theta."
+N_ROUNDS, LAST_ROUND = "n_rounds.", "last_round."
+"""Before a row of W: facts of a finished model, see `TookPart`."""
 Fact = int | float | str
 MAX_ARRAYS, MAX_AXES, MAX_VALUES, MAX_TEXT = 64, 4, 2**26, 300
 _DTYPES = ("float32", "float64", "float16", "int64", "int32")
@@ -32,7 +35,7 @@ class Packed(NamedTuple):
     """A message.
 
     Attributes:
-        kind: "ask", "answer" or "model".
+        kind: "ask", "answer", "model", or "refusal": the words that a member sends in the place of an answer.
         arrays: name -> values.
         facts: name -> number or text; "protocol" among them.
     """
@@ -81,10 +84,38 @@ def pack_model(model: Mapping[str, Tensor], facts: Mapping[str, object]) -> Pack
     return Packed(MODEL, {**_named(theta), CLASS_VECTORS: _array(model[CLASS_VECTORS])}, {"protocol": PROTOCOL, **plain})
 
 
+def pack_refusal(words: str) -> Packed:
+    """Return as a message, for the ledger, why a member did not do what the leader asked for."""
+    return Packed(REFUSAL, {}, {"words": words})
+
+
 def unpack_model(packed: Packed) -> tuple[dict[str, Tensor], dict[str, Fact]]:
     """Return theta and "class_vectors" of a finished model, and its facts. Raises FederationError."""
     arrays, facts = _checked(packed, MODEL)
     return {**_theta(arrays), CLASS_VECTORS: _one(arrays, CLASS_VECTORS)}, dict(facts)
+
+
+def facts_of_parts(parts: Sequence[TookPart]) -> dict[str, Fact]:
+    """Return how far each class took part as facts of a finished model."""
+    found: dict[str, Fact] = {}
+    for row, part in enumerate(parts):
+        found |= {f"{N_ROUNDS}{row}": part.n_rounds, f"{LAST_ROUND}{row}": part.last}
+    return found
+
+
+def parts_of(facts: Mapping[str, object], n_classes: int, n_rounds: int) -> tuple[TookPart, ...]:
+    """Return how far each class took part, as the facts of a finished model say. Raises FederationError if they do not, or cannot be."""
+    return tuple(
+        TookPart(*(_round_number(facts, f"{name}{row}", n_rounds) for name in (N_ROUNDS, LAST_ROUND)))
+        for row in range(n_classes)
+    )
+
+
+def _round_number(facts: Mapping[str, object], name: str, n_rounds: int) -> int:
+    value = facts.get(name)
+    if type(value) is not int or not 0 <= value <= n_rounds:
+        raise _refused(f"has {printable(value)!r} for {name}; a finished model has 0 to {n_rounds} there")
+    return value
 
 
 def sha256_of(array: NDArray[np.generic]) -> str:

@@ -247,6 +247,17 @@ def _scene(facts: dict[str, Any], folder: Path) -> Scene:
     return Scene(**{**facts, "path": path, "transform": tuple(facts["transform"]), "stretch": pairs, "rgb": rgb})
 
 
+OTHER_GSD = 1.5
+"""Times finer or coarser, from which buildings differ from those that a model knows."""
+
+
+def pixel_words(here_m: float, known_m: float, who: str = "The model") -> list[str]:
+    """Return in words that pixels here are much finer or coarser than those that a model, or a federation, knows; nothing where not."""
+    if 1 / OTHER_GSD <= here_m / known_m <= OTHER_GSD:
+        return []
+    return [f"{who} knows pixels of {known_m:.2f} m; here they have {here_m:.2f} m, so buildings look other to it."]
+
+
 def grid(db: sqlite3.Connection) -> Grid:
     """Return the project grid. Raises ProjectError if there is no post scene yet."""
     row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'grid'").fetchone()

@@ -9,6 +9,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,6 +103,18 @@ def tally(db: sqlite3.Connection, pu: PUSet) -> dict[str, list[Tally]]:
         field: [Tally(name, n, 0) for name, n in sorted(named[field].items(), key=lambda item: (-item[1], item[0]))]
         for field in sorted(named)
     }
+
+
+def kinds_of(db: sqlite3.Connection, pu: PUSet) -> dict[str, Counter[str]]:
+    """Return source -> how many damaged buildings count as each type, where each building counts as one: see `DamageTypes.kinds`.
+
+    A building of several types counts as the rarest of them, and one with a grade as that grade, not as "at least" it.
+    """
+    found: dict[str, Counter[str]] = {}
+    for source in tally(db, pu):
+        with suppress(TrainingError):  # nothing is to be learned from there
+            found[source] = Counter(name for name in read(db, pu, source).kinds.values() if name != UNNAMED)
+    return found
 
 
 def tally_of(db: sqlite3.Connection, pu: PUSet, source: str) -> list[Tally]:

@@ -15,13 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.atomic_write import atomic_write
+from pu_geo.errors import FederationError, printable
 from pu_geo.project.layout import Layout, read_json, reading, write_json
 
+REST = "rest"
+"""The class of all buildings of a project that nobody called damaged."""
 AGREEMENT, MEMBERS, MEMBERSHIPS = "agreement.json", "members.json", "memberships.json"
 ROUNDS, LEDGER, STATE, INVITATION = "rounds.jsonl", "ledger.jsonl", "state.safetensors", "invitation.json"
 REQUEST = "request-{row}.json"
 KEYS, TLS = "keys", "tls"  # folders; files in them have mode 0600
 MODEL, DELIVERED, CONFIRMED = "model.pugeo-model.zip", "delivered.json", "confirmed.json"
+AWAY_SHARE = 0.1
+"""A class that missed more than this share of all rounds, at the end, missed what the others learned last."""
 FACTS = "(facts)"
 """Name of the line in the ledger for what a message holds beside tensors."""
 
@@ -86,13 +91,26 @@ class Round:
 
 
 @dataclass(frozen=True)
+class TookPart:
+    """How far a class took part.
+
+    Attributes:
+        n_rounds: in which its answer counted.
+        last: the newest of them; 0 for none.
+    """
+
+    n_rounds: int
+    last: int
+
+
+@dataclass(frozen=True)
 class Sent:
     """A tensor that a leader or member sent: it left this machine, unless its receiver is here, too.
 
     Attributes:
-        message: "ask", "answer" or "model".
+        message: "ask", "answer", "model" or "refusal".
         to: receiver, in words.
-        round: 0 for the model at the end.
+        round: 0 for the model at the end, and for a refusal.
         name: of the tensor, or `FACTS` for what the message holds beside tensors, which `values` repeats.
         dtype, shape, bytes, sha256: of its values in C order.
         is_here: whether the receiver is on this machine: another class of this project, or anybody in a trial.
@@ -203,6 +221,26 @@ def memberships(folder: Path) -> list[Membership]:
         return [Membership(**facts) for facts in read_json(folder / MEMBERSHIPS)]
 
 
+def require_different_buildings(project: str, held: Iterable[Membership]) -> None:
+    """Refuse two damage classes of a project of which one would be made of all its damaged buildings, those of the other among them.
+
+    Raises:
+        FederationError: says which classes, and how to say where their buildings come from.
+    """
+    damage = [one for one in held if one.class_name != REST]
+    whole = next((one.class_name for one in damage if one.types_from is None), None)
+    if whole is None or len(damage) < 2:
+        return
+    others = " and ".join(repr(one.class_name) for one in damage if one.class_name != whole)
+    raise FederationError(
+        f"All damaged buildings of {project} would be of the class {printable(whole)!r}, those of {others} among them: the same "
+        "buildings would teach several classes.",
+        "Say where its damage types come from, for each class: name --types-from, or choose it on the screen (answers, grades, or an "
+        "attribute); or let the project hold one damage type.",
+        kind="class",
+    )
+
+
 def write_memberships(folder: Path, found: Iterable[Membership]) -> None:
     """Store the classes that this project holds."""
     write_json(folder / MEMBERSHIPS, [asdict(one) for one in found])
@@ -229,6 +267,37 @@ def rounds(folder: Path, *, is_counted: bool = True) -> list[Round]:
         known[one.number if one.is_counted else (one.number, number)] = one
     found = [one for one in known.values() if one.is_counted or not is_counted]
     return sorted(found, key=lambda one: (one.number, one.at))
+
+
+def took_part(found: Iterable[Round], n_classes: int) -> tuple[TookPart, ...]:
+    """Return how far each class took part in rounds that counted, by its row of W."""
+    numbers: list[list[int]] = [[] for _ in range(n_classes)]
+    for one in found:
+        for row in one.taking_part:
+            numbers[row].append(one.number)
+    return tuple(TookPart(len(each), max(each, default=0)) for each in numbers)
+
+
+def absence_words(classes: Iterable[str], parts: Iterable[TookPart], n_rounds: int) -> list[str]:
+    """Return which classes took part in too few of the rounds for their scores to be trusted, then which missed few, in words.
+
+    Too few is less than half of them, or none of the last ones, see `AWAY_SHARE`: theta goes on, and their class vectors stay behind.
+
+    Args:
+        n_rounds: that counted so far.
+    """
+    loud, missed = [], []
+    for name, part in zip(classes, parts, strict=True):
+        if 2 * part.n_rounds < n_rounds or n_rounds - part.last > AWAY_SHARE * n_rounds:
+            loud.append(f"{name!r} in {part.n_rounds}" + (f", the last time in round {part.last}" if part.last else ""))
+        elif part.n_rounds < n_rounds:
+            missed.append(f"{name!r} in {part.n_rounds}")
+    too_few = (
+        f"Classes took part in too few of the {n_rounds} rounds: {'; '.join(loud)}. Their scores, and those of the other classes for "
+        "their buildings, may be wrong: do not use this map without an audit, or train again with their members connected."
+    )
+    few = f"Not every class took part in all {n_rounds} rounds: {', '.join(missed)}."
+    return [words for words, found in ((too_few, loud), (few, missed)) if found]
 
 
 def rounds_done(folder: Path) -> int:

@@ -436,6 +436,24 @@ def last_event(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT ifnull(max(event), 0) FROM label_event").fetchone()[0])
 
 
+class Moment(NamedTuple):
+    """What stood after an event. Copies of a project count their events alike, so its operation tells one log from another.
+
+    Attributes:
+        event: number of a label event, 0 for before the first.
+        op: its operation; "" where there is no such event.
+    """
+
+    event: int
+    op: str
+
+
+def moment(db: sqlite3.Connection, *, at: int | None = None) -> Moment:
+    """Return what names the labels after event `at` (now, if None), for whoever keeps what was worked out from them."""
+    event = last_event(db) if at is None else at
+    return Moment(event, _op_of(db, event))
+
+
 _DECIDING = (
     "FROM (SELECT max(event) AS last FROM label_event WHERE event <= ? GROUP BY building_id) "
     "JOIN label_event e ON e.event = last JOIN label_event a ON a.event = ifnull(e.answer, e.event) "

@@ -12,7 +12,7 @@ from pu_geo.errors import FederationError
 from pu_geo.federation.agreement import Agreement, FeatureSpace, Privacy
 from pu_geo.methods.cards.fedaws import FedawsSettings
 
-SPACE = FeatureSpace("shared-1", "shared", 512, "a" * 64, "pre+post", 64, {"dates": "both", "layer": None})
+SPACE = FeatureSpace("shared-1", "shared", 512, "a" * 64, "pre+post", 64, 0.5, {"dates": "both", "layer": None})
 AGREED = Agreement("joplin-1", "Joplin", ("rest", "destroyed", "flooded"), SPACE, quorum=2)
 
 
@@ -44,6 +44,7 @@ def test_it_is_read_back_with_the_same_digest() -> None:
         replace(AGREED, seed=1), replace(AGREED, quorum=1), replace(AGREED, classes=("rest", "flooded", "destroyed")),
         replace(AGREED, settings=FedawsSettings(lr=0.2)), replace(AGREED, features=replace(SPACE, fingerprint="b" * 64)),
         replace(AGREED, privacy=Privacy("local")),
+        replace(AGREED, features=replace(SPACE, gsd_m=0.6)),
     ],
 )  # fmt: skip
 def test_another_rule_has_another_digest(other: Agreement) -> None:
@@ -54,6 +55,7 @@ def test_another_rule_has_another_digest(other: Agreement) -> None:
     ("path", "value", "words"),
     [
         ("id", "../x", "id is '../x'"), ("id", 5, "id is '5'"), ("title", "", "title"), ("title", "a\x1b[31m", "title"),
+        ("features.gsd_m", 0, "features.gsd_m"), ("features.gsd_m", ..., "lacks 'gsd_m'"),
         ("classes", ["rest"], "classes"), ("classes", ["destroyed", "rest"], "'rest' first"),
         ("classes", ["rest", "a", "a"], "each damage type once"), ("classes", ["rest", "a\nb"], "a class"),
         ("classes", "rest", "classes"), ("quorum", 0, "quorum"), ("quorum", 4, "quorum"), ("quorum", 1.5, "whole number"),

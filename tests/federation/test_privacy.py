@@ -19,7 +19,7 @@ from pu_geo.federation.privacy import SecretNoise, central, clipped, epsilon_aft
 from pu_geo.methods.cards.fedaws import FedawsSettings
 from pu_geo.methods.fedaws import ClientUpdate, Learner, server_round
 
-SPACE = FeatureSpace("shared-1", "shared", 8, "a" * 64, "post", 64)
+SPACE = FeatureSpace("shared-1", "shared", 8, "a" * 64, "post", 64, 0.5)
 THETA = {"head.weight": torch.zeros(40, 50)}
 KEY = bytes(range(32))
 ROWS = torch.nn.functional.normalize(torch.randn(3, 50, generator=torch.Generator().manual_seed(0)), dim=1)

@@ -125,7 +125,19 @@ def test_no_chip_no_label_and_no_foreign_row_is_on_the_wire(agencies: Pair, monk
         own = {"class_vectors"} if packed.kind == "model" else {"own_vector"}
         assert packed.arrays.keys() == names | own
         assert sum(array.size for array in packed.arrays.values()) == n_theta + (24 if packed.kind == "model" else 8)
-        assert packed.facts.keys() <= {"protocol", "round", "agreement", "class_name", "n_chips", "loss", "rounds"}
+        who_took_part = (
+            {f"{name}{k}" for name in ("n_rounds.", "last_round.") for k in range(3)} if packed.kind == "model" else set()
+        )
+        assert packed.facts.keys() <= {
+            "protocol",
+            "round",
+            "agreement",
+            "class_name",
+            "n_chips",
+            "loss",
+            "rounds",
+            *who_took_part,
+        }
         assert packed.facts.get("n_chips", 1) == 1  # how many there are stays here where all weigh the same
         texts = {value for value in packed.facts.values() if isinstance(value, str)}
         assert texts <= {agreement.digest, CLASSES[row]}
@@ -487,6 +499,18 @@ def test_types_from_answers_part_the_classes_of_one_project(agencies: Pair) -> N
     assert members[2].rows.tolist() == [0, 1]
     assert members[1].rows.tolist() == [2, 3, 4]
     assert members[0].rows.tolist() == list(range(N_CLICKED, N))
+
+
+def test_two_classes_of_the_same_buildings_are_refused(agencies: Pair) -> None:
+    click(agencies[0], "b0", "b1", damage_types=["flooded"])
+    for sources in ((None, None), (None, "answers"), ("answers", None)):
+        held = [Membership(name, source) for name, source in zip(("destroyed", "flooded"), sources, strict=True)]
+        with pytest.raises(
+            FederationError, match=r"All damaged buildings of joplin\.pugeo would be of the class"
+        ) as refused:
+            set_up(agreed(agencies[0]), agencies[0], [(agencies[0], [*held, Membership("rest")])])
+        assert "--types-from" in refused.value.hint
+        assert federations.ids(agencies[0]) == []  # nothing was written
 
 
 def test_a_second_member_of_a_class_is_refused(agencies: Pair) -> None:

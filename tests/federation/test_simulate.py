@@ -5,24 +5,25 @@ from __future__ import annotations
 import json
 import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cli_parts import CommandLine
-from federation_parts import CLASSES, N_CLICKED, N_DAMAGED, NAME, SIDE_PX, N, agreed, chips_of, transport_of
+from federation_parts import CLASSES, N_CLICKED, N_DAMAGED, NAME, SHORT, SIDE_PX, N, agreed, chips_of, transport_of
 from small_parts import add_chips, click, facts_of, job_of, small_project
 
 from pu_geo.errors import FederationError, PuGeoError
 from pu_geo.federation import wire
 from pu_geo.federation.member import OwnData, write_model
-from pu_geo.federation.rounds import lead
-from pu_geo.project import federations, model_files, runs
+from pu_geo.federation.rounds import lead, of_parts
+from pu_geo.project import contents, federations, model_files, runs, store
 from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.services.project.copying import copy_project
-from pu_geo.services.train import run_names
+from pu_geo.services.train import federation, run_card, run_names
 from pu_geo.tasks.train.apply_model import apply_model, check_model
 from pu_geo.tasks.train.federate import federate_simulate
 
@@ -50,7 +51,7 @@ def test_both_projects_get_a_run_whose_scores_rank_all_three_classes(agencies: P
         facts = facts_of(layout, result["runs"][layout.folder.name])
         assert (facts.types, facts.method, facts.preset) == (("destroyed", "flooded"), "fedaws", "federated")
         assert facts.from_model is None  # this project's answers were learned from
-        assert facts.federation == "storms"
+        assert facts.federation == {"title": "storms", "noise": "none"}
         assert run_names.name(layout, facts.run_id).startswith("storms (FedAwS), ")
         assert any("together with other projects" in words for words in facts.warnings)
         assert not any("nothing was learned" in words for words in facts.warnings)
@@ -94,6 +95,7 @@ def test_status_shows_roles_rounds_and_what_left(agencies: Pair, run: CommandLin
     of_member = run.text("federate", "status", agencies[1].folder)
     assert "A trial: 10 tensors passed between projects on this machine, and none left it" in of_member
     assert of_member.startswith("storms: holds flooded"), "a title that is the name is not repeated"
+    assert leader["took_part"] == {"rest": 2, "destroyed": 2, "flooded": 2}
 
 
 def test_started_again_it_goes_on_from_its_round(agencies: Pair) -> None:
@@ -123,6 +125,10 @@ def test_started_again_it_goes_on_from_its_round(agencies: Pair) -> None:
         (("--as", "joplin=destroyed,rest", "--as", "moore=destroyed"), "'destroyed' has a member already"),
         (("--as", "joplin=rest", "--as", "elsewhere=flooded"), "does not name one of the projects"),
         (("--as", "joplin", "--as", "moore=flooded"), "does not name one of the projects"),
+        (
+            ("--as", "joplin=destroyed,flooded", "--as", "moore=rest"),
+            "All damaged buildings of joplin.pugeo would be of the class",
+        ),
         ((*ROLES, "--set", "backbone=small"), "cached features alone"),
         ((*ROLES, "--noise", "some"), "privacy.kind"),
         ((*ROLES, "--types-from", "joplin=color"), "'color'"),
@@ -144,12 +150,90 @@ def test_the_model_file_says_what_it_is_and_is_checked(agencies: Pair) -> None:
     assert card["types"] == ["destroyed", "flooded"]
     assert card["learned_from"]["class_names"] == list(CLASSES)
     assert card["learned_from"]["federation"] == {
-        "id": NAME, "title": "Joplin and Moore", "agreement": agreement.digest, "rounds": 3, "classes_here": ["flooded"],
+        "id": NAME, "title": "Joplin and Moore", "agreement": agreement.digest, "noise": "none", "gsd_m": agreement.features.gsd_m, "rounds": 3, "classes_here": ["flooded"],
+        "took_part": {name: {"n_rounds": 3, "last": 3} for name in CLASSES},
     }  # fmt: skip
     one, other = (model_files.read(transport.models[each.folder]).tensors for each in agencies)
     assert np.array_equal(one["class_vectors"], other["class_vectors"])
     assert np.array_equal(one["head.weight"], other["head.weight"])
     assert not np.array_equal(one["trunk.standardize.mean"], other["trunk.standardize.mean"])  # each project's own
+
+
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [
+        (1, "Classes took part in too few of the 12 rounds: 'flooded' in 1, the last time in round 1."),
+        (10, "Classes took part in too few of the 12 rounds: 'flooded' in 10, the last time in round 10."),
+        (11, "Not every class took part in all 12 rounds: 'flooded' in 11."), (12, ""),
+    ],
+)  # fmt: skip
+def test_a_class_that_took_part_in_few_rounds_is_a_warning_on_every_map(agencies: Pair, last: int, words: str) -> None:
+    agreement = agreed(agencies[0], quorum=2, settings=replace(SHORT, rounds=12))
+    folder = agencies[0].federation(NAME)
+
+    def carry(row: int, packed: wire.Packed) -> wire.Packed | None:
+        return None if row == 2 and packed.kind == wire.ASK and int(packed.facts["round"]) > last else packed
+
+    transport = transport_of(agreement, agencies, carry=carry)
+    led = lead(agreement, folder, transport)
+    said = of_parts(agreement, led)
+    assert said["took_part"] == {"rest": 12, "destroyed": 12, "flooded": last}
+    assert [each.startswith(words) for each in said["warnings"]] == [True] * bool(words)
+    assert federation.read(agencies[0], NAME).warnings == tuple(said["warnings"])
+    for layout in agencies:  # also the one that took part in all, and a partner's file
+        for path in transport.models.values():
+            run_id = str(apply_model(job_of(layout, f"apply-{path.parts[-4]}"), path=str(path))["run_id"])
+            found = [each for each in facts_of(layout, run_id).warnings if "took part" in each]
+            assert found == said["warnings"]
+
+
+@pytest.mark.parametrize("noise", ["none", "local", "central"])
+def test_a_run_counts_the_buildings_of_the_classes_held_and_says_which_noise(
+    agencies: Pair, run: CommandLine, noise: str
+) -> None:
+    roles = ("--as", "joplin=rest", "--as", "moore=flooded")
+    paths = [each.folder for each in agencies]
+    result = run.json(
+        "federate", "simulate", *paths, *roles, "--name", "storms", *SETTINGS, "--set", "rounds=2", "--noise", noise
+    )
+    for layout, counts in ((agencies[0], (0, N - N_CLICKED)), (agencies[1], (N_CLICKED, 0))):
+        facts = facts_of(layout, result["runs"][layout.folder.name])
+        assert (facts.n_positive, facts.n_unlabeled) == counts
+        said = " ".join(run_card.limits(facts, n_positive=facts.n_positive, has_audit=False))
+        assert f"It learned from {counts[0]} damaged buildings of this project, and from those of its partners" in said
+        assert ("there is no noise" in said) == (noise == "none")
+        assert ("Each member added noise" in said) == (noise == "local")
+        assert ("The leader added noise" in said) == (noise == "central")
+
+
+def test_a_project_of_other_pixels_is_warned_on_its_map(agencies: Pair, run: CommandLine) -> None:
+    with store.connect(agencies[1]) as db:
+        known_m = contents.grid(db).gsd_m
+        facts = json.loads(db.execute("SELECT value FROM pugeo_meta WHERE key = 'grid'").fetchone()[0])
+        db.execute("UPDATE pugeo_meta SET value = ? WHERE key = 'grid'", (json.dumps(facts | {"gsd_m": 4 * known_m}),))
+        db.commit()
+    result = simulated(run, agencies, "--set", "rounds=2")
+    words = f"knows pixels of {known_m:.2f} m; here they have {4 * known_m:.2f} m, so buildings look other to it."
+    assert result["warnings"] == [f"moore.pugeo: The federation {words}"]
+    for layout, expected in ((agencies[0], []), (agencies[1], [f"The model {words}"])):
+        found = facts_of(layout, result["runs"][layout.folder.name]).warnings
+        assert [each for each in found if "knows pixels" in each] == expected
+
+
+def test_a_model_file_that_does_not_say_who_took_part_is_a_warning(agencies: Pair) -> None:
+    agreement = agreed(agencies[0])
+    transport = transport_of(agreement, agencies)
+    lead(agreement, agencies[0].federation(NAME), transport)
+    found = model_files.read(transport.models[agencies[0].folder])
+    for k, odd in enumerate((..., None, [1], {"flooded": 3}, {"flooded": {"n_rounds": "3x", "last": 1}})):
+        card = dict(found.card)
+        stated = {**card["learned_from"]["federation"], "took_part": odd}
+        stated = {name: value for name, value in stated.items() if value is not ...}
+        card["learned_from"] = {**card["learned_from"], "federation": stated}
+        path = agencies[1].folder / "odd.pugeo-model.zip"
+        model_files.write(path, json.dumps(card).encode(), found.weights)
+        run_id = str(apply_model(job_of(agencies[1], f"odd-{k}"), path=str(path))["run_id"])
+        assert any("does not say in how many rounds" in words for words in facts_of(agencies[1], run_id).warnings)
 
 
 def test_a_partners_model_is_not_this_projects_own(agencies: Pair) -> None:
@@ -179,13 +263,17 @@ def test_a_finished_model_of_another_network_is_not_written(agencies: Pair) -> N
     own = OwnData.read(agencies[0], agreement)
     led = lead(agreement, agencies[0].federation(NAME), transport_of(agreement, agencies))
     model = {**led.learner.theta, wire.CLASS_VECTORS: led.learner.class_vectors}
+    said = wire.facts_of_parts(led.took_part)
     for wrong in (
         {**model, wire.CLASS_VECTORS: model[wire.CLASS_VECTORS][:2]},
         {**model, "head.weight": model["head.weight"] * np.nan},
         {name: each for name, each in model.items() if name != "head.bias"},
     ):
         with pytest.raises(FederationError, match="does not hold the tensors"):
-            write_model(own, wrong, [Membership("rest")])
+            write_model(own, wrong, said, [Membership("rest")])
+    for odd in ({}, {**said, "n_rounds.2": 4}, {**said, "last_round.0": "3"}, {**said, "n_rounds.1": -1}):
+        with pytest.raises(FederationError, match=r"(n_rounds|last_round)\.\d; a finished model has 0 to 3 there"):
+            write_model(own, model, odd, [Membership("rest")])
 
 
 def test_keys_stay_behind_when_a_project_is_copied(agencies: Pair, tmp_path: Path) -> None:

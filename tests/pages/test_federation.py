@@ -8,15 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 from app_parts import plain, press, show
-from federation_parts import CLASSES, agency, agreed
-from small_parts import small_project
+from federation_parts import CLASSES, agency, agreed, shared_set
+from small_parts import click, small_project
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
 from pu_geo.errors import FederationError
 from pu_geo.federation.agreement import Agreement, FeatureSpace, Privacy
+from pu_geo.federation.member import OwnData, feature_space
 from pu_geo.methods.cards.fedaws import FedawsSettings
-from pu_geo.project import federations, store
+from pu_geo.project import federations, grades, store
 from pu_geo.project.federations import Admitted, Membership, Round, Sent
 from pu_geo.project.layout import Layout
 from pu_geo.services.project import projects
@@ -26,7 +27,7 @@ from pu_geo.ui.train import texts
 
 pytestmark = pytest.mark.usefixtures("home")
 
-SPACE = FeatureSpace("shared-1", "shared", 512, "ab" * 32, "pre+post", 24)
+SPACE = FeatureSpace("shared-1", "shared", 512, "ab" * 32, "pre+post", 24, 0.5)
 OPEN = {"federation": True}
 
 
@@ -217,6 +218,32 @@ def test_a_class_without_a_building_is_refused(tmp_path: Path, started: list[tup
     assert started == []
 
 
+def test_the_screen_counts_the_buildings_that_a_member_takes(storm: Layout) -> None:
+    """Grades by their own names, and a building of several types once."""
+    with store.connect(storm) as db:
+        major, minor = [one for one in grades.known(db) if one.is_offered][:2]
+    click(storm, "b0", "b1", "b2", grade=major.id, damage_types=["roof"])
+    click(storm, "b3", "b4", grade=minor.id, damage_types=["roof", "flooded"])
+    click(storm, "b5", damage_types=["crushed"])
+    found = {
+        (one.name, one.types_from): one.n
+        for one in federation.own_classes(storm)
+        if one.types_from in (None, "answers", "grades")
+    }
+    assert found == {
+        ("", None): 8, ("roof", "answers"): 3, ("flooded", "answers"): 2, (major.name, "grades"): 3, (minor.name, "grades"): 2,
+    }  # fmt: skip
+    types = tuple(dict.fromkeys(name for name, _ in found if name))
+    own = OwnData.read(storm, Agreement("storm", "Storm", ("rest", *types), feature_space(storm, shared_set(storm))))
+    for (name, source), n in found.items():
+        if name:
+            assert len(own.rows_of(name, source)) == n
+            federation._require_labels(storm, [Membership(name, source)])
+    for name, source in ((f"at least {minor.name}", "grades"), ("crushed", "answers")):
+        with pytest.raises(federation.FederationError, match="no damaged building of the class"):
+            federation._require_labels(storm, [Membership(name, source)])
+
+
 @pytest.mark.usefixtures("with_flower")
 def test_a_file_that_is_no_invitation_is_refused_in_words(storm: Layout, tmp_path: Path) -> None:
     pytest.importorskip("cryptography", reason="comes with the extra federated")
@@ -324,6 +351,7 @@ def test_how_it_stands_is_read_from_the_projects_files(storm: Layout) -> None:
     assert "round 1: flooded did not answer in time" in said
     assert "there is no formal privacy" in said
     assert texts.ANGLES in said, "in the text, where a narrow screen does not cut it"
+    assert "Classes took part in too few of the 2 rounds: 'flooded' in 0." in said
     now = federation.read(storm, "storm")
     assert [round(angle) for _, angle in now.angles] == [60, 60], "cosine 0.5 is 60 degrees"
     assert {each.key for each in app.button if each.key} & {"score-storm"} == set()

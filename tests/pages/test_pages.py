@@ -17,8 +17,9 @@ from pu_geo import jobs
 from pu_geo.analysis.place import unused
 from pu_geo.project import events, store, training_times
 from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.services.annotate import ranking
 from pu_geo.services.damage_map import exporting, random_audits
-from pu_geo.services.project import browsing, projects
+from pu_geo.services.project import browsing, choices, projects
 from pu_geo.services.train import run_names
 from pu_geo.ui.damage_map.texts import TAB_AREAS, TAB_AUDIT, TAB_EXPORT
 
@@ -109,6 +110,22 @@ def test_each_panel_of_explore_shows_a_run(panel: str, finished: Layout) -> None
     app, before = show("explore", finished, **{"explore-panel": panel}), words(show("explore", finished))
     assert not app.error
     assert len(words(app)) > len(before), "it says something"
+
+
+def test_explore_says_that_a_color_waits_for_the_live_ranking(finished: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = [ranking.LiveRanking("live-x-2-9", 0.0, 9, 20)]
+    monkeypatch.setattr(ranking, "rank_now", lambda layout: state[0])
+    monkeypatch.setattr(ranking, "so_far", lambda layout, score_id: state[0])
+    monkeypatch.setattr(ranking, "scores_for_browser", lambda layout, score_id: np.linspace(0, 1, 20, dtype="<f4").tobytes())
+    note = "The live ranking has 9 of 20 buildings"
+    assert note not in words(show("explore", finished))
+    choices.choose_setting(finished, "explore_color", "disagreement")
+    app = show("explore", finished)
+    assert note in words(app)
+    state[0] = ranking.LiveRanking("live-x-2", 0.0, 20, 20)
+    app.run()
+    assert note not in words(app)
+    assert not app.exception
 
 
 def test_explore_says_why_new_buildings_are_not_in_the_picture(finished: Layout) -> None:

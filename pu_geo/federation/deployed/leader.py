@@ -68,7 +68,7 @@ class FlowerTransport:
         self._is_cancelled = is_cancelled  # also for the model at the end
         return self._collect({row: wire.pack_ask(ask) for row, ask in asks.items()}, self._answer, deadline_s)
 
-    def finish(self, model: Mapping[str, Tensor], facts: Mapping[str, object], *, deadline_s: float) -> list[int]:
+    def finish(self, model: Mapping[str, Tensor], facts: Mapping[str, object], *, deadline_s: float) -> dict[int, str]:
         """Do as `protocol.Transport.finish`; who has it from the last time, whose job is over, is not asked again."""
         has = set(federations.delivered(self.folder))
 
@@ -78,8 +78,8 @@ class FlowerTransport:
             return ""
 
         contents = dict.fromkeys(self._keys.keys() - has, wire.pack_model(model, facts))
-        self._collect(contents, note, deadline_s)
-        return sorted(has)
+        came = self._collect(contents, note, deadline_s)
+        return came | dict.fromkeys(sorted(has), "")
 
     def _collect(
         self, contents: Mapping[int, Packed], read: Callable[[int, Message], Reply], deadline_s: float

@@ -132,12 +132,15 @@ def accept(
     """Take over an invitation for a class, make a key, and write the request that goes to the leader; return its path.
 
     Raises:
-        FederationError: if the federation has no such class, the project knows another federation by that id, or people here
+        FederationError: if the federation has no such class, the project would teach two by the same buildings or knows another federation by that id, or people here
             have compared the fingerprint of another certificate.
     """
     agreement = invitation.agreement
     row = agreement.row(class_name)
     folder = layout.federation(agreement.id)
+    held = [one for one in federations.memberships(folder) if one.class_name != class_name]
+    held.append(Membership(class_name, types_from))
+    federations.require_different_buildings(layout.folder.name, held)
     if (folder / federations.AGREEMENT).is_file():
         if federations.agreement_bytes(folder) != agreement.to_json():
             raise FederationError(
@@ -156,8 +159,7 @@ def accept(
                 kind="fingerprint",
             )
         write_invitation(folder, invitation)
-    held = [one for one in federations.memberships(folder) if one.class_name != class_name]
-    federations.write_memberships(folder, [*held, Membership(class_name, types_from)])
+    federations.write_memberships(folder, held)
     key = credentials.private_key(key_path(folder, row))
     request = Request(agreement.id, agreement.digest, class_name, _name_of(layout), credentials.public_text(key))
     signature = base64.b64encode(credentials.sign(key, request.signed_content())).decode()

@@ -56,6 +56,8 @@ RETRY_SECONDS = 2.0
 _HEARTBEAT_SECONDS = HEARTBEAT_MIN_INTERVAL / 2
 _NODE_FILE = ".node"
 _ACTIVATE = "/activate-node"
+_MAX_WORDS = 300
+OWN_TROUBLE = "It could not do its part, for a reason that its own job shows."
 NOT_ADMITTED, WRONG_IDENTITY = 403, 401
 
 
@@ -64,6 +66,7 @@ class Part(Protocol):
 
     def answer(self, ask: Ask) -> Answer: ...
     def receive(self, model: Mapping[str, Tensor], facts: Mapping[str, wire.Fact]) -> None: ...
+    def note_refusal(self, words: str) -> None: ...
 
 
 def client_app(part: Part, report: Callable[[str], None]) -> tuple[ClientApp, threading.Event]:
@@ -100,12 +103,20 @@ def take_part(
     logging.getLogger("flwr").setLevel(logging.WARNING)
     key = credentials.private_key(key_path)
     app, is_done = client_app(part, report)
+
+    def refused(error: Exception) -> str:
+        """Return what the leader gets to read of an error: words of others could hold paths of this machine."""
+        words = error.problem[:_MAX_WORDS] if isinstance(error, FederationError) else OWN_TROUBLE
+        part.note_refusal(words)
+        report(f"could not do what the leader asked for: {error}")
+        return words
+
     with _client(invitation, key) as client:
         while not is_done.is_set():
             if is_cancelled():
                 raise JobCancelled
             try:
-                _session(client, key, key_path, app, is_done, report, is_cancelled)
+                _session(client, key, key_path, app, is_done, refused, report, is_cancelled)
             except httpx.TransportError as error:
                 _refuse_wrong_server(error, invitation)
                 report(f"waiting for the leader at {invitation.address}")
@@ -165,7 +176,7 @@ def _refuse_wrong_server(error: httpx.TransportError, invitation: Invitation) ->
 
 def _session(
     client: FleetHttpClient, key: ec.EllipticCurvePrivateKey, key_path: Path, app: ClientApp, is_done: threading.Event,
-    report: Callable[[str], None], is_cancelled: Callable[[], bool],
+    refused: Callable[[Exception], str], report: Callable[[str], None], is_cancelled: Callable[[], bool],
 ) -> None:  # fmt: skip
     """Be a SuperNode until the model is there, or an error of the connection."""
     node = _activated(client, key, key_path)
@@ -186,7 +197,7 @@ def _session(
             if run_id not in runs:
                 _require_our_app(client, node, run_id)
                 runs.add(run_id)
-            _reply(client, node, run_id, got.message_object_trees[0], app)
+            _reply(client, node, run_id, got.message_object_trees[0], app, refused)
     finally:
         ended.set()  # no farewell: Flower drops the last reply of a node that left before its leader read it
 
@@ -227,8 +238,10 @@ def _require_our_app(client: FleetHttpClient, node: Node, run_id: int) -> None:
         )
 
 
-def _reply(client: FleetHttpClient, node: Node, run_id: int, tree: Any, app: ClientApp) -> None:
-    """Fetch a message, let the app answer it, and send the answer; what the app refuses is sent as an error, in words."""
+def _reply(
+    client: FleetHttpClient, node: Node, run_id: int, tree: Any, app: ClientApp, refused: Callable[[Exception], str]
+) -> None:  # fmt: skip
+    """Fetch a message, let the app answer it, and send the answer; what the app refuses is sent as an error, in words of `refused`."""
     message = pull_and_inflate_object_from_tree(
         tree,
         make_pull_object_fn_protobuf(client.PullObject, node, run_id),
@@ -243,8 +256,7 @@ def _reply(client: FleetHttpClient, node: Node, run_id: int, tree: Any, app: Cli
         reply = app(message, context)
     except (PuGeoError, ValueError) as error:
         refusal = error
-        words = error.problem if isinstance(error, PuGeoError) else str(error)
-        reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, words[:300]), reply_to=message)
+        reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, refused(error)), reply_to=message)
     reply.metadata.__dict__["_message_id"] = reply.object_id
     with no_object_id_recompute():
         request = PushMessagesRequest(

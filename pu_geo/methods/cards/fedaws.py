@@ -52,6 +52,16 @@ class FedawsSettings(NetworkSettings):
     )
 
 
+_HIDDEN = "It takes damage that is not reviewed for undamaged."
+CANNOT = {
+    "none": f"{_HIDDEN} What clients send is not proof against reconstruction: there is no noise and no secure aggregation, and a class "
+    "vector reveals something of its class.",
+    "local": f"{_HIDDEN} Each member added noise before it sent, which costs accuracy; a class vector still reveals something of its class.",
+    "central": f"{_HIDDEN} The leader added noise, which costs accuracy, and got what members sent without it; a class vector still reveals "
+    "something of its class.",
+}
+"""What it cannot do, by the noise of its federation."""
+
 CARD = MethodCard(
     name="fedaws",
     title="FedAwS",
@@ -64,10 +74,7 @@ CARD = MethodCard(
         "At least 5 damaged buildings, and damage types where they are known; all other buildings are one class of their own. "
         "A building of several types counts as the rarest of them."
     ),
-    cannot=(
-        "It takes damage that is not reviewed for undamaged. What clients send is not proof against reconstruction: "
-        "there is no noise and no secure aggregation, and a class vector reveals something of its class."
-    ),
+    cannot=CANNOT["none"],
     min_positives=5,
     settings=FedawsSettings,
     presets={"quick": {}, "standard": {**STANDARD, "rounds": 200, "lr": 0.03, "spread_weight": 1.7, "weight_decay": 1e-4}},

@@ -19,7 +19,7 @@ from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import LabelError, ProjectError, writing
 from pu_geo.project import analysts, contents, discoveries, grades, labels, store
 from pu_geo.project.grades import Grade
-from pu_geo.project.labels import Ack
+from pu_geo.project.labels import Ack, Moment
 from pu_geo.project.layout import Layout, home
 from pu_geo.records import MAX_NAME, Label, LabelOp, is_text
 from pu_geo.services.damage_map import random_audits
@@ -234,6 +234,11 @@ def parse_line(line: str, decoded: object) -> LabelOp:
 def newest_event(layout: Layout) -> int:
     """Return the number of the newest label event, 0 if there is none."""
     return store.call(layout, labels.last_event)
+
+
+def moment(layout: Layout, event: int) -> Moment:
+    """Return what names the labels after an event, for whoever keeps what was worked out from them."""
+    return store.call(layout, labels.moment, at=event)
 
 
 def current_labels(layout: Layout) -> dict[str, Label]:

@@ -28,6 +28,7 @@ from pu_geo.analysis.two_readings import Chips, Marks, Space, chips_of, middle_o
 from pu_geo.errors import ProjectError
 from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.project import contents, feature_sets, labels, queues, runs, store
+from pu_geo.project.labels import Moment
 from pu_geo.project.layout import Layout, reading
 from pu_geo.records import PUSet
 from pu_geo.services.annotate.ranking_of_many import ManyBuildings, RankingOfMany, places_of
@@ -55,7 +56,6 @@ class LiveRanking:
         score_id: names it for the browser.
         seconds: that it took.
         n_ranked: buildings that have a score by the labels of this moment.
-        n_scored: buildings that have one, of very many also by earlier labels.
         n: chips in all.
         problem: what ended the ranking of the rest; "" where nothing did.
     """
@@ -63,7 +63,6 @@ class LiveRanking:
     score_id: str
     seconds: float
     n_ranked: int = 0
-    n_scored: int = 0
     n: int = 0
     problem: str = ""
 
@@ -243,17 +242,17 @@ def warm_up(layout: Layout) -> None:
         _begin_warming(layout, *newest)
 
 
-def _begin_warming(layout: Layout, chip_set: str, stamp: str, at_event: int) -> threading.Thread:
-    _warming[stamp] = threading.Thread(target=_rank_if_there, args=(layout, chip_set, stamp, at_event), daemon=True)
+def _begin_warming(layout: Layout, chip_set: str, stamp: str, at: Moment) -> threading.Thread:
+    _warming[stamp] = threading.Thread(target=_rank_if_there, args=(layout, chip_set, stamp, at), daemon=True)
     _warming[stamp].start()
     return _warming[stamp]
 
 
-def _rank_if_there(layout: Layout, chip_set: str, stamp: str, at_event: int) -> None:
+def _rank_if_there(layout: Layout, chip_set: str, stamp: str, at: Moment) -> None:
     with suppress(OSError, ProjectError):  # project or features were moved away meanwhile; whoever ranks will be told
         feature_rows(layout, chip_set, stamp.partition(".")[2])
         _prepared(layout, chip_set, stamp)
-        _live_scores(layout, chip_set, stamp, at_event)
+        _live_scores(layout, chip_set, stamp, at)
 
 
 def is_ranking(layout: Layout, patience_s: float) -> bool:
@@ -338,29 +337,40 @@ def scores_now(layout: Layout) -> NDArray[np.float32] | None:
 
 
 def so_far(layout: Layout, score_id: str) -> LiveRanking | None:
-    """Return how far the background is with a ranking that `rank_now` returned; None where it was given up. It starts none."""
-    newest = _newest(layout)
-    stamp, event = _parts_of(score_id)
-    prepared = None if newest is None or stamp != _id_of(newest[1]) else _kept.get(newest[1])
-    if prepared is None or not isinstance(prepared.chips, ManyBuildings) or event is None:
+    """Return how far the background is with a ranking that `rank_now` returned; None where it was given up. It starts none.
+
+    Once one by newer labels has all scores, that one is returned: the background does not go back to the labels before.
+    """
+    named = _named(layout, score_id)
+    prepared = None if named is None else _kept.get(named[1])
+    if named is None or prepared is None or not isinstance(prepared.chips, ManyBuildings):
         return None
-    found = prepared.chips.known(event)
-    return None if found is None else _of_many(f"{LIVE_PREFIX}{stamp}-{event}", found, 0.0)
+    found = prepared.chips.known_or_newer(named[2])
+    return None if found is None else _of_many(_name(named[1], found.at), found, 0.0)
 
 
-def _parts_of(score_id: str) -> tuple[str, int | None]:
-    """Return which stamp and which event a live ranking's name has; how many had a score may follow."""
-    stamp, _, rest = score_id.removeprefix(LIVE_PREFIX).partition("-")
-    event = rest.partition("-")[0]
-    return stamp, int(event) if event.isdigit() else None
+def _name(stamp: str, at: Moment) -> str:
+    """Name a live ranking. A browser keeps the scores that it gets by a name, so no other labels may have the same."""
+    return f"{LIVE_PREFIX}{hashlib.sha256(f'{stamp} {at.op}'.encode()).hexdigest()[:12]}-{at.event}"
+
+
+def _named(layout: Layout, score_id: str) -> tuple[str, str, Moment] | None:
+    """Return the chip set, the stamp and the labels of a name; None unless they are of the newest chips, features and log.
+
+    How many had a score may follow the name.
+    """
+    newest, parts = _newest(layout), score_id.split("-", 3)
+    if newest is None or len(parts) < 3 or not parts[2].isdecimal() or int(parts[2]) > newest[2].event:
+        return None
+    at = store.call(layout, labels.moment, at=int(parts[2]))
+    return (newest[0], newest[1], at) if "-".join(parts[:3]) == _name(newest[1], at) else None
 
 
 def _of_many(name: str, found: RankingOfMany, seconds: float) -> LiveRanking:
     n = len(found.scores)
     n_ranked = n if found.is_complete.is_set() else min(int(found.is_new.sum()), n - 1)
     part = "" if n_ranked == n else f"-{n_ranked}"  # a browser asks for the scores of an address once
-    n_scored = int(np.isfinite(found.scores).sum())
-    return LiveRanking(name + part, seconds, n_ranked, n_scored, n, found.problem)
+    return LiveRanking(name + part, seconds, n_ranked, n, found.problem)
 
 
 def wait_for_all(layout: Layout, patience_s: float = 600) -> bool:
@@ -370,37 +380,37 @@ def wait_for_all(layout: Layout, patience_s: float = 600) -> bool:
     return found.is_complete.wait(patience_s) if isinstance(found, RankingOfMany) else found is not None
 
 
-def _newest(layout: Layout) -> tuple[str, str, int] | None:
-    """Return the newest chip set, its `_stamp` and the newest label event; None before there are chips."""
+def _newest(layout: Layout) -> tuple[str, str, Moment] | None:
+    """Return the newest chip set, its `_stamp` and what names the labels of this moment; None before there are chips."""
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
-        at_event, created_at = labels.last_event(db), store.created_at(db)
+        at, created_at = labels.moment(db), store.created_at(db)
         feature_set = feature_sets.in_use(db, layout, chip_set).name if chip_set else ""
-    return None if chip_set is None else (chip_set, _stamp(layout, chip_set, feature_set, created_at), at_event)
+    return None if chip_set is None else (chip_set, _stamp(layout, chip_set, feature_set, created_at), at)
 
 
-def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> NDArray[np.float32] | RankingOfMany | None:
-    """Rank a chip set's buildings by the labels after one event; None unless there are positives and others."""
+def _live_scores(layout: Layout, chip_set: str, stamp: str, at: Moment) -> NDArray[np.float32] | RankingOfMany | None:
+    """Rank a chip set's buildings by the labels of one moment; None unless there are positives and others."""
     facts = chip_facts(layout, chip_set)
     if len(facts["building_ids"]) <= MOST_AT_ONCE:
-        return _scores_of_all(layout, chip_set, stamp, at_event)
+        return _scores_of_all(layout, chip_set, stamp, at)
     prepared = _prepared(layout, chip_set, stamp)
     many = prepared.chips
     if not isinstance(many, ManyBuildings):
         return None
-    if (known := many.known(at_event)) is not None:
+    if (known := many.known(at)) is not None:
         return known
-    if (marks := _marks_at(layout, chip_set, stamp, at_event)) is None:
+    if (marks := _marks_at(layout, chip_set, stamp, at.event)) is None:
         return None
     queued = queues.all_queued(layout, chip_set)
     also = np.array([row for row, building in enumerate(facts["building_ids"]) if building in queued], np.int64)
-    return many.rank(at_event, marks, prepared.views_of, also)
+    return many.rank(at, marks, prepared.views_of, also)
 
 
 @lru_cache(maxsize=16)
-def _scores_of_all(layout: Layout, chip_set: str, stamp: str, at_event: int) -> NDArray[np.float32] | None:
+def _scores_of_all(layout: Layout, chip_set: str, stamp: str, at: Moment) -> NDArray[np.float32] | None:
     """Rank all buildings at once."""
-    marks = _marks_at(layout, chip_set, stamp, at_event)
+    marks = _marks_at(layout, chip_set, stamp, at.event)
     if marks is None:
         return None
     prepared = _prepared(layout, chip_set, stamp)
@@ -443,16 +453,14 @@ def _marks(pu: PUSet) -> Marks:
 
 
 def _stamp(layout: Layout, chip_set: str, feature_set: str, created_at: str) -> str:
-    """Name what a live ranking depends on beside the labels: the project, its chips, their features, and after a dot the set."""
+    """Name what a live ranking depends on beside the labels: the project, its chips, their features, and after a dot the set.
+
+    A copy of a project has its times and names; its folder is another one, or its database where it takes the other's place.
+    """
     path = layout.features(chip_set, feature_set)
     with reading(path):
-        parts = f"{created_at} {chip_set} {feature_set} {path.stat().st_mtime_ns}"
-    return f"{hashlib.sha256(parts.encode()).hexdigest()[:12]}.{feature_set}"
-
-
-def _id_of(stamp: str) -> str:
-    """Return the part of a stamp that may stand in an address: it differs where the feature set does."""
-    return stamp.partition(".")[0]
+        parts = (str(layout.folder), layout.gpkg.stat().st_ino, created_at, chip_set, feature_set, path.stat().st_mtime_ns)
+    return f"{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}.{feature_set}"
 
 
 def rank_now(layout: Layout) -> LiveRanking | None:
@@ -464,12 +472,11 @@ def rank_now(layout: Layout) -> LiveRanking | None:
     found = None if newest is None else _live_scores(layout, *newest)
     if newest is None or found is None:
         return None
-    _, stamp, at_event = newest
-    score_id = f"{LIVE_PREFIX}{_id_of(stamp)}-{at_event}"
+    score_id = _name(*newest[1:])
     seconds = time.perf_counter() - began
     if isinstance(found, RankingOfMany):
         return _of_many(score_id, found, seconds)
-    return LiveRanking(score_id, seconds, len(found), len(found), len(found))
+    return LiveRanking(score_id, seconds, len(found), len(found))
 
 
 def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:
@@ -551,13 +558,11 @@ def _like_position(layout: Layout, position: int) -> tuple[Sequence[str], NDArra
 
 
 def _live(layout: Layout, score_id: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:
-    stamp, event = _parts_of(score_id)
-    newest = _newest(layout)
-    if newest is None or stamp != _id_of(newest[1]) or event is None or event > newest[2]:
+    if (named := _named(layout, score_id)) is None:
         return None
-    chip_set = newest[0]
-    found = _live_scores(layout, chip_set, newest[1], event)
-    if isinstance(found, RankingOfMany) and not found.is_complete.is_set() and score_id == f"{LIVE_PREFIX}{stamp}-{event}":
+    chip_set, stamp, at = named
+    found = _live_scores(layout, chip_set, stamp, at)
+    if isinstance(found, RankingOfMany) and not found.is_complete.is_set() and score_id == _name(stamp, at):
         return None  # the name of all scores: a browser would keep some of them as all
     scores = found.scores.copy() if isinstance(found, RankingOfMany) else found
     return None if scores is None else (chip_facts(layout, chip_set)["building_ids"], scores)

@@ -10,9 +10,9 @@ however fast somebody labels, rankings of all come. The first round brings each 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,10 @@ from pu_geo.analysis.two_readings import (
     scores_of,
 )  # fmt: skip
 from pu_geo.methods.cards.propagation import PropagationSettings
+from pu_geo.project.labels import Moment
 
 N_HIGHEST = 5_000  # of the last ranking of all that are ranked with the sample: the next damaged ones are likely among them
+_event = attrgetter("event")
 _MOST_KEPT = 4  # rankings: a browser may ask for the scores of the one before
 Fit = Callable[[Chips, Marks, Callable[[Ints], Floats]], Reading]
 
@@ -47,17 +49,16 @@ class _StoppedError(Exception):
 
 @dataclass
 class RankingOfMany:
-    """What is ranked by the labels after one event, as far as it was scored.
+    """What is ranked by the labels of one moment, as far as it was scored.
 
     Attributes:
-        at_event: number of the label event.
         scores: float32 [N] in 0..1, of earlier labels where `is_new` is False; NaN where there is none yet.
-        is_new: bool [N], which buildings were scored by the labels after that event.
+        is_new: bool [N], which buildings were scored by the labels of that moment.
         is_complete: set once the background has scored all.
         problem: what ended the background's work on it; "" where nothing did, and once it works again.
     """
 
-    at_event: int
+    at: Moment
     reading: Reading
     middle: float
     scores: NDArray[np.float32]
@@ -96,7 +97,7 @@ class ManyBuildings:
         self._of_answered = self._chips_at(self._base[:0])
         self._white = np.empty((n, views.shape[2]), np.float32)
         self._ties: list[csr_array] = []  # of each prepared block
-        self._rankings: OrderedDict[int, RankingOfMany] = OrderedDict()
+        self._rankings: dict[Moment, RankingOfMany] = {}
         self._last: RankingOfMany | None = None  # of all
         self._ranking, self._state = threading.Lock(), threading.Lock()
         self._may_go_on, self._is_stopped = threading.Event(), False
@@ -108,16 +109,28 @@ class ManyBuildings:
         """Return how many numbers of features are held, in those of one view."""
         return int(self._white.size)
 
-    def known(self, at_event: int) -> RankingOfMany | None:
-        """Return a ranking that was asked for not long ago; the background goes on with it where it had ended."""
+    def known(self, at: Moment) -> RankingOfMany | None:
+        """Return a ranking that was asked for not long ago; the background goes on where it had ended."""
         with self._state:
-            found = self._rankings.get(at_event)
+            found = self._rankings.get(at)
             if found is not None and not found.is_complete.is_set():
                 self._go_on()
             return found
 
-    def rank(self, at_event: int, marks: Marks, views_of: Callable[[Ints], Floats], also: Ints) -> RankingOfMany:
-        """Learn from the labels after an event and score the sample at once; the background goes on with all others.
+    def known_or_newer(self, at: Moment) -> RankingOfMany | None:
+        """Return the same, or the newest where that has all scores: the background does not go back to the labels before."""
+        found = self.known(at)
+        with self._state:
+            newest = self._newest()
+        return newest if found is not None and newest is not None and newest.is_complete.is_set() else found
+
+    def _newest(self) -> RankingOfMany | None:
+        """Return the ranking by the newest labels that was asked for, whatever was asked for last. The caller holds the state."""
+        at = max(reversed(self._rankings), key=_event, default=None)
+        return None if at is None else self._rankings[at]
+
+    def rank(self, at: Moment, marks: Marks, views_of: Callable[[Ints], Floats], also: Ints) -> RankingOfMany:
+        """Learn from the labels of a moment and score the sample at once; the background goes on with all others.
 
         Args:
             marks: rows that are learned from.
@@ -125,17 +138,17 @@ class ManyBuildings:
             also: rows that are to have a score at once beside the sample, int64.
         """
         with self._ranking:
-            if (found := self.known(at_event)) is not None:
+            if (found := self.known(at)) is not None:
                 return found
             self._may_go_on.clear()
             try:
-                found = self._ranked(at_event, marks, views_of, also)
+                found = self._ranked(at, marks, views_of, also)
             finally:
                 self._may_go_on.set()
             with self._state:
-                self._rankings[at_event] = found
-                while len(self._rankings) > _MOST_KEPT:
-                    self._rankings.popitem(last=False)
+                if len(self._rankings) == _MOST_KEPT:
+                    del self._rankings[min(self._rankings, key=_event)]  # never the new one, which is asked for
+                self._rankings[at] = found
                 self._go_on()
         return found
 
@@ -151,14 +164,14 @@ class ManyBuildings:
             self._is_stopped = True
             self._rankings.clear()
 
-    def _ranked(self, at_event: int, marks: Marks, views_of: Callable[[Ints], Floats], also: Ints) -> RankingOfMany:
+    def _ranked(self, at: Moment, marks: Marks, views_of: Callable[[Ints], Floats], also: Ints) -> RankingOfMany:
         learned = np.unique(np.concatenate([self._anchors, marks.positive, marks.unlabeled, marks.not_damaged]))
         chips = self._learned_from(learned)
-        at = np.searchsorted(learned, self._anchors)
+        anchors_at = np.searchsorted(learned, self._anchors)
         own = Marks(*(np.searchsorted(learned, rows) for rows in (
             marks.clicked, marks.queued, marks.unlabeled, marks.not_damaged, marks.accepted,
         )))  # fmt: skip
-        reading = self._fit(Chips(*chips, self._links, at), own, lambda rows: views_of(learned[rows]))
+        reading = self._fit(Chips(*chips, self._links, anchors_at), own, lambda rows: views_of(learned[rows]))
         raw = self._raw(reading, *chips)
         unlabeled = own.unlabeled if len(own.unlabeled) else own.not_damaged
         middle = middle_of(raw[unlabeled], reading.share)
@@ -173,7 +186,7 @@ class ManyBuildings:
         for part in blocks(len(rest)):
             scores[rest[part]] = scores_of(self._raw(reading, *self._chips_at(rest[part])), middle)
         is_new[rest] = True
-        return RankingOfMany(at_event, reading, middle, scores, is_new)
+        return RankingOfMany(at, reading, middle, scores, is_new)
 
     def _raw(self, reading: Reading, standard: Floats, white: Floats, ties: csr_array) -> Floats:
         return reading.scores(Chips(standard, white, ties), self._settings.propagation)
@@ -184,12 +197,14 @@ class ManyBuildings:
         is_in_base = self._base[place] == rows
         new = np.array([row for row in rows[~is_in_base].tolist() if row not in self._answered], np.int64)
         if len(new):
-            self._answered |= {row: len(self._answered) + i for i, row in enumerate(new.tolist())}
             standard, white, ties = self._chips_at(new)
             former = self._of_answered
-            self._of_answered = (
+            joined = (
                 np.concatenate([former[0], standard]), np.concatenate([former[1], white]), vstack([former[2], ties], format="csr"),
             )  # fmt: skip
+            places = {row: len(self._answered) + i for i, row in enumerate(new.tolist())}
+            self._of_answered = joined  # once nothing can fail, so that each place has its row
+            self._answered |= places
         at = np.array([self._answered[row] for row in rows[~is_in_base].tolist()], np.int64)
         order = np.empty(len(rows), np.int64)
         order[is_in_base], order[~is_in_base] = np.arange(is_in_base.sum()), is_in_base.sum() + np.arange(len(at))
@@ -219,12 +234,15 @@ class ManyBuildings:
             raise _StoppedError
 
     def _score_all(self) -> None:
-        """Score all buildings by the newest labels, and again by newer ones, until nobody wants newer ones."""
+        """Score all buildings by the newest labels, and again by newer ones, until the newest that were asked for are done.
+
+        A request by older labels that came late is not the newest; nor are older labels worth a round once newer ones had theirs.
+        """
         n, wanted = self.views.shape[1], None
         try:
             while True:
                 with self._state:
-                    wanted = next(reversed(self._rankings.values()), None)
+                    wanted = self._newest()
                     if wanted is None or wanted.is_complete.is_set():
                         self._thread = None
                         return

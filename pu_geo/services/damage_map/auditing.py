@@ -24,6 +24,7 @@ from pu_geo.analysis.audit.design import Estimate as Estimate
 from pu_geo.analysis.estimates import PLANNED_SHARE
 from pu_geo.errors import PuGeoError
 from pu_geo.project import analysts, contents, labels, runs, store
+from pu_geo.project.labels import Moment
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import queueing
 from pu_geo.services.damage_map import random_audits
@@ -69,12 +70,12 @@ def view(layout: Layout, run_id: str) -> AuditView | None:
     check = random_audits.newest_audit(layout, run_id)
     if check is None:
         return None
-    newest = store.call(layout, labels.last_event)
+    newest = store.call(layout, labels.moment)
     return _view(layout, run_id, check.id, check.sample.n_drawn, check.is_open, newest)
 
 
 @lru_cache(maxsize=8)
-def _view(layout: Layout, run_id: str, check_id: str, n_drawn: int, is_open: bool, newest_event: int) -> AuditView:
+def _view(layout: Layout, run_id: str, check_id: str, n_drawn: int, is_open: bool, newest: Moment) -> AuditView:
     """Judge anew where the sample or the labels changed."""
     check = random_audits.load(layout, check_id)
     done, scores = _judged(layout, run_id, check)
@@ -185,7 +186,7 @@ def how_many(layout: Layout) -> HowMany:
     they speak for may be a quarter of it or twice as much.
     """
     with store.connect(layout) as db:
-        newest, footprints, chip_set = labels.last_event(db), contents.geometry_v(db), contents.latest_chip_set(db)
+        newest, footprints, chip_set = labels.moment(db), contents.geometry_v(db), contents.latest_chip_set(db)
     audits = tuple((facts["id"], facts["n_drawn"], facts["is_open"]) for facts in random_audits.audits_of(layout))
     of_search = queueing.checks_of_search(layout, chip_set) if chip_set else None
     found = _how_many(layout, newest, footprints, chip_set, audits, of_search.n_drawn if of_search else 0)
@@ -194,7 +195,7 @@ def how_many(layout: Layout) -> HowMany:
 
 @lru_cache(maxsize=4)
 def _how_many(
-    layout: Layout, newest_event: int, footprints: str, chip_set: str | None, audits: tuple[tuple[str, int, bool], ...],
+    layout: Layout, newest: Moment, footprints: str, chip_set: str | None, audits: tuple[tuple[str, int, bool], ...],
     n_of_search: int,
 ) -> HowMany:  # fmt: skip
     """Estimate anew where labels, footprints, chips or samples changed."""

@@ -16,6 +16,7 @@ from pu_geo.analysis import assessability, estimates, inspecting, ranker
 from pu_geo.errors import ProjectError
 from pu_geo.project import contents, decisions, feature_sets, labels, pseudo_positives, runs, store
 from pu_geo.project.decisions import Decision
+from pu_geo.project.labels import Moment
 from pu_geo.project.layout import Layout, read_json
 from pu_geo.project.pseudo_positives import ACCEPT, MERGE, REJECT, SPLIT
 from pu_geo.records import PUSet, RunFacts
@@ -120,18 +121,18 @@ def inspect(layout: Layout, run_id: str, kind: Kind) -> Inspected:
     """
     with store.connect(layout) as db:
         facts = runs.find(db, run_id)
-        events = labels.last_event(db), decisions.last_decision(db)
+        newest = labels.moment(db), decisions.last_decision(db)
     note = layout.run(facts.run_id) / "inspected.json"
     if kind == "many" and not note.is_file():
         raise ProjectError(
             f"Run {facts.run_id} was not split into many clusters yet.", "Start the clustering first.", kind="cluster"
         )
     stamp = note.stat().st_mtime_ns if note.is_file() else 0
-    return _inspected(layout, facts.run_id, kind, (stamp, *events))
+    return _inspected(layout, facts.run_id, kind, (stamp, *newest))
 
 
 @lru_cache(maxsize=3)
-def _inspected(layout: Layout, run_id: str, kind: Kind, stamp: tuple[int, ...]) -> Inspected:
+def _inspected(layout: Layout, run_id: str, kind: Kind, stamp: tuple[int, Moment, int]) -> Inspected:
     """Work out all clusters; another `stamp` makes a new entry."""
     ids = runs.building_ids_of(layout, run_id)
     with store.connect(layout) as db:
@@ -461,18 +462,18 @@ def effect(layout: Layout) -> Effect | None:
     """
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
-        stamp = labels.last_event(db), decisions.last_decision(db)
+        stamp = labels.moment(db), decisions.last_decision(db)
         feature_set = feature_sets.in_use(db, layout, chip_set).name if chip_set else ""
     return None if chip_set is None else _effect(layout, chip_set, feature_set, stamp)
 
 
 @lru_cache(maxsize=4)
-def _effect(layout: Layout, chip_set: str, feature_set: str, stamp: tuple[int, int]) -> Effect | None:
+def _effect(layout: Layout, chip_set: str, feature_set: str, stamp: tuple[Moment, int]) -> Effect | None:
     """Work it out by the labels and decisions up to those of `stamp`, so that a page drawn anew fits nothing."""
-    event, decision = stamp
+    at, decision = stamp
     facts = chip_facts(layout, chip_set)
     with store.connect(layout) as db:
-        pu = labels.pu_set(db, at=event, ids=facts["building_ids"]).without(assessability.reasons(facts) != "")
+        pu = labels.pu_set(db, at=at.event, ids=facts["building_ids"]).without(assessability.reasons(facts) != "")
         is_accepted = pseudo_positives.is_accepted(db, pu, at=decision)
     if not is_accepted.any() or not pu.is_positive.any() or (pu.is_positive | is_accepted).all():
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import sqlite3
 from collections import Counter
@@ -45,6 +46,7 @@ class Coloring:
         low, high: numbers between which colors change.
         ends: how these two are written.
         v: changes with the values and the order of the footprints.
+        waits_for: score id of a live ranking that has yet to rank all buildings: there are no values until it has.
     """
 
     by: str
@@ -56,6 +58,7 @@ class Coloring:
     high: float = 1.0
     ends: tuple[str, str] = ("0", "1")
     v: str = "1"
+    waits_for: str = ""
 
 
 def choices(layout: Layout) -> dict[str, str]:
@@ -88,7 +91,7 @@ def coloring(layout: Layout, run_id: str, by: str) -> Coloring | None:
         if by in ("type", "groups"):
             stamps.append(decisions.last_decision(db))
         if by == "type":
-            stamps.append(labels.last_event(db))
+            stamps.append(hashlib.sha256(repr(labels.moment(db)).encode()).hexdigest()[:12])
     if by in ("near", "disagreement"):
         return _uncertainty(layout, run_id, by, place)
     if by == "groups":
@@ -122,7 +125,7 @@ def _uncertainty(layout: Layout, run_id: str, by: str, place: str) -> Coloring:
     """Color by how little a run's answer is certain: both are differences of ranks, as a share of all buildings that have one.
 
     "near": 0 for the building at the threshold, and less the more places it is away from there. "disagreement": places between
-    the run and the live ranking of the labels of this moment.
+    the run and the live ranking of the labels of this moment; none before that has all, as others keep scores by earlier labels.
     """
     rows, scores = rows_on_map(layout, run_id), np.asarray(runs.array(layout, run_id, "scores"), np.float32)
     share = (runs.ranks(scores) - 0.5) / max(len(scores), 1)
@@ -134,9 +137,7 @@ def _uncertainty(layout: Layout, run_id: str, by: str, place: str) -> Coloring:
         values = (-np.abs(here - flagged)).astype(np.float32)
         return Coloring(by, title, "numbers", (), values, -0.5, 0.0, ends, f"{limit:.4f}-{place}")
     now = ranking.rank_now(layout)
-    if now is not None and now.n_scored < now.n:  # ranks among a sample are no ranks among all
-        now = None
-    sent = None if now is None else ranking.scores_for_browser(layout, now.score_id)
+    sent = None if now is None or not now.is_complete else ranking.scores_for_browser(layout, now.score_id)
     live = np.full(len(rows), np.nan) if sent is None else np.frombuffer(sent, "<f4").astype(np.float64)
     known = ~np.isnan(live)
     places = np.full(len(live), np.nan)
@@ -146,7 +147,8 @@ def _uncertainty(layout: Layout, run_id: str, by: str, place: str) -> Coloring:
     high = max(float(np.percentile(there, _ENDS[1])), _LEAST_APART) if len(there) else _LEAST_APART
     ends = ("same rank", f"≥ {wording.percent(round(high, 2))} difference")
     v = f"{'none' if now is None else now.score_id}-{place}"
-    return Coloring(by, AGAINST_LIVE, "numbers", (), difference.astype(np.float32), 0.0, high, ends, v)
+    waits_for = "" if now is None or now.is_complete else now.score_id
+    return Coloring(by, AGAINST_LIVE, "numbers", (), difference.astype(np.float32), 0.0, high, ends, v, waits_for)
 
 
 def _types(db: sqlite3.Connection) -> list[str | None]:

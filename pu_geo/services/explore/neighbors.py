@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis import neighbors
 from pu_geo.errors import ProjectError
 from pu_geo.project import labels, runs, store
+from pu_geo.project.labels import Moment
 from pu_geo.project.layout import Layout
 from pu_geo.records import Label, LabelOp
 from pu_geo.services.annotate import labeling
@@ -38,9 +39,9 @@ def _rows(layout: Layout, run_id: str) -> tuple[NDArray[np.float32], dict[str, i
 
 
 @lru_cache(maxsize=2)
-def _labels_at(layout: Layout, event: int) -> dict[str, Label]:
+def _labels_at(layout: Layout, at: Moment) -> dict[str, Label]:
     """Return the labels as they stood after an event."""
-    return store.call(layout, labels.current_labels, at=event)
+    return store.call(layout, labels.current_labels, at=at.event)
 
 
 def like(
@@ -57,7 +58,7 @@ def like(
         ProjectError: if there is no such run, it knows none of these buildings, or count is below 1.
     """
     found_run = choices.run(layout, run_id).run_id
-    known = _labels_at(layout, store.call(layout, labels.last_event))
+    known = _labels_at(layout, store.call(layout, labels.moment))
     if count < 1:
         raise ProjectError(f"{count} buildings were asked for.", "Ask for 1 or more.")
     unit, row, ids = _rows(layout, found_run)

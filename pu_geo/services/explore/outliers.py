@@ -16,6 +16,7 @@ from pu_geo.analysis import outliers as formulas
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.project import decisions, labels, runs, store
 from pu_geo.project.decisions import Decision
+from pu_geo.project.labels import Moment
 from pu_geo.project.layout import Layout, read_json
 from pu_geo.records import Label, LabelOp
 from pu_geo.services.annotate import ranking
@@ -72,19 +73,19 @@ def queue(layout: Layout, run_id: str, *, again: bool = False) -> list[Suspect]:
     """
     with store.connect(layout) as db:
         facts = runs.find(db, run_id)
-        event, done = labels.last_event(db), set(_reviewed(db))
-    found = [*_wrong_clicks(layout, facts.run_id, facts.chip_set, facts.feature_set, event), *_noted(layout, facts.run_id)]
+        at, done = labels.moment(db), set(_reviewed(db))
+    found = [*_wrong_clicks(layout, facts.run_id, facts.chip_set, facts.feature_set, at), *_noted(layout, facts.run_id)]
     return [each for each in found if again or each.key not in done]
 
 
 @lru_cache(maxsize=4)
-def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, feature_set: str, event: int) -> tuple[Suspect, ...]:
+def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, feature_set: str, at: Moment) -> tuple[Suspect, ...]:
     """Return the positives that rankers which did not learn from them score low, by the features of the run.
 
     None while there are too few positives.
     """
     ids = runs.building_ids_of(layout, run_id)
-    pu = store.call(layout, labels.pu_set, at=event, ids=ids)
+    pu = store.call(layout, labels.pu_set, at=at.event, ids=ids)
     pu = pu.without(assessability.reasons(chip_facts(layout, chip_set)) != "")
     features = ranker.PreparedFeatures(ranking.plain_features(layout, chip_set, feature_set))
     try:

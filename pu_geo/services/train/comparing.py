@@ -24,6 +24,7 @@ from pu_geo.analysis.estimates import without_guesses
 from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, Judgement, above_words, is_unlabeled, pu_criterion
 from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, labels, pseudo_positives, runs, store
+from pu_geo.project.labels import Moment
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import auditing, random_audits
@@ -146,7 +147,7 @@ def compare(layout: Layout, one: str, other: str) -> Comparison:
     """
     with store.connect(layout) as db:
         first, second = runs.find(db, one), runs.find(db, other)
-        newest = labels.last_event(db)
+        newest = labels.moment(db)
     if first.run_id == second.run_id:
         raise PuGeoError(f"Run {first.run_id} was named twice.", "Name two runs.", kind="twice")
     check = _common_audit(layout, first, second)
@@ -155,7 +156,7 @@ def compare(layout: Layout, one: str, other: str) -> Comparison:
 
 
 @lru_cache(maxsize=4)
-def _compare(layout: Layout, one: str, other: str, newest: int, check_id: str | None, n_drawn: int) -> Comparison:
+def _compare(layout: Layout, one: str, other: str, newest: Moment, check_id: str | None, n_drawn: int) -> Comparison:
     """Compare anew where labels or the audit changed; runs never do."""
     with store.connect(layout) as db:
         pair = runs.find(db, one), runs.find(db, other)

@@ -19,7 +19,7 @@ import numpy as np
 from pu_geo import jobs, wording
 from pu_geo.errors import FederationError, PuGeoError
 from pu_geo.jobs import JobView
-from pu_geo.project import damage_types, federations, model_files, store
+from pu_geo.project import contents, damage_types, federations, model_files, store
 from pu_geo.project.federations import Membership, Sent
 from pu_geo.project.layout import SHARED, Layout
 from pu_geo.services.imagery import features
@@ -29,7 +29,7 @@ from pu_geo.services.train import models, training
 LEAD, SERVE, JOIN, SIMULATE = "federate_lead", "federate_serve", "federate_join", "federate_simulate"
 TASKS = (LEAD, SERVE, JOIN, SIMULATE)
 EXTRA = "flwr"
-REST = "rest"  # `federation.agreement.REST_CLASS`
+REST = federations.REST
 
 State = Literal["open", "waits", "admitted", "here", "late", "refused"]
 Stage = Literal["waits", "runs", "stopped", "done"]
@@ -68,6 +68,7 @@ class Federation:
         members: one a class.
         cosines: of the class vectors after the newest round, [C][C]; empty before. A member has them once it has the model.
         angles: (round, smallest angle between two class vectors in degrees), rising.
+        warnings: classes that took part in few of the rounds so far, a sentence or two each.
         troubles: "round 3: flooded was late", newest first.
         privacy: in words.
         is_trial: whether all members are projects on this machine, and nothing is sent.
@@ -84,6 +85,7 @@ class Federation:
     members: tuple[Member, ...]
     cosines: tuple[tuple[float, ...], ...]
     angles: tuple[tuple[int, float], ...]
+    warnings: tuple[str, ...]
     troubles: tuple[str, ...]
     privacy: str
     is_trial: bool = False
@@ -141,6 +143,7 @@ def read(layout: Layout, federation_id: str) -> Federation:
         _members(folder, classes, tried[-1] if tried else None),
         cosines,
         tuple((one.number, angle) for one in rounds if (angle := _angle(one.cosines)) is not None),
+        tuple(federations.absence_words(classes, federations.took_part(rounds, len(classes)), number)) if rounds else (),
         _troubles(classes, tried),
         privacy_words(known["privacy"], len(federations.memberships(folder))),
         not federations.is_deployed(folder),
@@ -357,13 +360,16 @@ class OwnClass:
 
 
 def own_classes(layout: Layout) -> list[OwnClass]:
-    """Return what this project could hold: all its damaged buildings first, then each type that somebody gave to some of them."""
+    """Return what this project could hold: all its damaged buildings first, then each type that some of them count as.
+
+    A class has the buildings that its member would take: see `federation.member.OwnData.rows_of`.
+    """
     _, pu = training.to_learn_from(layout)
     with store.connect(layout) as db:
-        tallies = damage_types.tally(db, pu)
+        kinds = damage_types.kinds_of(db, pu)
     found = [OwnClass("", None, int(pu.is_positive.sum()))]
-    for source, rows in tallies.items():
-        found += [OwnClass(one.name, source, one.n_has) for one in rows if one.n_has]
+    for source, counts in kinds.items():
+        found += [OwnClass(name, source, n) for name, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
     return found
 
 
@@ -404,6 +410,7 @@ class Invitation:
     address: str
     fingerprint: str
     privacy: str
+    gsd_m: float
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -424,7 +431,13 @@ def invitation(path: str | Path) -> Invitation:
         found.address,
         found.fingerprint,
         privacy_words(asdict(known.privacy)),
+        known.features.gsd_m,
     )
+
+
+def pixel_words(layout: Layout, found: Invitation) -> list[str]:
+    """Return in words that this project's pixels are much finer or coarser than those of whoever leads."""
+    return contents.pixel_words(store.call(layout, contents.grid).gsd_m, found.gsd_m, "The federation")
 
 
 @dataclass(frozen=True)
@@ -535,7 +548,8 @@ def _require_ready(layout: Layout) -> str:
 
 
 def _require_labels(layout: Layout, own: Sequence[Membership]) -> None:
-    """Raise FederationError if the project has no building of a class that it would hold."""
+    """Raise FederationError if the project has no building of a class that it would hold, or the same ones for two."""
+    federations.require_different_buildings(layout.folder.name, own)
     counts = {(one.name, one.types_from): one.n for one in own_classes(layout)}
     for one in own:
         n = counts.get(("" if one.types_from is None else one.class_name, one.types_from), 0)

@@ -22,6 +22,7 @@ from pu_geo.analysis import place
 from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, words_of
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.methods import catalog
+from pu_geo.methods.cards import fedaws
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout, read_json
 from pu_geo.records import RunFacts
@@ -200,10 +201,12 @@ def _gone_chips(layout: Layout, facts: RunFacts) -> list[str]:
 def limits(facts: RunFacts, *, n_positive: int, has_audit: bool) -> list[str]:
     """Return what a run cannot tell, one sentence or two each; `n_positive` clicks were learned from."""
     method = catalog.METHODS.get(facts.method)
-    cannot = _CANNOT.get(facts.method, "") if method is None else f"{method.title}: {method.cannot}"
+    cannot = _CANNOT.get(facts.method, "") if method is None else f"{method.title}: {_cannot(facts, method.cannot)}"
     learned = ""
     if facts.from_model:
         learned = "The model was trained elsewhere and learned nothing from the answers in this project."
+    elif facts.federation is not None:
+        learned = f"It learned from {n_positive} damaged buildings of this project, and from those of its partners, whose number is not known here."
     elif n_positive < FEW_POSITIVES:
         learned = f"It learned from {n_positive} damaged buildings; with fewer than {FEW_POSITIVES}, other clicks may give another map."
     sentences = [
@@ -216,6 +219,15 @@ def limits(facts: RunFacts, *, n_positive: int, has_audit: bool) -> list[str]:
         "Preliminary and not validated in the field. Do not decide on single buildings by it.",
     ]
     return [words for words in sentences if words]
+
+
+def _cannot(facts: RunFacts, usual: str) -> str:
+    """Return what a method cannot do; of a federation's model that depends on its noise."""
+    if facts.federation is None:
+        return usual
+    return fedaws.CANNOT.get(
+        str(facts.federation.get("noise")), f"{usual} The model's file does not say whether there was noise."
+    )
 
 
 # For people. All that is written was somebody's text once, so all of it is escaped.

@@ -24,10 +24,8 @@ def usual(run: RunFacts) -> str:
     For example "NcPU quick, 22 Nov 11:29". A federation's model is called by its title: "June floods (FedAwS), 22 Nov 11:29".
     """
     at, came = wording.day_and_time(run.created_at), " from elsewhere" if run.from_model else ""
-    if run.federation:
-        title = (
-            run.federation if len(run.federation) <= _LONGEST_TITLE else f"{run.federation[: _LONGEST_TITLE - 1].rstrip()}…"
-        )
+    if title := str((run.federation or {}).get("title") or ""):
+        title = title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 1].rstrip()}…"
         return f"{title} ({method_title(run.method)}{came}), {at}"
     card = catalog.METHODS.get(run.method)
     preset = f" {run.preset}" if card is not None and len(card.presets) > 1 else ""

@@ -24,6 +24,7 @@ from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
 from pu_geo.project import contents, feature_sets, federations, labels, model_files, store
 from pu_geo.project.contents import chip_facts, optical_chips
+from pu_geo.project.federations import TookPart
 from pu_geo.project.layout import RCF, Layout, read_array
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts, View
@@ -40,8 +41,8 @@ from pu_geo.tasks.train.restored_model import RestoredModel, lacking, restore
 from pu_geo.tasks.train.train import Outcome, finish, first_threshold, stored_before
 from pu_geo.training.run import best_device, name_of
 
-OTHER_GSD = 1.5  # times finer or coarser, from which buildings differ from those the model knows
 CHIPS_COMPARED, MAX_NUMBER = 500, 10**9
+_NO_ROUNDS = "Its file does not say in how many rounds of its federation each class took part: a class may have been trained hardly at all."
 
 
 def check_model(path: Path) -> dict[str, object]:
@@ -113,7 +114,7 @@ def apply_model(job: Job, *, path: str, cluster: str = "") -> dict[str, object]:
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs, is_own=is_own),
         write_files=lambda facts: _write_files(job, facts, found), from_model=None if is_own else _from_model(found), features=_features(restored),
         types=restored.types, types_from=_types_from(restored), is_ordinal=restored.is_ordinal, type_scores=type_scores,
-        views=_views_learned(restored), federation=_federation_of(found),
+        views=_views_learned(restored), federation=_federation(found), n_learned=_n_learned(found) if is_own else None,
     )  # fmt: skip
     why_not = "a model from elsewhere scores buildings one by one"
     place = place_unused(catalog.card(card["method"]), restored.settings, why_not)
@@ -142,12 +143,6 @@ def is_of_federation_here(layout: Layout, found: Model) -> bool:
     except ModelError:  # none there, or a damaged one
         return False
     return all(own[part] == card[part] for part in ("sha256", "learned_from"))
-
-
-def _federation_of(found: Model) -> str:
-    """Return the title of the federation that trained a model; "" of another model."""
-    stated = found.card["learned_from"].get("federation")
-    return printable(stated.get("title") or stated.get("id", "")) if isinstance(stated, dict) else ""
 
 
 def _with_labels_at(layout: Layout, inputs: RunInputs, at_event: int) -> RunInputs:
@@ -351,18 +346,20 @@ def _warnings(
     is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(learned)
     where = "these same buildings" if is_same else "another set of buildings"
     if is_own:
-        words = [_federated_words(there["federation"], title)]
+        words = [*_absence_words(there), _federated_words(there["federation"], title)]
     else:
         words = [
+            *_absence_words(there),
             f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} damaged buildings; nothing "
-            "was learned from the answers in this project. Audit the map before you use it."
+            "was learned from the answers in this project. Audit the map before you use it.",
         ]
     gsd_m = store.call(job.layout, contents.grid).gsd_m
     known_m = _number(there.get("gsd_m"))
-    if known_m and known_m > 0 and not 1 / OTHER_GSD <= gsd_m / known_m <= OTHER_GSD:
-        words.append(
-            f"The model knows pixels of {known_m:.2f} m; here they have {gsd_m:.2f} m, so buildings look other to it."
-        )
+    federation = there.get("federation")
+    agreed_m = _number(federation.get("gsd_m")) if isinstance(federation, Mapping) else None
+    for each in (known_m, agreed_m):  # a member's own file has its own pixels beside those that all agreed on
+        if each and each > 0:
+            words += [new for new in contents.pixel_words(gsd_m, each) if new not in words]
     facts = chip_facts(job.layout, inputs.chip_set)
     lacks = feature_sets.words_of_missing(_views_learned(restored), lacking(restored, facts))
     return [*words, *_brightness_warnings(restored, chips, facts), *filter(None, [lacks])]
@@ -376,6 +373,35 @@ def _federated_words(federation: Mapping[str, Any], title: str) -> str:
         f"{title} trained this model together with other projects, in the federation {printable(federation.get('title'))}: the buildings "
         f"here taught it {held}, and nobody here has checked what taught it the other classes. Audit the map before you use it."
     )
+
+
+def _absence_words(there: Mapping[str, Any]) -> list[str]:
+    """Return which classes of a federation took part in few of its rounds, by what a card says; nothing of another model."""
+    federation = there.get("federation")
+    if not isinstance(federation, Mapping):
+        return []
+    n_rounds, given = federation.get("rounds"), federation.get("took_part")
+    try:
+        parts = {
+            printable(name): TookPart(int(one["n_rounds"]), int(one["last"])) for name, one in dict(given or {}).items()
+        }
+        return federations.absence_words(parts, parts.values(), int(str(n_rounds))) if parts else [_NO_ROUNDS]
+    except (TypeError, ValueError, KeyError):  # a file may come from anybody
+        return [_NO_ROUNDS]
+
+
+def _federation(found: Model) -> dict[str, object] | None:
+    """Return what a run keeps of the federation that trained its model; None of another model."""
+    stated = found.card["learned_from"].get("federation")
+    if not isinstance(stated, Mapping):
+        return None
+    return {"title": printable(stated.get("title") or stated.get("id", "")), "noise": printable(stated.get("noise"))}
+
+
+def _n_learned(found: Model) -> tuple[int, int]:
+    """Return how many damaged buildings, and others, of this project taught a model of a federation here."""
+    there = found.card["learned_from"]
+    return int(there["n_positive"]), int(there["n_unlabeled"])
 
 
 def _views_learned(restored: RestoredModel) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from pu_geo.errors import FederationError
 from pu_geo.federation.agreement import REST_CLASS, Agreement, Privacy
-from pu_geo.federation.member import feature_space
-from pu_geo.federation.rounds import lead
+from pu_geo.federation.member import feature_space, pixel_words
+from pu_geo.federation.rounds import lead, of_parts
 from pu_geo.federation.simulated import SimulatedTransport, set_up
 from pu_geo.methods import catalog
 from pu_geo.project import contents, feature_sets, store
@@ -37,7 +37,8 @@ def federate_simulate(
         privacy: fields of `Privacy`.
 
     Returns:
-        {"federation", "digest", "classes", "rounds", "models": {project folder: path of the model file}}
+        {"federation", "digest", "classes", "rounds", "models": {project folder: path of the model file}, "took_part": {class: rounds},
+        "warnings": of classes that took part in few rounds, and projects with other pixels}
 
     Raises:
         FederationError: if an argument is wrong, a project cannot take part, or a federation of that name has other rules.
@@ -63,10 +64,12 @@ def federate_simulate(
         job.epoch({"stage": "rounds", "epoch": facts["round"], "epochs": facts["rounds"], **facts})
         job.report(0.95 * facts["round"] / facts["rounds"], f"round {facts['round']} of {facts['rounds']}")
 
-    lead(agreement, folder, transport, report=report, is_cancelled=job.is_cancelled)
+    led = lead(agreement, folder, transport, report=report, is_cancelled=job.is_cancelled)
+    said = of_parts(agreement, led)
+    said["warnings"] += [f"{layout.folder.name}: {words}" for layout, _ in held for words in pixel_words(layout, agreement)]
     return {
         "federation": name, "digest": agreement.digest, "classes": list(classes), "rounds": agreement.settings.rounds,
-        "models": {str(project): str(path) for project, path in transport.models.items()},
+        "models": {str(project): str(path) for project, path in transport.models.items()}, **said,
     }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pu_geo.federation.deployed import require_flower
+from pu_geo.project import contents, store
 from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 
@@ -19,13 +20,14 @@ class Asked(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """What a member compares, the file that goes to the leader, and whether the invitation's fingerprint was compared."""
+    """What a member compares, the file that goes to the leader, whether the invitation's fingerprint was compared, and what differs here."""
 
     federation: str
     invitation_fingerprint: str
     fingerprint: str
     request: Path
     is_confirmed: bool
+    warnings: list[str]
 
 
 def require_extra(layout: Layout, federation: str) -> None:
@@ -68,9 +70,11 @@ def join(layout: Layout, path: str, held: Membership, fingerprint: str = "") -> 
     if fingerprint:
         membership.require_fingerprint(invitation, fingerprint)
     request = membership.accept(layout, invitation, held.class_name, held.types_from)
+    gsd_m = invitation.agreement.features.gsd_m
+    warnings = contents.pixel_words(store.call(layout, contents.grid).gsd_m, gsd_m, "The federation")
     folder = layout.federation(invitation.agreement.id)
     if fingerprint:
         membership.confirm(folder, invitation)
     own = membership.read_request(request)
     is_confirmed = membership.is_confirmed(folder, invitation)
-    return Joined(invitation.agreement.id, invitation.fingerprint, own.fingerprint, request, is_confirmed)
+    return Joined(invitation.agreement.id, invitation.fingerprint, own.fingerprint, request, is_confirmed, warnings)

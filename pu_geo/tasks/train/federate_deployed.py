@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import FederationError, JobCancelled
-from pu_geo.federation import rounds
+from pu_geo.federation import ledger, rounds, wire
 from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.deployed import require_flower
-from pu_geo.federation.member import Member, OwnData, write_model
+from pu_geo.federation.member import Member, OwnData, pixel_words, write_model
 from pu_geo.federation.protocol import Answer, Ask
 from pu_geo.project import federations
 from pu_geo.tasks.job import Job
@@ -37,7 +37,7 @@ def federate_serve(
         names: under which members know this machine, if not by `address`.
 
     Returns:
-        {"rounds", "delivered", "address"}.
+        {"rounds", "delivered", "address", "took_part": {class: rounds}, "warnings": of classes that took part in few rounds}.
 
     Raises:
         FederationError: if it cannot be served there, a round found no quorum, or a member did not get the model in time.
@@ -71,17 +71,26 @@ def federate_serve(
             job.report(share, words, is_news=True)
 
         begins = f"round {done + 1} of {n_rounds} begins" if done < n_rounds else "sending the model"
-        job.report(
-            done / (n_rounds + 1), begins, is_news=True
-        )  # the time left is counted from here, not from the wait for people
+        job.report(done / (n_rounds + 1), begins, is_news=True)  # from here the time left is counted, not from the wait
         led = rounds.lead(agreement, folder, transport, report=report, is_cancelled=job.is_cancelled)
-    if late := [agreement.classes[row] for row in federations.members(folder) if row not in led.delivered]:
-        raise FederationError(
-            f"All {n_rounds} rounds are done, but these members were away and have no model: {', '.join(late)}.",
-            "Ask them to connect, and start this again: it sends the model to them alone.",
-            kind="delivery",
-        )
-    return {"rounds": n_rounds, "delivered": list(led.delivered), "address": invitation.address}
+    said = rounds.of_parts(agreement, led)
+    for words in said["warnings"]:
+        job.report(n_rounds / (n_rounds + 1), words, is_news=True)
+    if without := [row for row in federations.members(folder) if row not in led.delivered]:
+        raise _not_delivered(agreement, without, led.refused)
+    return {"rounds": n_rounds, "delivered": list(led.delivered), "address": invitation.address, **said}
+
+
+def _not_delivered(agreement: Agreement, rows: Sequence[int], refused: Mapping[int, str]) -> FederationError:
+    """Return the error of members that have no model, and why each has none."""
+    reasons = {row: f"could not take it ({refused[row].rstrip('.')})" if row in refused else "was away" for row in rows}
+    listed = "; ".join(f"{agreement.classes[row]} {why}" for row, why in reasons.items())
+    return FederationError(
+        f"All {agreement.settings.rounds} rounds are done, but these members have no model: {listed}.",
+        "Ask them to connect, and those that could not take it to do first what their own job says; then start this again: it sends "
+        "the model to them alone.",
+        kind="delivery",
+    )
 
 
 def free_port() -> int:
@@ -120,7 +129,7 @@ def federate_join(job: Job, federation: str, class_name: str) -> Mapping[str, An
         federation: id of one that this project has joined, see `membership.accept`.
 
     Returns:
-        {"class_name", "rounds" (that it answered), "model" (path of the model file)}.
+        {"class_name", "rounds" (that it answered), "model" (path of the model file), "warnings" (of other pixels)}.
 
     Raises:
         FederationError: if the project has no features of the agreed kind, or the leader is not that of the invitation.
@@ -137,13 +146,16 @@ def federate_join(job: Job, federation: str, class_name: str) -> Mapping[str, An
         raise FederationError(
             f"This project has not joined {federation} for the class {class_name!r}.", "Join it first.", kind="class"
         )
+    federations.require_different_buildings(job.layout.folder.name, held)
     job.report(0.0, "reading features and labels")
     own = OwnData.read(job.layout, agreement)
+    for words in (warnings := pixel_words(job.layout, agreement)):
+        job.report(0.0, words, is_news=True)
     part = _Part(job, own, Member(own, own_membership), held)
     take_part(
         invitation, membership.key_path(folder, part.member.row), part, report=part.say, is_cancelled=job.is_cancelled
     )  # fmt: skip
-    return {"class_name": class_name, "rounds": part.n_answered, "model": str(part.model)}
+    return {"class_name": class_name, "rounds": part.n_answered, "model": str(part.model), "warnings": warnings}
 
 
 class _Part:
@@ -165,7 +177,10 @@ class _Part:
     def receive(self, model: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
         if facts.get("agreement") != self.own.agreement.digest:
             raise FederationError("The finished model is of another agreement.", "Ask whoever leads.", kind="agreement")
-        self.model = write_model(self.own, model, self.held)
+        self.model = write_model(self.own, model, facts, self.held)
+
+    def note_refusal(self, words: str) -> None:
+        ledger.note(self.own.folder, wire.pack_refusal(words), ledger.LEADER, is_here=self.member.is_here)
 
     def say(self, words: str) -> None:
         """Report what the connection does; the same words once."""

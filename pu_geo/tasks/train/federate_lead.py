@@ -46,6 +46,8 @@ def federate_lead(
     from pu_geo.federation.deployed import credentials, membership  # needs Flower's dependencies
 
     credentials.require_host(host)
+    held = [Membership(**each) for each in own]
+    federations.require_different_buildings(job.layout.folder.name, held)
     if federation not in federations.ids(job.layout):
         settings = catalog.settings_for("fedaws", "quick", {"rounds": str(rounds)})
         space = feature_space(job.layout, feature_set)
@@ -68,11 +70,11 @@ def federate_lead(
     if words := membership.mend_invitation(folder, f"{host}:{free_port()}"):
         job.report(0.0, words, is_news=True)
     invitation = membership.read_invitation(folder / federations.INVITATION)
-    for held in [Membership(**each) for each in own]:
-        path = membership.accept(job.layout, invitation, held.class_name, held.types_from)
+    for one in held:
+        path = membership.accept(job.layout, invitation, one.class_name, one.types_from)
         request = membership.read_request(path)
         membership.admit(job.layout, federation, request, request.fingerprint)
-        _start_member(job, federation, held.class_name)
+        _start_member(job, federation, one.class_name)
     is_here = host in (LOCALHOST, "localhost")
     address, names = (LOCALHOST, ()) if is_here else (ANYWHERE, (host,))
     return federate_serve(job, federation, address, names=names)

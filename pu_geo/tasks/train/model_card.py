@@ -37,6 +37,7 @@ _ELSEWHERE = (
     "place",
     "types_from",
     "type_grades",
+    "federation",
 )
 """Facts of a run that stand in "learned_from", or nowhere."""
 _HASHED_ROWS = 1024  # of an array at a time

@@ -52,8 +52,10 @@ class Outcome:
         versions: of libraries, where it was not made by those of this machine.
         without_answers: sensor groups without an answer, where that is known; None to work it out.
         features: name and maker of the features, where these are not those of the inputs.
-        types, types_from, is_ordinal, federation: see `RunFacts`.
+        types, types_from, is_ordinal: see `RunFacts`.
         views: see `RunFacts`; those of the features where it is ().
+        federation: see `RunFacts`.
+        n_learned: damaged buildings and others that were learned from, where these are not those of the inputs.
         type_scores: of the types, float32 [N, c] in [0, 1]; None without types.
     """
 
@@ -81,7 +83,8 @@ class Outcome:
     is_ordinal: bool = False
     type_scores: NDArray[np.float32] | None = None
     views: tuple[str, ...] = ()
-    federation: str = ""
+    federation: Mapping[str, object] | None = None
+    n_learned: tuple[int, int] | None = None
 
 
 def rank(job: Job, *, feature_set: str = "") -> dict[str, object]:
@@ -259,6 +262,10 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         labels[is_visible] = clusters.labels
     indicators = _signs(job.layout, inputs, outcome, clusters)
     feature_set, feature_maker = outcome.features or (inputs.feature_set, inputs.feature_maker)
+    n_positive, n_unlabeled = outcome.n_learned or (
+        int(pu.is_positive.sum()),
+        int((~pu.is_positive & ~pu.is_excluded).sum()),
+    )
     facts = RunFacts(
         run_id=_run_id(job, outcome.method),
         method=outcome.method,
@@ -267,8 +274,9 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         settings=outcome.settings,
         chip_set=inputs.chip_set,
         at_event=pu.at_event,
-        n_positive=int(pu.is_positive.sum()),
-        n_unlabeled=int((~pu.is_positive & ~pu.is_excluded).sum()),
+        n_positive=n_positive,
+        n_unlabeled=n_unlabeled,
+        federation=outcome.federation,
         created_at=now(),
         seconds=round(time.monotonic() - began, 2),
         device=outcome.device,
@@ -292,7 +300,6 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         is_ordinal=outcome.is_ordinal,
         type_grades=_type_grades(inputs, outcome.types),
         views=outcome.views or tuple(view.name for view in feature_sets.views_of(feature_maker)),
-        federation=outcome.federation,
     )
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
     if outcome.held_out is not None and len(outcome.held_out):

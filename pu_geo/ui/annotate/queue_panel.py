@@ -76,15 +76,19 @@ def wait_for_ranking(layout: Layout, n_chips: int) -> None:
     waiting()
 
 
-def wait_for_the_rest(layout: Layout, score_id: str) -> None:
-    """Draw how many buildings are ranked so far in a ranking; once all are, the whole page is drawn anew. It starts no ranking."""
+def wait_for_the_rest(layout: Layout, score_id: str, part: str = texts.RANKED_PART) -> None:
+    """Draw how many buildings are ranked so far in a ranking; once all are, the whole page is drawn anew. It starts no ranking.
+
+    Args:
+        part: how that is written, with the numbers {n} and {all}.
+    """
 
     @st.fragment(run_every=_SECONDS_BETWEEN_LOOKS)
     def waiting() -> None:
         now = ranking.so_far(layout, score_id)
         if now is not None and now.is_complete:
             st.rerun()
-        words = texts.RANKED_NO_MORE if now is None else texts.RANKED_PART.format(n=now.n_ranked, all=now.n)
+        words = texts.RANKED_NO_MORE if now is None else part.format(n=now.n_ranked, all=now.n)
         if now is not None and now.problem:
             words = texts.RANKED_FAILED.format(words=words, problem=now.problem)
         st.caption(f":material/hourglass_top: {words}")

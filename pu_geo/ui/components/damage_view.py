@@ -23,6 +23,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from pu_geo.errors import PuGeoError
+from pu_geo.project.labels import Moment
 from pu_geo.records import Label, Reason, Shown, When
 from pu_geo.ui.components import texts
 from pu_geo.ui.components.scatter import Scatter, encode_places, encode_scatter, store_selection
@@ -409,21 +410,21 @@ class EncodedLabels:
     details: Mapping[str, Mapping[str, str]]
 
 
-_encoded: OrderedDict[tuple[str, str, int], EncodedLabels] = OrderedDict()  # the newest last
+_encoded: OrderedDict[tuple[str, str, Moment], EncodedLabels] = OrderedDict()  # the newest last
 _MOST_ENCODED = 4
 
 
 def labels_once(
-    token: str, geometry_v: str, event: int, labels: Mapping[str, Label], details: Callable[[], Mapping[str, Mapping[str, Any]]],
+    token: str, geometry_v: str, at: Moment, labels: Mapping[str, Label], details: Callable[[], Mapping[str, Mapping[str, Any]]],
     positions: Mapping[str, int],
 ) -> EncodedLabels:  # fmt: skip
     """Write labels and details for the browser, once for each label event: hundreds of thousands take a second.
 
     Args:
         token, geometry_v: name the project and the state of its footprints.
-        event: number of a label event that was asked for before `labels` and `details` were read: they hold it, and may hold more.
+        at: names the labels; asked for before `labels` and `details` were read: they hold its event, and may hold more.
     """
-    key = token, geometry_v, event
+    key = token, geometry_v, at
     if (found := _encoded.get(key)) is None:
         found = EncodedLabels(encode_labels(labels, positions), encode_details(details(), positions))
         _encoded[key] = found

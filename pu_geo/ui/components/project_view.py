@@ -61,7 +61,12 @@ def project_view(
     ]
     newest = labeling.newest_event(layout) if event is None else event  # before the labels are read: they may hold more
     labels = labels_once(
-        token, stamp, newest, labeling.current_labels(layout), partial(labeling.label_details, layout), positions
+        token,
+        stamp,
+        labeling.moment(layout, newest),
+        labeling.current_labels(layout),
+        partial(labeling.label_details, layout),
+        positions,
     )
     damage_view(
         key=key,

@@ -238,7 +238,7 @@ def _members(now: Federation) -> None:
         st.markdown(f"**{frame.plain(one.class_name)}**{where}{badge}{own}{key}")
         if one.words:
             st.caption(frame.plain(one.words))
-    for words in now.troubles[:_MOST_TROUBLES]:
+    for words in (*now.warnings, *now.troubles[:_MOST_TROUBLES]):
         st.caption(f":orange[:material/warning:] {frame.plain(words)}")
 
 
@@ -468,6 +468,8 @@ def _join(layout: Layout) -> None:
         return
     found = federation.invitation(path)
     _invitation(found)
+    for words in federation.pixel_words(layout, found):
+        st.warning(frame.plain(words))
     chosen = _own_fields(federation.own_classes(layout), found.types, key=f"join-{found.id}", gives_rest=False)
     is_same = st.checkbox(texts.FINGERPRINTS_MATCH, key=f"join-same-{_key_of(found.fingerprint)}")
     _start_button(

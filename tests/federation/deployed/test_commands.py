@@ -70,17 +70,17 @@ def test_the_ledger_marks_what_stays_with_the_leaders_own_classes(agencies: Pair
     for layout, name in ((leader, "rest"), (leader, "destroyed"), (far, "flooded")):
         asked = membership.read_request(membership.accept(layout, invitation, name))
         membership.admit(leader, NAME, asked, asked.fingerprint)
-    asked = membership.read_request(membership.accept(far, invitation, "destroyed"))  # the leader gives this class away
+    asked = membership.read_request(membership.accept(far, invitation, "rest"))  # the leader gives this class away
     membership.admit(leader, NAME, asked, asked.fingerprint, replace=True)
-    held = ((leader, "rest"), (far, "destroyed"), (far, "flooded"))
+    held = ((far, "rest"), (leader, "destroyed"), (far, "flooded"))
     own = {layout: OwnData.read(layout, agreement) for layout in agencies}
     members = [Member(own[layout], Membership(name)) for layout, name in held]
     lead(agreement, folder, SimulatedTransport(dict(enumerate(members))))
-    for layout, here in ((leader, {"member of rest", "leader"}), (far, set[str]())):
+    for layout, here in ((leader, {"member of destroyed", "leader"}), (far, set[str]())):
         sent = federations.ledger(layout.federation(NAME))
         assert sent
         assert {one.to for one in sent if one.is_here} == here
-    assert {one.to for one in federations.ledger(folder) if not one.is_here} == {"member of destroyed", "member of flooded"}
+    assert {one.to for one in federations.ledger(folder) if not one.is_here} == {"member of rest", "member of flooded"}
 
 
 def test_join_refuses_what_is_no_invitation_and_serve_an_unknown_federation(
@@ -143,7 +143,11 @@ def test_serve_ends_with_a_run_of_the_leader_and_makes_it_once(
     real = cli.run_job
 
     def served(layout: Layout, task: str, *args: Any, **more: Any) -> Any:
-        return {"rounds": 3, "delivered": [0, 1, 2]} if task == "federate_lead" else real(layout, task, *args, **more)
+        return (
+            {"rounds": 3, "delivered": [0, 1, 2], "warnings": []}
+            if task == "federate_lead"
+            else real(layout, task, *args, **more)
+        )
 
     monkeypatch.setattr(cli, "run_job", served)
     first, again = (run.json("federate", "serve", leader.folder, NAME)["run"] for _ in range(2))
@@ -159,7 +163,9 @@ def test_screen_and_command_have_the_same_defaults(
 ) -> None:
     given: list[Any] = []
     monkeypatch.setattr(
-        cli, "run_job", lambda layout, task, args, *_, **__: given.append(args) or {"rounds": 1, "delivered": []}
+        cli,
+        "run_job",
+        lambda layout, task, args, *_, **__: given.append(args) or {"rounds": 1, "delivered": [], "warnings": []},
     )
     run.json("federate", "serve", agencies[0].folder, "june", "--types", "flooded")
     (args,), plan = given, Plan()
@@ -186,6 +192,16 @@ def test_an_address_that_is_none_leaves_no_federation_behind(agencies: Pair, hos
             deadline_s=5.0, host=host,
         )  # fmt: skip
     assert "such as leader.example.org" in refused.value.hint
+    assert federations.ids(agencies[0]) == []
+
+
+def test_two_classes_of_the_same_buildings_leave_no_federation_behind(agencies: Pair) -> None:
+    own = [{"class_name": name, "types_from": None} for name in ("rest", "destroyed", "flooded")]
+    with pytest.raises(FederationError, match="All damaged buildings of joplin"):
+        federate_lead(
+            job_of(agencies[0], "federate_lead"), NAME, title="Floods", types=["destroyed", "flooded"], feature_set=shared_set(agencies[0]),
+            rounds=1, deadline_s=5.0, own=own,
+        )  # fmt: skip
     assert federations.ids(agencies[0]) == []
 
 

@@ -23,7 +23,7 @@ need_extra("federated")
 from pu_geo.federation.deployed import credentials, membership  # noqa: E402  # only with the extra
 from pu_geo.federation.deployed.membership import Invitation, Request  # noqa: E402
 
-SPACE = FeatureSpace("shared", "shared", 8, "0" * 64, "post", 32)
+SPACE = FeatureSpace("shared", "shared", 8, "0" * 64, "post", 32, 0.5)
 AGREEMENT = Agreement("floods", "Floods", ("rest", "destroyed", "flooded"), SPACE, FedawsSettings(rounds=2))
 
 
@@ -141,6 +141,21 @@ def test_who_read_another_fingerprint_or_joined_another_agreement_is_not_admitte
     assert federations.members(leader.federation("floods")) == {}
     with pytest.raises(FederationError, match="no class 'earthquake'"):
         membership.accept(member, invitation, "earthquake")
+
+
+def test_a_second_join_by_the_same_buildings_is_refused(invitation: Invitation, member: Layout) -> None:
+    membership.accept(member, invitation, "flooded")
+    for source in (None, "answers"):
+        with pytest.raises(FederationError, match=r"All damaged buildings of moore\.pugeo would be of the class 'flooded'"):
+            membership.accept(member, invitation, "destroyed", source)
+    membership.accept(member, invitation, "rest")
+    membership.accept(member, invitation, "flooded", "answers")
+    membership.accept(member, invitation, "destroyed", "answers")
+    assert [one.class_name for one in federations.memberships(member.federation("floods"))] == [
+        "rest",
+        "flooded",
+        "destroyed",
+    ]
 
 
 def _signed(request: Request, key: Any) -> Request:

@@ -21,7 +21,7 @@ from federation_parts import agreed, require_equal, transport_of
 from small_parts import job_of, need_extra, small_project
 from torch import Tensor
 
-from pu_geo.errors import FederationError, JobCancelled
+from pu_geo.errors import FederationError, JobCancelled, ProjectError, PuGeoError
 from pu_geo.federation import rounds
 from pu_geo.federation.agreement import Agreement, FeatureSpace
 from pu_geo.federation.member import Member, OwnData
@@ -42,7 +42,7 @@ from pu_geo.federation.deployed import credentials, membership, node, require_fl
 from pu_geo.federation.deployed.leader import FlowerTransport, serving  # noqa: E402
 
 pytestmark = pytest.mark.slow
-SPACE = FeatureSpace("shared", "shared", 8, "0" * 64, "post", 32)
+SPACE = FeatureSpace("shared", "shared", 8, "0" * 64, "post", 32, 0.5)
 SETTINGS = FedawsSettings(rounds=2, embedding_dim=4)
 AGREEMENT = Agreement(
     "floods", "Floods", ("rest", "destroyed", "flooded"), SPACE, SETTINGS, deadline_s=60.0, quorum=2, tries=1
@@ -66,6 +66,7 @@ class Echo:
     change: Change = lambda answer: answer
     asked: list[Ask] = field(default_factory=list)
     model: dict[str, Tensor] = field(default_factory=dict)
+    noted: list[str] = field(default_factory=list)
 
     def answer(self, ask: Ask) -> Answer:
         self.asked.append(ask)
@@ -76,6 +77,9 @@ class Echo:
 
     def receive(self, model: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         self.model.update(model)
+
+    def note_refusal(self, words: str) -> None:
+        self.noted.append(words)
 
 
 @dataclass
@@ -126,7 +130,7 @@ class Federation:
                 invitation or self.invitation(), membership.key_path(self.folder, row), party.part, report=party.said.append,
                 is_cancelled=party.is_over.is_set,
             )  # fmt: skip
-        except (FederationError, JobCancelled) as error:
+        except (PuGeoError, JobCancelled) as error:
             party.error.append(error)
 
     def stop(self) -> None:
@@ -177,7 +181,7 @@ def test_a_member_gets_its_own_row_alone_and_all_arrives_to_the_bit(federation: 
         assert torch.equal(answer.update.own_vector, sent[row].own_vector + 0.1)
         assert (answer.round, answer.class_name, answer.loss) == (1, AGREEMENT.classes[row], 0.5)
     weights = {**sent[0].theta, "class_vectors": torch.eye(4)[:3]}
-    assert leader.finish(weights, {"agreement": AGREEMENT.digest}, deadline_s=PATIENCE_S) == [0, 1, 2]
+    assert leader.finish(weights, {"agreement": AGREEMENT.digest}, deadline_s=PATIENCE_S) == {0: "", 1: "", 2: ""}
     for party in parties:
         party.thread.join(PATIENCE_S)
         assert torch.equal(party.part.model["class_vectors"], torch.eye(4)[:3])
@@ -403,6 +407,55 @@ def test_what_a_member_cannot_do_is_an_answer_in_words(federation: Federation, l
     assert "The training diverged." in str(party.error)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("cannot reshape /home/ann/secret.npy"),
+        ProjectError("/home/ann/secret.npy is damaged.", "Restore it.", kind="lost"),
+        FederationError("The training diverged." + 400 * "x", "Ask for a smaller lr."),
+    ],
+    ids=["value", "project", "federation"],
+)
+def test_words_of_a_refusal_are_noted_before_they_leave_and_hold_no_path(
+    federation: Federation, leader: FlowerTransport, error: Exception
+) -> None:
+    def fail(answer: Answer) -> Answer:
+        raise error
+
+    party = federation.join(1, Echo("destroyed", fail))
+    came = exchange(leader, {1: asks()[1]})[1]
+    assert party.part.noted == [came]
+    assert came == (error.problem[:300] if isinstance(error, FederationError) else node.OWN_TROUBLE)
+    assert any(str(error) in each for each in party.said)  # here it is said in full
+
+
+def test_a_member_that_could_not_take_the_model_is_named_with_its_reason(
+    federation: Federation, leader: FlowerTransport
+) -> None:
+    class Full(Echo):
+        def receive(self, model: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+            raise FederationError("The model could not be stored.", "Make room.")
+
+    federation.join(0)
+    federation.join(1, Full("destroyed"))
+    wait_until(lambda: leader.online() == [0, 1])
+    weights = {"head.weight": torch.zeros(3, 4), "class_vectors": torch.eye(4)[:3]}
+    came = leader.finish(weights, {"agreement": AGREEMENT.digest}, deadline_s=3.0)
+    assert came == {0: "", 1: "The model could not be stored."}
+    error = federate_deployed._not_delivered(AGREEMENT, [1, 2], {1: came[1]})
+    assert "destroyed could not take it (The model could not be stored); flooded was away" in error.problem
+
+
+def test_a_refusal_is_a_line_of_the_ledger(agencies: tuple[Layout, Layout]) -> None:
+    agreement = agreed(agencies[0])
+    transport_of(agreement, agencies)
+    own = OwnData.read(agencies[1], agreement)
+    job = job_of(agencies[1], "federate_join")
+    federate_deployed._Part(job, own, Member(own, Membership("flooded")), []).note_refusal("It diverged.")
+    (line,) = federations.ledger(own.folder)
+    assert (line.message, line.to, line.values) == ("refusal", "leader", {"words": "It diverged."})
+
+
 def test_strangers_reach_the_fleet_api_alone_and_only_with_an_admitted_key(
     federation: Federation, leader: FlowerTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -511,7 +564,7 @@ def test_a_leader_that_starts_again_waits_for_a_quorum_and_sends_the_model_to_wh
     monkeypatch.setattr(federate_deployed, "_wait_for_members", meet)
     rounds.write_state(deployed.folder, deployed.agreement, 2, rounds.network.start(deployed.agreement))
     parties = [deployed.join(0), deployed.join(1)]
-    with pytest.raises(FederationError, match="have no model: flooded"):
+    with pytest.raises(FederationError, match="have no model: flooded was away"):
         federate_deployed.federate_serve(job, AGREEMENT.id)
     for party in parties:
         party.thread.join(PATIENCE_S)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small_parts import add_chips, click, small_project
+from small_parts import add_chips, add_run, click, small_project
 from streamlit.testing.v1 import AppTest
 
 from pu_geo.errors import ProjectError
@@ -20,6 +22,8 @@ from pu_geo.project import queues
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import queueing, ranking, ranking_of_many
 from pu_geo.services.annotate.ranking_of_many import ManyBuildings
+from pu_geo.services.explore import coloring
+from pu_geo.services.project.copying import copy_project
 
 N, N_SAMPLE, BLOCK = 300, 60, 64
 DAMAGED = [f"b{i}" for i in range(0, N, 25)]
@@ -159,6 +163,92 @@ def test_a_round_over_all_ends_before_the_newest_labels_are_taken(
     assert order(found) == order(all_at_once(town, monkeypatch))
 
 
+def test_copies_of_a_project_on_one_server_have_their_own_rankings(town: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share their times, their chips, their features and the numbers of their newest events."""
+    copy_project(town, str(town.folder.with_name("copy.pugeo")))
+    copy = Layout(town.folder.with_name("copy.pugeo"))
+    click(town, "b5", "b10")
+    click(copy, "b6", "b11")
+    names = []
+    for layout in (town, copy):
+        now = ranking.rank_now(layout)
+        assert now is not None
+        names.append(now.score_id)
+        assert ranking.wait_for_all(layout, 60)
+    assert ranking.scores_for_browser(copy, names[0]) is None
+    for layout in (town, copy):
+        np.testing.assert_allclose(ranking.scores_now(layout), all_at_once(layout, monkeypatch), rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("most_at_once", [N_SAMPLE, N])
+@pytest.mark.parametrize("is_other_file", [True, False])
+def test_a_copy_that_takes_the_place_of_a_project_is_ranked_by_its_own_answers(
+    town: Layout, monkeypatch: pytest.MonkeyPatch, most_at_once: int, is_other_file: bool
+) -> None:
+    """Whether its file takes the other's place, or its content does."""
+    monkeypatch.setattr(ranking, "MOST_AT_ONCE", most_at_once)
+    place, former = town.folder, town.folder.with_name("former.pugeo")
+    copy_project(town, str(place.with_name("copy.pugeo")))
+    copy = Layout(place.with_name("copy.pugeo"))
+    click(town, "b5", "b10")
+    click(copy, "b6", "b11")
+    before = ranking.rank_now(town)
+    assert before is not None
+    assert ranking.wait_for_all(town, 60)
+    if is_other_file:
+        place.rename(former)
+        copy.folder.rename(place)
+    else:
+        with closing(sqlite3.connect(copy.gpkg)) as source, closing(sqlite3.connect(town.gpkg)) as target:
+            source.backup(target)
+    assert ranking.scores_for_browser(town, before.score_id) is None
+    after = ranking.rank_now(town)
+    assert after is not None
+    assert after.score_id.rpartition("-")[0] != before.score_id.rpartition("-")[0]
+    assert ranking.wait_for_all(town, 60)
+    found = ranking.scores_now(town)
+    np.testing.assert_allclose(found, all_at_once(town, monkeypatch), rtol=0, atol=2e-6)
+
+
+def test_a_late_request_by_earlier_labels_does_not_keep_the_newest_from_all_scores(
+    town: Layout, background: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranking.rank_now(town)
+    background.wait()
+    click(town, "b5")
+    earlier = ranking._newest(town)
+    click(town, "b10")
+    newest = ranking.rank_now(town)
+    assert newest is not None
+    assert earlier is not None
+    ranking._live_scores(town, *earlier)  # of somebody whose labels took longer to read
+    name = ranking._name(*earlier[1:])
+    waiting = ranking.so_far(town, name)
+    assert waiting is not None
+    assert not waiting.is_complete
+    background.release()
+    assert ranking.wait_for_all(town, 20)
+    assert order(ranking.scores_now(town)) == order(all_at_once(town, monkeypatch))
+    done = ranking.so_far(town, name)  # a page that waits for the earlier one is drawn anew
+    assert done is not None
+    assert done.is_complete
+    assert done.score_id.startswith(newest.score_id.rpartition("-")[0])
+
+
+def test_the_lowest_events_are_dropped_but_never_what_is_asked_for(town: Layout, background: Background) -> None:
+    moments = []
+    for building in ("b5", "b10", "b15", "b20", "b30", "b35"):
+        click(town, building)
+        moments.append(ranking._newest(town))
+    many = ranking._prepared(town, *moments[0][:2]).chips  # type: ignore[index]
+    assert isinstance(many, ManyBuildings)
+    kept = []
+    for i in (5, 3, 2, 1, 0, 4):
+        ranking._live_scores(town, *moments[i])  # type: ignore[misc]
+        kept.append({moments.index(one) for one in moments if one is not None and many.known(one[2]) is not None})
+    assert kept == [{5}, {5, 3}, {5, 3, 2}, {5, 3, 2, 1}, {5, 3, 2, 0}, {5, 4, 3, 2}]
+
+
 def test_the_highest_of_the_last_ranking_are_ranked_with_the_next_sample(town: Layout, background: Background) -> None:
     background.release()
     assert ranking.wait_for_all(town, 60)
@@ -171,11 +261,41 @@ def test_the_highest_of_the_last_ranking_are_ranked_with_the_next_sample(town: L
     scores = ranking.scores_now(town)
     assert now is not None
     assert scores is not None
-    assert now.n_ranked < now.n_scored == N
+    assert now.n_ranked < N
+    assert np.isfinite(scores).all()
     is_new = ranking._live_scores(town, *ranking._newest(town)).is_new  # type: ignore[misc, union-attr]
     assert is_new[highest].all()
     assert not np.array_equal(scores[highest], before[highest])
     np.testing.assert_array_equal(scores[~is_new], before[~is_new])  # until they are scored by the newest labels
+
+
+def test_explore_compares_a_run_with_the_live_ranking_once_that_has_all_scores(town: Layout, background: Background) -> None:
+    """After the first ranking all buildings have a score at any time, the others one by earlier labels."""
+    background.release()
+    assert ranking.wait_for_all(town, 60)
+    background._may_score = threading.Semaphore(0)
+    add_run(town, scores=np.linspace(0, 1, N))
+    before = coloring.coloring(town, "ranker-1", "disagreement")
+    click(town, "b6", "b11")
+    waiting = coloring.coloring(town, "ranker-1", "disagreement")
+    assert before is not None
+    assert before.values is not None
+    assert waiting is not None
+    assert waiting.values is not None
+    assert before.waits_for == ""
+    assert np.isfinite(before.values).all()
+    assert np.isnan(waiting.values).all()
+    now = ranking.so_far(town, waiting.waits_for)
+    assert now is not None
+    assert not now.is_complete
+    background.release()
+    assert ranking.wait_for_all(town, 60)
+    found = coloring.coloring(town, "ranker-1", "disagreement")
+    assert found is not None
+    assert found.values is not None
+    assert found.waits_for == ""
+    assert np.isfinite(found.values).all()
+    assert len({before.v, waiting.v, found.v}) == 3  # the browser asks for each once
 
 
 def test_a_queue_of_a_part_says_so_and_stays_until_it_is_done(town: Layout, background: Background) -> None:
@@ -257,6 +377,35 @@ def test_the_background_goes_on_after_an_error_that_is_said(town: Layout, monkey
     assert found.problem == ""
 
 
+def test_a_ranking_that_fails_leaves_each_answer_its_own_features(
+    town: Layout, background: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranking.rank_now(town)
+    many = next(iter(ranking._kept.values())).chips
+    assert isinstance(many, ManyBuildings)
+    new = [row for row in range(N) if row not in many._base and row not in many._answered][:4]
+    click(town, *(f"b{row}" for row in new[:2]))
+    errors, chips_at = [MemoryError("no room")], many._chips_at
+
+    def fails_once(rows: NDArray[np.int64], *more: object) -> object:
+        if errors:
+            raise errors.pop()
+        return chips_at(rows, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(many, "_chips_at", fails_once)
+    with pytest.raises(MemoryError):
+        ranking.rank_now(town)
+    click(town, *(f"b{row}" for row in new[2:]))
+    assert ranking.rank_now(town) is not None
+    found = many._learned_from(np.array(new))
+    for one, wanted in zip(found, chips_at(np.array(new)), strict=True):
+        assert abs(one - wanted).max() < 1e-6
+    scores, wanted_scores = ranking.scores_now(town), all_at_once(town, monkeypatch)
+    assert scores is not None
+    is_ranked = np.isfinite(scores)
+    np.testing.assert_allclose(scores[is_ranked], wanted_scores[is_ranked], rtol=0, atol=2e-6)
+
+
 def test_a_queue_that_cannot_be_read_stops_nobody_else(town: Layout, background: Background) -> None:
     queues.save_queue(town, "eva", {"id": "q", "chip_set": "set", "items": [{"building_id": "b100"}]})
     for path in (town.folder / "queues").glob("*.json"):
@@ -311,8 +460,8 @@ def test_features_that_are_no_numbers_are_refused_in_words(town: Layout) -> None
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (ranking.LiveRanking("live-a-1-50000", 0.0, 50_000, 50_000, 1_000_000), "50,000 of 1,000,000"),
-        (ranking.LiveRanking("live-a-1-5", 0.0, 5, 5, 9, "MemoryError"), "interrupted (MemoryError)"),
+        (ranking.LiveRanking("live-a-1-50000", 0.0, 50_000, 1_000_000), "50,000 of 1,000,000"),
+        (ranking.LiveRanking("live-a-1-5", 0.0, 5, 9, "MemoryError"), "interrupted (MemoryError)"),
         (None, "not being ranked now"),
     ],
 )
