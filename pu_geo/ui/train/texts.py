@@ -69,7 +69,7 @@ HOLD_OUT = "Held-out clicks"
 DEVICES = "Devices"
 DEVICES_HELP = (
     "GPUs of this machine that train together; without a GPU, as many processes. 1 is right unless the machine has several GPUs. "
-    "More than there are is reduced to what is there."
+    "At most as many train as the machine has GPUs, or cores if it has no GPU; the run warns where more were asked for."
 )
 HOLD_OUT_HELP = (
     "Damaged buildings that this training does not learn from. They measure how much damage it finds by itself; it takes 10 "
