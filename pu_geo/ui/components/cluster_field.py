@@ -5,17 +5,20 @@ from __future__ import annotations
 import streamlit as st
 
 from pu_geo.services.project import computers
+from pu_geo.ui import frame
 from pu_geo.ui.components import texts
+
+_MOST_ON_THE_BUTTON = 40  # characters
 
 
 def draw(key: str, about: str) -> None:
-    """Draw the field, or how to get what it needs.
+    """Draw the field with what a cluster is trusted with, or how to get what it needs. The button names the cluster that is given.
 
     Args:
         key: of its value, see `given`.
         about: what is done on the cluster, in words.
     """
-    with st.popover(texts.MORE_COMPUTERS, icon=":material/lan:"):
+    with st.popover(_label(given(key)), icon=":material/lan:"):
         if not computers.has_dask():
             st.caption(texts.NO_DASK)
             return
@@ -23,6 +26,8 @@ def draw(key: str, about: str) -> None:
         st.text_input(texts.CLUSTER, key=key, placeholder=texts.CLUSTER_EXAMPLE, help=texts.CLUSTER_HELP)
         st.session_state[_kept(key)] = st.session_state[key]
         st.caption(about)
+        for warning in (texts.CLUSTER_TRUSTED, texts.LOCAL_TRUSTED):
+            st.markdown(warning)
 
 
 def given(key: str) -> str:
@@ -32,3 +37,10 @@ def given(key: str) -> str:
 
 def _kept(key: str) -> str:
     return f"{key}-kept"  # a field's own value goes with the page that draws it
+
+
+def _label(cluster: str) -> str:
+    if not cluster or not computers.has_dask():
+        return texts.MORE_COMPUTERS
+    short = cluster if len(cluster) <= _MOST_ON_THE_BUTTON else f"{cluster[: _MOST_ON_THE_BUTTON - 1]}…"
+    return f"{texts.MORE_COMPUTERS}: {frame.plain(short)}"

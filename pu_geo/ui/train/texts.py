@@ -69,7 +69,7 @@ HOLD_OUT = "Held-out clicks"
 DEVICES = "Devices"
 DEVICES_HELP = (
     "GPUs of this machine that train together; without a GPU, as many processes. 1 is right unless the machine has several GPUs. "
-    "More than there are is reduced to what is there."
+    "At most as many train as the machine has GPUs, or cores if it has no GPU; the run warns where more were asked for."
 )
 HOLD_OUT_HELP = (
     "Damaged buildings that this training does not learn from. They measure how much damage it finds by itself; it takes 10 "
@@ -253,9 +253,10 @@ MODELS = "Models: export one, or import one"
 EXPORT_MODEL = "Export model"
 NO_MODEL = "No run has a model yet. Train a method; the instant ranker has none, it is fitted anew to each project."
 MODEL_NOTE = (
-    "One file: weights, settings, and what it learned from. It holds no picture, footprint or label; models on cached features "
-    "hold 256 patches of 5 x 5 pixels of your chips, as filters, and all name the damage types they know."
+    "One file: weights, settings, and what it learned from. It holds no picture, footprint or label, and names the damage types "
+    "it knows."
 )
+MODEL_PATCHES = "A model on cached features holds 256 patches of 5 x 5 pixels of your chips, as filters."
 MODEL_NETWORK = "The network that makes its features is in the file; the license of its weights applies to that"
 IMPORT_MODEL = "Import a model"
 BY_PATH, UPLOAD = "By path", "Upload"
