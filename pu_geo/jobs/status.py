@@ -135,7 +135,7 @@ def _worked_out(folder: Path) -> JobView:
     is_cancelled = (folder / CANCEL).exists()
     state = _state(alive, current, end, is_cancelled)
     kinds = (
-        ("progress", "stage", "waiting", "turn") if state in ACTIVE else ("progress",)
+        ("progress", "stage", "waiting", "turn", "cluster") if state in ACTIVE else ("progress",)
     )  # while it works, since it got the device
     reports = [event for event in (current if state in ACTIVE else log) if event["event"] in kinds]
     last: Mapping[str, Any] = reports[-1] if reports and reports[-1]["event"] != "turn" else {}

@@ -24,12 +24,14 @@ from pu_geo import __version__
 from pu_geo.errors import JobCancelled, JobError
 from pu_geo.project import events, in_use
 from pu_geo.project.layout import write_json
+from pu_geo.wording import plural
 
 MOST_LOCAL = 256
 CONNECT_S = 20.0  # for the first answer of a scheduler
 SECONDS_BETWEEN_LOOKS = 0.2
 FORMS = "local:4, local:4,memory=4GB, tcp://HOST:8786, tls://HOST:8786 or scheduler-file=FILE"
 TOKEN = "token.json"
+CONNECTING = "connecting to the cluster"
 NO_WORKERS, WORKERS_AGAIN = "waiting: the cluster has no workers", "the cluster has workers again"
 _LOCAL, _FILE, _MEMORY = "local:", "scheduler-file=", "memory="
 _UNITS = {"MB": 10**6, "GB": 10**9}
@@ -203,6 +205,7 @@ def _connected(
         raise JobError(
             "Work on a cluster needs Dask, which is not installed here.", 'pip install "pu-geo[scale]"', kind="extra"
         ) from error
+    job.say(f"starting {plural(address.n_workers, 'worker')}" if address.kind == "local" else CONNECTING)
     token = secrets.token_hex(8)
     write_json(folder / TOKEN, {"token": token})
     if address.kind == "local":

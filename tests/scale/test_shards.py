@@ -197,6 +197,28 @@ def test_each_worker_of_a_local_cluster_has_the_memory_that_its_name_says(
     assert (given["n_workers"], given["memory_limit"]) == (2, n_bytes)
 
 
+@pytest.mark.parametrize(
+    ("name", "stage"), [("local:1", "starting 1 worker"), ("local:2", "starting 2 workers"), (NOWHERE, clusters.CONNECTING)]
+)
+def test_a_job_names_that_it_starts_workers_or_connects_before_it_does(
+    name: str, stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_extra("scale")
+    import distributed
+
+    said: list[str] = []
+
+    def noted(**_: object) -> None:
+        said.extend(str(event["message"]) for event in of_kind(tmp_path, "stage"))
+        raise JobCancelled  # this is all that is asked of it
+
+    monkeypatch.setattr(distributed, "LocalCluster", noted)
+    monkeypatch.setattr(distributed, "Client", noted)
+    with ExitStack() as stack, pytest.raises(JobCancelled):
+        clusters.JobCluster(name, tmp_path, stack).client(tmp_path, {}, lambda: False)
+    assert said == [stage]
+
+
 def test_a_shard_whose_worker_dies_as_it_hands_its_record_over_is_waited_for(
     job_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,3 +102,14 @@ def test_a_job_on_a_cluster_shows_its_workers_the_parts_of_its_step_and_dasks_pa
         assert words == "2 workers of the cluster · 3 of 9 parts done"
     finally:
         os.close(lock)
+
+
+def test_a_job_whose_workers_have_come_is_not_shown_as_one_that_still_starts_them(project: Layout) -> None:
+    came = {"message": "working on 2 workers", "workers": [{}, {}], "dashboard": ""}
+    folder = job_with(project, "chip", ("stage", {"message": "starting 2 workers"}), ("cluster", came))
+    lock = locks.take(folder / locks.JOB_LOCK)
+    assert lock is not None
+    try:
+        assert jobs.view(folder).message == "working on 2 workers"
+    finally:
+        os.close(lock)
