@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +33,11 @@ SECONDS_BETWEEN_LOOKS = 0.2
 FORMS = "local:4, local:4,memory=4GB, tcp://HOST:8786, tls://HOST:8786 or scheduler-file=FILE"
 TOKEN = "token.json"
 CONNECTING = "connecting to the cluster"
-NO_WORKERS, WORKERS_AGAIN = "waiting: the cluster has no workers", "the cluster has workers again"
+NO_WORKERS, WORKERS_CAME, WORKERS_AGAIN = (
+    "waiting: the cluster has no workers",
+    "the cluster has workers now",
+    "the cluster has workers again",
+)
 _LOCAL, _FILE, _MEMORY = "local:", "scheduler-file=", "memory="
 _UNITS = {"MB": 10**6, "GB": 10**9}
 LEAST_MEMORY = 2 * 10**9
@@ -260,7 +265,7 @@ def _wait_for_a_worker(client: Any, job: JobCluster, is_cancelled: Callable[[], 
         time.sleep(SECONDS_BETWEEN_LOOKS)
     if client.status != "running":
         raise gone()
-    job.say(WORKERS_AGAIN)
+    job.say(WORKERS_CAME)
 
 
 def _check_file(path: Path) -> None:
@@ -362,10 +367,14 @@ def _check(
 
 
 def _note(client: Any, folder: Path, workers: list[dict[str, Any]]) -> None:
-    """Log which workers there are and where Dask's own page is."""
+    """Log which workers there are and where Dask's own page is; that needs bokeh where the scheduler runs."""
+    dashboard = ""
+    with suppress(PackageNotFoundError, OSError, TimeoutError):
+        client.run_on_scheduler(version, "bokeh")
+        dashboard = client.dashboard_link or ""
     facts = [{name: worker[name] for name in ("host", "pid", "numbers")} for worker in workers]
     words = f"working on {len(workers)} worker{'' if len(workers) == 1 else 's'}"
-    events.append(folder.parent, "cluster", {"message": words, "dashboard": client.dashboard_link or "", "workers": facts})
+    events.append(folder.parent, "cluster", {"message": words, "dashboard": dashboard, "workers": facts})
     if kind := in_use.network_of(folder):
         words = f"the project is on a network disk ({kind}): it may be open on this computer alone, {socket.gethostname()}"
         events.append(folder.parent, "note", {"message": words})
