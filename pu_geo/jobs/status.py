@@ -37,12 +37,14 @@ class OnCluster:
 
     Attributes:
         n_workers: that it found as it connected.
-        dashboard: address of Dask's own page; "" where nobody noted one.
+        dashboard: address of Dask's own page; "" where there is none.
+        step: what is done now, in words; "" where nobody noted it.
         n_done, n_parts: finished parts, and all, of the step that it is at.
     """
 
     n_workers: int
     dashboard: str
+    step: str
     n_done: int
     n_parts: int
 
@@ -135,7 +137,7 @@ def _worked_out(folder: Path) -> JobView:
     is_cancelled = (folder / CANCEL).exists()
     state = _state(alive, current, end, is_cancelled)
     kinds = (
-        ("progress", "stage", "waiting", "turn") if state in ACTIVE else ("progress",)
+        ("progress", "stage", "waiting", "turn", "cluster") if state in ACTIVE else ("progress",)
     )  # while it works, since it got the device
     reports = [event for event in (current if state in ACTIVE else log) if event["event"] in kinds]
     last: Mapping[str, Any] = reports[-1] if reports and reports[-1]["event"] != "turn" else {}
@@ -168,7 +170,8 @@ def _on_cluster(current: Sequence[Mapping[str, Any]]) -> OnCluster | None:
     if connected is None or start is None:
         return None
     plan, n_new = current[start], sum(event["event"] == "shard" for event in current[start:])
-    return OnCluster(len(connected["workers"]), str(connected["dashboard"]), plan["kept"] + n_new, plan["shards"])
+    step, n_done = str(plan.get("step", "")), plan["kept"] + n_new
+    return OnCluster(len(connected["workers"]), str(connected["dashboard"]), step, n_done, plan["shards"])
 
 
 def _first_stage(current: Sequence[Mapping[str, Any]]) -> str:

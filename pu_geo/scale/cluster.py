@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,13 +25,19 @@ from pu_geo import __version__
 from pu_geo.errors import JobCancelled, JobError
 from pu_geo.project import events, in_use
 from pu_geo.project.layout import write_json
+from pu_geo.wording import plural
 
 MOST_LOCAL = 256
 CONNECT_S = 20.0  # for the first answer of a scheduler
 SECONDS_BETWEEN_LOOKS = 0.2
 FORMS = "local:4, local:4,memory=4GB, tcp://HOST:8786, tls://HOST:8786 or scheduler-file=FILE"
 TOKEN = "token.json"
-NO_WORKERS, WORKERS_AGAIN = "waiting: the cluster has no workers", "the cluster has workers"
+CONNECTING = "connecting to the cluster"
+NO_WORKERS, WORKERS_CAME, WORKERS_AGAIN = (
+    "waiting: the cluster has no workers",
+    "the cluster has workers now",
+    "the cluster has workers again",
+)
 _LOCAL, _FILE, _MEMORY = "local:", "scheduler-file=", "memory="
 _UNITS = {"MB": 10**6, "GB": 10**9}
 LEAST_MEMORY = 2 * 10**9
@@ -204,11 +210,11 @@ def _connected(
         raise JobError(
             "Work on a cluster needs Dask, which is not installed here.", 'pip install "pu-geo[scale]"', kind="extra"
         ) from error
+    job.say(f"starting {plural(address.n_workers, 'worker')}" if address.kind == "local" else CONNECTING)
     token = secrets.token_hex(8)
     write_json(folder / TOKEN, {"token": token})
     if address.kind == "local":
         _require_memory(address)
-        job.say(f"starting {address.n_workers} worker{'' if address.n_workers == 1 else 's'}")
         with ExitStack() as stack:
             try:
                 started = stack.enter_context(LocalCluster(
@@ -224,13 +230,11 @@ def _connected(
                     "cluster.",
                     kind="cluster",
                 ) from error
-            has_page = find_spec("bokeh") is not None  # which the scheduler of this process draws it with
-            _note(client, folder, _check(client, cluster, folder, token, needs), has_page=has_page)
+            _note(client, folder, _check(client, cluster, folder, token, needs))
             yield client
         return
     if address.kind == "file":
         _check_file(Path(address.value))
-    job.say("connecting to the cluster")
     to = {"scheduler_file": address.value} if address.kind == "file" else {"address": address.value}
     try:
         client = Client(**to, timeout=CONNECT_S, set_as_default=False)
@@ -261,7 +265,7 @@ def _wait_for_a_worker(client: Any, job: JobCluster, is_cancelled: Callable[[], 
         time.sleep(SECONDS_BETWEEN_LOOKS)
     if client.status != "running":
         raise gone()
-    job.say(WORKERS_AGAIN)
+    job.say(WORKERS_CAME)
 
 
 def _check_file(path: Path) -> None:
@@ -362,15 +366,15 @@ def _check(
     return list(answers.values())
 
 
-def _note(client: Any, folder: Path, workers: list[dict[str, Any]], *, has_page: bool = True) -> None:
-    """Log which workers there are and where Dask's own page is; "" where its scheduler has none."""
+def _note(client: Any, folder: Path, workers: list[dict[str, Any]]) -> None:
+    """Log which workers there are and where Dask's own page is; that needs bokeh where the scheduler runs."""
+    dashboard = ""
+    with suppress(PackageNotFoundError, OSError, TimeoutError):
+        client.run_on_scheduler(version, "bokeh")
+        dashboard = client.dashboard_link or ""
     facts = [{name: worker[name] for name in ("host", "pid", "numbers")} for worker in workers]
     words = f"working on {len(workers)} worker{'' if len(workers) == 1 else 's'}"
-    events.append(
-        folder.parent,
-        "cluster",
-        {"message": words, "dashboard": (has_page and client.dashboard_link) or "", "workers": facts},
-    )
+    events.append(folder.parent, "cluster", {"message": words, "dashboard": dashboard, "workers": facts})
     if kind := in_use.network_of(folder):
         words = f"the project is on a network disk ({kind}): it may be open on this computer alone, {socket.gethostname()}"
         events.append(folder.parent, "note", {"message": words})

@@ -51,7 +51,7 @@ def transform(
         out[:, shard.start : shard.stop] = arrays["features"]
 
     shards.run(
-        describe, shards.planned(out.shape[1], ROWS, spec), take, cluster=cluster, report=report,
+        describe, shards.planned(out.shape[1], ROWS, spec), take, step="computing features", cluster=cluster, report=report,
         is_cancelled=is_cancelled,
     )  # fmt: skip
 

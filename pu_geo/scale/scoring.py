@@ -58,7 +58,7 @@ def answers(
     def take(shard: shards.Shard, part: shards.Arrays) -> None:
         found[shard.start] = part
 
-    shards.run(score_part, plan, take, cluster=cluster, report=report, is_cancelled=is_cancelled)
+    shards.run(score_part, plan, take, step="scoring", cluster=cluster, report=report, is_cancelled=is_cancelled)
     parts = [found[shard.start] for shard in plan]
     scores, embeddings = (np.concatenate([part[name] for part in parts]) for name in ("scores", "embeddings"))
     return scores, embeddings, np.concatenate([part["types"] for part in parts]) if model.n_types else None

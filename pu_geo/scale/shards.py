@@ -72,7 +72,7 @@ def remove(job_folder: Path) -> None:
 
 
 def run(
-    work: Work, plan: Sequence[Shard], take: Callable[[Shard, Arrays], None], *, cluster: clusters.JobCluster,
+    work: Work, plan: Sequence[Shard], take: Callable[[Shard, Arrays], None], *, step: str, cluster: clusters.JobCluster,
     report: Callable[[Mapping[str, object]], None], is_cancelled: Callable[[], bool],
 ) -> None:  # fmt: skip
     """Do all shards of a plan, on the cluster those that are not finished, and hand the arrays of each to `take` once.
@@ -80,6 +80,7 @@ def run(
     Shards come in any order, so `take` must not depend on it.
 
     Args:
+        step: what is done, in words; a job may have several steps.
         cluster: of a job whose folder is on a disk that all workers have; its log gets events "cluster", "plan" and "shard".
         report: called with {"done", "total"} in rows.
 
@@ -111,7 +112,7 @@ def run(
         note_numbers(record)
         done += shard.stop - shard.start
         report({"done": done, "total": total})
-    events.append(job_folder, "plan", {"shards": len(plan), "kept": len(plan) - len(todo)})
+    events.append(job_folder, "plan", {"step": step, "shards": len(plan), "kept": len(plan) - len(todo)})
     if len(todo) < len(plan):
         events.append(job_folder, "kept", {"message": f"{len(plan) - len(todo)} of {len(plan)} shards were finished before"})
     if not todo:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,8 @@ class TestOnACluster:
         log = of_kind(layout.jobs / "job", "shard")
         assert sorted(event["rows"] for event in log) == [[start, min(start + 64, N)] for start in range(0, N, 64)]  # type: ignore[type-var]
         noted = of_kind(layout.jobs / "job", "cluster")[0]
-        assert str(noted["dashboard"]).startswith("http://127.0.0.1:")
+        assert str(noted["dashboard"]).startswith("http://127.0.0.1:") is (find_spec("bokeh") is not None)
+        assert [event["step"] for event in of_kind(layout.jobs / "job", "plan")] == ["computing features"]
         assert not (layout.jobs / "job" / SHARDS).exists()
 
     def test_workers_that_are_killed_lose_running_shards_alone(
@@ -238,7 +240,7 @@ class TestOnACluster:
             clusters.of_job(cluster, folder) as on,
         ):
             shards.run(
-                end_the_worker, shards.planned(1, 1, {}), lambda *_: None, cluster=on, report=lambda _: None,
+                end_the_worker, shards.planned(1, 1, {}), lambda *_: None, step="ending", cluster=on, report=lambda _: None,
                 is_cancelled=lambda: False,
             )  # fmt: skip
         assert "memory" in failed.value.hint
@@ -264,7 +266,8 @@ class TestOnACluster:
             (job.folder / "cancel").unlink()
             found = features(job, request=REQUEST, cluster=f"scheduler-file={file}")
             said = [event["message"] for event in of_kind(job.folder, "stage")]
-            assert said.index(clusters.WORKERS_AGAIN) > said.index(clusters.NO_WORKERS)
+            assert said.index(clusters.WORKERS_CAME) > said.index(clusters.NO_WORKERS)
+            assert clusters.WORKERS_AGAIN not in said, "it never had any"
         assert sha256_of_features(layout, str(found["name"])) == expected
         assert react == []
 

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def gathered(job_folder: Path, plan: list[shards.Shard], cluster: str = NOWHERE)
     with clusters.of_job(cluster, job_folder) as on:
         assert on is not None
         shards.run(
-            squares, plan, take, cluster=on, report=lambda _: None, is_cancelled=(job_folder / "cancel").exists
+            squares, plan, take, step="squaring", cluster=on, report=lambda _: None, is_cancelled=(job_folder / "cancel").exists
         )  # fmt: skip
     return [value for start in sorted(found) for value in found[start]]
 
@@ -195,6 +196,46 @@ def test_each_worker_of_a_local_cluster_has_the_memory_that_its_name_says(
     with ExitStack() as stack, pytest.raises(JobCancelled):
         clusters.JobCluster(text, tmp_path, stack).client(tmp_path, {}, lambda: False)
     assert (given["n_workers"], given["memory_limit"]) == (2, n_bytes)
+
+
+@pytest.mark.parametrize(
+    ("name", "stage"), [("local:1", "starting 1 worker"), ("local:2", "starting 2 workers"), (NOWHERE, clusters.CONNECTING)]
+)
+def test_a_job_names_that_it_starts_workers_or_connects_before_it_does(
+    name: str, stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_extra("scale")
+    import distributed
+
+    said: list[str] = []
+
+    def noted(**_: object) -> None:
+        said.extend(str(event["message"]) for event in of_kind(tmp_path, "stage"))
+        raise JobCancelled  # this is all that is asked of it
+
+    monkeypatch.setattr(distributed, "LocalCluster", noted)
+    monkeypatch.setattr(distributed, "Client", noted)
+    with ExitStack() as stack, pytest.raises(JobCancelled):
+        clusters.JobCluster(name, tmp_path, stack).client(tmp_path, {}, lambda: False)
+    assert said == [stage]
+
+
+@pytest.mark.parametrize("has_bokeh", [True, False])
+def test_dasks_page_is_named_only_where_the_scheduler_has_bokeh(has_bokeh: bool, job_folder: Path) -> None:
+    """Without it the page is one sentence: that Dask needs bokeh."""
+
+    class Client:
+        dashboard_link = "http://127.0.0.1:8787/status"
+
+        def run_on_scheduler(self, function: Callable[[str], str], name: str) -> str:
+            assert (function.__name__, name) == ("version", "bokeh")
+            if not has_bokeh:
+                raise PackageNotFoundError(name)
+            return "3.8.0"
+
+    clusters._note(Client(), job_folder / SHARDS, [])
+    (noted,) = of_kind(job_folder, "cluster")
+    assert noted["dashboard"] == (Client.dashboard_link if has_bokeh else "")
 
 
 def test_a_shard_whose_worker_dies_as_it_hands_its_record_over_is_waited_for(

@@ -160,7 +160,10 @@ def _checked(url: str, hosts: frozenset[str]) -> tuple[tuple[str, str, int], str
     name = parts.path.rpartition("/")[2]
     if not _NAME.fullmatch(name):
         raise ImageryError(
-            f"{shown} does not end in the plain name of a GeoTIFF, such as post.tif.", "Name a file.", kind="url"
+            f"{shown} does not end in the plain name of a GeoTIFF.",
+            "An address ends in a name such as post.tif or post.tiff. Name the GeoTIFF itself; of another format, make a GeoTIFF with "
+            "gdal_translate and add it as a local file.",
+            kind="url",
         )
     if f"{host}:{port}" not in hosts and not (host in hosts and port == _PORTS[parts.scheme]):
         known = ", ".join(sorted(hosts)) or "none"
@@ -206,6 +209,11 @@ def _may_connect(address: ipaddress.IPv4Address | ipaddress.IPv6Address, allow_p
     if (address.is_reserved and not address.is_loopback) or any(address in network for network in _NEVER):
         return False  # ::/8 is reserved: addresses that hold another one in older ways, and ::1
     return address.is_global or (allow_private and (address.is_loopback or address.is_private))
+
+
+def is_fetched(path: Path) -> bool:
+    """Return whether a file lies where `fetch` puts one, in a folder whose name says nothing to people."""
+    return re.fullmatch(r"[0-9a-f]{16}", path.parent.name) is not None and path.with_suffix(".json").is_file()
 
 
 def _is_whole(target: Path, url: str) -> bool:

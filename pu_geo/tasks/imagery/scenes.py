@@ -16,6 +16,7 @@ from pu_geo.geo.readers import in_child, xbd_folder
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Role, Scene
 from pu_geo.services.imagery import scene_files
+from pu_geo.tasks.imagery.fetch import is_fetched
 from pu_geo.tasks.imagery.footprints import store_footprints
 from pu_geo.tasks.job import Job, Part
 
@@ -98,7 +99,9 @@ def free_id(name: str, scenes: Sequence[Scene]) -> str:
 
 
 def _with_folder(path: str) -> str:
-    return "/".join(Path(path).parts[-2:])
+    """Return a file's name with its folder's, since many scenes are called post.tif; of one that was downloaded, the name alone."""
+    file = Path(path)
+    return file.name if is_fetched(file) else "/".join(file.parts[-2:])
 
 
 def build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:

@@ -212,7 +212,8 @@ def _progress_words(job: JobView) -> str:
 def _cluster_words(found: OnCluster) -> str:
     """Return how the work on a cluster stands, with a link to Dask's own page where its address is one."""
     workers, parts = wording.plural(found.n_workers, "worker"), wording.plural(found.n_parts, "part")
-    words = texts.ON_CLUSTER.format(workers=workers, done=found.n_done, parts=parts)
+    step = f"{plain(found.step)}: " if found.step else ""
+    words = texts.ON_CLUSTER.format(workers=workers, step=step, done=found.n_done, parts=parts)
     return f"{words} · [{texts.DASHBOARD}]({found.dashboard})" if _DASHBOARD.fullmatch(found.dashboard) else words
 
 

@@ -114,5 +114,5 @@ LOCAL_TRUSTED = (
 NO_DASK = (
     'Jobs can work on a cluster of Dask once `pip install "pu-geo[scale]"` was run on this computer. docs/scale.md says how.'
 )
-ON_CLUSTER = "{workers} of the cluster · {done} of {parts} done"
+ON_CLUSTER = "{workers} of the cluster · {step}{done} of {parts} done"
 DASHBOARD = "Dask's page"

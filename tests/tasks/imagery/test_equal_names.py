@@ -36,6 +36,18 @@ def test_equal_names_become_scenes_and_equal_contents_a_note(folders: list[Path]
         assert [Path(scene.path).parent.name for scene in contents.scenes(db)] == ["west", "east", "west"]
 
 
+def test_a_downloaded_scene_is_named_by_its_file_and_not_by_the_folder_that_it_was_put_into(
+    folders: list[Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "fetched" / "data.example.org" / "e97cd0b207aff8c4"
+    shutil.copytree(folders[0], folder)
+    (folder / "post.json").write_text("{}", encoding="utf-8")
+    layout = store.create(tmp_path / "e.pugeo", "E")
+    add_scenes(job_of(layout), pre=[], post=[str(folder / "post.tif")])
+    done = add_scenes(job_of(layout), pre=[], post=[str(folder / "post.tif")])
+    assert done["notes"] == ["post.tif was not added: it has the same content as post-1, post.tif."]
+
+
 def test_footprint_files_of_one_name_are_held_apart_by_their_folders(folders: list[Path], tmp_path: Path) -> None:
     layout = store.create(tmp_path / "e.pugeo", "E")
     add_scenes(job_of(layout), pre=[], post=[str(folders[0] / "post.tif")])

@@ -339,6 +339,14 @@ def test_other_addresses_are_refused_before_anything_is_asked(
     assert "secret" not in str(found.value)
 
 
+@pytest.mark.parametrize("name", ["post.vrt", "post.zip", ""])
+def test_an_address_of_another_format_is_refused_with_what_would_be_right(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ImageryError, match="does not end in the plain name of a GeoTIFF") as found:
+        fetching.fetch(f"https://data.example/{name}", hosts=["data.example"], folder=tmp_path)
+    assert "such as post.tif or post.tiff" in found.value.hint
+    assert "gdal_translate" in found.value.hint
+
+
 @pytest.mark.parametrize("host", ["data..example", ".example", "a" * 64 + ".example"])
 def test_a_mistyped_host_is_not_found_in_words(tmp_path: Path, host: str) -> None:
     with pytest.raises(ImageryError) as found:

@@ -90,15 +90,30 @@ def test_only_the_jobs_that_a_button_started_are_under_it(project: Layout) -> No
 def test_a_job_on_a_cluster_shows_its_workers_the_parts_of_its_step_and_dasks_page(project: Layout) -> None:
     """Parts of the step before, chips, do not count for that of the features; an address that is none is no link."""
     workers = {"workers": [{"host": "a"}, {"host": "b"}], "dashboard": "http://127.0.0.1:8787/status"}
-    plans = [("plan", {"shards": 4, "kept": 0}), ("shard", {}), ("plan", {"shards": 9, "kept": 2}), ("shard", {})]
+    plans = [("plan", {"step": "cutting chips", "shards": 4, "kept": 0}), ("shard", {})]
+    plans += [("plan", {"step": "computing features", "shards": 9, "kept": 2}), ("shard", {})]
     folder = job_with(project, "chip", ("cluster", workers), *plans)
     lock = locks.take(folder / locks.JOB_LOCK)
     assert lock is not None
     try:
         (words,) = [each.value for each in show_panel("components.job_card", project, "watch(layout, ['chip'])").caption]
-        assert words == "2 workers of the cluster · 3 of 9 parts done · [Dask's page](http://127.0.0.1:8787/status)"
+        assert (
+            words
+            == "2 workers of the cluster · computing features: 3 of 9 parts done · [Dask's page](http://127.0.0.1:8787/status)"
+        )
         events.append(folder, "cluster", {**workers, "dashboard": "javascript:alert(1)"})
         (words,) = [each.value for each in show_panel("components.job_card", project, "watch(layout, ['chip'])").caption]
-        assert words == "2 workers of the cluster · 3 of 9 parts done"
+        assert words == "2 workers of the cluster · computing features: 3 of 9 parts done"
+    finally:
+        os.close(lock)
+
+
+def test_a_job_whose_workers_have_come_is_not_shown_as_one_that_still_starts_them(project: Layout) -> None:
+    came = {"message": "working on 2 workers", "workers": [{}, {}], "dashboard": ""}
+    folder = job_with(project, "chip", ("stage", {"message": "starting 2 workers"}), ("cluster", came))
+    lock = locks.take(folder / locks.JOB_LOCK)
+    assert lock is not None
+    try:
+        assert jobs.view(folder).message == "working on 2 workers"
     finally:
         os.close(lock)
