@@ -547,7 +547,7 @@ class RunFacts:
         types: damage types that it scores one by one, in the order of its array `type_scores`; () where it scores none.
         types_from: where these were learned from, as a training was asked; None without.
         is_ordinal: whether they are a scale, of which no score is above the one before it.
-        federation: of a model that several projects trained: {"noise": kind}; None of any other. Then `n_positive` and `n_unlabeled` are
+        federation: of a model that several projects trained: {"title", "noise": kind}; None of any other. Then `n_positive` and `n_unlabeled` are
             of the classes that this project held.
         type_grades: ids of the project's grades that the types are, "at least" each; () where they are others, or are not known.
     """

@@ -19,7 +19,7 @@ from pu_geo.services.train import federation as readiness
 from pu_geo.tasks.train import federate_admission as admission
 
 federate = Screen("Train", group="federate ")
-REST, LOCALHOST = federations.REST, "127.0.0.1"
+REST, USUAL = federations.REST, readiness.Plan()
 Name = Annotated[str, typer.Argument(metavar="NAME", help="short name of the federation", show_default=False)]
 
 
@@ -54,8 +54,8 @@ def simulate(
     ] = "",
     quorum: Annotated[int, typer.Option(min=0, help="classes that a round needs; 0 for all")] = 0,
     noise: Annotated[str, typer.Option(metavar="none|local|central", help="who adds noise for privacy")] = "none",
-    epsilon: Annotated[float, typer.Option(help="of all rounds together, with noise")] = 8.0,
-    clip: Annotated[float, typer.Option(help="longest change that counts, with noise")] = 1.0,
+    epsilon: Annotated[float, typer.Option(help="of all rounds together, with noise")] = USUAL.epsilon,
+    clip: Annotated[float, typer.Option(help="longest change that counts, with noise")] = USUAL.clip,
     seed: Annotated[int, typer.Option(min=0, help="of all random numbers")] = 0,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -106,17 +106,17 @@ def serve(
     ] = "",
     title: Annotated[str, typer.Option(help="its title")] = "",
     features: Annotated[str, typer.Option("--features", metavar="NAME", help="feature set; the shared one if not named")] = "",
-    n_rounds: Annotated[int, typer.Option("--rounds", min=1, help="rounds of a new federation")] = 20,
-    deadline_s: Annotated[float, typer.Option("--deadline", help="seconds that a round waits for members")] = 600.0,
+    n_rounds: Annotated[int, typer.Option("--rounds", min=1, help="rounds of a new federation")] = USUAL.rounds,
+    deadline_s: Annotated[float, typer.Option("--deadline", help="seconds that a round waits for members")] = USUAL.deadline_s,
     noise: Annotated[str, typer.Option(metavar="none|local|central", help="who adds noise for privacy")] = "none",
-    epsilon: Annotated[float, typer.Option(help="of all rounds together, with noise")] = 8.0,
-    clip: Annotated[float, typer.Option(help="longest change that counts, with noise")] = 1.0,
+    epsilon: Annotated[float, typer.Option(help="of all rounds together, with noise")] = USUAL.epsilon,
+    clip: Annotated[float, typer.Option(help="longest change that counts, with noise")] = USUAL.clip,
     host: Annotated[
         str, typer.Option(help="name or address by which members reach this machine; 127.0.0.1 for this machine alone")
-    ] = LOCALHOST,
+    ] = USUAL.host,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Lead a federation: write its invitation, wait for members, and run its rounds. Started again, it goes on."""
+    """Lead a federation: write its invitation, wait for members, run its rounds, and make a run. Started again, it goes on."""
     layout = projects.find(project)
     if not types and name not in federations.ids(layout):
         raise FederationError(
@@ -131,6 +131,7 @@ def serve(
         "feature_set": features or readiness.feature_set(layout) or "", "rounds": n_rounds, "deadline_s": deadline_s, "own": held,
         "host": host, "privacy": {"kind": noise, "epsilon": epsilon, "clip": clip},
     }  # fmt: skip
+    admission.require_extra(layout, name)  # before anything is promised
     invitation = layout.federation(name) / federations.INVITATION
     if not as_json:
         print(
@@ -139,9 +140,24 @@ def serve(
             sep="\n",
             flush=True,
         )
-    result = run_job(layout, "federate_lead", args, as_json, has_news=True)
-    words = f"{result['rounds']} rounds are done; {len(result['delivered'])} members have the model."
-    show(dict(result), words + _lines(result["warnings"]), as_json)
+    result = dict(run_job(layout, "federate_lead", args, as_json, has_news=True))
+    result["run"] = _run_of_leader(layout, name, as_json)
+    made = "this project holds no class, so it has no model and no run"
+    if result["run"]:
+        made = f"the model is the run {result['run']}"
+    words = f"{result['rounds']} rounds are done; {len(result['delivered'])} members have the model; {made}."
+    show(result, words + _lines(result["warnings"]), as_json)
+
+
+def _run_of_leader(layout: Layout, name: str, as_json: bool) -> str | None:
+    """Return the run of the finished model in the leader's project, made now unless it is there; None where it holds no class."""
+    if not readiness.has_model(layout, name):
+        return None
+    before = readiness.scoring(layout, name)
+    if before is not None and before.state == "done":
+        return str(before.result["run_id"])
+    path = str((layout.federation(name) / federations.MODEL).resolve())
+    return str(run_job(layout, "apply_model", {"path": path}, as_json)["run_id"])
 
 
 @federate.verb("admit", "joplin.pugeo may-floods request-2.json --fingerprint 'B49C AABA C4C1 B5D2 E8B1 2AB8 F9C3 95DD'")
@@ -257,7 +273,11 @@ def _status(layout: Layout, name: str) -> dict[str, Any]:
         "refused": {classes[row]: why for row, why in last.refused.items()} if last else {},
         "loss": last.loss if last else None, "noise": agreement["privacy"]["kind"],
         "epsilon": last.epsilon if last else None, "epsilon_agreed": agreement["privacy"]["epsilon"],
-        "tensors_sent": sum(one.name != federations.FACTS for one in sent), "bytes_sent": sum(one.bytes for one in sent),
+        "trial": not federations.is_deployed(folder),
+        "tensors_sent": sum(one.name != federations.FACTS for one in sent if not one.is_here),
+        "bytes_sent": sum(one.bytes for one in sent if not one.is_here),
+        "tensors_here": sum(one.name != federations.FACTS for one in sent if one.is_here),
+        "bytes_here": sum(one.bytes for one in sent if one.is_here),
         "model": str(folder / federations.MODEL) if (folder / federations.MODEL).is_file() else None,
     }  # fmt: skip
 
@@ -265,8 +285,9 @@ def _status(layout: Layout, name: str) -> dict[str, Any]:
 def _words(facts: dict[str, Any]) -> list[str]:
     roles = ["leads"] if facts["leads"] else []
     roles += [f"holds {wording.listed(facts['holds'])}"] if facts["holds"] else []
+    title = f" ({facts['title']})" if facts["title"] != facts["federation"] else ""
     lines = [
-        f"{facts['federation']} ({facts['title']}): {' and '.join(roles) or 'no role'}; classes {wording.listed(facts['classes'])}.",
+        f"{facts['federation']}{title}: {' and '.join(roles) or 'no role'}; classes {wording.listed(facts['classes'])}.",
         f"  {facts['done']} of {facts['rounds']} rounds; {_noise_words(facts)}.",
     ]
     if facts["leads"] and facts["done"]:
@@ -274,7 +295,13 @@ def _words(facts: dict[str, Any]) -> list[str]:
     lines += [f"  {each}" for each in facts["warnings"]]
     lines += [f"  Late: {wording.listed(facts['late'])}."] if facts["late"] else []
     lines += [f"  Refused: {name}: {why}" for name, why in facts["refused"].items()]
-    lines.append(f"  {facts['tensors_sent']:,} tensors left this machine, {facts['bytes_sent']:,} bytes in all.")
+    if facts["trial"]:
+        lines.append(
+            f"  A trial: {facts['tensors_here']:,} tensors passed between projects on this machine, and none left it."
+        )
+    else:
+        here = f"; {facts['tensors_here']:,} more stayed on it, for its own classes" if facts["tensors_here"] else ""
+        lines.append(f"  {facts['tensors_sent']:,} tensors left this machine, {facts['bytes_sent']:,} bytes in all{here}.")
     lines += [f"  Model: {facts['model']}"] if facts["model"] else []
     return lines
 

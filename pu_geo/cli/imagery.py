@@ -263,7 +263,12 @@ def align(project: Project, *, cluster: Cluster = "", as_json: Json = False) -> 
     words = f"Pre must move {moved} to fit post (median of the buildings)"
     if result["n_failed"]:
         words += f"; {result['n_failed']} of {result['n']} could not be aligned: no shift within 20 m of that fits reliably"
-    show(result, f"{words}. Cut chips again to use it.", as_json)
+    has_chips = bool(features.overview(layout).sets)
+    show(
+        result,
+        f"{words}. {'Cut chips again to use it.' if has_chips else 'Chips that are cut from now on use it.'}",
+        as_json,
+    )
 
 
 @screen.verb("chip", "joplin.pugeo --size-px 64", "joplin.pugeo --cluster local:4")
@@ -396,7 +401,8 @@ def _features_made(project: str, result: Mapping[str, Any]) -> str:
     """Return what came of making a set."""
     made = "was there already" if result["was_there"] else f"made in {result['seconds']:,.1f} s"
     words = (
-        f"Features {result['name']}: {result['n_features']:,} of {result['n']:,} chips in {result['n_views']} views, {made}."
+        f"Features {result['name']}: {plural(result['n_features'], 'number')} for each of {plural(result['n'], 'chip')} "
+        f"in {plural(result['n_views'], 'view')}, {made}."
     )
     words += f" {result['layers_lacking']}" if result["layers_lacking"] else ""
     if result["in_use"] == result["name"]:

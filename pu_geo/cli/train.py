@@ -119,7 +119,14 @@ def train(
     ] = 0,
     settings: Annotated[list[str], repeated("KEY=VALUE", "change one setting of the preset", "--set")],
     features: Features = "",
-    devices: Annotated[int, typer.Option(min=1, metavar="K", help="GPUs, or processes on the CPU, that train together")] = 1,
+    devices: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="K",
+            help="GPUs that train together, or processes where there is none; at most as many as GPUs or cores",
+        ),
+    ] = 1,
     detach: Annotated[bool, typer.Option("--detach", help="train in the background and return at once")] = False,
     as_json: Json = False,
 ) -> None:

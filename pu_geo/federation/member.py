@@ -145,7 +145,7 @@ class Member:
         own, agreement = self.own, self.own.agreement
         self._check(ask)
         if agreement.privacy.kind == "local" and (stored := self._answered(ask)) is not None:
-            ledger.note(own.folder, wire.pack_answer(stored), ledger.LEADER)
+            self._note(stored)
             return stored
         local, losses = network.local_of(theta_of(own.embedder)), list[float]()
         run = Run(_CPU, agreement.seed)
@@ -170,8 +170,16 @@ class Member:
         answer = Answer(ask.round, agreement.digest, self.membership.class_name, update, loss)
         if is_noisy:
             self._store(ask, answer)
-        ledger.note(own.folder, wire.pack_answer(answer), ledger.LEADER)
+        self._note(answer)
         return answer
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the leader is on this machine, too, see `federations.rows_here`."""
+        return self.row in federations.rows_here(self.own.folder, len(self.own.agreement.classes))
+
+    def _note(self, answer: Answer) -> None:
+        ledger.note(self.own.folder, wire.pack_answer(answer), ledger.LEADER, is_here=self.is_here)
 
     def _check(self, ask: Ask) -> None:
         """Refuse an ask that is not one of this federation's, before anything is trained."""

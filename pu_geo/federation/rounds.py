@@ -177,8 +177,9 @@ def _round(
         row: Ask(number, learner.theta, vector.clone(), digest)  # a view would carry the other rows along
         for row, vector in enumerate(learner.class_vectors)
     }
+    here = federations.rows_here(folder, len(agreement.classes))
     for row, ask in asks.items():
-        ledger.note(folder, wire.pack_ask(ask), _name(agreement, row))
+        ledger.note(folder, wire.pack_ask(ask), _name(agreement, row), is_here=row in here)
     came = transport.exchange(asks, deadline_s=agreement.deadline_s, is_cancelled=is_cancelled)
     if is_cancelled():
         raise JobCancelled
@@ -241,8 +242,9 @@ def _finish(
     """Send the finished model, all class vectors included: a member needs them to score all classes."""
     model: dict[str, Tensor] = {**learner.theta, wire.CLASS_VECTORS: learner.class_vectors}
     facts = {"agreement": agreement.digest, "rounds": agreement.settings.rounds, **wire.facts_of_parts(parts)}
+    here = federations.rows_here(folder, len(agreement.classes))
     for row in range(len(agreement.classes)):
-        ledger.note(folder, wire.pack_model(model, facts), _name(agreement, row))
+        ledger.note(folder, wire.pack_model(model, facts), _name(agreement, row), is_here=row in here)
     return transport.finish(model, facts, deadline_s=agreement.deadline_s)
 
 

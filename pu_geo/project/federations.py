@@ -9,6 +9,7 @@ import errno
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ REST = "rest"
 """The class of all buildings of a project that nobody called damaged."""
 AGREEMENT, MEMBERS, MEMBERSHIPS = "agreement.json", "members.json", "memberships.json"
 ROUNDS, LEDGER, STATE, INVITATION = "rounds.jsonl", "ledger.jsonl", "state.safetensors", "invitation.json"
+REQUEST = "request-{row}.json"
 KEYS, TLS = "keys", "tls"  # folders; files in them have mode 0600
 MODEL, DELIVERED, CONFIRMED = "model.pugeo-model.zip", "delivered.json", "confirmed.json"
 AWAY_SHARE = 0.1
@@ -103,7 +105,7 @@ class TookPart:
 
 @dataclass(frozen=True)
 class Sent:
-    """A tensor that left this machine.
+    """A tensor that a leader or member sent: it left this machine, unless its receiver is here, too.
 
     Attributes:
         message: "ask", "answer", "model" or "refusal".
@@ -111,6 +113,7 @@ class Sent:
         round: 0 for the model at the end, and for a refusal.
         name: of the tensor, or `FACTS` for what the message holds beside tensors, which `values` repeats.
         dtype, shape, bytes, sha256: of its values in C order.
+        is_here: whether the receiver is on this machine: another class of this project, or anybody in a trial.
     """
 
     at: str
@@ -123,6 +126,7 @@ class Sent:
     bytes: int
     sha256: str
     values: Mapping[str, Any] | None = None
+    is_here: bool = False
 
 
 def ids(layout: Layout) -> list[str]:
@@ -190,6 +194,23 @@ def write_delivered(folder: Path, rows: Iterable[int]) -> None:
     """Store which members have the finished model, by their keys: a member that is admitted in one's place has it not."""
     there = members(folder)
     write_json(folder / DELIVERED, {str(row): there[row].fingerprint for row in sorted(rows) if row in there})
+
+
+def rows_here(folder: Path, n_classes: int) -> set[int]:
+    """Return the rows whose leader and member are both on this machine: all of a trial, else those of the leader's own project.
+
+    A row that another key was admitted for is not here any more, though this project once joined for it.
+    """
+    if not is_deployed(folder):
+        return set(range(n_classes))
+    return {row for row, one in members(folder).items() if _own_key(folder, row) == one.public_key}
+
+
+def _own_key(folder: Path, row: int) -> str | None:
+    """Return the public key with which this project asked for a row; None where it did not, or the file is damaged."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return str(json.loads((folder / REQUEST.format(row=row)).read_bytes())["public_key"])
+    return None
 
 
 def memberships(folder: Path) -> list[Membership]:
@@ -287,12 +308,15 @@ def rounds_done(folder: Path) -> int:
 
 
 def append_sent(folder: Path, found: Iterable[Sent]) -> None:
-    """Append to the ledger what is about to leave this machine."""
-    append(folder / LEDGER, [{name: value for name, value in asdict(one).items() if value is not None} for one in found])
+    """Append to the ledger what is about to be sent."""
+    append(
+        folder / LEDGER,
+        [{name: value for name, value in asdict(one).items() if value is not None and value is not False} for one in found],
+    )
 
 
 def ledger(folder: Path) -> list[Sent]:
-    """Return what left this machine, the oldest first."""
+    """Return what was sent, the oldest first."""
     return [Sent(**{**line, "shape": tuple(line["shape"])}) for line in lines(folder / LEDGER)]
 
 

@@ -226,7 +226,7 @@ def _connected(
             except (OSError, TimeoutError, RuntimeError) as error:
                 raise JobError(
                     f"The workers of {cluster} did not start: {' '.join(str(error).split())[:200] or type(error).__name__}.",
-                    "This computer may be busy, or short of memory. Resume the job later, or start it with fewer workers or without a "
+                    "This computer may be busy, or short of memory. Start the job again later, or with fewer workers or without a "
                     "cluster.",
                     kind="cluster",
                 ) from error
@@ -242,7 +242,7 @@ def _connected(
         raise JobError(
             f"The scheduler of {cluster} does not answer: {' '.join(str(error).split())[:200]}.",
             "See that `dask scheduler` runs there and that its port can be reached from here; tls:// also needs certificates in Dask's "
-            "configuration on all computers (`distributed.comm.tls`). Then resume the job.",
+            "configuration on all computers (`distributed.comm.tls`). Then start the job again.",
             kind="cluster",
         ) from error
     try:
@@ -337,7 +337,7 @@ def misfit(worker: Mapping[str, Any], folder: Path, token: str, needs: Mapping[s
     if other:
         return (
             f"{where} has other versions: {', '.join(other)}.",
-            "Install the same versions on all computers of the cluster; then resume the job.",
+            "Install the same versions on all computers of the cluster; then start the job again.",
         )
     if worker["token"] != token:
         return (
@@ -358,7 +358,7 @@ def _check(
         if isinstance(worker, Exception):
             raise JobError(
                 f"The worker {name} of {cluster} cannot load PU-Geo: {' '.join(str(worker).split())[:200]}.",
-                'Install this version there with `pip install "pu-geo[scale]"`; then resume the job.',
+                'Install this version there with `pip install "pu-geo[scale]"`; then start the job again.',
                 kind="cluster",
             )
         if problem := misfit(worker, folder, token, needs):

@@ -82,7 +82,9 @@ def choose(page: Any, key: str, value: str) -> None:
 def large(page: Any, title: str, place: int = 0) -> str:
     """Return the fingerprint below a title, as people read it out; it is the first one in large type, or another one."""
     page.get_by_text(title).wait_for(timeout=60_000)
-    return str(page.locator("h4 code").nth(place).inner_text())
+    lines = [page.locator("h4 code").nth(2 * place + k).inner_text() for k in (0, 1)]
+    assert all(len(line.split()) == 4 for line in lines)
+    return " ".join(" ".join(lines).split())
 
 
 def lead(page: Any, layout: Layout) -> Path:

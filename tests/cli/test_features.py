@@ -27,7 +27,7 @@ def test_a_set_is_made_used_listed_and_removed(run: CommandLine, chipped: Layout
     folder, weights = chipped.folder, weights_file(tmp_path)
     words = run.text("features", folder, *RESNET, "--weights", weights, "--licence", "CC BY 4.0")
     name = words.split()[1].rstrip(":")
-    assert f"Features {name}: {D} of 20 chips in 2 views, made in" in words
+    assert f"Features {name}: {D} numbers for each of 20 chips in 2 views, made in" in words
     assert f"`pu-geo features {folder} --use {name}` uses them from now on; now rcf is used." in words
     made = run.json("features", folder, *RESNET, "--weights", weights, "--use")
     assert (made["name"], made["was_there"], made["in_use"]) == (name, True, name)
@@ -78,3 +78,13 @@ def test_mistakes_are_refused_in_words(run: CommandLine, chipped: Layout, tmp_pa
 def test_a_project_without_chips_has_no_features(run: CommandLine, project: Layout, tmp_path: Path) -> None:
     assert "There are no chips yet" in run.text("features", project.folder)
     assert "no chips yet" in run.refused("features", project.folder, *RESNET, "--weights", weights_file(tmp_path))
+
+
+def test_align_asks_to_cut_chips_again_only_where_there_are_chips(
+    run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = {"dx_m": 1.0, "dy_m": 0.0, "n_failed": 0, "n": 20}
+    monkeypatch.setattr("pu_geo.cli.imagery.run_job", lambda *_: moved)
+    assert "Chips that are cut from now on use it." in run.text("align", project.folder)
+    with_chips(project)
+    assert "Cut chips again to use it." in run.text("align", project.folder)

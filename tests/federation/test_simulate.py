@@ -23,7 +23,7 @@ from pu_geo.project import contents, federations, model_files, runs, store
 from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.services.project.copying import copy_project
-from pu_geo.services.train import federation, run_card
+from pu_geo.services.train import federation, run_card, run_names
 from pu_geo.tasks.train.apply_model import apply_model, check_model
 from pu_geo.tasks.train.federate import federate_simulate
 
@@ -51,6 +51,8 @@ def test_both_projects_get_a_run_whose_scores_rank_all_three_classes(agencies: P
         facts = facts_of(layout, result["runs"][layout.folder.name])
         assert (facts.types, facts.method, facts.preset) == (("destroyed", "flooded"), "fedaws", "federated")
         assert facts.from_model is None  # this project's answers were learned from
+        assert facts.federation == {"title": "storms", "noise": "none"}
+        assert run_names.name(layout, facts.run_id).startswith("storms (FedAwS), ")
         assert any("together with other projects" in words for words in facts.warnings)
         assert not any("nothing was learned" in words for words in facts.warnings)
         scores = np.asarray(runs.array(layout, facts.run_id, "scores"))
@@ -72,6 +74,7 @@ def test_both_projects_get_a_run_whose_scores_rank_all_three_classes(agencies: P
     assert ranks_first(types[:, 1]) > 0.9
     facts = facts_of(foreign, run_id)
     assert facts.from_model is not None  # it is no member
+    assert run_names.name(foreign, run_id).startswith("storms (FedAwS from elsewhere), ")
     assert any("nothing was learned" in words for words in facts.warnings)
 
 
@@ -81,14 +84,18 @@ def test_status_shows_roles_rounds_and_what_left(agencies: Pair, run: CommandLin
     assert (leader["leads"], leader["holds"], leader["done"], leader["rounds"]) == (True, ["destroyed", "rest"], 2, 2)
     assert (member["leads"], member["holds"], member["done"]) == (False, ["flooded"], 2)
     assert leader["members"] == {"rest": "joplin.pugeo", "destroyed": "joplin.pugeo", "flooded": "moore.pugeo"}
-    assert member["tensors_sent"] == 2 * 5
-    assert member["bytes_sent"] > 2 * 4 * 512 * 16
+    assert (member["trial"], member["tensors_sent"], member["bytes_sent"]) == (True, 0, 0)
+    assert (leader["trial"], leader["tensors_sent"], leader["bytes_sent"]) == (True, 0, 0)
+    assert member["tensors_here"] == 2 * 5
+    assert member["bytes_here"] > 2 * 4 * 512 * 16
     words = run.text("federate", "status", agencies[0].folder)
     assert "leads and holds destroyed and rest" in words
     assert "2 of 2 rounds; no noise, so no formal privacy" in words
     assert "rest, destroyed and flooded took part" in words
+    of_member = run.text("federate", "status", agencies[1].folder)
+    assert "A trial: 10 tensors passed between projects on this machine, and none left it" in of_member
+    assert of_member.startswith("storms: holds flooded"), "a title that is the name is not repeated"
     assert leader["took_part"] == {"rest": 2, "destroyed": 2, "flooded": 2}
-    assert "10 tensors left this machine" in run.text("federate", "status", agencies[1].folder)
 
 
 def test_started_again_it_goes_on_from_its_round(agencies: Pair) -> None:

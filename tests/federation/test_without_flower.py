@@ -33,4 +33,6 @@ def test_a_verb_names_the_extra(
 
     monkeypatch.setattr(importlib.util, "find_spec", find_spec)
     monkeypatch.chdir(tmp_path)
-    assert INSTALL in run.refused("federate", *words)
+    code, out, err = run("federate", *words)
+    assert (code, out) == (2, ""), "nothing is promised before"
+    assert INSTALL in err

@@ -145,3 +145,13 @@ def test_before_an_export_the_types_are_counted_and_doubted(typed: Layout) -> No
     assert f"roof {counts[0][1]}" in plain(press(show("damage_map", typed), "export"))
     add_run(typed, "ranker-9", scores=np.linspace(0, 1, 400), like=RUN)
     assert exporting.summary(typed, "ranker-9", 0.3).types == ()
+
+
+def test_the_tab_warns_where_a_federations_map_disagrees_with_what_was_trained_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "Of the 15 buildings that this project trained as roof, by the thresholds 11 are flooded."
+    monkeypatch.setattr(damage_types, "_disagreements", lambda *_: (words,))
+    app = show_tab(typed_project(tmp_path, preset="federated", method="fedaws"), TAB_TYPES)
+    assert app.warning[0].value.replace("\\", "") == words
+    assert "a building can be yes for several types" in plain(app)

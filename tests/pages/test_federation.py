@@ -23,6 +23,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.project import projects
 from pu_geo.services.train import federation
 from pu_geo.services.train.federation import Plan
+from pu_geo.ui.train import texts
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -54,7 +55,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, object
 
 def with_federation(layout: Layout, *, n_rounds: int = 0, is_over: bool = False, **facts: object) -> Layout:
     """Give a project a federation that it leads, after some rounds of four, with the files that a real one has."""
-    made = Agreement("storm", "Storm *and* flood", CLASSES, SPACE, FedawsSettings(rounds=4), **facts)  # type: ignore[arg-type]
+    usual = {"id": "storm", "title": "Storm *and* flood"}
+    made = Agreement(**{**usual, **facts}, classes=CLASSES, features=SPACE, settings=FedawsSettings(rounds=4))  # type: ignore[arg-type]
     folder = layout.federation(made.id)
     federations.write_agreement(folder, made.to_json())
     agencies = {row: Admitted(name, f"KEY {row}", project=f"Agency {row}") for row, name in enumerate(CLASSES)}
@@ -139,6 +141,72 @@ def test_who_leads_chooses_name_types_and_noise(storm: Layout, started: list[tup
 
 
 @pytest.mark.usefixtures("with_flower")
+def test_what_was_started_is_shown_and_its_form_closed(
+    storm: Layout, started: list[tuple[str, dict[str, object]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = show("train", with_federation(storm, n_rounds=4, is_over=True))
+    assert ":green-badge[finished]" in plain(app)
+    app.toggle(key="federation-another").set_value(True).run()
+    app.text_input(key="federation-title").set_value("June floods").run()
+    app.text_input(key="federation-types").set_value("destroyed").run()
+    press(app, "federation-lead")
+    ((_, args),) = started
+    monkeypatch.setattr(federation, "starting", lambda layout: [SimpleNamespace(is_active=True, job_id="job")])
+    app.run()
+    assert app.button(key="federation-lead").disabled, "it starts already"
+    assert texts.STARTS in plain(app)
+    monkeypatch.setattr(federation, "starting", lambda layout: [])
+    with_federation(storm, id=args["federation"], title="June floods")
+    app.run()
+    assert app.selectbox(key="federation-shown").value == "june-floods"
+    assert "**June floods** :gray-badge[not running]" in plain(app)
+    assert not app.toggle(key="federation-another").value
+    app.selectbox(key="federation-shown").set_value("storm").run()
+    assert ":green-badge[finished]" in plain(app), "people can go back"
+
+
+@pytest.mark.usefixtures("with_flower")
+def test_what_was_joined_is_shown(storm: Layout, tmp_path: Path, started: list[tuple[str, dict[str, object]]]) -> None:
+    pytest.importorskip("cryptography", reason="comes with the extra federated")
+    made = agreed(storm)
+    facts = {"federation-role": "Join", "invitation-path": str(written(tmp_path / "good", made))}
+    app = show("train", with_federation(storm, n_rounds=4, is_over=True), **{"federation-another": True}, **facts)
+    app.selectbox(key=f"join-{made.id}-class").set_value("destroyed").run()
+    next(each for each in app.checkbox if each.key.startswith("join-same-")).check().run()
+    press(app, "federation-join")
+    assert app.selectbox(key="federation-shown").value == made.id
+    assert not app.toggle(key="federation-another").value
+
+
+@pytest.mark.usefixtures("with_flower")
+def test_an_address_that_nobody_else_can_reach_is_named(storm: Layout, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="comes with the extra federated")
+    app = show("train", storm, **OPEN)
+    assert "127.0.0.1 is this computer: only projects on it can join" in app.warning[-1].value.replace("\\", "")
+    app.text_input(key="federation-host").set_value("leader.example.org").run()
+    assert not app.warning
+    made = agreed(storm)
+    path = written(storm.federation(made.id), made)
+    app = show("train", storm, **OPEN, **{"federation-role": "Join", "invitation-path": str(path)})
+    assert "only projects on the leader's computer can join" in app.warning[-1].value.replace("\\", "")
+    federations.write_agreement(storm.federation(made.id), made.to_json())
+    federations.write_members(storm.federation(made.id), {})
+    app = show("train", storm)
+    assert "only projects on it can join with this invitation" in app.warning[-1].value.replace("\\", "")
+    (large,) = [each.value for each in app.markdown if each.value.startswith("####")]
+    first, last = (line.split() for line in large.strip("#` ").split("` `"))
+    assert (len(first), " ".join(first + last)) == (4, federation.invitation(path).fingerprint), "read aloud in two lines"
+    written(storm.federation(made.id), made, "192.0.2.7")
+    assert not show("train", storm).warning
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:9000", "127.1.2.3", "localhost", "localhost:80"])
+def test_loopback_is_this_computer(address: str) -> None:
+    assert federation.is_local(address)
+    assert not federation.is_local(address.replace("127.", "12.").replace("local", "other"))
+
+
+@pytest.mark.usefixtures("with_flower")
 def test_a_class_without_a_building_is_refused(tmp_path: Path, started: list[tuple[str, dict[str, object]]]) -> None:
     layout = agency(tmp_path / "calm.pugeo", "destroyed", label="not_damaged")
     app = show("train", layout, **OPEN)
@@ -200,13 +268,13 @@ def test_an_invitation_that_cannot_be_read_takes_nothing_else_away(storm: Layout
     assert app.text_input(key="federation-title").value == ""
 
 
-def written(folder: Path, agreement: Agreement) -> Path:
+def written(folder: Path, agreement: Agreement, host: str = "127.0.0.1") -> Path:
     """Write an invitation of a leader of its own; return its path."""
     from pu_geo.federation.deployed import credentials, membership  # needs the extra
 
-    credentials.certify(folder / "tls", ["127.0.0.1"])
+    credentials.certify(folder / "tls", [host])
     authority = (folder / "tls" / credentials.CA).read_text("ascii")
-    return membership.write_invitation(folder, membership.Invitation(agreement, "127.0.0.1:9000", authority))
+    return membership.write_invitation(folder, membership.Invitation(agreement, f"{host}:9000", authority))
 
 
 def join_buttons(app: AppTest) -> tuple[bool, bool]:
@@ -282,6 +350,7 @@ def test_how_it_stands_is_read_from_the_projects_files(storm: Layout) -> None:
     assert "its change has a norm of 1e9" in said
     assert "round 1: flooded did not answer in time" in said
     assert "there is no formal privacy" in said
+    assert texts.ANGLES in said, "in the text, where a narrow screen does not cut it"
     assert "Classes took part in too few of the 2 rounds: 'flooded' in 0." in said
     now = federation.read(storm, "storm")
     assert [round(angle) for _, angle in now.angles] == [60, 60], "cosine 0.5 is 60 degrees"
@@ -301,12 +370,41 @@ def test_noise_is_shown_with_its_epsilon_for_a_member_and_for_this_project(storm
 def test_the_ledger_lists_and_saves_each_tensor(storm: Layout) -> None:
     app = show("train", with_federation(storm, n_rounds=3), **{"ledger-storm": True})
     table = app.dataframe[-1].value
-    assert table["Round"].tolist() == [3, 2, 1]
+    assert table["Round"].tolist() == ["3", "2", "1"]
     assert table["Bytes"].sum() == 3 * 65536
     assert "3 entries, 197 kB in all" in plain(app)
     found = federation.ledger(storm, "storm")
     assert federation.ledger_csv(found).splitlines()[1].endswith(f"head.weight,float32,64 x 256,65536,{1:064x}")
     assert federation.ledger_lines(found).count("\n") == 3
+    of_model = Sent(store.now(), "model", "flooded", 0, "class_vectors", "float32", (3, 8), 96, "0" * 64)
+    assert federation.ledger_table([of_model])[0]["round"] == "", "and no None on the screen"
+
+
+def test_what_stayed_on_this_machine_is_no_part_of_what_left_it(storm: Layout) -> None:
+    layout = with_federation(storm, n_rounds=1)
+    own = Sent(store.now(), "ask", "member of rest", 1, "head.weight", "float32", (64, 256), 65536, "0" * 64, is_here=True)
+    federations.append_sent(layout.federation("storm"), [own, own])
+    app = show("train", layout, **{"ledger-storm": True})
+    assert "1 entry, 66 kB in all" in plain(app)
+    assert "2 entries, 131 kB, stayed on this machine" in plain(app)
+    assert app.dataframe[-1].value["Left this machine"].tolist() == [False, False, True]
+    assert "trial on this machine" not in plain(app)
+
+
+def test_a_trial_is_marked_as_one(storm: Layout) -> None:
+    layout = with_federation(storm, n_rounds=4, is_over=True)
+    folder = layout.federation("storm")
+    federations.write_members(folder, {row: Admitted(name, project=f"P{row}") for row, name in enumerate(CLASSES)})
+    lines = [Sent(**{**one.__dict__, "is_here": True}) for one in federations.ledger(folder)]
+    (folder / federations.LEDGER).unlink()
+    federations.append_sent(folder, lines)
+    app = show("train", layout, **{"ledger-storm": True})
+    assert ":violet-badge[trial on this machine]" in plain(app)
+    assert "nothing was sent to another one" in plain(app)
+    assert "deadline" not in plain(app)
+    assert "no formal privacy" not in plain(app)
+    assert "4 entries, 262 kB, passed between projects on this machine. Nothing left it." in plain(app)
+    assert "in all: every tensor" not in plain(app)
 
 
 def test_a_finished_one_scores_the_buildings(

@@ -45,8 +45,9 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     federations.append_round(folder, a_round(1))
     assert federations.rounds(folder) == [a_round(1)]
     facts = Sent(**{**a_line().__dict__, "name": federations.FACTS, "shape": (), "values": {"loss": 0.5}})
-    federations.append_sent(folder, [a_line(), facts])
-    assert federations.ledger(folder) == [a_line(), facts]
+    here = Sent(**{**a_line(0).__dict__, "is_here": True})
+    federations.append_sent(folder, [a_line(), facts, here])
+    assert federations.ledger(folder) == [a_line(), facts, here]
 
 
 def test_half_a_line_of_a_crash_is_left_out_and_ended(tmp_path: Path) -> None:

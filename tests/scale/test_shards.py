@@ -356,8 +356,9 @@ def test_a_scheduler_that_does_not_answer_or_has_no_file_is_a_refusal(
 ) -> None:
     need_extra("scale")
     monkeypatch.setattr(clusters, "CONNECT_S", 0.2)
-    with pytest.raises(JobError, match="does not answer"):
+    with pytest.raises(JobError, match="does not answer") as caught:
         gathered(job_folder, shards.planned(4, 4, {"power": 2}))
+    assert caught.value.hint.endswith("Then start the job again.")  # the card of a job without a part done has *Start again*
     with pytest.raises(JobError, match=r"s\.json is not there"):
         gathered(job_folder, shards.planned(4, 4, {"power": 2}), f"scheduler-file={job_folder / 's.json'}")
 

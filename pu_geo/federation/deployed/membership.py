@@ -163,7 +163,9 @@ def accept(
     key = credentials.private_key(key_path(folder, row))
     request = Request(agreement.id, agreement.digest, class_name, _name_of(layout), credentials.public_text(key))
     signature = base64.b64encode(credentials.sign(key, request.signed_content())).decode()
-    return _write(folder / f"request-{row}.json", {"kind": REQUEST_KIND, **asdict(request), "signature": signature})
+    return _write(
+        folder / federations.REQUEST.format(row=row), {"kind": REQUEST_KIND, **asdict(request), "signature": signature}
+    )
 
 
 def require_fingerprint(invitation: Invitation, fingerprint: str) -> None:

@@ -22,10 +22,10 @@ from pu_geo.analysis.audit.design import Estimate
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.errors import PuGeoError
 from pu_geo.project import choices as log
-from pu_geo.project import contents, grades, labels, runs, store
+from pu_geo.project import contents, federations, grades, labels, model_files, runs, store
 from pu_geo.project.choices import Threshold
 from pu_geo.project.grades import Grade
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, read_json
 from pu_geo.records import LabelEvent, RunFacts
 from pu_geo.services.damage_map import auditing, mapping, random_audits
 from pu_geo.services.project import choices
@@ -48,6 +48,10 @@ ATTRIBUTE_RULE = (
     "building damaged."
 )
 ORDINAL_RULE = "The types are a scale: a building that reaches one reaches those below it."
+FEDERATED_RULE = (
+    "In a map by a federation's model, a yes by score says that the type's own score is at or above the type's threshold, and no more: a "
+    "building can be yes for several types, and other buildings may be than those that a project trained the type's class with."
+)
 _LONGEST = 40  # characters of a column
 _DAMAGED = ("confirmed", "flagged")
 _SCALE = "at least "  # how the types of a scale begin
@@ -147,12 +151,19 @@ class TypeOnMap:
 
 @dataclass(frozen=True)
 class TypesOnMap:
-    """The damage types of a run's map, of the buildings `ids`; none where the run scores none."""
+    """The damage types of a run's map, of the buildings `ids`; none where the run scores none.
+
+    Attributes:
+        is_federated: whether a federation's model gave the scores.
+        warnings: where the map disagrees with what this project trained a class of a federation with, a sentence each.
+    """
 
     ids: Sequence[str]
     types: tuple[TypeOnMap, ...] = ()
     is_ordinal: bool = False
     attribute: str = ""
+    is_federated: bool = False
+    warnings: tuple[str, ...] = ()
 
     def with_type(self, one: TypeOnMap) -> tuple[list[str], list[str]]:
         """Return the buildings that people gave a type, and those that have it by score alone."""
@@ -164,7 +175,8 @@ class TypesOnMap:
     def rule(self) -> str:
         """When a building has a type, in sentences."""
         named = "" if not self.attribute else ATTRIBUTE_RULE.format(attribute=self.attribute)
-        return " ".join((RULE, *filter(None, (named, ORDINAL_RULE if self.is_ordinal else ""))))
+        federated = FEDERATED_RULE if self.is_federated else ""
+        return " ".join((RULE, *filter(None, (named, ORDINAL_RULE if self.is_ordinal else "", federated))))
 
 
 def _attribute_words(attribute: str) -> str:
@@ -234,7 +246,51 @@ def on_map(layout: Layout, run_id: str, threshold: float) -> TypesOnMap:
                 int((taught[:, k] == YES).sum()), int((taught[:, k] == NO).sum()), n_typed, attribute,
             )
         )  # fmt: skip
-    return TypesOnMap(ids, tuple(types), run.is_ordinal, attribute)
+    is_federated = run.preset == FEDERATED
+    warnings = _disagreements(layout, run, ids, types) if is_federated else ()
+    return TypesOnMap(ids, tuple(types), run.is_ordinal, attribute, is_federated, warnings)
+
+
+def _disagreements(layout: Layout, run: RunFacts, ids: Sequence[str], types: Sequence[TypeOnMap]) -> tuple[str, ...]:
+    """Return in words where a map disagrees with the classes that this project trained with all its damaged buildings.
+
+    No answer names a type there, so the map goes by scores alone. Nothing of classes with types that people gave: these are shown.
+    """
+    held = _trained_with_all(layout, run)
+    with store.connect(layout) as db:
+        answers = labels.taught(db, run.at_event)
+    of_class = np.array([(event := answers.get(each)) is not None and event.label == "positive" for each in ids], np.bool_)
+    found = []
+    for own in [one for one in types if one.name in held]:
+        states = [(one, np.asarray(one.states, np.str_)[of_class & (one.answers == SILENT)]) for one in types]
+        counts = [
+            (int((known == "no").sum()), "not", one) if one is own else (int((known == "yes").sum()), "", one)
+            for one, known in states
+        ]
+        parts = [
+            f"{n:,} {'is' if n == 1 else 'are'} {negation}{' ' if negation else ''}{one.name}"
+            for n, negation, one in counts
+            if n
+        ]
+        if parts:
+            n = wording.plural(int(of_class.sum()), "building")
+            found.append(f"Of the {n} that this project trained as {own.name}, by the thresholds {wording.listed(parts)}.")
+    return tuple(found)
+
+
+def _trained_with_all(layout: Layout, run: RunFacts) -> set[str]:
+    """Return the classes that this project trained in a run's federation with all its damaged buildings, whatever their type.
+
+    None where the run's card does not say, or the model came from another project.
+    """
+    card = layout.run(run.run_id) / model_files.CARD
+    if run.from_model is not None or not card.is_file():
+        return set()
+    stated = read_json(card).get("learned_from", {}).get("federation", {})
+    if stated.get("id") not in federations.ids(layout):
+        return set()
+    known = federations.memberships(layout.federation(stated["id"]))
+    return {one.class_name for one in known if one.types_from is None and one.class_name in stated["classes_here"]}
 
 
 def _attribute_of(run: RunFacts) -> str:

@@ -175,6 +175,17 @@ def title_of(name: str, maker: Mapping[str, Any]) -> str:
     return f"Network with the weights {file} (license of the weights: {licence})" if file else name
 
 
+def holds_patches(maker: Mapping[str, Any]) -> bool:
+    """Return whether the filters of a maker, or of one of several, are patches of the project's own chips.
+
+    >>> holds_patches({"kind": "rcf"}), holds_patches({"kind": "shared"})
+    (True, False)
+    """
+    if sets := maker.get("sets"):
+        return any(holds_patches(one) for one in sets.values())
+    return maker.get("kind") == RCF or bool(feature_sets.views_of(maker))
+
+
 def words_of(name: str, maker: Mapping[str, Any]) -> str:
     """Return what features are in one line for people, with file, sha256 and license of the weights.
 

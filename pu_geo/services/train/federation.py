@@ -71,6 +71,7 @@ class Federation:
         warnings: classes that took part in few of the rounds so far, a sentence or two each.
         troubles: "round 3: flooded was late", newest first.
         privacy: in words.
+        is_trial: whether all members are projects on this machine, and nothing is sent.
     """
 
     id: str
@@ -87,6 +88,7 @@ class Federation:
     warnings: tuple[str, ...]
     troubles: tuple[str, ...]
     privacy: str
+    is_trial: bool = False
     address: str = ""
     server_fingerprint: str = ""
 
@@ -144,6 +146,7 @@ def read(layout: Layout, federation_id: str) -> Federation:
         tuple(federations.absence_words(classes, federations.took_part(rounds, len(classes)), number)) if rounds else (),
         _troubles(classes, tried),
         privacy_words(known["privacy"], len(federations.memberships(folder))),
+        not federations.is_deployed(folder),
     )
 
 
@@ -264,28 +267,30 @@ def _member(
 
 @dataclass(frozen=True)
 class LedgerTotal:
-    """What left this machine for one federation so far."""
+    """What left this machine for one federation so far, and what stayed on it: between projects or classes that are here."""
 
     n_tensors: int
     n_bytes: int
-    n_rounds: int
+    n_here: int
+    bytes_here: int
 
 
 def ledger(layout: Layout, federation_id: str) -> list[Sent]:
-    """Return each tensor that left this machine, the oldest first."""
+    """Return each tensor that was sent, the oldest first; those for members on this machine are marked."""
     return federations.ledger(layout.federation(federation_id))
 
 
 def ledger_total(found: Sequence[Sent]) -> LedgerTotal:
-    """Sum up what left this machine; what a message holds beside tensors counts as one."""
-    return LedgerTotal(len(found), sum(one.bytes for one in found), len({one.round for one in found if one.round}))
+    """Sum up what left this machine, and what stayed on it; what a message holds beside tensors counts as one."""
+    left, here = ([one for one in found if one.is_here is is_here] for is_here in (False, True))
+    return LedgerTotal(len(left), sum(one.bytes for one in left), len(here), sum(one.bytes for one in here))
 
 
 def ledger_table(found: Sequence[Sent]) -> list[dict[str, object]]:
     """Return lines of the ledger as rows of plain values."""
     return [
         {
-            "time": one.at, "round": one.round or None, "message": one.message, "to": one.to, "name": one.name, "dtype": one.dtype,
+            "time": one.at, "round": str(one.round or ""), "message": one.message, "to": one.to, "left": not one.is_here, "name": one.name, "dtype": one.dtype,
             "shape": " x ".join(map(str, one.shape)), "bytes": one.bytes, "sha256": one.sha256,
         }
         for one in found
@@ -388,6 +393,12 @@ class Plan:
     clip: float = 1.0
 
 
+def is_local(address: str) -> bool:
+    """Return whether nobody but projects on this computer can reach an address, with or without a port."""
+    host = address.rpartition(":")[0] if ":" in address else address
+    return host == "localhost" or host.startswith("127.")
+
+
 @dataclass(frozen=True)
 class Invitation:
     """What an invitation file says; `fingerprint` covers the agreement and the leader's certificate."""
@@ -476,7 +487,7 @@ def admit(layout: Layout, federation_id: str, asked: Request) -> None:
 
 
 def start_lead(layout: Layout, plan: Plan, own: Sequence[Membership]) -> str:
-    """Start the job that leads a new federation, and takes part in it for classes of this project; return the job's id.
+    """Start the job that leads a new federation, and takes part in it for classes of this project; return the federation's id.
 
     Raises:
         FederationError: if it has no name or no damage type, one twice, or this project has no building of a class.
@@ -496,12 +507,13 @@ def start_lead(layout: Layout, plan: Plan, own: Sequence[Membership]) -> str:
         "rounds": plan.rounds, "deadline_s": plan.deadline_s, "own": [asdict(one) for one in own], "host": plan.host,
         "privacy": {"kind": plan.privacy, "epsilon": plan.epsilon, "clip": plan.clip},
     }  # fmt: skip
-    return jobs.start(layout, LEAD, args)
+    jobs.start(layout, LEAD, args)
+    return str(args["federation"])
 
 
-def start_join(layout: Layout, path: str, own: Sequence[Membership], fingerprint: str) -> list[str]:
-    """Join a federation for classes of this project, and start a job for each; return their ids. Nothing is sent before a leader has
-    admitted the keys.
+def start_join(layout: Layout, path: str, own: Sequence[Membership], fingerprint: str) -> str:
+    """Join a federation for classes of this project, and start a job for each; return the federation's id. Nothing is sent before a
+    leader has admitted the keys.
 
     Args:
         fingerprint: of the invitation that people compared; the file may be another one by now.
@@ -522,9 +534,9 @@ def start_join(layout: Layout, path: str, own: Sequence[Membership], fingerprint
     for one in own:
         membership.accept(layout, found, one.class_name, one.types_from)
     membership.confirm(layout.federation(found.agreement.id), found)
-    return [
-        jobs.start(layout, JOIN, {"federation": found.agreement.id, "class_name": one.class_name}) for one in own
-    ]  # fmt: skip
+    for one in own:
+        jobs.start(layout, JOIN, {"federation": found.agreement.id, "class_name": one.class_name})
+    return found.agreement.id
 
 
 def _require_ready(layout: Layout) -> str:
@@ -582,7 +594,7 @@ def parties(layout: Layout) -> list[Party]:
 
 
 def start_simulation(layout: Layout, plan: Plan, held: Mapping[Path, Sequence[Membership]]) -> str:
-    """Start the job that trains projects on this machine together, this one leads; return its id.
+    """Start the job that trains projects on this machine together, this one leads; return the federation's id.
 
     Args:
         held: folder of a project -> the classes that it holds.
@@ -605,7 +617,8 @@ def start_simulation(layout: Layout, plan: Plan, held: Mapping[Path, Sequence[Me
         "privacy": {"kind": plan.privacy, "epsilon": plan.epsilon, "clip": plan.clip},
         "parties": [_party(folder, memberships) for folder, memberships in held.items() if memberships],
     }  # fmt: skip
-    return jobs.start(layout, SIMULATE, args)
+    jobs.start(layout, SIMULATE, args)
+    return str(args["name"])
 
 
 def _party(folder: Path, memberships: Sequence[Membership]) -> dict[str, object]:

@@ -15,18 +15,22 @@ from pu_geo.services.train.training import method_title
 LONGEST = 60
 _CHOICE = "run_name:"
 _MOST_LAYERS = 4  # that a name lists
+_LONGEST_TITLE = 28  # of a federation, in a name
 
 
 def usual(run: RunFacts) -> str:
     """Return the name of a run that nobody named: method, preset where the method has several, features, local time.
 
-    For example "NcPU quick, 22 Nov 11:29".
+    For example "NcPU quick, 22 Nov 11:29". A federation's model is called by its title: "June floods (FedAwS), 22 Nov 11:29".
     """
+    at, came = wording.day_and_time(run.created_at), " from elsewhere" if run.from_model else ""
+    if title := str((run.federation or {}).get("title") or ""):
+        title = title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 1].rstrip()}…"
+        return f"{title} ({method_title(run.method)}{came}), {at}"
     card = catalog.METHODS.get(run.method)
     preset = f" {run.preset}" if card is not None and len(card.presets) > 1 else ""
-    came = " from elsewhere" if run.from_model else ""
     features = "" if run.feature_set == RCF else f" on {_features_of(run)}"
-    return f"{method_title(run.method)}{preset}{came}{features}, {wording.day_and_time(run.created_at)}"
+    return f"{method_title(run.method)}{preset}{came}{features}, {at}"
 
 
 def _features_of(run: RunFacts) -> str:

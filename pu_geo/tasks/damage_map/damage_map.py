@@ -238,7 +238,7 @@ def _collect(
     }  # fmt: skip
     if source.run_id is not None and source.types.types:
         types = damage_types.facts(layout, source.run_id, limit.value, source.types)
-        metadata |= {"types": types, "types_rule": source.types.rule}
+        metadata |= {"types": types, "types_rule": " ".join((source.types.rule, *source.types.warnings))}
     if used := layers.in_chips(chips, source.learned_views):
         metadata["layers"] = used
         columns |= _layers_missing(table.building_ids, chips, used)

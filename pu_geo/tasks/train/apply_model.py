@@ -393,7 +393,9 @@ def _absence_words(there: Mapping[str, Any]) -> list[str]:
 def _federation(found: Model) -> dict[str, object] | None:
     """Return what a run keeps of the federation that trained its model; None of another model."""
     stated = found.card["learned_from"].get("federation")
-    return {"noise": printable(stated.get("noise"))} if isinstance(stated, Mapping) else None
+    if not isinstance(stated, Mapping):
+        return None
+    return {"title": printable(stated.get("title") or stated.get("id", "")), "noise": printable(stated.get("noise"))}
 
 
 def _n_learned(found: Model) -> tuple[int, int]:

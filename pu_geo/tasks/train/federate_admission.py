@@ -30,6 +30,11 @@ class Joined(NamedTuple):
     warnings: list[str]
 
 
+def require_extra(layout: Layout, federation: str) -> None:
+    """Raise FederationError unless the extra that carries messages between machines is installed."""
+    require_flower(layout.federation(federation))
+
+
 def read_request(layout: Layout, federation: str, path: str) -> Asked:
     """Read a member's request. Raises FederationError if it is none, or was changed on its way."""
     require_flower(layout.federation(federation))

@@ -59,14 +59,19 @@ def federate_serve(
         job.report(0.0, place)
         done = (rounds.read_state(folder, agreement) or (0, None))[0]
         needed = len(agreement.classes) if not done else agreement.quorum if done < n_rounds else 0
-        _wait_for_members(job, transport, needed, agreement, place, done / n_rounds)
+        _wait_for_members(job, transport, needed, agreement, place, done / (n_rounds + 1))
 
         def report(facts: Mapping[str, Any]) -> None:
             took = f"{len(facts['taking_part'])} of {len(agreement.classes)} members"
-            job.epoch({"epoch": facts["round"], "loss": facts["loss"], "class_cosine": facts["class_cosine"]})
+            share = facts["round"] / (n_rounds + 1)
+            job.epoch(
+                {"epoch": facts["round"], "progress": share, "loss": facts["loss"], "class_cosine": facts["class_cosine"]}
+            )
             words = f"round {facts['round']} of {n_rounds}, {took}, at {invitation.address}"
-            job.report(facts["round"] / (n_rounds + 1), words, is_news=True)
+            job.report(share, words, is_news=True)
 
+        begins = f"round {done + 1} of {n_rounds} begins" if done < n_rounds else "sending the model"
+        job.report(done / (n_rounds + 1), begins, is_news=True)  # from here the time left is counted, not from the wait
         led = rounds.lead(agreement, folder, transport, report=report, is_cancelled=job.is_cancelled)
     said = rounds.of_parts(agreement, led)
     for words in said["warnings"]:
@@ -166,6 +171,7 @@ class _Part:
         found = self.member.answer(ask)
         self.n_answered += 1
         self.share = ask.round / (self.own.agreement.settings.rounds + 1)
+        self.job.epoch({"epoch": ask.round, "progress": self.share})  # from the first one on the time left is counted
         return found
 
     def receive(self, model: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
@@ -174,7 +180,7 @@ class _Part:
         self.model = write_model(self.own, model, facts, self.held)
 
     def note_refusal(self, words: str) -> None:
-        ledger.note(self.own.folder, wire.pack_refusal(words), ledger.LEADER)
+        ledger.note(self.own.folder, wire.pack_refusal(words), ledger.LEADER, is_here=self.member.is_here)
 
     def say(self, words: str) -> None:
         """Report what the connection does; the same words once."""

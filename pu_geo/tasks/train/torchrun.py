@@ -26,6 +26,7 @@ from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.project.layout import write_json
 from pu_geo.records import View
 from pu_geo.tasks.job import Job
+from pu_geo.wording import plural
 
 RANK = "pu_geo.tasks.train.rank"
 ENDED = "ended"  # line that a rank prints once it has noted why it ends; the others are not waited for
@@ -38,7 +39,8 @@ def n_devices(request: TrainingRequest, views: Sequence[View]) -> tuple[int, str
     """Return on how many devices a training runs, and a warning, "" without one.
 
     Args:
-        request: `devices` of it are used, as far as there are as many CUDA devices; without any, as many processes on the CPU.
+        request: `devices` of it are used, as far as there are as many CUDA devices; without any, as many processes on the CPU, as far as
+            there are cores.
         views: named views of the data; layers are learned from on one device.
     """
     n_cuda = torch.cuda.device_count()
@@ -48,6 +50,13 @@ def n_devices(request: TrainingRequest, views: Sequence[View]) -> tuple[int, str
         return 1, reason if request.devices > 1 else ""
     if n_cuda and request.devices > n_cuda:
         return n_cuda, f"{request.devices} devices were asked for, and this machine has {n_cuda}, which were used."
+    n_cores = os.cpu_count() or 1
+    if not n_cuda and request.devices > n_cores:
+        cores = plural(n_cores, "core")
+        return (
+            n_cores,
+            f"{request.devices} devices were asked for; this machine has no GPU and {cores}, so {n_cores} trained.",
+        )
     return request.devices, ""
 
 

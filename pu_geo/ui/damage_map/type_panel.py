@@ -51,6 +51,8 @@ def draw(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> No
     """
     judged = damage_types.audits(layout, run_id, threshold, found)
     st.caption(frame.plain(found.rule))
+    for words in found.warnings:
+        st.warning(frame.plain(words), icon=":material/compare_arrows:")
     if not judged:
         st.caption(texts.TYPES_NOT_AUDITED)
     for k, one in enumerate(found.types):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -27,6 +28,8 @@ _BLUE = "#0B6E99"
 _MOST_LINES, _MOST_TROUBLES = 300, 5
 _SECONDS_BETWEEN_READS = 2.0
 _MAX_MB = 1
+_LINE_PX = 270  # one line of a fingerprint, and not two
+_SHOWN, _ANOTHER, _STARTED = "federation-shown", "federation-another", "federation-started"
 
 
 def draw(layout: Layout) -> None:
@@ -44,17 +47,16 @@ def _opened(layout: Layout, found: Sequence[Federation]) -> None:
     if not federation.is_installed():
         st.info(texts.FEDERATION_MISSING, icon=":material/extension:")
     _starting(layout, found)
+    _show_started(found)
     if found:
         shown = found[0]
         if len(found) > 1:
             titles = {one.id: one.title for one in found}
-            chosen = st.selectbox(
-                texts.FEDERATIONS, list(titles), format_func=lambda key: titles[key], key="federation-shown"
-            )
+            chosen = st.selectbox(texts.FEDERATIONS, list(titles), format_func=lambda key: titles[key], key=_SHOWN)
             shown = next(one for one in found if one.id == chosen)
         with frame.show_errors():
             _status(layout, shown)
-        if not st.toggle(texts.ANOTHER_FEDERATION, key="federation-another"):
+        if not st.toggle(texts.ANOTHER_FEDERATION, key=_ANOTHER):
             return
     if not _has_features(layout):
         return
@@ -77,6 +79,33 @@ def _starting(layout: Layout, found: Sequence[Federation]) -> None:
             st.rerun()
 
     until_there()
+
+
+def _show_started(found: Sequence[Federation]) -> None:
+    """Choose the federation that was started or joined here, once it is there, and close the form that did it."""
+    if st.session_state.get(_STARTED) in {one.id for one in found}:
+        st.session_state[_SHOWN] = st.session_state.pop(_STARTED)
+        st.session_state[_ANOTHER] = False
+
+
+def _start_button(
+    layout: Layout, label: str, start: Callable[[], str], *, is_ready: bool, **look: Any
+) -> None:  # fmt: skip
+    """Draw the button that starts or joins a federation, which is shown from then on.
+
+    Args:
+        start: does it, and returns the federation's id.
+        is_ready: whether the form above is filled in.
+        look: what else `frame.button` takes.
+    """
+    is_starting = any(job.is_active for job in federation.starting(layout))
+
+    def act() -> None:
+        st.session_state[_STARTED] = start()
+
+    frame.button(label, act, type="primary", disabled=is_starting or not is_ready, **look)
+    if is_starting:
+        st.caption(texts.STARTS)
 
 
 def _has_features(layout: Layout) -> bool:
@@ -123,7 +152,7 @@ def _status(layout: Layout, shown: Federation) -> None:
             _members_and_figures(now)
 
     progress()
-    st.caption(frame.plain(shown.privacy))
+    st.caption(texts.TRIAL_NOTE if shown.is_trial else frame.plain(shown.privacy))
     _ledger(layout, shown)
 
 
@@ -131,10 +160,11 @@ def _head(now: Federation) -> None:
     color, state = texts.FEDERATION_STAGES[now.stage]
     role = texts.LEADS if now.is_lead else texts.TAKES_PART
     own = wording.listed(now.own) or texts.FEDERATION_NO_OWN
-    facts = texts.FEDERATION_FACTS.format(
-        role=role, own=own, rounds=wording.plural(now.n_rounds, "round"), deadline=wording.duration(now.deadline_s)
-    )
-    st.markdown(f"**{frame.plain(now.title)}** :{color}-badge[{state}] :small[:gray[{frame.plain(facts)}]]")
+    facts = texts.FEDERATION_FACTS.format(role=role, own=own, rounds=wording.plural(now.n_rounds, "round"))
+    if not now.is_trial:
+        facts += texts.FEDERATION_DEADLINE_FACT.format(deadline=wording.duration(now.deadline_s))
+    trial = f" :violet-badge[{texts.TRIAL}]" if now.is_trial else ""
+    st.markdown(f"**{frame.plain(now.title)}** :{color}-badge[{state}]{trial} :small[:gray[{frame.plain(facts)}]]")
 
 
 def _keys(layout: Layout, now: Federation) -> None:
@@ -149,6 +179,7 @@ def _keys(layout: Layout, now: Federation) -> None:
         if now.is_lead:
             _download(texts.SAVE_INVITATION, path, f"{now.id}-invitation.json", "invitation")
         st.caption(frame.plain(texts.FEDERATION_ADDRESS.format(address=invitation.address)))
+        _warn_if_local(invitation.address, texts.LOCAL_LEADER if now.is_lead else texts.LOCAL_INVITATION)
     with right:
         if now.is_lead:
             _waiting_room(layout, now)
@@ -159,8 +190,15 @@ def _keys(layout: Layout, now: Federation) -> None:
 
 
 def _large(title: str, fingerprint: str) -> None:
+    """Draw a fingerprint as people read it aloud."""
     st.caption(frame.plain(title))
-    st.markdown(f"#### `{fingerprint}`")
+    st.markdown(f"#### {' '.join(f'`{line}`' for line in _lines(fingerprint))}", width=_LINE_PX)
+
+
+def _lines(fingerprint: str) -> list[str]:
+    """Return the two lines of a fingerprint, of four groups each, whatever the width of the screen."""
+    groups = fingerprint.split()
+    return ["\N{NO-BREAK SPACE}".join(each) for each in (groups[: len(groups) // 2], groups[len(groups) // 2 :]) if each]
 
 
 def _key_of(fingerprint: str) -> str:
@@ -196,7 +234,7 @@ def _members(now: Federation) -> None:
         badge = f" :{color}-badge[{state}]" if now.is_lead else ""  # nobody else knows how the members stand
         where = f" · {frame.plain(one.project)}" if one.project else ""
         own = f" :small[:gray[{texts.THIS_PROJECT}]]" if one.is_own else ""
-        key = f"  \n:small[`{one.fingerprint}`]" if one.fingerprint else ""
+        key = "".join(f"  \n:small[`{line}`]" for line in _lines(one.fingerprint))
         st.markdown(f"**{frame.plain(one.class_name)}**{where}{badge}{own}{key}")
         if one.words:
             st.caption(frame.plain(one.words))
@@ -260,9 +298,8 @@ def _angles(now: Federation) -> None:
 
 
 def _figure(figure: go.Figure, title: str, key: str, alt: str) -> None:
-    figure.update_layout(
-        height=_HEIGHT_PX, margin={"l": 0, "r": 0, "t": 40, "b": 0}, title={"text": title, "font": {"size": 13}, "x": 0},
-    )  # fmt: skip
+    st.caption(title)  # a title of the figure would be cut where it is narrow
+    figure.update_layout(height=_HEIGHT_PX, margin={"l": 0, "r": 0, "t": 8, "b": 0})
     st.plotly_chart(figure, key=key, config={"displayModeBar": False}, theme="streamlit", alt=alt)
 
 
@@ -300,11 +337,15 @@ def _ledger(layout: Layout, shown: Federation) -> None:
         st.caption(texts.LEDGER_EMPTY)
         return
     total = federation.ledger_total(found)
-    st.caption(
-        texts.LEDGER_TOTAL.format(
-            tensors=wording.plural(total.n_tensors, "entry", "entries"), size=wording.size(total.n_bytes)
+    if total.n_tensors:
+        tensors = wording.plural(total.n_tensors, "entry", "entries")
+        st.caption(texts.LEDGER_TOTAL.format(tensors=tensors, size=wording.size(total.n_bytes)))
+    if total.n_here:
+        tensors, words = (
+            wording.plural(total.n_here, "entry", "entries"),
+            texts.LEDGER_TRIAL if shown.is_trial else texts.LEDGER_HERE,
         )
-    )
+        st.caption(words.format(tensors=tensors, size=wording.size(total.bytes_here)))
     rows = federation.ledger_table(found[-_MOST_LINES:][::-1])
     st.dataframe(
         [{texts.LEDGER_COLUMNS.get(name, name): value for name, value in row.items()} for row in rows],
@@ -336,17 +377,29 @@ def _lead(layout: Layout) -> None:
     )  # fmt: skip
     types = list(dict.fromkeys(filter(None, (" ".join(each.split()) for each in given.split(",")))))
     chosen = _own_fields(own, types, key="lead", gives_rest=True)
+    first, second = st.columns([2, 3], gap="medium", vertical_alignment="bottom")
+    host = first.text_input(
+        texts.FEDERATION_HOST, Plan().host, key="federation-host", help=texts.FEDERATION_HOST_HELP
+    ).strip()
+    with second:
+        _warn_if_local(host, texts.LOCAL_PLAN)
     with st.container(horizontal=True, gap="small"):
         start = st.container(width="content")
         with st.popover(texts.SETTINGS, icon=":material/tune:", key="federation-settings"):
-            plan = _plan(title, types, len(chosen))
-    frame.button(
-        texts.LEAD_BUTTON, lambda: federation.start_lead(layout, plan, chosen), key="federation-lead", place=start, type="primary",
-        icon=":material/hub:", disabled=not (title.strip() and types),
+            plan = _plan(title, types, len(chosen), host)
+    _start_button(
+        layout, texts.LEAD_BUTTON, lambda: federation.start_lead(layout, plan, chosen), key="federation-lead", place=start, icon=":material/hub:",
+        is_ready=bool(title.strip() and types),
     )  # fmt: skip
 
 
-def _plan(title: str, types: Sequence[str], n_held: int) -> Plan:
+def _warn_if_local(address: str, words: str) -> None:
+    """Warn where an address is one that no other machine can reach."""
+    if federation.is_local(address):
+        st.warning(frame.plain(words.format(address=address)), icon=":material/computer:")
+
+
+def _plan(title: str, types: Sequence[str], n_held: int, host: str) -> Plan:
     """Draw the settings of a federation, in which this project holds some classes; return what was planned."""
     usual = Plan()
     first = st.columns(2, gap="small")
@@ -361,7 +414,6 @@ def _plan(title: str, types: Sequence[str], n_held: int) -> Plan:
         key="federation-deadline",
         help=texts.FEDERATION_DEADLINE_HELP,
     )
-    host = st.text_input(texts.FEDERATION_HOST, usual.host, key="federation-host", help=texts.FEDERATION_HOST_HELP)
     privacy = st.selectbox(
         texts.FEDERATION_PRIVACY, list(texts.PRIVACY_NAMES), format_func=lambda name: texts.PRIVACY_NAMES[name], key="federation-privacy",
         help=texts.FEDERATION_PRIVACY_HELP,
@@ -373,9 +425,7 @@ def _plan(title: str, types: Sequence[str], n_held: int) -> Plan:
         clip = second[1].number_input(texts.FEDERATION_CLIP, 0.001, 1000.0, usual.clip, key="federation-clip")
         chosen = {"kind": privacy, "epsilon": float(epsilon), "clip": float(clip)}
         st.caption(frame.plain(federation.privacy_words(chosen, n_held)))
-    return Plan(
-        title.strip(), tuple(types), int(rounds), float(deadline), host.strip(), privacy, float(epsilon), float(clip)
-    )
+    return Plan(title.strip(), tuple(types), int(rounds), float(deadline), host, privacy, float(epsilon), float(clip))
 
 
 def _own_fields(own: Sequence[OwnClass], types: Sequence[str], *, key: str, gives_rest: bool) -> list[Membership]:
@@ -422,9 +472,9 @@ def _join(layout: Layout) -> None:
         st.warning(frame.plain(words))
     chosen = _own_fields(federation.own_classes(layout), found.types, key=f"join-{found.id}", gives_rest=False)
     is_same = st.checkbox(texts.FINGERPRINTS_MATCH, key=f"join-same-{_key_of(found.fingerprint)}")
-    frame.button(
-        texts.JOIN_BUTTON, lambda: federation.start_join(layout, path, chosen, found.fingerprint), key="federation-join",
-        type="primary", icon=":material/group_add:", disabled=not (is_same and chosen),
+    _start_button(
+        layout, texts.JOIN_BUTTON, lambda: federation.start_join(layout, path, chosen, found.fingerprint), key="federation-join",
+        icon=":material/group_add:", is_ready=is_same and bool(chosen),
     )  # fmt: skip
 
 
@@ -437,6 +487,7 @@ def _invitation(found: Invitation) -> None:
         address=found.address,
     )
     st.markdown(frame.plain(facts))
+    _warn_if_local(found.address, texts.LOCAL_INVITATION)
     _large(texts.COMPARE_SERVER, found.fingerprint)
     st.caption(frame.plain(found.privacy))
 
@@ -459,9 +510,9 @@ def _simulate(layout: Layout) -> None:
         held[one.layout.folder] = _party(one.classes, frame.plain(name), str(one.layout.folder), gives_rest=False)
     rounds = st.number_input(texts.FEDERATION_ROUNDS, 1, 10_000, Plan().rounds, key="trial-rounds", width=160)
     plan = Plan(title.strip(), rounds=int(rounds))
-    frame.button(
-        texts.SIMULATE_BUTTON, lambda: federation.start_simulation(layout, plan, held), key="federation-simulate", type="primary",
-        icon=":material/science:", disabled=not (title.strip() and chosen),
+    _start_button(
+        layout, texts.SIMULATE_BUTTON, lambda: federation.start_simulation(layout, plan, held), key="federation-simulate",
+        icon=":material/science:", is_ready=bool(title.strip() and chosen),
     )  # fmt: skip
 
 

@@ -40,7 +40,8 @@ def export_button(layout: Layout) -> None:
     run = st.selectbox(texts.RUN, found, format_func=lambda run: names[run.run_id], key="export-model-run")
     make = partial(models.model_file, layout, run.run_id)
     download.button(texts.EXPORT_MODEL, make, f"{run.run_id}{SUFFIX}", "application/zip", key="export-model")
-    st.caption(texts.MODEL_NOTE)
+    has_patches = features.holds_patches(run.feature_maker)
+    st.caption(f"{texts.MODEL_NOTE} {texts.MODEL_PATCHES}" if has_patches else texts.MODEL_NOTE)
     if run.feature_set != RCF:
         st.caption(f"{texts.MODEL_NETWORK}. {frame.plain(features.words_of(run.feature_set, run.feature_maker))}.")
 

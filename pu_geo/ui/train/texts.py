@@ -69,7 +69,7 @@ HOLD_OUT = "Held-out clicks"
 DEVICES = "Devices"
 DEVICES_HELP = (
     "GPUs of this machine that train together; without a GPU, as many processes. 1 is right unless the machine has several GPUs. "
-    "More than there are is reduced to what is there."
+    "At most as many train as the machine has GPUs, or cores if it has no GPU; the run warns where more were asked for."
 )
 HOLD_OUT_HELP = (
     "Damaged buildings that this training does not learn from. They measure how much damage it finds by itself; it takes 10 "
@@ -253,9 +253,10 @@ MODELS = "Models: export one, or import one"
 EXPORT_MODEL = "Export model"
 NO_MODEL = "No run has a model yet. Train a method; the instant ranker has none, it is fitted anew to each project."
 MODEL_NOTE = (
-    "One file: weights, settings, and what it learned from. It holds no picture, footprint or label; models on cached features "
-    "hold 256 patches of 5 x 5 pixels of your chips, as filters, and all name the damage types they know."
+    "One file: weights, settings, and what it learned from. It holds no picture, footprint or label, and names the damage types "
+    "it knows."
 )
+MODEL_PATCHES = "A model on cached features holds 256 patches of 5 x 5 pixels of your chips, as filters."
 MODEL_NETWORK = "The network that makes its features is in the file; the license of its weights applies to that"
 IMPORT_MODEL = "Import a model"
 BY_PATH, UPLOAD = "By path", "Upload"
@@ -313,6 +314,15 @@ FEDERATION_DEADLINE = "Deadline of a round, s"
 FEDERATION_DEADLINE_HELP = "Who has not answered by then is left out of this round, and may come back in the next one."
 FEDERATION_HOST = "Address of this machine"
 FEDERATION_HOST_HELP = "Name or IP address by which the other machines reach this one. 127.0.0.1 is this machine alone."
+LOCAL_PLAN = "{address} is this computer: only projects on it can join. For other agencies, write the name or IP address by which they reach it."
+LOCAL_LEADER = (
+    "{address} is this computer: only projects on it can join with this invitation. For other agencies, lead a new federation with the name "
+    "or IP address by which they reach this computer."
+)
+LOCAL_INVITATION = (
+    "The address {address} works on the leader's computer alone: only projects on the leader's computer can join. If this is another one, ask whoever "
+    "leads for an invitation with the name or IP address of that computer."
+)
 FEDERATION_PRIVACY = "Noise"
 PRIVACY_NAMES = {"none": "none", "local": "added by each member", "central": "added by the leader"}
 FEDERATION_PRIVACY_HELP = (
@@ -321,6 +331,7 @@ FEDERATION_PRIVACY_HELP = (
 )
 FEDERATION_EPSILON, FEDERATION_CLIP = "Epsilon, all rounds", "Longest change (norm)"
 LEAD_BUTTON = "Start the federation"
+STARTS = "It is starting, and is shown above as soon as its rules are written."
 JOIN_NOTE = "Whoever leads sends you an invitation file. Nothing leaves this machine before you join."
 INVITATION = "Invitation file"
 INVITATION_FACTS = "{title}: {classes}; {rounds}; leader at {address}"
@@ -350,7 +361,10 @@ MEMBER_STATES = {
     "here": ("green", "took part"), "late": ("orange", "late"), "refused": ("red", "refused"),
 }  # fmt: skip
 LEADS, TAKES_PART = "This project leads", "This project takes part"
-FEDERATION_FACTS = "{role} · its classes: {own} · {rounds} · deadline of a round {deadline}"
+FEDERATION_FACTS = "{role} · its classes: {own} · {rounds}"
+FEDERATION_DEADLINE_FACT = " · deadline of a round {deadline}"
+TRIAL = "trial on this machine"
+TRIAL_NOTE = "A trial: all its members are projects on this machine, and nothing was sent to another one."
 FEDERATION_ADDRESS = "The leader is at {address}."
 ROUND_OF = "Round {round} of {n}"
 SAVE_INVITATION, SAVE_REQUEST = "Invitation for the others", "Request for the leader"
@@ -371,7 +385,7 @@ NO_VECTORS = (
     "from each other is shown then."
 )
 NO_MODEL_HERE = "All members have the model. This project holds no class, so it got none: ask a member for its model file."
-COSINES, ANGLES = "Cosine of class vectors", "Smallest angle between two, degrees, by round"
+COSINES, ANGLES = "Cosine of each two class vectors", "Smallest angle between two class vectors, degrees, by round"
 COSINES_ALT = "Heat map of the cosine of each two class vectors"
 ANGLES_ALT = "Line of the smallest angle between two class vectors by round"
 SCORE_WITH_IT = "Score my buildings with it"
@@ -383,9 +397,11 @@ LEDGER_TOTAL = (
     "{tensors}, {size} in all: every tensor and every fact that PU-Geo sent, or had ready for a member that was away, each with its hash. Not listed are keys and Flower's own "
     "signals that a member is there."
 )
+LEDGER_HERE = "{tensors}, {size}, stayed on this machine: between the leader and the classes of this project. They are not in that sum."
+LEDGER_TRIAL = "{tensors}, {size}, passed between projects on this machine. Nothing left it."
 LEDGER_NEWEST = "The newest {shown} of {n}; the files hold all."
-LEDGER_ALT = "Table of what left this machine"
+LEDGER_ALT = "Table of what was sent, and whether it left this machine"
 LEDGER_COLUMNS = {
-    "time": "Time", "round": "Round", "message": "Message", "to": "To", "name": "Tensor", "dtype": "Type", "shape": "Shape",
+    "time": "Time", "round": "Round", "message": "Message", "to": "To", "left": "Left this machine", "name": "Tensor", "dtype": "Type", "shape": "Shape",
     "bytes": "Bytes", "sha256": "SHA-256",
 }  # fmt: skip

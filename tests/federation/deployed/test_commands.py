@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from cli_parts import CommandLine
-from federation_parts import NAME, agreed, shared_set
+from federation_parts import NAME, agreed, shared_set, transport_of
 from small_parts import job_of, need_extra
 
+from pu_geo.cli import federation as cli
 from pu_geo.errors import FederationError
-from pu_geo.project import federations
+from pu_geo.federation.member import Member, OwnData
+from pu_geo.federation.rounds import lead
+from pu_geo.federation.simulated import SimulatedTransport
+from pu_geo.jobs.status import _epochs
+from pu_geo.project import events, federations, runs, store
+from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
+from pu_geo.services.train.federation import Plan
+from pu_geo.tasks.train.federate_deployed import _Part, federate_serve
 from pu_geo.tasks.train.federate_lead import federate_lead
 
 need_extra("federated")
@@ -47,11 +58,119 @@ def test_admit_shows_the_fingerprint_first_and_admits_whoever_read_it_out(
     assert federations.members(folder)[2].fingerprint == fingerprint
 
 
+def test_the_ledger_marks_what_stays_with_the_leaders_own_classes(agencies: Pair) -> None:
+    leader, far = agencies
+    folder, agreement = leader.federation(NAME), agreed(leader, quorum=2)
+    federations.write_agreement(folder, agreement.to_json())
+    federations.write_members(folder, {})
+    credentials.certify(folder / federations.TLS, ["127.0.0.1"])
+    authority = (folder / federations.TLS / credentials.CA).read_text("ascii")
+    invitation = membership.Invitation(agreement, "127.0.0.1:9092", authority)
+    membership.write_invitation(folder, invitation)
+    for layout, name in ((leader, "rest"), (leader, "destroyed"), (far, "flooded")):
+        asked = membership.read_request(membership.accept(layout, invitation, name))
+        membership.admit(leader, NAME, asked, asked.fingerprint)
+    asked = membership.read_request(membership.accept(far, invitation, "rest"))  # the leader gives this class away
+    membership.admit(leader, NAME, asked, asked.fingerprint, replace=True)
+    held = ((far, "rest"), (leader, "destroyed"), (far, "flooded"))
+    own = {layout: OwnData.read(layout, agreement) for layout in agencies}
+    members = [Member(own[layout], Membership(name)) for layout, name in held]
+    lead(agreement, folder, SimulatedTransport(dict(enumerate(members))))
+    for layout, here in ((leader, {"member of destroyed", "leader"}), (far, set[str]())):
+        sent = federations.ledger(layout.federation(NAME))
+        assert sent
+        assert {one.to for one in sent if one.is_here} == here
+    assert {one.to for one in federations.ledger(folder) if not one.is_here} == {"member of rest", "member of flooded"}
+
+
 def test_join_refuses_what_is_no_invitation_and_serve_an_unknown_federation(
     agencies: Pair, request_file: Path, run: CommandLine
 ) -> None:
     assert "is no invitation" in run.refused("federate", "join", agencies[1].folder, request_file, "--as", "flooded")
     assert "has no federation 'floods'" in run.refused("federate", "serve", agencies[1].folder, "floods")
+
+
+class Slow(SimulatedTransport):
+    """Members of this process, of which people have to bring some."""
+
+    link = SimpleNamespace(keep_alive=lambda: None)
+    n_asked = 0
+
+    def online(self) -> list[int]:
+        self.n_asked += 1
+        return list(self.members) if self.n_asked > 2 else []
+
+    def strangers(self) -> list[str]:
+        return []
+
+    def admit(self) -> None:
+        pass
+
+
+def test_the_wait_for_people_is_no_part_of_the_time_left(agencies: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    transport = transport_of(agreed(agencies[0]), agencies)
+    folder = agencies[0].federation(NAME)
+    credentials.certify(folder / federations.TLS, ["127.0.0.1"])
+    authority = (folder / federations.TLS / credentials.CA).read_text("ascii")
+    membership.write_invitation(folder, membership.Invitation(agreed(agencies[0]), "127.0.0.1:9092", authority))
+    monkeypatch.setattr("pu_geo.federation.deployed.leader.serving", lambda *_, **__: nullcontext(Slow(transport.members)))
+    job = job_of(agencies[0], "federate_serve")
+    federate_serve(job, NAME)
+    log = events.read(job.folder)
+    waited = max(i for i, event in enumerate(log) if "waiting for members" in event.get("message", ""))
+    begun, first = _epochs(log, log)[0]
+    assert first == 0
+    assert log[waited]["at"] < begun
+    assert next(event for event in log if event["at"] == begun)["message"] == "round 1 of 3 begins"
+
+
+def test_neither_is_a_members_wait_for_its_leader(agencies: Pair) -> None:
+    job, own = job_of(agencies[1], "federate_join"), SimpleNamespace(agreement=agreed(agencies[0]))
+    part = _Part(job, own, SimpleNamespace(answer=lambda ask: ask), [])  # type: ignore[arg-type]
+    part.say("connected; waiting for a round")
+    part.say("round 1: training")
+    part.answer(SimpleNamespace(round=1))  # type: ignore[arg-type]
+    log = events.read(job.folder)
+    training = next(event for event in log if event.get("message") == "round 1 of 3: training")
+    assert _epochs(log, log) == [(training["at"], 0.0), (log[-1]["at"], 0.25)]
+
+
+def test_serve_ends_with_a_run_of_the_leader_and_makes_it_once(
+    agencies: Pair, run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader, agreement = agencies[0], agreed(agencies[0])
+    lead(agreement, leader.federation(NAME), transport_of(agreement, agencies))
+    real = cli.run_job
+
+    def served(layout: Layout, task: str, *args: Any, **more: Any) -> Any:
+        return (
+            {"rounds": 3, "delivered": [0, 1, 2], "warnings": []}
+            if task == "federate_lead"
+            else real(layout, task, *args, **more)
+        )
+
+    monkeypatch.setattr(cli, "run_job", served)
+    first, again = (run.json("federate", "serve", leader.folder, NAME)["run"] for _ in range(2))
+    assert first == again
+    assert [one.run_id for one in store.call(leader, runs.all_runs)] == [first]
+    assert f"the model is the run {first}" in run.text("federate", "serve", leader.folder, NAME)
+    (leader.federation(NAME) / federations.MODEL).unlink()
+    assert "holds no class, so it has no model" in run.text("federate", "serve", leader.folder, NAME)
+
+
+def test_screen_and_command_have_the_same_defaults(
+    agencies: Pair, run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(
+        cli,
+        "run_job",
+        lambda layout, task, args, *_, **__: given.append(args) or {"rounds": 1, "delivered": [], "warnings": []},
+    )
+    run.json("federate", "serve", agencies[0].folder, "june", "--types", "flooded")
+    (args,), plan = given, Plan()
+    assert (args["rounds"], args["deadline_s"], args["host"]) == (plan.rounds, plan.deadline_s, plan.host)
+    assert args["privacy"] == {"kind": plan.privacy, "epsilon": plan.epsilon, "clip": plan.clip}
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,8 @@ def _require_weights_alone(deployed: Deployed, pair: Pair) -> None:
     by_row: dict[str, set[str]] = {}
     for layout in pair:
         for sent in federations.ledger(layout.federation(NAME)):
+            is_own = layout == deployed.leader and sent.to != "member of flooded"
+            assert sent.is_here == is_own, "the leader's own classes are on its machine"
             if sent.name == federations.FACTS:
                 continue
             if sent.message == "answer":

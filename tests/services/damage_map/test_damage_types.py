@@ -8,17 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mapped_parts import RUN, TRUTH, N, answer_audit, say
+from mapped_parts import RUN, TRUTH, N, answer_audit, mapped_project, say
 from small_parts import click, facts_of
 from typed_parts import COLUMNS, HAS, TYPED, TYPES, add_typed_run, name_types, typed_project
 
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.project import choices as log
-from pu_geo.project import grades, labels, runs, store
+from pu_geo.project import federations, grades, labels, model_files, runs, store
+from pu_geo.project.federations import Membership
 from pu_geo.project.grades import Grade
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.annotate.labeling import label_all
 from pu_geo.services.damage_map import damage_types, mapping, random_audits
+from pu_geo.services.project import choices
 
 DAMAGED = np.flatnonzero(TRUTH).tolist()
 CLICKED = [row for row in DAMAGED if row > 1][:25]
@@ -396,3 +398,28 @@ def test_a_federations_run_gives_types_that_nobody_here_named_to_those_that_rank
     assert min(one.n_by_score for one in found.types) > 0
     assert "more like this type than like any other" in found.types[0].words
     assert "0 answers outside audits name it, fewer than the 10 that it takes to judge" in found.types[0].words
+
+
+def test_a_federations_map_says_where_it_disagrees_with_the_class_that_was_trained_here(tmp_path: Path) -> None:
+    layout = mapped_project(tmp_path)
+    click(layout, *(f"b{row}" for row in CLICKED))
+    add_typed_run(layout, preset="federated", method="fedaws", at_event=store.call(layout, labels.last_event))
+    federations.write_agreement(layout.federation("june"), b"{}")
+    federations.write_memberships(layout.federation("june"), [Membership(TYPES[0]), Membership("rest")])
+    stated = {"id": "june", "classes_here": [TYPES[0], "rest"]}
+    layout.run(TYPED).mkdir(parents=True, exist_ok=True)
+    write_json(layout.run(TYPED) / model_files.CARD, {"learned_from": {"federation": stated}})
+    found = damage_types.on_map(layout, TYPED, LIMIT)
+    assert "a building can be yes for several types" in found.rule
+    pu = store.call(layout, labels.pu_set, at=choices.run(layout, TYPED).at_event)
+    clicked = {building for building, is_it in zip(pu.building_ids, pu.is_positive, strict=True) if is_it}
+    own, other = (
+        [state for building, state in zip(found.ids, one.states, strict=True) if building in clicked] for one in found.types
+    )
+    assert clicked
+    n_not, n_other = own.count("no"), other.count("yes")
+    assert min(n_not, n_other) > 1, "else the words say is"
+    of, by = f"Of the {len(clicked)} buildings that this project trained as {TYPES[0]}", f"{n_not} are not {TYPES[0]}"
+    assert found.warnings == (f"{of}, by the thresholds {by} and {n_other} are {TYPES[1]}.",)
+    federations.write_memberships(layout.federation("june"), [Membership(TYPES[0], "answers")])
+    assert damage_types.on_map(layout, TYPED, LIMIT).warnings == (), "what people named is shown as they named it"

@@ -28,6 +28,13 @@ def test_a_run_is_called_by_what_made_it_and_when(mapped: Layout) -> None:
     )
     assert run_names.usual(layered) == f"HeroCon quick on sar-post + pre + post, {at}"
     assert run_names.usual(replace(layered, views=tuple("abcde"))) == f"HeroCon quick on 5 layers, {at}"
+    federated = replace(
+        run, method="fedaws", preset="federated", feature_set="shared-1", federation={"title": "June floods"}
+    )
+    assert run_names.usual(federated) == f"June floods (FedAwS), {at}"
+    assert run_names.usual(replace(federated, from_model={"file": "x"})) == f"June floods (FedAwS from elsewhere), {at}"
+    long = run_names.usual(replace(federated, federation={"title": "Floods of the river and of its small arms"}))
+    assert long == f"Floods of the river and of… (FedAwS), {at}"
 
 
 def test_runs_of_one_minute_have_names_of_their_own(project: Layout) -> None:

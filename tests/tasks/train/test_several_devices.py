@@ -127,6 +127,7 @@ def request(method: str = "pucl", devices: int = 1, **overrides: Any) -> Trainin
 def test_devices_are_counted_and_those_that_are_missing_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from_chips = {"backbone": "small"}
     pair, layers = [View("pre", "pre", 0, 3), View("post", "post", 3, 6)], [View("sar", "", 0, 2)]
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
     for n_cuda, asked, views, found in (
         (0, request(), (), 1),
         (0, request(**from_chips), pair, 1),
@@ -143,6 +144,9 @@ def test_devices_are_counted_and_those_that_are_missing_named(monkeypatch: pytes
     assert (n, "8 devices were asked for, and this machine has 4" in warning) == (4, True)
     n, warning = torchrun.n_devices(request("herocon", devices=2), layers)
     assert (n, "HeroCon learns from layers on one device" in warning) == (1, True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    n, warning = torchrun.n_devices(request(devices=8), ())
+    assert (n, "8 devices were asked for; this machine has no GPU and 4 cores, so 4 trained." in warning) == (4, True)
 
 
 def test_methods_that_train_on_one_device_say_so_and_no_number_out_of_bounds_is_taken() -> None:

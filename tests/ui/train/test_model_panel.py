@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from app_parts import press, show_panel, words
 from model_parts import trained, with_chips
+from small_parts import add_run, facts_of
 
 from pu_geo import jobs
-from pu_geo.project.layout import Layout
-from pu_geo.services.train import run_names
+from pu_geo.project.layout import RCF, SHARED, Layout
+from pu_geo.services.train import models, run_names
 
 
 def test_a_project_without_a_model_says_where_one_comes_from(project: Layout) -> None:
@@ -26,6 +28,21 @@ def test_a_run_with_a_model_can_be_chosen(project: Layout) -> None:
     box = app.selectbox(key="export-model-run")
     assert box.value.run_id == run_id
     assert box.options == [run_names.name(project, run_id)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "has_patches"),
+    [({"kind": RCF}, True), ({"kind": SHARED}, False), ({"sets": {"a": {"kind": SHARED}, "b": {"kind": RCF}}}, True)],
+)
+def test_imagery_is_said_to_be_in_a_model_only_where_its_features_hold_some(
+    project: Layout, monkeypatch: pytest.MonkeyPatch, kind: dict[str, object], has_patches: bool
+) -> None:
+    add_run(project, "r1")
+    run = replace(facts_of(project, "r1"), feature_set="set", feature_maker=kind)
+    monkeypatch.setattr(models, "runs_with_model", lambda layout: [run])
+    app = show_panel("train.model_panel", project)
+    assert ("patches of 5 x 5 pixels of your chips" in words(app)) is has_patches
+    assert "It holds no picture, footprint or label" in words(app)
 
 
 def test_a_file_that_is_no_model_is_refused_in_words(project: Layout, tmp_path: Path) -> None:
