@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -127,10 +128,16 @@ def _require_memory(address: Address) -> None:
 
 
 def checked(text: str) -> str:
-    """Return the name of a cluster as a job keeps it, with an absolute path; "" stays "". Raises JobError as `parse`."""
+    """Return the name of a cluster as a job keeps it, with an absolute path; "" stays "".
+
+    Raises:
+        JobError: as `parse`, and where this computer has too little memory for the workers of a local one.
+    """
     if not text:
         return ""
     found = parse(text)
+    if found.kind == "local" and find_spec("distributed") is not None:
+        _require_memory(found)
     return f"{_FILE}{Path(found.value).expanduser().resolve()}" if found.kind == "file" else text
 
 

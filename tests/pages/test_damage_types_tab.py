@@ -75,6 +75,19 @@ def test_number_and_threshold_of_a_type_set_each_other_and_are_kept(typed: Layou
     assert here(typed).types[0].threshold.origin.startswith("start:")
 
 
+def test_the_words_about_a_threshold_have_the_whole_width_and_the_legend_is_above_the_bars(typed: Layout) -> None:
+    """In a column of a narrow screen they had three words a line, and the legend lay over the bars."""
+    app = show_tab(typed, TAB_TYPES)
+    everywhere, beside = (
+        [caption.value.replace("\\", "").replace("\u2060", "") for part in parts for caption in part.caption]
+        for parts in ([app], app.columns)
+    )
+    for one in here(typed).types:
+        assert (one.words in everywhere, one.words in beside) == (True, False)
+        legend = type_panel._histogram(one).layout.legend
+        assert (legend.yanchor, legend.y >= 1) == ("bottom", True)
+
+
 def test_the_slider_offers_only_numbers_that_can_be_chosen(typed: Layout) -> None:
     name_types(typed, CLICKED)
     assert show_tab(typed, TAB_TYPES).slider(key="type-top-0").min == 1, "no threshold gives a type to none"

@@ -90,6 +90,16 @@ def test_an_area_named_by_file_and_text_at_once_is_refused_in_words(project: Lay
     assert jobs.all_jobs(project) == []
 
 
+def test_headings_of_the_pairs_figures_are_never_cut(project: Layout) -> None:
+    """The style that lets them take two lines names the container that the figures are in."""
+    app = show("imagery", project)
+    headings = [metric.label for metric in app.metric]
+    assert headings
+    (style,) = [part.proto.body for part in app.get("html") if "stMetricLabel" in part.proto.body]
+    assert ".st-key-pair-figures " in style
+    assert "white-space: normal" in style
+
+
 def test_bands_that_are_no_bands_are_refused_in_words(project: Layout) -> None:
     app = show("imagery", project)
     app.text_area(key="post_paths").input("/nowhere.tif").run()

@@ -28,6 +28,8 @@ def draw(key: str, about: str) -> None:
         st.caption(about)
         for warning in (texts.CLUSTER_TRUSTED, texts.LOCAL_TRUSTED):
             st.markdown(warning)
+    with frame.show_errors():  # beside the field, before a job is asked for
+        computers.arguments(given(key))
 
 
 def given(key: str) -> str:

@@ -80,6 +80,7 @@ def _draw_type(
                 _histogram(one), key=f"type-ranking-{k}", config={"displayModeBar": False},
                 alt=texts.TYPE_RANKING_ALT.format(name=frame.plain(one.name)),
             )  # fmt: skip
+    st.caption(frame.plain(one.words))  # beneath all three: a column of a narrow screen would have three words a line
 
 
 def _audit(judged: TypeAudit) -> None:
@@ -114,7 +115,6 @@ def _threshold(layout: Layout, run_id: str, threshold: float, one: TypeOnMap, k:
         texts.THRESHOLD, 0.0, 1.0, step=0.001, key=key, format="%.4f", help=texts.TYPE_THRESHOLD_HELP,
         placeholder=texts.TYPE_NO_THRESHOLD, on_change=frame.does(choose),
     )  # fmt: skip
-    st.caption(frame.plain(one.words))
     if one.threshold is not None and not choices.of_start(one.threshold.origin):
         forget = partial(damage_types.forget_threshold, layout, run_id, one.name)
         st.button(texts.TYPE_START, key=f"type-start-{k}", on_click=frame.does(forget), help=texts.TYPE_START_HELP)
@@ -129,8 +129,8 @@ def _histogram(one: TypeOnMap) -> go.Figure:
     if one.threshold is not None:
         figure.add_vline(one.threshold.value, line_dash="dot", line_color="#808080")
     figure.update_layout(
-        height=190, margin={"l": 0, "r": 0, "t": 4, "b": 0}, barmode="stack", bargap=0,
+        height=220, margin={"l": 0, "r": 0, "t": 4, "b": 0}, barmode="stack", bargap=0,
         xaxis={"title": texts.TYPE_SCORE, "range": [0, 1]}, yaxis={"title": texts.TYPE_BUILDINGS},
-        legend={"orientation": "h", "y": 1.18}, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"}, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
     )  # fmt: skip
     return figure

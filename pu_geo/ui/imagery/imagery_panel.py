@@ -434,7 +434,8 @@ def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
                 st.markdown(f":blue[:material/info:] **{texts.FITS_SO_FAR}** {texts.NOT_MEASURED}")
             else:
                 st.markdown(f":green[:material/check_circle:] **{texts.USABLE.format(what=what)}**")
-            with st.container(horizontal=True, gap="medium"):
+            st.html(_WHOLE_HEADINGS)
+            with st.container(horizontal=True, gap="medium", key="pair-figures"):
                 for check in pair.checks:
                     st.metric(check.name, frame.plain(check.value), help=frame.plain(check.words) or None, width="content")
 
@@ -452,6 +453,9 @@ def _pictures(layout: Layout, overview: Overview) -> None:
     if figures:
         st.html(_FIGURES + f'<div class="pugeo-dates">{figures}</div>', width="content")
 
+
+_WHOLE_HEADINGS = "<style>.st-key-pair-figures [data-testid='stMetricLabel'] * { white-space: normal; }</style>"
+"""Headings of figures take two lines where one would be cut."""
 
 _FIGURES = """<style>
 .pugeo-dates { display: flex; gap: 0.5rem; }
