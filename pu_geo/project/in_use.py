@@ -27,11 +27,12 @@ HOST = ".in_use.host"  # the computer that had the project open last, and its `_
 _LOCAL = {
     "apfs", "aufs", "bcachefs", "btrfs", "ecryptfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "fuseblk", "hfs",
     "hfsplus", "iso9660", "jfs", "msdos", "nilfs2", "ntfs", "ntfs3", "overlay", "ramfs", "reiserfs", "rootfs", "squashfs",
-    "tmpfs", "ubifs", "udf", "vfat", "xfs", "zfs", "fuse.bindfs", "fuse.cryfs", "fuse.encfs", "fuse.exfat", "fuse.fuse-overlayfs", "fuse.gocryptfs", "fuse.mergerfs", "fuse.ntfs-3g", "fuse.zfs",
+    "tmpfs", "ubifs", "udf", "vfat", "xfs", "zfs", "fuse.bindfs", "fuse.cryfs", "fuse.encfs", "fuse.exfat",
+    "fuse.fuse-overlayfs", "fuse.gocryptfs", "fuse.mergerfs", "fuse.ntfs-3g", "fuse.zfs",
 }  # fmt: skip
 _MOUNTS = Path("/proc/mounts")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-"""What tells a running system from all others; names of computers do not: copies of a virtual machine have one name."""
+"""An id that Linux draws at each start. A name does not tell computers apart: copies of a virtual machine have the same."""
 _PATIENCE_S = 2.0
 _PATIENCE_FOR_A_NAME_S = 0.3
 _held: dict[Path, tuple[int, tuple[int, int]]] = {}  # folder -> file descriptor, and which file it is
@@ -115,7 +116,7 @@ def _open_by_this_host(layout: Layout) -> int:
 
 
 def _this_host() -> tuple[str, str]:
-    """Return the name of this computer, and what tells it from others of this name; "" where the system has no such thing."""
+    """Return the name of this computer and the id of its start; "" for the id where the system has none."""
     return socket.gethostname(), _BOOT.read_text(encoding="utf-8").strip() if _BOOT.is_file() else ""
 
 
@@ -128,13 +129,9 @@ def _last_host(layout: Layout) -> tuple[str, str]:
 
 def _open_on(last: tuple[str, str], layout: Layout) -> ProjectError:
     here, (name, _) = socket.gethostname(), last
-    where = (
-        f"another computer called {here}, too"
-        if name == here
-        else f"the computer {printable(name)}"
-        if name
-        else "another computer"
-    )
+    where = f"the computer {printable(name)}" if name else "another computer"
+    if name == here:
+        where = f"another computer called {here}, too"
     return ProjectError(
         f"{layout.folder.name} is open on {where}, and a project is opened on one computer alone.",
         f"Close the app and what else works in it there, or work there. Here is {here}.",

@@ -153,17 +153,20 @@ def _operations(layout: Layout, analyst: str, entries: Sequence[object]) -> tupl
         if not isinstance(entry, Mapping) or not _is_number(entry.get("n")):
             n_unreadable += 1
             continue
-        buildings = entry.get("building_ids")
-        n = len(buildings[:room]) if isinstance(buildings, list) else 1
-        highest = max(highest, entry["n"] + n - 1)
-        if isinstance(buildings, list):
-            ops += _of_one_act(layout, analyst, entry, buildings[:room])
-        elif entry.get("next") is not True:
-            ops.append(_from_browser(layout, analyst, LabelOp.from_json(entry)))
+        if isinstance(buildings := entry.get("building_ids"), list):
+            found = list(_of_one_act(layout, analyst, entry, buildings[:room]))
+            last = entry["n"] + len(found) - 1
+        else:
+            is_wish = entry.get("next") is True
+            found = [] if is_wish else [_from_browser(layout, analyst, LabelOp.from_json(entry))]
+            last = entry["n"]
+        ops += found
+        highest = max(highest, last)
     return ops, highest, n_unreadable
 
 
 def _of_one_act(layout: Layout, analyst: str, entry: Mapping[str, Any], buildings: Sequence[Any]) -> Iterator[LabelOp]:
+    """Make the operation on each building that an entry stands for; it is read once, as a lasso may hold 33,000."""
     shared = LabelOp.from_json(entry)
     same = {one.name: getattr(shared, one.name) for one in fields(shared)}
     found = _NUMBERED.fullmatch(shared.op) if isinstance(shared.op, str) else None
