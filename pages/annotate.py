@@ -17,6 +17,7 @@ from pu_geo.wording import when
 
 layout = frame.needs_project()
 bar = frame.title_bar(texts.TITLE, texts.PURPOSE)
+state = queue_panel.place_of_state(bar)
 
 summary = projects.summary(layout)
 if not summary.n_chips:
@@ -42,7 +43,7 @@ shows_team = bar.toggle(texts.ANALYSTS, key="shows-team", help=texts.ANALYSTS_HE
 with bar:
     frame.link("train", texts.NEXT_TRAIN)
 team = labeling.team(layout) if shows_team else None
-with st.container():  # in each run, so that the map keeps its place, and all that the browser has in it, once the note goes
+with state:
     if is_ranking:
         queue_panel.wait_for_ranking(layout, summary.n_chips)
     elif ranked_now and not ranked_now.is_complete:

@@ -37,19 +37,21 @@ with bar:
         label_visibility="collapsed", on_change=recolored,
     )  # fmt: skip
     umap_panel.draw_switch(layout, run_id)
-with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+line = st.container(horizontal=True, vertical_alignment="center", gap="small")
+with line:
     panel = st.segmented_control(texts.PANEL, texts.PANELS, key="explore-panel", label_visibility="collapsed")
     selection_panel.draw(layout, run_id, key)
     umap_panel.draw_notes(layout, run_id)
+state = queue_panel.place_of_state(line)
 umap_panel.draw_job(layout, run_id)
 
 kind, v = exploring.projection_of(layout, run_id, exploring.wanted_projection(layout))
 made = exploring.picture(layout, run_id) if kind == "UMAP" else None
 event = labeling.newest_event(layout)
 color = coloring.coloring(layout, run_id, by) or coloring.Coloring("label", offered["label"], "labels")
-with st.container():  # in each run, so that the view keeps its place once the note goes
-    if color.waits_for:
-        queue_panel.wait_for_the_rest(layout, color.waits_for, texts.LIVE_PART)
+if color.waits_for:
+    with state:
+        queue_panel.wait_for_the_rest(layout, color.waits_for, texts.LIVE_PART, texts.LIVE_PART_HELP)
 view, side = st.columns([5, 4], gap="small") if panel else (st.container(), None)
 with view:
     project_view(

@@ -7,7 +7,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from small_parts import REPOSITORY
 
+from pu_geo.services.annotate import queueing
+from tests.browser.real_app import AppServer
 from tests.browser.steps import (
     ask,
     chip,
@@ -30,6 +33,15 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 NO_TARGET = "Point at a building first"
 WIDTHS = (900, 1100, 1280, 1366, 1400, 1440, 1600, 1920)
 SIZES = ((1280, 720), (1440, 900), (1920, 1080))
+RANKING_SERVER = """
+import runpy
+
+from pu_geo.services.annotate import ranking
+
+first = ranking.is_ranking
+ranking.is_ranking = lambda layout, patience_s: (layout.folder / "is-ranking").exists() or first(layout, patience_s)
+runpy.run_path({app!r}, run_name="__main__")
+"""  # its first ranking goes on for as long as a file lies in the project
 
 
 def target(page) -> dict | None:
@@ -261,3 +273,32 @@ def picture(page, place: list[float], half: int = 8) -> np.ndarray:
     clip = {"x": place[0] - half, "y": place[1] - half, "width": 2 * half, "height": 2 * half}
     shot = np.frombuffer(page.screenshot(clip=clip), np.uint8)
     return cv2.imdecode(shot, cv2.IMREAD_COLOR)[..., ::-1].astype(int)
+
+
+def test_nothing_moves_under_the_pointer_while_a_ranking_comes_and_goes(
+    page, village, tmp_path: Path, screenshots: Path
+) -> None:
+    """On the map, and on the card of the building that was clicked last."""
+    script, is_ranking = tmp_path / "server.py", village.layout.folder / "is-ranking"
+    script.write_text(RANKING_SERVER.format(app=str(REPOSITORY / "app.py")), encoding="utf-8")
+    with AppServer(tmp_path / "home", project=village.layout, script=script) as server:
+        for width, height in SIZES:
+            page.set_viewport_size({"width": width, "height": height})
+            page.goto(f"{server.address}/annotate")
+            wait_for_view(page)
+            press(page, "i")
+            clicked = next(building for building in village.ids if building not in on_page(page))
+            middle = go_to(page, clicked)
+            before = spots(page)
+            is_ranking.touch()
+            page.mouse.click(*middle)
+            page.get_by_text("Ranking 400 buildings").wait_for(timeout=30_000)
+            page.wait_for_timeout(500)
+            page.screenshot(path=screenshots / f"ranking_{width}.png")
+            assert {building: spot(page, building) for building in before} == before
+            queueing.advance(village.layout, "ann", done=queue(page)["id"])
+            is_ranking.unlink()
+            page.get_by_text("Ranking 400 buildings").wait_for(state="detached", timeout=30_000)
+            page.wait_for_timeout(500)
+            assert {building: spot(page, building) for building in before} == before
+            assert number(page, clicked) in page.locator(".pugeo .card").inner_text()

@@ -117,7 +117,7 @@ def test_explore_says_that_a_color_waits_for_the_live_ranking(finished: Layout, 
     monkeypatch.setattr(ranking, "rank_now", lambda layout: state[0])
     monkeypatch.setattr(ranking, "so_far", lambda layout, score_id: state[0])
     monkeypatch.setattr(ranking, "scores_for_browser", lambda layout, score_id: np.linspace(0, 1, 20, dtype="<f4").tobytes())
-    note = "The live ranking has 9 of 20 buildings"
+    note = "9 of 20 ranked"
     assert note not in words(show("explore", finished))
     choices.choose_setting(finished, "explore_color", "disagreement")
     app = show("explore", finished)

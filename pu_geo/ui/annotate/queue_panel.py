@@ -20,6 +20,7 @@ from pu_geo.ui.annotate import texts
 from pu_geo.ui.damage_map.texts import TAB_AUDIT
 
 _SECONDS_BETWEEN_LOOKS = 2  # at whether the first ranking has ended
+_STATE_PX = 44  # two lines
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,14 @@ def draw(layout: Layout, analyst: str, tools: DeltaGenerator, *, is_ranking: boo
     )
 
 
+def place_of_state(line: DeltaGenerator) -> DeltaGenerator:
+    """Return a place in a line of controls for how far a ranking is.
+
+    It has its room whether something stands there or not: nothing that comes or goes moves the map under the pointer.
+    """
+    return line.container(height=_STATE_PX, border=False, vertical_alignment="center", key="ranking-state")
+
+
 def wait_for_ranking(layout: Layout, n_chips: int) -> None:
     """Draw that the first ranking goes on; once it has ended, the whole page is drawn anew."""
 
@@ -71,16 +80,19 @@ def wait_for_ranking(layout: Layout, n_chips: int) -> None:
     def waiting() -> None:
         if not ranking.is_ranking(layout, 0):
             st.rerun()
-        st.caption(f":material/hourglass_top: {texts.RANKING.format(n=n_chips)}")
+        st.caption(f":material/hourglass_top: {texts.RANKING.format(n=n_chips)}", help=texts.RANKING_HELP)
 
     waiting()
 
 
-def wait_for_the_rest(layout: Layout, score_id: str, part: str = texts.RANKED_PART) -> None:
+def wait_for_the_rest(
+    layout: Layout, score_id: str, part: str = texts.RANKED_PART, about: str = texts.RANKED_PART_HELP
+) -> None:
     """Draw how many buildings are ranked so far in a ranking; once all are, the whole page is drawn anew. It starts no ranking.
 
     Args:
         part: how that is written, with the numbers {n} and {all}.
+        about: what stands behind its question mark.
     """
 
     @st.fragment(run_every=_SECONDS_BETWEEN_LOOKS)
@@ -91,7 +103,7 @@ def wait_for_the_rest(layout: Layout, score_id: str, part: str = texts.RANKED_PA
         words = texts.RANKED_NO_MORE if now is None else part.format(n=now.n_ranked, all=now.n)
         if now is not None and now.problem:
             words = texts.RANKED_FAILED.format(words=words, problem=now.problem)
-        st.caption(f":material/hourglass_top: {words}")
+        st.caption(f":material/hourglass_top: {words}", help=texts.RANKED_NO_MORE_HELP if now is None else about)
 
     waiting()
 

@@ -13,13 +13,15 @@ NOTHING = "There is nothing to review yet: this project needs a post-event scene
 ADD_IMAGERY = "Add imagery"
 NEXT_TRAIN = "Next: Train"
 
-RANKED_PART = (
-    "Ranked by the newest answers: {n:,} of {all:,}, a drawn sample and what was answered; the rest follows. Until then others may "
-    "rank above those shown."
+RANKED_PART = "**{n:,} of {all:,} ranked**: others may rank above those shown."
+RANKED_PART_HELP = (
+    "Ranked by the newest answers: a drawn sample, and what was answered. The rest follows; you can label meanwhile."
 )
 RANKED_FAILED = "{words} It was interrupted ({problem}) and is tried again."
-RANKED_NO_MORE = "The other buildings are not being ranked now: this server ranks newer answers, or other projects. It goes on with your next answer."
-RANKING = "Ranking {n:,} buildings. Scores and the next buildings come once that is done; you can label meanwhile."
+RANKED_NO_MORE = "**Ranked in part**; the rest waits for your next answer."
+RANKED_NO_MORE_HELP = "The other buildings are not being ranked now: this server ranks newer answers, or other projects. It goes on with your next answer."
+RANKING = "**Ranking {n:,} buildings**; you can label meanwhile."
+RANKING_HELP = "Scores and the next buildings come once that is done."
 
 # Analysts
 

@@ -10,10 +10,8 @@ PURPOSE = (
 NO_RUN, TRAIN_ONE = "There is no run to explore yet.", "Train one"
 RUN = "Run: {name}"
 COLOR_BY = "Color by"
-LIVE_PART = (
-    "The live ranking has {n:,} of {all:,} buildings by the newest answers. Dots get a color once it has all: until then the others "
-    "keep scores by earlier answers, and their ranks mean nothing."
-)
+LIVE_PART = "**{n:,} of {all:,} ranked**: dots get a color once all are."
+LIVE_PART_HELP = "By the newest answers. Until then the others keep scores by earlier answers, and their ranks mean nothing."
 PANEL = "Side panel"
 CLUSTERS, TYPES, NEIGHBORS, OUTLIERS = "Clusters", "Damage types", "Neighbors", "Outliers"
 PANELS = (CLUSTERS, TYPES, NEIGHBORS, OUTLIERS)

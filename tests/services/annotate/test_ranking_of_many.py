@@ -462,7 +462,7 @@ def test_features_that_are_no_numbers_are_refused_in_words(town: Layout) -> None
     [
         (ranking.LiveRanking("live-a-1-50000", 0.0, 50_000, 1_000_000), "50,000 of 1,000,000"),
         (ranking.LiveRanking("live-a-1-5", 0.0, 5, 9, "MemoryError"), "interrupted (MemoryError)"),
-        (None, "not being ranked now"),
+        (None, "Ranked in part"),
     ],
 )
 def test_the_screen_says_how_many_are_ranked_so_far(

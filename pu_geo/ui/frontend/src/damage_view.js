@@ -293,7 +293,7 @@ export class DamageView {
     return true;
   }
 
-  // Under a pointer that clicks on the map, the map stays.
+  // Under a pointer that clicks on the map, the map stays, and so does the building that the card is about.
   #queueMoved(hasWalked) {
     if (hasWalked) this.isOnMap = false;
     const i = this.queue.current?.i ?? -1;
@@ -302,9 +302,9 @@ export class DamageView {
     this.targetLater();
     if (i === this.shownItem) return;
     this.shownItem = i;
-    if (i < 0) return;
+    if (i < 0 || this.isOnMap) return;
     this.store.set("selected", i);
-    if (!this.map.root.hidden && !this.isOnMap) this.map.locateSoon(i);
+    if (!this.map.root.hidden) this.map.locateSoon(i);
   }
 
   // ---- keys ----
