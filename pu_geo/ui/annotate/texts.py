@@ -13,7 +13,7 @@ NOTHING = "There is nothing to review yet: this project needs a post-event scene
 ADD_IMAGERY = "Add imagery"
 NEXT_TRAIN = "Next: Train"
 
-RANKED_PART = "**{n:,} of {all:,} ranked**: others may rank above those shown."
+RANKED_PART = "**{n:,} of {all:,} ranked**: others may rank higher."
 RANKED_PART_HELP = (
     "Ranked by the newest answers: a drawn sample, and what was answered. The rest follows; you can label meanwhile."
 )
