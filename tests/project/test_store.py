@@ -122,12 +122,14 @@ def test_two_who_make_the_same_project_at_once_get_one_whole_one(tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["a.pugeo"]
 
 
-def test_busy_and_missing_files_are_not_called_damaged(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "BUSY_MS", 50)
+def test_busy_and_missing_files_are_not_called_damaged(project: Layout) -> None:
     with store.connect(project) as db, store.transaction(db):
-        with store.connect(project) as other, pytest.raises(sqlite3.OperationalError):
+        with store.connect(project, patience_s=0.05) as other, pytest.raises(sqlite3.OperationalError):
             other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(ProjectError, match="could not be read or written") as told, store.connect(project) as other:
+        with (
+            pytest.raises(ProjectError, match="could not be read or written") as told,
+            store.connect(project, patience_s=0.05) as other,
+        ):
             other.execute("BEGIN IMMEDIATE")
         assert "backup" not in told.value.hint
     project.gpkg.rename(project.folder / "elsewhere")

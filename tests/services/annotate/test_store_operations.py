@@ -231,10 +231,7 @@ def test_an_unknown_project_is_nothing(town: Layout) -> None:
     assert frame.store_operations("nobody", {"session": "s", "analyst": "ann", "ops": [click(1, "b0")]}) is None
 
 
-def test_a_file_that_another_program_holds_is_an_error_and_stores_later(
-    town: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store, "BUSY_MS", 50)
+def test_a_file_that_another_program_holds_is_an_error_and_stores_later(town: Layout) -> None:
     other = sqlite3.connect(town.gpkg, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     try:
