@@ -52,6 +52,8 @@ function hooks(view) {
     pending: () => view.log.ops.length,
     /** Whether the page shows what the server has. */
     fresh: () => !view.log.ops.length && !view.log.reruns.isWanted && !view.log.reruns.isUnderWay,
+    /** Ask for a run of the page, as news do. */
+    rerun: () => view.log.reruns.want(true),
     pixelOf: (id) => map.clientPixelOf(number(id)),
     /** The same on the picture of before, where both are side by side. */
     twinPixelOf: (id) => {

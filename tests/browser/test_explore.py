@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pu_geo.project import decisions, store
+from pu_geo.project.layout import write_array
 from pu_geo.services.explore import selections
 from tests.browser.steps import ask, chip, drag, go, lasso, open_view, press, settle, spot, until, wait_for_view, wall
 
@@ -180,3 +181,39 @@ def color_by(page, words: str, by: str) -> None:
     page.get_by_role("option", name=words, exact=True).click()
     page.wait_for_function("(by) => window.__pugeo.scatter().by === by", arg=by, timeout=30_000)
     page.wait_for_timeout(600)
+
+
+def test_the_bar_of_a_selection_keeps_its_height_while_it_says_what_was_done(page, village) -> None:
+    bar = page.locator(".pugeo .selectionbar")
+    for width, height in ((1280, 720), (1400, 900), (1920, 1080)):
+        page.set_viewport_size({"width": width, "height": height})
+        open_view(page, village, "explore")
+        before = bar.bounding_box()
+        ask(page, "choose", village.ids[:60])
+        page.wait_for_timeout(300)
+        assert bar.bounding_box() == before
+        page.mouse.move(*chip(page, wall(page)[0]))
+        press(page, "2" if width == 1280 else "3" if width == 1400 else "0")
+        page.get_by_text("undo with Ctrl+Z").wait_for(timeout=10_000)
+        settle(page)
+        assert bar.bounding_box() == before
+
+
+def test_a_line_around_dots_selects_nothing_once_these_stand_elsewhere(page, village) -> None:
+    open_view(page, village, "explore")
+    (x, y), *others = dots(page, village.island(2))
+    page.keyboard.down("Shift")
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for place in others[:12]:
+        page.mouse.move(*place, steps=3)
+    (run,) = (village.layout.folder / "runs").iterdir()
+    xy = np.random.default_rng(0).uniform(-1, 1, (len(village.ids), 2))
+    write_array(run / "umap.npy", xy.astype(np.float32))
+    ask(page, "rerun")
+    page.wait_for_function("window.__pugeo.scatter().kind === 'UMAP' && window.__pugeo.ready", timeout=30_000)
+    page.mouse.move(x, y, steps=3)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    page.wait_for_timeout(500)
+    assert not chosen(page)

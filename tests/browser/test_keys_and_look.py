@@ -302,3 +302,36 @@ def test_nothing_moves_under_the_pointer_while_a_ranking_comes_and_goes(
             page.wait_for_timeout(500)
             assert {building: spot(page, building) for building in before} == before
             assert number(page, clicked) in page.locator(".pugeo .card").inner_text()
+
+
+def test_a_comment_goes_on_when_the_next_queue_comes_and_none_of_its_letters_is_an_answer(page, village) -> None:
+    open_view(page, village)
+    press(page, "i", "1", "ArrowLeft")  # back to the building that was answered
+    settle(page)
+    before, first = village.labels(), queue(page)
+    comment = page.locator(".pugeo .card textarea")
+    comment.click()
+    page.keyboard.type("next t")
+    queueing.advance(village.layout, "ann", done=first["id"])
+    other = next(each for each in village.ids if each not in {*before, *first["ids"]})
+    village.put("bob", {other: "positive"})
+    ask(page, "rerun")
+    page.wait_for_function("(id) => window.__pugeo.queue().id !== id", arg=first["id"], timeout=30_000)
+    page.keyboard.type("o church, 2 floors down")
+    page.locator(".pugeo .card .who").click()  # which leaves the field
+    settle(page)
+    assert village.answers()[first["current"]].comment == "next to church, 2 floors down"
+    assert village.labels() == {**before, other: "positive"}
+
+    village.put("bob", {first["current"]: "positive"})
+    comment.click()
+    page.keyboard.type("and ")
+    village.put("bob", {first["current"]: "cleared"})  # the field goes away
+    comment.wait_for(state="hidden", timeout=30_000)
+    page.keyboard.type("2 cars, 1 tree")
+    page.wait_for_timeout(500)
+    settle(page)
+    assert village.labels() == {
+        **{each: label for each, label in before.items() if each != first["current"]},
+        other: "positive",
+    }

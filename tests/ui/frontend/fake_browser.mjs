@@ -81,6 +81,9 @@ class Element extends EventTarget {
   getBoundingClientRect() {
     return { left: 0, top: 0, right: 600, bottom: 600, width: 600, height: 600 };
   }
+  getClientRects() {
+    return [this.getBoundingClientRect()];
+  }
   focus() {
     document.activeElement = this;
   }

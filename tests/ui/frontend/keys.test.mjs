@@ -62,6 +62,35 @@ test("who types in a field means no shortcut", () => {
   assert.equal(press("3", {}, elsewhere), false);
 });
 
+test("what is still written as its field goes away is no shortcut, until a click or a key that ends writing", () => {
+  point();
+  const field = document.createElement("textarea");
+  let isThere = true;
+  Object.assign(field, { matches: (selector) => selector.includes("textarea"), getClientRects: () => (isThere ? [{}] : []) });
+  const write = () => {
+    isThere = true;
+    window.dispatchEvent(Object.assign(new Event("focusin"), { composedPath: () => [field, document.body] }));
+    isThere = false;
+  };
+  const after = {
+    nothing: () => {}, a_click: () => window.dispatchEvent(Object.assign(new Event("pointerdown"), { composedPath: () => [root] })),
+    enter: () => press("Enter"), escape: () => press("Escape"),
+  };
+  const heard = Object.entries(after).map(([name, act]) => {
+    write();
+    used.length = 0;
+    assert.deepEqual([press("2"), used.length], [false, 0], name);
+    act();
+    return [name, press("2"), used.join()];
+  });
+  assert.deepEqual(heard, [["nothing", false, ""], ["a_click", true, "2"], ["enter", true, "2"], ["escape", true, "2"]]);
+  write();
+  isThere = true;
+  press("Enter", {}, field); // entered, which may put the field away
+  isThere = false;
+  assert.equal(press("2"), true);
+});
+
 test("a dialog of the page keeps its keys; our list of keys is none: Esc and ? close it", () => {
   point();
   const isDialog = (isHelp) => Object.assign(document.createElement("div"), { matches: (selector) => selector.includes("[role=dialog]") && !(isHelp && selector.includes("[role=dialog]:not(.help)")) });

@@ -61,6 +61,17 @@ test("an answer names what the queue showed the building for, also when it is re
   assert.deepEqual(ops.map(({ shown, queue: id }) => [shown, id]), [[undefined, undefined], ["audit", "q-1"], ["audit", "q-1"], ["audit", "q-1"]]);
 });
 
+test("a comment on what another answered since is no answer to what the queue showed before", () => {
+  labeler.analyst = "ann";
+  queue.current = { i: 0, kind: "exploit" };
+  labeler.give([0], 1, "queue");
+  ops.length = 0;
+  queue.current = { i: 1, kind: "exploit" };
+  store.setLabels({ 2: "0" }, { ops: [], settled: [] }, { shown: { audit: "0" }, by: { bob: "0" } });
+  labeler.edit(0, { comment: "hm" });
+  assert.deepEqual(ops.map(({ label, shown, queue: id }) => [label, shown, id]), [["not_damaged", "audit", undefined]]);
+});
+
 test("after a reload a comment keeps what the page knows of the answer", () => {
   store.setLabels({ 1: "0" }, { ops: [], settled: [] }, { shown: { audit: "0" }, by: { ann: "0" } });
   labeler.edit(0, { comment: "hm" });

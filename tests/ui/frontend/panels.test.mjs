@@ -98,6 +98,20 @@ test("a comment is logged when it is left, when another building is selected, an
   assert.deepEqual(edits, [[0, { comment: "half" }], [1, { comment: "other" }], [1, { comment: "last" }]]);
 });
 
+test("a comment that nobody changed says nothing: another's that came while the field had the focus stays, and is shown after", () => {
+  label({ 1: "0" });
+  const { card, edits } = openCard();
+  store.set("selected", 0);
+  card.comment.focus();
+  assert.equal(card.isWriting, true);
+  label({ 1: "0" }, { comment: { 0: "roof gone" }, by: { bob: "0" } });
+  assert.equal(card.comment.value, "", "nothing changes under the hands");
+  card.commit();
+  card.comment.blur();
+  card.comment.dispatchEvent(new Event("blur"));
+  assert.deepEqual([edits, card.comment.value, card.isWriting], [[], "roof gone", false]);
+});
+
 test("nothing can be written to a building without a label, nor where nothing is labeled", () => {
   const { card } = openCard();
   store.set("selected", 0);

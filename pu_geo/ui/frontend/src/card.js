@@ -29,7 +29,8 @@ export class Card {
     this.facts = h("div.facts");
     this.hint = h("div.soft");
     this.choices = h("div.choices");
-    this.comment = h("textarea", { maxlength: LONGEST_COMMENT, rows: "3", placeholder: words.comment, "aria-label": words.comment, onchange: () => this.commit(), onkeydown: (event) => this.#typed(event) });
+    this.comment = h("textarea", { maxlength: LONGEST_COMMENT, rows: "3", placeholder: words.comment, "aria-label": words.comment, onchange: () => this.commit(), onblur: () => this.draw(), onkeydown: (event) => this.#typed(event) });
+    this.filled = ""; // what the analyst found in the field
     this.root = h("aside.card", { hidden: true, "aria-label": words.title },
       h("div.cardhead", {}, this.name, h("button.flat", { type: "button", title: words.close, "aria-label": words.close, onclick: () => this.toggle() }, "✕")), this.facts, this.choices, this.types.root, this.comment, this.hint, this.history.root, this.id);
     store.on("selected", () => this.#follow());
@@ -52,12 +53,19 @@ export class Card {
     this.#follow();
   }
 
-  /** Log what was typed and not logged yet. */
+  /** Whether the analyst writes a comment or a type. */
+  get isWriting() {
+    return [this.comment, this.types.own].includes(this.root.getRootNode().activeElement);
+  }
+
+  /** Log what was typed and not logged yet. A field that nobody changed says nothing: others may have written meanwhile. */
   commit() {
     const { i, store } = this;
     const text = this.comment.value.trim();
     this.types.commit();
-    if (i >= 0 && i < store.n && !this.comment.disabled && text !== store.detail(i).comment) this.edit(i, { comment: text });
+    const isChanged = text !== this.filled.trim() && i >= 0 && i < store.n && text !== store.detail(i).comment;
+    if (isChanged && !this.comment.disabled) this.edit(i, { comment: text });
+    this.filled = text;
   }
 
   #typed(event) {
@@ -68,7 +76,7 @@ export class Card {
     if (!this.root.hidden) this.commit();
     if (this.store.mode === "view" && this.store.selected >= 0 && this.store.selected !== this.closedAt) this.root.hidden = false;
     this.i = this.root.hidden ? -1 : this.store.selected;
-    if (this.i >= 0) this.comment.value = this.store.detail(this.i).comment;
+    if (this.i >= 0) this.comment.value = this.filled = this.store.detail(this.i).comment;
     this.draw();
   }
 
@@ -88,7 +96,7 @@ export class Card {
     this.types.show(writable && code === POSITIVE ? i : -1);
     this.comment.hidden = !some || (!writable && !detail.comment);
     this.comment.disabled = !writable;
-    if (some && !this.comment.matches(":focus")) this.comment.value = detail.comment;
+    if (some && !this.comment.matches(":focus")) this.comment.value = this.filled = detail.comment;
     this.hint.textContent = !some ? words.howTo : code === UNLABELED && store.mode === "label" ? words.labelFirst : "";
   }
 

@@ -300,7 +300,7 @@ export class DamageView {
     this.queuePane.later();
     this.presence.moved();
     this.targetLater();
-    if (i === this.shownItem) return;
+    if (i === this.shownItem || this.card.isWriting) return; // once it is written
     this.shownItem = i;
     if (i < 0 || this.isOnMap) return;
     this.store.set("selected", i);

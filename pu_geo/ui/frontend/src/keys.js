@@ -3,6 +3,7 @@
 
 // What a key means hangs on where the analyst is: with the queue open, keys answer its large picture. See target.js.
 const TYPING = "input:not([type=range]), textarea, select, [contenteditable=true], [role=combobox], [role=dialog]:not(.help)"; // the list of keys takes no text: Esc and ? close it
+const WRITTEN = "input:not([type=range], [type=checkbox], [type=radio], [type=button]), textarea, [contenteditable=true]";
 const PRESSED = "button:not([data-view-keys]), summary, a";
 const MOVED = "input[type=range], [role=separator], [role=slider]";
 const MOVING_KEYS = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "Enter"]);
@@ -16,15 +17,24 @@ const MOVING_KEYS = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", 
 export function listenForKeys(root, handle, isWanted) {
   let over = false;
   let focused = false;
+  let field = null; // in which the analyst writes
   const enter = () => (over = true);
   const leave = () => (over = false);
+  const into = ([element]) => isElement(element) && element.matches(WRITTEN) && (field = element);
+  const focus = (event) => into(event.composedPath());
   const down = (event) => {
+    field = null;
     focused = event.composedPath().includes(root);
     delete root.dataset.tabbed;
   };
   const key = (event) => {
     if (event.key === "Tab") root.dataset.tabbed = "yes";
     const path = event.composedPath();
+    into(path);
+    // A field that went away under the hands: what they still write is no answer.
+    const isLost = field && isGone(field);
+    if (ENDS_WRITING.has(event.key)) field = null;
+    if (isLost) return;
     const isFree = document.activeElement === document.body || (document.activeElement?.tagName === "A" && event.key !== "Enter"); // a link that led here
     const unclaimed = isFree && isWanted();
     if (!over && !focused && !unclaimed && !path.includes(root)) return;
@@ -39,9 +49,11 @@ export function listenForKeys(root, handle, isWanted) {
   };
   root.addEventListener("pointerenter", enter);
   root.addEventListener("pointerleave", leave);
+  window.addEventListener("focusin", focus, true);
   window.addEventListener("pointerdown", down, true);
   window.addEventListener("keydown", key, true);
   return () => {
+    window.removeEventListener("focusin", focus, true);
     window.removeEventListener("pointerdown", down, true);
     window.removeEventListener("keydown", key, true);
   };
@@ -55,6 +67,8 @@ export function focusByKey(element) {
 }
 
 const isElement = (each) => each instanceof Element;
+const ENDS_WRITING = new Set(["Enter", "Escape", "Tab"]);
+const isGone = (field) => field.disabled || !field.getClientRects().length;
 
 // A slider of our own keeps its arrows after a drag, too: the hand that dragged it sets it exactly by them. The list of keys scrolls.
 const isForSlider = (element, name) => isElement(element) && MOVING_KEYS.has(name) && name !== "Enter" && (element.matches("[role=slider]") || element.matches(".help"));

@@ -110,7 +110,8 @@ export class Labeler {
     const { store } = this;
     this.log().addMany(numbers.map((i) => {
       const detail = store.detail(i);
-      const shown = this.shownFor.get(store.ids[i]) ?? (detail.shown ? { shown: detail.shown } : {});
+      const isOwn = detail.by === YOU || detail.by === this.analyst;
+      const shown = (isOwn && this.shownFor.get(store.ids[i])) || (detail.shown ? { shown: detail.shown } : {});
       return this.#operation(i, store.labels[i], screen, act, detailsFor(store.labels[i], detail, change), shown);
     }));
   }

@@ -77,6 +77,7 @@ export class ScatterPane {
     if (place !== this.place) {
       this.place = place;
       this.xy = null;
+      this.#cancel(); // what is being drawn was drawn around dots that stood elsewhere
       this.notice.hidden = false;
     }
     Object.assign(this, { data, gsd });
