@@ -201,12 +201,13 @@ def test_the_bar_of_a_selection_keeps_its_height_while_it_says_what_was_done(pag
 
 def test_a_line_around_dots_selects_nothing_once_these_stand_elsewhere(page, village) -> None:
     open_view(page, village, "explore")
-    (x, y), *others = dots(page, village.island(2))
+    box = page.locator(".pugeo .scatterpane .plane").bounding_box()
+    x, y = box["x"] + box["width"] / 4, box["y"] + box["height"] / 4
     page.keyboard.down("Shift")
     page.mouse.move(x, y)
     page.mouse.down()
-    for place in others[:12]:
-        page.mouse.move(*place, steps=3)
+    for right, down in ((1, 0), (1, 1), (0, 1)):
+        page.mouse.move(x + right * box["width"] / 2, y + down * box["height"] / 2, steps=3)
     (run,) = (village.layout.folder / "runs").iterdir()
     xy = np.random.default_rng(0).uniform(-1, 1, (len(village.ids), 2))
     write_array(run / "umap.npy", xy.astype(np.float32))
