@@ -244,6 +244,19 @@ def test_the_screen_counts_the_buildings_that_a_member_takes(storm: Layout) -> N
             federation._require_labels(storm, [Membership(name, source)])
 
 
+def test_a_type_that_people_called_damaged_is_a_class_of_its_buildings_alone(storm: Layout) -> None:
+    click(storm, "b0", "b1", "b2", damage_types=["damaged"])
+    click(storm, "b3", "b4", damage_types=["flooded"])
+    offered = {one.name: one.n for one in federation.own_classes(storm) if one.types_from == "answers"}
+    assert offered == {"damaged": 3, "flooded": 2}
+    agreement = Agreement("storm", "Storm", ("rest", *offered), feature_space(storm, shared_set(storm)))
+    assert OwnData.read(storm, agreement).rows_of("damaged", "answers").tolist() == [
+        0,
+        1,
+        2,
+    ]  # and none that nobody gave a type
+
+
 @pytest.mark.usefixtures("with_flower")
 def test_a_file_that_is_no_invitation_is_refused_in_words(storm: Layout, tmp_path: Path) -> None:
     pytest.importorskip("cryptography", reason="comes with the extra federated")
