@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from app_parts import plain, press, show
-from federation_parts import CLASSES, agency, agreed, shared_set
+from federation_parts import CLASSES, agency, agreed, shared_set, with_pixels_of
 from small_parts import click, small_project
 from streamlit.testing.v1 import AppTest
 
@@ -351,6 +351,26 @@ def test_a_click_on_admit_counts_for_the_key_that_was_shown(storm: Layout, tmp_p
     (button,) = [each for each in app.button if each.key and each.key.startswith("admit-")]
     press(app, button.key)
     assert [one.class_name for one in federations.members(storm.federation(made.id)).values()] == ["flooded"]
+
+
+@pytest.mark.usefixtures("with_flower")
+def test_the_waiting_room_and_the_members_warn_of_other_pixels(storm: Layout, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="comes with the extra federated")
+    from pu_geo.federation.deployed import membership  # needs the extra
+
+    made = agreed(storm)
+    invitation = membership.read_invitation(written(storm.federation(made.id), made))
+    federations.write_agreement(storm.federation(made.id), made.to_json())
+    federations.write_members(storm.federation(made.id), {})
+    far = agency(tmp_path / "far.pugeo", "flooded")
+    known_m, other_m = with_pixels_of(far, 4)
+    asked = membership.accept(far, invitation, "flooded")
+    words = f"knows pixels of {known_m:.2f} m; in flooded they have {other_m:.2f} m"
+    assert words not in plain(show("train", storm))
+    app = show("train", storm, **{"request-path": str(asked)})
+    assert words in plain(app)
+    federation.admit(storm, made.id, federation.request(asked))
+    assert words in plain(show("train", storm))
 
 
 def test_how_it_stands_is_read_from_the_projects_files(storm: Layout) -> None:

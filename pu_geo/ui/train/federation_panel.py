@@ -267,6 +267,8 @@ def _request(layout: Layout, now: Federation, asked: Request) -> None:
         holder = next((one for one in now.members if one.class_name == asked.class_name), None)
         st.markdown(texts.ASKS.format(project=frame.plain(asked.project), name=frame.plain(asked.class_name)))
         _large(texts.KEY_FINGERPRINT, asked.fingerprint)
+        for words in federation.request_pixel_words(layout, now.id, asked):
+            st.caption(f":orange[:material/warning:] {frame.plain(words)}")
         if holder is not None and federation.is_holder(holder, asked):
             st.caption(texts.IS_ADMITTED)
             return
