@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from federation_parts import CLASSES, agency, agreed, shared_set, with_pixels_of
 from small_parts import click, small_project
 from streamlit.testing.v1 import AppTest
 
-from pu_geo import jobs
+from pu_geo import jobs, wording
 from pu_geo.errors import FederationError
 from pu_geo.federation.agreement import Agreement, FeatureSpace, Privacy
 from pu_geo.federation.member import OwnData, feature_space
@@ -371,6 +372,15 @@ def test_the_waiting_room_and_the_members_warn_of_other_pixels(storm: Layout, tm
     assert words in plain(app)
     federation.admit(storm, made.id, federation.request(asked))
     assert words in plain(show("train", storm))
+
+
+def test_federations_of_one_title_are_told_apart(storm: Layout) -> None:
+    for name, title in (("storm", "Storm"), ("storm-2", "Storm"), ("flood", "Flood")):
+        with_federation(storm, id=name, title=title)
+        os.utime(storm.federation(name) / federations.AGREEMENT, (0, 1_800_000_000))
+    at = wording.day_and_time("2027-01-15T08:00:00+00:00")
+    (choice,) = [one for one in show("train", storm).selectbox if one.label == texts.FEDERATIONS]
+    assert sorted(choice.options) == ["Flood", f"Storm · {at} · storm", f"Storm · {at} · storm-2"]
 
 
 def test_how_it_stands_is_read_from_the_projects_files(storm: Layout) -> None:

@@ -8,9 +8,11 @@ import io
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -120,6 +122,17 @@ def all_of(layout: Layout) -> list[Federation]:
     """Return the federations that a project takes part in, the newest first."""
     made = {each: (layout.federation(each) / federations.AGREEMENT).stat().st_mtime for each in federations.ids(layout)}
     return [read(layout, each) for each in sorted(made, key=lambda name: (-made[name], name))]
+
+
+def labels_of(layout: Layout, found: Sequence[Federation]) -> dict[str, str]:
+    """Return id -> title; those of one title with the time at which each was made or joined here, and their id."""
+    n_of, labels = Counter(one.title for one in found), {one.id: one.title for one in found}
+    for one in found:
+        if n_of[one.title] > 1:
+            made_at = (layout.federation(one.id) / federations.AGREEMENT).stat().st_mtime
+            when = wording.day_and_time(datetime.fromtimestamp(made_at, UTC).isoformat())
+            labels[one.id] = f"{one.title} · {when} · {one.id}"
+    return labels
 
 
 def read(layout: Layout, federation_id: str) -> Federation:

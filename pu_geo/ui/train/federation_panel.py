@@ -51,7 +51,7 @@ def _opened(layout: Layout, found: Sequence[Federation]) -> None:
     if found:
         shown = found[0]
         if len(found) > 1:
-            titles = {one.id: one.title for one in found}
+            titles = federation.labels_of(layout, found)
             chosen = st.selectbox(texts.FEDERATIONS, list(titles), format_func=lambda key: titles[key], key=_SHOWN)
             shown = next(one for one in found if one.id == chosen)
         with frame.show_errors():
