@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pu_geo.federation.member import Member, feature_space
 from pu_geo.federation.simulated import SimulatedTransport, set_up
 from pu_geo.methods.cards.fedaws import FedawsSettings
 from pu_geo.methods.fedaws import Learner
+from pu_geo.project import contents, store
 from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest
@@ -45,6 +47,15 @@ def agency(folder: Path, kind: str, *, seed: int = 0, **details: Any) -> Layout:
     features(job_of(layout, "features"), request=asdict(FeatureRequest("shared", n_views=2)), use=True)
     click(layout, *(f"b{i}" for i in range(N_CLICKED)), **details)
     return layout
+
+
+def with_pixels_of(layout: Layout, factor: float) -> tuple[float, float]:
+    """Make a project's pixels larger by a factor; return their sizes before and after, metres."""
+    with store.connect(layout) as db, store.transaction(db):
+        known_m = contents.grid(db).gsd_m
+        facts = json.loads(db.execute("SELECT value FROM pugeo_meta WHERE key = 'grid'").fetchone()[0])
+        db.execute("UPDATE pugeo_meta SET value = ? WHERE key = 'grid'", (json.dumps(facts | {"gsd_m": factor * known_m}),))
+    return known_m, factor * known_m
 
 
 def shared_set(layout: Layout) -> str:

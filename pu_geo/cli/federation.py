@@ -175,14 +175,14 @@ def admit(
         asked = admission.read_request(layout, name, path)
         words = (
             f"{asked.project} asks for the class {asked.class_name!r}. Fingerprint of its key: {asked.fingerprint}\n"
-            f"Ask whoever sent it to read out theirs. If it is the same: add --fingerprint '{asked.fingerprint}'."
+            f"Ask whoever sent it to read out theirs. If it is the same: add --fingerprint '{asked.fingerprint}'.{_lines(asked.warnings)}"
         )
         show(asked._asdict(), words, as_json)
         return
     asked = admission.admit(layout, name, path, fingerprint, replace=replace)
     show(
         asked._asdict(),
-        f"{asked.project} is the member of {asked.class_name!r} from now on.", as_json,
+        f"{asked.project} is the member of {asked.class_name!r} from now on.{_lines(asked.warnings)}", as_json,
     )  # fmt: skip
 
 
@@ -268,7 +268,9 @@ def _status(layout: Layout, name: str) -> dict[str, Any]:
         "rounds": agreement["settings"]["rounds"], "done": federations.rounds_done(folder),
         "taking_part": [classes[row] for row in last.taking_part] if last else [],
         "took_part": {name: part.n_rounds for name, part in zip(classes, parts, strict=True)} if last else {},
-        "warnings": federations.absence_words(classes, parts, last.number) if last else [],
+        "warnings": [
+            *federations.pixel_words(folder), *(federations.absence_words(classes, parts, last.number) if last else []),
+        ],
         "late": [classes[row] for row in last.late] if last else [],
         "refused": {classes[row]: why for row, why in last.refused.items()} if last else {},
         "loss": last.loss if last else None, "noise": agreement["privacy"]["kind"],

@@ -270,19 +270,19 @@ def _not_counted(agreement: Agreement, folder: Path, found: Round) -> Federation
     """Return the error of a round that never counted, with the reasons of those that were refused."""
     missing = [f"{agreement.classes[row]} was not heard of" for row in found.late]
     missing += [f"{agreement.classes[row]} was refused ({why.rstrip('.')})" for row, why in found.refused.items()]
-    hint = "go on: the federation resumes with this round. Their waiting time is the agreement's deadline."
+    hint = "'Start again' on the job's card, or the same command, goes on with this round. Their waiting time is the agreement's deadline."
     if len(found.taking_part) >= agreement.quorum:
         never = _never(agreement, folder, found.number, found.taking_part)
         return FederationError(
             f"Nobody trained the class {' nor '.join(map(repr, never))} in any round, so its scores would mean nothing: "
             f"{'; '.join(missing)}.",
-            f"Ask the members of these classes to connect, then {hint}",
+            f"Ask the members of these classes to connect; then {hint}",
             kind="quorum",
         )
     return FederationError(
         f"Round {found.number} had {len(found.taking_part)} of the {agreement.quorum} members that it needs, in "
         f"{agreement.tries} tries: {'; '.join(missing)}.",
-        f"Ask these members to connect, then {hint}",
+        f"Ask these members to connect; then {hint}",
         kind="quorum",
     )
 

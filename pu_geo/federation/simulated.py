@@ -14,7 +14,7 @@ from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.member import Member, OwnData, write_model
 from pu_geo.federation.protocol import Answer, Ask
 from pu_geo.federation.wire import Packed
-from pu_geo.project import federations
+from pu_geo.project import contents, federations, store
 from pu_geo.project.federations import Admitted, Membership
 from pu_geo.project.layout import Layout
 
@@ -89,14 +89,14 @@ def set_up(
         _require_free(layout, agreement)
     for layout, memberships in held:
         federations.require_different_buildings(layout.folder.name, memberships)
-        own = OwnData.read(layout, agreement)
+        own, gsd_m = OwnData.read(layout, agreement), store.call(layout, contents.grid).gsd_m
         for membership in memberships:
             member = Member(own, membership)
             if member.row in members:
                 other = members[member.row].own.layout.folder.name
                 raise taken(membership.class_name, other)
             members[member.row] = member
-            admitted[member.row] = Admitted(membership.class_name, project=layout.folder.name)
+            admitted[member.row] = Admitted(membership.class_name, project=layout.folder.name, gsd_m=gsd_m)
     for layout, memberships in held:
         federations.write_agreement(layout.federation(agreement.id), agreement.to_json())
         federations.write_memberships(layout.federation(agreement.id), memberships)

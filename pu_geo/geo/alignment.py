@@ -21,7 +21,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.geo.raster.mosaic import Mosaic, Report, columns_of, report_strip, row_order
+from pu_geo.geo.raster.mosaic import Box, Mosaic, Report, columns_of, report_strip, row_order
 from pu_geo.records import Grid
 
 Floats = NDArray[np.float64]
@@ -126,7 +126,8 @@ def estimate_shifts(
         return nothing
     reach, far = max(3, math.ceil(REACH_M / work_m)), max(4, math.ceil(FAR_REACH_M / work_m))
     size = _window_sizes(windows[:, 2:].max(axis=1) / shrink, reach)
-    search = Search(middle, size, coarse, reach, far, shrink, (views[0].noise, views[1].noise))
+    strip_rows = max(mosaic.preferred_block_rows for mosaic in (pre, post))
+    search = Search(middle, size, coarse, reach, far, shrink, (views[0].noise, views[1].noise), strip_rows)
     if match is None:
         found, worth = matched(pre, post, search, report=report, is_cancelled=is_cancelled)
     else:
@@ -145,6 +146,8 @@ class Search:
         reach, far: largest shift off that of the first search and of the far one, worked pixels.
         shrink: grid pixels along the side of a worked pixel.
         noise: of the edges of pre and of post, see `edge_field`.
+        strip_rows: height of what is read at once, grid pixels, before it is made a multiple of `shrink`. The blocks of all scenes
+            decide it, so that whoever opens some of them reads the same strips.
     """
 
     middle: Floats
@@ -154,6 +157,7 @@ class Search:
     far: int
     shrink: int
     noise: tuple[float, float]
+    strip_rows: int
 
     @property
     def held_size(self) -> Ints:
@@ -248,22 +252,34 @@ def _passes(views: list[EdgeView], search: Search, chosen: Ints) -> Iterator[tup
     for view in views:
         view.col = left // shrink
         view.width = max(1, min(-(-right // shrink), grid.width // shrink) - view.col)
-    rows = max(view.mosaic.preferred_block_rows for view in views)
-    is_chosen = np.zeros(len(boxes), dtype=bool)
-    is_chosen[chosen] = True
-    above = int(boxes[chosen, 1].min()) - shrink  # an edge depends on the worked pixel above it
-    left_to_match = len(chosen)
-    for keep_from, first, stop, ready in row_order(boxes, grid, -(-rows // shrink) * shrink):
-        if stop <= above:
-            continue
+    for keep_from, first, stop, mine in _strips(search, grid, chosen):
         if stop - first >= shrink:
             for view in views:
                 view.advance(keep_from // shrink, first // shrink, stop // shrink)
+        yield mine, [view.held for view in views]
+
+
+def _strips(search: Search, grid: Grid, chosen: Ints) -> Iterator[tuple[int, int, int, Ints]]:
+    """Yield (first row still needed, first row to read, one past the last, chosen buildings that are complete then) in grid pixels."""
+    boxes, shrink, left_to_match = search.boxes, search.shrink, len(chosen)
+    is_chosen = np.zeros(len(boxes), dtype=bool)
+    is_chosen[chosen] = True
+    above = int(boxes[chosen, 1].min()) - shrink  # an edge depends on the worked pixel above it
+    for keep_from, first, stop, ready in row_order(boxes, grid, -(-search.strip_rows // shrink) * shrink):
+        if stop <= above:
+            continue
         mine = ready[is_chosen[ready]]
         left_to_match -= len(mine)
-        yield mine, [view.held for view in views]
+        yield keep_from, first, stop, mine
         if not left_to_match:
             return
+
+
+def reach_of(search: Search, grid: Grid, chosen: Ints) -> Box:
+    """Return the grid pixels that are read to match the chosen buildings, int64 [M]: scenes beyond them need not be open."""
+    left, right = columns_of(search.boxes, grid)
+    strips = list(_strips(search, grid, chosen))
+    return left - search.shrink, strips[0][1], right + search.shrink, strips[-1][2]
 
 
 @dataclass(frozen=True)

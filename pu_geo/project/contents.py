@@ -251,11 +251,15 @@ OTHER_GSD = 1.5
 """Times finer or coarser, from which buildings differ from those that a model knows."""
 
 
-def pixel_words(here_m: float, known_m: float, who: str = "The model") -> list[str]:
-    """Return in words that pixels here are much finer or coarser than those that a model, or a federation, knows; nothing where not."""
+def pixel_words(here_m: float, known_m: float, who: str = "The model", where: str = "here") -> list[str]:
+    """Return in words that pixels here are much finer or coarser than those that a model, or a federation, knows; nothing where not.
+
+    Args:
+        where: what stands for "here" where the pixels are another project's.
+    """
     if 1 / OTHER_GSD <= here_m / known_m <= OTHER_GSD:
         return []
-    return [f"{who} knows pixels of {known_m:.2f} m; here they have {here_m:.2f} m, so buildings look other to it."]
+    return [f"{who} knows pixels of {known_m:.2f} m; {where} they have {here_m:.2f} m, so buildings look other to it."]
 
 
 def grid(db: sqlite3.Connection) -> Grid:

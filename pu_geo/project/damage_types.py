@@ -26,8 +26,6 @@ ANSWERS, GRADES = "answers", "grades"
 """Where types come from; any other name is that of an attribute of the footprints."""
 FEWEST = 2
 """A type that fewer of the buildings learned from have is not learned: one building shows nothing that types share."""
-UNNAMED = "damaged"
-"""What a damaged building is called of which nobody named a type that is learned."""
 HAS, HAS_NOT, NOBODY_SAID = 1, 0, -1
 Types = NDArray[np.int8]
 
@@ -44,7 +42,7 @@ class DamageTypes:
         names: of the c types, the most frequent first; of a scale the mildest first.
         is_ordinal: whether the types are a scale: "at least Minor", "at least Major", ...
         grades: ids of the grades that the types of a scale are; () else.
-        kinds: row -> one kind, of every damaged building, for methods that take one: see `rarest_of_each`.
+        kinds: row -> one kind, for methods that take one, see `rarest_of_each`; of damaged buildings with a type that is learned.
         n_several: buildings with several types.
         notes: what to know of them, a sentence each.
     """
@@ -113,7 +111,7 @@ def kinds_of(db: sqlite3.Connection, pu: PUSet) -> dict[str, Counter[str]]:
     found: dict[str, Counter[str]] = {}
     for source in tally(db, pu):
         with suppress(TrainingError):  # nothing is to be learned from there
-            found[source] = Counter(name for name in read(db, pu, source).kinds.values() if name != UNNAMED)
+            found[source] = Counter(read(db, pu, source).kinds.values())
     return found
 
 
@@ -182,7 +180,7 @@ def _of_answers(db: sqlite3.Connection, pu: PUSet) -> DamageTypes:
     for value, given in ((HAS, has), (HAS_NOT, has_not)):
         for row, own in given.items():
             found[row, [column[name] for name in own if name in column]] = value
-    kinds = dict.fromkeys(has, UNNAMED) | rarest_of_each(has, FEWEST)
+    kinds = rarest_of_each(has, FEWEST)
     n_several = int(((found == HAS).sum(axis=1) > 1).sum())
     return DamageTypes(ANSWERS, kinds, found, names, n_several=n_several, notes=_of_rare(rare))
 
@@ -253,7 +251,7 @@ def _of_grades(db: sqlite3.Connection, pu: PUSet, at_choice: int | None) -> Dama
         off = f" ({n_off:,} of them graded by a grade that is not on the scale)" if n_off else ""
         notes.append(f"{were} learned without a grade{off}: as {names[0]}, and as unknown beyond.")
     exact = {row: (scale[place].name,) for row, place in given.items()}
-    kinds = {int(row): UNNAMED for row in np.flatnonzero(pu.is_positive)} | rarest_of_each(exact, FEWEST)
+    kinds = rarest_of_each(exact, FEWEST)
     kept_names = tuple(name for name, kept in zip(names, is_kept, strict=True) if kept)
     kept = tuple(one.id for one, kept in zip(scale, is_kept, strict=True) if kept)
     return DamageTypes(GRADES, kinds, found[:, is_kept], kept_names, is_ordinal=True, grades=kept, notes=tuple(notes))
@@ -297,5 +295,4 @@ def _of_attribute(db: sqlite3.Connection, pu: PUSet, field: str) -> DamageTypes:
     if empty := len(found) - len(given):
         have = plural(empty, "damaged building has", "damaged buildings have")
         notes = (f"{have} no value of the attribute {field}: nothing was learned of their damage types.",)
-    kinds = dict.fromkeys(found, UNNAMED) | given
-    return DamageTypes(field, kinds, labels_of, names, notes=notes)
+    return DamageTypes(field, given, labels_of, names, notes=notes)

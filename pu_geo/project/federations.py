@@ -16,6 +16,7 @@ from typing import Any
 
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FederationError, printable
+from pu_geo.project import contents
 from pu_geo.project.layout import Layout, read_json, reading, write_json
 
 REST = "rest"
@@ -40,6 +41,7 @@ class Admitted:
         public_key: as text; "" in a simulation.
         node_id: that the transport gave it; None until it is known.
         project: name that people gave the project.
+        gsd_m: pixel size of its scenes on the ground, metres.
     """
 
     class_name: str
@@ -47,6 +49,7 @@ class Admitted:
     public_key: str = ""
     node_id: int | None = None
     project: str = ""
+    gsd_m: float | None = None
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,23 @@ def members(folder: Path) -> dict[int, Admitted]:
         return {}
     with reading(folder / MEMBERS):
         return {int(row): Admitted(**facts) for row, facts in dict(read_json(folder / MEMBERS)).items()}
+
+
+def pixel_words(folder: Path, found: Iterable[tuple[str, float | None]] | None = None) -> list[str]:
+    """Return in words which members have much finer or coarser pixels than the federation was agreed on with.
+
+    Args:
+        found: name of a project and its pixel size; those of the admitted members if None.
+    """
+    if found is None:
+        found = [(one.project, one.gsd_m) for one in members(folder).values()]
+    agreed_m = float(agreement(folder)["features"]["gsd_m"])
+    return [
+        words
+        for project, gsd_m in dict.fromkeys(found)
+        if gsd_m is not None
+        for words in contents.pixel_words(gsd_m, agreed_m, "The federation", f"in {printable(project)}")
+    ]
 
 
 def write_members(folder: Path, found: Mapping[int, Admitted]) -> None:

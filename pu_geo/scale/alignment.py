@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.geo.alignment import N_PEAKS, Search, matched
+from pu_geo.geo.alignment import N_PEAKS, Search, matched, reach_of
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.records import Grid, Scene
 from pu_geo.scale import inputs, shards
@@ -40,7 +40,7 @@ def match(
         {
             "pre": [asdict(scene) for scene in pre], "post": [asdict(scene) for scene in post], "grid": asdict(grid),
             "fills": str((quicklooks / FILLS).relative_to(project)), "reach": search.reach, "far": search.far,
-            "shrink": search.shrink, "noise": search.noise,
+            "shrink": search.shrink, "noise": search.noise, "strip_rows": search.strip_rows,
         },
     )  # fmt: skip
     spec = {"search": name, "shards": str(folder.relative_to(project))}
@@ -66,14 +66,15 @@ def match_part(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Cal
     arrays, about = inputs.read(project / spec["shards"] / spec["search"])
     search = Search(
         arrays["middle"], arrays["size"], arrays["coarse"], about["reach"], about["far"], about["shrink"],
-        tuple(about["noise"]),
+        tuple(about["noise"]), about["strip_rows"],
     )  # fmt: skip
     grid, fills = inputs.grid_of(about["grid"]), project / about["fills"]
     scenes = {role: [inputs.scene_of(one) for one in about[role]] for role in ("pre", "post")}
+    rows = arrays["order"][start:stop]
+    within = reach_of(search, grid, rows)  # so a worker opens its strip's scenes, and not those of all the event
     with (
-        Mosaic(scenes["pre"], grid, fills=fills, decode_threads=1) as pre,
-        Mosaic(scenes["post"], grid, fills=fills, decode_threads=1) as post,
+        Mosaic(scenes["pre"], grid, fills=fills, decode_threads=1, within=within) as pre,
+        Mosaic(scenes["post"], grid, fills=fills, decode_threads=1, within=within) as post,
     ):
-        rows = arrays["order"][start:stop]
         found, worth = matched(pre, post, search, rows, n_threads=1, is_cancelled=is_cancelled)
     return {"found": found, "worth": worth}

@@ -188,11 +188,15 @@ def of_job(name: str, folder: Path, echo: Callable[[str], object] | None = None)
         yield JobCluster(name, folder, stack, echo) if name else None
 
 
+GO_ON = "'Start again' on the job's card, or `pu-geo jobs P.pugeo resume ID`, goes on with the shards that are not finished."
+"""What people find, on the screen and on the command line, after a job on a cluster has failed."""
+
+
 def gone() -> JobError:
     """Return the error for a scheduler that does not answer any more."""
     return JobError(
         "The cluster's scheduler is gone, or gave up the shards of this job.",
-        "Start the cluster again and resume the job: it goes on with the shards that are not finished.",
+        f"Start the cluster again; then {GO_ON}",
         kind="cluster",
     )
 

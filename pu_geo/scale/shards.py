@@ -175,8 +175,8 @@ def _record(future: Any) -> Mapping[str, Any]:
         if type(error).__name__ == "KilledWorker":
             raise JobError(
                 f"A shard ended all workers that tried it: {' '.join(str(error).split())[:300]}",
-                "Workers may have too little memory: give them more (local:N,memory=8GB), or start fewer of them on a computer. Then "
-                "resume the job, or start it anew with another cluster.",
+                "Workers may have too little memory: start the job anew with more (local:N,memory=8GB) or another cluster. Or start fewer "
+                f"of them on a computer; then {clusters.GO_ON}",
                 kind="cluster",
             ) from error
         raise error.with_traceback(future.traceback())
@@ -277,7 +277,7 @@ def _fresh(folder: Path, shard: Shard, record: Mapping[str, Any]) -> Arrays:
         if time.monotonic() > until:
             raise JobError(
                 f"{path} is missing here, or is not what the worker on {record['host']} wrote (sha256 {record['sha256'][:12]}...).",
-                "See whether the shared disk works; then resume the job.",
+                f"See whether the shared disk works; then {clusters.GO_ON}",
                 kind="cluster",
             )
         time.sleep(0.2)

@@ -32,6 +32,7 @@ from pu_geo.training.data import FeatureViews
 from pu_geo.training.loop import MicroBatcher
 from pu_geo.training.network import FeatureExtractor
 from pu_geo.training.run import Run
+from pu_geo.ui.components import texts
 
 CPU = torch.device("cpu")
 Pair = tuple[Layout, Layout]
@@ -329,6 +330,7 @@ def test_without_members_it_ends_in_words(agencies: Pair) -> None:
     ) as ended:
         lead(agreement, folder, transport)
     assert ended.value.kind == "quorum"
+    assert f"'{texts.START_AGAIN}' on the job's card, or the same command" in ended.value.hint
     assert read_state(folder, agreement) is None
     assert len(federations.rounds(folder, is_counted=False)) == 2
 

@@ -12,14 +12,26 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_parts import CommandLine
-from federation_parts import CLASSES, N_CLICKED, N_DAMAGED, NAME, SHORT, SIDE_PX, N, agreed, chips_of, transport_of
+from federation_parts import (
+    CLASSES,
+    N_CLICKED,
+    N_DAMAGED,
+    NAME,
+    SHORT,
+    SIDE_PX,
+    N,
+    agreed,
+    chips_of,
+    transport_of,
+    with_pixels_of,
+)
 from small_parts import add_chips, click, facts_of, job_of, small_project
 
 from pu_geo.errors import FederationError, PuGeoError
 from pu_geo.federation import wire
 from pu_geo.federation.member import OwnData, write_model
 from pu_geo.federation.rounds import lead, of_parts
-from pu_geo.project import contents, federations, model_files, runs, store
+from pu_geo.project import federations, model_files, runs
 from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.services.project.copying import copy_project
@@ -207,13 +219,9 @@ def test_a_run_counts_the_buildings_of_the_classes_held_and_says_which_noise(
 
 
 def test_a_project_of_other_pixels_is_warned_on_its_map(agencies: Pair, run: CommandLine) -> None:
-    with store.connect(agencies[1]) as db:
-        known_m = contents.grid(db).gsd_m
-        facts = json.loads(db.execute("SELECT value FROM pugeo_meta WHERE key = 'grid'").fetchone()[0])
-        db.execute("UPDATE pugeo_meta SET value = ? WHERE key = 'grid'", (json.dumps(facts | {"gsd_m": 4 * known_m}),))
-        db.commit()
+    known_m, other_m = with_pixels_of(agencies[1], 4)
     result = simulated(run, agencies, "--set", "rounds=2")
-    words = f"knows pixels of {known_m:.2f} m; here they have {4 * known_m:.2f} m, so buildings look other to it."
+    words = f"knows pixels of {known_m:.2f} m; here they have {other_m:.2f} m, so buildings look other to it."
     assert result["warnings"] == [f"moore.pugeo: The federation {words}"]
     for layout, expected in ((agencies[0], []), (agencies[1], [f"The model {words}"])):
         found = facts_of(layout, result["runs"][layout.folder.name]).warnings

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from app_parts import plain, press, show
-from federation_parts import CLASSES, agency, agreed, shared_set
+from federation_parts import CLASSES, agency, agreed, shared_set, with_pixels_of
 from small_parts import click, small_project
 from streamlit.testing.v1 import AppTest
 
-from pu_geo import jobs
+from pu_geo import jobs, wording
 from pu_geo.errors import FederationError
 from pu_geo.federation.agreement import Agreement, FeatureSpace, Privacy
 from pu_geo.federation.member import OwnData, feature_space
@@ -244,6 +245,19 @@ def test_the_screen_counts_the_buildings_that_a_member_takes(storm: Layout) -> N
             federation._require_labels(storm, [Membership(name, source)])
 
 
+def test_a_type_that_people_called_damaged_is_a_class_of_its_buildings_alone(storm: Layout) -> None:
+    click(storm, "b0", "b1", "b2", damage_types=["damaged"])
+    click(storm, "b3", "b4", damage_types=["flooded"])
+    offered = {one.name: one.n for one in federation.own_classes(storm) if one.types_from == "answers"}
+    assert offered == {"damaged": 3, "flooded": 2}
+    agreement = Agreement("storm", "Storm", ("rest", *offered), feature_space(storm, shared_set(storm)))
+    assert OwnData.read(storm, agreement).rows_of("damaged", "answers").tolist() == [
+        0,
+        1,
+        2,
+    ]  # and none that nobody gave a type
+
+
 @pytest.mark.usefixtures("with_flower")
 def test_a_file_that_is_no_invitation_is_refused_in_words(storm: Layout, tmp_path: Path) -> None:
     pytest.importorskip("cryptography", reason="comes with the extra federated")
@@ -338,6 +352,35 @@ def test_a_click_on_admit_counts_for_the_key_that_was_shown(storm: Layout, tmp_p
     (button,) = [each for each in app.button if each.key and each.key.startswith("admit-")]
     press(app, button.key)
     assert [one.class_name for one in federations.members(storm.federation(made.id)).values()] == ["flooded"]
+
+
+@pytest.mark.usefixtures("with_flower")
+def test_the_waiting_room_and_the_members_warn_of_other_pixels(storm: Layout, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="comes with the extra federated")
+    from pu_geo.federation.deployed import membership  # needs the extra
+
+    made = agreed(storm)
+    invitation = membership.read_invitation(written(storm.federation(made.id), made))
+    federations.write_agreement(storm.federation(made.id), made.to_json())
+    federations.write_members(storm.federation(made.id), {})
+    far = agency(tmp_path / "far.pugeo", "flooded")
+    known_m, other_m = with_pixels_of(far, 4)
+    asked = membership.accept(far, invitation, "flooded")
+    words = f"knows pixels of {known_m:.2f} m; in flooded they have {other_m:.2f} m"
+    assert words not in plain(show("train", storm))
+    app = show("train", storm, **{"request-path": str(asked)})
+    assert words in plain(app)
+    federation.admit(storm, made.id, federation.request(asked))
+    assert words in plain(show("train", storm))
+
+
+def test_federations_of_one_title_are_told_apart(storm: Layout) -> None:
+    for name, title in (("storm", "Storm"), ("storm-2", "Storm"), ("flood", "Flood")):
+        with_federation(storm, id=name, title=title)
+        os.utime(storm.federation(name) / federations.AGREEMENT, (0, 1_800_000_000))
+    at = wording.day_and_time("2027-01-15T08:00:00+00:00")
+    (choice,) = [one for one in show("train", storm).selectbox if one.label == texts.FEDERATIONS]
+    assert sorted(choice.options) == ["Flood", f"Storm · {at} · storm", f"Storm · {at} · storm-2"]
 
 
 def test_how_it_stands_is_read_from_the_projects_files(storm: Layout) -> None:

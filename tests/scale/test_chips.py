@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,9 +102,21 @@ def test_shifts_are_those_of_one_process(
     monkeypatch.setattr(alignment_on_cluster, "STRIP_PX", 40)
     monkeypatch.setattr(Mosaic, "preferred_block_rows", 32)
     alone = align(job_of(chipped_town, "align"))
-    before = shifts_of(chipped_town)
+    before, boxes, true_read = shifts_of(chipped_town), set[Any](), Mosaic.read
+
+    def read(self: Mosaic, col: int, row: int, width: int, height: int) -> Any:
+        if self.within is not None:
+            left, top, right, bottom = self.within
+            assert left <= col < col + width <= right
+            assert top <= row < row + height <= bottom
+        boxes.add(self.within)
+        return true_read(self, col, row, width, height)
+
+    monkeypatch.setattr(Mosaic, "read", read)
     assert align(job_of(chipped_town, "align"), cluster="local:2") == alone
     assert shifts_of(chipped_town) == before
+    boxes.discard(None)  # of the job itself, which finds the shift of the scenes
+    assert len(boxes) > 3, "each worker opens the scenes of its own strip alone"
     assert len([name for name in in_this_process if name.startswith("match_part")]) > 3
     assert not (chipped_town.jobs / "align" / SHARDS).exists()
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from pu_geo.errors import JobCancelled, JobError, PuGeoError
 from pu_geo.project.layout import SHARDS
 from pu_geo.scale import cluster as clusters
 from pu_geo.scale import shards
+from pu_geo.ui.components import texts
 
 VERSIONS = clusters.about(Path())["versions"]
 NOWHERE = "tcp://127.0.0.1:1"  # nothing listens there
@@ -361,6 +363,26 @@ def test_a_scheduler_that_does_not_answer_or_has_no_file_is_a_refusal(
     assert caught.value.hint.endswith("Then start the job again.")  # the card of a job without a part done has *Start again*
     with pytest.raises(JobError, match=r"s\.json is not there"):
         gathered(job_folder, shards.planned(4, 4, {"power": 2}), f"scheduler-file={job_folder / 's.json'}")
+
+
+def test_a_failed_job_names_what_the_card_and_the_command_line_offer(
+    job_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class KilledWorker(Exception):
+        pass
+
+    monkeypatch.setattr(shards, "_VISIBLE_S", 0.0)
+    killed = SimpleNamespace(status="error", exception=KilledWorker)
+    failures = [
+        lambda: shards._record(SimpleNamespace(status="cancelled")),
+        lambda: shards._record(killed),
+        lambda: shards._fresh(job_folder, shards.Shard(0, 4, {}), {"sha256": "0" * 64, "host": "node-1"}),
+    ]
+    for fail in failures:
+        with pytest.raises(JobError) as caught:
+            fail()
+        for found in (texts.START_AGAIN, "pu-geo jobs P.pugeo resume ID"):
+            assert found in caught.value.hint
 
 
 def test_tls_without_certificates_is_a_refusal(job_folder: Path) -> None:

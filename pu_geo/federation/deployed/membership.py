@@ -14,7 +14,7 @@ from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FederationError, printable, writing
 from pu_geo.federation.agreement import MAX_BYTES, Agreement
 from pu_geo.federation.deployed import credentials
-from pu_geo.project import federations, locks, store
+from pu_geo.project import contents, federations, locks, store
 from pu_geo.project.federations import Admitted, Membership
 from pu_geo.project.layout import Layout, read_json, reading, write_json
 from pu_geo.project.model_files import parse_object
@@ -45,12 +45,17 @@ class Invitation:
 
 @dataclass(frozen=True)
 class Request:
-    """Who wants to hold which class; signed with the member's key."""
+    """Who wants to hold which class; signed with the member's key.
+
+    Attributes:
+        gsd_m: pixel size of the project's scenes on the ground, metres.
+    """
 
     federation: str
     agreement: str
     class_name: str
     project: str
+    gsd_m: float
     public_key: str
     signature: str = ""
 
@@ -161,7 +166,8 @@ def accept(
         write_invitation(folder, invitation)
     federations.write_memberships(folder, held)
     key = credentials.private_key(key_path(folder, row))
-    request = Request(agreement.id, agreement.digest, class_name, _name_of(layout), credentials.public_text(key))
+    gsd_m = store.call(layout, contents.grid).gsd_m
+    request = Request(agreement.id, agreement.digest, class_name, _name_of(layout), gsd_m, credentials.public_text(key))
     signature = base64.b64encode(credentials.sign(key, request.signed_content())).decode()
     return _write(
         folder / federations.REQUEST.format(row=row), {"kind": REQUEST_KIND, **asdict(request), "signature": signature}
@@ -208,7 +214,11 @@ def read_request(path: Path) -> Request:
     """
     names = tuple(Request.__dataclass_fields__)
     facts = _read(path, REQUEST_KIND, names)
-    request = Request(**{name: _text(path, facts, name, 1000) for name in names})
+    gsd_m = facts["gsd_m"]
+    if type(gsd_m) not in (int, float) or not 1e-4 <= gsd_m <= 1e4:
+        raise _broken(path, f"has {printable(gsd_m)!r} as gsd_m; it must be a pixel size in metres")
+    words = {name: _text(path, facts, name, 1000) for name in names if name != "gsd_m"}
+    request = Request(**words, gsd_m=gsd_m)
     try:
         key = credentials.public_key(request.public_key)
         signature = base64.b64decode(request.signature, validate=True)
@@ -262,7 +272,7 @@ def admit(layout: Layout, federation_id: str, request: Request, fingerprint: str
             )
         members[row] = Admitted(
             class_name=request.class_name, fingerprint=request.fingerprint, public_key=request.public_key,
-            project=request.project,
+            project=request.project, gsd_m=request.gsd_m,
         )  # fmt: skip
         federations.write_members(folder, members)
     return row

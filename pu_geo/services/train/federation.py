@@ -8,9 +8,11 @@ import io
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -68,7 +70,7 @@ class Federation:
         members: one a class.
         cosines: of the class vectors after the newest round, [C][C]; empty before. A member has them once it has the model.
         angles: (round, smallest angle between two class vectors in degrees), rising.
-        warnings: classes that took part in few of the rounds so far, a sentence or two each.
+        warnings: members of other pixels, and classes that took part in few of the rounds so far, a sentence or two each.
         troubles: "round 3: flooded was late", newest first.
         privacy: in words.
         is_trial: whether all members are projects on this machine, and nothing is sent.
@@ -122,6 +124,17 @@ def all_of(layout: Layout) -> list[Federation]:
     return [read(layout, each) for each in sorted(made, key=lambda name: (-made[name], name))]
 
 
+def labels_of(layout: Layout, found: Sequence[Federation]) -> dict[str, str]:
+    """Return id -> title; those of one title with the time at which each was made or joined here, and their id."""
+    n_of, labels = Counter(one.title for one in found), {one.id: one.title for one in found}
+    for one in found:
+        if n_of[one.title] > 1:
+            made_at = (layout.federation(one.id) / federations.AGREEMENT).stat().st_mtime
+            when = wording.day_and_time(datetime.fromtimestamp(made_at, UTC).isoformat())
+            labels[one.id] = f"{one.title} · {when} · {one.id}"
+    return labels
+
+
 def read(layout: Layout, federation_id: str) -> Federation:
     """Return one of them as it stands. Raises ProjectError of kind "lost" if a file of it is damaged or missing."""
     folder = layout.federation(federation_id)
@@ -131,6 +144,7 @@ def read(layout: Layout, federation_id: str) -> Federation:
     cosines = newest.cosines if newest else _cosines_of_model(folder / federations.MODEL)
     tried = federations.rounds(folder, is_counted=False)
     number = newest.number if newest else 0
+    absent = federations.absence_words(classes, federations.took_part(rounds, len(classes)), number) if rounds else ()
     return Federation(
         federation_id,
         str(known["title"]),
@@ -143,7 +157,7 @@ def read(layout: Layout, federation_id: str) -> Federation:
         _members(folder, classes, tried[-1] if tried else None),
         cosines,
         tuple((one.number, angle) for one in rounds if (angle := _angle(one.cosines)) is not None),
-        tuple(federations.absence_words(classes, federations.took_part(rounds, len(classes)), number)) if rounds else (),
+        (*federations.pixel_words(folder), *absent),
         _troubles(classes, tried),
         privacy_words(known["privacy"], len(federations.memberships(folder))),
         not federations.is_deployed(folder),
@@ -448,6 +462,12 @@ class Request:
     class_name: str
     project: str
     fingerprint: str
+    gsd_m: float
+
+
+def request_pixel_words(layout: Layout, federation_id: str, asked: Request) -> list[str]:
+    """Return in words that whoever asks has much finer or coarser pixels than the federation was agreed on with."""
+    return federations.pixel_words(layout.federation(federation_id), [(asked.project, asked.gsd_m)])
 
 
 def request(path: str | Path) -> Request:
@@ -456,7 +476,7 @@ def request(path: str | Path) -> Request:
 
     file = Path(path).expanduser()
     found = membership.read_request(file)
-    return Request(file, found.class_name, found.project, found.fingerprint)
+    return Request(file, found.class_name, found.project, found.fingerprint, found.gsd_m)
 
 
 def own_requests(layout: Layout, federation_id: str) -> list[Request]:

@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pu_geo.federation.deployed import require_flower
-from pu_geo.project import contents, store
+from pu_geo.project import contents, federations, store
 from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 
 
 class Asked(NamedTuple):
-    """What a request says, and the fingerprint of its key."""
+    """What a request says, the fingerprint of its key, and what differs there."""
 
     class_name: str
     project: str
     fingerprint: str
+    warnings: list[str]
 
 
 class Joined(NamedTuple):
@@ -41,17 +42,18 @@ def read_request(layout: Layout, federation: str, path: str) -> Asked:
     from pu_geo.federation.deployed import membership  # needs the extra
 
     found = membership.read_request(Path(path).expanduser())
-    return Asked(found.class_name, found.project, found.fingerprint)
+    warnings = federations.pixel_words(layout.federation(federation), [(found.project, found.gsd_m)])
+    return Asked(found.class_name, found.project, found.fingerprint, warnings)
 
 
 def admit(layout: Layout, federation: str, path: str, fingerprint: str, *, replace: bool) -> Asked:
     """Bind a class to the key in a request; see `membership.admit`."""
-    require_flower(layout.federation(federation))
+    asked = read_request(layout, federation, path)
     from pu_geo.federation.deployed import membership  # needs the extra
 
     found = membership.read_request(Path(path).expanduser())
     membership.admit(layout, federation, found, fingerprint, replace=replace)
-    return Asked(found.class_name, found.project, found.fingerprint)
+    return asked
 
 
 def join(layout: Layout, path: str, held: Membership, fingerprint: str = "") -> Joined:

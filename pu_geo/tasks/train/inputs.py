@@ -17,11 +17,11 @@ from pu_geo.analysis import assessability, estimates, ranker
 from pu_geo.analysis.pu_criterion import is_unlabeled
 from pu_geo.errors import TrainingError
 from pu_geo.methods.catalog import MethodCard
-from pu_geo.methods.fitting import pu_data
+from pu_geo.methods.fitting import UNNAMED, pu_data
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import choices, contents, damage_types, decisions, events, feature_sets, labels, pseudo_positives, store
 from pu_geo.project.contents import chip_facts, optical_chips
-from pu_geo.project.damage_types import UNNAMED, DamageTypes
+from pu_geo.project.damage_types import DamageTypes
 from pu_geo.project.layout import RCF, Layout, read_array, write_json
 from pu_geo.records import PUSet, View
 from pu_geo.training.data import ChipImages, FeatureViews, PUData

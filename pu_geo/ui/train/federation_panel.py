@@ -51,7 +51,7 @@ def _opened(layout: Layout, found: Sequence[Federation]) -> None:
     if found:
         shown = found[0]
         if len(found) > 1:
-            titles = {one.id: one.title for one in found}
+            titles = federation.labels_of(layout, found)
             chosen = st.selectbox(texts.FEDERATIONS, list(titles), format_func=lambda key: titles[key], key=_SHOWN)
             shown = next(one for one in found if one.id == chosen)
         with frame.show_errors():
@@ -267,6 +267,8 @@ def _request(layout: Layout, now: Federation, asked: Request) -> None:
         holder = next((one for one in now.members if one.class_name == asked.class_name), None)
         st.markdown(texts.ASKS.format(project=frame.plain(asked.project), name=frame.plain(asked.class_name)))
         _large(texts.KEY_FINGERPRINT, asked.fingerprint)
+        for words in federation.request_pixel_words(layout, now.id, asked):
+            st.caption(f":orange[:material/warning:] {frame.plain(words)}")
         if holder is not None and federation.is_holder(holder, asked):
             st.caption(texts.IS_ADMITTED)
             return

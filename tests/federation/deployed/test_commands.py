@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from cli_parts import CommandLine
-from federation_parts import NAME, agreed, shared_set, transport_of
+from federation_parts import NAME, agreed, shared_set, transport_of, with_pixels_of
 from small_parts import job_of, need_extra
 
 from pu_geo.cli import federation as cli
@@ -34,6 +34,10 @@ Pair = tuple[Layout, Layout]
 
 @pytest.fixture
 def request_file(agencies: Pair) -> Path:
+    return asks(agencies)
+
+
+def asks(agencies: Pair) -> Path:
     """Moore asks Joplin, which leads, for the class "flooded"."""
     leader, member = agencies
     folder, agreement = leader.federation(NAME), agreed(leader)
@@ -56,6 +60,20 @@ def test_admit_shows_the_fingerprint_first_and_admits_whoever_read_it_out(
     assert federations.members(folder) == {}
     assert run.json(*words, "--fingerprint", fingerprint)["class_name"] == "flooded"
     assert federations.members(folder)[2].fingerprint == fingerprint
+
+
+def test_admit_and_status_warn_whoever_leads_of_other_pixels(agencies: Pair, run: CommandLine) -> None:
+    known_m, other_m = with_pixels_of(agencies[1], 4)
+    path = asks(agencies)
+    words = ("federate", "admit", agencies[0].folder, NAME, path)
+    (warning,) = run.json(*words)["warnings"]
+    assert f"knows pixels of {known_m:.2f} m; in flooded they have {other_m:.2f} m" in warning
+    assert warning in run.text(*words)
+    status = ("federate", "status", agencies[0].folder)
+    assert run.json(*status)["federations"][0]["warnings"] == []
+    assert warning in run.text(*words, "--fingerprint", membership.read_request(path).fingerprint)
+    assert run.json(*status)["federations"][0]["warnings"] == [warning]
+    assert warning in run.text(*status)
 
 
 def test_the_ledger_marks_what_stays_with_the_leaders_own_classes(agencies: Pair) -> None:

@@ -24,6 +24,7 @@ from pu_geo.records import View
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train import torchrun
 from pu_geo.tasks.train.train import train
+from pu_geo.ui.components import texts
 
 ASKED: dict[str, Any] = {"method": "ncpu", "preset": "quick", "overrides": {"epochs": "12", "batch_size": "10"}}
 LISTED = """
@@ -70,7 +71,12 @@ def ends_as(job: Job, words: str) -> None:
     with pytest.raises(TrainingError, match=words) as caught:
         torchrun.train_on(job, TrainingRequest(**ASKED, devices=2), 2)
     assert caught.value.kind == "rank"
-    assert "Resume the job" in caught.value.hint
+    for found in (
+        texts.RESUME,
+        texts.START_AGAIN,
+        "pu-geo jobs P.pugeo resume ID",
+    ):  # on the card, before and after an epoch
+        assert found in caught.value.hint
     assert processes_of(job.folder) == []
 
 
