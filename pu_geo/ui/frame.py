@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +85,18 @@ def show_errors() -> Iterator[None]:
         st.error(f"**{plain(words.problem)}**\n\n{plain(words.hint)}", icon=":material/error:")
 
 
-def does(act: Callable[[], object]) -> Callable[[], None]:
-    """Return what a button's `on_click` takes. It acts before anything is drawn: a rerun amid the drawing would lose a click."""
+def does(act: Callable[[], object], *, once: bool = False) -> Callable[[], None]:
+    """Return what a button's `on_click` takes. It acts before anything is drawn: a rerun amid the drawing would lose a click.
+
+    Args:
+        once: a second press does nothing until the button is drawn again. For a button whose act puts another in its place, with
+            a key that names what it acts on: the second press of a double click may come while the first is still on the screen.
+    """
+    n_presses = count()
 
     def on_click() -> None:
+        if next(n_presses) and once:
+            return
         with show_errors():
             act()
 

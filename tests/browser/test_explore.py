@@ -11,7 +11,21 @@ import pytest
 
 from pu_geo.project import decisions, store
 from pu_geo.services.explore import selections
-from tests.browser.steps import ask, chip, drag, go, lasso, open_view, press, settle, spot, until, wait_for_view, wall
+from tests.browser.steps import (
+    ask,
+    chip,
+    drag,
+    go,
+    lasso,
+    open_view,
+    press,
+    settle,
+    settled,
+    spot,
+    until,
+    wait_for_view,
+    wall,
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 NAME = "the <b>far</b> island"
@@ -180,3 +194,28 @@ def color_by(page, words: str, by: str) -> None:
     page.get_by_role("option", name=words, exact=True).click()
     page.wait_for_function("(by) => window.__pugeo.scatter().by === by", arg=by, timeout=30_000)
     page.wait_for_timeout(600)
+
+
+@pytest.mark.parametrize("gap_ms", [120, 400])
+def test_a_double_click_labels_what_was_shown_and_not_what_came_next(page, village, gap_ms: int) -> None:
+    before = village.labels()
+    open_view(page, village, "explore")
+    page.get_by_role("radio", name="Neighbors").or_(page.get_by_role("button", name="Neighbors")).first.click()
+    field = page.get_by_role("textbox", name="Building", exact=True)
+    field.fill(next(iter(before)))
+    field.press("Enter")
+    button = page.get_by_role("button", name="Mark all damaged (24)")
+    button.wait_for(timeout=30_000)
+    settled(page)
+    page.wait_for_timeout(1000)  # of looking at them
+    box = button.bounding_box()
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.click(*middle)
+    page.wait_for_timeout(gap_ms)
+    page.mouse.click(*middle)
+    page.get_by_text("Labeled 24 buildings").wait_for(timeout=30_000)
+    settled(page)
+    assert len(village.labels()) == len(before) + 24
+    assert len(village.operations()) == len(before) + 24
+    button.click()  # the next ones, by a press of their own
+    until(lambda: len(village.labels()) == len(before) + 48, 30)
