@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -101,6 +102,11 @@ def does(act: Callable[[], object], *, once: bool = False) -> Callable[[], None]
             act()
 
     return on_click
+
+
+def digest(names: Iterable[str]) -> str:
+    """Return a short text that stands for some names in their order, for the key of what acts on them."""
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
 
 
 def button(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import partial
 
@@ -53,7 +52,7 @@ def draw(layout: Layout, run_id: str, selected_ids: Sequence[str]) -> None:
 
 
 def _buttons(layout: Layout, found: Sequence[Alike]) -> None:
-    shown = hashlib.sha256("\n".join(each.building_id for each in found).encode()).hexdigest()[:12]
+    shown = frame.digest(each.building_id for each in found)
     with st.container(horizontal=True):
         for words, label, icon in _LABELS:
             ids = [each.building_id for each in found if each.label != label]

@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from app_parts import checked, press, show_panel
+from app_parts import checked, press, show_panel, words
 from clustered_parts import RUN, explored_project
+from small_parts import click
 from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.testing.v1 import AppTest
 
 from pu_geo.project import labels, store
 from pu_geo.project.layout import Layout
-from pu_geo.services.explore import outliers
+from pu_geo.services.explore import clusters, outliers
 from pu_geo.services.explore.outliers import Suspect
 
 
@@ -55,3 +56,14 @@ def test_one_suspect_is_reviewed_and_not_the_one_after_it(
     assert n_answers(layout) == before + (answer == "Not assessable")
     press(app, answer)
     assert len(outliers.queue(layout, RUN)) == 1
+
+
+def test_the_cluster_under_the_buttons_stays_when_answers_sort_the_table_anew(tmp_path: Path) -> None:
+    layout = explored_project(tmp_path)
+    app = show_panel("explore.cluster_panel", layout, f"draw(layout, {RUN!r})", **{"cluster-kind": "Two means (PUPL)"})
+    assert "**Cluster of the damaged**" in words(app)
+    found = clusters.inspect(layout, RUN, "two")
+    others = [found.ids[row] for row in found.rows_of("other")]
+    click(layout, *others)
+    assert clusters.inspect(layout, RUN, "two").clusters[0].name == "other", "it is the first row now"
+    assert "**Cluster of the damaged**" in words(checked(app.run()))
