@@ -45,7 +45,6 @@ with line:
     selection_panel.draw(layout, run_id, key)
     umap_panel.draw_notes(layout, run_id)
 state = queue_panel.place_of_state(line)
-umap_panel.draw_job(layout, run_id)
 
 kind, v = exploring.projection_of(layout, run_id, exploring.wanted_projection(layout))
 made = exploring.picture(layout, run_id) if kind == "UMAP" else None
@@ -77,6 +76,7 @@ with view:
             tells_focus=panel == texts.NEIGHBORS,
         ),
     )
+umap_panel.draw_job(layout, run_id, state)
 if side is not None:
     st.html(SIDE_CSS)
     with side, st.container(key="explore-side"):

@@ -253,3 +253,22 @@ def test_the_chosen_cluster_stays_chosen_when_answers_sort_the_table_anew(page, 
     page.get_by_text(f"{third.n_open} accepted").wait_for(timeout=30_000)
     with store.connect(village.layout) as db:
         assert pseudo_positives.accepted_ids(db) == own - set(village.labels())
+
+
+def test_the_view_stays_in_its_place_while_a_umap_is_computed(page, village) -> None:
+    open_view(page, village, "explore")
+    settled(page)
+    top = page.locator(".pugeo").bounding_box()["y"]
+    page.get_by_role("radio", name="UMAP").or_(page.get_by_role("button", name="UMAP", exact=True)).first.click()
+    page.get_by_text("Computing the UMAP").wait_for(timeout=30_000)
+    tops = set()
+
+    def is_there() -> bool:
+        page.wait_for_timeout(100)
+        tops.add(page.locator(".pugeo").bounding_box()["y"])
+        return ask(page, "scatter")["kind"] == "UMAP"
+
+    until(is_there)
+    page.get_by_text("Computing the UMAP").wait_for(state="detached", timeout=30_000)
+    is_there()
+    assert tops == {top}
