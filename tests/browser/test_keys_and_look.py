@@ -344,3 +344,17 @@ def test_the_banner_of_a_check_keeps_its_height_while_one_answers(
         page.get_by_role("button", name="See the result").wait_for(timeout=30_000)
         look()
     assert len(tops) == 1
+
+
+def test_a_refusal_moves_no_map(page, village) -> None:
+    """It stood above the map until the next click, which then came down on another building."""
+    open_view(page, village)
+    top = page.locator(".pugeo").bounding_box()["y"]
+    page.get_by_role("button", name="Grades").first.click()
+    names = page.locator("[class*=st-key-grade-name] input")
+    names.nth(0).wait_for(timeout=10_000)
+    names.nth(1).fill(names.nth(0).input_value())
+    page.get_by_role("button", name="Save the scale").click()
+    page.get_by_text("each occurs once").wait_for(timeout=30_000)
+    settled(page)
+    assert page.locator(".pugeo").bounding_box()["y"] == top
