@@ -17,7 +17,9 @@ from pu_geo.ui.explore import cluster_panel, neighbor_panel, outlier_panel, sele
 COLOR_PX = 230
 SIDE_CSS = """<style>
 .st-key-explore-side { max-height: calc(100vh - 8.5rem); overflow-y: auto; overflow-x: hidden; padding-right: 0.5rem; }
-</style>"""  # beside the view, which fills the window; it scrolls by itself
+.st-key-explore-side button { animation: too-new 0.6s; }
+@keyframes too-new { from, to { pointer-events: none; } }
+</style>"""  # beside the view, which fills the window; it scrolls by itself, and the second press of a double click hits no new button
 
 layout = frame.needs_project()
 bar, runs = frame.title_bar(texts.TITLE, texts.PURPOSE), training.all_runs(layout)
@@ -43,7 +45,6 @@ with line:
     selection_panel.draw(layout, run_id, key)
     umap_panel.draw_notes(layout, run_id)
 state = queue_panel.place_of_state(line)
-umap_panel.draw_job(layout, run_id)
 
 kind, v = exploring.projection_of(layout, run_id, exploring.wanted_projection(layout))
 made = exploring.picture(layout, run_id) if kind == "UMAP" else None
@@ -75,6 +76,7 @@ with view:
             tells_focus=panel == texts.NEIGHBORS,
         ),
     )
+umap_panel.draw_job(layout, run_id, state)
 if side is not None:
     st.html(SIDE_CSS)
     with side, st.container(key="explore-side"):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,8 @@ _PAGES_AT_A_TIME = threading.Semaphore(2)  # they share one interpreter, and cli
 _GOES_TO = "goes-to"  # the screen that a button led to
 _NAMES = "analyst-names"  # that this session had
 _SCREEN, _VISIT = "screen", "visit"  # the one that is drawn, and how many were opened so far
+_WITH_MAP = ("annotate", "explore", "damage_map")
+_SECONDS_OVER_MAP = 30  # that a refusal stands there
 _DAMAGE = "damage"  # what is damaged of the session's project; "" if nothing
 _CLICKS = "clicks"  # keys of buttons of this screen that were clicked and not acted on yet
 _MOST_PROJECTS = 12  # in the list of others
@@ -73,25 +77,47 @@ def plain(text: str) -> str:
 
 
 @contextmanager
-def show_errors() -> Iterator[None]:
-    """Show a user's mistake as problem and hint; nothing else of it reaches the page."""
+def show_errors(*, is_callback: bool = False) -> Iterator[None]:
+    """Show a user's mistake as problem and hint; nothing else of it reaches the page.
+
+    Args:
+        is_callback: it would stand at the top of the page and be gone with the next click, so on a screen with a map, which it would
+            push down and up again under the pointer, it stands over the page for a while.
+    """
     try:
         yield
     except (PuGeoError, OSError) as error:
         words = error if isinstance(error, PuGeoError) else name_too_long(error)
         if words is None:
             raise
-        st.error(f"**{plain(words.problem)}**\n\n{plain(words.hint)}", icon=":material/error:")
+        text = f"**{plain(words.problem)}**\n\n{plain(words.hint)}"
+        if is_callback and st.session_state.get(_SCREEN) in _WITH_MAP:
+            st.toast(text, icon=":material/error:", duration=_SECONDS_OVER_MAP)
+        else:
+            st.error(text, icon=":material/error:")
 
 
-def does(act: Callable[[], object]) -> Callable[[], None]:
-    """Return what a button's `on_click` takes. It acts before anything is drawn: a rerun amid the drawing would lose a click."""
+def does(act: Callable[[], object], *, once: bool = False) -> Callable[[], None]:
+    """Return what a button's `on_click` takes. It acts before anything is drawn: a rerun amid the drawing would lose a click.
+
+    Args:
+        once: a second press does nothing until the button is drawn again. For a button whose act puts another in its place, with
+            a key that names what it acts on: the second press of a double click may come while the first is still on the screen.
+    """
+    n_presses = count()
 
     def on_click() -> None:
-        with show_errors():
+        if next(n_presses) and once:
+            return
+        with show_errors(is_callback=True):
             act()
 
     return on_click
+
+
+def digest(names: Iterable[str]) -> str:
+    """Return a short text that stands for some names in their order, for the key of what acts on them."""
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
 
 
 def button(
@@ -125,7 +151,7 @@ def goes(page: str, act: Callable[[], object] | None = None) -> Callable[[], Non
     """Return what a button's `on_click` takes that leads to another screen, once it has done what it asks for."""
 
     def on_click() -> None:
-        with show_errors():
+        with show_errors(is_callback=True):
             if act is not None:
                 act()
             st.session_state[_GOES_TO] = page

@@ -98,7 +98,7 @@ def _explore(page, sample: Layout, screenshots: Path) -> None:
     settled(page)  # what comes above may still change, and the button move
     start.click()
     wait_for_job(sample, "cluster", TRAIN_SECONDS)
-    accept = page.locator(".st-key-cluster-accept button:visible")
+    accept = page.locator("[class*=st-key-cluster-accept] button:visible")
     accept.first.wait_for(timeout=120_000)
     settled(page)
     n = int(accept.inner_text().rpartition("(")[2].rstrip(") ").replace(",", ""))

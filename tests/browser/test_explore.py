@@ -9,10 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pu_geo.project import decisions, store
+from pu_geo.project import decisions, pseudo_positives, store
 from pu_geo.project.layout import write_array
-from pu_geo.services.explore import selections
-from tests.browser.steps import ask, chip, drag, go, lasso, open_view, press, settle, spot, until, wait_for_view, wall
+from pu_geo.services.explore import clusters, selections
+from tests.browser.steps import (
+    ask,
+    chip,
+    drag,
+    go,
+    lasso,
+    open_view,
+    press,
+    settle,
+    settled,
+    spot,
+    until,
+    wait_for_view,
+    wall,
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 NAME = "the <b>far</b> island"
@@ -218,3 +232,81 @@ def test_a_line_around_dots_selects_nothing_once_these_stand_elsewhere(page, vil
     page.keyboard.up("Shift")
     page.wait_for_timeout(500)
     assert not chosen(page)
+
+
+@pytest.mark.parametrize("gap_ms", [120, 400])
+def test_a_double_click_labels_what_was_shown_and_not_what_came_next(page, village, gap_ms: int) -> None:
+    before = village.labels()
+    open_view(page, village, "explore")
+    page.get_by_role("radio", name="Neighbors").or_(page.get_by_role("button", name="Neighbors")).first.click()
+    field = page.get_by_role("textbox", name="Building", exact=True)
+    field.fill(next(iter(before)))
+    field.press("Enter")
+    button = page.get_by_role("button", name="Mark all damaged (24)")
+    button.wait_for(timeout=30_000)
+    settled(page)
+    page.wait_for_timeout(1000)  # of looking at them
+    box = button.bounding_box()
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.click(*middle)
+    page.wait_for_timeout(gap_ms)
+    page.mouse.click(*middle)
+    page.get_by_text("Labeled 24 buildings").wait_for(timeout=30_000)
+    settled(page)
+    assert len(village.labels()) == len(before) + 24
+    assert len(village.operations()) == len(before) + 24
+    button.click()  # the next ones, by a press of their own
+    until(lambda: len(village.labels()) == len(before) + 48, 30)
+
+
+def test_the_chosen_cluster_stays_chosen_when_answers_sort_the_table_anew(page, village) -> None:
+    """What Accept would accept was another cluster under the same button, after an answer of anybody."""
+    open_view(page, village, "explore")
+    page.get_by_role("radio", name="Clusters").or_(page.get_by_role("button", name="Clusters")).first.click()
+    page.get_by_role("button", name="Start clustering").click()
+    table = page.locator("[class*=st-key-cluster-table]")
+    table.wait_for(timeout=60_000)
+    settled(page)
+    (run,) = [each.name for each in (village.layout.folder / "runs").iterdir()]
+    found = clusters.inspect(village.layout, run, "many")
+    third, last = found.clusters[2], found.clusters[-1]
+    box = table.bounding_box()
+    page.mouse.click(box["x"] + 12, box["y"] + 35 * 3 + 18)
+    line, accept = page.get_by_text(f"Cluster {third.name} ·"), page.get_by_role("button", name=f"Accept ({third.n_open})")
+    line.wait_for(timeout=30_000)
+    accept.wait_for(timeout=30_000)
+    village.put("bob", {found.ids[row]: "positive" for row in found.rows_of(last.name)})
+    own, answered = {found.ids[row] for row in found.rows_of(third.name)}, village.labels()
+    one = next(building for building in village.ids if building not in answered and building not in own)
+    ask(page, "choose", [one])
+    page.wait_for_timeout(600)
+    page.mouse.move(*ask(page, "dotOf", one))
+    press(page, "2")
+    settle(page)
+    settled(page)
+    now = clusters.inspect(village.layout, run, "many")
+    assert [each.name for each in now.clusters].index(third.name) != 2, "the table was sorted anew"
+    assert line.is_visible()
+    accept.click()
+    page.get_by_text(f"{third.n_open} accepted").wait_for(timeout=30_000)
+    with store.connect(village.layout) as db:
+        assert pseudo_positives.accepted_ids(db) == own - set(village.labels())
+
+
+def test_the_view_stays_in_its_place_while_a_umap_is_computed(page, village) -> None:
+    open_view(page, village, "explore")
+    settled(page)
+    top = page.locator(".pugeo").bounding_box()["y"]
+    page.get_by_role("radio", name="UMAP").or_(page.get_by_role("button", name="UMAP", exact=True)).first.click()
+    page.get_by_text("Computing the UMAP").wait_for(timeout=30_000)
+    tops = set()
+
+    def is_there() -> bool:
+        page.wait_for_timeout(100)
+        tops.add(page.locator(".pugeo").bounding_box()["y"])
+        return ask(page, "scatter")["kind"] == "UMAP"
+
+    until(is_there)
+    page.get_by_text("Computing the UMAP").wait_for(state="detached", timeout=30_000)
+    is_there()
+    assert tops == {top}

@@ -10,6 +10,7 @@ import pytest
 from small_parts import REPOSITORY
 
 from pu_geo.services.annotate import queueing
+from pu_geo.services.damage_map import random_audits
 from tests.browser.real_app import AppServer
 from tests.browser.steps import (
     ask,
@@ -22,6 +23,7 @@ from tests.browser.steps import (
     queue,
     see_all,
     settle,
+    settled,
     show_wall,
     spot,
     spots,
@@ -335,3 +337,57 @@ def test_a_comment_goes_on_when_the_next_queue_comes_and_none_of_its_letters_is_
         **{each: label for each, label in before.items() if each != first["current"]},
         other: "positive",
     }
+
+
+@pytest.mark.parametrize("purpose", ["audit", "stop"])
+@pytest.mark.parametrize("size", [(1280, 720), (1400, 900)])
+def test_the_banner_of_a_check_keeps_its_height_while_one_answers(
+    page, village, size: tuple[int, int], purpose: str, screenshots: Path
+) -> None:
+    """It grew when a check was skipped, when another analyst joined, and when all were answered; the map jumped by it."""
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    (run,) = [each.name for each in (village.layout.folder / "runs").iterdir()]
+    if purpose == "audit":
+        check = random_audits.begin_audit(village.layout, run, 8, "ann")
+    else:
+        check = random_audits.begin_stop_check(village.layout, "ann")
+    open_view(page, village)
+    banner, tops, shown = page.locator(".st-key-check-banner"), set(), set()
+
+    def look() -> None:
+        settle(page)
+        settled(page)
+        page.wait_for_timeout(300)
+        tops.add(page.locator(".pugeo").bounding_box()["y"])
+        shown.add(banner.inner_text())
+        page.screenshot(path=screenshots / f"check_{purpose}_{size[0]}_{len(shown)}.png")
+        has_room = (
+            "([...all]) => all.every((one) => one.scrollHeight <= one.clientHeight && one.scrollWidth <= one.clientWidth)"
+        )
+        assert page.evaluate(f"({has_room})(document.querySelectorAll('.st-key-check-banner'))"), "nothing is cut off"
+
+    look()
+    random_audits.check_queue(village.layout, "bob", check)  # so there is a button that ends it for all
+    for key in "n22122222" if purpose == "audit" else "2n2":
+        press(page, key)
+        look()
+    assert len(shown) > 1, "what it shows has changed"
+    if purpose == "audit":
+        press(page, "2")
+        page.get_by_role("button", name="See the result").wait_for(timeout=30_000)
+        look()
+    assert len(tops) == 1
+
+
+def test_a_refusal_moves_no_map(page, village) -> None:
+    """It stood above the map until the next click, which then came down on another building."""
+    open_view(page, village)
+    top = page.locator(".pugeo").bounding_box()["y"]
+    page.get_by_role("button", name="Grades").first.click()
+    names = page.locator("[class*=st-key-grade-name] input")
+    names.nth(0).wait_for(timeout=10_000)
+    names.nth(1).fill(names.nth(0).input_value())
+    page.get_by_role("button", name="Save the scale").click()
+    page.get_by_text("each occurs once").wait_for(timeout=30_000)
+    settled(page)
+    assert page.locator(".pugeo").bounding_box()["y"] == top

@@ -78,3 +78,29 @@ def test_a_click_on_another_screen_is_none() -> None:
     assert "['go']" in shown.run().text[0].value
     shown.session_state["path"] = "explore"
     assert shown.run().text[0].value == "[]"
+
+
+REFUSED = """
+import streamlit as st
+from pu_geo.errors import PuGeoError
+from pu_geo.ui import frame
+
+def act():
+    raise PuGeoError("13 is not allowed.", "Take another.")
+
+st.button("Do", on_click=frame.does(act))
+st.button("Go", on_click=frame.goes("train", act))
+"""
+
+
+@pytest.mark.parametrize("label", ["Do", "Go"])
+@pytest.mark.parametrize(("screen", "n_over_page"), [("annotate", 1), ("explore", 1), ("damage_map", 1), ("train", 0)])
+def test_a_refusal_stands_over_the_page_where_it_would_move_a_map(screen: str, n_over_page: int, label: str) -> None:
+    shown = AppTest.from_string(REFUSED)
+    shown.session_state["screen"] = screen
+    next(one for one in shown.run().button if one.label == label).click().run()
+    assert len(shown.toast) == n_over_page
+    assert len(shown.error) == 1 - n_over_page
+    (one,) = (*shown.toast, *shown.error)
+    assert "13 is not allowed" in one.value
+    assert "Take another" in one.value

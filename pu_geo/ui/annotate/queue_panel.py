@@ -21,6 +21,7 @@ from pu_geo.ui.damage_map.texts import TAB_AUDIT
 
 _SECONDS_BETWEEN_LOOKS = 2  # at whether the first ranking has ended
 _STATE_PX = 44  # two lines
+_BANNER_PX = {"audit": 74, "stop": 106}  # a line with buttons, and with a field below its name
 
 
 @dataclass(frozen=True)
@@ -109,33 +110,42 @@ def wait_for_the_rest(
 
 
 def _banner(layout: Layout, check: Check, analyst: str) -> None:
-    """Draw how a check stands, the way out of it, and at its end the way to its result."""
+    """Draw how a check stands, the way out of it, and at its end the way to its result.
+
+    All of it in a line of a fixed height: the map stands below, and nothing that an answer changes here moves it under the pointer.
+    """
     leave = partial(random_audits.leave, layout, check.id, analyst, former=frame.former_names())
-    label, help_words = (
+    label, leave_words = (
         (texts.LEAVE_STOP, texts.LEAVE_STOP_HELP) if check.purpose == "stop" else (texts.LEAVE, texts.LEAVE_HELP)
     )
     with st.container(
-        key="check-banner", border=True, horizontal=True, vertical_alignment="center", gap="medium",
+        key="check-banner", height=_BANNER_PX[check.purpose], border=True, horizontal=True, wrap=False,
+        vertical_alignment="center", gap="medium",
     ):  # fmt: skip
         if check.purpose == "stop":
             at_most = st.number_input(texts.AT_MOST_LEFT, 0, 10_000, 5, key="at-most-left", width=230)
             view = random_audits.stop_view(layout, check, int(at_most))
-            words = texts.STOP.format(n=view.n_checked, damaged=view.n_damaged, words=frame.plain(view.words))
-            st.markdown(words, width="stretch")
+            more = texts.STOP_MORE.format(n=view.n_more) if view.n_more else texts.STOP_ENOUGH
+            words = texts.STOP.format(
+                n=view.n_checked, damaged=view.n_damaged, state=texts.STOP_VOID if view.is_void else more
+            )
+            st.markdown(words, width="stretch", help=frame.plain(view.words))
         else:
             done = random_audits.answered(layout, check)
-            words = texts.AUDIT.format(done=done.n_answered, drawn=done.n_drawn)
-            if not done.n_open:
-                words = texts.AUDIT_DONE.format(drawn=done.n_drawn)
-            elif done.n_answered > done.n_counted:
-                words = f"{words} {frame.plain(done.words)}"
-            st.markdown(words, width="stretch")
+            has_gaps = done.n_answered > done.n_counted
+            words = texts.AUDIT_DONE if not done.n_open else texts.AUDIT_GAPS if has_gaps else texts.AUDIT
+            help_words = frame.plain(done.words) if done.n_open else texts.AUDIT_DONE_HELP
+            st.markdown(
+                words.format(done=done.n_answered, drawn=done.n_drawn, counted=done.n_counted),
+                width="stretch",
+                help=help_words,
+            )
             if not done.n_open:
                 st.button(
                     texts.SEE_RESULT, type="primary", icon=":material/arrow_forward:", key="check-result",
                     on_click=frame.goes("damage_map", partial(_leave_for_result, leave)),
                 )  # fmt: skip
-        st.button(label, icon=":material/logout:", help=help_words, key="check-leave", on_click=frame.does(leave))
+        st.button(label, icon=":material/logout:", help=leave_words, key="check-leave", on_click=frame.does(leave))
         _end(layout, check, analyst)
 
 

@@ -97,7 +97,19 @@ def _two_means(found: Inspected) -> None:
 
 
 def _table(found: Inspected) -> Cluster:
-    """Draw all clusters, those with the largest share of clicks first; return the one that is chosen."""
+    """Draw all clusters, those with the largest share of clicks first; return the one that is chosen.
+
+    It stays chosen when answers sort the table anew, also the first one, which is chosen at the start: the buttons below act on it.
+    """
+    names = [one.name for one in found.clusters]
+    kept, table = f"cluster-chosen-{found.clustering}", f"cluster-table-{found.clustering}-{frame.digest(names)}"
+    if st.session_state.get(kept) not in names:
+        st.session_state[kept] = names[0]
+
+    def choose() -> None:
+        if (event := st.session_state.get(table)) and (chosen := event["selection"]["rows"]):
+            st.session_state[kept] = names[chosen[0]]
+
     rows = [
         {
             texts.C_NAME: texts.called(one.name), texts.C_STATE: texts.MARKS[one.state], texts.C_SIZE: one.size, texts.C_DAMAGED: one.n_positive,
@@ -108,8 +120,9 @@ def _table(found: Inspected) -> Cluster:
         for one in found.clusters
     ]  # fmt: skip
     number, c = st.column_config.NumberColumn, texts.C_HELP
-    event = st.dataframe(
-        rows, key=f"cluster-table-{found.clustering}", on_select="rerun", selection_mode="single-row", hide_index=True,
+    st.dataframe(
+        rows, key=table, on_select=choose, selection_mode="single-row-required", hide_index=True,
+        selection_default={"selection": {"rows": [names.index(st.session_state[kept])]}},
         height=min(_TABLE_PX, _ROW_PX * (len(rows) + 1) + 2), column_config={
             texts.C_LABELED: number(format="%.0f %%", help=c[texts.C_LABELED]),
             texts.C_ESTIMATE: st.column_config.ProgressColumn(
@@ -120,8 +133,7 @@ def _table(found: Inspected) -> Cluster:
         },
     )  # fmt: skip
     st.caption(texts.TABLE_NOTE)
-    chosen = event["selection"]["rows"]
-    return found.clusters[chosen[0] if chosen and chosen[0] < len(found.clusters) else 0]
+    return found.clusters[names.index(st.session_state[kept])]
 
 
 def _one(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> None:
@@ -142,10 +154,12 @@ def _one(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> None
 
 
 def _buttons(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> None:
+    which = f"{found.clustering}-{chosen.name}"
+
     def button(label: str, icon: str, is_off: bool, words: str, act: Callable[..., object]) -> None:
         st.button(
-            label, key=f"cluster-{act.__name__}", icon=f":material/{icon}:", disabled=is_off, help=words,
-            on_click=frame.does(partial(act, layout, run_id, found, chosen.name, analyst=frame.analyst())),
+            label, key=f"cluster-{act.__name__}-{which}", icon=f":material/{icon}:", disabled=is_off, help=words,
+            on_click=frame.does(partial(act, layout, run_id, found, chosen.name, analyst=frame.analyst()), once=True),
         )  # fmt: skip
 
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -165,8 +179,8 @@ def _buttons(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> 
                 clusters.merge(layout, run_id, found, chosen.name, with_which, analyst=frame.analyst())
 
         st.button(
-            texts.MERGE, key="cluster-merge", icon=":material/call_merge:", disabled=other is None, help=texts.MERGE_HELP,
-            on_click=frame.does(merge),
+            texts.MERGE, key=f"cluster-merge-{which}", icon=":material/call_merge:", disabled=other is None, help=texts.MERGE_HELP,
+            on_click=frame.does(merge, once=True),
         )  # fmt: skip
 
 

@@ -52,12 +52,13 @@ def draw(layout: Layout, run_id: str, selected_ids: Sequence[str]) -> None:
 
 
 def _buttons(layout: Layout, found: Sequence[Alike]) -> None:
+    shown = frame.digest(each.building_id for each in found)
     with st.container(horizontal=True):
         for words, label, icon in _LABELS:
             ids = [each.building_id for each in found if each.label != label]
             st.button(
-                f"{words} ({len(ids)})", key=f"like-{label}", icon=icon, disabled=not ids,
-                on_click=frame.does(partial(_label, layout, ids, label)),
+                f"{words} ({len(ids)})", key=f"like-{label}-{shown}", icon=icon, disabled=not ids,
+                on_click=frame.does(partial(_label, layout, ids, label), once=True),
             )  # fmt: skip
         st.button(
             texts.UNDO, key="like-undo", icon=":material/undo:", help=texts.UNDO_LABELS_HELP,

@@ -71,8 +71,8 @@ def _one(layout: Layout, run_id: str, found: list[Suspect]) -> None:
 def _buttons(layout: Layout, suspect: Suspect, place: int, labels: set[Label]) -> None:
     def button(words: str, key: str, icon: str, label: Label | None) -> None:
         st.button(
-            words, key=f"outliers-{key}", icon=icon, type="primary" if label is None else "secondary",
-            on_click=frame.does(lambda: outliers.review(layout, suspect, label, analyst=frame.analyst())),
+            words, key=f"outliers-{key}-{suspect.key}", icon=icon, type="primary" if label is None else "secondary",
+            on_click=frame.does(lambda: outliers.review(layout, suspect, label, analyst=frame.analyst()), once=True),
         )  # fmt: skip
 
     def later() -> None:
@@ -83,4 +83,4 @@ def _buttons(layout: Layout, suspect: Suspect, place: int, labels: set[Label]) -
         for words, label, icon in _ANSWERS:
             if labels != {label}:
                 button(words, label, icon, label)
-        st.button(texts.LATER, key="outliers-next", icon=":material/skip_next:", on_click=later)
+        st.button(texts.LATER, key=f"outliers-next-{suspect.key}", icon=":material/skip_next:", on_click=later)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo.project.layout import Layout
 from pu_geo.services.explore import exploring
@@ -51,10 +52,15 @@ def draw_notes(layout: Layout, run_id: str) -> None:
         st.caption(frame.plain(made.note), width="content")
 
 
-def draw_job(layout: Layout, run_id: str) -> None:
-    """Draw how far the UMAP of a run is, and why it failed."""
+def draw_job(layout: Layout, run_id: str, state: DeltaGenerator) -> None:
+    """Draw how far the UMAP of a run is, and why it failed: here, and in a line that points here.
+
+    Args:
+        state: a place that has its room whether a line stands there or not; here is below the view, which must not move.
+    """
     job = exploring.umap_job(layout, run_id)
     if job is not None and job.state != "done":
+        state.caption(texts.UMAP_GOES_ON if job.is_active else texts.UMAP_ENDED)
         job_card.watch(layout, (_TASK,), only=lambda each: each.args.get("run_id") == run_id)
 
 

@@ -56,8 +56,8 @@ def test_merge_takes_the_cluster_that_is_chosen_at_the_click(tmp_path: Path, mon
     (only,) = choice.options
     choice.set_value(only).run()
     next(one for one in app.selectbox if one.label == "Merge with").set_value(None)  # no rerun before the click
-    press(app, "cluster-merge")
+    press(app, "Merge")
     assert merged == []
     next(one for one in app.selectbox if one.label == "Merge with").set_value(only).run()
-    press(app, "cluster-merge")
+    press(app, "Merge")
     assert merged == [("positives", only)]
