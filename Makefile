@@ -12,9 +12,8 @@ app: setup
 	$(BIN)/python -m pu_geo.ui.build
 	$(BIN)/pu-geo app --sample
 
-# One process a core and one thread each; a file of tests stays in one process, so that what it builds is built once, and files come
-# in the order of tests/conftest.py.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder
+# One process a core and one thread each; a file of tests stays in one process, so that what it builds is built once.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(or $(WORKERS),2) --dist loadfile
 
 test: setup
 	$(BIN)/python -m pu_geo.ui.build

@@ -16,11 +16,6 @@ from small_parts import REPOSITORY, small_project
 from pu_geo.project.layout import HOME_VARIABLE, Layout
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files that take minutes first, so that two processes end at about the same time: browsers, then whole ways."""
-    items.sort(key=lambda each: ("browser" not in each.path.parts, each.path.parent.name != "tests"))
-
-
 @pytest.fixture(scope="session", autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder for what concerns all projects of a user; the real one stays as it is."""
