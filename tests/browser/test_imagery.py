@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from small_parts import need_extra
 from town_parts import draw_town
 
 from pu_geo import jobs
@@ -145,26 +144,3 @@ def test_from_paths_to_chips_with_bad_files_refused_in_words(screen: Screen, fil
     screen.shows(f"{n} chips of 64 px (pre+post)")
     screen.shows("Next: Annotate")
     screen.page.screenshot(path=screenshots / "imagery_done.png", full_page=True)
-
-
-def test_a_step_stays_open_when_a_job_is_refused(screen: Screen, files: Path) -> None:
-    need_extra("scale")
-    for each in (screen.add_scenes(str(files / "post.tif")), screen.upload_footprints(files / "footprints.geojson")):
-        assert each.state == "done"
-    assert screen.press("Cut chips", "chip").state == "done"
-    screen.shows("Next: Annotate")
-    again = screen.page.get_by_role("button", name="Cut chips again")
-    again.wait_for(state="hidden")
-    screen.page.get_by_text("3 · Chips").click()
-    screen.page.get_by_role("button", name="More computers").click()
-    field = screen.page.get_by_role("textbox", name="Cluster")
-    field.fill("foo")
-    field.press("Enter")
-    screen.shows("names no cluster")
-    screen.page.keyboard.press("Escape")
-    again.click()
-    refusals = screen.page.get_by_test_id("stAlert").filter(has_text="names no cluster")
-    refusals.nth(1).wait_for()  # the one of the button, beside that of the field
-    screen.page.wait_for_timeout(1000)  # a step that folds has folded by then
-    assert again.is_visible()
-    assert len(jobs.all_jobs(screen.layout)) == 3

@@ -80,7 +80,7 @@ def _step(n: int, title: str, here: str, steps: Sequence[Step], now: Step) -> It
     first, last = _ORDER.index(steps[0]), _ORDER.index(steps[-1])
     state = "done" if _ORDER.index(now) > last else "current" if _ORDER.index(now) >= first else "blocked"
     label = f"**{texts.STEP.format(n=n, title=title)}** &nbsp; :{_COLORS[state]}-badge[{here or texts.STATES[state]}]"
-    with st.expander(label, expanded=state == "current", icon=_ICONS[state], key=f"step-{n}-{state}"):
+    with st.expander(label, expanded=state == "current", icon=_ICONS[state]):
         yield
 
 
