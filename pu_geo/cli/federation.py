@@ -268,9 +268,7 @@ def _status(layout: Layout, name: str) -> dict[str, Any]:
         "rounds": agreement["settings"]["rounds"], "done": federations.rounds_done(folder),
         "taking_part": [classes[row] for row in last.taking_part] if last else [],
         "took_part": {name: part.n_rounds for name, part in zip(classes, parts, strict=True)} if last else {},
-        "warnings": [
-            *federations.pixel_words(folder), *(federations.absence_words(classes, parts, last.number) if last else []),
-        ],
+        "warnings": federations.warnings(folder, agreement, rounds),
         "late": [classes[row] for row in last.late] if last else [],
         "refused": {classes[row]: why for row, why in last.refused.items()} if last else {},
         "loss": last.loss if last else None, "noise": agreement["privacy"]["kind"],

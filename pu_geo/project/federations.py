@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -179,15 +179,14 @@ def members(folder: Path) -> dict[int, Admitted]:
         return {int(row): Admitted(**facts) for row, facts in dict(read_json(folder / MEMBERS)).items()}
 
 
-def pixel_words(folder: Path, found: Iterable[tuple[str, float | None]] | None = None) -> list[str]:
-    """Return in words which members have much finer or coarser pixels than the federation was agreed on with.
+def pixel_words(agreed: Mapping[str, Any], found: Iterable[tuple[str, float | None]]) -> list[str]:
+    """Return in words which projects have much finer or coarser pixels than the federation was agreed on with.
 
     Args:
-        found: name of a project and its pixel size; those of the admitted members if None.
+        agreed: as `agreement` returns it.
+        found: name of a project and its pixel size, metres; None where it is not known.
     """
-    if found is None:
-        found = [(one.project, one.gsd_m) for one in members(folder).values()]
-    agreed_m = float(agreement(folder)["features"]["gsd_m"])
+    agreed_m = float(agreed["features"]["gsd_m"])
     return [
         words
         for project, gsd_m in dict.fromkeys(found)
@@ -318,6 +317,14 @@ def absence_words(classes: Iterable[str], parts: Iterable[TookPart], n_rounds: i
     )
     few = f"Not every class took part in all {n_rounds} rounds: {', '.join(missed)}."
     return [words for words, found in ((too_few, loud), (few, missed)) if found]
+
+
+def warnings(folder: Path, agreed: Mapping[str, Any], rounds: Sequence[Round]) -> list[str]:
+    """Return what whoever leads must know: members of other pixels, and classes that took part in few of the rounds so far."""
+    projects = [(one.project, one.gsd_m) for one in members(folder).values()]
+    classes = agreed["classes"]
+    absent = absence_words(classes, took_part(rounds, len(classes)), rounds[-1].number) if rounds else []
+    return [*pixel_words(agreed, projects), *absent]
 
 
 def rounds_done(folder: Path) -> int:

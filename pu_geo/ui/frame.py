@@ -117,7 +117,7 @@ def does(act: Callable[[], object], *, once: bool = False) -> Callable[[], None]
 
 def digest(names: Iterable[str]) -> str:
     """Return a short text that stands for some names in their order, for the key of what acts on them."""
-    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
+    return hashlib.sha256("\n".join(names).encode(errors="surrogateescape")).hexdigest()[:12]
 
 
 def button(

@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from app_parts import plain, press, show
@@ -291,6 +292,18 @@ def written(folder: Path, agreement: Agreement, host: str = "127.0.0.1") -> Path
     return membership.write_invitation(folder, membership.Invitation(agreement, f"{host}:9000", authority))
 
 
+def waiting(layout: Layout) -> tuple[Agreement, Any]:
+    """Let a project lead a federation that nobody was admitted to yet; return what it agreed on, and its invitation."""
+    from pu_geo.federation.deployed import membership  # needs the extra
+
+    made = agreed(layout)
+    folder = layout.federation(made.id)
+    invitation = membership.read_invitation(written(folder, made))
+    federations.write_agreement(folder, made.to_json())
+    federations.write_members(folder, {})
+    return made, invitation
+
+
 def join_buttons(app: AppTest) -> tuple[bool, bool]:
     """Return whether the fingerprint is ticked as compared, and whether Join can be pressed."""
     (tick,) = [each for each in app.checkbox if each.key.startswith("join-same-")]
@@ -337,10 +350,7 @@ def test_a_click_on_admit_counts_for_the_key_that_was_shown(storm: Layout, tmp_p
     pytest.importorskip("cryptography", reason="comes with the extra federated")
     from pu_geo.federation.deployed import membership  # needs the extra
 
-    made = agreed(storm)
-    invitation = membership.read_invitation(written(storm.federation(made.id), made))
-    federations.write_agreement(storm.federation(made.id), made.to_json())
-    federations.write_members(storm.federation(made.id), {})
+    made, invitation = waiting(storm)
     asked, other = (
         membership.accept(small_project(tmp_path / f"{name}.pugeo"), invitation, "flooded") for name in ("moore", "other")
     )
@@ -359,10 +369,7 @@ def test_the_waiting_room_and_the_members_warn_of_other_pixels(storm: Layout, tm
     pytest.importorskip("cryptography", reason="comes with the extra federated")
     from pu_geo.federation.deployed import membership  # needs the extra
 
-    made = agreed(storm)
-    invitation = membership.read_invitation(written(storm.federation(made.id), made))
-    federations.write_agreement(storm.federation(made.id), made.to_json())
-    federations.write_members(storm.federation(made.id), {})
+    made, invitation = waiting(storm)
     far = agency(tmp_path / "far.pugeo", "flooded")
     known_m, other_m = with_pixels_of(far, 4)
     asked = membership.accept(far, invitation, "flooded")

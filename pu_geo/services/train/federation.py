@@ -144,7 +144,6 @@ def read(layout: Layout, federation_id: str) -> Federation:
     cosines = newest.cosines if newest else _cosines_of_model(folder / federations.MODEL)
     tried = federations.rounds(folder, is_counted=False)
     number = newest.number if newest else 0
-    absent = federations.absence_words(classes, federations.took_part(rounds, len(classes)), number) if rounds else ()
     return Federation(
         federation_id,
         str(known["title"]),
@@ -157,7 +156,7 @@ def read(layout: Layout, federation_id: str) -> Federation:
         _members(folder, classes, tried[-1] if tried else None),
         cosines,
         tuple((one.number, angle) for one in rounds if (angle := _angle(one.cosines)) is not None),
-        (*federations.pixel_words(folder), *absent),
+        tuple(federations.warnings(folder, known, rounds)),
         _troubles(classes, tried),
         privacy_words(known["privacy"], len(federations.memberships(folder))),
         not federations.is_deployed(folder),
@@ -467,7 +466,8 @@ class Request:
 
 def request_pixel_words(layout: Layout, federation_id: str, asked: Request) -> list[str]:
     """Return in words that whoever asks has much finer or coarser pixels than the federation was agreed on with."""
-    return federations.pixel_words(layout.federation(federation_id), [(asked.project, asked.gsd_m)])
+    agreed = federations.agreement(layout.federation(federation_id))
+    return federations.pixel_words(agreed, [(asked.project, asked.gsd_m)])
 
 
 def request(path: str | Path) -> Request:

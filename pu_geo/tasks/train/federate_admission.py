@@ -42,7 +42,8 @@ def read_request(layout: Layout, federation: str, path: str) -> Asked:
     from pu_geo.federation.deployed import membership  # needs the extra
 
     found = membership.read_request(Path(path).expanduser())
-    warnings = federations.pixel_words(layout.federation(federation), [(found.project, found.gsd_m)])
+    agreed = federations.agreement(layout.federation(federation))
+    warnings = federations.pixel_words(agreed, [(found.project, found.gsd_m)])
     return Asked(found.class_name, found.project, found.fingerprint, warnings)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Literal
 
@@ -36,7 +35,7 @@ def draw(layout: Layout, tools: DeltaGenerator) -> None:
 def _form_of(layout: Layout, offered: Sequence[Grade]) -> str:
     """Return what keys of fields end in: Streamlit keeps what stands in a field of the same key, of another project too."""
     scale = repr([(grade.id, grade.name, grade.damage_class) for grade in offered])
-    return f"{projects.token_of(layout)}-{hashlib.sha256(scale.encode()).hexdigest()[:12]}"
+    return f"{projects.token_of(layout)}-{frame.digest([scale])}"
 
 
 def _row(row: int, grade: Grade, form: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
@@ -390,7 +389,7 @@ def _lost_group(layout: Layout, group: LostFiles, is_running: bool) -> None:
     for names, words in ((missing, texts.MISSING_FILES), (changed, texts.CHANGED_FILES)):
         if names:
             st.markdown(words.format(scenes=texts.some(names), folder=folder))
-    key = f"lost-{hashlib.sha256(group.old.encode(errors='surrogateescape')).hexdigest()[:12]}"
+    key = f"lost-{frame.digest([group.old])}"
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input(
             texts.NEW_FOLDER if group.is_folder else texts.NEW_FILE, key=f"{key}-path", help=texts.RELINK_HELP,

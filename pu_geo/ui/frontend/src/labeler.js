@@ -53,8 +53,12 @@ export class Labeler {
 
   /** Whether building i has this reader's answer to a random check. */
   isOwnCheck(i) {
-    const { shown, by } = this.store.detail(i);
-    return shown === "audit" && (by === YOU || by === this.analyst);
+    const detail = this.store.detail(i);
+    return detail.shown === "audit" && this.#isOwn(detail);
+  }
+
+  #isOwn({ by }) {
+    return by === YOU || by === this.analyst;
   }
 
   /**
@@ -110,8 +114,7 @@ export class Labeler {
     const { store } = this;
     this.log().addMany(numbers.map((i) => {
       const detail = store.detail(i);
-      const isOwn = detail.by === YOU || detail.by === this.analyst;
-      const shown = (isOwn && this.shownFor.get(store.ids[i])) || (detail.shown ? { shown: detail.shown } : {});
+      const shown = (this.#isOwn(detail) && this.shownFor.get(store.ids[i])) || (detail.shown ? { shown: detail.shown } : {});
       return this.#operation(i, store.labels[i], screen, act, detailsFor(store.labels[i], detail, change), shown);
     }));
   }
