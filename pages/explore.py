@@ -33,10 +33,9 @@ with bar:
     chosen_run = training.pinned_run(layout) or runs[0].run_id
     with st.popover(texts.RUN.format(name=frame.plain(run_names.name(layout, chosen_run)))):
         run_id = chosen.run_box(layout, runs, "explore-run").run_id
-    recolored = chosen.kept(layout, "explore_color", "explore-color", offered)
     by = st.selectbox(
-        texts.COLOR_BY, list(offered), format_func=lambda key: offered.get(key, key), key="explore-color", width=COLOR_PX,
-        label_visibility="collapsed", on_change=recolored,
+        texts.COLOR_BY, list(offered), format_func=lambda key: offered.get(key, key), width=COLOR_PX, label_visibility="collapsed",
+        **chosen.kept(layout, "explore_color", "explore-color", offered),
     )  # fmt: skip
     umap_panel.draw_switch(layout, run_id)
 line = st.container(horizontal=True, vertical_alignment="center", gap="small")

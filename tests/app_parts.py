@@ -48,6 +48,13 @@ def checked(app: AppTest) -> AppTest:
     return app
 
 
+def run_ahead(app: AppTest) -> AppTest:
+    """Run a page, and once more as by a browser that acts before it has drawn what came of the first run."""
+    held = app._tree.get_widget_states()
+    checked(app.run())
+    return checked(app._run(held))
+
+
 def press(app: AppTest, what: str) -> AppTest:
     """Press the button of a key, or else the first one whose label begins so."""
     buttons = [button for button in app.button if button.key == what] or [

@@ -69,6 +69,7 @@ class Analyst:
         for scene in sorted(SCENES.iterdir()):
             dialog.get_by_role("button", name="joplin_xbd").last.click()
             dialog.get_by_role("button", name=scene.name, exact=True).last.click()
+            steps.settled(self.page)  # until then the boxes of the folder before stand there, too
             for file in files:
                 dialog.get_by_text(file, exact=True).last.click()
             dialog.get_by_text(f"{scene.name}/{files[-1]}").wait_for(timeout=30_000)

@@ -12,7 +12,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def tab_to(page, name: str) -> None:
-    """Press Tab until an element of this class has the focus."""
+    """Press Tab until an element of this class has the focus, once there is one that it can reach."""
+    page.locator(f".pugeo .{name}[tabindex='0']:visible").first.wait_for(timeout=15_000)
     for _ in range(40):
         page.keyboard.press("Tab")
         if page.locator(f".pugeo .{name}:focus").count():

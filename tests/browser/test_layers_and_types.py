@@ -121,7 +121,7 @@ def choose_thresholds(page, layout: Layout, run_id: str, screenshots: Path) -> N
     go(page, "Damage map")
     wait_for_view(page, "damage_map")
     page.get_by_role("tab", name=map_texts.TAB_TYPES).click()
-    scores = [page.locator(f".st-key-type-threshold-{k} input") for k in range(len(TYPES))]
+    scores = [page.locator(f"[class*='st-key-type-threshold-{run_id}-{k}'] input") for k in range(len(TYPES))]
     before = [float(each.input_value()) for each in scores]
     page.locator(".js-plotly-plot").nth(1).wait_for(timeout=60_000)
     page.wait_for_timeout(1_000)
@@ -130,7 +130,7 @@ def choose_thresholds(page, layout: Layout, run_id: str, screenshots: Path) -> N
     scores[0].fill("0.4321")
     scores[0].press("Enter")
     page.get_by_text("Threshold 0.4321: chosen by a person").wait_for(timeout=20_000)
-    slider = page.locator(".st-key-type-top-1").get_by_role("slider")
+    slider = page.locator(f"[class*='st-key-type-top-{run_id}-1']").get_by_role("slider")
     slider.focus()
     press(page, "ArrowLeft", "ArrowLeft")
     until(lambda: types_of(layout, run_id)["roof"].threshold.value > before[1])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from app_parts import field, plain, press, show, show_tab, words
+from app_parts import field, plain, press, run_ahead, show, show_tab, words
 from mapped_parts import RUN, answer_audit, mapped_project
 from small_parts import add_run, click
 from streamlit.testing.v1 import AppTest
@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from pu_geo import jobs
 from pu_geo.project.layout import Layout, write_array
 from pu_geo.services.damage_map import exporting
+from pu_geo.services.project import choices
 from pu_geo.ui.damage_map.texts import TAB_AREAS, TAB_AUDIT
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -84,6 +85,26 @@ def test_as_many_are_flagged_as_a_person_wants_and_the_page_says_who_chose(three
     field(again, "Threshold").set_value(1.0).run()
     assert field(again, "Flag the highest-ranked").value < 25
     assert "chosen by a person" in plain(again)
+
+
+def test_what_a_browser_holds_from_before_is_no_choice(three_runs: Layout) -> None:
+    """It sends what all widgets hold with each act, also those that it has not drawn anew yet."""
+    app = show("damage_map", three_runs)
+    field(app, "Threshold").set_value(0.7)
+    assert field(run_ahead(app), "Threshold").value == 0.7
+    flagged = exporting.summary(three_runs, "ranker-3", 0.7).n["flagged"]
+    field(app, "Flag the highest-ranked").set_value(flagged - 3)
+    assert field(run_ahead(app), "Flag the highest-ranked").value == flagged - 3
+    limit = field(app, "Threshold").value
+    assert limit > 0.7
+    found = exporting.classes_now(three_runs, "ranker-3", limit)
+    click(
+        three_runs, next(each for each, kind in found.items() if kind == "flagged"), label="not_damaged"
+    )  # by another analyst
+    run_ahead(app)
+    assert (field(app, "Threshold").value, field(app, "Flag the highest-ranked").value) == (limit, flagged - 4)
+    choices.choose_run(three_runs, "ranker-2")  # on another screen
+    assert field(run_ahead(app), "Run").value == "ranker-2"
 
 
 def test_a_run_chosen_on_explore_is_the_one_on_the_map(three_runs: Layout) -> None:

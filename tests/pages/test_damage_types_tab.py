@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from app_parts import field, plain, press, show, show_tab
+from app_parts import field, plain, press, run_ahead, show, show_tab
 from mapped_parts import RUN, TRUTH, answer_audit
 from small_parts import add_run
 from streamlit.testing.v1 import AppTest
@@ -64,15 +64,30 @@ def test_number_and_threshold_of_a_type_set_each_other_and_are_kept(typed: Layou
     name_types(typed, CLICKED)
     app = show_tab(typed, TAB_TYPES)
     assert "a starting point, not an estimate" in plain(app)
-    app.slider(key="type-top-0").set_value(5).run()
+    app.slider(key=f"type-top-{TYPED}-0").set_value(5).run()
     assert here(typed).types[0].n_by_score == 5
     assert here(typed).types[0].threshold.origin == "top:5"
-    app.number_input(key="type-threshold-1").set_value(0.25).run()
+    app.number_input(key=f"type-threshold-{TYPED}-1").set_value(0.25).run()
     assert here(typed).types[1].threshold.value == 0.25
     again = show_tab(typed, TAB_TYPES)
-    assert (again.slider(key="type-top-0").value, again.number_input(key="type-threshold-1").value) == (5, 0.25)
+    assert (again.slider(key=f"type-top-{TYPED}-0").value, again.number_input(key=f"type-threshold-{TYPED}-1").value) == (
+        5,
+        0.25,
+    )
     press(again, "type-start-0")
     assert here(typed).types[0].threshold.origin.startswith("start:")
+
+
+def test_a_browser_that_has_not_drawn_the_number_anew_does_not_take_a_threshold_back(typed: Layout) -> None:
+    """It sends what all widgets hold with each act, and the old number stood for a choice of it."""
+    name_types(typed, CLICKED)
+    app = show_tab(typed, TAB_TYPES)
+    before = here(typed).types[1].threshold.value
+    app.number_input(key=f"type-threshold-{TYPED}-0").set_value(0.4321)
+    run_ahead(app)
+    assert here(typed).types[0].threshold == choices.Threshold(0.4321, choices.PERSON)
+    assert here(typed).types[1].threshold.value == before
+    assert app.slider(key=f"type-top-{TYPED}-0-1").value == here(typed).types[0].n_by_score
 
 
 def test_the_words_about_a_threshold_have_the_whole_width_and_the_legend_is_above_the_bars(typed: Layout) -> None:
@@ -90,13 +105,15 @@ def test_the_words_about_a_threshold_have_the_whole_width_and_the_legend_is_abov
 
 def test_the_slider_offers_only_numbers_that_can_be_chosen(typed: Layout) -> None:
     name_types(typed, CLICKED)
-    assert show_tab(typed, TAB_TYPES).slider(key="type-top-0").min == 1, "no threshold gives a type to none"
+    assert show_tab(typed, TAB_TYPES).slider(key=f"type-top-{TYPED}-0").min == 1, "no threshold gives a type to none"
     damage_types.choose_threshold(typed, TYPED, "roof", 1.0)
     app = show_tab(typed, TAB_TYPES)
-    assert (app.slider(key="type-top-0").min, app.slider(key="type-top-0").value) == (0, 0), "what is so is shown"
-    app.slider(key="type-top-0").set_value(3).run()
+    assert (app.slider(key=f"type-top-{TYPED}-0").min, app.slider(key=f"type-top-{TYPED}-0").value) == (0, 0), (
+        "what is so is shown"
+    )
+    app.slider(key=f"type-top-{TYPED}-0").set_value(3).run()
     assert here(typed).types[0].n_by_score == 3
-    assert app.slider(key="type-top-0").min == 1
+    assert app.slider(key=f"type-top-{TYPED}-0").min == 1
 
 
 def test_on_a_scale_the_slider_counts_what_its_own_threshold_reaches(tmp_path: Path) -> None:
@@ -105,7 +122,7 @@ def test_on_a_scale_the_slider_counts_what_its_own_threshold_reaches(tmp_path: P
         damage_types.choose_top(layout, TYPED, mapping.threshold(layout, TYPED).value, name, n)
     assert here(layout).types[0].n_by_score >= 20
     app = show_tab(layout, TAB_TYPES)
-    assert [app.slider(key=f"type-top-{k}").value for k in (0, 1)] == [3, 20]
+    assert [app.slider(key=f"type-top-{TYPED}-{k}").value for k in (0, 1)] == [3, 20]
 
 
 def test_no_share_is_shown_before_an_audit_and_then_with_its_interval(typed: Layout) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -13,15 +15,42 @@ from pu_geo.services.train import run_names
 from pu_geo.ui import frame
 from pu_geo.ui.components import texts
 
+_SHOWN = "shown-values"  # by widget: how often its value was changed elsewhere, the value it shows, and whether that was set by itself
+
+
+def shows(key: str, value: object, store: Callable[[Any], object]) -> dict[str, Any]:
+    """Set the widget that is drawn next to a stored value; return its `key` and its `on_change`, which stores what it holds then.
+
+    With each act a browser sends what all widgets hold, also one that it has not drawn anew yet. So a value that was changed elsewhere,
+    by another widget, a job or another analyst, is shown by a new widget: what the browser still holds of the old one is no choice.
+
+    Args:
+        key: of the widget; a number is added to it with each change elsewhere.
+        store: takes the new value.
+    """
+    shown = st.session_state.setdefault(_SHOWN, {})
+    n, before, is_own = shown.get(key, (0, value, True))
+    n += not is_own and value != before
+    shown[key] = n, value, False
+    drawn = f"{key}-{n}" if n else key
+    if drawn not in st.session_state or st.session_state[drawn] != value:
+        st.session_state[drawn] = value
+
+    def change() -> None:
+        is_old = shown[key][0] != n  # Streamlit calls also what belongs to a widget that is gone
+        if not is_old and (wanted := st.session_state[drawn]) != shown[key][1]:
+            shown[key] = n, value, True
+            store(wanted)
+
+    return {"key": drawn, "on_change": frame.does(change)}
+
 
 def run_box(layout: Layout, found: Sequence[RunFacts], key: str) -> RunFacts:
     """Draw the choice of the run that all screens, the live map and exports show, among one or more, newest first; return it."""
     shown, names = choices.chosen_run(layout) or found[0], run_names.names(layout)
-    st.session_state[key] = shown.run_id
     st.selectbox(
-        texts.RUN, [run.run_id for run in found], key=key, format_func=lambda run_id: names.get(run_id, run_id),
-        on_change=frame.does(lambda: choices.choose_run(layout, st.session_state[key])),
-        help=texts.RUN_HELP.format(run_id=shown.run_id),
+        texts.RUN, [run.run_id for run in found], format_func=lambda run_id: names.get(run_id, run_id),
+        help=texts.RUN_HELP.format(run_id=shown.run_id), **shows(key, shown.run_id, partial(choices.choose_run, layout)),
     )  # fmt: skip
     why = choices.why_chosen(layout) or "newest"
     newer = "" if shown.run_id == found[0].run_id else texts.NEWER.format(name=frame.plain(names[found[0].run_id]))
@@ -36,8 +65,8 @@ def run_box(layout: Layout, found: Sequence[RunFacts], key: str) -> RunFacts:
 
 def kept(
     layout: Layout, name: choices.Name, key: str, offered: Collection[object] | None = None
-) -> Callable[[], None]:  # fmt: skip
-    """Set the widget `key`, which is drawn next, to what is stored; return its `on_change`, which stores what it holds then.
+) -> dict[str, Any]:  # fmt: skip
+    """Return `key` and `on_change` of the widget that is drawn next, which shows a choice kept in the project; see `shows`.
 
     Args:
         offered: what can be chosen; what is stored and not among it is left out, or the first one stands for it.
@@ -47,5 +76,4 @@ def kept(
         value = [one for one in value if one in offered]
     elif offered is not None and value not in offered:
         value = next(iter(offered))
-    st.session_state[key] = value
-    return frame.does(lambda: choices.choose_setting(layout, name, st.session_state[key]))
+    return shows(key, value, partial(choices.choose_setting, layout, name))

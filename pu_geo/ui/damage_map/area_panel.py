@@ -31,8 +31,7 @@ _STEPS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # widths of classes
 def draw(layout: Layout, run_id: str, threshold: float) -> None:
     """Draw how to add areas, the button that summarises, and what the last summary of this run found."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        resized = chosen.kept(layout, "cell_m", "cell-m")
-        cell_m = st.number_input(texts.CELL, 50, 20_000, step=50, key="cell-m", width=200, on_change=resized)
+        cell_m = st.number_input(texts.CELL, 50, 20_000, step=50, width=200, **chosen.kept(layout, "cell_m", "cell-m"))
         start = partial(mapping.start_summing_up, layout, run_id, threshold, int(cell_m))
         frame.button(texts.SUM_UP, start, key="sum-up", type="primary", icon=":material/grid_on:")
         with st.popover(texts.ADD_AREAS, icon=":material/add_location_alt:"):

@@ -49,28 +49,28 @@ def _confirm(layout: Layout, run_id: str, threshold: float) -> None:
         return
     has_place = mapping.has_place(layout)
     offered = list(mapping.FORMATS if has_place else mapping.LOCAL_FORMATS)
+    format_box = chosen.kept(layout, "formats", "formats", offered)
     formats = st.multiselect(
-        texts.FORMATS, offered, format_func=mapping.FORMATS.__getitem__, key="formats",
-        on_change=chosen.kept(layout, "formats", "formats", offered),
+        texts.FORMATS, offered, format_func=mapping.FORMATS.__getitem__, **format_box
     )  # fmt: skip
+    profile_box = chosen.kept(layout, "profiles", "profiles", mapping.PROFILES)
     st.multiselect(
-        texts.PROFILES, list(mapping.PROFILES), format_func=mapping.PROFILES.__getitem__, key="profiles",
-        on_change=chosen.kept(layout, "profiles", "profiles", mapping.PROFILES), help=texts.PROFILES_HELP,
+        texts.PROFILES, list(mapping.PROFILES), format_func=mapping.PROFILES.__getitem__, help=texts.PROFILES_HELP, **profile_box
     )  # fmt: skip
     local = False
     if not has_place:
         st.caption(texts.NO_PLACE)
         local = st.checkbox(texts.LOCAL, key="local_coordinates")
-    start = partial(_start, layout, run_id, threshold)
+    start = partial(_start, layout, run_id, threshold, format_box["key"], profile_box["key"])
     st.button(
         texts.EXPORT_NUMBER.format(number=found.number), type="primary", icon=":material/download:", key="export-confirm",
         disabled=not (formats and (has_place or local)), on_click=frame.does(start),
     )  # fmt: skip
 
 
-def _start(layout: Layout, run_id: str, threshold: float) -> None:
-    """Start the export with what the dialog's fields hold at the click."""
-    formats, profiles, local = (st.session_state.get(key) for key in ("formats", "profiles", "local_coordinates"))
+def _start(layout: Layout, run_id: str, threshold: float, *fields: str) -> None:
+    """Start the export with what the dialog's fields, of formats and of profiles, hold at the click."""
+    formats, profiles, local = (st.session_state.get(key) for key in (*fields, "local_coordinates"))
     mapping.start_publish(layout, run_id, threshold, formats or [], profiles or [], local=bool(local))
     st.session_state[_STARTED] = True
     st.session_state["damage-tab"] = texts.TAB_EXPORT

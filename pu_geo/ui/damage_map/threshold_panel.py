@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -48,15 +49,13 @@ def draw(layout: Layout, runs: Sequence[RunFacts]) -> tuple[str, Threshold, mapp
 
 def _threshold(layout: Layout, run_id: str, limit: Threshold, found: mapping.ThresholdView) -> None:
     """Draw how many buildings are flagged and the threshold that this means: either sets the other."""
-    key, top_key = f"threshold-{run_id}", f"top-{run_id}"
-    st.session_state[top_key], st.session_state[key] = found.n_flagged, limit.value
     st.number_input(
-        texts.TOP, 0, max(found.n_open, 1), step=1, key=top_key, disabled=not found.n_open, help=texts.TOP_HELP,
-        on_change=frame.does(lambda: mapping.choose_top(layout, run_id, int(st.session_state[top_key]))),
+        texts.TOP, 0, max(found.n_open, 1), step=1, disabled=not found.n_open, help=texts.TOP_HELP,
+        **chosen.shows(f"top-{run_id}", found.n_flagged, partial(mapping.choose_top, layout, run_id)),
     )  # fmt: skip
     st.number_input(
-        texts.THRESHOLD, 0.0, 1.0, step=0.001, key=key, format="%.4f", help=texts.THRESHOLD_HELP,
-        on_change=frame.does(lambda: choices.choose_threshold(layout, run_id, st.session_state[key])),
+        texts.THRESHOLD, 0.0, 1.0, step=0.001, format="%.4f", help=texts.THRESHOLD_HELP,
+        **chosen.shows(f"threshold-{run_id}", limit.value, partial(choices.choose_threshold, layout, run_id)),
     )  # fmt: skip
     st.caption(texts.BASIS.format(threshold=limit.value, basis=frame.plain(mapping.basis_words(limit.origin))))
     wanted = mapping.wanted_of(limit.origin)

@@ -15,6 +15,7 @@ from pu_geo.services.damage_map.damage_types import TypeAudit, TypeOnMap, TypesO
 from pu_geo.services.project import choices
 from pu_geo.services.train import run_names
 from pu_geo.ui import frame
+from pu_geo.ui.components import chosen
 from pu_geo.ui.components.damage_view import TypeLayer
 from pu_geo.ui.damage_map import texts
 from pu_geo.ui.damage_map.threshold_panel import share_words
@@ -95,25 +96,22 @@ def _audit(judged: TypeAudit) -> None:
 
 def _threshold(layout: Layout, run_id: str, threshold: float, one: TypeOnMap, k: int) -> None:
     """Draw how many reach the threshold of the type and the threshold that this means: either sets the other."""
-    top_key, key = f"type-top-{k}", f"type-threshold-{k}"
     n = one.n_undecided
     if n > 1:
-        st.session_state[top_key] = one.n_above
+        top = partial(damage_types.choose_top, layout, run_id, threshold, one.name)
         st.slider(
-            texts.TYPE_TOP.format(n=n), min(one.n_above, 1), n, key=top_key, help=texts.TYPE_TOP_HELP,
-            on_change=frame.does(
-                lambda: damage_types.choose_top(layout, run_id, threshold, one.name, int(st.session_state[top_key]))
-            ),
+            texts.TYPE_TOP.format(n=n), min(one.n_above, 1), n, help=texts.TYPE_TOP_HELP,
+            **chosen.shows(f"type-top-{run_id}-{k}", one.n_above, top),
         )  # fmt: skip
-    st.session_state[key] = None if one.threshold is None else one.threshold.value
 
-    def choose() -> None:
-        if (value := st.session_state[key]) is not None:
-            damage_types.choose_threshold(layout, run_id, one.name, float(value))
+    def choose(value: float | None) -> None:
+        if value is not None:
+            damage_types.choose_threshold(layout, run_id, one.name, value)
 
+    shown = None if one.threshold is None else one.threshold.value
     st.number_input(
-        texts.THRESHOLD, 0.0, 1.0, step=0.001, key=key, format="%.4f", help=texts.TYPE_THRESHOLD_HELP,
-        placeholder=texts.TYPE_NO_THRESHOLD, on_change=frame.does(choose),
+        texts.THRESHOLD, 0.0, 1.0, step=0.001, format="%.4f", help=texts.TYPE_THRESHOLD_HELP,
+        placeholder=texts.TYPE_NO_THRESHOLD, **chosen.shows(f"type-threshold-{run_id}-{k}", shown, choose),
     )  # fmt: skip
     if one.threshold is not None and not choices.of_start(one.threshold.origin):
         forget = partial(damage_types.forget_threshold, layout, run_id, one.name)

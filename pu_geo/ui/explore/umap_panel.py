@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -11,7 +12,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.explore import exploring
 from pu_geo.services.explore.exploring import UmapSettings
 from pu_geo.ui import frame
-from pu_geo.ui.components import job_card
+from pu_geo.ui.components import chosen, job_card
 from pu_geo.ui.explore import texts
 
 _TASK = "embed"
@@ -19,16 +20,16 @@ _TASK = "embed"
 
 def draw_switch(layout: Layout, run_id: str) -> None:
     """Draw the switch between PCA and UMAP, and the settings of the UMAP."""
-    key, job = "explore-projection", exploring.umap_job(layout, run_id)
+    job = exploring.umap_job(layout, run_id)
     is_there = exploring.picture(layout, run_id) is not None or (job is not None and job.is_active)
-    st.session_state[key] = exploring.wanted_projection(layout) if is_there else "PCA"
 
-    def switch() -> None:
-        if st.session_state[key]:
-            exploring.choose_projection(layout, run_id, st.session_state[key])
+    def switch(wanted: exploring.Kind | None) -> None:
+        if wanted:
+            exploring.choose_projection(layout, run_id, wanted)
 
+    shown = exploring.wanted_projection(layout) if is_there else "PCA"
     st.segmented_control(
-        texts.PROJECTION, ("PCA", "UMAP"), key=key, label_visibility="collapsed", on_change=frame.does(switch)
+        texts.PROJECTION, ("PCA", "UMAP"), label_visibility="collapsed", **chosen.shows("explore-projection", shown, switch)
     )
     with st.popover(texts.UMAP_SETTINGS, icon=":material/tune:", help=texts.UMAP_SETTINGS_HELP):
         _settings(layout, run_id)
@@ -85,18 +86,16 @@ def _settings(layout: Layout, run_id: str) -> None:
 
 def _setting(layout: Layout, run_id: str, found: UmapSettings, name: str) -> None:
     item = next(each for each in fields(UmapSettings) if each.name == name)
-    value, meta, key, label = getattr(found, name), item.metadata, f"umap-{name}", texts.SETTING_NAMES[name]
-    st.session_state[key] = value
+    value, meta, label = getattr(found, name), item.metadata, texts.SETTING_NAMES[name]
 
-    def change() -> None:
+    def change(wanted: Any) -> None:
         now = exploring.umap_settings(layout, run_id)  # one message of the browser may change two fields
-        exploring.choose_umap_settings(layout, replace(now, **{name: st.session_state[key]}))
+        exploring.choose_umap_settings(layout, replace(now, **{name: wanted}))
 
-    store = frame.does(change)
+    look = {"help": meta["help"], **chosen.shows(f"umap-{name}", value, change)}
     if meta["choices"]:
-        st.selectbox(label, meta["choices"], help=meta["help"], key=key, on_change=store)
+        st.selectbox(label, meta["choices"], **look)
     elif isinstance(value, bool):
-        st.toggle(label, help=meta["help"], key=key, on_change=store)
+        st.toggle(label, **look)
     else:
-        step = 0.05 if isinstance(value, float) else 1
-        st.number_input(label, meta["min"], meta["max"], step=step, help=meta["help"], key=key, on_change=store)
+        st.number_input(label, meta["min"], meta["max"], step=0.05 if isinstance(value, float) else 1, **look)
