@@ -9,6 +9,7 @@ from pu_geo.ui import frame
 from pu_geo.ui.imagery import imagery_panel, texts
 
 layout = frame.needs_project()
+imagery_panel.forget_other(layout)
 action = frame.title_bar(texts.TITLE, texts.PURPOSE)
 overview, outlines = preparation.overview(layout, with_units=True), preparation.outlines(layout)
 pair = scene_pair.judge(layout, overview.chips)

@@ -55,12 +55,25 @@ def run_ahead(app: AppTest) -> AppTest:
     return checked(app._run(held))
 
 
+def shown_late(element: Any) -> Any:
+    """Return what a browser shows of a field that it draws for the first time now, as in a popover that is opened only then."""
+    proto = element.proto
+    if element.type == "selectbox":
+        return proto.raw_value if proto.set_value else proto.options[proto.default]
+    return proto.value if proto.set_value else proto.default
+
+
 def press(app: AppTest, what: str) -> AppTest:
     """Press the button of a key, or else the first one whose label begins so."""
     buttons = [button for button in app.button if button.key == what] or [
         button for button in app.button if button.label.startswith(what)
     ]
     return checked(buttons[0].click().run())
+
+
+def key_like(app: AppTest, start: str) -> str:
+    """Return the key of the first button whose key begins so."""
+    return next(str(button.key) for button in app.button if str(button.key).startswith(start))
 
 
 def field(app: AppTest, label: str) -> Any:

@@ -40,6 +40,7 @@ _WITH_MAP = ("annotate", "explore", "damage_map")
 _SECONDS_OVER_MAP = 30  # that a refusal stands there
 _DAMAGE = "damage"  # what is damaged of the session's project; "" if nothing
 _CLICKS = "clicks"  # keys of buttons of this screen that were clicked and not acted on yet
+_BUTTONS = "buttons"  # keys of those that are drawn
 _MOST_PROJECTS = 12  # in the list of others
 
 
@@ -125,7 +126,8 @@ def button(
 ) -> None:  # fmt: skip
     """Draw a button that acts with the values that the widgets above it have now; a callback would see those of the run before.
 
-    Its click is kept until it was acted on, so a rerun amid the drawing loses none. A user's mistake is shown beside it.
+    Its click is kept until it was acted on, so a rerun amid the drawing loses none. A second one while it acts, and one that waits for a
+    button which is not drawn any more, do nothing. A user's mistake is shown beside it.
 
     Args:
         place: where to draw it; here if None.
@@ -133,18 +135,26 @@ def button(
         look: what else `st.button` takes.
     """
     clicks: set[str] = st.session_state.setdefault(_CLICKS, set())
-    where = st if place is None else place
-    where.button(label, key=key, on_click=lambda: st.session_state[_CLICKS].add(key), **look)
+    st.session_state.setdefault(_BUTTONS, set()).add(key)
+    where, acted = st if place is None else place, list[str]()
+
+    def on_click() -> None:
+        if not acted:
+            st.session_state[_CLICKS].add(key)
+
+    where.button(label, key=key, on_click=on_click, **look)
     if key not in clicks:
         return
     clicks.discard(key)
     if look.get("disabled"):
         return
+    acted.append(key)
     with show_errors():
         act()
         if goes_to:
             st.session_state[_GOES_TO] = goes_to
         st.rerun()
+    acted.clear()  # it was refused, and may be pressed again
 
 
 def goes(page: str, act: Callable[[], object] | None = None) -> Callable[[], None]:
@@ -203,8 +213,10 @@ def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
             return
     elif layout is not None and not is_writable(layout):
         st.info(texts.READ_ONLY.format(folder=plain(str(layout.folder))), icon=":material/lock:")
+    st.session_state[_BUTTONS] = set()
     with show_errors(), _PAGES_AT_A_TIME:
         page.run()
+        st.session_state.setdefault(_CLICKS, set()).intersection_update(st.session_state[_BUTTONS])
 
 
 def _draw_damage(layout: Layout, problem: str) -> None:

@@ -25,6 +25,7 @@ from tests.browser.real_app import LOGS, AppServer, add_hooks, add_island_run, i
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 NOTHING_OUTWARD = ["--disable-quic", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", *NOTHING_OUTWARD]
+ACTION_MS = 60_000  # for a click or a text: two of these tests may share a busy machine
 N_HOUSES, SIDE_PX = 400, 1500
 LIGHT = 200  # gray of the layer where it has data: the eastern half
 SAR = replace(
@@ -88,6 +89,7 @@ def new_page(chromium, request: pytest.FixtureRequest) -> Iterator[Callable[[], 
 
     def open_page():
         context = chromium.new_context(viewport={"width": 1400, "height": 900})
+        context.set_default_timeout(ACTION_MS)
         add_hooks(context)
         context.on("request", lambda request: note(request.url))
         context.on("weberror", lambda error: troubles.append(error.error.stack or str(error.error)))

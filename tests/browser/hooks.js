@@ -6,6 +6,8 @@ import { isInside, pointsInside } from "/pugeo/assets/src/polygon.js";
 
 const LABEL_NAMES = ["cleared", "positive", "not_damaged", "not_assessable"];
 const views = new WeakSet();
+const RESTING_FRAMES = 5; // on a busy machine one frame may take longer than the map's whole way
+const TILES_MS = 5000;
 const update = DamageView.prototype.update;
 
 DamageView.prototype.update = function (component) {
@@ -83,14 +85,21 @@ function hooks(view) {
       map.map.getView().setCenter([center[0], -center[1]]);
       map.map.getView().setResolution(resolution);
     },
-    /** Wait until the map has not moved for 400 ms: a key may send it to the queue's next building. */
+    /** Wait until the map has not moved for 400 ms and some frames: a key may send it to the queue's next building. */
     rest: async () => {
-      const place = () => String([...map.map.getView().getCenter(), map.map.getView().getResolution()]);
-      let [last, since] = [place(), performance.now()];
-      while (performance.now() - since < 400) {
+      const place = () => map.map && String([...map.map.getView().getCenter(), map.map.getView().getResolution()]);
+      let [last, since, frames] = [place(), performance.now(), 0];
+      while (performance.now() - since < 400 || frames < RESTING_FRAMES) {
         await nextFrame();
-        if (place() !== last) [last, since] = [place(), performance.now()];
+        frames += 1;
+        if (place() !== last) [last, since, frames] = [place(), performance.now(), 0];
       }
+    },
+    /** Wait until the tiles that the map shows are here and drawn, for some seconds at most. */
+    tiled: () => {
+      const isComplete = new Promise((resolve) => map.map.once("rendercomplete", () => resolve()));
+      map.map.render();
+      return Promise.race([isComplete, new Promise((resolve) => setTimeout(resolve, TILES_MS))]);
     },
     /** How many map tiles of outlines there are, are here, and are on their way. */
     outlines: () => ({ all: store.shapes.tiles.length, here: store.shapes.tiles.filter(Boolean).length, missing: store.shapes.nMissing }),
@@ -103,7 +112,7 @@ function hooks(view) {
       });
     },
     /** The scatter: how it is drawn, where a dot is in the window, and what is selected. */
-    scatter: () => ({ ...pane.drawn, kind: pane.data?.kind, by: pane.data?.color.by, resolution: pane.view.resolution, center: pane.view.center }),
+    scatter: () => ({ ...pane.drawn, kind: pane.data?.kind, by: pane.data?.color.by, isColored: !["categories", "numbers"].includes(pane.data?.color.kind) || Boolean(pane.values), resolution: pane.view.resolution, center: pane.view.center }),
     dotOf: (id) => pane.clientPixelOf(number(id)),
     colorOf: (id) => pane.colors.palette[pane.colors.codes[number(id)]],
     chosen: () => Array.from(store.chosen, (i) => store.ids[i]),

@@ -18,7 +18,27 @@ def open_view(page, village, screen: str = "annotate") -> None:
 
 def wait_for_view(page, screen: str = "annotate") -> None:
     page.wait_for_function(f"{READY}{' && window.__pugeo.queue().id' * (screen == 'annotate')}", timeout=60_000)
-    page.wait_for_timeout(600)  # the first frames, and on Annotate the way to the queue's building
+    page.wait_for_timeout(200)
+    ask(page, "rest")  # the first frames, and on Annotate the way to the queue's building
+
+
+def wait_for_frames(page, ms: int = 0) -> None:
+    """Wait for so long, and until what was changed by then is drawn: a busy machine may draw no frame in half a second."""
+    page.wait_for_timeout(ms)
+    page.evaluate("async () => { for (let n = 0; n < 3; n++) await new Promise(requestAnimationFrame); }")
+
+
+def still(page, part) -> dict[str, float]:
+    """Wait until an element stands where it stood a moment ago; return its box in the window."""
+    boxes = [None]
+
+    def has_not_moved() -> bool:
+        wait_for_frames(page, 300)
+        boxes.append(part.bounding_box())
+        return boxes[-1] is not None and boxes[-1] == boxes[-2]
+
+    until(has_not_moved, 60)
+    return boxes[-1]
 
 
 def ask(page, name: str, *given):
@@ -34,7 +54,7 @@ def queue(page) -> dict:
     return ask(page, "queue")
 
 
-def settle(page, seconds: float = 60) -> None:
+def settle(page, seconds: float = 120) -> None:
     """Wait until everything is acknowledged and the page has run since."""
     page.wait_for_function("window.__pugeo.pending() === 0 && window.__pugeo.fresh()", timeout=seconds * 1000)
 
@@ -54,7 +74,7 @@ def go_to(page, building: str, resolution: float = 0.5) -> list[float]:
     """Bring a building to the middle of the map; return its place in the window."""
     ask(page, "rest")
     ask(page, "setView", ask(page, "gridCenter", building), resolution)
-    page.wait_for_timeout(600)  # tiles, and the drawing of another frame
+    wait_for_frames(page, 600)  # tiles, and the drawing of another frame
     return spot(page, building)
 
 
@@ -80,7 +100,8 @@ def wall(page) -> list[str]:
 def show_wall(page) -> None:
     """From the queue to all chips."""
     page.keyboard.press("w")
-    page.wait_for_timeout(400)
+    wait_for_frames(page, 400)
+    page.wait_for_function(READY, timeout=30_000)
 
 
 def press(page, *keys: str) -> None:
@@ -97,7 +118,7 @@ def drag(page, corners: list, key: str = "Shift", steps: int = 6) -> None:
         page.mouse.move(*map(float, corner), steps=steps)
     page.mouse.up()
     page.keyboard.up(key)
-    page.wait_for_timeout(300)
+    wait_for_frames(page, 300)
 
 
 def lasso(page, places: list, margin: float = 14, key: str = "Shift") -> None:
@@ -111,7 +132,7 @@ def lasso(page, places: list, margin: float = 14, key: str = "Shift") -> None:
 def go(page, screen: str) -> None:
     """Follow the link in the sidebar: the session stays the same."""
     page.locator(".st-key-steps").get_by_role("link", name=screen).click()
-    page.get_by_role("heading", name=screen).wait_for(timeout=30_000)
+    page.get_by_role("heading", name=screen).wait_for(timeout=60_000)
 
 
 def until(condition: Callable[[], Any], seconds: float = 240.0) -> Any:

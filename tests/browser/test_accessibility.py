@@ -38,6 +38,15 @@ def findings(page) -> list[str]:
     ]
 
 
+def wait_for_screen(page, screen: str) -> None:
+    """Wait until a screen that was opened is drawn, and nothing of it is pale because the page runs."""
+    page.locator(".st-key-title-bar").wait_for(timeout=60_000)
+    if screen in ("annotate", "explore", "damage_map"):
+        page.wait_for_function(steps.READY, timeout=60_000)
+    steps.wait_for_frames(page, 500)  # the view asks for another run once it is ready
+    steps.settled(page)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_serious_finding_on_any_screen(page, village, theme: str) -> None:
     if not AXE.is_file():
@@ -46,11 +55,8 @@ def test_no_serious_finding_on_any_screen(page, village, theme: str) -> None:
     found = {}
     for screen in SCREENS:
         page.goto(village.url("" if screen == "project" else screen))
-        page.locator(".st-key-title-bar").wait_for(timeout=60_000)
-        steps.settled(page)
-        if screen in ("annotate", "explore", "damage_map"):
-            page.wait_for_function(steps.READY, timeout=60_000)
-        page.wait_for_timeout(500)
+        wait_for_screen(page, screen)
+        page.wait_for_timeout(500)  # what was pale while the page ran is as it should be again
         found[screen] = findings(page)
     assert not any(found.values()), "\n".join(f"{screen}: {each}" for screen, all_of in found.items() for each in all_of)
 
@@ -71,13 +77,10 @@ def test_no_serious_finding_in_what_opens_over_a_screen(page, village, theme: st
     for screen, buttons in OPENED.items():
         for button in buttons:
             page.goto(village.url(screen))
-            page.locator(".st-key-title-bar").wait_for(timeout=60_000)
-            if screen in ("annotate", "explore", "damage_map"):
-                page.wait_for_function(steps.READY, timeout=60_000)
-            page.wait_for_timeout(500)  # the view asks for another run once it is ready
-            steps.settled(page)
+            wait_for_screen(page, screen)
             page.get_by_test_id("stMain").get_by_role("button", name=button).first.click()
-            page.get_by_test_id("stPopoverBody").or_(page.get_by_role("dialog")).first.wait_for(timeout=20_000)
+            page.get_by_test_id("stPopoverBody").or_(page.get_by_role("dialog")).first.wait_for(timeout=60_000)
+            steps.settled(page)  # a dialog is there before all of it is
             page.wait_for_timeout(800)
             found[f"{screen} {button}"] = findings(page)
     assert not any(found.values()), "\n".join(f"{where}: {each}" for where, all_of in found.items() for each in all_of)
@@ -100,26 +103,28 @@ def layers_and_types(page, village) -> Iterator[str]:
     yield "the tab Layers"
     unfold(page, "3 · Chips")
     page.get_by_role("button", name=imagery_texts.FEATURES, exact=True).click()
-    page.locator(".st-key-feature-layers").wait_for(timeout=20_000)
+    page.locator("[class*='st-key-feature-layers']").wait_for(timeout=60_000)
     yield "features of layers"
     steps.open_view(page, village)
     page.get_by_role("group", name="Layer over the imagery").get_by_label("Layer", exact=True).select_option("sar-post")
     page.mouse.click(*steps.go_to(page, next(each for each in village.ids[150:] if each not in village.labels())))
     steps.press(page, "i")
-    page.locator(".pugeo .card .types").wait_for(timeout=20_000)
+    page.locator(".pugeo .card .types").wait_for(timeout=60_000)
     yield "a layer, and types on the card"
     page.goto(village.url("train"))
     page.locator(".st-key-group-1").get_by_text(catalog.GROUPS["types"]).click(timeout=60_000)
+    page.locator(".st-key-start-herocon").wait_for(timeout=60_000)
+    steps.settled(page)  # the other methods are there
     page.locator(".st-key-compare-layers").get_by_text(train_texts.COMPARE_LAYERS).click()
-    page.locator(".st-key-compare-layers-start").wait_for(timeout=20_000)
+    page.locator(".st-key-compare-layers-start").wait_for(timeout=60_000)
     steps.settled(page)
     at = [card.name for group in list(training.cards_by_group().values())[:2] for card in group].index("herocon")
     page.get_by_role("button", name=train_texts.SETTINGS, exact=True).nth(at).click()
-    page.locator(".st-key-types-herocon").wait_for(timeout=20_000)
+    page.locator(".st-key-types-herocon").wait_for(timeout=60_000)
     yield "settings with types, and what each layer adds"
     steps.open_view(page, village, "damage_map")
     page.get_by_role("button", name=TAB_TYPES).click()
-    page.locator(".pugeo .legend").get_by_text("flooded").wait_for(timeout=20_000)
+    page.locator(".pugeo .legend").get_by_text("flooded").wait_for(timeout=60_000)
     yield "the map of types"
     page.get_by_role("tab", name=TAB_TYPES).click()
     page.locator(".js-plotly-plot").first.wait_for(timeout=60_000)

@@ -111,7 +111,9 @@ def test_from_an_empty_folder_to_a_confirmed_export(analyst: Analyst, tmp_path: 
         analyst.press("Add scenes")
         analyst.sees("The pair fits so far.", JOB_MS)
         for n, scene in enumerate(sorted(SCENES.iterdir())):
-            if n:  # the step folded
+            if n:
+                folded = page.locator("details:not([open])", has_text="2 · Footprints").first
+                folded.wait_for(timeout=60_000)
                 page.get_by_text("2 · Footprints").click()
             page.get_by_role("textbox", name="Footprint file").fill(str(scene / "buildings.geojson"))
             analyst.press("Add footprints")
@@ -150,6 +152,9 @@ def test_from_an_empty_folder_to_a_confirmed_export(analyst: Analyst, tmp_path: 
     with analyst.step("choose how many are flagged"):
         page.get_by_role("tab", name="Map", exact=True).click()
         page.wait_for_function(steps.READY, timeout=60_000)
+        page.locator(".pugeo .flagtrack").wait_for(timeout=60_000)
+        steps.settled(page)
+        steps.wait_for_frames(page, 300)
         page.locator(".pugeo .flagtrack").press("ArrowLeft")
         analyst.sees("chosen by a person")
         shot("map")

@@ -12,7 +12,7 @@ from pu_geo import jobs
 from pu_geo.project import labels, pseudo_positives, runs, store
 from pu_geo.project.layout import Layout
 from tests.browser.real_app import AppServer
-from tests.browser.steps import ask, drag, go, on_page, settle, settled, spots, until, wait_for_view
+from tests.browser.steps import ask, drag, go, on_page, settle, settled, spots, until, wait_for_frames, wait_for_view
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.long]
 PREPARE_SECONDS = 900
@@ -49,7 +49,7 @@ def _annotate(page, sample: Layout, screenshots: Path) -> None:
     go(page, "Annotate")
     wait_for_view(page)
     ask(page, "setView", [1280, 1150], 1.0)
-    page.wait_for_timeout(800)
+    wait_for_frames(page, 800)
     places = dict(list(spots(page, 1000).items())[:30])
     for place in places.values():
         page.mouse.click(*place)
@@ -57,7 +57,7 @@ def _annotate(page, sample: Layout, screenshots: Path) -> None:
     assert on_page(page) == clicked
     settle(page)
     assert stored(sample) == clicked
-    page.locator(".pugeo header").get_by_role("button", name="Scores").wait_for(timeout=30_000)
+    page.locator(".pugeo header").get_by_role("button", name="Scores").wait_for(timeout=120_000)
     page.screenshot(path=screenshots / "annotate.png")
     page.keyboard.press("Control+z")
     settle(page)
@@ -87,10 +87,10 @@ def _explore(page, sample: Layout, screenshots: Path) -> None:
     drag(page, [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)])
     n = len(ask(page, "chosen"))
     assert n > 1000
-    page.get_by_role("button", name=f"Selection: {n:,}").wait_for(timeout=30_000)
+    page.get_by_role("button", name=f"Selection: {n:,}").wait_for(timeout=60_000)
     page.screenshot(path=screenshots / "explore.png")
     page.keyboard.press("Escape")
-    page.get_by_role("button", name=re.compile("Selection(?!:)")).wait_for(timeout=30_000)
+    page.get_by_role("button", name=re.compile("Selection(?!:)")).wait_for(timeout=60_000)
     settled(page)
     page.get_by_role("radio", name="Clusters").or_(page.get_by_role("button", name="Clusters")).first.click()
     start = page.locator(".st-key-cluster-start button")

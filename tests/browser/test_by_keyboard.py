@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from tests.browser.steps import ask, chip, go_to, on_page, open_view, press, queue, settle, show_wall
+from tests.browser.steps import ask, chip, go_to, on_page, open_view, press, queue, settle, show_wall, wait_for_frames
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def tab_to(page, name: str) -> None:
     """Press Tab until an element of this class has the focus, once there is one that it can reach."""
-    page.locator(f".pugeo .{name}[tabindex='0']:visible").first.wait_for(timeout=15_000)
+    page.locator(f".pugeo .{name}[tabindex='0']:visible").first.wait_for(timeout=30_000)
     for _ in range(40):
         page.keyboard.press("Tab")
         if page.locator(f".pugeo .{name}:focus").count():
@@ -29,7 +29,7 @@ def drawn(page, selector: str) -> list[int]:
             const all = [...found.querySelectorAll(selector)];
             return all.length && all.every((each) => each.dataset.drawn);
         }""",
-        arg=selector, timeout=15_000,
+        arg=selector, timeout=60_000,
     )  # fmt: skip
     return page.locator(f".pugeo {selector}").evaluate_all(
         """(all) => all.map((each) => new Set(new Uint32Array(each.getContext("2d").getImageData(0, 0, each.width, each.height).data.buffer)).size)"""
@@ -44,7 +44,7 @@ def test_by_keyboard_alone(page, village) -> None:
     page.mouse.move(2, 2)
     page.locator(".pugeo header button").first.focus()
     tab_to(page, "map")
-    page.wait_for_timeout(200)
+    wait_for_frames(page, 200)
     assert page.evaluate("window.__pugeo.target") == {"id": free, "on": "map"}, (
         "the building under the cross, not the queue's"
     )
@@ -69,7 +69,7 @@ def test_by_keyboard_alone(page, village) -> None:
     press(page, "h")
     tab_to(page, "thumb")
     press(page, "ArrowRight")
-    page.wait_for_timeout(200)  # the focus follows with the next frame
+    wait_for_frames(page, 200)  # the focus follows with the next frame
     assert queue(page)["current"] == queue(page)["ids"][1]
     assert page.locator(".pugeo .thumb:focus").get_attribute("aria-label").startswith("2. Building ")
     press(page, "2")
@@ -78,7 +78,7 @@ def test_by_keyboard_alone(page, village) -> None:
     press(page, "w")
     tab_to(page, "face")
     press(page, "ArrowRight")
-    page.wait_for_timeout(300)
+    wait_for_frames(page, 300)
     label = page.locator(".pugeo .face:focus").get_attribute("aria-label")
     chosen = page.evaluate("window.__pugeo.selected")
     assert re.fullmatch(rf"Building {village.ids.index(chosen) + 1}, .+, rank \d+", label)
@@ -101,12 +101,13 @@ def test_one_building_on_map_wall_and_pictures(page, village) -> None:
     last = ask(page, "wallIds")[-1]
     assert chip(page, last) is None
     page.mouse.click(*go_to(page, last))
-    page.wait_for_timeout(400)
+    page.wait_for_function("(id) => window.__pugeo.chipOf(id)", arg=last, timeout=30_000)
+    wait_for_frames(page, 400)
     top, box = chip(page, last)[1], page.locator(".pugeo .scroller").bounding_box()
     assert box["y"] < top < box["y"] + box["height"], "a click on the map brings its chip into view"
     assert re.match(r"\d+\.\d{5}° [NS], \d+\.\d{5}° [EW]\s*x \d+ · y \d+ px", page.locator(".pugeo .readout").inner_text())
     press(page, "g")
-    page.locator(".pugeo .chip canvas").first.wait_for(state="detached", timeout=5_000)
+    page.locator(".pugeo .chip canvas").first.wait_for(state="detached", timeout=30_000)
     assert "/sheets/" in page.locator(".pugeo .chip .picture").first.get_attribute("style"), (
         "what the model gets, on request"
     )

@@ -71,17 +71,18 @@ def choose(page: Any, key: str, value: str) -> None:
             return True
         field.locator("button").click()
         with suppress(Error):  # of Playwright: no such option, or it was gone before the click
-            option.click(timeout=2_000)
+            option.click(timeout=5_000)
         page.wait_for_timeout(300)
         return False
 
-    until(is_chosen, 60.0)
+    until(is_chosen, 120.0)
     settled(page)
 
 
 def large(page: Any, title: str, place: int = 0) -> str:
     """Return the fingerprint below a title, as people read it out; it is the first one in large type, or another one."""
     page.get_by_text(title).wait_for(timeout=60_000)
+    settled(page)  # nothing stands there twice
     lines = [page.locator("h4 code").nth(2 * place + k).inner_text() for k in (0, 1)]
     assert all(len(line.split()) == 4 for line in lines)
     return " ".join(" ".join(lines).split())

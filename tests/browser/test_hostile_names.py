@@ -14,7 +14,7 @@ from pu_geo.services.project import projects
 from tests.browser.conftest import Village
 from tests.browser.make_project import make_project
 from tests.browser.real_app import AppServer, made_up_project
-from tests.browser.steps import ask, chip, open_view, queue, settle, show_wall, spot, until, wall
+from tests.browser.steps import ask, chip, open_view, queue, settle, settled, show_wall, spot, until, wait_for_frames, wall
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SIDE_PX, N_BUILDINGS = 600, 64
@@ -102,10 +102,10 @@ def _card_and_tooltip(page, view) -> None:
     nothing_injected(view)
     page.keyboard.press("i")
     ask(page, "setView", [SIDE_PX / 2, SIDE_PX / 2], 1.5)
-    page.wait_for_timeout(500)
+    wait_for_frames(page, 500)
     for name in NAMES:
         page.mouse.move(*spot(page, name))
-        assert view.locator(".tooltip b").get_attribute("title", timeout=5_000) == name
+        until(lambda name=name: view.locator(".tooltip b").get_attribute("title") == name, 30)
     nothing_injected(view)
 
 
@@ -114,6 +114,7 @@ def _around_the_view(page) -> None:
     page.get_by_text("Analysts", exact=True).click()
     page.get_by_text("by two or more").wait_for(timeout=30_000)
     page.wait_for_timeout(1_000)
+    settled(page)
     text = page.get_by_test_id("stMain").inner_text().replace(JOINER, "")
     assert [name for name in NAMES if f"Building {number_of(page, name)}" not in text] == []
     assert f"{ANALYSTS[0]}: not damaged, {ANALYSTS[2]}: damaged" in text
@@ -130,14 +131,14 @@ def _wall(page, view) -> None:
     show_wall(page)
     order = page.get_by_label("Order", exact=True)
     order.select_option("id")
-    page.wait_for_timeout(300)
+    wait_for_frames(page, 300)
     for name in [each for each in wall(page) if each in NAMES][:4]:
         page.mouse.move(*chip(page, name))
-        view.locator(f".preview b[title={json.dumps(name)}]").wait_for(timeout=5_000)
+        view.locator(f".preview b[title={json.dumps(name)}]").wait_for(timeout=30_000)
         page.keyboard.press("k")
-        order.get_by_text(f"Like building {number_of(page, name)}", exact=True).wait_for(state="attached", timeout=10_000)
+        order.get_by_text(f"Like building {number_of(page, name)}", exact=True).wait_for(state="attached", timeout=30_000)
         order.select_option("id")
-        page.wait_for_timeout(200)
+        wait_for_frames(page, 200)
     nothing_injected(view)
 
 
@@ -152,7 +153,7 @@ def _queue_and_picker(page, view) -> None:
         if len(shown & set(NAMES)) >= ENOUGH:
             break
         until(lambda: queue(page)["current"] not in {*shown, None}, 30)
-        until(lambda: who.get_attribute("title") == f"ID {queue(page)['current']}", 20)  # drawn with the next frame
+        until(lambda: who.get_attribute("title") == f"ID {queue(page)['current']}", 30)  # drawn with the next frame
         current = queue(page)["current"]
         shown.add(current)
         page.keyboard.press("3")

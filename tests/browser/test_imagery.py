@@ -15,6 +15,7 @@ from pu_geo.project import contents, import_log, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.project import projects
 from tests.browser.real_app import AppServer
+from tests.browser.steps import settled
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 JOB_SECONDS = 120
@@ -56,12 +57,13 @@ class Screen:
         ended = jobs.wait(self.layout, newest.job_id, seconds=JOB_SECONDS)
         if ended.state == "failed":
             self.shows(ended.problem[:60])
-        self.page.get_by_role("button", name="Cancel").wait_for(state="detached", timeout=30_000)
+        self.page.get_by_role("button", name="Cancel").wait_for(state="detached", timeout=60_000)
+        settled(self.page)  # what is written next stays
         return ended
 
     def shows(self, words: str) -> None:
         """Wait until words stand on the page."""
-        give_up = time.monotonic() + 30
+        give_up = time.monotonic() + 60
         while words not in (text := self.text()):
             assert time.monotonic() < give_up, f"{words!r} is not on the page:\n{text}"
             self.page.wait_for_timeout(100)
@@ -80,6 +82,7 @@ class Screen:
 
     def write_date(self, day: str) -> None:
         """Write a date into the first row of the table of scenes, by keyboard."""
+        self.page.locator("details:not([open])", has_text="1 · Scenes").first.wait_for(timeout=60_000)  # it has folded
         self.page.get_by_text("1 · Scenes").click()
         field = self.page.locator("#portal input")
         give_up = time.monotonic() + 30

@@ -27,6 +27,8 @@ from tests.browser.steps import (
     show_wall,
     spot,
     spots,
+    still,
+    wait_for_frames,
     wait_for_view,
     wall,
 )  # fmt: skip
@@ -51,7 +53,7 @@ def target(page) -> dict | None:
 
 
 def named(page) -> str:
-    page.wait_for_timeout(150)  # it is drawn with the next frame
+    wait_for_frames(page, 150)  # it is drawn with the next frame
     return page.locator(".pugeo .keys").inner_text().replace("\n", " ")
 
 
@@ -72,7 +74,7 @@ def leave_behind(page) -> None:
     )
     box = page.locator(".pugeo .mappane").bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_timeout(300)
+    wait_for_frames(page, 300)
 
 
 def test_keys_act_on_one_building_in_view(page, village, screenshots: Path) -> None:
@@ -80,7 +82,7 @@ def test_keys_act_on_one_building_in_view(page, village, screenshots: Path) -> N
     before, ids = village.labels(), queue(page)["ids"]
     for width, height in SIZES:
         page.set_viewport_size({"width": width, "height": height})
-        page.wait_for_timeout(700)
+        wait_for_frames(page, 700)
         assert target(page) == {"id": ids[0], "on": "queue"}, "without scrolling"
         box = page.locator(".pugeo .keys").bounding_box()
         assert box["x"] >= 0
@@ -95,16 +97,16 @@ def test_keys_act_on_one_building_in_view(page, village, screenshots: Path) -> N
 
     # S12: the key labelled the queue's building, of which nothing was on the screen.
     page.set_viewport_size({"width": 1280, "height": 180})
-    page.wait_for_timeout(300)
+    wait_for_frames(page, 300)
     page.evaluate("document.querySelector('[data-testid=stMain]').scrollTop = 700")
-    page.wait_for_timeout(300)
+    wait_for_frames(page, 300)
     page.mouse.move(640, 100)
     assert target(page) is None
     press(page, "2", "Enter", "n")
     assert (queue(page)["current"], queue(page)["skipped"], on_page(page)) == (ids[0], [], before)
     page.evaluate("document.querySelector('[data-testid=stMain]').scrollTop = 0")
     page.set_viewport_size({"width": 1400, "height": 900})
-    page.wait_for_timeout(400)
+    wait_for_frames(page, 400)
     press(page, "2")
     assert on_page(page) == {**before, ids[0]: "not_damaged"}
     assert named(page) == f"Keys: {number(page, ids[1])}, in the queue"
@@ -121,7 +123,7 @@ def test_keys_act_on_one_building_in_view(page, village, screenshots: Path) -> N
     page.locator(".pugeo .wallpane").hover()  # else the scores of the click, once they come, put the chips in another order
     first, second, walked, third = wall(page)[:4]
     ask(page, "select", first)
-    page.wait_for_timeout(300)  # the wall scrolls there
+    wait_for_frames(page, 300)  # the wall scrolls there
     page.mouse.move(*chip(page, third))
     press(page, "ArrowRight", "ArrowRight")
     assert target(page)["id"] == walked, "who walks by keys means the chip walked to, until the pointer moves"
@@ -150,7 +152,7 @@ def test_the_look_of_the_map(page, village) -> None:
     )
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(100)
+        wait_for_frames(page, 100)
         before = picture.bounding_box()["y"]
         for texts in long:
             for name, text in zip((".status", ".counts"), texts, strict=True):
@@ -180,12 +182,13 @@ def test_the_look_of_the_map(page, village) -> None:
     press(page, "?")
     page.mouse.move(place[0] + 1, place[1])  # the list lay over it
     tooltip = page.locator(".pugeo .tooltip")
-    tooltip.get_by_text("Not reviewed").wait_for(timeout=5_000)
+    tooltip.get_by_text("Not reviewed").wait_for(timeout=30_000)
     page.mouse.click(*place)
     assert "Damaged" in tooltip.inner_text(), "the tooltip knows of the click at once"
 
     page.keyboard.press("f")
     settle(page)
+    ask(page, "rest")  # where it rests is kept
     before = ask(page, "look")
     page.reload()
     wait_for_view(page)
@@ -202,7 +205,8 @@ def test_the_look_of_the_map(page, village) -> None:
     settle(page)
     assert {each: village.labels()[each] for each in (first, second)} == {first: "positive", second: "not_damaged"}
     page.mouse.wheel(0, -300)
-    page.wait_for_timeout(600)
+    page.wait_for_timeout(200)
+    ask(page, "rest")
     left, right = ask(page, "twinPixelOf", first), spot(page, first)
     assert right[0] - left[0] == pytest.approx(half, abs=1.5), "one view, shown twice"
 
@@ -214,7 +218,7 @@ def test_what_the_imagery_hides_and_how_the_dates_fit(page, village) -> None:
     place = go_to(page, cloudy)
     page.mouse.move(*place)
     tooltip, counts = page.locator(".pugeo .tooltip"), page.locator(".pugeo .counts")
-    tooltip.get_by_text("Not assessed: cloud").wait_for(timeout=5_000)
+    tooltip.get_by_text("Not assessed: cloud").wait_for(timeout=30_000)
     assert "overrides it" in tooltip.inner_text()
     assert "score" not in tooltip.inner_text()
     assert "2 not assessed" in counts.inner_text()
@@ -236,7 +240,7 @@ def test_what_the_imagery_hides_and_how_the_dates_fit(page, village) -> None:
 
     for building, reason in ((dark, "nodata"), (misaligned, "misaligned"), (hazy, "cloud"), (one_date, None)):
         page.mouse.move(*go_to(page, building))
-        page.wait_for_timeout(200)
+        wait_for_frames(page, 200)
         page.keyboard.press("3")
         marked = page.locator(".pugeo .picker .choice.on")
         assert [each.get_attribute("data-reason") for each in marked.all()] == ([reason] if reason else [])
@@ -271,7 +275,8 @@ def test_what_the_imagery_hides_and_how_the_dates_fit(page, village) -> None:
 def picture(page, place: list[float], half: int = 8) -> np.ndarray:
     """What is drawn around a place, int [H, W, 3], with the pointer elsewhere."""
     page.mouse.move(5, 5)
-    page.wait_for_timeout(250)
+    wait_for_frames(page, 250)
+    ask(page, "tiled")
     clip = {"x": place[0] - half, "y": place[1] - half, "width": 2 * half, "height": 2 * half}
     shot = np.frombuffer(page.screenshot(clip=clip), np.uint8)
     return cv2.imdecode(shot, cv2.IMREAD_COLOR)[..., ::-1].astype(int)
@@ -294,13 +299,13 @@ def test_nothing_moves_under_the_pointer_while_a_ranking_comes_and_goes(
             before = spots(page)
             is_ranking.touch()
             page.mouse.click(*middle)
-            page.get_by_text("Ranking 400 buildings").wait_for(timeout=30_000)
+            page.get_by_text("Ranking 400 buildings").wait_for(timeout=60_000)
             page.wait_for_timeout(500)
             page.screenshot(path=screenshots / f"ranking_{width}.png")
             assert {building: spot(page, building) for building in before} == before
             queueing.advance(village.layout, "ann", done=queue(page)["id"])
             is_ranking.unlink()
-            page.get_by_text("Ranking 400 buildings").wait_for(state="detached", timeout=30_000)
+            page.get_by_text("Ranking 400 buildings").wait_for(state="detached", timeout=60_000)
             page.wait_for_timeout(500)
             assert {building: spot(page, building) for building in before} == before
             assert number(page, clicked) in page.locator(".pugeo .card").inner_text()
@@ -318,7 +323,7 @@ def test_a_comment_goes_on_when_the_next_queue_comes_and_none_of_its_letters_is_
     other = next(each for each in village.ids if each not in {*before, *first["ids"]})
     village.put("bob", {other: "positive"})
     ask(page, "rerun")
-    page.wait_for_function("(id) => window.__pugeo.queue().id !== id", arg=first["id"], timeout=30_000)
+    page.wait_for_function("(id) => window.__pugeo.queue().id !== id", arg=first["id"], timeout=60_000)
     page.keyboard.type("o church, 2 floors down")
     page.locator(".pugeo .card .who").click()  # which leaves the field
     settle(page)
@@ -329,7 +334,7 @@ def test_a_comment_goes_on_when_the_next_queue_comes_and_none_of_its_letters_is_
     comment.click()
     page.keyboard.type("and ")
     village.put("bob", {first["current"]: "cleared"})  # the field goes away
-    comment.wait_for(state="hidden", timeout=30_000)
+    comment.wait_for(state="hidden", timeout=60_000)
     page.keyboard.type("2 cars, 1 tree")
     page.wait_for_timeout(500)
     settle(page)
@@ -374,7 +379,7 @@ def test_the_banner_of_a_check_keeps_its_height_while_one_answers(
     assert len(shown) > 1, "what it shows has changed"
     if purpose == "audit":
         press(page, "2")
-        page.get_by_role("button", name="See the result").wait_for(timeout=30_000)
+        page.get_by_role("button", name="See the result").wait_for(timeout=60_000)
         look()
     assert len(tops) == 1
 
@@ -382,12 +387,13 @@ def test_the_banner_of_a_check_keeps_its_height_while_one_answers(
 def test_a_refusal_moves_no_map(page, village) -> None:
     """It stood above the map until the next click, which then came down on another building."""
     open_view(page, village)
-    top = page.locator(".pugeo").bounding_box()["y"]
+    settled(page)
+    top = still(page, page.locator(".pugeo"))["y"]
     page.get_by_role("button", name="Grades").first.click()
     names = page.locator("[class*=st-key-grade-name] input")
-    names.nth(0).wait_for(timeout=10_000)
+    names.nth(0).wait_for(timeout=30_000)
     names.nth(1).fill(names.nth(0).input_value())
     page.get_by_role("button", name="Save the scale").click()
-    page.get_by_text("each occurs once").wait_for(timeout=30_000)
+    page.get_by_text("each occurs once").wait_for(timeout=60_000)
     settled(page)
     assert page.locator(".pugeo").bounding_box()["y"] == top

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.browser.conftest import LIGHT, SIDE_PX
-from tests.browser.steps import ask, go_to, on_page, open_view, press, see_all, settle, show_wall, wall
+from tests.browser.steps import ask, go_to, on_page, open_view, press, see_all, settle, show_wall, wait_for_frames, wall
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 LIGHT_VIRIDIS = (112, 207, 87)  # cv2.applyColorMap of it, COLORMAP_VIRIDIS
@@ -19,7 +19,8 @@ SIZES = ((1280, 800), (1440, 900), (1920, 1080))
 
 def color_at(page, place: list[float]) -> tuple[int, ...]:
     """Return red, green and blue of a pixel of the window."""
-    page.wait_for_timeout(500)
+    wait_for_frames(page, 500)
+    ask(page, "tiled")
     pixels = cv2.imdecode(np.frombuffer(page.screenshot(), np.uint8), cv2.IMREAD_COLOR)
     return tuple(pixels[round(place[1]), round(place[0])][::-1].tolist())
 
@@ -68,7 +69,7 @@ def test_a_layer_over_the_map(page, village, has_layer: dict[str, bool], screens
     strength.fill("100")
     for width, height in SIZES:
         page.set_viewport_size({"width": width, "height": height})
-        page.wait_for_timeout(500)
+        wait_for_frames(page, 500)
         inside, zoom = box.bounding_box(), page.locator(".pugeo .mappane .zoom").bounding_box()
         assert inside["x"] + inside["width"] <= zoom["x"], "it covers no button"
         page.screenshot(path=screenshots / f"layer-{width}.png")
@@ -106,6 +107,7 @@ def test_pictures_of_a_building_show_the_layer_and_keys_go_on_answering(page, vi
     box.get_by_label("Layer", exact=True).click()
     box.get_by_label("Layer", exact=True).select_option("sar-post")
     first = ask(page, "queue")["current"]
+    wait_for_frames(page)
     assert page.locator(".pugeo .large figcaption").all_inner_texts() == ["Pre", "Post", "sar-post"]
     before = len(on_page(page))
     press(page, "Escape", "2")
@@ -115,7 +117,7 @@ def test_pictures_of_a_building_show_the_layer_and_keys_go_on_answering(page, vi
 
     show_wall(page)
     page.get_by_label("Order", exact=True).select_option("id")
-    page.wait_for_timeout(600)
+    wait_for_frames(page, 600)
     shown = wall(page)[:12]
     chips = {each: page.locator(f'.pugeo .chip[data-building="{village.ids.index(each)}"]') for each in shown}
     for building, cell in chips.items():

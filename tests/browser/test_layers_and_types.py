@@ -64,11 +64,14 @@ def make_features_of_three_layers(page, layout: Layout, screenshots: Path) -> No
     settled(page)
     page.get_by_text("3 · Chips").click()
     page.get_by_role("button", name=imagery_texts.FEATURES, exact=True).click()
-    box = page.locator(".st-key-feature-layers")
+    box = page.locator("[class*='st-key-feature-layers']")
     box.get_by_role("button", name="Remove Pre and post together").click()
+    page.wait_for_timeout(500)  # until Streamlit's next run has started: the list closes as the page is drawn anew
+    settled(page)
     for name in map(imagery_texts.layer_choice, ("pre", "post")):
         box.get_by_role("combobox").fill(name)
         page.get_by_role("option", name=name, exact=True).click()
+        page.wait_for_timeout(500)
         settled(page)
     page.get_by_text(imagery_texts.FEATURES_ABOUT).click()  # folds the list, which covers the button
     page.screenshot(path=screenshots / "sample_features.png")

@@ -28,7 +28,7 @@ def test_ten_analysts_at_once_lose_nothing(tmp_path: Path) -> None:
     with AppServer(tmp_path / "home", project=layout) as server:
         analysts = [Analyst(server, layout, number, n_clicks=10) for number in range(10)]
         for analyst in analysts:
-            analyst.join(60)
+            analyst.join(240)
     report = Report(kills=0)
     sum_up(layout, analysts, report)
     assert report.clicks == report.acknowledged == 100

@@ -17,7 +17,7 @@ WATCH = """() => {
 
 def wait_for_label(page, building: str, label: str | None) -> None:
     page.wait_for_function(
-        "([id, label]) => (window.__pugeo.labels()[id] ?? null) === label", arg=[building, label], timeout=15_000
+        "([id, label]) => (window.__pugeo.labels()[id] ?? null) === label", arg=[building, label], timeout=60_000
     )
 
 
@@ -45,7 +45,7 @@ def test_two_analysts_at_once(new_page, village) -> None:
     eve.mouse.click(*spot(eve, first))
     wait_for_label(ann, first, "positive")
     ring = ann.locator(f".pugeo .ring[data-building='{village.ids.index(first)}']:visible")
-    ring.wait_for(timeout=15_000)
+    ring.wait_for(timeout=60_000)
     assert NASTY[:30] in ring.inner_text()
     box, (x, y) = ring.bounding_box(), spot(ann, first)
     assert box["x"] < x < box["x"] + box["width"]
@@ -82,7 +82,7 @@ def test_two_analysts_at_once(new_page, village) -> None:
     assert village.labels()[current] == "not_damaged"
 
     ask(eve, "select", queue(ann)["current"])
-    ann.locator(".pugeo .alsohere").wait_for(timeout=15_000)
+    ann.locator(".pugeo .alsohere").wait_for(timeout=60_000)
     for place in (".others", ".thumb .here:visible", ".alsohere"):
         assert NASTY[:30] in ann.locator(f".pugeo {place}").first.inner_text()
     assert ann.locator(".pugeo img").count() == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from app_parts import field, plain, press, run_ahead, show, show_tab, words
+from app_parts import field, plain, press, run_ahead, show, show_tab, shown_late, words
 from mapped_parts import RUN, answer_audit, mapped_project
 from small_parts import add_run, click
 from streamlit.testing.v1 import AppTest
@@ -105,6 +105,20 @@ def test_what_a_browser_holds_from_before_is_no_choice(three_runs: Layout) -> No
     assert (field(app, "Threshold").value, field(app, "Flag the highest-ranked").value) == (limit, flagged - 4)
     choices.choose_run(three_runs, "ranker-2")  # on another screen
     assert field(run_ahead(app), "Run").value == "ranker-2"
+
+
+def test_a_list_that_is_opened_later_shows_what_counts(three_runs: Layout) -> None:
+    """A browser draws what is in it only then; it showed a threshold of 0 and the newest run, and sent both with the next act."""
+    choices.choose_run(three_runs, "ranker-2")
+    choices.choose_threshold(three_runs, "ranker-2", 0.7)
+    app = show("damage_map", three_runs)
+    for _ in range(2):
+        app.run()
+        assert shown_late(field(app, "Threshold")) == 0.7
+        assert shown_late(field(app, "Flag the highest-ranked")) == field(app, "Flag the highest-ranked").value > 0
+        assert shown_late(field(app, "Run")) == field(app, "Run").format_func("ranker-2")
+    explore = show("explore", three_runs, **{"explore-panel": None}).run()
+    assert shown_late(explore.number_input(key="umap-n_neighbors")) == explore.number_input(key="umap-n_neighbors").value > 2
 
 
 def test_a_run_chosen_on_explore_is_the_one_on_the_map(three_runs: Layout) -> None:

@@ -74,7 +74,7 @@ def test_number_and_threshold_of_a_type_set_each_other_and_are_kept(typed: Layou
         5,
         0.25,
     )
-    press(again, "type-start-0")
+    press(again, f"type-start-{TYPED}-0")
     assert here(typed).types[0].threshold.origin.startswith("start:")
 
 

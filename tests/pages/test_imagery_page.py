@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from app_parts import plain, press, show
-from small_parts import small_grid, small_scene, square_table
+from small_parts import small_grid, small_project, small_scene, square_table
 
 from pu_geo import jobs
 from pu_geo.project import aoi, contents, import_log, store
@@ -108,6 +108,22 @@ def test_bands_that_are_no_bands_are_refused_in_words(project: Layout) -> None:
     assert app.text_area(key="post_paths").value == "/nowhere.tif"
     assert "does not name three bands" in plain(app)
     assert jobs.all_jobs(project) == []
+
+
+def test_what_was_written_of_one_projects_files_is_not_there_in_another(project: Layout, tmp_path: Path) -> None:
+    """Bands, CRS and pixel size in a closed list went with the next project's scenes."""
+    other = small_project(tmp_path / "other.pugeo")
+    app = show("imagery", project)
+    for field_of in (app.text_area(key="post_paths"), app.text_input(key="rgb_bands"), app.text_input(key="file_crs")):
+        field_of.input("3, 2, 1")
+    app.number_input(key="pixel_m").set_value(0.5).run()
+    labels = [each.proto.popover.label for each in app.get("popover")]
+    assert "Bands 3, 2, 1 · 3, 2, 1 · 0.5 m" in labels, "a closed list says what is in it"
+    app.session_state["project"] = str(other.folder)
+    app.run()
+    fields = [app.text_area(key="post_paths"), app.text_input(key="rgb_bands"), app.text_input(key="file_crs")]
+    assert [each.value for each in fields] == ["", "", ""]
+    assert app.number_input(key="pixel_m").value is None
 
 
 def test_a_pair_shows_what_was_repaired_and_what_comes_next(project: Layout) -> None:

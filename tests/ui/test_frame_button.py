@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
+
 import pytest
 from streamlit.testing.v1 import AppTest
+
+from pu_geo.ui import frame
 
 SCRIPT = """
 import streamlit as st
@@ -59,6 +64,45 @@ def test_a_click_amid_a_rerun_is_kept_until_the_button_is_drawn_once() -> None:
     assert shown.session_state["done"] == [7]
 
 
+def test_a_second_press_while_it_acts_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waited until the button was drawn again, perhaps minutes later, and acted then."""
+    state, pressed, done = dict[str, object](), list[Callable[[], None]](), list[int]()
+
+    class Rerun(Exception):
+        pass
+
+    def rerun() -> None:
+        raise Rerun
+
+    def act() -> None:
+        done.append(1)
+        pressed[-1]()
+
+    def draw() -> None:
+        frame.button("Go", act, key="go")
+
+    button = SimpleNamespace(button=lambda label, key, on_click: pressed.append(on_click))
+    monkeypatch.setattr(frame, "st", SimpleNamespace(session_state=state, button=button.button, rerun=rerun))
+    draw()
+    pressed[-1]()
+    with pytest.raises(Rerun):
+        draw()
+    draw()
+    assert done == [1]
+    pressed[-1]()
+    with pytest.raises(Rerun):
+        draw()
+    assert done == [1, 1], "a press after that is another one"
+
+
+def test_what_was_refused_may_be_pressed_again_at_once() -> None:
+    shown = app()
+    shown.number_input(key="n").set_value(13)
+    for _ in range(2):
+        shown.button(key="go").click().run()
+        assert "13 is not allowed" in shown.error[0].value
+
+
 SHELL = """
 from types import SimpleNamespace
 import streamlit as st
@@ -77,6 +121,14 @@ def test_a_click_on_another_screen_is_none() -> None:
     shown.session_state["screen"] = "train"
     assert "['go']" in shown.run().text[0].value
     shown.session_state["path"] = "explore"
+    assert shown.run().text[0].value == "[]"
+
+
+@pytest.mark.usefixtures("home")
+def test_a_click_on_a_button_that_is_not_drawn_any_more_is_forgotten() -> None:
+    shown = AppTest.from_string(SHELL)
+    shown.session_state["screen"] = "train"
+    assert "['go']" in shown.run().text[0].value
     assert shown.run().text[0].value == "[]"
 
 

@@ -33,8 +33,7 @@ def shows(key: str, value: object, store: Callable[[Any], object]) -> dict[str, 
     n += not is_own and value != before
     shown[key] = n, value, False
     drawn = f"{key}-{n}" if n else key
-    if drawn not in st.session_state or st.session_state[drawn] != value:
-        st.session_state[drawn] = value
+    st.session_state[drawn] = value  # in each run: a popover that opens later shows what the newest run set
 
     def change() -> None:
         is_old = shown[key][0] != n  # Streamlit calls also what belongs to a widget that is gone

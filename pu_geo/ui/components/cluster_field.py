@@ -22,7 +22,7 @@ def draw(key: str, about: str) -> None:
         if not computers.has_dask():
             st.caption(texts.NO_DASK)
             return
-        st.session_state.setdefault(key, given(key))
+        st.session_state[key] = given(key)  # in each run: opened later, the popover shows what the newest run set
         st.text_input(texts.CLUSTER, key=key, placeholder=texts.CLUSTER_EXAMPLE, help=texts.CLUSTER_HELP)
         st.session_state[_kept(key)] = st.session_state[key]
         st.caption(about)

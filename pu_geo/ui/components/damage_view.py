@@ -305,7 +305,7 @@ def damage_view(
         },
         on_operations_change=lambda: _take_message(key, on_queue),
         on_selection_change=lambda: store_selection(key, positions),
-        on_flag_change=lambda: take_flag(key, flagging),
+        on_flag_change=lambda: take_flag(key, flagging, score_id),
         on_map_color_change=lambda: take_color(key, flagging),
     )
 
@@ -323,13 +323,16 @@ def _flagging(flagging: Flagging, positions: Mapping[str, int]) -> dict[str, Any
     return {"basis": flagging.basis, "types": places, "scale": flagging.is_scale}
 
 
-def take_flag(key: str, flagging: Flagging | None) -> None:
-    """Pass to the page how many buildings are to be flagged, and store that it arrived; for a Streamlit callback."""
+def take_flag(key: str, flagging: Flagging | None, score_id: str | None) -> None:
+    """Pass to the page how many buildings are to be flagged, and store that it arrived; for a Streamlit callback.
+
+    A number that was chosen on the ranking of other scores, before the map showed these, is none.
+    """
     asked = (st.session_state.get(key) or {}).get("flag")
     if flagging is None or not isinstance(asked, Mapping):
         return
     top, st.session_state[f"{key}:flag"] = asked.get("top"), asked.get("n")
-    if isinstance(top, int) and not isinstance(top, bool):
+    if isinstance(top, int) and not isinstance(top, bool) and asked.get("of") == score_id:
         flagging.on_top(top)
 
 

@@ -168,9 +168,9 @@ def _draw_buttons(layout: Layout, job: JobView) -> None:
     is_begun = bool(_epochs_done(job))
     again = texts.RESUME if is_begun or job.state == "paused" else texts.START_AGAIN
     _button(layout, job, "resume", again, "play_arrow", jobs.resume)
+    _button(layout, job, "dismiss", texts.DISMISS, "close", jobs.dismiss, texts.DISMISS_HELP)
     if is_begun:
         _button(layout, job, "start-over", texts.START_OVER, "restart_alt", jobs.retry, texts.START_OVER_HELP)
-    _button(layout, job, "dismiss", texts.DISMISS, "close", jobs.dismiss, texts.DISMISS_HELP)
 
 
 def _button(

@@ -76,7 +76,7 @@ def _invite(layout: Layout, run_id: str) -> None:
         usual = auditing.suggested_size(layout, run_id)
         half, plan = wording.percent(auditing.USUAL_HALF_WIDTH), auditing.planned_words(layout)
         n = st.number_input(
-            texts.CHECKS, 1, None, max(usual, 1), 10, width=200, key="audit-size",
+            texts.CHECKS, 1, None, max(usual, 1), 10, width=200, key=f"audit-size-{run_id}",
             help=texts.CHECKS_HELP.format(n=usual, half=half, plan=frame.plain(plan)),
         )  # fmt: skip
         begin = partial(random_audits.begin_audit, layout, run_id, int(n), frame.analyst())

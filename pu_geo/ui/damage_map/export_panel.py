@@ -64,7 +64,7 @@ def _confirm(layout: Layout, run_id: str, threshold: float) -> None:
     start = partial(_start, layout, run_id, threshold, format_box["key"], profile_box["key"])
     st.button(
         texts.EXPORT_NUMBER.format(number=found.number), type="primary", icon=":material/download:", key="export-confirm",
-        disabled=not (formats and (has_place or local)), on_click=frame.does(start),
+        disabled=not (formats and (has_place or local)), on_click=frame.does(start, once=True),
     )  # fmt: skip
 
 

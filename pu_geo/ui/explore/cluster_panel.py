@@ -50,8 +50,9 @@ def _next_run(layout: Layout) -> None:
     past = clusters.history(layout)
     help_words = texts.TAKES_BACK.format(words=past[0].words) if past else texts.NOTHING_DECIDED
     st.button(
-        texts.UNDO, key="cluster-undo", icon=":material/undo:", disabled=not past, help=frame.plain(help_words),
-        on_click=frame.does(lambda: clusters.undo(layout, past[0].decision, analyst=frame.analyst())),  # what is shown now
+        texts.UNDO, key=f"cluster-undo-{past[0].decision if past else ''}", icon=":material/undo:", disabled=not past,
+        help=frame.plain(help_words),
+        on_click=frame.does(lambda: clusters.undo(layout, past[0].decision, analyst=frame.analyst()), once=True),
     )  # fmt: skip
 
 

@@ -117,9 +117,11 @@ def _draw_acts(layout: Layout, found: Proposal) -> None:
     )  # fmt: skip
     last = discovering.last_act(layout, found.id)  # what the page shows now, and no later one
     undo.button(
-        texts.UNDO, icon=":material/undo:", key=f"types-undo-{found.id}", help=texts.UNDO_TYPES_HELP,
+        texts.UNDO, icon=":material/undo:", key=f"types-undo-{found.id}-{last}", help=texts.UNDO_TYPES_HELP,
         disabled=last is None,
-        on_click=frame.does(lambda: discovering.undo(layout, found.id, decision=last, analyst=frame.analyst())),
+        on_click=frame.does(
+            lambda: discovering.undo(layout, found.id, decision=last, analyst=frame.analyst()), once=True
+        ),
     )  # fmt: skip
 
 

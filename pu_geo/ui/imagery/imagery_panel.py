@@ -32,6 +32,11 @@ _PICTURES = ["tif", "tiff", "png", "jpg", "jpeg"]
 _BESIDE = ["tfw", "tifw", "pgw", "pngw", "jgw", "jpgw", "jpegw", "wld", "prj", "xml", "json"]
 _VECTORS = ["geojson", "json", "gpkg", "zip", "fgb", "parquet", "geoparquet", "csv"]
 _CLUSTER = "imagery-cluster"
+_OF = "imagery-of"  # whose files the fields are about
+_WRITTEN = (
+    "post_paths", "pre_paths", "rgb_bands", "file_crs", "xbd_folder", "xbd_chosen", "scene_new_path", "layer_paths", "layer_name",
+    "footprint_path", "footprint_crs", "footprint_new_path",
+)  # fmt: skip
 _MOST_ACCOUNTS = 8
 _MOST_GROUPS = 4
 _ORDER: tuple[Step, ...] = ("scenes", "footprints", "align", "chips", "done")
@@ -146,7 +151,7 @@ def _scene_paths(layout: Layout, overview: Overview, is_running: bool) -> None:
     with st.container(horizontal=True):
         is_named = bool(_field("post_paths") or _field("pre_paths"))
         _button(texts.ADD_SCENES, "add-scenes", partial(_add_named_scenes, layout), is_running, is_main=is_named)
-        with st.popover(texts.BANDS_AND_CRS, icon=":material/tune:"):
+        with st.popover(frame.plain(texts.bands_and_crs(*_special())), icon=":material/tune:"):
             _special_files()
 
 
@@ -154,6 +159,19 @@ def _into_both(paths: list[str]) -> None:
     """Write picked scenes into the fields of their dates, as their names tell them."""
     for key, some in zip(("pre_paths", "post_paths"), preparation.by_role(paths), strict=True):
         file_picker.into_lines(key)(some)
+
+
+def _special() -> tuple[str, str, float | None]:
+    """Return what people wrote of files that say too little: bands, CRS, pixel size in metres."""
+    return _field("rgb_bands"), _field("file_crs"), st.session_state.get("pixel_m")
+
+
+def forget_other(layout: Layout) -> None:
+    """Empty what was written of another project's files; before anything is drawn."""
+    if st.session_state.get(_OF) not in (None, str(layout.folder)):
+        st.session_state.update(dict.fromkeys(_WRITTEN, ""))
+        st.session_state["pixel_m"] = None
+    st.session_state[_OF] = str(layout.folder)
 
 
 def _special_files() -> None:
@@ -169,16 +187,27 @@ def _add_named_scenes(layout: Layout) -> None:
 
 
 def _start_scenes(layout: Layout, pre: Sequence[str], post: Sequence[str]) -> None:
+    bands, crs, pixel_m = _special()
     preparation.start_adding_scenes(
-        layout, pre, post, bands=preparation.bands_in(_field("rgb_bands")), crs=_field("file_crs"),
-        pixel_m=st.session_state.get("pixel_m"),
+        layout, pre, post, bands=preparation.bands_in(bands), crs=crs, pixel_m=pixel_m
     )  # fmt: skip
 
 
-def _uploader(label: str, kinds: Sequence[str], key: str, *, several: bool = False) -> list[tuple[str, memoryview]]:
-    """Draw a field for files; it is empty again after `_empty`."""
-    widget = f"{key}-{st.session_state.get(f'{key}-times', 0)}"
-    found = st.file_uploader(label, type=list(kinds), accept_multiple_files=several, max_upload_size=MAX_MB, key=widget)
+def _uploader(label: str, kinds: Sequence[str], key: str, *, several: bool = False) -> bool:
+    """Draw a field for files, which is empty again after `_empty`; return whether there are some."""
+    st.file_uploader(
+        label, type=list(kinds), accept_multiple_files=several, max_upload_size=MAX_MB, key=_place_of_files(key)
+    )
+    return bool(_files_in(key))
+
+
+def _place_of_files(key: str) -> str:
+    return f"{key}-{st.session_state.get(f'{key}-times', 0)}"
+
+
+def _files_in(key: str) -> list[tuple[str, memoryview]]:
+    """Return the files that a field holds now, also such as came after it was drawn."""
+    found = st.session_state.get(_place_of_files(key))
     files = found if isinstance(found, list) else [found] if found is not None else []
     return [(file.name, file.getbuffer()) for file in files]
 
@@ -189,13 +218,13 @@ def _empty(key: str) -> None:
 
 def _scene_uploads(layout: Layout, is_running: bool) -> None:
     st.radio(texts.ROLE, ["post", "pre"], format_func=texts.ROLES.__getitem__, horizontal=True, key="role")
-    files = _uploader(texts.UPLOAD_SCENES, [*_PICTURES, *_BESIDE], "scene-files", several=True)
+    is_there = _uploader(texts.UPLOAD_SCENES, [*_PICTURES, *_BESIDE], "scene-files", several=True)
     st.caption(texts.UPLOAD_LIMIT.format(mb=MAX_MB))
-    _button(texts.ADD_UPLOADS, "add-uploads", partial(_add_uploads, layout, files), is_running or not files, is_main=True)
+    _button(texts.ADD_UPLOADS, "add-uploads", partial(_add_uploads, layout), is_running or not is_there, is_main=True)
 
 
-def _add_uploads(layout: Layout, files: Sequence[tuple[str, memoryview]]) -> None:
-    kept = preparation.keep_uploads(layout, files)
+def _add_uploads(layout: Layout) -> None:
+    kept = preparation.keep_uploads(layout, _files_in("scene-files"))
     pictures = list(dict.fromkeys(path for path in kept if path.rsplit(".", 1)[-1].lower() in _PICTURES))
     is_pre = st.session_state.get("role") == "pre"
     _start_scenes(layout, pictures if is_pre else [], [] if is_pre else pictures)
@@ -567,14 +596,12 @@ def _add_picked_footprints(layout: Layout, paths: list[str]) -> None:
 
 
 def _footprint_upload(layout: Layout, is_running: bool) -> None:
-    files = _uploader(texts.FORMATS, _VECTORS, "footprint-file")
-    _button(
-        texts.ADD_UPLOAD, "add-upload", partial(_add_footprint_upload, layout, files), is_running or not files, is_main=True
-    )
+    is_there = _uploader(texts.FORMATS, _VECTORS, "footprint-file")
+    _button(texts.ADD_UPLOAD, "add-upload", partial(_add_footprint_upload, layout), is_running or not is_there, is_main=True)
 
 
-def _add_footprint_upload(layout: Layout, files: Sequence[tuple[str, memoryview]]) -> None:
-    _start_footprints(layout, preparation.keep_uploads(layout, files)[0])
+def _add_footprint_upload(layout: Layout) -> None:
+    _start_footprints(layout, preparation.keep_uploads(layout, _files_in("footprint-file"))[0])
     _empty("footprint-file")
 
 
@@ -694,13 +721,13 @@ def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:
         _button(texts.USE_FEATURES, "use-features", lambda: features.choose(layout, _field(key)), is_running or is_same)
     if layers := features.layers_here(layout):
         usual = [name for name in layers if name not in ("pre", "post") or "pre+post" not in layers]
+        box = f"feature-layers-{frame.digest(layers)}"
         chosen_layers = st.multiselect(
-            texts.FEATURE_LAYERS, layers, usual, key="feature-layers", help=texts.FEATURE_LAYERS_HELP,
-            format_func=texts.layer_choice,
-        )  # fmt: skip
+            texts.FEATURE_LAYERS, layers, usual, key=box, help=texts.FEATURE_LAYERS_HELP, format_func=texts.layer_choice
+        )
         _button(
             texts.MAKE_FEATURES, "make-features",
-            lambda: features.start_layers(layout, chosen_layers, cluster=cluster_field.given(_CLUSTER)),
+            lambda: features.start_layers(layout, st.session_state[box], cluster=cluster_field.given(_CLUSTER)),
             is_running or not chosen_layers,
         )  # fmt: skip
     if not any(one.maker.get("kind") == SHARED for one in known.sets):

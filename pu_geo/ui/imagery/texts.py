@@ -38,6 +38,7 @@ PATHS_HELP = (
 )
 ADD_SCENES = "Add scenes"
 BANDS_AND_CRS = "Bands and CRS"
+_MOST_ON_A_BUTTON = 24  # characters
 RGB = "Red, green and blue bands"
 RGB_EXAMPLE = "as in the file, or 3, 2, 1"
 CRS_MISSING = "CRS if missing"
@@ -197,6 +198,20 @@ CHIP_SET = "Chips"
 REMOVE_CHIPS, REMOVE_FEATURES = "Remove these chips", "Remove these features"
 PICTURE = "The {role}-event imagery"
 PICTURES = {"pre": "Pre-event", "post": "Post-event"}
+
+
+def bands_and_crs(bands: str, crs: str, pixel_m: float | None) -> str:
+    """Write on the button of a closed list what stands in it, for files to be added.
+
+    >>> bands_and_crs("", "", None), bands_and_crs("3, 2, 1", "EPSG:32615", 0.5)
+    ('Bands and CRS', 'Bands 3, 2, 1 · EPSG:32615 · 0.5 m')
+    """
+    given = (
+        bands and f"Bands {bands[:_MOST_ON_A_BUTTON]}",
+        crs[:_MOST_ON_A_BUTTON],
+        "" if pixel_m is None else f"{pixel_m:g} m",
+    )
+    return " · ".join(filter(None, given)) or BANDS_AND_CRS
 
 
 def layer_choice(name: str) -> str:

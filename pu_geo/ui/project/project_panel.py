@@ -156,14 +156,16 @@ def next_round(layout: Layout) -> None:
     """Draw how a newer post image of the same event becomes the next round; nothing before there are buildings."""
     if not projects.summary(layout).n_buildings:
         return
+    mine = projects.token_of(layout)  # not another project's of this session
+    scenes = f"round-post-{mine}"
     with st.expander(texts.ROUND):
         st.caption(texts.ROUND_ABOUT)
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            post = st.text_area(texts.ROUND_POST, key="round_post", height=68)
+            post = st.text_area(texts.ROUND_POST, key=scenes, height=68)
             file_picker.browse_button(
-                "round-scenes", texts.ROUND_POST, "scenes", file_picker.into_lines("round_post"), several=True
+                "round-scenes", texts.ROUND_POST, "scenes", file_picker.into_lines(scenes), several=True
             )
-        beside = st.text_input(texts.ROUND_FOLDER, projects.next_folder(layout), key="round_path")
+        beside = st.text_input(texts.ROUND_FOLDER, projects.next_folder(layout), key=f"round-path-{mine}")
         frame.button(
             texts.ROUND_START,
             lambda: frame.use(projects.begin_round(layout, beside, preparation.paths_in(post))),

@@ -56,7 +56,8 @@ def _restore(layout: Layout, found: list[Backup]) -> None:
     with st.popover(texts.RESTORE, icon=":material/history:"):
         st.caption(texts.RESTORE_ABOUT)
         chosen = st.selectbox(texts.RESTORE_FROM, found, format_func=_line, key="restore-from")
-        folder = st.text_input(texts.RESTORE_TO, str(recovery.restored_folder(layout)), key="restore-to")
+        own = f"restore-to-{projects.token_of(layout)}"  # and not another project's of this session
+        folder = st.text_input(texts.RESTORE_TO, str(recovery.restored_folder(layout)), key=own)
         frame.button(texts.RESTORE_NOW, lambda: _restored(layout, chosen.path, folder), key="restore-now", type="primary")
 
 

@@ -91,11 +91,13 @@ def _remove(layout: Layout, found: Sequence[RunFacts], shown: str) -> None:
 
 def _rename(layout: Layout, found: Sequence[RunFacts], shown: str) -> None:
     names, ids = run_names.names(layout), [run.run_id for run in found]
-    run_id = st.selectbox(texts.RUN, ids, ids.index(shown), format_func=lambda run_id: names[run_id], key="rename-run")
+    run_id = st.selectbox(
+        texts.RUN, ids, ids.index(shown), format_func=lambda run_id: names[run_id], key=f"rename-run-{shown}"
+    )  # fmt: skip
     key = f"rename-{run_id}-{names[run_id]}"  # a new one, with the name as it is, once it has changed
     st.text_input(texts.NEW_NAME, names[run_id], max_chars=run_names.LONGEST, key=key)
     st.button(
-        texts.SAVE_NAME, key="rename-save", icon=":material/check:",
+        texts.SAVE_NAME, key=f"rename-save-{run_id}", icon=":material/check:",
         on_click=frame.does(lambda: run_names.rename(layout, run_id, st.session_state[key])),
     )  # fmt: skip
     st.caption(texts.NAME_NOTE.format(run_id=run_id))

@@ -178,16 +178,19 @@ def test_the_browser_hears_whether_types_are_a_scale() -> None:
 def test_how_many_are_flagged_reaches_the_page_once_and_is_acknowledged(session_state: dict) -> None:
     heard: list[object] = []
     flagging = Flagging("by a person", heard.append, heard.append)
-    session_state["view"] |= {"flag": {"n": 12, "top": 88}, "map_color": "uncertainty"}
-    damage_view.take_flag("view", flagging)
+    session_state["view"] |= {"flag": {"n": 12, "top": 88, "of": "run-2"}, "map_color": "uncertainty"}
+    damage_view.take_flag("view", flagging, "run-2")
     damage_view.take_color("view", flagging)
     assert (heard, session_state["view:flag"]) == ([88, "uncertainty"], 12)
+    session_state["view"] |= {"flag": {"n": 13, "top": 70, "of": "run-1"}}
+    damage_view.take_flag("view", flagging, "run-2")
+    assert (heard, session_state["view:flag"]) == ([88, "uncertainty"], 13), "of the run that was shown before"
 
 
 @pytest.mark.parametrize(("flag", "color"), [({"n": 1, "top": "all"}, "<b>"), ("x", None), ({"n": 1, "top": True}, 3)])
 def test_what_makes_no_sense_changes_nothing(session_state: dict, flag: object, color: object) -> None:
     heard: list[object] = []
     session_state["view"] |= {"flag": flag, "map_color": color}
-    damage_view.take_flag("view", Flagging("", heard.append, heard.append))
+    damage_view.take_flag("view", Flagging("", heard.append, heard.append), None)
     damage_view.take_color("view", Flagging("", heard.append, heard.append))
     assert not heard

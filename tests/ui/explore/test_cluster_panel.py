@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from app_parts import press, show_panel, words
+from app_parts import key_like, press, show_panel, words
 from clustered_parts import RUN, explored_project
 from small_parts import click
 from streamlit.testing.v1 import AppTest
@@ -35,12 +35,12 @@ def test_undo_takes_back_what_the_page_showed(tmp_path: Path) -> None:
     clusters.accept(layout, RUN, found, "positives", analyst="ann")
     app = shown(layout)
     clusters.accept(layout, RUN, found, "other", analyst="bob")
-    press(app, "cluster-undo")
+    press(app, key_like(app, "cluster-undo"))
     (left,) = clusters.history(layout)
     assert "cluster other accepted" in left.words
     stale = shown(layout)
     clusters.undo(layout, left.decision, analyst="bob")
-    press(stale, "cluster-undo")
+    press(stale, key_like(stale, "cluster-undo"))
     assert "stands no more" in words(stale)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from app_parts import press, show_panel, words
+from app_parts import key_like, press, show_panel, words
 from model_parts import with_chips
 from small_parts import unheld_job
 from type_parts import IDS, KEPT, discovered
@@ -89,25 +89,26 @@ def test_groups_are_named_merged_dropped_and_all_of_it_undone(project: Layout) -
     press(app, f"back-{KEPT}-4")
     assert not discovering.proposal(layout).dropped
     for left in (1, 0, 0, 0):
-        assert not app.button(key=f"types-undo-{KEPT}").disabled
-        press(app, f"types-undo-{KEPT}")
+        assert not app.button(key=key_like(app, f"types-undo-{KEPT}")).disabled
+        press(app, key_like(app, f"types-undo-{KEPT}"))
         assert len(discovering.proposal(layout).dropped) == left
     assert named(layout) == {}
 
 
 def test_undo_takes_back_no_act_that_the_page_did_not_show(project: Layout) -> None:
     layout = discovered(project)
-    assert show_panel("explore.type_panel", layout).button(key=f"types-undo-{KEPT}").disabled
+    app = show_panel("explore.type_panel", layout)
+    assert app.button(key=key_like(app, f"types-undo-{KEPT}")).disabled
     discovering.name_group(layout, KEPT, 0, "tarps", analyst="ann")
     app = show_panel("explore.type_panel", layout)
     discovering.name_group(layout, KEPT, 1, "mud", analyst="bob")
-    press(app, f"types-undo-{KEPT}")
+    press(app, key_like(app, f"types-undo-{KEPT}"))
     assert "Something else was decided since by bob" in words(app)
     assert set(named(layout)) == {"tarps", "mud"}
     app = show_panel("explore.type_panel", layout)
     for _ in range(2):
         discovering.undo(layout, KEPT, analyst="bob")
-    press(app, f"types-undo-{KEPT}")
+    press(app, key_like(app, f"types-undo-{KEPT}"))
     assert "Something else was decided since" in words(app)
 
 

@@ -169,7 +169,7 @@ test("coloring by type is offered only where the run has types", () => {
 
 function openBar() {
   const sent = [];
-  const bar = new FlagBar(store, { colors: () => {}, choose: (top, n) => sent.push({ top, n }) });
+  const bar = new FlagBar(store, { colors: () => {}, choose: (top, n, of) => sent.push({ top, n, of }) });
   const page = (more = {}) => {
     bar.configure({ flagging: { basis: "by hand", stored: 0 }, token: "t", score_id: "r-1", server: "s-1", threshold: 0.7, ...more });
     if (!bar.isAhead) store.set("threshold", more.threshold ?? 0.7);
@@ -184,7 +184,7 @@ test("what the slider chose is shown until the page has it; a message that is lo
   const { bar, sent, page, press } = openBar();
   press("Home");
   await pass(500);
-  assert.deepEqual(sent.map(({ top }) => top), [1]);
+  assert.deepEqual(sent.map(({ top, of }) => [top, of]), [[1, "r-1"]]);
   page();
   assert.deepEqual([bar.isAhead, store.threshold], [true, 0.9], "this run began before");
   page({ flagging: { stored: sent[0].n }, threshold: 0.9 });

@@ -49,6 +49,18 @@ test("a click goes to the server at once, by HTTP, and is gone from the log once
   assert.equal(localStorage.getItem(log.key), null);
 });
 
+test("what waits is sent under the name of who did it, also when somebody else has taken over meanwhile", async () => {
+  log.add(set("b1"));
+  log.add(set("b2"));
+  log.connect("view", (value) => runs.push(value), { ...DATA, here: { analyst: "bob", event: 0 } });
+  log.add(set("b3"));
+  ack(server.requests[0]);
+  await settle();
+  ack(server.requests[1]);
+  await settle();
+  assert.deepEqual(server.requests.map((each) => [each.body.analyst, numbers(each)]), [["ann", [1]], ["ann", [2]], ["bob", [3]]]);
+});
+
 test("one request at a time: what is clicked meanwhile goes together with the next one", async () => {
   for (const id of ["b1", "b2", "b3"]) log.add(set(id));
   assert.deepEqual(server.requests.map(numbers), [[1]]);
@@ -77,7 +89,7 @@ test("the buildings of a lasso are one entry of a message and of what the browse
   assert.deepEqual(shared, { n: 2, op: `${log.session}-2`, label: "positive", screen: "map", act: "lasso-1", damage_types: ["roof"] });
   assert.deepEqual([body.ops.length, ids.length, ids[0], ids[32_999]], [1, 33_000, "b000000", "b032999"]);
   assert.ok(init.body.length < 500_000);
-  assert.deepEqual(kept(), body.ops);
+  assert.deepEqual(kept(), body.ops.map((entry) => ({ ...entry, by: "ann" })));
   server.requests[1].answer({ session: log.session, n: 20_001, event: 1, refused: null }); // a server may take fewer at once
   await settle();
   assert.deepEqual(server.requests[2].body.ops.map(({ n, op, building_ids }) => [n, op, building_ids.length]), [[20_002, `${log.session}-20002`, 13_000]]);

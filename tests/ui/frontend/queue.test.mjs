@@ -453,3 +453,19 @@ test("another project is offered nothing of the one before: no types of one's ow
   assert.deepEqual([Object.keys(typeButtons()), pane.kept, pane.keeps, pane.drafts.size, store.ownTypes], [["roof"], {}, false, 0, []]);
   assert.equal(pane.keep.attributes["aria-pressed"], "false");
 });
+
+test("the second press of a double click answers nothing: nobody saw the picture that came between", () => {
+  queue.take("t", given(6));
+  frame();
+  const press = (text, detail, timeStamp) => {
+    const button = [...pane.answers.children].find((each) => each.textContent.includes(text));
+    button.dispatchEvent(Object.defineProperties(new Event("click"), { detail: { value: detail }, timeStamp: { value: timeStamp } }));
+  };
+  press("Damaged", 1, 1000);
+  press("Damaged", 2, 1200);
+  assert.deepEqual([labels(), current()], [{ 0: 1 }, 1]);
+  press("Not damaged", 3, 1350);
+  press("Skip", 1, 1400);
+  press("Skip", 2, 1500);
+  assert.deepEqual([labels(), current()], [{ 0: 1, 1: 2 }, 3], "who answers fast in one place goes on, after a look");
+});

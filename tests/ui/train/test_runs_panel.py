@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_parts
-from app_parts import checked, plain, press, show_panel, words
+from app_parts import checked, plain, press, show_panel, shown_late, words
 from mapped_parts import RUN, answer_audit
 from model_parts import N, with_chips
 from small_parts import add_chips, small_project
@@ -44,9 +44,20 @@ def test_all_runs_are_in_a_table_under_names_that_can_be_changed(layout: Layout)
     assert "second-1" not in plain(app).replace("commands keep the id second-1", "")
     field = next(each for each in app.text_input if each.label == "Name")
     field.set_value("my second").run()
-    press(app, "rename-save")
+    press(app, "rename-save-second-1")
     assert app.dataframe[0].value["Run"].tolist()[0] == "my second"
     assert run_names.name(layout, "second-1") == "my second"
+
+
+def test_the_run_that_is_renamed_is_the_one_that_a_list_opened_now_shows(layout: Layout) -> None:
+    app = show_panel("train.runs_panel", layout, "draw_results(layout, training.all_runs(layout))")
+    choices.choose_run(layout, "first-1")
+    app.run()
+    box = next(each for each in app.selectbox if str(each.key).startswith("rename-run"))
+    assert box.format_func(box.value) == shown_late(box) == run_names.name(layout, "first-1")
+    next(each for each in app.text_input if each.label == "Name").set_value("my first").run()
+    press(app, "rename-save-first-1")
+    assert run_names.name(layout, "first-1") == "my first"
 
 
 def test_a_run_of_an_imported_model_names_no_labels_of_this_project(layout: Layout) -> None:

@@ -64,7 +64,7 @@ export class DamageView {
       regrade: (i, grade) => this.labeler.grade(i, grade, "queue"),
     });
     this.explore = new Explore(this);
-    this.flagBar = new FlagBar(store, { colors: (by) => this.#setColors(by), choose: (top, n) => this.setStateValue("flag", { n, top }) });
+    this.flagBar = new FlagBar(store, { colors: (by) => this.#setColors(by), choose: (top, n, of) => this.setStateValue("flag", { n, top, of }) });
     this.presence = new Presence(store, () => this.queue.current?.i ?? store.selected);
     this.#build(style);
     this.#followTarget();

@@ -15,7 +15,7 @@ const REST_MS = 500; // after so long without a key what was chosen is stored
 const PATIENCE_MS = 5000; // a message that nobody answers within this is lost
 
 export class FlagBar {
-  /** @param actions {colors(by), choose(k)} */
+  /** @param actions {colors(by), choose(k, number of the message, scores that rank)} */
   constructor(store, actions) {
     Object.assign(this, { store, actions });
     this.colors = segmented(words.colorBy, words.colors, actions.colors);
@@ -60,7 +60,7 @@ export class FlagBar {
     this.root.hidden = !flagging;
     const ranking = `${token} ${score_id}`;
     if (ranking !== this.ranking) this.#drop(); // what was chosen is a place in another ranking
-    this.ranking = ranking;
+    Object.assign(this, { ranking, scoreId: score_id });
     this.stored = threshold;
     if (!flagging) return;
     if (flagging.stored === this.sent || server !== this.server) this.#settle(); // a server that is new never got it
@@ -134,7 +134,7 @@ export class FlagBar {
     this.waits = true;
     clearTimeout(this.patience);
     this.patience = setTimeout(() => this.#giveUp(), PATIENCE_MS);
-    this.actions.choose(this.wanted, this.sent);
+    this.actions.choose(this.wanted, this.sent, this.scoreId);
     this.later();
   }
 

@@ -82,7 +82,7 @@ export class OperationLog {
     if (!operations.length) return;
     for (const operation of operations) {
       const n = this.next++;
-      this.ops.push({ n, op: `${this.session}-${n}`, ...operation });
+      this.ops.push({ n, op: `${this.session}-${n}`, by: this.posts.analyst, ...operation });
     }
     keep(this.key, this.ops);
     this.#advance(); // first: the server stores while the page draws

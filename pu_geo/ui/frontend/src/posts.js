@@ -47,13 +47,14 @@ export class Posts {
 
   async #post(isLast = false) {
     this.stop();
-    const { ops, packed } = this.url ? fitting(this.log.operations(), this.most) : { ops: [] };
+    const [by, waiting] = ofOne(this.log.operations(), this.analyst);
+    const { ops, packed } = this.url ? fitting(waiting, this.most) : { ops: [] };
     if (!ops.length) return;
     const controller = new AbortController();
     const mine = (this.inFlight = { upTo: ops.at(-1).n, isLast, abort: () => controller.abort() });
     const at = Math.min(this.attempt, PATIENCE_MS.length - 1);
     const patience = setTimeout(mine.abort, PATIENCE_MS[at] + ops.length * PER_OPERATION_MS);
-    const body = JSON.stringify({ session: this.session, attempt: this.attempt, analyst: this.analyst, ops: packed });
+    const body = JSON.stringify({ session: this.session, attempt: this.attempt, analyst: by, ops: packed });
     const answer = await ask(this.url, body, controller.signal, isLast).catch(() => null);
     clearTimeout(patience);
     if (answer?.isTooLong && mine === this.inFlight) this.#shorten(ops);
@@ -89,6 +90,13 @@ export class Posts {
     if (answer?.isUnknown) this.log.unknown();
     this.log.changed();
   }
+}
+
+/** @returns [analyst, operations]: the first ones that one analyst gave; another may have taken over before these could be sent */
+function ofOne(all, now) {
+  const by = all[0]?.by ?? now;
+  const end = all.findIndex((op) => (op.by ?? now) !== by);
+  return [by, (end < 0 ? all : all.slice(0, end)).map(({ by, ...op }) => op)];
 }
 
 /** @returns {ops, packed}: the first operations, in order, as many as `most` bytes hold when packed; at least one, if there is any */

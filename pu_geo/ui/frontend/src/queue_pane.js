@@ -19,6 +19,7 @@ const SMALLEST_PX = 120;
 const [THUMB_PX, SMALL_THUMB_PX] = [46, 30];
 const LOW_PX = 640; // a pane lower than this has small thumbnails, so that the large picture stays large
 const GAP = 8;
+const DOUBLE_CLICK_MS = 300;
 const GRADES_FROM_PX = 600; // in a pane lower than this the picture needs the room of the grades, which keys and the line below give as well
 
 export class QueuePane {
@@ -35,13 +36,14 @@ export class QueuePane {
     this.large = h("div.large", { title: words.keysHint });
     this.reason = h("div.why");
     this.facts = h("div.facts");
-    const button = ([code, key]) => h(`button.choice.label${code}`, { type: "button", "data-code": code, onclick: () => this.#answer(code) }, h("kbd", {}, key), LABEL_TEXTS[code]);
+    const button = ([code, key]) => h(`button.choice.label${code}`, { type: "button", "data-code": code, onclick: (event) => this.#pressed(event, () => this.#answer(code)) }, h("kbd", {}, key), LABEL_TEXTS[code]);
     this.answers = h("div.answers", { role: "group", "aria-label": words.answers }, ...ANSWERS.map(button),
       h("button.choice", { type: "button", onclick: () => this.#clear() }, h("kbd", {}, "0"), words.clear),
-      h("button.choice", { type: "button", onclick: () => this.queue.skip() }, h("kbd", {}, "N"), words.skip));
+      h("button.choice", { type: "button", onclick: (event) => this.#pressed(event, () => this.queue.skip()) }, h("kbd", {}, "N"), words.skip));
     this.grades = h("div.answers.grades", { role: "group", "aria-label": TEXTS.grades.title });
     this.kept = {}; // damage types that go with the next damaged building, too
     this.keep = h("button.type.keep", { type: "button", "aria-pressed": "false", title: TEXTS.types.keepHint, onclick: () => this.#keep() }, TEXTS.types.keep);
+    this.pressedAt = -Infinity;
     this.drafts = new Map(); // building number to types that go with its answer "damaged", which is not given yet
     this.types = new TypeRow(store, (i) => this.#typesOf(i), (i, change) => this.#type(i, change), [this.keep], (i) => this.#isOpen(i) || store.labels[i] !== POSITIVE);
     this.thumbs = h("div.thumbs", { role: "listbox", "aria-label": words.list });
@@ -106,6 +108,13 @@ export class QueuePane {
   #once(event, act) {
     if (!event?.repeat) act();
     return true;
+  }
+
+  // Nor may a double click: its second press comes before anybody saw the next picture.
+  #pressed({ detail, timeStamp }, act) {
+    if (detail > 1 && timeStamp - this.pressedAt < DOUBLE_CLICK_MS) return;
+    this.pressedAt = timeStamp;
+    act();
   }
 
   #answer(code) {
@@ -207,7 +216,7 @@ export class QueuePane {
 
   #buildGrades() {
     const { scale } = this.store;
-    const button = ([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${scale.color(at + 1)}`, onclick: () => this.#grade(id) }, h("kbd", {}, key), h("i.gradedot"), name);
+    const button = ([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${scale.color(at + 1)}`, onclick: (event) => this.#pressed(event, () => this.#grade(id)) }, h("kbd", {}, key), h("i.gradedot"), name);
     this.grades.replaceChildren(...(scale.choices.length ? [h("span.soft", {}, TEXTS.grades.ask), ...scale.choices.map(button)] : []));
   }
 
