@@ -138,7 +138,6 @@ def test_area_size_formats_and_classes_stay(three_runs: Layout, monkeypatch: pyt
     field(app, "Side of square cells, m").set_value(250).run()
     press(app, "export")
     field(app, "Formats").set_value(["csv"]).run()
-    press(app, "export")
     field(app, "EMS / UNOSAT / xBD / FEMA classes").set_value(["unosat"]).run()
     app = show_tab(three_runs, TAB_AREAS)
     assert field(app, "Side of square cells, m").value == 250

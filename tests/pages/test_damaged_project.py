@@ -83,11 +83,11 @@ def test_every_screen_of_a_project_that_may_not_be_changed_is_drawn(tmp_path: Pa
     for screen in ("imagery", "annotate", "train", "explore", "damage_map"):
         app = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=60)
         app.session_state["project"] = str(layout.folder)
-        app.session_state["export-opens"] = screen == "damage_map"
         app.run()
         app.session_state["goes-to"] = screen
         app = checked(app.run())
         assert not app.error, (screen, app.error[0].value)
+    app = press(app, "export")
     assert map_texts.READ_ONLY in " ".join(one.value for one in app.info)
     assert f"pu-geo export {layout.folder} --run ranker-1" in app.code[0].value
     assert not [button for button in app.button if button.key == "export-confirm"]

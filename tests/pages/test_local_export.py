@@ -42,7 +42,6 @@ def test_the_map_is_exported_once_the_box_is_ticked(nowhere: Layout) -> None:
     app = press(show("damage_map", nowhere), "export")
     assert field(app, "Formats").options == ["GeoPackage (opens colored in QGIS)", "CSV"]
     assert button(app).disabled
-    app.session_state["export-opens"] = True
     app.checkbox(key="local_coordinates").check().run()
     assert not button(app).disabled
     press(app, "Export version 1")

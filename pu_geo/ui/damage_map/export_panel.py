@@ -20,22 +20,33 @@ from pu_geo.ui.damage_map import texts
 from pu_geo.ui.routes import PREFIX
 
 _MOST_VERSIONS, _MOST_ROWS = 20, 5_000
-_OPENS, _STARTED = "export-opens", "export-started"
+_OPEN = "export-open"  # the visit of the screen in which the summary was opened and not closed again
 
 
 def draw_action(place: DeltaGenerator, layout: Layout, run_id: str, threshold: float) -> None:
     """Draw the screen's main action into `place`, and what it opens: a summary to be confirmed."""
-    opens = partial(st.session_state.__setitem__, _OPENS, True)
     place.button(
-        texts.EXPORT, type="primary", icon=":material/download:", key="export", help=texts.EXPORT_HELP, on_click=opens
+        texts.EXPORT, type="primary", icon=":material/download:", key="export", help=texts.EXPORT_HELP, on_click=_open
     )
-    if st.session_state.pop(_OPENS, False):
-        st.dialog(texts.EXPORT_TITLE, width="large")(_confirm)(layout, run_id, threshold)
+    if _is_open():
+        st.dialog(texts.EXPORT_TITLE, width="large", on_dismiss=_close)(_confirm)(layout, run_id, threshold)
+
+
+def _open() -> None:
+    st.session_state[_OPEN] = frame.visit()
+
+
+def _close() -> None:
+    st.session_state[_OPEN] = None
+
+
+def _is_open() -> bool:
+    return bool(st.session_state.get(_OPEN) == frame.visit())
 
 
 def _confirm(layout: Layout, run_id: str, threshold: float) -> None:
     """Draw what the next version will say, its files, and the button that writes it."""
-    if st.session_state.pop(_STARTED, False):
+    if not _is_open():
         st.rerun()
     found = exporting.summary(layout, run_id, threshold)
     _draw_summary(found)
@@ -72,7 +83,7 @@ def _start(layout: Layout, run_id: str, threshold: float, *fields: str) -> None:
     """Start the export with what the dialog's fields, of formats and of profiles, hold at the click."""
     formats, profiles, local = (st.session_state.get(key) for key in (*fields, "local_coordinates"))
     mapping.start_publish(layout, run_id, threshold, formats or [], profiles or [], local=bool(local))
-    st.session_state[_STARTED] = True
+    _close()
     st.session_state["damage-tab"] = texts.TAB_EXPORT
 
 
