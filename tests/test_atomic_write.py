@@ -140,7 +140,7 @@ def test_a_killed_export_leaves_the_old_file_and_a_part_without_its_name(name: s
 
 
 def test_memory_does_not_grow_with_the_map(tmp_path: Path) -> None:
-    """30,000 buildings of 40 corners are over 60 MB of text."""
+    """30,000 buildings of 40 corners with notes are over 150 MB of text; where memory is short, 15 MB of a process come and go by themselves."""
     if not Path("/proc/self/clear_refs").exists():
         pytest.skip("peak memory can be measured on Linux alone")
     done = run(
@@ -151,7 +151,7 @@ def test_memory_does_not_grow_with_the_map(tmp_path: Path) -> None:
         at = np.stack([500_000 + 20.0 * np.arange(n), np.full(n, 4_500_000.0)], axis=-1)
         wkb = [bytes(b) for b in shapely.to_wkb(shapely.polygons(at[:, None] + ring))]
         ids = [f"b{i}" for i in range(n)]
-        texts = ["x" * 1000] * n
+        texts = ["x" * 4000] * n
 
         def kilobytes(key):
             return next(int(l.split()[1]) for l in Path("/proc/self/status").read_text().splitlines() if l.startswith(key))
@@ -166,5 +166,5 @@ def test_memory_does_not_grow_with_the_map(tmp_path: Path) -> None:
         tmp_path / "map.geojson",
     )
     rise_mb, size_mb = map(float, done.stdout.split())
-    assert size_mb > 55, done.stderr
+    assert size_mb > 140, done.stderr
     assert rise_mb < size_mb / 2

@@ -85,6 +85,7 @@ function hooks(view) {
       map.map.getView().setCenter([center[0], -center[1]]);
       map.map.getView().setResolution(resolution);
     },
+    analyst: () => view.labeler.analyst,
     /** Wait until the map has not moved for 400 ms and some frames: a key may send it to the queue's next building. */
     rest: async () => {
       const place = () => map.map && String([...map.map.getView().getCenter(), map.map.getView().getResolution()]);

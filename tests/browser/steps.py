@@ -64,6 +64,15 @@ def settled(page) -> None:
     page.wait_for_selector(".stApp[data-test-script-state=notRunning]", timeout=60_000)
 
 
+def become(page, name: str) -> None:
+    """Give the analyst another name, and wait until the view answers under it."""
+    box = page.get_by_label("Analyst", exact=True)
+    box.fill(name)
+    box.press("Enter")
+    page.wait_for_function("(name) => window.__pugeo.analyst() === name", arg=name, timeout=60_000)
+    page.evaluate("document.activeElement.blur()")
+
+
 def see_all(page, resolution: float = 2.2) -> None:
     ask(page, "rest")  # at the queue's building
     ask(page, "setView", [750, 750], resolution)

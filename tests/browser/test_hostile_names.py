@@ -14,7 +14,20 @@ from pu_geo.services.project import projects
 from tests.browser.conftest import Village
 from tests.browser.make_project import make_project
 from tests.browser.real_app import AppServer, made_up_project
-from tests.browser.steps import ask, chip, open_view, queue, settle, settled, show_wall, spot, until, wait_for_frames, wall
+from tests.browser.steps import (
+    ask,
+    become,
+    chip,
+    open_view,
+    queue,
+    settle,
+    settled,
+    show_wall,
+    spot,
+    until,
+    wait_for_frames,
+    wall,
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SIDE_PX, N_BUILDINGS = 600, 64
@@ -77,11 +90,7 @@ def test_names_are_shown_as_they_are(page, hostile: Village) -> None:
     view.get_by_role("button", name="Queue", exact=True).click()
     _queue_and_picker(page, view)
 
-    box = page.get_by_label("Analyst", exact=True)
-    box.fill(ANALYSTS[1])
-    box.press("Enter")
-    page.wait_for_timeout(1_500)
-    page.evaluate("document.activeElement.blur()")
+    become(page, ANALYSTS[1])
     target = hostile.ids[-1]
     ask(page, "select", target)
     page.mouse.click(*spot(page, target))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.steps import ask, on_page, open_view, press, queue, see_all, settle, show_wall, spot, spots
+from tests.browser.steps import ask, become, on_page, open_view, press, queue, see_all, settle, show_wall, spot, spots
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 NASTY = "<img src=x onerror='window.hit = 1'>"
@@ -27,11 +27,7 @@ def test_two_analysts_at_once(new_page, village) -> None:
     ann.on("websocket", lambda link: link.on("framesent", lambda frame: runs.append(frame)))
     open_view(ann, village)
     open_view(eve, village)
-    name = eve.get_by_label("Analyst", exact=True)
-    name.fill(NASTY)
-    name.press("Enter")
-    eve.wait_for_timeout(1_500)  # the page runs with the new name
-    eve.evaluate("document.activeElement.blur()")
+    become(eve, NASTY)
     show_wall(eve)  # with the queue open her place would be its building
     see_all(eve)
     see_all(ann)

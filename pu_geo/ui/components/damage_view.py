@@ -295,7 +295,9 @@ def damage_view(
             "conflicts": places,
             "seen": imagery,
             "lonlat": lonlat,
-            "scatter": encode_scatter(scatter, positions) if scatter else None,
+            "scatter": {**encode_scatter(scatter, positions), "heard": st.session_state.get(f"{key}:heard")}
+            if scatter
+            else None,
             **({"here": asdict(here)} if here else {}),
             **(
                 {"flagging": {**_flagging(flagging, positions), "stored": st.session_state.get(f"{key}:flag")}}

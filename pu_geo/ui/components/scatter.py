@@ -79,7 +79,9 @@ def read_selection(message: object, positions: Mapping[str, int]) -> tuple[list[
 
 def store_selection(key: str, positions: Mapping[str, int]) -> None:
     """Store what the browser of component `key` selected; for a Streamlit callback."""
-    found = read_selection((st.session_state.get(key) or {}).get("selection"), positions)
+    message = (st.session_state.get(key) or {}).get("selection")
+    found = read_selection(message, positions)
+    st.session_state[f"{key}:heard"] = message.get("number") if isinstance(message, Mapping) else None
     if found is not None:
         st.session_state[f"{key}:selected"], st.session_state[f"{key}:focus"] = found
 

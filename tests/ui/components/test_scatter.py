@@ -60,13 +60,13 @@ def test_selections_are_checked(message: object, found: object) -> None:
 
 
 def test_a_selection_that_makes_no_sense_leaves_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    state: dict = {"explore": {"selection": {"places": "1 2", "focus": -1}}}
+    state: dict = {"explore": {"selection": {"places": "1 2", "focus": -1, "number": 7}}}
     monkeypatch.setattr(scatter.st, "session_state", state)
     scatter.store_selection("explore", POSITIONS)
-    assert state["explore:selected"] == ["b1", "b3"]
-    state["explore"] = {"selection": {"places": "9999"}}
+    assert (state["explore:selected"], state["explore:heard"]) == (["b1", "b3"], 7)
+    state["explore"] = {"selection": {"places": "9999", "number": 8}}
     scatter.store_selection("explore", POSITIONS)
-    assert state["explore:selected"] == ["b1", "b3"]
+    assert (state["explore:selected"], state["explore:heard"]) == (["b1", "b3"], 8)
 
 
 def test_the_route_asks_for_positions_or_colors_and_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import { ScatterPane } from "./scatter_pane.js";
 import { SelectionBar } from "./selection_bar.js";
 
 const SEND_AFTER_MS = 250; // a selection that is being drawn is not sent
+const PATIENCE_MS = 8000; // a message that no run of the page has heard of by then is sent again
 const LABEL_KEYS = { 1: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE, 0: UNLABELED, Backspace: UNLABELED };
 
 const files = new Files(8); // they outlive a change of page
@@ -104,7 +105,16 @@ export class Explore {
     const { places, focus, text } = this.#selection();
     if (text === this.sent) return;
     this.sent = text;
-    this.view.setStateValue("selection", { places, focus, number: ++timesSent });
+    const number = ++timesSent;
+    this.view.setStateValue("selection", { places, focus, number });
+    clearTimeout(this.patience);
+    this.patience = setTimeout(() => this.#sendAgain(number), PATIENCE_MS);
+  }
+
+  #sendAgain(number) {
+    if (!this.isActive || this.data.heard === number) return;
+    this.sent = null;
+    this.#send();
   }
 
   /** @returns whether the key was one of ours */
@@ -128,6 +138,7 @@ export class Explore {
 
   dispose() {
     clearTimeout(this.timer);
+    clearTimeout(this.patience);
     this.data = null;
   }
 }
