@@ -13,7 +13,7 @@ from pu_geo.methods import catalog
 from pu_geo.project import events, model_files, runs, store
 from pu_geo.project.layout import Layout
 from tests.browser.real_app import AppServer
-from tests.browser.steps import until
+from tests.browser.steps import settled, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SECONDS = 240.0
@@ -33,11 +33,14 @@ def start(page: Any, event: Layout, method: str, title: str, settings: dict[str,
         field.fill(value)
         field.press("Enter")
         page.wait_for_timeout(700)
+        settled(page)
     page.keyboard.press("Escape")  # closes the settings
     before = len(jobs.all_jobs(event))
     page.get_by_role("button", name=f"Train {title}").click()
     until(lambda: len(jobs.all_jobs(event)) > before)
-    return event.jobs / newest(event, method).job_id
+    job = newest(event, method)
+    assert {name: str(job.args["overrides"][name]) for name in settings} == settings
+    return event.jobs / job.job_id
 
 
 def press(page: Any, what: str, folder: Path) -> None:
