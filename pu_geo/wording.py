@@ -10,6 +10,15 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _EXACT = 1e-9  # what 100 * 0.29 misses 29 by is no reason to round outward
 
 
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most `most` characters, with a sign where some of it is left out.
+
+    >>> shortened("EPSG:32615", 10), shortened("tcp://head-node:8786", 12)
+    ('EPSG:32615', 'tcp://head-…')
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def plural(n: int, one: str, several: str | None = None) -> str:
     """Write a number with its noun.
 

@@ -11,7 +11,7 @@ from pu_geo import wording
 
 
 def test_examples_hold():
-    assert doctest.testmod(wording) == doctest.TestResults(failed=0, attempted=9)
+    assert doctest.testmod(wording) == doctest.TestResults(failed=0, attempted=10)
 
 
 @pytest.mark.parametrize("share", [*np.random.default_rng(0).uniform(0, 1, 20).tolist(), 1e-5, 1 - 1e-5])

@@ -81,8 +81,10 @@ def test_a_second_press_while_it_acts_is_none(monkeypatch: pytest.MonkeyPatch) -
     def draw() -> None:
         frame.button("Go", act, key="go")
 
-    button = SimpleNamespace(button=lambda label, key, on_click: pressed.append(on_click))
-    monkeypatch.setattr(frame, "st", SimpleNamespace(session_state=state, button=button.button, rerun=rerun))
+    def button(label: str, key: str, on_click: Callable[[], None]) -> None:
+        pressed.append(on_click)
+
+    monkeypatch.setattr(frame, "st", SimpleNamespace(session_state=state, button=button, rerun=rerun))
     draw()
     pressed[-1]()
     with pytest.raises(Rerun):

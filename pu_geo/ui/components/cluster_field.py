@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pu_geo import wording
 from pu_geo.services.project import computers
 from pu_geo.ui import frame
 from pu_geo.ui.components import texts
@@ -44,5 +45,4 @@ def _kept(key: str) -> str:
 def _label(cluster: str) -> str:
     if not cluster or not computers.has_dask():
         return texts.MORE_COMPUTERS
-    short = cluster if len(cluster) <= _MOST_ON_THE_BUTTON else f"{cluster[: _MOST_ON_THE_BUTTON - 1]}…"
-    return f"{texts.MORE_COMPUTERS}: {frame.plain(short)}"
+    return f"{texts.MORE_COMPUTERS}: {frame.plain(wording.shortened(cluster, _MOST_ON_THE_BUTTON))}"

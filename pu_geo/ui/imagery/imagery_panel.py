@@ -188,9 +188,7 @@ def _add_named_scenes(layout: Layout) -> None:
 
 def _start_scenes(layout: Layout, pre: Sequence[str], post: Sequence[str]) -> None:
     bands, crs, pixel_m = _special()
-    preparation.start_adding_scenes(
-        layout, pre, post, bands=preparation.bands_in(bands), crs=crs, pixel_m=pixel_m
-    )  # fmt: skip
+    preparation.start_adding_scenes(layout, pre, post, bands=preparation.bands_in(bands), crs=crs, pixel_m=pixel_m)
 
 
 def _uploader(label: str, kinds: Sequence[str], key: str, *, several: bool = False) -> bool:

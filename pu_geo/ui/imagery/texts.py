@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pu_geo.records import Units
-from pu_geo.wording import plural
+from pu_geo.wording import plural, shortened
 
 TITLE = "Imagery"
 PURPOSE = (
@@ -207,8 +207,8 @@ def bands_and_crs(bands: str, crs: str, pixel_m: float | None) -> str:
     ('Bands and CRS', 'Bands 3, 2, 1 · EPSG:32615 · 0.5 m')
     """
     given = (
-        bands and f"Bands {bands[:_MOST_ON_A_BUTTON]}",
-        crs[:_MOST_ON_A_BUTTON],
+        bands and f"Bands {shortened(bands, _MOST_ON_A_BUTTON)}",
+        shortened(crs, _MOST_ON_A_BUTTON),
         "" if pixel_m is None else f"{pixel_m:g} m",
     )
     return " · ".join(filter(None, given)) or BANDS_AND_CRS
