@@ -162,3 +162,10 @@ def unheld_job(layout: Layout, task: str, args: Mapping[str, Any]) -> Path:
     folder, lock = jobs.create_held(layout, task, args)
     os.close(lock)
     return folder
+
+
+def in_tiers(cases: Iterable[Any], part: str, *, quick: Iterable[Any] = (), ci: Iterable[Any] = ()) -> list[Any]:
+    """Return cases for `parametrize`: quick ones of `make test`, those of `.ci/run`, and the others of a part of the long tier."""
+    cases, quick, ci = list(cases), list(quick), list(ci)
+    marks = [() if case in quick else pytest.mark.ci if case in ci else pytest.mark.long(part=part) for case in cases]
+    return [pytest.param(*_parts(case), marks=mark) for case, mark in zip(cases, marks, strict=True)]
