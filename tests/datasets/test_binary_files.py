@@ -15,6 +15,7 @@ from pu_geo.datasets.classified import ClassifiedChips
 from pu_geo.errors import DatasetError
 
 Pictures = NDArray[np.uint8]
+CIFAR_10_FILES = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
 
 
 def idx(values: Pictures) -> bytes:
@@ -60,10 +61,12 @@ def test_fmnist(tmp_path: Path, packed: bool) -> None:
     np.testing.assert_array_equal(read.classes, labels)
     assert read.is_test.tolist() == [False] * 5 + [True] * 2
     assert read.is_one_of(["trouser", "sneaker"]).tolist() == [False, False, False, False, True, True, False]
+    with pytest.raises(DatasetError, match="no class 'cat'"):
+        read.is_one_of(["cat"])
 
 
 def test_cifar10_and_100(tmp_path: Path) -> None:
-    pictures, labels = write_cifar(tmp_path, [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"], 1)
+    pictures, labels = write_cifar(tmp_path, CIFAR_10_FILES, 1)
     read = binary_files.read_cifar10(tmp_path)
     np.testing.assert_array_equal(read.chips, pictures)
     np.testing.assert_array_equal(read.classes, labels)
@@ -82,50 +85,55 @@ def test_stl10_stands_upright_and_has_chips_without_a_class(tmp_path: Path) -> N
     assert read.is_test.tolist() == [False, False, True, True, False, False]
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-3])
-
-
-def lie(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:4] + b"\xff\xff\xff\xff" + path.read_bytes()[8:])
+def last_byte(value: int) -> Callable[[bytes], bytes]:
+    return lambda data: data[:-1] + bytes([value])
 
 
 @pytest.mark.parametrize(
-    ("name", "harm", "kind"),
+    ("name", "harm"),
     [
-        ("train-images-idx3-ubyte", cut, "corrupt"),
-        ("train-images-idx3-ubyte.gz", cut, "corrupt"),
-        ("train-images-idx3-ubyte", lie, "corrupt"),
-        ("t10k-labels-idx1-ubyte", Path.unlink, "missing"),
-        ("t10k-labels-idx1-ubyte", lambda path: path.write_bytes(b""), "corrupt"),
-        ("train-labels-idx1-ubyte", lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\x0b"), "corrupt"),
+        ("train-images-idx3-ubyte", lambda data: data[:-3]),
+        ("train-images-idx3-ubyte.gz", lambda data: data[:-3]),
+        ("train-images-idx3-ubyte", lambda data: data[:4] + b"\xff\xff\xff\xff" + data[8:]),
+        ("train-labels-idx1-ubyte", lambda data: b""),
+        ("train-labels-idx1-ubyte", last_byte(10)),
+        ("test_batch.bin", lambda data: data[:-3]),
+        ("test_batch.bin", lambda data: bytes([10]) + data[1:]),
+        ("train.bin", lambda data: bytes([20]) + data[1:]),
+        ("train_y.bin", last_byte(11)),
+        ("test_y.bin", last_byte(0)),
+        ("test_y.bin", lambda data: data[:1]),
     ],
 )
-def test_damaged_fmnist_is_refused(tmp_path: Path, name: str, harm: Callable[[Path], object], kind: str) -> None:
-    write_fmnist(tmp_path, packed=name.endswith(".gz"))
-    harm(tmp_path / name)
-    with pytest.raises(DatasetError) as refusal:
-        binary_files.read_fmnist(tmp_path)
-    assert refusal.value.kind == kind
-
-
-@pytest.mark.parametrize("read", [binary_files.read_cifar10, binary_files.read_cifar100, binary_files.read_stl10])
-def test_the_wrong_folder_is_refused(tmp_path: Path, read: Callable[[Path], ClassifiedChips]) -> None:
-    with pytest.raises(DatasetError) as refusal:
-        read(tmp_path)
-    assert refusal.value.kind == "missing"
-    (tmp_path / "train.bin").write_bytes(b"12345")
-    (tmp_path / "data_batch_1.bin").write_bytes(b"12345")
-    (tmp_path / "train_X.bin").write_bytes(b"12345")
+def test_damaged_files_and_labels_of_no_class_are_refused(tmp_path: Path, name: str, harm: Callable[[bytes], bytes]) -> None:
+    read: Callable[[Path], ClassifiedChips]
+    if "ubyte" in name:
+        write_fmnist(tmp_path, packed=name.endswith(".gz"))
+        read = binary_files.read_fmnist
+    elif name == "test_batch.bin":
+        write_cifar(tmp_path, CIFAR_10_FILES, 1)
+        read = binary_files.read_cifar10
+    elif name == "train.bin":
+        write_cifar(tmp_path, ["train.bin", "test.bin"], 2)
+        read = binary_files.read_cifar100
+    else:
+        write_stl10(tmp_path)
+        read = binary_files.read_stl10
+    read(tmp_path)
+    path = tmp_path / name
+    path.write_bytes(harm(path.read_bytes()))
     with pytest.raises(DatasetError) as refusal:
         read(tmp_path)
     assert refusal.value.kind == "corrupt"
 
 
-def test_unknown_class_is_refused(tmp_path: Path) -> None:
-    write_fmnist(tmp_path, packed=False)
-    with pytest.raises(DatasetError, match="no class 'cat'"):
-        binary_files.read_fmnist(tmp_path).is_one_of(["cat"])
+@pytest.mark.parametrize(
+    "read", [binary_files.read_fmnist, binary_files.read_cifar10, binary_files.read_cifar100, binary_files.read_stl10]
+)
+def test_the_wrong_folder_is_refused(tmp_path: Path, read: Callable[[Path], ClassifiedChips]) -> None:
+    with pytest.raises(DatasetError) as refusal:
+        read(tmp_path)
+    assert refusal.value.kind == "missing"
 
 
 def test_real_fmnist(shared: Path) -> None:

@@ -44,14 +44,13 @@ def test_folders_are_classes(tmp_path: Path, as_zip: bool) -> None:
 
 def test_index_tells_class_place_and_split(tmp_path: Path) -> None:
     write_chips(tmp_path)
-    rows = ["path,label,lon,lat,split", "damage/0.png,wet,-95.1,29.1,train", "damage/1.png,wet,-95.1001,29.1001,test",
-            "no_damage/2.png,dry,-95.5,29.1,"]  # fmt: skip
+    rows = ["path,label,lon,lat,split", "damage/0.png,wet,-95.105,29.105,train", "damage/1.png,wet,-95.1051,29.1051,test",
+            "no_damage/2.png,dry,-95.5,29.105,"]  # fmt: skip
     (tmp_path / "index.csv").write_text("\r\n".join(rows))
     read = chip_files.read_chips(tmp_path)
-    assert read.class_names == ("dry", "wet")
+    assert (read.class_names, read.classes.tolist()) == (("dry", "wet"), [1, 1, 0])
     assert read.is_test.tolist() == [False, True, False]
-    assert len(set(read.place.tolist())) in (2, 3)
-    assert read.place[2] != read.place[0]
+    assert read.place[0] == read.place[1] != read.place[2]
 
 
 def test_nothing_outside_the_folder_is_read(tmp_path: Path) -> None:
@@ -69,7 +68,7 @@ def test_nothing_outside_the_folder_is_read(tmp_path: Path) -> None:
     assert refusal.value.kind == "link"
 
 
-@pytest.mark.parametrize("content", [b"", b"no picture", b"\x89PNG\r\n\x1a\n"])
+@pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\n"])
 def test_bad_picture_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
     write_chips(tmp_path)
     (tmp_path / "damage" / "1.png").write_bytes(content)
@@ -77,23 +76,17 @@ def test_bad_picture_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
         chip_files.read_chips(tmp_path)
 
 
-def test_bad_sources_are_refused(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_bad_sources_are_refused_and_odd_names_in_a_zip_hang_nothing(tmp_path: Path) -> None:
     (tmp_path / "no.zip").write_bytes(b"no zip")
     (tmp_path / "empty").mkdir()
-    for name, kind in (("nowhere", "missing"), ("no.zip", "corrupt"), ("empty", "missing")):
-        with pytest.raises(DatasetError) as refusal:
-            chip_files.read_chips(tmp_path / name)
-        assert refusal.value.kind == kind
-
-
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_odd_names_in_a_zip_are_refused_and_hang_nothing(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "odd.zip", "w") as archive:
         for name in ("/", "//", "/../a.png", "a/../../b.png", "x/1.png", "x/1.png"):
             archive.writestr(name, b"no picture")
-    with pytest.raises(DatasetError) as refusal:
-        chip_files.read_chips(tmp_path / "odd.zip")
-    assert refusal.value.kind == "corrupt"
+    for name, kind in (("nowhere", "missing"), ("no.zip", "corrupt"), ("empty", "missing"), ("odd.zip", "corrupt")):
+        with pytest.raises(DatasetError) as refusal:
+            chip_files.read_chips(tmp_path / name)
+        assert refusal.value.kind == kind
 
 
 def write_abcd(folder: Path) -> None:
@@ -135,6 +128,8 @@ def test_damaged_abcd_is_refused(tmp_path: Path) -> None:
     assert refusal.value.kind == "missing"
 
 
+@pytest.mark.slow
+@pytest.mark.long(part="slow")
 def test_real_harvey_chips(shared: Path) -> None:
     read = chip_files.read_chips(shared / "data" / "harvey_chips" / "region_A.zip", 16)
     assert np.bincount(read.classes).tolist() == [7370, 3960]
@@ -147,8 +142,7 @@ def test_damaged_and_foreign_parts_of_archives(tmp_path: Path) -> None:
     write_chips(folder)
     (folder / "__MACOSX" / "damage").mkdir(parents=True)
     (folder / "__MACOSX" / "damage" / "._0.png").write_bytes(b"resource fork")
-    packed = pack(folder, tmp_path / "mac.zip")
-    assert len(chip_files.read_chips(packed).chips) == 3
+    assert len(chip_files.read_chips(pack(folder, tmp_path / "mac.zip")).chips) == 3
     with zipfile.ZipFile(tmp_path / "deflated.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("damage/1.png", (folder / "damage" / "0.png").read_bytes() * 3)
     data = bytearray((tmp_path / "deflated.zip").read_bytes())
@@ -158,14 +152,9 @@ def test_damaged_and_foreign_parts_of_archives(tmp_path: Path) -> None:
         chip_files.read_chips(tmp_path / "deflated.zip")
 
 
-@pytest.mark.parametrize(
-    "row", ["damage/0.png,", "damage/0.png,\x00", "dam\x00age/0.png,x", "damage/0.png," + "x" * 200_000]
-)
-def test_odd_index_is_refused_or_read_but_never_a_fault(tmp_path: Path, row: str) -> None:
+@pytest.mark.parametrize("row", ["damage/0.png,", "dam\x00age/0.png,x", "damage/0.png," + "x" * 200_000])
+def test_an_odd_index_is_refused(tmp_path: Path, row: str) -> None:
     write_chips(tmp_path)
     (tmp_path / "index.csv").write_text(f"path,label\n{row}\n")
-    if row.endswith("\x00"):
-        assert chip_files.read_chips(tmp_path).class_names == ("\x00",)
-        return
     with pytest.raises(DatasetError):
         chip_files.read_chips(tmp_path)

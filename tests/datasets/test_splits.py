@@ -12,7 +12,7 @@ TRUTH = np.arange(2000) % 5 == 0  # 20 % positive
 POOL, TEST = np.arange(1500), np.arange(1500, 2000)
 
 
-@pytest.mark.parametrize(("prior", "n"), [(None, 400), (0.5, 300), (0.05, 400), (0.5, 0)])
+@pytest.mark.parametrize(("prior", "n"), [(None, 400), (0.5, 300), (0.5, 0)])
 def test_case_control_draws_apart_at_the_asked_share(prior: float | None, n: int) -> None:
     made = classified.case_control(TRUTH, POOL, TEST, 100, n, prior, np.random.default_rng(0))
     assert TRUTH[made.positive].all()
@@ -52,21 +52,17 @@ def test_too_few_are_refused() -> None:
         classified.single_set(TRUTH, POOL, None, 63, 0.05, rng)
 
 
-def test_places_are_set_aside_whole() -> None:
+def test_places_are_set_aside_whole_and_something_is_left_to_learn_from() -> None:
     place = np.repeat(np.arange(40), np.arange(1, 41))
     is_test = classified.held_out_places(place, 0.3, np.random.default_rng(0))
     assert 0.3 <= is_test.mean() < 0.36
     assert all(len(set(is_test[place == each].tolist())) == 1 for each in range(40))
-
-
-def test_something_is_left_to_learn_from() -> None:
-    place = np.array([0] * 95 + [1] * 5)
     for seed in range(6):
-        is_test = classified.held_out_places(place, 0.3, np.random.default_rng(seed))
+        is_test = classified.held_out_places(np.array([0] * 95 + [1] * 5), 0.3, np.random.default_rng(seed))
         assert 0 < is_test.sum() < 100
 
 
-@pytest.mark.parametrize("prior", [0.05, 0.3, 0.7])
+@pytest.mark.parametrize("prior", [0.05, 0.7])
 def test_thinned_rows_have_the_asked_share_and_are_the_same_each_time(prior: float) -> None:
     truth = np.arange(1000) % 2 == 0
     rows = np.arange(100, 900)
