@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError
@@ -69,42 +70,47 @@ def gathered(job_folder: Path, plan: list[shards.Shard], cluster: str = NOWHERE)
     return [value for start in sorted(found) for value in found[start]]
 
 
-def test_finished_shards_are_read_and_nobody_is_asked_to_do_them_again(job_folder: Path) -> None:
+def test_finished_shards_are_read_wherever_the_project_is_now_and_nobody_does_them_again(
+    job_folder: Path, tmp_path: Path
+) -> None:
     plan = shards.planned(10, 4, {"power": 2})
     assert [(each.start, each.stop) for each in plan] == [(0, 4), (4, 8), (8, 10)]
     assert len(done(job_folder, plan)) == 3
     assert gathered(job_folder, plan) == [n**2 for n in range(10)]
-
-
-def test_a_finished_shard_of_another_spec_or_other_rows_does_not_count(job_folder: Path) -> None:
-    done(job_folder, shards.planned(10, 4, {"power": 2}))
-    for plan in (shards.planned(10, 4, {"power": 3}), shards.planned(11, 4, {"power": 2})):
-        assert shards.finished(job_folder / SHARDS, plan[-1], VERSIONS) is None
+    for other in (shards.planned(10, 4, {"power": 3}), shards.planned(11, 4, {"power": 2})):
+        assert shards.finished(job_folder / SHARDS, other[-1], VERSIONS) is None
+    (job_folder / "cancel").touch()
+    with pytest.raises(JobCancelled):
+        gathered(job_folder, plan)
+    (job_folder / "cancel").unlink()
+    moved = tmp_path / "moved.pugeo"
+    shutil.move(job_folder.parents[1], moved)
+    job_folder = moved / "jobs" / "job"
+    assert gathered(job_folder, plan) == [n**2 for n in range(10)]
+    assert of_kind(job_folder, "plan")[-1] == {**of_kind(job_folder, "plan")[-1], "step": "squaring", "shards": 3, "kept": 3}
+    shards.remove(job_folder)
+    assert not (job_folder / SHARDS).exists()
 
 
 @pytest.mark.parametrize("harm", ["cut", "other", "gone", "no record"])
 def test_a_shard_whose_file_is_not_what_was_written_is_not_finished(job_folder: Path, harm: str) -> None:
     plan, folder = shards.planned(4, 4, {"power": 2}), job_folder / SHARDS
-    done(job_folder, plan)
+    (record,) = done(job_folder, plan)
     path = folder / f"{plan[0].name}.npz"
     assert shards.finished(folder, plan[0], VERSIONS) is not None
+    newer = {
+        **record["versions"],
+        "GDAL": "99.0",
+    }  # the job goes on after an update: parts of two versions are not put together
+    assert shards.finished(folder, plan[0], newer) is None
+    content = path.read_bytes()
     if harm == "no record":
         path.with_suffix(".json").unlink()
     elif harm == "gone":
         path.unlink()
     else:
-        content = path.read_bytes()
         path.write_bytes(content[:-9] if harm == "cut" else content[:-9] + bytes(9))
     assert shards.finished(folder, plan[0], VERSIONS) is None
-
-
-@pytest.mark.parametrize("name", ["pu_geo", "torch", "GDAL", "cv2"])
-def test_a_shard_that_was_made_with_other_versions_is_not_finished(job_folder: Path, name: str) -> None:
-    """The job goes on after an update: parts of two versions are not put together."""
-    plan = shards.planned(4, 4, {"power": 2})
-    (record,) = done(job_folder, plan)
-    assert shards.finished(job_folder / SHARDS, plan[0], record["versions"]) is not None
-    assert shards.finished(job_folder / SHARDS, plan[0], {**record["versions"], name: "99.0"}) is None
 
 
 def test_the_log_says_where_a_finished_shard_was_made_by_another_processor(job_folder: Path) -> None:
@@ -136,90 +142,100 @@ def test_a_shard_whose_job_is_gone_by_its_end_writes_nothing(job_folder: Path) -
     assert not job_folder.exists()
 
 
-def test_a_cancelled_job_takes_no_shards_and_keeps_them(job_folder: Path) -> None:
-    plan = shards.planned(10, 4, {"power": 2})
-    done(job_folder, plan)
-    (job_folder / "cancel").touch()
-    with pytest.raises(JobCancelled):
-        gathered(job_folder, plan)
-    (job_folder / "cancel").unlink()
-    assert len(gathered(job_folder, plan)) == 10
-    shards.remove(job_folder)
-    assert not (job_folder / SHARDS).exists()
-
-
-def test_shards_of_a_moved_project_stay_finished(job_folder: Path, tmp_path: Path) -> None:
-    plan = shards.planned(10, 4, {"power": 2})
-    done(job_folder, plan)
-    moved = tmp_path / "moved.pugeo"
-    shutil.move(job_folder.parents[1], moved)
-    assert len(gathered(moved / "jobs" / "job", plan)) == 10
-
-
 @pytest.mark.parametrize(
-    ("text", "kind", "n", "value"),
+    ("text", "found"),
     [
-        ("local:4", "local", 4, ""),
-        ("tcp://10.0.0.5:8786", "remote", 0, "tcp://10.0.0.5:8786"),
-        ("tls://head-node:8786", "remote", 0, "tls://head-node:8786"),
-        ("scheduler-file=/nfs/s.json", "file", 0, "/nfs/s.json"),
+        ("local:1", clusters.Address("local", 1)),
+        ("local:256", clusters.Address("local", 256)),
+        ("local:2,memory=4GB", clusters.Address("local", 2, memory_bytes=4 * 10**9)),
+        ("local:2,memory=2000MB", clusters.Address("local", 2, memory_bytes=2 * 10**9)),
+        ("tls://head-node:8786", clusters.Address("remote", 0, "tls://head-node:8786")),
+        ("scheduler-file=/nfs/s.json", clusters.Address("file", 0, "/nfs/s.json")),
     ],
 )
-def test_a_cluster_is_named_in_three_ways(text: str, kind: str, n: int, value: str) -> None:
-    assert clusters.parse(text) == clusters.Address(kind, n, value)  # type: ignore[arg-type]
-    assert clusters.checked(text) == text
+def test_a_cluster_is_named_in_three_ways(text: str, found: clusters.Address) -> None:
+    assert clusters.parse(text) == found
 
 
-@pytest.mark.parametrize(
-    "text", ["local", "local:0", "local:x", "local:9999", "http://a:1", "tcp://a", "scheduler-file=", "4"]
-)
-def test_another_name_is_refused_in_words(text: str) -> None:
+@pytest.mark.parametrize("text", ["local", "local:0", "local:x", "local:257", "http://a:1", "tcp://a", "scheduler-file="])
+def test_another_name_is_refused(text: str) -> None:
     with pytest.raises(JobError, match=r"names no cluster|asks for") as refused:
         clusters.checked(text)
     assert "local:" in refused.value.hint
 
 
-@pytest.mark.parametrize(("text", "n_bytes"), [("local:2,memory=4GB", 4 * 10**9), ("local:2,memory=2500MB", 25 * 10**8)])
-def test_each_worker_of_a_local_cluster_has_the_memory_that_its_name_says(
-    text: str, n_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("part", ["", "memory=", "memory=4", "memory=1GB", "memory=1999MB", "memory=-4GB", "disk=4GB"])
+def test_a_limit_that_no_worker_can_have_is_refused(part: str) -> None:
+    with pytest.raises(JobError, match="2GB at least"):
+        clusters.parse(f"local:2,{part}")
+
+
+def test_the_file_of_a_scheduler_is_kept_with_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert clusters.checked("scheduler-file=s.json") == f"scheduler-file={tmp_path / 's.json'}"
+    assert clusters.checked("") == ""
+
+
+def connect(name: str, folder: Path) -> None:
+    with ExitStack() as stack:
+        clusters.JobCluster(name, folder, stack).client(folder, {}, lambda: False)
+
+
+def test_a_job_names_what_it_does_before_it_starts_workers_or_connects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     need_extra("scale")
     import distributed
 
-    given: dict[str, object] = {}
+    asked: list[tuple[str, object, object]] = []
 
-    def started(**options: object) -> None:
-        given.update(options)
-        raise JobCancelled  # this is all that is asked of it
-
-    monkeypatch.setattr(distributed, "LocalCluster", started)
-    monkeypatch.setattr(distributed.system, "MEMORY_LIMIT", 16 * 10**9)
-    assert clusters.checked(text) == text
-    with ExitStack() as stack, pytest.raises(JobCancelled):
-        clusters.JobCluster(text, tmp_path, stack).client(tmp_path, {}, lambda: False)
-    assert (given["n_workers"], given["memory_limit"]) == (2, n_bytes)
-
-
-@pytest.mark.parametrize(
-    ("name", "stage"), [("local:1", "starting 1 worker"), ("local:2", "starting 2 workers"), (NOWHERE, clusters.CONNECTING)]
-)
-def test_a_job_names_that_it_starts_workers_or_connects_before_it_does(
-    name: str, stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    need_extra("scale")
-    import distributed
-
-    said: list[str] = []
-
-    def noted(**_: object) -> None:
-        said.extend(str(event["message"]) for event in of_kind(tmp_path, "stage"))
+    def noted(**options: object) -> None:
+        stage = str(of_kind(tmp_path, "stage")[-1]["message"])
+        asked.append((stage, options.get("n_workers"), options.get("memory_limit")))
         raise JobCancelled  # this is all that is asked of it
 
     monkeypatch.setattr(distributed, "LocalCluster", noted)
     monkeypatch.setattr(distributed, "Client", noted)
-    with ExitStack() as stack, pytest.raises(JobCancelled):
-        clusters.JobCluster(name, tmp_path, stack).client(tmp_path, {}, lambda: False)
-    assert said == [stage]
+    monkeypatch.setattr(distributed.system, "MEMORY_LIMIT", 16 * 10**9)
+    for name in ("local:1", "local:2,memory=2500MB", NOWHERE):
+        with pytest.raises(JobCancelled):
+            connect(name, tmp_path)
+    assert asked == [
+        ("starting 1 worker", 1, 8 * 10**9),  # an equal share is left to the job itself
+        ("starting 2 workers", 2, 25 * 10**8),
+        (clusters.CONNECTING, None, None),
+    ]
+    assert clusters.memory_of(clusters.parse("local:200")) == clusters.LEAST_MEMORY
+
+
+@pytest.mark.parametrize(
+    "error", [TimeoutError(), RuntimeError("Nanny failed to start."), OSError(12, "Cannot allocate memory")]
+)
+def test_workers_that_do_not_start_are_an_error_in_words(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_extra("scale")
+    import distributed
+
+    def started(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(distributed, "LocalCluster", started)
+    with pytest.raises(JobError, match="The workers of local:2 did not start"):
+        connect("local:2", tmp_path)
+
+
+def test_workers_that_need_more_memory_than_there_is_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_extra("scale")
+    import distributed
+
+    monkeypatch.setattr(distributed.system, "MEMORY_LIMIT", 9 * 10**9)
+    monkeypatch.setattr(distributed, "LocalCluster", lambda **_: pytest.fail("it was started"))
+    for name, gb, most in (("local:5", 10, "local:4"), ("local:3,memory=4GB", 12, "local:2")):
+        for asked in (clusters.checked, lambda text: connect(text, tmp_path)):
+            with pytest.raises(JobError, match=f"need {gb} GB; this computer has 9 GB") as refused:
+                asked(name)
+            assert most in refused.value.hint
 
 
 @pytest.mark.parametrize("has_bokeh", [True, False])
@@ -286,83 +302,48 @@ def test_a_shard_whose_worker_dies_as_it_hands_its_record_over_is_waited_for(
     assert found == [(plan[0], record)]
 
 
-@pytest.mark.parametrize(
-    "error", [TimeoutError(), RuntimeError("Nanny failed to start."), OSError(12, "Cannot allocate memory")]
-)
-def test_workers_that_do_not_start_are_an_error_in_words(
-    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    need_extra("scale")
-    import distributed
-
-    def started(**_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(distributed, "LocalCluster", started)
-    with ExitStack() as stack, pytest.raises(JobError, match="The workers of local:2 did not start") as refused:
-        clusters.JobCluster("local:2", tmp_path, stack).client(tmp_path, {}, lambda: False)
-    assert "fewer workers" in refused.value.hint
-
-
-def test_workers_that_need_more_memory_than_there_is_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    need_extra("scale")
-    import distributed
-
-    monkeypatch.setattr(distributed.system, "MEMORY_LIMIT", 9 * 10**9)
-    monkeypatch.setattr(distributed, "LocalCluster", lambda **_: pytest.fail("it was started"))
-    for name, gb in (("local:5", 10), ("local:3,memory=4GB", 12)):
-        with ExitStack() as stack, pytest.raises(JobError, match=f"need {gb} GB; this computer has 9 GB") as refused:
-            clusters.JobCluster(name, tmp_path, stack).client(tmp_path, {}, lambda: False)
-        assert "local:4" in refused.value.hint or "local:2" in refused.value.hint
-
-
-def test_workers_without_a_limit_of_their_own_share_the_memory_with_the_job() -> None:
-    need_extra("scale")
-    from distributed.system import MEMORY_LIMIT
-
-    assert clusters.memory_of(clusters.parse("local:1")) == max(MEMORY_LIMIT // 2, clusters.LEAST_MEMORY)
-    assert clusters.memory_of(clusters.parse("local:200")) == max(MEMORY_LIMIT // 201, clusters.LEAST_MEMORY)
-
-
-@pytest.mark.parametrize("part", ["", "memory=", "memory=4", "memory=1GB", "memory=1999MB", "memory=-4GB", "disk=4GB"])
-def test_a_limit_that_no_worker_can_have_is_refused_in_words(part: str) -> None:
-    with pytest.raises(JobError, match="2GB at least") as refused:
-        clusters.parse(f"local:2,{part}")
-    assert "local:N,memory=4GB" in refused.value.hint
-
-
-def test_the_file_of_a_scheduler_is_kept_with_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert clusters.checked("scheduler-file=s.json") == f"scheduler-file={tmp_path / 's.json'}"
-    assert clusters.checked("") == ""
-
-
-def test_a_worker_that_cannot_do_the_work_is_named_in_words(job_folder: Path) -> None:
+def test_a_worker_that_cannot_do_the_work_is_named(job_folder: Path) -> None:
     folder = shards.folder_of(job_folder)
     (folder / clusters.TOKEN).write_text(json.dumps({"token": "t"}))
-    here = clusters.about(folder)
+    here: dict[str, Any] = clusters.about(folder)
     assert clusters.misfit(here, folder, "t", here) is None
-    older = {**here, "versions": {**here["versions"], "pu_geo": "0.0.1"}}  # type: ignore[dict-item]
-    problem, _ = clusters.misfit(older, folder, "t", here) or ("", "")
-    assert f"other versions: pu-geo 0.0.1 there, {here['versions']['pu_geo']} here" in problem  # type: ignore[index]
-    problem, hint = clusters.misfit(here, folder, "another", here) or ("", "")
-    assert "does not find the folder" in problem
-    assert "mount" in hint
     assert clusters.about(job_folder.parent)["token"] == ""  # where there is no such file
-    problem, _ = clusters.misfit({**here, "may_write": False}, folder, "t", here) or ("", "")
-    assert "may not write" in problem
+    older = {**here, "versions": {**here["versions"], "pu_geo": "0.0.1"}}
+    for worker, token, words in (
+        (older, "t", f"other versions: pu-geo 0.0.1 there, {here['versions']['pu_geo']} here"),
+        (here, "another", "does not find the folder"),
+        ({**here, "may_write": False}, "t", "may not write"),
+    ):
+        problem, hint = clusters.misfit(worker, folder, token, here) or ("", "")
+        assert words in problem
+        assert hint
 
 
+@pytest.mark.parametrize(
+    ("cluster", "words", "hint"),
+    [
+        (NOWHERE, "does not answer", "Then start the job again."),
+        ("tls://127.0.0.1:1", "does not answer", "certificates"),
+        ("scheduler-file=/nowhere/s.json", r"s\.json is not there", "dask scheduler"),
+    ],
+)
 def test_a_scheduler_that_does_not_answer_or_has_no_file_is_a_refusal(
-    job_folder: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: str, words: str, hint: str, job_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     need_extra("scale")
     monkeypatch.setattr(clusters, "CONNECT_S", 0.2)
-    with pytest.raises(JobError, match="does not answer") as caught:
-        gathered(job_folder, shards.planned(4, 4, {"power": 2}))
-    assert caught.value.hint.endswith("Then start the job again.")  # the card of a job without a part done has *Start again*
-    with pytest.raises(JobError, match=r"s\.json is not there"):
-        gathered(job_folder, shards.planned(4, 4, {"power": 2}), f"scheduler-file={job_folder / 's.json'}")
+    with pytest.raises(JobError, match=words) as caught:
+        gathered(job_folder, shards.planned(4, 4, {"power": 2}), cluster)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("content", ["[]", "no JSON", '{"address": 4}', "[" * 100_000])
+def test_a_file_that_no_scheduler_wrote_is_a_refusal(job_folder: Path, content: str) -> None:
+    need_extra("scale")
+    file = job_folder / "s.json"
+    file.write_text(content)
+    with pytest.raises(JobError, match=r"s\.json names no address"):
+        gathered(job_folder, shards.planned(4, 4, {"power": 2}), f"scheduler-file={file}")
 
 
 def test_a_failed_job_names_what_the_card_and_the_command_line_offer(
@@ -372,37 +353,19 @@ def test_a_failed_job_names_what_the_card_and_the_command_line_offer(
         pass
 
     monkeypatch.setattr(shards, "_VISIBLE_S", 0.0)
-    killed = SimpleNamespace(status="error", exception=KilledWorker)
-    failures = [
+    for fail in (
         lambda: shards._record(SimpleNamespace(status="cancelled")),
-        lambda: shards._record(killed),
+        lambda: shards._record(SimpleNamespace(status="error", exception=KilledWorker)),
         lambda: shards._fresh(job_folder, shards.Shard(0, 4, {}), {"sha256": "0" * 64, "host": "node-1"}),
-    ]
-    for fail in failures:
+    ):
         with pytest.raises(JobError) as caught:
             fail()
         for found in (texts.START_AGAIN, "pu-geo jobs P.pugeo resume ID"):
             assert found in caught.value.hint
 
 
-def test_tls_without_certificates_is_a_refusal(job_folder: Path) -> None:
-    need_extra("scale")
-    with pytest.raises(JobError, match="does not answer") as refused:
-        gathered(job_folder, shards.planned(4, 4, {"power": 2}), "tls://127.0.0.1:1")
-    assert "certificates" in refused.value.hint
-
-
-@pytest.mark.parametrize("content", ["{}", "[]", "no JSON", "", '{"address": 4}', "[" * 100_000])
-def test_a_file_that_no_scheduler_wrote_is_a_refusal(job_folder: Path, content: str) -> None:
-    need_extra("scale")
-    file = job_folder / "s.json"
-    file.write_text(content)
-    with pytest.raises(JobError, match=r"s\.json names no address"):
-        gathered(job_folder, shards.planned(4, 4, {"power": 2}), f"scheduler-file={file}")
-
-
 def test_a_missing_extra_is_named(job_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(JobError, match="not installed") as refused:
         gathered(job_folder, shards.planned(4, 4, {"power": 2}))
     assert refused.value.hint == 'pip install "pu-geo[scale]"'
