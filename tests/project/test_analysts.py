@@ -46,31 +46,13 @@ def test_each_analyst_counts_their_own_standing_answers(db: Connection) -> None:
 def test_conflicts_are_buildings_whose_last_answers_differ(db: Connection) -> None:
     say(db, "ann", ("b1", "positive"), ("b2", "positive"), ("b3", "positive"), ("b4", "positive"))
     say(db, "bob", ("b1", "positive"), ("b2", "not_damaged"), ("b3", "cleared"))
-    assert differing(db) == {"b2": {"ann": "positive", "bob": "not_damaged"}}
-    building, answers = analysts.conflicts(db)[0]
-    assert building == "b2"
-    assert [answer[:2] for answer in answers] == [("ann", "positive"), ("bob", "not_damaged")]
-    assert answers[1].at == labels.current(db)["b2"].at
+    since = {who: labels.current(db, at=event)["b2"].at for who, event in (("ann", 2), ("bob", 6))}
+    answers = [("ann", "positive", since["ann"]), ("bob", "not_damaged", since["bob"])]
+    assert analysts.conflicts(db) == [("b2", answers)]
     say(db, "ann", ("b2", "not_assessable"))
     assert [answer.analyst for answer in analysts.conflicts(db)[0][1]] == ["bob", "ann"]  # oldest first
-    undo(db, "ann")
     say(db, "ann", ("b2", "not_damaged"))  # she changes her mind
     assert differing(db) == {}
-    undo(db, "ann")  # and back
-    assert differing(db) == {"b2": {"ann": "positive", "bob": "not_damaged"}}
-    undo(db, "bob")  # all three of his, one after the other
-    undo(db, "bob")
-    assert differing(db) == {}
-
-
-def test_undone_answer_gives_way_to_the_analysts_own_earlier_one(db: Connection) -> None:
-    """The building's label goes back to what another said; who said what is another question."""
-    say(db, "bob", ("b1", "not_damaged"))
-    say(db, "ann", ("b1", "positive"))
-    say(db, "bob", ("b1", "not_assessable"))
-    undo(db, "bob")
-    assert labels.current_labels(db) == {"b1": "positive"}
-    assert differing(db) == {"b1": {"bob": "not_damaged", "ann": "positive"}}
 
 
 def test_agreement_of_a_worked_example(db: Connection) -> None:
@@ -81,9 +63,9 @@ def test_agreement_of_a_worked_example(db: Connection) -> None:
     say(db, "ann", ("b1", "positive"), ("b2", "positive"), ("b3", "positive"), ("b4", "positive"))
     say(db, "bob", ("b1", "positive"), ("b2", "not_damaged"), ("b3", "positive"))
     say(db, "eve", ("b3", "not_damaged"))
-    found = analysts.agreement(db)
-    assert (found.n, found.share) == (3, pytest.approx(1 / 3))
-    assert found.kappa == pytest.approx((4 / 9 - 29 / 49) / (20 / 49), abs=1e-12)
+    kappa = pytest.approx((4 / 9 - 29 / 49) / (20 / 49), abs=1e-12)
+    assert analysts.agreement(db) == Agreement(3, pytest.approx(1 / 3), kappa)
+    assert analysts.agreement(db, among={"b1", "b4"}) == Agreement(1, 1.0, None)
 
 
 def test_one_label_throughout_has_no_kappa_and_perfect_agreement_has_one(db: Connection) -> None:
@@ -94,7 +76,7 @@ def test_one_label_throughout_has_no_kappa_and_perfect_agreement_has_one(db: Con
         assert analysts.agreement(db) == Agreement(n, 1.0, kappa)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_agreement_equals_counting_every_pair(db: Connection, seed: int) -> None:
     rng = random.Random(seed)
     said: dict[str, dict[str, str]] = {}

@@ -62,10 +62,9 @@ def test_a_type_of_one_building_is_left_out_and_named(project: Layout) -> None:
 def test_held_out_clicks_and_answers_of_audits_give_no_types(project: Layout) -> None:
     click(project, "b0", "b1", "b2", damage_types=["roof"])
     click(project, "b3", damage_types=["walls"])
-    click(project, "b4", "b5", damage_types=["flooded"], shown="audit", inclusion=0.5)
-    click(
-        project, "b3", damage_types=["roof"], absent_types=["walls"], shown="audit", inclusion=0.5
-    )  # it was clicked before
+    audited = {"shown": "audit", "inclusion": 0.5}
+    click(project, "b4", "b5", damage_types=["flooded"], **audited)
+    click(project, "b3", damage_types=["roof"], absent_types=["walls"], **audited)  # it was clicked before
     found = read(project, "answers", without=(2,))
     assert found.names == ("roof",)
     assert rows(found, *range(6)) == [[1], [1], [-1], [-1], [-1], [-1]]
@@ -107,15 +106,30 @@ def test_a_grade_off_the_scale_counts_as_none_and_an_earlier_scale_still_counts_
     assert then.names == ("at least Minor", "at least Major", "at least Destroyed")
 
 
-def test_without_any_type_grade_or_attribute_that_is_said(project: Layout) -> None:
-    click(project, "b0", "b1")
-    for source, words in (
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
         ("answers", "No damage type"),
         ("grades", "No grade of the scale"),
-        ("fcode", "has the attribute 'fcode'"),
-    ):
-        with pytest.raises(TrainingError, match=words):
-            read(project, source)
+        ("fcode", "has the attribute 'fcode'; they have: damage, name"),
+    ],
+)
+def test_without_any_type_grade_or_attribute_nothing_is_learned(project: Layout, source: str, words: str) -> None:
+    click(project, "b0", "b1")
+    with pytest.raises(TrainingError, match=words):
+        read(project, source)
+
+
+def test_an_attribute_of_the_footprints_is_one_type_of_each(project: Layout) -> None:
+    click(project, "b0", "b1", "b2", "b4")  # every fourth is destroyed
+    click(project, "b6", label="not_damaged")
+    with store.connect(project) as db:
+        db.execute("UPDATE footprints SET attributes = json_remove(attributes, '$.damage') WHERE building_id = 'b2'")
+    found = read(project, "damage")
+    assert (found.names, found.is_ordinal) == (("destroyed", "no-damage"), False)
+    assert rows(found, 0, 1, 2, 3, 4, 6) == [[1, 0], [0, 1], [-1, -1], [-1, -1], [1, 0], [0, 0]]
+    assert found.kinds == {0: "destroyed", 1: "no-damage", 4: "destroyed"}
+    assert found.notes[0].startswith("1 damaged building has no value of the attribute damage")
 
 
 def test_counts_name_every_type_and_count_the_damaged_alone(project: Layout) -> None:
@@ -125,20 +139,16 @@ def test_counts_name_every_type_and_count_the_damaged_alone(project: Layout) -> 
     with store.connect(project) as db:
         found = damage_types.tally(db, learned(project))
     assert found["answers"] == [Tally("roof", 2, 1), Tally("tarp", 1, 0), Tally("tent", 0, 2)]
-    assert found["grades"] == [
-        Tally("at least Minor", 3, 0),
-        Tally("at least Major", 1, 2),
-        Tally("at least Destroyed", 0, 3),
-    ]
+    grade_counts = {"at least Minor": (3, 0), "at least Major": (1, 2), "at least Destroyed": (0, 3)}
+    assert found["grades"] == [Tally(name, *counts) for name, counts in grade_counts.items()]
     assert found["name"] == [Tally(f"House {i}", 1, 0) for i in range(3)], "an attribute of the footprints"
+    assert found["damage"] == [Tally("no-damage", 2, 0), Tally("destroyed", 1, 0)]
 
 
 def test_the_rarest_type_of_each_keeps_the_rare_ones_and_no_type_below_the_fewest() -> None:
     many = {row: ["roof"] for row in range(5)}
-    assert rarest_of_each(many | {5: ["roof", "mud"], 6: ["mud", "roof"]}, 2) == dict.fromkeys(range(5), "roof") | {
-        5: "mud",
-        6: "mud",
-    }
+    few = {5: ["roof", "mud"], 6: ["mud", "roof"]}
+    assert rarest_of_each(many | few, 2) == dict.fromkeys(range(5), "roof") | {5: "mud", 6: "mud"}
     # All who have "mud" have "roof", too: what is left for roof are two, fewer than three. So roof is no kind of its own.
     both = {0: ["roof"], 1: ["roof"], 2: ["mud", "roof"], 3: ["mud", "roof"], 4: ["roof", "mud"]}
     assert rarest_of_each(both, 3) == {2: "mud", 3: "mud", 4: "mud"}

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-import subprocess
-import sys
-import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -81,30 +77,6 @@ def test_made_up_id_avoids_one_that_comes_later_in_the_file(db: Connection) -> N
     table = square_table(22)
     assert contents.add_footprints(db, replace(table, building_ids=[*table.building_ids[:20], "", "b000021"])) == 2
     assert contents.building_ids(db)[-2:] == ["b000022", "b000021"]
-
-
-def test_an_outside_reader_sees_footprints_labels_and_scores_in_place(project: Layout) -> None:
-    with store.connect(project) as db:
-        said = LabelOp("1", "b3", "positive", damage_types=["roof"], comment="half")
-        labels.append(db, [said, LabelOp("2", "b4", "not_assessable", reason="cloud")], analyst="ann", screen="map")
-    script = """
-        import json, sys, pyogrio
-        frame = pyogrio.read_dataframe(sys.argv[1], layer="damage_map")
-        rows = frame.set_index("building_id")
-        few = pyogrio.read_dataframe(sys.argv[1], layer="footprints", bbox=(500000, 4000000, 500020, 4000008))
-        print(json.dumps([frame.crs.to_epsg(), len(frame), len(few), rows.label["b3"],
-                          [rows[key].fillna("-")["b3"] for key in ("labeller", "reason", "damage_types", "comment")],
-                          rows.reason["b4"],
-                          list(frame.total_bounds), sorted(layer[0] for layer in pyogrio.list_layers(sys.argv[1]))]))
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(project.gpkg)], capture_output=True, text=True, check=True
-    )
-    epsg, n, n_few, label, details, reason, bounds, layers = json.loads(done.stdout)
-    assert (epsg, n, n_few, label) == (32615, 20, 2, "positive")
-    assert (details, reason) == (["ann", "-", '["roof"]', "half"], "cloud")
-    assert bounds == [500_000, 4_000_000, 500_000 + 16 * 19 + 8, 4_000_008]
-    assert {"footprints", "damage_map", "label_event", "scene", "run"} <= set(layers)
 
 
 def test_event_log_refuses_change_and_deletion(db: Connection) -> None:
