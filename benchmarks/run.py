@@ -1,12 +1,17 @@
-"""Speed as ratios measured in one run: ours against a floor or a peer. `make bench`; machines are noisy, ratios less so."""
+"""Speed as ratios measured in one run: ours against a floor or a peer. `make bench`; machines are noisy, ratios less so.
+
+A run of all benchmarks appends its figures to `history.jsonl`.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import subprocess
 import sys
 import tempfile
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -127,12 +132,19 @@ LONG = ("50 sessions", "1,000 kills", "16,384 px")
 
 
 NEEDS_GPU = {"augmentation / training step, gpu"}
+HISTORY = Path(__file__).with_name("history.jsonl")
 
 
 def main(wanted: str = "") -> None:
     """Run the benchmarks whose name contains `wanted`."""
-    facts = {"machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
-    print(json.dumps({**facts, "torch": torch.__version__}))
+    facts = {
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+    print(json.dumps(facts))
+    figures: dict[str, dict[str, float]] = {}
     for name, bench in BENCHMARKS.items():
         if wanted not in name or (not wanted and name.startswith(LONG)):
             continue
@@ -142,8 +154,14 @@ def main(wanted: str = "") -> None:
         with tempfile.TemporaryDirectory() as folder:
             times = bench(Path(folder))
         ours, other, *_ = times.values()
-        row = {"benchmark": name, "ratio": round(ours / other, 3), **{key: round(value, 4) for key, value in times.items()}}
-        print(json.dumps(row), flush=True)
+        figures[name] = {"ratio": round(ours / other, 3), **{key: round(value, 4) for key, value in times.items()}}
+        print(json.dumps({"benchmark": name, **figures[name]}), flush=True)
+    if not wanted:
+        commit = subprocess.run(
+            ["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        with HISTORY.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"date": date.today().isoformat(), "commit": commit, **facts, "figures": figures}) + "\n")
 
 
 if __name__ == "__main__":

@@ -72,7 +72,8 @@ def bench_ncpu_step(_: Path) -> dict[str, float]:
     device = best_device()
     learner, batch, settings = _learner("float32", device)
     other, _, _ = _learner("float32", device)
-    pieces, supervised = MicroBatcher(Run(device)), _supervised(other, batch.views[0])
+    run = Run(device)
+    pieces, supervised = MicroBatcher(run), _supervised(other, batch.views[0])
 
     def floor() -> None:
         supervised()
@@ -80,7 +81,7 @@ def bench_ncpu_step(_: Path) -> dict[str, float]:
         with torch.no_grad():
             other.target(batch.views[2])
 
-    ours, least = _interleaved([lambda: ncpu._step(learner, pieces, batch, settings), floor], device)
+    ours, least = _interleaved([lambda: ncpu._step(learner, pieces, batch, settings, run.ranks), floor], device)
     return {"ours_s": ours, "two_steps_and_a_forward_s": least}
 
 
@@ -89,12 +90,17 @@ def bench_bf16_step(_: Path) -> dict[str, float]:
     device = best_device()
     exact, batch, settings = _learner("float32", device)
     fast, _, fast_settings = _learner("bf16", device)
-    pieces = MicroBatcher(Run(device))
+    run = Run(device)
+    pieces = MicroBatcher(run)
     with torch.no_grad():
         apart = (exact.network.margin(batch.views[0]) - fast.network.margin(batch.views[0])).abs().max()
     assert apart < 0.25, f"bfloat16 moved a margin by {apart}"
     slow, quick = _interleaved(
-        [lambda: ncpu._step(exact, pieces, batch, settings), lambda: ncpu._step(fast, pieces, batch, fast_settings)], device
+        [
+            lambda: ncpu._step(exact, pieces, batch, settings, run.ranks),
+            lambda: ncpu._step(fast, pieces, batch, fast_settings, run.ranks),
+        ],
+        device,
     )
     return {"float32_s": slow, "bf16_s": quick}
 
