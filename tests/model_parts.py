@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from small_parts import add_chips, click, job_of
 
 from pu_geo.features import rcf
 from pu_geo.methods import catalog
+from pu_geo.project import model_files, runs
 from pu_geo.project.layout import Layout
+from pu_geo.services.project.copying import copy_project
 from pu_geo.tasks.train import train as train_task
 
 N, SIDE_PX, N_VIEWS = 20, 16, 3
@@ -47,3 +50,35 @@ def parts(layout: Layout, run_id: str) -> tuple[bytes, bytes]:
     """Return `model.json` and `model.safetensors` of a run."""
     folder: Path = layout.run(run_id)
     return (folder / "model.json").read_bytes(), (folder / "model.safetensors").read_bytes()
+
+
+def array_of(layout: Layout, run_id: str, name: str = "scores") -> NDArray[Any]:
+    return np.asarray(runs.array(layout, run_id, name))
+
+
+def exported(layout: Layout, run_id: str, path: Path) -> str:
+    """Write the model of a run to a file; return its path."""
+    model_files.write(path, *parts(layout, run_id))
+    return str(path)
+
+
+def copy_of(layout: Layout, name: str = "copy") -> Layout:
+    """Copy a project, as a person does who trains elsewhere."""
+    return Layout(Path(str(copy_project(layout, str(layout.folder.with_name(f"{name}.pugeo")))["out"])))
+
+
+class TrainedOnce:
+    """A project with chips, and runs that are made when a test first asks for them; tests only read it."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self._runs: dict[tuple[object, ...], str] = {}
+
+    def run(self, method: str, **settings: object) -> str:
+        key = (method, *sorted(settings.items()))
+        if key not in self._runs:
+            self._runs[key] = trained(self.layout, method, **settings)
+        return self._runs[key]
+
+    def parts(self, method: str, **settings: object) -> tuple[bytes, bytes]:
+        return parts(self.layout, self.run(method, **settings))
