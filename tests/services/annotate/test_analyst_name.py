@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pu_geo.project import labels, store
-from pu_geo.project.layout import Layout
-from pu_geo.records import LabelOp
 from pu_geo.services.annotate.labeling import choose_analyst, default_analyst
 
 
@@ -41,7 +38,7 @@ def test_a_name_that_a_person_chose_counts_until_they_choose_none(home: Path, mo
     assert default_analyst().startswith("analyst-")
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe", b"a\nb", b"x" * 201])
+@pytest.mark.parametrize("content", [b"\n", b"\xff\xfe", b"a\nb", b"x" * 201])
 def test_a_file_that_holds_no_name_is_written_anew(home: Path, content: bytes) -> None:
     home.mkdir(parents=True)
     (home / "analyst.txt").write_bytes(content)
@@ -53,10 +50,3 @@ def test_a_file_that_holds_no_name_is_written_anew(home: Path, content: bytes) -
 def test_where_nothing_can_be_kept_the_name_is_still_none_of_the_machine(home: Path) -> None:
     home.write_text("a file, not a folder")
     assert default_analyst() == "analyst"
-
-
-def test_rows_that_are_there_keep_their_name(project: Layout) -> None:
-    with store.connect(project) as db:
-        labels.append(db, [LabelOp("a", "b0", "positive")], analyst="login", screen="map")
-        labels.append(db, [LabelOp("b", "b1", "positive")], analyst=default_analyst(), screen="map")
-        assert {b: event.analyst for b, event in labels.current(db).items()} == {"b0": "login", "b1": default_analyst()}

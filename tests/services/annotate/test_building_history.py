@@ -6,13 +6,12 @@ import threading
 
 import numpy as np
 import pytest
-from mapped_parts import RUN, N, say
-from small_parts import add_run
+from mapped_parts import RUN, N
+from small_parts import add_run, click
 
 from pu_geo.project import labels, rounds, runs, store
 from pu_geo.project.layout import Layout, write_array
 from pu_geo.project.rounds import PastAnswer, Round
-from pu_geo.records import LabelOp
 from pu_geo.services.annotate import ranking
 from pu_geo.services.annotate.building_history import building_history
 from pu_geo.services.train import run_names
@@ -26,28 +25,37 @@ def layout(mapped: Layout) -> Layout:
     return mapped
 
 
-def test_answers_come_in_their_order(layout: Layout) -> None:
-    say(layout, "b5", "positive", analyst="ann")
-    say(layout, "b6", "positive", analyst="ann")
-    say(layout, "b5", "not_damaged", analyst="bob")
+def test_it_has_answers_in_their_order_each_runs_score_the_chips_alike_and_the_imagery(layout: Layout) -> None:
+    for building, label, analyst, details in (
+        ("b5", "positive", "ann", {"grade": "minor", "damage_types": ["roof", "flooded"], "absent_types": ["burned"]}),
+        ("b6", "positive", "ann", {}),
+        ("b5", "not_damaged", "bob", {}),
+    ):
+        click(layout, building, label=label, analyst=analyst, **details)
     with store.connect(layout) as db:
         labels.undo(db, "u1", analyst="bob", screen="map")
+    past = [PastAnswer(1, b, "damaged", "positive", "ann", "2026-01-01T00:00:00Z", 0.9, None, "Major") for b in ("b5", "b6")]
+    rounds.write(layout, Round(2, "/elsewhere", past))
     found = building_history(layout, 5)
-    assert found["building_id"] == "b5"
+    assert (found["building_id"], found["attributes"]["name"]) == ("b5", "House 5")
     assert [(one["analyst"], one["label"], one["kind"]) for one in found["events"]] == [
         ("ann", "positive", "set"), ("bob", "not_damaged", "set"), ("bob", "positive", "undo"),
     ]  # fmt: skip
-    assert found["attributes"]["name"] == "House 5"
-
-
-def test_it_has_each_runs_score_and_the_chips_alike(layout: Layout) -> None:
-    found = building_history(layout, 5)
+    for event in (found["events"][0], found["events"][2]):
+        graded = [event[name] for name in ("grade", "damage_types", "absent_types")]
+        assert graded == ["Minor", ["roof", "flooded"], ["burned"]]
+    assert [(one["round"], one["label"], one["grade"]) for one in found["before"]] == [(1, "positive", "Major")]
     scores = np.asarray(runs.array(layout, RUN, "scores"))
     (one,) = found["runs"]
     assert one["score"] == pytest.approx(scores[5], abs=1e-4)
     assert one["rank"] == (scores > scores[5]).sum() + 1
     assert found["alike"][0] == 7
     assert 5 not in found["alike"]
+    assert found["imagery"] == {"reason": "", "candidate": "", "post_hidden_share": 0.0}
+    hidden = building_history(layout, 0)
+    assert hidden["imagery"] == {"reason": "nodata", "candidate": "nodata", "post_hidden_share": 0.9}
+    assert (hidden["events"], hidden["before"]) == ([], [])
+    assert building_history(layout, -1) is building_history(layout, N) is None
 
 
 def test_a_card_does_not_wait_for_the_features_of_very_many_buildings(
@@ -68,33 +76,6 @@ def test_a_card_does_not_wait_for_the_features_of_very_many_buildings(
     for thread in list(ranking._warming.values()):
         thread.join(30)
     assert building_history(layout, 5)["alike"][0] == 7
-
-
-def test_it_has_the_round_before(layout: Layout) -> None:
-    past = [PastAnswer(1, b, "damaged", "positive", "ann", "2026-01-01T00:00:00Z", 0.9, None, "Major") for b in ("b5", "b6")]
-    rounds.write(layout, Round(2, "/elsewhere", past))
-    found = building_history(layout, 5)
-    assert [(one["round"], one["label"], one["grade"]) for one in found["before"]] == [(1, "positive", "Major")]
-
-
-def test_an_answer_has_the_name_of_its_grade_and_its_types(layout: Layout) -> None:
-    with store.connect(layout) as db:
-        op = LabelOp("graded", "b5", "positive", grade="minor", damage_types=["roof", "flooded"], absent_types=["burned"])
-        labels.append(db, [op], analyst="ann", screen="map")
-    last = building_history(layout, 5)["events"][-1]
-    assert [last[name] for name in ("grade", "damage_types", "absent_types")] == ["Minor", ["roof", "flooded"], ["burned"]]
-
-
-@pytest.mark.parametrize("place", [-1, N])
-def test_nobody_lives_outside_the_list(layout: Layout, place: int) -> None:
-    assert building_history(layout, place) is None
-
-
-def test_it_has_what_the_imagery_hides(layout: Layout) -> None:
-    for place, hidden in ((0, 0.9), (5, 0.0)):
-        found = building_history(layout, place)
-        reason = "nodata" if hidden else ""
-        assert found["imagery"] == {"reason": reason, "candidate": reason, "post_hidden_share": hidden}
 
 
 def test_the_names_of_all_runs_are_read_once(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

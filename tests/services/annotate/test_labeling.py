@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 from pu_geo.errors import LabelError, ProjectError
 from pu_geo.methods.catalog import load_fit, settings_for
 from pu_geo.project import contents, labels, store
+from pu_geo.project.grades import USUAL
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
 from pu_geo.services.annotate import labeling, queueing, ranking
@@ -30,7 +31,7 @@ from pu_geo.ui.routes import routes
 
 
 def op(number: int, building: str, label: str = "positive") -> LabelOp:
-    return LabelOp(f"s-{number}", building, label)  # type: ignore[arg-type]
+    return LabelOp(f"s-{number}", building, label)
 
 
 @pytest.fixture
@@ -51,40 +52,44 @@ def test_operations_are_stored_in_order_with_undo_between_them(project: Layout) 
     again = labeling.apply_operations(project, operations, analyst="ann", screen="map")
     assert [ack.event for ack in again] == [ack.event for ack in acks]
     assert labeling.current_labels(project) == {"b1": "positive", "b3": "positive"}
+    more = [LabelOp(f"u-{n}", step="undo") for n in range(3)]
+    acks = labeling.apply_operations(project, more, analyst="ann", screen="map")
+    assert [ack.error for ack in acks] == [None] * 3, "one with nothing to undo is acknowledged too"
+    assert labeling.current_labels(project) == {}
 
 
 def test_a_line_of_a_stream_may_carry_all_that_an_operation_has(project: Layout) -> None:
-    details = {"reason": "cloud", "damage_types": ["roof"], "comment": "x", "shown": "audit", "inclusion": 0.5, "act": None}
-    line = {"op": "s-1", "building_id": "b1", "label": "not_assessable", **details, "analyst": "bob", "screen": "field"}
-    assert labeling.apply_operations(project, [labeling.parse_line("", line)], analyst="ann", screen="cli")[0].error is None
-    with store.connect(project) as db:
-        event = labels.current(db)["b1"]
-    stored = (event.reason, event.damage_types, event.comment, event.shown, event.inclusion, event.analyst, event.screen)
-    assert stored == ("cloud", ("roof",), "x", "audit", 0.5, "ann", "field")
-
-
-def test_a_line_of_a_stream_may_say_which_types_a_building_has_not(project: Layout) -> None:
+    details = {
+        "damage_types": ["roof", "flooded"],
+        "absent_types": ["burned"],
+        "comment": "x",
+        "shown": "audit",
+        "inclusion": 0.5,
+    }
     line = {
         "op": "s-1",
         "building_id": "b1",
         "label": "positive",
-        "damage_types": ["roof", "flooded"],
-        "absent_types": ["burned"],
+        **details,
+        "act": None,
+        "analyst": "bob",
+        "screen": "field",
     }
-    wrong = {**line, "op": "s-2", "absent_types": ["roof"]}
-    acks = [
-        labeling.apply_operations(project, [labeling.parse_line("", one)], analyst="ann", screen="cli")[0]
-        for one in (line, wrong)
-    ]
-    assert acks[0].error is None
-    assert "in damage_types and in absent_types" in str(acks[1].error)
-    detail = labeling.label_details(project)["b1"]
-    assert (detail["damage_types"], detail["absent_types"]) == (["roof", "flooded"], ["burned"])
-
-
-def test_undo_with_nothing_to_undo_is_acknowledged(project: Layout) -> None:
-    (ack,) = labeling.apply_operations(project, [LabelOp("u", step="undo")], analyst="ann", screen="map")
-    assert ack.error is None
+    hidden = {"op": "s-2", "building_id": "b2", "label": "not_assessable", "reason": "cloud", "act": 7}
+    wrong = {**line, "op": "s-3", "absent_types": ["roof"]}
+    ops = [labeling.parse_line("", one) for one in (line, hidden, wrong)]
+    acks = labeling.apply_operations(project, ops, analyst="ann", screen="cli")
+    assert [ack.error is None for ack in acks] == [True, True, False]
+    assert "in damage_types and in absent_types" in str(acks[2].error)
+    found = store.call(project, labels.current)
+    for building, event in found.items():
+        sent = line if building == "b1" else hidden
+        wanted = {name: value for name, value in {**sent, "analyst": "ann"}.items() if name != "act"}
+        stored = {name: getattr(event, name) for name in wanted}
+        assert {name: list(value) if isinstance(value, tuple) else value for name, value in stored.items()} == wanted
+    for no_line in ([], {"op": 1, "building_id": "b1", "label": "positive"}, {"op": "s-4", "label": "positive"}):
+        with pytest.raises(LabelError, match="is not an object with the texts"):
+            labeling.parse_line("x", no_line)
 
 
 def test_ranking_needs_chips_and_a_positive(project: Layout) -> None:
@@ -93,22 +98,18 @@ def test_ranking_needs_chips_and_a_positive(project: Layout) -> None:
     assert ranking.rank_now(project) is None
 
 
-def test_each_click_gives_a_new_ranking_with_lookalikes_on_top(with_features: Layout) -> None:
+def test_each_click_gives_a_new_ranking_with_lookalikes_on_top_that_a_browser_gets_by_its_id(with_features: Layout) -> None:
     click(with_features, "b0", "b1")
     first = ranking.rank_now(with_features)
-    scores = np.frombuffer(ranking.scores_for_browser(with_features, first.score_id) or b"", dtype="<f4")
-    assert set(np.argsort(-scores)[:5]) == {0, 1, 2, 3, 4}
+    served = routes(lambda _: with_features.folder, lambda _, score_id: ranking.scores_for_browser(with_features, score_id))
+    status, _, body = get(Starlette(routes=served), f"/pugeo/p-1/scores/{first.score_id}.bin")
+    assert status == 200
+    assert set(np.argsort(-np.frombuffer(body, dtype="<f4"))[:5]) == {0, 1, 2, 3, 4}
     click(with_features, "b2")
     second = ranking.rank_now(with_features)
     assert second.score_id != first.score_id
-
-
-def test_the_browser_may_ask_for_live_scores_by_their_id(with_features: Layout) -> None:
-    click(with_features, "b0", "b1")
-    found = ranking.rank_now(with_features)
-    served = routes(lambda _: with_features.folder, lambda _, score_id: ranking.scores_for_browser(with_features, score_id))
-    status, _, body = get(Starlette(routes=served), f"/pugeo/p-1/scores/{found.score_id}.bin")
-    assert (status, len(body)) == (200, 4 * 20)
+    for score_id in ("nothing", "live-", "live-x", "../../etc"):
+        assert ranking.scores_for_browser(with_features, score_id) is None
 
 
 def test_few_live_scores_are_above_a_half_where_damage_is_rare(tmp_path: Path) -> None:
@@ -124,28 +125,6 @@ def test_few_live_scores_are_above_a_half_where_damage_is_rare(tmp_path: Path) -
     assert len(np.unique(scores[:30])) == 30
 
 
-def test_features_are_standardised_without_preparing_a_ranking(
-    with_features: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The queue and "more like this" ask for them when Annotate opens; the graph of a large project takes many seconds."""
-    monkeypatch.setattr(ranking, "chips_of", None)
-    values = ranking.plain_features(with_features, "set")
-    np.testing.assert_allclose(values.mean(0), 0, atol=1e-5)
-    monkeypatch.undo()
-    click(with_features, "b0", "b1")
-    assert ranking.rank_now(with_features)
-
-
-def test_features_that_are_no_numbers_are_refused_in_words(with_features: Layout) -> None:
-    features = np.load(with_features.features("set"))
-    features[0, 3, 0] = np.nan
-    np.save(with_features.features("set"), features)
-    click(with_features, "b0", "b1")
-    with pytest.raises(ProjectError, match="features 'rcf' are not all finite"):
-        ranking.rank_now(with_features)
-    ranking.warm_up(with_features)
-
-
 def test_it_is_the_reading_of_the_default(with_features: Layout) -> None:
     """What the default trains on the same few clicks puts the buildings in the same order, in features that are prepared before."""
     views = np.load(with_features.features("set")).astype(np.float16)
@@ -156,7 +135,6 @@ def test_it_is_the_reading_of_the_default(with_features: Layout) -> None:
     is_positive = np.isin(np.arange(20), [0, 1, 2, 3, 5])
     data = PUData(FeatureViews(views), is_positive, np.zeros(20, np.bool_))
     model = load_fit("propagation")(data, settings_for("propagation", "quick"), Run(torch.device("cpu")))
-    assert found is not None
     assert spearmanr(found, model.score(views)).statistic > 0.95
 
 
@@ -166,16 +144,11 @@ def test_answers_of_the_queue_move_the_ranking_and_are_kept_from_judging(with_fe
     answer = op_of("b19", shown="exploit")
     labeling.apply_operations(with_features, [answer], analyst="ann", screen="queue")
     after = ranking.scores_now(with_features)
-    assert before is not None
-    assert after is not None
     assert after[19] > before[19]
     pu = store.call(with_features, labels.pu_set)
-    assert pu.is_queued is not None
     assert np.flatnonzero(pu.is_queued).tolist() == [19]
     labeling.apply_operations(with_features, [op_of("b5", "not_damaged")], analyst="ann", screen="map")
-    with_known = ranking.scores_now(with_features)
-    assert with_known is not None
-    assert with_known[5] < after[5]
+    assert ranking.scores_now(with_features)[5] < after[5]
 
 
 def test_buildings_without_a_chip_have_no_score(with_features: Layout) -> None:
@@ -187,37 +160,36 @@ def test_buildings_without_a_chip_have_no_score(with_features: Layout) -> None:
     assert np.isnan(scores).tolist() == [False] * 20 + [True] * 2
 
 
-def test_scores_of_an_unknown_id_are_not_served(with_features: Layout, tmp_path: Path) -> None:
-    for score_id in ("nothing", "live-", "live-x", "../../etc"):
-        assert ranking.scores_for_browser(with_features, score_id) is None
-
-
 def test_details_of_answers_are_read_once_and_follow_each_new_event(
-    project: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def by() -> dict[str, object]:
         return {building: one["by"] for building, one in labeling.label_details(project).items()}
 
     click(project, "b1", grade="minor")
     assert by() == {"b1": "ann"}
-    read = labels.event_of
-    monkeypatch.setattr(labels, "event_of", lambda *_: pytest.fail("read again though nothing was stored"))
-    assert by() == {"b1": "ann"}
-    assert labeling.grades_for_browser(project)[0]["id"] == "destroyed"
-    monkeypatch.setattr(labels, "event_of", read)
+    with monkeypatch.context() as patch:
+        patch.setattr(labels, "event_of", lambda *_: pytest.fail("read again though nothing was stored"))
+        assert by() == {"b1": "ann"}
     click(project, "b1", "b2", analyst="bob")
     assert by() == {"b1": "bob", "b2": "bob"}
     answer(project, LabelOp("u-1", step="undo"), analyst="bob")
     assert by() == {"b1": "bob"}
-    answer(project, LabelOp("u-2", step="undo"), analyst="bob")
-    assert by() == {"b1": "ann"}
     shutil.rmtree(project.folder)
     store.create(project.folder, "Another project of that folder")
-    assert by() == {}
     with store.connect(project) as db:
         contents.add_footprints(db, square_table(3))
-    click(project, *["b0"] * 5, analyst="zoe")
+    click(project, *["b0"] * 3, analyst="zoe")
     assert by() == {"b0": "zoe"}
+
+
+def test_types_and_grades_of_clicks_are_offered(project: Layout) -> None:
+    click(project, "b1", grade="minor", damage_types=["tarp", "roof"], absent_types=["mud"])
+    assert labeling.damage_types(project) == [*labeling.USUAL_TYPES, "mud", "tarp"]
+    labeling.choose_grades(project, USUAL[:2])
+    assert [(one["id"], one["name"], one["offered"]) for one in labeling.grades_for_browser(project)] == [
+        ("destroyed", "Destroyed", True), ("major", "Major", True), ("minor", "Minor", False),
+    ]  # fmt: skip
 
 
 def test_a_page_does_not_wait_for_the_first_ranking(with_features: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,40 +288,56 @@ def test_a_ranking_learns_from_no_more_than_so_many_answers_of_a_kind(
     assert len(set(ranking._marks(store.call(with_features, labels.pu_set)).clicked) & set(some.clicked)) >= 4
 
 
-def test_simulated_clicks_are_refused_when_there_are_too_few(project: Layout) -> None:
+def test_simulated_clicks_are_drawn_by_a_seed_and_refused_when_there_are_too_few(project: Layout) -> None:
+    simulate = partial(labeling.simulate, project, field="damage", values=["destroyed"], seed=0, analyst="ann")
     with pytest.raises(LabelError, match="5 of them are not reviewed yet"):
-        labeling.simulate(project, field="damage", values=["destroyed"], count=6, seed=0, analyst="ann")
+        simulate(count=6)
+    with pytest.raises(LabelError, match="No footprint has the attribute 'fate'; they have: damage, name"):
+        simulate(count=1, field="fate")
+    with pytest.raises(LabelError, match="Nothing says which values"):
+        simulate(count=1, values=[])
+    assert simulate(count=2) == {"stored": 2, "positives": 2}
+    first = set(labeling.current_labels(project))
+    assert first < {"b0", "b4", "b8", "b12", "b16"}, "every fourth is destroyed"
+    assert simulate(count=3, grade="Major") == {"stored": 3, "positives": 5}
+    assert sorted(labeling.graded(project).values()) == ["", "", "Major", "Major", "Major"]
+    other = partial(labeling.simulate, project, field="damage", values=["no-damage"], analyst="ann", label="not_damaged")
+    assert other(count=15, seed=0) == {"stored": 15, "positives": 5}
 
 
-def test_the_last_answer_of_an_analyst_is_a_moment_with_its_zone(project: Layout) -> None:
-    click(project, "b0")
-    (row,) = labeling.team(project).rows
-    assert datetime.fromisoformat(str(row["last"])).tzinfo is not None
+def test_a_team_has_its_analysts_their_last_answers_and_where_they_differ(project: Layout) -> None:
+    assert labeling.team(project).agreement is None
+    click(project, "b0", "b1", "b2")
+    click(project, "b0", label="not_damaged", analyst="bob")
+    click(project, "b1", analyst="bob")
+    found = labeling.team(project)
+    assert [(row["analyst"], row["labels"]) for row in found.rows] == [("ann", 3), ("bob", 2)]
+    assert all(datetime.fromisoformat(str(row["last"])).tzinfo is not None for row in found.rows)
+    assert found.conflicts == {"b0": "ann: damaged, bob: not damaged"}
+    assert (found.n_shared, found.agreement) == (2, 0.5)
 
 
-def test_marking_many_damaged_keeps_the_types_that_stand_but_for_those_of_an_audit(project: Layout) -> None:
-    label_all = partial(labeling.label_all, project, ["b0", "b1", "b2"], "positive", analyst="bob", screen="explore")
-    labeling.label_all(
-        project, ["b0"], "positive", analyst="ann", screen="map", damage_types=["roof"], absent_types=["burned"]
-    )
+def test_marking_many_damaged_keeps_types_and_grades_that_stand_but_for_those_of_an_audit(project: Layout) -> None:
+    label_all = partial(labeling.label_all, project, ["b0", "b1", "b2"], analyst="bob", screen="explore")
+    first = {"damage_types": ["roof"], "absent_types": ["burned"], "grade": "major"}
+    assert labeling.label_all(project, ["b0"], "positive", analyst="ann", screen="map", **first) == 1
     audit = LabelOp("drawn", "b1", "positive", damage_types=["walls"], shown="audit", inclusion=0.5)
     labeling.apply_operations(project, [audit], analyst="ann", screen="queue")
-    label_all()
-    found = labeling.label_details(project)
-    assert [found[b]["damage_types"] for b in ("b0", "b1", "b2")] == [["roof"], [], []]
-    assert found["b0"]["absent_types"] == ["burned"]
-    label_all(damage_types=["flooded"])
-    assert labeling.label_details(project)["b0"]["absent_types"] == []
 
+    def standing() -> list[tuple[object, ...]]:
+        found = labeling.label_details(project)
+        return [tuple(found[b][name] for name in ("damage_types", "absent_types", "grade")) for b in ("b0", "b1", "b2")]
 
-def test_marking_many_damaged_keeps_the_grades_that_stand(project: Layout) -> None:
-    label_all = partial(labeling.label_all, project, ["b0", "b1"], analyst="bob", screen="explore")
-    labeling.label_all(project, ["b0"], "positive", analyst="ann", screen="map", grade="major")
-    label_all("positive")
-    assert labeling.graded(project) == {"b0": "Major", "b1": ""}
+    assert label_all("positive") == 3
+    assert standing() == [(["roof"], ["burned"], "major"), ([], [], ""), ([], [], "")]
+    assert labeling.graded(project) == {"b0": "Major", "b1": "", "b2": ""}
+    label_all("positive", damage_types=["flooded"])
+    assert standing() == [(["flooded"], [], "major"), (["flooded"], [], ""), (["flooded"], [], "")]
     label_all("positive", grade="")  # asked for
-    assert labeling.graded(project) == {"b0": "", "b1": ""}
+    assert standing() == [(["flooded"], [], "")] * 3
     label_all("positive", grade="minor")
     label_all("not_damaged")
     label_all("positive")
-    assert labeling.graded(project) == {"b0": "", "b1": ""}
+    assert standing() == [([], [], "")] * 3
+    with pytest.raises(ProjectError, match="1 of 4 buildings were not labeled"):
+        labeling.label_all(project, ["b0", "b1", "b2", "nobody"], "positive", analyst="bob", screen="explore")

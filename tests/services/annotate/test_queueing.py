@@ -44,22 +44,24 @@ def test_a_project_that_was_moved_away_leaves_no_folder_behind(chipped: Layout) 
     assert not chipped.folder.exists()
 
 
-def test_a_queue_stays_until_it_is_done(chipped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_stays_until_it_is_done_and_two_analysts_share_no_building(
+    chipped: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(queueing, "LENGTH", 5)
     first = queueing.current(chipped, "ann")
     assert len(shown(first)) == 5
     assert not {"b0", "b3", "b4"} & set(shown(first))  # answered, or without data
-    click(chipped, shown(first)[0])
+    assert not set(shown(first)) & set(shown(queueing.current(chipped, "bob")))
+    assert queues.load_state(chipped, "set")["is_shown"].sum() == 10
+    click(chipped, shown(first)[0], label="not_damaged")
     assert queueing.current(chipped, "ann") == first
     second = queueing.advance(chipped, "ann", done=first.id)
     assert not set(shown(second)) & set(shown(first))
     assert queueing.advance(chipped, "ann", done=first.id) == second  # the same wish, sent again
-    assert queueing.current(chipped, "ann") == second
-
-
-def test_two_analysts_are_not_shown_the_same_building(chipped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queueing, "LENGTH", 5)
-    assert not set(shown(queueing.current(chipped, "ann"))) & set(shown(queueing.current(chipped, "bob")))
+    assert queueing.current(chipped, "ann") == queueing.stored(chipped, "ann") == second
+    click(chipped, shown(second)[0])
+    assert auditing.how_many(chipped).confirmed == 2
+    assert queueing.found_so_far(chipped) == ([1, 2, 3], [1, 1, 2])
 
 
 def test_every_building_comes_once_and_then_nothing(chipped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,20 +84,6 @@ def test_random_checks_know_their_chance_and_no_other_building_has_one(chipped: 
         assert chance == item.inclusion
         assert (chance is not None) == (item.kind == "audit")
     assert queueing.inclusion_of(chipped, "bob", checks[0].building_id) is None
-
-
-def test_estimate_and_curve_follow_the_answers(chipped: Layout) -> None:
-    click(chipped, "b5", label="not_damaged")
-    click(chipped, "b6")
-    assert auditing.how_many(chipped).confirmed == 2
-    assert queueing.found_so_far(chipped) == ([1, 2, 3], [1, 1, 2])
-
-
-def test_state_survives_on_disk(chipped: Layout) -> None:
-    queueing.current(chipped, "ann")
-    arrays = queues.load_state(chipped, "set")
-    assert arrays["is_shown"].sum() == len(shown(queueing.current(chipped, "ann")))
-    assert {"rows", "stratum", "low", "high", "n_drawn"} <= set(arrays)
 
 
 def test_distances_from_a_building_are_those_of_its_features(chipped: Layout) -> None:

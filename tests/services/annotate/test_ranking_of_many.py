@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from small_parts import add_chips, add_run, click, small_project
-from streamlit.testing.v1 import AppTest
 
 from pu_geo.errors import ProjectError
 from pu_geo.methods.cards.propagation import PropagationSettings
@@ -92,12 +91,16 @@ def all_at_once(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> NDArray[np.f
         ranking._scores_of_all.cache_clear()
         found = ranking.scores_now(layout)
         ranking._scores_of_all.cache_clear()
-    assert found is not None
     return found
 
 
+def chips_kept() -> ManyBuildings:
+    """Return what is prepared of the town."""
+    (prepared,) = ranking._kept.values()
+    return prepared.chips
+
+
 def order(scores: NDArray[np.float32] | None) -> list[int]:
-    assert scores is not None
     return np.argsort(-scores, kind="stable").tolist()
 
 
@@ -106,25 +109,25 @@ def test_a_sample_is_ranked_at_once_and_in_the_end_all_are_as_if_ranked_at_once(
 ) -> None:
     wanted = all_at_once(town, monkeypatch)
     first = ranking.rank_now(town)
-    assert first is not None
     assert (first.n, first.is_complete) == (N, False)
     assert N_SAMPLE <= first.n_ranked < N
     scores = ranking.scores_now(town)
-    assert scores is not None
     is_ranked = np.isfinite(scores)
     assert is_ranked.sum() == first.n_ranked
     assert is_ranked[::25].all()  # what was answered
     np.testing.assert_allclose(scores[is_ranked], wanted[is_ranked], rtol=0, atol=2e-6)
     sent = np.frombuffer(ranking.scores_for_browser(town, first.score_id) or b"", "<f4")
     np.testing.assert_array_equal(sent, scores)
+    name_of_all = first.score_id.rpartition("-")[0]  # a browser keeps what it got by a name
+    assert ranking.scores_for_browser(town, name_of_all) is None
     background.release()
     assert ranking.wait_for_all(town, 60)
     last, found = ranking.rank_now(town), ranking.scores_now(town)
-    assert last is not None
     assert last.is_complete
     assert last.score_id != first.score_id  # a browser asks for each address once
     assert order(found) == order(wanted)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6)
+    np.testing.assert_array_equal(np.frombuffer(ranking.scores_for_browser(town, name_of_all) or b"", "<f4"), found)
 
 
 def test_a_round_over_all_ends_before_the_newest_labels_are_taken(
@@ -147,17 +150,13 @@ def test_a_round_over_all_ends_before_the_newest_labels_are_taken(
     ranking.rank_now(town)
     click(town, "b10")
     second = ranking.rank_now(town)
-    assert first is not None
-    assert second is not None
     assert not second.is_complete
     background.release()
     assert ranking.wait_for_all(town, 60)
     assert prepared == [0, 64, 128, 192, 256] * 2  # not once more for the labels in between
     done = ranking.so_far(town, first.score_id)
-    assert done is not None
     assert done.is_complete
-    many = next(iter(ranking._kept.values())).chips
-    assert isinstance(many, ManyBuildings)
+    many = chips_kept()
     assert [ties.shape[0] for ties in many._ties] == [64, 64, 64, 64, 44]
     found = ranking.scores_now(town)
     assert order(found) == order(all_at_once(town, monkeypatch))
@@ -172,7 +171,6 @@ def test_copies_of_a_project_on_one_server_have_their_own_rankings(town: Layout,
     names = []
     for layout in (town, copy):
         now = ranking.rank_now(layout)
-        assert now is not None
         names.append(now.score_id)
         assert ranking.wait_for_all(layout, 60)
     assert ranking.scores_for_browser(copy, names[0]) is None
@@ -180,8 +178,7 @@ def test_copies_of_a_project_on_one_server_have_their_own_rankings(town: Layout,
         np.testing.assert_allclose(ranking.scores_now(layout), all_at_once(layout, monkeypatch), rtol=0, atol=2e-6)
 
 
-@pytest.mark.parametrize("most_at_once", [N_SAMPLE, N])
-@pytest.mark.parametrize("is_other_file", [True, False])
+@pytest.mark.parametrize(("most_at_once", "is_other_file"), [(N_SAMPLE, True), (N, False)])
 def test_a_copy_that_takes_the_place_of_a_project_is_ranked_by_its_own_answers(
     town: Layout, monkeypatch: pytest.MonkeyPatch, most_at_once: int, is_other_file: bool
 ) -> None:
@@ -193,7 +190,6 @@ def test_a_copy_that_takes_the_place_of_a_project_is_ranked_by_its_own_answers(
     click(town, "b5", "b10")
     click(copy, "b6", "b11")
     before = ranking.rank_now(town)
-    assert before is not None
     assert ranking.wait_for_all(town, 60)
     if is_other_file:
         place.rename(former)
@@ -203,7 +199,6 @@ def test_a_copy_that_takes_the_place_of_a_project_is_ranked_by_its_own_answers(
             source.backup(target)
     assert ranking.scores_for_browser(town, before.score_id) is None
     after = ranking.rank_now(town)
-    assert after is not None
     assert after.score_id.rpartition("-")[0] != before.score_id.rpartition("-")[0]
     assert ranking.wait_for_all(town, 60)
     found = ranking.scores_now(town)
@@ -219,18 +214,14 @@ def test_a_late_request_by_earlier_labels_does_not_keep_the_newest_from_all_scor
     earlier = ranking._newest(town)
     click(town, "b10")
     newest = ranking.rank_now(town)
-    assert newest is not None
-    assert earlier is not None
     ranking._live_scores(town, *earlier)  # of somebody whose labels took longer to read
     name = ranking._name(*earlier[1:])
     waiting = ranking.so_far(town, name)
-    assert waiting is not None
     assert not waiting.is_complete
     background.release()
     assert ranking.wait_for_all(town, 20)
     assert order(ranking.scores_now(town)) == order(all_at_once(town, monkeypatch))
     done = ranking.so_far(town, name)  # a page that waits for the earlier one is drawn anew
-    assert done is not None
     assert done.is_complete
     assert done.score_id.startswith(newest.score_id.rpartition("-")[0])
 
@@ -240,11 +231,11 @@ def test_the_lowest_events_are_dropped_but_never_what_is_asked_for(town: Layout,
     for building in ("b5", "b10", "b15", "b20", "b30", "b35"):
         click(town, building)
         moments.append(ranking._newest(town))
-    many = ranking._prepared(town, *moments[0][:2]).chips  # type: ignore[index]
+    many = ranking._prepared(town, *moments[0][:2]).chips
     assert isinstance(many, ManyBuildings)
     kept = []
     for i in (5, 3, 2, 1, 0, 4):
-        ranking._live_scores(town, *moments[i])  # type: ignore[misc]
+        ranking._live_scores(town, *moments[i])
         kept.append({moments.index(one) for one in moments if one is not None and many.known(one[2]) is not None})
     assert kept == [{5}, {5, 3}, {5, 3, 2}, {5, 3, 2, 1}, {5, 3, 2, 0}, {5, 4, 3, 2}]
 
@@ -255,15 +246,12 @@ def test_the_highest_of_the_last_ranking_are_ranked_with_the_next_sample(town: L
     highest = order(ranking.scores_now(town))[:10]
     background._may_score = threading.Semaphore(0)
     before = ranking.scores_now(town)
-    assert before is not None
     click(town, "b5")
     now = ranking.rank_now(town)
     scores = ranking.scores_now(town)
-    assert now is not None
-    assert scores is not None
     assert now.n_ranked < N
     assert np.isfinite(scores).all()
-    is_new = ranking._live_scores(town, *ranking._newest(town)).is_new  # type: ignore[misc, union-attr]
+    is_new = ranking._live_scores(town, *ranking._newest(town)).is_new
     assert is_new[highest].all()
     assert not np.array_equal(scores[highest], before[highest])
     np.testing.assert_array_equal(scores[~is_new], before[~is_new])  # until they are scored by the newest labels
@@ -278,31 +266,18 @@ def test_explore_compares_a_run_with_the_live_ranking_once_that_has_all_scores(t
     before = coloring.coloring(town, "ranker-1", "disagreement")
     click(town, "b6", "b11")
     waiting = coloring.coloring(town, "ranker-1", "disagreement")
-    assert before is not None
-    assert before.values is not None
-    assert waiting is not None
-    assert waiting.values is not None
-    assert before.waits_for == ""
-    assert np.isfinite(before.values).all()
-    assert np.isnan(waiting.values).all()
-    now = ranking.so_far(town, waiting.waits_for)
-    assert now is not None
-    assert not now.is_complete
+    assert not ranking.so_far(town, waiting.waits_for).is_complete
     background.release()
     assert ranking.wait_for_all(town, 60)
     found = coloring.coloring(town, "ranker-1", "disagreement")
-    assert found is not None
-    assert found.values is not None
-    assert found.waits_for == ""
-    assert np.isfinite(found.values).all()
+    assert (before.waits_for, found.waits_for) == ("", "")
+    assert [np.isfinite(one.values).mean() for one in (before, waiting, found)] == [1, 0, 1]
     assert len({before.v, waiting.v, found.v}) == 3  # the browser asks for each once
 
 
 def test_a_queue_of_a_part_says_so_and_stays_until_it_is_done(town: Layout, background: Background) -> None:
     first = queueing.current(town, "ann")
-    assert first is not None
     scores = ranking.scores_now(town)
-    assert scores is not None
     row_of = {f"b{i}": i for i in range(N)}
     assert all(np.isfinite(scores[row_of[item.building_id]]) for item in first.items)
     assert {item.kind for item in first.items} == {"exploit", "explore"}  # no check is drawn by a part of the scores
@@ -314,7 +289,6 @@ def test_a_queue_of_a_part_says_so_and_stays_until_it_is_done(town: Layout, back
     assert queueing.current(town, "ann") == first  # no picture goes that somebody is about to answer
     click(town, first.items[0].building_id)
     second = queueing.advance(town, "ann", done=first.id)
-    assert second is not None
     assert not any("ranked so far" in item.why for item in second.items)
     assert {item.kind for item in second.items} == {"exploit", "explore", "audit"}
     assert not {item.building_id for item in first.items} & {item.building_id for item in second.items}
@@ -322,12 +296,9 @@ def test_a_queue_of_a_part_says_so_and_stays_until_it_is_done(town: Layout, back
 
 def test_a_page_that_waits_starts_no_ranking(town: Layout, background: Background) -> None:
     first = ranking.rank_now(town)
-    assert first is not None
     click(town, "b5")
-    many = next(iter(ranking._kept.values())).chips
-    assert isinstance(many, ManyBuildings)
+    many = chips_kept()
     found = ranking.so_far(town, first.score_id)
-    assert found is not None
     assert not found.is_complete
     assert len(many._rankings) == 1
     assert ranking.so_far(town, "live-other-1") is None
@@ -335,19 +306,6 @@ def test_a_page_that_waits_starts_no_ranking(town: Layout, background: Backgroun
     many.stop()
     assert ranking.so_far(town, first.score_id) is None
     assert not ranking._kept
-
-
-def test_the_name_of_all_scores_gets_no_part_of_them(town: Layout, background: Background) -> None:
-    """A browser keeps what it got by a name."""
-    first = ranking.rank_now(town)
-    assert first is not None
-    name = first.score_id.rpartition("-")[0]
-    assert ranking.scores_for_browser(town, name) is None
-    background.release()
-    assert ranking.wait_for_all(town, 60)
-    found = ranking.scores_for_browser(town, name)
-    assert found is not None
-    assert np.isfinite(np.frombuffer(found, "<f4")).all()
 
 
 def test_the_background_goes_on_after_an_error_that_is_said(town: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,17 +320,14 @@ def test_the_background_goes_on_after_an_error_that_is_said(town: Layout, monkey
     monkeypatch.setattr(ManyBuildings, "_prepared", fails_once)
     monkeypatch.setattr(threading, "excepthook", lambda args: ended.append(args.exc_type))
     first = ranking.rank_now(town)
-    assert first is not None
-    many = next(iter(ranking._kept.values())).chips
-    assert isinstance(many, ManyBuildings)
+    many = chips_kept()
     thread = many._thread
     if thread is not None:
         thread.join(60)
     assert ended == [MemoryError]
     (found,) = many._rankings.values()
     assert found.problem == "MemoryError: no room"
-    now = ranking.so_far(town, first.score_id)  # which starts it again
-    assert now is not None
+    ranking.so_far(town, first.score_id)  # which starts it again
     assert ranking.wait_for_all(town, 60)
     assert found.problem == ""
 
@@ -381,8 +336,7 @@ def test_a_ranking_that_fails_leaves_each_answer_its_own_features(
     town: Layout, background: Background, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranking.rank_now(town)
-    many = next(iter(ranking._kept.values())).chips
-    assert isinstance(many, ManyBuildings)
+    many = chips_kept()
     new = [row for row in range(N) if row not in many._base and row not in many._answered][:4]
     click(town, *(f"b{row}" for row in new[:2]))
     errors, chips_at = [MemoryError("no room")], many._chips_at
@@ -390,7 +344,7 @@ def test_a_ranking_that_fails_leaves_each_answer_its_own_features(
     def fails_once(rows: NDArray[np.int64], *more: object) -> object:
         if errors:
             raise errors.pop()
-        return chips_at(rows, *more)  # type: ignore[arg-type]
+        return chips_at(rows, *more)
 
     monkeypatch.setattr(many, "_chips_at", fails_once)
     with pytest.raises(MemoryError):
@@ -401,36 +355,28 @@ def test_a_ranking_that_fails_leaves_each_answer_its_own_features(
     for one, wanted in zip(found, chips_at(np.array(new)), strict=True):
         assert abs(one - wanted).max() < 1e-6
     scores, wanted_scores = ranking.scores_now(town), all_at_once(town, monkeypatch)
-    assert scores is not None
     is_ranked = np.isfinite(scores)
     np.testing.assert_allclose(scores[is_ranked], wanted_scores[is_ranked], rtol=0, atol=2e-6)
 
 
-def test_a_queue_that_cannot_be_read_stops_nobody_else(town: Layout, background: Background) -> None:
-    queues.save_queue(town, "eva", {"id": "q", "chip_set": "set", "items": [{"building_id": "b100"}]})
+def test_all_in_a_queue_have_a_score_at_once_and_one_that_cannot_be_read_stops_nobody(
+    town: Layout, background: Background
+) -> None:
+    item = {"kind": "exploit", "why": "", "inclusion": None}
+    items = [{"building_id": f"b{i}", **item} for i in range(100, 120)]
+    queues.save_queue(town, "ann", {"id": "q", "chip_set": "set", "items": items})
     for path in (town.folder / "queues").glob("*.json"):
         (path.parent / "broken.json").write_bytes(path.read_bytes()[:20])
     (town.folder / "queues" / "empty.json").write_bytes(b"")
-    assert queues.all_queued(town, "set") == {"b100"}
-    assert ranking.rank_now(town) is not None
-
-
-def test_all_in_a_queue_have_a_score_at_once_after_a_click(town: Layout, background: Background) -> None:
-    write = {"id": "q", "chip_set": "set", "items": [
-        {"building_id": f"b{i}", "kind": "exploit", "why": "", "inclusion": None} for i in range(100, 120)
-    ]}  # fmt: skip
-    queues.save_queue(town, "ann", write)
+    assert queues.all_queued(town, "set") == {f"b{i}" for i in range(100, 120)}
     ranking.rank_now(town)
-    scores = ranking.scores_now(town)
-    assert scores is not None
-    assert np.isfinite(scores[100:120]).all()
+    assert np.isfinite(ranking.scores_now(town)[100:120]).all()
 
 
 def test_up_to_the_size_of_a_sample_all_are_ranked_at_once(town: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranking, "MOST_AT_ONCE", N)
     monkeypatch.setattr(ranking, "ManyBuildings", type("Unwanted", (), {}))
     found = ranking.rank_now(town)
-    assert found is not None
     assert found.is_complete
     assert found.score_id.count("-") == 2
     assert queueing.standing(town).is_scored is None
@@ -447,30 +393,8 @@ def test_features_of_very_many_are_read_as_they_are_asked_for(town: Layout, monk
     assert len(rows) == N
     np.testing.assert_allclose(rows[np.array([3, 290])], values[[3, 290]], atol=1e-5)
     np.testing.assert_allclose(ranking.plain_features(town, "set"), values, atol=1e-5)
-
-
-def test_features_that_are_no_numbers_are_refused_in_words(town: Layout) -> None:
     features = np.load(town.features("set"))
     features[0, N - 1, 0] = np.nan
     np.save(town.features("set"), features)
     with pytest.raises(ProjectError, match="are not all finite"):
         ranking.rank_now(town)
-
-
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (ranking.LiveRanking("live-a-1-50000", 0.0, 50_000, 1_000_000), "50,000 of 1,000,000"),
-        (ranking.LiveRanking("live-a-1-5", 0.0, 5, 9, "MemoryError"), "interrupted (MemoryError)"),
-        (None, "Ranked in part"),
-    ],
-)
-def test_the_screen_says_how_many_are_ranked_so_far(
-    found: ranking.LiveRanking | None, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ranking, "so_far", lambda layout, score_id: found)
-    drawn = AppTest.from_string(
-        "from pu_geo.ui.annotate import queue_panel\nqueue_panel.wait_for_the_rest(None, 'live-a-1')", default_timeout=60
-    ).run()
-    assert not drawn.exception
-    assert words in drawn.caption[0].value

@@ -47,39 +47,30 @@ def standing(layout: Layout) -> dict[str, str]:
     return {building: event.label for building, event in current(layout).items()}
 
 
-def test_clicks_are_stored_in_their_order_and_acknowledged(town: Layout) -> None:
-    answer = send(town, click(1, "b0"), click(2, "b1"), click(3, "b0", "cleared"), {"n": 4, "op": "s-4", "undo": True})
-    assert answer == {"session": "s", "n": 4, "event": 4, "refused": None}
+def test_clicks_are_stored_in_their_order_once_and_acknowledged_each_time(town: Layout) -> None:
+    """A browser answers for nobody else, and at no other time."""
+    first = click(1, "b0", analyst="bob", at="2001-01-01T00:00:00Z")
+    assert send(town, first) == {"session": "s", "n": 1, "event": 1, "refused": None}
+    sent = [first, click(2, "b1"), click(3, "b0", "cleared"), {"n": 4, "op": "s-4", "undo": True}]
+    assert send(town, *sent) == {"session": "s", "n": 4, "event": 4, "refused": None}
+    assert send(town, *sent) == {"session": "s", "n": 4, "event": 4, "refused": None}
     assert standing(town) == {"b0": "positive", "b1": "positive"}
     assert {event.analyst for event in current(town).values()} == {"ann"}
+    assert min(event.at for event in current(town).values()) > "2002"
+    asks_for_a_queue = {"n": 5, "op": "s-5", "next": True, "queue": "q"}
+    assert send(town, asks_for_a_queue) == {"session": "s", "n": 5, "event": 4, "refused": None}
+    graded = [click(6, "b1", grade="destroyed"), click(7, "b1", grade="minor"), click(8, "b2", grade="minor")]
+    assert send(town, *graded, {"n": 9, "op": "s-9", "undo": True}, click(10, "b3", grade=None))["refused"] is None
+    assert {building: event.grade for building, event in current(town).items()} == {"b0": "", "b1": "minor", "b3": ""}
 
 
-def test_a_grade_is_stored_with_its_click_and_undone_like_one(town: Layout) -> None:
-    graded = [click(1, "b0", grade="destroyed"), click(2, "b0", grade="minor"), click(3, "b1", grade="minor")]
-    assert send(town, *graded, {"n": 4, "op": "s-4", "undo": True}, click(5, "b2", grade=None))["refused"] is None
-    assert {building: event.grade for building, event in current(town).items()} == {"b0": "minor", "b2": ""}
-    details = labeling.label_details(town)
-    assert (details["b0"]["grade"], details["b2"]["grade"]) == ("minor", "")
-    refused = send(town, click(6, "b3", "not_damaged", grade="minor"), click(7, "b3"))["refused"]
-    assert "1 of 2 labels were refused" in refused["problem"]
-    assert current(town)["b3"].grade == ""
-
-
-def test_what_is_sent_again_is_acknowledged_again_and_stored_once(town: Layout) -> None:
-    first = send(town, click(1, "b0"))
-    assert send(town, click(1, "b0"), click(2, "b1")) == {"session": "s", "n": 2, "event": 2, "refused": None}
-    assert first["event"] == 1
-
-
-def test_what_can_never_be_stored_is_refused_for_good_and_the_rest_stored(town: Layout) -> None:
-    answer = send(town, click(1, "nobody"), click(2, "b1"))
-    assert (answer["n"], standing(town)) == (2, {"b1": "positive"})
-    assert "1 of 2 labels were refused" in str(answer["refused"])
-
-
-def test_asking_for_the_next_queue_is_left_to_the_page(town: Layout) -> None:
-    answer = send(town, {"n": 1, "op": "s-1", "next": True, "queue": "q"})
-    assert answer["event"] == 0
+def test_a_message_that_makes_no_sense_gets_no_answer_and_stores_nothing(town: Layout) -> None:
+    assert frame.store_operations("nobody", {"session": "s", "analyst": "ann", "ops": [click(1, "b0")]}) is None
+    for wrong in (
+        {"analyst": ""}, {"analyst": None}, {"analyst": "x" * 201}, {"session": ""}, {"session": 5}, {"ops": "x"},
+    ):  # fmt: skip
+        assert send(town, click(1, "b0"), **wrong) is None, wrong
+    assert standing(town) == {}
 
 
 def test_details_are_stored(town: Layout) -> None:
@@ -125,35 +116,36 @@ def test_answers_to_a_random_check_may_have_a_grade_and_a_second_reader_another(
         assert labels.pu_set(db).is_excluded.sum() == 1, "a grade makes no audit's answer one to learn from"
 
 
-def test_a_browser_answers_for_nobody_else_and_at_no_other_time(town: Layout) -> None:
-    send(town, click(1, "b1", analyst="bob", at="2001-01-01T00:00:00Z"))
-    event = current(town)["b1"]
-    assert event.analyst == "ann"
-    assert event.at > "2002"
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
+def test_an_operation_that_makes_no_sense_is_refused_for_good_and_the_next_stored(town: Layout) -> None:
+    wrong = [
         {"op": ""}, {"op": 7}, {"op": "x" * 201}, {"op": "half \ud83c"}, {"label": "destroyed"}, {"label": ["positive"]},
         {"label": None}, {"building_id": ""}, {"building_id": "b" * 300}, {"building_id": ["b1"]}, {"building_id": 5},
-        {"screen": 3}, {"screen": "x" * 201}, {"act": "x" * 201}, {"act": [1]}, {"reason": "cloud"},
+        {"building_id": "nobody"}, {"screen": 3}, {"screen": "x" * 201}, {"act": "x" * 201}, {"act": [1]}, {"reason": "cloud"},
         {"label": "not_assessable", "reason": "rain"}, {"label": "not_assessable", "reason": ["cloud"]},
         {"shown": "by chance"}, {"shown": ["audit"]}, {"comment": 7}, {"comment": "x" * 501}, {"damage_types": "roof"},
         {"damage_types": ["roof", 3]}, {"damage_types": [""]}, {"damage_types": ["x" * 61]}, {"damage_types": ["roof"] * 21},
-    ],
-)  # fmt: skip
-def test_an_operation_that_makes_no_sense_is_refused_for_good_and_the_next_stored(
-    town: Layout, entry: dict[str, object]
-) -> None:
-    answer = send(town, {**click(1, "b1"), **entry}, click(2, "b2"), {"n": 3, "op": 8, "undo": True})
-    assert (answer["n"], standing(town)) == (3, {"b2": "positive"})
-    assert "2 of 3 labels were refused" in str(answer["refused"])
+        {"label": "not_damaged", "grade": "minor"},
+    ]  # fmt: skip
+    for k, entry in enumerate(wrong):
+        first = 3 * k + 1
+        answer = send(town, {**click(first, "b1"), **entry}, click(first + 1, "b2"), {"n": first + 2, "op": 8, "undo": True})
+        assert (answer["n"], answer["event"], standing(town)) == (first + 2, k + 1, {"b2": "positive"}), entry
+        assert "2 of 3 labels were refused" in answer["refused"]["problem"]
 
 
-def test_a_box_of_20_000_buildings_is_one_message(town: Layout) -> None:
-    answer = send(town, *(click(n, f"b{n % 5}", act="box-1") for n in range(1, 20_001)))
-    assert answer == {"session": "s", "n": 20_000, "event": 20_000, "refused": None}
+def test_what_is_no_operation_is_refused_and_the_rest_stored(town: Layout) -> None:
+    bad = [
+        None,
+        7,
+        [],
+        {"op": "x", "building_id": "b2", "label": "positive"},
+        *(click(n, "b2") for n in (True, 0, "2", 2**60)),
+    ]
+    answer = send(town, click(1, "b0"), *bad, click(3, "b1"))
+    assert (answer["n"], standing(town)) == (3, {"b0": "positive", "b1": "positive"})
+    assert answer["refused"]["problem"].startswith(
+        "8 of 10 labels were refused. The first: it is not an object with a number"
+    )
 
 
 def lasso(number: int, buildings: list[object], **more: object) -> dict[str, object]:
@@ -181,7 +173,9 @@ def test_one_entry_for_the_buildings_of_a_lasso_stores_a_row_for_each(town: Layo
     assert standing(town) == {"b4": "positive"}
 
 
-def test_unreadable_buildings_of_a_lasso_are_refused_and_the_others_stored(town: Layout) -> None:
+def test_unreadable_buildings_of_a_lasso_are_refused_and_the_others_stored(
+    town: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answer = send(town, lasso(1, ["b0", "nobody", 5, None, ["b1"], "b2"]))
     assert (answer["n"], standing(town)) == (6, {"b0": "positive", "b2": "positive"})
     assert "4 of 6 labels were refused" in answer["refused"]["problem"]
@@ -190,14 +184,9 @@ def test_unreadable_buildings_of_a_lasso_are_refused_and_the_others_stored(town:
         assert (answer["n"], "2 of 2 labels were refused" in answer["refused"]["problem"]) == (8, True), op
     assert send(town, lasso(9, [])) == {"session": "s", "n": 8, "event": 2, "refused": None}
     assert set(standing(town)) == {"b0", "b2"}
-
-
-def test_a_lasso_of_more_than_a_message_may_hold_is_stored_up_to_there(
-    town: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(labeling, "MOST_OPERATIONS", 3)
-    assert send(town, click(1, "b4"), lasso(2, ["b0", "b1", "b2"]), click(5, "b3"))["n"] == 3
-    assert set(standing(town)) == {"b4", "b0", "b1"}
+    assert send(town, click(11, "b4"), lasso(12, ["b0", "b1", "b3"]), click(15, "b3"))["n"] == 13, "up to there"
+    assert set(standing(town)) == {"b4", "b0", "b1", "b2"}
 
 
 def test_nothing_is_acknowledged_where_the_last_of_many_cannot_be_written(
@@ -217,39 +206,6 @@ def test_nothing_is_acknowledged_where_the_last_of_many_cannot_be_written(
             send(town, click(1, "b0"), click(2, "b1"))
     assert standing(town) == {}
     assert send(town, click(1, "b0"), click(2, "b1")) == {"session": "s", "n": 2, "event": 2, "refused": None}
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"analyst": ""}, {"analyst": None}, {"analyst": "x" * 201}, {"session": ""}, {"session": 5}, {"ops": "x"}]
-)
-def test_what_makes_no_sense_is_not_stored(town: Layout, wrong: dict[str, object]) -> None:
-    assert send(town, click(1, "b0"), **wrong) is None
-    assert standing(town) == {}
-
-
-def test_an_unknown_project_is_nothing(town: Layout) -> None:
-    assert frame.store_operations("nobody", {"session": "s", "analyst": "ann", "ops": [click(1, "b0")]}) is None
-
-
-def test_a_file_that_another_program_holds_is_an_error_and_stores_later(town: Layout) -> None:
-    other = sqlite3.connect(town.gpkg, isolation_level=None)
-    other.execute("BEGIN EXCLUSIVE")
-    try:
-        with pytest.raises(PuGeoError):
-            send(town, click(1, "b0"))
-    finally:
-        other.close()
-    assert send(town, click(1, "b0")) is not None
-
-
-@pytest.mark.parametrize("bad", [None, 7, [], {"op": "x", "building_id": "b2", "label": "positive"}, click(True, "b2"), click(0, "b2"),
-                                 click("2", "b2"), click(2**60, "b2")])  # fmt: skip
-def test_what_is_no_operation_is_refused_in_words_and_the_rest_stored(town: Layout, bad: object) -> None:
-    answer = send(town, click(1, "b0"), bad, click(3, "b1"))
-    assert (answer["n"], standing(town)) == (3, {"b0": "positive", "b1": "positive"})
-    assert answer["refused"]["problem"] == (
-        "1 of 3 labels were refused. The first: it is not an object with a number n of 1 or more."
-    )
 
 
 def test_while_another_program_holds_the_file_the_answer_comes_soon_and_is_no_acknowledgement(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import zipfile
 from collections import Counter
@@ -59,7 +60,7 @@ def test_what_changes_is_said_before_and_listed_after(mapped: Layout) -> None:
         exporting.difference(mapped, "v1", "v2")
 
 
-def test_a_grade_that_changed_is_a_change_of_the_map(mapped: Layout) -> None:
+def test_a_grade_that_changed_is_a_change_of_the_map_unless_the_version_before_holds_none(mapped: Layout) -> None:
     say(mapped, "b5", "positive")
     write(mapped)
     click(mapped, "b5", label="positive", grade="major")
@@ -67,51 +68,47 @@ def test_a_grade_that_changed_is_a_change_of_the_map(mapped: Layout) -> None:
     write(mapped)
     (one,) = exporting.difference(mapped, "v1", "v2")
     assert (one.building_id, one.change, one.grades) == ("b5", "graded_anew", ("damaged_not_graded", "major"))
-    with (mapped.exports / "v2" / "changes.csv").open(encoding="utf-8-sig") as stream:
-        assert [list(row.values()) for row in csv.DictReader(stream)] == [
-            ["b5", "damage_class", "damaged_not_graded", "major"]
-        ]
-
-
-def test_a_version_that_holds_no_grades_is_compared_without_them(mapped: Layout) -> None:
-    say(mapped, "b5", "positive")
-    write(mapped)
-    state = versions.read_state(mapped, "v1")
+    assert changes_of(mapped, "v2") == [["b5", "damage_class", "damaged_not_graded", "major"]]
+    state = versions.read_state(mapped, "v2")
     del state["damage_class"]
-    versions.write_state(mapped.exports / "v1", state.pop("building_id"), state)
-    click(mapped, "b5", label="positive", grade="major")
+    versions.write_state(mapped.exports / "v2", state.pop("building_id"), state)
+    click(mapped, "b5", label="positive", grade="minor")
     assert not exporting.summary(mapped, RUN, 0.5).changes
     write(mapped)
-    assert exporting.difference(mapped, "v1", "v2") == []
-    assert len((mapped.exports / "v2" / "changes.csv").read_text(encoding="utf-8-sig").splitlines()) == 1
+    assert exporting.difference(mapped, "v2", "v3") == []
+    assert changes_of(mapped, "v3") == []
 
 
-@pytest.mark.parametrize("before", [*exporting.CLASSES, None])
-@pytest.mark.parametrize("after", [*exporting.CLASSES, None])
-def test_each_change_has_one_name(before: exporting.Class | None, after: exporting.Class | None) -> None:
-    assert (exporting.change_of(before, after) is None) == (before == after)
+def changes_of(layout: Layout, version: str) -> list[list[str]]:
+    with (layout.exports / version / "changes.csv").open(encoding="utf-8-sig") as stream:
+        return [list(row.values()) for row in csv.DictReader(stream)]
+
+
+def test_each_change_has_one_name() -> None:
+    kinds = [*exporting.CLASSES, None]
+    for before, after in itertools.product(kinds, kinds):
+        assert (exporting.change_of(before, after) is None) == (before == after)
 
 
 def test_gaps_name_what_the_map_cannot_say(mapped: Layout) -> None:
     told = " ".join(exporting.summary(mapped, RUN, 0.5).gaps)
-    assert "Without an audit the scores are a rank" in told
-    assert "2 of 400 buildings (0.5 %) were not assessed: no picture there 2." in told
-    assert "learned from 5 damaged buildings only" in told
+    for words in (
+        "Without an audit",
+        "no number of damaged buildings is estimated",
+        "2 of 400 buildings",
+        "5 damaged buildings only",
+    ):
+        assert words in told
     say(mapped, "b5", "positive")
     strict = " ".join(exporting.summary(mapped, RUN, 1.0).gaps)
     assert "1 of 1 confirmed buildings score below the threshold" in strict
-
-
-def test_a_number_that_other_checks_estimate_is_not_denied(mapped: Layout) -> None:
-    assert "no number of damaged buildings is estimated" in " ".join(exporting.summary(mapped, RUN, 0.5).gaps)
     answer_audit(mapped, 200)
     add_run(mapped, "ranker-2", like=RUN)
     told = " ".join(exporting.summary(mapped, "ranker-2", 0.5).gaps)
     assert "Without an audit" in told
-    assert "no number of damaged buildings is estimated" not in told
+    assert "no number of damaged buildings is estimated" not in told, "other checks estimate it"
 
 
-@pytest.mark.slow
 def test_an_audit_is_in_the_summary_with_its_intervals(mapped: Layout) -> None:
     check = answer_audit(mapped, 200)
     choices.choose_threshold(mapped, RUN, 0.6, f"audit:{check.id}")
@@ -122,26 +119,17 @@ def test_an_audit_is_in_the_summary_with_its_intervals(mapped: Layout) -> None:
     assert not [gap for gap in found.gaps if "Without an audit" in gap]
 
 
-@pytest.mark.parametrize(
-    ("version", "name"),
-    [
+def test_no_other_file_is_handed_out(mapped: Layout, tmp_path: Path) -> None:
+    write(mapped)
+    folder = mapped.exports / "v1"
+    (mapped.exports / "secret").write_text("x")
+    (folder / "link.csv").symlink_to(mapped.gpkg)
+    assert exporting.version_file(mapped, "v1", "damage_map.csv").is_file()
+    for version, name in (
         ("v1", "../v1/damage_map.csv"), ("v1", "..%2fsecret"), ("v1", ".lock"), ("v1", ""), ("..", "secret"), ("v01", "damage_map.csv"),
         ("v2", "damage_map.csv"), ("v1", "link.csv"), ("v1", "sub/damage_map.csv"),
-    ],
-)  # fmt: skip
-def test_no_other_file_is_handed_out(version: str, name: str, mapped: Layout) -> None:
-    write(mapped)
-    (mapped.exports / "secret").write_text("x")
-    (mapped.exports / "v1" / "link.csv").symlink_to(mapped.gpkg)
-    assert exporting.version_file(mapped, version, name) is None
-    path = exporting.version_file(mapped, "v1", "damage_map.csv")
-    assert path is not None
-    assert path.is_file()
-
-
-def test_a_zip_holds_the_files_of_its_version_alone(mapped: Layout, tmp_path: Path) -> None:
-    write(mapped)
-    (mapped.exports / "v1" / "link.csv").symlink_to(mapped.gpkg)
+    ):  # fmt: skip
+        assert exporting.version_file(mapped, version, name) is None, (version, name)
     exporting.write_zip(mapped, "v1", tmp_path / "v1.zip")
     with zipfile.ZipFile(tmp_path / "v1.zip") as zipped:
         names = {Path(name).name for name in zipped.namelist()}

@@ -61,24 +61,6 @@ def test_a_stop_check_draws_what_nobody_answered_and_goes_on_as_it_needs(chipped
     assert 0 < view.n_more < 36
 
 
-def test_checking_all_of_it_is_enough(chipped: Layout) -> None:
-    check = random_audits.begin_stop_check(chipped, "ann")
-    answer_all(chipped, check, "ann")
-    view = random_audits.stop_view(chipped, random_audits.load(chipped, check.id), at_most_left=0)
-    assert view.n_checked == N - 4
-    assert view.n_more == 0
-
-
-def test_searching_on_makes_a_stop_check_void(chipped: Layout) -> None:
-    check = random_audits.begin_stop_check(chipped, "ann")
-    shown(chipped, "ann", check)
-    check = random_audits.load(chipped, check.id)
-    outside = f"b{check.sample.rows[-1]}"
-    assert not random_audits.stop_view(chipped, check, 5).is_void
-    say(chipped, outside, "positive")
-    assert random_audits.stop_view(chipped, check, 5).is_void
-
-
 def test_two_analysts_share_the_work_and_a_second_reader_does_it_again(chipped: Layout) -> None:
     check = random_audits.begin_stop_check(chipped, "ann")
     ann, bob = shown(chipped, "ann", check), shown(chipped, "bob", random_audits.load(chipped, check.id))
@@ -114,13 +96,15 @@ def test_answers_of_a_check_can_be_corrected_and_teach_nothing(chipped: Layout) 
     assert pu.is_excluded[other]
 
 
-def test_a_search_among_the_drawn_makes_a_stop_check_void(chipped: Layout) -> None:
+@pytest.mark.parametrize("place", [5, -1], ids=["shown", "drawn and not shown"])
+def test_a_search_among_the_drawn_makes_a_stop_check_void(chipped: Layout, place: int) -> None:
     """Before: a click of the search on a building that was drawn counted as its check."""
     check = random_audits.begin_stop_check(chipped, "ann")
     drawn = shown(chipped, "ann", check)
     check = random_audits.load(chipped, check.id)
     say(chipped, drawn[0], "not_damaged", analyst="ann", check=check)
-    say(chipped, drawn[5], "positive", analyst="bob")
+    assert not random_audits.stop_view(chipped, check, 5).is_void
+    say(chipped, f"b{check.sample.rows[place]}", "positive", analyst="bob")
     view = random_audits.stop_view(chipped, check, 5)
     assert (view.is_void, view.n_checked, view.n_damaged) == (True, 1, 0)
 
@@ -131,6 +115,10 @@ def test_who_went_home_does_not_keep_an_audit_from_its_end(chipped: Layout) -> N
     answer_all(chipped, check, "bob")
     found = random_audits.answered(chipped, random_audits.load(chipped, check.id))
     assert (found.n_open, found.n_counted, found.state) == (0, N - 4, "finished")
+    view = random_audits.stop_view(chipped, random_audits.load(chipped, check.id), at_most_left=0)
+    assert (view.n_checked, view.n_more) == (N - 4, 0)
+    with pytest.raises(PuGeoError, match="nothing left to check"):
+        random_audits.begin_stop_check(chipped, "ann")
     assert set(gone) <= {f"b{row}" for row in found.sample.rows}
 
 
@@ -152,19 +140,12 @@ def test_one_check_is_open_at_a_time_and_can_be_ended(chipped: Layout) -> None:
     assert random_audits.open_check(chipped) is None
 
 
-def test_nothing_left_to_check_is_refused(chipped: Layout) -> None:
-    click(chipped, *(f"b{row}" for row in range(2, N)), label="not_damaged")
-    with pytest.raises(PuGeoError, match="nothing left"):
-        random_audits.begin_stop_check(chipped, "ann")
-
-
 def test_one_analyst_leaves_and_the_others_go_on(chipped: Layout) -> None:
     check = random_audits.begin_stop_check(chipped, "ann")
     for name in ("ann", "bob"):
         random_audits.check_queue(chipped, name, check)
     random_audits.leave(chipped, check.id, "ann")
     still = random_audits.open_check(chipped)
-    assert still is not None
     assert [random_audits.takes_part(chipped, still, name) for name in ("ann", "bob")] == [False, True]
     random_audits.leave(chipped, check.id, "bob")
     assert random_audits.open_check(chipped) is None, "nobody is left"
@@ -178,7 +159,6 @@ def test_a_check_is_ended_for_those_too_who_went_home(chipped: Layout) -> None:
         random_audits.check_queue(chipped, name, check)
     random_audits.leave(chipped, check.id, "ann")
     still = random_audits.open_check(chipped)
-    assert still is not None
     assert random_audits.others_in(chipped, still, "ann") == ["bob"]
     assert random_audits.others_in(chipped, still, "bob") == []
     random_audits.end(chipped, check.id)

@@ -94,7 +94,6 @@ def test_a_job_on_a_cluster_shows_its_workers_the_parts_of_its_step_and_dasks_pa
     plans += [("plan", {"step": "computing features", "shards": 9, "kept": 2}), ("shard", {})]
     folder = job_with(project, "chip", ("cluster", workers), *plans)
     lock = locks.take(folder / locks.JOB_LOCK)
-    assert lock is not None
     try:
         (words,) = [each.value for each in show_panel("components.job_card", project, "watch(layout, ['chip'])").caption]
         assert (
@@ -112,7 +111,6 @@ def test_a_job_whose_workers_have_come_is_not_shown_as_one_that_still_starts_the
     came = {"message": "working on 2 workers", "workers": [{}, {}], "dashboard": ""}
     folder = job_with(project, "chip", ("stage", {"message": "starting 2 workers"}), ("cluster", came))
     lock = locks.take(folder / locks.JOB_LOCK)
-    assert lock is not None
     try:
         assert jobs.view(folder).message == "working on 2 workers"
     finally:
