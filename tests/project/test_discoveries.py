@@ -15,23 +15,16 @@ from pu_geo.project.layout import Layout
 from pu_geo.project.runs import sha256_of
 
 
-def test_a_discovery_comes_back_as_it_was_kept(project: Layout) -> None:
+def test_a_discovery_comes_back_as_it_was_kept_the_newest_first(project: Layout) -> None:
     found = discoveries.load(discovered(project), KEPT)
     assert (found.id, list(found.building_ids)) == (KEPT, IDS)
     np.testing.assert_array_equal(found.groups, GROUPS)
-    assert found.groups.dtype == np.int16
-    assert found.membership.dtype == np.float32
+    assert (found.groups.dtype, found.membership.dtype) == (np.int16, np.float32)
     assert found.members([1, 3]) == [*IDS[8:14], "b18"]
-    folder = project.discovery(KEPT)
-    assert found.facts["sha256"] == {
-        path.name: sha256_of(path) for path in folder.iterdir() if path.name != "discovery.json"
-    }
+    arrays = {path.name: sha256_of(path) for path in project.discovery(KEPT).iterdir() if path.name != "discovery.json"}
+    assert found.facts["sha256"] == arrays
     assert found.facts["known"] == {"not damaged": 6, "damaged": 6}
     assert not (project.folder / "work").exists()
-
-
-def test_the_newest_comes_first_and_is_the_latest(project: Layout) -> None:
-    discovered(project)
     discovered(project, name="types-2")
     assert [facts["discovery"] for facts in discoveries.all_facts(project)] == ["types-2", KEPT]
     assert discoveries.load(project, "latest").id == "types-2"
@@ -66,28 +59,22 @@ def test_acts_are_undone_one_after_the_other(db: Connection) -> None:
     discoveries.decide(db, KEPT, {"tarps": None, "blue tarps": one, None: {"merged": [], "dropped": [2]}}, analyst="ann")
     discoveries.decide(db, KEPT, {"blue tarps": two}, analyst="ann")
     discoveries.decide(db, "types-other", {"mud": two}, analyst="ann")
-    n_before = db.execute("SELECT count(*) FROM decision").fetchone()[0]
     assert discoveries.undo(db, KEPT, analyst="bob")
     assert discoveries.types(db)["blue tarps"].facts == one
+    discoveries.decide(db, KEPT, {"straw": two}, analyst="ann")  # a new act after an undo is the last
+    n_before = decisions.last_decision(db)
     assert discoveries.undo(db, KEPT, analyst="bob")
+    assert list(discoveries.types(db)) == ["mud", "blue tarps"]
+    with pytest.raises(ProjectError, match="Something else was decided since by ann"):
+        discoveries.undo(db, KEPT, analyst="bob", decision=1)
+    assert discoveries.last_act(db, KEPT) == 2
+    assert discoveries.undo(db, KEPT, analyst="bob", decision=2)
     assert discoveries.review_of(db, KEPT) == discoveries.Review()
     assert {name: each.facts for name, each in discoveries.types(db).items()} == {"mud": two, "tarps": one}
     assert discoveries.undo(db, KEPT, analyst="bob")
     assert list(discoveries.types(db)) == ["mud"]
-    assert not discoveries.undo(db, KEPT, analyst="bob")
-    assert db.execute("SELECT count(*) FROM decision").fetchone()[0] == n_before + 5  # nothing is taken out of the log
-
-
-def test_after_an_undo_a_new_act_is_the_last(db: Connection) -> None:
-    facts = {"discovery": KEPT, "groups": [0], "building_ids": ["b0"]}
-    for name in ("a", "b"):
-        discoveries.decide(db, KEPT, {name: facts}, analyst="ann")
-    discoveries.undo(db, KEPT, analyst="ann")
-    discoveries.decide(db, KEPT, {"c": facts}, analyst="ann")
-    discoveries.undo(db, KEPT, analyst="ann")
-    assert list(discoveries.types(db)) == ["a"]
-    discoveries.undo(db, KEPT, analyst="ann")
-    assert list(discoveries.types(db)) == []
+    assert (discoveries.undo(db, KEPT, analyst="bob"), discoveries.last_act(db, KEPT)) == (False, None)
+    assert decisions.last_decision(db) == n_before + 5  # nothing is taken out of the log
 
 
 def test_merged_groups_count_as_one() -> None:

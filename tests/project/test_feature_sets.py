@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from dataclasses import replace
 
@@ -15,8 +14,7 @@ from pu_geo.errors import ProjectError
 from pu_geo.project import feature_sets, store
 from pu_geo.project.feature_sets import FeatureSet
 from pu_geo.project.layout import Layout
-from pu_geo.records import FeatureRequest, RunFacts
-from pu_geo.services.project import removing
+from pu_geo.records import FeatureRequest
 
 IDS = [f"b{i}" for i in range(20)]
 OTHER = "resnet18-1a2b3c4d"
@@ -46,36 +44,22 @@ def choose(layout: Layout, name: str, chip_set: str = "set") -> None:
 
 
 def test_a_project_of_before_has_rcf_and_uses_it_without_a_word(chipped: Layout) -> None:
-    assert sorted(path.name for path in (chipped.folder / "chips").iterdir()) == ["set.features.npy", "set.json"]
-    assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf"]
     assert in_use(chipped) == ("rcf", "")
-    found = feature_sets.find(chipped, "set", "rcf")
-    assert (found.maker, found.n_views, found.n_chips, found.n_features) == ({"kind": "rcf"}, 2, 20, 8)
+    assert feature_sets.all_sets(chipped, "set") == [FeatureSet("rcf", {"kind": "rcf"}, 2, 20, 8)]
     assert feature_sets.maker_state(chipped, "set", "rcf") == {}
-    assert RunFacts(**facts_of_before()).feature_set == "rcf"  # type: ignore[arg-type]
 
 
-def facts_of_before() -> dict[str, object]:
-    numbers = dict.fromkeys(("seed", "at_event", "n_positive", "n_unlabeled", "seconds", "threshold"), 0)
-    texts = dict.fromkeys(("run_id", "method", "preset", "chip_set", "created_at", "device", "score_type"), "")
-    return {**numbers, **texts, "settings": {}}
-
-
-def test_a_set_is_what_was_put(chipped: Layout) -> None:
-    made = put(chipped)
+def test_a_set_is_what_was_put_and_listed_after_rcf_the_oldest_first(chipped: Layout) -> None:
+    made = put(chipped, created_at="2026-01-02")
     assert feature_sets.find(chipped, "set", OTHER) == made
     assert made.licence == "BSD"
-    assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf", OTHER]
-    assert feature_sets.views(chipped, "set", OTHER).shape == (3, 20, 4)
+    np.testing.assert_array_equal(feature_sets.views(chipped, "set", OTHER), np.ones((3, 20, 4), np.float16))
     assert feature_sets.maker_state(chipped, "set", OTHER)["weight"].tolist() == [1, 1, 1]
     names = {path.name.removeprefix(f"set.{OTHER}.") for path in (chipped.folder / "chips").glob(f"*{OTHER}*")}
     assert names == {"features.npy", "maker.npz", "features.json"}
-
-
-def test_sets_are_listed_rcf_first_then_the_oldest(chipped: Layout) -> None:
-    put(chipped, "zebra-1", created_at="2026-01-02")
     put(chipped, "alpha-1", created_at="2026-01-03")
-    assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf", "zebra-1", "alpha-1"]
+    put(chipped, "zebra-1", created_at="2026-01-01")
+    assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf", "zebra-1", OTHER, "alpha-1"]
 
 
 def test_a_set_exists_once_its_facts_do(chipped: Layout) -> None:
@@ -119,11 +103,9 @@ def test_features_get_their_room_first_and_a_full_disk_is_a_refusal(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with (
-        pytest.raises(ProjectError, match="No space left") as refused,
-        feature_sets.new_views(chipped, "set", "full-1", (3, 20, 4)),
-    ):
-        pytest.fail("nothing is computed on a full disk")
+    with pytest.raises(ProjectError, match="No space left") as refused:  # noqa: SIM117
+        with feature_sets.new_views(chipped, "set", "full-1", (3, 20, 4)):
+            pytest.fail("nothing is computed on a full disk")
     assert refused.value.kind == "disk"
     assert not [path for path in (chipped.folder / "chips").iterdir() if "full-1" in path.name]
 
@@ -142,43 +124,23 @@ def test_a_choice_holds_and_other_chips_fall_back_to_rcf_with_a_note(chipped: La
     assert in_use(chipped) == ("rcf", "")
 
 
-def test_a_set_that_is_not_there_cannot_be_chosen(chipped: Layout) -> None:
+def test_a_set_that_is_not_there_is_neither_chosen_nor_removed(chipped: Layout) -> None:
     with pytest.raises(ProjectError, match="no features 'resnet18-1a2b3c4d'; they have: rcf"):
         choose(chipped, OTHER)
     with pytest.raises(ProjectError, match="is not an id"):
         choose(chipped, "../../etc")
-
-
-def test_a_removed_set_leaves_nothing_and_rcf_stays(chipped: Layout) -> None:
-    put(chipped)
-    removing.remove(chipped, "features", f"set.{OTHER}", "ann")
-    assert not list((chipped.folder / "chips").glob(f"*{OTHER}*"))
     for name, words in (("rcf", "belong to the chips"), (OTHER, "have no features")):
         with pytest.raises(ProjectError, match=words):
-            removing.remove(chipped, "features", f"set.{name}", "ann")
-    assert feature_sets.is_there(chipped, "set", "rcf")
+            feature_sets.require_removable(chipped, "set", name)
 
 
 def test_the_same_weights_and_settings_have_the_same_name() -> None:
     asked = FeatureRequest("resnet18", "/data/a.safetensors", licence="BSD")
     name = feature_sets.name_of(asked, "abc")
-    assert name.startswith("resnet18-")
-    assert len(name) == len("resnet18-") + 8
-    same = replace(asked, weights="/elsewhere/b.safetensors", licence="")
-    assert feature_sets.name_of(same, "abc") == name
-    others = [
-        replace(asked, **change) for change in ({"pool": "footprint"}, {"layer": "layer3"}, {"size_px": 96}, {"n_views": 1})
-    ]
-    names = {
-        feature_sets.name_of(one, "abc") for one in (*others, replace(asked, dates="post"), replace(asked, maker="resnet50"))
-    }
+    assert (name[:9], len(name)) == ("resnet18-", 17)
+    assert feature_sets.name_of(replace(asked, weights="/elsewhere/b.safetensors", licence=""), "abc") == name
+    changes = {"pool": "footprint", "layer": "layer3", "size_px": 96, "n_views": 1, "dates": "post", "maker": "resnet50"}
+    names = {feature_sets.name_of(replace(asked, **{key: value}), "abc") for key, value in changes.items()}
     assert len({*names, name, feature_sets.name_of(asked, "abd")}) == 8
     assert feature_sets.name_of(FeatureRequest("local-dir:/data/net"), "abc").startswith("local-dir-")
     assert feature_sets.name_of(FeatureRequest("rcf"), "") == "rcf"
-
-
-def test_facts_are_json_without_pickle(chipped: Layout) -> None:
-    put(chipped)
-    assert json.loads(chipped.feature_facts("set", OTHER).read_text())["maker"]["licence"] == "BSD"
-    with np.load(chipped.maker("set", OTHER), allow_pickle=False) as arrays:
-        assert list(arrays) == ["weight"]

@@ -47,11 +47,8 @@ def test_a_grade_is_given_changed_taken_away_and_undone_like_a_click(project: La
 def test_only_a_damaged_building_has_a_grade_and_only_one_of_the_scale(project: Layout) -> None:
     for label in ("not_damaged", "not_assessable", "cleared"):
         assert "how badly" in str(click(project, f"c-{label}", label=label, grade="major").error)
-    assert "grade 'Destoyed' is not one of this project's: Destroyed, Major, Minor." in str(
-        click(project, "typo", grade="Destoyed").error
-    )
-    assert "at most 40" in str(click(project, "long", grade="x" * (MAX_GRADE + 1)).error)
-    assert "at most 40" in str(click(project, "number", grade=4).error)
+    for grade, words in (("Destoyed", "'Destoyed' is not one of"), ("x" * (MAX_GRADE + 1), "at most 40"), (4, "at most 40")):
+        assert words in str(click(project, f"c-{grade}", grade=grade).error)
     assert click(project, "map", grade="possible").error is None, "damage maps have it, also where the scale has not"
     assert now(project) == {"b0": "possible"}
 
@@ -62,22 +59,9 @@ def test_of_two_analysts_the_newest_grade_counts_and_their_agreement_stays(proje
     assert now(project) == {"b0": "minor"}
     with store.connect(project) as db:
         assert analysts.agreement(db).share == 1.0
-        assert not analysts.conflicts(db)
         assert [event.grade for event in analysts.own_answers(db).values()] == ["destroyed", "minor"]
-        undone = labels.undo(db, "u", analyst="bob", screen="map")
-    assert undone[0].grade == "destroyed"
+    undo(project, "u", by="bob")
     assert now(project) == {"b0": "destroyed"}
-
-
-def test_no_grade_changes_what_is_learned_from(project: Layout) -> None:
-    click(project, "a")
-    with store.connect(project) as db:
-        before = labels.pu_set(db)
-    click(project, "b", grade="major")
-    with store.connect(project) as db:
-        after = labels.pu_set(db)
-    assert (before.is_positive == after.is_positive).all()
-    assert (before.is_not_damaged == after.is_not_damaged).all()
 
 
 def test_a_renamed_or_moved_grade_keeps_its_buildings(project: Layout) -> None:
@@ -93,6 +77,8 @@ def test_a_renamed_or_moved_grade_keeps_its_buildings(project: Layout) -> None:
         events = labels.current(db)
         assert [grades.name_of(found, events[b].grade) for b in ("b0", "b1")] == ["Total loss", "Minor"]
         assert [grades.class_of(found, events[b].grade) for b in ("b0", "b1")] == ["destroyed", "minor"]
+        assert [grades.same_as(found, name, "major") for name in ("MINOR", "Broken")] == ["minor", "roof-gone"]
+        assert grades.same_as(found, "Broken", "none") == ""
     assert click(project, "c", "b2", grade="total LOSS").error is None
     assert now(project)["b2"] == "destroyed"
 
@@ -117,7 +103,6 @@ def test_a_grade_off_the_scale_stays_known_and_comes_back_under_its_name(project
         ([], "would have 0 grades"),
         ([Grade("", f"g{k}", "minor") for k in range(7)], "would have 7 grades"),
         ([Grade("", " ", "minor")], "cannot be the name"),
-        ([Grade("", "x" * 41, "minor")], "cannot be the name"),
         ([Grade("", "A", "minor"), Grade("", "a ", "major")], "each occurs once"),
         ([Grade("", "A", "total")], "class 'total'"),  # type: ignore[arg-type]
     ],

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from sqlite3 import Connection
 
+import numpy as np
 import pytest
 
 from pu_geo.errors import LabelError
-from pu_geo.project import analysts, labels, store
-from pu_geo.project.layout import Layout
-from pu_geo.records import LABELS, REASONS, SHOWN, LabelOp
+from pu_geo.project import labels
+from pu_geo.records import REASONS, SHOWN, LabelOp
 
 
 def add(
@@ -29,10 +28,10 @@ def redo(db: Connection, op: str, analyst: str = "ann") -> list[labels.LabelEven
 
 
 def test_last_event_decides_and_cleared_buildings_carry_no_label(db: Connection) -> None:
-    add(db, "1", "b1")
-    add(db, "2", "b2")
-    add(db, "3", "b1", "not_damaged")
-    add(db, "4", "b2", "cleared")
+    for number, (building, label) in enumerate(
+        [("b1", "positive"), ("b2", "positive"), ("b1", "not_damaged"), ("b2", "cleared")]
+    ):
+        add(db, str(number), building, label)
     assert labels.current_labels(db) == {"b1": "not_damaged"}
     assert labels.current_labels(db, at=2) == {"b1": "positive", "b2": "positive"}
 
@@ -76,25 +75,16 @@ def test_replayed_undo_does_nothing_again(db: Connection) -> None:
     assert labels.current_labels(db) == {"b1": "positive"}
 
 
-def test_operations_of_one_act_are_undone_together(db: Connection) -> None:
-    ops = [LabelOp(f"i{i}", f"b{i % 4}", "not_damaged" if i > 3 else "positive", "import-1") for i in range(5)]  # b0 twice
-    labels.append(db, ops, analyst="ann", screen="cli", kind="import")
-    assert len(undo(db, "u")) == 5
-    assert labels.current_labels(db) == {}
-    redo(db, "r")
-    assert labels.current_labels(db) == {"b0": "not_damaged", "b1": "positive", "b2": "positive", "b3": "positive"}
-
-
 def test_pu_set_follows_the_order_asked_for_and_the_event(db: Connection) -> None:
     add(db, "1", "b1")
     add(db, "2", "b2", "not_damaged")
     add(db, "3", "b3", "not_assessable")
     add(db, "4", "b4")
     found = labels.pu_set(db, at=3, ids=["b4", "b3", "b2", "b1"])
-    assert found.is_positive.tolist() == [False, False, False, True]
-    assert found.is_not_damaged.tolist() == [False, False, True, False]
-    assert found.is_excluded.tolist() == [False, True, False, False]
-    assert found.at_event == 3
+    assert np.flatnonzero(found.is_positive).tolist() == [3]
+    assert np.flatnonzero(found.is_not_damaged).tolist() == [2]
+    assert np.flatnonzero(found.is_excluded).tolist() == [1]
+    assert (found.building_ids, found.at_event) == (["b4", "b3", "b2", "b1"], 3)
 
 
 FULL = {
@@ -131,21 +121,15 @@ def test_undo_and_redo_bring_back_the_whole_answer(db: Connection) -> None:
         ({"building_id": "nobody", "reason": "cloudy"}, "not in this project"),
         ({"label": "broken"}, "is not one of"),
         ({"op": ""}, "op"),
+        ({"act": ""}, "act must be"),
         ({"label": "not_assessable", "reason": "fog"}, "reason 'fog' is not one of cloud"),
         ({"reason": "cloud"}, "the label is positive"),
         ({"damage_types": "roof"}, "damage_types must be a list"),
         ({"damage_types": ["x" * 61]}, "1 to 60 characters"),
-        ({"damage_types": ["x", 3]}, "damage_types must be a list"),
         ({"damage_types": ["x"] * 21}, "21 entries; 20 at most"),
-        ({"absent_types": "roof"}, "absent_types must be a list"),
-        ({"absent_types": ["x" * 61]}, "1 to 60 characters"),
-        ({"absent_types": ["x"] * 21}, "absent_types has 21 entries; 20 at most"),
-        (
-            {"absent_types": ["roof"], "damage_types": ["wall", "roof"]},
-            "damage type 'roof' is in damage_types and in absent_types",
-        ),
-        ({"absent_types": ["roof"], "label": "not_damaged"}, "a damaged building does not have; the label is not_damaged"),
-        ({"absent_types": ["roof"], "label": "cleared"}, "the label is cleared"),
+        ({"absent_types": ["x", 3]}, "absent_types must be a list"),
+        ({"absent_types": ["roof"], "damage_types": ["wall", "roof"]}, "'roof' is in damage_types and in absent_types"),
+        ({"absent_types": ["roof"], "label": "not_damaged"}, "does not have; the label is not_damaged"),
         ({"comment": "x" * 501}, "at most 500"),
         ({"comment": 3}, "comment must be a text"),
         ({"comment": "half \ud83c"}, "comment must be a text"),
@@ -154,10 +138,7 @@ def test_undo_and_redo_bring_back_the_whole_answer(db: Connection) -> None:
         ({"shown": "audit"}, "got None"),
         ({"shown": "audit", "inclusion": 0.0}, "got 0.0"),
         ({"shown": "audit", "inclusion": 1.5}, "got 1.5"),
-        ({"shown": "audit", "inclusion": float("nan")}, "got nan"),
-        ({"shown": "audit", "inclusion": "much"}, "got 'much'"),
         ({"shown": "explore", "inclusion": 0.5}, "audit alone"),
-        ({"at": "yesterday"}, "is not a time"),
         ({"at": "2026-01-01T00:00:00"}, "is not a time with its zone"),
         ({"at": "0001-01-01T00:00:00+14:00"}, "is not a time"),
         ({"analyst": ""}, "analyst must be"),
@@ -172,12 +153,9 @@ def test_bad_operation_is_answered_and_does_not_stop_the_next(db: Connection, de
         labels.refuse_rejected([bad, good], "x.csv")
 
 
-def test_longest_and_most_details_fit(db: Connection) -> None:
+def test_all_words_of_the_records_and_the_longest_details_fit(db: Connection) -> None:
     more = {"damage_types": ["ß" * 60] * 20, "comment": "日" * 500, "shown": "audit", "inclusion": 1}
     assert add(db, "1", "b1", **more).error is None
-
-
-def test_words_of_the_log_are_those_of_the_records(db: Connection) -> None:
     for reason in REASONS:
         assert add(db, f"r-{reason}", "b1", "not_assessable", reason=reason).error is None
     for shown in SHOWN:
@@ -257,38 +235,13 @@ def test_answer_after_the_audit_is_trained_on_and_the_sample_stays_as_drawn(db: 
     assert [row.building_id for row in labels.audits(db)] == ["b2", "b1"]
 
 
-@pytest.mark.slow
-def test_random_clicks_undos_and_redos_end_where_a_plain_replay_of_what_stands_ends(project: Layout) -> None:
-    """The building's label is the last answer among those that stand; by hand, with stacks instead of the log."""
-    for seed in range(4):
-        rng = random.Random(seed)
-        answers: list[tuple[str, str, str]] = []  # op, building, label of every act
-        done: dict[str, list[int]] = {"ann": [], "bob": []}
-        undone: dict[str, list[int]] = {"ann": [], "bob": []}
-        buildings = [f"b{2 * seed}", f"b{2 * seed + 1}"]
-        with store.connect(project) as db:
-            who = {name: f"{name}{seed}" for name in done}
-            for number in range(60):
-                name = rng.choice(("ann", "bob"))
-                kind = rng.choice(("set", "set", "undo", "redo"))
-                op = f"{seed}-{number}"
-                if kind == "set":
-                    answers.append((op, rng.choice(buildings), rng.choice(LABELS)))
-                    labels.append(db, [LabelOp(*answers[-1])], analyst=who[name], screen="map")  # type: ignore[arg-type]
-                    done[name].append(len(answers) - 1)
-                    undone[name].clear()
-                else:
-                    source, target = (done, undone) if kind == "undo" else (undone, done)
-                    labels._step(db, op, analyst=who[name], screen="map", kind=kind)
-                    if source[name]:
-                        target[name].append(source[name].pop())
-                standing = sorted(done["ann"] + done["bob"])
-                expected = {answers[i][1]: answers[i][2] for i in standing}
-                found = labels.current_labels(db)
-                assert {b: found.get(b, "cleared") for b in expected} == expected
-                own = {key: event.label for key, event in analysts.own_answers(db).items() if key[0] in buildings}
-                by_hand = {(answers[i][1], who[n]): answers[i][2] for n in done for i in sorted(done[n])}
-                assert own == {key: label for key, label in by_hand.items() if label != "cleared"}
+def test_operations_of_one_act_are_undone_together(db: Connection) -> None:
+    ops = [LabelOp(f"i{i}", f"b{i % 4}", "not_damaged" if i > 3 else "positive", "import-1") for i in range(5)]  # b0 twice
+    labels.append(db, ops, analyst="ann", screen="cli", kind="import")
+    assert [event.building_id for event in undo(db, "u")] == ["b0", "b3", "b2", "b1", "b0"]
+    assert labels.current_labels(db) == {}
+    redo(db, "r")
+    assert labels.current_labels(db) == {"b0": "not_damaged", "b1": "positive", "b2": "positive", "b3": "positive"}
 
 
 def test_one_act_is_undone_where_it_is_not_the_last(db: Connection) -> None:

@@ -20,6 +20,13 @@ N = 8
 LABELS = ("positive", "not_damaged", "not_assessable", "cleared")
 
 
+WRONG: dict[str, list[Any]] = {
+    "op": ["", 7, ["op1"], None, "a\0b", "\ud800", "x" * 201], "building_id": ["b99", "", None, {"b": 1}, "b\0", "\ud800"],
+    "label": ["damaged", None, []], "act": ["", 5], "grade": ["no such", 3, "x" * 500], "reason": ["fog"],
+    "comment": [None, "x" * 501], "damage_types": ["roof", [""], ["walls"], None], "at": ["yesterday"], "analyst": [""],
+}  # fmt: skip
+
+
 def some_operations(rng: np.random.Generator, n: int) -> list[LabelOp]:
     """Labels of acts on several buildings, with undo, redo, replays, and what makes no sense, among them values of other kinds."""
     found: list[LabelOp] = []
@@ -41,13 +48,8 @@ def some_operations(rng: np.random.Generator, n: int) -> list[LabelOp]:
             "analyst": "kim" if number % 7 == 0 else None, "at": "2026-05-01T12:00:00+02:00" if number % 7 == 0 else None,
         }  # fmt: skip
         if kind > 0.75:
-            wrong = {
-                "op": ["", 7, ["op1"], None, "a\0b", "\ud800", "x" * 201], "building_id": ["b99", "", None, {"b": 1}, "b\0", "\ud800"],
-                "label": ["damaged", None, []], "act": ["", 5], "grade": ["no such", 3, "x" * 500], "reason": ["fog"],
-                "comment": [None, "x" * 501], "damage_types": ["roof", [""], ["walls"], None], "at": ["yesterday"], "analyst": [""],
-            }  # fmt: skip
-            name = str(rng.choice(list(wrong)))
-            given[name] = wrong[name][int(rng.integers(len(wrong[name])))]
+            name = str(rng.choice(list(WRONG)))
+            given[name] = WRONG[name][int(rng.integers(len(WRONG[name])))]
         found.append(LabelOp(**given))
     return found
 
@@ -67,13 +69,11 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 def copies(layout: Layout, folder: Path) -> tuple[Layout, Layout]:
-    found = tuple(Layout(folder / f"{name}.pugeo") for name in ("a", "b"))
-    for one in found:
-        shutil.copytree(layout.folder, one.folder)
-    return found[0], found[1]
+    one, other = (Layout(Path(shutil.copytree(layout.folder, folder / f"{name}.pugeo"))) for name in ("a", "b"))
+    return one, other
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_at_once_and_one_by_one_leave_the_same_log_and_acknowledgements(empty: Layout, tmp_path: Path, seed: int) -> None:
     ops = some_operations(np.random.default_rng(seed), 90)
     at_once, one_by_one = copies(empty, tmp_path)
@@ -87,40 +87,6 @@ def test_at_once_and_one_by_one_leave_the_same_log_and_acknowledgements(empty: L
             b, ops[::-1], analyst="ann", screen="map"
         )
         assert labels.current(a).keys() == labels.current(b).keys()
-
-
-def plain_step(db: sqlite3.Connection, op: str, kind: str) -> None:
-    """Take an act of ann's back, or make it stand again, a building at a time."""
-    act = labels.next_act(db, "ann", kind)
-    rows = db.execute("SELECT event, building_id FROM label_event WHERE act = ? ORDER BY event", (act,)).fetchall()
-    for number, (target, building) in enumerate(rows[::-1] if kind == "undo" else rows):
-        found = labels.last_standing(db, building, step=(target, kind))
-        values = labels.details(found) if found else {"label": "cleared"}
-        labels.insert(db, {
-            "op": op if number == 0 else f"{op}#{number}", "building_id": building, "analyst": "ann", "at": store.now(),
-            "screen": "map", "kind": kind, "undoes": target, "act": f"{kind}:{op}", **values, "answer": found.event if found else None,
-        })  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_an_act_is_undone_and_redone_as_a_building_at_a_time(empty: Layout, tmp_path: Path, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    ops = [
-        LabelOp(
-            f"op{i}", f"b{rng.integers(N)}", str(rng.choice(LABELS)), f"act{i // 9}", analyst="kim" if i % 5 == 0 else None
-        )  # type: ignore[arg-type]
-        for i in range(60)
-    ]
-    at_once, plain = copies(empty, tmp_path)
-    with store.connect(at_once) as a, store.connect(plain) as b:
-        for db in (a, b):
-            labels.append(db, ops, analyst="ann", screen="map")
-        for number, kind in enumerate(("undo", "undo", "redo", "undo", "undo", "redo", "redo", "undo")):
-            (ack,) = labels.append(a, [LabelOp(f"s{number}", step=kind)], analyst="ann", screen="map")  # type: ignore[arg-type]
-            plain_step(b, f"s{number}", kind)
-            assert rows_of(a) == rows_of(b)
-            assert (ack.error, ack.event) == (None, labels.last_event(b))
-        assert labels.current_labels(a) == labels.current_labels(b)
 
 
 def test_numbers_go_on_where_the_table_says_and_none_is_given_twice(empty: Layout, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from pu_geo.project.labels import Ack
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
 
-N_CLICKS = 150
-N_RUNS = 6
+N_CLICKS = 60
+N_RUNS = 3
 N_THREADS = 2
 
 READER = """
@@ -60,7 +60,7 @@ def start(script: str, *arguments: str) -> subprocess.Popen[str]:
 
 @pytest.mark.slow
 def test_clicks_worker_and_outside_reader_at_once_lose_nothing(project: Layout) -> None:
-    reader = start(READER, str(project.gpkg), "4")
+    reader = start(READER, str(project.gpkg), "2")
     worker = start(WORKER, str(project.folder), *map(str, Path(__file__).parents[:2]))
     acks: list[list[Ack]] = [[] for _ in range(N_THREADS)]
     analysts = [threading.Thread(target=click, args=(project, f"ann{i}", acks[i])) for i in range(N_THREADS)]
