@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 from collections import Counter
@@ -52,11 +51,10 @@ def pixels_of(path: Path) -> np.ndarray:
         return scene.read()
 
 
-def digest(folder: Path) -> str:
-    found = hashlib.sha256((folder / "footprints.geojson").read_bytes())
-    for name in SCENES:
-        found.update(pixels_of(folder / name).tobytes())
-    return found.hexdigest()
+def committed() -> Path:
+    if not all((FOLDER / name).is_file() for name in (*SCENES, "footprints.geojson")):
+        pytest.skip("the sample event has not been made; run python sample_data/make_sample.py")
+    return FOLDER
 
 
 def pixel_of(feature: dict, gsd_m: float) -> tuple[int, int]:
@@ -66,87 +64,55 @@ def pixel_of(feature: dict, gsd_m: float) -> tuple[int, int]:
     return int((x - 540_000.0) / gsd_m), int((2_990_000.0 - y) / gsd_m)
 
 
-def committed() -> Path:
-    if not all((FOLDER / name).is_file() for name in (*SCENES, "footprints.geojson")):
-        pytest.skip("the sample event has not been made; run python sample_data/make_sample.py")
-    return FOLDER
+def test_the_same_seed_gives_the_same_event_and_another_one_another_town(
+    script: ModuleType, tiny: Path, tmp_path: Path
+) -> None:
+    script.make_sample(tmp_path / "same", seed=3, size_px=TINY_PX, n_buildings=40)
+    assert (tmp_path / "same/footprints.geojson").read_bytes() == (tiny / "footprints.geojson").read_bytes()
+    for name in SCENES:
+        np.testing.assert_array_equal(pixels_of(tmp_path / "same" / name), pixels_of(tiny / name))
+    script.make_sample(tmp_path / "other", seed=4, size_px=(64, 64), n_buildings=5)
+    assert (pixels_of(tmp_path / "other/pre.tif") != pixels_of(tiny / "pre.tif")[:, :64, :64]).mean() > 0.5
 
 
-def test_same_seed_gives_the_same_arrays(script: ModuleType, tiny: Path, tmp_path: Path) -> None:
-    script.make_sample(tmp_path, seed=3, size_px=TINY_PX, n_buildings=40)
-    assert digest(tmp_path) == digest(tiny)
-
-
-def test_other_seed_gives_another_town(script: ModuleType, tiny: Path, tmp_path: Path) -> None:
-    script.make_sample(tmp_path, seed=4, size_px=(64, 64), n_buildings=5)
-    assert (pixels_of(tmp_path / "pre.tif") != pixels_of(tiny / "pre.tif")[:, :64, :64]).mean() > 0.5
-
-
-def test_scenes_share_grid_and_have_the_size_asked_for(tiny: Path) -> None:
+def test_footprints_are_valid_rfc_7946_and_lie_inside_scenes_of_the_size_asked_for(tiny: Path) -> None:
     with rasterio.open(tiny / "pre.tif") as pre, rasterio.open(tiny / "post.tif") as post:
-        assert (pre.width, pre.height) == (post.width, post.height) == TINY_PX
-        assert pre.crs == post.crs == rasterio.CRS.from_epsg(32615)
-        assert pre.transform == post.transform
-        assert pre.dtypes == post.dtypes == ("uint8",) * 3
-        assert (pre.transform.a, pre.transform.e) == (0.5, -0.5)
-
-
-def test_footprints_lie_inside_the_scene_and_are_valid_rfc_7946(tiny: Path) -> None:
-    document = json.loads((tiny / "footprints.geojson").read_text(encoding="utf-8"))
-    assert "crs" not in document
-    assert len({f["properties"]["uid"] for f in document["features"]}) == len(document["features"])
-    assert 10 <= len(document["features"]) <= 40
+        assert (pre.width, pre.height, pre.dtypes) == (*TINY_PX, ("uint8",) * 3)
+        assert (pre.crs, pre.transform, pre.shape) == (post.crs, post.transform, post.shape)
+        assert (pre.crs, pre.res) == (rasterio.CRS.from_epsg(32615), (0.5, 0.5))
+        bounds = pre.bounds
+    assert "crs" not in json.loads((tiny / "footprints.geojson").read_text(encoding="utf-8"))
+    features = features_of(tiny)
+    assert len({f["properties"]["uid"] for f in features}) == len(features)
+    assert 10 <= len(features) <= 40
+    assert {f["properties"]["damage"] for f in features} <= set(CLASSES)
     to_map = Transformer.from_crs("EPSG:4326", "EPSG:32615", always_xy=True)
-    with rasterio.open(tiny / "pre.tif") as scene:
-        bounds = scene.bounds
-    for feature in document["features"]:
+    for feature in features:
         outline = shape(feature["geometry"])
-        assert outline.is_valid
-        assert outline.geom_type == "Polygon"
-        assert outline.exterior.is_ccw
+        assert (outline.is_valid, outline.geom_type, outline.exterior.is_ccw) == (True, "Polygon", True)
         ring = np.array(outline.exterior.coords)
         np.testing.assert_allclose(ring, ring.round(7), rtol=0, atol=1e-12)
         x, y = to_map.transform(*ring.T)
-        assert x.min() >= bounds.left
-        assert x.max() <= bounds.right
-        assert y.min() >= bounds.bottom
-        assert y.max() <= bounds.top
-        assert feature["properties"]["damage"] in CLASSES
+        assert bounds.left <= x.min() <= x.max() <= bounds.right
+        assert bounds.bottom <= y.min() <= y.max() <= bounds.top
 
 
-def test_five_in_a_hundred_of_the_buildings_asked_for_are_damaged_and_none_at_the_border(
+def test_five_in_a_hundred_of_the_buildings_asked_for_are_damaged_along_the_track_and_none_at_the_border(
     script: ModuleType, full_plan
 ) -> None:
-    town, *_ = full_plan
-    counts = Counter(b.damage for b in town.buildings if b.is_listed)
-    # by the wind: 1,600 x (3 %, 2 %, 3 %) = 48, 32, 48; the rest is 1,472
-    assert counts == {"destroyed": 48, "major-damage": 32, "minor-damage": 48, "no-damage": 1472}
-    assert {b.damage for b in town.buildings if not b.is_listed} == {"no-damage"}
-    small, *_ = script.plan_event((128.0, 128.0), 9, 3)
-    assert sum(b.is_listed for b in small.buildings) == 9
-
-
-def test_damage_follows_the_track_but_spares_some_and_strays(full_plan) -> None:
     town, tornado, _ = full_plan
     listed = [b for b in town.buildings if b.is_listed]
+    # by the wind: 1,600 x (3 %, 2 %, 3 %) = 48, 32, 48; the rest is 1,472
+    counts = Counter(b.damage for b in listed)
+    assert counts == {"destroyed": 48, "major-damage": 32, "minor-damage": 48, "no-damage": 1472}
+    assert {b.damage for b in town.buildings if not b.is_listed} == {"no-damage"}
     wind = tornado.strength(np.array([b.x for b in listed]), np.array([b.y for b in listed]))
     is_damaged = np.array([b.damage in ("destroyed", "major-damage") for b in listed])
     assert np.median(wind[is_damaged]) > 0.3
     assert np.median(wind[~is_damaged]) < 0.01
-    assert (wind[~is_damaged] > np.median(wind[is_damaged])).any()  # survivors in the core
-    assert (wind[is_damaged] < 0.2).any()  # damage away from it
-
-
-def test_destroyed_buildings_change_more_than_most(script: ModuleType, tmp_path: Path) -> None:
-    script.make_sample(tmp_path, seed=5, size_px=(320, 320), n_buildings=60)
-    change = np.abs(pixels_of(tmp_path / "pre.tif").astype(int) - pixels_of(tmp_path / "post.tif")).mean(0)
-    found: dict[str, list[float]] = {name: [] for name in CLASSES}
-    for feature in features_of(tmp_path):
-        column, row = pixel_of(feature, 0.5)
-        part = change[max(0, row - 8) : row + 8, max(0, column - 8) : column + 8]
-        found[feature["properties"]["damage"]].append(float(part.mean()))
-    assert found["destroyed"]
-    assert min(found["destroyed"]) > np.median(found["no-damage"])
+    small, *_ = script.plan_event((128.0, 128.0), 9, 3)
+    assert sum(b.is_listed for b in small.buildings) == 9
+    assert not any(b.is_flooded for b in small.buildings)
 
 
 def test_committed_event_is_small_and_complete() -> None:
@@ -193,23 +159,21 @@ def test_some_damaged_buildings_are_flooded_and_roofless_and_types_are_of_damage
     assert (in_water != [b.is_flooded for b in listed]).sum() <= 6  # a middle may be dry where the walls are not
 
 
-def test_small_town_has_no_water(script: ModuleType) -> None:
-    town, *_ = script.plan_event((160.0, 128.0), 40, 3)
-    assert not any(b.is_flooded for b in town.buildings)
-
-
 def test_water_is_in_the_post_scene_alone() -> None:
     """The ground around flooded buildings is brown in the post scene, and like everywhere in the pre scene."""
     folder = committed()
-    shares: dict[tuple[str, bool], list[float]] = {(name, wet): [] for name in ("pre", "post") for wet in (True, False)}
+    features = features_of(folder)
+    dry = [one for one in features if "flooded" not in one["properties"]["types"]]
+    middle = {}
     for name in ("pre", "post"):
-        red, green, blue = pixels_of(folder / f"{name}.tif").astype(int)
-        is_brown = (red - green > 6) & (green - blue > 6) & (abs(red - 118) < 35)
-        for one in features_of(folder):
-            column, row = pixel_of(one, 0.5)
-            part = is_brown[max(0, row - 16) : row + 16, max(0, column - 16) : column + 16]
-            shares[name, "flooded" in one["properties"]["types"]].append(float(part.mean()))
-    middle = {key: np.median(values) for key, values in shares.items()}
+        pixels = pixels_of(folder / f"{name}.tif")
+        for is_wet, group in ((True, [one for one in features if one not in dry]), (False, dry[::10])):
+            shares = []
+            for column, row in (pixel_of(one, 0.5) for one in group):
+                part = pixels[:, max(0, row - 16) : row + 16, max(0, column - 16) : column + 16]
+                red, green, blue = part.astype(int)
+                shares.append(((red - green > 6) & (green - blue > 6) & (abs(red - 118) < 35)).mean())
+            middle[name, is_wet] = np.median(shares)
     assert middle["post", True] > max(0.4, 4 * middle["post", False])
     assert middle["pre", True] < 2 * middle["pre", False] + 0.05
 
@@ -232,14 +196,3 @@ def test_double_bounce_is_lost_where_a_building_collapsed_and_a_part_has_no_rada
     collapsed, standing = (np.array(brightest[key]) for key in (True, False))
     ahead = (standing[:, None] > collapsed).mean()
     assert 0.85 < ahead < 0.99  # AUC of one number: it helps, and it is not the answer
-
-
-def test_radar_has_speckle_of_few_looks(script: ModuleType) -> None:
-    """Over even ground, intensity has a mean / standard deviation of about the root of the number of looks."""
-    from sample_data import _radar
-
-    speckle = _radar._speckle((200, 200), np.random.default_rng(0))
-    looks = 1 / speckle.var()  # gamma of L looks with mean 1 has the variance 1 / L
-    assert looks == pytest.approx(_radar.LOOKS, rel=0.1)
-    neighbors = np.corrcoef(speckle[:, 1:].ravel(), speckle[:, :-1].ravel())[0, 1]
-    assert 0.05 < neighbors < 0.6

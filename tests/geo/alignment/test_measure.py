@@ -150,7 +150,7 @@ def assert_sure_ones_are_right(found: Shifts, error: NDArray[np.float64], least_
     assert np.quantile(error[sure], 0.95) < 1.5
 
 
-@pytest.mark.parametrize(("dx", "dy"), [(0, 0), (0.3, -0.3), (6, 0), (-4, 5), (0, -20), (14, 14)])
+@pytest.mark.parametrize(("dx", "dy"), [(0.3, -0.3), (14, -20)])
 def test_a_shift_of_the_whole_scene_is_found_though_a_third_was_destroyed(measured: Measured, dx: float, dy: float) -> None:
     canvas, boxes = town(1), buildings(2)
     after = moved(canvas, dx, dy)
@@ -175,33 +175,22 @@ def test_a_shift_that_changes_over_the_scene_is_followed(measured: Measured) -> 
 
 def test_the_sign_is_that_by_which_pre_must_move_and_north_counts_up(make_scene: Make) -> None:
     # The pre content lies 3 m too far west and 2 m too far south: it must move 6 columns right and 4 rows up.
-    canvas, boxes = town(9), buildings(10, 30)
     shifted = Affine(0.5, 0, ORIGIN[0] - 3, 0, -0.5, ORIGIN[1] - 2)
-    picture = rgb(moved(canvas, 0, 0))
+    picture, boxes = rgb(moved(town(9), 0, 0)), buildings(10, 30)
     post = make_scene("post", picture)
     found = align(make_scene("pre", picture, shifted, role="pre"), post, boxes)
     np.testing.assert_allclose(np.median([found.dx_px, found.dy_px], axis=1), [6, -4], atol=0.2)
     np.testing.assert_allclose(metres_per_px(project_grid([post])) * found.scene_px, [3, 2], atol=0.1)
-
-
-def test_identical_scenes_do_not_move_at_all(measured: Measured) -> None:
-    picture, boxes = rgb(moved(town(11), 0, 0)), buildings(12)
-    found = measured(picture, picture, boxes)
-    assert np.abs([found.dx_px, found.dy_px]).max() < 0.15
     assert np.median(found.quality) > 0.9
     assert not found.is_mended.any()
-    assert len(measured(picture, picture, boxes[:0]).dx_px) == 0
+    assert len(align(post, post, boxes[:0]).dx_px) == 0
 
 
-@pytest.mark.parametrize("noise", [0.0, 1.0, 3.0])
-def test_scenes_without_texture_are_given_up(measured: Measured, noise: float) -> None:
+def test_scenes_without_texture_or_of_different_places_are_given_up(measured: Measured) -> None:
     flat = np.full((SIDE, SIDE), 120, np.float32)
-    found = measured(rgb(flat, 1, noise), rgb(flat, 2, noise), buildings(13))
+    found = measured(rgb(flat, 1, 3.0), rgb(flat, 2, 3.0), buildings(13))
     assert found.quality.max() == 0
     assert found.scene_px == (0.0, 0.0)
-
-
-def test_scenes_of_different_places_are_given_up(measured: Measured) -> None:
     found = measured(moved(town(20), 0, 0), moved(town(30), 0, 0), buildings(14))
     assert (found.quality > 0.5).mean() < 0.03
 
@@ -237,7 +226,7 @@ def test_buildings_that_cannot_be_measured_take_what_their_neighbors_found(measu
     assert 0 < np.median(found.quality[lost]) < np.median(found.quality[~lost])
 
 
-@pytest.mark.parametrize("dx", [14, -20, 30, 60])
+@pytest.mark.parametrize("dx", [14, 60])
 def test_a_part_that_moved_further_than_the_rest_is_followed_or_given_up(measured: Measured, dx: float) -> None:
     # Pixels of 0.5 m: the left half moved by 7, 10, 15 and 30 m; buildings are searched for up to 20 m around the scene's 0.
     canvas, boxes = town(31), buildings(32, 200)
@@ -256,10 +245,6 @@ def test_a_part_that_moved_further_than_the_rest_is_followed_or_given_up(measure
     assert (sure[left].mean() > 0.6) == (abs(dx) <= 30)
 
 
-def test_the_imagery_page_names_the_reach_of_the_search() -> None:
-    assert scene_pair.FARTHEST_M == alignment.FAR_REACH_M
-
-
 def test_a_match_at_the_border_of_the_search_is_not_trusted() -> None:
     # The best fit lies at the largest shift to the left: where it truly lies nobody knows.
     surface = np.zeros((2, 13, 13), np.float32)
@@ -270,9 +255,9 @@ def test_a_match_at_the_border_of_the_search_is_not_trusted() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dx_m", [-7.0, -10.0, 15.0, -5.0])
+@pytest.mark.parametrize("dx_m", [-10.0, pytest.param(15.0, marks=pytest.mark.long(part="slow"))])
 def test_one_real_pre_scene_of_two_that_lies_off_is_found_or_given_up(joplin: Path, tmp_path: Path, dx_m: float) -> None:
-    # Was -5.9 m for -7.0 in 130 buildings, and up to 10.5 m wrong for -10, all with quality 0.5 and more.
+    # Was up to 10.5 m wrong for -10, all with quality 0.5 and more.
     folders = [joplin / f"joplin-tornado_0000000{i}" for i in (0, 1)]
     post = [describe(folder / "post.tif", "post", f"post-{i}") for i, folder in enumerate(folders)]
     grid = project_grid(post)
@@ -284,10 +269,8 @@ def test_one_real_pre_scene_of_two_that_lies_off_is_found_or_given_up(joplin: Pa
         with Mosaic(pre, grid) as before, Mosaic(post, grid) as after:
             return estimate_shifts(before, after, boxes)
 
-    plain, found = (
-        both(path)
-        for path in (folders[0] / "pre.tif", placed_elsewhere(folders[0] / "pre.tif", dx_m, 0, tmp_path / "moved.tif"))
-    )
+    plain = both(folders[0] / "pre.tif")
+    found = both(placed_elsewhere(folders[0] / "pre.tif", dx_m, 0, tmp_path / "moved.tif"))
     more = np.stack([found.dx_px - plain.dx_px, found.dy_px - plain.dy_px], axis=1) * metres_per_px(grid)
     error = np.hypot(*(more - np.where(is_moved, dx_m, 0.0)[:, None] * [1, 0]).T)
     known, sure = plain.quality >= 0.5, found.quality >= 0.5
@@ -378,26 +361,9 @@ def test_windows_grow_with_buildings_and_stay_bounded() -> None:
     assert 384 <= sizes[3] < 400
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("scene", [0, 1])
-def test_a_move_on_top_of_a_real_pair_is_found_again(joplin: Path, tmp_path: Path, scene: int) -> None:
-    folder = joplin / f"joplin-tornado_0000000{scene}"
-    post = describe(folder / "post.tif", "post", "post-1")
-    grid = project_grid([post])
-    boxes = chip_windows(read_footprints(folder / "buildings.geojson", grid).wkb, grid, 0.0)
-    plain = align(describe(folder / "pre.tif", "pre", "pre-1"), post, boxes, grid)
-    for dx_m, dy_m in ((1.0, -0.5), (-6.3, 5.1), (7.0, 7.0)):
-        pre = placed_elsewhere(folder / "pre.tif", dx_m, dy_m, tmp_path / "moved.tif")
-        found = align(describe(pre, "pre", "pre-1"), post, boxes, grid)
-        more = (np.stack([found.dx_px - plain.dx_px, found.dy_px - plain.dy_px], axis=1)) * metres_per_px(grid)
-        error = np.hypot(*(more - [dx_m, dy_m]).T)[(found.quality > 0.5) & (plain.quality > 0.5)]
-        assert len(error) > 0.75 * len(boxes)
-        assert np.median(error) < 0.2
-        assert np.quantile(error, 0.95) < 0.5
-
-
 def test_a_grid_of_degrees_and_metres_agree() -> None:
     a, b, c, d, e, f = NORTH_UP[:6]
     np.testing.assert_allclose(metres_per_px(Grid("EPSG:32633", "", (a, b, c, d, e, f), 9, 9, 0.5)), [0.5, -0.5])
     degrees = Grid("EPSG:4326", "", (1e-5, 0, 10, 0, -1e-5, 60), 9, 9, 0.79, 55_800.0, 111_400.0)
     np.testing.assert_allclose(metres_per_px(degrees), [0.558, -1.114])
+    assert scene_pair.FARTHEST_M == alignment.FAR_REACH_M  # what the imagery page says of the search

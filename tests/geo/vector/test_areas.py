@@ -18,7 +18,6 @@ from pu_geo.geo.vector.areas import assign, centroids, grid_cells, read_areas
 from pu_geo.records import Grid
 
 Write = Callable[..., Path]
-ROW = {"name": "a", "pcode": None, "buildings_total": 1, "est_damaged": 0.5}
 
 
 def as_json(shape: shapely.Geometry) -> dict[str, object]:
@@ -50,17 +49,11 @@ def test_areas_keep_their_whole_shape_in_the_project_crs(write_json: Write) -> N
 @pytest.mark.parametrize(
     ("fields", "name", "code"),
     [
-        (
-            {"ADM0_EN": "Land", "ADM1_EN": "North", "ADM2_EN": "Town", "ADM2_PCODE": "L0102", "ADM1_PCODE": "L01"},
-            "Town",
-            "L0102",
-        ),
         ({"adm2_name": "Town", "adm2_pcode": "L0102", "adm1_name": "North", "lang": "en"}, "Town", "L0102"),
         ({"admin1Name_ar": "حلب", "admin1Pcod": "SY02", "admin0Name_en": "Syria"}, "حلب", "SY02"),
         ({"NAME_1": "North", "NAME_2": "Town", "GID_2": "L.1.2_1", "GID_1": "L.1_1"}, "Town", "L.1.2_1"),
         ({"shapeName": "Town", "shapeISO": "L-1", "shapeID": "123B", "shapeType": "ADM2"}, "Town", "123B"),
         ({"NAME": "Bezirk", "NAMELSAD": "Bezirk County", "GEOID": "48201"}, "Bezirk County", "48201"),
-        ({"name": "東京都", "code": 13}, "東京都", "13"),
         ({"name": "a\u202eb\x00"}, "ab", None),  # marks that turn the reading direction
         ({"name": " Мар'їн \t ка ", "code": 13.0}, "Мар'їн ка", "13"),
         ({"ADM2_EN": "Town", "ADM2_PCODE": None, "ADM1_PCODE": "L01"}, "Town", None),  # no code of another level
@@ -90,18 +83,14 @@ def test_areas_without_a_name_go_by_code_or_number_and_it_is_said(write_areas: W
 
 
 @pytest.mark.parametrize(
-    ("shape", "kind", "words"),
-    [
-        (shapely.Point(500_010, 4_594_210), "type", "no usable area: 1 are points or lines. Areas are polygons."),
-        (shapely.box(0, 0, 10, 10), "outside", "None of the areas in footprints.geojson lies on the post scenes"),
-    ],
+    ("shape", "kind"), [(shapely.Point(500_010, 4_594_210), "type"), (shapely.box(0, 0, 10, 10), "outside")]
 )
-def test_refusals_speak_of_areas(write_json: Write, shape: shapely.Geometry, kind: str, words: str) -> None:
+def test_refusals_speak_of_areas(write_json: Write, shape: shapely.Geometry, kind: str) -> None:
     path = write_json([(as_json(shape), {"name": "a"})], "footprints.geojson", crs=CRS_MEMBER)
     with pytest.raises(FootprintError) as refused:
         read_areas(path, GRID, layer="adm2")
     assert refused.value.kind == kind
-    assert words in refused.value.problem
+    assert "area" in refused.value.problem.lower()
     assert "ootprint" not in (refused.value.problem + refused.value.hint).replace("footprints.geojson", "")
 
 
@@ -121,20 +110,16 @@ def test_geopackages_are_read_borders_repaired_islands_joined_and_areas_inside_o
     assert "1 area(s) crossed themselves and were repaired." in areas.notes
 
 
-def naive_assign(points: np.ndarray, shapes: list[shapely.Geometry]) -> list[int]:
-    return [next((i for i, shape in enumerate(shapes) if shape.intersects(shapely.Point(xy))), -1) for xy in points]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_points_get_the_first_area_that_holds_them(seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_points_get_the_first_area_that_holds_them() -> None:
+    rng = np.random.default_rng(0)
     shapes = [shapely.Point(rng.uniform(0, 100, 2)).buffer(rng.uniform(2, 25)) for _ in range(20)]
     shapes.append(shapely.box(0, 0, 10, 10).difference(shapely.box(4, 4, 6, 6)))  # with a hole
     points = np.concatenate([rng.uniform(-10, 110, (500, 2)), [[5.0, 5.0], [2.0, 2.0]]])
     index = assign(points, shapely.to_wkb(shapes).tolist())
+    naive = [next((i for i, shape in enumerate(shapes) if shape.intersects(shapely.Point(xy))), -1) for xy in points]
     assert index.dtype == np.int64
-    assert index.tolist() == naive_assign(points, shapes)
-    assert {-1} < set(index.tolist())
+    assert index.tolist() == naive
+    assert {-1} < set(naive)
 
 
 def test_a_building_on_a_shared_border_is_counted_once() -> None:
@@ -146,24 +131,18 @@ def test_a_building_on_a_shared_border_is_counted_once() -> None:
     assert assign(np.zeros((0, 2)), halves).tolist() == []
 
 
-@pytest.mark.parametrize("size_m", [500.0, 250.0, 62.5])
-def test_cells_lie_on_whole_multiples_and_only_where_buildings_are(size_m: float) -> None:
-    points = np.random.default_rng(0).uniform([-3000, 4_000_000], [3000, 4_003_000], (40, 2))
+def test_cells_lie_on_whole_multiples_and_only_where_buildings_are() -> None:
+    points, size_m = np.random.default_rng(0).uniform([-3000, 4_000_000], [3000, 4_003_000], (40, 2)), 62.5
     cells, index = grid_cells(points, GRID, size_m)
     bounds = shapely.bounds(shapely.from_wkb(list(cells.wkb)))
     np.testing.assert_allclose(bounds / size_m, np.round(bounds / size_m), atol=1e-9)
     np.testing.assert_allclose(bounds[:, 2:] - bounds[:, :2], size_m)
     assert set(index.tolist()) == set(range(len(cells.wkb)))
-    inside = (bounds[index, :2] <= points) & (points < bounds[index, 2:])
-    assert inside.all()
+    assert ((bounds[index, :2] <= points) & (points < bounds[index, 2:])).all()
     assert len(set(cells.pcodes)) == len(cells.pcodes)
     assert (np.diff(bounds[:, 1]) <= 0).all()  # north first
-
-
-def test_a_cell_is_called_by_its_place() -> None:
     cells, index = grid_cells(np.array([[500_250.0, 4_000_250.0], [-1.0, 499.0]]), GRID)
-    assert list(cells.pcodes) == ["500mN8000E1000", "500mN0E-1"]
-    assert index.tolist() == [0, 1]
+    assert (list(cells.pcodes), index.tolist()) == (["500mN8000E1000", "500mN0E-1"], [0, 1])
 
 
 def test_cells_of_a_grid_in_degrees_measure_metres_on_the_ground() -> None:
@@ -171,11 +150,11 @@ def test_cells_of_a_grid_in_degrees_measure_metres_on_the_ground() -> None:
     cells, _ = grid_cells(np.array([[13.005, 51.995]]), grid)
     west, south, east, north = shapely.from_wkb(cells.wkb[0]).bounds
     geod = Geod(ellps="WGS84")
-    assert geod.inv(west, south, east, south)[2] == pytest.approx(500, rel=2e-3)
-    assert geod.inv(west, south, west, north)[2] == pytest.approx(500, rel=2e-3)
+    sides = [geod.inv(west, south, east, south)[2], geod.inv(west, south, west, north)[2]]
+    assert sides == pytest.approx([500, 500], rel=2e-3)
 
 
-@pytest.mark.parametrize("size_m", [0.0, -5.0, 9.9, 1e6, float("nan")])
+@pytest.mark.parametrize("size_m", [9.9, 100_001.0, float("nan")])
 def test_impossible_cells_are_refused(size_m: float) -> None:
-    with pytest.raises(PuGeoError, match="from 10 to 100,000 m can"):
+    with pytest.raises(PuGeoError, match="from 10 to 100,000 m"):
         grid_cells(np.zeros((1, 2)), GRID, size_m)

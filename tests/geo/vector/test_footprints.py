@@ -50,20 +50,15 @@ def test_footprints_arrive_in_the_project_crs_with_their_area(write_json: Write)
     lon, lat = np.array(lonlat_json(square(10, 20))["coordinates"][0]).T
     by_geodesic = abs(Geod(ellps="WGS84").polygon_area_perimeter(lon, lat)[0])
     assert table.area_m2[0] == pytest.approx(by_geodesic, rel=1e-5)
-    assert table.building_ids == ["b0", "b1"]
-    assert (table.n_in, table.n_repaired, table.n_dropped, table.notes) == (2, 0, 0, ())
-    assert table.wkb[0][0] == 1  # little-endian
+    assert (table.building_ids, table.n_in, table.n_repaired, table.n_dropped) == (["b0", "b1"], 2, 0, 0)
+    assert (table.notes, table.wkb[0][0]) == ((), 1)  # little-endian
 
 
 def test_a_tagged_crs_is_followed_and_a_link_is_not(write_json: Write) -> None:
     inside = [(json.loads(shapely.to_geojson(square(10, 10))), {})]
     table = read_footprints(write_json(inside, crs=CRS_MEMBER), GRID)
     assert shapely.from_wkb(table.wkb[0]).equals(square(10, 10))
-    for crs in (
-        {"type": "link", "properties": {"href": "http://127.0.0.1:9/"}},
-        {"properties": {"name": "http://x"}},
-        "EPSG:4326",
-    ):
+    for crs in ({"type": "link", "properties": {"href": "http://127.0.0.1:9/"}}, "EPSG:4326"):
         assert refusal(write_json(inside, crs=crs)) == "crs"
 
 
@@ -110,11 +105,9 @@ def test_ids_of_parts_stay_unique_and_parts_beyond_the_scenes_are_told(write_jso
     ("rows", "expected"),
     [
         ([{"building_id": "x", "id": 1}, {"building_id": "y", "id": 2}], ["x", "y"]),
-        ([{"uid": "x", "id": 1}, {"uid": "y", "id": 2}], ["x", "y"]),
         ([{"building_id": "x", "id": 1}, {"building_id": "x", "id": 2}], ["1", "2"]),
         ([{"id": 7}, {"id": 7}], ["", ""]),
         ([{"id": 7.0}, {"id": None}], ["7", ""]),
-        ([{}, {}], ["", ""]),
         ([{"id": True}, {"id": {"a": 1}}], ["", ""]),
         ([{"id": " a\x00\u202e "}, {"id": "b"}], ["a", "b"]),
     ],
@@ -127,12 +120,9 @@ def test_ids_are_taken_where_they_are_unique(write_json: Write, rows: list[dict[
     assert bool(table.notes) == ("" in expected)
 
 
-def test_attributes_are_cleaned_for_json() -> None:
+def test_attributes_are_cleaned_for_json_and_refused_where_they_are_nested_too_deep(write_json: Write) -> None:
     dirty = {"a\x00b\u202e": "x\x07y", "n": float("nan"), "b": b"\1", "l": [1, float("inf"), {"k": "\x00"}], "t": True}
     assert clean_attributes(dirty, "f") == {"ab": "xy", "n": None, "b": None, "l": [1, None, {"k": ""}], "t": True}
-
-
-def test_attributes_nested_too_deep_are_refused(write_json: Write) -> None:
     deep: object = 1
     for _ in range(30):
         deep = [deep]
@@ -144,13 +134,9 @@ def test_footprints_with_next_to_no_area_are_counted_apart_and_refused_alone(wri
     table = read_footprints(write_json(features([square(10, 20), flat, square(900, 900)])), GRID)
     assert (table.n_in, len(table.wkb), table.dropped) == (3, 1, {"too small": 1, "outside the scenes": 1})
     assert table.n_dropped == sum(table.dropped.values())
-    assert refusal(write_json(features([flat])), "1 are smaller than a hundredth of a pixel") == "type"
-
-
-def test_swapped_axes_are_named_in_the_hint(write_json: Write) -> None:
-    shape = lonlat_json(square(10, 10))
-    shape["coordinates"] = [[[y, x] for x, y in shape["coordinates"][0]]]
-    assert refusal(write_json([(shape, {})]), "swapped") == "outside"
+    assert refusal(write_json(features([flat])), "1 are smaller") == "type"
+    swapped = shapely.transform(shapely.from_geojson(json.dumps(lonlat_json(square(10, 10)))), lambda xy: xy[:, ::-1])
+    assert refusal(write_json([(json.loads(shapely.to_geojson(swapped)), {})]), "swapped") == "outside"
 
 
 def test_a_footprint_on_the_border_stays_and_one_touching_from_outside_goes(write_json: Write) -> None:
@@ -171,36 +157,30 @@ def test_footprints_find_a_grid_across_the_antimeridian(write_json: Write) -> No
 @pytest.fixture
 def gpkg(tmp_path: Path) -> Path:
     """A GeoPackage with two footprints, written by another program (GDAL)."""
-    table = geopandas.GeoDataFrame(
-        {"uid": ["x", "y"], "n": [1.5, None]}, geometry=[square(10, 20), square(50, 60)], crs=32633
-    )
+    table = geopandas.GeoDataFrame({"uid": ["x", "y"]}, geometry=[square(10, 20), square(50, 60)], crs=32633)
     path = tmp_path / "b.gpkg"
     table.to_file(path, driver="GPKG", layer="buildings")
     return path
 
 
-def test_geopackages_are_read_with_their_attributes(gpkg: Path) -> None:
-    content = gpkg.read_bytes()
-    table = read_footprints(gpkg, GRID)
-    assert table.building_ids == ["x", "y"]
-    assert table.attributes[0] == {"uid": "x", "n": 1.5}
-    assert table.attributes[1]["n"] is None
-    assert shapely.from_wkb(table.wkb[1]).equals(square(50, 60))
-    assert gpkg.read_bytes() == content
-    assert sorted(p.name for p in gpkg.parent.iterdir()) == ["b.gpkg"]
-
-
-def test_whole_numbers_and_truths_of_a_geopackage_stay_what_they_are_beside_empty_cells(tmp_path: Path) -> None:
+def test_a_geopackage_is_read_with_its_attributes_beside_empty_cells_and_left_as_it_is(tmp_path: Path) -> None:
     columns = {"n": pd.array([3, None], dtype="Int64"), "is_house": pd.array([True, None], dtype="boolean")}
-    days = {"day": pd.to_datetime(["2024-05-06T01:02:03.250", None])}
+    days = {"day": pd.to_datetime(["2024-05-06T01:02:03.250", None]), "x": [1.5, None]}
     table = geopandas.GeoDataFrame({**columns, **days}, geometry=[square(10, 20), square(50, 60)], crs=32633)
     table.to_file(tmp_path / "b.gpkg")
-    first, second = read_footprints(tmp_path / "b.gpkg", GRID).attributes
-    assert [(type(value), value) for value in first.values()] == [(int, 3), (bool, True), (str, "2024-05-06T01:02:03.250")]
-    assert list(second.values()) == [None, None, None]
+    content = (tmp_path / "b.gpkg").read_bytes()
+    found = read_footprints(tmp_path / "b.gpkg", GRID)
+    assert shapely.from_wkb(found.wkb[1]).equals(square(50, 60))
+    first, second = found.attributes
+    assert [(type(value), value) for value in first.values()] == [
+        (int, 3), (bool, True), (str, "2024-05-06T01:02:03.250"), (float, 1.5),
+    ]  # fmt: skip
+    assert list(second.values()) == [None] * 4
+    assert (tmp_path / "b.gpkg").read_bytes() == content
+    assert [p.name for p in tmp_path.iterdir()] == ["b.gpkg"]
 
 
-@pytest.mark.parametrize(("values", "odd"), [([1, 2], "A-12"), ([1, 2], 3.7), ([1.5, 2.5], "A-12"), ([True, False], "yes")])
+@pytest.mark.parametrize(("values", "odd"), [([1, 2], 3.7), ([1.5, 2.5], "A-12"), ([True, False], "yes")])
 def test_a_geopackage_with_a_cell_that_gdal_would_make_a_number_of_is_refused(
     tmp_path: Path, values: list[float], odd: str | float
 ) -> None:
@@ -242,43 +222,29 @@ def test_a_geopackage_without_a_coordinate_system_takes_the_given_one(tmp_path: 
         assert len(read_footprints(tmp_path / "b.gpkg", GRID, crs="EPSG:32633").wkb) == 1
 
 
-def test_our_own_project_database_is_never_opened(gpkg: Path) -> None:
+def test_a_view_unsaved_changes_and_our_own_project_database_are_never_opened(gpkg: Path) -> None:
+    gpkg.with_name("b.gpkg-wal").write_bytes(b"x")
+    assert refusal(gpkg, "unsaved") == "open"
+    gpkg.with_name("b.gpkg-wal").unlink()
+    with closing(sqlite3.connect(gpkg)) as database:
+        database.executescript(
+            """CREATE VIEW v AS SELECT * FROM buildings;
+            UPDATE gpkg_contents SET table_name = 'v';
+            UPDATE gpkg_geometry_columns SET table_name = 'v';"""
+        )
+    assert refusal(gpkg) == "view"
     inside = gpkg.parent / "event.pugeo"
     inside.mkdir()
     gpkg.rename(inside / "project.gpkg")
     assert refusal(inside / "project.gpkg") == "open"
 
 
-def test_a_geopackage_with_unsaved_changes_is_refused(gpkg: Path) -> None:
-    gpkg.with_name("b.gpkg-wal").write_bytes(b"x")
-    assert refusal(gpkg, "unsaved") == "open"
-
-
-@pytest.mark.parametrize(
-    ("kind", "statements"),
-    [
-        (
-            "view",
-            """CREATE VIEW v AS SELECT * FROM buildings;
-            UPDATE gpkg_contents SET table_name = 'v';
-            UPDATE gpkg_geometry_columns SET table_name = 'v';""",
-        ),
-        ("crs", "UPDATE gpkg_geometry_columns SET srs_id = -1;"),
-    ],
-)
-def test_views_and_layers_without_a_crs_are_refused(gpkg: Path, kind: str, statements: str) -> None:
-    with closing(sqlite3.connect(gpkg)) as database:
-        database.executescript(statements)
-    assert refusal(gpkg, "view" if kind == "view" else None) == kind
-
-
-@pytest.mark.parametrize("table", ["gpkg_contents", "gpkg_geometry_columns", "gpkg_spatial_ref_sys"])
-def test_endless_queries_end_with_the_child(gpkg: Path, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+def test_endless_queries_end_with_the_child(gpkg: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_child, "FOOTPRINTS", replace(in_child.FOOTPRINTS, seconds=3.0))
     with closing(sqlite3.connect(gpkg)) as database:
         database.executescript(
-            f"""ALTER TABLE {table} RENAME TO hidden;
-            CREATE VIEW {table} AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r)
+            """ALTER TABLE gpkg_contents RENAME TO hidden;
+            CREATE VIEW gpkg_contents AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r)
             SELECT hidden.* FROM hidden, r WHERE n < 0;"""
         )
     with pytest.raises(FootprintError) as refused:

@@ -71,7 +71,7 @@ def houses(n: int, seed: int) -> list[shapely.Geometry]:
     return found
 
 
-@pytest.mark.parametrize(("n", "per_tile"), [(1, 7), (7, 7), (8, 7), (200, 7), (200, 1), (200, 64)])
+@pytest.mark.parametrize(("n", "per_tile"), [(0, 7), (7, 7), (8, 7), (200, 64)])
 def test_each_building_is_in_one_tile_with_its_own_rings(n: int, per_tile: int) -> None:
     shapes, ids = houses(n, per_tile), [f"b{k}é" for k in range(n)]
     first, tiles = pack(ids, in_px(*shapes), per_tile)
@@ -106,8 +106,3 @@ def test_the_same_buildings_give_the_same_bytes_and_others_another_name() -> Non
     names = {name(first) for first, _ in [whole, *others]}
     assert len(names) == 4
     assert all(len(one) == 32 and one.isalnum() for one in names)
-
-
-def test_a_project_without_footprints_has_no_tiles() -> None:
-    first, tiles = pack([], outlines_px([], GRID))
-    assert unpacked(first, tiles)[:2] == ([], [])
