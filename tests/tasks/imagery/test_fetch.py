@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from cli_parts import CommandLine
 
-from pu_geo.errors import ImageryError, PuGeoError
+from pu_geo.errors import ImageryError
 from pu_geo.project import contents, store
 from pu_geo.services.project import projects
 from pu_geo.tasks.imagery import fetch as fetching
@@ -118,8 +118,14 @@ def whole(status: int = 200, length: int | None = len(CONTENT), content: bytes =
     return answer
 
 
-def test_a_file_is_read_in_ranges_and_found_again_without_asking(server: Server, tmp_path: Path) -> None:
+def test_a_file_is_read_in_ranges_and_found_again_without_asking(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size) or real(descriptor))
     path = fetch(server, tmp_path)
+    assert [size for size in synced if size >= 20_000] == [20_000, 40_000, 50_000, 50_000], "on the disk before it counts"
     assert path.read_bytes() == CONTENT
     assert [one["Range"] for one in server.asked] == ["bytes=0-19999", "bytes=20000-39999", "bytes=40000-59999"]
     assert [one.get("If-Match") for one in server.asked] == [None, '"1"', '"1"']
@@ -135,7 +141,7 @@ def test_a_file_is_read_in_ranges_and_found_again_without_asking(server: Server,
         fetch(server, tmp_path)
 
 
-@pytest.mark.parametrize("note", [b"", b"{}", b"[]", b"null", b"\xff\xfe", b'{"url": 1', b"[" * 100_000])
+@pytest.mark.parametrize("note", [b"", b"{}", b"[]", b"\xff\xfe", b"[" * 100_000])
 def test_a_damaged_note_beside_a_file_is_a_refusal(server: Server, tmp_path: Path, note: bytes) -> None:
     path = fetch(server, tmp_path)
     path.with_suffix(".json").write_bytes(note)
@@ -158,8 +164,9 @@ def cut(handler: Handler) -> None:
 def test_what_was_not_on_the_disk_as_the_power_was_cut_is_read_again(server: Server, tmp_path: Path, size: int) -> None:
     """A file may then be longer by zeros that were never downloaded, or shorter."""
     server.strange = [None, cut, *[whole(503, 0, b"")] * 3]
-    with pytest.raises(ImageryError, match="could not be read"):
+    with pytest.raises(ImageryError, match="25,000 bytes are here") as found:
         fetch(server, tmp_path)
+    assert found.value.kind == "network"
     (part,) = tmp_path.rglob("*.part")
     assert part.stat().st_size == 25_000
     part.write_bytes(CONTENT[: min(size, 25_000)] + bytes(max(0, size - 25_000)))
@@ -168,34 +175,10 @@ def test_what_was_not_on_the_disk_as_the_power_was_cut_is_read_again(server: Ser
     assert server.asked[before]["Range"].split("-")[0] == f"bytes={25_000 if size >= 25_000 else 0}"
 
 
-def test_each_range_is_on_the_disk_before_it_counts(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[int] = []
-    real = os.fsync
-
-    def sync(descriptor: int) -> None:
-        synced.append(os.fstat(descriptor).st_size)
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", sync)
-    fetch(server, tmp_path)
-    assert [size for size in synced if size >= 20_000] == [20_000, 40_000, 50_000, 50_000]
-
-
 def test_what_broke_off_is_read_on_from_there(server: Server, tmp_path: Path) -> None:
     server.strange = [None, cut, whole(503, 0, b"")]
     assert fetch(server, tmp_path).read_bytes() == CONTENT
     assert [one["Range"].split("-")[0] for one in server.asked[2:]] == ["bytes=25000", "bytes=25000", "bytes=45000"]
-
-
-def test_what_a_broken_off_call_left_is_read_on_by_the_next_one(server: Server, tmp_path: Path) -> None:
-    server.strange = [None, cut, *[whole(503, 0, b"")] * 2]
-    with pytest.raises(ImageryError, match="25,000 bytes are here") as found:
-        fetch(server, tmp_path)
-    assert found.value.kind == "network"
-    assert not list(tmp_path.rglob("*.tif"))
-    server.asked.clear()
-    assert fetch(server, tmp_path).read_bytes() == CONTENT
-    assert server.asked[0]["Range"].startswith("bytes=25000-")
 
 
 @pytest.mark.parametrize("etag", ['"2"', 'W/"2"'])
@@ -213,16 +196,13 @@ def test_a_file_that_changes_between_two_ranges_is_not_kept(server: Server, tmp_
     assert fetch(server, tmp_path).read_bytes() == CONTENT[::-1]
 
 
-def test_without_a_name_for_its_state_a_file_is_read_at_once_or_not_at_all(server: Server, tmp_path: Path) -> None:
+def test_without_ranges_or_a_name_for_its_state_a_file_is_read_at_once(server: Server, tmp_path: Path) -> None:
+    server.strange = [whole()]
+    assert fetch(server, tmp_path / "ranges").read_bytes() == CONTENT
     server.etag = None
     server.strange = [None, whole()]
-    assert fetch(server, tmp_path).read_bytes() == CONTENT
-    assert "Range" not in server.asked[1]
-
-
-def test_a_server_without_ranges_sends_all(server: Server, tmp_path: Path) -> None:
-    server.strange = [whole()]
-    assert fetch(server, tmp_path).read_bytes() == CONTENT
+    assert fetch(server, tmp_path / "state").read_bytes() == CONTENT
+    assert "Range" not in server.asked[2]
 
 
 @pytest.mark.parametrize(
@@ -339,14 +319,6 @@ def test_other_addresses_are_refused_before_anything_is_asked(
     assert "secret" not in str(found.value)
 
 
-@pytest.mark.parametrize("name", ["post.vrt", "post.zip", ""])
-def test_an_address_of_another_format_is_refused_with_what_would_be_right(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ImageryError, match="does not end in the plain name of a GeoTIFF") as found:
-        fetching.fetch(f"https://data.example/{name}", hosts=["data.example"], folder=tmp_path)
-    assert "such as post.tif or post.tiff" in found.value.hint
-    assert "gdal_translate" in found.value.hint
-
-
 @pytest.mark.parametrize("host", ["data..example", ".example", "a" * 64 + ".example"])
 def test_a_mistyped_host_is_not_found_in_words(tmp_path: Path, host: str) -> None:
     with pytest.raises(ImageryError) as found:
@@ -373,38 +345,33 @@ def test_hosts_are_those_on_the_list_with_their_ports(tmp_path: Path, monkeypatc
     assert fetching.hosts_of(["third.example"]) == {"data.example", "other.example:8443", "third.example"}
 
 
-@pytest.mark.parametrize(
-    ("addresses", "allow_private"),
-    [
-        (["127.0.0.1"], False), (["10.1.2.3"], False), (["192.168.0.9"], False), (["::1"], False), (["fd00::1"], False), (["0.0.0.0"], True),
-        (["169.254.169.254"], True), (["fe80::1"], True), (["224.0.0.1"], True), (["::ffff:127.0.0.1"], False), (["::ffff:169.254.169.254"], True),
-        (["64:ff9b::7f00:1"], False), (["64:ff9b::a9fe:a9fe"], True), (["2002:7f00:1::"], False), (["100.64.0.1"], False),
-        (["8.8.8.8", "127.0.0.1"], False), (["240.0.0.1"], True), (["255.255.255.255"], True), (["192.0.0.192"], True), (["fec0::1"], True),
-        (["::127.0.0.1"], True), (["::10.1.2.3"], True), (["64:ff9b:1::1"], True), (["fd00:ec2::254"], True), (["::ffff:192.0.0.192"], True),
-        (["168.63.129.16"], True), (["4000::1"], True),
-    ],
-)  # fmt: skip
-def test_a_name_that_leads_into_a_network_of_its_own_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, addresses: list[str], allow_private: bool
+PRIVATE = "127.0.0.1 10.1.2.3 192.168.0.9 ::1 fd00::1 ::ffff:127.0.0.1 64:ff9b::7f00:1 2002:7f00:1:: 100.64.0.1"
+NEVER = (
+    "0.0.0.0 169.254.169.254 fe80::1 224.0.0.1 ::ffff:169.254.169.254 64:ff9b::a9fe:a9fe 240.0.0.1 255.255.255.255 192.0.0.192 fec0::1 "
+    "::127.0.0.1 ::10.1.2.3 64:ff9b:1::1 fd00:ec2::254 ::ffff:192.0.0.192 168.63.129.16 4000::1"
+)
+PUBLIC = "8.8.8.8 2a00:1450::1 64:ff9b::808:808"
+
+
+def test_only_public_addresses_may_be_connected_to_and_some_private_ones_where_that_is_allowed() -> None:
+    for text in f"{PRIVATE} {NEVER} {PUBLIC}".split():
+        assert fetching._may_connect(ipaddress.ip_address(text), allow_private=False) == (text in PUBLIC.split()), text
+    allowed = [text for text in NEVER.split() if fetching._may_connect(ipaddress.ip_address(text), allow_private=True)]
+    assert allowed == []
+    for text in ("::1", "127.0.0.1", "10.1.2.3", "fd00::1", *PUBLIC.split()):
+        assert fetching._may_connect(ipaddress.ip_address(text), allow_private=True), text
+
+
+@pytest.mark.parametrize(("address", "allow_private"), [("127.0.0.1", False), ("169.254.169.254", True)])
+def test_a_name_of_which_any_address_leads_into_a_network_of_its_own_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, allow_private: bool
 ) -> None:
-    rows = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 443)) for one in addresses]
+    rows = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 443)) for one in ("8.8.8.8", address)]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: rows)
     monkeypatch.setattr(socket, "create_connection", lambda *_, **__: pytest.fail("it was connected to"))
     with pytest.raises(ImageryError, match="has the address") as found:
-        fetching.fetch(
-            "https://data.example/a.tif", hosts=["data.example"], folder=tmp_path, allow_private=allow_private, limits=LIMITS
-        )
+        fetching.fetch("https://data.example/a.tif", hosts=["data.example"], folder=tmp_path, allow_private=allow_private)
     assert found.value.kind == "address"
-
-
-@pytest.mark.parametrize(
-    ("address", "allow_private"),
-    [("8.8.8.8", False), ("2a00:1450::1", False), ("64:ff9b::808:808", False), ("::1", True), ("10.1.2.3", True), ("fd00::1", True)],
-)  # fmt: skip
-def test_public_addresses_may_be_connected_to_and_private_ones_where_that_is_allowed(
-    address: str, allow_private: bool
-) -> None:
-    assert fetching._may_connect(ipaddress.ip_address(address), allow_private)
 
 
 def test_a_host_is_looked_up_once_and_connected_to_where_it_was_checked(
@@ -432,20 +399,8 @@ def certificate(folder: Path, names: str) -> Path:
     """Make a certificate that nobody signed, with its key in the same file."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl on this machine, which makes the certificate")
-    words = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=test",
-    ]
+    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+             "-subj", "/CN=test"]  # fmt: skip
     made = [folder / "key.pem", folder / "cert.pem"]
     subprocess.run(
         [*words, "-addext", f"subjectAltName={names}", "-keyout", made[0], "-out", made[1]], check=True, capture_output=True
@@ -495,14 +450,12 @@ def test_the_command_adds_what_it_downloaded_as_local_scenes(
     path = tmp_path / "event.pugeo"
     run("init", path, "--name", "Event")
     server.content = (town / "post.tif").read_bytes()
-    words = run.refused("fetch", path, "--post", server.url(), "--allow-private")
-    assert "is not among the hosts" in words
+    assert "is not among the hosts" in run.refused("fetch", path, "--post", server.url(), "--allow-private")
     assert "is of this machine" in run.refused("fetch", path, "--post", server.url(), "--host", server.host)
     assert server.asked == []
     found = run.json("fetch", path, "--post", server.url(), "--host", server.host, "--allow-private")
-    assert found["added"] == ["post-1"]
     (scene,) = store.call(projects.find(str(path)), contents.scenes)
-    assert scene.path == found["post"][0]
+    assert (scene.path, found["added"]) == (found["post"][0], ["post-1"])
     assert Path(scene.path).is_relative_to(home / "fetched")
     kept = run.json(
         "fetch", path, "--file", server.url(), "--host", server.host, "--allow-private", "--to", tmp_path / "kept"
@@ -511,5 +464,3 @@ def test_the_command_adds_what_it_downloaded_as_local_scenes(
     server.content = b"<html>no picture</html>"
     assert run("fetch", path, "--post", server.url("/b.tif"), "--host", server.host, "--allow-private")[0] != 0
     assert len(store.call(projects.find(str(path)), contents.scenes)) == 1
-    with pytest.raises(PuGeoError):
-        fetching.fetch("", hosts=[])

@@ -56,13 +56,10 @@ def test_a_grid_is_added_once_however_often_it_is_asked_for(job: Job) -> None:
     assert sources == {"grid"}
 
 
-def test_a_grid_of_useless_size_changes_nothing(job: Job) -> None:
+def test_a_grid_of_useless_size_or_without_a_scene_is_refused(job: Job, tmp_path: Path) -> None:
     with pytest.raises(FootprintError):
         add_grid(job, size_m=1.0)
     assert stored(job)[0] == []
-
-
-def test_a_project_without_scenes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProjectError):
         add_grid(job_of(store.create(tmp_path / "empty.pugeo", "E")), size_m=20.0)
 
@@ -90,16 +87,12 @@ def test_a_house_that_comes_in_two_files_counts_once(job: Job, tmp_path: Path) -
     assert (counts["n_in"], counts["kept"], counts["dropped_by"], counts["added"]) == (8, 2, {"duplicates": 6}, 2)
     assert any(note.startswith("6 footprint(s) are buildings that are in the project already") for note in counts["notes"])
     assert stored(job)[0] == [*(f"osm{i}" for i in range(6)), "ms6", "ms7"]
+    houses([500_001.0, 500_021.0], "x").to_file(tmp_path / "known.gpkg")
+    none = add_footprints(job, path=str(tmp_path / "known.gpkg"))
+    assert (none["added"], none["dropped_by"]) == (0, {"duplicates": 2})
     with store.connect(job.layout) as db:
-        (newest, _) = import_log.all_records(db)
+        newest = import_log.all_records(db)[1]
     assert (newest.file, newest.dropped) == ("ms.gpkg", {"duplicates": 6})
-
-
-def test_a_file_of_nothing_but_known_houses_adds_none(job: Job, tmp_path: Path) -> None:
-    for name, x in (("a", 500_000.0), ("b", 500_001.0)):
-        houses([x, x + 40], name).to_file(tmp_path / f"{name}.gpkg")
-        counts = add_footprints(job, path=str(tmp_path / f"{name}.gpkg"))
-    assert (counts["added"], counts["dropped_by"]) == (0, {"duplicates": 2})
 
 
 def test_a_house_as_large_as_a_cell_is_no_copy_of_the_cell(job: Job, tmp_path: Path) -> None:
@@ -119,13 +112,10 @@ def test_a_multipolygon_of_two_houses_is_two_buildings_and_one_feature(job: Job,
     assert stored(job)[0] == ["m-1", "m-2", "n"]
     again = add_footprints(job, path=str(tmp_path / "two.gpkg"))
     assert (again["added"], again["dropped_by"]) == (0, {"here already": 2})
-
-
-def test_a_multipolygon_that_an_older_version_took_whole_is_known_again(job: Job, tmp_path: Path) -> None:
-    with store.connect(job.layout) as db:
+    with store.connect(job.layout) as db:  # an older version took it whole
+        contents.remove_footprints(db, ["m-1", "m-2", "n"])
         contents.add_footprints(db, table_of([TWO], ["m"]))
-    geopandas.GeoDataFrame({"uid": ["m"]}, geometry=[TWO], crs=32615).to_file(tmp_path / "m.gpkg")
-    assert add_footprints(job, path=str(tmp_path / "m.gpkg"))["dropped_by"] == {"duplicates": 1}
+    assert add_footprints(job, path=str(tmp_path / "two.gpkg"))["dropped_by"] == {"duplicates": 1}
 
 
 @pytest.mark.parametrize(("n_outside", "is_odd"), [(9, True), (1, False)])
