@@ -9,6 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from method_parts import CPU, long_but
+from method_parts import KINDS as NAMES
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
@@ -22,12 +24,11 @@ from pu_geo.training.data import ChipImages, FeatureViews, PUData, batches_with_
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
-CPU = torch.device("cpu")
 SMALL = HeroconSettings(epochs=15, batch_size=64, embedding_dim=16, weight_decay=0.01)
+BRIEF = replace(SMALL, epochs=1)
 CHIPS = HeroconSettings(
     backbone="small", epochs=2, batch_size=16, embedding_dim=8, optimizer="adamw", lr=1e-3, weight_decay=0.01
 )
-NAMES = ("not damaged", "roof", "wall")
 
 
 def made_views(
@@ -93,19 +94,13 @@ def gradients(network: herocon.HeroconNetwork, batch: herocon.Batch, settings: H
 
 
 @pytest.mark.parametrize(("width", "optimizer", "lr"), [(0, "sgd", 0.05), (32, "lars", 1.0), (32, "adamw", 3e-3)])
-def test_ranks_hidden_damage_above_the_rest(width: int, optimizer: str, lr: float) -> None:
+def test_ranks_hidden_damage_above_the_rest_and_tells_its_kinds_apart(width: int, optimizer: str, lr: float) -> None:
     data, truth = made_views()
-    scores = fit(data, replace(SMALL, width=width, optimizer=optimizer, lr=lr)).score(data.inputs.array)
+    model = fit(data, replace(SMALL, width=width, optimizer=optimizer, lr=lr))
     hidden = data.classes == -1
-    assert metrics.auc(scores[hidden], truth[hidden] > 0) > 0.9
-
-
-def test_tells_the_kinds_of_hidden_damage_apart() -> None:
-    data, truth = made_views()
-    model = fit(data)
+    assert metrics.auc(model.score(data.inputs.array)[hidden], truth[hidden] > 0) > 0.9
     with torch.inference_mode():
         margins = model.network.kind_margins(torch.from_numpy(data.inputs.plain_array)).numpy()
-    hidden = data.classes == -1
     for column, kind in enumerate((1, 2)):
         assert metrics.auc(margins[hidden, column], truth[hidden] == kind) > 0.9
     assert model.findings["kinds"] == ("roof", "wall")
@@ -126,47 +121,37 @@ def test_only_positives_and_unlabeled_suffice_and_it_says_what_is_lost() -> None
     assert "not damaged" in run.warnings[0]
 
 
-def test_types_that_nobody_ruled_out_leave_nothing_to_tell_apart_and_it_says_what_helps() -> None:
-    data, _ = made_views(not_damaged=0, kinds=2)
-    types = np.where(data.classes[:, None] == (1, 2), 1, -1).astype(np.int8)
-    asked = PUData(data.inputs, data.is_positive, data.is_excluded, type_labels=types, type_names=("roof", "wall"))
-    run = Run(CPU, 0)
-    herocon.fit(asked, SMALL, run)
-    (warning,) = run.warnings
-    assert warning.startswith("No labeled building is known to lack a type")
-    assert "answer no where one lacks a type" in warning
-
-
 @pytest.mark.parametrize(("not_damaged", "kinds"), [(16, 1), (0, 2)])
 def test_not_damaged_answers_or_other_kinds_are_the_negatives_of_eq_7(not_damaged: int, kinds: int) -> None:
     data, _ = made_views(not_damaged=not_damaged, kinds=kinds)
     told: list[Mapping[str, object]] = []
     run = Run(CPU, 0, report=told.append)
-    herocon.fit(data, SMALL, run)
+    herocon.fit(data, BRIEF, run)
     assert all(float(str(event["loss_supervised"])) > 0.1 for event in told)
     assert run.warnings == []
 
 
-def test_kinds_that_nobody_clicked_get_no_say() -> None:
-    data, _ = made_views()
+def test_types_that_nobody_ruled_out_or_clicked_are_not_told_apart() -> None:
+    data, _ = made_views(not_damaged=0)
+    types = np.where(data.classes[:, None] == (1, 2), 1, -1).astype(np.int8)
+    asked = PUData(data.inputs, data.is_positive, data.is_excluded, type_labels=types, type_names=("roof", "wall"))
+    run = Run(CPU, 0)
+    herocon.fit(asked, BRIEF, run)
+    (warning,) = run.warnings
+    assert warning.startswith("No labeled building is known to lack a type")
     known = np.where(data.classes == 1, -1, data.classes)
-    model = fit(PUData(data.inputs, known >= 1, data.is_excluded, known, NAMES), replace(SMALL, epochs=1))
+    model = fit(replace(data, is_positive=known >= 1, known_class=known), BRIEF)
     assert model.findings["kinds"] == ("wall",)
     assert model.network.kinds.tolist() == [2]
 
 
-def test_one_view_is_enough_where_none_are_compared() -> None:
-    data, _ = made_views()
-    single = replace(data, inputs=FeatureViews(data.inputs.array[:1]))
-    assert np.isfinite(fit(single, replace(SMALL, epochs=1, unsupervised_weight=0)).score(single.inputs.array)).all()
-
-
-def test_trains_where_everybody_was_asked() -> None:
+def test_trains_with_one_view_where_none_are_compared_and_where_everybody_was_asked() -> None:
     data, truth = made_views()
-    known = truth.astype(np.int64)
+    single = replace(data, inputs=FeatureViews(data.inputs.array[:1]))
+    assert np.isfinite(fit(single, replace(BRIEF, unsupervised_weight=0)).score(single.inputs.array)).all()
     told: list[Mapping[str, object]] = []
     settings = replace(SMALL, labeled_batch=100, max_steps=6)
-    fit(PUData(data.inputs, known >= 1, data.is_excluded, known, NAMES), settings, report=told.append)
+    fit(replace(data, is_positive=truth >= 1, known_class=truth), settings, report=told.append)
     assert len(told) == 6
 
 
@@ -303,29 +288,13 @@ def test_weight_decay_is_a_middle_one_where_there_is_nothing_to_estimate_from(kn
     assert learner.optimizer.param_groups[0]["weight_decay"] == pytest.approx(0.1)
 
 
-def test_every_step_sees_the_labeled_chips() -> None:
-    is_labeled = np.arange(50) % 5 == 0
-    steps = batches_with_labeled(is_labeled, 12, SMALL.labeled_batch, torch.Generator().manual_seed(0))
-    unlabeled = np.concatenate([step[~is_labeled[step]] for step in steps])
-    assert sorted(unlabeled) == list(np.flatnonzero(~is_labeled))
-    assert all(sorted(step[is_labeled[step]]) == list(np.flatnonzero(is_labeled)) for step in steps)
-    assert all(is_labeled[step[: len(step) // 2]].any() and is_labeled[step[len(step) // 2 :]].any() for step in steps)
-    few = batches_with_labeled(is_labeled, 12, 4, torch.Generator().manual_seed(0))
-    drawn = [frozenset(step[is_labeled[step]]) for step in few]
-    assert {len(each) for each in drawn} == {4}
-    assert len(set(drawn)) > 1
-
-
-def test_dates_without_data_are_found() -> None:
+def test_dates_without_data_are_found_and_the_mean_is_over_the_others() -> None:
     images = torch.ones(4, 6, 2, 2, dtype=torch.uint8)
     images[1, :3] = 0
     images[2, 3:] = 0
     images[3] = 0
     images[0, :, 0, 0] = 0  # a black corner is no missing date
     assert missing_dates(images).tolist() == [[False, True, False, True], [False, False, True, False]]
-
-
-def test_mean_is_over_the_views_that_are_there() -> None:
     views = torch.tensor([[[1.0], [torch.nan]], [[5.0], [7.0]]])
     is_missing = torch.tensor([[False, True], [False, False]])
     assert mean_of_present(views, is_missing).tolist() == [[3.0], [7.0]]
@@ -369,10 +338,9 @@ def test_each_band_is_standardised_by_the_chips_that_have_it() -> None:
     assert trunk.input_shape.tolist() == [6, 32, 32]
 
 
-@pytest.mark.parametrize("augmentation", ["aerial", "natural"])
-def test_missing_dates_survive_batching_and_pieces(augmentation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_dates_survive_batching_and_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     # Every fourth chip lacks its pre image. "natural" turns the zeros of a missing date into gray.
-    data, _ = made_chips(augmentation=augmentation)
+    data, _ = made_chips(augmentation="natural")
     kept, seen = herocon.HeroconNetwork.views, []
 
     def spy(network: herocon.HeroconNetwork, inputs: list[Tensor], is_missing: Tensor) -> Tensor:
@@ -422,24 +390,18 @@ def test_a_chip_without_its_pre_image_is_embedded_and_judged_by_its_post_image()
     torch.testing.assert_close(network.represent(images)[1:], (pre + post)[1:] / 2)
     scores = torch.from_numpy(model.score(images.byte().numpy()))
     torch.testing.assert_close(scores, torch.sigmoid(expected.exp().sum(1).log()))
-
-
-def test_chips_are_scored_alike_in_any_company_and_without_any_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    network, _ = made_batch()
-    model = TrainedModel(network.eval(), network.trunk)
     chips = made_chips()[0].inputs.chips.copy()
-    chips[5] = 0
-    whole, embedded = model.score(chips), model.embed(chips)
-    monkeypatch.setattr("pu_geo.training.network.IMAGES_AT_ONCE", 7)
-    np.testing.assert_allclose(model.score(chips), whole, atol=1e-5)
-    np.testing.assert_allclose(np.linalg.norm(embedded, axis=1), 1, atol=1e-5)
+    chips[5] = 0  # without any date
+    whole = model.score(chips)
     assert np.isfinite(whole).all()
+    np.testing.assert_allclose(whole[:3], scores, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(model.embed(chips), axis=1), 1, atol=1e-5)
     assert model.score(chips[:0]).shape == (0,)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bands", [6, 3])
-def test_trains_from_chips_and_comes_back_from_its_state(bands: int) -> None:
+@pytest.mark.parametrize("bands", long_but([6], [6, 3], part="slow"))
+def test_trains_from_chips_of_both_dates_with_a_backbone_that_they_share(bands: int) -> None:
     data, truth = made_chips(64, bands)
     settings = replace(CHIPS, epochs=12, pretrain_epochs=1, lr=3e-3)
     told: list[Mapping[str, object]] = []
@@ -448,9 +410,6 @@ def test_trains_from_chips_and_comes_back_from_its_state(bands: int) -> None:
     assert metrics.auc(model.score(data.inputs.array)[hidden], truth[hidden]) > 0.85
     assert isinstance(model.extractor, PairFeatureExtractor) == (bands == 6)
     assert [event["stage"] for event in told] == ["pretraining"] + ["training"] * 12
-    again = herocon.from_state(model.state(), settings, CPU)
-    np.testing.assert_array_equal(again.score(data.inputs.array), model.score(data.inputs.array))
-    np.testing.assert_array_equal(again.embed(data.inputs.array), model.embed(data.inputs.array))
 
 
 def test_pretraining_moves_the_shared_backbone_and_nothing_else_does_before() -> None:

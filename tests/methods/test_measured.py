@@ -6,24 +6,19 @@ import re
 
 import numpy as np
 import pytest
-from small_parts import REPOSITORY
 
 from benchmarks import tables
 from pu_geo.methods import catalog, measured
 
 
-def test_page_of_tables_is_what_the_outcomes_give() -> None:
+def test_page_of_tables_is_what_the_outcomes_give_each_once() -> None:
     assert tables.PAGE.read_text(encoding="utf-8") == tables.page()
-
-
-@pytest.mark.parametrize("section", tables.SECTIONS, ids=lambda section: section.file)
-def test_each_section_has_seeds_for_every_row_it_shows(section: tables.Section) -> None:
-    outcomes = tables.outcomes_of(section.file)
-    assert outcomes
-    known = {setting.name for setting in section.table.settings}
-    assert {each.setting for each in outcomes} <= known
-    rows = [(each.setting, each.method, each.preset, each.seed) for each in outcomes]
-    assert len(set(rows)) == len(rows)
+    for section in tables.SECTIONS:
+        outcomes = tables.outcomes_of(section.file)
+        assert outcomes
+        assert {each.setting for each in outcomes} <= {setting.name for setting in section.table.settings}
+        rows = [(each.setting, each.method, each.preset, each.seed) for each in outcomes]
+        assert len(set(rows)) == len(rows)
 
 
 @pytest.mark.parametrize("method", [measured.RANKER, *catalog.METHODS])
@@ -37,8 +32,6 @@ def test_figures_of_a_card_are_means_of_the_outcomes(method: str) -> None:
 
 
 def test_words_name_every_event_and_the_ranker() -> None:
-    said = measured.in_lines("ncpu")
-    for line, (_, _, name) in zip(said, measured.EVENTS, strict=True):
+    for line, (_, _, name) in zip(measured.in_lines("ncpu"), measured.EVENTS, strict=True):
         assert re.fullmatch(rf"{re.escape(name)}: \d\.\d\d / \d\.\d\d \(\d\.\d\d / \d\.\d\d\)", line)
     assert measured.in_lines("nope") == []
-    assert "docs/tables.md" in (REPOSITORY / "README.md").read_text(encoding="utf-8")

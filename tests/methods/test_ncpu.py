@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
-from methods.test_contract import made_up
+from method_parts import CPU, is_same, made_up
 from numpy.typing import NDArray
 
 from pu_geo.analysis import metrics
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog, ncpu
 from pu_geo.methods.cards.ncpu import NcpuSettings
+from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
-CPU = torch.device("cpu")
 SHORT = NcpuSettings(epochs=12, warmup_epochs=2, batch_size=64, embedding_dim=16, lr=0.02)
 
 
@@ -26,8 +26,7 @@ def _fit(data: PUData, settings: NcpuSettings = SHORT, seed: int = 0) -> Trained
     return ncpu.fit(data, settings, Run(device=CPU, seed=seed))
 
 
-@pytest.mark.parametrize("variant", ["paper", "released"])
-@pytest.mark.parametrize("width", [0, 32])
+@pytest.mark.parametrize(("variant", "width"), [("paper", 0), ("released", 32)])
 def test_hidden_damage_is_found(variant: str, width: int) -> None:
     data, truth = made_up(0, share=0.5)
     settings = NcpuSettings(epochs=20, warmup_epochs=3, batch_size=64, lr=0.02, variant=variant, width=width)
@@ -48,45 +47,47 @@ def test_training_cut_short_equals_one_planned_that_short() -> None:
     # 9 epochs instead of 12, either way: the learning rate reaches zero, and a quarter of 9 leaves room for 2 of warm-up
     data, _ = made_up(6)
     cut, planned = _fit(data, replace(SHORT, max_steps=36)).state(), _fit(data, replace(SHORT, epochs=9)).state()
-    assert all(torch.equal(cut[name], planned[name]) for name in planned)
+    assert is_same(cut, planned)
 
 
-CUT = [(10_000, (60, 5)), (240, (60, 5)), (239, (59, 5)), (47, (11, 2)), (15, (5, 1)), (1, (5, 1))]
-
-
-@pytest.mark.parametrize(("epochs", "max_steps", "expected"), [*((60, *each) for each in CUT), (3, 1, (3, 5))])
+@pytest.mark.parametrize(
+    ("epochs", "max_steps", "expected"),
+    [(60, 10_000, (60, 5)), (60, 240, (60, 5)), (60, 239, (59, 5)), (60, 47, (11, 2)), (60, 15, (5, 1)), (60, 1, (5, 1)),
+     (3, 1, (3, 5))],
+)  # fmt: skip
 def test_warmup_shrinks_with_a_training_cut_short(epochs: int, max_steps: int, expected: tuple[int, int]) -> None:
     settings = NcpuSettings(epochs=epochs, warmup_epochs=5, batch_size=64, max_steps=max_steps)
     assert ncpu._lengths(240, settings) == expected
 
 
-def test_overrides_are_read_by_type() -> None:
+def test_overrides_are_read_by_type_and_wrong_ones_are_refused() -> None:
     settings = catalog.settings_for("ncpu", "quick", {"epochs": "80", "lr": "1e-3", "variant": "released"})
     assert (settings.epochs, settings.lr, settings.variant) == (80, pytest.approx(1e-3), "released")
     assert catalog.load_fit("ncpu") is ncpu.fit
+    for overrides, words in (
+        ({"epoch": "3"}, "epochs, max_steps"), ({"epochs": "3.5"}, "whole number"), ({"epochs": "many"}, "whole number"),
+        ({"lr": "nan"}, "between"), ({"lr": "-1"}, "between"), ({"variant": "mine"}, "paper, released"),
+    ):  # fmt: skip
+        with pytest.raises(TrainingError, match=words):
+            catalog.settings_for("ncpu", "quick", overrides)
+    for method, preset, words in (("ncpuu", "quick", "ncpu, pucl"), ("ncpu", "slow", "quick")):
+        with pytest.raises(TrainingError, match=words):
+            catalog.settings_for(method, preset)
 
 
-@pytest.mark.parametrize(
-    ("overrides", "words"),
-    [
-        ({"epoch": "3"}, "epochs, max_steps"),
-        ({"epochs": "3.5"}, "whole number"),
-        ({"epochs": "many"}, "whole number"),
-        ({"lr": "nan"}, "between"),
-        ({"lr": "-1"}, "between"),
-        ({"variant": "mine"}, "paper, released"),
-    ],
-)
-def test_wrong_overrides_are_refused(overrides: dict[str, str | float], words: str) -> None:
-    with pytest.raises(TrainingError, match=words):
-        catalog.settings_for("ncpu", "quick", overrides)
-
-
-def test_unknown_method_and_preset_are_refused() -> None:
-    with pytest.raises(TrainingError, match="ncpu, pucl"):
-        catalog.settings_for("ncpuu", "quick")
-    with pytest.raises(TrainingError, match="quick"):
-        catalog.settings_for("ncpu", "slow")
+def test_a_request_for_a_training_checks_itself_and_comes_back_from_plain_values() -> None:
+    request = TrainingRequest("ncpu", "quick", 3, {"epochs": "7"}, hold_out=2, devices=2)
+    assert TrainingRequest(**json.loads(json.dumps(request.as_args()))) == request
+    assert (request.settings.epochs, request.takes_features, request.card) == (7, True, catalog.card("ncpu"))
+    assert not TrainingRequest("ncpu", "standard").takes_features
+    assert TrainingRequest("ncpu", "quick", overrides=None).overrides == {}  # type: ignore[arg-type]
+    for wrong, words in (
+        ({"seed": -1}, "seed is -1"), ({"hold_out": -1}, "hold_out is -1"), ({"devices": 0}, "at least 1"),
+        ({"devices": 65}, "at most 64"), ({"method": "fedaws", "devices": 2}, "trains on one device"),
+        ({"preset": "standard", "feature_set": "mine"}, "learns from the"),
+    ):  # fmt: skip
+        with pytest.raises(TrainingError, match=words):
+            TrainingRequest(**{"method": "ncpu", "preset": "quick", **wrong})
 
 
 @pytest.mark.parametrize(

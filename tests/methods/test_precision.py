@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from method_parts import CPU, long_but
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -19,13 +20,15 @@ from pu_geo.training.network import FeatureExtractor, TrainedModel
 from pu_geo.training.run import Run
 
 pytestmark = pytest.mark.slow
-CPU = torch.device("cpu")
 NEAR = {"ce": 0.98, "pucl": 0.98, "ncpu": 0.95}
 """Rank correlation that is asked for. NcPU decides by thresholds as it goes, so that rounding grows: another seed gives .90."""
 PINNED = {"pseudo_labels": "two_means"}
 """PUCL's "auto" chooses between two clusterings. Seed 0 lies at the edge of that choice: float32 with one and with two threads
 have pair cosines that correlate at .9999, and yet 47 of 192 pseudo labels differ and the scores correlate at .89."""
 every_method = pytest.mark.parametrize("name", NEAR)
+mostly_long = pytest.mark.parametrize(
+    "name", [pytest.param("ce", marks=pytest.mark.ci), *long_but([], ["pucl", "ncpu"], part="slow")]
+)
 
 
 def graded_chips(n: int = 192) -> PUData:
@@ -54,7 +57,7 @@ def scores_of(model: TrainedModel) -> NDArray[np.float32]:
     return model.score(graded_chips().inputs.array)
 
 
-@every_method
+@mostly_long
 def test_bf16_ranks_as_float32_does(name: str) -> None:
     """The middle of three seeds: a single training can tip over an edge by rounding alone, on any processor."""
     exact, fast = ([scores_of(train(name, precision, seed=seed)) for seed in range(3)] for precision in ("float32", "bf16"))
@@ -64,7 +67,7 @@ def test_bf16_ranks_as_float32_does(name: str) -> None:
     assert near > max(NEAR[name], among_seeds)
 
 
-@every_method
+@pytest.mark.parametrize("name", long_but(["ncpu"], NEAR, part="slow"))
 def test_weights_and_gradients_stay_float32(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[torch.dtype, bool]] = []
     entered: list[torch.dtype] = []
