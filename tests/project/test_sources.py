@@ -14,15 +14,12 @@ from pu_geo.project.layout import Layout
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ("post.tif", "post.tif"),
         ("../../etc/passwd", "passwd"),
         ("C:\\Users\\ann\\a b.geojson", "a_b.geojson"),
         ("..", "file"),
-        ("", "file"),
         (".hidden", "hidden"),
         ("a\0b\n.tif", "a_b_.tif"),
         ("家屋.gpkg", "家屋.gpkg"),
-        ("-rf.tif", "rf.tif"),
         ("x" * 300 + ".tif", "x" * 120 + ".tif"),
     ],
 )
@@ -31,14 +28,16 @@ def test_names_lead_nowhere_else(given: str, expected: str) -> None:
 
 
 def test_files_that_belong_together_stay_together_and_come_once(project: Layout) -> None:
+    long = "建" * 90 + ".geojson"  # more bytes than a name may have
     first = contents.keep(project, [("a/post.png", b"picture"), ("post.pgw", b"world")])
     again = contents.keep(project, [("a/post.png", memoryview(b"picture")), ("post.pgw", memoryview(b"world"))])
-    other = contents.keep(project, [("post.png", b"another picture"), ("post.pgw", b"world")])
+    other = contents.keep(project, [("post.png", b"another picture"), ("post.pgw", b"world"), (long, b"{}")])
     assert first == again
     assert [path.name for path in first] == ["post.png", "post.pgw"]
     assert first[0].parent == first[1].parent != other[0].parent
     assert first[0].parents[1] == project.folder / "sources"
-    assert [path.read_bytes() for path in (*first, *other)] == [b"picture", b"world", b"another picture", b"world"]
+    assert [path.read_bytes() for path in (*first, *other)] == [b"picture", b"world", b"another picture", b"world", b"{}"]
+    assert other[2].suffix == ".geojson"
 
 
 def test_empty_and_large_files_are_refused(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,25 +54,10 @@ def test_pictures_of_one_name_get_a_folder_each_and_the_same_one_is_stored_once(
     assert [path.read_bytes() for path in kept] == [content for _, content in files]
     assert [path.name for path in kept] == ["pre.tif", "pre.tif", "pre.tif", "post.png", "post.pgw"]
     assert kept[0] == kept[2]
-    assert kept[0].parent != kept[1].parent
+    assert len({path.parent for path in kept}) == 3
     assert kept[3].parent == kept[4].parent
-    assert len([path for path in (project.folder / "sources").rglob("*") if path.is_file()]) == 4
-
-
-@pytest.mark.parametrize("world_files", [[("post.pgw", b"1")], [("post.pgw", b"1"), ("post.pgw", b"2")]])
-def test_a_world_file_that_could_be_of_two_pictures_is_refused(
-    world_files: list[tuple[str, bytes]], project: Layout
-) -> None:
-    with pytest.raises(ProjectError, match="2 different files are called post"):
-        contents.keep(project, [("post.png", b"west"), ("post.png", b"east"), *world_files])
-    assert not Path(project.folder / "sources").exists()
-
-
-def test_long_names_of_every_script_can_be_stored(project: Layout) -> None:
-    name = "建" * 90 + ".geojson"
-    (path,) = contents.keep(project, [(name, b"{}")])
-    assert path.read_bytes() == b"{}"
-    assert path.suffix == ".geojson"
+    with pytest.raises(ProjectError, match="2 different files are called post"):  # whose world file is it?
+        contents.keep(project, [("post.png", b"west"), ("post.png", b"east"), ("post.pgw", b"1")])
 
 
 def test_a_disk_that_takes_nothing_is_a_refusal(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

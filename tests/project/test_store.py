@@ -10,6 +10,7 @@ from sqlite3 import Connection
 
 import pytest
 import shapely
+from damage_parts import overwrite
 from small_parts import square_table
 
 from pu_geo.errors import FootprintError, ProjectError
@@ -27,28 +28,25 @@ def test_new_project_is_a_geopackage_without_scenes(tmp_path: Path) -> None:
             contents.grid(db)
 
 
-def test_create_refuses_other_endings_and_full_folders(tmp_path: Path) -> None:
-    with pytest.raises(ProjectError, match="does not end in"):
-        store.create(tmp_path / "a", "A")
+def test_create_refuses_other_endings_full_folders_and_names_too_long(tmp_path: Path) -> None:
     (tmp_path / "b.pugeo").mkdir()
     (tmp_path / "b.pugeo" / "x").write_text("x")
-    with pytest.raises(ProjectError, match="not empty"):
-        store.create(tmp_path / "b.pugeo", "B")
+    long = f"{'x' * 300}.pugeo"
+    for name, words in (("a", "does not end in"), ("b.pugeo", "not empty"), (long, "cannot be made: File name too long")):
+        with pytest.raises(ProjectError, match=words):
+            store.create(tmp_path / name, "A")
+    with pytest.raises(ProjectError, match="cannot be the name of a project's folder: File name too long"):
+        store.open_project(tmp_path / long)
 
 
-def test_open_refuses_what_is_no_project_and_what_is_newer(tmp_path: Path, project: Layout) -> None:
+def test_open_refuses_what_is_no_project_newer_or_damaged(tmp_path: Path, project: Layout) -> None:
     with pytest.raises(ProjectError, match="not a PU-Geo project"):
         store.open_project(tmp_path)
     with store.connect(project) as db:
         db.execute("UPDATE pugeo_meta SET value = '99' WHERE key = 'schema'")
     with pytest.raises(ProjectError, match="newer PU-Geo"):
         store.open_project(project.folder)
-
-
-def test_damaged_geopackage_ends_in_a_project_error(project: Layout) -> None:
-    project.gpkg.write_bytes(b"SQLite format 3\0" + b"\x77" * 4000)
-    for tail in ("-wal", "-shm"):
-        Path(f"{project.gpkg}{tail}").unlink(missing_ok=True)
+    overwrite(project, 1)
     with pytest.raises(ProjectError, match="damaged"):
         store.open_project(project.folder)
 
@@ -71,19 +69,11 @@ def test_footprints_without_id_get_unused_ones_and_are_known_again_by_their_outl
     assert contents.add_footprints(db, nameless) == 3  # the first 20 squares are here already
     assert contents.building_ids(db)[-3:] == ["b000021", "b000022", "b000023"]
     assert contents.add_footprints(db, nameless) == 0
-
-
-def test_made_up_id_avoids_one_that_comes_later_in_the_file(db: Connection) -> None:
-    table = square_table(22)
-    assert contents.add_footprints(db, replace(table, building_ids=[*table.building_ids[:20], "", "b000021"])) == 2
-    assert contents.building_ids(db)[-2:] == ["b000022", "b000021"]
-
-
-def test_event_log_refuses_change_and_deletion(db: Connection) -> None:
-    labels.append(db, [LabelOp("1", "b3", "positive")], analyst="ann", screen="map")
-    for statement in ("UPDATE label_event SET label = 'cleared'", "DELETE FROM label_event"):
-        with pytest.raises(sqlite3.IntegrityError, match="never"):
-            db.execute(statement)
+    table = square_table(25)
+    assert (
+        contents.add_footprints(db, replace(table, building_ids=[*table.building_ids[:20], "", "", "", "", "b000024"])) == 2
+    )
+    assert contents.building_ids(db)[-2:] == ["b000025", "b000024"], "it avoids one that comes later in the file"
 
 
 def test_two_who_make_the_same_project_at_once_get_one_whole_one(tmp_path: Path) -> None:
@@ -98,12 +88,10 @@ def test_busy_and_missing_files_are_not_called_damaged(project: Layout) -> None:
     with store.connect(project) as db, store.transaction(db):
         with store.connect(project, patience_s=0.05) as other, pytest.raises(sqlite3.OperationalError):
             other.execute("BEGIN IMMEDIATE")
-        with (
-            pytest.raises(ProjectError, match="could not be read or written") as told,
-            store.connect(project, patience_s=0.05) as other,
-        ):
-            other.execute("BEGIN IMMEDIATE")
-        assert "backup" not in told.value.hint
+        with pytest.raises(ProjectError, match="could not be read or written") as caught:  # noqa: SIM117
+            with store.connect(project, patience_s=0.05) as other:
+                other.execute("BEGIN IMMEDIATE")
+        assert "backup" not in caught.value.hint
     project.gpkg.rename(project.folder / "elsewhere")
     with pytest.raises(ProjectError, match="is gone"), store.connect(project):
         pass
@@ -145,11 +133,3 @@ def test_one_connection_is_shared_by_its_thread_alone_and_closed(project: Layout
             assert store.project_name(db) == "Event", "an error leaves it open for the next question"
     with pytest.raises(sqlite3.ProgrammingError):
         first.execute("SELECT 1")
-
-
-def test_a_name_too_long_for_a_folder_is_refused_in_words(tmp_path: Path) -> None:
-    path = tmp_path / f"{'x' * 300}.pugeo"
-    with pytest.raises(ProjectError, match="cannot be made: File name too long"):
-        store.create(path, "Event")
-    with pytest.raises(ProjectError, match="cannot be the name of a project's folder: File name too long"):
-        store.open_project(path)

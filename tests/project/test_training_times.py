@@ -12,9 +12,7 @@ from pu_geo.project.training_times import NONE_YET, PastTraining
 QUICK = "ncpu", "quick"
 
 
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_nothing_is_expected_before_a_training_ended_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,19 +33,11 @@ def test_past_trainings_of_the_nearest_size_bound_the_time() -> None:
     assert training_times.expected_seconds("ncpu", "quick", 400) == pytest.approx((30, 36))
     # 800 chips are nearer to 440 than to 20,000: from 30 s, did it not grow at all, to 36 x 800 / 440 = 65.5 s
     assert training_times.expected_seconds("ncpu", "quick", 800) == pytest.approx((30, 65.4545))
-    assert training_times.words("ncpu", "quick", 800) == "30 s to 65 s for your 800 chips, by past runs on this machine"
+    assert training_times.words("ncpu", "quick", 800).startswith("30 s to 65 s for your 800 chips")
     assert training_times.words("ncpu", "quick", 20_000).startswith("15 min for your 20,000 chips")
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"{not json",
-        b"\xff\xfe",
-        b"{}",
-        b'["a", {"machine": 1}, {"machine": "m", "method": "ncpu", "preset": "quick", "n_chips": 0}]',
-    ],
-)
+@pytest.mark.parametrize("content", [b"{not json", b"\xff\xfe", b"{}", b'["a", {"machine": 1}]'])
 def test_a_spoiled_file_counts_as_none_and_is_written_anew(content: bytes) -> None:
     training_times.times_file().parent.mkdir(parents=True)
     training_times.times_file().write_bytes(content)
