@@ -134,8 +134,7 @@ def test_salvaged_history_of_a_damaged_file_is_imported_without_the_undo_of_lost
         (lost,) = labels.undo(db, "undo-1", analyst="bob", screen="map")
     checkpoint(copy)
     damaged(copy, tmp_path, pages_of(clicked, "label_event")[1][1]).replace(copy.gpkg)
-    code, _, err = run("export-labels", copy.folder, "--out", tmp_path / "l.csv")
-    assert (code, "event.pugeo is damaged" in err) == (2, True)
+    run.refused("export-labels", copy.folder, "--out", tmp_path / "l.csv")
     path = tmp_path / "l.events.csv"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:-2] + lines[-1:]))  # as if the page of bob's answer were gone, too
