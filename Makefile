@@ -1,4 +1,4 @@
-# `make app` and `make test` are all one needs; each does its own set-up. `make test-all` adds the long tier to `make test`.
+# `make app` and `make test` are all one needs; each does its own set-up. `make test-ci` and `make test-long` are the longer tests.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -6,43 +6,69 @@ EXTRAS ?= dev
 STAMP  := $(VENV)/.pu-geo-setup-$(EXTRAS)
 FEDERATED := $(VENV)/federated
 
-.PHONY: app test test-all test-federated setup demo lint lock audit bench clean
+.PHONY: app test test-ci test-long test-federated setup demo pictures lint size lock audit bench clean
 
 app: setup
-	$(BIN)/python -m pu_geo.ui.build
+	$(BUILT)
 	$(BIN)/pu-geo app --sample
 
-# One process a core and one thread each; a file of tests stays in one process, so that what it builds is built once.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(or $(WORKERS),2) --dist loadfile
+# One process a core and one thread each.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(or $(WORKERS),2)
+BUILT  := $(BIN)/python -m pu_geo.ui.build
+# Chromium keeps an event loop in its process while it runs: browser tests have an invocation of their own, a file of them one process.
+BROWSER := --dist loadfile tests/browser
 
+# Every promise once, and one journey of a user in Chromium. PYTEST_ARGS chooses tests, without that journey.
 test: setup
-	$(BIN)/python -m pu_geo.ui.build
-	$(PYTEST) -m "not long" $(PYTEST_ARGS)
+	$(BUILT)
+	$(PYTEST) --dist worksteal -m "not ci and not long" --ignore=tests/browser $(PYTEST_ARGS)
+	$(if $(PYTEST_ARGS),,$(BIN)/python -m pytest tests/browser/test_first_journey.py)
 
-# Every test, those marked `long` too: it contains `make test`. A `-m` in PYTEST_ARGS replaces the choice of either.
-test-all: setup
-	$(BIN)/python -m pu_geo.ui.build
-	$(PYTEST) $(PYTEST_ARGS)
+# What continuous integration adds to `make test`: the other journeys, and one of each kind of long test.
+test-ci: setup
+	$(BUILT)
+	$(PYTEST) -m ci $(BROWSER) $(PYTEST_ARGS)
+	$(PYTEST) -m ci --dist worksteal --ignore=tests/browser $(PYTEST_ARGS)
 
-# Flower wants older packages than the app, so it has an environment of its own; what fits both is taken from $(VENV). The app's server
-# is tested there too, on its starlette; the rest of the app does not know which one it is.
-FEDERATED_TESTS := tests/test_extras.py tests/federation/deployed tests/ui/test_guard.py tests/ui/test_serving.py \
-  tests/ui/test_hostile_requests.py tests/pages/test_federation.py tests/browser/test_federation.py
+# The full grids: every kill point, full disk, lost file, method x promise, fuzz, simulated audits. PART chooses one, as in PART=kills.
+LONG := $(if $(PART),long(part='$(PART)'),long)
+NONE_IS_FINE := || test $$? -eq 5
+
+test-long: setup $(if $(filter-out federation,$(PART)),,test-long-federated)
+	$(BUILT)
+	$(PYTEST) -m "$(LONG)" --dist worksteal --ignore=tests/browser $(PYTEST_ARGS) $(NONE_IS_FINE)
+	$(PYTEST) -m "$(LONG)" $(BROWSER) $(PYTEST_ARGS) $(NONE_IS_FINE)
+
+# Flower wants older packages than the app, so it has an environment of its own; what fits both is taken from $(VENV).
+FEDERATED_PYTEST := PU_GEO_REQUIRE_EXTRAS=federated OMP_NUM_THREADS=1 $(FEDERATED)/bin/python -m pytest -n $(or $(WORKERS),2) \
+  --dist worksteal tests/test_extras.py tests/federation/deployed
 
 test-federated: $(FEDERATED)/.pu-geo-setup
-	$(BIN)/python -m pu_geo.ui.build
-	PU_GEO_REQUIRE_EXTRAS=federated OMP_NUM_THREADS=1 $(FEDERATED)/bin/python -m pytest -n $(or $(WORKERS),2) --dist loadfile \
-	  $(FEDERATED_TESTS) $(PYTEST_ARGS)
+	$(FEDERATED_PYTEST) -m "not long" $(PYTEST_ARGS)
+
+test-long-federated: $(FEDERATED)/.pu-geo-setup
+	$(BUILT)
+	$(FEDERATED_PYTEST) tests/browser/test_federation.py -m "long" $(PYTEST_ARGS)
 
 demo: setup
 	rm -rf build/demo
 	$(BIN)/pu-geo demo --out build/demo
 
+# The pictures in docs/images, from the sample event in Chromium.
+pictures: setup
+	$(BUILT)
+	$(BIN)/python -m docs.pictures
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python .ci/size.py
 	$(BIN)/mypy
 	$(BIN)/deptry .
+
+# What the project weighs, against .ci/ceiling.toml.
+size:
+	@$(PYTHON) .ci/size.py
 
 bench: setup
 	$(BIN)/python -m benchmarks.run
