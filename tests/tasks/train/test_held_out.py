@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from model_parts import job_of, with_chips
+from model_parts import array_of, job_of, with_chips
 from small_parts import click, facts_of
 
 from pu_geo.analysis.pu_criterion import wilson
@@ -27,68 +27,53 @@ from pu_geo.training.data import FeatureViews, PUData
 NCPU: dict[str, Any] = {"method": "ncpu", "preset": "quick", "overrides": {"epochs": "24", "batch_size": "10"}}
 
 
+NNPU: dict[str, Any] = {
+    "method": "nnpu", "preset": "quick", "overrides": {"epochs": "2", "max_steps": "4", "batch_size": "10"},
+}  # fmt: skip
+
+
 def clicked(n_positive: int = 30, n: int = 100) -> PUSet:
     nothing = np.zeros(n, np.bool_)
     return PUSet([f"b{i}" for i in range(n)], np.arange(n) < n_positive, nothing, np.arange(n) >= n - 5, 7)
 
 
 def test_what_is_set_aside_is_neither_positive_nor_unlabeled() -> None:
-    pu = clicked()
-    left, rows = set_aside(pu, 12, 3, catalog.card("ncpu"))
-    assert rows.dtype == np.int64
+    pu, card = clicked(), catalog.card("ncpu")
+    left, rows = set_aside(pu, 12, 3, card)
+    assert (len(rows), rows.dtype) == (12, np.int64)
     assert (np.diff(rows) > 0).all()
-    assert set(rows.tolist()) <= set(range(30))
-    assert len(rows) == 12
-    assert left.is_positive.sum() == 18
-    assert left.is_excluded[rows].all()
-    assert left.is_excluded.sum() == 12 + 5
-    assert not left.is_positive[rows].any()
+    is_held_out = np.isin(np.arange(100), rows)
+    np.testing.assert_array_equal(left.is_positive, pu.is_positive & ~is_held_out)
+    np.testing.assert_array_equal(left.is_excluded, pu.is_excluded | is_held_out)
     assert pu.is_positive.sum() == 30
-    unlabeled = ~left.is_positive & ~left.is_excluded
-    np.testing.assert_array_equal(np.flatnonzero(unlabeled), np.arange(30, 95))
-
-
-def test_the_seed_draws() -> None:
-    card = catalog.card("ncpu")
-    one, again, other = (set_aside(clicked(), 12, seed, card)[1].tolist() for seed in (3, 3, 4))
-    assert one == again != other
-    left, rows = set_aside(clicked(), 0, 3, card)
-    assert len(rows) == 0
-    assert left.is_positive.sum() == 30
-
-
-def test_a_positive_of_an_audit_is_not_held_out() -> None:
-    pu = clicked(n_positive=100)
-    assert max(set_aside(pu, 60, 0, catalog.card("ncpu"))[1]) < 95
+    again, other = (set_aside(pu, 12, seed, card)[1].tolist() for seed in (3, 4))
+    assert rows.tolist() == again != other
+    left, none = set_aside(pu, 0, 3, card)
+    assert (len(none), left.is_positive.sum()) == (0, 30)
+    assert max(set_aside(clicked(n_positive=100), 60, 0, card)[1]) < 95, "a positive of an audit is not held out"
 
 
 @pytest.mark.parametrize(("n", "word"), [(26, "would leave 4"), (40, "would leave 0"), (-1, "-1 held-out")])
 def test_a_number_that_leaves_too_few_is_refused(n: int, word: str) -> None:
     with pytest.raises(TrainingError, match=word) as caught:
         set_aside(clicked(), n, 0, catalog.card("ncpu"))
-    assert "at least 5" in caught.value.problem
+    set_aside(clicked(), 25, 0, catalog.card("ncpu"))
     assert "25 at most" in caught.value.hint
 
 
-def more_clicks(project: Layout) -> Layout:
+@pytest.fixture
+def layout(chipped: Layout) -> Layout:
     """Twelve positives in all."""
-    layout = with_chips(project)
-    click(layout, *(f"b{i}" for i in range(6, 12)))
-    return layout
+    click(chipped, *(f"b{i}" for i in range(6, 12)))
+    return chipped
 
 
-def test_a_run_keeps_its_held_out_clicks_its_judgement_and_its_curve(project: Layout) -> None:
-    layout = more_clicks(project)
+def test_a_run_keeps_its_held_out_clicks_its_judgement_and_its_curve(layout: Layout) -> None:
     job = job_of(layout, "held")
     run_id = str(train.train(job, **NCPU, hold_out=4)["run_id"])
     facts, rows = facts_of(layout, run_id), runs.array(layout, run_id, "held_out")
-    assert rows.dtype == np.int64
-    assert len(rows) == 4
-    assert facts.n_positive == 8
-    assert facts.n_unlabeled == 8
-    scores = np.asarray(runs.array(layout, run_id, "scores"))
-    assert len(scores) == 20
-    judged = facts.judgement
+    assert (len(rows), rows.dtype, facts.n_positive, facts.n_unlabeled) == (4, np.int64, 8, 8)
+    scores, judged = array_of(layout, run_id), facts.judgement
     assert set(judged) == {"n_held_out", "recall", "share_called", "criterion", "low", "high", "threshold", "n_called"}
     assert (judged["n_held_out"], judged["criterion"]) == (4, None)
     assert judged["recall"] == (scores[rows] >= facts.threshold).mean()
@@ -107,38 +92,34 @@ def test_a_run_keeps_its_held_out_clicks_its_judgement_and_its_curve(project: La
         assert "criterion" not in report
 
 
-def test_without_held_out_clicks_a_run_has_no_judgement(project: Layout) -> None:
-    layout = with_chips(project)
-    run_id = str(train.train(job_of(layout, "plain"), **NCPU)["run_id"])
-    assert facts_of(layout, run_id).judgement is None
-    with store.connect(layout) as db:  # nor has one of an older version, which did not know the word
+def test_without_held_out_clicks_a_run_has_no_judgement(chipped: Layout) -> None:
+    with pytest.raises(TrainingError, match="needs at least 5"):
+        train.train(job_of(chipped, "many"), **NNPU, hold_out=2)
+    assert not list(chipped.run("x").parent.glob("*"))
+    run_id = str(train.train(job_of(chipped, "plain"), **NNPU)["run_id"])
+    assert facts_of(chipped, run_id).judgement is None
+    with store.connect(chipped) as db:  # nor has one of an older version, which did not know the word
         (text,) = db.execute("SELECT facts FROM run").fetchone()
         older = {name: value for name, value in json.loads(text).items() if name != "judgement"}
         db.execute("UPDATE run SET facts = ?", (json.dumps(older),))
-    assert facts_of(layout, run_id).judgement is None
-    assert not (layout.run(run_id) / "held_out.npy").exists()
-    ranked = str(train.rank(job_of(layout, "rank"))["run_id"])
-    assert not (layout.run(ranked) / "curve.json").exists()
+    assert facts_of(chipped, run_id).judgement is None
+    assert not (chipped.run(run_id) / "held_out.npy").exists()
+    ranked = str(train.rank(job_of(chipped, "rank"))["run_id"])
+    assert not (chipped.run(ranked) / "curve.json").exists()
 
 
-def test_a_refused_number_leaves_no_run(project: Layout) -> None:
-    layout = with_chips(project)
-    with pytest.raises(TrainingError, match="needs at least 5"):
-        train.train(job_of(layout, "many"), **NCPU, hold_out=2)
-    assert not list(layout.run("x").parent.glob("*"))
+def test_a_run_is_the_one_that_never_saw_its_held_out_clicks(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    anchors: list[set[int]] = []
+    plain = train.pupl.pupl
 
+    def seen(embeddings: Any, is_positive: Any, **values: Any) -> Any:
+        anchors.append(set(np.flatnonzero(is_positive).tolist()))
+        return plain(embeddings, is_positive, **values)
 
-NNPU: dict[str, Any] = {
-    "method": "nnpu",
-    "preset": "quick",
-    "overrides": {"epochs": "2", "max_steps": "4", "batch_size": "10"},
-}
-
-
-def test_a_run_is_the_one_that_never_saw_its_held_out_clicks(project: Layout) -> None:
-    layout = more_clicks(project)
+    monkeypatch.setattr(train.pupl, "pupl", seen)
     run_id = str(train.train(job_of(layout, "held"), **NNPU, hold_out=4)["run_id"])
     rows = runs.array(layout, run_id, "held_out").tolist()
+    assert anchors == [set(range(12)) - set(rows)]
     click(layout, *(f"b{row}" for row in rows), label="not_assessable")
     other = str(train.train(job_of(layout, "never"), **NNPU)["run_id"])
     held, never = facts_of(layout, run_id), facts_of(layout, other)
@@ -146,20 +127,6 @@ def test_a_run_is_the_one_that_never_saw_its_held_out_clicks(project: Layout) ->
     assert (held.n_positive, held.n_unlabeled, held.threshold) == (never.n_positive, never.n_unlabeled, never.threshold)
     for name in ("model.safetensors", "scores.npy", "clusters.npy"):
         assert (layout.run(run_id) / name).read_bytes() == (layout.run(other) / name).read_bytes(), name
-
-
-def test_held_out_clicks_anchor_no_cluster(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    layout, told = more_clicks(project), []
-    plain = train.pupl.pupl
-
-    def seen(embeddings: Any, is_positive: Any, **values: Any) -> Any:
-        told.append(np.flatnonzero(is_positive))
-        return plain(embeddings, is_positive, **values)
-
-    monkeypatch.setattr(train.pupl, "pupl", seen)
-    run_id = str(train.train(job_of(layout, "held"), **NNPU, hold_out=4)["run_id"])
-    rows = set(runs.array(layout, run_id, "held_out").tolist())
-    assert [set(each.tolist()) for each in told] == [set(range(12)) - rows]
 
 
 class Ordered:
@@ -172,31 +139,39 @@ class Ordered:
         return np.tile(np.array([1, 0], np.float32), (len(inputs), 1))
 
 
-def test_a_look_sees_held_out_clicks_alarms_and_the_right_chips(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    layout = with_chips(project)
+EARLY, LATE = ({"stage": "training", "epoch": epoch, "epochs": 10} for epoch in (1, 10))
+
+
+def watched(layout: Layout, inputs: RunInputs, held_out: Any, start_k: int, score_type: str = "pu_probability") -> Any:
+    """Return a monitor of the job "look"."""
+    data = PUData(FeatureViews(inputs.views), inputs.pu.is_positive, inputs.pu.is_excluded)
+    return TrainingMonitor(job_of(layout, "look"), inputs, data, held_out, start_k=start_k, score_type=score_type)
+
+
+def test_a_look_sees_held_out_clicks_alarms_and_the_right_chips(chipped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
     monkeypatch.setattr(
         "pu_geo.tasks.train.monitor.contact_sheet", lambda *rows: shown.extend(rows) or np.zeros((2, 2, 3), np.uint8)
     )
-    chips = np.load(layout.chips("set"))
+    chips = np.load(chipped.chips("set"))
     values = np.linspace(0, 1, 20).astype(np.float16)
-    views = np.repeat(values[None, :, None], 2, axis=0)
     nothing = np.zeros(20, np.bool_)
     pu = PUSet([f"b{i}" for i in range(20)], nothing, nothing, np.arange(20) < 10, 1)
-    inputs = RunInputs("set", views, pu)
-    data = PUData(FeatureViews(views), nothing, pu.is_excluded)
-    job = job_of(layout, "look")
-    watch = TrainingMonitor(job, inputs, data, np.arange(10), start_k=5, score_type="pu_probability")
-    early = watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 10})  # type: ignore[arg-type]
-    late = watch(Ordered(), {"stage": "training", "epoch": 10, "epochs": 10})  # type: ignore[arg-type]
+    inputs = RunInputs("set", np.repeat(values[None, :, None], 2, axis=0), pu)
+    watch = watched(chipped, inputs, np.arange(10), 5)
+    early, late = watch(Ordered(), EARLY), watch(Ordered(), LATE)
     assert "alarms" not in early
-    assert {alarm["name"] for alarm in late["alarms"]} >= {"calls_all", "embeddings"}  # type: ignore[attr-defined]
+    assert {alarm["name"] for alarm in late["alarms"]} >= {"calls_all", "embeddings"}
     assert (late["share_called"], late["spread"], late["recall"], late["n_held_out"]) == (1.0, 0.0, 0.0, 10)
     np.testing.assert_array_equal(shown[0], chips[[19, 18, 17, 16, 15]])
     np.testing.assert_array_equal(shown[1], chips[[10, 11, 12, 13, 14]])
-    assert [path.name for path in sorted((job.folder / "looks").iterdir())] == ["training-0001.png", "training-0010.png"]
+    names = [path.name for path in sorted((chipped.jobs / "look" / "looks").iterdir())]
+    assert names == ["training-0001.png", "training-0010.png"]
+    no_numbers = replace(inputs, views=np.full((1, 20, 3), np.nan, np.float16))
+    assert watched(chipped, no_numbers, np.arange(0), 2, "linear")(Ordered(), LATE) == {}
 
 
+@pytest.fixture
 def partly_audited(project: Layout) -> Layout:
     """Fifteen clicks, an answer of an audit alone, one building that a person and one that the imagery hides; b16, b19 open."""
     layout = with_chips(project, is_clicked=False)
@@ -208,8 +183,8 @@ def partly_audited(project: Layout) -> Layout:
     return layout
 
 
-def test_the_run_the_live_look_and_a_comparison_judge_it_alike(project: Layout) -> None:
-    layout = partly_audited(project)
+def test_the_run_the_live_look_and_a_comparison_judge_it_alike(partly_audited: Layout) -> None:
+    layout = partly_audited
     inputs = read_inputs(layout)
     assert np.flatnonzero(inputs.pu.is_excluded).tolist() == [15, 17, 18]
     pu, held_out = set_aside(inputs.pu, 10, 0, catalog.card("ncpu"))
@@ -217,9 +192,7 @@ def test_the_run_the_live_look_and_a_comparison_judge_it_alike(project: Layout) 
     views = np.linspace(1, 0, 20).astype(np.float16)[None, :, None]
     scores, embeddings = views[0, :, 0].astype(np.float32), np.eye(20, dtype=np.float32)
     inputs = replace(inputs, pu=pu, views=views)
-    data = PUData(FeatureViews(views), pu.is_positive, pu.is_excluded)
-    watch = TrainingMonitor(job_of(layout, "look"), inputs, data, held_out, start_k=1, score_type="pu_probability")
-    live = watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 10})  # type: ignore[arg-type]
+    live = watched(layout, inputs, held_out, 1)(Ordered(), EARLY)
     threshold = first_threshold(scores, pu, 1)
     outcome = Outcome("ncpu", "quick", scores, embeddings, "pu_probability", threshold, held_out=held_out)
     one, two = (str(finish(job_of(layout, name), inputs, 0.0, outcome)["run_id"]) for name in ("one", "two"))
@@ -232,34 +205,17 @@ def test_the_run_the_live_look_and_a_comparison_judge_it_alike(project: Layout) 
     assert told == pytest.approx([judged[name] for name in ("recall", "criterion", "low", "high")], abs=1e-5)
 
 
-def test_a_look_at_a_sample_tells_how_good_it_is(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    layout = partly_audited(project)
-    inputs = read_inputs(layout)
+def test_a_look_at_a_sample_tells_how_good_it_is(partly_audited: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = read_inputs(partly_audited)
     pu, held_out = set_aside(inputs.pu, 10, 0, catalog.card("ncpu"))
-    views = (np.arange(20) < 16).astype(np.float16)[None, :, None]
-    data = PUData(FeatureViews(views), pu.is_positive, pu.is_excluded)
-    found = []
+    inputs = replace(inputs, pu=pu, views=(np.arange(20) < 16).astype(np.float16)[None, :, None])
+    widths = []
     for most in (3, 2):
         monkeypatch.setattr("pu_geo.training.callbacks.MOST_ROWS", most)
-        watch = TrainingMonitor(
-            job_of(layout, f"look{most}"), replace(inputs, pu=pu), data, held_out, start_k=2, score_type="linear"
-        )
-        found.append(watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 10}))  # type: ignore[arg-type]
-    widths = [float(str(one["criterion_high"])) / float(str(one["criterion_low"])) for one in found]
+        found = watched(partly_audited, inputs, held_out, 2, "linear")(Ordered(), EARLY)
+        widths.append(found["criterion_high"] / found["criterion_low"])
     assert widths[0] == pytest.approx(1 / wilson(10, 10)[0] ** 2, rel=1e-3)  # all were looked at
     assert widths[1] > 2 * widths[0]
-
-
-def test_a_model_of_no_numbers_is_not_looked_at(project: Layout) -> None:
-    layout = with_chips(project)
-    views = np.full((1, 20, 3), np.nan, np.float16)
-    nothing = np.zeros(20, np.bool_)
-    pu = PUSet([f"b{i}" for i in range(20)], nothing, nothing, nothing, 1)
-    data = PUData(FeatureViews(views), nothing, nothing)
-    watch = TrainingMonitor(
-        job_of(layout, "nan"), RunInputs("set", views, pu), data, np.arange(0), start_k=2, score_type="linear"
-    )
-    assert watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 1}) == {}  # type: ignore[arg-type]
 
 
 def test_a_curve_has_each_epoch_once_as_it_was_told_last(project: Layout) -> None:
