@@ -41,9 +41,8 @@ def share_of_cells(thick: np.ndarray) -> np.ndarray:
     return np.asarray(cv2.resize(thick, (SIDE // 16, SIDE // 16), interpolation=cv2.INTER_AREA))
 
 
-@pytest.mark.parametrize("soft", [60, 120])
-def test_a_thick_cloud_is_found_where_it_is_thick_and_nowhere_else(look: Look, soft: int) -> None:
-    thick = disc(SIDE, MIDDLE, 220, soft)
+def test_a_thick_cloud_is_found_where_it_is_thick_and_nowhere_else(look: Look) -> None:
+    thick = disc(SIDE, MIDDLE, 220, 120)
     found = look(under_clouds(town(SIDE), thick))
     share = share_of_cells(thick)
     assert found.cell_px == 16
@@ -51,17 +50,12 @@ def test_a_thick_cloud_is_found_where_it_is_thick_and_nowhere_else(look: Look, s
     assert not found.is_cloud[share < 0.6].any()
 
 
-@pytest.mark.parametrize("thick", [0.5, 0.7])
-def test_a_thin_cloud_through_which_buildings_show_is_none(look: Look, thick: float) -> None:
-    assert not look(under_clouds(town(SIDE), disc(SIDE, MIDDLE, 300, 60, thick))).is_cloud.any()
+def test_a_thin_cloud_through_which_buildings_show_and_bright_roofs_are_none(look: Look) -> None:
+    assert not look(under_clouds(town(SIDE), disc(SIDE, MIDDLE, 300, 60, 0.7))).is_cloud.any()
+    assert not look(town(SIDE, 1, white_roofs=0.8)).is_cloud.any()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_town_with_bright_roofs_has_no_clouds(look: Look, seed: int) -> None:
-    assert not look(town(SIDE, seed, white_roofs=0.8)).is_cloud.any()
-
-
-@pytest.mark.parametrize(("width_m", "height_m", "turned"), [(60, 60, 0), (150, 100, 25), (250, 180, 40)])
+@pytest.mark.parametrize(("width_m", "height_m", "turned"), [(60, 60, 0), (250, 180, 40)])
 def test_a_huge_white_roof_is_no_cloud_for_it_ends_at_its_edge(look: Look, width_m: int, height_m: int, turned: int) -> None:
     corners = cv2.boxPoints((MIDDLE, (width_m / GSD_M, height_m / GSD_M), turned)).astype(int)
     roof = np.zeros((SIDE, SIDE))
@@ -122,29 +116,25 @@ def share_under_veil(chip: np.ndarray, other: np.ndarray | None) -> float:
     return float(veil(chip, other, HOUSE, 0.5, 0.5, Usual())[HOUSE].mean())
 
 
-@pytest.mark.parametrize("thick", [0.6, 0.75, 0.85, 1.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_a_cloud_over_all_of_a_chip_hides_its_house_however_transparent(thick: float, seed: int) -> None:
-    chip = covered(house(seed), np.full((S, S), thick))
-    for other in (None, house(seed), covered(house(seed), np.full((S, S), 0.9))):
-        assert share_under_veil(chip, other) == 1
+@pytest.mark.parametrize("seed", range(2))
+def test_a_cloud_over_all_of_a_chip_hides_its_house_however_transparent(seed: int) -> None:
+    for thick in (0.6, 0.8, 1.0):
+        chip = covered(house(seed), np.full((S, S), thick))
+        for other in (None, house(seed), covered(house(seed), np.full((S, S), 0.9))):
+            assert share_under_veil(chip, other) == 1
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_cloud_little_larger_than_a_house_hides_it(seed: int) -> None:
     chip = covered(house(seed), disc(S, (33, 30), 28, 18))  # 28 m across, of which 9 m at each side fade
     assert share_under_veil(chip, house(seed)) > 0.8
     assert share_under_veil(chip, np.zeros_like(chip)) == share_under_veil(chip, None) > 0.8  # the other date is not there
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("before", [120.0, 240.0])
-def test_a_white_roof_hides_nothing_be_it_old_or_new(seed: int, before: float) -> None:
-    chip = house(seed, 240.0)
-    assert share_under_veil(chip, house(seed, before)) == share_under_veil(chip, None) == 0
-
-
-def test_a_thin_veil_through_which_the_house_shows_hides_nothing() -> None:
+def test_a_white_roof_old_or_new_and_a_veil_through_which_the_house_shows_hide_nothing() -> None:
+    chip = house(1, 240.0)
+    for before in (None, house(1), chip):
+        assert share_under_veil(chip, before) == 0
     chip = covered(house(0), np.full((S, S), 0.3))
     assert share_under_veil(chip, house(0)) == share_under_veil(chip, None) == 0
 

@@ -43,15 +43,7 @@ def valid_of(scene: Scene, **options: object) -> NDArray[np.bool_]:
 
 @pytest.mark.parametrize(
     ("dtype", "color"),
-    [
-        ("uint8", 0),
-        ("uint8", 255),
-        ("uint8", 128),
-        ("uint16", 0),
-        ("uint16", 65535),
-        ("int16", -32768),
-        ("float32", -9999.0),
-    ],
+    [("uint8", 0), ("uint8", 255), ("uint8", 128), ("uint16", 65535), ("int16", -32768), ("float32", -9999.0)],
 )
 def test_a_region_in_one_color_holds_no_data_and_all_else_does(make_scene: Make, dtype: str, color: float) -> None:
     np.testing.assert_array_equal(valid_of(make_scene("a", wedged(0, color, dtype))), ~slanted())
@@ -71,10 +63,9 @@ def test_what_is_fill_does_not_depend_on_the_window(make_scene: Make) -> None:
                 np.testing.assert_array_equal(part[: inside.shape[0], : inside.shape[1]], inside)
 
 
-@pytest.mark.parametrize("color", [0, 255])
-def test_fill_that_was_compressed_is_found(make_scene: Make, color: int) -> None:
+def test_fill_that_was_compressed_is_found(make_scene: Make) -> None:
     data = cv2.GaussianBlur(pattern(SIDE, SIDE).transpose(1, 2, 0), (0, 0), 2).transpose(2, 0, 1).copy()
-    data[:, slanted()] = color
+    data[:, slanted()] = 255
     scene = make_scene(
         "a", data, compress="jpeg", jpeg_quality=75, photometric="YCBCR", tiled=True, blockxsize=64, blockysize=64
     )
@@ -95,12 +86,11 @@ def test_a_narrow_black_border_is_found(make_scene: Make) -> None:
     assert valid[:-6, 5:].all()
 
 
-@pytest.mark.parametrize("turned", [0.0, 20.0])
-def test_fill_of_a_warped_scene_is_found(make_scene: Make, turned: float) -> None:
+def test_fill_of_a_warped_scene_is_found(make_scene: Make) -> None:
     first = make_scene("first", pattern(16, 16))
     data = pattern(SIDE, SIDE, 1)
     data[:, :120] = 0
-    transform = Affine(0.7, 0, ORIGIN[0] + 0.2, 0, -0.7, ORIGIN[1]) @ Affine.rotation(turned)
+    transform = Affine(0.7, 0, ORIGIN[0] + 0.2, 0, -0.7, ORIGIN[1]) @ Affine.rotation(20.0)
     second = make_scene("second", data, transform)
     grid = project_grid([first, second])
     with Mosaic([second], grid) as mosaic:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from geo_parts import NORTH_UP, ORIGIN, pattern
+from geo_parts import NORTH_UP, pattern
 from numpy.typing import NDArray
 from rasterio.transform import Affine
 
@@ -47,7 +47,7 @@ def noise(bands: int, seed: int = 0) -> NDArray[np.float32]:
     return np.random.default_rng(seed).normal(0, 10, (bands, HEIGHT, WIDTH)).astype(np.float32)
 
 
-@pytest.mark.parametrize("bands", [1, 2, 3, 5, 16])
+@pytest.mark.parametrize("bands", [1, 5])
 def test_each_band_is_read_as_it_is_alone(layer: Callable[..., Scene], grid: Grid, bands: int) -> None:
     scene = layer("many", noise(bands))
     with Mosaic([scene], grid) as mosaic:
@@ -84,10 +84,7 @@ def test_a_pixel_lacks_data_where_one_band_of_a_measure_does_and_where_all_of_a_
 
 
 @pytest.mark.parametrize("is_warped", [False, True])
-@pytest.mark.parametrize(
-    ("hole", "named", "written"),
-    [(-9999.0, -9999.0, None), (-9999.0, None, -9999.0), (np.nan, None, None), (np.nan, None, np.nan), (0.0, 0.0, None)],
-)
+@pytest.mark.parametrize(("hole", "named", "written"), [(-9999.0, None, -9999.0), (np.nan, None, None), (0.0, 0.0, None)])
 def test_a_band_without_data_leaves_no_number_also_where_the_layer_is_warped(
     write_tif: Write, grid: Grid, is_warped: bool, hole: float, named: float | None, written: float | None
 ) -> None:
@@ -106,18 +103,16 @@ def test_a_band_without_data_leaves_no_number_also_where_the_layer_is_warped(
     assert (picture[:, ~valid] == 0).all()
 
 
-@pytest.mark.parametrize("is_warped", [False, True])
-def test_a_height_of_0_is_data(write_tif: Write, grid: Grid, is_warped: bool) -> None:
-    data = np.zeros((2, HEIGHT, WIDTH), np.float32)
-    data[1] = 7
-    place = NORTH_UP @ Affine.translation(0.4, 0.4) if is_warped else NORTH_UP
-    with Mosaic([describe_layer(write_tif("flat", data, place, nodata=-9999.0), "elevation")], grid) as mosaic:
+def test_a_height_of_0_and_a_map_that_is_mostly_0_are_data(
+    write_tif: Write, layer: Callable[..., Scene], grid: Grid
+) -> None:
+    heights = np.zeros((2, HEIGHT, WIDTH), np.float32)
+    heights[1] = 7
+    warped = write_tif("flat", heights, NORTH_UP @ Affine.translation(0.4, 0.4), nodata=-9999.0)
+    with Mosaic([describe_layer(warped, "elevation")], grid) as mosaic:
         values, valid = mosaic.read_values(0, 0, WIDTH, HEIGHT)
     assert valid[5:-5, 5:-5].all()
     assert (values[0, valid] == 0).all()
-
-
-def test_a_lake_and_a_map_that_is_mostly_0_are_data(layer: Callable[..., Scene], grid: Grid) -> None:
     data = np.zeros((1, HEIGHT, WIDTH), np.uint8)
     data[0, :4, :4] = 200
     with Mosaic([layer("proxy", data)], grid) as mosaic:
@@ -140,8 +135,7 @@ def test_files_of_a_layer_join_first_one_first(layer: Callable[..., Scene], grid
 def test_scaling_of_a_large_grid_is_that_of_evenly_spaced_samples(
     layer: Callable[..., Scene], grid: Grid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = layer("a", noise(1))
-    with Mosaic([scene], grid) as mosaic:
+    with Mosaic([layer("a", noise(1))], grid) as mosaic:
         whole = scaling.find_scaling(mosaic)
         monkeypatch.setattr(scaling, "PIECE_ROWS", 8)
         monkeypatch.setattr(scaling, "PIECE_COLUMNS", 48)
@@ -149,10 +143,7 @@ def test_scaling_of_a_large_grid_is_that_of_evenly_spaced_samples(
         monkeypatch.setattr(scaling, "MOST_READ", HEIGHT * WIDTH // 3)
         monkeypatch.setattr(scaling, "MOST_KEPT", 1000)
         some = scaling.find_scaling(mosaic)
-    assert whole is not None
-    assert some is not None
-    assert pieces == whole
-    assert some != whole
+    assert pieces == whole != some
     np.testing.assert_allclose(some.bands, whole.bands, atol=7)  # of a standard deviation of 10, by about 500 samples
 
 
@@ -165,9 +156,7 @@ def test_data_beside_the_strips_that_are_read_first_is_found(
     monkeypatch.setattr(scaling, "MOST_READ", HEIGHT * WIDTH // 4)
     with Mosaic([layer("a", data)], grid) as mosaic:
         found = scaling.find_scaling(mosaic)
-    assert found is not None
-    assert found.is_constant == (True,)
-    assert found.bands == ((5.0, 6.0),)
+    assert (found.is_constant, found.bands) == ((True,), ((5.0, 6.0),))
     data[:] = np.nan
     data[0, 90, 0] = 1
     with Mosaic([replace(layer("b", data), kind="sar-amplitude", nodata=1.0)], grid) as mosaic:
@@ -189,18 +178,13 @@ def test_no_data_that_is_named_holds_beside_that_of_the_file(write_tif: Write, g
         pass
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("share", [0.004, 0.006])
-def test_a_map_of_rare_damage_keeps_its_grades(
-    layer: Callable[..., Scene], grid: Grid, dtype: type[np.generic], share: float
-) -> None:
-    rng = np.random.default_rng(0)
-    data = np.zeros((1, HEIGHT, WIDTH), dtype)
-    rare = rng.choice(data.size, int(share * data.size), replace=False)
-    data.reshape(-1)[rare] = np.linspace(10, 254, len(rare)).astype(dtype)
+def test_a_map_of_rare_damage_keeps_its_grades(layer: Callable[..., Scene], grid: Grid, share: float) -> None:
+    data = np.zeros((1, HEIGHT, WIDTH), np.uint8)
+    rare = np.random.default_rng(0).choice(data.size, int(share * data.size), replace=False)
+    data.reshape(-1)[rare] = np.linspace(10, 254, len(rare)).astype(np.uint8)
     with Mosaic([layer("rare", data)], grid) as mosaic:
         found = scaling.find_scaling(mosaic)
-    assert found is not None
     ((low, high),) = found.bands
     assert low == 0
     assert 245 < high <= 254
@@ -210,36 +194,32 @@ def test_two_rare_values_around_a_usual_one_keep_their_order(layer: Callable[...
     data = np.zeros((1, HEIGHT, WIDTH), np.float32)
     data[0, 0, :8], data[0, 1, :8] = -2, 3
     with Mosaic([layer("both", data)], grid) as mosaic:
-        found = scaling.find_scaling(mosaic)
-    assert found is not None
-    assert found.bands == ((-2.0, 3.0),)
+        assert scaling.find_scaling(mosaic).bands == ((-2.0, 3.0),)
 
 
 # Chips
 
 
-@pytest.mark.parametrize("largest", [20, 90])
 def test_chips_of_a_layer_are_those_of_each_of_its_bands(
-    layer: Callable[..., Scene], write_tif: Write, grid: Grid, largest: float, monkeypatch: pytest.MonkeyPatch
+    layer: Callable[..., Scene], write_tif: Write, grid: Grid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     post, scene = describe(write_tif("post", pattern(HEIGHT, WIDTH)), "post", "post-1"), layer("many", noise(6))
     rng = np.random.default_rng(0)
-    size = rng.uniform(3, largest, (40, 2))
+    size = rng.uniform(3, 90, (40, 2))
     windows = np.concatenate([rng.uniform(0, 1, (40, 2)) * [WIDTH, HEIGHT] - size / 2, size], axis=1)
+
+    def cut(*layers: Scene) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        with Mosaic([post], grid) as after, Mosaic(layers, grid) as more:
+            out = np.full((40, 3 + (more.n_bands if layers else 0), 16, 16), 7, np.uint8)
+            return out, cut_chips(None, after, windows, 16, out, layers=[more] if layers else [])
+
     for held in (chips_module.MAX_HELD_PX, 30):  # the second cuts many windows by themselves
         monkeypatch.setattr(chips_module, "MAX_HELD_PX", held)
-        with Mosaic([post], grid) as after, Mosaic([scene], grid) as many:
-            out = np.full((40, 9, 16, 16), 7, np.uint8)
-            share = cut_chips(None, after, windows, 16, out, layers=[many])
-            plain = np.full((40, 3, 16, 16), 7, np.uint8)
-            alone = cut_chips(None, after, windows, 16, plain)
+        (out, share), (plain, alone) = cut(scene), cut()
         np.testing.assert_array_equal(out[:, :3], plain)
         np.testing.assert_array_equal(share[:, :1], alone)
         for band in range(6):
-            one = replace(scene, rgb=(band + 1,), stretch=(scene.stretch or ())[band : band + 1])
-            with Mosaic([post], grid) as after, Mosaic([one], grid) as single:
-                own = np.zeros((40, 4, 16, 16), np.uint8)
-                cut_chips(None, after, windows, 16, own, layers=[single])
+            own, _ = cut(replace(scene, rgb=(band + 1,), stretch=(scene.stretch or ())[band : band + 1]))
             np.testing.assert_array_equal(out[:, 3 + band], own[:, 3])
 
 
@@ -266,15 +246,10 @@ def test_only_pre_moves(layer: Callable[..., Scene], write_tif: Write, grid: Gri
 def test_memory_is_counted_by_bands(
     layer: Callable[..., Scene], write_tif: Write, grid: Grid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    post, one, many = (
-        describe(write_tif("post", pattern(HEIGHT, WIDTH)), "post", "p"),
-        layer("one", noise(1)),
-        layer("many", noise(16)),
-    )
-    costs = [Mosaic([scene], grid).bytes_a_pixel for scene in (post, one, many)]
-    assert costs == [4 * 1 + 11, 2 * 4 + 2 + 5, 17 * 4 + 32 + 5]
-    amplitude = replace(many, kind="sar-amplitude")
-    assert Mosaic([amplitude], grid).bytes_a_pixel == costs[2] + 16 * 4
+    post, one = describe(write_tif("post", pattern(HEIGHT, WIDTH)), "post", "p"), layer("one", noise(1))
+    many = layer("many", noise(16))
+    costs = [Mosaic([scene], grid).bytes_a_pixel for scene in (post, one, many, replace(many, kind="sar-amplitude"))]
+    assert costs == [4 * 1 + 11, 2 * 4 + 2 + 5, 17 * 4 + 32 + 5, 17 * 4 + 32 + 5 + 16 * 4]
     asked: list[int] = []
     monkeypatch.setattr("pu_geo.geo.raster.mosaic.check_memory", lambda _, n_bytes: asked.append(n_bytes))
     windows = np.array([[10.0, 10.0, 20.0, 20.0]])
@@ -292,4 +267,3 @@ def test_a_layer_that_does_not_fit_into_memory_is_refused(
     monkeypatch.setattr("pu_geo.geo.raster.guard.FREELY_BYTES", 100)
     with Mosaic([layer("many", noise(16))], grid) as mosaic, pytest.raises(ImageryError, match="memory"):
         mosaic.read_values(0, 0, WIDTH, HEIGHT)
-    assert ORIGIN[0] == grid.transform[2]

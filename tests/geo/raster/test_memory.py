@@ -56,35 +56,20 @@ def test_scenes_far_from_each_other_in_one_direction_are_no_grid(make_scene: Mak
         project_grid([near, far])
 
 
-def test_much_smaller_pixels_are_refused_before_anything_is_read(write_tif: Callable[..., Path], tmp_path: Path) -> None:
+def test_much_smaller_pixels_are_refused_before_anything_is_read(
+    write_tif: Callable[..., Path], tmp_path: Path, make_scene: Make
+) -> None:
     post, pre = write_tif("post", pattern(40, 40), pixels_of(30.0)), write_tif("pre", pattern(400, 400), pixels_of(0.1))
     layout = store.create(tmp_path / "event.pugeo", "Event")
     with pytest.raises(ImageryError, match=r"pre.tif has pixels of .* m, 300 times smaller") as refused:
         add_scenes(job_of(layout), pre=[str(pre)], post=[str(post)])
     assert refused.value.kind == "resolution"
     assert not layout.quicklooks.exists()
-
-
-def test_a_satellite_scene_before_and_a_drone_after_are_a_usual_pair(write_tif: Callable[..., Path], tmp_path: Path) -> None:
-    post, pre = write_tif("post", pattern(400, 400), pixels_of(0.02)), write_tif("pre", pattern(40, 40), pixels_of(0.5))
-    layout = store.create(tmp_path / "event.pugeo", "Event")
-    (note,) = add_scenes(job_of(layout), pre=[str(pre)], post=[str(post)])["notes"]
-    assert (
-        note
-        == "pre.tif has pixels of 0.5 m, 25 times larger than the 0.02 m of the first post scene: it may show no building."
-    )
-    assert layout.quicklooks.exists()
-
-
-def test_a_project_that_holds_such_a_pair_already_is_refused_in_the_same_words(make_scene: Make) -> None:
-    post, pre = make_scene("post", pattern(40, 40), pixels_of(30.0)), make_scene("pre", pattern(400, 400), pixels_of(0.1))
-    with pytest.raises(ImageryError, match="300 times smaller"), Mosaic([pre], project_grid([post])):
-        pytest.fail("it is not opened")
-
-
-def test_a_ratio_of_nearly_twenty_is_read(make_scene: Make) -> None:
-    post, pre = make_scene("post", pattern(40, 40), pixels_of(1.9)), make_scene("pre", pattern(800, 800), pixels_of(0.1))
-    with Mosaic([pre], project_grid([post])) as mosaic:
+    fine, coarse = make_scene("fine", pattern(800, 800), pixels_of(0.1)), describe(post, "post", "a")
+    with pytest.raises(ImageryError, match="300 times smaller"), Mosaic([fine], project_grid([coarse])):
+        pytest.fail("it is not opened")  # in a project that holds such a pair already
+    fitting = make_scene("fitting", pattern(40, 40), pixels_of(1.9))
+    with Mosaic([fine], project_grid([fitting])) as mosaic:
         assert mosaic.read(0, 0, 40, 40)[1].any()
 
 
@@ -102,7 +87,7 @@ def test_a_read_that_does_not_fit_into_memory_is_refused_in_words(make_scene: Ma
 
 
 @pytest.mark.parametrize("is_warped", [False, True])
-@pytest.mark.parametrize(("dtype", "bands"), [("uint8", 3), ("uint8", 4), ("uint16", 4), ("float32", 4), ("float64", 3)])
+@pytest.mark.parametrize(("dtype", "bands"), [("uint8", 3), ("uint16", 4), ("float64", 3)])
 def test_a_read_takes_no_more_memory_than_is_checked(
     make_scene: Make, monkeypatch: pytest.MonkeyPatch, dtype: str, bands: int, is_warped: bool
 ) -> None:
@@ -166,21 +151,13 @@ def test_map_tiles_of_a_wide_scene_are_read_in_fewer_rows_at_once(width: int, ro
     assert set(asked) == {rows}
 
 
-def test_pixels_that_are_not_square_are_warned_about(write_tif: Callable[..., Path], tmp_path: Path) -> None:
-    path = write_tif("flat", pattern(40, 200), pixels_of(0.5, 5.0))
-    words = r"flat.tif has pixels of 0.5 x 5 m on the ground, which are not square"
-    layout = store.create(tmp_path / "event.pugeo", "Event")
-    assert str(add_scenes(job_of(layout), pre=[], post=[str(path)])["notes"]).startswith(f"['{words}")
-    found = inspect_file(path)
-    assert found["ok"]
-    assert str(found["hint"]).startswith(words)
-
-
-def test_degrees_count_in_meters_on_the_ground(make_scene: Make) -> None:
+def test_pixels_that_are_not_square_on_the_ground_are_warned_about(make_scene: Make) -> None:
     """At 60° N a degree of longitude is half as long as one of latitude; pixels that are square in degrees are usual there."""
-    north = {"crs": "EPSG:4326"}
-    square = make_scene("square", pattern(40, 40), Affine(2e-5, 0, 10, 0, -1e-5, 60), **north)
-    equal = make_scene("equal", pattern(40, 40), Affine(1e-5, 0, 10, 0, -1e-5, 60), **north)
-    tall = make_scene("tall", pattern(40, 40), Affine(1e-5, 0, 10, 0, -2e-5, 60), **north)
+    places = [Affine(x, 0, 10, 0, -y, 60) for x, y in ((2e-5, 1e-5), (1e-5, 1e-5), (1e-5, 2e-5))]
+    square, equal, tall = (make_scene(f"s{i}", pattern(40, 40), at, crs="EPSG:4326") for i, at in enumerate(places))
     assert oblong_words(square) == oblong_words(equal) == ""
     assert "0.56 x 2.2 m" in oblong_words(tall)
+    flat = make_scene("flat", pattern(40, 200), pixels_of(0.5, 5.0))
+    words = "flat.tif has pixels of 0.5 x 5 m on the ground, which are not square"
+    assert oblong_words(flat).startswith(words)
+    assert str(inspect_file(flat.path)["hint"]).startswith(words)

@@ -38,15 +38,8 @@ def test_the_finest_tiles_are_the_scene_and_coarser_ones_its_averages(make_scene
     with joined(scene) as mosaic:
         info = build_pyramid(mosaic, folder, tile_px=32, quality=98)
     assert info == json.loads((folder / "pyramid.json").read_text())
-    expected = {
-        "tile_px": 32,
-        "max_zoom": 3,
-        "width": 203,
-        "height": 150,
-        "resolutions": [8, 4, 2, 1],
-        "n_tiles": 35 + 12 + 4 + 1,
-    }
-    assert info == expected
+    size = {"tile_px": 32, "max_zoom": 3, "width": 203, "height": 150}
+    assert info == {**size, "resolutions": [8, 4, 2, 1], "n_tiles": 35 + 12 + 4 + 1}
     picture = data.transpose(1, 2, 0)
     padded = np.full((256, 256, 3), NO_DATA_GREY, np.uint8)
     padded[:150, :203] = picture
@@ -59,13 +52,16 @@ def test_the_finest_tiles_are_the_scene_and_coarser_ones_its_averages(make_scene
     assert not (folder / "3" / "7").exists()
 
 
-def test_a_small_scene_is_one_tile(make_scene: Make, tmp_path: Path) -> None:
+def test_a_small_scene_is_one_tile_and_cancelling_leaves_no_description(make_scene: Make, tmp_path: Path) -> None:
     with joined(make_scene("post", pattern(20, 30))) as mosaic:
         info = build_pyramid(mosaic, tmp_path / "t")
+        with pytest.raises(JobCancelled):
+            build_pyramid(mosaic, tmp_path / "cancelled", is_cancelled=lambda: True)
     assert (info["max_zoom"], info["resolutions"], info["n_tiles"]) == (0, [1], 1)
     tile = cv2.imread(str(tmp_path / "t" / "0" / "0" / "0.jpg"))
     assert tile.shape == (256, 256, 3)
     assert abs(int(tile[200, 200, 0]) - NO_DATA_GREY) < 3
+    assert not (tmp_path / "cancelled" / "pyramid.json").exists()
 
 
 def test_tiles_without_data_are_not_written(make_scene: Make, tmp_path: Path) -> None:
@@ -77,9 +73,3 @@ def test_tiles_without_data_are_not_written(make_scene: Make, tmp_path: Path) ->
     finest = sorted(str(p.relative_to(tmp_path / "t" / "2")) for p in (tmp_path / "t" / "2").rglob("*.jpg"))
     assert finest == ["0/0.jpg", "3/3.jpg"]
     assert info["n_tiles"] == 2 + 2 + 1
-
-
-def test_cancelling_leaves_no_description(make_scene: Make, tmp_path: Path) -> None:
-    with joined(make_scene("post", pattern(20, 30))) as mosaic, pytest.raises(JobCancelled):
-        build_pyramid(mosaic, tmp_path / "t", is_cancelled=lambda: True)
-    assert not (tmp_path / "t" / "pyramid.json").exists()
