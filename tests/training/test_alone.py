@@ -37,7 +37,13 @@ def run_of(layout: Layout) -> str:
     return folder.name
 
 
-@pytest.mark.parametrize("words", [CHIPS, ["--seed", "5"]], ids=["chips", "recommended"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(CHIPS, marks=pytest.mark.ci, id="chips"),
+        pytest.param(["--seed", "5"], marks=pytest.mark.long(part="slow"), id="recommended"),
+    ],
+)
 def test_bare_machine_trains_and_the_project_takes_the_run(
     words: list[str], project: Layout, copied: Layout, capsys: pytest.CaptureFixture[str]
 ) -> None:

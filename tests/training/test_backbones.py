@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import os
 from collections.abc import Callable
@@ -32,40 +31,26 @@ def chips(n: int = 2, bands: int = 3, size_px: int = 32, seed: int = 9) -> Tenso
     return torch.randn(n, bands, size_px, size_px, generator=generator(seed))
 
 
-def n_weights(*modules: nn.Module) -> int:
-    return sum(weight.numel() for module in modules for weight in module.parameters() if weight.requires_grad)
-
-
-def n_multiplications(backbone: Backbone, size_px: int) -> int:
-    """Count the multiplications of all convolutions for one chip: positions x weights of one output channel x channels."""
-    counts: list[int] = []
-
-    def count(layer: nn.Module, _: tuple[Tensor, ...], maps: Tensor) -> None:
-        assert isinstance(layer, nn.Conv2d)
-        counts.append(maps.shape[2] * maps.shape[3] * layer.weight.numel())
-
-    hooks = [layer.register_forward_hook(count) for layer in backbone.modules() if isinstance(layer, nn.Conv2d)]
-    with torch.no_grad():
-        backbone.eval()(chips(1, backbone.n_bands, size_px))
-    for hook in hooks:
-        hook.remove()
-    return sum(counts)
-
-
 def same_weights(one: nn.Module, other: nn.Module) -> bool:
     ours, theirs = one.state_dict(), other.state_dict()
     return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("bands", [1, 3, 4, 6])
-@pytest.mark.parametrize("size_px", [32, 50, 64])
-def test_maps_chips_of_any_size_to_vectors(name: str, bands: int, size_px: int) -> None:
-    backbone = new_backbone(name, bands, generator()).eval()
+@pytest.mark.parametrize(("bands", "size_px"), [(1, 64), (6, 50)])
+def test_maps_chips_of_any_size_to_vectors_and_gradients_reach_every_weight(name: str, bands: int, size_px: int) -> None:
+    backbone, images = new_backbone(name, bands, generator()), chips(3, bands, size_px)
     assert backbone.out_dim == OUT_DIMS[name]
+    backbone(images).square().sum().backward()
+    for where, weight in backbone.named_parameters():
+        assert weight.grad is not None, where
+        assert weight.grad.isfinite().all(), where
+        assert weight.grad.abs().max() > 0, where
     with torch.inference_mode():
-        vectors = backbone(chips(2, bands, size_px))
-    assert vectors.shape == (2, backbone.out_dim)
+        vectors = backbone.eval()(images)
+        last = backbone.to(memory_format=torch.channels_last)(images.contiguous(memory_format=torch.channels_last))
+    torch.testing.assert_close(last, vectors, rtol=1e-4, atol=1e-4)
+    assert vectors.shape == (3, backbone.out_dim)
     assert vectors.dtype == torch.float32
     assert vectors.isfinite().all()
     assert vectors.min() >= 0
@@ -77,25 +62,38 @@ def test_refuses_images_of_another_shape_than_it_was_built_for() -> None:
     for images in (chips(2, 6), chips(2)[0], chips(3)[0, :, :3]):
         with pytest.raises(ShapeError, match=r"\[B, 3, H, W\]"):
             backbone(images)
+    for name, bands in (("resnet50", 3), ("small", 0)):
+        with pytest.raises(ValueError, match=r"small, preact_resnet18, resnet18 with 1 band or more"):
+            new_backbone(name, bands, generator())
 
 
-@pytest.mark.parametrize(("name", "bands"), [("resnet50", 3), ("small", 0)])
-def test_refuses_an_unknown_name_and_no_bands(name: str, bands: int) -> None:
-    with pytest.raises(ValueError, match=r"small, preact_resnet18, resnet18 with 1 band or more"):
-        new_backbone(name, bands, generator())
+def size_of(name: str, bands: int, size_px: int) -> tuple[int, int]:
+    """Return the number of weights, and of multiplications of all convolutions for one chip: positions x weights of a channel x
+    channels."""
+    backbone, counts = new_backbone(name, bands, generator()), []  # type: ignore[var-annotated]
+
+    def count(layer: nn.Module, _: tuple[Tensor, ...], maps: Tensor) -> None:
+        assert isinstance(layer, nn.Conv2d)
+        counts.append(maps.shape[2] * maps.shape[3] * layer.weight.numel())
+
+    for layer in backbone.modules():
+        if isinstance(layer, nn.Conv2d):
+            layer.register_forward_hook(count)
+    with torch.no_grad():
+        backbone.eval()(chips(1, bands, size_px))
+    return sum(weight.numel() for weight in backbone.parameters()), sum(counts)
 
 
-def test_preact_resnet18_has_the_published_size() -> None:
-    backbone = new_backbone("preact_resnet18", 3, generator())
-    projection, prediction = (projection_head(*sizes, generator()) for sizes in ((512, 2048, 128), (128, 512, 128)))
-    assert round(n_weights(backbone, projection, prediction, linear(512, 2, generator())) / 1e6, 2) == 12.62
-    assert round(n_multiplications(backbone, 32) / 1e9, 3) == 0.555
-
-
-def test_small_is_small() -> None:
-    small, resnet = new_backbone("small", 6, generator()), new_backbone("resnet18", 6, generator())
-    assert 300_000 < n_weights(small) < 600_000
-    assert n_multiplications(resnet, 64) > 8 * n_multiplications(small, 64)
+def test_preact_resnet18_has_the_published_size_and_small_is_small() -> None:
+    n_weights, n_multiplications = size_of("preact_resnet18", 3, 32)
+    heads = (projection_head(512, 2048, 128, generator()), projection_head(128, 512, 128, generator()))
+    n_weights += sum(weight.numel() for head in heads for weight in head.parameters())
+    n_weights += sum(weight.numel() for weight in linear(512, 2, generator()).parameters())
+    assert round(n_weights / 1e6, 2) == 12.62
+    assert round(n_multiplications / 1e9, 3) == 0.555
+    n_weights, n_multiplications = size_of("small", 6, 64)
+    assert 300_000 < n_weights < 600_000
+    assert size_of("resnet18", 6, 64)[1] > 8 * n_multiplications
 
 
 def test_preact_resnet18_equals_its_formula() -> None:
@@ -149,42 +147,12 @@ def test_weights_start_at_the_scale_of_kaiming_fan_out(name: str) -> None:
             assert not layer.running_mean.any()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_gradient_reaches_every_weight(name: str) -> None:
-    backbone = new_backbone(name, 4, generator())
-    backbone(chips(3, 4, 24)).square().sum().backward()
-    for where, weight in backbone.named_parameters():
-        assert weight.grad is not None, where
-        assert weight.grad.isfinite().all(), where
-        assert weight.grad.abs().max() > 0, where
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_channels_last_gives_the_same(name: str) -> None:
-    backbone, images = new_backbone(name, 6, generator()).eval(), chips(2, 6, 50)
-    with torch.inference_mode():
-        plain = backbone(images)
-        last = backbone.to(memory_format=torch.channels_last)(images.contiguous(memory_format=torch.channels_last))
-    torch.testing.assert_close(last, plain, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_bfloat16_autocast_stays_finite_and_near(name: str) -> None:
-    backbone, images = new_backbone(name, 3, generator()), chips(4, size_px=24)
-    plain = copy.deepcopy(backbone)(images)
-    with torch.autocast("cpu", torch.bfloat16):
-        fast = backbone(images)
-    fast.float().square().sum().backward()
-    assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in backbone.parameters())
-    assert nn.functional.cosine_similarity(fast.float(), plain).min() > 0.98
-
-
-def torchvision_resnet18(seed: int = 5, bands: int = 3, n_classes: int = 7) -> torchvision.models.ResNet:
-    """Make a ResNet-18 as another person would, with statistics as after some training."""
+@pytest.fixture(scope="module")
+def published() -> torchvision.models.ResNet:
+    """A ResNet-18 as another person would make it, with its classifier, and statistics as after some training."""
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        network = torchvision.models.resnet18(weights=None, num_classes=n_classes)
-        network.conv1 = nn.Conv2d(bands, 64, 7, 2, 3, bias=False)
+        torch.manual_seed(5)
+        network = torchvision.models.resnet18(weights=None, num_classes=7)
         with torch.no_grad():
             for layer in network.modules():
                 if isinstance(layer, nn.BatchNorm2d):
@@ -193,12 +161,6 @@ def torchvision_resnet18(seed: int = 5, bands: int = 3, n_classes: int = 7) -> t
                     layer.weight.uniform_(0.5, 1.5)
                     layer.bias.normal_(0, 0.2)
     return network.eval()
-
-
-@pytest.fixture(scope="module")
-def published() -> torchvision.models.ResNet:
-    """A ResNet-18 with its classifier: 122 tensors, of which a backbone needs 100."""
-    return torchvision_resnet18()
 
 
 @pytest.fixture(scope="module")
@@ -229,61 +191,55 @@ FORMS: dict[str, Callable[[dict[str, Tensor]], object]] = {
     "parameters": lambda state: {name: nn.Parameter(value, value.is_floating_point()) for name, value in state.items()},
 }
 
-FLAT_FORMS = ("plain", "without classifier", "without counters", "module.", "backbone.")
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ending", [".pth", ".safetensors"])
-def test_equals_torchvision_with_the_same_weights(published: torchvision.models.ResNet, tmp_path: Path, ending: str) -> None:
-    path, images = tmp_path / f"weights{ending}", chips(size_px=50)
-    torch.save(published.state_dict(), path) if ending == ".pth" else save_file(published.state_dict(), path)
-    backbone = from_file(path)
+def test_equals_torchvision_with_the_same_weights_also_in_six_bands(
+    published: torchvision.models.ResNet, tmp_path: Path
+) -> None:
+    path, images = tmp_path / "weights.pth", chips(size_px=50)
+    torch.save(published.state_dict(), path)
     inputs: list[Tensor] = []
     hook = published.fc.register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
+    one, both = from_file(path, 3), from_file(path, 6)
     with torch.inference_mode():
         published(images)
-        torch.testing.assert_close(backbone(images), inputs[0], rtol=1e-5, atol=1e-6)
-    hook.remove()
-
-
-@pytest.mark.parametrize(
-    ("form", "ending"),
-    [(form, ending) for form in FORMS for ending in (".pth", ".pt")] + [(form, ".safetensors") for form in FLAT_FORMS],
-)
-def test_takes_weights_in_every_form(state: dict[str, Tensor], tmp_path: Path, form: str, ending: str) -> None:
-    path, content = tmp_path / f"weights{ending}", FORMS[form](state)
-    torch.save(content, path) if ending != ".safetensors" else save_file(content, path)  # type: ignore[arg-type]
-    backbone = from_file(path, 3, "small")
-    for name, value in backbone.state_dict().items():
-        assert torch.equal(value, state[name]) or name.endswith("num_batches_tracked")
-    assert all(weight.requires_grad and weight.is_leaf for weight in backbone.parameters())
-
-
-def test_half_precision_weights_become_float32(state: dict[str, Tensor], tmp_path: Path) -> None:
-    torch.save({name: value.half() for name, value in state.items()}, tmp_path / "a.pt")
-    backbone = from_file(tmp_path / "a.pt", 3, "small")
-    assert torch.equal(backbone.conv1.weight, state["conv1.weight"].half().float())
-    assert {value.dtype for value in backbone.parameters()} == {torch.float32}
-
-
-@pytest.mark.slow
-def test_a_picture_in_six_bands_gives_its_own_response(published: torchvision.models.ResNet, tmp_path: Path) -> None:
-    torch.save(published.state_dict(), tmp_path / "a.pth")
-    one, both = from_file(tmp_path / "a.pth", 3), from_file(tmp_path / "a.pth", 6)
-    images = chips()
-    with torch.inference_mode():
-        torch.testing.assert_close(both(torch.cat([images, images], 1)), one(images), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(one(images), inputs[0], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(both(torch.cat([images, images], 1)), inputs[0], rtol=1e-4, atol=1e-5)
         swapped = images.flip(1)
-        assert not torch.allclose(both(torch.cat([swapped, swapped], 1)), one(images), rtol=1e-2)
+        assert not torch.allclose(both(torch.cat([swapped, swapped], 1)), inputs[0], rtol=1e-2)
+    hook.remove()
     torch.testing.assert_close(both.conv1.weight[:, 3:], published.conv1.weight / 2)
 
 
-def test_takes_files_of_old_torch_versions(state: dict[str, Tensor], tmp_path: Path) -> None:
-    torch.save(state, tmp_path / "a.pth", _use_new_zipfile_serialization=False)
-    assert torch.equal(from_file(tmp_path / "a.pth", 3, "small").conv4.weight, state["conv4.weight"])
+def written(content: object, path: Path) -> Path:
+    """Write weights as the ending of the path says."""
+    torch.save(content, path) if path.suffix != ".safetensors" else save_file(content, path)  # type: ignore[arg-type]
+    return path
 
 
-@pytest.mark.parametrize("bands", [1, 2, 4, 6, 8, 9])
+@pytest.mark.parametrize("form", FORMS)
+def test_takes_weights_in_every_form(state: dict[str, Tensor], tmp_path: Path, form: str) -> None:
+    content = FORMS[form](state)
+    is_flat = form in ("plain", "without classifier", "without counters", "module.", "backbone.")
+    for ending in (".pth", ".pt", ".safetensors")[: 3 if is_flat else 2]:
+        backbone = from_file(written(content, tmp_path / f"weights{ending}"), 3, "small")
+        for name, value in backbone.state_dict().items():
+            assert torch.equal(value, state[name]) or name.endswith("num_batches_tracked")
+        assert all(weight.requires_grad and weight.is_leaf for weight in backbone.parameters())
+
+
+def test_takes_half_precision_and_files_of_old_torch_versions(state: dict[str, Tensor], tmp_path: Path) -> None:
+    half = {name: value.half() for name, value in state.items()}
+    torch.save(half, tmp_path / "a.pt", _use_new_zipfile_serialization=False)
+    backbone = from_file(tmp_path / "a.pt", 3, "small")
+    assert torch.equal(backbone.conv1.weight, state["conv1.weight"].half().float())
+    assert {value.dtype for value in backbone.parameters()} == {torch.float32}
+    drawn, loaded = generator(), generator()
+    new_backbone("small", 3, drawn)
+    new_backbone("small", 3, loaded, str(tmp_path / "a.pt"))
+    assert torch.equal(drawn.get_state(), loaded.get_state()), "with a file the generator moves on alike"
+
+
+@pytest.mark.parametrize("bands", [1, 2, 6, 8])
 def test_equal_bands_give_the_response_of_a_gray_picture(state: dict[str, Tensor], tmp_path: Path, bands: int) -> None:
     torch.save(state, tmp_path / "a.pth")
     gray = chips(2, 1)
@@ -303,18 +259,6 @@ def test_starts_from_the_backbone_of_an_earlier_run_with_as_many_bands(name: str
     torch.testing.assert_close(backbone(chips(2, 6, 16)), earlier.eval()(chips(2, 6, 16)))
 
 
-def test_generator_moves_on_alike_with_and_without_a_file(state: dict[str, Tensor], tmp_path: Path) -> None:
-    torch.save(state, tmp_path / "a.pth")
-    drawn, loaded = generator(), generator()
-    new_backbone("small", 3, drawn)
-    new_backbone("small", 3, loaded, str(tmp_path / "a.pth"))
-    assert torch.equal(drawn.get_state(), loaded.get_state())
-
-
-def without(state: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-    return {key: value for key, value in state.items() if key != name}
-
-
 def with_value(state: dict[str, Tensor], name: str, value: float) -> dict[str, Tensor]:
     changed = state[name].clone()
     changed.view(-1)[3] = value
@@ -322,31 +266,25 @@ def with_value(state: dict[str, Tensor], name: str, value: float) -> dict[str, T
 
 
 REFUSED: dict[str, tuple[Callable[[dict[str, Tensor]], object], str]] = {
-    "incomplete": (lambda state: without(state, "bn3.running_var"), r"; missing tensors: 1 \(bn3\.running_var\)"),
-    "no stem": (lambda state: without(state, "conv1.weight"), r"missing tensors: 1 \(conv1\.weight\)"),
+    "incomplete": (
+        lambda state: {name: value for name, value in state.items() if name != "bn3.running_var"},
+        r"; missing tensors: 1 \(bn3\.running_var\)",
+    ),
     "empty": (lambda _: {}, r"missing tensors: 20 \(bn1\.bias, "),
     "deeper": (lambda state: state | {"conv5.weight": torch.ones(3)}, r"; unknown tensors: 1 \(conv5\.weight\)"),
     "five bands": (
         lambda state: state | {"conv1.weight": torch.ones(32, 5, 5, 5)},
         r"conv1\.weight is \[32, 5, 5, 5\], needed is \[32, 6, 5, 5\]",
     ),
-    "other stem": (
-        lambda state: state | {"conv1.weight": torch.ones(32, 3, 3, 3)},
-        r"is \[32, 6, 3, 3\], needed is \[32, 6",
-    ),
     "flat stem": (lambda state: state | {"conv1.weight": torch.ones(32)}, r"is \[32\], needed is \[32, 6, 5, 5\]"),
-    "other shape": (lambda state: state | {"bn1.bias": torch.ones(3)}, r"bn1\.bias is \[3\], needed is \[32\]"),
-    "nan": (lambda state: with_value(state, "conv2.weight", math.nan), r"conv2\.weight holds values that are not finite"),
     "infinite": (lambda state: with_value(state, "conv1.weight", math.inf), r"conv1\.weight holds values that are not fin"),
     "too large": (lambda state: state | {"bn1.bias": torch.full((32,), 1e60, dtype=torch.float64)}, "not finite"),
     "negative variance": (lambda state: with_value(state, "bn1.running_var", -0.1), "variances below 0"),
     "no tensor": (lambda state: {**state, "bn1.bias": [0.0] * 32}, r"than a plain tensor of real numbers under bn1\.bias"),
     "whole numbers": (lambda state: state | {"bn1.bias": torch.ones(32, dtype=torch.int64)}, "real numbers under bn1.bias"),
-    "complex": (lambda state: state | {"bn1.bias": torch.ones(32) * 1j}, "real numbers under bn1.bias"),
     "sparse": (lambda state: state | {"bn1.bias": torch.ones(32).to_sparse()}, "real numbers under bn1.bias"),
     "meta": (lambda state: state | {"bn1.bias": torch.ones(32, device="meta")}, "real numbers under bn1.bias"),
     "a tensor": (lambda _: torch.ones(3), "holds a Tensor where named tensors are needed"),
-    "a list": (lambda state: list(state.values()), "holds a list where"),
     "numbered": (lambda state: dict(enumerate(state.values())), "where named tensors are needed"),
     "a network": (lambda _: nn.Linear(2, 2), "could run code"),
 }
@@ -384,26 +322,14 @@ def test_code_in_a_weights_file_is_not_run(state: dict[str, Tensor], tmp_path: P
 
 
 @pytest.mark.parametrize("ending", [".pth", ".safetensors"])
-@pytest.mark.parametrize(
-    "content", [b"", b"\x89PNG\r\n\x1a\n" * 20, b"PK\x03\x04", b"\x80\x02}q\x00", b"<html>not found</html>"]
-)
-def test_refuses_what_is_no_weights_file(tmp_path: Path, ending: str, content: bytes) -> None:
-    path = tmp_path / f"a{ending}"
-    path.write_bytes(content)
-    with pytest.raises(TrainingError, match="is damaged, or") as caught:
-        from_file(path)
-    assert caught.value.kind == "weights"
-
-
-@pytest.mark.parametrize("ending", [".pth", ".safetensors"])
-def test_refuses_a_file_that_was_cut_short(tmp_path: Path, ending: str) -> None:
-    path, state = tmp_path / f"a{ending}", new_backbone("small", 3, generator()).state_dict()
-    torch.save(state, path) if ending == ".pth" else save_file(state, path)
+def test_refuses_what_is_no_weights_file_or_was_cut_short(tmp_path: Path, ending: str) -> None:
+    path = written(new_backbone("small", 3, generator()).state_dict(), tmp_path / f"a{ending}")
     whole = path.read_bytes()
     from_file(path, 3, "small")
-    for size in (9, 100, len(whole) // 2, len(whole) - 1):
-        path.write_bytes(whole[:size])
-        with pytest.raises(TrainingError) as caught:
+    parts = [whole[:size] for size in (9, 100, len(whole) // 2, len(whole) - 1)]
+    for content in (*parts, b"", b"\x89PNG\r\n\x1a\n" * 20, b"PK\x03\x04", b"\x80\x02}q\x00", b"<html>not found</html>"):
+        path.write_bytes(content)
+        with pytest.raises(TrainingError, match="is damaged, or") as caught:
             from_file(path, 3, "small")
         assert caught.value.kind == "weights"
 

@@ -9,7 +9,7 @@ from golden_parts import require_refusals
 
 from pu_geo.errors import ShapeError
 from pu_geo.records import View
-from pu_geo.training.data import ChipImages, FeatureViews, PUData, batches, n_batches
+from pu_geo.training.data import ChipImages, FeatureViews, PUData, batches, batches_with_labeled, n_batches
 
 CPU = torch.device("cpu")
 ROWS = np.arange(30)
@@ -20,23 +20,16 @@ def _numbered() -> FeatureViews:
     return FeatureViews((100 * ROWS[None, :, None] + np.arange(3)[:, None, None]).astype(np.float32))
 
 
-def test_strong_views_show_the_same_chip_and_differ() -> None:
-    weak, first, second = _numbered().draw(ROWS, ("weak", "strong", "strong"), torch.Generator().manual_seed(0), CPU)
-    for view in (weak, first, second):
+def test_strong_views_show_the_same_chip_and_differ_and_a_plain_one_is_as_it_was_cut() -> None:
+    views = _numbered().draw(ROWS, ("weak", "strong", "strong", "plain"), torch.Generator().manual_seed(0), CPU)
+    for view in views:
         assert torch.equal(view[:, 0].long() // 100, torch.from_numpy(ROWS))
+    _, first, second, plain = views
     assert (first != second).all()
     assert set((first[:, 0].long() % 100).tolist()) == {0, 1, 2}
-
-
-def test_plain_view_is_the_chip_as_it_was_cut() -> None:
-    (plain,) = _numbered().draw(ROWS[5:], ("plain",), torch.Generator(), CPU)
-    assert torch.equal(plain[:, 0], torch.from_numpy(100.0 * ROWS[5:]).float())
-
-
-def test_one_view_alone_is_given_again() -> None:
-    single = FeatureViews(np.ones((1, 4, 2), np.float16))
-    first, second = single.draw(np.arange(4), ("strong", "strong"), torch.Generator(), CPU)
-    assert torch.equal(first, second)
+    assert torch.equal(plain[:, 0], torch.from_numpy(100.0 * ROWS).float())
+    single = FeatureViews(np.ones((1, 4, 2), np.float16))  # one view alone is given again
+    assert torch.equal(*single.draw(np.arange(4), ("strong", "strong"), torch.Generator(), CPU))
 
 
 def test_images_come_in_the_units_of_the_chips_and_strong_views_are_drawn_anew() -> None:
@@ -68,21 +61,17 @@ def test_batches_deal_out_each_chip_once_and_leave_none_alone(n: int, sizes: lis
     assert n_batches(n, 22) == len(sizes)
 
 
-def test_classes_follow_from_positives_where_nobody_named_kinds() -> None:
-    positive, nobody = ROWS < 3, np.zeros(30, np.bool_)
-    assert PUData(_numbered(), positive, nobody).classes.tolist() == [1] * 3 + [-1] * 27
-    assert PUData(_numbered(), positive, ROWS > 28).trained_rows.tolist() == list(range(29))
-
-
-def test_arrays_that_do_not_fit_are_refused() -> None:
-    nobody = np.zeros(30, np.bool_)
-    require_refusals(
-        (ShapeError, "views", lambda: FeatureViews(np.ones((3, 4)))),
-        (ShapeError, "uint8", lambda: ChipImages(np.ones((3, 4, 5, 5)))),  # type: ignore[arg-type]
-        (ShapeError, r"\[30\]", lambda: PUData(_numbered(), nobody[:4], nobody)),
-        (ShapeError, "xy_m", lambda: PUData(_numbered(), nobody, nobody, xy_m=np.zeros((29, 2)))),
-        (ShapeError, "known_class", lambda: PUData(_numbered(), nobody, nobody, np.ones(30, np.int64))),
-    )
+def test_every_batch_has_labeled_chips_in_both_halves() -> None:
+    is_labeled = np.arange(50) % 5 == 0
+    steps = batches_with_labeled(is_labeled, 12, 128, torch.Generator().manual_seed(0))
+    unlabeled = np.concatenate([step[~is_labeled[step]] for step in steps])
+    assert sorted(unlabeled) == list(np.flatnonzero(~is_labeled))
+    assert all(sorted(step[is_labeled[step]]) == list(np.flatnonzero(is_labeled)) for step in steps)
+    assert all(is_labeled[step[: len(step) // 2]].any() and is_labeled[step[len(step) // 2 :]].any() for step in steps)
+    few = batches_with_labeled(is_labeled, 12, 4, torch.Generator().manual_seed(0))
+    drawn = [frozenset(step[is_labeled[step]]) for step in few]
+    assert {len(each) for each in drawn} == {4}
+    assert len(set(drawn)) > 1
 
 
 def _types(row: int, *labels: int, width: int = 2) -> np.ndarray:
@@ -92,26 +81,11 @@ def _types(row: int, *labels: int, width: int = 2) -> np.ndarray:
     return found
 
 
-def test_views_missing_ones_and_types_stay_as_they_were_given() -> None:
+def test_classes_follow_from_positives_and_arrays_that_contradict_are_refused() -> None:
     positive, nobody = ROWS < 3, np.zeros(30, np.bool_)
-    chips = ChipImages(np.zeros((30, 7, 8, 8), np.uint8))
-    views = (View("pre", "pre", 0, 3), View("post", "post", 3, 6), View("sar-post", "post", 6, 7))
-    gone, scale = np.zeros((3, 30), np.bool_), _types(1, 1, 0)
-    scale[20] = 0
-    data = PUData(
-        chips,
-        positive,
-        nobody,
-        views=views,
-        is_missing=gone,
-        type_labels=scale,
-        type_names=("minor", "major"),
-        is_ordinal=True,
-    )
-    assert data.views == views
-    assert data.is_missing is gone
-    assert data.type_labels is scale
-    plain = PUData(chips, positive, nobody)
+    plain = PUData(_numbered(), positive, ROWS > 28)
+    assert plain.classes.tolist() == [1] * 3 + [-1] * 27
+    assert plain.trained_rows.tolist() == list(range(29))
     assert (plain.views, plain.is_missing, plain.type_labels, plain.type_names, plain.is_ordinal) == (
         (),
         None,
@@ -119,10 +93,6 @@ def test_views_missing_ones_and_types_stay_as_they_were_given() -> None:
         (),
         False,
     )
-
-
-def test_views_and_types_that_contradict_are_refused() -> None:
-    positive, nobody = ROWS < 3, np.zeros(30, np.bool_)
     chips = ChipImages(np.zeros((30, 4, 8, 8), np.uint8))
     post, sar = View("post", "post", 0, 3), View("sar", "post", 3, 4)
 
@@ -130,7 +100,15 @@ def test_views_and_types_that_contradict_are_refused() -> None:
         return PUData(chips, positive, nobody, **others)  # type: ignore[arg-type]
 
     names = ("roof", "flooded")
+    scale = _types(1, 1, 0)
+    scale[20] = 0
+    made(views=(post, sar), is_missing=np.zeros((2, 30), np.bool_), type_labels=scale, type_names=names, is_ordinal=True)
     require_refusals(
+        (ShapeError, "views", lambda: FeatureViews(np.ones((3, 4)))),
+        (ShapeError, "uint8", lambda: ChipImages(np.ones((3, 4, 5, 5)))),  # type: ignore[arg-type]
+        (ShapeError, r"\[30\]", lambda: PUData(_numbered(), nobody[:4], nobody)),
+        (ShapeError, "xy_m", lambda: made(xy_m=np.zeros((29, 2)))),
+        (ShapeError, "known_class", lambda: PUData(_numbered(), nobody, nobody, np.ones(30, np.int64))),
         (ShapeError, "a name each; got post, post", lambda: made(views=(post, View("post", "post", 3, 4)))),
         (ShapeError, "within 0 to 4.*sar has 2 to 4", lambda: made(views=(post, View("sar", "post", 2, 4)))),
         (ShapeError, "within 0 to 4.*sar has 3 to 5", lambda: made(views=(post, View("sar", "post", 3, 5)))),

@@ -24,9 +24,11 @@ from ranks_parts import (
 )
 from torch import Tensor
 
+from pu_geo.errors import TrainingError
 from pu_geo.training.checkpoints import Checkpoints
-from pu_geo.training.data import PUData, Strength
+from pu_geo.training.data import ChipImages, PUData, Strength
 from pu_geo.training.distributed import ALONE, Ranks
+from pu_geo.training.loop import MicroBatcher
 from pu_geo.training.run import Run
 
 DRAW: tuple[Strength, ...] = ("plain", "weak", "strong", "strong")
@@ -70,63 +72,64 @@ def farthest(first: Any, second: Any) -> float:
     return max(float((ours[name] - theirs[name]).abs().max()) for name in ours if ours[name].numel())
 
 
-def works() -> dict[str, Callable[[Ranks], Any]]:
-    losses = {f"loss {name}": partial(loss_and_gradients, loss=name) for name in LOSSES}
-    trainings = {
-        name: partial(trained, method=method, data=data, settings=settings)
-        for name, (method, data, settings, _) in TRAININGS.items()
-    }
-    return {"exchanged": exchanged, "batch norm": batch_norm_of_images, **losses, **trainings}
+def work_of(name: str) -> Callable[[Ranks], Any]:
+    method, data, settings, _ = TRAININGS[name]
+    return partial(trained, method=method, data=data, settings=settings)
 
 
-@pytest.fixture(scope="module")
-def of_two(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
-    """What each of two processes made of each of `works`."""
-    return on_ranks(works(), tmp_path_factory.mktemp("ranks"))
+def require_one_training(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
+    """Weights, optimizer, EMA target, prototypes and pseudo-targets after the last epoch, and what each epoch reports."""
+    torch.set_num_threads(1)
+    method, data, settings, tolerance = TRAININGS[name]
+    alone = work_of(name)(ALONE)
+    assert farthest(first["kept"], alone["kept"]) < tolerance
+    assert farthest(first["losses"], alone["losses"]) < tolerance
+    assert farthest(first["kept"], second["kept"]) == 0
+    assert farthest(alone["kept"], trained(ALONE, method, data, {**settings, "lr": 0.003})["kept"]) > 10 * tolerance
 
 
-@pytest.mark.long
+@pytest.mark.ci
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", LOSSES)
-def test_a_contrastive_loss_of_two_shares_is_that_of_the_batch_with_its_gradients(
-    loss: str, of_two: dict[str, list[Any]]
-) -> None:
-    alone = loss_and_gradients(ALONE, loss)
-    assert float(alone["gradient 0.weight"].abs().max()) > 0.1
-    for each in of_two[f"loss {loss}"]:
-        assert farthest(each, alone) < 1e-5
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_batch_norm_takes_its_statistics_from_the_shares_of_all(of_two: dict[str, list[Any]]) -> None:
-    alone = batch_norm_of_images(ALONE)
-    for each in of_two["batch norm"]:
-        assert farthest(each, alone) < 1e-5
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_ranks_get_the_rows_of_all_in_order_and_the_word_of_the_first(of_two: dict[str, list[Any]]) -> None:
+def test_two_processes_exchange_rows_and_do_what_one_does_with_the_batch_of_both(tmp_path: Path) -> None:
+    losses = {name: partial(loss_and_gradients, loss=name) for name in LOSSES}
+    works = {"exchanged": exchanged, "batch norm": batch_norm_of_images, "ncpu": work_of("ncpu"), **losses}
+    of_two = on_ranks(works, tmp_path / "ranks")
     for found in of_two["exchanged"]:
         assert found["rows"].tolist() == [[0, 1], [2, 3], [4, 5]]
         assert found["columns"].tolist() == [[True, False, True], [False, True, False]]
         assert (found["mine"].tolist(), found["agreed"]) == ([0, 0], 0.1)
         assert found["empty"].tolist() == [[0, 1]]  # one rank has no row of a batch of one
+    for name in ("batch norm", *LOSSES):
+        alone = works[name](ALONE)
+        assert name == "batch norm" or float(alone["gradient 0.weight"].abs().max()) > 0.1
+        assert all(farthest(each, alone) < 1e-5 for each in of_two[name])
+    require_one_training("ncpu", *of_two["ncpu"])
 
 
-@pytest.mark.long
+@pytest.fixture(scope="module")
+def of_two(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """What each of two processes made of each of the trainings."""
+    return on_ranks({name: work_of(name) for name in TRAININGS}, tmp_path_factory.mktemp("ranks"))
+
+
+@pytest.mark.long(part="slow")
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TRAININGS)
+@pytest.mark.parametrize("name", [name for name in TRAININGS if name != "ncpu"])
 def test_two_processes_train_what_one_does(name: str, of_two: dict[str, list[Any]]) -> None:
-    """Weights, optimizer, EMA target, prototypes and pseudo-targets after the last epoch, and what each epoch reports."""
-    method, data, settings, tolerance = TRAININGS[name]
-    torch.set_num_threads(1)
-    alone, (first, second) = trained(ALONE, method=method, data=data, settings=settings), of_two[name]
-    assert farthest(first["kept"], alone["kept"]) < tolerance
-    assert farthest(first["losses"], alone["losses"]) < tolerance
-    assert farthest(first["kept"], second["kept"]) == 0
-    assert farthest(alone["kept"], trained(ALONE, method, data, {**settings, "lr": 0.003})["kept"]) > 10 * tolerance
+    require_one_training(name, *of_two[name])
+
+
+def test_views_of_a_share_are_those_that_the_whole_batch_would_have() -> None:
+    rows = np.array([5, 2, 9, 9, 1])
+    for inputs in (features().inputs, chips().inputs, ChipImages(chips().inputs.array, "natural")):
+        whole = inputs.draw(rows, DRAW, torch.Generator().manual_seed(1), CPU)
+        for number in range(3):
+            own = Ranks(number, 3).share(len(rows))
+            generator, again = (torch.Generator().manual_seed(1) for _ in range(2))
+            for part, all_of_it in zip(inputs.draw(rows, DRAW, generator, CPU, own), whole, strict=True):
+                torch.testing.assert_close(part, all_of_it[own], rtol=1e-6, atol=1e-4)  # of 0..255
+            inputs.draw(rows, DRAW, again, CPU)
+            assert torch.equal(generator.get_state(), again.get_state())
 
 
 def test_shares_deal_every_chip_out_once_and_evenly() -> None:
@@ -135,25 +138,6 @@ def test_shares_deal_every_chip_out_once_and_evenly() -> None:
             shares = [np.arange(n)[Ranks(number, n_ranks).share(n)] for number in range(n_ranks)]
             assert np.concatenate(shares).tolist() == list(range(n))
             assert max(map(len, shares)) - min(map(len, shares)) <= 1
-
-
-@pytest.mark.parametrize("data", [features, chips], ids=["features", "chips"])
-@pytest.mark.parametrize("augmentation", ["aerial", "natural"])
-def test_views_of_a_share_are_those_that_the_whole_batch_would_have(data: Callable[[], PUData], augmentation: str) -> None:
-    inputs, rows = data().inputs, np.array([5, 2, 9, 9, 1])
-    if augmentation == "natural":
-        if data is features:
-            return
-        inputs = type(inputs)(inputs.array, augmentation)  # type: ignore[arg-type, call-arg]
-    whole = inputs.draw(rows, DRAW, torch.Generator().manual_seed(1), CPU)
-    for number in range(3):
-        own = Ranks(number, 3).share(len(rows))
-        generator = torch.Generator().manual_seed(1)
-        for part, all_of_it in zip(inputs.draw(rows, DRAW, generator, CPU, own), whole, strict=True):
-            torch.testing.assert_close(part, all_of_it[own], rtol=1e-6, atol=1e-4)  # of 0..255
-        again = torch.Generator().manual_seed(1)
-        inputs.draw(rows, DRAW, again, CPU)
-        assert torch.equal(generator.get_state(), again.get_state())
 
 
 def test_one_process_exchanges_nothing_and_gets_back_what_it_gave() -> None:
@@ -167,39 +151,23 @@ def test_one_process_exchanges_nothing_and_gets_back_what_it_gave() -> None:
     assert ALONE.share(7) == slice(0, 7)
 
 
-@pytest.mark.slow
-def test_going_on_with_another_number_of_processes_is_said(tmp_path: Path) -> None:
-    settings = {**FEATURES, "epochs": 3}
-    whole = trained(ALONE, "ce", features, settings, checkpoints=Checkpoints(tmp_path, 0.0))
-    assert whole["warnings"] == []
-    again = trained(ALONE, "ce", features, settings, checkpoints=Checkpoints(tmp_path, 0.0))
-    assert again["warnings"] == []
-    found = Checkpoints(tmp_path)
-    epoch, state = found.newest("training") or (0, {})
-    assert (epoch, found.ranks) == (3, {1})
-    found.offer("training", epoch, state, is_last=True, n_ranks=2)
-    (warning,) = trained(ALONE, "ce", features, settings, checkpoints=Checkpoints(tmp_path, 0.0))["warnings"]
-    assert "went on with 1 process after 2" in warning
-    assert "not equal to the bit" in warning
-
-
-@pytest.mark.slow
-def test_another_number_of_processes_is_said_also_after_a_second_stop(tmp_path: Path) -> None:
+def test_going_on_with_another_number_of_processes_is_said_also_after_a_second_stop(tmp_path: Path) -> None:
     """With 1 process, then with 2 that are killed, then with 1 again: the first part's number is that of the last."""
     settings = {**FEATURES, "epochs": 3}
-    trained(ALONE, "ce", features, {**settings, "epochs": 2}, checkpoints=Checkpoints(tmp_path, 0.0))
+    for epochs in (2, 3, 3):
+        found = trained(ALONE, "ce", features, {**settings, "epochs": epochs}, checkpoints=Checkpoints(tmp_path, 0.0))
+        assert found["warnings"] == []
     for n_ranks in (2, 1):
-        found = Checkpoints(tmp_path)
-        epoch, state = found.newest("training") or (0, {})
-        found.offer("training", epoch, state, is_last=True, n_ranks=n_ranks)
-    (warning,) = trained(ALONE, "ce", features, settings, checkpoints=Checkpoints(tmp_path, 0.0))["warnings"]
-    assert "went on with 1 process after 2" in warning
+        kept = Checkpoints(tmp_path)
+        epoch, state = kept.newest("training") or (0, {})
+        assert (epoch, kept.ranks) == (3, {1} if n_ranks == 2 else {1, 2})
+        kept.offer("training", epoch, state, is_last=True, n_ranks=n_ranks)
+        (warning,) = trained(ALONE, "ce", features, settings, checkpoints=Checkpoints(tmp_path, 0.0))["warnings"]
+        assert "went on with 1 process after 2" in warning
+        assert "not equal to the bit" in warning
 
 
 def test_a_share_that_does_not_fit_into_memory_is_refused_and_not_cut() -> None:
-    from pu_geo.errors import TrainingError
-    from pu_geo.training.loop import MicroBatcher
-
     def work(part: slice, share: float) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 

@@ -32,7 +32,7 @@ def chips(seed: int) -> Tensor:
 
 
 @pytest.mark.parametrize("name", BACKBONES)
-def test_embeddings_hardly_drift(name: str) -> None:
+def test_embeddings_hardly_drift_however_chips_are_batched(name: str) -> None:
     trunk = trained(name, "bf16")
     exact = trained(name, "float32")
     exact.load_state_dict(trunk.state_dict())
@@ -46,12 +46,12 @@ def test_embeddings_hardly_drift(name: str) -> None:
     assert drift.max() < 1e-2
     assert drift.max() > 0, "it was in bfloat16"
     assert all(torch.equal(value, before[key]) for key, value in trunk.state_dict().items())
-
-
-def test_convolutions_take_in_their_normalization() -> None:
-    whole = trained("small", "bf16")
-    assert not any(isinstance(layer, nn.BatchNorm2d) for layer in fused(whole.backbone, SHAPE).modules())  # type: ignore[arg-type]
-    assert any(isinstance(layer, nn.BatchNorm2d) for layer in whole.backbone.modules())
+    with one_thread(), torch.inference_mode(), quick_backbone(trunk):  # with more, the last bits depend on both
+        whole = trunk(chips(9))
+        for at_once in (1, 5):
+            parts = [trunk(some) for some in chips(9).split(at_once)]
+            torch.testing.assert_close(torch.cat(parts), whole, rtol=2**-7, atol=1e-5)
+        assert trunk(chips(9)[:0]).shape == (0, trunk.out_dim)
 
 
 @pytest.mark.parametrize(
@@ -71,35 +71,21 @@ def test_one_product_equals_the_convolution(
     with torch.no_grad():
         for some in (maps, maps[:1], maps[:0]):
             torch.testing.assert_close(SmallMaps(convolution, *size)(some), convolution(some))
-
-
-def test_a_chip_alone_is_summed_as_among_others() -> None:
-    torch.manual_seed(0)
-    product = SmallMaps(nn.Conv2d(256, 256, 3, padding=1, bias=False), 2, 2).bfloat16()
-    maps = torch.randn(64, 256, 2, 2).bfloat16()
+    product, maps = SmallMaps(nn.Conv2d(256, 256, 3, padding=1, bias=False), 2, 2).bfloat16(), torch.randn(64, 256, 2, 2)
     with torch.inference_mode():
-        alone, paired = (torch.cat([product(some) for some in maps.split(n)]) for n in (1, 2))
-    assert torch.equal(alone, paired)
+        alone, paired = (torch.cat([product(some) for some in maps.bfloat16().split(n)]) for n in (1, 2))
+    assert torch.equal(alone, paired), "a chip alone is summed as among others"
 
 
-def test_only_convolutions_over_small_maps_become_products() -> None:
+def test_convolutions_take_in_their_normalization_and_those_over_small_maps_become_products() -> None:
     backbone = trained("resnet18", "bf16").backbone
-    names = [name for name, layer in fused(backbone, SHAPE).named_modules() if isinstance(layer, SmallMaps)]  # type: ignore[arg-type]
-    assert names == [
+    layers = dict(fused(backbone, SHAPE).named_modules())  # type: ignore[arg-type]
+    assert not any(isinstance(layer, nn.BatchNorm2d) for layer in layers.values())
+    assert any(isinstance(layer, nn.BatchNorm2d) for layer in backbone.modules())
+    assert [name for name, layer in layers.items() if isinstance(layer, SmallMaps)] == [
         *["layer3.0.conv2", "layer3.1.conv1", "layer3.1.conv2"],
         *["layer4.0.conv1", "layer4.0.conv2", "layer4.1.conv1", "layer4.1.conv2"],
     ]
-
-
-@pytest.mark.parametrize("name", BACKBONES)
-def test_embeddings_do_not_depend_on_how_chips_are_batched(name: str) -> None:
-    trunk = trained(name, "bf16")
-    with one_thread(), torch.inference_mode(), quick_backbone(trunk):  # with more, the last bits depend on both
-        whole = trunk(chips(9))
-        for at_once in (1, 5):
-            parts = [trunk(some) for some in chips(9).split(at_once)]
-            torch.testing.assert_close(torch.cat(parts), whole, rtol=2**-7, atol=1e-5)
-        assert trunk(chips(9)[:0]).shape == (0, trunk.out_dim)
 
 
 def test_a_trunk_that_looks_at_the_dates_one_by_one() -> None:
@@ -114,18 +100,12 @@ def test_a_trunk_that_looks_at_the_dates_one_by_one() -> None:
     assert torch.cosine_similarity(plain, quick).min() > 0.99
 
 
-@pytest.mark.parametrize("why", ["float32", "training", "features"])
-def test_others_are_left_alone(why: str) -> None:
-    if why == "features":
-        trunk = FeatureExtractor((8,), "features", 4, torch.Generator().manual_seed(0), precision="bf16").eval()
-    else:
-        trunk = trained("small", "float32" if why == "float32" else "bf16").train(why == "training")
-    held = trunk.backbone
-    with quick_backbone(trunk):
-        assert trunk.backbone is held
-
-
-def test_the_backbone_returns_after_an_error() -> None:
+def test_others_are_left_alone_and_the_backbone_returns_after_an_error() -> None:
+    features = FeatureExtractor((8,), "features", 4, torch.Generator().manual_seed(0), precision="bf16").eval()
+    for trunk in (features, trained("small", "float32"), trained("small", "bf16").train()):
+        held = trunk.backbone
+        with quick_backbone(trunk):
+            assert trunk.backbone is held
     trunk = trained("small", "bf16")
     held = trunk.backbone
     with pytest.raises(ZeroDivisionError), quick_backbone(trunk):

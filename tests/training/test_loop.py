@@ -113,13 +113,10 @@ def test_a_loss_that_is_no_number_ends_with_the_last_good_epoch() -> None:
     ]
 
 
-def test_no_good_epoch_at_all_is_an_error() -> None:
+def test_no_good_epoch_at_all_is_an_error_and_other_errors_and_cancelling_pass_through() -> None:
     with pytest.raises(TrainingError, match="epoch 1, batch 2: the loss became inf") as caught:
         run_epochs([[1.0, float("inf")]], Run(CPU), new_learner())
     assert caught.value.kind == "diverged"
-
-
-def test_other_errors_and_cancelling_pass_through() -> None:
     with pytest.raises(JobCancelled):
         run_epochs([[1.0]], Run(CPU, is_cancelled=lambda: True), new_learner())
     (epoch,) = Training(Run(CPU), new_learner(), 1).epochs()
@@ -164,13 +161,10 @@ def test_pieces_add_up_to_the_gradient_of_the_batch(error: Exception) -> None:
     assert "4 pieces" in run.warnings[0]
 
 
-def test_a_device_too_small_for_two_chips_is_told_of() -> None:
+def test_a_device_too_small_for_two_chips_is_told_of_and_other_faults_are_not_taken_for_that() -> None:
     with pytest.raises(TrainingError, match="even for 2 chips") as caught:
         gradient_in_pieces(1, torch.OutOfMemoryError("CUDA out of memory"))
     assert caught.value.kind == "memory"
-
-
-def test_other_faults_are_not_taken_for_a_lack_of_memory() -> None:
     with pytest.raises(RuntimeError, match="shapes"):
         gradient_in_pieces(1, RuntimeError("shapes do not fit"))
 

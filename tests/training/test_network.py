@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pu_geo.errors import ShapeError
-from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.data import ChipImages, PUData
 from pu_geo.training.heads import Standardize, linear
 from pu_geo.training.network import FeatureExtractor, TrainedModel
 
@@ -53,15 +53,6 @@ def test_standardisation_of_images_is_one_per_band() -> None:
     torch.testing.assert_close(standard.std((0, 2, 3), correction=0), torch.ones(3))
 
 
-def test_statistics_come_from_the_chosen_chips_alone() -> None:
-    views = np.zeros((2, 10, 4), np.float32)
-    views[:, 5:] = 1000
-    data = PUData(FeatureViews(views), np.arange(10) < 1, np.zeros(10, np.bool_))
-    trunk = FeatureExtractor((4,), "features", 0, torch.Generator())
-    trunk.fit_statistics(data, np.arange(5), torch.Generator().manual_seed(0))
-    assert trunk.standardize.mean.tolist() == [0.0] * 4
-
-
 def test_scores_average_log_odds_over_views_and_embeddings_unit_vectors() -> None:
     model = feature_model()
     views = np.random.default_rng(0).normal(size=(3, 6, 4)).astype(np.float32)
@@ -73,19 +64,29 @@ def test_scores_average_log_odds_over_views_and_embeddings_unit_vectors() -> Non
 
 
 @pytest.mark.parametrize("name", ["small", "resnet18"])
-def test_trunk_on_images(name: str) -> None:
+def test_trunk_on_images_whose_statistics_come_from_the_chosen_chips_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chips = np.random.default_rng(0).integers(0, 256, (5, 6, 32, 32)).astype(np.uint8)
+    chips[4] = 255
     trunk = FeatureExtractor((6, 32, 32), name, 0, torch.Generator().manual_seed(0))
     data = PUData(ChipImages(chips), np.arange(5) < 1, np.zeros(5, np.bool_))
-    trunk.fit_statistics(data, np.arange(5), torch.Generator().manual_seed(0))
+    trunk.fit_statistics(data, np.arange(4), torch.Generator().manual_seed(0))
+    torch.testing.assert_close(trunk.standardize.mean[:, 0, 0], torch.from_numpy(chips[:4].mean((0, 2, 3))).float())
     model = TrainedModel(Judge(trunk).eval(), trunk)
     assert model.score(chips).shape == (5,)
     assert model.embed(chips).shape == (5, trunk.out_dim)
     with pytest.raises(ShapeError, match="6, 32, 32"):
         model.score(chips[:, :3])
+    whole = model.score(chips)
+    monkeypatch.setattr("pu_geo.training.network.IMAGES_AT_ONCE", 2)
+    np.testing.assert_allclose(model.score(chips), whole, atol=1e-5)
+    for shape, other in (((3, 16, 16), "features"), ((16,), name)):
+        with pytest.raises(ShapeError, match=other):
+            FeatureExtractor(shape, other, 0, torch.Generator())
 
 
-def test_bf16_stays_near_float32_and_gives_float32() -> None:
+def test_bf16_stays_near_float32_and_a_compiled_backbone_keeps_the_names_of_its_weights() -> None:
     chips = torch.randint(0, 256, (4, 3, 32, 32), generator=torch.Generator().manual_seed(0)).float()
     exact = FeatureExtractor((3, 32, 32), "small", 0, torch.Generator().manual_seed(0)).eval()
     fast = copy.deepcopy(exact)
@@ -95,17 +96,5 @@ def test_bf16_stays_near_float32_and_gives_float32() -> None:
     assert found.dtype == torch.float32
     assert torch.cosine_similarity(expected, found).min() > 0.99
     assert not torch.equal(expected, found)
-
-
-@pytest.mark.slow
-def test_compiled_backbone_keeps_the_names_of_its_weights() -> None:
-    plain = FeatureExtractor((3, 16, 16), "small", 0, torch.Generator().manual_seed(0))
-    compiled = FeatureExtractor((3, 16, 16), "small", 0, torch.Generator().manual_seed(0), is_compiled=True)
-    assert list(plain.state_dict()) == list(compiled.state_dict())
-
-
-def test_inputs_of_another_kind_are_refused() -> None:
-    with pytest.raises(ShapeError, match="features"):
-        FeatureExtractor((3, 16, 16), "features", 0, torch.Generator())
-    with pytest.raises(ShapeError, match="small"):
-        FeatureExtractor((16,), "small", 0, torch.Generator())
+    compiled = FeatureExtractor((3, 32, 32), "small", 0, torch.Generator().manual_seed(0), is_compiled=True)
+    assert list(exact.state_dict()) == list(compiled.state_dict())

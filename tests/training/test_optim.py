@@ -54,14 +54,22 @@ def test_two_lars_steps_by_hand() -> None:
     assert second.tolist()[0] == pytest.approx([-0.08, 0.98], abs=1e-12)  # without gradient it stays
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_lars_equals_the_loop_over_tensors(seed: int) -> None:
-    network = small_network(seed).double()
+def test_lars_stays_finite_for_zero_weights_and_zero_gradients() -> None:
+    for value, slope, decay in ((0.0, 0.0, 0.1), (0.0, 1.0, 0.0), (1.0, 0.0, 0.1)):
+        weight = nn.Parameter(torch.full((2, 2), value))
+        weight.grad = torch.full((2, 2), slope)
+        Lars([weight], 0.1, weight_decay=decay).step()
+        # A weight of zero length would never leave zero with a ratio of 0.
+        torch.testing.assert_close(weight.detach(), torch.full((2, 2), value - 0.1 * (slope + decay * value)))
+
+
+def test_lars_equals_the_loop_over_tensors() -> None:
+    network = small_network().double()
     optimizer = Lars(parameter_groups(network, 0.01), 0.7, trust=0.02)
     expected = weights_of(network)
     momenta = [torch.zeros_like(weight) for weight in expected]
     for step in range(4):
-        give_gradients(network, 10 * seed + step)
+        give_gradients(network, step)
         optimizer.step()
         for i, weight in enumerate(network.parameters()):
             gradient = weight.grad
@@ -72,28 +80,6 @@ def test_lars_equals_the_loop_over_tensors(seed: int) -> None:
             expected[i] = expected[i] - 0.7 * momenta[i]
     for weight, value in zip(network.parameters(), expected, strict=True):
         torch.testing.assert_close(weight.detach(), value, rtol=0, atol=1e-12)
-
-
-def test_lars_is_plain_sgd_where_nothing_is_adapted() -> None:
-    ours, theirs = small_network(), small_network()
-    groups = [{"params": list(ours.parameters()), "is_adapted": False}]
-    optimizers = Lars(groups, 0.1, weight_decay=0.01), torch.optim.SGD(theirs.parameters(), 0.1, 0.9, weight_decay=0.01)
-    for step in range(3):
-        for network, optimizer in zip((ours, theirs), optimizers, strict=True):
-            give_gradients(network, step)
-            optimizer.step()
-    for left, right in zip(ours.parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("decay", [0.0, 0.1])
-def test_lars_stays_finite_for_zero_weights_and_zero_gradients(decay: float) -> None:
-    for value, slope in ((0.0, 0.0), (0.0, 1.0), (1.0, 0.0)):
-        weight = nn.Parameter(torch.full((2, 2), value))
-        weight.grad = torch.full((2, 2), slope)
-        Lars([weight], 0.1, weight_decay=decay).step()
-        # A weight of zero length would never leave zero with a ratio of 0.
-        torch.testing.assert_close(weight.detach(), torch.full((2, 2), value - 0.1 * (slope + decay * value)))
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -150,19 +136,6 @@ def test_groups_split_off_biases_and_norms() -> None:
     assert len(parameter_groups([nn.Parameter(torch.ones(2, 2))], 0.3)) == 1
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_decay_moves_all_weights_but_what_lars_spares(name: str) -> None:
-    network = small_network()
-    before = weights_of(network)
-    optimizer = new_optimizer(name, network, 0.1, 0.01)
-    for weight in network.parameters():
-        weight.grad = torch.zeros_like(weight)
-    optimizer.step()
-    for weight, old in zip(network.parameters(), before, strict=True):
-        is_spared = name == "lars" and weight.ndim == 1
-        torch.testing.assert_close(weight.detach(), old * (1 if is_spared else 1 - 0.1 * 0.01), rtol=1e-6, atol=0)
-
-
 def test_sgd_and_adamw_are_torchs_own() -> None:
     peers = {
         "sgd": lambda weights: torch.optim.SGD(weights, 0.1, momentum=0.9, weight_decay=0.01, foreach=False),
@@ -197,12 +170,4 @@ def test_warmup_and_cosine_by_hand() -> None:
     expected = [0.5, 1.0, 1.0, (1 + root) / 2, 0.5, (1 - root) / 2, 0.0, 0.0]
     assert [warmup_cosine(step, 6, 2) for step in range(8)] == pytest.approx(expected, abs=1e-12)
     assert [warmup_cosine(step, 4, 0) for step in range(5)] == pytest.approx(expected[2:7], abs=1e-12)
-
-
-@pytest.mark.parametrize(("n_steps", "n_warmup"), [(1, 0), (1, 1), (5, 5), (100, 10)])
-def test_factor_rises_then_falls_within_0_and_1(n_steps: int, n_warmup: int) -> None:
-    factors = [warmup_cosine(step, n_steps, n_warmup) for step in range(n_steps)]
-    assert all(0 < factor <= 1 for factor in factors)
-    assert factors[:n_warmup] == sorted(factors[:n_warmup])
-    assert factors[n_warmup:] == sorted(factors[n_warmup:], reverse=True)
-    assert warmup_cosine(n_steps, n_steps, n_warmup) == 0
+    assert [warmup_cosine(step, 2, 2) for step in range(3)] == pytest.approx([0.5, 1.0, 0.0], abs=1e-12)
