@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from golden_parts import require_refusals
 from numpy.typing import NDArray
 
 from pu_geo.errors import JobCancelled, PuGeoError, ShapeError, TrainingError
@@ -42,27 +44,26 @@ def _made(chips: NDArray[np.uint8], names: tuple[str, ...] = ALL, is_missing: ND
     return made
 
 
-def test_each_view_has_its_own_columns_and_date() -> None:
-    made = _made(_chips())
+def test_each_view_has_its_own_columns_and_date_whatever_the_others_are() -> None:
+    chips, is_missing = _chips(), _missing()
+    made = _made(chips, is_missing=is_missing)
     assert made.views == (
         View("pre+post", "pre+post", 0, 512), View("sar-post", "post", 512, 1024), View("dsm", "", 1024, 1536),
     )  # fmt: skip
     assert [one.filters.shape[1] for one in made.banks] == [6, 2, 1]
     assert made.facts()["views"][1] == {"name": "sar-post", "when": "post", "start": 512, "stop": 1024}
-
-
-def test_a_bank_over_both_dates_is_the_default_rcf_bit_for_bit() -> None:
-    chips = _chips()
-    found = _made(chips).transform(chips, 3, seed=5, device=CPU)[:, :, :512]
-    optical = chips[:, :6]
-    np.testing.assert_array_equal(found, bank.fit_default(optical).transform(optical, 3, seed=5, device=CPU))
-
-
-def test_a_set_without_a_layer_is_the_set_with_it_less_its_columns() -> None:
-    chips, is_missing = _chips(), _missing()
-    whole = _made(chips, is_missing=is_missing).transform(chips, 2, seed=1, device=CPU)
-    less = _made(chips, ("pre+post", "dsm"), is_missing).transform(chips, 2, seed=1, device=CPU)
+    whole = made.transform(chips, 3, seed=5, device=CPU)
+    optical = chips[:, :6]  # a bank over both dates is the default one bit for bit
+    np.testing.assert_array_equal(whole[:, :, :512], bank.fit_default(optical).transform(optical, 3, seed=5, device=CPU))
+    less = _made(chips, ("pre+post", "dsm"), is_missing).transform(chips, 3, seed=5, device=CPU)
     np.testing.assert_array_equal(np.delete(whole, np.s_[512:1024], axis=2), less)
+    again = bank.from_state(made.state(), json.loads(json.dumps(made.facts())))
+    assert (again.kind, again.facts()) == ("layers", made.facts())
+    np.testing.assert_array_equal(again.transform(chips, 3, seed=5, device=CPU), whole)
+    with pytest.raises(ShapeError, match="9 or more"):
+        made.transform(optical, 1, seed=0, device=CPU)
+    with pytest.raises(ShapeError, match="masks"):
+        made.transform(chips, 1, seed=0, device=CPU, masks=np.ones((40, 20, 20), np.bool_))
 
 
 def test_views_of_a_chip_share_one_draw() -> None:
@@ -156,15 +157,10 @@ def test_of_many_patterns_the_rare_ones_share_an_expectation(monkeypatch: pytest
     off = np.sqrt(found[0, lacks[0], :2].astype(float)) - np.sqrt(whole[0, lacks[0], :2].astype(float))
     assert np.median(np.abs(off)) < 0.15  # of a spread of 1
     assert (np.abs(off) < 0.6).mean() > 0.98
-
-
-def test_each_chip_takes_views_that_it_has() -> None:
-    _, lacks, _ = _many()
-    found = layers._patterns(lacks, lacks[0])
-    assert len(found) <= layers.MOST_PATTERNS + 10
-    assert sorted(np.concatenate([rows for _, rows in found])) == np.flatnonzero(lacks[0]).tolist()
-    for pattern, rows in found:
-        assert (pattern[:, None] >= lacks[:, rows]).all()
+    patterns = layers._patterns(lacks, lacks[0])  # each chip takes views that it has
+    assert len(patterns) <= layers.MOST_PATTERNS + 10
+    assert sorted(np.concatenate([rows for _, rows in patterns])) == np.flatnonzero(lacks[0]).tolist()
+    assert all((pattern[:, None] >= lacks[:, rows]).all() for pattern, rows in patterns)
 
 
 def test_filling_in_reports_and_can_be_cancelled() -> None:
@@ -196,20 +192,17 @@ def test_without_a_view_nothing_of_it_is_left_in_what_was_filled_in() -> None:
     np.testing.assert_array_equal(layers.without(filled, views, lacks, used, "a")[:, :, 4:], filled[:, :, 8:])
 
 
-def test_where_the_others_say_nothing_the_mean_is_left() -> None:
+def test_where_the_others_or_all_views_say_nothing_the_mean_is_left() -> None:
     whole, found, views = _related(is_useless=True)
-    lacks = np.zeros((3, 200), np.bool_)
+    lacks, is_used = np.zeros((3, 200), np.bool_), np.ones(200, np.bool_)
     lacks[1, ::4] = True
-    layers.fill_missing(found, views, lacks, np.ones(200, np.bool_))
+    layers.fill_missing(found, views, lacks, is_used)
     mean = np.sqrt(whole[0, ~lacks[1], 4:8].astype(float)).mean(0) ** 2
     assert np.abs(found[0, lacks[1], 4:8] - mean).max() < 0.2 * whole[0, :, 4:8].astype(float).std()
-
-
-def test_a_chip_without_any_view_takes_means() -> None:
     whole, found, views = _related()
     lacks = np.zeros((3, 200), np.bool_)
-    lacks[:, 7] = True
-    layers.fill_missing(found, views, lacks, np.ones(200, np.bool_))
+    lacks[:, 7] = True  # a chip without any view
+    layers.fill_missing(found, views, lacks, is_used)
     mean = np.sqrt(np.delete(whole[0], 7, axis=0).astype(float)).mean(0) ** 2
     np.testing.assert_allclose(found[0, 7], mean, rtol=3e-3)
 
@@ -235,17 +228,6 @@ def test_a_joint_bank_is_missing_where_one_of_its_views_is() -> None:
     assert not layers.lacking("post", TABLE, None, 4).any()
 
 
-def test_banks_survive_being_written_as_arrays_and_json() -> None:
-    chips = _chips()
-    made = _made(chips)
-    again = bank.from_state(made.state(), json.loads(json.dumps(made.facts())))
-    assert again.kind == "layers"
-    assert again.facts() == made.facts()
-    np.testing.assert_array_equal(
-        made.transform(chips, 1, seed=0, device=CPU), again.transform(chips, 1, seed=0, device=CPU)
-    )
-
-
 def test_banks_find_their_bands_by_name_in_other_chips() -> None:
     chips = _chips()
     made = _made(chips, ("pre+post", "sar-post"))
@@ -262,47 +244,27 @@ def test_banks_find_their_bands_by_name_in_other_chips() -> None:
         made.on((*TABLE[:2], View("sar-post", "pre", 6, 8)))
 
 
-@pytest.mark.parametrize(
-    ("names", "words"),
-    [
-        (("sar",), r"no layer 'sar'; they have pre, post, sar-post, dsm"),
-        ((), r"0 layers were named"),
-        (("post", "post"), r"name something twice"),
-        (("post+post",), r"name something twice"),
-    ],
-)
-def test_layers_that_cannot_be_are_refused(names: tuple[str, ...], words: str) -> None:
-    with pytest.raises(TrainingError, match=words):
-        _made(_chips(), names)
-
-
-def test_what_only_networks_have_is_refused_and_so_are_layers_for_networks() -> None:
-    def made(request: FeatureRequest) -> bank.Maker:
-        return bank.fit_maker(request, _chips(), generator=torch.Generator(), device=CPU, views=TABLE)
-
-    with pytest.raises(TrainingError, match="no choice of pool"):
-        made(FeatureRequest("layers", pool="cls", layers=("post",)))
-    with pytest.raises(TrainingError, match=r"takes the optical bands alone, and the layers sar-post were named"):
-        bank.fit_maker(
-            FeatureRequest("self-supervised", layers=("sar-post",)), _chips(bands=6), generator=torch.Generator(), device=CPU
-        )
-    with pytest.raises(TrainingError, match="no choice of layers"):
-        bank.fit_maker(FeatureRequest(layers=("sar-post",)), _chips(bands=6), generator=torch.Generator(), device=CPU)
-
-
-def test_a_layer_that_no_building_has_is_refused() -> None:
-    is_missing = _missing()
+def test_layers_that_cannot_be_are_refused() -> None:
+    chips, optical, is_missing = _chips(), _chips(bands=6), _missing()
     is_missing[3] = True
-    with pytest.raises(TrainingError, match="No building has data in dsm"):
-        _made(_chips(), is_missing=is_missing)
 
+    def made(chips: NDArray[np.uint8], *request: str, **more: Any) -> bank.Maker:
+        views = {"views": TABLE} if request[0] == "layers" else {}
+        return bank.fit_maker(FeatureRequest(*request, **more), chips, generator=torch.Generator(), device=CPU, **views)
 
-def test_chips_without_the_bands_and_masks_are_refused() -> None:
-    made = _made(_chips())
-    with pytest.raises(ShapeError, match="9 or more"):
-        made.transform(_chips(bands=6), 1, seed=0, device=CPU)
-    with pytest.raises(ShapeError, match="masks"):
-        made.transform(_chips(), 1, seed=0, device=CPU, masks=np.ones((40, 20, 20), np.bool_))
+    require_refusals(
+        (TrainingError, "no layer 'sar'; they have pre, post, sar-post, dsm", lambda: _made(chips, ("sar",))),
+        (TrainingError, "0 layers were named", lambda: _made(chips, ())),
+        (TrainingError, "name something twice", lambda: _made(chips, ("post", "post"))),
+        (TrainingError, "name something twice", lambda: _made(chips, ("post+post",))),
+        (TrainingError, "No building has data in dsm", lambda: _made(chips, is_missing=is_missing)),
+        (TrainingError, "no choice of pool", lambda: made(chips, "layers", pool="cls", layers=("post",))),
+        (TrainingError, "takes the optical bands alone, and the layers sar-post were named",
+         lambda: made(optical, "self-supervised", layers=("sar-post",))),
+        (TrainingError, "no choice of layers", lambda: made(optical, "rcf", layers=("sar-post",))),
+    )  # fmt: skip
+    request = FeatureRequest("layers", layers=("pre+post", "dsm"))  # comes as a JSON list
+    assert FeatureRequest(**json.loads(json.dumps(asdict(request)))) == request
 
 
 def test_hostile_files_are_refused_in_words() -> None:
@@ -330,9 +292,3 @@ def test_hostile_files_are_refused_in_words() -> None:
     refused({**state, "2.bias": state["1.bias"]}, {})
     refused({name: array for name, array in state.items() if name != "0.filters"}, {})
     assert bank.from_state(state, facts).facts() == facts
-
-
-def test_requests_come_as_json_lists() -> None:
-    request = FeatureRequest("layers", layers=("pre+post", "dsm"))
-    assert FeatureRequest(**json.loads(json.dumps(asdict(request)))) == request
-    assert replace(request, layers=["dsm"]).layers == ("dsm",)  # type: ignore[arg-type]

@@ -55,20 +55,15 @@ def _changed(**values: Any) -> dict[str, Any]:
     ("config", "words"),
     [
         ("{", "no JSON"),
-        ("[" * 100_000, "no JSON"),
         ("[1]", "no settings"),
         (" " * 1_000_001, "more than"),
         (_changed(architecture="hf-hub:somebody/something"), "no architecture"),
-        (_changed(architecture=["vit"]), "no architecture"),
         (_changed(model_args={"pretrained": True}), "set pretrained"),
         (_changed(model_args={"checkpoint_path": "weights.pth"}), "set checkpoint_path"),
         (_changed(model_args={"img_size": 10**9}), "set img_size"),
-        (_changed(model_args={"depth": 5000}), "set depth"),
         (_changed(model_args={"depths": [2, 5000]}), "set depths"),
         (_changed(model_args={"act_layer": "__import__('os')"}), "set act_layer"),
-        (_changed(model_args=[1]), "mean, std"),
         (_changed(std=[0, 1, 1]), "mean, std"),
-        (_changed(mean=[0.5]), "mean, std"),
         (_changed(input_size=[3, 9999, 9999]), "mean, std"),
         (_changed(license=5), "mean, std"),
     ],
@@ -80,7 +75,7 @@ def test_settings_that_a_file_may_not_have_are_refused_before_anything_is_built(
         _fit(_folder(tmp_path, config))
 
 
-def test_folders_without_their_two_files_are_refused(tmp_path: Path) -> None:
+def test_folders_without_their_two_files_or_timm_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TrainingError, match=r"config\.json cannot be read"):
         _fit(tmp_path)
     _folder(tmp_path)
@@ -90,9 +85,8 @@ def test_folders_without_their_two_files_are_refused(tmp_path: Path) -> None:
         _fit(tmp_path)
     with pytest.raises(TrainingError, match="from the folder"):
         _fit(tmp_path, weights="other.safetensors")
-
-
-def test_without_timm_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _folder(tmp_path, _changed(license="mit\x1b[2J\n"))
+    assert local_dir.read_config(tmp_path / local_dir.CONFIG)["license"] == "mit?[2J?"  # what a terminal acts on
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(TrainingError, match="timm, which is not installed") as caught:
         _fit(_folder(tmp_path))
@@ -142,7 +136,7 @@ def test_a_network_of_timm_survives_being_stored(vit: Path, choices: dict[str, A
     assert first.shape == (2, 5, 3 * 192)
 
 
-def test_weights_of_another_network_are_refused(vit: Path) -> None:
+def test_weights_of_another_network_and_layers_besides_its_way_are_refused(vit: Path) -> None:
     tensors = load_file(vit / local_dir.WEIGHTS)
     for changed, words in (
         (_changed(architecture="vit_small_patch16_224"), "needed is"),
@@ -153,16 +147,18 @@ def test_weights_of_another_network_are_refused(vit: Path) -> None:
         with pytest.raises(TrainingError, match=words):
             _fit(_folder(vit, changed))
     _folder(vit)
-    with pytest.raises(TrainingError, match=r"blocks\.7"):
-        _fit(vit, layer="blocks.7")
+    for layer, pool, words in (
+        ("blocks.7", "mean", r"blocks\.7"),
+        ("head", "mean", "head is no layer that images pass before the classifier.*such as blocks.8"),
+        ("fc_norm", "cls", "fc_norm is no layer that images pass"),
+        ("patch_embed", "mean", "patch_embed comes before the class token"),
+        ("patch_embed", "cls", "patch_embed comes before the class token"),
+    ):
+        with pytest.raises(TrainingError, match=words):
+            _fit(vit, layer=layer, pool=pool)
     save_file({**tensors, "norm.weight": tensors["norm.weight"] * torch.nan}, vit / local_dir.WEIGHTS)
     with pytest.raises(TrainingError, match="not finite"):
         _fit(vit)
-
-
-def test_a_license_is_kept_without_signs_that_a_terminal_acts_on(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, _changed(license="mit\x1b[2J\n"))
-    assert local_dir.read_config(folder / local_dir.CONFIG)["license"] == "mit?[2J?"
 
 
 def _save(folder: Path, architecture: str, size_px: int, **arguments: Any) -> None:
@@ -196,25 +192,9 @@ def test_a_few_words_cannot_ask_for_memory_or_hours(
         _fit(tmp_path, **choices)
 
 
-@pytest.mark.parametrize("dates", ["both", "post"])
-def test_layers_of_windows_are_refused(tmp_path: Path, dates: str) -> None:
+def test_layers_of_windows_are_refused(tmp_path: Path) -> None:
     _save(tmp_path, "swin_tiny_patch4_window7_224", 64, **TINY_SWIN, img_size=64, window_size=4)
     with pytest.raises(TrainingError, match=r"maps of parts of images after layers\.0\.blocks\.0\.attn") as refused:
-        _fit(tmp_path, layer="layers.0.blocks.0.attn", dates=dates)
+        _fit(tmp_path, layer="layers.0.blocks.0.attn")
     assert "Name a layer" in refused.value.hint
-    assert _fit(tmp_path, layer="layers.0", dates=dates).out_dim == 8
-
-
-@pytest.mark.parametrize(
-    ("layer", "pool", "words"),
-    [
-        ("head", "mean", "head is no layer that images pass before the classifier"),
-        ("fc_norm", "cls", "fc_norm is no layer that images pass"),
-        ("patch_embed", "mean", "patch_embed comes before the class token"),
-        ("patch_embed", "cls", "patch_embed comes before the class token"),
-    ],
-)
-def test_layers_besides_the_way_of_the_tokens_are_refused(vit: Path, layer: str, pool: Any, words: str) -> None:
-    with pytest.raises(TrainingError, match=words) as refused:
-        _fit(vit, layer=layer, pool=pool)
-    assert "such as blocks.8" in refused.value.hint
+    assert _fit(tmp_path, layer="layers.0").out_dim == 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import torch
 import torch.nn.functional as F
 import torchvision
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save, save_file
 from torch import Tensor, nn
 
 from pu_geo.errors import JobCancelled, ShapeError, TrainingError
@@ -121,21 +122,16 @@ def test_views_follow_the_seed_and_survive_being_stored(weights: Path) -> None:
     again = bank.from_state(stored, json.loads(json.dumps(maker.facts())))
     assert again.transform(chips, 3, seed=5, device=CPU, out=out) is out
     np.testing.assert_array_equal(first, out)
-    assert again.facts() == maker.facts()
+    assert again.facts() == maker.facts() == {
+        "kind": "resnet18", "backbone": "resnet18", "weights_file": "mine.safetensors",
+        "weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest(), "licence": "CC-BY-4.0", "pool": "mean",
+        "layer": "layer1", "size_px": 0, "dates": "both", "scale": 1.0, "holds_imagery": False,
+    }  # fmt: skip
+    assert _fit(weights, layer="layer1").facts()["licence"] is None
     other = maker.transform(chips, 3, seed=6, device=CPU)
     np.testing.assert_array_equal(first[0], other[0])
     assert np.abs(first[1].astype(float) - other[1]).max() > 1e-2
     assert np.abs(first[1].astype(float) - first[2]).max() > 1e-2
-
-
-def test_facts_name_file_hash_and_licence(weights: Path) -> None:
-    facts = _fit(weights, dates="diff", licence="CC-BY-4.0").facts()
-    digest = backbones.hashlib.sha256(weights.read_bytes()).hexdigest()
-    assert facts == {
-        "kind": "resnet18", "backbone": "resnet18", "weights_file": "mine.safetensors", "weights_sha256": digest,
-        "licence": "CC-BY-4.0", "pool": "mean", "layer": "", "size_px": 0, "dates": "diff", "scale": 1.0, "holds_imagery": False,
-    }  # fmt: skip
-    assert _fit(weights).facts()["licence"] is None
 
 
 def test_parts_of_a_block_give_what_the_whole_gives(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,75 +193,45 @@ def test_chips_and_masks_that_do_not_fit_are_refused(weights: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "words"),
+    ("n_bands", "choices", "words"),
     [
-        ({"pool": "cls"}, "no class token"),
-        ({"weights": ""}, "needs a weights file"),
-        ({"layer": "layer9"}, "no layer 'layer9'.*layer4"),
-        ({"size_px": 4000}, "4000 px"),
-        ({"dates": "pre"}, "'pre'"),
-        ({"pool": "max"}, "'max'"),
+        (6, {"pool": "cls"}, "no class token"),
+        (6, {"pool": "max"}, "'max'"),
+        (6, {"weights": ""}, "needs a weights file"),
+        (6, {"weights": "nowhere.safetensors"}, "not there"),
+        (6, {"layer": "layer9"}, "no layer 'layer9'.*layer4"),
+        (6, {"size_px": 4000}, "4000 px"),
+        (6, {"dates": "pre"}, "'pre'"),
+        (3, {"dates": "both"}, "post alone"),
+        (3, {"dates": "diff"}, "post alone"),
+        (4, {"dates": "post"}, "4 bands"),
     ],
 )
-def test_choices_that_a_network_has_not_are_refused(weights: Path, choices: dict[str, Any], words: str) -> None:
+def test_choices_that_a_network_or_the_chips_have_not_are_refused(
+    weights: Path, n_bands: int, choices: dict[str, Any], words: str
+) -> None:
     with pytest.raises(TrainingError, match=words):
-        _fit(**{"weights": weights, **choices})
+        _fit(chips=_chips(n_bands=n_bands), **{"weights": weights, **choices})
 
 
-def test_chips_without_pre_allow_post_alone(weights: Path) -> None:
-    for dates in ("both", "diff"):
-        with pytest.raises(TrainingError, match="post alone"):
-            _fit(weights, _chips(n_bands=3), dates=dates)
-    with pytest.raises(TrainingError, match="4 bands"):
-        _fit(weights, _chips(n_bands=4), dates="post")
-
-
-def _spoiled(kind: str, path: Path, folder: Path) -> Path:
-    out, tensors = folder / "bad.safetensors", load_file(path)
-    if kind == "pickle":
-        out.write_bytes(pickle.dumps(tensors))
-    elif kind == "truncated":
-        out.write_bytes(path.read_bytes()[:-1000])
-    elif kind == "names":
-        save_file({f"my.{name}": tensor for name, tensor in tensors.items()}, out)
-    elif kind == "nan":
-        save_file({**tensors, "layer1.0.conv1.weight": tensors["layer1.0.conv1.weight"] * torch.nan}, out)
-    elif kind == "shape":
-        save_file({**tensors, "conv1.weight": torch.zeros(64, 13, 7, 7)}, out)
-    elif kind == "missing":
-        save_file({name: tensor for name, tensor in tensors.items() if not name.startswith("layer4")}, out)
-    elif kind == "huge":
-        save_file({**tensors, "bn1.weight": tensors["bn1.weight"] * 3e38, "bn1.bias": tensors["bn1.bias"] + 3e38}, out)
-    else:
-        out = folder / f"bad{kind}"
-        torch.save(tensors, out)
-    return out
-
-
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        ("pickle", "not a safetensors file"),
-        ("truncated", "damaged"),
-        ("names", "missing tensors"),
-        ("nan", "not finite"),
-        ("shape", r"conv1.weight is \[64, 13, 7, 7\]"),
-        ("missing", "missing tensors"),
-        ("huge", "no finite numbers"),
-        (".pt", "must end in .safetensors"),
-        (".pth", "must end in .safetensors"),
-    ],
-)
-def test_files_that_are_no_weights_of_it_are_refused(weights: Path, tmp_path: Path, kind: str, words: str) -> None:
-    with pytest.raises(TrainingError, match=words) as caught:
-        _fit(_spoiled(kind, weights, tmp_path))
-    assert "safetensors" in caught.value.hint
-    assert ".pt" not in caught.value.hint
-
-
-def test_files_that_are_missing_or_too_large_are_refused(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(TrainingError, match="not there"):
-        _fit("nowhere.safetensors")
+def test_files_that_are_no_weights_of_it_are_refused(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors, bad, pickled = load_file(weights), tmp_path / "bad.safetensors", tmp_path / "bad.pt"
+    torch.save(tensors, pickled)
+    huge = {**tensors, "bn1.weight": tensors["bn1.weight"] * 3e38, "bn1.bias": tensors["bn1.bias"] + 3e38}
+    for content, words in (
+        (weights.read_bytes()[:-1000], "damaged"),
+        (pickle.dumps(tensors), "not a safetensors file"),
+        (save({name: tensor for name, tensor in tensors.items() if not name.startswith("layer4")}), "missing tensors"),
+        (save({**tensors, "conv1.weight": torch.zeros(64, 13, 7, 7)}), r"conv1.weight is \[64, 13, 7, 7\]"),
+        (save(huge), "no finite numbers"),
+    ):
+        bad.write_bytes(content)
+        with pytest.raises(TrainingError, match=words) as caught:
+            _fit(bad)
+        assert "safetensors" in caught.value.hint
+        assert ".pt" not in caught.value.hint
+    with pytest.raises(TrainingError, match=r"must end in \.safetensors"):
+        _fit(pickled)
     monkeypatch.setattr(backbones, "MAX_BYTES", 1000)
     with pytest.raises(TrainingError, match="MB"):
         _fit(weights)

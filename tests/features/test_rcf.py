@@ -27,7 +27,7 @@ def _bank(chips: NDArray[np.uint8], n_filters: int = 16, seed: int = 0) -> featu
     return features.RcfBank.fit(chips, torch.Generator().manual_seed(seed), features.RcfSettings(n_filters=n_filters))
 
 
-def test_features_equal_loop_over_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_equal_loop_over_positions_and_fast_numbers_stay_near(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(features, "fast_dtype", lambda _: torch.float32)
     chips = _chips(4)
     bank = _bank(chips, 3)
@@ -42,42 +42,27 @@ def test_features_equal_loop_over_positions(monkeypatch: pytest.MonkeyPatch) -> 
             below += (-response - bank.threshold).clamp_min(0)
             count += 1
     torch.testing.assert_close(got[1], torch.cat([above, below]) / count, rtol=1e-4, atol=1e-5)
+    monkeypatch.undo()
+    fast = features.rcf(torch.from_numpy(chips).float(), bank)
+    assert float((fast - got).abs().max() / got.mean()) < 0.05
 
 
-def test_fast_numbers_stay_near_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_tell_stripes_from_noise_and_survive_being_stored() -> None:
     chips = _chips()
-    bank, images = _bank(chips), torch.from_numpy(chips).float()
-    fast = features.rcf(images, bank)
-    monkeypatch.setattr(features, "fast_dtype", lambda _: torch.float32)
-    exact = features.rcf(images, bank)
-    assert float((fast - exact).abs().max() / exact.mean()) < 0.05
-
-
-def test_features_tell_stripes_from_noise() -> None:
-    chips = _chips()
-    views = _bank(chips).transform(chips, 2, seed=0, device=CPU).astype(np.float32)
-    for view in views:
+    bank = _bank(chips)
+    views = bank.transform(chips, 2, seed=0, device=CPU)
+    for view in views.astype(np.float32):
         plain, striped = view[:20], view[20:]
         apart = np.abs(plain.mean(0) - striped.mean(0)) / np.sqrt((plain.var(0) + striped.var(0)) / 2 + 1e-9)
         assert apart.max() > 1.3
-
-
-def test_bank_survives_being_written_as_arrays() -> None:
-    chips = _chips()
-    bank = _bank(chips)
-    again = features.RcfBank.from_state(bank.state())
-    first = bank.transform(chips, 1, seed=0, device=CPU)
-    np.testing.assert_array_equal(first, again.transform(chips, 1, seed=0, device=CPU))
+    np.testing.assert_array_equal(features.RcfBank.from_state(bank.state()).transform(chips, 2, seed=0, device=CPU), views)
     assert bank.n_features == 32
+    flat = np.full((5, 3, 16, 16), 7, np.uint8)
+    assert np.isfinite(_bank(flat, 4).transform(flat, 2, seed=0, device=CPU)).all()
 
 
-def test_filters_follow_the_generator() -> None:
-    chips = _chips()
-    assert torch.equal(_bank(chips, seed=1).filters, _bank(chips, seed=1).filters)
-    assert not torch.equal(_bank(chips, seed=1).filters, _bank(chips, seed=2).filters)
-
-
-def test_filters_do_not_depend_on_the_number_of_threads() -> None:
+def test_filters_follow_the_generator_and_not_the_number_of_threads() -> None:
+    assert not torch.equal(_bank(_chips(), seed=1).filters, _bank(_chips(), seed=2).filters)
     chips, before, found = np.random.default_rng(1).integers(0, 99, (70, 3, 16, 16), np.uint8), torch.get_num_threads(), []
     try:
         for n in (1, 2):
@@ -86,11 +71,6 @@ def test_filters_do_not_depend_on_the_number_of_threads() -> None:
     finally:
         torch.set_num_threads(before)
     assert torch.equal(*found)
-
-
-def test_flat_chips_give_finite_features() -> None:
-    chips = np.full((5, 3, 16, 16), 7, np.uint8)
-    assert np.isfinite(_bank(chips, 4).transform(chips, 2, seed=0, device=CPU)).all()
 
 
 def test_views_depend_on_seed_alone_and_go_into_out() -> None:
