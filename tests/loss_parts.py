@@ -1,16 +1,15 @@
-"""Both faces of a loss: the function, and the function as its `nn.Module` computes it."""
+"""Every loss function, its `nn.Module`, and arguments for it, found by their names."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import pytest
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from pu_geo import losses
-from pu_geo.losses.pu_risk import NnpuRisk
 
 Function = Callable[..., Any]
 
@@ -51,46 +50,30 @@ def setting_names(module: type[nn.Module]) -> set[str]:
     return set(inspect.signature(module).parameters)
 
 
-def through_module(function: Function) -> Function:
-    """Return a function of the same arguments that makes the module and calls it."""
-    module = MODULE_OF[function]
-    names = setting_names(module)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        settings = {name: value for name, value in kwargs.items() if name in names}
-        if "reduction" in names:
-            settings["reduction"] = "none"
-        value = module(**settings)(*args, **{name: given for name, given in kwargs.items() if name not in names})
-        if module is not losses.NNPULoss:
-            return value
-        # Its value is the reported one, its gradient that of the other; put back together as the function gives them.
-        differentiated = function(*args, **kwargs).differentiated.detach()
-        return NnpuRisk(value.detach(), differentiated + (value - value.detach()))
-
-    return call
+NEEDED: dict[str, Any] = {
+    "supervised_share": 0.5, "same_class_share": 0.1, "class_prior": 0.3, "k": 3, "margin": 1.5,
+    "unsupervised_weight": 0.5, "supervised_weight": 0.5,
+}  # fmt: skip
+"""What a setting without a default is given."""
 
 
-def both_faces(request: pytest.FixtureRequest, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let a test module use its loss functions as they are, or through their modules, which have to be called then."""
-    calls = 0
+def call(function: Function, one: Tensor, two: Tensor, **others: Any) -> Any:
+    """Call a loss with tensors made of two views [B, D] by the names of its arguments, and with others where it takes them."""
+    names = inspect.signature(function).parameters
+    known = NEEDED | _tensors(one, two, has_views="views" in names) | others
+    return function(**{name: known[name] for name in names if name in known})
 
-    def counted(function: Function) -> Function:
-        face = through_module(function)
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            return face(*args, **kwargs)
-
-        return call
-
-    if request.param == "module":
-        own = vars(request.module).values()
-        families = [each for each in own if inspect.ismodule(each) and each.__name__.startswith("pu_geo.losses.")]
-        for holder in (request.module, *families):
-            for name, value in list(vars(holder).items()):
-                if inspect.isfunction(value) and value in MODULE_OF:
-                    patch.setattr(holder, name, counted(value))
-    yield
-    whole_batch = request.node.callspec.params.get("name") in losses.__all__
-    assert calls > 0 or request.param == "function" or whole_batch
+def _tensors(one: Tensor, two: Tensor, *, has_views: bool) -> dict[str, Tensor]:
+    """Return what a loss must be given; a third of the chips are positive, four classes take turns."""
+    rows, views = torch.arange(len(one)), torch.stack([one, two])
+    wide = (views if has_views else one).to(torch.promote_types(one.dtype, torch.float32))
+    same = rows[:, None] % 3 == rows % 3
+    return {
+        **dict.fromkeys(("z1", "online", "view1", "logits1", "inputs", "embeddings"), one),
+        **dict.fromkeys(("z2", "target", "view2", "logits2", "hidden"), two),
+        "views": views, "mapped": torch.tanh(wide + wide.roll(1, dims=-1)), "queue": two.flip(0),
+        "class_vectors": two[:4], "own_vector": two[0], "margins": one[:, 0], "logits": one[:, :2],
+        "pseudo_targets": two[:, :2].to(wide.dtype).softmax(1), "is_positive": rows % 3 == 0, "classes": rows % 4,
+        "queue_classes": rows.flip(0) % 4, "labels": rows[:, None] % 4 == torch.arange(4), "same_class": same, "same_category": same,
+    }  # fmt: skip

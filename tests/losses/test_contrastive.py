@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 import torch
-from golden_parts import GOLDEN, require_refusals
+from golden_parts import load_golden, require_refusals
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
@@ -57,30 +56,23 @@ def loss_by_loops(z1: Tensor, z2: Tensor, classes: list[int | None], tau: float)
     return total / n
 
 
-@pytest.fixture(params=[1, 3, 99])
+@pytest.fixture(params=[1, 3])
 def rows_per_block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Let the ten rows of five chips go through in blocks of so many: with and without a rest, one and all at once."""
+    """Let the ten rows of five chips go through in blocks of so many: with and without a rest."""
     monkeypatch.setattr(contrastive, "_CELLS_AT_ONCE_CPU", 10 * request.param)
     return int(request.param)
 
 
-@pytest.mark.usefixtures("face")
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", LOSSES)
-def test_equals_the_golden_value(case: str, name: str) -> None:
-    golden = np.load(GOLDEN / case)
-    z1, z2, y = (torch.from_numpy(golden[f"in_{key}"]) for key in ("z1", "z2", "y"))
-    assert LOSSES[name](z1, z2, y, float(golden["in_tau"])).item() == pytest.approx(float(golden[name]), abs=1e-10)
-
-
-@pytest.mark.usefixtures("face")
-@pytest.mark.parametrize("case", ["contrastive_b6.npz", "contrastive_b6_onepos.npz"])
-@pytest.mark.parametrize("name", ["sscl", "sclpu", "pucl"])
-def test_gradient_equals_the_golden_gradient(case: str, name: str) -> None:
-    golden = np.load(GOLDEN / case)
-    z1, z2, y = (torch.from_numpy(golden[f"in_{key}"]) for key in ("z1", "z2", "y"))
-    LOSSES[name](z1.requires_grad_(), z2, y, float(golden["in_tau"])).backward()
-    np.testing.assert_allclose(z1.grad, golden[f"{name}_grad_z1"], atol=1e-7)
+def test_equals_the_golden_values_and_gradients(case: str) -> None:
+    golden = load_golden(case)
+    z1, z2, y = golden["in_z1"].requires_grad_(), golden["in_z2"], golden["in_y"]
+    for name, loss in LOSSES.items():
+        value = loss(z1, z2, y, float(golden["in_tau"]))
+        assert value.item() == pytest.approx(float(golden[name]), abs=1e-10), name
+        if f"{name}_grad_z1" in golden:
+            (gradient,) = torch.autograd.grad(value, z1)
+            torch.testing.assert_close(gradient, golden[f"{name}_grad_z1"], rtol=0, atol=1e-7)
 
 
 def test_equals_the_value_worked_out_by_hand() -> None:
@@ -98,10 +90,9 @@ def test_equals_the_value_worked_out_by_hand() -> None:
     assert dcl_loss(z, z, same_class_share=0.3, temperature=1).item() == pytest.approx(floored, abs=1e-12)
 
 
-@pytest.mark.parametrize("tau", [0.01, 0.0115, 0.1, 0.5])
-@pytest.mark.parametrize("seed", range(3))
-def test_equals_the_naive_loop_in_float32_down_to_temperature_001(seed: int, tau: float) -> None:
-    z1, z2 = two_views(seed, 12, dtype=torch.float32)
+@pytest.mark.parametrize("tau", [0.01, 0.0115, 0.5])
+def test_equals_the_naive_loop_in_float32_down_to_temperature_001(tau: float) -> None:
+    z1, z2 = two_views(0, 12, dtype=torch.float32)
     y = torch.arange(12) < 3
     loss = pucl_loss(z1, z2, y, temperature=tau)
     loss.backward()
@@ -109,18 +100,16 @@ def test_equals_the_naive_loop_in_float32_down_to_temperature_001(seed: int, tau
     assert z1.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_scl_equals_the_naive_loop_for_several_classes(seed: int) -> None:
-    z1, z2 = two_views(seed, 9)
+def test_scl_equals_the_naive_loop_for_several_classes() -> None:
+    z1, z2 = two_views(0, 9)
     classes = torch.tensor([7, 2, 7, 0, 0, 2, 7, 5, 0])
     expected = loss_by_loops(z1, z2, classes.tolist(), 0.3)
     assert scl_loss(z1, z2, classes, temperature=0.3).item() == pytest.approx(expected, abs=1e-10)
 
 
 @pytest.mark.usefixtures("rows_per_block")
-@pytest.mark.parametrize("seed", range(3))
-def test_value_is_the_same_for_any_block(seed: int) -> None:
-    z1, z2 = two_views(seed, 5)
+def test_value_is_the_same_for_any_block() -> None:
+    z1, z2 = two_views(0, 5)
     classes = torch.tensor([1, 0, 1, 1, 0])
     expected = loss_by_loops(z1, z2, [1, None, 1, 1, None], 0.2)
     assert pucl_loss(z1, z2, classes, temperature=0.2).item() == pytest.approx(expected, abs=1e-10)
@@ -149,15 +138,15 @@ def test_blocks_at_full_size_equal_the_plain_formula() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("name", LOSSES)
-def test_gives_the_same_on_a_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gives_the_same_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contrastive, "_CELLS_AT_ONCE_GPU", 120)
     z1, z2 = two_views(0, 17)
     y = torch.arange(17) < 5
-    loss, on_gpu = LOSSES[name](z1, z2, y, 0.1), LOSSES[name](z1.to("cuda"), z2.to("cuda"), y.to("cuda"), 0.1)
-    torch.testing.assert_close(on_gpu.cpu(), loss, rtol=0, atol=1e-10)
-    (expected,), (gradient,) = torch.autograd.grad(loss, z1), torch.autograd.grad(on_gpu, z1)
-    torch.testing.assert_close(gradient, expected, rtol=0, atol=1e-10)
+    for loss in LOSSES.values():
+        value, on_gpu = loss(z1, z2, y, 0.1), loss(z1.to("cuda"), z2.to("cuda"), y.to("cuda"), 0.1)
+        torch.testing.assert_close(on_gpu.cpu(), value, rtol=0, atol=1e-10)
+        (expected,), (gradient,) = torch.autograd.grad(value, z1), torch.autograd.grad(on_gpu, z1)
+        torch.testing.assert_close(gradient, expected, rtol=0, atol=1e-10)
 
 
 def test_gradient_follows_what_is_made_of_the_loss() -> None:
@@ -176,35 +165,32 @@ def test_a_second_gradient_is_refused_rather_than_wrong() -> None:
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_one_chip_costs_exactly_nothing(name: str) -> None:
-    for seed in range(5):
-        z1, z2 = two_views(seed, 1, d=128, dtype=torch.float32)
-        for label in (0, 1):
-            loss = LOSSES[name](z1, z2, torch.tensor([label]), 0.01)
-            gradients = torch.autograd.grad(loss, (z1, z2))
-            assert [value.count_nonzero().item() for value in (loss, *gradients)] == [0, 0, 0]
+    z1, z2 = two_views(0, 1, d=128, dtype=torch.float32)
+    for label in (0, 1):
+        loss = LOSSES[name](z1, z2, torch.tensor([label]), 0.01)
+        gradients = torch.autograd.grad(loss, (z1, z2))
+        assert [value.count_nonzero().item() for value in (loss, *gradients)] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_sscl_is_never_below_zero(seed: int) -> None:
-    z1, _ = two_views(seed, 12, d=3, dtype=torch.float32)
-    for tau in (0.01, 0.03, 0.1):
-        assert sscl_loss(z1, z1, temperature=tau) >= 0
+def test_sscl_is_never_below_zero() -> None:
+    for seed in range(3):
+        z1, _ = two_views(seed, 12, d=3, dtype=torch.float32)
+        assert sscl_loss(z1, z1, temperature=0.01) >= 0
 
 
-@pytest.mark.parametrize("n_positive", [0, 1, 2])
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("kind", ["random", "identical", "opposite", "one", "zero"])
-def test_value_and_gradient_stay_finite(kind: str, name: str, n_positive: int) -> None:
-    z1, z2 = two_views(5, 1 if kind == "one" else 6, dtype=torch.float32)
+@pytest.mark.parametrize("kind", ["random", "identical", "opposite", "zero"])
+def test_value_and_gradient_stay_finite_without_a_positive_and_with_one(kind: str, name: str) -> None:
+    z1, z2 = (each.detach() for each in two_views(5, 6, dtype=torch.float32))
     if kind in ("identical", "opposite"):
-        z1 = torch.ones_like(z1, requires_grad=True)
-        z2 = (z1.detach() * (1 if kind == "identical" else -1)).requires_grad_()
+        z1, z2 = torch.ones_like(z1), torch.full_like(z2, 1 if kind == "identical" else -1)
     if kind == "zero":
-        z1.data[:2], z2.data[1:3] = 0, 0
-    loss = LOSSES[name](z1, z2, torch.arange(len(z1)) < n_positive, 0.01)
-    loss.backward()
-    for value in (loss, z1.grad, z2.grad):
-        assert value.isfinite().all()
+        z1[:2], z2[1:3] = 0, 0
+    views = (z1.requires_grad_(), z2.requires_grad_())
+    for n_positive in (0, 1, 2):
+        loss = LOSSES[name](*views, torch.arange(6) < n_positive, 0.01)
+        for value in (loss, *torch.autograd.grad(loss, views)):
+            assert value.isfinite().all()
 
 
 def test_refuses_wrong_shapes_and_settings() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -72,18 +73,6 @@ def unsupervised_by_loops(views: Tensor, mapped: Tensor, gone: Tensor, t: float)
     return sum(per_chip) / len(per_chip) if per_chip else 0.0
 
 
-def single_by_loops(inputs: Tensor, hidden: Tensor, mapped: Tensor, t: float) -> float:
-    """Eq. 4."""
-    x, z, h = inputs.tolist(), hidden.tolist(), mapped.tolist()
-    total = 0.0
-    for i in range(len(x)):
-        own = math.exp(cosine(x[i], z[i]) / t)
-        others = (k for k in range(len(x)) if k != i)
-        pushed = sum(weight_by_hand(z[i], h[i], z[k], h[k]) * math.exp(cosine(x[i], z[k]) / t) for k in others)
-        total -= math.log(own / (own + pushed))
-    return total / len(x)
-
-
 def supervised_by_loops(
     views: Tensor, labels: Tensor, gone: Tensor, t: float, *, with_itself: bool, is_known: Tensor | None = None
 ) -> float:
@@ -122,11 +111,9 @@ def golden_views() -> tuple[dict[str, Tensor], Tensor, Tensor]:
     return golden, views, torch.sigmoid(views @ golden["in_W"].T + golden["in_b"])
 
 
-@pytest.mark.usefixtures("face")
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-def test_equals_the_golden_values(dtype: torch.dtype, tolerance: float) -> None:
-    golden, views, mapped = golden_views()
-    z, h, y = views.to(dtype), mapped.to(dtype), golden["in_Y"]
+def test_equals_the_golden_values() -> None:
+    golden, z, h = golden_views()
+    y = golden["in_Y"]
     values = {
         "Lu_eq5_bothviews": multi_view_loss(z, h),
         "Lu_eq5_bothviews_t05": multi_view_loss(z, h, temperature=0.5),
@@ -139,11 +126,9 @@ def test_equals_the_golden_values(dtype: torch.dtype, tolerance: float) -> None:
         "Ls_binary_exclself": supervised_loss(z, y[:, :1], with_itself=False),
     }
     for key, value in values.items():
-        assert value.dtype == dtype
-        torch.testing.assert_close(value.double(), golden[key], rtol=0, atol=tolerance, msg=lambda m, k=key: f"{k}: {m}")
+        torch.testing.assert_close(value, golden[key], rtol=0, atol=1e-10, msg=lambda m, k=key: f"{k}: {m}")
 
 
-@pytest.mark.usefixtures("face")
 def test_gradients_equal_the_golden_gradients() -> None:
     golden, views, _ = golden_views()
     first = views[0].requires_grad_()
@@ -157,9 +142,7 @@ def test_gradients_equal_the_golden_gradients() -> None:
     torch.testing.assert_close(joined, golden["Ls_eq7_exclself_grad_s"], rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize("temperature", [0.2, 1.0])
-@pytest.mark.parametrize("n_views", [1, 2, 3, 4])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("seed", "n_views", "temperature"), [(0, 1, 1.0), (1, 2, 0.2), (2, 4, 0.2)])
 def test_equals_the_naive_loops_with_missing_views(seed: int, n_views: int, temperature: float) -> None:
     views, labels = some_views(seed, n_views, 7), some_labels(seed, 7, 3)
     mapped, gone = some_map(views), some_missing(seed, n_views, 7)
@@ -170,15 +153,12 @@ def test_equals_the_naive_loops_with_missing_views(seed: int, n_views: int, temp
         expected = supervised_by_loops(views, labels, gone, temperature, with_itself=with_itself)
         value = supervised_loss(views, labels, is_missing=gone, temperature=temperature, with_itself=with_itself)
         assert value.item() == pytest.approx(expected, abs=1e-10)
-    value = single_view_loss(views[0], views[-1], mapped[-1], temperature=temperature)
-    assert value.item() == pytest.approx(single_by_loops(views[0], views[-1], mapped[-1], temperature), abs=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("with_itself", [False, True])
-def test_labels_that_nobody_gave_are_in_neither_set(seed: int, with_itself: bool) -> None:
-    views, labels, gone = some_views(seed, 2, 9), some_labels(seed, 9, 4), some_missing(seed, 2, 9)
-    known = torch.rand(9, 4, generator=torch.Generator().manual_seed(50 + seed)) < 0.6
+def test_labels_that_nobody_gave_are_in_neither_set(with_itself: bool) -> None:
+    views, labels, gone = some_views(0, 2, 9), some_labels(0, 9, 4), some_missing(0, 2, 9)
+    known = torch.rand(9, 4, generator=torch.Generator().manual_seed(50)) < 0.6
     known[3] = False
     expected = supervised_by_loops(views, labels, gone, 0.5, with_itself=with_itself, is_known=known)
     found = [
@@ -208,9 +188,8 @@ def test_a_label_that_is_not_known_by_hand() -> None:
     assert value.item() == pytest.approx(first / 2, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_views_of_several_dates_are_compared_within_each_alone(seed: int) -> None:
-    views, gone = some_views(seed, 5, 7), some_missing(seed, 5, 7)
+def test_views_of_several_dates_are_compared_within_each_alone() -> None:
+    views, gone = some_views(0, 5, 7), some_missing(0, 5, 7)
     mapped, dates = some_map(views), [4, 0, 4, 0, 7]
     value = multi_view_loss(views, mapped, is_missing=gone, dates=dates, temperature=0.5)
     weighed, n_pairs = 0.0, 0
@@ -267,19 +246,19 @@ def test_supervised_loss_equals_the_value_worked_out_by_hand() -> None:
     assert value.item() == pytest.approx(math.log(1 + 1 / math.e), abs=1e-12)
 
 
-@pytest.mark.parametrize("filler", [0.0, 1e6, math.nan, math.inf])
 @pytest.mark.parametrize("name", WITH_VIEWS)
-def test_what_stands_in_a_missing_view_is_never_used(name: str, filler: float) -> None:
+def test_what_stands_in_a_missing_view_is_never_used(name: str) -> None:
     views, labels, gone = some_views(1, 3, 6), some_labels(1, 6, 2), some_missing(1, 3, 6)
     mapped = some_map(views).detach().requires_grad_()
     expected = LOSSES[name](views, mapped, labels, gone, 0.5)
-    filled, filled_map = (x.detach().masked_fill(gone[..., None], filler).requires_grad_() for x in (views, mapped))
-    value = LOSSES[name](filled, filled_map, labels, gone, 0.5)
-    torch.testing.assert_close(value, expected, rtol=0, atol=1e-12)
-    value.backward()
-    assert filled.grad.isfinite().all()
-    assert (filled.grad[gone] == 0).all()
-    assert (filled.grad[~gone].abs().sum() > 0).item()
+    for filler in (1e6, math.nan):
+        filled, filled_map = (x.detach().masked_fill(gone[..., None], filler).requires_grad_() for x in (views, mapped))
+        value = LOSSES[name](filled, filled_map, labels, gone, 0.5)
+        torch.testing.assert_close(value, expected, rtol=0, atol=1e-12)
+        (gradient,) = torch.autograd.grad(value, filled)
+        assert gradient.isfinite().all()
+        assert (gradient[gone] == 0).all()
+        assert (gradient[~gone].abs().sum() > 0).item()
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -311,15 +290,15 @@ def edge_case(kind: str) -> tuple[Tensor, Tensor, Tensor | None]:
 EDGES = ("no positive", "one positive", "only positives", "one chip", "one view", "no view", "one view each", "a zero")
 
 
-@pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("kind", EDGES)
-def test_value_and_gradient_stay_finite_at_temperature_001(kind: str, name: str) -> None:
+def test_value_and_gradient_stay_finite_at_temperature_001(kind: str) -> None:
     views, labels, gone = edge_case(kind)
-    loss = LOSSES[name](views, some_map(views), labels, gone, 0.01)
-    loss.backward()
-    assert 0 <= loss < math.inf
-    # A zero vector must not turn the gradient of the others into noise; lengths here are about 1, temperature 0.01.
-    assert views.grad.abs().max() < 1e4
+    for loss in LOSSES.values():
+        value = loss(views, some_map(views), labels, gone, 0.01)
+        (gradient,) = torch.autograd.grad(value, views)
+        assert 0 <= value < math.inf
+        # A zero vector must not turn the gradient of the others into noise; lengths here are about 1, temperature 0.01.
+        assert gradient.abs().max() < 1e4
 
 
 @pytest.mark.parametrize("name", WITH_VIEWS)
@@ -354,31 +333,15 @@ def test_total_loss_weighs_the_terms() -> None:
 
 def test_refuses_wrong_shapes_and_settings() -> None:
     views, labels = some_views(0, 2, 4), torch.ones(4, 3, dtype=torch.long)
-    mapped = some_map(views)
+    mapped, gone = some_map(views), torch.zeros(4, 2) > 0
     require_refusals(
         (ShapeError, r"\[V, B, D\].*\(4, 5\)", lambda: multi_view_loss(views[0], mapped[0])),
         (ShapeError, r"\(2, 0, 5\)", lambda: supervised_loss(views[:, :0], labels[:0])),
         (ShapeError, r"\(2, 4, 5\) and \(2, 3, 5\)", lambda: multi_view_loss(views, mapped[:, :3])),
-        (
-            ShapeError,
-            r"is_missing must be \[2, 4\]; got shape \(4, 2\)",
-            lambda: multi_view_loss(views, mapped, is_missing=torch.zeros(4, 2) > 0),
-        ),
+        (ShapeError, r"is_missing must be \[2, 4\]", lambda: multi_view_loss(views, mapped, is_missing=gone)),
         (ShapeError, r"labels must be .* n = 4.*\(3, 3\)", lambda: supervised_loss(views, labels[:3])),
         (ShapeError, r"\(4, 5\), \(4, 5\), \(3, 5\)", lambda: single_view_loss(views[0], views[1], mapped[1, :3])),
-        (
-            ShapeError,
-            r"is_known must be \[4, 3\]; got shape \(3, 3\)",
-            lambda: supervised_loss(views, labels, is_known=labels[:3]),
-        ),
-        (
-            ShapeError,
-            "dates must hold a number for each of 2 views; got 3",
-            lambda: multi_view_loss(views, mapped, dates=[0, 1, 1]),
-        ),
-        (ValueError, "labels .* 0 or 1; got 2", lambda: supervised_loss(views, labels * 2)),
-        (TypeError, "labels .* 0 or 1; got torch.float32", lambda: supervised_loss(views, labels * 0.5)),
+        (ShapeError, r"is_known must be \[4, 3\]", lambda: supervised_loss(views, labels, is_known=labels[:3])),
+        (ShapeError, "dates .* 2 views; got 3", lambda: multi_view_loss(views, mapped, dates=[0, 1, 1])),
+        *((ValueError, "temperature", partial(loss, views, mapped, labels, None, 0.0)) for loss in LOSSES.values()),
     )
-    for name in LOSSES:
-        with pytest.raises(ValueError, match="temperature"):
-            LOSSES[name](views, mapped, labels, None, 0.0)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from golden_parts import load_golden, our_columns
-from loss_parts import MODULE_OF, setting_names
+from loss_parts import MODULE_OF, NEEDED, call, setting_names
 from small_parts import REPOSITORY
 from torch import nn
 
@@ -22,33 +22,24 @@ from pu_geo.losses import contrastive, herocon, inputs, modules, ncpu, neighborh
 
 MODULES = sorted({getattr(losses, name) for name in losses.__all__ if name.endswith("Loss")}, key=lambda each: each.__name__)
 IDENTIFIER = r"arXiv:\d{4}\.\d{5}|doi:10\.\d+/[\d.]*\d|no DOI"
-# What a setting without a default is given, and what it refuses.
-NEEDED = {
-    "supervised_share": 0.5, "same_class_share": 0.1, "class_prior": 0.3, "k": 2, "margin": 1.0,
-    "unsupervised_weight": 0.1, "supervised_weight": 0.01,
+# What each setting refuses.
+REFUSED: dict[str, object] = {
+    "temperature": 0.0, "margin": -1.0, "same_class_share": 1.0, "supervised_share": 1.1, "class_prior": float("nan"),
+    "gamma": 1.5, "self_weight": -0.1, "agreement": 2, "enough": 1.1, "beta": -0.1, "floor": -1e-9, "rep_weight": -1,
+    "entropy_weight": -1, "unsupervised_weight": -1, "supervised_weight": -1, "k": 0, "surrogate": "hinge",
+    "variant": "official", "distance": "manhattan", "reduction": "sum",
 }  # fmt: skip
-REFUSED: dict[str, tuple[object, str]] = {
-    "temperature": (0.0, "temperature must be above 0; got 0.0"),
-    "margin": (-1.0, "margin must be above 0; got -1.0"),
-    "same_class_share": (1.0, r"same_class_share must lie in \[0, 1\); got 1.0"),
-    "supervised_share": (1.1, "supervised_share must lie in 0..1; got 1.1"),
-    "class_prior": (float("nan"), "class_prior must lie in 0..1; got nan"),
-    "gamma": (1.5, "gamma must lie in 0..1; got 1.5"),
-    "self_weight": (-0.1, "self_weight must lie in 0..1; got -0.1"),
-    "agreement": (2, "agreement must lie in 0..1; got 2"),
-    "enough": (1.1, "enough must lie in -1..1; got 1.1"),
-    "beta": (-0.1, "beta must be 0 or more; got -0.1"),
-    "floor": (-1e-9, "floor must be 0 or more; got -1e-09"),
-    "rep_weight": (-1, "rep_weight must be 0 or more; got -1"),
-    "entropy_weight": (-1, "entropy_weight must be 0 or more; got -1"),
-    "unsupervised_weight": (-1, "unsupervised_weight must be 0 or more; got -1"),
-    "supervised_weight": (-1, "supervised_weight must be 0 or more; got -1"),
-    "k": (0, "k must be 1 or more; got 0"),
-    "surrogate": ("hinge", 'surrogate must be "sigmoid" or "logistic"; got "hinge"'),
-    "variant": ("official", 'variant must be "paper" or "released"; got "official"'),
-    "distance": ("manhattan", 'distance must be "cosine" or "dot" or "euclid"; got "manhattan"'),
-    "reduction": ("sum", 'reduction must be "mean" or "none"; got "sum"'),
-}
+# Settings that differ from every default, and arrays of twelve chips that need not be given.
+OTHER: dict[str, object] = {
+    "temperature": 0.3, "surrogate": "logistic", "beta": 0.01, "gamma": 0.5, "self_weight": 0.6, "variant": "released",
+    "floor": 0.9, "distance": "dot", "enough": 0.2, "with_itself": False,
+}  # fmt: skip
+ROWS = torch.arange(12)
+OPTIONAL: dict[str, object] = {
+    "hard": neighborhood.HardNegatives(torch.eye(12)[:, None, :4].double(), (ROWS % 2 == 0)[:, None]), "dates": [4, 4],
+    "is_missing": torch.arange(24).reshape(2, 12) % 7 == 0, "is_known": torch.arange(48).reshape(12, 4) % 5 > 0,
+    "is_candidate": torch.arange(4) != 1, "margins": torch.where(ROWS % 3 == 0, 3, -3) + ROWS.double() % 2,
+}  # fmt: skip
 
 
 def made(module: type[nn.Module], **settings: Any) -> nn.Module:
@@ -64,14 +55,32 @@ def test_every_setting_is_checked_printed_and_kept(module: type[nn.Module]) -> N
         assert getattr(loss, name) == value
         assert f"{name}={value!r}" in repr(loss)
         if name != "with_itself":
-            wrong, words = REFUSED[name]
-            with pytest.raises(ValueError, match=words):
-                made(module, **{name: wrong})
-            with pytest.raises(ValueError, match=words):  # a setting that is changed later, too
-                setattr(loss, name, wrong)
+            with pytest.raises(ValueError, match=f"^{name} must .*{REFUSED[name]}"):
+                made(module, **{name: REFUSED[name]})
+            with pytest.raises(ValueError, match=name):  # a setting that is changed later, too
+                setattr(loss, name, REFUSED[name])
             assert getattr(loss, name) == value
     assert all(each.kind == inspect.Parameter.KEYWORD_ONLY for each in inspect.signature(module).parameters.values())
     assert repr(copy.deepcopy(loss)) == repr(loss)
+
+
+@pytest.mark.parametrize("function", MODULE_OF, ids=lambda function: function.__name__)
+def test_module_computes_what_its_function_computes(function: Any) -> None:
+    """With all settings away from their defaults, of which each makes a difference, given first or changed later."""
+    module, names = MODULE_OF[function], setting_names(MODULE_OF[function])
+    views = torch.randn(2, 12, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    value = call(function, *views, **OTHER, **OPTIONAL)
+    value = value.reported if isinstance(value, pu_risk.NnpuRisk) else value
+    reduction = {"reduction": "none"} if "reduction" in names else {}
+    loss = made(module, **{name: OTHER[name] for name in names & set(OTHER)}, **reduction)
+    torch.testing.assert_close(call(loss.forward, *views, **OPTIONAL), value, rtol=0, atol=0)
+    for name in names & set(OTHER) - {"gamma"}:  # which the reported value does not know
+        setattr(loss, name, inspect.signature(module).parameters[name].default)
+        assert not torch.equal(call(loss.forward, *views, **OPTIONAL), value), name
+        setattr(loss, name, OTHER[name])
+    if reduction:
+        loss.reduction = "mean"
+        torch.testing.assert_close(call(loss.forward, *views), value.mean(), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("function", MODULE_OF, ids=lambda function: function.__name__)
@@ -85,34 +94,17 @@ def test_module_has_the_defaults_of_its_function(function: Any) -> None:
     assert sorted(set(inspect.signature(MODULE_OF[function].forward).parameters) - {"self"}) == sorted(tensors)
 
 
-def test_a_setting_changed_later_counts() -> None:
-    z1, z2 = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0))
-    loss = losses.SSCLLoss(temperature=0.5)
-    loss.temperature = 0.1
-    assert loss(z1, z2) == losses.sscl_loss(z1, z2, temperature=0.1)
-    assert "temperature=0.1" in repr(loss)
-
-
-def test_mean_is_the_mean_of_the_values_of_the_chips() -> None:
-    chips, own = torch.randn(5, 3, generator=torch.Generator().manual_seed(0)), torch.tensor([1.0, 2.0, 3.0])
-    each = losses.PositiveHingeLoss(reduction="none")(chips, own)
-    assert each.shape == (5,)
-    assert losses.PositiveHingeLoss()(chips, own) == each.mean()
-
-
-@pytest.mark.parametrize("shift", [-3.0, 3.0])
-def test_nnpu_loss_has_the_value_to_report_and_the_gradient_to_step_by(shift: float) -> None:
-    # A shift of 3 parts positives from unlabeled as an overfitting network does; -3 the other way round.
+def test_nnpu_loss_has_the_value_to_report_and_the_gradient_to_step_by() -> None:
+    # A shift of 3 parts positives from unlabeled as an overfitting network does.
     is_positive = torch.arange(12) < 4
-    margins = torch.randn(12, generator=torch.Generator().manual_seed(0)) + shift * torch.where(is_positive, 1, -1)
+    margins = torch.randn(12, generator=torch.Generator().manual_seed(0)) + 3 * torch.where(is_positive, 1, -1)
     settings = {"class_prior": 0.6, "beta": 0.01, "gamma": 0.5}
     leaf, other = margins.clone().requires_grad_(), margins.clone().requires_grad_()
     loss = losses.NNPULoss(**settings)(leaf, is_positive)
     risk = losses.nnpu_risk(other, is_positive, **settings)
-    assert (risk.reported.item() != risk.differentiated.item()) == (shift > 0)
     loss.backward()
     risk.differentiated.backward()
-    assert loss.item() == risk.reported.item()
+    assert loss.item() == risk.reported.item() != risk.differentiated.item()
     torch.testing.assert_close(leaf.grad, other.grad, rtol=0, atol=0)
 
 
@@ -156,11 +148,15 @@ def test_examples_in_docstrings_run(room: Any) -> None:
     assert found.attempted >= 5 * len(MODULES) or room is not modules
 
 
+def sources_of(module: type[nn.Module]) -> set[str]:
+    text = inspect.getdoc(module) or ""
+    return set(re.findall(IDENTIFIER, text[text.index("Source: ") :].partition("\n\n")[0]))
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_docstring_has_source_shapes_and_an_example_of_the_module(module: type[nn.Module]) -> None:
     text = inspect.getdoc(module) or ""
-    source = text[text.index("Source: ") :].partition("\n\n")[0]
-    assert re.search(IDENTIFIER, source)
+    assert sources_of(module)
     shapes, example = text[text.index("Shape:") :], text[text.index("Example:") :]
     for name in set(inspect.signature(module.forward).parameters) - {"self"}:
         assert re.search(rf"\b{name}\b", shapes), name
@@ -168,22 +164,14 @@ def test_docstring_has_source_shapes_and_an_example_of_the_module(module: type[n
     assert ".backward()" in example
 
 
-def test_the_page_has_a_row_with_the_source_and_the_tensors_of_each_module() -> None:
+def test_the_page_has_a_row_with_the_source_and_the_tensors_of_each_module_and_an_example_that_runs() -> None:
     page = (REPOSITORY / "docs" / "library.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `(\w+)`[^|]*(\|.*)$", page, flags=re.MULTILINE))
-    assert {module.__name__ for module in MODULES} <= set(rows)
     for module in MODULES:
-        text, row = inspect.getdoc(module) or "", rows[module.__name__]
-        source = text[text.index("Source: ") :].partition("\n\n")[0]
-        assert set(re.findall(IDENTIFIER, source)) == set(re.findall(IDENTIFIER, row))
-        assert [name for name in inspect.signature(module.forward).parameters if name != "self"] == re.findall(
-            r"`(\w+)` \S", row.split("|")[-2]
-        )
-
-
-def test_the_example_on_the_page_runs() -> None:
-    section = (REPOSITORY / "docs" / "library.md").read_text(encoding="utf-8").partition("\n## Losses\n")[2]
-    test = doctest.DocTestParser().get_doctest(section, {}, "Losses", "docs/library.md", 0)
+        row, tensors = rows[module.__name__], list(inspect.signature(module.forward).parameters)[1:]
+        assert sources_of(module) == set(re.findall(IDENTIFIER, row))
+        assert re.findall(r"`(\w+)` \S", row.split("|")[-2]) == tensors
+    test = doctest.DocTestParser().get_doctest(page.partition("\n## Losses\n")[2], {}, "Losses", "docs/library.md", 0)
     assert len(test.examples) >= 6
     assert doctest.DocTestRunner().run(test).failed == 0
 

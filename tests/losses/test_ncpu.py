@@ -14,7 +14,6 @@ from pu_geo.losses import ncpu, phantom
 GOLDEN = ["ncpu_losses.npz", "ncpu_losses_b24.npz"]
 
 
-@pytest.mark.usefixtures("face")
 @pytest.mark.parametrize("name", GOLDEN)
 def test_losses_equal_golden_values(name: str) -> None:
     g = load_golden(name)
@@ -46,23 +45,20 @@ def test_losses_equal_golden_values(name: str) -> None:
         torch.testing.assert_close(value, g[key], rtol=0, atol=1e-10, msg=lambda text, key=key: f"{key}: {text}")
 
 
-@pytest.mark.usefixtures("face")
 @pytest.mark.parametrize("name", GOLDEN)
-@pytest.mark.parametrize(
-    ("key", "variant"), [("noisncl_paper_incl_diag", "paper"), ("noisncl_official", "released"), ("L_r_mask_hard", "")]
-)
-def test_gradients_equal_golden_values(name: str, key: str, variant: ncpu.Variant) -> None:
+def test_gradients_equal_golden_values(name: str) -> None:
     g = load_golden(name)
-    q = g["in_q"].clone().requires_grad_()
-    if variant:
-        mask = g["mask_hard" if variant == "paper" else "mask_tau05"].bool()
-        ncpu.noisy_pair_loss(q, g["in_k"], mask, variant=variant).backward()
-    else:
-        ncpu.same_class_alignment(q, g["in_k"], g["mask_hard"].bool()).backward()
-    torch.testing.assert_close(q.grad, g[f"{key}_grad_q"], rtol=0, atol=1e-7)
+    hard, soft = g["mask_hard"].bool(), g["mask_tau05"].bool()
+    q, k = g["in_q"].requires_grad_(), g["in_k"]
+    pairs = {
+        "noisncl_paper_incl_diag": ncpu.noisy_pair_loss(q, k, hard),
+        "noisncl_official": ncpu.noisy_pair_loss(q, k, soft, variant="released"),
+        "L_r_mask_hard": ncpu.same_class_alignment(q, k, hard),
+    }
+    for key, value in pairs.items():
+        torch.testing.assert_close(torch.autograd.grad(value, q)[0], g[f"{key}_grad_q"], rtol=0, atol=1e-7)
 
 
-@pytest.mark.usefixtures("face")
 def test_identical_and_opposite_embeddings_equal_golden_values() -> None:
     g = load_golden("ncpu_degenerate.npz")
     q, k, mask = g["in_q"].clone().requires_grad_(), g["in_k"], g["in_mask"].bool()
@@ -102,19 +98,12 @@ def test_wrong_pairs_pull_less_than_right_pairs() -> None:
 
 
 @pytest.mark.parametrize("variant", ["paper", "released"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_gradient_stays_finite_for_identical_pairs(variant: ncpu.Variant, dtype: torch.dtype) -> None:
-    q = unit_vectors(200, 64, 1).to(dtype).requires_grad_()
-    loss = ncpu.noisy_pair_loss(q, q, torch.eye(200, dtype=torch.bool), variant=variant)
+def test_gradient_stays_finite_for_identical_pairs_and_the_target_gets_none(variant: ncpu.Variant) -> None:
+    q, k = (unit_vectors(200, 64, 1).float().requires_grad_() for _ in range(2))
+    loss = ncpu.noisy_pair_loss(q, k, torch.eye(200, dtype=torch.bool), variant=variant)
     loss.backward()
     assert math.isfinite(loss.item())
-    assert bool(q.grad.isfinite().all())
     assert float(q.grad.norm()) < 10
-
-
-def test_target_gets_no_gradient() -> None:
-    q, k = unit_vectors(4, 3, 0).requires_grad_(), unit_vectors(4, 3, 1).requires_grad_()
-    ncpu.noisy_pair_loss(q, k, torch.ones(4, 4, dtype=torch.bool)).backward()
     assert k.grad is None
 
 
@@ -139,7 +128,8 @@ def test_undecided_classifier_counts_as_damaged() -> None:
 
 
 def test_wrong_shapes_are_refused() -> None:
+    q, k = unit_vectors(3, 4, 0), unit_vectors(4, 4, 0)
     with pytest.raises(ShapeError, match=r"\(3, 4\) and \(4, 4\)"):
-        ncpu.noisy_pair_loss(unit_vectors(3, 4, 0), unit_vectors(4, 4, 0), torch.ones(3, 4, dtype=torch.bool))
+        ncpu.noisy_pair_loss(q, k, torch.ones(3, 4, dtype=torch.bool))
     with pytest.raises(ShapeError, match="mask"):
-        ncpu.noisy_pair_loss(unit_vectors(3, 4, 0), unit_vectors(3, 4, 0), torch.ones(2, 3, dtype=torch.bool))
+        ncpu.noisy_pair_loss(q, q, torch.ones(2, 3, dtype=torch.bool))

@@ -63,23 +63,8 @@ def neighborhood_by_loops(
     return total / len(view1)
 
 
-def supervised_by_loops(view1: Tensor, view2: Tensor, classes: Tensor, queue: Tensor, known: Tensor, tau: float) -> float:
-    total = 0.0
-    for i, z in enumerate(view1.detach().double()):
-        own = cosine(z, view2[i].detach().double()) / tau
-        stored = [cosine(z, m.detach().double()) / tau for m in queue]
-        top = max([own, *stored])
-        log_z = top + math.log(sum(math.exp(s - top) for s in [own, *stored]))
-        pulled = [own] + [s for s, c in zip(stored, known.tolist(), strict=True) if c == int(classes[i]) and c >= 0]
-        total += log_z - sum(pulled) / len(pulled)
-    return total / len(view1)
-
-
-@pytest.mark.usefixtures("face")
-@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-def test_equals_the_golden_values(dtype: torch.dtype, atol: float) -> None:
-    loaded = load_golden("ncl.npz").items()
-    golden = {key: value.to(dtype) if value.is_floating_point() else value for key, value in loaded}
+def test_equals_the_golden_values() -> None:
+    golden = load_golden("ncl.npz")
     z, zhat, y, queue, labeled, known = (golden[f"in_{key}"] for key in ("z", "zhat", "y", "M", "ML", "My"))
     k, alpha, tau = (golden[f"in_{key}"].item() for key in ("k", "alpha", "tau"))
     every, parts = torch.ones(len(z), len(labeled), dtype=torch.bool), [slice(i, i + 1) for i in range(len(z))]
@@ -101,34 +86,23 @@ def test_equals_the_golden_values(dtype: torch.dtype, atol: float) -> None:
             alone = partial(neighborhood_loss, queue=queue, k=count, self_weight=weight, temperature=tau)
             values[prefix + name] = torch.stack([alone(z[one], zhat[one]) for one in parts])
     for key, value in values.items():
-        torch.testing.assert_close(value, golden[key], rtol=0, atol=atol, msg=lambda text, key=key: f"{key}: {text}")
+        torch.testing.assert_close(value, golden[key], rtol=0, atol=1e-10, msg=lambda text, key=key: f"{key}: {text}")
     assert torch.equal(same, golden["pair_target"].bool())
     assert hard.is_used.all()
 
 
 @pytest.mark.parametrize("with_hard", [False, True])
-@pytest.mark.parametrize("tau", [0.01, 0.05, 0.5])
-@pytest.mark.parametrize("seed", range(3))
-def test_neighborhood_loss_equals_the_naive_loop_in_float32(seed: int, tau: float, with_hard: bool) -> None:
-    view1, view2, queue = batch(seed, dtype=torch.float32)
-    hard = drawn_hard(seed, view1, queue) if with_hard else None
+@pytest.mark.parametrize("tau", [0.01, 0.5])
+def test_neighborhood_loss_equals_the_naive_loop_in_float32(tau: float, with_hard: bool) -> None:
+    view1, view2, queue = batch(0, dtype=torch.float32)
+    hard = drawn_hard(0, view1, queue) if with_hard else None
     for k, alpha in ((1, 0.2), (3, 0.7), (20, 0.0)):
         loss = neighborhood_loss(view1, view2, queue, k=k, self_weight=alpha, temperature=tau, hard=hard)
         by_loops = neighborhood_by_loops(view1, view2, queue, k, alpha, tau, hard)
         assert loss.item() == pytest.approx(by_loops, rel=1e-5, abs=1e-5)
 
 
-@pytest.mark.parametrize("tau", [0.01, 0.05, 0.5])
-@pytest.mark.parametrize("seed", range(3))
-def test_supervised_loss_equals_the_naive_loop_in_float32(seed: int, tau: float) -> None:
-    view1, view2, queue = batch(seed, dtype=torch.float32)
-    classes, known = torch.arange(5) % 3, torch.arange(9) % 4 - 1
-    loss = supervised_queue_loss(view1, view2, classes, queue, known, temperature=tau)
-    by_loops = supervised_by_loops(view1, view2, classes, queue, known, tau)
-    assert loss.item() == pytest.approx(by_loops, rel=1e-5, abs=1e-5)
-
-
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_hard_negatives_equal_the_naive_loop(seed: int) -> None:
     view1, _, queue = (each.detach() for each in batch(seed))
     labeled = unit_vectors(6, 4, seed + 50)
@@ -147,24 +121,6 @@ def test_hard_negatives_equal_the_naive_loop(seed: int) -> None:
         assert hard.is_used[i].sum() == len(mixed)
         for slot, vector in enumerate(mixed):
             torch.testing.assert_close(hard.vectors[i, slot], vector, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_base_losses_equal_the_naive_loop(seed: int) -> None:
-    logits1, logits2, _ = (each.detach() for each in batch(seed))
-    same = pair_targets(logits1, threshold=0.3)
-    shares1, shares2 = logits1.softmax(1).tolist(), logits2.softmax(1).tolist()
-    cross, square = 0.0, 0.0
-    for i in range(5):
-        square += sum((p - q) ** 2 for p, q in zip(shares1[i], shares2[i], strict=True)) / 4 / 5
-        for j in range(5):
-            is_same = i == j or cosine(logits1[i], logits1[j]) >= 0.3
-            assert bool(same[i, j]) == is_same
-            p = sum(a * b for a, b in zip(shares1[i], shares2[j], strict=True))
-            cross -= math.log(p if is_same else 1 - p) / 25
-    assert 5 < same.sum() < 25
-    assert pair_cross_entropy(logits1, logits2, same).item() == pytest.approx(cross, abs=1e-12)
-    assert consistency_loss(logits1, logits2).item() == pytest.approx(square, abs=1e-12)
 
 
 def test_equals_the_values_worked_out_by_hand() -> None:
@@ -190,10 +146,9 @@ def test_equals_the_values_worked_out_by_hand() -> None:
     assert consistency_loss(logits, logits.flip(0)).item() == pytest.approx(1 / 4, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_gradients_equal_finite_differences_and_memories_get_none(seed: int) -> None:
-    view1, view2, queue = batch(seed)
-    hard = drawn_hard(seed, view1, queue)
+def test_gradients_equal_finite_differences_and_memories_get_none() -> None:
+    view1, view2, queue = batch(0)
+    hard = drawn_hard(0, view1, queue)
     known, classes = torch.arange(9) % 3, torch.arange(5) % 3
     same = pair_targets(view1, threshold=0.3)
 
@@ -214,8 +169,7 @@ def test_gradients_equal_finite_differences_and_memories_get_none(seed: int) -> 
     assert leaf.vectors.grad is None
 
 
-@pytest.mark.parametrize("n_queue", [0, 1, 9])
-@pytest.mark.parametrize("b", [1, 5])
+@pytest.mark.parametrize(("b", "n_queue"), [(1, 0), (5, 1), (5, 9)])
 @pytest.mark.parametrize("scale", [0, 1])
 def test_value_and_gradient_stay_finite(scale: int, b: int, n_queue: int) -> None:
     drawn = batch(5, b=b, q=n_queue, dtype=torch.float32)
@@ -314,20 +268,17 @@ def test_refuses_wrong_shapes_and_settings() -> None:
     known, classes = torch.zeros(9, dtype=torch.long), torch.zeros(5, dtype=torch.long)
     four = HardNegatives(torch.zeros(4, 2, 4), torch.ones(5, 2) > 0)
     mix = partial(hard_negatives, view1, queue, partners=known[:2], easy_share=torch.tensor(0.5), n_hard=2)
+    plain = partial(neighborhood_loss, view1, view2, queue)
     require_refusals(
         (ShapeError, r"\(5, 4\), \(3, 4\)", lambda: neighborhood_loss(view1, view2[:3], queue, k=3)),
         (ShapeError, "1 or more chips", lambda: consistency_loss(view1[:0], view2[:0])),
         (ShapeError, r"\[Q, 4\]", lambda: neighborhood_loss(view1, view2, queue[:, :3], k=3)),
-        (
-            ShapeError,
-            r"queue_classes must be \[9\], one class",
-            lambda: supervised_queue_loss(view1, view2, classes, queue, known[:4]),
-        ),
-        (ShapeError, r"\[5, N, 4\]", lambda: neighborhood_loss(view1, view2, queue, k=3, hard=four)),
+        (ShapeError, r"queue_classes must be \[9\]", lambda: supervised_queue_loss(view1, view2, classes, queue, known[:4])),
+        (ShapeError, r"\[5, N, 4\]", lambda: plain(k=3, hard=four)),
         (ShapeError, "same_category", lambda: pair_cross_entropy(view1, view2, torch.ones(5, 4) > 0)),
         (ShapeError, "may_mix", lambda: mix(queue, torch.ones(5, 3) > 0)),
-        (ValueError, "temperature", lambda: neighborhood_loss(view1, view2, queue, k=3, temperature=0)),
-        (ValueError, "self_weight", lambda: neighborhood_loss(view1, view2, queue, k=3, self_weight=1.1)),
-        (ValueError, "k must", lambda: neighborhood_loss(view1, view2, queue, k=0)),
+        (ValueError, "temperature", lambda: plain(k=3, temperature=0)),
+        (ValueError, "self_weight", lambda: plain(k=3, self_weight=1.1)),
+        (ValueError, "k must", lambda: plain(k=0)),
         (ValueError, "threshold", lambda: pair_targets(view1, threshold=1.5)),
     )

@@ -1,4 +1,4 @@
-"""FedAwS against golden numbers, loops and numbers by hand; and whether its server really keeps classes from collapsing."""
+"""FedAwS against golden numbers and numbers by hand; and whether its server really keeps classes from collapsing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from pu_geo.losses.spreadout import (
 
 Regularizer = Callable[[Tensor], Tensor]
 DISTANCES: tuple[Distance, ...] = ("cosine", "dot", "euclid")
-TOLERANCES = [(torch.float64, 1e-10), (torch.float32, 1e-5)]
 KINDS = ("random", "identical", "zero", "half zero", "opposite")
 
 
@@ -48,63 +47,53 @@ def special_rows(kind: str, n: int, d: int = 4) -> Tensor:
     return rows
 
 
-def distance_by_loop(u: Tensor, v: Tensor, kind: Distance) -> float:
-    a, b = u.tolist(), v.tolist()
-    if kind == "euclid":
-        return math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b, strict=True)))
-    if kind == "cosine":
-        a, b = ([x / math.sqrt(sum(y * y for y in row)) for x in row] for row in (a, b))
-    return 1 - sum(x * y for x, y in zip(a, b, strict=True))
-
-
 def smallest_distance(rows: Tensor) -> float:
     """Cosine distance of the two nearest rows."""
     unit = rows / rows.norm(dim=1, keepdim=True)
     return float((1 - unit @ unit.T + 9 * torch.eye(len(rows))).min())
 
 
-@pytest.mark.usefixtures("face")
-@pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
 @pytest.mark.parametrize("distance", ["cosine", "dot"])
-def test_regularizers_equal_golden_values(distance: Distance, dtype: torch.dtype, tolerance: float) -> None:
+def test_regularizers_equal_golden_values(distance: Distance) -> None:
     g = load_golden("fedaws.npz")
-    rows, nu, k = g["in_W"].to(dtype), float(g["in_nu"]), int(g["in_k"])
+    rows, nu, k = g["in_W"], float(g["in_nu"]), int(g["in_k"])
     is_candidate = torch.zeros(len(rows), dtype=torch.bool).index_fill(0, g["in_subset"], True)
+    crowding, nearest = (
+        partial(spreadout_loss, rows, distance=distance),
+        partial(nearest_spreadout_loss, rows, distance=distance),
+    )
     pairs = {
-        "reg_sp": spreadout_loss(rows, margin=nu, distance=distance),
-        "reg_sp_nu09": spreadout_loss(rows, margin=0.9, distance=distance),
-        "reg_top_k2": nearest_spreadout_loss(rows, k=k, distance=distance),
-        "reg_top_k1": nearest_spreadout_loss(rows, k=1, distance=distance),
-        "reg_top_kall": nearest_spreadout_loss(rows, k=len(rows) - 1, distance=distance),
-        "reg_top_kmore": nearest_spreadout_loss(rows, k=len(rows) + 3, distance=distance),
-        "reg_top_k2_subset": nearest_spreadout_loss(rows, k=k, is_candidate=is_candidate, distance=distance),
+        "reg_sp": crowding(margin=nu),
+        "reg_sp_nu09": crowding(margin=0.9),
+        "reg_top_k2": nearest(k=k),
+        "reg_top_k1": nearest(k=1),
+        "reg_top_kall": nearest(k=len(rows) - 1),
+        "reg_top_kmore": nearest(k=len(rows) + 3),
+        "reg_top_k2_subset": nearest(k=k, is_candidate=is_candidate),
         "reg_top_k2_euclid": nearest_spreadout_loss(rows, k=k),
         "single_client_reg_sp": spreadout_loss(rows[:1], margin=nu, distance=distance),
         "single_client_reg_top": nearest_spreadout_loss(rows[:1], k=k, distance=distance),
     }
     for key, value in pairs.items():
-        assert value.item() == pytest.approx(float(g[key]), abs=tolerance), key
+        assert value.item() == pytest.approx(float(g[key]), abs=1e-10), key
 
 
-@pytest.mark.usefixtures("face")
-@pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
 @pytest.mark.parametrize("distance", ["cosine", "dot"])
-def test_losses_equal_golden_values(distance: Distance, dtype: torch.dtype, tolerance: float) -> None:
+def test_losses_equal_golden_values(distance: Distance) -> None:
     g = load_golden("fedaws.npz")
-    rows, chips, nu = g["in_W"].to(dtype), g["in_G"].to(dtype), float(g["in_nu"])
-    for i in range(len(rows)):
-        classes = torch.full((chips.shape[1],), i)
+    rows, nu = g["in_W"], float(g["in_nu"])
+    for i, chips in enumerate(g["in_G"]):
+        classes = torch.full((len(chips),), i)
         pairs = {
-            "ccl": class_contrastive_loss(chips[i], rows, classes, margin=nu, distance=distance),
-            "l_sp": spreadout_contrastive_loss(chips[i], rows, classes, margin=nu, distance=distance),
-            "pos_hinge": positive_hinge_loss(chips[i], rows[i], distance=distance),
-            "pos_ccl": positive_contrastive_loss(chips[i], rows[i], distance=distance),
+            "ccl": class_contrastive_loss(chips, rows, classes, margin=nu, distance=distance),
+            "l_sp": spreadout_contrastive_loss(chips, rows, classes, margin=nu, distance=distance),
+            "pos_hinge": positive_hinge_loss(chips, rows[i], distance=distance),
+            "pos_ccl": positive_contrastive_loss(chips, rows[i], distance=distance),
         }
         for key, value in pairs.items():
-            torch.testing.assert_close(value.double(), g[key][i], rtol=0, atol=tolerance)
+            torch.testing.assert_close(value, g[key][i], rtol=0, atol=1e-10)
 
 
-@pytest.mark.usefixtures("face")
 def test_gradients_equal_golden_values() -> None:
     g = load_golden("fedaws.npz")
     nu, k = float(g["in_nu"]), int(g["in_k"])
@@ -119,7 +108,6 @@ def test_gradients_equal_golden_values() -> None:
         torch.testing.assert_close(rows.grad, g[key], rtol=0, atol=1e-7)
 
 
-@pytest.mark.usefixtures("face")
 def test_proposition_2_equals_golden_values() -> None:
     g = load_golden("fedaws.npz")
     rows, chips, nu = g["in_W"], g["in_G"], float(g["in_nu"])
@@ -132,7 +120,6 @@ def test_proposition_2_equals_golden_values() -> None:
     assert together.item() == pytest.approx(float(g["prop2_rhs"]), abs=1e-10)
 
 
-@pytest.mark.usefixtures("face")
 @pytest.mark.parametrize("unit_rows", [False, True])
 def test_server_step_equals_golden_values(unit_rows: bool) -> None:
     g = load_golden("fedaws.npz")
@@ -141,7 +128,6 @@ def test_server_step_equals_golden_values(unit_rows: bool) -> None:
     torch.testing.assert_close(moved, g["W_next_unit" if unit_rows else "W_next"], rtol=0, atol=1e-7)
 
 
-@pytest.mark.usefixtures("face")
 def test_one_round_equals_golden_values() -> None:
     """Algorithm 1, lines 4 to 14, with g(x) = A x and raw rows as in the golden numbers."""
     g = load_golden("fedaws.npz")
@@ -183,46 +169,7 @@ def test_losses_by_hand() -> None:
     assert positive_contrastive_loss(chip, rows[0]).tolist() == pytest.approx([0.16], abs=1e-12)
     assert positive_hinge_loss(chip, rows[0]).tolist() == pytest.approx([0.09], abs=1e-12)
     assert positive_hinge_loss(rows, rows[0]).tolist() == pytest.approx([0, 0.81], abs=1e-12)
-
-
-@pytest.mark.parametrize("distance", DISTANCES)
-@pytest.mark.parametrize("seed", range(4))
-def test_regularizers_equal_loops(seed: int, distance: Distance) -> None:
-    rows, n, nu, k = vectors(6, 3, seed), 6, 1.2, 2
-    is_candidate = torch.arange(n) % 2 == seed % 2
-    crowding, near, near_candidates = 0.0, 0.0, 0.0
-    for c in range(n):
-        others = {y: distance_by_loop(rows[c], rows[y], distance) for y in range(n) if y != c}
-        crowding += sum(max(0.0, nu - d) ** 2 for d in others.values())
-        nearest = sorted(others, key=lambda y, others=others: others[y])[:k]
-        near -= sum(others[y] ** 2 for y in nearest)
-        near_candidates -= sum(others[y] ** 2 for y in nearest if is_candidate[y])
-    assert spreadout_loss(rows, margin=nu, distance=distance).item() == pytest.approx(crowding, abs=1e-10)
-    assert nearest_spreadout_loss(rows, k=k, distance=distance).item() == pytest.approx(near, abs=1e-10)
-    value = nearest_spreadout_loss(rows, k=k, is_candidate=is_candidate, distance=distance)
-    assert value.item() == pytest.approx(near_candidates, abs=1e-10)
-
-
-@pytest.mark.parametrize("distance", DISTANCES)
-@pytest.mark.parametrize("seed", range(4))
-def test_losses_equal_loops(seed: int, distance: Distance) -> None:
-    chips, rows, nu = vectors(7, 3, seed), vectors(4, 3, seed + 50), 1.4
-    classes = torch.arange(7) % 4
-    expected = []
-    for chip, y in zip(chips, classes.tolist(), strict=True):
-        own = distance_by_loop(chip, rows[y], distance)
-        others = [c for c in range(4) if c != y]
-        from_chip = sum(max(0.0, nu - distance_by_loop(chip, rows[c], distance)) ** 2 for c in others)
-        from_class = sum(max(0.0, nu - distance_by_loop(rows[y], rows[c], distance)) ** 2 for c in others)
-        expected.append([own**2 + from_chip, own**2 + from_class, own**2, max(0.0, 0.7 - (1 - own)) ** 2])
-    own_rows = list(zip(chips, rows[classes], strict=True))
-    found = [
-        class_contrastive_loss(chips, rows, classes, margin=nu, distance=distance),
-        spreadout_contrastive_loss(chips, rows, classes, margin=nu, distance=distance),
-        torch.cat([positive_contrastive_loss(x[None], w, distance=distance) for x, w in own_rows]),
-        torch.cat([positive_hinge_loss(x[None], w, enough=0.7, distance=distance) for x, w in own_rows]),
-    ]
-    torch.testing.assert_close(torch.stack(found, 1), torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+    assert positive_hinge_loss(chip, rows[0], enough=0.7).tolist() == pytest.approx([0.01], abs=1e-12)
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
@@ -237,22 +184,6 @@ def test_gradients_equal_finite_differences(distance: Distance) -> None:
         lambda w, x: positive_hinge_loss(x, w[0], distance=distance),
     ):
         assert torch.autograd.gradcheck(check, (rows, chips))
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_lemma_1_and_theorem_1_hold(seed: int) -> None:
-    # Lemma 1: a chip nearer to another class costs 2 (nu - 1) or more. With (1 - s)^2 + (nu - 1 + s)^2 it is nu^2 / 2 even.
-    # Theorem 1: Eq. 6 and 17 differ by (1 + 2 nu) times how far the chip's cosines to other classes are off its class's.
-    nu, rows, classes = 1.5, unit_vectors(4, 5, seed), torch.arange(200) % 4
-    noise = unit_vectors(200, 5, seed + 50) * torch.linspace(0, 2, 200, dtype=torch.float64)[:, None]
-    chips = torch.nn.functional.normalize(rows[classes] + noise, dim=1)
-    loss = class_contrastive_loss(chips, rows, classes, margin=nu)
-    is_wrong = (chips @ rows.T).argmax(1) != classes
-    assert loss[is_wrong].min() >= nu**2 / 2 >= 2 * (nu - 1)
-    misfit = ((rows[classes] - chips) @ rows.T).abs()
-    misfit[torch.arange(200), classes] = 0
-    difference = (loss - spreadout_contrastive_loss(chips, rows, classes, margin=nu)).abs()
-    assert (difference <= (1 + 2 * nu) * misfit.sum(1) + 1e-12).all()
 
 
 def test_neighbors_of_equal_distance_are_taken_in_class_order() -> None:
@@ -271,7 +202,7 @@ def test_near_classes_push_each_other_under_the_euclidean_distance_only(distance
     assert float(rows.grad[0].norm()) == pytest.approx(push, abs=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_step_lowers_crowding_keeps_unit_rows_and_its_input(distance: Distance, dtype: torch.dtype) -> None:
     rows = unit_vectors(6, 8, 2).to(dtype)
@@ -287,19 +218,15 @@ def test_step_lowers_crowding_keeps_unit_rows_and_its_input(distance: Distance, 
     assert regularizer(moved) < regularizer(rows) - 0.1
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(
     "regularizer",
     [
-        partial(spreadout_loss, margin=1.3),
-        partial(spreadout_loss, margin=1.3, distance="dot"),
-        partial(spreadout_loss, margin=1.3, distance="euclid"),
-        partial(nearest_spreadout_loss, k=1),
-        partial(nearest_spreadout_loss, k=2),
+        *(partial(spreadout_loss, margin=1.3, distance=distance) for distance in DISTANCES),
+        *(partial(nearest_spreadout_loss, k=k) for k in (1, 2)),
     ],
 )
-def test_two_identical_class_vectors_part(regularizer: Regularizer, dtype: torch.dtype) -> None:
-    rows = unit_vectors(3, 4, 0).to(dtype)
+def test_two_identical_class_vectors_part(regularizer: Regularizer) -> None:
+    rows = unit_vectors(3, 4, 0).bfloat16()
     rows[2] = rows[0]
     for _ in range(60):
         rows = spreadout_step(rows, regularizer, weight=1, lr=0.05)
@@ -315,10 +242,9 @@ def test_ten_identical_class_vectors_become_a_regular_simplex() -> None:
     torch.testing.assert_close(rows @ rows.T, expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("n", [2, 6, 40])
-@pytest.mark.parametrize("d", [2, 3, 16])
+@pytest.mark.parametrize(("n", "d"), [(2, 2), (40, 3), (6, 16)])
 @pytest.mark.parametrize("kind", ["identical", "zero", "half zero", "scaled"])
-def test_no_two_rows_point_the_same_way_after_parting(kind: str, d: int, n: int) -> None:
+def test_no_two_rows_point_the_same_way_after_parting(kind: str, n: int, d: int) -> None:
     rows = special_rows("identical" if kind == "scaled" else kind, n, d).float()
     if kind == "scaled":
         rows *= torch.linspace(0.1, 9, n)[:, None]
@@ -337,37 +263,30 @@ def test_parting_turns_the_second_row_only_and_by_the_angle_asked_for() -> None:
     torch.testing.assert_close(parted_rows(rows), turned, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_different_rows_are_left_as_they_are(seed: int) -> None:
-    rows = vectors(20, 3, seed)
+def test_different_rows_are_left_as_they_are() -> None:
+    rows = vectors(20, 3, 0)
     assert torch.equal(parted_rows(rows), rows)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [1, 2, 5])
-def test_values_and_gradients_stay_finite(n: int, kind: str, distance: Distance, dtype: torch.dtype) -> None:
-    for b in (1, 4):
-        rows, chips = (special_rows(kind, size).to(dtype).requires_grad_() for size in (n, b))
-        classes = torch.arange(b) % n
-        losses = (
-            lambda w, x: spreadout_loss(w, margin=1.3, distance=distance),
-            lambda w, x: nearest_spreadout_loss(w, k=9, distance=distance),
-            lambda w, x, y=classes: class_contrastive_loss(x, w, y, margin=1.3, distance=distance),
-            lambda w, x, y=classes: spreadout_contrastive_loss(x, w, y, margin=1.3, distance=distance),
-            lambda w, x: positive_contrastive_loss(x, w[0], distance=distance),
-            lambda w, x: positive_hinge_loss(x, w[0], distance=distance),
-        )
-        for number, loss in enumerate(losses):
-            rows.grad = chips.grad = None
-            value = loss(rows, chips)
-            assert value.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-            value.sum().backward()
-            for each in (value, rows.grad, *([chips.grad] if number >= 2 else [])):
-                assert float(each.detach().abs().max()) < 1e4
-        moved = spreadout_step(rows, partial(spreadout_loss, margin=1.3, distance=distance), weight=10, lr=0.05)
-        assert bool(moved.isfinite().all())
+@pytest.mark.parametrize(("n", "b"), [(1, 4), (2, 1), (5, 4)])
+def test_values_and_gradients_stay_finite(n: int, b: int, kind: str, distance: Distance) -> None:
+    rows, chips = (special_rows(kind, size).float().requires_grad_() for size in (n, b))
+    classes = torch.arange(b) % n
+    for value in (
+        spreadout_loss(rows, margin=1.3, distance=distance),
+        nearest_spreadout_loss(rows, k=9, distance=distance),
+        class_contrastive_loss(chips, rows, classes, margin=1.3, distance=distance),
+        spreadout_contrastive_loss(chips, rows, classes, margin=1.3, distance=distance),
+        positive_contrastive_loss(chips, rows[0], distance=distance),
+        positive_hinge_loss(chips, rows[0], distance=distance),
+    ):
+        gradients = torch.autograd.grad(value.sum(), (rows, chips), materialize_grads=True, allow_unused=True)
+        for each in (value, *gradients):
+            assert float(each.detach().abs().max()) < 1e4
+    moved = spreadout_step(rows, partial(spreadout_loss, margin=1.3, distance=distance), weight=10, lr=0.05)
+    assert bool(moved.isfinite().all())
 
 
 def test_zero_vector_is_at_distance_one_and_gets_no_gradient() -> None:
@@ -387,48 +306,35 @@ def test_no_class_and_one_class_have_nothing_to_part(n: int) -> None:
     for regularizer in (partial(spreadout_loss, margin=1.3), partial(nearest_spreadout_loss, k=3)):
         rows = torch.full((n, 3), 2.0, requires_grad=True)
         value = regularizer(rows)
-        value.backward()
+        (gradient,) = torch.autograd.grad(value, rows)
         assert value.item() == 0
-        assert rows.grad is not None
-        assert torch.equal(rows.grad, torch.zeros(n, 3))
+        assert torch.equal(gradient, torch.zeros(n, 3))
         moved = spreadout_step(rows, regularizer, weight=10, lr=0.05)
         torch.testing.assert_close(moved, torch.full((n, 3), 3**-0.5))
 
 
-def test_empty_batch_gives_an_empty_loss() -> None:
-    rows, none = vectors(3, 2, 0), torch.empty(0, 2, dtype=torch.float64)
-    classes = torch.empty(0, dtype=torch.long)
-    assert class_contrastive_loss(none, rows, classes, margin=1.3).shape == (0,)
-    assert spreadout_contrastive_loss(none, rows, classes, margin=1.3).shape == (0,)
+def test_an_empty_batch_gives_an_empty_loss_and_rows_of_one_element_stay() -> None:
+    rows, none, no_class = vectors(3, 2, 0), torch.empty(0, 2, dtype=torch.float64), torch.empty(0, dtype=torch.long)
+    for loss in (class_contrastive_loss, spreadout_contrastive_loss):
+        assert loss(none, rows, no_class, margin=1.3).shape == (0,)
     assert positive_hinge_loss(none, rows[0]).shape == (0,)
-
-
-def test_rows_of_one_element_stay_finite() -> None:
-    rows = torch.full((12, 1), -1.0)
-    moved = spreadout_step(rows, partial(spreadout_loss, margin=1.3), weight=1, lr=0.05)
-    torch.testing.assert_close(moved, rows)
+    single = torch.full((12, 1), -1.0)
+    moved = spreadout_step(single, partial(spreadout_loss, margin=1.3), weight=1, lr=0.05)
+    torch.testing.assert_close(moved, single)
 
 
 def test_refuses_wrong_shapes_and_settings() -> None:
     rows, chips, classes = vectors(3, 4, 0), vectors(2, 4, 1), torch.tensor([0, 2])
-    of_classes, nearest = (
-        partial(class_contrastive_loss, chips, rows, margin=1.3),
-        partial(nearest_spreadout_loss, rows, k=1),
-    )
+    of_classes = partial(class_contrastive_loss, chips, rows, margin=1.3)
     require_refusals(
         (ShapeError, r"\(2, 4\) and \(3, 3\)", lambda: class_contrastive_loss(chips, rows[:, :3], classes, margin=1.3)),
-        (
-            ShapeError,
-            r"classes must be \[2\], one class for each chip; got shape \(3,\)",
-            lambda: of_classes(torch.arange(3)),
-        ),
-        (ShapeError, r"own_vector must be \[D\]; got shape \(3, 4\)", lambda: positive_hinge_loss(chips, rows)),
-        (ShapeError, r"is_candidate must be \[3\]; got shape \(2,\)", lambda: nearest(is_candidate=classes > 0)),
+        (ShapeError, r"classes must be \[2\].* \(3,\)", lambda: of_classes(torch.arange(3))),
+        (ValueError, "below 3; got 3", lambda: of_classes(torch.tensor([0, 3]))),
+        (ValueError, "below 3; got -1", lambda: of_classes(torch.tensor([0, -1]))),
+        (ShapeError, r"own_vector must be \[D\].*\(3, 4\)", lambda: positive_hinge_loss(chips, rows)),
+        (ShapeError, r"is_candidate must be \[3\]", lambda: nearest_spreadout_loss(rows, k=1, is_candidate=classes > 0)),
         (ShapeError, r"\(4,\)", lambda: spreadout_loss(rows[0], margin=1.3)),
-        (ShapeError, r"class_vectors must be \[C, D\]; got shape \(4,\)", lambda: parted_rows(rows[0])),
+        (ShapeError, r"class_vectors must be \[C, D\]", lambda: parted_rows(rows[0])),
         (ValueError, "margin must be above 0; got 0", lambda: spreadout_loss(rows, margin=0)),
         (ValueError, "k must be 1 or more; got 0", lambda: nearest_spreadout_loss(rows, k=0)),
     )
-    for wrong in (3, -1):
-        with pytest.raises(ValueError, match=rf"classes must be class numbers from 0 on and below 3; got {wrong}"):
-            class_contrastive_loss(chips, rows, torch.tensor([0, wrong]), margin=1.3)
