@@ -84,7 +84,7 @@ def stopped(code: str, argument: Path, number: int, folder: Path, nap: str = NAP
     return process.returncode
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.ci)])
 def test_a_job_in_a_terminal_is_cancelled_and_leaves_nothing(number: int, project: Layout, tmp_path: Path) -> None:
     assert stopped(IN_TERMINAL, project.folder, number, tmp_path) == 1
     (seen,) = jobs.all_jobs(project)
