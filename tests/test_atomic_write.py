@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from small_parts import in_tiers
 
 from pu_geo import atomic_write as module
 from pu_geo.atomic_write import atomic_write, reserve
@@ -93,7 +94,7 @@ def test_a_full_disk_is_named_by_the_file_that_did_not_fit(tmp_path: Path) -> No
     assert refused.value.filename == str(tmp_path / "a.txt")
 
 
-@pytest.mark.parametrize("name", EXPORTERS)
+@pytest.mark.parametrize("name", in_tiers(EXPORTERS, "disk", quick=["geojson"], ci=["gpkg"]))
 def test_a_full_disk_leaves_the_old_file_and_says_so(name: str, tmp_path: Path) -> None:
     out = tmp_path / f"map.{name}"
     out.write_bytes(b"old")
@@ -126,9 +127,13 @@ EXPORTERS[name](DamageMap(ids, wkb, columns, "EPSG:32633", {}), out)
 """
 
 
-@pytest.mark.parametrize(  # the heat raster reads no notes
-    ("name", "moment"),
-    [(name, moment) for name in EXPORTERS for moment in KILLED if (name, moment[:5]) != ("heat", "while")],
+MOMENTS = [
+    (name, moment) for name in EXPORTERS for moment in KILLED if (name, moment[:5]) != ("heat", "while")
+]  # reads no notes
+
+
+@pytest.mark.parametrize(
+    ("name", "moment"), in_tiers(MOMENTS, "kills", quick=[("geojson", "before it is on disk")], ci=MOMENTS[:1])
 )
 def test_a_killed_export_leaves_the_old_file_and_a_part_without_its_name(name: str, moment: str, tmp_path: Path) -> None:
     out = tmp_path / f"map.{name}"
@@ -139,6 +144,7 @@ def test_a_killed_export_leaves_the_old_file_and_a_part_without_its_name(name: s
     assert all(path.suffix == ".part" and path.name.startswith(".") for path in tmp_path.iterdir() if path != out)
 
 
+@pytest.mark.ci
 def test_memory_does_not_grow_with_the_map(tmp_path: Path) -> None:
     """30,000 buildings of 40 corners with notes are over 150 MB of text; where memory is short, 15 MB of a process come and go by themselves."""
     if not Path("/proc/self/clear_refs").exists():

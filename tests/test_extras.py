@@ -6,10 +6,9 @@ import importlib.metadata
 import re
 import subprocess
 import sys
-import tomllib
 
 import pytest
-from small_parts import REPOSITORY, extra_requirements, need_extra
+from small_parts import REPOSITORY, need_extra
 
 MODULES = {"backbones": ["timm"], "scale": ["dask.array", "distributed"], "federated": ["flwr.client", "flwr.server"]}
 
@@ -24,12 +23,6 @@ def test_an_extra_is_there_in_the_versions_asked_for_and_fits_beside_the_app(ext
     )
     assert done.returncode == 0, done.stderr
     assert "Map damaged buildings" in done.stdout
-
-
-def test_every_extra_is_tried() -> None:
-    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert {*MODULES, "dev"} == {*extras}
-    assert str(extra_requirements("federated")[0]).startswith("flwr<1.42,>=1.41")
 
 
 def test_an_extra_that_is_missing_is_a_skip_and_where_it_is_required_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

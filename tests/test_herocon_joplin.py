@@ -26,15 +26,6 @@ def town() -> Town:
     return Town(views.astype(np.float16), grade, rng.uniform(0, 1000, (N, 2)))
 
 
-def test_answers_are_so_many_of_each_grade_or_of_all(town: Town) -> None:
-    few = simulation.drawn(town, "10 of each grade", 0)
-    assert np.bincount(town.grade[few]).tolist() == [10] * 4
-    assert (few != simulation.drawn(town, "10 of each grade", 1)).any()
-    assert simulation.drawn(town, "80 at random", 0).sum() == 80
-    rare = Town(town.views[:, :104], np.where(np.arange(104) < 6, 0, 3), town.xy_m[:104])
-    assert simulation.drawn(rare, "10 of each grade", 0)[:6].sum() == 3  # half of its buildings at most
-
-
 def test_grades_become_the_columns_that_the_app_makes(town: Town) -> None:
     draw = Draw(town, simulation.drawn(town, "10 of each grade", 0), 0)
     data = draw.graded()
@@ -44,14 +35,6 @@ def test_grades_become_the_columns_that_the_app_makes(town: Town) -> None:
     assert np.array_equal(data.type_labels[draw.is_answered] == 1, town.truth[draw.is_answered])
     assert (data.type_labels[~draw.is_answered] == -1).all()
     assert (data.is_positive.sum(), (data.classes == 0).sum()) == (30, 10)
-
-
-@pytest.mark.slow
-def test_every_way_is_judged_by_what_nobody_answered(town: Town) -> None:
-    found = simulation.outcomes(town, "made up", "10 of each grade", 0)
-    assert [each.way for each in found] == list(simulation.WAYS)
-    assert {(each.n, each.n_has) for each in found} == {(80, (60, 40, 20))}
-    assert all(0.8 < each.macro <= 1 for each in found), [(each.way, each.ap) for each in found]
 
 
 def test_the_table_has_the_mean_of_paired_differences(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ project.damage_map(scores=scores, threshold=model.threshold_).to_file("map.gpkg"
 
 
 @pytest.mark.filterwarnings("ignore:Two clusters do not follow the positives")  # they do not, and it says so
-@pytest.mark.long
+@pytest.mark.ci
 @pytest.mark.slow
 def test_the_example_runs_as_written(sample: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch

@@ -10,7 +10,7 @@ import pytest
 from app_parts import checked
 from cli_parts import CommandLine
 from route_parts import get
-from small_parts import REPOSITORY, add_run, mostly_long, small_project
+from small_parts import REPOSITORY, add_run, in_tiers, small_project
 from starlette.applications import Starlette
 from streamlit.testing.v1 import AppTest
 from type_parts import discovered
@@ -25,9 +25,10 @@ from pu_geo.ui.routes import PREFIX, routes
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 SCREENS = ("project", "imagery", "annotate", "train", "explore", "damage_map")
-QUICK = ("runs", "runs/ranker-1/scores.npy!", "chips", "chips/set.json!", "jobs/*/spec.json!", "checks/*.npz")
+QUICK = ("runs", "chips/set.json!")
+IN_CI = ("runs/ranker-1/scores.npy!", "chips", "jobs/*/spec.json!", "checks/*.npz")
 THINGS = (
-    *QUICK, "runs/ranker-1", "runs/ranker-1/scores.npy", "runs/ranker-1/embeddings.npy", "runs/ranker-1/building_ids.json",
+    *QUICK, *IN_CI, "runs/ranker-1", "runs/ranker-1/scores.npy", "runs/ranker-1/embeddings.npy", "runs/ranker-1/building_ids.json",
     "runs/ranker-1/building_ids.json!", "runs/ranker-1/manifest.json", "chips/set.npy", "chips/set.npy!", "chips/set.json",
     "chips/set.features.npy", "chips/set.features.npy!", "chips/set.filters.npz", "chips/set.filters.npz!", "chips/set.sheets",
     "jobs", "jobs/*/spec.json", "jobs/*/events.jsonl!", "quicklooks", "discoveries", "discoveries/*/discovery.json",
@@ -79,14 +80,14 @@ def opened(layout: Layout, screen: str) -> AppTest:
     return checked(app.run())
 
 
-@pytest.mark.parametrize("lossy", mostly_long(THINGS, *QUICK), indirect=True)
+@pytest.mark.parametrize("lossy", in_tiers(THINGS, "lost", quick=QUICK, ci=IN_CI), indirect=True)
 def test_every_screen_is_drawn_without_what_is_lost(lossy: Layout) -> None:
     for screen in SCREENS:
         for error in opened(lossy, screen).error:
             assert "event.pugeo" in error.value
 
 
-@pytest.mark.parametrize("lossy", mostly_long(THINGS, *QUICK), indirect=True)
+@pytest.mark.parametrize("lossy", in_tiers(THINGS, "lost", quick=QUICK, ci=IN_CI), indirect=True)
 def test_every_command_ends_well_or_in_words(lossy: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, project = CommandLine(capsys), lossy.folder
     one = ("--run", "ranker-1")
@@ -119,7 +120,7 @@ def test_every_command_ends_well_or_in_words(lossy: Layout, tmp_path: Path, caps
         assert "fault in PU-Geo" not in err, (words, err)
 
 
-@pytest.mark.parametrize("lossy", mostly_long(THINGS, *QUICK), indirect=True)
+@pytest.mark.parametrize("lossy", in_tiers(THINGS, "lost", quick=QUICK, ci=IN_CI), indirect=True)
 def test_no_route_fails(lossy: Layout) -> None:
     token = projects.token_of(lossy)
     app = Starlette(

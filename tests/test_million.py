@@ -12,23 +12,6 @@ from benchmarks import million
 RESULTS = {"chips", "facts", "features", "features_shared", "scores", "export"}
 
 
-def test_an_event_has_the_scenes_and_buildings_that_it_says(tmp_path: Path) -> None:
-    million.make_event(tmp_path, n=150, n_scenes=12)
-    assert len(list(tmp_path.glob("pre-*.tif"))) == len(list(tmp_path.glob("post-*.tif"))) == 12
-    found = [one for path in sorted(tmp_path.glob("*.geojson")) for one in json.loads(path.read_text())["features"]]
-    assert [one["properties"]["id"] for one in found] == [f"m{k:07d}" for k in range(150)]
-    assert [k for k, one in enumerate(found) if one["properties"]["damage"] == "destroyed"] == [0, 50, 100]
-
-
-def test_a_folder_with_files_of_others_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    scene = tmp_path / "pre-00.tif"
-    scene.write_bytes(b"real imagery")
-    with pytest.raises(SystemExit, match=r"has files and no made\.json"):
-        million.main(["--folder", str(tmp_path), "--buildings", "4", "--scenes", "2", "--single"])
-    assert scene.read_bytes() == b"real imagery"
-    assert list(tmp_path.iterdir()) == [scene]
-
-
 def test_a_new_event_removes_files_of_the_last_one_and_no_others(tmp_path: Path) -> None:
     million.ensure_event(tmp_path, n=8, n_scenes=3)
     others = {"joplin.tif", "pre-east.tif", "roads.geojson"}
@@ -43,25 +26,6 @@ def test_a_new_event_removes_files_of_the_last_one_and_no_others(tmp_path: Path)
     assert (tmp_path / "pre-00.tif").stat().st_mtime_ns == before
 
 
-def test_a_project_of_others_is_not_replaced(tmp_path: Path) -> None:
-    million.ensure_event(tmp_path, n=4, n_scenes=1)
-    (tmp_path / "joplin.pugeo").mkdir()
-    with pytest.raises(SystemExit, match="not of an earlier run"):
-        million.main(["--folder", str(tmp_path), "--buildings", "4", "--scenes", "1", "--single", "--name", "joplin"])
-    assert (tmp_path / "joplin.pugeo").is_dir()
-
-
-def test_a_run_of_another_event_or_of_other_workers_does_not_go_on(tmp_path: Path) -> None:
-    out, about = tmp_path / "event.json", {"buildings": 400, "cluster": "none"}
-    out.write_text(json.dumps({**about, "cores": 64, "stages": {"init": {}}}))
-    assert million.kept(out, about)["stages"] == {"init": {}}
-    with pytest.raises(SystemExit, match="buildings 400 and not 800"):
-        million.kept(out, {**about, "buildings": 800})
-    with pytest.raises(SystemExit, match="cluster none and not local:2"):
-        million.main(["--folder", str(tmp_path), "--buildings", "400", "--resume"])
-    assert list(tmp_path.iterdir()) == [out]  # refused before an event was made
-
-
 def test_a_result_that_differs_or_that_one_run_lacks_is_named() -> None:
     both, one, none = {"sha256": {"chips": "a", "scores": "b"}}, {"sha256": {"chips": "a"}}, {"sha256": {}}
     assert million.compared(both, both) == "equal by sha256: chips, scores"
@@ -73,7 +37,7 @@ def test_a_result_that_differs_or_that_one_run_lacks_is_named() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.long(part="million")
 def test_all_stages_end_and_a_second_run_that_goes_on_does_none_of_them_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks import flagged_first, ranking
-from benchmarks.first_ranker import first_ranking
+from benchmarks import flagged_first
 from benchmarks.ranking_sets import CHOSEN, LEAST_LEFT, Cell, Source, cells
 from benchmarks.ranking_table import AT_RANDOM, KEPT, Outcome, gains, interval, keep, read_kept, section, summary
-from pu_geo.analysis import estimates, ranker
 
 
 def made_up(n: int = 400, share: float = 0.4, seed: int = 0, **others: Any) -> Source:
@@ -25,15 +22,6 @@ def made_up(n: int = 400, share: float = 0.4, seed: int = 0, **others: Any) -> S
 
 def outcome(method: str, seed: int, ap: float, cell: str = "joplin, native", kind: str = AT_RANDOM) -> Outcome:
     return Outcome(cell, 10, seed, method, kind, 100, 30, ap, ap, 0.1)
-
-
-def test_the_frozen_ranker_is_the_instant_ranker_of_today() -> None:
-    """As long as nobody changes that one; then this test goes, and the frozen one stays."""
-    source = made_up()
-    is_positive = np.zeros(400, np.bool_)
-    is_positive[:30:2] = True
-    now, _ = estimates.rank_with_estimate(ranker.prepare(np.asarray(source.views[0], np.float32)), is_positive)
-    np.testing.assert_allclose(first_ranking(source.views[0], is_positive), now, atol=2e-3)
 
 
 @pytest.mark.parametrize("share", [None, 0.2, 0.1])
@@ -49,55 +37,6 @@ def test_a_draw_has_the_share_and_clicks_that_it_says(share: float | None) -> No
         assert left.sum() >= LEAST_LEFT
         assert left.mean() == pytest.approx((160 - clicks) / (400 - clicks) if share is None else share, abs=0.01)
     assert set(few[0][few[1]]) <= set(many[0][many[1]])
-
-
-def test_a_cell_with_too_few_left_stays_empty() -> None:
-    source = made_up(share=0.1)
-    assert Cell("x", CHOSEN, None, 30).draw(source, 0) is None
-    assert Cell("x", CHOSEN, None, 20).draw(source, 0) is not None
-
-
-def test_a_place_gives_chips_of_one_label() -> None:
-    source = made_up(place=np.arange(400) % 150)
-    drawn = Cell("x", CHOSEN, None, 10, undamaged_places=0.5).draw(source, 0)
-    assert drawn is not None
-    assert source.place is not None
-    labels: dict[int, set[bool]] = {}
-    for row in drawn[0]:
-        labels.setdefault(int(source.place[row]), set()).add(bool(source.is_damaged[row]))
-    assert {len(each) for each in labels.values()} == {1}
-
-
-def test_one_scene_alone_is_drawn_from() -> None:
-    source = made_up()
-    drawn = Cell("x", CHOSEN, None, 10, scene=1).draw(source, 0)
-    assert drawn is not None
-    assert set(source.scene[drawn[0]]) == {1}
-
-
-@pytest.mark.parametrize("kind", ranking.KINDS)
-def test_other_kinds_of_clicks(kind: str) -> None:
-    damage = np.where(np.arange(400) < 100, "destroyed", np.where(np.arange(400) < 160, "major-damage", "no-damage"))
-    source = made_up(damage=damage)
-    cell = Cell("x", CHOSEN, None, 10)
-    drawn = cell.draw(source, 0)
-    assert drawn is not None
-    found = ranking.clicks_of(kind, source, cell, *drawn, 0)
-    assert found is not None
-    assert found.sum() == 10
-    assert (~source.is_damaged[drawn[0][found]]).sum() == (2 if "wrong" in kind else 0)
-    if kind == "destroyed alone":
-        assert set(damage[drawn[0][found]]) == {"destroyed"}
-        assert ranking.clicks_of(kind, replace(source, damage=None), cell, *drawn, 0) is None
-
-
-@pytest.mark.parametrize("method", ["linear", "default", "alone", "G", "H", "supervised"])
-def test_every_ranking_finds_damage(method: str) -> None:
-    source, cell = made_up(), Cell("x", CHOSEN, 0.2, 10)
-    drawn = cell.draw(source, 0)
-    assert drawn is not None
-    event = ranking.Event(source, *drawn, 0)
-    assert ranking.outcome(cell, source, 0, method, AT_RANDOM, event).ap > 0.6
 
 
 def test_gains_are_of_draws_that_both_did(tmp_path: Path) -> None:

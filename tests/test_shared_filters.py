@@ -13,7 +13,7 @@ from pu_geo.features import shared
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.long(part="slow")
 def test_released_filters_are_patches_of_the_sample_event() -> None:
     """Whoever doubts that they hold no imagery can make them again; numbers differ by rounding alone."""
     made, released = shared_features.made(shared_features.sample_chips()), load(shared.FILE.read_bytes())

@@ -24,7 +24,6 @@ from small_parts import REPOSITORY
 from tests.browser.real_app import cookie_of
 
 START_SECONDS = 60
-NOTEBOOKS = sorted((REPOSITORY / "docs" / "notebooks").glob("*.ipynb"))
 LOCKS = sorted(REPOSITORY.glob("lock-*.txt"))
 HERE = f"lock-{sys.platform}-{platform.machine()}-cp{sys.version_info.major}{sys.version_info.minor}.txt"
 OF_TORCH = re.compile(
@@ -72,6 +71,7 @@ def fetch(address: str | Request, seconds: float = START_SECONDS) -> bytes:
             time.sleep(0.3)
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 def test_installed_wheel_serves_the_app_with_its_map_component(installed: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(installed), "PU_GEO_HOME": str(tmp_path / "home")}
@@ -97,6 +97,7 @@ def test_installed_wheel_serves_the_app_with_its_map_component(installed: Path, 
         app.wait(20)
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 def test_wheel_carries_pages_and_sample_but_no_sources_of_the_browser_side(installed: Path) -> None:
     package = installed / "pu_geo"
@@ -108,13 +109,19 @@ def test_wheel_carries_pages_and_sample_but_no_sources_of_the_browser_side(insta
     assert not (package / "ui" / "frontend" / "src").exists()
 
 
-@pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_runs_from_top_to_bottom_with_the_wheel_alone(installed: Path, tmp_path: Path, notebook: Path) -> None:
-    cells = [cell for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+@pytest.mark.parametrize(
+    "notebook",
+    [
+        pytest.param("from_an_event_folder_to_a_damage_map", marks=pytest.mark.long(part="slow")),
+        pytest.param("pu_learning_on_your_own_arrays", marks=pytest.mark.ci),
+    ],
+)
+def test_notebook_runs_from_top_to_bottom_with_the_wheel_alone(installed: Path, tmp_path: Path, notebook: str) -> None:
+    source = REPOSITORY / "docs" / "notebooks" / f"{notebook}.ipynb"
+    cells = [cell for cell in json.loads(source.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
     assert not any(cell["outputs"] for cell in cells), "notebooks are kept without outputs"
-    script = tmp_path / f"{notebook.stem}.py"
+    script = tmp_path / f"{notebook}.py"
     script.write_text("\n\n".join("".join(cell["source"]) for cell in cells), encoding="utf-8")
     environment = {
         **os.environ,
@@ -128,10 +135,7 @@ def test_notebook_runs_from_top_to_bottom_with_the_wheel_alone(installed: Path, 
     assert done.returncode == 0, done.stderr[-4000:]
 
 
-def test_there_is_a_notebook_for_arrays_and_one_for_events() -> None:
-    assert [path.stem for path in NOTEBOOKS] == ["from_an_event_folder_to_a_damage_map", "pu_learning_on_your_own_arrays"]
-
-
+@pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
 def test_a_lock_file_names_all_that_the_wheel_needs_in_versions_that_it_takes(installed: Path, path: Path) -> None:
@@ -158,7 +162,7 @@ def test_constraints_have_neither_hashes_nor_torch_and_the_tested_platform_has_a
     assert [path.name for path in LOCKS] == ["lock-linux-x86_64-cp311.txt"]
 
 
-@pytest.mark.long
+@pytest.mark.long(part="slow")
 @pytest.mark.slow
 def test_pip_installs_the_wheel_from_the_lock_file_with_every_hash_checked(wheel: Path, tmp_path: Path) -> None:
     """pip works out the whole installation in its mode that takes nothing without a sha256, and fetches no wheel for it."""
