@@ -61,25 +61,20 @@ def test_nothing_assessed_is_never_a_zero() -> None:
     assert (seen["flagged"], seen["confirmed"], seen["est_damaged"]) == (1, 0, 0.5)
 
 
-def test_without_an_audit_there_is_no_estimate() -> None:
-    rows = [(True, "damaged", None, None, None, None), (True, "damaged", "damaged", None, None, None)]
-    without = {name: column for name, column in columns(rows).items() if not name.startswith("p_")}
-    for given in (columns(rows), without):
-        (found,) = area_rows(np.array([0, 0]), ["a"], [None], given)
-        assert (found["flagged"], found["confirmed"]) == (1, 1)
-        assert [found[name] for name in ("est_damaged", "low", "high", "pct")] == [None] * 4
-
-
-def test_an_area_with_an_open_building_without_a_chance_has_no_estimate_and_one_of_answers_is_certain() -> None:
+def test_there_is_no_estimate_without_an_audit_nor_where_an_open_building_has_no_chance() -> None:
     rows = [
         (True, "damaged", None, None, None, None),
         (True, "damaged", "damaged", None, None, None),
         (True, "not_flagged", None, 0.5, 0.5, 0.5),
     ]
     gap, answered, other = area_rows(np.array([0, 1, 2]), ["a", "b", "c"], [None] * 3, columns(rows))
-    assert gap["est_damaged"] is gap["low"] is gap["pct"] is None
     assert [answered[name] for name in ("est_damaged", "low", "high", "pct")] == [1.0, 1, 1, 100.0]
     assert [other[name] for name in ("low", "high")] == [0, 1]
+    without = {name: column[:2] for name, column in columns(rows).items() if not name.startswith("p_")}
+    (found,) = area_rows(np.array([0, 0]), ["a"], [None], without)
+    assert (found["flagged"], found["confirmed"]) == (1, 1)
+    for row in (gap, found):
+        assert [row[name] for name in ("est_damaged", "low", "high", "pct")] == [None] * 4
 
 
 def test_bounds_of_one_and_two_buildings_by_hand() -> None:
@@ -93,7 +88,7 @@ def test_bounds_of_one_and_two_buildings_by_hand() -> None:
     assert count_bounds(np.zeros(0), np.zeros(0), np.zeros(0)) == (0, 0)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_bounds_equal_those_of_every_outcome(seed: int) -> None:
     rng = np.random.default_rng(seed)
     p = rng.beta(1, 3, 9)
@@ -103,7 +98,7 @@ def test_bounds_equal_those_of_every_outcome(seed: int) -> None:
     assert count_bounds(p, p_low, p_high) == expected
 
 
-@pytest.mark.parametrize("shape", [(0.5, 20, 3000), (2, 2, 400), (20, 1, 2000)])
+@pytest.mark.parametrize("shape", [(0.5, 20, 3000), (20, 1, 2000)])
 def test_large_areas_agree_with_the_exact(shape: tuple[float, float, int], monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, n = shape
     p = np.random.default_rng(0).beta(a, b, n)
@@ -114,9 +109,8 @@ def test_large_areas_agree_with_the_exact(shape: tuple[float, float, int], monke
     np.testing.assert_allclose(area_table._refined_normal(p), area_table._exact(p[None])[0], atol=1e-3)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_doubt_about_the_curve_widens_and_does_not_average_out(seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_doubt_about_the_curve_widens_and_does_not_average_out() -> None:
+    rng = np.random.default_rng(0)
     p = rng.beta(0.3, 10, 20_000)
     certain = count_bounds(p, p, p)
     low, high = count_bounds(p, p / 2, np.minimum(2 * p, 1))
@@ -126,9 +120,8 @@ def test_doubt_about_the_curve_widens_and_does_not_average_out(seed: int) -> Non
     assert high == pytest.approx(2 * p.sum(), rel=0.1)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_bounds_lie_between_confirmed_and_what_may_be_damaged(seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_bounds_lie_between_confirmed_and_what_may_be_damaged() -> None:
+    rng = np.random.default_rng(0)
     n, n_areas = 600, 25
     label = rng.choice(np.array([None, "damaged", "no_visible_damage"], dtype=object), n, p=[0.8, 0.1, 0.1]).tolist()
     p = rng.beta(0.2, 1, n)

@@ -17,16 +17,11 @@ def test_places_by_hand() -> None:
     np.testing.assert_allclose(found, [0.25, 0.625, 1.0], atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_places_are_those_of_a_loop(seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_places_are_those_of_a_loop() -> None:
+    rng = np.random.default_rng(0)
     clicks, unlabeled = rng.integers(0, 8, 9) / 8, rng.integers(0, 8, 30) / 8
     slow = [(sum(u > c for u in unlabeled) + sum(u == c for u in unlabeled) / 2 + 1) / 31 for c in clicks]
     np.testing.assert_allclose(bakeoff.places(clicks, unlabeled), slow, atol=1e-12)
-
-
-def test_scores_that_are_all_the_same_are_no_good_places() -> None:
-    assert bakeoff.places(np.zeros(2), np.zeros(9)).tolist() == [0.55, 0.55]
 
 
 def test_every_click_is_held_out_once_a_repeat_and_never_learned_from_meanwhile() -> None:
@@ -68,15 +63,6 @@ def test_held_out_places_are_those_of_a_loop() -> None:
             assert found[repeat, click] == pytest.approx((before + 1) / (len(out_u) + 1), abs=1e-12)
 
 
-def test_the_same_seed_gives_all_candidates_the_same_folds() -> None:
-    asked: list[list[NDArray[np.bool_]]] = [[], []]
-    for each in asked:
-        bakeoff.held_out_places(
-            lambda is_out, each=each: each.append(is_out) or np.zeros(30), np.arange(8), np.arange(8, 30), 30
-        )  # type: ignore[misc]
-    np.testing.assert_array_equal(*asked)
-
-
 def test_repeats_are_averaged_before_clicks() -> None:
     # ln(.1 + .2) = -1.20397, ln(.4 + .2) = -.51083: mean -.85740; ln(.2 + .2) = -.91629
     found = bakeoff.log_places(np.array([[0.1, 0.2], [0.4, 0.2]]))
@@ -95,12 +81,6 @@ def test_the_interval_is_about_that_of_a_bell_curve() -> None:
     )
 
 
-def test_one_more_repeat_of_the_same_narrows_nothing() -> None:
-    once = np.random.default_rng(0).uniform(0.01, 1, (1, 20))
-    one, thrice = (bakeoff.bootstrap(bakeoff.log_places(np.repeat(once, n, axis=0))) for n in (1, 3))
-    assert (one.low, one.high) == (pytest.approx(thrice.low), pytest.approx(thrice.high))
-
-
 def noise(seed: int, n: int = CLICKS) -> NDArray[np.float64]:
     return np.random.default_rng(seed).normal(0, 0.3, n)
 
@@ -112,12 +92,12 @@ def test_a_better_candidate_is_picked_though_all_clicks_are_noisy() -> None:
     assert found.differences["b"].high < 0
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.5])
-def test_the_incumbent_stays_where_nothing_is_better(shift: float) -> None:
+def test_the_incumbent_stays_where_nothing_is_better() -> None:
     base = np.random.default_rng(9).normal(-2, 1, CLICKS)
-    found = bakeoff.judge({"a": base + shift + noise(2) - noise(2).mean(), "rcf": base}, "rcf")
-    assert (found.kind, found.name) == ("same", "rcf")
-    assert list(found.differences) == ["a"]
+    for shift in (0.0, 0.5):
+        found = bakeoff.judge({"a": base + shift + noise(2) - noise(2).mean(), "rcf": base}, "rcf")
+        assert (found.kind, found.name, list(found.differences)) == ("same", "rcf", ["a"])
+    assert bakeoff.judge({"rcf": base}, "rcf") == bakeoff.Verdict("same", "rcf", {})
 
 
 def test_too_few_clicks_pick_nothing_however_clear_they_are() -> None:
@@ -128,15 +108,10 @@ def test_too_few_clicks_pick_nothing_however_clear_they_are() -> None:
     assert bakeoff.judge({"rcf": np.zeros(n + 1), "a": np.full(n + 1, -3.0)}, "rcf").kind == "better"
 
 
-def test_one_candidate_alone_stays() -> None:
-    assert bakeoff.judge({"rcf": np.zeros(CLICKS)}, "rcf") == bakeoff.Verdict("same", "rcf", {})
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_the_rule_rarely_picks_one_of_two_that_are_the_same(seed: int) -> None:
+def test_the_rule_rarely_picks_one_of_two_that_are_the_same() -> None:
     picked = 0
     for draw in range(60):
-        rng = np.random.default_rng([seed, draw])
+        rng = np.random.default_rng([0, draw])
         base = rng.normal(-2, 1, CLICKS)
         picked += bakeoff.judge({"rcf": base, "a": base + rng.normal(0, 0.5, CLICKS)}, "rcf").kind == "better"
     assert picked <= 0.15 * 60
@@ -148,14 +123,6 @@ def test_average_precision_of_places_by_hand() -> None:
     assert found.tolist() == pytest.approx([(1 / 2 + 2 * 3 / 53) / 3])
     twice = bakeoff.average_precision(np.array([0.5, 0.01]), 100, np.array([[2.0, 1.0], [0.0, 3.0]]))
     assert twice.tolist() == pytest.approx([(1 / 2 + 2 * 3 / 53) / 3, 3 / 4])
-
-
-def test_average_precision_is_that_of_the_ranked_list() -> None:
-    """Against a naive list: k-th of n unlabeled before each click, and clicks among themselves by place."""
-    rng = np.random.default_rng(0)
-    places = np.sort(rng.choice(np.arange(1, 200), 12, replace=False)) / 200
-    naive = np.mean([(i + 1) / (i + 1 + place * 500) for i, place in enumerate(places)])
-    assert bakeoff.average_precision(rng.permutation(places), 500)[0] == pytest.approx(naive)
 
 
 def test_a_gain_is_paired_and_its_interval_follows_the_clicks() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from golden_parts import require_refusals
 from numpy.typing import NDArray
-from small_parts import mostly_long
+from small_parts import in_tiers
 
 from pu_geo.analysis.class_prior import best_bin_share
 from pu_geo.errors import ShapeError, TrainingError
@@ -43,10 +44,9 @@ def by_loops(positive: Scores, unlabeled: Scores, delta: float, gamma: float) ->
 
 
 @pytest.mark.parametrize("is_rounded", [False, True])
-@pytest.mark.parametrize(("n_positive", "n_unlabeled"), [(1, 30), (2, 3), (12, 80), (60, 60)])
-@pytest.mark.parametrize("seed", range(4))
-def test_equals_the_naive_loop_with_and_without_ties(seed: int, n_positive: int, n_unlabeled: int, is_rounded: bool) -> None:
-    positive, unlabeled = two_normals(seed, 2.0, 0.3, n_positive, n_unlabeled)
+@pytest.mark.parametrize(("n_positive", "n_unlabeled"), [(1, 30), (2, 3), (12, 80)])
+def test_equals_the_naive_loop_with_and_without_ties(n_positive: int, n_unlabeled: int, is_rounded: bool) -> None:
+    positive, unlabeled = two_normals(0, 2.0, 0.3, n_positive, n_unlabeled)
     if is_rounded:
         positive, unlabeled = positive.round(), unlabeled.round()
     for delta, gamma in ((0.1, 0.01), (0.5, 1.0)):
@@ -73,7 +73,7 @@ def test_bin_that_could_hold_no_damage_is_left_out() -> None:
     assert best_bin_share(positive, unlabeled) == pytest.approx(0.9, abs=1e-12)
 
 
-@pytest.mark.parametrize(("separation", "n_positive"), mostly_long(MEASURED, (4, 30)))
+@pytest.mark.parametrize(("separation", "n_positive"), in_tiers(MEASURED, "slow", quick=[(4, 30)]))
 def test_mean_estimates_are_those_that_the_module_states(separation: int, n_positive: int) -> None:
     for prior, stated in zip(PRIORS, MEASURED[separation, n_positive], strict=True):
         draws = (two_normals(seed, separation, prior, n_positive, 5000) for seed in range(200))
@@ -94,12 +94,11 @@ def test_refuses_missing_groups_and_wrong_input() -> None:
         with pytest.raises(TrainingError, match=counts) as caught:
             best_bin_share(positive, unlabeled)
         assert caught.value.kind == "positives"
-        assert "Annotate" in caught.value.hint
-    with pytest.raises(ShapeError, match=r"\(2, 1\) and \(2,\)"):
-        best_bin_share(some[:, None], some)
-    for positive, unlabeled in ((some, some * np.nan), (some * np.nan, some)):
-        with pytest.raises(ValueError, match="NaN"):
-            best_bin_share(positive, unlabeled)
-    for delta, gamma in ((0.0, 0.01), (1.0, 0.01), (0.1, -0.1)):
-        with pytest.raises(ValueError, match="delta must lie"):
-            best_bin_share(some, some, delta=delta, gamma=gamma)
+    require_refusals(
+        (ShapeError, r"\(2, 1\) and \(2,\)", lambda: best_bin_share(some[:, None], some)),
+        (ValueError, "NaN", lambda: best_bin_share(some, some * np.nan)),
+        (ValueError, "NaN", lambda: best_bin_share(some * np.nan, some)),
+        (ValueError, "delta must lie", lambda: best_bin_share(some, some, delta=0.0)),
+        (ValueError, "delta must lie", lambda: best_bin_share(some, some, delta=1.0)),
+        (ValueError, "delta must lie", lambda: best_bin_share(some, some, gamma=-0.1)),
+    )

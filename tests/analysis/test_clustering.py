@@ -10,9 +10,8 @@ import pytest
 from pu_geo.analysis import clustering
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_matching_is_the_best_of_all_permutations(seed: int) -> None:
-    draw = np.random.default_rng(seed)
+def test_matching_is_the_best_of_all_permutations() -> None:
+    draw = np.random.default_rng(0)
     one = draw.integers(0, 4, 60)
     other = np.where(draw.random(60) < 0.6, (one + 1) % 4, draw.integers(0, 5, 60))
     found = clustering.matching(one, other, 5)

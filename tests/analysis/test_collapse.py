@@ -10,7 +10,7 @@ from pu_geo.analysis import collapse
 from pu_geo.analysis.collapse import CollapseIndicators
 from pu_geo.analysis.pu_criterion import Judgement
 
-EVENTS = [0.58, 0.30, 0.17, 0.05, 0.01]
+EVENTS = [0.58, 0.17, 0.01]
 """Shares damaged, of which an alarm knows nothing; the first is Joplin. Of 60 good models at .70 two raise one."""
 SEEDS = range(20)
 Floats = NDArray[np.float64]
@@ -34,26 +34,18 @@ def names(kind: str, share: float, n_held_out: int, seed: int) -> set[str]:
 
 
 @pytest.mark.parametrize("share", EVENTS)
-@pytest.mark.parametrize("n_held_out", [0, 30, 100])
-def test_a_good_model_raises_no_alarm(share: float, n_held_out: int) -> None:
-    assert [names("good", share, n_held_out, seed) for seed in SEEDS] == [set()] * len(SEEDS)
-
-
-@pytest.mark.parametrize("share", EVENTS)
-def test_few_held_out_clicks_seldom_cry_wolf(share: float) -> None:
+def test_a_good_model_raises_no_alarm_and_seldom_one_by_few_held_out_clicks(share: float) -> None:
+    for n_held_out in (0, 30, 100):
+        assert [names("good", share, n_held_out, seed) for seed in SEEDS] == [set()] * len(SEEDS)
     assert sum(bool(names("good", share, 10, seed)) for seed in range(100)) <= 5
 
 
 @pytest.mark.parametrize("share", EVENTS)
-@pytest.mark.parametrize("n_held_out", [0, 15])
-def test_calling_all_or_nothing_is_always_told(share: float, n_held_out: int) -> None:
-    for seed in SEEDS:
-        assert "calls_all" in names("all", share, n_held_out, seed)
-        assert "calls_none" in names("nothing", share, n_held_out, seed)
-
-
-@pytest.mark.parametrize("share", EVENTS)
-def test_guessing_is_told_of_where_there_are_clicks_to_see_it(share: float) -> None:
+def test_calling_all_or_nothing_is_always_told_and_guessing_where_there_are_clicks_to_see_it(share: float) -> None:
+    for n_held_out in (0, 15):
+        for seed in SEEDS:
+            assert "calls_all" in names("all", share, n_held_out, seed)
+            assert "calls_none" in names("nothing", share, n_held_out, seed)
     told = [names("guesses", share, 30, seed) & {"at_chance", "criterion"} for seed in SEEDS]
     assert sum(bool(each) for each in told) >= 0.7 * len(SEEDS)
     assert names("guesses", share, 9, 0) == set()
@@ -68,32 +60,20 @@ def test_a_model_is_judged_by_what_it_calls_and_by_no_guess_of_the_damage(called
     assert [alarm.name for alarm in found] == expected
 
 
-@pytest.mark.parametrize("score_type", ["linear", "rank"])
-def test_a_score_without_a_boundary_is_not_judged_at_one_half(score_type: str) -> None:
-    seen = collapse.signs(np.zeros(0), np.ones(50), None, threshold=0.5, score_type=score_type)
-    assert collapse.alarms(seen) == ()
+def test_a_score_without_a_boundary_is_not_judged_at_one_half() -> None:
+    for score_type in ("linear", "rank"):
+        seen = collapse.signs(np.zeros(0), np.ones(50), None, threshold=0.5, score_type=score_type)
+        assert collapse.alarms(seen) == ()
 
 
-def test_embeddings_that_are_all_the_same_are_told() -> None:
+def test_embeddings_that_are_all_the_same_are_told_by_the_mean_over_all_pairs() -> None:
     draw = np.random.default_rng(0)
     same = np.tile(draw.normal(size=8), (60, 1)) + 1e-3 * draw.normal(size=(60, 8))
-    spread = draw.normal(size=(60, 8))
-    for rows, expected in ((same, ["embeddings"]), (spread, [])):
+    for rows, expected in ((same, ["embeddings"]), (draw.normal(size=(60, 8)), [])):
         unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        seen = CollapseIndicators(spread=collapse.spread_of(unit))
-        assert [alarm.name for alarm in collapse.alarms(seen)] == expected
-
-
-def test_spread_is_the_mean_over_all_pairs() -> None:
-    rows = np.random.default_rng(1).normal(size=(9, 4))
-    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    pairs = [1 - float(one @ other) for one in unit for other in unit]
-    assert collapse.spread_of(unit) == pytest.approx(sum(pairs) / 81)
-
-
-def test_clusters_that_do_not_follow_the_clicks_are_told() -> None:
-    assert [alarm.name for alarm in collapse.alarms(CollapseIndicators(is_oriented=False))] == ["clusters"]
-    assert collapse.alarms(CollapseIndicators(is_oriented=True)) == collapse.alarms(CollapseIndicators()) == ()
+        spread = collapse.spread_of(unit)
+        assert spread == pytest.approx((1 - unit @ unit.T).mean(), rel=1e-6, abs=1e-9)
+        assert [alarm.name for alarm in collapse.alarms(CollapseIndicators(spread=spread))] == expected
 
 
 def test_every_alarm_says_what_is_seen_with_its_value_and_what_to_do() -> None:
@@ -106,7 +86,7 @@ def test_every_alarm_says_what_is_seen_with_its_value_and_what_to_do() -> None:
     assert set(told) == {"calls_all", "calls_none", "at_chance", "criterion", "embeddings", "clusters"}
     for name, value in (("calls_all", "97.0%"), ("at_chance", "48%"), ("criterion", "0.18"), ("embeddings", "1e-06")):
         assert value in told[name].seen
+    assert collapse.alarms(CollapseIndicators(is_oriented=True)) == collapse.alarms(CollapseIndicators()) == ()
     for alarm in found:
-        assert alarm.advice.endswith(".")
         assert alarm.words == f"{alarm.seen}: {alarm.meaning}. {alarm.advice}"
         assert set(alarm.as_mapping()) == {"name", "seen", "meaning", "advice"}

@@ -9,31 +9,18 @@ from pu_geo.analysis import estimates
 from pu_geo.errors import TrainingError
 
 
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
-def test_share_is_near_the_truth_where_classes_are_apart(share: float) -> None:
-    found, right = [], []
-    for seed in range(3):
-        draw = np.random.default_rng(seed)
+def test_share_is_near_the_truth_where_classes_are_apart_and_ignores_left_out_chips() -> None:
+    for share in (0.1, 0.6):
+        draw = np.random.default_rng(0)
         truth = draw.random(1500) < share
         features = draw.normal(size=(1500, 6))
         features[truth, :2] += 3
         clicks = np.zeros(1500, np.bool_)
         clicks[draw.choice(np.flatnonzero(truth), 60, replace=False)] = True
-        found.append(estimates.elkan_noto_share(features, clicks, seed=seed))
-        right.append(truth[~clicks].mean())
-    assert np.mean(found) == pytest.approx(np.mean(right), rel=0.2)
-
-
-def test_share_is_repeatable_and_ignores_left_out_chips() -> None:
-    draw = np.random.default_rng(0)
-    truth = draw.random(400) < 0.4
-    features = draw.normal(size=(400, 4)) + 2 * truth[:, None]
-    clicks = truth & (draw.random(400) < 0.2)
-    share = estimates.elkan_noto_share(features, clicks)
-    assert estimates.elkan_noto_share(features, clicks) == pytest.approx(share, abs=1e-12)
-    left_out = ~clicks & truth
-    fewer = estimates.elkan_noto_share(features, clicks, is_excluded=left_out)
-    assert fewer < 0.7 * share
+        found = estimates.elkan_noto_share(features, clicks)
+        assert found == pytest.approx(truth[~clicks].mean(), rel=0.25)
+        assert estimates.elkan_noto_share(features, clicks) == pytest.approx(found, abs=1e-12)
+        assert estimates.elkan_noto_share(features, clicks, is_excluded=~clicks & truth) < 0.7 * found
 
 
 def event(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -47,7 +34,7 @@ def event(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_five_more_footprints_hardly_move_the_share_to_start_from() -> None:
     moved, moved_before = [], []
-    for seed in range(8):
+    for seed in range(4):
         features, clicks = event(seed)
         for found, share in ((moved, estimates.share_to_start_from), (moved_before, estimates.elkan_noto_share)):
             fewer, more = share(features[:395], clicks[:395]), share(features, clicks)
@@ -62,14 +49,11 @@ def test_the_share_to_start_from_is_that_of_elkan_and_noto() -> None:
     features, clicks = event(0)
     splits = [estimates.elkan_noto_share(features, clicks, seed=seed) for seed in range(10)]
     assert min(splits) < (estimates.share_to_start_from(features, clicks) or 0) < max(splits)
-    assert estimates.share_to_start_from(features, clicks & (np.cumsum(clicks) <= 3)) is None
+    few = clicks & (np.cumsum(clicks) <= 3)
+    assert estimates.share_to_start_from(features, few) is None
     assert estimates.share_to_start_from(features, clicks, is_excluded=~clicks) is None
-
-
-def test_too_few_positives_are_refused() -> None:
-    clicks = np.arange(20) < 3
     with pytest.raises(TrainingError, match="at least 4 damaged buildings"):
-        estimates.elkan_noto_share(np.random.default_rng(0).normal(size=(20, 3)), clicks)
+        estimates.elkan_noto_share(features, few)
 
 
 @pytest.mark.parametrize(
@@ -87,14 +71,6 @@ def test_too_few_positives_are_refused() -> None:
 )  # fmt: skip
 def test_how_many_are_flagged_at_first_is_bounded(n: int, share: float | None, k: int) -> None:
     assert estimates.start_k(n, share) == k
-
-
-def test_how_many_are_flagged_at_first_never_falls_with_the_guess_or_the_number() -> None:
-    shares, sizes = np.linspace(0, 1, 101), range(0, 3000, 7)
-    for n in (1, 10, 100, 1733, 50_000):
-        assert (np.diff([estimates.start_k(n, share) for share in shares]) >= 0).all()
-    for share in (0.0, 0.03, 0.4, 1.0):
-        assert (np.diff([estimates.start_k(n, share) for n in sizes]) >= 0).all()
 
 
 def test_a_report_loses_what_was_guessed_and_nothing_else() -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from flood_chips import harvey
 
-from pu_geo.analysis import estimates, inspecting, ranker
-from pu_geo.analysis.pupl import over_cluster, usual_k
+from pu_geo.analysis import inspecting
 from pu_geo.errors import ShapeError
 
 
@@ -29,9 +25,8 @@ def test_estimate_equals_the_numbers_worked_out_by_hand() -> None:
     np.testing.assert_allclose([known.high[0], known.high[3]], [0.2, 0.0])
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_interval_holds_the_truth_where_clicks_are_an_even_draw(seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_interval_holds_the_truth_where_clicks_are_an_even_draw() -> None:
+    rng = np.random.default_rng(0)
     sizes, truth = np.full(20, 100), rng.integers(0, 60, 20)
     held = []
     for _ in range(40):
@@ -66,21 +61,3 @@ def test_split_parts_two_groups_and_leaves_equal_rows_together(most_rows: int, m
     side = inspecting.split_in_two(rows)
     assert abs(side[:500].mean() - side[500:].mean()) == 1
     assert len(np.unique(inspecting.split_in_two(np.ones((9, 4), np.float32)))) == 1
-
-
-@pytest.mark.slow
-def test_small_clusters_find_damage_where_one_building_in_a_hundred_is_damaged(shared: Path) -> None:
-    values, is_damaged = harvey(shared, n_undamaged=1980, n_damaged=20)
-    rng = np.random.default_rng(0)
-    is_positive = np.zeros(len(values), np.bool_)
-    is_positive[rng.choice(np.flatnonzero(is_damaged), 10, replace=False)] = True
-    prepared = ranker.prepare(values)
-    share = estimates.elkan_noto_share(prepared, is_positive)
-    _, _, axes = np.linalg.svd(prepared.values, full_matrices=False)
-    found = over_cluster(prepared.values @ axes[:64].T, is_positive, k=usual_k(len(values)), seed=0)
-    n_damaged = share * (~is_positive).sum() + 10
-    chance = inspecting.damaged_share(found.positive_counts, found.sizes, n_damaged=n_damaged)
-    truth = np.bincount(found.labels[is_damaged], minlength=len(found.sizes)) / np.maximum(found.sizes, 1)
-    assert np.mean((chance.low <= truth) & (truth <= chance.high)) > 0.9
-    rest, worth_a_look = is_damaged & ~is_positive, (found.positive_counts > 0)[found.labels]
-    assert worth_a_look[rest].mean() > 2 * worth_a_look.mean()  # clusters with clicks hold much of the damage left

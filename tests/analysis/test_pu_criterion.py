@@ -28,11 +28,6 @@ def test_a_case_worked_out_by_hand() -> None:
     assert "80% of 10 held-out clicks" in found.words
 
 
-def test_a_score_at_the_threshold_is_called() -> None:
-    found = pu_criterion(np.full(10, 0.5), np.array([0.5, 0.4]), 0.5)
-    assert (found.recall, found.share_called) == (1.0, 0.5)
-
-
 @pytest.mark.parametrize("n", [0, 1, 9])
 def test_few_clicks_judge_nothing(n: int) -> None:
     found = judged(n, n, 5, 50)
@@ -43,42 +38,36 @@ def test_few_clicks_judge_nothing(n: int) -> None:
     assert words_of(found.as_mapping()) == found.words
 
 
-def test_calling_all_gets_one_and_guessing_less() -> None:
+def test_calling_all_gets_one_and_nothing_gets_nothing() -> None:
     assert judged(20, 20, 100, 100).criterion == 1
     assert judged(10, 20, 50, 100).criterion == pytest.approx(0.5)
-
-
-def test_calling_nothing_gets_nothing_and_stays_finite() -> None:
     found = judged(0, 12, 0, 50)
     assert (found.criterion, found.low, found.high) == (0, 0, 0)
     odd = judged(3, 12, 0, 50)
     assert all(math.isfinite(value) for value in (odd.criterion, odd.low, odd.high) if value is not None)
+    at_threshold = pu_criterion(np.full(10, 0.5), np.array([0.5, 0.4]), 0.5)
+    assert (at_threshold.recall, at_threshold.share_called) == (1.0, 0.5)
 
 
 def test_a_sampled_share_widens_the_interval_as_far_as_it_is_off() -> None:
-    is_called = np.arange(200_000) < 800
-    held_out = np.arange(50) < 30
+    is_called, held_out = np.arange(200_000) < 800, np.arange(50) < 30
     true = pu_criterion(held_out * 1.0, is_called * 1.0, 0.5)
     inside = 0
-    for seed in range(200):
+    for seed in range(60):
         drawn = np.random.default_rng(seed).choice(is_called, 4000, replace=False)
         found = pu_criterion(held_out * 1.0, drawn * 1.0, 0.5, is_sampled=True)
         known = pu_criterion(held_out * 1.0, drawn * 1.0, 0.5)
         assert (found.criterion, found.recall, found.share_called) == (known.criterion, known.recall, known.share_called)
-        assert found.low is not None and known.low is not None and known.low > found.low  # noqa: PT018
-        assert found.high is not None and known.high is not None and known.high < found.high  # noqa: PT018
+        assert found.low < known.low < known.high < found.high
         # r is the truth here: what is left is how far Pr alone is off
         low, high = wilson(int(drawn.sum()), 4000)
         assert found.low == pytest.approx(wilson(30, 50)[0] ** 2 / high)
         assert found.high == pytest.approx(wilson(30, 50)[1] ** 2 / low)
         inside += low <= 800 / 200_000 <= high
-        assert true.criterion is not None and found.low < true.criterion < found.high  # noqa: PT018
-    assert inside >= 180
-
-
-def test_a_sample_without_any_called_stays_finite() -> None:
-    found = pu_criterion(np.arange(12) < 3, np.zeros(4000), 0.5, is_sampled=True)
-    assert 0 < found.low < found.criterion < found.high < math.inf
+        assert found.low < true.criterion < found.high
+    assert inside >= 54
+    none = pu_criterion(np.arange(12) < 3, np.zeros(4000), 0.5, is_sampled=True)
+    assert 0 < none.low < none.criterion < none.high < math.inf
 
 
 def test_hidden_buildings_and_clicks_are_not_unlabeled() -> None:
@@ -86,9 +75,8 @@ def test_hidden_buildings_and_clicks_are_not_unlabeled() -> None:
     assert is_unlabeled(is_clicked, is_hidden).tolist() == [False, False, False, True]
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_it_follows_the_true_f1(seed: int) -> None:
-    draw = np.random.default_rng(seed)
+def test_it_follows_the_true_f1() -> None:
+    draw = np.random.default_rng(0)
     pairs = []
     for separation in np.linspace(0, 3, 13):
         truth = draw.random(4000) < 0.2

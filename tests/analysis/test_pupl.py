@@ -62,48 +62,23 @@ def blurred_groups(
     return rows, rng.random(n) < 0.02, start / np.linalg.norm(start, axis=-1, keepdims=True) if spherical else start
 
 
-def assert_equals_brute_force(
-    rows: NDArray[np.floating], pinned: NDArray[np.bool_], start: NDArray[np.float64], spherical: bool, limit: int = 100
-) -> int:
+@pytest.mark.parametrize("spherical", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "d", "limit"), [(2, 3, 100), (37, 1, 100), (500, 40, 100), (400, 10, 2)])
+def test_two_means_equal_brute_force(
+    spherical: bool, dtype: type[np.floating], n: int, d: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the limit of passes ends it before it settles."""
+    monkeypatch.setattr(module, "_CHUNK_ROWS", 100)
+    rows, pinned, start = blurred_groups(0, n, d, dtype, spherical)
     ends = two_means(measure(rows, spherical=spherical), pinned, start, spherical=spherical, max_iterations=limit)
-    exact = 1e-9 if rows.dtype == np.float64 else 1e-6  # lengths are as exact as the rows
+    exact = 1e-9 if dtype == np.float64 else 1e-6  # lengths are as exact as the rows
     for s in range(len(start)):
         labels, centroids, potential, iterations = brute_force(rows, pinned, start[s], spherical, limit)
         np.testing.assert_array_equal(ends.labels[:, s], labels)
         np.testing.assert_allclose(ends.centroids[s], centroids, rtol=0, atol=exact)
-        assert ends.potentials[s] == pytest.approx(potential, rel=exact, abs=exact * len(rows))
+        assert ends.potentials[s] == pytest.approx(potential, rel=exact, abs=exact * n)
         assert ends.iterations[s] == iterations
-    return int(ends.iterations.max())
-
-
-# Rows, columns, and passes at most: 1, 2 and 5 end before they settle.
-SIZES = [(2, 3, 100), (37, 1, 100), (300, 5, 100), (500, 40, 100)]
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("spherical", [True, False])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("n", "d", "limit"), [*SIZES, *((400, 10, limit) for limit in (1, 2, 5))])
-def test_two_means_equal_brute_force(
-    seed: int, spherical: bool, dtype: type[np.floating], n: int, d: int, limit: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_CHUNK_ROWS", 100)
-    assert_equals_brute_force(*blurred_groups(seed, n, d, dtype, spherical), spherical, limit)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_sides_are_those_of_float64(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    normal, rows = rng.normal(size=40), rng.normal(size=(500, 40))
-    rows = (rows - np.outer(rows @ normal, normal) / (normal @ normal)).astype(np.float32)  # but for rounding on the plane
-    ends = two_means(
-        measure(rows, spherical=False),
-        np.zeros(500, bool),
-        np.stack([-normal, normal])[None],
-        spherical=False,
-        max_iterations=1,
-    )
-    np.testing.assert_array_equal(ends.labels[:, 0], rows.astype(np.float64) @ normal >= 0)
 
 
 @pytest.mark.parametrize("spherical", [True, False])
@@ -118,9 +93,8 @@ def test_squared_distances_equal_brute_force(spherical: bool, dtype: type[np.flo
     assert found[5] < 1e-12
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_ties_but_for_rounding_go_to_the_last_cluster(seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_ties_but_for_rounding_go_to_the_last_cluster() -> None:
+    rng = np.random.default_rng(0)
     axis = rng.normal(size=6)
     rows = rng.normal(size=(50, 6))
     rows -= np.outer(rows @ axis, axis) / (axis @ axis)
@@ -197,16 +171,7 @@ def test_equals_the_result_worked_out_by_hand() -> None:
     assert found.oriented
 
 
-def test_spherical_means_keep_unit_length_and_plain_ones_do_not() -> None:
-    rows, is_positive, _ = two_groups(0, gap=0.5)
-    lengths = [np.linalg.norm(pupl(rows, is_positive, seed=0, spherical=s).centroids, axis=1) for s in (True, False)]
-    np.testing.assert_allclose(lengths[0], 1, atol=1e-9)
-    assert (np.abs(lengths[1] - 1) > 0.01).all()
-    many = over_cluster(rows, is_positive, k=8, seed=0)
-    np.testing.assert_allclose(np.linalg.norm(many.centroids, axis=1), 1, atol=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_spherical_does_not_collapse_on_noisy_unit_rows(seed: int) -> None:
     # Cosine 0.08 between the groups' direction and a row: a single row is hardly nearer to its group than to the other.
     rows, is_positive, is_damaged = two_groups(seed, n=600, n_positive=20, d=512, gap=2.0)
@@ -220,8 +185,8 @@ def test_several_seedings_escape_a_bad_draw() -> None:
     # nearer to 0, then to 5, than to 30. Potential 80 * 25 = 2000 (and the positive's); the other end has below 400.
     rows = np.repeat([0.0, 10.0, 30.0], [41, 40, 1])[:, None]
     is_positive = np.arange(82) == 0
-    one = [pupl(rows, is_positive, seed=s, spherical=False, n_seedings=1).potential for s in range(30)]
-    many = [pupl(rows, is_positive, seed=s, spherical=False, n_seedings=16).potential for s in range(30)]
+    one = [pupl(rows, is_positive, seed=s, spherical=False, n_seedings=1).potential for s in range(15)]
+    many = [pupl(rows, is_positive, seed=s, spherical=False, n_seedings=16).potential for s in range(15)]
     assert max(one) > 2000
     assert max(many) < 400
 
@@ -250,7 +215,7 @@ def test_turns_round_when_every_seeding_ends_inverted(monkeypatch: pytest.Monkey
     assert (found.labels == is_damaged).mean() > 0.97
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(3))
 def test_is_not_inverted_by_few_positives_of_which_some_look_undamaged(seed: int) -> None:
     # As on the Joplin chips with 10 positives: they are split over both groups, so that their own vote says little;
     # against the unlabeled, of which a third is damaged, they still lean the right way.
@@ -261,43 +226,28 @@ def test_is_not_inverted_by_few_positives_of_which_some_look_undamaged(seed: int
     assert (found.labels == is_damaged).mean() > 0.8
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_positives_stay_pinned_in_an_overlapping_set(seed: int) -> None:
-    rows, is_positive, _ = two_groups(seed, n=300, n_positive=40, gap=0.3)
-    assert pupl(rows, is_positive, seed=seed).labels[is_positive].all()
-    assert not pupl(rows, is_positive, seed=seed, is_pinned=False).labels[is_positive].all()
+def test_positives_stay_pinned_in_an_overlapping_set() -> None:
+    rows, is_positive, _ = two_groups(0, n=300, n_positive=40, gap=0.3)
+    assert pupl(rows, is_positive, seed=0).labels[is_positive].all()
+    assert not pupl(rows, is_positive, seed=0, is_pinned=False).labels[is_positive].all()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_same_seed_same_result_and_row_order_is_kept(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, is_positive, _ = two_groups(seed, gap=0.7)
-    first = pupl(rows, is_positive, seed=seed)
-    again = pupl(rows, is_positive, seed=seed)
-    np.testing.assert_array_equal(first.labels, again.labels)
-    np.testing.assert_array_equal(first.centroids, again.centroids)
-    order = np.random.default_rng(seed).permutation(len(rows))
-    shuffled = pupl(rows[order], is_positive[order], seed=seed, seeding="mean_u")
-    np.testing.assert_array_equal(shuffled.labels, pupl(rows, is_positive, seed=seed, seeding="mean_u").labels[order])
+def test_same_seed_same_result_and_row_order_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, is_positive, _ = two_groups(0, gap=0.7)
+    first, by_mean = pupl(rows, is_positive, seed=0), pupl(rows, is_positive, seed=0, seeding="mean_u")
+    order = np.random.default_rng(0).permutation(len(rows))
+    shuffled = pupl(rows[order], is_positive[order], seed=0, seeding="mean_u")
+    np.testing.assert_array_equal(shuffled.labels, by_mean.labels[order])
     monkeypatch.setattr(module, "_CHUNK_ROWS", 7)  # reading in other blocks must not change anything
-    np.testing.assert_array_equal(pupl(rows, is_positive, seed=seed).labels, first.labels)
-    assert pupl(rows, is_positive, seed=seed).potential == pytest.approx(first.potential, abs=1e-9)
+    again = pupl(rows, is_positive, seed=0)
+    np.testing.assert_array_equal(again.labels, first.labels)
+    assert again.potential == pytest.approx(first.potential, abs=1e-9)
 
 
-def test_float64_rows_stay_float64() -> None:
-    # Two groups 1e-9 apart, beside 1: the same rows in float32.
-    is_damaged = np.arange(60) % 3 == 0
-    rows = 1 + 1e-9 * np.where(is_damaged, 1.0, 0.0)[:, None] * np.ones((60, 4))
-    found = pupl(rows, np.arange(60) == 3, seed=0, spherical=False)
-    np.testing.assert_array_equal(found.labels, is_damaged)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("spherical", [True, False])
-def test_makes_no_second_copy_of_the_embeddings(dtype: type[np.floating], spherical: bool) -> None:
+def test_makes_no_second_copy_of_the_embeddings() -> None:
     rows, is_positive, _ = two_groups(0, n=20_000, d=256)
-    rows = rows.astype(dtype)
     tracemalloc.start()
-    pupl(rows, is_positive, seed=0, spherical=spherical)
+    pupl(rows, is_positive, seed=0)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.8 * rows.nbytes

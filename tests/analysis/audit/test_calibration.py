@@ -29,22 +29,15 @@ def case(n: int = 5000, share: float = 0.05, checks: int = 300, seed: int = 0, s
     return scores, sample, answers, truth
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("shift", [-1.0, 0.0, 2.0])
-def test_chances_never_fall_and_lie_inside_their_bounds(seed: int, shift: float) -> None:
-    scores, sample, answers, _ = case(seed=seed, share=0.2, shift=shift)
+@pytest.mark.parametrize("shift", [-1.0, 2.0])
+def test_chances_never_fall_lie_inside_their_bounds_and_add_up_to_the_estimated_total(shift: float) -> None:
+    scores, sample, answers, _ = case(share=0.2, shift=shift)
     p, low, high = calibration.calibrate(scores, sample, answers, seed=1, n_rounds=60).at(scores)
     by_score = np.argsort(scores, kind="stable")
     for curve in (p, low, high):
         assert (np.diff(curve[by_score]) >= -1e-12).all()
     assert ((low >= 0) & (low <= p) & (p <= high) & (high <= 1)).all()
     assert (high - low).min() > 0
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_chances_add_up_to_the_estimated_total(seed: int) -> None:
-    scores, sample, answers, _ = case(seed=seed, share=0.1)
-    p, _, _ = calibration.calibrate(scores, sample, answers, seed=1, n_rounds=10).at(scores)
     assert p.sum() == pytest.approx(audit.estimate_total(sample, answers).value, rel=0.08)
 
 
@@ -103,11 +96,7 @@ def test_same_seed_gives_the_same_and_the_state_brings_it_back() -> None:
     np.testing.assert_array_equal(first.p_high, again.p_high)
     assert (first.p_high != other.p_high).any()
     np.testing.assert_array_equal(first.p, other.p)
-    state = first.state()
-    assert {name: (value.dtype, value.ndim) for name, value in state.items()} == {
-        name: (np.dtype(np.float64), 1) for name in ("score", "p", "p_low", "p_high")
-    }
-    for one, two in zip(first.at(scores), calibration.Calibration(**state).at(scores), strict=True):
+    for one, two in zip(first.at(scores), calibration.Calibration(**first.state()).at(scores), strict=True):
         np.testing.assert_array_equal(one, two)
     assert (np.diff(first.score) > 0).all()
     assert len(first.score) <= calibration.N_KNOTS
@@ -136,17 +125,15 @@ def test_missing_scores_and_wrong_shapes_are_refused() -> None:
 
 
 def test_one_score_for_all_gives_the_share() -> None:
-    _, _, _, truth = case()
+    _, sample, answers, _ = case()
     scores = np.full(5000, 0.5)
-    sample = audit.design(scores, np.zeros(5000, np.bool_), n=400, seed=0)
-    answers = np.full(5000, OPEN, np.int8)
-    answers[sample.rows[:400]] = truth[sample.rows[:400]]
     p, low, high = calibration.calibrate(scores, sample, answers, seed=0, n_rounds=100).at(scores[:1])
     assert p[0] == pytest.approx((audit.estimate_total(sample, answers).value or 0) / 5000, rel=1e-3)
     assert 0.01 < low[0] < p[0] < high[0] < 0.12
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 def test_bounds_hold_the_chance_at_most_scores() -> None:
     quantiles, holds = (0.3, 0.6, 0.9, 0.97), []
     for seed in range(60):
