@@ -103,7 +103,9 @@ def script(folder: Path, *, seconds: float = 0.0, more: str = "") -> Path:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("asked", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize(
+    "asked", [pytest.param("SIGINT", marks=pytest.mark.ci), pytest.param("SIGHUP", marks=pytest.mark.long(part="slow"))]
+)
 def test_the_real_app_ends_when_it_is_asked_to(asked: str, port: int, started: list[subprocess.Popen[str]]) -> None:
     process = start(started, "-m", "pu_geo.cli", "app", "--port", str(port), "--no-browser")
     assert process.stdout is not None
@@ -125,27 +127,24 @@ def test_the_real_app_ends_when_it_is_asked_to(asked: str, port: int, started: l
     assert process.stdout.read() == "", "no traceback, no more words"
 
 
-def test_the_address_is_printed_once_the_server_answers(
+@pytest.mark.slow
+def test_the_address_is_printed_once_the_server_answers_and_one_that_will_not_end_is_killed(
     tmp_path: Path, port: int, started: list[subprocess.Popen[str]]
 ) -> None:
-    process = start(started, "-c", LAUNCH, str(script(tmp_path, seconds=1.0)), str(port))
+    stubborn = "for name in ('SIGINT', 'SIGTERM', 'SIGHUP'): signal.signal(getattr(signal, name), signal.SIG_IGN)"
+    process = start(started, "-c", LAUNCH, str(script(tmp_path, seconds=1.0, more=stubborn)), str(port))
     assert process.stdout is not None
     began = time.monotonic()
     assert process.stdout.readline().startswith(f"http://127.0.0.1:{port}/?token=")
     assert time.monotonic() - began > 0.9
     assert is_open(port)
-
-
-def test_a_server_that_will_not_end_is_killed(tmp_path: Path, port: int, started: list[subprocess.Popen[str]]) -> None:
-    stubborn = "for name in ('SIGINT', 'SIGTERM', 'SIGHUP'): signal.signal(getattr(signal, name), signal.SIG_IGN)"
-    process = start(started, "-c", LAUNCH, str(script(tmp_path, more=stubborn)), str(port))
-    assert process.stdout is not None
-    process.stdout.readline()
     process.send_signal(signal.SIGINT)
     assert closed_within(port, launch._END_SECONDS + 2)
     assert process.wait(5) == 0
 
 
+@pytest.mark.ci
+@pytest.mark.slow
 def test_under_nohup_a_closed_terminal_does_not_end_the_server(
     tmp_path: Path, port: int, started: list[subprocess.Popen[str]]
 ) -> None:
@@ -159,11 +158,15 @@ def test_under_nohup_a_closed_terminal_does_not_end_the_server(
     assert closed_within(port, launch._END_SECONDS + 2)
 
 
-def test_a_server_that_ends_as_it_starts_is_a_refusal(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_ends_as_it_starts_is_a_refusal_and_handlers_of_signals_are_put_back(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     path = script(tmp_path, more="sys.exit(3)")
     monkeypatch.setattr(launch, "app_script", lambda: path)
     with pytest.raises(PuGeoError, match="ended as it started, with exit code 3"):
         launch.launch_app(None, port=port, sample=False, browser=False)
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 
 
 def test_a_server_that_never_answers_is_ended(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,13 +178,12 @@ def test_a_server_that_never_answers_is_ended(tmp_path: Path, port: int, monkeyp
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("status", [200, 303])
 def test_another_server_that_takes_the_port_meanwhile_is_not_ready(
-    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch, status: int
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(status)
+            self.send_response(303)
             self.send_header("Set-Cookie", f"{access.cookie_name(port)}={'0' * 64}")
             self.end_headers()
 
@@ -234,12 +236,3 @@ def test_a_port_that_is_taken_is_a_refusal(port: int) -> None:
         other.listen()
         with pytest.raises(PuGeoError, match=f"Port {port} is taken"):
             launch.launch_app(None, port=port, sample=False, browser=False)
-
-
-def test_handlers_of_signals_are_put_back(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-    path = script(tmp_path, more="sys.exit(0)")
-    monkeypatch.setattr(launch, "app_script", lambda: path)
-    with pytest.raises(PuGeoError):
-        launch.launch_app(None, port=port, sample=False, browser=False)
-    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before

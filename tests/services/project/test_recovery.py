@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import shutil
@@ -9,14 +10,15 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from small_parts import REPOSITORY, add_run, click, square_table, unheld_job
+from damage_parts import checkpoint, overwrite, page_of
+from small_parts import REPOSITORY, add_run, answer, click, square_table, unheld_job
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError
@@ -39,44 +41,18 @@ def next_acts(layout: Layout) -> list[str | None]:
     return [store.call(layout, labels.next_act, who, kind) for who in ("ann", "bob", "eve") for kind in ("undo", "redo")]
 
 
-def checkpoint(layout: Layout) -> None:
-    in_use.let_go(layout)
-    with closing(sqlite3.connect(layout.gpkg)) as db:
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def page_of(layout: Layout, table: str) -> int:
-    """Return the first page of a table."""
-    with closing(sqlite3.connect(layout.gpkg)) as db:
-        return int(db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0])
-
-
-def overwrite(layout: Layout, page: int, n: int = 1) -> None:
-    checkpoint(layout)
-    with layout.gpkg.open("r+b") as file:
-        file.seek(4096 * (page - 1))
-        file.write(b"\x77" * 4096 * n)
-
-
-def step(layout: Layout, kind: str, op: str, analyst: str = "ann") -> None:
-    with store.connect(layout) as db:
-        labels.append(db, [LabelOp(op, step=kind)], analyst=analyst, screen="map")
-
-
 def work(layout: Layout, n: int, seed: int = 0) -> None:
     """Let three analysts click, undo and redo."""
     drawn = random.Random(seed)
     with store.connect(layout) as db:
         for number in range(n):
             analyst, kind = drawn.choice(["ann", "bob", "eve"]), drawn.choice(["set"] * 5 + ["undo", "undo", "redo"])
-            op = f"op-{seed}-{number}"
+            op = LabelOp(f"op-{seed}-{number}", step=kind)  # type: ignore[arg-type]
             if kind == "set":
                 label = drawn.choice(["positive", "not_damaged", "cleared"])
                 absent = ["roof", "walls"][: number % 3] if label == "positive" else []
-                one = LabelOp(op, f"b{drawn.randrange(20)}", label, absent_types=absent)  # type: ignore[arg-type]
-            else:
-                one = LabelOp(op, step=kind)
-            assert not labels.append(db, [one], analyst=analyst, screen="map")[0].error
+                op = LabelOp(op.op, f"b{drawn.randrange(20)}", label, absent_types=absent)  # type: ignore[arg-type]
+            assert not labels.append(db, [op], analyst=analyst, screen="map")[0].error
 
 
 def test_all_that_is_newer_than_the_backup_comes_back(project: Layout) -> None:
@@ -102,12 +78,19 @@ def test_all_that_is_newer_than_the_backup_comes_back(project: Layout) -> None:
     assert done.rows.others == {"footprints": 5, "decision": 1, "choice": 1, "empty_step": done.rows.others["empty_step"]}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        0,
+        pytest.param(1, marks=pytest.mark.ci),
+        *(pytest.param(i, marks=pytest.mark.long(part="lost")) for i in range(2, 12)),
+    ],
+)
 def test_whatever_page_is_gone_the_log_goes_on_and_every_event_is_accounted_for(project: Layout, seed: int) -> None:
     drawn = random.Random(seed)
-    work(project, 200, seed=100 + seed)
+    work(project, 100, seed=100 + seed)
     backup = backups.make(project, "asked")
-    work(project, 400, seed=200 + seed)
+    work(project, 200, seed=200 + seed)
     whole, n = log_of(project), store.call(project, labels.last_event)
     pages = project.gpkg.stat().st_size // 4096
     overwrite(project, drawn.randrange(2, pages), drawn.randrange(1, 4))
@@ -119,31 +102,26 @@ def test_whatever_page_is_gone_the_log_goes_on_and_every_event_is_accounted_for(
     work(done.layout, 60, seed=300 + seed)  # undo and redo go on for everybody
 
 
-def test_an_undo_of_a_click_that_cannot_be_read_is_left_out(project: Layout) -> None:
+@pytest.mark.parametrize(("gone", "kept"), [("x", ["w"]), ("y", ["x", "w"])])
+def test_an_undo_of_a_click_that_cannot_be_read_is_left_out(
+    project: Layout, tmp_path: Path, gone: str, kept: list[str]
+) -> None:
     click(project, "b1")
-    base = backups.make(project, "asked")
-    for kind, op in (("set", "x"), ("undo", "y"), ("redo", "z"), ("set", "w")):
-        if kind == "set":
-            with store.connect(project) as db:
-                labels.append(db, [LabelOp(op, "b2", "positive")], analyst="ann", screen="map")
-        else:
-            step(project, kind, op)
-    source = project.folder / "other.gpkg"
-    backups.copy_database(project.gpkg, source)
-    for gone, kept in (("x", ["w"]), ("y", ["x", "w"])):
-        layout = Layout(project.folder.with_name(f"without-{gone}.pugeo"))
-        layout.folder.mkdir()
-        layout.gpkg.write_bytes(base.path.read_bytes())
-        damaged = source.with_name(f"{gone}.gpkg")
-        damaged.write_bytes(source.read_bytes())
-        with closing(sqlite3.connect(damaged)) as db, db:
-            db.execute("DROP TRIGGER label_event_no_delete")
-            db.execute("DELETE FROM label_event WHERE op = ?", (gone,))
-        found = store.call(layout, recovered.merge, damaged)
-        assert [row[1] for row in log_of(layout)][1:] == kept
-        assert (found.unreadable, found.left_out) == (1, 3 - len(kept))
-        step(layout, "undo", "again")
-        assert set(store.call(layout, labels.current_labels)) == ({"b1"} if gone == "x" else {"b1", "b2"})
+    backup = backups.make(project, "asked")
+    answer(project, LabelOp("x", "b2", "positive"), LabelOp("y", step="undo"), LabelOp("z", step="redo"))
+    answer(project, LabelOp("w", "b2", "positive"))
+    damaged = tmp_path / "damaged.gpkg"
+    backups.copy_database(project.gpkg, damaged)
+    with closing(sqlite3.connect(damaged)) as db, db:
+        db.execute("DROP TRIGGER label_event_no_delete")
+        db.execute("DELETE FROM label_event WHERE op = ?", (gone,))
+    checkpoint(project)
+    project.gpkg.write_bytes(backup.path.read_bytes())
+    found = store.call(project, recovered.merge, damaged)
+    assert [row[1] for row in log_of(project)][1:] == kept
+    assert (found.unreadable, found.left_out) == (1, 3 - len(kept))
+    answer(project, LabelOp("again", step="undo"))
+    assert set(store.call(project, labels.current_labels)) == ({"b1"} if gone == "x" else {"b1", "b2"})
 
 
 def test_clicks_while_rows_are_read_are_all_there_or_not_at_all(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,18 +144,12 @@ def test_an_operation_whose_number_is_taken_gets_a_new_one(project: Layout, tmp_
     click(project, "b1")
     backups.make(project, "asked")
     other = recovery.restore(project, to=str(tmp_path / "other.pugeo")).layout
-    with store.connect(other) as db:
-        labels.append(db, [LabelOp("theirs", "b2", "positive")], analyst="bob", screen="map")
-    with store.connect(project) as db:
-        labels.append(db, [LabelOp("ours", "b3", "not_damaged")], analyst="ann", screen="map")
-    step(project, "undo", "back")
+    answer(other, LabelOp("theirs", "b2", "positive"), analyst="bob")
+    answer(project, LabelOp("ours", "b3", "not_damaged"), LabelOp("back", step="undo"))
     backup = backups.make(other, "asked", tmp_path / "stick")
     done = recovery.restore(project, str(backup.path))
-    assert [(row[0], row[1], row[8]) for row in log_of(done.layout)][1:] == [
-        (2, "theirs", None),
-        (3, "ours", None),
-        (4, "back", 3),
-    ]
+    numbers = [(row[0], row[1], row[8]) for row in log_of(done.layout)][1:]
+    assert numbers == [(2, "theirs", None), (3, "ours", None), (4, "back", 3)]
     assert store.call(done.layout, labels.current_labels) == {"b1": "positive", "b2": "positive"}
 
 
@@ -258,24 +230,25 @@ def in_child(script: str, *args: object) -> int:
 
 
 @pytest.mark.slow
-def test_a_kill_at_each_step_of_the_swap_loses_no_click(project: Layout) -> None:
+@pytest.mark.parametrize(
+    "steps", [pytest.param([3], marks=pytest.mark.ci), pytest.param(range(20), marks=pytest.mark.long(part="kills"))]
+)
+def test_a_kill_at_a_step_of_the_swap_loses_no_click(project: Layout, steps: Sequence[int]) -> None:
     click(project, "b1")
     backups.make(project, "asked")
     in_use.let_go(project)
     assert in_child(_CLICKS, project.folder) == 9
-    steps, code = 0, -9
-    while code == -9:
-        copy = Layout(project.folder.with_name(f"step-{steps}.pugeo"))
-        shutil.copytree(project.folder, copy.folder)
+    codes = []
+    for step in steps:
+        copy = Layout(Path(shutil.copytree(project.folder, project.folder.with_name(f"step-{step}.pugeo"))))
         assert copy.gpkg.with_name("project.gpkg-wal").stat().st_size
-        code = in_child(_KILLED_RESTORE, copy.folder, steps)
-        assert {*store.call(copy, labels.current_labels)} == {"b1", "b5", "b6"}, steps
+        codes.append(in_child(_KILLED_RESTORE, copy.folder, step))
+        assert {*store.call(copy, labels.current_labels)} == {"b1", "b5", "b6"}, step
         assert len(log_of(copy)) == 3
         assert not swap.waits(copy)
         click(copy, "b7")
-        shutil.rmtree(copy.folder)
-        steps += 1
-    assert (code, steps > 8) == (0, True)
+    assert codes[0] == -9
+    assert len(codes) == 1 or (codes.count(-9) > 8 and codes[-1] == 0)
 
 
 def test_a_swap_that_was_cut_off_is_ended_by_a_restore_and_shown_by_no_glance(
@@ -350,38 +323,18 @@ def test_a_backup_of_another_project_is_refused(project: Layout, tmp_path: Path)
         recovery.restore(project, "nothing")
 
 
-@contextmanager
-def other_process(layout: Layout) -> Iterator[None]:
-    """Let another process have a project open."""
-    script = """
-        import sys
-        from pu_geo.project import store
-        store.open_project(sys.argv[1])
-        print("open", flush=True)
-        sys.stdin.read()
-    """
-    command = [sys.executable, "-c", textwrap.dedent(script), str(layout.folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "open\n"
-        try:
-            yield
-        finally:
-            other.communicate("")
-
-
 def test_in_place_is_refused_while_another_process_has_the_project_open(project: Layout) -> None:
     click(project, "b1")
     backups.make(project, "asked")
     before = project.gpkg.stat().st_ino
-    with other_process(project):
+    with (project.folder / in_use.FILE).open("r+") as other:
+        fcntl.flock(other, fcntl.LOCK_SH)
         assert in_use.is_open_elsewhere(project)
         with pytest.raises(ProjectError, match="open in another process") as caught:
             recovery.restore_in_place(project)
         recovery.restore(project)  # into a new folder at any time
     assert caught.value.kind == "busy"
     assert project.gpkg.stat().st_ino == before
-    assert not in_use.is_open_elsewhere(project)
     recovery.restore_in_place(project)
     assert project.gpkg.stat().st_ino != before
 
@@ -399,8 +352,6 @@ def test_in_place_is_refused_while_a_job_is_active(project: Layout) -> None:
 
 def test_nobody_opens_a_project_that_is_being_restored(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_use, "_PATIENCE_S", 0.05)
-    with in_use.alone(project):
-        code = f"from pu_geo.project import in_use, store; in_use._PATIENCE_S = 0.05; store.open_project({str(project.folder)!r})"
-        tried = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=REPOSITORY)
-    assert "is being restored" in tried.stderr
+    with in_use.alone(project), pytest.raises(ProjectError, match="is being restored"):
+        store.open_project(project.folder)
     store.open_project(project.folder)

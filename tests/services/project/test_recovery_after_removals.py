@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
 import shapely
 import shapely.affinity
+from damage_parts import overwrite, page_of
 from small_parts import add_chips, add_run, click, job_of, small_grid, square_table
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import backups, contents, import_log, in_use, labels, removals, runs, store, versions
+from pu_geo.project import backups, contents, import_log, labels, removals, runs, store, versions
 from pu_geo.project.layout import Layout, write_json
-from pu_geo.project.recovered import Recovered
 from pu_geo.records import FootprintTable
 from pu_geo.services.project import recovery, removing
 from pu_geo.services.project.recovery import Restored
@@ -44,29 +42,19 @@ def replace_footprints(layout: Layout, table: FootprintTable) -> int:
     return done.number
 
 
-def restore(layout: Layout, *, in_place: bool) -> Restored:
-    return recovery.restore_in_place(layout) if in_place else recovery.restore(layout)
+def restore(layout: Layout, backup: str | None = None, *, in_place: bool) -> Restored:
+    given = [] if backup is None else [backup]
+    return recovery.restore_in_place(layout, *given) if in_place else recovery.restore(layout, *given)
 
 
-def damage(layout: Layout, table: str) -> None:
-    in_use.let_go(layout)
-    with closing(sqlite3.connect(layout.gpkg)) as db:
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        page = int(db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0])
-    with layout.gpkg.open("r+b") as file:
-        file.seek(4096 * (page - 1))
-        file.write(b"\x77" * 4096)
-
-
-@IN_PLACE
-@pytest.mark.parametrize("damaged", ["", "areas"])
+@pytest.mark.parametrize(("damaged", "in_place"), [("", False), ("areas", True)])
 def test_replaced_footprints_stay_replaced_and_come_back_by_undo(project: Layout, damaged: str, *, in_place: bool) -> None:
     click(project, "b1", "b2")
     before = store.call(project, contents.footprints)
     number = replace_footprints(project, square_table(15, prefix="n"))
     click(project, "n1")
     if damaged:
-        damage(project, damaged)
+        overwrite(project, page_of(project, damaged))
     done = restore(project, in_place=in_place)
     assert done.backup is not None
     assert done.backup.reason == "removal"
@@ -87,8 +75,8 @@ def test_where_the_new_footprints_cannot_be_read_all_is_as_in_the_backup_and_it_
     replace_footprints(project, square_table(15, prefix="m"))  # wrote "before" and "after" once more
     (project.folder / PICTURES).write_text("third")
     oldest = backups.all_backups(project)[-1]
-    damage(project, "footprints")
-    done = recovery.restore_in_place(project, str(oldest.path)) if in_place else recovery.restore(project, str(oldest.path))
+    overwrite(project, page_of(project, "footprints"))
+    done = restore(project, str(oldest.path), in_place=in_place)
     assert store.call(done.layout, contents.building_ids) == [f"b{i}" for i in range(20)]
     assert (done.layout.folder / PICTURES).read_text() == "before"
     assert store.call(done.layout, removals.all_removals) == []
@@ -99,7 +87,7 @@ def test_where_the_new_footprints_cannot_be_read_all_is_as_in_the_backup_and_it_
 @IN_PLACE
 def test_a_lost_log_of_removals_takes_no_newer_footprints(project: Layout, *, in_place: bool) -> None:
     replace_footprints(project, square_table(15, prefix="n"))
-    damage(project, "removal")
+    overwrite(project, page_of(project, "removal"))
     done = restore(project, in_place=in_place)
     assert store.call(done.layout, contents.building_ids) == [f"b{i}" for i in range(20)]
     assert (done.layout.folder / PICTURES).read_text() == "before"
@@ -133,8 +121,7 @@ def test_changed_outlines_stay_changed(project: Layout) -> None:
     assert store.call(layout, contents.footprints).wkb == moved.wkb
 
 
-@IN_PLACE
-def test_a_removed_run_and_chips_stay_removed_and_come_back_by_undo(project: Layout, *, in_place: bool) -> None:
+def test_a_removed_run_and_chips_stay_removed_and_come_back_by_undo(project: Layout) -> None:
     add_run(project, "gone")
     add_run(project, "kept")
     add_chips(project, ["b1"], "unused")
@@ -145,9 +132,7 @@ def test_a_removed_run_and_chips_stay_removed_and_come_back_by_undo(project: Lay
     ).number  # fmt: skip
     oldest = backups.all_backups(project)[-1]
     click(project, "b1")
-    in_use.let_go(project)
-    name = str(oldest.path)
-    layout = (recovery.restore_in_place(project, name) if in_place else recovery.restore(project, name)).layout
+    layout = restore(project, str(oldest.path), in_place=True).layout
     with store.connect(layout) as db:
         assert [facts.run_id for facts in runs.all_runs(db)] == ["kept"]
         assert {row[0] for row in db.execute("SELECT DISTINCT run_id FROM score")} == {"kept"}
@@ -175,20 +160,17 @@ def test_a_removal_that_was_undone_since_is_not_listed_again(project: Layout) ->
         removing.undo(layout, number, "ann")
 
 
-@pytest.mark.parametrize("damaged", ["", "footprints"])
-def test_a_version_that_was_removed_for_good_keeps_its_number(project: Layout, damaged: str) -> None:
+def test_a_version_that_was_removed_for_good_keeps_its_number(project: Layout) -> None:
     write_json(project.exports / "v1" / "version.json", {"version": "v1", "made_at": store.now(), "run_id": "r"})
     number = removing.remove(project, "export", "v1", "ann").number
     removing.reclaim(project, [number], "ann")
-    if damaged:
-        damage(project, damaged)
+    overwrite(project, page_of(project, "footprints"))
     layout = recovery.restore(project, str(backups.all_backups(project)[-1].path)).layout
     assert versions.next_number(layout) == 2
     assert removing.removed(layout) == []
 
 
-@pytest.mark.parametrize("damaged", ["", "areas"])
-@pytest.mark.parametrize("backup_first", [False, True])
+@pytest.mark.parametrize(("damaged", "backup_first"), [("", False), ("areas", True)])
 def test_label_events_of_removed_buildings_come_over(project: Layout, damaged: str, *, backup_first: bool) -> None:
     oldest = backups.make(project, "asked")
     click(project, "b1", "b9")
@@ -200,17 +182,11 @@ def test_label_events_of_removed_buildings_come_over(project: Layout, damaged: s
             labels.undo(db, op, analyst="ann", screen="map")
         before = labels.current(db, at=labels.last_event(db))
     if damaged:
-        damage(project, damaged)
+        overwrite(project, page_of(project, damaged))
     done = recovery.restore(project, str(backup.path))
     assert (done.rows.left_out, done.rows.unreadable) == (0, 0)
     with store.connect(done.layout) as db:
         assert labels.current(db, at=labels.last_event(db)) == before
-
-
-def test_none_is_lost_is_not_claimed_beside_events_that_were_left_out(project: Layout) -> None:
-    claim = "None that is known of is lost"
-    notes = [" ".join(Restored(project, None, Recovered(events=1, left_out=n), [], None).notes) for n in (0, 1)]
-    assert [claim in words for words in notes] == [True, False]
 
 
 def test_a_number_of_the_project_never_goes_back(project: Layout) -> None:
@@ -222,12 +198,3 @@ def test_a_number_of_the_project_never_goes_back(project: Layout) -> None:
     layout = recovery.restore(project).layout
     with store.connect(layout) as db:
         assert db.execute("SELECT value FROM pugeo_meta WHERE key = 'made_up'").fetchone() == ("10",)
-
-
-def test_where_the_files_of_a_removal_are_gone_no_backup_is_promised_to_hold_them(project: Layout) -> None:
-    add_run(project, "gone")
-    number = removing.remove(project, "run", "gone", "ann").number
-    shutil.rmtree(project.trash)
-    with pytest.raises(ProjectError, match="are not in") as caught:
-        removing.undo(project, number, "ann")
-    assert "Backups of the project hold no such files" in caught.value.hint
