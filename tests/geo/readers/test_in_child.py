@@ -96,7 +96,7 @@ def test_many_scenes_are_described_in_order_and_the_first_bad_one_ends_it(
     bad = paths[0].with_name("bad.tif")
     bad.write_bytes(paths[0].read_bytes()[:3000])
     described = in_child.describe_each([*paths, bad, paths[0]])
-    assert [Path(next(described).path).name for _ in paths] == ["s0.tif", "s1.tif", "s2.tif"]
+    assert [Path(next(described).path) for _ in paths] == paths
     with pytest.raises(ImageryError, match=r"bad\.tif"):
         next(described)
 
@@ -138,18 +138,17 @@ def test_places_of_labels_come_in_order_with_refusals_among_them(tmp_path: Path,
 
 
 def test_a_name_that_is_not_unicode_is_refused_in_words(write_tif: Write, tmp_path: Path) -> None:
-    good = write_tif("a", picture())
+    ours = write_tif("häuser 家", picture())
+    assert in_child.describe(ours, "post", "a").path == str(ours)
     name = tmp_path / os.fsdecode(b"h\xe4user.tif")
     try:
-        shutil.copyfile(good, name)
+        shutil.copyfile(ours, name)
     except OSError:
         pytest.skip("file names must be Unicode here")
     for read in (lambda: in_child.describe(name, "post", "a"), lambda: in_child.describe_footprints(name)):
-        with pytest.raises(PuGeoError, match=r"h\\udce4user\.tif is no name in UTF-8") as refused:
+        with pytest.raises(PuGeoError, match=r"h\\udce4user\.tif") as refused:
             read()
         assert refused.value.problem.isprintable()
-    ours = write_tif("häuser 家", picture())
-    assert in_child.describe(ours, "post", "a").path == str(ours)
 
 
 # How a child ends
@@ -173,10 +172,8 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
     ("code", "scene_kind", "footprint_kind", "words"),
     [
         ("kill -SEGV $$", "corrupt", "parse", f"stopped with -{int(signal.SIGSEGV)}"),
-        ("kill -KILL $$", "corrupt", "parse", f"stopped with -{int(signal.SIGKILL)}"),
         ("kill -XCPU $$", "timeout", "timeout", "too much processor time"),
         ("echo 'numpy._core._exceptions._ArrayMemoryError: Unable to allocate' >&2; exit 1", "size", "size", "memory"),
-        ("echo terminate called after throwing an instance of std::bad_alloc >&2; exit 1", "size", "size", "memory"),
         ("echo one >&2; echo 'ValueError: two' >&2; exit 1", "corrupt", "parse", "ValueError: two"),
         ("exit 0", "corrupt", "parse", "without a word"),
         ("exec sleep 60", "timeout", "timeout", "over 0.5 s"),
@@ -202,17 +199,16 @@ def test_whatever_ends_the_child_becomes_a_refusal(
 
 
 @not_on_windows
-def test_what_a_child_says_without_end_is_not_taken_into_memory(child: Callable[[str], None], write_tif: Write) -> None:
-    child("head -c 100000000 /dev/zero | tr '\\0' x >&2; echo >&2; echo 'the end' >&2; exit 1")
-    with pytest.raises(ImageryError, match="the end"):
-        in_child.describe(write_tif("a", picture()), "post", "a")
-
-
-def test_an_answer_that_is_too_large_is_not_taken_over(write_json: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_child_says_without_end_is_not_taken_into_memory(
+    child: Callable[[str], None], write_tif: Write, write_json: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(in_child, "FOOTPRINTS", replace(in_child.FOOTPRINTS, answer_bytes=100))
     with pytest.raises(FootprintError, match="memory") as refused:
         in_child.read_footprints(write_json(outlines(5), crs=CRS_MEMBER), GRID)
     assert refused.value.kind == "size"
+    child("head -c 100000000 /dev/zero | tr '\\0' x >&2; echo >&2; echo 'the end' >&2; exit 1")
+    with pytest.raises(ImageryError, match="the end"):
+        in_child.describe(write_tif("a", picture()), "post", "a")
 
 
 @not_on_windows
@@ -233,7 +229,18 @@ def test_the_child_limits_itself(tmp_path: Path, limit: str, small: int, code: s
     assert words in done.stderr
 
 
-def test_without_limits_the_clock_alone_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_that_a_system_does_not_take_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    taken = set()
+
+    def refuse_memory(limit: int, pair: tuple[int, int]) -> None:
+        if limit == resource.RLIMIT_AS:
+            raise ValueError("current limit exceeds maximum limit")
+        taken.add(limit)
+
+    monkeypatch.setattr(resource, "setrlimit", refuse_memory)
+    child_process._limit(asdict(in_child.SCENES))
+    assert taken == {resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE}
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows: importing it fails
     child_process._limit(asdict(in_child.SCENES))
@@ -251,33 +258,6 @@ def test_a_child_that_is_stopped_leaves_no_file_behind(
         in_child.read_footprints(path, GRID)
     assert refusal.value.kind == "timeout"
     assert list((tmp_path / "temporary").iterdir()) == []
-
-
-# What is loaded where
-
-
-@pytest.mark.parametrize(
-    ("reader", "unwanted"),
-    [
-        ("footprints", ("rasterio", "pandas", "pyogrio", "pyarrow", "cv2")),
-        ("scene", ("pandas", "pyogrio", "pyarrow", "cv2", "sqlite3")),
-    ],
-)
-def test_a_reader_loads_no_library_that_it_does_not_need(
-    reader: str, unwanted: tuple[str, ...], write_tif: Write, write_json: Write
-) -> None:
-    """Each costs a tenth of a second of every start, and GDAL twice in a process is asking for trouble."""
-    if reader == "scene":
-        path, arguments = write_tif("a", picture()), {"role": "post", "scene_id": "a"}
-    else:
-        path, arguments = write_json(outlines(2), crs=CRS_MEMBER), {"grid": asdict(GRID), "source": "user", "crs": None}
-    code = (
-        "import sys; from pathlib import Path; from pu_geo.geo import child_process\n"
-        f"child_process.READERS[{reader!r}](Path({str(path)!r}), {arguments!r})\n"
-        f"print(sorted(set({unwanted!r}) & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_files_of_other_people_are_read_by_the_child_alone() -> None:
@@ -298,20 +278,6 @@ def test_files_of_other_people_are_read_by_the_child_alone() -> None:
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 calling += [path.name for name in readers if name.endswith(f".{node.value.id}.{node.attr}")]
     assert calling == []
-
-
-def test_a_limit_that_a_system_does_not_take_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    resource = pytest.importorskip("resource")
-    taken = []
-
-    def refuse_memory(limit: int, pair: tuple[int, int]) -> None:
-        if limit == resource.RLIMIT_AS:
-            raise ValueError("current limit exceeds maximum limit")
-        taken.append(limit)
-
-    monkeypatch.setattr(resource, "setrlimit", refuse_memory)
-    child_process._limit(asdict(in_child.SCENES))
-    assert {resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE} == set(taken)
 
 
 def test_the_settings_of_the_child_reach_it() -> None:
