@@ -68,11 +68,10 @@ def everything(layout: Layout) -> dict[str, object]:
         }
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
-def test_a_fresh_project_becomes_the_one_that_was_exported(project: Layout, tmp_path: Path, seed: int) -> None:
-    work(project, 500, seed)
+def test_a_fresh_project_becomes_the_one_that_was_exported(project: Layout, tmp_path: Path) -> None:
+    work(project, 300, 1)
     before = everything(project)
-    assert len(before["history"]) > 200  # type: ignore[arg-type]
+    assert len(before["history"]) > 120  # type: ignore[arg-type]
     result = export_labels(project, str(tmp_path / "labels.csv"))
     fresh = small_project(tmp_path / "fresh.pugeo")
     done = import_labels(fresh, str(result["events_out"]), analyst="carl", rebuild=True)
@@ -112,28 +111,22 @@ def test_a_project_with_answers_and_a_file_that_is_no_history_are_refused(projec
     assert everything(project) == before
 
 
-@pytest.mark.parametrize(
-    ("find", "put", "times", "words"),
-    [
+def test_a_history_that_makes_no_sense_is_refused_whole(project: Layout, tmp_path: Path) -> None:
+    work(project, 80, 6)
+    events = Path(str(export_labels(project, str(tmp_path / "labels.csv"))["events_out"]))
+    text, fresh = events.read_text(), small_project(tmp_path / "fresh.pugeo")
+    for find, put, times, words in (
         (",undo,", ",redo,", 1, "was stored as undo"),
         (",undo,", ",redo,", -1, "does not follow"),
         (",positive,", ",damaged!,", 1, "is not one of"),
         (",set,", ",wish,", 1, "is not one of"),
-    ],
-)
-def test_a_history_that_makes_no_sense_is_refused_whole(
-    project: Layout, tmp_path: Path, find: str, put: str, times: int, words: str
-) -> None:
-    work(project, 80, 6)
-    events = Path(str(export_labels(project, str(tmp_path / "labels.csv"))["events_out"]))
-    text = events.read_text()
-    assert find in text
-    events.write_text(text.replace(find, put, times))
-    fresh = small_project(tmp_path / "fresh.pugeo")
-    with pytest.raises(LabelError, match=words):
-        import_labels(fresh, str(events), analyst="carl", rebuild=True)
-    assert store.call(fresh, labels.last_event) == 0
-    assert store.call(fresh, decided_of)["grades"] == []
+    ):
+        assert find in text
+        events.write_text(text.replace(find, put, times))
+        with pytest.raises(LabelError, match=words):
+            import_labels(fresh, str(events), analyst="carl", rebuild=True)
+        assert store.call(fresh, labels.last_event) == 0
+        assert store.call(fresh, decided_of)["grades"] == []
 
 
 def test_without_the_file_of_decisions_answers_come_and_a_note_names_what_did_not(project: Layout, tmp_path: Path) -> None:

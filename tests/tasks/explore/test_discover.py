@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from model_parts import job_of, with_chips
-from small_parts import add_chips, click, mostly_long, square_table
+from small_parts import add_chips, click, in_tiers, small_project, square_table
 from type_parts import IDS
 
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobPaused, TrainingError
 from pu_geo.jobs import worker
-from pu_geo.jobs.worker import TASKS
 from pu_geo.methods.cards import ncl as ncl_card
 from pu_geo.methods.ncl import ncl
 from pu_geo.project import contents, discoveries, store
@@ -46,6 +45,10 @@ def layout(project: Layout) -> Layout:
     click(project, "n89", damage_types=("rare",))
     click(project, "n88", label="not_assessable")
     return project
+
+
+def killed(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def names_taught(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -95,12 +98,8 @@ def test_of_several_types_of_a_building_the_rarest_guides_it_and_no_type_of_an_a
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = names_taught(monkeypatch)
-    click(
-        layout,
-        *(f"n{i}" for i in range(15) if KIND[i] == 0),
-        damage_types=("roof", "mud", "burned"),
-        absent_types=("flooded",),
-    )
+    roofs = [f"n{i}" for i in range(15) if KIND[i] == 0]
+    click(layout, *roofs, damage_types=("roof", "mud", "burned"), absent_types=("flooded",))
     click(layout, *(f"n{i}" for i in range(31, 41)), damage_types=("collapsed",), shown="audit", inclusion=0.5)
     done = discover(job_of(layout, "discover"), n_seeds=1, n_groups=4)
     assert discoveries.load(layout, str(done["discovery"])).facts["known"] == {"mud": 10, "burned": 5, "roof": 5}
@@ -119,59 +118,41 @@ def test_the_suggested_number_is_more_than_there_are_known_kinds(layout: Layout)
 
 def test_without_damage_types_damaged_and_not_damaged_guide_it(project: Layout) -> None:
     with_chips(project)
-    told = discover(job_of(project, "discover"), n_seeds=1, n_groups=4)
-    found = discoveries.load(project, str(told["discovery"]))
-    assert found.facts["known"] == {"not damaged": 6, "damaged": 6}
-    assert list(found.building_ids) == IDS
-
-
-def test_the_same_seed_gives_the_same_groups(project: Layout) -> None:
-    with_chips(project)
     first, again = (
-        discoveries.load(project, str(discover(job_of(project, name), n_seeds=2, n_groups=3)["discovery"])) for name in "ab"
+        discoveries.load(project, str(discover(job_of(project, name), n_seeds=1, n_groups=4)["discovery"])) for name in "ab"
     )
-    np.testing.assert_array_equal(first.groups, again.groups)
+    assert first.facts["known"] == {"not damaged": 6, "damaged": 6}
+    assert list(first.building_ids) == IDS
+    np.testing.assert_array_equal(first.groups, again.groups)  # the same seed
     assert first.id != again.id
 
 
-def test_a_cancelled_one_stores_nothing(project: Layout) -> None:
+def test_one_that_is_cancelled_or_killed_while_it_stores_leaves_nothing(
+    project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = job_of(with_chips(project), "discover")
     (job.folder / "cancel").touch()
     with pytest.raises(JobCancelled):
         discover(job)
-    assert discoveries.all_facts(project) == []
-
-
-def test_one_that_is_killed_while_it_stores_leaves_nothing(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with_chips(project)
     monkeypatch.setattr(discoveries, "write_array", killed)
     with pytest.raises(KeyboardInterrupt):
-        discover(job_of(project, "discover"), n_seeds=1, n_groups=3)
+        discover(job_of(project, "again"), n_seeds=1, n_groups=3)
     assert discoveries.all_facts(project) == []
     assert not (project.folder / "discoveries").exists()
 
 
-@pytest.mark.parametrize(
-    ("chosen", "words"),
-    [
-        ({"n_seeds": 0}, "0 trainings"),
-        ({"n_groups": 1}, "n_new"),
-        ({"preset": "none"}, "no preset"),
-        ({}, "at least 5 damaged buildings"),
-    ],
-)
-def test_refusals_say_why(project: Layout, chosen: dict[str, Any], words: str) -> None:
-    with_chips(project, is_clicked=bool(chosen))
-    with pytest.raises(TrainingError, match=words):
-        discover(job_of(project, "discover"), **chosen)
-    assert discoveries.all_facts(project) == []
-
-
-def test_the_worker_knows_the_task() -> None:
-    assert TASKS[discovering.DISCOVER_TASKS[0]] == f"{discover.__module__}:{discover.__name__}"
+def test_refusals_say_why(project: Layout, tmp_path: Path) -> None:
+    with_chips(project)
+    bare = with_chips(small_project(tmp_path / "bare.pugeo"), is_clicked=False)
+    for layout, chosen, words in (
+        (project, {"n_seeds": 0}, "0 trainings"),
+        (project, {"n_groups": 1}, "n_new"),
+        (project, {"preset": "none"}, "no preset"),
+        (bare, {}, "at least 5 damaged buildings"),
+    ):
+        with pytest.raises(TrainingError, match=words):
+            discover(job_of(layout, "discover"), **chosen)  # type: ignore[arg-type]
+        assert discoveries.all_facts(layout) == []
 
 
 def stop_at(job: Job, monkeypatch: pytest.MonkeyPatch, stage: str, epoch: int, ask: str) -> list[tuple[str, int]]:
@@ -194,7 +175,7 @@ STOPS = [("cancel", "pretraining 1 of 2", 1), ("pause", "training 1 of 2", 3), (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ask", "stage", "epoch"), mostly_long(STOPS, STOPS[2]))
+@pytest.mark.parametrize(("ask", "stage", "epoch"), in_tiers(STOPS, "kills", quick=[STOPS[2]]))
 def test_one_that_was_interrupted_goes_on_where_it_was_and_ends_bit_equal(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, ask: str, stage: str, epoch: int
 ) -> None:
@@ -213,16 +194,10 @@ def test_one_that_was_interrupted_goes_on_where_it_was_and_ends_bit_equal(
     again = discoveries.load(layout, str(discover(job, **chosen)["discovery"]))
     np.testing.assert_array_equal(again.groups, straight.groups)
     np.testing.assert_array_equal(again.membership, straight.membership)
-    made_anew = {"discovery", "made_at", "seconds", "sha256"}
-    assert {key: value for key, value in again.facts.items() if key not in made_anew} == {
-        key: value for key, value in straight.facts.items() if key not in made_anew
-    }
-    stages = [
-        (f"{name} {i} of 2", n)
-        for i in (1, 2)
-        for name, last in (("pretraining", 2), ("training", 3))
-        for n in range(1, last + 1)
-    ]
+    made_anew = ("discovery", "made_at", "seconds", "sha256")
+    assert {**again.facts, **dict.fromkeys(made_anew)} == {**straight.facts, **dict.fromkeys(made_anew)}
+    of_seed = [("pretraining", 1), ("pretraining", 2), ("training", 1), ("training", 2), ("training", 3)]
+    stages = [(f"{name} {i} of 2", n) for i in (1, 2) for name, n in of_seed]
     assert list(dict.fromkeys(reported)) == stages
     n_twice = len(reported) - len(stages)
     assert n_twice == (0 if ask == "pause" else n_twice) <= 1
@@ -243,6 +218,7 @@ def test_a_training_that_is_done_is_not_done_again_and_leaves_no_weights(
 
 
 @pytest.mark.slow
+@pytest.mark.long(part="kills")
 def test_a_worker_that_searches_is_paused_and_resumed(
     layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,9 +241,6 @@ def test_a_worker_that_searches_is_paused_and_resumed(
 
 
 def test_one_that_was_killed_after_it_stored_is_not_stored_twice(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
     job = job_of(layout, "cut")
     with monkeypatch.context() as patch:
         patch.setattr(discover_task, "_result", killed)
