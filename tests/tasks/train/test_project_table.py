@@ -67,6 +67,7 @@ def test_command_names_all_that_the_figures_depend_on(told: Layout, run: Command
     text = run.text(*words, *more)
     assert "--field grade --clicks 5 --positive destroyed --positive major --exclude unclear" in text
     assert "| storm, 5 clicks | linear | quick | 1 |" in text
+    assert "--clicks is 'many'" in run.refused(*words, "--clicks", "many")
 
 
 @pytest.mark.parametrize(
@@ -86,11 +87,9 @@ def test_what_cannot_be_is_refused(told: Layout, wrong: dict[str, object], words
         benchmark.run_table(project_table("storm", **asked), told.folder, methods=["linear"], seeds=1)  # type: ignore[arg-type]
 
 
-def test_a_project_without_chips_is_refused(project: Layout, tmp_path: Path, run: CommandLine) -> None:
+def test_a_project_without_chips_is_refused(project: Layout, tmp_path: Path) -> None:
     table = project_table("x", field="grade", positive=["destroyed"])
     with pytest.raises(DatasetError, match="no chips yet"):
         table.read(project.folder)
     with pytest.raises(ProjectError):
         table.read(tmp_path / "nowhere.pugeo")
-    words = ("benchmark", "project", "--data", project.folder, "--field", "grade", "--positive", "x", "--clicks", "many")
-    assert "--clicks is 'many'" in run.refused(*words)

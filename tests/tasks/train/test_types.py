@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from clustered_parts import chipped
 from model_parts import job_of
-from small_parts import click, facts_of
+from small_parts import click, facts_of, in_tiers
 
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import settings_for
@@ -21,7 +21,7 @@ from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.inputs import read_inputs
 from pu_geo.training.data import PUData
 
-SHORT = {"epochs": "2", "max_steps": "4"}
+SHORT = {"epochs": "2", "max_steps": "4", "rounds": "2"}
 
 
 @pytest.fixture
@@ -40,6 +40,13 @@ def data_of(layout: Layout, method: str, types_from: str) -> PUData:
     return inputs.data(layout, settings_for(method, "quick"))
 
 
+def trained(layout: Layout, method: str, types_from: str) -> str:
+    known = set(catalog.card(method).settings.__dataclass_fields__)
+    short = {name: value for name, value in SHORT.items() if name in known}
+    job = job_of(layout, method)
+    return str(train_task.train(job, method=method, preset="quick", overrides=short, types_from=types_from)["run_id"])
+
+
 def test_answers_become_labels_of_several_types(layout: Layout) -> None:
     data = data_of(layout, "herocon", "answers")
     assert data.type_labels is not None
@@ -56,12 +63,11 @@ def test_grades_become_a_scale(layout: Layout) -> None:
     assert data.type_labels[:6].tolist() == [[1, 0], [1, 0], [1, 1], [1, 1], [1, -1], [1, -1]]
 
 
-@pytest.mark.parametrize("method", ["ncl", "fedaws"])
-def test_a_method_of_one_kind_each_gets_the_rarest(layout: Layout, method: str) -> None:
-    data = data_of(layout, method, "answers")
+def test_a_method_of_one_kind_each_gets_the_rarest(layout: Layout) -> None:
+    data = data_of(layout, "ncl", "answers")
     named = [data.class_names[number] for number in data.classes[:6]]
     assert named == ["roof", "roof", "flooded", "flooded", "damaged", "damaged"]
-    inputs = read_inputs(layout).with_types(layout, "answers", catalog.card(method))
+    inputs = read_inputs(layout).with_types(layout, "answers", catalog.card("ncl"))
     assert any(words.startswith("1 building has several damage types") for words in inputs.warnings)
     assert not any(
         "several" in words for words in read_inputs(layout).with_types(layout, "answers", catalog.card("herocon")).warnings
@@ -96,21 +102,15 @@ def test_of_an_empty_attribute_nobody_said_a_type(layout: Layout) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["ncl", "fedaws", "herocon"])
+@pytest.mark.parametrize("method", in_tiers(["ncl", "fedaws", "herocon"], "contract", quick=["fedaws"]))
 def test_each_method_trains_on_given_types_and_names_the_one_it_left_out(layout: Layout, method: str) -> None:
-    known = set(catalog.card(method).settings.__dataclass_fields__)
-    short = {name: value for name, value in {**SHORT, "rounds": "2"}.items() if name in known}
-    done = train_task.train(job_of(layout, method), method=method, preset="quick", overrides=short, types_from="answers")
-    facts = facts_of(layout, str(done["run_id"]))
+    facts = facts_of(layout, trained(layout, method, "answers"))
     assert any("were not learned: tent (1)" in words for words in facts.warnings)
 
 
 @pytest.mark.slow
 def test_a_run_notes_which_grades_its_types_are(layout: Layout) -> None:
-    known = set(catalog.card("herocon").settings.__dataclass_fields__)
-    short = {name: value for name, value in {**SHORT, "rounds": "2"}.items() if name in known}
-    done = train_task.train(job_of(layout, "scale"), method="herocon", preset="quick", overrides=short, types_from="grades")
-    facts = facts_of(layout, str(done["run_id"]))
+    facts = facts_of(layout, trained(layout, "herocon", "grades"))
     assert (facts.types, facts.type_grades) == (("at least Minor", "at least Major"), ("minor", "major"))
 
 
