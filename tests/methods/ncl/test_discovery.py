@@ -10,10 +10,9 @@ from pu_geo.errors import ShapeError
 from pu_geo.methods.ncl.discovery import central_chips, cluster_shares, suggested_number
 
 
-def blobs(n_blobs: int, seed: int = 0, n: int = 25, spread: float = 0.15) -> tuple[np.ndarray, np.ndarray]:
-    draw = np.random.default_rng(seed)
-    truth = np.repeat(np.arange(n_blobs), n)
-    return np.eye(8)[truth] + spread * draw.normal(size=(len(truth), 8)), truth
+def blobs(n_blobs: int) -> np.ndarray:
+    truth = np.repeat(np.arange(n_blobs), 25)
+    return np.eye(8)[truth] + 0.15 * np.random.default_rng(0).normal(size=(len(truth), 8))
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -37,25 +36,19 @@ def test_central_chips_are_the_nearest_members() -> None:
     assert len(found[2]) == 0
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("n_blobs", [2, 4, 6])
-def test_counts_clusters_that_are_there(n_blobs: int, seed: int) -> None:
-    points, _ = blobs(n_blobs, seed)
-    found = suggested_number(points, range(2, 9), generator(seed))
+@pytest.mark.parametrize("n_blobs", [2, 6])
+def test_counts_clusters_that_are_there(n_blobs: int) -> None:
+    found = suggested_number(blobs(n_blobs), range(2, 9), generator())
     assert found.number == n_blobs
     assert list(found.silhouettes) == list(range(2, 9))
     assert found.silhouettes[n_blobs] == max(found.silhouettes.values()) > 0.5
-
-
-def test_coinciding_points_make_no_trouble() -> None:
-    found = suggested_number(np.ones((6, 3)), (2, 3), generator())
-    assert found.number == 2
-    assert found.silhouettes == {2: 0.0, 3: 0.0}
+    coinciding = suggested_number(np.ones((6, 3)), (2, 3), generator())
+    assert (coinciding.number, coinciding.silhouettes) == (2, {2: 0.0, 3: 0.0})
 
 
 def test_looks_at_some_of_many_rows_and_draws_from_its_generator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pu_geo.methods.ncl.discovery.MAX_ROWS", 60)
-    points, _ = blobs(3)
+    points = blobs(3)
     before = torch.get_rng_state()
     first, again = (suggested_number(points, (2, 3, 4), generator(1)) for _ in range(2))
     assert first == again
