@@ -1,27 +1,47 @@
-"""The job that makes another set of features."""
+"""The job that makes another set of features: of layers, of networks, of shared filters; and models that carry them elsewhere."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import shapely
 import torch
+import torchvision
+from cli_parts import CommandLine
 from feature_parts import D, TinyMaker, made, request_of, tiny_maker, weights_file
-from model_parts import with_chips
-from safetensors.numpy import save_file
-from small_parts import add_chips, job_of, small_project, table_of
+from layered_chip_parts import EVERY, layer_request, layer_set, with_layers
+from model_parts import parts, with_chips
+from safetensors.numpy import load, save, save_file
+from safetensors.torch import save_file as save_tensors
+from small_parts import add_chips, facts_of, job_of, small_project, table_of
 
 from pu_geo.analysis import sensors
-from pu_geo.errors import JobCancelled, ProjectError, PuGeoError
-from pu_geo.project import feature_sets, store
-from pu_geo.project.layout import Layout
+from pu_geo.errors import JobCancelled, ModelError, ProjectError, PuGeoError
+from pu_geo.features import bank
+from pu_geo.features.bank import fingerprint
+from pu_geo.features.shared import SharedBank
+from pu_geo.methods.catalog import TrainingRequest
+from pu_geo.project import contents, feature_sets, model_files, runs, store
+from pu_geo.project.contents import chip_facts
+from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.services.imagery import layers
+from pu_geo.services.imagery.features import words_of
+from pu_geo.services.project import choices
+from pu_geo.services.train import run_card
+from pu_geo.tasks.explore.embed import embed_again
 from pu_geo.tasks.imagery import features as task
-from pu_geo.tasks.imagery.features import features, footprint_masks
+from pu_geo.tasks.imagery.features import features, footprint_masks, maker_in, settle
+from pu_geo.tasks.train import train as train_task
+from pu_geo.tasks.train.apply_model import apply_model, check_model
 
 __all__ = ["tiny_maker"]
-pytestmark = pytest.mark.usefixtures("tiny_maker")
+pytestmark = pytest.mark.usefixtures("tiny_maker", "home")
+RESNET_18 = bank.MAKERS["resnet18"]
 
 
 @pytest.fixture
@@ -133,3 +153,251 @@ def test_groups_of_sensors_are_matched_below_zero_as_well() -> None:
     np.testing.assert_allclose(first.mean(0), second.mean(0), atol=0.02)
     np.testing.assert_allclose(first.std(0), second.std(0), atol=0.02)
     assert (views[:, 100:] < 0).any()
+
+
+# Of named layers
+
+
+def test_layers_that_nobody_names_are_both_dates_and_each_layer(project: Layout) -> None:
+    with_layers(project)
+    name = layer_set(project)
+    found = feature_sets.find(project, "set", name)
+    assert [view.name for view in feature_sets.views_of(found.maker)] == list(EVERY)
+    assert layer_set(project, *EVERY) == name  # the same layers, named
+    assert features(job_of(project), request=layer_request(*EVERY))["was_there"]
+    assert layer_set(project, "pre+post", "sar-post") != name
+
+
+def test_missing_layers_hold_the_mean_of_the_buildings_that_have_them(project: Layout) -> None:
+    _, lacks = with_layers(project)
+    name = layer_set(project)
+    views = feature_sets.views(project, "set", name).astype(np.float32)
+    np.testing.assert_array_equal(views[:, :, :512], feature_sets.views(project, "set"))  # pre+post is the set rcf
+    assert 0 < lacks.sum() < 20
+    for view in views:
+        expected = np.tile(np.sqrt(view[~lacks, 512:1024]).mean(0) ** 2, (lacks.sum(), 1))
+        np.testing.assert_allclose(view[lacks, 512:1024], expected, rtol=2e-3, atol=1e-4)
+        assert (view[~lacks, 512:1024].std(0) > 0).any()
+    maker, facts = feature_sets.find(project, "set", name).maker, chip_facts(project, "set")
+    found = feature_sets.is_missing(maker, facts)
+    assert found is not None
+    np.testing.assert_array_equal(found, [np.zeros(20, np.bool_), lacks, np.zeros(20, np.bool_)])
+    assert feature_sets.is_missing({"kind": "rcf"}, facts) is None
+
+
+def test_sensor_groups_are_matched_in_optical_columns_alone(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_layers(project)
+    matched: list[tuple[int, ...]] = []
+    monkeypatch.setattr("pu_geo.analysis.sensors.match_groups", lambda views, *_, **__: matched.append(views.shape))
+    facts = dict(chip_facts(project, "set"))
+    write_json(project.chip_facts("set"), {**facts, "sensor_group": [0] * 20})
+    layer_set(project, *EVERY, "post")
+    assert matched == [(3, 20, 512), (3, 20, 512)]  # pre+post, post
+
+
+def test_other_makers_take_pre_and_post_alone(project: Layout, tmp_path: Path) -> None:
+    with_layers(project)
+    with pytest.raises(PuGeoError, match="takes the optical bands alone"):
+        features(job_of(project), request={**layer_request("sar-post"), "maker": "self-supervised"})
+    request = request_of(weights_file(tmp_path))  # a maker that has weights for 6 bands, and no more
+    name = str(features(job_of(project), request=request)["name"])
+    assert feature_sets.find(project, "set", name).maker["kind"] == "resnet18"
+
+
+def test_chips_without_layers_have_a_set_of_their_dates(project: Layout) -> None:
+    with_chips(project)
+    name = layer_set(project)
+    assert [view.name for view in feature_sets.views_of(feature_sets.find(project, "set", name).maker)] == ["pre+post"]
+    assert feature_sets.usual_layers(contents.views_of({"bands": "post"})) == ("post",)
+    with pytest.raises(PuGeoError, match="no layer 'sar-post'; they have pre, post"):
+        layer_set(project, "sar-post")
+
+
+@pytest.mark.slow
+def test_buildings_with_none_of_the_layers_are_not_assessed(run: CommandLine, project: Layout, tmp_path: Path) -> None:
+    _, lacks = with_layers(project, seed=4, missing=0.25)
+    made = run.json("features", project.folder, "--maker", "layers", "--layers", "sar-post", "--views", 3, "--use")
+    assert f"{lacks.sum()} in sar-post. {lacks.sum()} have none of the layers" in made["layers_lacking"]
+    gone = {f"b{row}" for row in np.flatnonzero(lacks)}
+    facts = facts_of(project, run.json("rank", project.folder)["run_id"])
+    assert facts.n_hidden == lacks.sum()
+    assert facts.n_positive + facts.n_unlabeled == 20 - lacks.sum()
+    assert dict.fromkeys(gone, "no_layer") == choices.reasons_of(project, facts) == choices.reasons_by_chips(project, facts)
+    path, trained_run = tmp_path / "m.pugeo-model.zip", run.json("train", project.folder)["run_id"]
+    run.text("model", "export", project.folder, trained_run, "--out", path)
+    applied = facts_of(project, run.json("model", "apply", project.folder, path)["run_id"])
+    assert applied.n_hidden == lacks.sum()
+    for one in (facts_of(project, trained_run), applied):
+        assert set(choices.reasons_of(project, one) or {}) == gone
+    half = layers.in_chips(chip_facts(project, "set"), layers.learned_views(facts))[0]
+    assert half["n_without_any"] == half["n_missing"] == lacks.sum()
+    # one that another of the run's layers shows is ranked
+    both = replace(facts, views=("pre+post", "sar-post"))
+    assert not feature_sets.without_layers(both, chip_facts(project, "set")).any()
+
+
+@pytest.mark.slow
+def test_a_run_on_layers_goes_to_a_project_that_has_them_in_another_order(
+    run: CommandLine, project: Layout, tmp_path: Path
+) -> None:
+    _, lacks = with_layers(project)
+    made = run.json("features", project.folder, "--maker", "layers", "--layers", "pre+post, sar-post", "--views", 3, "--use")
+    assert f"{lacks.sum()} in sar-post" in made["layers_lacking"]
+    run_id = run.json("train", project.folder)["run_id"]
+    assert made["layers_lacking"] in facts_of(project, run_id).warnings
+    path = tmp_path / "m.pugeo-model.zip"
+    run.text("model", "export", project.folder, run_id, "--out", path)
+
+    other = small_project(tmp_path / "other.pugeo", 20, "Other")
+    with_layers(other)
+    of_set = dict(chip_facts(other, "set"))
+    write_array(other.chips("set"), np.load(other.chips("set"))[:, [0, 1, 2, 3, 4, 5, 8, 6, 7]])
+    pre, post, sar, height = of_set["views"]
+    swapped = [pre, post, {**height, "start": 6, "stop": 7}, {**sar, "start": 7, "stop": 9}]
+    write_json(other.chip_facts("set"), {**of_set, "views": swapped})
+    applied = run.json("model", "apply", other.folder, path)["run_id"]
+    np.testing.assert_array_equal(runs.array(other, applied, "scores"), runs.array(project, run_id, "scores"))
+    facts = facts_of(other, applied)
+    assert made["layers_lacking"] in facts.warnings
+    assert words_of("x", facts.feature_maker).startswith("x: layers pre+post and sar-post; random convolutions")
+    without = with_chips(small_project(tmp_path / "without.pugeo", 20, "Without"))
+    assert "takes the layer sar-post with 2 bands" in run.refused("model", "apply", without.folder, path)
+
+
+# Of networks
+
+
+@pytest.mark.slow
+def test_a_run_on_a_network_goes_to_another_project(
+    run: CommandLine, chipped: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(bank.MAKERS, "resnet18", RESNET_18)
+    weights = tmp_path / "random18.safetensors"
+    save_tensors(torchvision.models.resnet18(weights=None).state_dict(), weights)
+    options = ("--backbone", "resnet18", "--weights", weights, "--pool", "footprint", "--layer", "layer2", "--size", 32)
+    made = run.json("features", chipped.folder, *options, "--views", 2, "--licence", "none", "--use")
+    assert (made["n_features"], made["n_views"]) == (3 * 128, 2)
+    views = feature_sets.views(chipped, "set", made["name"])
+    assert np.isfinite(views).all()
+    assert (views[0].std(axis=0) > 0).mean() > 0.5
+    run_id = run.json("train", chipped.folder)["run_id"]
+    path = tmp_path / "m.pugeo-model.zip"
+    run.text("model", "export", chipped.folder, run_id, "--out", path)
+    other = with_chips(small_project(tmp_path / "other.pugeo", 20, "Other"))
+    applied = run.json("model", "apply", other.folder, path)["run_id"]
+    np.testing.assert_array_equal(runs.array(other, applied, "scores"), runs.array(chipped, run_id, "scores"))
+
+
+@pytest.mark.slow
+@pytest.mark.ci
+def test_the_chips_teach_a_network_of_their_own(run: CommandLine, chipped: Layout) -> None:
+    options = ("--backbone", "self-supervised", "--views", 1)
+    made = run.json("features", chipped.folder, *options, "--use")
+    assert made["name"].startswith("self-supervised-")
+    again = run.json("features", chipped.folder, *options)
+    assert (again["was_there"], again["name"]) == (True, made["name"])
+    assert "trained on these chips, without labels" in run.text("features", chipped.folder)
+
+
+# By shared filters
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Layout:
+    """Another project of 20 buildings, whose imagery is darker and flatter."""
+    found = with_chips(small_project(tmp_path / "other.pugeo", 20, "Other"), seed=1)
+    np.save(found.chips("set"), np.load(found.chips("set")) // 3 + 5)
+    return found
+
+
+def shared_set(layout: Layout) -> str:
+    request = {"maker": "shared", "dates": "both", "n_views": 3}
+    return str(features(job_of(layout, "features"), request=request, use=True)["name"])
+
+
+def trained(layout: Layout, name: str) -> str:
+    short = {"epochs": "2", "max_steps": "4", "batch_size": "10"}
+    args = TrainingRequest("ncpu", "quick", 0, short, None, 0, name).as_args()
+    return str(train_task.train(job_of(layout, "train"), **args)["run_id"])
+
+
+def exported(layout: Layout, run_id: str, path: Path, *, has_statistics: bool = True) -> Path:
+    """Write a model file as the app does, or as a training of several projects, which leaves their statistics with them."""
+    card, weights = parts(layout, run_id)
+    if not has_statistics:
+        left = {name: array for name, array in load(weights).items() if not name.startswith("feature_maker.")}
+        facts, weights = json.loads(card), save(left)
+        facts["tensors"] = {name: facts["tensors"][name] for name in left}
+        card = json.dumps({**facts, "sha256": hashlib.sha256(weights).hexdigest()}).encode()
+    model_files.write(path, card, weights)
+    return path
+
+
+def applied_to(layout: Layout, path: Path) -> str:
+    return str(apply_model(job_of(layout, f"apply-{path.name}"), path=str(path))["run_id"])
+
+
+def scores(layout: Layout, run_id: str) -> np.ndarray:
+    return np.asarray(runs.array(layout, run_id, "scores"))
+
+
+def test_projects_have_one_feature_space_and_a_model_goes_from_one_to_another(
+    chipped: Layout, other: Layout, tmp_path: Path
+) -> None:
+    name = shared_set(chipped)
+    assert (name, name.partition("-")[0]) == (shared_set(other), "shared")
+    makers = [maker_in(layout, "set", name) for layout in (chipped, other)]
+    assert all(isinstance(one, SharedBank) for one in makers)
+    assert fingerprint(makers[0]) == fingerprint(makers[1])  # type: ignore[arg-type]
+    assert not np.array_equal(makers[0].band_mean, makers[1].band_mean)  # type: ignore[union-attr]
+    run_id = trained(chipped, name)
+    assert facts_of(chipped, run_id).feature_maker["holds_imagery"] is False
+    words = run_card.as_markdown(run_card.card(chipped, run_id))
+    assert "made-up sample event; they hold no imagery of yours; pre and post together" in words
+    kept = {key for key in load(parts(chipped, run_id)[1]) if key.startswith("feature_maker.")}
+    assert kept == {"feature_maker.band_mean", "feature_maker.band_std"}
+    path = exported(chipped, run_id, tmp_path / "m.pugeo-model.zip")
+    assert "the same in every project" in str(check_model(path)["features"])
+    same = with_chips(small_project(tmp_path / "same.pugeo", 20, "Same"))
+    np.testing.assert_array_equal(scores(same, applied_to(same, path)), scores(chipped, run_id))
+    applied = facts_of(other, applied_to(other, path))
+    assert (applied.feature_set, applied.feature_maker) == (name, facts_of(chipped, run_id).feature_maker)
+    # it reads chips by the statistics of its training; a model without them by those of the project
+    assert any("differ in brightness" in words for words in applied.warnings)
+    bare = exported(chipped, run_id, tmp_path / "bare.pugeo-model.zip", has_statistics=False)
+    assert "the same in every project" in str(check_model(bare)["features"])
+    again = applied_to(same, bare)
+    np.testing.assert_array_equal(scores(same, again), scores(chipped, run_id))  # the same chips have the same statistics
+    found = facts_of(other, applied_to(other, bare))
+    assert not any("differ in brightness" in words for words in found.warnings)
+    embedded = embed_again(job_of(same, "embed"), facts_of(same, again), "set", np.arange(5))
+    stored = np.asarray(runs.array(same, again, "embeddings"), np.float32)[:5]
+    np.testing.assert_allclose(embedded, stored / np.linalg.norm(stored, axis=1, keepdims=True), atol=0.01)
+    card, weights = parts(chipped, run_id)
+    facts = json.loads(card)
+    facts["feature_maker"]["weights_sha256"] = "0" * 64
+    model_files.write(tmp_path / "m.zip", json.dumps(facts).encode(), weights)
+    with pytest.raises(ModelError, match="were made by other filters"):
+        apply_model(job_of(other, "apply"), path=str(tmp_path / "m.zip"))
+
+
+def test_the_command_line_makes_shared_features(run: CommandLine, chipped: Layout) -> None:
+    shared = ("features", chipped.folder, "--maker", "shared")
+    made = run.json(*shared, "--views", 2, "--use")
+    assert (made["n_features"], made["in_use"], made["was_there"]) == (512, made["name"], False)
+    assert run.json(*shared, "--views", 2)["was_there"] is True
+    assert "the same in every project" in run.text("features", chipped.folder)
+    assert np.isfinite(feature_sets.views(chipped, "set", made["name"])).all()
+    assert run.json(*shared, "--dates", "post", "--views", 2)["name"] != made["name"]
+    assert "both dates, or post alone" in run.refused(*shared, "--dates", "diff")
+    assert "leave no choice of pool" in run.refused(*shared, "--pool", "footprint")
+
+
+def test_features_of_another_sensor_stay_above_zero_when_they_are_matched() -> None:
+    """Means of cut-off responses are never below 0, unlike what networks give."""
+    roots = np.concatenate([np.repeat([0.0, 2.0], 15)[:, None], np.random.default_rng(0).normal(10, 1, (30, 1))])
+    views = np.square(roots)[None].astype(np.float16)
+    facts = {"sensor_group": np.repeat([0, 1], 30).tolist()}
+    settle(views, SharedBank.of("both"), facts, np.ones(60, np.bool_))
+    assert views[0, 30:].max() < 20
+    assert views.min() == 0

@@ -26,18 +26,12 @@ def of_town(town: Path) -> dict[str, Any]:
     return {**arguments, **dates, "layers": named}
 
 
-def test_files_of_the_sample_event_are_there_and_its_layers_can_be_added() -> None:
-    arguments = projects.sample_arguments()
-    (layer,) = arguments["layers"]  # type: ignore[attr-defined]
-    layers.check_name(layer["name"])
-    assert layer["kind"] in layers.KINDS
-    assert all(Path(path).is_file() for path in layer["paths"])
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_features", "home")
 def test_preparing_the_sample_event_adds_its_radar(town: Path, tmp_path: Path) -> None:
     layout = store.create(tmp_path / "sample.pugeo", projects.SAMPLE_NAME)
+    (named,) = projects.sample_arguments()["layers"]  # type: ignore[attr-defined]
+    assert all(Path(path).is_file() for path in named["paths"])
     done = prepare(job_of(layout), **of_town(town))
     (row,) = layers.rows(layout)
     assert (row["name"], row["when"], row["kind"], row["bands"], row["unit"]) == ("sar-post", "post", "sar-db", 1, "dB")

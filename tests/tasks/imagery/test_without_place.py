@@ -94,12 +94,6 @@ def test_every_step_works_in_local_meters(made: tuple[Path, dict[str, dict[str, 
     assert said["chip"]["n"] == COLUMNS * ROWS
 
 
-def test_nobody_works_without_a_place_unawares(run: CommandLine, pictures: Path, tmp_path: Path) -> None:
-    run.json("init", tmp_path / "new.pugeo")
-    told = run.refused("add-scene", tmp_path / "new.pugeo", "--post", pictures / "post.png")
-    assert "size of its pixels" in told
-
-
 def test_the_map_of_pictures_without_a_place_leaves_the_house_only_when_asked_and_says_so(
     run: CommandLine, ranked: Path, tmp_path: Path
 ) -> None:
@@ -113,25 +107,19 @@ def test_the_map_of_pictures_without_a_place_leaves_the_house_only_when_asked_an
     assert table.loc["h7"].geometry.bounds == (35.0, -52.0, 47.0, -40.0)
     assert (table.loc["h7"].x_m, table.loc["h7"].y_m, table.loc["h7"].area_m2) == (41.0, -46.0, 144.0)
     assert not {"lon", "lat"} & set(table.columns)
-    with sqlite3.connect(out) as db:
-        description, srs_id = db.execute(
-            "SELECT description, srs_id FROM gpkg_contents WHERE table_name = 'damage_map'"
-        ).fetchone()
-    db.close()
+    with contextlib.closing(sqlite3.connect(out)) as db:
+        asked = "SELECT description, srs_id FROM gpkg_contents WHERE table_name = 'damage_map'"
+        description, srs_id = db.execute(asked).fetchone()
     assert srs_id == -1
     assert "no place on the Earth" in description
     assert "no place on the Earth" in json.loads((tmp_path / "map.run.json").read_text())["coordinates"]
+    run.json("export", ranked, "--format", "csv", "--out", tmp_path / "map.csv", "--local-coordinates")
+    rows = {row["building_id"]: row for row in csv.DictReader((tmp_path / "map.csv").read_text(encoding="utf-8-sig").splitlines())}
+    assert (rows["h0"]["x_m"], rows["h0"]["y_m"]) == ("16.0", "-16.0")
+    assert not {"lon", "lat"} & set(rows["h0"])
     codebook = (tmp_path / "map.codebook.csv").read_text(encoding="utf-8-sig")
     assert "x_m" in codebook
     assert "Longitude" not in codebook
-
-
-def test_a_csv_holds_local_meters_by_name(run: CommandLine, ranked: Path, tmp_path: Path) -> None:
-    out = tmp_path / "map.csv"
-    run.json("export", ranked, "--format", "csv", "--out", out, "--local-coordinates")
-    rows = {row["building_id"]: row for row in csv.DictReader(out.read_text(encoding="utf-8-sig").splitlines())}
-    assert (rows["h0"]["x_m"], rows["h0"]["y_m"]) == ("16.0", "-16.0")
-    assert not {"lon", "lat"} & set(rows["h0"])
 
 
 def test_formats_that_are_read_as_degrees_are_refused(run: CommandLine, ranked: Path, tmp_path: Path) -> None:
@@ -166,24 +154,17 @@ def test_labels_leave_as_csv_and_come_back(run: CommandLine, ranked: Path, tmp_p
     assert run.json("export-labels", ranked, "--out", out)["n"] == 5
     assert "x_m,y_m" in out.read_text(encoding="utf-8-sig").splitlines()[0]
     points = tmp_path / "points.geojson"
-    point = {"type": "Point", "coordinates": [16.0, 16.0]}
-    points.write_text(
-        json.dumps({"type": "FeatureCollection", "features": [{"type": "Feature", "properties": {}, "geometry": point}]})
-    )
+    point = {"type": "Feature", "properties": {}, "geometry": {"type": "Point", "coordinates": [16.0, 16.0]}}
+    points.write_text(json.dumps({"type": "FeatureCollection", "features": [point]}))
     assert "no place on the Earth" in run.refused("label", ranked, "--import", points)
     assert run.json("label", ranked, "--import", out)["unchanged"] == 5
 
 
-def test_the_live_project_file_is_in_no_system_on_the_earth(ranked: Path) -> None:
-    with store.connect(Layout(ranked)) as db:
-        rows = dict(db.execute("SELECT table_name, srs_id FROM gpkg_geometry_columns"))
-        grid = contents.grid(db)
-    assert (rows["footprints"], rows["damage_map"]) == (-1, -1)
-    assert not grid.has_place
-    assert not mapping.has_place(Layout(ranked))
-
-
-def test_a_grid_of_cells_and_what_comes_later(run: CommandLine, ranked: Path, pictures: Path, tmp_path: Path) -> None:
+def test_cells_are_laid_and_what_needs_a_place_is_refused(
+    run: CommandLine, ranked: Path, pictures: Path, project: Layout, tmp_path: Path
+) -> None:
+    run.json("init", tmp_path / "new.pugeo")
+    assert "size of its pixels" in run.refused("add-scene", tmp_path / "new.pugeo", "--post", pictures / "post.png")
     cells = run.json("add-grid", ranked, "--size-m", 40)
     assert (cells["n_in"], cells["added"]) == (16, 16)  # 160 m in cells of 40 m, both ways
     told = run.refused("next-round", ranked, "--new", tmp_path / "two.pugeo", "--post", pictures / "post.png")
@@ -191,13 +172,11 @@ def test_a_grid_of_cells_and_what_comes_later(run: CommandLine, ranked: Path, pi
     cv2.imwrite(str(tmp_path / "more.png"), np.full((SIZE, SIZE, 3), 7, np.uint8))
     told = run.refused("add-scene", ranked, "--post", tmp_path / "more.png", "--pixel-size", PIXEL_M)
     assert "more than one post picture" in told
-
-
-def test_a_project_with_a_place_is_as_before(project: Layout) -> None:
-    with store.connect(project) as db:
-        rows = dict(db.execute("SELECT table_name, srs_id FROM gpkg_geometry_columns"))
-    assert rows["footprints"] == 32615
-    assert mapping.has_place(project)
+    for layout, srs_id in ((Layout(ranked), -1), (project, 32615)):
+        with store.connect(layout) as db:
+            rows = dict(db.execute("SELECT table_name, srs_id FROM gpkg_geometry_columns"))
+            assert contents.grid(db).has_place == mapping.has_place(layout) == (srs_id > 0)
+        assert (rows["footprints"], rows["damage_map"]) == (srs_id, srs_id)
     check_coordinates(small_grid().crs, ["geojson", "heat"], local=False)
     with pytest.raises(PuGeoError, match="has a place on the Earth"):
         check_coordinates(small_grid().crs, ["gpkg"], local=True)
