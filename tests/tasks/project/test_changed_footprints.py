@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import geopandas
 import numpy as np
 import pytest
 import shapely
@@ -52,41 +53,30 @@ def test_numbers_of_removed_buildings_are_not_given_to_others(numbered: Layout) 
     first = ids_of(numbered)
     click(numbered, first[0])
     add_run(numbered, ids=first, scores=np.linspace(0, 1, 10))
+    task.remove_footprints(job_of(numbered), name=json.dumps(["b000009", "b000010"]), analyst="ann")
+    before, highest = store.call(numbered, contents.footprints), store.call(numbered, contents.highest_number)
+    assert task._with_ids(nameless(1, 200), before, highest).building_ids == ["b000011"], "nor by a replacement"
     task.remove_footprints(job_of(numbered), name="all", analyst="ann")
     add(numbered, nameless(10, 200), "second.geojson")
     assert list(ids_of(numbered)) == [f"b{number:06d}" for number in range(11, 21)]
     assert not store.call(numbered, labels.pu_set).is_positive.any()
-    with store.connect(numbered) as db:
-        names, shown = contents.live_map(db)
+    names, shown = store.call(numbered, contents.live_map)
     assert {row[names.index("score")] for row in shown} == {None}
+    # long numbers of a file are left out of the count
+    add(numbered, replace(nameless(1, 400), building_ids=["b" + 30 * "9"]), "third.geojson")
+    add(numbered, nameless(1, 500), "fourth.geojson")
+    assert ids_of(numbered)[-1] == "b000022"
 
 
-def test_numbers_of_some_removed_buildings_are_not_given_to_others(numbered: Layout) -> None:
-    task.remove_footprints(job_of(numbered), name=json.dumps(["b000009", "b000010"]), analyst="ann")
-    add(numbered, nameless(1, 200), "second.geojson")
-    assert ids_of(numbered)[-1] == "b000011"
-
-
-def test_numbers_go_on_in_a_project_of_before_they_were_stored(numbered: Layout) -> None:
+def test_numbers_go_on_in_a_project_of_before_they_and_names_of_footprints_were_stored(numbered: Layout) -> None:
     click(numbered, "b000010")
     task.remove_footprints(job_of(numbered), name="all", analyst="ann")
     with store.connect(numbered) as db, store.transaction(db):
-        db.execute("DELETE FROM pugeo_meta WHERE key = 'highest_number'")
+        db.execute("DELETE FROM pugeo_meta WHERE key IN ('highest_number', 'geometry_v')")
+    assert store.call(numbered, contents.geometry_v) == "0"
     add(numbered, nameless(1, 200), "second.geojson")
     assert list(ids_of(numbered)) == ["b000011"]
-
-
-def test_long_numbers_of_a_file_are_left_out_of_the_count(numbered: Layout) -> None:
-    add(numbered, replace(nameless(1, 200), building_ids=["b" + 30 * "9"]), "second.geojson")
-    add(numbered, nameless(1, 400), "third.geojson")
-    assert ids_of(numbered)[-1] == "b000012"
-
-
-def test_a_replacement_gives_no_number_of_a_removed_building(numbered: Layout) -> None:
-    task.remove_footprints(job_of(numbered), name=json.dumps(["b000010"]), analyst="ann")
-    before = store.call(numbered, contents.footprints)
-    highest = store.call(numbered, contents.highest_number)
-    assert task._with_ids(nameless(1, 200), before, highest).building_ids == ["b000011"]
+    assert store.call(numbered, contents.geometry_v) != "0"
 
 
 def test_a_restore_knows_the_numbers_that_were_given_after_the_backup(numbered: Layout) -> None:
@@ -100,12 +90,7 @@ def test_a_restore_knows_the_numbers_that_were_given_after_the_backup(numbered: 
 
 def write_replacement(path: Path, n: int) -> Path:
     """A file of n other squares of the same place, without ids."""
-    features = [
-        {"type": "Feature", "properties": {}, "geometry": json.loads(shapely.to_geojson(shapely.from_wkb(wkb)))}
-        for wkb in nameless(n, 4).wkb
-    ]
-    crs = {"type": "name", "properties": {"name": "EPSG:32615"}}
-    path.write_text(json.dumps({"type": "FeatureCollection", "crs": crs, "features": features}))
+    geopandas.GeoDataFrame(geometry=list(shapely.from_wkb(list(nameless(n, 4).wkb))), crs=32615).to_file(path)
     return path
 
 
@@ -130,33 +115,17 @@ def test_each_change_of_footprints_names_them_anew(numbered: Layout, tmp_path: P
     assert len({*names}) == len(names)
 
 
-def test_a_project_of_before_footprints_had_a_name_has_one(numbered: Layout) -> None:
-    with store.connect(numbered) as db, store.transaction(db):
-        db.execute("DELETE FROM pugeo_meta WHERE key = 'geometry_v'")
-    assert store.call(numbered, contents.geometry_v) == "0"
-    add(numbered, nameless(1, 200), "second.geojson")
-    assert store.call(numbered, contents.geometry_v) != "0"
-
-
-@pytest.mark.parametrize("by", ["near", "size", "disagreement"])
-def test_colors_are_in_the_order_of_footprints_of_another_removal(by: str, numbered: Layout, tmp_path: Path) -> None:
+def test_colors_and_dots_are_asked_for_anew_once_as_many_other_footprints_came(numbered: Layout) -> None:
     add_run(numbered, ids=ids_of(numbered), scores=np.linspace(0, 1, 10))
     task.remove_footprints(job_of(numbered), name=json.dumps(["b000001"]), analyst="ann")
-    before = coloring.coloring(numbered, "ranker-1", by)
+    colors, dots = coloring.coloring(numbered, "ranker-1", "near"), exploring.projection_of(numbered, "ranker-1")
     removing.undo(numbered, 1, "ann")
     task.remove_footprints(job_of(numbered), name=json.dumps(["b000010"]), analyst="ann")  # again nine
-    after = coloring.coloring(numbered, "ranker-1", by)
-    assert before is not None
+    after = coloring.coloring(numbered, "ranker-1", "near")
+    assert colors is not None
     assert after is not None
-    assert before.v != after.v
-
-
-def test_dots_are_asked_for_anew_once_as_many_other_footprints_came(numbered: Layout) -> None:
-    add_run(numbered, ids=ids_of(numbered), scores=np.linspace(0, 1, 10))
-    before = exploring.projection_of(numbered, "ranker-1")
-    task.remove_footprints(job_of(numbered), name=json.dumps(["b000001"]), analyst="ann")
-    add(numbered, nameless(1, 200), "second.geojson")
-    assert exploring.projection_of(numbered, "ranker-1") != before
+    assert colors.v != after.v
+    assert exploring.projection_of(numbered, "ranker-1") != dots
 
 
 def test_a_page_that_is_drawn_amid_an_undo_leaves_no_places_behind(

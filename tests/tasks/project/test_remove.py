@@ -7,35 +7,43 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
-import textwrap
-import threading
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+import geopandas
 import numpy as np
 import pytest
 import shapely
-import shapely.affinity
-import shapely.geometry
 from cli_parts import CommandLine
-from small_parts import REPOSITORY, add_chips, add_run, answer, job_of, op_of, square_table
+from scale_parts import clicking, stored_clicks
+from shapely.affinity import translate
+from small_parts import add_chips, add_run, answer, in_tiers, job_of, op_of, square_table
 
 from pu_geo import jobs
-from pu_geo.errors import ImageryError, JobError, ProjectError
+from pu_geo.errors import ImageryError, JobError, ProjectError, PuGeoError
 from pu_geo.project import backups, contents, feature_sets, import_log, labels, removals, runs, store, versions
 from pu_geo.project.layout import Layout
 from pu_geo.project.removals import Kind
+from pu_geo.services.annotate import queueing, ranking
+from pu_geo.services.damage_map import mapping
+from pu_geo.services.explore import exploring
 from pu_geo.services.imagery import preparation, scene_files, scene_pair
 from pu_geo.services.project import choices, projects, removing
 from pu_geo.services.project.copying import copy_project
-from pu_geo.tasks.imagery.footprints import add_aoi
+from pu_geo.services.train import run_card
+from pu_geo.tasks.damage_map.publish import publish
+from pu_geo.tasks.explore.embed import embed
+from pu_geo.tasks.imagery.chip import chip
+from pu_geo.tasks.imagery.footprints import add_aoi, add_footprints
+from pu_geo.tasks.imagery.layers import add_layer
+from pu_geo.tasks.project import doctor
 from pu_geo.tasks.project import remove as task
+from pu_geo.tasks.train.train import rank
 
 _LOGS = ("removal", "removal_end", "sqlite_sequence", "pinned_run")
 _KEPT = ("trash", "jobs", "backups")
@@ -46,8 +54,7 @@ def rows(layout: Layout) -> dict[str, list[object]]:
     with closing(sqlite3.connect(layout.gpkg)) as db:
         tables = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         found = {name: db.execute(f"SELECT * FROM {name}").fetchall() for name in tables if name not in _LOGS}
-    for name in ("gpkg_contents",):
-        found[name] = [(*row[:4], *row[5:]) for row in found[name]]
+    found["gpkg_contents"] = [(*row[:4], *row[5:]) for row in found["gpkg_contents"]]
     found["pugeo_meta"] = [row for row in found["pugeo_meta"] if row[0] != "geometry_v"]  # each change names them anew
     return found
 
@@ -58,13 +65,8 @@ def files(layout: Layout) -> dict[str, bytes]:
     for path in sorted(layout.folder.rglob("*")):
         parts = path.relative_to(layout.folder).parts
         is_draft = any(".new" in part for part in parts)  # of a job that was killed: the next one writes it anew
-        if (
-            path.is_file()
-            and not is_draft
-            and parts[0] not in _KEPT
-            and not path.name.startswith("project.")
-            and not path.name.endswith("lock")
-        ):
+        is_own = parts[0] in _KEPT or path.name.startswith("project.") or path.name.endswith("lock")
+        if path.is_file() and not is_draft and not is_own:
             found["/".join(parts)] = path.read_bytes()
     return found
 
@@ -80,6 +82,15 @@ def published(layout: Layout, number: int = 1, run_id: str = "ranker-1") -> None
     facts = {"version": f"v{number}", "made_at": store.now(), "run_id": run_id, "threshold": 0.5, "n": 20, "flagged": 3}
     (folder / "version.json").write_text(json.dumps(facts))
     (folder / "map.csv").write_text("building_id\n")
+
+
+@pytest.fixture
+def two_runs(project: Layout) -> Layout:
+    """A project with the runs r-1, which is shown, and r-2."""
+    for name in ("r-1", "r-2"):
+        add_run(project, name)
+    choices.choose_run(project, "r-1")
+    return project
 
 
 def town_run(layout: Layout) -> str:
@@ -117,8 +128,6 @@ def first_ids(layout: Layout, n: int = 3) -> list[str]:
 
 def layer(layout: Layout) -> str:
     """Give a town two layers: the picture of its post scene, once more and in one band."""
-    from pu_geo.tasks.imagery.layers import add_layer
-
     (post,) = (scene.path for scene in store.call(layout, contents.scenes) if scene.role == "post")
     for name in ("again", "kept"):
         add_layer(job_of(layout, "layer"), name=name, paths=[post])
@@ -153,7 +162,9 @@ def listed(layout: Layout, kind: Kind) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", removing.KINDS)
-def test_a_removed_thing_is_listed_nowhere_and_comes_back_equal(kind: Kind, ranked_town: Layout) -> None:
+def test_a_removed_thing_is_listed_nowhere_and_comes_back_equal_until_its_space_is_reclaimed(
+    kind: Kind, ranked_town: Layout
+) -> None:
     name = NAMES[kind](ranked_town)
     wanted = {*json.loads(name)} if kind == "footprints" else {name}
     before = state(ranked_town)
@@ -169,21 +180,15 @@ def test_a_removed_thing_is_listed_nowhere_and_comes_back_equal(kind: Kind, rank
     assert removing.removed(ranked_town) == []
     with pytest.raises(ProjectError, match="was undone already"):
         removing.undo(ranked_town, number, "ann")
-    remove(ranked_town, kind, name)  # once more, from where it was
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", removing.KINDS)
-def test_reclaimed_space_is_free_and_its_removal_cannot_be_undone(kind: Kind, ranked_town: Layout) -> None:
-    number = remove(ranked_town, kind, NAMES[kind](ranked_town))
+    again = remove(ranked_town, kind, name)  # once more, from where it was
     found, n_bytes = removing.reclaimable(ranked_town)
-    assert ([one.number for one in found], n_bytes) == ([number], removals.trash_bytes(ranked_town))
+    assert ([one.number for one in found], n_bytes) == ([again], removals.trash_bytes(ranked_town))
     assert n_bytes > 0
     assert removing.reclaimable(ranked_town, older_than_days=1) == ([], 0)
-    assert removing.reclaim(ranked_town, [number], "ann") == n_bytes
+    assert removing.reclaim(ranked_town, [again], "ann") == n_bytes
     assert removals.trash_bytes(ranked_town) == 0
     with pytest.raises(ProjectError, match="its space was reclaimed"):
-        removing.undo(ranked_town, number, "ann")
+        removing.undo(ranked_town, again, "ann")
 
 
 # What is left copes
@@ -193,159 +198,125 @@ def use_everything(layout: Layout) -> None:
     """Draw every page, ask what the browser asks, and publish; whatever refuses does so in words."""
     from app_parts import show, show_tab
 
-    from pu_geo.errors import PuGeoError
-    from pu_geo.services.annotate import queueing, ranking
-    from pu_geo.services.damage_map import exporting, mapping
-    from pu_geo.services.explore import exploring
-    from pu_geo.services.imagery import image_quality
-    from pu_geo.services.train import results, run_card
-    from pu_geo.tasks.damage_map.publish import publish
-    from pu_geo.tasks.explore.embed import embed
-    from pu_geo.tasks.train.train import rank
-
     for page in ("project", "imagery", "annotate", "train", "explore", "damage_map"):
         show(page, layout)
     for tab in ("Export", "Areas", "Accuracy assessment"):
         show_tab(layout, tab)
     found = store.call(layout, runs.all_runs)
-    asks: list[Callable[[], object]] = [
+    asks: list[Callable[..., object]] = [
         lambda: queueing.advance(layout, "ann", done=None),
         lambda: ranking.scores_for_browser(layout, "live"),
-        lambda: image_quality.shifts_for_browser(layout),
-        lambda: results.table(layout, found),
-        lambda: projects.summary(layout),
         lambda: publish(job_of(layout, "publish"), run_id="chosen", threshold=0.5, formats=["geojson", "csv"]),
         lambda: rank(job_of(layout, "rank")),
-        *(
-            ask
-            for run in found
-            for ask in (
-                lambda run=run: ranking.scores_for_browser(layout, run.run_id),
-                lambda run=run: run_card.card(layout, run.run_id),
-                lambda run=run: exporting.summary(layout, run.run_id, 0.5),
-                lambda run=run: exporting.classes_now(layout, run.run_id, 0.5),
-                lambda run=run: mapping.at_threshold(layout, run.run_id, 0.5),
-                lambda run=run: exploring.n_unplaced(layout, run.run_id),
-                lambda run=run: exploring.chip_pictures(layout, run.run_id, first_ids(layout)),
-                lambda run=run: embed(job_of(layout, "embed"), run_id=run.run_id),
-            )
-        ),
+        *(partial(ranking.scores_for_browser, layout, run.run_id) for run in found),
+        *(partial(run_card.card, layout, run.run_id) for run in found),
+        *(partial(mapping.at_threshold, layout, run.run_id, 0.5) for run in found),
+        *(partial(exploring.chip_pictures, layout, run.run_id, first_ids(layout)) for run in found),
+        *(partial(embed, job_of(layout, "embed"), run_id=run.run_id) for run in found),
     ]
     for ask in asks:
         with suppress(PuGeoError):  # a refusal in words is fine
             ask()
 
 
-@pytest.mark.long
+@pytest.mark.long(part="lost")
 @pytest.mark.parametrize("kind", removing.KINDS)
 def test_all_screens_and_tasks_cope_with_what_is_gone(kind: Kind, ranked_town: Layout) -> None:
-    from pu_geo.tasks.damage_map.publish import publish
-
     name = NAMES[kind](ranked_town)
     if kind != "export":
         publish(job_of(ranked_town, "publish"), run_id="chosen", threshold=0.5, formats=["geojson"])
     remove(ranked_town, kind, name)
     use_everything(ranked_town)
-
-
-@pytest.mark.long
-def test_all_screens_and_tasks_cope_without_any_footprint_or_run(ranked_town: Layout) -> None:
-    remove(ranked_town, "footprints", "all")
-    use_everything(ranked_town)
-    (run,) = store.call(ranked_town, runs.all_runs)
-    remove(ranked_town, "run", run.run_id)
-    use_everything(ranked_town)
+    if kind == "footprints":  # and without any of them, or a run
+        remove(ranked_town, "footprints", "all")
+        (run,) = store.call(ranked_town, runs.all_runs)
+        remove(ranked_town, "run", run.run_id)
+        use_everything(ranked_town)
 
 
 # Kills: wherever a process is killed, the thing is there, or removed and can be brought back
 
-_KILLED = """
-    import json, os, signal, sys
-    from pathlib import Path
-    sys.path.insert(0, "tests")
-    from small_parts import job_of
-    from pu_geo.project import removals
-    from pu_geo.project.layout import Layout
-    from pu_geo.services.project import removing
-    from pu_geo.tasks.project import remove as task
-    layout, kind, name, step = Layout(Path(sys.argv[1])), sys.argv[2], sys.argv[3], int(sys.argv[4])
-    count = [0]
-    def deadly(function):
-        def stepped(*given, **more):
-            count[0] += 1
-            if count[0] == step:
-                os.kill(os.getpid(), signal.SIGKILL)
-            result = function(*given, **more)
-            count[0] += 1
-            if count[0] == step:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return result
-        return stepped
-    for each in ("_rename", "_change_rows", "_state_of", "write_json", "_move_away", "_move_back", "_put_back", "_end"):
-        setattr(removals, each, deadly(getattr(removals, each)))
-    if name == "undo":
-        removing.undo(layout, 1, "ann")
-    else:
-        found = removing.task_of(removing.plan(layout, kind, name))
-        if found is None:
-            removing.remove(layout, kind, name, "ann")
-        else:
-            getattr(task, found[0])(job_of(layout, "killed"), **found[1], analyst="ann")
-"""
+STEPS = ("_rename", "_change_rows", "_state_of", "write_json", "_move_away", "_move_back", "_put_back", "_end")
 
 
-def killed_at(layout: Layout, kind: Kind, name: str, step: int) -> bool:
-    """Remove, or undo, in a process that is killed at a step; return whether it came that far."""
-    code = [sys.executable, "-c", textwrap.dedent(_KILLED), str(layout.folder), kind, name, str(step)]
-    ended = subprocess.run(code, check=False, cwd=REPOSITORY, capture_output=True, text=True).returncode
+def killed_at(act: Callable[[], object], step: int) -> bool:
+    """Do something in a process that is killed right before or after a step of it; return whether it came that far."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _do_until(act, step)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     assert ended in (0, -signal.SIGKILL)
     return ended != 0
 
 
-def test_each_kill_leaves_a_run_in_place_or_removed(project: Layout) -> None:
-    all_kills(
-        project,
-        "run",
-        lambda layout: (add_run(layout, "r-1"), add_run(layout, "r-2"), choices.choose_run(layout, "r-1"), "r-2")[-1],
-        3,
-    )
+def _do_until(act: Callable[[], object], step: int) -> None:
+    left = [step]
+
+    def pass_by() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def deadly(function: Callable[..., object]) -> Callable[..., object]:
+        def stepped(*given: object, **more: object) -> object:
+            pass_by()
+            result = function(*given, **more)
+            pass_by()
+            return result
+
+        return stepped
+
+    for each in STEPS:
+        setattr(removals, each, deadly(getattr(removals, each)))
+    act()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", removing.KINDS)
+@pytest.mark.slow
+def test_each_kill_leaves_a_run_in_place_or_removed(two_runs: Layout) -> None:
+    all_kills(two_runs, "run", "r-2", 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", in_tiers(removing.KINDS, "kills", ci=["footprints"]))
 def test_each_kill_leaves_a_thing_in_place_or_removed(kind: Kind, ranked_town: Layout) -> None:
-    all_kills(ranked_town, kind, NAMES[kind], 1)
+    all_kills(ranked_town, kind, NAMES[kind](ranked_town), 1)
 
 
-def all_kills(layout: Layout, kind: Kind, name_of: Callable[[Layout], str], every: int) -> None:
+def all_kills(layout: Layout, kind: Kind, name: str, every: int) -> None:
     """Kill a removal, and then its undo, at each step that a removal has, or at every so many."""
-    name = name_of(layout)
     before = state(layout)
     keep = layout.folder.with_name("keep.pugeo")
     shutil.copytree(layout.folder, keep)
     step, ways = 1, set[str]()
-    while killed_at(layout, kind, name, step):
+    while killed_at(lambda: remove(layout, kind, name), step):
         projects.open_project(str(layout.folder))
         numbers = [one.number for one in removing.removed(layout)]
         ways.add("removed" if numbers else "there")
         for number in numbers:
             removing.undo(layout, number, "ann")
         assert state(layout) == before, f"after a kill at step {step}"
-        shutil.rmtree(layout.folder)
-        shutil.copytree(keep, layout.folder)
+        put_back(keep, layout)
         step += every
     assert ways == {"removed", "there"}
     removed_state = state(projects.find(layout.folder))
-    shutil.rmtree(keep)
-    shutil.copytree(layout.folder, keep)
+    put_back(layout.folder, Layout(keep))
     step = 1
-    while killed_at(layout, kind, "undo", step):
+    while killed_at(lambda: removing.undo(layout, 1, "ann"), step):
         projects.open_project(str(layout.folder))
         assert state(layout) == (removed_state if removing.removed(layout) else before), f"undo killed at step {step}"
-        shutil.rmtree(layout.folder)
-        shutil.copytree(keep, layout.folder)
+        put_back(keep, layout)
         step += every
     assert state(layout) == before
+
+
+def put_back(source: Path, layout: Layout) -> None:
+    shutil.rmtree(layout.folder)
+    shutil.copytree(source, layout.folder)
 
 
 # Labels
@@ -354,24 +325,12 @@ def all_kills(layout: Layout, kind: Kind, name_of: Callable[[Layout], str], ever
 def write_footprints(path: Path, layout: Layout, ids: Sequence[str], *, moved: Sequence[str] = (), new: int = 0) -> str:
     """Write a GeoJSON file of some of the project's footprints, some of them moved by a metre, and new ones."""
     with store.connect(layout) as db:
-        outline_of = dict(zip(ids, map(shapely.from_wkb, contents.outlines(db, ids)), strict=True))
+        shapes = [shapely.from_wkb(wkb) for wkb in contents.outlines(db, ids)]
         crs = contents.grid(db).crs
-    shapes = {
-        building: shapely.affinity.translate(each, 1.0 if building in moved else 0.0)
-        for building, each in outline_of.items()
-    }
-    first = shapes[ids[0]]
-    shapes |= {f"n{i}": shapely.affinity.translate(first, 0.0, -3.0 - i) for i in range(new)}
-    features = [
-        {"type": "Feature", "properties": {"id": building}, "geometry": shapely.geometry.mapping(each)}
-        for building, each in shapes.items()
-    ]
-    name = f"urn:ogc:def:crs:EPSG::{crs.removeprefix('EPSG:')}"
-    path.write_text(
-        json.dumps(
-            {"type": "FeatureCollection", "crs": {"type": "name", "properties": {"name": name}}, "features": features}
-        )
-    )
+    placed = [translate(each, float(building in moved)) for building, each in zip(ids, shapes, strict=True)]
+    fresh = [translate(shapes[0], 0.0, -3.0 - i) for i in range(new)]
+    table = {"id": [*ids, *(f"n{i}" for i in range(new))]}
+    geopandas.GeoDataFrame(table, geometry=[*placed, *fresh], crs=crs).to_file(path, driver="GeoJSON")
     return str(path)
 
 
@@ -379,36 +338,28 @@ def write_footprints(path: Path, layout: Layout, ids: Sequence[str], *, moved: S
 def test_labels_survive_by_id_where_footprints_are_replaced(ranked_town: Layout, tmp_path: Path) -> None:
     ids, before = store.call(ranked_town, contents.building_ids), state(ranked_town)
     answers = store.call(ranked_town, labels.current_labels)
-    clicked = list(answers)
     file = write_footprints(tmp_path / "new.geojson", ranked_town, ids[:1] + ids[3:], moved=[ids[4]], new=1)
     planned = task.replace_footprints(job_of(ranked_town, "dry"), path=file, analyst="ann", dry_run=True)
     assert planned["removal"] is None
     assert state(ranked_town) == before
     words = " ".join(planned["plan"])  # type: ignore[call-overload]
     assert f"{len(ids) - 3} stay as they are, 1 get another outline, 1 are new, 2 are not in the new file and go" in words
-    assert f"{len({*ids[1:3]} & {*clicked})} buildings with an answer" in words
+    assert f"{len({*ids[1:3]} & {*answers})} buildings with an answer" in words
     with pytest.raises(ProjectError, match="since the two were compared"):
         task.replace_footprints(job_of(ranked_town, "late"), path=file, analyst="ann", confirmed=["another plan"])
-    confirmed: Any = planned["plan"]
-    number = int(
-        str(task.replace_footprints(job_of(ranked_town, "do"), path=file, analyst="ann", confirmed=confirmed)["removal"])
-    )
+    done = task.replace_footprints(job_of(ranked_town, "do"), path=file, analyst="ann", confirmed=planned["plan"])  # type: ignore[arg-type]
     assert store.call(ranked_town, contents.building_ids) == [*ids[:1], *ids[3:], "n0"]
     kept = {building: label for building, label in answers.items() if building not in ids[1:3]}
     assert store.call(ranked_town, labels.current_labels) == kept
-    assert projects.summary(ranked_town).n_positive == sum(label == "positive" for label in kept.values())
-    assert store.call(ranked_town, labels.pu_set).is_positive.sum() == sum(label == "positive" for label in kept.values())
-    again = write_footprints(tmp_path / "again.geojson", ranked_town, ids[:1], new=0)
-    removing.undo(ranked_town, number, "ann")
+    n_positive = sum(label == "positive" for label in kept.values())
+    assert projects.summary(ranked_town).n_positive == store.call(ranked_town, labels.pu_set).is_positive.sum() == n_positive
+    removing.undo(ranked_town, int(str(done["removal"])), "ann")
     assert state(ranked_town) == before
     assert store.call(ranked_town, labels.current_labels) == answers
-    assert again
 
 
 @pytest.mark.slow
 def test_labels_of_a_building_count_again_once_a_later_file_has_it(ranked_town: Layout, tmp_path: Path) -> None:
-    from pu_geo.tasks.imagery.footprints import add_footprints
-
     answers = store.call(ranked_town, labels.current_labels)
     building = next(iter(answers))
     file = write_footprints(tmp_path / "one.geojson", ranked_town, [building])
@@ -423,27 +374,12 @@ def test_labels_of_a_building_count_again_once_a_later_file_has_it(ranked_town: 
 
 
 def test_a_click_while_footprints_are_removed_is_not_lost(project: Layout) -> None:
-    stored, stop = list[str](), threading.Event()
-
-    def clicks() -> None:
-        while not stop.is_set():
-            op = op_of("b5")
-            answer(project, op)
-            stored.append(op.op)
-
-    clicking = threading.Thread(target=clicks)
-    clicking.start()
-    try:
+    with clicking(project, ["b5"]) as clicked:
         for _ in range(5):
             number = remove(project, "footprints", json.dumps(["b1", "b2"]))
             removing.undo(project, number, "ann")
-    finally:
-        stop.set()
-        clicking.join()
-    with store.connect(project) as db:
-        found = {row[0] for row in db.execute("SELECT op FROM label_event")}
-    assert stored
-    assert {*stored} <= found
+    assert clicked
+    assert stored_clicks(project) == clicked
 
 
 # Refusals, numbers, and what follows
@@ -461,19 +397,16 @@ def test_a_version_number_is_never_given_again(project: Layout) -> None:
     assert versions.next_number(project) == 4
 
 
-def test_the_run_that_is_shown_goes_once_another_is_shown(project: Layout) -> None:
-    add_run(project, "r-1")
-    add_run(project, "r-2")
-    choices.choose_run(project, "r-1")
+def test_the_run_that_is_shown_goes_once_another_is_shown(two_runs: Layout) -> None:
     with pytest.raises(ProjectError, match="is the run that the map and all screens show") as caught:
-        removing.remove(project, "run", "r-1", "ann")
+        removing.remove(two_runs, "run", "r-1", "ann")
     assert "--run r-2" in caught.value.hint
-    choices.choose_run(project, "r-2")
-    removing.remove(project, "run", "r-1", "ann")
-    assert store.call(project, runs.pinned) == "r-2"
-    removing.remove(project, "run", "r-2", "ann")  # the last one
-    assert store.call(project, runs.pinned) is None
-    with store.connect(project) as db:
+    choices.choose_run(two_runs, "r-2")
+    removing.remove(two_runs, "run", "r-1", "ann")
+    assert store.call(two_runs, runs.pinned) == "r-2"
+    removing.remove(two_runs, "run", "r-2", "ann")  # the last one
+    assert store.call(two_runs, runs.pinned) is None
+    with store.connect(two_runs) as db:
         assert db.execute("SELECT DISTINCT run_id, not_assessed_reason FROM damage_map").fetchall() == [(None, "no_run")]
 
 
@@ -520,21 +453,18 @@ def test_an_undo_does_not_mix_with_what_was_added_since(project: Layout) -> None
     assert store.call(project, contents.count_footprints) == 20
 
 
-def test_a_backup_from_before_a_removal_brings_its_files_back(project: Layout) -> None:
-    add_run(project, "r-1")
-    add_run(project, "r-2")
-    choices.choose_run(project, "r-1")
-    before = state(project)
-    removing.remove(project, "run", "r-2", "ann")
-    backup = backups.newest(project)
+def test_a_backup_from_before_a_removal_brings_its_files_back(two_runs: Layout) -> None:
+    before = state(two_runs)
+    removing.remove(two_runs, "run", "r-2", "ann")
+    backup = backups.newest(two_runs)
     assert backup is not None
     assert backup.reason == "removal"
     for tail in ("", "-wal", "-shm"):
-        project.gpkg.with_name(f"project.gpkg{tail}").unlink(missing_ok=True)
-    shutil.copy(backup.path, project.gpkg)
-    projects.find(project.folder)
-    assert {k: v for k, v in files(project).items() if not k.startswith("backups")} == before[1]
-    assert rows(project) == before[0]
+        two_runs.gpkg.with_name(f"project.gpkg{tail}").unlink(missing_ok=True)
+    shutil.copy(backup.path, two_runs.gpkg)
+    projects.find(two_runs.folder)
+    assert {k: v for k, v in files(two_runs).items() if not k.startswith("backups")} == before[1]
+    assert rows(two_runs) == before[0]
 
 
 def test_a_copy_leaves_the_trash_behind(project: Layout, tmp_path: Path) -> None:
@@ -549,8 +479,6 @@ def test_a_copy_leaves_the_trash_behind(project: Layout, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_chips_that_were_cut_again_are_not_overwritten_by_an_undo(ranked_town: Layout) -> None:
-    from pu_geo.tasks.imagery.chip import chip
-
     name = store.call(ranked_town, contents.chosen_chip_set)
     number = remove(ranked_town, "chips", name)
     assert chip(job_of(ranked_town, "chip"))["chip_set"] == name
@@ -573,21 +501,11 @@ def test_a_scene_is_replaced_in_its_place(town: Path, ranked_town: Layout, tmp_p
     assert [(scene.scene_id, scene.role) for scene in found] == [("pre-1", "pre"), ("post-2", "post")]
     chips = preparation.overview(ranked_town).chips
     assert "changed after the chips were cut" in scene_pair.judge(ranked_town, chips).stale
+    scene_pair.set_dates(ranked_town, {"post-2": date(2011, 5, 29)})  # it goes all the same
+    scene_files.relink(ranked_town, "post-2", str(other.rename(tmp_path / "moved.tif")))
     removing.undo(ranked_town, int(str(done["removal"])), "ann")
     assert state(ranked_town) == before
     assert scene_pair.judge(ranked_town, chips).stale == ""
-
-
-def test_a_scene_whose_date_or_place_changed_since_goes_when_its_replacement_is_undone(
-    ranked_town: Layout, town: Path, tmp_path: Path
-) -> None:
-    other = tmp_path / "other.tif"
-    shutil.copy(town / "pre.tif", other)
-    done = task.replace_scene(job_of(ranked_town), name="post-1", path=str(other), analyst="ann")
-    scene_pair.set_dates(ranked_town, {"post-2": date(2011, 5, 29)})
-    scene_files.relink(ranked_town, "post-2", str(other.rename(tmp_path / "moved.tif")))
-    removing.undo(ranked_town, int(str(done["removal"])), "ann")
-    assert [scene.scene_id for scene in store.call(ranked_town, contents.scenes)] == ["pre-1", "post-1"]
 
 
 def test_a_removal_that_misses_another_scenes_file_names_the_command_that_finds_it(ranked_town: Layout) -> None:
@@ -600,34 +518,18 @@ def test_a_removal_that_misses_another_scenes_file_names_the_command_that_finds_
 def test_files_of_another_scene_or_of_none_stay_where_a_scene_goes(project: Layout) -> None:
     folder = project.folder / "sources"
     folder.mkdir(exist_ok=True)
-    own = [
-        "img.tif",
-        "img.tfw",
-        "img.TFW",
-        "img.prj",
-        "img.json",
-        "img.tif.aux.xml",
-        "img.tif.ovr",
-        "img.tif.msk",
-        "img.wld",
-    ]
+    scene = store.call(project, contents.scenes)[0]
+    suffixes = ("tif", "tfw", "TFW", "prj", "json", "tif.aux.xml", "tif.ovr", "tif.msk", "wld")
+    own = [f"img.{suffix}" for suffix in suffixes]
     for name in (*own, "img.2.tif", "img.2.tfw", "img.2.tif.aux.xml", "img.geojson", "img.gpkg", "img.tif.txt"):
         (folder / name).write_text("x")
-    scene = store.call(project, contents.scenes)[0]
     gone, left = (replace(scene, scene_id=name, path=str(folder / name)) for name in ("img.tif", "img.2.tif"))
     assert removing.scene_files(project, [gone], [left]) == sorted(f"sources/{name}" for name in own)
-
-
-@pytest.mark.parametrize(
-    ("name", "world"), [("a.png", "a.pgw"), ("a.png", "a.pngw"), ("a.jpg", "a.jgw"), ("a.jpeg", "a.jgw")]
-)
-def test_world_files_of_pictures_go_with_them(name: str, world: str, project: Layout) -> None:
-    folder = project.folder / "sources"
-    folder.mkdir(exist_ok=True)
-    for each in (name, world):
-        (folder / each).write_text("x")
-    gone = replace(store.call(project, contents.scenes)[0], path=str(folder / name))
-    assert removing.scene_files(project, [gone], []) == sorted(f"sources/{each}" for each in (name, world))
+    for name, world in (("a.png", "a.pgw"), ("b.png", "b.pngw"), ("c.jpg", "c.jgw"), ("d.jpeg", "d.jgw")):
+        for each in (name, world):
+            (folder / each).write_text("x")
+        gone = replace(scene, path=str(folder / name))
+        assert removing.scene_files(project, [gone], []) == sorted(f"sources/{each}" for each in (name, world))
 
 
 def test_footprints_of_one_file_or_outside_an_area_go_alone(project: Layout) -> None:
@@ -646,11 +548,8 @@ def test_footprints_of_one_file_or_outside_an_area_go_alone(project: Layout) -> 
 # Commands
 
 
-def test_a_command_lists_the_plan_first_and_asks(project: Layout, run: CommandLine) -> None:
-    add_run(project, "r-1")
-    add_run(project, "r-2")
-    choices.choose_run(project, "r-1")
-    folder = project.folder
+def test_a_command_lists_the_plan_first_and_asks(two_runs: Layout, run: CommandLine) -> None:
+    project, folder = two_runs, two_runs.folder
     assert "r-2" in run.text("remove", folder, "run", "r-2", "--dry-run")
     assert "nobody is here to confirm it" in run.refused("remove", folder, "run", "r-2")
     assert [one.run_id for one in store.call(project, runs.all_runs)] == ["r-2", "r-1"]
@@ -665,31 +564,26 @@ def test_a_command_lists_the_plan_first_and_asks(project: Layout, run: CommandLi
     assert "its space was reclaimed" in run.refused("undo-removal", folder, 2)
 
 
-def test_a_run_whose_chips_were_removed_says_so(project: Layout) -> None:
-    from pu_geo.services.explore import exploring
-    from pu_geo.services.train import run_card
+def test_a_run_whose_chips_or_footprints_were_removed_says_so_and_keeps_its_labels(project: Layout) -> None:
+    def warned() -> bool:
+        return any(
+            "The chips set that it learned from were removed" in one for one in run_card.card(project, "r-1")["warnings"]
+        )
 
     ids = [f"b{i}" for i in range(20)]
     add_chips(project, ids, "set", chips=np.zeros((20, 3, 16, 16), np.uint8), features=np.zeros((1, 20, 4), np.float16))
-    add_run(project, "r-1")
-    assert not any("were removed" in one for one in run_card.card(project, "r-1")["warnings"])
-    number = remove(project, "chips", "set")
-    assert any("The chips set that it learned from were removed" in one for one in run_card.card(project, "r-1")["warnings"])
-    with pytest.raises(ProjectError, match="The chips set were removed") as caught:
-        exploring.chip_pictures(project, "r-1", ["b1"])
-    assert "Bring them back" in caught.value.hint
-    removing.undo(project, number, "ann")
-    assert len(exploring.chip_pictures(project, "r-1", ["b1"])) == 1
-
-
-def test_the_card_of_a_run_keeps_the_labels_that_it_learned_from(project: Layout) -> None:
-    from pu_geo.services.train import run_card
-
     answer(project, op_of("b1", "not_damaged"), op_of("b2"))
     add_run(project, "r-1", at_event=2)
-    before = run_card.card(project, "r-1")["labels"]
+    known = run_card.card(project, "r-1")["labels"]
+    assert not warned()
+    number = remove(project, "chips", "set")
+    assert warned()
+    with pytest.raises(ProjectError, match="The chips set were removed"):
+        exploring.chip_pictures(project, "r-1", ["b1"])
+    removing.undo(project, number, "ann")
+    assert len(exploring.chip_pictures(project, "r-1", ["b1"])) == 1
     remove(project, "footprints", json.dumps(["b1"]))
-    assert run_card.card(project, "r-1")["labels"] == before
+    assert run_card.card(project, "r-1")["labels"] == known
     assert store.call(project, labels.current_labels) == {"b2": "positive"}
 
 
@@ -709,8 +603,6 @@ def test_a_command_replaces_footprints_after_it_compared_them(ranked_town: Layou
 
 
 def test_the_doctor_names_the_space_and_takes_nothing_removed_for_a_leftover(project: Layout) -> None:
-    from pu_geo.tasks.project import doctor
-
     add_chips(project, [f"b{i}" for i in range(20)], "set", chips=np.zeros((20, 3, 16, 16), np.uint8))
     remove(project, "chips", "set")
     found = {one.about: one for one in doctor.examine(project)}
