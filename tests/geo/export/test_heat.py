@@ -33,27 +33,16 @@ def bands(path: Path) -> NDArray[np.float32]:
         return source.read(masked=True)
 
 
-PLACES = [
-    (500_010, 4_500_010),
-    (500_020, 4_500_020),
-    (500_030, 4_500_030),
-    (500_040, 4_500_040),
-    (500_250, 4_500_150),
-    (500_110, 4_500_110),
-]
+PLACES = [(500_000 + x, 4_500_000 + y) for x, y in ((10, 10), (20, 20), (30, 30), (40, 40), (250, 150), (110, 110))]
 BINARY = ["damaged", "not_flagged", "not_flagged", "not_assessed", "not_flagged", "not_assessed"]
 
 
-def test_counts_by_hand(tmp_path: Path) -> None:
+def test_counts_by_hand_and_nothing_assessed_is_nodata_and_never_zero(tmp_path: Path) -> None:
     # Cells of 100 m from (500000, 4500200): lower left cell 1 of 3 assessed damaged, 3 of 4 assessed; 1 per hectare is 100 per km2.
     found = bands(heat_of(tmp_path, PLACES, BINARY))
     assert found.shape == (3, 2, 3)
     np.testing.assert_allclose(found[:, 1, 0], [100, 1 / 3, 3 / 4], rtol=1e-6)
     np.testing.assert_allclose(found[:, 0, 2], [0, 0, 1])
-
-
-def test_nothing_assessed_is_nodata_and_never_zero(tmp_path: Path) -> None:
-    found = bands(heat_of(tmp_path, PLACES, BINARY))
     # (500110, 4500110) holds one building that was not assessed; the other masked cells hold none.
     assert np.ma.getmaskarray(found)[0].tolist() == [[True, True, False], [False, True, True]]
     assert np.ma.getmaskarray(found).all(axis=0).sum() == 4

@@ -26,8 +26,7 @@ FACTS = {
 
 def test_only_layers_with_map_tiles_are_shown_and_a_building_that_half_lacks_one_is_named(project: Layout) -> None:
     assert preparation.layer_tiles(project) == []
-    with store.connect(project) as db:
-        contents.add_layer_scenes(db, [SAR])
+    store.call(project, contents.add_layer_scenes, [SAR])
     assert preparation.layer_tiles(project, FACTS) == []
     tiles = project.quicklooks / "layers" / "sar-post"
     tiles.mkdir(parents=True)
@@ -43,19 +42,7 @@ def test_only_layers_with_map_tiles_are_shown_and_a_building_that_half_lacks_one
     assert sent["v"], "a new pyramid has a new address"
     three = replace(found.layer, bands=3, scaling=((0.0, 1.0),) * 3)
     assert not encode_layer(_named(replace(found, layer=three)), {})["is_gray"]
-
-
-def test_what_chips_say_of_the_files_before_is_not_said_of_those_that_took_their_place(project: Layout) -> None:
-    tiles = project.quicklooks / "layers" / "sar-post"
-    tiles.mkdir(parents=True)
-    (tiles / "pyramid.json").write_text(json.dumps({"max_zoom": 4}), encoding="utf-8")
-    with store.connect(project) as db:
-        contents.add_layer_scenes(db, [SAR])
-    assert preparation.layer_tiles(project, FACTS)[0].missing
-    for files in (
-        [{"scene_id": "sar-post-1", "sha256": "other"}],
-        [],
-        [*FACTS["scaling"]["sar-post"]["files"], {"scene_id": "x", "sha256": "x"}],
-    ):
-        of_before = {**FACTS, "scaling": {"sar-post": {"files": files}}}
+    own = FACTS["scaling"]["sar-post"]["files"]
+    for files in ([{"scene_id": "sar-post-1", "sha256": "other"}], [], [*own, {"scene_id": "x", "sha256": "x"}]):
+        of_before = {**FACTS, "scaling": {"sar-post": {"files": files}}}  # chips were cut of files that others replaced
         assert preparation.layer_tiles(project, of_before)[0].missing == (), files

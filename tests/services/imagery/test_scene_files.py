@@ -49,32 +49,29 @@ def layout(tmp_path: Path, scene: Scene) -> Layout:
     return made
 
 
-def test_a_file_is_the_same_touched_changed_or_missing(scene: Scene) -> None:
+def test_a_file_is_the_same_touched_changed_or_missing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def states() -> tuple[str, str, str]:
+        return state_at_once(scene), state_of(scene), scene_files.verify(scene)
+
     path = Path(scene.path)
-    assert (state_at_once(scene), state_of(scene), scene_files.verify(scene)) == ("same", "same", "same")
+    assert states() == ("same", "same", "same")
     os.utime(path, ns=(1, 1))
-    assert (state_at_once(scene), state_of(scene), scene_files.verify(scene)) == ("touched", "same", "same")
+    with monkeypatch.context() as patch:  # a screen reads no file in full
+        for module in (scene_state, scene_files):
+            patch.setattr(module, "sha256_of", lambda *_: pytest.fail("read in full"))
+        assert scene_files.lost([scene]) == []
+    assert states() == ("touched", "same", "same")
     change_middle(path)
-    assert (state_at_once(scene), state_of(scene), scene_files.verify(scene)) == ("touched", "changed", "changed")
+    with monkeypatch.context() as patch:
+        patch.setattr(scene_state, "AFFORDABLE_BYTES", 1000)
+        assert state_of(replace(scene, size_bytes=None)) == "same", "of an older PU-Geo, and too large to be read"
+    assert states() == ("touched", "changed", "changed")
+    os.utime(path, ns=(scene.mtime_ns, scene.mtime_ns))
+    assert (scene_files.verify(scene), scene_files.verify(scene, full=True)) == ("same", "changed")
     path.write_bytes(b"short")
-    assert (state_at_once(scene), state_of(scene), scene_files.verify(scene)) == ("changed",) * 3
+    assert states() == ("changed",) * 3
     path.unlink()
-    assert (state_at_once(scene), state_of(scene), scene_files.verify(scene)) == ("missing",) * 3
-
-
-def test_only_a_full_check_finds_bytes_changed_in_the_middle_under_the_same_time(scene: Scene) -> None:
-    path = Path(scene.path)
-    change_middle(path)
-    os.utime(path, ns=(scene.mtime_ns or 0, scene.mtime_ns or 0))
-    assert scene_files.verify(scene) == "same"
-    assert scene_files.verify(scene, full=True) == "changed"
-
-
-def test_a_screen_reads_no_file_in_full(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    os.utime(scene.path, ns=(1, 1))
-    monkeypatch.setattr(scene_state, "sha256_of", lambda *_: pytest.fail("read in full"))
-    monkeypatch.setattr(scene_files, "sha256_of", lambda *_: pytest.fail("read in full"))
-    assert scene_files.lost([scene]) == []
+    assert states() == ("missing",) * 3
 
 
 def test_files_of_one_folder_are_lost_together(tmp_path: Path) -> None:
@@ -134,16 +131,11 @@ def test_every_former_place_is_kept(layout: Layout, scene: Scene, tmp_path: Path
     assert sorted(one["until"] for one in former) == [one["until"] for one in former]
 
 
-def test_paths_hold_in_a_project_that_is_read_as_it_is(layout: Layout) -> None:
-    inside = scene_at(layout.folder / "sources/two.tif", "post-2", b"two")
-    store.call(layout, contents.add_scenes, [inside], small_grid())
-    with store.connect_as_is(layout) as db:
-        assert contents.scenes(db)[1].path == inside.path
-
-
 @pytest.mark.parametrize("name", ["a\\b.tif", "a:b.tif"])
 def test_a_name_that_means_another_file_elsewhere_is_stored_as_an_absolute_path(layout: Layout, name: str) -> None:
     odd = scene_at(layout.folder / "sources" / name, "post-2", b"two")
-    store.call(layout, contents.add_scenes, [odd], small_grid())
+    plain = scene_at(layout.folder / "sources" / "two.tif", "post-3", b"two")
+    store.call(layout, contents.add_scenes, [odd, plain], small_grid())
     assert store.call(layout, contents.stored_paths)["post-2"] == odd.path
-    assert store.call(layout, contents.scenes)[1].path == odd.path
+    with store.connect_as_is(layout) as db:
+        assert [scene.path for scene in contents.scenes(db)[1:]] == [odd.path, plain.path]
