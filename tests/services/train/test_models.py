@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cli_parts import CommandLine
 from model_parts import parts, trained, with_chips
-from small_parts import facts_of, job_of
+from small_parts import facts_of, job_of, small_project
 
 from pu_geo import jobs
 from pu_geo.errors import ModelError
@@ -19,45 +19,39 @@ from pu_geo.tasks.train import train as train_task
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def modelled(project: Layout) -> tuple[Layout, str]:
-    """A project with a run of a method, and a newer one of the ranker."""
-    run_id = trained(with_chips(project), "linear")
-    train_task.rank(job_of(project, "rank"))
-    return project, run_id
+@pytest.fixture(scope="module")
+def modelled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, str]:
+    """A project with a run of a method, and a newer one of the ranker; tests add runs at most."""
+    layout = with_chips(small_project(tmp_path_factory.mktemp("modelled") / "event.pugeo"))
+    run_id = trained(layout, "linear")
+    train_task.rank(job_of(layout, "rank"))
+    return layout, run_id
 
 
-def test_only_runs_of_methods_have_a_model(modelled: tuple[Layout, str]) -> None:
+def test_a_model_is_exported_and_downloaded_as_the_same_file(modelled: tuple[Layout, str], tmp_path: Path) -> None:
     layout, run_id = modelled
     assert [run.run_id for run in models.runs_with_model(layout)] == [run_id]
-    ranked = facts_of(layout).run_id
-    with pytest.raises(ModelError, match="has no model"):
-        models.export(layout, ranked, str(layout.folder))
-
-
-def test_export_and_download_are_the_same_file(modelled: tuple[Layout, str], tmp_path: Path) -> None:
-    layout, run_id = modelled
-    told = models.export(layout, "latest", str(tmp_path))
+    found = models.export(layout, "latest", str(tmp_path))
     path = tmp_path / f"{run_id}.pugeo-model.zip"
-    assert told == {"run_id": run_id, "out": str(path), "bytes": path.stat().st_size}
+    assert found == {"run_id": run_id, "out": str(path), "bytes": path.stat().st_size}
     assert models.model_file(layout, run_id) == path.read_bytes()
-    found = model_files.read(path)
-    assert (found.card_bytes, found.weights) == parts(layout, run_id)
+    read = model_files.read(path)
+    assert (read.card_bytes, read.weights) == parts(layout, run_id)
 
 
-def test_a_damaged_run_is_not_handed_on(modelled: tuple[Layout, str], tmp_path: Path) -> None:
+def test_what_cannot_be_exported_is_refused(modelled: tuple[Layout, str], tmp_path: Path) -> None:
     layout, run_id = modelled
-    path = layout.run(run_id) / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(ModelError, match="has weights that are damaged"):
-        models.export(layout, run_id, str(tmp_path))
-    assert not list(tmp_path.glob("*.zip"))
-
-
-def test_a_place_that_cannot_be_written_is_said(modelled: tuple[Layout, str]) -> None:
-    layout, run_id = modelled
+    with pytest.raises(ModelError, match="has no model"):
+        models.export(layout, facts_of(layout).run_id, str(tmp_path))
     with pytest.raises(ModelError, match="cannot be written"):
         models.export(layout, run_id, "/proc/x/model.zip")
+    path = layout.run(run_id) / "model.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + b"x")
+    with pytest.raises(ModelError, match="has weights that are damaged"):
+        models.export(layout, run_id, str(tmp_path))
+    path.write_bytes(whole)
+    assert not list(tmp_path.glob("*.zip"))
 
 
 def test_a_bad_file_starts_no_job(modelled: tuple[Layout, str], tmp_path: Path) -> None:
@@ -70,6 +64,7 @@ def test_a_bad_file_starts_no_job(modelled: tuple[Layout, str], tmp_path: Path) 
     assert len(jobs.all_jobs(layout)) == n_jobs
 
 
+@pytest.mark.ci
 def test_a_worker_scores_by_a_model(modelled: tuple[Layout, str], tmp_path: Path) -> None:
     layout, _ = modelled
     path = str(models.export(layout, "latest", str(tmp_path / "m.zip"))["out"])

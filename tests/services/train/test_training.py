@@ -11,32 +11,22 @@ from small_parts import add_chips, click, unheld_job
 
 from pu_geo import jobs
 from pu_geo.errors import JobError, TrainingError
-from pu_geo.methods import catalog
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
-from pu_geo.services.project import projects
 from pu_geo.services.train import training
 from pu_geo.services.train.training import TrainingRequest
 
 
-def test_the_default_is_a_method_and_the_first_card_of_the_open_group() -> None:
+def test_the_default_is_a_method_the_first_card_and_what_is_recommended() -> None:
     first_of_all = next(iter(training.cards_by_group().values()))[0]
     assert first_of_all.name == training.DEFAULT_METHOD == "propagation"
+    assert training.recommendation().startswith("Train the propagated ranking: on seven sets")
+    assert "%" not in training.recommendation()  # clicks alone cannot say how much is damaged
 
 
-def test_the_recommendation_names_the_default_before_there_is_any_run() -> None:
-    words = training.recommendation()
-    assert words.startswith("Train the propagated ranking: on seven sets")
-    assert "%" not in words  # clicks alone cannot say how much is damaged
-
-
-@pytest.mark.parametrize(
-    ("method", "name"),
-    [("propagation", "propagated ranking"), ("ncpu", "NcPU"), ("pucl", "PUCL + PUPL"), ("nnpu", "nnPU"), ("gone", "gone")],
-)
-def test_only_titles_that_are_plain_words_begin_small_in_a_sentence(method: str, name: str) -> None:
-    assert method == "gone" or method in catalog.METHODS
-    assert training.name_within(method) == name
+def test_only_titles_that_are_plain_words_begin_small_in_a_sentence() -> None:
+    found = [training.name_within(method) for method in ("propagation", "ncpu", "pucl", "nnpu", "gone", "ranker")]
+    assert found == ["propagated ranking", "NcPU", "PUCL + PUPL", "nnPU", "gone", "instant ranker"]
 
 
 @pytest.fixture
@@ -46,15 +36,24 @@ def clicked(project: Layout) -> Layout:
     return project
 
 
-@pytest.mark.parametrize(("n", "proposed"), [(0, 0), (49, 0), (50, 10), (99, 19), (500, 100), (5000, 100)])
-def test_one_in_five_is_proposed_from_fifty_on(n: int, proposed: int) -> None:
-    assert training.proposed_hold_out(n) == proposed
-
-
-def test_the_summary_tells_what_is_proposed(clicked: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert training.data_summary(clicked).n_held_out == 0
+def test_one_in_five_is_proposed_from_fifty_on(clicked: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [training.proposed_hold_out(n) for n in (0, 49, 50, 99, 500, 5000)]
+    assert found == [0, 0, 10, 19, 100, 100]
+    click(clicked, "b9", label="not_damaged")
+    click(clicked, "b10", label="not_assessable")
+    assert training.data_summary(clicked) == training.DataSummary(8, 10, 1, 1, 20, 0)
     monkeypatch.setattr(training, "HOLD_OUT_FROM", 5)
     assert training.data_summary(clicked).n_held_out == 1
+
+
+def test_what_cannot_start_says_why(project: Layout) -> None:
+    assert "no chips yet" in str(training.why_not(project, "ncpu"))
+    add_chips(project, [f"b{i}" for i in range(20)])
+    click(project, *(f"b{i}" for i in range(4)))
+    assert "at least 5 damaged buildings; this project has 4" in str(training.why_not(project, "ncpu"))
+    click(project, "b4")
+    assert training.why_not(project, "ncpu") is None
+    assert "called not damaged; this project has 0" in str(training.why_not(project, "supervised"))
 
 
 def test_too_many_are_refused_before_anything_starts(clicked: Layout) -> None:
@@ -94,13 +93,21 @@ def test_a_request_is_refused_where_it_is_made(wrong: dict[str, object], words: 
         TrainingRequest(**{"method": "ncpu", "preset": "quick", **wrong})  # type: ignore[arg-type]
 
 
-def test_counts_of_what_is_learned_from_add_up(clicked: Layout) -> None:
-    click(clicked, "b9", label="not_damaged")
-    click(clicked, "b10", label="not_assessable")
-    data = training.data_summary(clicked)
-    counted = (data.n_positive, data.n_not_damaged, data.n_not_reviewed, data.n_left_out)
-    assert sum(counted) == projects.summary(clicked).n_buildings
-    assert (data.n_not_damaged, data.n_left_out) == (1, 1)
+def test_types_come_from_answers_grades_and_attributes_of_damaged_buildings(clicked: Layout) -> None:
+    assert [(one.name, one.is_enough) for one in training.type_sources(clicked)][:2] == [
+        ("answers", False),
+        ("grades", False),
+    ]
+    with pytest.raises(TrainingError, match="none so far"):
+        training.require(clicked, TrainingRequest("herocon", "quick", types_from="answers"))
+    with pytest.raises(TrainingError, match=r"no clicked|attribute 'roof' with words in it; they have: damage, name"):
+        training.require(clicked, TrainingRequest("herocon", "quick", types_from="roof"))
+    click(clicked, "b0", "b1", damage_types=["roof"], absent_types=["mud"])
+    training.require(clicked, TrainingRequest("herocon", "quick", types_from="answers"))
+    assert training.types_given(clicked) == "roof 2 yes; mud 0 yes, 2 no"
+    sources = {one.name: one for one in training.type_sources(clicked)}
+    assert sources["damage"].counts == "no-damage 6; destroyed 2"
+    assert (sources["answers"].is_given, sources["damage"].is_given) == (True, False)
 
 
 def test_a_training_goes_on_with_another_number_of_devices_that_its_method_takes(
