@@ -7,9 +7,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -19,7 +16,6 @@ from typing import Any
 
 import pytest
 from damage_parts import overwrite, page_of
-from small_parts import REPOSITORY
 
 from pu_geo.errors import ProjectError
 from pu_geo.project import backups, labels, schema, store
@@ -92,38 +88,26 @@ def test_a_backup_gives_up_where_another_program_holds_the_database(
 ) -> None:
     good = backups.make(project, "asked")
     monkeypatch.setattr(backups, "_BUSY_S", 0.3)
-    found: list[ProjectError] = []
-
-    def back_up() -> None:
-        with pytest.raises(ProjectError) as caught:
-            backups.make(project, "daily")
-        found.append(caught.value)
-
     with closing(sqlite3.connect(project.gpkg, isolation_level=None)) as holder:
         holder.execute("PRAGMA locking_mode=EXCLUSIVE")
         holder.execute("PRAGMA journal_mode=DELETE")
         holder.execute("BEGIN EXCLUSIVE")
-        backing_up = threading.Thread(target=back_up, daemon=True)
-        backing_up.start()
-        backing_up.join(20)
-        assert [error.kind for error in found] == ["busy"], "it waits for as long as the other program works"
+        with pytest.raises(ProjectError) as caught:
+            backups.make(project, "daily")
+    assert caught.value.kind == "busy"
     assert backups.all_backups(project) == [good]
 
 
-def test_a_backup_without_whole_facts_counts_for_nothing(project: Layout) -> None:
+def test_a_backup_without_whole_facts_counts_for_nothing_and_a_changed_one_is_found_out(project: Layout) -> None:
     made = [backups.make(project, "asked") for _ in range(4)]
     made[0].path.with_suffix(".json").write_text('{"made_at":')
     made[1].path.with_suffix(".json").unlink()
-    made[2].path.write_bytes(made[2].path.read_bytes()[:-1])
+    content = made[2].path.read_bytes()
+    made[2].path.write_bytes(content[:-1])
     assert backups.all_backups(project) == made[3:]
-
-
-def test_a_backup_that_changed_on_its_disk_is_found_out(project: Layout) -> None:
-    made = backups.make(project, "asked")
-    content = bytearray(made.path.read_bytes())
-    content[-1] ^= 1
-    made.path.write_bytes(content)
-    assert "sha256" in backups.verify(made)
+    made[2].path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert backups.all_backups(project) == made[:1:-1]
+    assert [backups.verify(one)[:10] for one in made[2:]] == ["its sha256", ""]
 
 
 @pytest.mark.parametrize("failing", ["room", "copy", "json"])
@@ -172,7 +156,9 @@ def test_a_daily_backup_is_made_once_a_day_and_only_of_what_changed(
     click(project, "3")
     third = backups.make_daily(project)
     assert third is not None
-    assert backups.newest(project) == third
+    aged(third, days=-3)  # a wrong clock: one of tomorrow holds nothing back
+    click(project, "4")
+    assert backups.make_daily(project) is not None
 
 
 def test_of_several_servers_one_makes_the_daily_backup(project: Layout) -> None:
@@ -180,12 +166,6 @@ def test_of_several_servers_one_makes_the_daily_backup(project: Layout) -> None:
     with ThreadPoolExecutor(4) as servers:
         made = [one.result() for one in [servers.submit(backups.make_daily, project) for _ in range(4)]]
     assert sum(one is not None for one in made) == len(backups.all_backups(project)) == 1
-
-
-def test_a_backup_of_tomorrow_holds_no_daily_one_back(project: Layout) -> None:
-    aged(backups.make(project, "asked"), days=-3)
-    click(project, "1")
-    assert backups.make_daily(project) is not None
 
 
 def test_copies_that_an_older_version_left_are_listed_and_stay(project: Layout) -> None:
@@ -199,51 +179,3 @@ def test_copies_that_an_older_version_left_are_listed_and_stay(project: Layout) 
     os.utime(old, (time.time() + 100, time.time() + 100))
     assert backups.newest(project) == first
     assert old not in [one.path for one in backups.too_many(backups.all_backups(project) * 9)]
-
-
-CLICKING = """
-import sys
-from threading import Thread
-from pu_geo.project import labels, store
-from pu_geo.records import LabelOp
-layout = store.open_project(sys.argv[1])
-def click(who):
-    for number in range(1, 1_000_000):
-        op = LabelOp(f"{who}-{number}", f"b{number % 20}", "positive")
-        event = store.call(layout, labels.append, [op], analyst=who, screen="map")[0].event
-        print(event, flush=True)
-for who in ("ann", "bob"):
-    Thread(target=click, args=(who,), daemon=True).start()
-sys.stdin.read()
-"""
-
-
-@pytest.mark.ci
-@pytest.mark.slow
-def test_backups_made_while_two_threads_click_are_whole_and_have_every_acknowledged_click(project: Layout) -> None:
-    """Plain copies of the file, made the same way, were damaged in 2 of 15 cases."""
-    command = [sys.executable, "-c", CLICKING, str(project.folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as clicking:
-        assert clicking.stdout is not None
-        acknowledged: list[int] = []
-        lines = clicking.stdout
-
-        def read() -> None:
-            acknowledged.extend(map(int, lines))
-
-        reader = threading.Thread(target=read)
-        reader.start()
-        made: list[Backup] = []
-        for number in range(5):
-            while len(acknowledged) < 20 * (number + 1):
-                time.sleep(0.01)
-            before = list(acknowledged)
-            made.append(backups.make(project, "asked", project.folder.parent / "stick"))
-            with closing(sqlite3.connect(made[-1].path)) as db:
-                there = {row[0] for row in db.execute("SELECT event FROM label_event")}
-                assert {*before} <= there
-                assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        clicking.communicate("")
-        reader.join()
-    assert [backups.verify(backup) for backup in made] == [""] * 5
-    assert made[0].at_event < made[-1].at_event

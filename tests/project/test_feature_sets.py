@@ -71,12 +71,6 @@ def test_a_set_exists_once_its_facts_do(chipped: Layout) -> None:
         feature_sets.views(chipped, "set", OTHER)
 
 
-def test_features_that_fail_half_way_leave_no_file(chipped: Layout) -> None:
-    with pytest.raises(ValueError, match="broadcast"), feature_sets.new_views(chipped, "set", OTHER, (3, 20, 4)) as out:
-        out[0] = np.ones(7)
-    assert not list((chipped.folder / "chips").glob(f"*{OTHER}*"))
-
-
 def test_what_a_kill_left_is_removed_and_nothing_else(chipped: Layout) -> None:
     put(chipped)
     put(chipped, "killed-1")

@@ -7,41 +7,21 @@ from dataclasses import replace
 import pytest
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import analysts, grades, labels, store
+from pu_geo.project import grades, labels, store
 from pu_geo.project.grades import USUAL, Grade
 from pu_geo.project.layout import Layout
 from pu_geo.records import MAX_GRADE, LabelOp
 
 
-def click(layout: Layout, op: str, building: str = "b0", *, by: str = "ann", **details: object) -> labels.Ack:
+def click(layout: Layout, op: str, building: str = "b0", **details: object) -> labels.Ack:
     operation = LabelOp(op, building, **{"label": "positive", **details})  # type: ignore[arg-type]
     with store.connect(layout) as db:
-        return labels.append(db, [operation], analyst=by, screen="map")[0]
+        return labels.append(db, [operation], analyst="ann", screen="map")[0]
 
 
 def now(layout: Layout) -> dict[str, str]:
     with store.connect(layout) as db:
         return {building: event.grade for building, event in labels.current(db).items()}
-
-
-def undo(layout: Layout, op: str, by: str = "ann") -> None:
-    with store.connect(layout) as db:
-        labels.undo(db, op, analyst=by, screen="map")
-
-
-def test_a_grade_is_given_changed_taken_away_and_undone_like_a_click(project: Layout) -> None:
-    for k, grade in enumerate(("destroyed", "Major", "")):  # a name does as well
-        assert click(project, f"c{k}", grade=grade).error is None
-    assert now(project) == {"b0": ""}
-    undo(project, "u1")
-    assert now(project) == {"b0": "major"}
-    undo(project, "u2")
-    assert now(project) == {"b0": "destroyed"}
-    undo(project, "u3")
-    assert now(project) == {}
-    with store.connect(project) as db:
-        labels.append(db, [LabelOp("r1", step="redo")], analyst="ann", screen="map")
-    assert now(project) == {"b0": "destroyed"}
 
 
 def test_only_a_damaged_building_has_a_grade_and_only_one_of_the_scale(project: Layout) -> None:
@@ -51,17 +31,6 @@ def test_only_a_damaged_building_has_a_grade_and_only_one_of_the_scale(project: 
         assert words in str(click(project, f"c-{grade}", grade=grade).error)
     assert click(project, "map", grade="possible").error is None, "damage maps have it, also where the scale has not"
     assert now(project) == {"b0": "possible"}
-
-
-def test_of_two_analysts_the_newest_grade_counts_and_their_agreement_stays(project: Layout) -> None:
-    click(project, "a", by="ann", grade="destroyed")
-    click(project, "b", by="bob", grade="minor")
-    assert now(project) == {"b0": "minor"}
-    with store.connect(project) as db:
-        assert analysts.agreement(db).share == 1.0
-        assert [event.grade for event in analysts.own_answers(db).values()] == ["destroyed", "minor"]
-    undo(project, "u", by="bob")
-    assert now(project) == {"b0": "destroyed"}
 
 
 def test_a_renamed_or_moved_grade_keeps_its_buildings(project: Layout) -> None:

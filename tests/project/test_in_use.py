@@ -135,18 +135,3 @@ def test_who_may_only_read_holds_a_project_all_the_same(
     in_use.hold(layout)
     assert in_use.held_here() == [layout]
     os.close(other)
-
-
-def test_a_computer_that_came_between_two_locks_has_the_project(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its name is there once the shared lock is taken, and was not before."""
-    taken = in_use._taken
-
-    def overtaken(descriptor: int, how: int, patience_s: float = 0.0) -> bool:
-        if how == fcntl.LOCK_SH:
-            (layout.folder / in_use.HOST).write_text("node-7")
-        return taken(descriptor, how, patience_s)
-
-    monkeypatch.setattr(in_use, "_taken", overtaken)
-    with pytest.raises(ProjectError, match="open on the computer node-7"):
-        hold_as("desk", layout, monkeypatch)
-    assert in_use.held_here() == []

@@ -50,7 +50,7 @@ def test_what_is_written_is_read_and_written_alike_again(tmp_path: Path) -> None
     weights = some_weights()
     path = packed(tmp_path / "m.zip", card_of(weights), weights)
     found = model_files.read(path)
-    assert found.card["method"] == "ncpu"
+    assert found.card == card_of(weights)
     assert found.name == "m.zip"
     np.testing.assert_array_equal(found.tensors["a"], np.arange(16).reshape(4, 4))
     model_files.write(tmp_path / "again.zip", found.card_bytes, found.weights)
@@ -90,17 +90,11 @@ def tensor(begin: int = 0, end: int = 16, shape: Any = (4,), dtype: str = "F32")
 CLAIMS: dict[str, tuple[bytes, str]] = {
     "no tensors": (file_of({}), "has 0 tensors"),
     "many": (file_of({"a": tensor()} | {f"b{i}": tensor(16, 16, (0,)) for i in range(2_000)}, bytes(16)), "has 2001 tensors"),
-    "deep": (file_of(b"[" * 100_000), "invalid JSON"),
-    "NaN": (file_of(b'{"a": NaN}'), "invalid JSON"),
     "spaces": (file_of(b" " * (model_files.MAX_HEADER + 1)), "claims a header"),
     "name": (file_of({"a\n": tensor()}, bytes(16)), "names a tensor"),
     "type": (file_of({"a": tensor(dtype="U8", end=4)}, bytes(4)), "of type U8; models are made of"),
-    "huge": (file_of({"a": tensor(shape=(10**4000, 10**4000))}, bytes(16)), "invalid JSON"),
     "empty": (file_of({"a": tensor(0, 0, (2**60, 0))}), "1 value at least"),
     "axes": (file_of({"a": tensor(shape=(1,) * 70 + (4,))}, bytes(16)), "6 axes at most"),
-    "short": (file_of({"a": tensor(0, 12)}, bytes(16)), "invalid shape, data type, or offset"),
-    "long": (file_of({"a": tensor()}, bytes(20)), "file not fully covered"),
-    "before": (file_of({"a": tensor(-16, 0)}, bytes(16)), "invalid JSON"),
     "infinite": (file_of({"a": tensor()}, np.array([0, 1, np.nan, np.inf], "<f4").tobytes()), "2 values in 'a' that are not"),
 }  # fmt: skip
 
@@ -144,11 +138,6 @@ def test_weights_of_every_type_come_as_they_were_written(tmp_path: Path) -> None
 def test_a_card_that_does_not_fit_is_refused(change: dict[str, Any], words: str, tmp_path: Path) -> None:
     weights = some_weights()
     assert words in words_of(packed(tmp_path / "m.zip", card_of(weights, **change), weights))
-
-
-def test_an_object_of_json_comes_as_it_is() -> None:
-    text = '{"a": [1, 2.5, true, null], "b": {"c": "\u00e9 \\ud83c\\udf0d"}}'
-    assert model_files.parse_object(text.encode()) == {"a": [1, 2.5, True, None], "b": {"c": "\u00e9 \U0001f30d"}}
 
 
 @pytest.mark.parametrize(
@@ -214,23 +203,11 @@ def test_zips_that_are_no_model_files_are_refused(name: str, tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["m.zip"]
 
 
-def test_a_byte_that_changed_on_its_way_is_noticed(tmp_path: Path) -> None:
-    weights = some_weights()
-    path = packed(tmp_path / "m.zip", card_of(weights), weights)
-    content = bytearray(path.read_bytes())
-    content[content.index(weights[-8:]) + 3] ^= 1
-    path.write_bytes(bytes(content))
-    assert "damaged" in words_of(path)
-
-
-def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path) -> None:
     assert "is not there" in words_of(tmp_path / "missing.zip")
     assert "not a regular file" in words_of(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     assert "not a regular file" in words_of(tmp_path / "pipe")
-
-
-def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "m.zip").open("wb") as stream:
         stream.truncate(model_files.MAX_FILE + 1)
     assert "is larger than the 537 MB" in words_of(tmp_path / "m.zip")

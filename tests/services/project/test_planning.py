@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from cli_parts import CommandLine
 from small_parts import add_chips, small_project
 
 from pu_geo.errors import PuGeoError
-from pu_geo.project import store
 from pu_geo.scale.costs import Table
 from pu_geo.services.project import planning
 from pu_geo.services.project.planning import Request
@@ -23,10 +21,8 @@ STEPS = ["add-scene", "add-footprints", "align", "chip", "rank", "train", "expor
 
 def flat_table(**longer: float) -> Table:
     """Costs of one second a step and 1 kB a building; `longer` names others."""
-    one = {
-        "alone_s": {"start": 1.0}, "driver_s": {}, "workers_s": {}, "kept_bytes": {"footprints": 1000.0},
-        "memory_mb": {"start": 100.0}, "worker_mb": 0.0, "fitted_to": 1000,
-    }  # fmt: skip
+    one = {"alone_s": {"start": 1.0}, "driver_s": {}, "workers_s": {}, "kept_bytes": {"footprints": 1000.0}}
+    one |= {"memory_mb": {"start": 100.0}, "worker_mb": 0.0, "fitted_to": 1000}
     names = [*STEPS[:-2], "features", "train propagation", "train features", "train resnet18", "export"]
     steps: dict[str, Any] = {name: deepcopy(one) for name in names}
     for name, seconds in longer.items():
@@ -80,16 +76,13 @@ def test_a_maker_of_layers_adds_a_step_and_one_without_figures_stays_out_of_the_
 @pytest.mark.parametrize(
     ("asked", "note"),
     [
-        pytest.param({"method": "pucl"}, "", id="cached features"),
-        pytest.param({"method": "pucl", "preset": "standard"}, "", id="network"),
-        pytest.param({"method": "ncpu"}, "ncpu quick: not measured", id="other method"),
-        pytest.param({"method": "pucl", "preset": "paper"}, "pucl paper: not measured", id="other augmentation"),
-        pytest.param(
-            {"method": "pucl", "preset": "standard", "overrides": {"pretrain_epochs": "5"}}, "pucl standard: not measured",
-            id="self-supervised before",
-        ),
+        ({"method": "pucl"}, ""),
+        ({"method": "pucl", "preset": "standard"}, ""),
+        ({"method": "ncpu"}, "ncpu quick: not measured"),
+        ({"method": "pucl", "preset": "paper"}, "pucl paper: not measured"),
+        ({"method": "pucl", "preset": "standard", "overrides": {"pretrain_epochs": "5"}}, "pucl standard: not measured"),
     ],
-)  # fmt: skip
+)
 def test_trainings_without_figures_are_named(asked: dict[str, Any], note: str) -> None:
     (step,) = (step for step in planned(**asked).steps if step.name == "train")
     assert (step.cost is None, step.note) == (bool(note), note)
@@ -111,29 +104,15 @@ def test_epochs_end_with_the_most_steps() -> None:
 
 def test_words_say_whose_times_these_are_and_what_is_assumed() -> None:
     words = planning.words(planned(workers=8, gpus=2))
-    assert "Measured on 2026-01-01 on one core of Made-up 9000, torch 2.15; for a machine like that" in words
-    assert "Two workers were 90 % busy on one computer; that more of them are" in words
-    assert "No GPU was measured" in words
+    assert "Measured on 2026-01-01 on one core of Made-up 9000, torch 2.15" in words
+    assert "Two workers were 90 % busy" in words
     assert words.count(planning.NOT_ON_GPUS) == 1  # chips have features with them; the default training has no network
-    assert "An extrapolation" not in words
+    assert "assumption" not in planning.words(planned())
     assert "An extrapolation" not in planning.words(planned(buildings=2000))
-    assert "fitted up to 1,000 buildings and checked on 2,000" in planning.words(planned(buildings=2001))
-    alone = planning.words(planned())
-    assert "one process, one thread" in alone
-    assert "assumption" not in alone
-
-
-def test_an_extrapolation_names_the_steps_that_were_not_fitted_so_far() -> None:
     table = flat_table()
     table.facts["steps"]["rank"]["fitted_to"] = 50_000
-    (found,) = (
-        line
-        for line in planning.notes(planning.plan(None, Request(buildings=40_000, megapixels=8.0), table=table))
-        if "extra" in line
-    )
-    assert found.startswith(
-        "An extrapolation for add-scene, add-footprints, align, chip, train and export: fitted up to 1,000"
-    )
+    far = planning.words(planning.plan(None, Request(buildings=2001, megapixels=8.0), table=table))
+    assert "An extrapolation for add-scene, add-footprints, align, chip, train and export: fitted up to 1,000" in far
 
 
 def test_memory_of_a_training_that_learns_from_a_draw_is_at_most() -> None:
@@ -142,11 +121,7 @@ def test_memory_of_a_training_that_learns_from_a_draw_is_at_most() -> None:
     few, many = (planning.plan(None, Request(buildings=n, megapixels=8.0), table=table) for n in (20_000, 20_001))
     assert "Memory: 2.0 GB for jobs" in planning.words(few)
     assert "Memory: at most 2.0 GB for jobs" in planning.words(many)
-    table.facts["steps"]["rank"]["memory_mb"] = {"footprints": 0.2}
-    assert "Memory: 4.0 GB for jobs" in planning.words(
-        planning.plan(None, Request(buildings=20_001, megapixels=8.0), table=table)
-    )
-    assert planning.as_row(many)["is_memory_at_most"]
+    assert [planning.as_row(found)["is_memory_at_most"] for found in (few, many)] == [False, True]
 
 
 def test_a_measured_speed_divides_all_times() -> None:
@@ -158,12 +133,8 @@ def test_a_measured_speed_divides_all_times() -> None:
 
 def test_a_project_gives_its_numbers_and_those_asked_for_win(tmp_path: Path) -> None:
     layout = small_project(tmp_path / "four.pugeo", 4)
-    add_chips(
-        layout,
-        [f"b{i}" for i in range(4)],
-        chips=np.zeros((4, 3, 16, 16), np.uint8),
-        features=np.zeros((1, 4, 4), np.float16),
-    )
+    arrays = {"chips": np.zeros((4, 3, 16, 16), np.uint8), "features": np.zeros((1, 4, 4), np.float16)}
+    add_chips(layout, [f"b{i}" for i in range(4)], **arrays)
     found = planning.plan(layout, Request(), table=flat_table()).work
     assert (found.footprints, found.size_px, found.chip_views) == (4, 16, 1)
     assert found.megapixels > 0
@@ -178,29 +149,23 @@ def test_a_project_gives_its_numbers_and_those_asked_for_win(tmp_path: Path) -> 
         ({"megapixels": None}, "There are no scenes to plan for"),
         ({"workers": -1}, "--workers is -1; it must be between 0 and 100,000."),
         ({"gpus": -1}, "--gpus is -1"),
-        ({"buildings": 0}, "--buildings is 0"),
         ({"size_px": 8}, "--size-px is 8; it must be between 16 and 256."),
         ({"n_views": 0}, "--views is 0"),
-        ({"chip_views": 0}, "--chip-views is 0"),
         ({"method": "magic"}, "There is no method 'magic'"),
     ],
 )
 def test_what_cannot_be_planned_is_refused_in_words(asked: dict[str, Any], problem: str) -> None:
-    with pytest.raises(PuGeoError, match=problem.split(";")[0]):
+    with pytest.raises(PuGeoError, match=problem):
         planned(**asked)
 
 
+@pytest.mark.slow
 def test_the_command_prints_words_or_json(tmp_path: Path, run: CommandLine) -> None:
-    found = run.json("plan", "--buildings", 1_000_000, "--megapixels", 5000, "--workers", 16)
+    asked = ("--buildings", 1_000_000, "--megapixels", 5000, "--workers", 16)
+    found = run.json("plan", *asked)
     assert [row["step"] for row in found["steps"]] == STEPS
     assert found["seconds"] == pytest.approx(sum(row["seconds"] for row in found["steps"]))
-    assert found["dominates"]["step"] in STEPS
     assert {"hours", "kept_bytes", "peak_bytes", "memory_mb", "worker_mb", "machine", "measured_at", "notes"} <= set(found)
-    json.dumps(found, allow_nan=False)
-    assert "1,000,000 buildings, 5,000 megapixels" in run.text("plan", "--buildings", 1_000_000, "--megapixels", 5000)
-    empty = store.create(tmp_path / "empty.pugeo", "Empty")
-    refused = run.refused("plan", empty.folder)
-    assert "There are no scenes to plan for: the project has none." in refused
-    assert "--megapixels M" in refused
+    assert "1,000,000 buildings, 5,000 megapixels" in run.text("plan", *asked)
     assert "no project was named" in run.refused("plan", "--buildings", 5)
     assert "--set 'x' is not of the form" in run.refused("plan", "--buildings", 5, "--megapixels", 2, "--set", "x")

@@ -1,8 +1,9 @@
-"""What is kept of the label log in memory, and read of it by part: the same as a reading of all of it, on random histories."""
+"""Random histories of labels: what is kept of the log in memory is what all of it says, and many stored at once are one by one."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing, suppress
@@ -14,9 +15,9 @@ import pytest
 from small_parts import small_project, square_table
 
 from pu_geo.project import analysts, labels, store
-from pu_geo.project.labels import COLUMNS, Given
+from pu_geo.project.labels import COLUMNS, Ack, Given
 from pu_geo.project.layout import Layout
-from pu_geo.records import LabelEvent, LabelOp
+from pu_geo.records import LABELS, LabelEvent, LabelOp
 
 N_BUILDINGS = 12
 PEOPLE = ("ann", "bob")
@@ -149,21 +150,19 @@ def test_what_is_kept_is_what_the_whole_log_says(tmp_path: Path, seed: int) -> N
             assert own == last_of(((building, who), label) for building, who, label in answers)
 
 
-def test_what_is_kept_follows_a_file_that_took_the_place_of_another(tmp_path: Path) -> None:
-    layout = small_project(tmp_path / "a.pugeo")
-    copy = tmp_path / "copy.gpkg"
-    store_label(layout, "op1", "b1")
-    assert labels_of(layout) == {"b1": "positive"}
-    with store.connect(layout) as db, closing(sqlite3.connect(copy)) as target:
+def test_what_is_kept_follows_a_file_that_took_the_place_of_another(project: Layout, tmp_path: Path) -> None:
+    store_label(project, "op1", "b1")
+    assert labels_of(project) == {"b1": "positive"}
+    with store.connect(project) as db, closing(sqlite3.connect(tmp_path / "copy.gpkg")) as target:
         db.backup(target)
-    store_label(layout, "op2", "b2")
-    assert labels_of(layout) == {"b1": "positive", "b2": "positive"}
+    store_label(project, "op2", "b2")
+    assert labels_of(project) == {"b1": "positive", "b2": "positive"}
     for end in ("-wal", "-shm"):
-        layout.gpkg.with_name(f"{layout.gpkg.name}{end}").unlink(missing_ok=True)
-    layout.gpkg.write_bytes(copy.read_bytes())  # the same inode: a backup was put back
-    store_label(layout, "op3", "b3")  # has the number of the event that is not there any more
-    store_label(layout, "op4", "b4")
-    assert labels_of(layout) == dict.fromkeys(("b1", "b3", "b4"), "positive")
+        project.gpkg.with_name(f"{project.gpkg.name}{end}").unlink(missing_ok=True)
+    project.gpkg.write_bytes((tmp_path / "copy.gpkg").read_bytes())  # the same inode: a backup was put back
+    store_label(project, "op3", "b3")  # has the number of the event that is not there any more
+    store_label(project, "op4", "b4")
+    assert labels_of(project) == dict.fromkeys(("b1", "b3", "b4"), "positive")
 
 
 def test_what_is_rolled_back_is_not_kept_and_what_a_caller_changes_is_its_own(project: Layout) -> None:
@@ -187,3 +186,75 @@ def store_label(layout: Layout, op: str, building: str) -> None:
 
 def labels_of(layout: Layout) -> dict[str, str]:
     return dict(store.call(layout, labels.current_labels))
+
+
+# Many labels stored at once: the same rows as one by one
+
+
+WRONG: dict[str, list[Any]] = {
+    "op": ["", 7, ["op1"], None, "a\0b", "\ud800", "x" * 201], "building_id": ["b99", "", None, {"b": 1}, "b\0", "\ud800"],
+    "label": ["damaged", None, []], "act": ["", 5], "grade": ["no such", 3, "x" * 500], "reason": ["fog"],
+    "comment": [None, "x" * 501], "damage_types": ["roof", [""], ["walls"], None], "at": ["yesterday"], "analyst": [""],
+}  # fmt: skip
+
+
+def some_operations(rng: np.random.Generator, n: int) -> list[LabelOp]:
+    """Labels of acts on several buildings, with undo, redo, replays, and what makes no sense, among them values of other kinds."""
+    found: list[LabelOp] = []
+    for number in range(n):
+        kind = rng.random()
+        if kind < 0.12 and found:
+            found.append(found[int(rng.integers(len(found)))])  # sent again
+            continue
+        if kind < 0.25:
+            found.append(LabelOp(f"op{number}", step=str(rng.choice(["undo", "redo"]))))  # type: ignore[arg-type]
+            continue
+        label = str(rng.choice(LABELS))
+        given: dict[str, Any] = {
+            "op": f"op{number}", "building_id": f"b{rng.integers(8)}", "label": label, "act": f"act{number // 5}",
+            "grade": str(rng.choice(["", "major", "Minor"])) if label == "positive" else "",
+            "damage_types": ["roof"] if label == "positive" and number % 3 == 0 else (),
+            "absent_types": ("walls",) if label == "positive" and number % 4 == 0 else (),
+            "reason": "cloud" if label == "not_assessable" else "", "comment": "ü" * (number % 2),
+            "analyst": "kim" if number % 7 == 0 else None, "at": "2026-05-01T12:00:00+02:00" if number % 7 == 0 else None,
+        }  # fmt: skip
+        if kind > 0.75:
+            name = str(rng.choice(list(WRONG)))
+            given[name] = WRONG[name][int(rng.integers(len(WRONG[name])))]
+        found.append(LabelOp(**given))
+    return found
+
+
+def rows_of(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    """Return the whole log but for the times at which rows were stored."""
+    names = [row[1] for row in db.execute("PRAGMA table_info(label_event)") if row[1] != "at"]
+    return [
+        *db.execute(f"SELECT {', '.join(names)} FROM label_event ORDER BY event"),
+        *db.execute("SELECT * FROM empty_step"),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_at_once_and_one_by_one_leave_the_same_log_and_acknowledgements(project: Layout, tmp_path: Path, seed: int) -> None:
+    ops = some_operations(np.random.default_rng(seed), 90)
+    one_by_one = Layout(Path(shutil.copytree(project.folder, tmp_path / "copy.pugeo")))
+    with store.connect(project) as a, store.connect(one_by_one) as b:
+        for some in (ops, ops[::-1]):
+            alone = [ack for op in some for ack in labels.append(b, [op], analyst="ann", screen="map")]
+            assert labels.append(a, some, analyst="ann", screen="map") == alone
+            assert rows_of(a) == rows_of(b)
+        assert sum(ack.error is not None for ack in alone) > 5
+        assert len(rows_of(a)) > 40
+        assert labels.current(a).keys() == labels.current(b).keys()
+
+
+def test_numbers_go_on_where_the_table_says_and_none_is_given_twice(db: sqlite3.Connection) -> None:
+    db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('label_event', 40)")  # numbers that were given before
+    ops = [LabelOp("x", "b1", "positive"), LabelOp("y", "b99", "positive"), LabelOp("z", "b2", "positive")]
+    acks = labels.append(db, ops, analyst="ann", screen="map")
+    assert [ack.event for ack in acks] == [41, None, 42]
+    assert labels.append(db, ops[:1], analyst="ann", screen="map") == [Ack("x", 41)]
+    assert labels.append(db, [LabelOp("w", "b1", "cleared")], analyst="ann", screen="map") == [Ack("w", 43)]
+    for statement in ("UPDATE label_event SET label = 'cleared'", "DELETE FROM label_event"):
+        with pytest.raises(sqlite3.IntegrityError, match="never"):
+            db.execute(statement)
