@@ -29,14 +29,10 @@ pytestmark = [pytest.mark.usefixtures("home"), pytest.mark.slow]
 @pytest.fixture
 def learned(ranked_town: Layout, town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     """A town whose newest run counts as one that learned from the layer half, and whose chips hold the layer whole, too."""
-    half, whole = speckle(256, 160), speckle(256, 320, bands=1)
-    add_layer(
-        job_of(ranked_town),
-        name="half",
-        paths=[str(town_layer(town, tmp_path / "h.tif", half, box=(0, 0, 0.5, 1)))],
-        kind="sar-db",
-    )
-    add_layer(job_of(ranked_town), name="whole", paths=[str(town_layer(town, tmp_path / "w.tif", whole))], when="none")
+    half = town_layer(town, tmp_path / "h.tif", speckle(256, 160), box=(0, 0, 0.5, 1))
+    whole = town_layer(town, tmp_path / "w.tif", speckle(256, 320, bands=1))
+    add_layer(job_of(ranked_town), name="half", paths=[str(half)], kind="sar-db")
+    add_layer(job_of(ranked_town), name="whole", paths=[str(whole)], when="none")
     chip(job_of(ranked_town), size_px=32)
     rank(job_of(ranked_town))
     found = runs.find
@@ -45,7 +41,7 @@ def learned(ranked_town: Layout, town: Path, tmp_path: Path, monkeypatch: pytest
     return ranked_town
 
 
-def test_a_map_names_its_layers_their_scaling_and_who_lacks_them(learned: Layout) -> None:
+def test_a_map_its_version_report_and_card_name_layers_their_scaling_and_who_lacks_them(learned: Layout) -> None:
     found = build_damage_map(learned, "latest", None)
     chips = contents.chip_facts(learned, str(store.call(learned, contents.latest_chip_set)))
     lacks = contents.is_missing(chips)[2]
@@ -59,9 +55,6 @@ def test_a_map_names_its_layers_their_scaling_and_who_lacks_them(learned: Layout
     (field,) = (field for field in fields_of(found) if field.name == "layers_missing")
     assert field.kind == "list"
     assert f"{lacks.sum()} buildings have no half: their scores rest on the other layers alone." in limits(found, None)
-
-
-def test_versions_reports_and_cards_list_them(learned: Layout) -> None:
     folder = Path(str(publish(job_of(learned), run_id="latest", formats=["geojson"], threshold=0.5)["out"]))
     facts = json.loads((folder / "version.json").read_text())
     assert [one["name"] for one in facts["layers"]] == ["half", "whole"]
@@ -70,8 +63,7 @@ def test_versions_reports_and_cards_list_them(learned: Layout) -> None:
     assert "In the chips, and not used: whole" in report
     row = json.loads((folder / "damage_map.run.json").read_text())
     assert row["layers"][0]["scaling"] == facts["layers"][0]["scaling"]
-    card = run_card.card(learned, "latest")
-    assert [one["name"] for one in card["data"]["layers"]] == ["half", "whole"]
+    assert [one["name"] for one in run_card.card(learned, "latest")["data"]["layers"]] == ["half", "whole"]
 
 
 def test_a_map_without_layers_says_nothing_of_them(ranked_town: Layout) -> None:
