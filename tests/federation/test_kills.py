@@ -17,7 +17,7 @@ from pu_geo.federation.rounds import lead, read_state
 from pu_geo.project import federations
 from pu_geo.project.layout import Layout
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long(part="kills")]
 N_ROUNDS, KILLED_AFTER = 60, 5
 SETTINGS = replace(SHORT, rounds=N_ROUNDS, server_momentum=0.9)
 DRIVER = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -25,9 +24,9 @@ from federation_parts import (
     transport_of,
     with_pixels_of,
 )
-from small_parts import add_chips, click, facts_of, job_of, small_project
+from small_parts import add_chips, click, facts_of, in_tiers, job_of, small_project
 
-from pu_geo.errors import FederationError, PuGeoError
+from pu_geo.errors import FederationError
 from pu_geo.federation import wire
 from pu_geo.federation.member import OwnData, write_model
 from pu_geo.federation.rounds import lead, of_parts
@@ -100,13 +99,6 @@ def test_status_shows_roles_rounds_and_what_left(agencies: Pair, run: CommandLin
     assert (leader["trial"], leader["tensors_sent"], leader["bytes_sent"]) == (True, 0, 0)
     assert member["tensors_here"] == 2 * 5
     assert member["bytes_here"] > 2 * 4 * 512 * 16
-    words = run.text("federate", "status", agencies[0].folder)
-    assert "leads and holds destroyed and rest" in words
-    assert "2 of 2 rounds; no noise, so no formal privacy" in words
-    assert "rest, destroyed and flooded took part" in words
-    of_member = run.text("federate", "status", agencies[1].folder)
-    assert "A trial: 10 tensors passed between projects on this machine, and none left it" in of_member
-    assert of_member.startswith("storms: holds flooded"), "a title that is the name is not repeated"
     assert leader["took_part"] == {"rest": 2, "destroyed": 2, "flooded": 2}
 
 
@@ -174,11 +166,11 @@ def test_the_model_file_says_what_it_is_and_is_checked(agencies: Pair) -> None:
 @pytest.mark.parametrize(
     ("last", "words"),
     [
-        (1, "Classes took part in too few of the 12 rounds: 'flooded' in 1, the last time in round 1."),
         (10, "Classes took part in too few of the 12 rounds: 'flooded' in 10, the last time in round 10."),
-        (11, "Not every class took part in all 12 rounds: 'flooded' in 11."), (12, ""),
+        (11, "Not every class took part in all 12 rounds: 'flooded' in 11."),
+        (12, ""),
     ],
-)  # fmt: skip
+)
 def test_a_class_that_took_part_in_few_rounds_is_a_warning_on_every_map(agencies: Pair, last: int, words: str) -> None:
     agreement = agreed(agencies[0], quorum=2, settings=replace(SHORT, rounds=12))
     folder = agencies[0].federation(NAME)
@@ -199,7 +191,7 @@ def test_a_class_that_took_part_in_few_rounds_is_a_warning_on_every_map(agencies
             assert found == said["warnings"]
 
 
-@pytest.mark.parametrize("noise", ["none", "local", "central"])
+@pytest.mark.parametrize("noise", in_tiers(["none", "local", "central"], "federation", quick=["local"]))
 def test_a_run_counts_the_buildings_of_the_classes_held_and_says_which_noise(
     agencies: Pair, run: CommandLine, noise: str
 ) -> None:
@@ -307,13 +299,3 @@ def test_a_simulation_with_noise_runs_and_keeps_its_secret_to_itself(agencies: P
     assert first.epsilon < 100
     words = run.text("federate", "status", agencies[0].folder)
     assert "local noise, epsilon 100 over all rounds, 100 of it spent" in words
-
-
-def test_a_lost_agreement_is_named(agencies: Pair, run: CommandLine) -> None:
-    agreement = agreed(agencies[0])
-    transport_of(agreement, agencies)
-    (agencies[0].federation(NAME) / federations.AGREEMENT).write_text(json.dumps([1])[:-1])
-    with pytest.raises(PuGeoError, match=r"federation/joplin/agreement\.json"):
-        federations.agreement(agencies[0].federation(NAME))
-    shutil.rmtree(agencies[0].federation(NAME))
-    assert "is in no federation" in run.text("federate", "status", agencies[0].folder)

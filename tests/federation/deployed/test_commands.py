@@ -23,7 +23,7 @@ from pu_geo.project import events, federations, runs, store
 from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.services.train.federation import Plan
-from pu_geo.tasks.train.federate_deployed import _Part, federate_serve
+from pu_geo.tasks.train.federate_deployed import federate_serve
 from pu_geo.tasks.train.federate_lead import federate_lead
 
 need_extra("federated")
@@ -142,17 +142,6 @@ def test_the_wait_for_people_is_no_part_of_the_time_left(agencies: Pair, monkeyp
     assert next(event for event in log if event["at"] == begun)["message"] == "round 1 of 3 begins"
 
 
-def test_neither_is_a_members_wait_for_its_leader(agencies: Pair) -> None:
-    job, own = job_of(agencies[1], "federate_join"), SimpleNamespace(agreement=agreed(agencies[0]))
-    part = _Part(job, own, SimpleNamespace(answer=lambda ask: ask), [])  # type: ignore[arg-type]
-    part.say("connected; waiting for a round")
-    part.say("round 1: training")
-    part.answer(SimpleNamespace(round=1))  # type: ignore[arg-type]
-    log = events.read(job.folder)
-    training = next(event for event in log if event.get("message") == "round 1 of 3: training")
-    assert _epochs(log, log) == [(training["at"], 0.0), (log[-1]["at"], 0.25)]
-
-
 def test_serve_ends_with_a_run_of_the_leader_and_makes_it_once(
     agencies: Pair, run: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,21 +200,6 @@ def test_an_address_that_is_none_leaves_no_federation_behind(agencies: Pair, hos
         )  # fmt: skip
     assert "such as leader.example.org" in refused.value.hint
     assert federations.ids(agencies[0]) == []
-
-
-def test_two_classes_of_the_same_buildings_leave_no_federation_behind(agencies: Pair) -> None:
-    own = [{"class_name": name, "types_from": None} for name in ("rest", "destroyed", "flooded")]
-    with pytest.raises(FederationError, match="All damaged buildings of joplin"):
-        federate_lead(
-            job_of(agencies[0], "federate_lead"), NAME, title="Floods", types=["destroyed", "flooded"], feature_set=shared_set(agencies[0]),
-            rounds=1, deadline_s=5.0, own=own,
-        )  # fmt: skip
-    assert federations.ids(agencies[0]) == []
-
-
-@pytest.mark.parametrize("host", ["localhost", "leader.example.org", "192.0.2.7", "gpu-3", "leader_1.local"])
-def test_a_name_or_address_of_a_machine_is_taken(host: str) -> None:
-    credentials.require_host(host)
 
 
 def test_join_connects_once_the_fingerprint_was_compared_and_to_no_other_leader_after_that(

@@ -24,7 +24,7 @@ from pu_geo.project.layout import Layout
 need_extra("federated")
 from pu_geo.federation.deployed import membership  # noqa: E402  # only with the extra
 
-pytestmark = [pytest.mark.long, pytest.mark.slow]
+pytestmark = [pytest.mark.long(part="federation"), pytest.mark.slow]
 PATIENCE_S = 240.0
 Pair = tuple[Layout, Layout]
 
