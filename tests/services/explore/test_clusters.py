@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from clustered_parts import RUN, N, explored_project, groups
+from clustered_parts import RUN, N, groups
 from model_parts import job_of
 from small_parts import click
 
@@ -19,11 +18,6 @@ from pu_geo.services.damage_map import auditing
 from pu_geo.services.explore import clusters
 from pu_geo.services.train import run_names
 from pu_geo.tasks.explore.cluster import cluster
-
-
-@pytest.fixture
-def explored(tmp_path: Path) -> Layout:
-    return explored_project(tmp_path)
 
 
 @pytest.fixture
@@ -43,29 +37,22 @@ def test_two_means_of_the_run_are_there_at_once(explored: Layout) -> None:
     found = clusters.inspect(explored, RUN, "two")
     own, other = found.clusters
     assert (own.name, own.size, own.n_positive, own.n_open, other.n_positive) == ("positives", 20, 8, 12, 0)
-    assert found.is_oriented
-    assert found.potential is None
+    assert (found.is_oriented, found.potential) == (True, None)
     assert (own.damaged, own.low, own.high, other.damaged) == (None, None, None, None)  # clicks alone do not tell
     with pytest.raises(ProjectError, match="not split into many"):
         clusters.inspect(explored, RUN, "many")
 
 
-def test_an_audit_tells_how_much_of_a_cluster_is_damaged(audited: Layout) -> None:
-    own, other = clusters.inspect(audited, RUN, "two").clusters
-    assert own.damaged > 0.9  # all clicks are here
-    assert other.damaged == 0 < other.high < 0.2
-
-
 def test_turned_two_means_fail_the_orientation_check(explored: Layout) -> None:
-    path = explored.run(RUN) / "clusters.npy"
-    np.save(path, (groups() == 1).astype(np.int8))
+    np.save(explored.run(RUN) / "clusters.npy", (groups() == 1).astype(np.int8))
     assert clusters.inspect(explored, RUN, "two").is_oriented is False
 
 
 def test_the_job_finds_the_groups_with_potential_seeds_and_stability(explored: Layout) -> None:
     found = clustered(explored)
     best = found.clusters[0]
-    assert set(found.rows_of(best.name).tolist()) == set(np.flatnonzero(groups() == 0).tolist())
+    rows = found.rows_of(best.name)
+    assert set(rows.tolist()) == set(np.flatnonzero(groups() == 0).tolist())
     assert (best.size, best.n_positive) == (20, 8)
     assert min(one.stability or 0 for one in found.clusters) > 0.9
     quarter, middle, three = best.spread
@@ -74,41 +61,44 @@ def test_the_job_finds_the_groups_with_potential_seeds_and_stability(explored: L
     assert len(two.seeds) == 8
     assert two.potential == min(one["potential"] for one in two.seeds if one["oriented"])
     assert sum(one["is_chosen"] for one in two.seeds) == 1
-
-
-def test_examples_are_nearest_to_the_center_at_the_border_and_of_high_score(explored: Layout) -> None:
-    found = clustered(explored)
-    name = found.clusters[0].name
-    shown = clusters.examples(explored, RUN, found, name, 3)
-    rows, at = found.rows_of(name), list(found.names).index(name)
+    shown, at = clusters.examples(explored, RUN, found, best.name, 3), list(found.names).index(best.name)
     assert shown.center[0] == rows[found.gaps[rows, at].argmin()]
     assert shown.highest.tolist() == rows[:3].tolist()  # scores fall with the row
     margin = np.delete(found.gaps[rows], at, axis=1).min(axis=1) - found.gaps[rows, at]
     assert shown.border[0] == rows[margin.argmin()]
 
 
-def test_accepting_adds_the_unlabeled_and_undo_takes_them_away(explored: Layout) -> None:
+def test_accepting_adds_the_unlabeled_and_rejecting_or_undo_takes_them_away(explored: Layout) -> None:
     found = clustered(explored)
     name = found.clusters[0].name
-    assert clusters.next_run(explored).words == "next run: 8 damaged + 0 accepted"
+    assert (clusters.next_run(explored).n_positive, clusters.next_run(explored).n_accepted) == (8, 0)
+    assert clusters.effect(explored) is None
     assert clusters.accept(explored, RUN, found, name, analyst="ann") == 12
     assert clusters.next_run(explored).words == "next run: 8 damaged + 12 accepted"
     assert clusters.inspect(explored, RUN, "many").clusters[0].state == "accepted"
-    assert clusters.effect(explored) is not None
+    effect = clusters.effect(explored)
+    assert effect.n == min(clusters.TOP, 72)
+    assert 12 <= effect.n_kept <= effect.n
     assert len(labeling.current_labels(explored)) == 8  # nothing is labeled by it
     with store.connect(explored) as db:
         (act,) = decisions.standing(db, pseudo_positives.KIND).values()
     facts = act.facts
     assert (facts["decision"], facts["run_id"], facts["how"]) == ("accept", RUN, "4 clusters")
     assert len(facts["building_ids"]) == 12
+    assert clusters.reject(explored, RUN, found, name, analyst="bob") == 12
+    assert clusters.next_run(explored).n_accepted == 0
+    assert clusters.inspect(explored, RUN, "many").clusters[0].state == "rejected"
+    clusters.undo(explored, clusters.history(explored)[0].decision, analyst="ann")
     click(explored, "b76", label="not_damaged")
     told = clusters.next_run(explored)
     assert (told.n_accepted, told.n_overruled, told.n_not_damaged) == (11, 1, 1)
-    (past,) = clusters.history(explored)
+    clusters.split(explored, RUN, found, name, analyst="ann")
+    assert len(clustered(explored, k=3).clusters) == 3, "another clustering forgets splits, but not what was accepted"
+    assert clusters.next_run(explored).n_accepted == 11
+    past = clusters.history(explored)[-1]
     assert past.words.endswith(f"{run_names.name(explored, RUN)})")
     assert clusters.undo(explored, past.decision, analyst="ann") == f"cluster {name} accepted, 12 buildings"
     assert clusters.next_run(explored).n_accepted == 0
-    assert clusters.history(explored) == []
 
 
 def test_undo_takes_back_the_decision_that_was_seen_and_no_other(explored: Layout) -> None:
@@ -123,17 +113,6 @@ def test_undo_takes_back_the_decision_that_was_seen_and_no_other(explored: Layou
     for gone in (seen.decision, 99):
         with pytest.raises(ProjectError, match="stands no more"):
             clusters.undo(explored, gone, analyst="ann")
-
-
-def test_rejecting_takes_back_what_was_accepted(explored: Layout) -> None:
-    found = clustered(explored)
-    name = found.clusters[0].name
-    clusters.accept(explored, RUN, found, name, analyst="ann")
-    assert clusters.reject(explored, RUN, found, name, analyst="bob") == 12
-    assert clusters.next_run(explored).n_accepted == 0
-    assert clusters.inspect(explored, RUN, "many").clusters[0].state == "rejected"
-    clusters.undo(explored, clusters.history(explored)[0].decision, analyst="ann")
-    assert clusters.next_run(explored).n_accepted == 12
 
 
 def test_split_and_merge_change_the_clusters_and_can_be_undone(explored: Layout) -> None:
@@ -158,28 +137,17 @@ def test_split_and_merge_change_the_clusters_and_can_be_undone(explored: Layout)
     assert list(again.names) == ["other", "positives"]
 
 
-def test_another_clustering_forgets_splits_but_not_what_was_accepted(explored: Layout) -> None:
-    found = clustered(explored)
-    name = found.clusters[0].name
-    clusters.accept(explored, RUN, found, name, analyst="ann")
-    clusters.split(explored, RUN, found, name, analyst="ann")
-    again = clustered(explored, k=3)
-    assert len(again.clusters) == 3
-    assert clusters.next_run(explored).n_accepted == 12
-
-
-def test_later_answers_are_part_of_the_damage_not_on_top_of_it(audited: Layout) -> None:
-    explored = audited
-    part = (groups() < 2).astype(np.int8)
-    np.save(explored.run(RUN) / "clusters.npy", part)
-    own = clusters.inspect(explored, RUN, "two").clusters[0]
-    assert own.damaged == pytest.approx((0.15 * 72 + 8) / 40)
+def test_an_audit_tells_how_much_of_a_cluster_is_damaged_and_later_answers_are_part_of_it(audited: Layout) -> None:
+    np.save(audited.run(RUN) / "clusters.npy", (groups() < 2).astype(np.int8))
+    own, other = clusters.inspect(audited, RUN, "two").clusters
+    assert own.damaged == pytest.approx((0.15 * 72 + 8) / 40)  # all clicks are here
+    assert other.damaged == 0 < other.high < 0.2
     damaged = np.flatnonzero(groups() == 0)[8:].tolist()
-    click(explored, *(f"b{row}" for row in damaged[:6]))
-    assert clusters.inspect(explored, RUN, "two").clusters[0].damaged == pytest.approx(own.damaged)
-    click(explored, *(f"b{row}" for row in damaged[6:]))
-    click(explored, *(f"b{row}" for row in np.flatnonzero(groups() == 1)), label="not_damaged")
-    now = clusters.inspect(explored, RUN, "two").clusters[0]
+    click(audited, *(f"b{row}" for row in damaged[:6]))
+    assert clusters.inspect(audited, RUN, "two").clusters[0].damaged == pytest.approx(own.damaged)
+    click(audited, *(f"b{row}" for row in damaged[6:]))
+    click(audited, *(f"b{row}" for row in np.flatnonzero(groups() == 1)), label="not_damaged")
+    now = clusters.inspect(audited, RUN, "two").clusters[0]
     assert (now.damaged, now.low, now.high) == (0.5, 0.5, 0.5)  # all 40 are answered, half of them as damaged
 
 
@@ -191,19 +159,3 @@ def test_positives_that_came_later_are_none_that_were_kept(explored: Layout) -> 
     clustered(explored)
     found = clusters.inspect(explored, RUN, "two")
     assert (found.n_kept, found.n_later) == (10, 0)
-
-
-def test_effect_is_worked_out_once_for_the_same_answers(explored: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    fits = []
-    rank = clusters.estimates.rank_with_estimate
-    monkeypatch.setattr(
-        clusters.estimates, "rank_with_estimate", lambda *args, **more: fits.append(1) or rank(*args, **more)
-    )
-    found = clusters.inspect(explored, RUN, "two")
-    clusters.accept(explored, RUN, found, "positives", analyst="ann")
-    first = clusters.effect(explored)
-    assert first is not None
-    assert (clusters.effect(explored), len(fits)) == (first, 2)
-    click(explored, "b5", label="not_damaged")
-    clusters.effect(explored)
-    assert len(fits) == 4
