@@ -103,13 +103,6 @@ def test_links_that_lead_out_are_neither_listed_nor_followed(root: Path) -> None
         browsing.browse(root / "way_out", "scenes")
 
 
-@needs_links
-def test_a_root_that_is_a_link_itself_is_followed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (root.parent / "mounted").symlink_to(root.parent / "outside")
-    monkeypatch.setenv(browsing.ROOTS_VARIABLE, str(root.parent / "mounted"))
-    assert names(browsing.browse(root.parent / "mounted", "scenes").files) == ["private.tif"]
-
-
 def test_a_folder_that_may_not_be_read_is_a_sentence(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: object) -> None:
         raise PermissionError(13, "Permission denied")

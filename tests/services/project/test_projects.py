@@ -14,6 +14,7 @@ from small_parts import click
 from pu_geo.errors import ProjectError
 from pu_geo.project import labels, store
 from pu_geo.project.layout import Layout
+from pu_geo.services.imagery import preparation
 from pu_geo.services.project import projects
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -49,6 +50,10 @@ def test_summary_counts_what_is_there(project: Layout) -> None:
     summary = projects.summary(project)
     assert (summary.n_post, summary.n_pre, summary.n_buildings, summary.n_chips) == (1, 0, 20, 0)
     assert (summary.n_positive, summary.last_run, projects.last_export(project)) == (0, None, None)
+
+
+def test_paths_are_read_one_a_line_with_or_without_quotes() -> None:
+    assert preparation.paths_in(" \"/a/b c.tif\" \n\n'/d.tif'\n") == ["/a/b c.tif", "/d.tif"]
 
 
 def test_home_that_cannot_be_written_is_told(tmp_path: Path, project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -303,7 +303,8 @@ def test_nothing_to_restore_from_is_refused_and_leaves_nothing(project: Layout) 
     assert [path.name for path in project.folder.parent.iterdir()] == [project.folder.name]
 
 
-def test_a_bad_backup_is_refused_and_the_next_older_one_named(project: Layout) -> None:
+def test_a_bad_backup_and_one_of_another_project_are_refused(project: Layout, tmp_path: Path) -> None:
+    other = backups.make(store.create(tmp_path / "other.pugeo", "Other"), "asked")
     good, bad = (backups.make(project, "asked") for _ in range(2))
     with bad.path.open("r+b") as file:
         file.seek(5000)
@@ -311,47 +312,31 @@ def test_a_bad_backup_is_refused_and_the_next_older_one_named(project: Layout) -
     with pytest.raises(ProjectError, match="sha256") as caught:
         recovery.restore(project)
     assert good.path.name in caught.value.hint
+    for backup, words in ((str(other.path), "another project"), ("nothing", "is no backup")):
+        with pytest.raises(ProjectError, match=words):
+            recovery.restore(project, backup)
     assert recovery.restore(project, good.path.name).backup == good
 
 
-def test_a_backup_of_another_project_is_refused(project: Layout, tmp_path: Path) -> None:
-    other = backups.make(store.create(tmp_path / "other.pugeo", "Other"), "asked")
-    backups.make(project, "asked")
-    with pytest.raises(ProjectError, match="another project"):
-        recovery.restore(project, str(other.path))
-    with pytest.raises(ProjectError, match="is no backup"):
-        recovery.restore(project, "nothing")
-
-
-def test_in_place_is_refused_while_another_process_has_the_project_open(project: Layout) -> None:
+def test_in_place_is_refused_while_others_have_the_project_or_a_job_is_active(
+    project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_use, "_PATIENCE_S", 0.05)
     click(project, "b1")
     backups.make(project, "asked")
     before = project.gpkg.stat().st_ino
     with (project.folder / in_use.FILE).open("r+") as other:
         fcntl.flock(other, fcntl.LOCK_SH)
-        assert in_use.is_open_elsewhere(project)
         with pytest.raises(ProjectError, match="open in another process") as caught:
             recovery.restore_in_place(project)
+        assert caught.value.kind == "busy"
         recovery.restore(project)  # into a new folder at any time
-    assert caught.value.kind == "busy"
+    lock = jobs.take_lock(unheld_job(project, "rank", {}))
+    with pytest.raises(ProjectError, match=r"works in event\.pugeo"):
+        recovery.restore_in_place(project)
+    os.close(lock)
+    with in_use.alone(project), pytest.raises(ProjectError, match="is being restored"):
+        store.open_project(project.folder)
     assert project.gpkg.stat().st_ino == before
     recovery.restore_in_place(project)
     assert project.gpkg.stat().st_ino != before
-
-
-def test_in_place_is_refused_while_a_job_is_active(project: Layout) -> None:
-    backups.make(project, "asked")
-    lock = jobs.take_lock(unheld_job(project, "rank", {}))
-    try:
-        with pytest.raises(ProjectError, match=r"works in event\.pugeo"):
-            recovery.restore_in_place(project)
-    finally:
-        os.close(lock)
-    recovery.restore_in_place(project)
-
-
-def test_nobody_opens_a_project_that_is_being_restored(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_use, "_PATIENCE_S", 0.05)
-    with in_use.alone(project), pytest.raises(ProjectError, match="is being restored"):
-        store.open_project(project.folder)
-    store.open_project(project.folder)

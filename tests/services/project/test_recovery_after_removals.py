@@ -6,8 +6,6 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
-import shapely
-import shapely.affinity
 from damage_parts import overwrite, page_of
 from small_parts import add_chips, add_run, click, job_of, small_grid, square_table
 
@@ -108,19 +106,6 @@ def test_a_replaced_scene_stays_replaced(project: Layout) -> None:
     assert [scene.path for scene in store.call(layout, contents.scenes)] == [old.path]
 
 
-def test_changed_outlines_stay_changed(project: Layout) -> None:
-    before = store.call(project, contents.footprints)
-    shifted = [shapely.to_wkb(shapely.affinity.translate(shapely.from_wkb(wkb), 5, 0)) for wkb in before.wkb]
-    moved = replace(before, wkb=[bytes(wkb) for wkb in shifted])
-    ids = list(before.building_ids)
-    found = removing.footprint_exchange(project, "n.geojson", [], ids, n_same=0, n_new=0)
-    removing.carry_out(
-        project, found, "ann", watched=task._FOOTPRINTS, change=lambda db: contents.change_outlines(db, moved, ids)
-    )
-    layout = recovery.restore(project).layout
-    assert store.call(layout, contents.footprints).wkb == moved.wkb
-
-
 def test_a_removed_run_and_chips_stay_removed_and_come_back_by_undo(project: Layout) -> None:
     add_run(project, "gone")
     add_run(project, "kept")
@@ -187,14 +172,3 @@ def test_label_events_of_removed_buildings_come_over(project: Layout, damaged: s
     assert (done.rows.left_out, done.rows.unreadable) == (0, 0)
     with store.connect(done.layout) as db:
         assert labels.current(db, at=labels.last_event(db)) == before
-
-
-def test_a_number_of_the_project_never_goes_back(project: Layout) -> None:
-    with store.connect(project) as db:
-        db.execute("INSERT INTO pugeo_meta VALUES ('made_up', '9')")
-    backups.make(project, "asked")
-    with store.connect(project) as db:
-        db.execute("UPDATE pugeo_meta SET value = '10' WHERE key = 'made_up'")
-    layout = recovery.restore(project).layout
-    with store.connect(layout) as db:
-        assert db.execute("SELECT value FROM pugeo_meta WHERE key = 'made_up'").fetchone() == ("10",)

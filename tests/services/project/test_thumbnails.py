@@ -8,10 +8,8 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import pytest
 import rasterio
 
-from pu_geo.geo.raster import thumbnails
 from pu_geo.services.project.thumbnails import SIDE_PX, Thumbnails, read_pictures
 
 
@@ -43,14 +41,6 @@ def test_pictures_are_small_and_a_file_that_breaks_hinders_no_other(tmp_path: Pa
     assert first.shape == (SIDE_PX // 4, SIDE_PX, 3)
     assert abs(int(first.mean()) - 90) < 3
     assert second.std() > 30  # 16-bit samples are stretched
-
-
-def test_of_a_large_file_without_overviews_the_middle_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thumbnails, "MOST_PIXELS", 64 * 64)
-    picture = np.zeros((3, 400, 400), np.uint8)
-    picture[:, 190:210] = 200
-    found = thumbnails.thumbnail(write(tmp_path / "large.tif", picture), 160)
-    assert cv2.imdecode(np.frombuffer(found, np.uint8), cv2.IMREAD_COLOR).mean() > 100
 
 
 def test_a_picture_is_read_once_and_again_when_its_file_changes(tmp_path: Path) -> None:
