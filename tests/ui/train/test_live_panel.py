@@ -36,7 +36,7 @@ def job_with(layout: Layout, *reports: dict[str, Any], done: bool = False, args:
     for report in reports:
         events.append(folder, "epoch", {"stage": "training", "epochs": 20, "loss": 1.0, **report})
         if "look" in report:
-            cv2.imwrite(str(folder / "looks" / report["look"]), np.full((30, 60, 3), report["epoch"], np.uint8))
+            cv2.imwrite(str(folder / "looks" / Path(report["look"]).name), np.full((30, 60, 3), report["epoch"], np.uint8))
     if done:
         events.append(folder, "done", {"result": {"run_id": "ncpu-1", "n_positive": 45, "seconds": 1.5}})
     return folder
@@ -57,14 +57,11 @@ def lines(figure: Any) -> dict[str, Any]:
 
 
 def test_nothing_is_drawn_of_what_was_not_reported(project: Layout) -> None:
-    app = shown(project, job_with(project))
-    assert not app.caption
-    app = shown(project, job_with(project, {"epoch": 1}))
-    assert figures(app) == {}
-    app = shown(project, job_with(project, {"epoch": 1}, {"epoch": 2}))
+    assert not shown(project, job_with(project)).caption
+    app = shown(project, job_with(project, {"epoch": 1}, {"epoch": 2}, done=True, args={"hold_out": 9}))
     assert list(figures(app)) == ["Loss"]
-    assert not app.tabs
     assert not app.get("image")
+    assert "Run ncpu\\-1 · 45 damaged labels · 9 held-out clicks · 2 s" in words(app)
 
 
 def test_each_kind_of_signal_has_its_figure(project: Layout) -> None:
@@ -77,34 +74,31 @@ def test_each_kind_of_signal_has_its_figure(project: Layout) -> None:
     ]  # fmt: skip
     app = shown(project, job_with(project, *reports))
     assert set(figures(app)) == {"Loss", "Threshold", "Held-out clicks"}, "nothing is called damaged before an audit"
-    assert list(lines(figures(app)["Loss"])) == ["loss"]
     app.toggle[0].set_value(True).run()
     found = figures(app)
     assert set(found) == {"Loss", "Threshold", "Held-out clicks", "Loss terms", "Speed and memory"}
-    assert list(lines(found["Loss terms"])) == ["cls", "entropy"]
-    assert list(lines(found["Threshold"])) == ["threshold"]
+    assert {title: list(lines(figure)) for title, figure in found.items() if title != "Held-out clicks"} == {
+        "Loss": ["loss"], "Threshold": ["threshold"], "Loss terms": ["cls", "entropy"],
+        "Speed and memory": ["chips per second", "memory, MB (right)"],
+    }  # fmt: skip
     assert {"PU criterion", "recall (right)"} <= set(lines(found["Held-out clicks"]))
     assert lines(found["Speed and memory"])["memory, MB (right)"]["yaxis"] == "y2"
     for figure in found.values():
         drawn = [trace["line"] for trace in lines(figure).values()]
-        assert len({(line["color"], line["dash"]) for line in drawn}) == len(drawn)
         assert len({line["dash"] for line in drawn}) == len(drawn), "lines differ by color alone"
         assert figure["layout"]["xaxis"]["range"] == [0, 20]
 
 
-def test_shares_have_a_legend_and_those_called_damaged_come_with_an_audit(
-    project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shares_called_damaged_come_with_an_audit(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = job_with(project, *({"epoch": n, "share_positive": 0.4, "share_called": 0.3} for n in (1, 2)))
     assert set(figures(shown(project, folder))) == {"Loss"}
     of = auditing.how_many(project)
     monkeypatch.setattr(auditing, "how_many", lambda layout: replace(of, basis="audit"))
     found = figures(shown(project, folder))["Shares"]
     assert list(lines(found)) == ["called damaged, in batches", "called damaged, all"]
-    assert found["layout"]["showlegend"]
 
 
-def test_the_newest_look_is_shown_and_older_ones_can_be_gone_back_to(project: Layout) -> None:
+def test_the_newest_look_is_shown_older_ones_can_be_gone_back_to_and_none_is_from_elsewhere(project: Layout) -> None:
     app = shown(project, job_with(project, *({"epoch": n, "look": f"training-{n:04d}.png"} for n in (4, 8, 12))))
     assert "after epoch 12 of 20" in words(app)
     assert app.get("image")
@@ -112,37 +106,22 @@ def test_the_newest_look_is_shown_and_older_ones_can_be_gone_back_to(project: La
     assert slider.options == ["4", "8", "12"]
     slider.set_value(0).run()
     assert "after epoch 4 of 20" in words(app)
-
-
-def test_a_picture_from_elsewhere_is_never_shown(project: Layout, tmp_path: Path) -> None:
-    folder = job_with(project, {"epoch": 1}, {"epoch": 2})
-    cv2.imwrite(str(folder / "secret.png"), np.zeros((9, 9, 3), np.uint8))
-    events.append(folder, "epoch", {"stage": "training", "epochs": 20, "epoch": 3, "loss": 1.0, "look": "../secret.png"})
+    folder = job_with(project, {"epoch": 1}, {"epoch": 3, "look": "../secret.png"})
+    (folder / "looks" / "secret.png").rename(folder / "secret.png")
     assert not shown(project, folder).get("image")
 
 
 def test_alarms_of_the_newest_look_are_told_until_the_run_tells_them(project: Layout) -> None:
     early = {"epoch": 3, "look": "training-0003.png", "alarms": [{**ALARM, "seen": "old"}]}
-    late = {"epoch": 6, "look": "training-0006.png", "alarms": [ALARM]}
+    late = {"epoch": 6, "look": "training-0006.png", "alarms": [ALARM], "n_held_out": 4, "recall": 0.5}
     app = shown(project, job_with(project, early, late))
     (warning,) = app.warning
     assert "After epoch 6" in warning.value
     assert r"\*0.5\*" in warning.value
     assert "](http://x)" not in warning.value
+    assert "4 held-out clicks: not enough to judge by" in words(app)
     assert not shown(project, job_with(project, early, {**late, "alarms": []})).warning
     assert not shown(project, job_with(project, late, done=True)).warning
-
-
-def test_few_held_out_clicks_are_said_to_be_too_few(project: Layout) -> None:
-    few = {"n_held_out": 4, "recall": 0.5}
-    app = shown(project, job_with(project, {"epoch": 1}, {"epoch": 2, "look": "training-0002.png", **few}))
-    assert "4 held-out clicks: not enough to judge by" in words(app)
-    assert "Held-out clicks" not in figures(app)
-
-
-def test_a_finished_training_names_its_run(project: Layout) -> None:
-    app = shown(project, job_with(project, {"epoch": 1}, {"epoch": 2}, done=True, args={"hold_out": 9}))
-    assert "Run ncpu\\-1 · 45 damaged labels · 9 held-out clicks · 2 s" in words(app)
 
 
 def test_stages_are_shown_one_at_a_time(project: Layout) -> None:
@@ -153,7 +132,7 @@ def test_stages_are_shown_one_at_a_time(project: Layout) -> None:
     assert lines(figures(app)["Loss"])["loss"]["x"] == [1, 2, 3]
 
 
-@pytest.mark.parametrize(("n_positive", "proposed"), [(3, 0), (49, 0), (50, 10), (120, 24), (2000, 100)])
+@pytest.mark.parametrize(("n_positive", "proposed"), [(3, 0), (120, 24)])
 def test_the_form_proposes_held_out_clicks(n_positive: int, proposed: int) -> None:
     app = AppTest.from_string(FIELD.format(n_positive=n_positive), default_timeout=20).run()
     assert app.text[0].value == str(proposed)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from app_parts import press, show_panel, words
-from model_parts import trained, with_chips
 from small_parts import add_run, facts_of
 
 from pu_geo import jobs
@@ -15,19 +14,15 @@ from pu_geo.project.layout import RCF, SHARED, Layout
 from pu_geo.services.train import models, run_names
 
 
-def test_a_project_without_a_model_says_where_one_comes_from(project: Layout) -> None:
+def test_a_project_without_a_model_says_so_and_takes_no_other_file(project: Layout, tmp_path: Path) -> None:
+    (tmp_path / "m.zip").write_bytes(b"\x80\x04hello")
     app = show_panel("train.model_panel", project)
     assert "No run has a model yet" in words(app)
     assert app.button(key="apply-model").disabled
-
-
-@pytest.mark.slow
-def test_a_run_with_a_model_can_be_chosen(project: Layout) -> None:
-    run_id = trained(with_chips(project), "linear")
-    app = show_panel("train.model_panel", project)
-    box = app.selectbox(key="export-model-run")
-    assert box.value.run_id == run_id
-    assert box.options == [run_names.name(project, run_id)]
+    app.text_input(key="model-path").input(str(tmp_path / "m.zip")).run()
+    press(app, "apply-model")
+    assert "is a Python pickle" in app.error[0].value
+    assert not jobs.all_jobs(project)
 
 
 @pytest.mark.parametrize(
@@ -40,15 +35,7 @@ def test_imagery_is_said_to_be_in_a_model_only_where_its_features_hold_some(
     add_run(project, "r1")
     run = replace(facts_of(project, "r1"), feature_set="set", feature_maker=kind)
     monkeypatch.setattr(models, "runs_with_model", lambda layout: [run])
+    monkeypatch.setattr(models, "model_file", lambda layout, run_id: b"")
     app = show_panel("train.model_panel", project)
+    assert app.selectbox(key="export-model-run").options == [run_names.name(project, "r1")]
     assert ("patches of 5 x 5 pixels of your chips" in words(app)) is has_patches
-    assert "It holds no picture, footprint or label" in words(app)
-
-
-def test_a_file_that_is_no_model_is_refused_in_words(project: Layout, tmp_path: Path) -> None:
-    (tmp_path / "m.zip").write_bytes(b"\x80\x04hello")
-    app = show_panel("train.model_panel", project)
-    app.text_input(key="model-path").input(str(tmp_path / "m.zip")).run()
-    press(app, "apply-model")
-    assert "is a Python pickle" in app.error[0].value
-    assert not jobs.all_jobs(project)
