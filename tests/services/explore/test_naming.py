@@ -6,7 +6,6 @@ import csv
 import json
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pyogrio
 import pytest
 from model_parts import job_of
@@ -14,10 +13,10 @@ from small_parts import click
 from type_parts import IDS, KEPT, discovered
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import decisions, discoveries
+from pu_geo.project import decisions
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
-from pu_geo.services.explore import discovering, exploring
+from pu_geo.services.explore import discovering
 from pu_geo.services.explore.discovering import Group
 from pu_geo.tasks.damage_map.export import export
 from pu_geo.tasks.train.train import rank
@@ -48,33 +47,17 @@ def test_groups_tell_what_people_said_of_their_buildings(layout: Layout) -> None
     assert [len(group.building_ids) for group in found.groups] == [8, 6, 4, 1]
     assert (first.n_positive, first.n_not_damaged, dict(first.types)) == (6, 0, {"roof": 2, "debris": 1})
     assert (found.groups[2].n_not_damaged, found.n_new_answers) == (4, 2)
-    assert first.central[0] == "b7"
-    assert (first.score, found.curve) == (None, {2: 0.1, 3: 0.3, 4: 0.295})
+    assert (first.central[0], first.score, found.curve) == ("b7", None, {2: 0.1, 3: 0.3, 4: 0.295})
     words = [group.stability_words.partition(" ")[0].strip(":") for group in found.groups]
     assert words == ["stable", "fairly", "weak", "unstable"]
     assert "4 groups were asked for" in (told := discovering.number_words(found))
     assert "suggest 3, yet 4 would separate them as clearly" in told
     assert "66%" in told
-
-
-def test_a_run_adds_its_mean_score(layout: Layout) -> None:
     run_id = str(rank(job_of(layout, "rank"))["run_id"])
     scores = [group.score for group in discovering.proposal(layout, run_id=run_id).groups]
-    assert all(score is not None for score in scores)
     assert scores[0] == max(scores)  # type: ignore[type-var]  # the positives' group
-
-
-def test_one_training_tells_nothing_of_stability(project: Layout) -> None:
-    group = discovering.proposal(discovered(project, n_seeds=1)).groups[0]
-    assert group.stability is None
-    assert "nothing tells" in group.stability_words
-
-
-def test_pictures_are_pre_above_post(layout: Layout) -> None:
-    chip_set = discoveries.load(layout, KEPT).facts["chip_set"]
-    (picture,) = exploring.pictures_of(layout, chip_set, ["b3"])
-    assert picture.shape == (32, 16, 3)
-    assert picture[16:].max() > picture[:16].max()  # the mark of b3 is in the post bands
+    alone = discovering.proposal(discovered(layout, n_seeds=1, name="types-2")).groups[0]
+    assert (alone.stability, "nothing tells" in alone.stability_words) == (None, True)
 
 
 def test_a_named_group_is_offered_on_annotate_and_exported_apart_from_answers(layout: Layout, tmp_path: Path) -> None:
@@ -85,49 +68,44 @@ def test_a_named_group_is_offered_on_annotate_and_exported_apart_from_answers(la
     click(layout, "b9", label="not_assessable", reason="cloud")
     click(layout, "b10", label="not_damaged")
     click(layout, "b8", damage_types=("roof",))
-    out = tmp_path / "map.geojson"
-    export(job_of(layout, "export"), run_id="latest", format="geojson", out=str(out))
-    rows = {row["properties"]["building_id"]: row["properties"] for row in json.loads(out.read_text())["features"]}
-    guessed = {building for building, row in rows.items() if row["discovered_type"] == "tarps"}
-    assert guessed == {"b8", "b11", "b12", "b13"}  # b9 could not be assessed, and a person called b10 undamaged
-    assert rows["b10"]["damage_class"] == "no_visible_damage"
-    assert {row["discovered_type"] for row in rows.values()} == {"tarps", None}
-    assert rows["b8"]["damage_types"] == ["roof"]
-    assert all("tarps" not in row["damage_types"] and row["damage_class"] in (None, "no_visible_damage", "not_assessed", "damaged_not_graded")
-               for row in rows.values())  # fmt: skip
-    assert "machine's guess" in (tmp_path / "map.codebook.csv").read_text(encoding="utf-8-sig")
-
-
-def test_tables_carry_the_guess_too(layout: Layout, tmp_path: Path) -> None:
-    rank(job_of(layout, "rank"))
-    discovering.name_group(layout, KEPT, 1, "mud", analyst="ann")
-    discovering.name_group(layout, KEPT, 2, "tarps", analyst="ann")
-    for form in ("csv", "parquet", "gpkg"):
+    for form in ("geojson", "csv", "gpkg"):
         export(job_of(layout, form), run_id="latest", format=form, out=str(tmp_path / f"map.{form}"))
+    features = json.loads((tmp_path / "map.geojson").read_text())["features"]
+    rows = {row["properties"]["building_id"]: row["properties"] for row in features}
+    guesses = {building: row["discovered_type"] for building, row in rows.items() if row["discovered_type"]}
+    assert guesses == dict.fromkeys(["b8", "b11", "b12", "b13"], "tarps")  # b9 could not be assessed, b10 is undamaged
+    assert (rows["b8"]["damage_types"], rows["b10"]["damage_class"]) == (["roof"], "no_visible_damage")
+    usual = {None, "no_visible_damage", "not_assessed", "damaged_not_graded"}
+    assert all("tarps" not in row["damage_types"] and row["damage_class"] in usual for row in rows.values())
+    assert "machine's guess" in (tmp_path / "map.codebook.csv").read_text(encoding="utf-8-sig")
     with (tmp_path / "map.csv").open(encoding="utf-8-sig", newline="") as file:
-        guesses = [row["discovered_type"] for row in csv.DictReader(file)]
-    assert guesses == [""] * 8 + ["mud"] * 6 + [""] * 6, "people called all of the tarps undamaged"
-    assert pq.read_table(tmp_path / "map.parquet")["discovered_type"].to_pylist() == [each or None for each in guesses]
+        assert {
+            row["building_id"]: row["discovered_type"] for row in csv.DictReader(file) if row["discovered_type"]
+        } == guesses
     assert "discovered_type" in pyogrio.read_info(tmp_path / "map.gpkg", layer="damage_map")["fields"]
 
 
-@pytest.mark.parametrize("name", ["destroyed", "Major", "no_visible_damage", "x" * 61])
-def test_grades_and_what_is_no_name_are_refused(layout: Layout, name: str) -> None:
-    with pytest.raises(ProjectError, match=r"is a grade|cannot be a name"):
-        discovering.name_group(layout, KEPT, 1, name, analyst="ann")
+def test_grades_and_what_is_no_name_are_refused(layout: Layout) -> None:
+    for name in ("destroyed", "Major", "no_visible_damage", "x" * 61):
+        with pytest.raises(ProjectError, match=r"is a grade|cannot be a name"):
+            discovering.name_group(layout, KEPT, 1, name, analyst="ann")
     assert named(layout) == {}
 
 
 def test_renaming_moves_and_a_shared_name_joins(layout: Layout) -> None:
-    discovering.name_group(layout, KEPT, 1, "tarps", analyst="ann")
-    discovering.name_group(layout, KEPT, 1, "blue tarps", analyst="ann")
-    assert named(layout) == {"blue tarps": IDS[8:14]}
-    discovering.name_group(layout, KEPT, 2, "blue tarps", analyst="ann")
-    assert named(layout) == {"blue tarps": IDS[8:18]}
-    discovering.name_group(layout, KEPT, 1, " ", analyst="ann")
-    assert named(layout) == {"blue tarps": IDS[14:18]}
-    discovering.name_group(layout, KEPT, 2, "blue tarps", analyst="ann")
-    assert named(layout) == {"blue tarps": IDS[14:18]}
+    steps = [
+        (1, "tarps", {"tarps": IDS[8:14]}),
+        (1, "blue tarps", {"blue tarps": IDS[8:14]}),
+        (2, "blue tarps", {"blue tarps": IDS[8:18]}),
+        (1, " ", {"blue tarps": IDS[14:18]}),
+        (2, "blue tarps", {"blue tarps": IDS[14:18]}),
+    ]
+    for number, name, expected in steps:
+        discovering.name_group(layout, KEPT, number, name, analyst="ann")
+        assert named(layout) == expected
+    discovering.drop_group(layout, KEPT, 2, analyst="ann")
+    assert [group.title for group in discovering.proposal(layout).dropped] == ["3"]
+    assert named(layout) == {}, "a dropped group is kept aside without its name"
 
 
 def test_every_act_is_undone(layout: Layout) -> None:
@@ -157,30 +135,16 @@ def test_every_act_is_undone(layout: Layout) -> None:
     assert not discovering.undo(layout, KEPT, analyst="bob")
 
 
-def test_a_dropped_group_is_kept_aside_without_its_name(layout: Layout) -> None:
-    discovering.name_group(layout, KEPT, 3, "noise", analyst="ann")
-    discovering.drop_group(layout, KEPT, 3, analyst="ann")
-    assert ([group.title for group in discovering.proposal(layout).dropped], named(layout)) == (["4"], {})
-
-
-def test_a_name_moves_over_from_an_older_discovery(layout: Layout) -> None:
+def test_a_name_moves_over_from_an_older_discovery_and_back(layout: Layout) -> None:
     discovering.name_group(layout, KEPT, 0, "tarps", analyst="ann")
     discovered(layout, name="types-2")
-    discovering.name_group(layout, "latest", 3, "tarps", analyst="ann")
+    discovering.name_group(layout, "latest", 3, "tarps", analyst="bob")
     assert named(layout) == {"tarps": ["b18"]}
     assert discovering.proposal(layout, KEPT).groups[0].name == ""
-    discovering.undo(layout, "types-2", analyst="ann")
-    assert named(layout) == {"tarps": IDS[:8]}
-
-
-def test_undo_leaves_what_was_named_in_another_discovery(layout: Layout) -> None:
-    discovering.name_group(layout, KEPT, 0, "tarps", analyst="ann")
-    discovered(layout, name="types-2")
-    discovering.name_group(layout, "types-2", 3, "tarps", analyst="bob")
     with pytest.raises(ProjectError, match="'tarps' was decided anew since, by bob"):
         discovering.undo(layout, KEPT, analyst="ann")
-    assert named(layout) == {"tarps": ["b18"]}
-    discovering.undo(layout, "types-2", analyst="bob")
+    assert discovering.undo(layout, "types-2", analyst="bob")
+    assert named(layout) == {"tarps": IDS[:8]}
     assert discovering.undo(layout, KEPT, analyst="ann")
     assert named(layout) == {}
 
@@ -197,11 +161,14 @@ def test_undo_takes_back_the_act_that_was_seen_and_no_other(layout: Layout) -> N
     assert set(named(layout)) == {"tarps"}
 
 
-@pytest.mark.parametrize(("number", "words"), [(2, "Group 3 is not merged"), (98, "no group 99")])
-def test_only_merged_groups_are_split(layout: Layout, number: int, words: str) -> None:
+def test_only_merged_groups_are_split_and_only_others_are_merged(layout: Layout) -> None:
     discovering.merge_groups(layout, KEPT, [0, 1], analyst="ann")
-    with pytest.raises(ProjectError, match=words):
-        discovering.split_group(layout, KEPT, number, analyst="ann")
+    for number, words in ((2, "Group 3 is not merged"), (98, "no group 99")):
+        with pytest.raises(ProjectError, match=words):
+            discovering.split_group(layout, KEPT, number, analyst="ann")
+    for numbers, words in (([1], "Fewer"), ([2, 2], "Fewer"), ([0, 4], "no group 5"), ([], "Fewer")):
+        with pytest.raises(ProjectError, match=words):
+            discovering.merge_groups(layout, KEPT, numbers, analyst="ann")
     assert set(names(layout)) == {"1+2", "3", "4"}
 
 
@@ -219,12 +186,6 @@ def test_an_act_is_stored_as_a_whole_or_not_at_all(layout: Layout, monkeypatch: 
     with pytest.raises(OSError, match="no room"):
         discovering.name_group(layout, KEPT, 0, "mud", analyst="ann")
     assert named(layout) == {"tarps": IDS[:8]}
-
-
-@pytest.mark.parametrize(("numbers", "words"), [([1], "Fewer"), ([1, 1], "Fewer"), ([0, 4], "no group 5"), ([], "Fewer")])
-def test_what_cannot_be_merged_is_refused(layout: Layout, numbers: list[int], words: str) -> None:
-    with pytest.raises(ProjectError, match=words):
-        discovering.merge_groups(layout, KEPT, numbers, analyst="ann")
 
 
 def test_nothing_is_looked_for_without_chips_or_positives(project: Layout) -> None:

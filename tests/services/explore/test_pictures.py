@@ -40,9 +40,8 @@ def pictured(project: Layout) -> Layout:
 
 
 def align(layout: Layout, dx_m: float, quality: float) -> None:
-    found = Alignment(
-        IDS, np.full(N, dx_m), np.zeros(N), np.full(N, quality), np.ones(N, bool), np.zeros(N, bool), np.array([dx_m, 0.0])
-    )
+    dx, no, none = np.full(N, dx_m), np.zeros(N), np.zeros(N, bool)
+    found = Alignment(IDS, dx, no, np.full(N, quality), ~none, none, np.array([dx_m, 0.0]))
     with store.connect(layout) as db:
         alignment.save(layout, found, contents.scenes(db))
 
@@ -72,8 +71,7 @@ def test_pre_is_moved_where_it_was_aligned(pictured: Layout) -> None:
 def test_longitudes_and_latitudes_of_the_grids_nodes(project: Layout) -> None:
     nodes = preparation.lonlat_nodes(store.call(project, contents.grid))
     assert nodes["n"] == 5
-    assert (nodes["lon"][0], nodes["lat"][0]) == pytest.approx(
-        (-93.000111, 36.144717), abs=2e-4
-    )  # 10 m west of the meridian of UTM 15N
+    corner = nodes["lon"][0], nodes["lat"][0]  # 10 m west of the meridian of UTM 15N
+    assert corner == pytest.approx((-93.000111, 36.144717), abs=2e-4)
     assert nodes["lon"][4] > nodes["lon"][0]
     assert nodes["lat"][20] < nodes["lat"][0]
