@@ -199,7 +199,7 @@ def every(statements: Callable[[int], Iterable[int]]) -> list[Any]:
         for old, number in STEPS
         for at in statements(number)
     ]
-    return [pytest.param(*case, marks=() if is_quick else pytest.mark.long) for *case, is_quick in cases]
+    return [pytest.param(*case, marks=() if is_quick else pytest.mark.long(part="slow")) for *case, is_quick in cases]
 
 
 @pytest.mark.parametrize(
