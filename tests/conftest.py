@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_parts import CommandLine
@@ -132,3 +133,13 @@ def prepared_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def sample(prepared_sample: Path, tmp_path: Path) -> Layout:
     return Layout(Path(shutil.copytree(prepared_sample, tmp_path / "joplin.pugeo")))
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
+    """The jobs that a page starts, task and arguments; none of them runs."""
+    from pu_geo import jobs
+
+    found: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(jobs, "start", lambda _, task, args: found.append((task, dict(args))) or "job")
+    return found

@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from numpy.typing import NDArray
 from small_parts import add_chips, click, job_of, small_project
 
-from pu_geo.federation.agreement import Agreement
+from pu_geo.federation.agreement import Agreement, FeatureSpace
 from pu_geo.federation.member import Member, feature_space
 from pu_geo.federation.simulated import SimulatedTransport, set_up
 from pu_geo.methods.cards.fedaws import FedawsSettings
 from pu_geo.methods.fedaws import Learner
-from pu_geo.project import contents, store
-from pu_geo.project.federations import Membership
+from pu_geo.project import contents, federations, store
+from pu_geo.project.federations import Admitted, Membership, Round, Sent
 from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest
+from pu_geo.services.project import projects
+from pu_geo.services.train import federation
 from pu_geo.tasks.imagery.features import features
 
 N, N_DAMAGED, N_CLICKED, SIDE_PX = 40, 12, 8, 24
@@ -85,3 +88,38 @@ def require_equal(first: Learner, second: Learner, tolerance: float = 0.0) -> No
     pairs: list[tuple[Any, Any]] = [(first.theta[name], second.theta[name]) for name in first.theta]
     for one, other in [*pairs, (first.class_vectors, second.class_vectors)]:
         torch.testing.assert_close(one, other, rtol=0, atol=tolerance)
+
+
+@pytest.fixture
+def storm(tmp_path: Path) -> Layout:
+    """A project with eight destroyed buildings and shared features, which the app has opened."""
+    layout = agency(tmp_path / "storm.pugeo", "destroyed")
+    projects.open_project(str(layout.folder))
+    return layout
+
+
+@pytest.fixture
+def with_flower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the extra were installed: the forms are drawn, nothing of Flower is called."""
+    monkeypatch.setattr(federation, "is_installed", lambda: True)
+
+
+def with_federation(layout: Layout, *, n_rounds: int = 0, is_over: bool = False, **facts: Any) -> Layout:
+    """Give a project a federation that it leads, after some rounds of four, with the files that a real one has."""
+    usual = {"id": "storm", "title": "Storm *and* flood"}
+    space = FeatureSpace("shared-1", "shared", 512, "ab" * 32, "pre+post", 24, 0.5)
+    made = Agreement(**{**usual, **facts}, classes=CLASSES, features=space, settings=FedawsSettings(rounds=4))
+    folder = layout.federation(made.id)
+    federations.write_agreement(folder, made.to_json())
+    agencies = {row: Admitted(name, f"KEY {row}", project=f"Agency {row}") for row, name in enumerate(CLASSES)}
+    federations.write_members(folder, agencies)
+    federations.write_memberships(folder, [Membership("destroyed"), Membership("rest")])
+    cosines = ((1.0, 0.0, -0.5), (0.0, 1.0, 0.5), (-0.5, 0.5, 1.0))
+    for number in range(1, n_rounds + 1):
+        late, refused = ((2,) if number == 1 else ()), ({2: "its change has a norm of 1e9"} if number == 2 else {})
+        federations.append_round(folder, Round(number, store.now(), (0, 1), late, refused, 0.4, cosines, 1.0))
+        sent = Sent(store.now(), "ask", "flooded", number, "head.weight", "float32", (64, 256), 65536, f"{number:064x}")
+        federations.append_sent(folder, [sent])
+    if is_over:
+        (folder / federations.MODEL).write_bytes(b"model")
+    return layout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from mapped_parts import RUN, answer_audit, mapped_project
 from small_parts import add_run, click
 from streamlit.testing.v1 import AppTest
 
-from pu_geo import jobs
 from pu_geo.project.layout import Layout, write_array
 from pu_geo.services.damage_map import exporting
 from pu_geo.services.project import choices
@@ -20,6 +20,7 @@ from pu_geo.ui.damage_map.texts import TAB_AREAS, TAB_AUDIT
 pytestmark = pytest.mark.usefixtures("home")
 
 N = 200
+Started = list[tuple[str, dict[str, Any]]]
 
 
 @pytest.fixture
@@ -34,57 +35,58 @@ def three_runs(tmp_path: Path) -> Layout:
     return layout
 
 
-def exported(layout: Layout, monkeypatch: pytest.MonkeyPatch, app: AppTest) -> dict[str, object]:
+def exported(app: AppTest, started: Started) -> dict[str, Any]:
     """Press the export's button; return what its job was given."""
-    started: list[dict[str, object]] = []
-    monkeypatch.setattr(jobs, "start", lambda layout, task, args: started.append(args) or "job")
     press(press(app, "export"), "Export version 1")
-    return started[0]
+    return started[0][1]
 
 
-def test_run_and_threshold_stand_on_other_pages_and_in_the_next_session(
-    three_runs: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = show("damage_map", three_runs)
+def test_run_and_threshold_stand_on_other_pages_and_in_the_next_session(three_runs: Layout, started: Started) -> None:
+    app = show("explore", three_runs)
     assert field(app, "Run").value == "ranker-3"
     field(app, "Run").set_value("ranker-2").run()
-    assert field(app, "Threshold").value == pytest.approx(0.1)
+    field(app, "Color by").set_value("size").run()
+    app = show("damage_map", three_runs)
+    assert (field(app, "Run").value, field(app, "Threshold").value) == ("ranker-2", pytest.approx(0.1))
+    assert "Chosen by a person." in words(app)
     field(app, "Threshold").set_value(0.3).run()
-    assert (field(app, "Run").value, field(app, "Threshold").value) == ("ranker-2", 0.3)
-    assert field(show("explore", three_runs), "Run").value == "ranker-2"
     show("annotate", three_runs)
-    app = show("damage_map", three_runs)
+    app = show_tab(three_runs, TAB_AREAS)
     assert (field(app, "Run").value, field(app, "Threshold").value) == ("ranker-2", 0.3)
-    args = exported(three_runs, monkeypatch, app)
+    field(app, "Side of square cells, m").set_value(250).run()
+    press(app, "export")
+    field(app, "Formats").set_value(["csv"]).run()
+    field(app, "EMS / UNOSAT / xBD / FEMA classes").set_value(["unosat"]).run()
+    app = show_tab(three_runs, TAB_AREAS)
+    assert field(app, "Side of square cells, m").value == 250
+    args = exported(app, started)
     assert (args["run_id"], args["threshold"], args["threshold_origin"]) == ("ranker-2", 0.3, "person")
+    assert (args["formats"], args["profiles"]) == (["csv"], ["unosat"])
+    press(app, "Choose automatically")
+    assert (field(app, "Run").value, field(app, "Threshold").value) == ("ranker-3", pytest.approx(0.1)), "each has its own"
+    assert field(show("explore", three_runs), "Color by").value == "size"
 
 
-def test_each_run_keeps_its_own_threshold(three_runs: Layout) -> None:
-    app = show("damage_map", three_runs)
-    field(app, "Threshold").set_value(0.7).run()
-    field(app, "Run").set_value("ranker-2").run()
-    assert field(app, "Threshold").value == pytest.approx(0.1)
-    field(app, "Run").set_value("ranker-3").run()
-    assert field(app, "Threshold").value == pytest.approx(0.7)
+def test_a_threshold_that_an_audit_gave_says_so(mapped: Layout, started: Started) -> None:
+    check = answer_audit(mapped, 200)
+    app = press(show_tab(mapped, TAB_AUDIT), "Use ")
+    args = exported(show("damage_map", mapped), started)
+    assert args["threshold_origin"] == f"audit:{check.id}"
+    assert args["threshold"] == pytest.approx(field(app, "Threshold").value)
+    assert args["threshold"] != pytest.approx(0.5)
 
 
 def test_as_many_are_flagged_as_a_person_wants_and_the_page_says_who_chose(three_runs: Layout) -> None:
     app = show("damage_map", three_runs)
     field(app, "Flag the highest-ranked").set_value(25).run()
-    assert not app.exception
-    assert field(app, "Flag the highest-ranked").value == 25
-    again = show("damage_map", three_runs)
-    limit = field(again, "Threshold").value
-    assert f"Threshold {limit:.4f}: chosen by a person." in plain(again)
-    flagged = [
-        building for building, kind in exporting.classes_now(three_runs, "ranker-3", limit).items() if kind == "flagged"
-    ]
+    app = show("damage_map", three_runs)
+    limit = field(app, "Threshold").value
+    assert f"Threshold {limit:.4f}: chosen by a person." in plain(app)
+    found = exporting.classes_now(three_runs, "ranker-3", limit)
+    flagged = [building for building, kind in found.items() if kind == "flagged"]
+    assert (len(flagged), field(app, "Flag the highest-ranked").value) == (25, 25)
     click(three_runs, flagged[0], label="not_damaged")
-    assert "It was set for the 25 highest-ranked." in plain(again.run())
-    assert "so 24 are flagged" in plain(again)
-    field(again, "Threshold").set_value(1.0).run()
-    assert field(again, "Flag the highest-ranked").value < 25
-    assert "chosen by a person" in plain(again)
+    assert "so 24 are flagged" in plain(app.run())
 
 
 def test_what_a_browser_holds_from_before_is_no_choice(three_runs: Layout) -> None:
@@ -119,37 +121,3 @@ def test_a_list_that_is_opened_later_shows_what_counts(three_runs: Layout) -> No
         assert shown_late(field(app, "Run")) == field(app, "Run").format_func("ranker-2")
     explore = show("explore", three_runs, **{"explore-panel": None}).run()
     assert shown_late(explore.number_input(key="umap-n_neighbors")) == explore.number_input(key="umap-n_neighbors").value > 2
-
-
-def test_a_run_chosen_on_explore_is_the_one_on_the_map(three_runs: Layout) -> None:
-    app = show("explore", three_runs)
-    field(app, "Run").set_value("ranker-2").run()
-    field(app, "Color by").set_value("size").run()
-    app = show("damage_map", three_runs)
-    assert field(app, "Run").value == "ranker-2"
-    assert "Chosen by a person." in words(app)
-    press(app, "Choose automatically")
-    assert field(app, "Run").value == "ranker-3"
-    assert field(show("explore", three_runs), "Color by").value == "size"
-
-
-def test_area_size_formats_and_classes_stay(three_runs: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = show_tab(three_runs, TAB_AREAS)
-    field(app, "Side of square cells, m").set_value(250).run()
-    press(app, "export")
-    field(app, "Formats").set_value(["csv"]).run()
-    field(app, "EMS / UNOSAT / xBD / FEMA classes").set_value(["unosat"]).run()
-    app = show_tab(three_runs, TAB_AREAS)
-    assert field(app, "Side of square cells, m").value == 250
-    args = exported(three_runs, monkeypatch, app)
-    assert (args["formats"], args["profiles"]) == (["csv"], ["unosat"])
-
-
-@pytest.mark.slow
-def test_a_threshold_that_an_audit_gave_says_so(mapped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    check = answer_audit(mapped, 200)
-    app = press(show_tab(mapped, TAB_AUDIT), "Use ")
-    args = exported(mapped, monkeypatch, show("damage_map", mapped))
-    assert args["threshold_origin"] == f"audit:{check.id}"
-    assert args["threshold"] == pytest.approx(field(app, "Threshold").value)
-    assert args["threshold"] != pytest.approx(0.5)

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from app_parts import field, plain, press, run_ahead, show, show_tab
+from app_parts import plain, press, run_ahead, show, show_tab
 from mapped_parts import RUN, TRUTH, answer_audit
 from small_parts import add_run
-from streamlit.testing.v1 import AppTest
 from typed_parts import TYPED, TYPES, name_types, typed_project
 
 from pu_geo.project.layout import Layout
@@ -36,112 +35,50 @@ def here(layout: Layout) -> damage_types.TypesOnMap:
     return damage_types.on_map(layout, TYPED, mapping.threshold(layout, TYPED).value)
 
 
-def labels_of_tabs(app: AppTest) -> list[str]:
-    return [tab.label for tab in app.tabs]
-
-
-def test_the_tab_is_there_only_where_the_run_scores_types(typed: Layout) -> None:
-    assert labels_of_tabs(show("damage_map", typed)) == list(tabs(has_types=True))
-    choices.choose_run(typed, RUN)
-    without = show("damage_map", typed)
-    assert labels_of_tabs(without) == list(tabs(has_types=False))
-    assert (
-        f"no scores of damage types. Choose one that has for the tab Damage types: {run_names.name(typed, TYPED)}"
-        in plain(without)
-    )
-
-
-def test_few_answers_are_not_enough_and_the_page_says_so(typed: Layout) -> None:
+def test_few_answers_are_not_enough_and_no_share_is_shown_before_an_audit(typed: Layout) -> None:
     name_types(typed, CLICKED[:4])
     app = show_tab(typed, TAB_TYPES)
     assert "not enough to judge: it takes 10" in plain(app)
-    assert "no proof that the type is absent" in plain(app)
-    assert field(app, "Threshold") is not None
     assert [metric.value for metric in app.metric] == [str(one.n_by_people) for one in here(typed).types]  # nothing by score
+    assert "not known before an accuracy assessment" in plain(app)
+    assert "%" not in plain(app)
+    answer_audit(typed, 60, run_id=TYPED)
+    assert "not known before" not in plain(show_tab(typed, TAB_TYPES))
 
 
 def test_number_and_threshold_of_a_type_set_each_other_and_are_kept(typed: Layout) -> None:
+    """A browser sends what all widgets hold with each act: an old number stood for a choice of it. No threshold gives a type to none."""
     name_types(typed, CLICKED)
     app = show_tab(typed, TAB_TYPES)
-    assert "a starting point, not an estimate" in plain(app)
+    assert app.slider(key=f"type-top-{TYPED}-0").min == 1
     app.slider(key=f"type-top-{TYPED}-0").set_value(5).run()
-    assert here(typed).types[0].n_by_score == 5
-    assert here(typed).types[0].threshold.origin == "top:5"
+    assert (here(typed).types[0].n_by_score, here(typed).types[0].threshold.origin) == (5, "top:5")
     app.number_input(key=f"type-threshold-{TYPED}-1").set_value(0.25).run()
     assert here(typed).types[1].threshold.value == 0.25
-    again = show_tab(typed, TAB_TYPES)
-    assert (again.slider(key=f"type-top-{TYPED}-0").value, again.number_input(key=f"type-threshold-{TYPED}-1").value) == (
-        5,
-        0.25,
-    )
-    press(again, f"type-start-{TYPED}-0")
-    assert here(typed).types[0].threshold.origin.startswith("start:")
-
-
-def test_a_browser_that_has_not_drawn_the_number_anew_does_not_take_a_threshold_back(typed: Layout) -> None:
-    """It sends what all widgets hold with each act, and the old number stood for a choice of it."""
-    name_types(typed, CLICKED)
     app = show_tab(typed, TAB_TYPES)
-    before = here(typed).types[1].threshold.value
+    shown = (app.slider(key=f"type-top-{TYPED}-0").value, app.number_input(key=f"type-threshold-{TYPED}-1").value)
+    assert shown == (5, 0.25)
     app.number_input(key=f"type-threshold-{TYPED}-0").set_value(0.4321)
     run_ahead(app)
     assert here(typed).types[0].threshold == choices.Threshold(0.4321, choices.PERSON)
-    assert here(typed).types[1].threshold.value == before
+    assert here(typed).types[1].threshold.value == 0.25
     assert app.slider(key=f"type-top-{TYPED}-0-1").value == here(typed).types[0].n_by_score
-
-
-def test_the_words_about_a_threshold_have_the_whole_width_and_the_legend_is_above_the_bars(typed: Layout) -> None:
-    """In a column of a narrow screen they had three words a line, and the legend lay over the bars."""
-    app = show_tab(typed, TAB_TYPES)
-    everywhere, beside = (
-        [caption.value.replace("\\", "").replace("\u2060", "") for part in parts for caption in part.caption]
-        for parts in ([app], app.columns)
-    )
-    for one in here(typed).types:
-        assert (one.words in everywhere, one.words in beside) == (True, False)
-        legend = type_panel._histogram(one).layout.legend
-        assert (legend.yanchor, legend.y >= 1) == ("bottom", True)
-
-
-def test_the_slider_offers_only_numbers_that_can_be_chosen(typed: Layout) -> None:
-    name_types(typed, CLICKED)
-    assert show_tab(typed, TAB_TYPES).slider(key=f"type-top-{TYPED}-0").min == 1, "no threshold gives a type to none"
+    press(app, f"type-start-{TYPED}-0")
+    assert here(typed).types[0].threshold.origin.startswith("start:")
     damage_types.choose_threshold(typed, TYPED, "roof", 1.0)
-    app = show_tab(typed, TAB_TYPES)
-    assert (app.slider(key=f"type-top-{TYPED}-0").min, app.slider(key=f"type-top-{TYPED}-0").value) == (0, 0), (
-        "what is so is shown"
-    )
-    app.slider(key=f"type-top-{TYPED}-0").set_value(3).run()
-    assert here(typed).types[0].n_by_score == 3
-    assert app.slider(key=f"type-top-{TYPED}-0").min == 1
+    slider = show_tab(typed, TAB_TYPES).slider(key=f"type-top-{TYPED}-0")
+    assert (slider.min, slider.value) == (0, 0), "what is so is shown"
 
 
-def test_on_a_scale_the_slider_counts_what_its_own_threshold_reaches(tmp_path: Path) -> None:
-    layout = typed_project(tmp_path, types=("at least Minor", "at least Major"), types_from="grades", is_ordinal=True)
-    for name, n in (("at least Minor", 3), ("at least Major", 20)):
-        damage_types.choose_top(layout, TYPED, mapping.threshold(layout, TYPED).value, name, n)
-    assert here(layout).types[0].n_by_score >= 20
-    app = show_tab(layout, TAB_TYPES)
-    assert [app.slider(key=f"type-top-{TYPED}-{k}").value for k in (0, 1)] == [3, 20]
-
-
-def test_no_share_is_shown_before_an_audit_and_then_with_its_interval(typed: Layout) -> None:
-    name_types(typed, CLICKED)
-    words = plain(show_tab(typed, TAB_TYPES))
-    assert "not known before an accuracy assessment" in words
-    assert "%" not in words
-    answer_audit(typed, 60, run_id=TYPED)
-    words = plain(show_tab(typed, TAB_TYPES))
-    assert "say yes or no" in words or "says yes or no" in words
-    assert "not known before" not in words
-
-
-def test_a_color_by_types_falls_back_where_the_run_has_none(typed: Layout) -> None:
+def test_tab_and_color_are_there_only_where_the_run_scores_types(typed: Layout) -> None:
     assert type_panel.color_of("types", here(typed)) == "types"
     assert type_panel.color_of("types", damage_types.TypesOnMap(())) == "category"
+    assert [tab.label for tab in show("damage_map", typed).tabs] == list(tabs(has_types=True))
     choices.choose_setting(typed, "map_color", "types")
     choices.choose_run(typed, RUN)
-    assert not show("damage_map", typed).exception
+    without = show("damage_map", typed)
+    assert [tab.label for tab in without.tabs] == list(tabs(has_types=False))
+    assert f"the tab Damage types: {run_names.name(typed, TYPED)}" in plain(without)
 
 
 def test_the_map_gets_who_says_so_of_each_building(typed: Layout) -> None:
@@ -167,8 +104,6 @@ def test_before_an_export_the_types_are_counted_and_doubted(typed: Layout) -> No
 def test_the_tab_warns_where_a_federations_map_disagrees_with_what_was_trained_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = "Of the 15 buildings that this project trained as roof, by the thresholds 11 are flooded."
-    monkeypatch.setattr(damage_types, "_disagreements", lambda *_: (words,))
+    monkeypatch.setattr(damage_types, "_disagreements", lambda *_: ("It disagrees.",))
     app = show_tab(typed_project(tmp_path, preset="federated", method="fedaws"), TAB_TYPES)
-    assert app.warning[0].value.replace("\\", "") == words
-    assert "a building can be yes for several types" in plain(app)
+    assert [one.value for one in app.warning] == ["It disagrees."]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -41,16 +40,16 @@ def nowhere(tmp_path: Path, home: Path) -> Layout:
 def test_the_map_is_exported_once_the_box_is_ticked(nowhere: Layout) -> None:
     app = press(show("damage_map", nowhere), "export")
     assert field(app, "Formats").options == ["GeoPackage (opens colored in QGIS)", "CSV"]
-    assert button(app).disabled
+    assert not is_ready(app)
     app.checkbox(key="local_coordinates").check().run()
-    assert not button(app).disabled
+    assert is_ready(app)
     press(app, "Export version 1")
     assert jobs.wait(nowhere, jobs.all_jobs(nowhere)[0].job_id, seconds=60).state == "done"
     assert (nowhere.exports / "v1" / "damage_map.gpkg").is_file()
 
 
-def button(app: AppTest) -> Any:
-    return next(button for button in app.button if button.label == "Export version 1")
+def is_ready(app: AppTest) -> bool:
+    return not next(button for button in app.button if button.label == "Export version 1").disabled
 
 
 def test_a_project_with_a_place_is_not_asked(project: Layout, home: Path) -> None:

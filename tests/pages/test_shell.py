@@ -1,88 +1,134 @@
-"""The frame around every screen: the steps with their state, and the switch to another project."""
+"""The frame around every screen: steps with their state, other projects, analysts, and a project that is damaged or may not be changed."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+from app_parts import checked, press
+from model_parts import with_chips
 from small_parts import REPOSITORY, add_chips, add_run, click, small_project
 from streamlit.testing.v1 import AppTest
 
+from pu_geo.errors import ProjectError
 from pu_geo.project import store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
 from pu_geo.services.project import projects
+from pu_geo.ui import texts
+from pu_geo.ui.damage_map import texts as map_texts
 
 pytestmark = pytest.mark.usefixtures("home")
+
 SCREENS = ("project", "imagery", "annotate", "train", "explore", "damage_map")
 
 
-def states(layout: Layout) -> list[str]:
-    summary = projects.summary(layout)
-    return [summary.state(screen) for screen in SCREENS]
-
-
-def shell(layout: Layout | None = None) -> AppTest:
-    app = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=30)
-    if layout is not None:
-        app.session_state["project"] = str(layout.folder)
-    app.run()
-    assert not app.exception
-    return app
+def shell(layout: Layout) -> AppTest:
+    app = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=60)
+    app.session_state["project"] = str(layout.folder)
+    return checked(app.run())
 
 
 def test_steps_follow_what_the_project_has(tmp_path: Path) -> None:
     empty = store.create(tmp_path / "empty.pugeo", "Empty")
-    assert states(empty) == ["done", "next", "blocked", "blocked", "blocked", "blocked"]
+    assert list(map(projects.summary(empty).state, SCREENS)) == ["done", "next", "blocked", "blocked", "blocked", "blocked"]
     town = small_project(tmp_path / "town.pugeo")
+
+    def states(**more: bool) -> list[str]:
+        summary = dataclasses.replace(projects.summary(town), n_post=1, n_chips=20, **more)
+        return [summary.state(screen) for screen in SCREENS]
+
     add_chips(town, [f"b{i}" for i in range(20)])
-    summary = dataclasses.replace(projects.summary(town), n_post=1, n_chips=20)
-    assert [summary.state(screen) for screen in SCREENS] == ["done", "done", "next", "blocked", "blocked", "blocked"]
+    assert states() == ["done", "done", "next", "blocked", "blocked", "blocked"]
     click(town, *[f"b{i}" for i in range(projects.ENOUGH_CLICKS)])
-    summary = dataclasses.replace(projects.summary(town), n_post=1, n_chips=20)
-    assert [summary.state(screen) for screen in SCREENS] == ["done", "done", "done", "next", "blocked", "blocked"]
+    assert states() == ["done", "done", "done", "next", "blocked", "blocked"]
     add_run(town)
-    summary = dataclasses.replace(projects.summary(town), n_post=1, n_chips=20)
-    assert [summary.state(screen) for screen in SCREENS] == ["done", "done", "done", "done", "open", "next"]
-    assert dataclasses.replace(summary, is_exported=True).state("damage_map") == "done"
+    assert states() == ["done", "done", "done", "done", "open", "next"]
+    assert states(is_exported=True)[-1] == "done"
 
 
-def test_another_project_is_one_click_away(tmp_path: Path) -> None:
-    first, second = (small_project(tmp_path / f"{name.lower()}.pugeo", name=name) for name in ("Flood", "Fire"))
-    for layout in (second, first):
+def test_another_project_is_one_click_away_and_one_that_went_away_is_refused_in_words(tmp_path: Path) -> None:
+    first, second, third = (small_project(tmp_path / f"{name}.pugeo", name=name) for name in ("Flood", "Fire", "Gone"))
+    for layout in (third, second, first):
         projects.open_project(str(layout.folder))
     app = shell(first)
-    assert [app.button(key=f"switch-{projects.token_of(each)}").label for each in (first, second)] == ["Flood", "Fire"]
-    app.button(key=f"switch-{projects.token_of(second)}").click().run()
-    assert not app.exception
-    assert app.session_state["project"] == str(second.folder)
-    assert app.button(key=f"switch-{projects.token_of(second)}").disabled, "the open one is marked"
-
-
-def test_a_project_that_went_away_is_refused_in_words(tmp_path: Path) -> None:
-    first, second = (small_project(tmp_path / f"{name}.pugeo", name=name) for name in ("here", "there"))
-    for layout in (second, first):
-        projects.open_project(str(layout.folder))
-    app = shell(first)
-    (second.folder / "project.gpkg").unlink()
-    app.button(key=f"switch-{projects.token_of(second)}").click().run()
-    assert not app.exception
+    switches = {each: f"switch-{projects.token_of(each)}" for each in (first, second, third)}
+    assert [app.button(key=key).label for key in switches.values()] == ["Flood", "Fire", "Gone"]
+    (third.folder / "project.gpkg").unlink()
+    checked(app.button(key=switches[third]).click().run())
     assert app.session_state["project"] == str(first.folder)
     assert app.error
+    checked(app.button(key=switches[second]).click().run())
+    assert app.session_state["project"] == str(second.folder)
+    assert app.button(key=switches[second]).disabled, "the open one is marked"
 
 
 def test_each_browser_keeps_its_analyst_and_the_first_choice_is_the_machines(project: Layout) -> None:
     ann, bob = shell(project), shell(project)
     ann.text_input(key="analyst_name").set_value("ann").run()
-    bob.text_input(key="analyst_name").set_value("bob").run()
+    checked(bob.text_input(key="analyst_name").set_value("bob").run())
     assert labeling.default_analyst() == "ann"
-    ann.text_input(key="analyst_name").set_value("anna").run()  # who chose the machine's name may put it right
+    checked(ann.text_input(key="analyst_name").set_value("anna").run())  # who chose the machine's name may put it right
     assert labeling.default_analyst() == "anna"
     for app, name in ((ann, "anna"), (bob, "bob")):
-        assert not app.exception
         assert app.query_params["analyst"] in (name, [name])
-        again = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=30)  # as a reload
-        again.query_params["analyst"] = name
-        assert again.run().text_input(key="analyst_name").value == name
+    again = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=30)  # as a reload
+    again.query_params["analyst"] = "bob"
+    assert again.run().text_input(key="analyst_name").value == "bob"
     assert shell(project).text_input(key="analyst_name").value == "anna"
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Layout:
+    """A project with 600 answers, whose label log has lost a page."""
+    layout = small_project(tmp_path / "event.pugeo", 40)
+    for _ in range(15):
+        click(layout, *(f"b{i}" for i in range(40)))
+    with store.connect(layout) as db:
+        (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'label_event'").fetchone()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with layout.gpkg.open("r+b") as file:
+        file.seek((root - 1) * 4096)
+        file.write(bytes(4096))
+    return layout
+
+
+def test_every_screen_shows_what_can_be_saved_and_restores_it(damaged: Layout) -> None:
+    with pytest.raises(ProjectError):
+        store.open_project(damaged.folder)
+    app = shell(damaged)
+    text = " ".join(one.value for one in (*app.error, *app.markdown))
+    assert texts.DAMAGED in text
+    assert texts.readable(600, 40, 0) in text
+    app = press(app, "restore-damaged")
+    restored = Layout(Path(app.session_state["project"]))
+    assert restored.folder.name == "event-restored.pugeo"
+    assert len(labeling.current_labels(restored)) == 40
+    assert texts.DAMAGED not in " ".join(one.value for one in app.error)
+
+
+def test_every_screen_of_a_project_that_may_not_be_changed_is_drawn_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = with_chips(small_project(tmp_path / "event.pugeo"))
+    add_run(layout, arrays={"embeddings": np.eye(20, dtype=np.float32)})
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode, **more: "event.pugeo" not in str(path) and real(path, mode, **more))
+    before = {path: path.read_bytes() for path in layout.folder.rglob("*") if path.is_file()}
+    app = shell(layout)
+    assert "viewed and exported, not changed" in " ".join(one.value for one in app.info)
+    for screen in ("imagery", "annotate", "train", "explore", "damage_map"):
+        app.session_state["goes-to"] = screen
+        app = checked(app.run())
+        assert not app.error, (screen, app.error[0].value)
+    app = press(app, "export")
+    assert map_texts.READ_ONLY in " ".join(one.value for one in app.info)
+    assert f"pu-geo export {layout.folder} --run ranker-1" in app.code[0].value
+    assert not [button for button in app.button if button.key == "export-confirm"]
+    with pytest.raises(ProjectError) as caught:
+        click(layout, "b2")
+    assert caught.value.kind == "read_only"
+    assert {path: path.read_bytes() for path in before} == before

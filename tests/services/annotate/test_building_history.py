@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 from mapped_parts import RUN, N
-from small_parts import add_run, click
+from small_parts import click
 
 from pu_geo.project import labels, rounds, runs, store
 from pu_geo.project.layout import Layout, write_array
@@ -47,6 +47,7 @@ def test_it_has_answers_in_their_order_each_runs_score_the_chips_alike_and_the_i
     assert [(one["round"], one["label"], one["grade"]) for one in found["before"]] == [(1, "positive", "Major")]
     scores = np.asarray(runs.array(layout, RUN, "scores"))
     (one,) = found["runs"]
+    assert one["name"] == run_names.names(layout)[RUN]
     assert one["score"] == pytest.approx(scores[5], abs=1e-4)
     assert one["rank"] == (scores > scores[5]).sum() + 1
     assert found["alike"][0] == 7
@@ -76,14 +77,3 @@ def test_a_card_does_not_wait_for_the_features_of_very_many_buildings(
     for thread in list(ranking._warming.values()):
         thread.join(30)
     assert building_history(layout, 5)["alike"][0] == 7
-
-
-def test_the_names_of_all_runs_are_read_once(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(3):
-        add_run(layout, f"other-{number}", like=RUN, scores=np.linspace(0, 1, N))
-    read, asked = run_names.names, []
-    monkeypatch.setattr(run_names, "names", lambda layout: (asked.append(1), read(layout))[1])
-    found = building_history(layout, 5)
-    assert [one["name"] for one in found["runs"]] == [read(layout)[one["run_id"]] for one in found["runs"]]
-    assert len(found["runs"]) == 4
-    assert len(asked) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections import OrderedDict
 from datetime import datetime
@@ -175,12 +174,6 @@ def test_details_of_answers_are_read_once_and_follow_each_new_event(
     assert by() == {"b1": "bob", "b2": "bob"}
     answer(project, LabelOp("u-1", step="undo"), analyst="bob")
     assert by() == {"b1": "bob"}
-    shutil.rmtree(project.folder)
-    store.create(project.folder, "Another project of that folder")
-    with store.connect(project) as db:
-        contents.add_footprints(db, square_table(3))
-    click(project, *["b0"] * 3, analyst="zoe")
-    assert by() == {"b0": "zoe"}
 
 
 def test_types_and_grades_of_clicks_are_offered(project: Layout) -> None:
@@ -221,18 +214,21 @@ def test_the_first_ranking_of_very_many_buildings_waits_for_the_page(
     """It competes with the page for the processor, so it starts when the page asks for it, at its end."""
     start_server(monkeypatch)
     monkeypatch.setattr(ranking, "MOST_WAITED_FOR", 19)
-    prepared: list[str] = []
-    prepare = ranking._prepare
+    prepared, prepare = [], ranking._prepare
     monkeypatch.setattr(ranking, "_prepare", lambda *known: prepared.append(known[1]) or prepare(*known))
     click(with_features, "b0", "b1")
     assert ranking.is_ranking(with_features, 30)
     assert not ranking._warming
-    ranking.warm_up(with_features)
-    for thread in list(ranking._warming.values()):
-        thread.join(30)
+    warm_up(with_features)
     assert not ranking.is_ranking(with_features, 0)
     assert ranking.rank_now(with_features) is not None
     assert len(prepared) == 1
+
+
+def warm_up(layout: Layout) -> None:
+    ranking.warm_up(layout)
+    for thread in list(ranking._warming.values()):
+        thread.join(30)
 
 
 def test_features_that_cannot_be_ranked_do_not_keep_a_page_waiting(
@@ -244,9 +240,7 @@ def test_features_that_cannot_be_ranked_do_not_keep_a_page_waiting(
     features[0, 3, 0] = np.nan
     np.save(with_features.features("set"), features)
     click(with_features, "b0", "b1")
-    ranking.warm_up(with_features)
-    for thread in list(ranking._warming.values()):
-        thread.join(30)
+    warm_up(with_features)
     assert not ranking.is_ranking(with_features, 0)
     with pytest.raises(ProjectError, match="not all finite"):
         ranking.rank_now(with_features)
@@ -259,14 +253,11 @@ def test_preparations_of_several_projects_are_kept(
     start_server(monkeypatch)
     monkeypatch.setattr(ranking, "_MOST_NUMBERS_KEPT", most_numbers)
     click(with_features, "b0", "b1")
-    features = np.load(with_features.features("set"))
     for made_at in range(4):  # another file counts as another set
-        np.save(with_features.features("set"), features)
         os.utime(with_features.features("set"), ns=(made_at, made_at))
         assert not ranking.is_ranking(with_features, 30)
         assert ranking.rank_now(with_features) is not None
-    assert len(ranking._kept) == n_kept
-    assert len(ranking._warming) == n_kept  # what was given up may start anew
+    assert (len(ranking._kept), len(ranking._warming)) == (n_kept, n_kept), "what was given up may start anew"
 
 
 def test_a_ranking_learns_from_no_more_than_so_many_answers_of_a_kind(

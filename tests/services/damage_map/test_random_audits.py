@@ -131,39 +131,23 @@ def test_skipped_buildings_come_again(chipped: Layout) -> None:
     assert first.items[0].building_id in {item.building_id for item in second.items}
 
 
-def test_one_check_is_open_at_a_time_and_can_be_ended(chipped: Layout) -> None:
-    first, second = (random_audits.begin_stop_check(chipped, "ann") for _ in range(2))
-    found = random_audits.open_check(chipped)
-    assert found.id == second.id
+def test_one_check_is_open_at_a_time_one_analyst_leaves_and_the_others_go_on(chipped: Layout) -> None:
+    first, check = (random_audits.begin_stop_check(chipped, "ann") for _ in range(2))
     assert not random_audits.load(chipped, first.id).is_open
-    random_audits.leave(chipped, second.id, "ann")
-    assert random_audits.open_check(chipped) is None
-
-
-def test_one_analyst_leaves_and_the_others_go_on(chipped: Layout) -> None:
-    check = random_audits.begin_stop_check(chipped, "ann")
     for name in ("ann", "bob"):
         random_audits.check_queue(chipped, name, check)
     random_audits.leave(chipped, check.id, "ann")
     still = random_audits.open_check(chipped)
+    assert still.id == check.id
     assert [random_audits.takes_part(chipped, still, name) for name in ("ann", "bob")] == [False, True]
+    assert [random_audits.others_in(chipped, still, name) for name in ("ann", "bob")] == [["bob"], []]
     random_audits.leave(chipped, check.id, "bob")
     assert random_audits.open_check(chipped) is None, "nobody is left"
     again = random_audits.resume(chipped, check.id, "ann")
     assert [random_audits.takes_part(chipped, again, name) for name in ("ann", "bob")] == [True, False]
-
-
-def test_a_check_is_ended_for_those_too_who_went_home(chipped: Layout) -> None:
-    check = random_audits.begin_stop_check(chipped, "ann")
-    for name in ("ann", "bob"):
-        random_audits.check_queue(chipped, name, check)
-    random_audits.leave(chipped, check.id, "ann")
-    still = random_audits.open_check(chipped)
-    assert random_audits.others_in(chipped, still, "ann") == ["bob"]
-    assert random_audits.others_in(chipped, still, "bob") == []
-    random_audits.end(chipped, check.id)
+    random_audits.end(chipped, check.id)  # for those too who went home
     assert random_audits.open_check(chipped) is None
-    assert random_audits.others_in(chipped, random_audits.load(chipped, check.id), "ann") == []
+    assert random_audits.others_in(chipped, random_audits.load(chipped, check.id), "bob") == []
 
 
 @pytest.mark.parametrize("is_here", [False, True])

@@ -60,20 +60,19 @@ def test_a_scale_is_renamed_extended_and_put_in_another_order(project: Layout) -
     assert field(app, "name", "").value == ""
 
 
-def test_a_scale_that_cannot_be_is_refused_in_words_and_nothing_changes(project: Layout) -> None:
+def test_a_scale_that_cannot_be_is_refused_and_six_grades_leave_no_row_for_a_seventh(project: Layout) -> None:
     before = scale(project)
     app = shown(project)
     field(app, "name", "minor").set_value("major")
     app = press(app, "Save the scale")
     assert "each occurs once" in app.error[0].value
     assert scale(project) == before
-
-
-def test_six_grades_leave_no_row_for_a_seventh(project: Layout) -> None:
+    labeling.choose_grades(project, [Grade("destroyed", "Total loss", "major"), *USUAL[1:]])
     for name in ("One", "Two", "Three"):
         app = shown(project)
         field(app, "name", "").set_value(name)
         press(app, "Save the scale")
+    assert scale(project)[0] == ("destroyed", "Total loss", "major"), "as it was changed elsewhere"
     app = shown(project)
     assert len(scale(project)) == 6
     assert not [each.key for each in app.text_input if str(each.key).startswith("grade-name--")]
@@ -90,10 +89,3 @@ def test_another_project_shows_and_saves_its_own_scale(project: Layout, tmp_path
     app = press(app.run(), "Save the scale")
     assert [name for _, name, _ in scale(other)] == ["Total loss", "Major", "Minor"]
     assert [name for _, name, _ in scale(project)] == ["Destroyed", "Roof gone", "Minor"]
-
-
-def test_a_scale_that_changed_elsewhere_is_shown_as_it_is_now(project: Layout) -> None:
-    app = shown(project)
-    labeling.choose_grades(project, [Grade("destroyed", "Total loss", "major"), *USUAL[1:]])
-    app = press(app.run(), "Save the scale")
-    assert scale(project)[0] == ("destroyed", "Total loss", "major")

@@ -46,15 +46,11 @@ def test_an_address_stays_and_has_what_the_newest_run_of_the_page_makes() -> Non
     assert addresses(app.run()) == first
 
 
-def test_another_browser_has_other_addresses() -> None:
-    one, two = (addresses(AppTest.from_function(script).run()) for _ in range(2))
-    assert not {*one} & {*two}
-
-
 def test_those_that_were_drawn_least_lately_are_dropped_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "_MOST", 4)
     old, kept = (AppTest.from_function(script).run() for _ in range(2))
     gone, stays = addresses(old), addresses(kept.run())
+    assert not {*gone} & {*stays}, "another browser has other addresses"
     AppTest.from_function(script).run()
     assert [made(each) for each in gone] == [None, None]
     assert [made(each) for each in stays] == ["of run 2", "log"]

@@ -15,6 +15,7 @@ from pu_geo.project import events, locks
 from pu_geo.project.layout import Layout
 from pu_geo.ui.components import job_card
 
+pytestmark = pytest.mark.usefixtures("home")
 DONE = ("done", {"result": {}, "seconds": 75.0})
 
 
@@ -25,49 +26,37 @@ def job_with(layout: Layout, task: str, *log: tuple[str, dict[str, object]]) -> 
     return folder
 
 
-def announced(layout: Layout) -> AppTest:
-    return show_panel("components.job_card", layout, "announce(layout)")
-
-
 def toasts(app: AppTest) -> list[str]:
-    return [each.value for each in app.toast]
+    """Draw a page once more; return the notes that come up."""
+    return [each.value for each in checked(app.run()).toast]
 
 
-@pytest.mark.usefixtures("home")
-def test_a_job_that_ended_since_is_announced_once_with_a_link_to_its_screen(project: Layout) -> None:
+def test_a_job_that_ended_since_is_announced_once_and_again_where_it_was_resumed(
+    project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job_with(project, "embed", DONE)
-    app = announced(project)
-    assert toasts(app) == [], "it ended before this session began"
+    app = show_panel("components.job_card", project, "announce(layout)")
+    assert not app.toast, "it ended before this session began"
     folder = job_with(project, "train")
     lock = jobs.take_lock(folder)
-    assert toasts(checked(app.run())) == [], "it is running"
-    events.append(folder, *DONE)
+    assert toasts(app) == [], "it is running"
+    events.append(folder, "paused")
     os.close(lock)
-    (toast,) = toasts(checked(app.run()))
-    assert toast.startswith("Training NcPU, quick is done. [Open Train](/train?project=")
-    assert toasts(checked(app.run())) == []
-
-
-@pytest.mark.usefixtures("home")
-def test_a_job_that_was_resumed_is_announced_again_and_says_how_it_ended(project: Layout) -> None:
-    folder = job_with(project, "train", ("paused", {}))
-    app = announced(project)
+    assert len(toasts(app)) == 1
     lock = jobs.take_lock(folder)
     events.append(folder, "launched")
-    assert toasts(checked(app.run())) == []
-    events.append(folder, "failed", {"problem": "x", "hint": "y"})
+    assert toasts(app) == []
+    events.append(folder, *DONE)
     os.close(lock)
-    assert toasts(checked(app.run()))[0].startswith("Training NcPU, quick failed.")
-
-
-@pytest.mark.usefixtures("home")
-def test_nothing_is_announced_of_the_screen_that_is_open(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = announced(project)
+    (toast,) = toasts(app)
+    assert toast.startswith("Training NcPU, quick is done. [Open Train](/train?project=")
+    assert toasts(app) == []
     monkeypatch.setattr(job_card, "_open_screen", lambda: "explore")
     job_with(project, "embed", DONE)
-    assert toasts(checked(app.run())) == []
-    job_with(project, "publish", DONE)
-    assert "[Open Damage map](/damage_map?" in toasts(checked(app.run()))[0]
+    assert toasts(app) == [], "of the screen that is open"
+    job_with(project, "publish", ("failed", {"problem": "x", "hint": "y"}))
+    (toast,) = toasts(app)
+    assert "failed. [Open Damage map](/damage_map?" in toast
 
 
 @pytest.mark.parametrize("call", ["watch(layout, ['train'])", "details(layout, ['train'], body=lambda job: None, most=3)"])
@@ -83,8 +72,8 @@ def test_a_job_that_is_done_is_one_line_without_its_id(project: Layout, call: st
 def test_only_the_jobs_that_a_button_started_are_under_it(project: Layout) -> None:
     job_with(project, "train", ("failed", {"problem": "Too few.", "hint": "Click."}))
     call = "watch(layout, ['train'], only=lambda job: job.args['method'] == {!r})"
-    assert "Too few" in words(show_panel("components.job_card", project, call.format("ncpu")))
-    assert "Too few" not in words(show_panel("components.job_card", project, call.format("pucl")))
+    for method, is_there in (("ncpu", True), ("pucl", False)):
+        assert ("Too few" in words(show_panel("components.job_card", project, call.format(method)))) is is_there
 
 
 def test_a_job_on_a_cluster_shows_its_workers_the_parts_of_its_step_and_dasks_page(project: Layout) -> None:
@@ -92,26 +81,15 @@ def test_a_job_on_a_cluster_shows_its_workers_the_parts_of_its_step_and_dasks_pa
     workers = {"workers": [{"host": "a"}, {"host": "b"}], "dashboard": "http://127.0.0.1:8787/status"}
     plans = [("plan", {"step": "cutting chips", "shards": 4, "kept": 0}), ("shard", {})]
     plans += [("plan", {"step": "computing features", "shards": 9, "kept": 2}), ("shard", {})]
-    folder = job_with(project, "chip", ("cluster", workers), *plans)
+    folder = job_with(project, "chip", ("stage", {"message": "starting 2 workers"}), ("cluster", workers), *plans)
     lock = locks.take(folder / locks.JOB_LOCK)
-    try:
-        (words,) = [each.value for each in show_panel("components.job_card", project, "watch(layout, ['chip'])").caption]
-        assert (
-            words
-            == "2 workers of the cluster · computing features: 3 of 9 parts done · [Dask's page](http://127.0.0.1:8787/status)"
-        )
-        events.append(folder, "cluster", {**workers, "dashboard": "javascript:alert(1)"})
-        (words,) = [each.value for each in show_panel("components.job_card", project, "watch(layout, ['chip'])").caption]
-        assert words == "2 workers of the cluster · computing features: 3 of 9 parts done"
-    finally:
-        os.close(lock)
-
-
-def test_a_job_whose_workers_have_come_is_not_shown_as_one_that_still_starts_them(project: Layout) -> None:
-    came = {"message": "working on 2 workers", "workers": [{}, {}], "dashboard": ""}
-    folder = job_with(project, "chip", ("stage", {"message": "starting 2 workers"}), ("cluster", came))
-    lock = locks.take(folder / locks.JOB_LOCK)
-    try:
+    about = "2 workers of the cluster · computing features: 3 of 9 parts done"
+    for dashboard, link in (
+        (workers["dashboard"], f" · [Dask's page]({workers['dashboard']})"),
+        ("javascript:alert(1)", ""),
+    ):
+        events.append(folder, "cluster", {**workers, "dashboard": dashboard, "message": "working on 2 workers"})
         assert jobs.view(folder).message == "working on 2 workers"
-    finally:
-        os.close(lock)
+        (words,) = [each.value for each in show_panel("components.job_card", project, "watch(layout, ['chip'])").caption]
+        assert words == about + link
+    os.close(lock)

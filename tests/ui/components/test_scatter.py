@@ -14,21 +14,19 @@ from pu_geo.ui.components.scatter import Scatter, decode_places, encode_places, 
 POSITIONS = {f"b{i}": i for i in range(100)}
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_places_come_back_from_their_short_form(seed: int) -> None:
     rng = np.random.default_rng(seed)
     places = sorted(rng.choice(100_000, rng.integers(0, 3000), replace=False).tolist())
     assert decode_places(encode_places(places), 100_000) == places
 
 
-@pytest.mark.parametrize("text", ["1 0", "-1", "zz", "A", "1 2\u0663", "1.5", "1111111", "2s"])
-def test_places_that_cannot_be_are_refused(text: str) -> None:
-    assert decode_places(text, 100) is None
-
-
-def test_the_first_place_may_be_0_and_the_last_one_n_less_1() -> None:
+def test_places_that_cannot_be_are_refused() -> None:
+    """The first place may be 0, and the last one n - 1."""
     assert decode_places("0 2r", 100) == [0, 99]
     assert decode_places("", 100) == []
+    for text in ("1 0", "-1", "zz", "A", "1 2\u0663", "1.5", "1111111", "2s"):
+        assert decode_places(text, 100) is None, text
 
 
 def test_no_numbers_of_dots_travel_with_the_page() -> None:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
-import pytest
 from app_parts import key_like, press, show_panel, words
 from model_parts import with_chips
 from small_parts import unheld_job
 from type_parts import IDS, KEPT, discovered
 
-from pu_geo import jobs
-from pu_geo.jobs.status import PAUSE
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
 from pu_geo.services.explore import discovering
@@ -27,47 +22,23 @@ def test_an_empty_project_is_told_what_is_missing(project: Layout) -> None:
     assert not app.button
 
 
-def test_the_job_is_started_with_what_was_chosen(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[tuple[str, dict[str, object]]] = []
-
-    def start(_: Layout, task: str, args: dict[str, object]) -> str:
-        started.append((task, args))
-        return "1"
-
-    monkeypatch.setattr(jobs, "start", start)
+def test_the_job_is_started_with_what_was_chosen(project: Layout, started: list[tuple[str, dict[str, object]]]) -> None:
     app = show_panel("explore.type_panel", with_chips(project))
     assert "No search yet" in words(app)
-    app.number_input(key="types-groups").set_value(5).run()
-    press(app, "types-start")
-    assert started == [("discover", {"seed": 0, "n_seeds": 3, "n_groups": 5})]
-    app.number_input(key="types-groups").set_value(0).run()
-    press(app, "types-start")
-    assert started[1][1]["n_groups"] is None
-
-
-def test_a_search_can_be_paused_and_go_on(project: Layout) -> None:
-    folder = unheld_job(with_chips(project), "discover", {"n_seeds": 3, "preset": "standard"})
-    for kind, values in (
-        ("launched", {}),
-        ("turn", {}),
-        ("epoch", {"stage": "training 2 of 3", "epoch": 4, "epochs": 9, "progress": 0.5}),
-    ):
-        events.append(folder, kind, values)
-    lock = jobs.take_lock(folder)
-    press(show_panel("explore.type_panel", project), f"pause-{folder.name}")
-    assert (folder / PAUSE).exists()
-    events.append(folder, "paused")
-    os.close(lock)
-    app = show_panel("explore.type_panel", project)
-    assert "4 epochs of training 2 of 3 done" in words(app)
-    assert {f"{key}-{folder.name}" for key in ("resume", "start-over")} <= {button.key for button in app.button}
-
-
-def test_one_group_cannot_be_asked_for(project: Layout) -> None:
-    app = show_panel("explore.type_panel", with_chips(project))
+    for n_groups in (5, 0):
+        app.number_input(key="types-groups").set_value(n_groups).run()
+        press(app, "types-start")
+    assert started == [("discover", {"seed": 0, "n_seeds": 3, "n_groups": n}) for n in (5, None)]
     app.number_input(key="types-groups").set_value(1).run()
     assert app.button(key="types-start").disabled
     assert "ask for 2 or more" in words(app)
+    folder = unheld_job(project, "discover", {"n_seeds": 3, "preset": "standard"})
+    epoch = {"stage": "training 2 of 3", "epoch": 4, "epochs": 9, "progress": 0.5}
+    for kind, values in (("launched", {}), ("turn", {}), ("epoch", epoch), ("paused", {})):
+        events.append(folder, kind, values)
+    app = show_panel("explore.type_panel", project)
+    assert "4 epochs of training 2 of 3 done" in words(app)
+    assert {f"{key}-{folder.name}" for key in ("resume", "start-over")} <= {button.key for button in app.button}
 
 
 def test_groups_are_named_merged_dropped_and_all_of_it_undone(project: Layout) -> None:
@@ -112,22 +83,15 @@ def test_undo_takes_back_no_act_that_the_page_did_not_show(project: Layout) -> N
     assert "Something else was decided since" in words(app)
 
 
-def test_a_grade_is_refused_in_words(project: Layout) -> None:
-    layout = discovered(project)
-    app = show_panel("explore.type_panel", layout)
-    app.text_input(key=f"name-{KEPT}-1").set_value("destroyed")
-    press(app, f"FormSubmitter:name-form-{KEPT}-1-Save")
-    assert "is a grade of damage" in words(app)
-    assert named(layout) == {}
-
-
-def test_an_empty_name_takes_the_name_away_and_merged_groups_split(project: Layout) -> None:
+def test_a_grade_is_no_name_an_empty_one_takes_it_away_and_merged_groups_split(project: Layout) -> None:
     layout = discovered(project)
     discovering.merge_groups(layout, KEPT, [0, 1], analyst="ann")
     discovering.name_group(layout, KEPT, 0, "tarps", analyst="ann")
     app = show_panel("explore.type_panel", layout)
     press(app, f"split-{KEPT}-1+2")
     assert [group.title for group in discovering.proposal(layout).shown] == ["1", "2", "3", "4"]
-    app.text_input(key=f"name-{KEPT}-1").set_value("")
-    press(app, f"FormSubmitter:name-form-{KEPT}-1-Save")
+    for name, is_grade in (("destroyed", True), ("", False)):
+        app.text_input(key=f"name-{KEPT}-1").set_value(name)
+        press(app, f"FormSubmitter:name-form-{KEPT}-1-Save")
+        assert ("is a grade of damage" in words(app)) is is_grade
     assert named(layout) == {"tarps": IDS[8:14]}

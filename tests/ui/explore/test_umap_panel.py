@@ -8,7 +8,6 @@ from app_parts import checked, plain, press, show, words
 from small_parts import add_chips, add_run, unheld_job
 from streamlit.testing.v1 import AppTest
 
-from pu_geo import jobs
 from pu_geo.errors import TrainingError
 from pu_geo.jobs import worker
 from pu_geo.project.layout import Layout, write_array, write_json
@@ -27,13 +26,6 @@ def explored(project: Layout) -> Layout:
     return project
 
 
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> Started:
-    found: Started = []
-    monkeypatch.setattr(jobs, "start", lambda _, task, args: found.append((task, args)) or "1")
-    return found
-
-
 def switch(app: AppTest, kind: str) -> AppTest:
     return checked(app.segmented_control(key="explore-projection").set_value(kind).run())
 
@@ -45,8 +37,8 @@ def test_umap_is_made_on_demand_and_as_it_was_set(explored: Layout, started: Sta
     assert started == [("embed", {"run_id": RUN, "settings": USUAL})]
     app = show("explore", explored)
     assert exploring.SUPERVISED not in words(app)
-    for name, value in (("n_neighbors", 40), ("min_dist", 0.5)):
-        app.number_input(key=f"umap-{name}").set_value(value).run()
+    for name, value in (("n_neighbors", 40), ("min_dist", 0.5)):  # changed in one message, both are kept
+        app.number_input(key=f"umap-{name}").set_value(value)
     app.selectbox(key="umap-metric").set_value("cosine").run()
     for name in ("densmap", "supervised"):
         app.toggle(key=f"umap-{name}").set_value(True).run()
@@ -56,15 +48,6 @@ def test_umap_is_made_on_demand_and_as_it_was_set(explored: Layout, started: Sta
     press(app, "umap-start")
     chosen = USUAL | {"n_neighbors": 40, "min_dist": 0.5, "metric": "cosine", "densmap": True, "supervised": True}
     assert started[1:] == [("embed", {"run_id": RUN, "settings": chosen})] * 2  # the job is a stand-in, so none is active
-
-
-def test_two_settings_changed_in_one_message_are_both_kept(explored: Layout, started: Started) -> None:
-    app = show("explore", explored)
-    app.number_input(key="umap-n_neighbors").set_value(40)
-    app.number_input(key="umap-min_dist").set_value(0.5)
-    checked(app.run())
-    found = exploring.umap_settings(explored, RUN)
-    assert (found.n_neighbors, found.min_dist) == (40, 0.5)
 
 
 def test_the_page_says_what_made_the_picture_and_starts_from_there(explored: Layout, started: Started) -> None:
@@ -85,41 +68,35 @@ def test_the_page_says_what_made_the_picture_and_starts_from_there(explored: Lay
     assert started[0][1]["settings"] == USUAL | {"n_neighbors": 50, "densmap": True, "supervised": True}
 
 
-def test_pca_is_shown_again_where_people_want_it_and_nothing_is_started(explored: Layout, started: Started) -> None:
+def test_a_picture_of_an_earlier_version_opens_pca_is_shown_again_and_nothing_is_started(
+    explored: Layout, started: Started
+) -> None:
     write_array(explored.run(RUN) / "umap.npy", np.zeros((20, 2), np.float32))
-    app = show("explore", explored)
+    for note in (None, {"seed": 0, "chip_set": "set", "new_ids": [], "note": ""}):
+        if note:
+            write_json(explored.run(RUN) / "umap.json", note)
+        app = show("explore", explored)
+        assert "UMAP: 15 neighbors, least distance 0.1, euclidean." in plain(app)
+        assert exploring.SUPERVISED not in words(app)
     assert app.segmented_control(key="explore-projection").value == "UMAP"
     switch(app, "PCA")
     assert exploring.projection_of(explored, RUN, exploring.wanted_projection(explored))[0] == "PCA"
-    assert show("explore", explored).segmented_control(key="explore-projection").value == "PCA"
+    app = show("explore", explored)
+    assert app.segmented_control(key="explore-projection").value == "PCA"
     switch(app, "UMAP")
     assert started == []
-
-
-@pytest.mark.parametrize("note", [None, {"seed": 0, "chip_set": "set", "new_ids": [], "note": ""}])
-def test_a_picture_of_an_earlier_version_still_opens(explored: Layout, note: dict[str, object] | None) -> None:
-    write_array(explored.run(RUN) / "umap.npy", np.zeros((20, 2), np.float32))
-    if note:
-        write_json(explored.run(RUN) / "umap.json", note)
-    app = show("explore", explored)
-    assert "UMAP: 15 neighbors, least distance 0.1, euclidean." in plain(app)
-    assert exploring.SUPERVISED not in words(app)
-
-
-def test_new_buildings_are_placed_without_another_picture(explored: Layout, started: Started) -> None:
-    write_array(explored.run(RUN) / "umap.npy", np.zeros((20, 2), np.float32))
     add_chips(explored, [f"b{i}" for i in range(22)], "newer", size_px=64)
     press(show("explore", explored), "Place 2 new buildings")
     assert started == [("embed", {"run_id": RUN})]
 
 
-@pytest.mark.parametrize("has_picture", [False, True])
-def test_a_job_that_failed_says_why(explored: Layout, has_picture: bool) -> None:
-    if has_picture:
-        write_array(explored.run(RUN) / "umap.npy", np.zeros((20, 2), np.float32))
+def test_a_job_that_failed_says_why(explored: Layout) -> None:
     folder = unheld_job(explored, "embed", {"run_id": RUN, "settings": USUAL | {"supervised": True}})
     with pytest.raises(TrainingError):
         worker.run(folder)
-    app = show("explore", explored)
-    assert "needs at least one building marked damaged" in words(app)
-    assert not app.button(key="umap-start").disabled
+    for has_picture in (False, True):
+        if has_picture:
+            write_array(explored.run(RUN) / "umap.npy", np.zeros((20, 2), np.float32))
+        app = show("explore", explored)
+        assert "needs at least one building marked damaged" in words(app)
+        assert not app.button(key="umap-start").disabled

@@ -10,15 +10,10 @@ from pu_geo.ui.components.project_view import encode_image_quality
 
 
 def test_reasons_and_other_candidates_are_written_as_places() -> None:
-    seen = ImageQuality(
-        {"a": "cloud", "b": "nodata", "c": "cloud"}, {"a": "cloud", "b": "nodata", "c": "cloud", "d": "misaligned"}, "7"
-    )
-    told = encode_image_quality(seen, {"a": 3, "b": 4, "c": 40, "d": 0}, small_grid())
-    assert told["reasons"] == {"cloud": "3 11", "nodata": "4"}
-    assert told["candidates"] == {"misaligned": "0"}  # a reason is the likeliest one anyway
-    assert told["shifts"] == {"v": "7", "m_per_px": [pytest.approx(0.5), pytest.approx(-0.5)]}
-
-
-def test_a_building_that_the_map_does_not_show_is_left_out() -> None:
-    told = encode_image_quality(ImageQuality({"gone": "cloud"}, {}, None), {"a": 0}, small_grid())
-    assert told == {"reasons": {}, "candidates": {}, "shifts": None}
+    reasons = {"a": "cloud", "b": "nodata", "c": "cloud", "not on the map": "cloud"}
+    seen = ImageQuality(reasons, {**reasons, "d": "misaligned"}, "7")
+    encoded = encode_image_quality(seen, {"a": 3, "b": 4, "c": 40, "d": 0}, small_grid())
+    assert encoded["reasons"] == {"cloud": "3 11", "nodata": "4"}
+    assert encoded["candidates"] == {"misaligned": "0"}  # a reason is the likeliest one anyway
+    assert encoded["shifts"] == {"v": "7", "m_per_px": [pytest.approx(0.5), pytest.approx(-0.5)]}
+    assert encode_image_quality(ImageQuality({}, {}, None), {"a": 0}, small_grid())["shifts"] is None

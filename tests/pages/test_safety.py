@@ -1,4 +1,4 @@
-"""Remove, bring back and reclaim on the screens: the dialog lists what goes, and nothing goes before it is confirmed."""
+"""Backups, restore, check, remove, bring back and reclaim on the screens: nothing goes before it is confirmed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,55 @@ import json
 from pathlib import Path
 
 import pytest
-from app_parts import press, show, show_tab, words
-from small_parts import add_chips, add_run
+from app_parts import field, plain, press, show, show_tab, words
+from small_parts import add_chips, add_run, click, unheld_job
+from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
-from pu_geo.project import contents, removals, runs, store, versions
+from pu_geo.errors import ProjectError
+from pu_geo.project import backups, contents, events, labels, removals, runs, store, versions
 from pu_geo.project.layout import Layout
-from pu_geo.services.project import choices, removing
+from pu_geo.services.project import choices, daily_backups, removing
+from pu_geo.tasks.project.doctor import examine, report_of
 
 pytestmark = pytest.mark.usefixtures("home")
+
+
+def test_a_backup_is_made_on_request_and_a_failed_one_named(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    click(project, "b1")
+    app = show("project", project)
+    assert "There is no backup yet." in words(app)
+    folder = unheld_job(project, "doctor", {})
+    for event, facts in (("launched", {}), ("done", {"result": report_of(examine(project))})):
+        events.append(folder, event, facts)
+    monkeypatch.setitem(daily_backups._failed, project.folder, ProjectError("No space left.", "Make room."))
+    app = press(app, "back-up")
+    (made,) = backups.all_backups(project)
+    assert (made.reason, made.at_event) == ("asked", 1)
+    assert "backup on request · labels up to event 1" in words(app)
+    assert "The daily backup failed." in words(app)
+    assert "checks found nothing wrong." in words(app)
+
+
+def test_a_restore_opens_the_new_project_and_names_what_came_over(project: Layout, tmp_path: Path) -> None:
+    backups.make(project, "asked")
+    click(project, "b1")
+    app = show("project", project)
+    field(app, "New folder").set_value(str(tmp_path / "again"))
+    app = press(app.run(), "restore-now")
+    assert app.session_state["project"] == str(tmp_path / "again.pugeo")
+    assert "1 newer label event was recovered" in "".join(str(one.value) for one in app.success).replace("\\", "")
+    with store.connect(Layout(tmp_path / "again.pugeo")) as db:
+        assert labels.current_labels(db) == {"b1": "positive"}
+
+
+def test_a_restore_that_cannot_be_is_refused_in_words(project: Layout) -> None:
+    made = backups.make(project, "asked")
+    app = show("project", project)
+    made.path.write_bytes(b"x" * made.n_bytes)
+    app = press(app, "restore-now")
+    assert "sha256" in plain(app)
+    assert app.session_state["project"] == str(project.folder)
 
 
 @pytest.fixture
@@ -31,8 +71,19 @@ def two_runs(project: Layout) -> Layout:
     return project
 
 
+def has_dialog(app: AppTest) -> bool:
+    return "removal-do" in {one.key for one in app.button}
+
+
 def test_a_run_goes_once_its_dialog_is_confirmed_and_comes_back(two_runs: Layout) -> None:
-    app = press(show("train", two_runs), "remove-run")
+    app = show("train", two_runs)
+    app.selectbox(key="run-to-remove").set_value("r-1").run()
+    app = press(app, "remove-run")
+    assert "is the run that the map and all screens show" in words(app)
+    assert not has_dialog(app)
+    app = press(press(show("train", two_runs), "remove-run"), "removal-keep")
+    assert (removing.removed(two_runs), has_dialog(app)) == ([], False)
+    app = press(app, "remove-run")
     assert "All labels stay" in words(app)
     assert len(store.call(two_runs, runs.all_runs)) == 2
     press(app, "removal-do")
@@ -42,20 +93,6 @@ def test_a_run_goes_once_its_dialog_is_confirmed_and_comes_back(two_runs: Layout
     press(app, "undo-removal-1")
     assert len(store.call(two_runs, runs.all_runs)) == 2
     assert not any("Removed" in one.label for one in show("project", two_runs).expander)
-
-
-def test_what_cannot_be_removed_is_said_in_the_dialog(two_runs: Layout) -> None:
-    app = show("train", two_runs)
-    next(one for one in app.selectbox if one.key == "run-to-remove").set_value("r-1").run()
-    app = press(app, "remove-run")
-    assert "is the run that the map and all screens show" in words(app)
-    assert not [one for one in app.button if one.key == "removal-do"]
-
-
-def test_keep_it_changes_nothing(two_runs: Layout) -> None:
-    app = press(press(show("train", two_runs), "remove-run"), "removal-keep")
-    assert removing.removed(two_runs) == []
-    assert not [one for one in app.button if one.key == "removal-do"]
 
 
 def test_a_version_goes_and_its_space_is_reclaimed(two_runs: Layout) -> None:
@@ -80,14 +117,6 @@ def test_chips_and_footprints_go_from_the_imagery_screen(two_runs: Layout) -> No
         show(page, two_runs)
 
 
-def test_a_scene_can_be_replaced_from_its_row(two_runs: Layout, tmp_path: Path) -> None:
-    app = show("imagery", two_runs)
-    next(one for one in app.toggle if one.key == "change-scenes").set_value(True).run()
-    next(one for one in app.text_input if one.key == "scene_new_path").set_value(str(tmp_path / "new.tif")).run()
-    app = press(app, "replace-scene")
-    assert "new.tif takes its place" in words(app).replace("\\", "")
-
-
 def test_reclaiming_takes_what_was_listed_and_nothing_that_was_removed_since(two_runs: Layout) -> None:
     add_run(two_runs, "r-3")
     removing.start(two_runs, removing.plan(two_runs, "run", "r-2"), "ann")
@@ -100,6 +129,10 @@ def test_reclaiming_takes_what_was_listed_and_nothing_that_was_removed_since(two
 
 def test_a_list_that_changed_since_it_was_drawn_is_drawn_again_and_nothing_goes(two_runs: Layout) -> None:
     app = press(show("imagery", two_runs), "remove-chips")
+    assert has_dialog(app)
+    app.session_state["visit"] = 2  # as the frame counts when other screens were drawn meanwhile
+    assert not has_dialog(app.run())
+    app = press(app, "remove-chips")
     before = words(app)
     add_run(two_runs, "r-9")
     app = press(app, "removal-do")
@@ -108,11 +141,3 @@ def test_a_list_that_changed_since_it_was_drawn_is_drawn_again_and_nothing_goes(
     assert store.call(two_runs, contents.chip_sets) == ["set"]
     press(app, "removal-do")
     assert store.call(two_runs, contents.chip_sets) == []
-
-
-def test_a_dialog_ends_with_the_visit_of_its_screen(two_runs: Layout) -> None:
-    app = press(show("imagery", two_runs), "remove-chips")
-    assert [one for one in app.button if one.key == "removal-do"]
-    app.session_state["visit"] = 2  # as the frame counts when other screens were drawn meanwhile
-    app.run()
-    assert not [one for one in app.button if one.key == "removal-do"]

@@ -1,0 +1,166 @@
+"""Feature sets and layers on Imagery and Train: made, listed, chosen, asked for what they add, removed, refused, and a fallback that is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from app_parts import field, plain, press, show
+from feature_parts import made, tiny_maker, weights_file
+from layer_parts import speckle, town_layer
+from layered_chip_parts import with_layers
+from model_parts import with_chips
+from small_parts import add_chips, job_of
+
+from pu_geo import jobs
+from pu_geo.analysis.bakeoff import Interval
+from pu_geo.project import contents, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.imagery import features
+from pu_geo.services.train import layer_comparison, training
+from pu_geo.services.train.layer_comparison import LayerComparison, LayerRow
+from pu_geo.tasks.imagery.chip import chip
+from pu_geo.tasks.imagery.features import features as make_features
+from pu_geo.tasks.imagery.layers import add_layer
+
+__all__ = ["tiny_maker"]
+pytestmark = pytest.mark.usefixtures("home")
+
+
+@pytest.fixture
+def chipped(project: Layout) -> Layout:
+    return with_chips(project)
+
+
+@pytest.fixture
+def second(chipped: Layout, tmp_path: Path, tiny_maker: object) -> str:
+    return made(chipped, weights_file(tmp_path), licence="CC BY-NC")
+
+
+@pytest.mark.parametrize(("n_bands", "dates"), [(6, "both"), (3, "post")])
+def test_shared_features_are_made_with_one_press(
+    n_bands: int, dates: str, project: Layout, started: list[tuple[str, Any]]
+) -> None:
+    app = press(show("imagery", with_chips(project, n_bands=n_bands)), "Make shared features and use them")
+    ((task, args),) = started
+    request = args["request"]
+    assert (task, request["maker"], request["dates"], args["use"]) == ("features", "shared", dates, True)
+    assert "pu-geo features event.pugeo --backbone resnet18" in app.code[0].value
+    labels = {each.label for each in [*app.selectbox, *show("train", project).selectbox]}
+    assert not labels & {"Features", "Used by ranking, queue and trainings"}, "one set leaves nothing to choose"
+
+
+def test_shared_features_that_are_there_are_listed_and_not_made_again(chipped: Layout) -> None:
+    make_features(job_of(chipped, "shared"), request={"maker": "shared", "n_views": 2})
+    app = show("imagery", chipped)
+    assert "- Shared filters (the same in every project, no imagery), 512 features" in plain(app)
+    assert "make-shared-features" not in {each.key for each in app.button}
+
+
+def test_a_set_is_chosen_on_imagery_and_named_on_train(chipped: Layout, second: str) -> None:
+    app = show("imagery", chipped)
+    assert "license of the weights: CC BY-NC" in plain(app)
+    field(app, "Used by ranking, queue and trainings").set_value(second).run()
+    press(app, "Use these features")
+    assert features.overview(chipped).in_use == second
+    assert f"Features in use: {second}" in plain(show("train", chipped))
+
+
+def test_a_training_asks_for_another_set(chipped: Layout, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(training, "start", lambda layout, request: asked.append(request.feature_set) or "job")
+    app = show("train", chipped)
+    press(app, "start-propagation")
+    app.selectbox(key="features-propagation-rcf").set_value(second).run()
+    press(app, "start-propagation")
+    assert asked == ["", second]
+    app.selectbox(key="preset-ncpu").set_value("standard").run()
+    assert "features-ncpu-rcf" not in {each.key for each in app.selectbox}
+
+
+def test_newer_chips_without_the_chosen_set_are_said_on_every_page_that_ranks(chipped: Layout, second: str) -> None:
+    features.choose(chipped, second)
+    add_chips(chipped, [f"b{i}" for i in range(20)], "newer", features=np.load(chipped.features("set")))
+    for page in ("imagery", "annotate", "train"):
+        shown = [each.value.replace("\\", "") for each in show(page, chipped).warning]
+        assert any(f"features {second} were not made" in words for words in shown), page
+
+
+def test_layers_are_chosen_on_imagery(project: Layout, started: list[tuple[str, Any]]) -> None:
+    with_layers(project)
+    app = show("imagery", project)
+    chosen = field(app, "Layers to make features of")
+    assert chosen.value == ["pre+post", "sar-post", "dsm"]
+    chosen.set_value(["pre+post", "sar-post"]).run()
+    press(app, "Make features of these layers and use them")
+    assert [(task, args["request"]["layers"], args["use"]) for task, args in started] == [
+        ("features", ("pre+post", "sar-post"), True)
+    ]
+
+
+def test_without_layers_there_is_nothing_to_choose(project: Layout) -> None:
+    with_chips(project)
+    assert "Layers to make features of" not in {each.label for each in show("imagery", project).multiselect}
+    assert "compare-layers" not in {each.key for each in show("train", project).toggle}
+
+
+def test_what_each_layer_adds_is_asked_and_shown_on_train(project: Layout, started: list[tuple[str, Any]]) -> None:
+    with_layers(project)
+    app = show("train", project)
+    app.toggle(key="compare-layers").set_value(True).run()
+    assert "No comparison yet." in plain(app)
+    press(app, "compare-layers-start")
+    assert started == []
+    assert "Not enough clicks to compare: it takes 8 of your own; this project has 5." in plain(app)
+    row = LayerRow("sar-post", "propagation", 0.6, 0.5, Interval(0.1, 0.02, 0.2))
+    layer_comparison.keep(project, LayerComparison(layer_comparison.store.now(), 0, "set", "layers-1", 12, 0, 100, [row]))
+    app.run()
+    assert "sar-post adds to the ranking: AP +0.10, 95 % interval +0.02 to +0.20." in plain(app)
+    assert "There are new answers since: compare again." in plain(app)
+
+
+def test_a_layer_is_added_by_the_form_which_refuses_what_cannot_be_one(
+    chipped_town: Layout, town: Path, tmp_path: Path
+) -> None:
+    path = town_layer(town, tmp_path / "height.tif", speckle(256, 320, bands=1) * 20)
+    app = show("imagery", chipped_town)
+    app.text_area(key="layer_paths").input(str(path))
+    app.selectbox(key="layer_when").select("none")
+    app.selectbox(key="layer_kind").select("elevation")
+    for name, nodata, words in (("a/b", "", "A layer cannot be called 'a/b'"), ("height", "none", "is no number")):
+        app.text_input(key="layer_name").input(name)
+        app.text_input(key="layer_nodata").input(nodata).run()
+        assert words in plain(press(app, "add-layer"))
+    assert not [job for job in jobs.all_jobs(chipped_town) if job.task == "add_layer"]
+    app.text_input(key="layer_nodata").input("").run()
+    press(app, "add-layer")
+    (job,) = [job for job in jobs.all_jobs(chipped_town) if job.task == "add_layer"]
+    assert jobs.wait(chipped_town, job.job_id, seconds=120).state == "done"
+    app = show("imagery", chipped_town)
+    assert app.text_area(key="layer_paths").value == ""
+    (shown,) = (one.value for one in app.dataframe if "Layer" in one.value.columns)
+    assert shown[["Layer", "Date", "Kind", "Files", "Bands", "Buildings without it"]].to_numpy().tolist() == [
+        ["height", "no date", "elevation in m", 1, 1, "not in the chips yet"]
+    ]
+
+
+@pytest.mark.usefixtures("without_features")
+def test_a_layer_is_listed_with_who_lacks_it_and_removed(chipped_town: Layout, town: Path, tmp_path: Path) -> None:
+    path = town_layer(town, tmp_path / "sar.tif", speckle(256, 160), box=(0, 0, 0.5, 1))
+    add_layer(job_of(chipped_town), name="sar-post", paths=[str(path)], kind="sar-db")
+    chip(job_of(chipped_town), size_px=32)
+    facts = contents.chip_facts(chipped_town, str(store.call(chipped_town, contents.latest_chip_set)))
+    lacks = contents.is_missing(facts)[2]
+    app = show("imagery", chipped_town)
+    (shown,) = (one.value for one in app.dataframe if "Layer" in one.value.columns)
+    assert shown["Buildings without it"].tolist() == [f"{lacks.sum()} of {len(lacks)}"]
+    path.unlink()
+    app = show("imagery", chipped_town)
+    assert "sar-post-1 (sar.tif)" in plain(app), "a lost file is asked for"
+    app.toggle(key="change-layers").set_value(True).run()
+    press(app, "remove-layer")
+    assert "The layer sar-post (2 bands, 1 file) goes" in plain(app)
+    press(app, "removal-do")
+    assert store.call(chipped_town, contents.layers) == ()

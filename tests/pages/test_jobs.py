@@ -1,0 +1,189 @@
+"""Jobs that pages start, on which devices and cluster; how each state is shown, what can be asked of it, and the line of all projects."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app_parts import field, plain, press, show, words
+from model_parts import with_chips
+from small_parts import click, small_grid, small_project, small_scene, unheld_job
+from streamlit.testing.v1 import AppTest
+
+from pu_geo import jobs
+from pu_geo.jobs import control, device_queue
+from pu_geo.jobs.status import CANCEL, PAUSE
+from pu_geo.project import contents, events, model_files, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.project import computers
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+NCPU = {"method": "ncpu", "preset": "quick"}
+
+
+def job_with(layout: Layout, *log: tuple[str, dict[str, object]]) -> Path:
+    folder = unheld_job(layout, "train", NCPU)
+    for kind, values in (("launched", {}), *log):
+        events.append(folder, kind, values)
+    return folder
+
+
+EPOCH = ("epoch", {"stage": "training", "epoch": 7, "epochs": 60, "loss": 0.5})
+ENDS = {
+    "interrupted": ((EPOCH,), {"resume", "start-over", "dismiss"}, "ended without an error message"),
+    "paused": ((EPOCH, ("paused", {})), {"resume", "start-over", "dismiss"}, "7 epochs of training done"),
+    "cancelled": ((("cancelled", {}),), {"resume", "dismiss"}, "Training NcPU"),
+    "failed": ((("failed", {"problem": "Too *few*.", "hint": "Click."}),), {"resume", "dismiss"}, "Too \\*few\\*"),
+}
+
+
+def acts_on(app: AppTest, folder: Path) -> set[str]:
+    """Return what can be done with a job."""
+    found = {
+        str(button.key).removesuffix(f"-{folder.name}") for button in app.button if str(button.key).endswith(folder.name)
+    }
+    return found & {"pause", "cancel", "resume", "start-over", "dismiss"}
+
+
+def test_an_ended_job_says_how_and_offers_what_can_be_done(project: Layout) -> None:
+    folders = {state: job_with(project, *log) for state, (log, _, _) in ENDS.items()}
+    app = show("train", project)
+    for state, (_, acts, said) in ENDS.items():
+        assert f"-badge[{state}]" in words(app)
+        assert said in words(app)
+        assert acts_on(app, folders[state]) == acts, state
+
+
+def test_a_running_job_can_be_paused_and_cancelled_once(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "_end_if_hung", lambda folder: None)
+    folder = job_with(project, ("turn", {}), ("progress", {"share": 0.4, "message": "NcPU: epoch 3 of 8"}))
+    lock = jobs.take_lock(folder)
+    app = show("train", project)
+    assert acts_on(app, folder) == {"pause", "cancel"}
+    app.button(key=f"pause-{folder.name}").click().run()
+    assert (folder / PAUSE).exists()
+    assert app.button(key=f"pause-{folder.name}").disabled
+    assert not app.button(key=f"cancel-{folder.name}").disabled
+    app.button(key=f"cancel-{folder.name}").click().run()
+    assert (folder / CANCEL).exists()
+    assert app.button(key=f"cancel-{folder.name}").disabled
+    os.close(lock)
+    assert "-badge[cancelled]" in words(show("train", project))
+
+
+def test_where_damage_types_come_from_is_chosen_with_their_counts(project: Layout) -> None:
+    with_chips(project)
+    click(project, "b0", "b1", damage_types=["roof", "flooded"], absent_types=["burned"])
+    app = show("train", project, **{"group-1": True})
+    counts = "flooded 2 yes; roof 2 yes; burned 0 yes, 2 no"
+    field = app.selectbox(key="types-herocon")
+    assert (field.value, len(field.options), plain(app).count(counts)) == (None, 3, 1)
+    field.set_value("answers").run()
+    assert "Damage types: Types given on Annotate" in plain(app)
+    assert plain(app).count(counts) > 1
+
+
+def test_a_training_that_can_go_on_is_shown_whatever_came_after(project: Layout) -> None:
+    paused = job_with(project, EPOCH, ("paused", {}))
+    for _ in range(4):
+        job_with(project, EPOCH, ("done", {"result": {"run_id": "r"}, "seconds": 2.0}))
+    app = show("train", project)
+    assert app.button(key=f"resume-{paused.name}")
+    assert sum(part.label.startswith("Training NcPU, quick: done in 2 s · ") for part in app.expander) == 3
+
+
+def test_a_dismissed_job_is_gone_and_starting_over_makes_a_new_one(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
+    folder = job_with(project, EPOCH)
+    app = show("train", project)
+    app.button(key=f"start-over-{folder.name}").click().run()
+    (fresh,) = jobs.all_jobs(project)
+    assert (fresh.job_id != folder.name, fresh.args) == (True, NCPU)
+    app.button(key=f"dismiss-{fresh.job_id}").click().run()
+    assert not app.exception
+    assert jobs.all_jobs(project) == []
+
+
+def test_the_line_names_who_works_and_who_waits_in_which_project(project: Layout, tmp_path: Path) -> None:
+    other = small_project(tmp_path / "a*b.pugeo")
+    first, second = job_with(other, ("turn", {}), ("progress", {"share": 0.25, "message": ""})), job_with(project)
+    locks = [jobs.take_lock(folder) for folder in (first, second)]
+    events.append(second, "waiting", {"message": f"waiting for job {first.name} of a*b.pugeo"})
+    with device_queue.acquire_device(first, lambda before: None):
+        assert [ticket.folder for ticket in device_queue.line()] == [first]
+        waiting = device_queue._take(second)[0]
+        app = show("train", project)
+        os.close(waiting)
+    assert "Device queue of this machine" in words(app)
+    assert "1. Training NcPU, quick in project *a\\*b* · 25%\n2. Training NcPU, quick · waits" in words(app)
+    assert "-badge[waiting]" in words(app)
+    assert acts_on(app, second) == {"pause", "cancel"}
+    assert "Device queue of this machine" not in words(show("train", project))
+    for lock in locks:
+        os.close(lock)
+
+
+Started = list[tuple[str, dict[str, Any]]]
+
+
+@pytest.fixture
+def with_dask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(computers, "has_dask", lambda: True)
+
+
+@pytest.fixture
+def chipped(project: Layout) -> Layout:
+    with store.connect(project) as db, store.transaction(db):
+        contents.add_scenes(db, [small_scene("pre")], small_grid())
+    return with_chips(project)
+
+
+@pytest.mark.usefixtures("with_dask")
+def test_jobs_of_imagery_take_the_cluster_of_the_field(
+    chipped: Layout, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pu_geo.services.imagery.features.layers_here", lambda _: ["pre", "post"])
+    app = show("imagery", chipped)
+    press(app, "chip")
+    field(app, "Cluster").input("local:0").run()
+    assert "asks for '0' workers" in press(app, "chip").error[0].value.replace("\\", "")
+    field(app, "Cluster").input(" local:2 ").run()
+    for button in ("chip", "align", "make-shared-features", "make-features"):
+        press(app, button)
+    tasks = ["chip", "align", "features", "features"]
+    assert [(task, args.get("cluster")) for task, args in started] == [
+        ("chip", None),
+        *((task, "local:2") for task in tasks),
+    ]
+
+
+@pytest.mark.usefixtures("with_dask")
+def test_a_model_is_applied_on_the_cluster_of_the_field(
+    chipped: Layout, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_files, "read", lambda path: None)
+    app = show("train", chipped, **{"model-path": "/data/m.zip"})
+    field(app, "Cluster").input("local:0").run()
+    assert "local:" in press(app, "apply-model").error[0].value.replace("\\", "")
+    field(app, "Cluster").input("tcp://head-node:8786").run()
+    press(app, "apply-model")
+    assert started == [("apply_model", {"path": "/data/m.zip", "cluster": "tcp://head-node:8786"})]
+    monkeypatch.setattr(computers, "has_dask", lambda: False)
+    for page in ("imagery", "train"):
+        app = show(page, chipped)
+        assert 'pip install "pu-geo[scale]"' in plain(app)
+        assert "Cluster" not in {each.label for each in app.text_input}
+
+
+def test_a_training_runs_on_the_devices_of_the_form(chipped: Layout, started: Started) -> None:
+    app = show("train", chipped)
+    assert app.number_input(key="devices-ncpu").value == 1
+    app.number_input(key="devices-ncpu").set_value(3).run()
+    press(app, "start-ncpu")
+    assert [(args["method"], args["devices"]) for _, args in started] == [("ncpu", 3)]
+    assert not [each for each in app.number_input if each.key == "devices-linear"]  # trains on one
