@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
 from cli_parts import CommandLine
 from small_parts import small_project
 
@@ -17,57 +14,44 @@ from pu_geo.services.annotate import labeling
 
 
 def test_simulated_clicks_follow_field_count_and_seed(run: CommandLine, project: Layout) -> None:
-    arguments = ("label", str(project.folder), "--from-field", "damage", "--is", "destroyed", "--count", "3", "--json")
-    assert json.loads(run(*arguments)[1]) == {"stored": 3, "positives": 3}
-    with store.connect(project) as db:
-        chosen = labels.current_labels(db)
-    assert set(chosen) <= {"b0", "b4", "b8", "b12", "b16"}
-    assert "2 of them are not reviewed yet" in run.refused(*arguments)
-
-
-@pytest.mark.slow
-def test_label_stream_stores_each_click_once_and_goes_on_after_a_bad_line(project: Layout) -> None:
-    click = '{"op": "a", "building_id": "b1", "label": "positive"}'
-    lines = [click, "not json", '{"op": "e", "building_id": "b2", "label": "not_damaged"}', click]
-    command = [sys.executable, "-m", "pu_geo.cli", "label", str(project.folder), "--stdin"]
-    done = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
-    first, refused, *others = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (first, list(refused), others) == ({"ack": "a", "event": 1}, ["error"], [{"ack": "e", "event": 2}, first])
-    assert labeling.current_labels(project) == {"b1": "positive", "b2": "not_damaged"}
+    arguments = ("label", project.folder, "--from-field", "damage", "--is", "destroyed")
+    assert run.json(*arguments, "--count", "3") == {"stored": 3, "positives": 3}
+    assert set(labeling.current_labels(project)) <= {"b0", "b4", "b8", "b12", "b16"}
+    assert "2 of them are not reviewed yet" in run.refused(*arguments, "--count", "3")
+    for count in ("-1", "0", "many"):
+        assert "--count cannot be used" in run.refused(*arguments, f"--count={count}")
 
 
 def test_csv_import_is_one_act_and_importing_again_stores_nothing(run: CommandLine, project: Layout, tmp_path: Path) -> None:
     table = tmp_path / "labels.csv"
     table.write_text("building_id,label\nb1,positive\nb2,damaged\nb3,not_damaged\nb4,\n")  # b4 has none: skipped
-    first = run.json("label", str(project.folder), "--import", str(table))
-    again = run.json("label", str(project.folder), "--import", str(table))
-    assert (first["stored"], again["stored"]) == (3, 0)
+    stored = [run.json("label", project.folder, "--import", table)["stored"] for _ in range(2)]
+    assert stored == [3, 0]
+    assert labeling.current_labels(project) == {"b1": "positive", "b2": "positive", "b3": "not_damaged"}
     with store.connect(project) as db:
-        assert labels.current_labels(db) == {"b1": "positive", "b2": "positive", "b3": "not_damaged"}
         analyst = next(iter(labels.current(db).values())).analyst
         assert len(labels.undo(db, "u", analyst=analyst, screen="cli")) == 3
-    assert run.json("label", str(project.folder), "--import", str(table))["stored"] == 3
+    assert run.json("label", project.folder, "--import", table)["stored"] == 3
+    for text, word in (("a,b\n1,2\n", "no column building_id"), ("building_id,label\nb1,burnt\n", "1 of 1 labels")):
+        table.write_text(text)
+        assert word in run.refused("label", project.folder, "--import", table)
 
 
 def test_labels_are_exported_with_their_history_beside_them(run: CommandLine, project: Layout, tmp_path: Path) -> None:
-    simulated = ("label", str(project.folder), "--from-field", "damage", "--is", "destroyed", "--count", "3")
-    assert run(*simulated)[0] == 0
-    out = tmp_path / "labels.geojson"
-    result = run.json("export-labels", str(project.folder), "--out", str(out))
-    history = tmp_path / "labels.events.csv"
-    assert result == {
+    run.text("label", project.folder, "--from-field", "damage", "--is", "destroyed", "--count", "3")
+    out, history = tmp_path / "labels.geojson", tmp_path / "labels.events.csv"
+    assert run.json("export-labels", project.folder, "--out", out) == {
         "out": str(out), "events_out": str(history), "decisions_out": str(tmp_path / "labels.decisions.json"),
         "n": 3, "n_events": 3, "labels_up_to_event": 3,
     }  # fmt: skip
     assert len(json.loads(out.read_text())["features"]) == 3
-    again = run("label", str(project.folder), "--import", str(history), "--json")[1]
-    assert json.loads(again) == {"rows": 3, "stored": 0, "unchanged": 3, "skipped": 0}
+    again = run.json("label", project.folder, "--import", history)
+    assert again == {"rows": 3, "stored": 0, "unchanged": 3, "skipped": 0}
     fresh = small_project(tmp_path / "fresh.pugeo")
     rebuilt = run.json("label", fresh.folder, "--import", history, "--rebuild")
     assert (rebuilt["stored"], rebuilt["decisions"]) == (3, 0)
-    code, words, _ = run("export-labels", str(project.folder), "--out", str(tmp_path / "labels.csv"))
-    assert (code, words.startswith("Wrote 3 labels to")) == (0, True)
-    assert "ends in .txt" in run.refused("export-labels", str(project.folder), "--out", str(tmp_path / "labels.txt"))
+    assert run.text("export-labels", project.folder, "--out", tmp_path / "labels.csv").startswith("Wrote 3 labels to")
+    assert "ends in .txt" in run.refused("export-labels", project.folder, "--out", tmp_path / "labels.txt")
 
 
 def test_points_are_laid_onto_footprints_and_misses_are_counted(run: CommandLine, project: Layout, tmp_path: Path) -> None:
@@ -84,26 +68,9 @@ def test_points_are_laid_onto_footprints_and_misses_are_counted(run: CommandLine
     assert labeling.current_labels(project) == {"b0": "positive"}
 
 
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [("a,b\n1,2\n", "no column building_id"), ("building_id,label\nb1,burnt\n", "1 of 1 labels"), ("\xff\xfe", "no column")],
-)
-def test_bad_csv_is_refused_in_words(run: CommandLine, project: Layout, tmp_path: Path, text: str, word: str) -> None:
-    table = tmp_path / "labels.csv"
-    table.write_text(text, encoding="utf-8")
-    assert word in run.refused("label", str(project.folder), "--import", str(table))
-
-
-@pytest.mark.parametrize("count", ["-1", "0", "many"])
-def test_count_that_is_no_count_is_refused(run: CommandLine, project: Layout, count: str) -> None:
-    words = ("label", str(project.folder), "--from-field", "damage", "--is", "destroyed", f"--count={count}")
-    assert "--count cannot be used" in run.refused(*words)
-
-
-@pytest.mark.parametrize("more", [(), ("--stdin", "--import", "x.csv"), ("--from-field", "damage", "--stdin")])
-def test_labels_come_in_one_way_only(run: CommandLine, project: Layout, more: tuple[str, ...]) -> None:
-    code, _, err = run("label", str(project.folder), *more)
-    assert (code, "in one way" in err) == (2, True)
+def test_labels_come_in_one_way_only(run: CommandLine, project: Layout) -> None:
+    for more in ((), ("--stdin", "--import", "x.csv"), ("--from-field", "damage", "--stdin")):
+        assert "in one way" in run.refused("label", project.folder, *more)
 
 
 def test_grades_of_a_project_and_of_simulated_clicks(project: Layout, run: CommandLine) -> None:

@@ -24,11 +24,8 @@ def test_a_cluster_that_is_none_is_refused_before_a_job_is_there(
     assert not list(project.jobs.glob("*/spec.json"))
 
 
-def test_a_cluster_without_a_set_to_make_is_refused(project: Layout, run: CommandLine) -> None:
+def test_a_cluster_and_devices_where_they_do_not_belong_are_refused(project: Layout, run: CommandLine) -> None:
     assert "no --backbone is named" in run.refused("features", project.folder, "--cluster", "local:2")
-
-
-def test_devices_of_a_job_are_for_its_resume_alone(project: Layout, run: CommandLine) -> None:
     assert "--devices is for `jobs resume` alone" in run.refused("jobs", project.folder, "retry", "x", "--devices", "2")
     job = unheld_job(project, "rank", {})
     assert "is no training" in run.refused("jobs", project.folder, "resume", job.name, "--devices", "2")

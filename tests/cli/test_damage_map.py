@@ -13,8 +13,6 @@ from mapped_parts import RUN, TRUTH, answer_audit, mapped_project
 from small_parts import add_run
 from typed_parts import TYPED, TYPES, name_types, typed_project
 
-from pu_geo import api
-from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.services.project import choices
 
@@ -42,8 +40,7 @@ def test_a_later_ranking_does_not_drop_an_audited_map(mapped: Layout, tmp_path: 
     assert (after["run_id"], after["flagged"]) == (RUN, before["flagged"])
     pu_geo = json.loads((tmp_path / "map.geojson").read_text())["pu_geo"]
     assert (pu_geo["run_id"], pu_geo["threshold_origin"], pu_geo["audit_id"]) == (RUN, "run", check.id)
-    said = run.text(*export)
-    assert f"Run {RUN} (Instant ranker), threshold 0.5 (the run's own), audit {check.id}." in said
+    assert f"Run {RUN} (Instant ranker), threshold 0.5 (the run's own), audit {check.id}." in run.text(*export)
     newest = run.json(*export, "--run", "latest")
     assert (newest["run_id"], newest["audit_id"]) == ("ranker-2", "not audited")
     assert newest["flagged"] != before["flagged"]
@@ -53,35 +50,29 @@ def test_a_chosen_run_and_threshold_are_exported_published_and_audited(
     mapped: Layout, tmp_path: Path, run: CommandLine
 ) -> None:
     newer_run(mapped)
-    chosen = run.json("choose", mapped.folder, "--run", RUN, "--threshold", "0.3")
-    assert chosen == {
-        "run_id": RUN, "method": "ranker", "why": "person", "threshold": 0.3, "threshold_origin": "person",
-        "audit_id": "not audited",
-    }  # fmt: skip
+    chosen = {"run_id": RUN, "threshold": 0.3, "threshold_origin": "person", "audit_id": "not audited"}
+    found = run.json("choose", mapped.folder, "--run", RUN, "--threshold", "0.3")
+    assert found == {"method": "ranker", "why": "person", **chosen}
     which = f"Run {RUN} (Instant ranker), threshold 0.3 (chosen by a person), not audited."
     newer = "Run ranker-2 is newer and not shown; `pu-geo choose event.pugeo --run latest` makes it the map."
     assert run.text("choose", mapped.folder) == f"{which} It is chosen by a person.\n{newer}\n"
     assert which in run.text("export", mapped.folder, "--out", tmp_path / "map.csv", "--format", "csv")
     side = json.loads((tmp_path / "map.run.json").read_text())
-    assert {name: side[name] for name in ("run_id", "threshold", "threshold_origin", "audit_id")} == {
-        "run_id": RUN, "threshold": 0.3, "threshold_origin": "person", "audit_id": "not audited",
-    }  # fmt: skip
+    assert chosen.items() <= side.items()
     assert which in run.text("publish", mapped.folder, "--formats", "csv")
-    with (mapped.exports / "v1" / "damage_map.csv").open(encoding="utf-8-sig") as stream:
+    published = mapped.exports / "v1"
+    with (published / "damage_map.csv").open(encoding="utf-8-sig") as stream:
         assert {(row["run_id"], row["threshold"]) for row in csv.DictReader(stream)} == {(RUN, "0.3")}
-    assert "flagged from 0.3 on (chosen by a person; not audited)" in (mapped.exports / "v1" / "report.html").read_text()
-    version = json.loads((mapped.exports / "v1" / "version.json").read_text())
+    assert "flagged from 0.3 on (chosen by a person; not audited)" in (published / "report.html").read_text()
+    version = json.loads((published / "version.json").read_text())
     assert (version["threshold_origin"], version["audit_id"]) == ("person", "not audited")
     check = answer_audit(mapped, 30)
-    assert f"Run {RUN} (Instant ranker), threshold 0.3 (chosen by a person), audit {check.id}." in run.text(
-        "audit", mapped.folder
-    )
+    assert f"threshold 0.3 (chosen by a person), audit {check.id}." in run.text("audit", mapped.folder)
     assert run.json("choose", mapped.folder, "--run", "auto")["why"] == "published"
 
 
 def test_the_top_k_are_chosen_exported_and_published(mapped: Layout, tmp_path: Path, run: CommandLine) -> None:
-    chosen = run.json("choose", mapped.folder, "--top", "30")
-    assert chosen["threshold_origin"] == "top:30"
+    assert run.json("choose", mapped.folder, "--top", "30")["threshold_origin"] == "top:30"
     assert "(top 30 buildings: chosen by a person)" in run.text("choose", mapped.folder)
     out = ("--format", "csv", "--out", tmp_path / "m.csv")
     assert run.json("export", mapped.folder, *out)["flagged"] == 30
@@ -89,7 +80,7 @@ def test_the_top_k_are_chosen_exported_and_published(mapped: Layout, tmp_path: P
     assert run.json("publish", mapped.folder, "--formats", "csv", "--top", "7")["threshold_origin"] == "top:7"
     assert "(top 7 buildings: chosen by a person; not audited)" in (mapped.exports / "v1" / "report.html").read_text()
     assert "both asked for" in run.refused("choose", mapped.folder, "--top", "7", "--threshold", "0.5")
-    assert "top 4000 buildings were asked for" in run.refused("export", mapped.folder, "--top", "4000", *out)
+    assert "top 4000 buildings" in run.refused("export", mapped.folder, "--top", "4000", *out)
 
 
 def test_a_threshold_given_to_an_export_alone_is_said_and_not_kept(mapped: Layout, tmp_path: Path, run: CommandLine) -> None:
@@ -123,36 +114,23 @@ def test_a_damage_type_has_a_threshold_of_its_own(tmp_path: Path, run: CommandLi
     out = tmp_path / "map.csv"
     assert "roof: " in run.text("export", layout.folder, "--run", TYPED, "--format", "csv", "--out", out)
     with out.open(encoding="utf-8-sig") as stream:
-        rows = list(csv.DictReader(stream))
-    assert sum(row["type_roof"] == "yes" for row in rows) == 3 + after["types"][0]["by_people"]
-
-
-def test_a_damage_type_that_cannot_be_chosen_is_refused(tmp_path: Path, run: CommandLine) -> None:
-    layout = typed_project(tmp_path)
-    choose = ("choose", layout.folder, "--run", TYPED, "--type")
-    assert "no damage type 'wall'; it has: roof" in run.refused(*choose, "wall", "--threshold", "0.4")
-    assert "was named without a threshold" in run.refused(*choose, "roof")
-    assert "scores lie between 0 and 1" in run.refused(*choose, "roof", "--threshold", "7")
+        flagged = sum(row["type_roof"] == "yes" for row in csv.DictReader(stream))
+    assert flagged == 3 + after["types"][0]["by_people"]
 
 
 def test_what_is_refused_leaves_the_chosen_run_as_it_was(tmp_path: Path, run: CommandLine) -> None:
     layout = typed_project(tmp_path)
     choices.choose_run(layout, RUN)
     typed = ("--run", TYPED, "--type", "roof")
-    for options in (
-        typed,
-        (*typed, "--threshold", "7"),
-        (*typed, "--top", "4000"),
-        ("--run", TYPED, "--top", "4000"),
-        ("--run", "auto", "--type", "roof"),
+    for options, problem in (
+        (("--run", TYPED, "--type", "wall", "--threshold", "0.4"), "no damage type 'wall'; it has: roof"),
+        (typed, "was named without a threshold"),
+        ((*typed, "--threshold", "7"), "between 0 and 1"),
+        ((*typed, "--top", "4000"), "4000"),
+        (("--run", TYPED, "--top", "4000"), "4000"),
+        (("--run", "auto", "--type", "roof"), "roof"),
     ):
-        run.refused("choose", layout.folder, *options)
-        assert choices.why_chosen(layout) == "person", options
-        assert choices.run(layout, "chosen").run_id == RUN, options
-    project = api.Project.open(layout.folder)
-    for number in ({}, {"threshold": 7.0}, {"top": 4000}):
-        with pytest.raises(PuGeoError):
-            project.choose(TYPED, damage_type="roof", **number)
-        assert choices.run(layout, "chosen").run_id == RUN
+        assert problem in run.refused("choose", layout.folder, *options)
+        assert (choices.why_chosen(layout), choices.run(layout, "chosen").run_id) == ("person", RUN), options
     run.json("choose", layout.folder, *typed, "--threshold", "0.4")
     assert choices.run(layout, "chosen").run_id == TYPED

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import geopandas
-import pytest
 import shapely
 from cli_parts import CommandLine
 
@@ -21,25 +20,20 @@ def test_the_account_of_a_file_adds_up_in_words_and_json(run: CommandLine, proje
     far = shapely.box(600_000, 4_000_000, 600_010, 4_000_010)
     path = tmp_path / "new.geojson"
     geopandas.GeoDataFrame(geometry=[square, bowtie, far, shapely.Point(500_000, 4_000_000)], crs=32615).to_file(path)
-    code, out, _ = run("add-footprints", str(project.folder), str(path))
-    assert code == 0
+    out = run.text("add-footprints", project.folder, path)
     assert "new.geojson: 4 in = 1 kept + 1 repaired + 2 dropped (1 not a polygon, 1 outside the scenes)." in out
     again = run.json("add-footprints", str(project.folder), str(path))
     assert again["n_in"] == again["kept"] + again["repaired"] + again["dropped"] == sum(again["dropped_by"].values()) == 4
 
 
 def test_an_area_is_set_taken_away_and_put_back(run: CommandLine, project: Layout) -> None:
-    folder = str(project.folder)
-    code, out, _ = run("add-aoi", folder, "--text", WEST)
-    assert (code, "15 of the 20 footprints that are here lie outside it and stay" in out) == (0, True)
-    assert "124 outside the AOI" in run("add-grid", folder, "--size-m", "10")[1]
+    folder = project.folder
+    assert "15 of the 20 footprints that are here lie outside it and stay" in run.text("add-aoi", folder, "--text", WEST)
+    assert "124 outside the AOI" in run.text("add-grid", folder, "--size-m", "10")
     assert run.json("add-aoi", folder, "--remove") == {"removed": True}
     assert run.json("add-aoi", folder, "--remove") == {"removed": False}
     assert run.json("add-aoi", folder, "--undo") == {"source": WEST}
     with store.connect(project) as db:
         assert aoi.current(db) is not None
-
-
-@pytest.mark.parametrize("more", [(), ("a.geojson", "--remove"), ("--text", WEST, "--undo")])
-def test_an_area_that_is_named_twice_or_not_is_refused(run: CommandLine, project: Layout, more: tuple[str, ...]) -> None:
-    assert "named once" in run.refused("add-aoi", str(project.folder), *more)
+    for more in ((), ("a.geojson", "--remove"), ("--text", WEST, "--undo")):
+        assert "named once" in run.refused("add-aoi", folder, *more)

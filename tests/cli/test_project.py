@@ -16,33 +16,24 @@ from small_parts import click
 from pu_geo import cli, jobs
 from pu_geo.cli import project as project_verbs
 from pu_geo.jobs import control
-from pu_geo.project import events, labels, store
+from pu_geo.project import events
 from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import labeling
 from pu_geo.services.train import training
 
 
-def test_init_makes_a_project_and_says_so_in_json(run: CommandLine, tmp_path: Path) -> None:
-    code, out, _ = run("init", str(tmp_path / "a.pugeo"), "--name", "A", "--json")
-    assert code == 0
-    assert json.loads(out) == {"project": str(tmp_path / "a.pugeo"), "name": "A"}
-
-
-def test_copy_says_where_it_is_and_what_comes_next(run: CommandLine, project: Layout, tmp_path: Path) -> None:
-    target = str(tmp_path / "copy.pugeo")
-    code, out, _ = run("project", "copy", str(project.folder), target)
-    assert (code, f"pu-geo runs import {project.folder} COPY latest" in out) == (0, True)
-    assert "exists already" in run("project", "copy", str(project.folder), target)[2]
-    found = json.loads(
-        run("project", "copy", str(project.folder), str(tmp_path / "b.pugeo"), "--without-exports", "--json")[1]
-    )
+def test_init_makes_a_project_and_copy_says_what_comes_next(run: CommandLine, tmp_path: Path) -> None:
+    folder, target = tmp_path / "a.pugeo", tmp_path / "copy.pugeo"
+    assert run.json("init", folder, "--name", "A") == {"project": str(folder), "name": "A"}
+    assert f"pu-geo runs import {folder} COPY latest" in run.text("project", "copy", folder, target)
+    assert "exists already" in run.refused("project", "copy", folder, target)
+    found = run.json("project", "copy", folder, tmp_path / "b.pugeo", "--without-exports")
     assert (found["out"], found["at_event"]) == (str(tmp_path / "b.pugeo"), 0)
 
 
-@pytest.mark.parametrize("words", [("pack", "a.pugeo", "--method", "ncpu", "--out", "f"), ("bring-in", "a.pugeo", "f")])
-def test_verbs_that_are_gone_name_what_came_instead(words: tuple[str, ...], run: CommandLine) -> None:
-    code, out, errors = run(*words)
-    assert (code, out) == (2, "")
-    assert "pu-geo project copy" in errors
+def test_verbs_that_are_gone_name_what_came_instead(run: CommandLine) -> None:
+    for words in (("pack", "a.pugeo", "--method", "ncpu", "--out", "f"), ("bring-in", "a.pugeo", "f")):
+        assert "pu-geo project copy" in run.refused(*words)
 
 
 @pytest.mark.parametrize("task", ["train", "discover"])
@@ -51,18 +42,19 @@ def test_jobs_verb_asks_what_trains_to_pause_and_stop(
 ) -> None:
     monkeypatch.setattr(control, "PATIENCE_S", 0.1)  # nobody answers
     monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
-    folder, lock = jobs.create_held(project, task, {"method": "ncpu"})
-    events.append(folder, "launched")
-    assert "pauses after this epoch" in run("jobs", str(project.folder), "pause", folder.name)[1]
-    assert (folder / "pause").exists()
-    assert "was asked to stop" in run("jobs", str(project.folder), "cancel", folder.name)[1]
-    assert "is running" in run("jobs", str(project.folder), "dismiss", folder.name)[2]
+    job, lock = jobs.create_held(project, task, {"method": "ncpu"})
+    events.append(job, "launched")
+    of_jobs = ("jobs", project.folder)
+    assert "pauses after this epoch" in run.text(*of_jobs, "pause", job.name)
+    assert (job / "pause").exists()
+    assert "was asked to stop" in run.text(*of_jobs, "cancel", job.name)
+    assert "is running" in run.refused(*of_jobs, "dismiss", job.name)
     os.close(lock)
-    assert "cancelled" in run("jobs", str(project.folder))[1]
-    assert "--all alone" in run("jobs", str(project.folder), "dismiss", folder.name)[1]
-    assert run("jobs", str(project.folder))[1] == ""
-    assert folder.name in run("jobs", str(project.folder), "--all")[1]
-    answer = run.json("jobs", str(project.folder), "retry", folder.name)
+    assert "cancelled" in run.text(*of_jobs)
+    assert "--all alone" in run.text(*of_jobs, "dismiss", job.name)
+    assert run.text(*of_jobs) == ""
+    assert job.name in run.text(*of_jobs, "--all")
+    answer = run.json(*of_jobs, "retry", job.name)
     assert json.loads((project.jobs / answer["job_id"] / "spec.json").read_text())["args"] == {"method": "ncpu"}
 
 
@@ -93,18 +85,15 @@ def test_backup_and_restore_bring_labels_back(project: Layout, run: CommandLine,
     made = run.json("backup", project.folder)
     assert (made["at_event"], made["reason"]) == (1, "asked")
     assert hashlib.sha256(Path(made["path"]).read_bytes()).hexdigest() == made["sha256"]
-    words = run.text("backup", project.folder, "--to", tmp_path / "stick")
-    assert "labels up to event 1" in words
+    assert "labels up to event 1" in run.text("backup", project.folder, "--to", tmp_path / "stick")
     assert len(list((tmp_path / "stick").glob("event-*-asked.gpkg"))) == 1
     click(project, "b2")
     words = run.text("restore", project.folder)
     assert "1 newer label event was recovered" in words
     assert "None that is known of is lost" in words
-    copied = run.json("restore", project.folder, Path(made["path"]).stem, "--to", tmp_path / "again.pugeo")
-    assert copied["recovered"] == 1
-    with store.connect(Layout(tmp_path / "again.pugeo")) as db:
-        assert sorted(labels.current_labels(db)) == ["b1", "b2"]
-    placed = run.json("restore", project.folder, "--in-place")
-    assert Path(placed["damaged"]).is_file()
+    again = tmp_path / "again.pugeo"
+    assert run.json("restore", project.folder, Path(made["path"]).stem, "--to", again)["recovered"] == 1
+    assert sorted(labeling.current_labels(Layout(again))) == ["b1", "b2"]
+    assert Path(run.json("restore", project.folder, "--in-place")["damaged"]).is_file()
     assert "exclude each other" in run.refused("restore", project.folder, "--in-place", "--to", "x.pugeo")
     assert "not a PU-Geo project" in run.refused("restore", tmp_path)

@@ -41,9 +41,7 @@ def contents_of(folder: Path) -> dict[Path, tuple[int, bytes]]:
     "words",
     [
         ["export", "--run", RUN, "--out", "map.geojson"],
-        ["export", "--format", "csv", "--threshold", "0.5", "--out", "map.csv"],
         ["export-labels", "--out", "labels.csv"],
-        ["runs list"],
         ["doctor"],
         ["backup", "--to", "kept"],
         ["project copy", "copied.pugeo"],

@@ -48,25 +48,20 @@ def test_a_training_without_a_method_starts_the_recommended_one(
     monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
     add_chips(project, [f"b{i}" for i in range(20)])
     click(project, *(f"b{i}" for i in range(8)))
-    answer = run.json("train", str(project.folder), "--detach")
+    answer = run.json("train", project.folder, "--detach")
     asked = json.loads((project.jobs / answer["job_id"] / "spec.json").read_text())["args"]
     assert (asked["method"], asked["preset"]) == (training.DEFAULT_METHOD, "quick")
-
-
-def test_set_wants_key_and_value(run: CommandLine, project: Layout) -> None:
-    assert "key=value" in run.refused("train", str(project.folder), "--method", "ncpu", "--set", "epochs")
+    assert "key=value" in run.refused("train", project.folder, "--method", "ncpu", "--set", "epochs")
 
 
 def test_methods_tell_how_long_presets_took_here(run: CommandLine) -> None:
     training_times.remember("ncpu", "quick", 383, 12.3)
-    code, out, _ = run("methods", "--json")
-    told = json.loads(out)["methods"]
-    assert code == 0
+    told = run.json("methods")["methods"]
     assert [row["name"] for row in told if row["is_default"]] == [training.DEFAULT_METHOD]
     ncpu = next(row for row in told if row["name"] == "ncpu")
     assert ncpu["presets"] == ["quick", "standard", "paper"]
     assert ncpu["took_here"] == {"quick": [{"n_chips": 383, "seconds": 12.3}], "standard": [], "paper": []}
-    words = run("methods")[1]
+    words = run.text("methods")
     assert words.count(" (default).") == 1
     assert "quick    12 s for 383 chips here" in words
     assert training_times.NONE_YET in words
@@ -95,30 +90,25 @@ def test_compare_tells_it_in_words_and_as_json(ranked: tuple[Layout, RunFacts, R
     assert [run["run_id"] for run in told["runs"]] == [older.run_id, newer.run_id]
 
 
-def test_ensemble_makes_a_run(ranked: tuple[Layout, RunFacts, RunFacts], run: CommandLine) -> None:
+def test_ensemble_makes_a_run_of_two_that_differ(ranked: tuple[Layout, RunFacts, RunFacts], run: CommandLine) -> None:
     layout, older, newer = ranked
+    for verb in ("compare", "ensemble"):
+        assert newer.run_id in run.refused(verb, layout.folder, "--runs", newer.run_id, "latest")
     made = run.json("ensemble", layout.folder, "--runs", "latest", older.run_id)
     facts = facts_of(layout)
     assert (facts.run_id, facts.method) == (made["run_id"], "ensemble")
     assert facts.settings["run_ids"] == [newer.run_id, older.run_id]
 
 
-@pytest.mark.parametrize("verb", ["compare", "ensemble"])
-def test_the_same_run_twice_is_refused(ranked: tuple[Layout, RunFacts, RunFacts], run: CommandLine, verb: str) -> None:
-    layout, _, newer = ranked
-    assert newer.run_id in run.refused(verb, layout.folder, "--runs", newer.run_id, "latest")
-    assert len(list(layout.jobs.glob("*/spec.json"))) == 0
-
-
 def test_compare_features_prints_a_table_and_the_verdict(tmp_path: Path, run: CommandLine) -> None:
     layout = set_project(tmp_path)
-    lines = run.text("compare-features", layout.folder, "--methods", "ranker").splitlines()
-    assert lines[0].split("  ")[0] == "features"
-    assert lines[1].startswith(f"{BETTER}  Instant ranker  top ")
-    assert lines[2].startswith("rcf ")
-    assert lines[3].startswith(f"{BETTER} is better than rcf: a held-out click is in the top ")
-    assert lines[3].endswith(f"In use: rcf. Use it: `pu-geo features {layout.folder} --use {BETTER}`.")
-    assert "62 clicks of your own, held out in 5 parts, 3 times, among 38 buildings not reviewed" in lines[4]
+    head, first, second, verdict, how = run.text("compare-features", layout.folder, "--methods", "ranker").splitlines()[:5]
+    assert head.split("  ")[0] == "features"
+    assert first.startswith(f"{BETTER}  Instant ranker  top ")
+    assert second.startswith("rcf ")
+    assert verdict.startswith(f"{BETTER} is better than rcf: a held-out click is in the top ")
+    assert verdict.endswith(f"In use: rcf. Use it: `pu-geo features {layout.folder} --use {BETTER}`.")
+    assert "62 clicks of your own, held out in 5 parts, 3 times, among 38 buildings not reviewed" in how
     answer = run.json("compare-features", layout.folder, "--methods", "ranker")
     assert (answer["verdict"]["kind"], answer["verdict"]["name"], answer["n_clicks"]) == ("better", BETTER, 62)
     assert [row["features"] for row in answer["rows"]] == ["rcf", BETTER]
@@ -126,52 +116,44 @@ def test_compare_features_prints_a_table_and_the_verdict(tmp_path: Path, run: Co
     assert f"In use: {BETTER}." in run.text("compare-features", layout.folder, "--methods", "ranker")
 
 
-def test_compare_features_refuses_too_few_clicks(tmp_path: Path, run: CommandLine) -> None:
-    layout = set_project(tmp_path, n_clicks=7)
+def test_few_clicks_are_compared_and_choose_nothing_and_fewer_are_refused(tmp_path: Path, run: CommandLine) -> None:
+    layout = set_project(tmp_path / "fewer", n_clicks=7)
     assert "Not enough clicks to compare" in run.refused("compare-features", layout.folder)
     assert not jobs.all_jobs(layout)
-
-
-def test_few_clicks_are_compared_and_choose_nothing(tmp_path: Path, run: CommandLine) -> None:
-    layout = set_project(tmp_path, n_clicks=12)
-    out = run.text("compare-features", layout.folder, "--methods", "ranker")
+    out = run.text("compare-features", set_project(tmp_path / "few", n_clicks=12).folder, "--methods", "ranker")
     assert "Not enough clicks to choose by: 12 of your own" in out
     assert "--use" not in out
 
 
 def test_runs_are_listed_by_name_and_renamed(run: CommandLine, mapped: Layout) -> None:
-    code, out, _ = run("runs", "rename", str(mapped.folder), "latest", "second opinion")
-    assert (code, "is called second opinion." in out) == (0, True)
-    code, out, _ = run("runs", "list", str(mapped.folder))
-    assert code == 0
-    assert out.startswith(
-        "second opinion (ranker-1): shown\n  took 1 s, 5 damaged labels; recall on held-out clicks: none held out"
+    folder = mapped.folder
+    assert "is called second opinion." in run.text("runs", "rename", folder, "latest", "second opinion")
+    listed = run.text("runs", "list", folder)
+    assert listed.startswith(
+        "second opinion (ranker-1): shown\n  took 1 s, 5 damaged labels; recall on held-out clicks: none held"
     )
-    code, out, _ = run("runs", "list", str(mapped.folder), "--json")
-    (row,) = json.loads(out)["runs"]
+    (row,) = run.json("runs", "list", folder)["runs"]
     assert (row["run_id"], row["name"], row["is_shown"]) == ("ranker-1", "second opinion", True)
-    code, out, _ = run("runs", "rename", str(mapped.folder), "latest", "")
-    assert "is called Instant ranker, " in out
+    assert "is called Instant ranker, " in run.text("runs", "rename", folder, "latest", "")
 
 
 def test_an_empty_project_lists_no_runs(run: CommandLine, project: Layout) -> None:
-    code, out, _ = run("runs", "list", str(project.folder))
-    assert (code, out.startswith("There is no run yet.")) == (0, True)
+    assert run.text("runs", "list", project.folder).startswith("There is no run yet.")
 
 
 def test_damage_types_come_from_answers_grades_or_an_attribute_and_their_counts_are_shown(
     run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
-    with_chips(project)
-    words = run.refused("train", str(project.folder), "--method", "herocon", "--types-from", "answers")
-    assert "Types given on Annotate: none so far. A type is learned that 2 damaged buildings or more have." in words
-    assert "Name one of these: damage (no-damage 4; destroyed 2), name (House 0 1; House 1 1;" in words
+    train = ("train", with_chips(project).folder, "--method", "herocon", "--types-from")
+    words = run.refused(*train, "answers")
+    assert "none so far. A type is learned that 2 damaged buildings or more have." in words
+    assert "damage (no-damage 4; destroyed 2), name (House 0 1; House 1 1;" in words
     click(project, "b0", "b1", damage_types=["roof"], absent_types=["burned"])
     click(project, "b2", absent_types=["roof"], grade="major")
-    words = run.refused("train", str(project.folder), "--method", "herocon", "--types-from", "kind")
+    words = run.refused(*train, "kind")
     assert "No clicked footprint has the attribute 'kind'" in words
     assert "answers (roof 2 yes, 1 no; burned 0 yes, 2 no)" in words
-    code, _, err = run("train", str(project.folder), "--method", "herocon", "--types-from", "grades", "--detach")
+    code, _, err = run(*train, "grades", "--detach")
     assert code == 0
     assert "Damage types: at least Minor 6 yes; at least Major 1 yes; at least Destroyed 0 yes, 1 no." in err

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,10 @@ from app_parts import field, plain, show, show_tab
 from cli_parts import CommandLine
 from mapped_parts import RUN, answer_audit, mapped_project, say_all
 from model_parts import with_chips
-from small_parts import add_run, facts_of
+from scipy.special import expit
+from small_parts import add_run, facts_of, small_project
 
-from pu_geo import Project
+from pu_geo import Project, cli
 from pu_geo.analysis import class_prior, estimates, two_readings
 from pu_geo.methods import fitting, linear
 from pu_geo.methods.estimators import ALL, PURanker
@@ -35,8 +39,7 @@ _SHOWN = re.compile(r"0?\.77[34]\d*|77(\.[34]\d*)? ?%|\b10 of 14\b|\b11 of 14\b"
 _AS_ESTIMATE = re.compile(r"[Aa]bout [\d,.]+ %? ?(of|buildings|damaged)|[\d.]+ ?% (of the [a-z]+ )?(are |is )?damaged\b")
 
 
-@pytest.fixture
-def guessed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def give_guesses(patch: pytest.MonkeyPatch) -> list[str]:
     """Let all estimates from clicks give the number that is looked for; return the names of those that were asked."""
     asked: list[str] = []
 
@@ -44,9 +47,9 @@ def guessed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return lambda *_, **__: asked.append(name) or GUESS  # type: ignore[func-returns-value]
 
     for module in (class_prior, estimates, two_readings):
-        monkeypatch.setattr(module, "elkan_noto_of_margins", gives(module.__name__))
-    monkeypatch.setattr(linear, "best_bin_share", gives("best bin"))
-    monkeypatch.setattr(fitting, "GUESSED_PRIORS", (0.0, 1.0))  # so that it would be seen
+        patch.setattr(module, "elkan_noto_of_margins", gives(module.__name__))
+    patch.setattr(linear, "best_bin_share", gives("best bin"))
+    patch.setattr(fitting, "GUESSED_PRIORS", (0.0, 1.0))  # so that it would be seen
     return asked
 
 
@@ -59,53 +62,60 @@ def checked(text: str, where: str) -> None:
         assert not found, f"{where}: {text[max(found.start() - 80, 0) : found.end() + 40]!r}"  # type: ignore[union-attr]
 
 
-def files_of(folder: Path) -> list[Path]:
-    return [
-        path for path in sorted(folder.rglob("*")) if path.suffix in (".json", ".jsonl", ".geojson", ".csv", ".html", ".md")
-    ]
+def check_files(folder: Path) -> None:
+    """Check all that is written as text in a folder."""
+    ends = (".json", ".jsonl", ".geojson", ".csv", ".html", ".md")
+    paths = [path for path in sorted(folder.rglob("*")) if path.suffix in ends]
+    assert paths
+    for path in paths:
+        checked(path.read_text(encoding="utf-8"), str(path))
+
+
+@pytest.fixture(scope="module")
+def trained_town(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """Twenty buildings with clicks and with a run of the ranker, of the default and of nnPU, which needs the share."""
+    layout = with_chips(small_project(tmp_path_factory.mktemp("town") / "event.pugeo"))
+    commands = [("rank",), ("rank", "--json"), ("train", "--method", "propagation")]
+    commands.append(("train", "--method", "nnpu", "--set", "epochs=2", "--set", "max_steps=4"))
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as said:
+        asked = give_guesses(patch)
+        for verb, *more in commands:
+            assert cli.main([verb, str(layout.folder), *more]) == 0
+    checked(said.getvalue(), "rank, train")
+    assert {"pu_geo.analysis.estimates", "pu_geo.analysis.two_readings"} <= set(asked), "else this proves nothing"
+    return layout
 
 
 @pytest.fixture
-def town(project: Layout, guessed: list[str], run: CommandLine) -> Layout:
-    """Twenty buildings with clicks and with a run of the ranker, of the default and of nnPU, which needs the share."""
-    layout = with_chips(project)
-    texts = [run.text("rank", layout.folder), run.text("rank", layout.folder, "--json")]
-    for method, more in (("propagation", ()), ("nnpu", ("--set", "epochs=2", "--set", "max_steps=4"))):
-        texts.append(run.text("train", layout.folder, "--method", method, *more))
-    for text in texts:
-        checked(text, "rank, train")
-    assert {"pu_geo.analysis.estimates", "pu_geo.analysis.two_readings"} <= set(guessed), "else this proves nothing"
-    return layout
+def town(trained_town: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    give_guesses(monkeypatch)
+    return Layout(Path(shutil.copytree(trained_town.folder, tmp_path / "town.pugeo")))
 
 
 def test_no_command_and_no_file_names_one(town: Layout, run: CommandLine, tmp_path: Path) -> None:
     first, second = (facts.run_id for facts in store.call(town, runs.all_runs)[:2])
+    out = tmp_path / "out"
+    out.mkdir()
     commands: list[tuple[Any, ...]] = [
         ("choose", town.folder), ("methods",), ("jobs", town.folder), ("compare", town.folder, "--runs", first, second),
-        ("export", town.folder, "--out", tmp_path / "map.geojson"), ("publish", town.folder, "--formats", "geojson", "csv"),
+        ("export", town.folder, "--out", out / "map.geojson"), ("publish", town.folder, "--formats", "geojson", "csv"),
         ("ensemble", town.folder, "--runs", first, second), ("choose", town.folder, "--top", "3"),
         *(("card", town.folder, "--run", facts.run_id) for facts in store.call(town, runs.all_runs)),
     ]  # fmt: skip
     for command in commands:
         for more in ((), ("--json",)):
             checked(run.text(*command, *more), " ".join(map(str, (*command, *more))))
-    run.text("card", town.folder, "--run", second, "--out", tmp_path / "card.html")
-    for folder in (tmp_path, town.folder):
-        assert files_of(folder)
-        for path in files_of(folder):
-            checked(path.read_text(encoding="utf-8"), str(path))
+    run.text("card", town.folder, "--run", second, "--out", out / "card.html")
+    check_files(out)
+    check_files(town.folder)
 
 
 def test_no_page_names_one_and_the_map_says_how_many_it_starts_from(town: Layout) -> None:
     opened = [(page, show(page, town)) for page in ("annotate", "train", "explore", "damage_map")]
     for page, app in [*opened, *((tab, show_tab(town, tab)) for tab in TABS)]:
-        said = [
-            plain(app),
-            *(str(metric.value) for metric in app.metric),
-            *(str(table.value.to_dict()) for table in app.dataframe),
-        ]
-        fields = (*app.slider, *app.number_input)
-        checked("\n".join([*said, *(f"{each.label} {each.value} {each.help}" for each in fields)]), page)
+        tables = (str(table.value.to_dict()) for table in app.dataframe)
+        fields = (f"{each.label} {each.value} {each.help}" for each in (*app.slider, *app.number_input))
+        checked("\n".join([plain(app), *(str(metric.value) for metric in app.metric), *tables, *fields]), page)
     app = show_tab(town, TAB_AUDIT)
     told = plain(app)
     assert ": a starting point, not an estimate." in told
@@ -125,12 +135,10 @@ def test_the_library_has_no_name_for_one(town: Layout) -> None:
     X, y = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) < 12
     for model in (PURanker(), ALL["NNPU"](epochs=2, max_steps=4), ALL["PropagatedRanking"]()):
         model.fit(X, y)
-        known = {
-            name: value
-            for name, value in vars(model).items()
-            if name.endswith("_") and isinstance(value, str | list | float)
-        }
-        checked(repr({**known, "settings": getattr(model, "settings_", None)}), type(model).__name__)
+        fitted = [
+            value for name, value in vars(model).items() if name.endswith("_") and isinstance(value, str | list | float)
+        ]
+        checked(repr([*fitted, getattr(model, "settings_", None)]), type(model).__name__)
         assert model.start_k_ == 24
 
 
@@ -214,9 +222,8 @@ def test_an_audit_is_planned_by_a_stated_number_and_drawn_without_it(
 
 def test_what_is_flagged_at_first_stays_of_use_whatever_the_clicks_suggest() -> None:
     """Scores of AUC .98: from a hundredth to nine tenths suggested, for 5 % of 2,000 damaged, F1 is never below .17."""
-    draw = np.random.default_rng(0)
     truth = np.arange(2000) < 100
-    scores = 1 / (1 + np.exp(-(draw.normal(size=2000) + 3.0 * truth - 2)))
+    scores = expit(np.random.default_rng(0).normal(size=2000) + 3.0 * truth - 2)
     for share in (None, 0.0001, 0.01, 0.05, 0.3, 0.9):
         is_flagged = scores >= estimates.first_threshold(scores, estimates.start_k(2000, share))
         assert 2 * (is_flagged & truth).sum() / (is_flagged.sum() + truth.sum()) > 0.17

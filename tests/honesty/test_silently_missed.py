@@ -1,4 +1,5 @@
-"""Nothing silently wrong: on altered imagery a damaged building is found, said to be not assessed, or lies in a doubtful scene.
+"""Nothing silently wrong on altered imagery: what it hides is known, and a damaged building is found, said to be not assessed,
+or lies in a doubtful scene.
 
 Silently missed means: damaged, assessed, not flagged, and no doubt about its scene. Each case is held against the same run on the
 unaltered scenes with the same clicks; `-s` prints the figures.
@@ -11,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from honesty import variants
 from honesty.variants import DAMAGED, Variant
-from small_parts import REPOSITORY, mostly_long
+from small_parts import REPOSITORY, in_tiers
 
 from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout
@@ -42,6 +44,7 @@ class Case:
         role: count those alone of which this date is hidden by more than half; None counts all.
         needs: share of the destroyed buildings that must be found, unless all are said to be not assessed; None for the
             general limit.
+        unseen: share of the hidden houses of which it may be unknown that they are.
     """
 
     make: Make
@@ -49,9 +52,11 @@ class Case:
     scene: int | None = None
     role: str | None = None
     needs: float | None = None
+    unseen: float = 0.0
 
 
 CASES: Mapping[str, Case] = {
+    "unaltered": Case(variants.unaltered),
     "S1 pre of the first scene alone": Case(variants.half_before, clicks=0, scene=1),
     "S2 second scene hazy": Case(partial(variants.hazy, thick=0.5, scenes=(1,)), clicks=0, scene=1, needs=MOST_FOUND),
     "S2 second scene in 16 bits": Case(partial(variants.in_16_bits, scenes=(1,)), clicks=0, scene=1, needs=MOST_FOUND),
@@ -59,18 +64,18 @@ CASES: Mapping[str, Case] = {
     "S3 black fill": Case(variants.filled, role="post"),
     "S3 white fill": Case(partial(variants.filled, color=255), role="post"),
     "S3 black fill in JPEG": Case(variants.jpeg_filled, role="post"),
+    "S3 white fill in JPEG": Case(partial(variants.jpeg_filled, color=255), role="post", unseen=0.02),
     "S3 black over valid pixels": Case(variants.overlapped),
     "S3 cloud before the event": Case(partial(variants.clouded, role="pre"), role="pre"),
     "S3 cloud of 60 %": Case(partial(variants.clouded, thick=0.6), role="post"),
     "S3 cloud of 75 %": Case(partial(variants.clouded, thick=0.75), role="post"),
-    "S3 cloud of 85 %": Case(partial(variants.clouded, thick=0.85), role="post"),
-    "S3 clouds of 20 m": Case(partial(variants.small_clouded, diameter_m=20.0), role="post"),
-    "S3 clouds of 30 m": Case(partial(variants.small_clouded, diameter_m=30.0), role="post"),
-    "S3 clouds of 40 m": Case(partial(variants.small_clouded, diameter_m=40.0), role="post"),
+    "S3 clouds of 20 m": Case(partial(variants.small_clouded, diameter_m=20.0), role="post", unseen=0.1),
+    "S3 clouds of 30 m": Case(variants.small_clouded, role="post"),
+    "S3 clouds of 40 m": Case(partial(variants.small_clouded, diameter_m=40.0), role="post", unseen=0.03),
+    "S3 clouds of 30 m before the event": Case(partial(variants.small_clouded, role="pre"), role="pre"),
     "S3 tagged nodata through houses": Case(variants.cut_through, role="post"),
     "S4 black fill before the event": Case(partial(variants.filled, role="pre"), role="pre"),
     "S4 black fill before the event, all": Case(partial(variants.filled, role="pre")),
-    "S3 black fill, all": Case(variants.filled),
 }
 
 
@@ -124,6 +129,25 @@ def uids(layout: Layout) -> dict[str, str]:
     return {building: str(row["uid"]) for building, row in zip(table.building_ids, table.attributes, strict=True)}
 
 
+def require_hidden_are_known(layout: Layout, variant: Variant, facts: Mapping[str, Any], case: Case) -> None:
+    """Require of both dates that houses whose outline is mostly hidden are known, and that hardly any others count as such."""
+    names = uids(layout)
+    for role in ("pre", "post"):
+        outline = facts.get(f"{role}_outline")
+        if outline is None:  # the other date alone was chipped
+            continue
+        shares = np.sum([outline[key] for key in ("outside", "nodata", "cloud")], axis=0).tolist()
+        said = dict(zip(map(names.__getitem__, facts["building_ids"]), shares, strict=True))
+        truth, touched = variant.hidden[role], variant.touched[role]
+        hidden = [uid for uid in said if variant.damage[uid] in DAMAGED and truth[uid] > 0.5]
+        n_found = sum(said[uid] > 0.4 for uid in hidden)
+        n_false = sum(touched[uid] < 0.2 and said[uid] > 0.4 for uid in said)
+        n_other = sum(share < 0.2 for share in touched.values())
+        sys.stdout.write(f"{role}: hidden {len(hidden)}, found {n_found}, falsely hidden {n_false} of {n_other}\n")
+        assert n_found >= len(hidden) * (1 - case.unseen)
+        assert n_false <= 0.01 * n_other
+
+
 def chosen_clicks(variant: Variant, case: Case, place_of: Mapping[str, int], n: int) -> list[str]:
     """Return uids of n damaged buildings that both dates of a variant show, in the scene of the clicks."""
     visible = [
@@ -168,13 +192,19 @@ def place_of_uids(joplin: Path) -> dict[str, int]:
 EVENTS = [*((name, "of_joplin") for name in CASES), *((name, "of_sample") for name in OF_SAMPLE)]
 
 
-@pytest.mark.parametrize(("name", "of"), mostly_long(EVENTS, ("S3 black fill", "of_sample")))
-def test_no_case_misses_damage_silently(name: str, of: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "of"), in_tiers(EVENTS, "slow", ci=[("S3 black fill", "of_sample"), ("S3 clouds of 30 m", "of_joplin")])
+)
+def test_what_is_hidden_is_known_and_no_damage_is_missed_silently(
+    name: str, of: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     """Make a case's project, click, train, count, and hold the counts against the limits."""
     case, event = CASES[name], request.getfixturevalue(of)
     place_of = place_of_uids(event.folder)
     variant = case.make(event.folder, tmp_path / "scenes")
-    layout, _ = variants.chipped(variant, tmp_path / "event.pugeo", "auto")
+    layout, facts = variants.chipped(variant, tmp_path / "event.pugeo", "auto")
+    if of == "of_joplin":
+        require_hidden_are_known(layout, variant, facts, case)
     clicks = chosen_clicks(variant, case, place_of, event.n_clicks)
     wanted = ("destroyed",) if case.needs else DAMAGED
     counted = {

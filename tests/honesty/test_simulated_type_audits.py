@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from small_parts import in_tiers
 
 from pu_geo.analysis.audit import design as audit
 from pu_geo.project.choices import Threshold
@@ -46,9 +47,11 @@ def simulated(prevalence: float, silence: tuple[float, float], seed: int) -> tup
     return _audit_of(one, done, given, is_above), right / (on_map & is_judged).sum(), right / (has_it & is_judged).sum()
 
 
+CASES = [(share, silence) for share in (0.05, 0.2) for silence in ((0.0, 0.0), (0.3, 0.3), (0.1, 0.6), (0.6, 0.1))]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("prevalence", [0.05, 0.2])
-@pytest.mark.parametrize("silence", [(0.0, 0.0), (0.3, 0.3), (0.1, 0.6), (0.6, 0.1)], ids=str)
+@pytest.mark.parametrize(("prevalence", "silence"), in_tiers(CASES, "audits", ci=[(0.2, (0.1, 0.6))]))
 def test_the_intervals_of_a_type_hold_the_truth(prevalence: float, silence: tuple[float, float]) -> None:
     hits: dict[str, list[bool]] = {"precision": [], "recall": []}
     for seed in range(N_ROUNDS):

@@ -90,16 +90,6 @@ def test_equals_the_value_worked_out_by_hand() -> None:
     assert dcl_loss(z, z, same_class_share=0.3, temperature=1).item() == pytest.approx(floored, abs=1e-12)
 
 
-@pytest.mark.parametrize("tau", [0.01, 0.0115, 0.5])
-def test_equals_the_naive_loop_in_float32_down_to_temperature_001(tau: float) -> None:
-    z1, z2 = two_views(0, 12, dtype=torch.float32)
-    y = torch.arange(12) < 3
-    loss = pucl_loss(z1, z2, y, temperature=tau)
-    loss.backward()
-    assert loss.item() == pytest.approx(loss_by_loops(z1, z2, [1] * 3 + [None] * 9, tau), rel=1e-5)
-    assert z1.grad.isfinite().all()
-
-
 def test_scl_equals_the_naive_loop_for_several_classes() -> None:
     z1, z2 = two_views(0, 9)
     classes = torch.tensor([7, 2, 7, 0, 0, 2, 7, 5, 0])
@@ -176,21 +166,6 @@ def test_sscl_is_never_below_zero() -> None:
     for seed in range(3):
         z1, _ = two_views(seed, 12, d=3, dtype=torch.float32)
         assert sscl_loss(z1, z1, temperature=0.01) >= 0
-
-
-@pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("kind", ["random", "identical", "opposite", "zero"])
-def test_value_and_gradient_stay_finite_without_a_positive_and_with_one(kind: str, name: str) -> None:
-    z1, z2 = (each.detach() for each in two_views(5, 6, dtype=torch.float32))
-    if kind in ("identical", "opposite"):
-        z1, z2 = torch.ones_like(z1), torch.full_like(z2, 1 if kind == "identical" else -1)
-    if kind == "zero":
-        z1[:2], z2[1:3] = 0, 0
-    views = (z1.requires_grad_(), z2.requires_grad_())
-    for n_positive in (0, 1, 2):
-        loss = LOSSES[name](*views, torch.arange(6) < n_positive, 0.01)
-        for value in (loss, *torch.autograd.grad(loss, views)):
-            assert value.isfinite().all()
 
 
 def test_refuses_wrong_shapes_and_settings() -> None:

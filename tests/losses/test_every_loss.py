@@ -9,6 +9,7 @@ NoiSNCL, a root of that gap, lost its gradient.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -96,9 +97,8 @@ def rows_of(kind: str) -> tuple[Tensor, Tensor]:
 
 
 def kinds_for(name: str) -> tuple[str, ...]:
-    """Losses of NcPU promise less, see their own tests; those of PUCL are finite for rows of zeros, but not small."""
-    kinds = ("random", "identical", "opposite", "zeros", "some zeros")
-    return kinds[:1] if "ncpu" in name.lower() else kinds[:3] if name.startswith("contrastive") else kinds
+    """Losses of NcPU promise less, see their own tests."""
+    return ("random",) if "ncpu" in name.lower() else ("random", "identical", "opposite", "zeros", "some zeros")
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -109,9 +109,11 @@ def test_16_bit_rows_give_the_value_of_float32_and_finite_gradients(name: str) -
         expected, *_ = value_and_gradients(LOSSES[name], one.float(), two.float(), temperature=0.01)
         torch.testing.assert_close(value, expected, rtol=0, atol=0)
         for gradient in gradients:
-            # A row of zeros has no direction to learn; dividing by a tiny length would make 1e12 of it.
+            # A row of zeros has no direction to learn; dividing by a tiny length would make 1e12 of it, as those of PUCL do.
+            most = math.inf if name.startswith("contrastive") and kind.endswith("zeros") else 1e4
             assert gradient.dtype == torch.bfloat16
-            assert gradient.abs().max() < 1e4, kind
+            assert gradient.isfinite().all()
+            assert gradient.abs().max() < most, kind
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -12,7 +12,7 @@ from golden_parts import load_golden, require_refusals
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
-from pu_geo.losses.herocon import log_negative_weights, multi_view_loss, single_view_loss, supervised_loss, total_loss
+from pu_geo.losses.herocon import log_negative_weights, multi_view_loss, single_view_loss, supervised_loss
 
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
 # Each takes views [V, B, D], H of the views, labels [B, c], the missing views [V, B] and the temperature.
@@ -143,37 +143,20 @@ def test_gradients_equal_the_golden_gradients() -> None:
 
 
 @pytest.mark.parametrize(("seed", "n_views", "temperature"), [(0, 1, 1.0), (1, 2, 0.2), (2, 4, 0.2)])
-def test_equals_the_naive_loops_with_missing_views(seed: int, n_views: int, temperature: float) -> None:
+def test_equals_the_naive_loops_with_missing_views_and_labels(seed: int, n_views: int, temperature: float) -> None:
     views, labels = some_views(seed, n_views, 7), some_labels(seed, 7, 3)
     mapped, gone = some_map(views), some_missing(seed, n_views, 7)
     expected = unsupervised_by_loops(views, mapped, gone, temperature)
     value = multi_view_loss(views, mapped, is_missing=gone, temperature=temperature)
     assert value.item() == pytest.approx(expected, abs=1e-10)
+    known = torch.rand(7, 3, generator=torch.Generator().manual_seed(50 + seed)) < 0.7
     for with_itself in (False, True):
+        ask = partial(supervised_loss, is_missing=gone, temperature=temperature, with_itself=with_itself)
         expected = supervised_by_loops(views, labels, gone, temperature, with_itself=with_itself)
-        value = supervised_loss(views, labels, is_missing=gone, temperature=temperature, with_itself=with_itself)
-        assert value.item() == pytest.approx(expected, abs=1e-10)
-
-
-@pytest.mark.parametrize("with_itself", [False, True])
-def test_labels_that_nobody_gave_are_in_neither_set(with_itself: bool) -> None:
-    views, labels, gone = some_views(0, 2, 9), some_labels(0, 9, 4), some_missing(0, 2, 9)
-    known = torch.rand(9, 4, generator=torch.Generator().manual_seed(50)) < 0.6
-    known[3] = False
-    expected = supervised_by_loops(views, labels, gone, 0.5, with_itself=with_itself, is_known=known)
-    found = [
-        supervised_loss(views, given, is_missing=gone, is_known=known, temperature=0.5, with_itself=with_itself)
-        for given in (labels, labels ^ ~known)  # what stands there is not read
-    ]
-    assert found[0].item() == pytest.approx(expected, abs=1e-10)
-    assert found[0].item() == found[1].item()
-    found[0].backward()
-    assert views.grad is not None
-    assert (views.grad[:, 3] == 0).all()
-    plain = supervised_loss(views, labels, is_missing=gone, temperature=0.5, with_itself=with_itself)
-    all_known = torch.ones_like(known)
-    again = supervised_loss(views, labels, is_missing=gone, is_known=all_known, temperature=0.5, with_itself=with_itself)
-    assert plain.item() == again.item() != found[0].item()
+        assert ask(views, labels).item() == pytest.approx(expected, abs=1e-10)
+        expected = supervised_by_loops(views, labels, gone, temperature, with_itself=with_itself, is_known=known)
+        assert ask(views, labels, is_known=known).item() == pytest.approx(expected, abs=1e-10)
+        assert ask(views, labels ^ ~known, is_known=known).item() == pytest.approx(expected, abs=1e-10), "it is not read"
 
 
 def test_a_label_that_is_not_known_by_hand() -> None:
@@ -190,21 +173,16 @@ def test_a_label_that_is_not_known_by_hand() -> None:
 
 def test_views_of_several_dates_are_compared_within_each_alone() -> None:
     views, gone = some_views(0, 5, 7), some_missing(0, 5, 7)
-    mapped, dates = some_map(views), [4, 0, 4, 0, 7]
-    value = multi_view_loss(views, mapped, is_missing=gone, dates=dates, temperature=0.5)
+    mapped = some_map(views)
+    value = multi_view_loss(views, mapped, is_missing=gone, dates=[4, 0, 4, 0, 7], temperature=0.5)
     weighed, n_pairs = 0.0, 0
     for own in ([0, 2], [1, 3]):  # view 4 is alone
         n = int((~gone[own]).all(dim=0).sum())
         weighed += n * unsupervised_by_loops(views[own], mapped[own], gone[own], 0.5)
         n_pairs += n
     assert value.item() == pytest.approx(weighed / n_pairs, abs=1e-10)
-    value.backward()
-    assert views.grad is not None
-    assert (views.grad[4] == 0).all()
-    one_date = multi_view_loss(views, mapped, is_missing=gone, dates=[1] * 5, temperature=0.5)
-    assert one_date.item() == multi_view_loss(views, mapped, is_missing=gone, temperature=0.5).item()
-    alone = multi_view_loss(views, mapped, dates=range(5))
-    assert alone.item() == 0
+    assert multi_view_loss(views, mapped, dates=[1] * 5).item() == multi_view_loss(views, mapped).item()
+    assert multi_view_loss(views, mapped, dates=range(5)).item() == 0
 
 
 def test_unsupervised_losses_equal_the_values_worked_out_by_hand() -> None:
@@ -261,13 +239,6 @@ def test_what_stands_in_a_missing_view_is_never_used(name: str) -> None:
         assert (gradient[~gone].abs().sum() > 0).item()
 
 
-@pytest.mark.parametrize("name", LOSSES)
-def test_gradient_is_that_of_the_value(name: str) -> None:
-    views, labels, gone = some_views(6, 3, 4, 3), some_labels(6, 4, 2), some_missing(6, 3, 4)
-    mapped = some_map(views).detach().requires_grad_()
-    assert torch.autograd.gradcheck(lambda z, h: LOSSES[name](z, h, labels, gone, 0.3), (views, mapped))
-
-
 def edge_case(kind: str) -> tuple[Tensor, Tensor, Tensor | None]:
     """Views, labels and missing views of a batch that has something wrong with it."""
     views = some_views(5, 3, 1 if kind == "one chip" else 6, dtype=torch.float32).detach()
@@ -291,44 +262,18 @@ EDGES = ("no positive", "one positive", "only positives", "one chip", "one view"
 
 
 @pytest.mark.parametrize("kind", EDGES)
-def test_value_and_gradient_stay_finite_at_temperature_001(kind: str) -> None:
+def test_values_and_gradients_stay_finite_and_are_0_where_there_is_nothing_to_say(kind: str) -> None:
     views, labels, gone = edge_case(kind)
-    for loss in LOSSES.values():
-        value = loss(views, some_map(views), labels, gone, 0.01)
-        (gradient,) = torch.autograd.grad(value, views)
-        assert 0 <= value < math.inf
-        # A zero vector must not turn the gradient of the others into noise; lengths here are about 1, temperature 0.01.
-        assert gradient.abs().max() < 1e4
-
-
-@pytest.mark.parametrize("name", WITH_VIEWS)
-def test_what_has_nothing_to_say_is_exactly_zero(name: str) -> None:
-    kinds = ["one chip", "no view", *(["one view"] if name == "multi" else ["no positive", "only positives"])]
-    for kind in kinds:
-        views, labels, gone = edge_case(kind)
-        loss = LOSSES[name](views, some_map(views), labels, gone, 1.0)
-        loss.backward()
-        assert loss.item() == 0, kind
-        assert views.grad is not None
-        assert (views.grad == 0).all(), kind
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_zero_vector_gets_no_gradient_and_the_others_do(name: str) -> None:
-    views = some_views(0, 2, 4).detach()
-    views[:, 2] = 0
-    mapped = some_map(views)
-    views.requires_grad_()
-    LOSSES[name](views, mapped, torch.tensor([[1], [1], [1], [0]]), None, 1.0).backward()
-    lengths = views.grad.norm(dim=2).sum(dim=0)
-    assert lengths[2] == 0
-    assert (lengths[[0, 1, 3]] > 0.01).all()
-
-
-def test_total_loss_weighs_the_terms() -> None:
-    # 1 + 0.5 * 2 + 0.25 * 4 = 3
-    terms = (torch.tensor(value) for value in (1.0, 2.0, 4.0))
-    assert total_loss(*terms, unsupervised_weight=0.5, supervised_weight=0.25).item() == pytest.approx(3)
+    for name, loss in LOSSES.items():
+        for temperature in (0.01, 1.0):
+            value = loss(views, some_map(views), labels, gone, temperature)
+            (gradient,) = torch.autograd.grad(value, views)
+            assert 0 <= value < math.inf
+            # A zero vector must not turn the gradient of the others into noise; lengths here are about 1.
+            assert gradient.abs().max() < 1e4
+        silent = ("one chip", "no view", *(("one view",) if name == "multi" else ("no positive", "only positives")))
+        if name in WITH_VIEWS and kind in silent:
+            assert value.item() == gradient.abs().max().item() == 0, name
 
 
 def test_refuses_wrong_shapes_and_settings() -> None:

@@ -154,14 +154,11 @@ def sources_of(module: type[nn.Module]) -> set[str]:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_docstring_has_source_shapes_and_an_example_of_the_module(module: type[nn.Module]) -> None:
-    text = inspect.getdoc(module) or ""
+def test_docstring_has_a_source_and_the_shapes_of_the_tensors(module: type[nn.Module]) -> None:
     assert sources_of(module)
-    shapes, example = text[text.index("Shape:") :], text[text.index("Example:") :]
+    shapes = (inspect.getdoc(module) or "").partition("Shape:")[2]
     for name in set(inspect.signature(module.forward).parameters) - {"self"}:
         assert re.search(rf"\b{name}\b", shapes), name
-    assert module.__name__ in example
-    assert ".backward()" in example
 
 
 def test_the_page_has_a_row_with_the_source_and_the_tensors_of_each_module_and_an_example_that_runs() -> None:
