@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -14,12 +13,11 @@ from geo_parts import ORIGIN, pattern
 from numpy.typing import NDArray
 from rasterio.transform import Affine
 
-from pu_geo.errors import ImageryError, JobCancelled, ShapeError
+from pu_geo.errors import JobCancelled, ShapeError
 from pu_geo.geo import chips as chips_module
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
-from pu_geo.geo.raster.scene_files import describe
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.records import Grid, Role, Scene
 
@@ -107,20 +105,6 @@ def test_a_moved_pre_chip_is_cut_where_its_content_lies(pair: Callable[..., list
             assert (out[i, :3].max(), share[i, 0]) == (0, 1)
 
 
-def test_each_row_is_read_once_and_rows_without_chips_never(
-    pair: Callable[..., list[Scene]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows: list[int] = []
-    true_read = Mosaic.read_into
-    monkeypatch.setattr(
-        Mosaic, "read_into", lambda self, p, c, r: rows.extend(range(r, r + len(p))) or true_read(self, p, c, r)
-    )
-    cut(
-        None, pair(*[pattern(160, 64)] * 2)[1], np.array([[4.0, 2, 20, 25], [8, 4, 10, 10], [9, 140, 8, 12], [2, 10, 5, 30]])
-    )
-    assert sorted(rows) == [*range(48), *range(128, 160)]
-
-
 @pytest.mark.parametrize("held", [1, 16 * 40 * 8 * 6, 10**9], ids=["too little", "some", "plenty"])
 def test_chips_equal_a_naive_crop_of_each_in_panels_of_columns_or_not(
     pair: Callable[..., list[Scene]], monkeypatch: pytest.MonkeyPatch, held: int
@@ -140,15 +124,24 @@ def test_chips_equal_a_naive_crop_of_each_in_panels_of_columns_or_not(
             assert share[i, date] == pytest.approx(expected_share, abs=1e-6)
 
 
-def test_a_window_too_tall_to_be_held_is_cut_exactly_all_the_same(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_too_tall_to_be_held_is_cut_exactly_and_a_huge_one_averaged_in_pieces(
+    make_scene: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(chips_module, "MAX_HELD_PX", 20)
     data = pattern(160, 160)
-    windows = np.array([[3.0, 5, 18, 90], [-8, 100, 60, 90], [10, 10, 20, 20]])
-    out, share = cut(None, make_scene("post", data), windows, 8)
+    scene, windows = make_scene("post", data), np.array([[3.0, 5, 18, 90], [-8, 100, 60, 90], [10, 10, 20, 20]])
+    out, share = cut(None, scene, windows, 8)
     for i, window in enumerate(windows):
         expected, expected_share = naive_chip(data, window, 8)
         np.testing.assert_array_equal(out[i], expected)
         assert share[i, 0] == pytest.approx(expected_share, abs=1e-6)
+    monkeypatch.setattr(chips_module, "PIECE_PIXELS", 1000)
+    windows = np.array([[0.0, 0, 160, 160], [-40, 10, 120, 100], [500, 500, 90, 90]])
+    out, share = cut(None, scene, windows, 8)
+    for i in (0, 1):
+        assert np.abs(out[i].astype(int) - naive_chip(data, windows[i], 8)[0]).max() <= 6
+    assert share[:, 0] == pytest.approx([0, 1 / 3, 1])
+    assert out[2].max() == 0
 
 
 def test_chips_of_several_scenes_with_holes_equal_a_crop_of_the_whole(
@@ -175,17 +168,6 @@ def test_chips_of_several_scenes_with_holes_equal_a_crop_of_the_whole(
         x0, y0, x1, y1 = chips_module.whole_pixels(window[None])[0].tolist()
         seen = valid[max(y0, 0) : y1, max(x0, 0) : x1]
         assert share[i, 0] == pytest.approx(1 - seen.sum() / ((x1 - x0) * (y1 - y0)), abs=0.01)
-
-
-def test_huge_windows_are_averaged_in_pieces(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chips_module, "PIECE_PIXELS", 1000)
-    data = pattern(160, 160)
-    windows = np.array([[0.0, 0, 160, 160], [-40, 10, 120, 100], [500, 500, 90, 90]])
-    out, share = cut(None, make_scene("post", data), windows, 8)
-    for i in (0, 1):
-        assert np.abs(out[i].astype(int) - naive_chip(data, windows[i], 8)[0]).max() <= 6
-    assert share[:, 0] == pytest.approx([0, 1 / 3, 1])
-    assert out[2].max() == 0
 
 
 def test_share_without_data_is_given_for_each_date_and_row(pair: Callable[..., list[Scene]]) -> None:
@@ -242,7 +224,12 @@ def outlines_of(boxes: list[tuple[float, float, float, float]], n_mosaics: int =
     return Outlines(shapes, np.ones(n, dtype=np.float32), np.full(n, -1, dtype=np.int64))
 
 
-def test_of_an_outline_just_what_lies_on_missing_pixels_is_missing(make_scene: Make) -> None:
+@pytest.mark.parametrize("most_px", [chips_module.MAX_HELD_PX, 30], ids=["held", "in pieces"])
+def test_of_an_outline_just_what_lies_on_missing_pixels_is_missing(
+    make_scene: Make, monkeypatch: pytest.MonkeyPatch, most_px: int
+) -> None:
+    monkeypatch.setattr(chips_module, "MAX_HELD_PX", most_px)
+    monkeypatch.setattr(chips_module, "PIECE_PIXELS", 500)
     data = pattern(120, 120)
     data[:, 40:80, 60:80] = 0
     boxes = [(50, 50, 70, 60), (10, 10, 30, 30), (62, 50, 72, 60), (-10, 20, 10, 30), (90, 90, 100, 100)]
@@ -274,18 +261,6 @@ def test_of_an_outline_pre_is_judged_where_its_chip_is_cut(make_scene: Make) -> 
     cut(pre, post, windows, pre_shift_px=np.array([[0.0, 0.0], [-5.0, 0.0]]), outlines=outlines)
     # moved to the left by 5, what lies there in pre comes from columns 55 to 65: half of it holds no data
     np.testing.assert_allclose(outlines.missing, [[0, 0], [0.5, 0]], atol=0.1)
-
-
-def test_of_an_outline_in_a_huge_window_the_same_is_known(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chips_module, "MAX_HELD_PX", 40)
-    monkeypatch.setattr(chips_module, "PIECE_PIXELS", 1000)
-    data = pattern(120, 120)
-    data[:, :, 60:] = 0
-    outlines = outlines_of([(45, 30, 65, 90), (10, 10, 50, 50)])
-    windows = np.array([[0, 0, 110, 110], [-20, -20, 90, 90]], dtype=float)
-    cut(None, make_scene("a", data, nodata=0), windows, outlines=outlines)
-    np.testing.assert_allclose(outlines.missing[:, 0], [0.25, 0], atol=0.1)
-    np.testing.assert_array_equal(outlines.scene, 0)
 
 
 def test_an_outline_is_drawn_without_its_holes_and_never_empty() -> None:

@@ -41,7 +41,7 @@ def grid(tmp_path: Path) -> Grid:
     return project_grid([scene(tmp_path, "post.png", "post", 0.5)])
 
 
-def refused(path: Path, pixel_m: float) -> ImageryError:
+def refused(path: Path, pixel_m: float | None) -> ImageryError:
     with pytest.raises(ImageryError) as refusal:
         describe(path, "post", "s", pixel_m=pixel_m)
     return refusal.value
@@ -64,16 +64,10 @@ def test_a_picture_lies_with_its_upper_left_corner_at_the_origin(tmp_path: Path,
         np.testing.assert_array_equal(pixels, pattern(HEIGHT, WIDTH))
 
 
-def test_without_a_word_of_the_person_a_picture_without_place_stays_refused(tmp_path: Path) -> None:
-    with pytest.raises(ImageryError, match="no place on the map") as refusal:
-        describe(save(tmp_path / "a.png"), "post", "s")
-    assert "size of its pixels" in refusal.value.hint
+def test_without_a_size_of_pixels_that_can_be_a_picture_without_place_stays_refused(tmp_path: Path) -> None:
+    for pixel_m in (None, 0.0, -1.0, 0.001, 1000.0, float("nan")):
+        assert refused(save(tmp_path / "a.png"), pixel_m).kind == "geotransform"
     assert scene(tmp_path, "a.png", "post", 1.0).gsd_m == 1.0  # as good a size as any
-
-
-@pytest.mark.parametrize("pixel_m", [0.0, -1.0, 0.001, 1000.0, float("nan"), float("inf")])
-def test_absurd_pixel_sizes_are_refused(tmp_path: Path, pixel_m: float) -> None:
-    assert refused(save(tmp_path / "a.png"), pixel_m).kind == "geotransform"
 
 
 def test_a_scene_with_a_place_is_not_robbed_of_it(tmp_path: Path, write_tif: Callable[..., Path]) -> None:
@@ -105,25 +99,20 @@ def test_a_picture_that_comes_later_must_agree_with_the_ground(tmp_path: Path) -
     assert "pixels of 1 m" in refusal.value.hint
 
 
-def test_pictures_of_other_shape_are_refused_with_both_sizes(tmp_path: Path) -> None:
-    pre, post = scene(tmp_path, "pre.png", "pre", 0.5, 60, 44), scene(tmp_path, "post.png", "post", 0.5)
-    with pytest.raises(ImageryError, match=r"60 x 44 pixels and post\.png 60 x 40"):
-        local_space.laid_over([], [pre, post])
-
-
-def test_scenes_with_and_without_a_place_do_not_mix(tmp_path: Path, write_tif: Callable[..., Path]) -> None:
+def test_scenes_with_and_without_a_place_of_other_shape_or_of_one_date_do_not_mix(
+    tmp_path: Path, write_tif: Callable[..., Path]
+) -> None:
     placed = describe(write_tif("a", pattern(HEIGHT, WIDTH)), "post", "post-1")
-    pre = scene(tmp_path, "pre.png", "pre", 0.5)
-    for known, new in (([placed], [pre]), ([pre], [placed]), ([], [pre, placed])):
-        with pytest.raises(ImageryError, match=r"a\.tif has a place on the Earth and pre\.png has none"):
+    pre, post = scene(tmp_path, "pre.png", "pre", 0.5, 60, 44), scene(tmp_path, "post.png", "post", 0.5)
+    for known, new, words in (
+        ([placed], [pre], r"a\.tif has a place on the Earth and pre\.png has none"),
+        ([pre], [placed], r"a\.tif has a place on the Earth and pre\.png has none"),
+        ([], [pre, post], r"60 x 44 pixels and post\.png 60 x 40"),
+        ([], [post, scene(tmp_path, "b.png", "post", 0.5)], "more than one post picture"),
+    ):
+        with pytest.raises(ImageryError, match=words):
             local_space.laid_over(known, new)
     assert local_space.laid_over([], [placed]) == [placed]
-
-
-def test_two_pictures_of_one_date_are_refused(tmp_path: Path) -> None:
-    both = [scene(tmp_path, name, "post", 0.5) for name in ("a.png", "b.png")]
-    with pytest.raises(ImageryError, match="more than one post picture"):
-        local_space.laid_over([], both)
 
 
 # The system
@@ -148,34 +137,20 @@ def test_the_local_system_is_one_that_other_programs_know_and_is_nowhere() -> No
 INSIDE, OUTSIDE = shapely.box(10, 4, 20, 10), shapely.box(70, 4, 80, 10)
 
 
-@pytest.fixture
-def geojson(write_json: Callable[..., Path]) -> Callable[..., Path]:
-    """Write outlines with the ids h0, h1, ... as GeoJSON."""
-
-    def write(name: str, shapes: list[shapely.Polygon], **more: object) -> Path:
-        return write_json([(shapely.geometry.mapping(s), {"id": f"h{i}"}) for i, s in enumerate(shapes)], name, **more)
-
-    return write
-
-
-@pytest.fixture
-def files(tmp_path: Path, geojson: Callable[..., Path]) -> dict[str, Path]:
-    """The same two outlines in pixels, one of them beside the picture, in every format that may carry them."""
-    table = geopandas.GeoDataFrame({"id": ["h0", "h1"]}, geometry=[INSIDE, OUTSIDE])
-    table.to_file(tmp_path / "undefined.gpkg", driver="GPKG")
-    rows = "".join(f'h{i},"{shape.wkt}"\n' for i, shape in enumerate((INSIDE, OUTSIDE)))
-    (tmp_path / "t.csv").write_text(f"id,wkt\n{rows}")
-    return {
-        "geojson": geojson("h.geojson", [INSIDE, OUTSIDE]),
-        "gpkg": tmp_path / "undefined.gpkg",
-        "csv": tmp_path / "t.csv",
-    }
+def write_outlines(path: Path, shapes: list[shapely.Polygon], crs: int | None = None) -> Path:
+    """Write outlines with the ids h0, h1, ... as GeoPackage, CSV or GeoJSON."""
+    table = geopandas.GeoDataFrame({"id": [f"h{i}" for i in range(len(shapes))]}, geometry=shapes, crs=crs)
+    if path.suffix == ".csv":
+        table.to_wkt().rename(columns={"geometry": "wkt"}).to_csv(path, index=False)
+    else:
+        table.to_file(path)
+    return path
 
 
 @pytest.mark.filterwarnings("ignore:'crs' was not provided:UserWarning")
-@pytest.mark.parametrize("kind", ["geojson", "gpkg", "csv"])
-def test_outlines_are_in_pixels_with_y_down(files: dict[str, Path], grid: Grid, kind: str) -> None:
-    table = read_footprints(files[kind], grid)
+@pytest.mark.parametrize("kind", ["gpkg", "csv"])
+def test_outlines_are_in_pixels_with_y_down(tmp_path: Path, grid: Grid, kind: str) -> None:
+    table = read_footprints(write_outlines(tmp_path / f"h.{kind}", [INSIDE, OUTSIDE]), grid)
     # Pixels 10..20 x 4..10 of 0.5 m: meters 5..10 x -5..-2, 15 square meters.
     assert shapely.bounds(shapely.from_wkb(table.wkb[0])).tolist() == [5.0, -5.0, 10.0, -2.0]
     assert table.area_m2.tolist() == [15.0]
@@ -185,48 +160,33 @@ def test_outlines_are_in_pixels_with_y_down(files: dict[str, Path], grid: Grid, 
 
 def test_xbd_labels_give_their_pixels(tmp_path: Path, grid: Grid) -> None:
     row = {"properties": {"uid": "u", "subtype": "destroyed"}}
-    document = {
-        "features": {
-            "xy": [{**row, "wkt": INSIDE.wkt}],
-            "lng_lat": [{**row, "wkt": "POLYGON ((15 41, 15.1 41, 15.1 41.1, 15 41))"}],
-        }
-    }
+    lnglat = "POLYGON ((15 41, 15.1 41, 15.1 41.1, 15 41))"
     path = tmp_path / "x_post_disaster.json"
-    path.write_text(json.dumps(document))
+    path.write_text(json.dumps({"features": {"xy": [{**row, "wkt": INSIDE.wkt}], "lng_lat": [{**row, "wkt": lnglat}]}}))
     table = read_footprints(path, grid)
     assert shapely.bounds(shapely.from_wkb(table.wkb[0])).tolist() == [5.0, -5.0, 10.0, -2.0]
     assert table.attributes[0]["damage"] == "destroyed"
 
 
-def test_degrees_are_not_taken_for_pixels(geojson: Callable[..., Path], grid: Grid) -> None:
-    """Longitude 15, latitude 33 would be a place on this picture."""
-    houses = [shapely.box(15 + i / 1e3, 33, 15 + i / 1e3 + 1e-4, 33 + 1e-4) for i in range(5)]
-    with pytest.raises(FootprintError, match="look like degrees") as refusal:
-        read_footprints(geojson("h.geojson", houses), grid)
-    assert "x to the right, y down" in refusal.value.hint
-
-
-def test_outlines_in_a_system_on_the_earth_are_refused(tmp_path: Path, geojson: Callable[..., Path], grid: Grid) -> None:
-    tagged = geojson("a.geojson", [INSIDE], crs={"type": "name", "properties": {"name": "EPSG:32633"}})
-    table = geopandas.GeoDataFrame({"id": ["h0"]}, geometry=[INSIDE], crs=32633)
-    table.to_file(tmp_path / "b.gpkg", driver="GPKG")
-    for file, crs in ((tagged, None), (tmp_path / "b.gpkg", None), (geojson("c.geojson", [INSIDE]), "EPSG:32633")):
-        with pytest.raises(FootprintError, match="is in EPSG:32633") as refusal:
-            read_footprints(file, grid, crs=crs)
-        assert refusal.value.kind == "local"
-
-
-def test_outlines_beside_the_picture_are_refused_with_both_places(geojson: Callable[..., Path], grid: Grid) -> None:
-    with pytest.raises(FootprintError, match=r"60 x 40 pixels\. They are at x 70 to 80, y 4 to 10") as refusal:
-        read_footprints(geojson("h.geojson", [OUTSIDE]), grid)
-    assert refusal.value.kind == "outside"
+def test_degrees_places_beside_the_picture_and_systems_on_the_earth_are_refused(tmp_path: Path, grid: Grid) -> None:
+    # Longitude 15, latitude 33 would be a place on this picture.
+    degrees = [shapely.box(15 + i / 1e3, 33, 15 + i / 1e3 + 1e-4, 33 + 1e-4) for i in range(5)]
+    for name, shapes, crs, given, words in (
+        ("a.csv", degrees, None, None, "look like degrees"),
+        ("b.csv", [OUTSIDE], None, None, r"60 x 40 pixels\. They are at x 70 to 80, y 4 to 10"),
+        ("c.geojson", [INSIDE], 32633, None, "is in EPSG:32633"),
+        ("d.gpkg", [INSIDE], 32633, None, "is in EPSG:32633"),
+        ("e.csv", [INSIDE], None, "EPSG:32633", "is in EPSG:32633"),
+    ):
+        with pytest.raises(FootprintError, match=words):
+            read_footprints(write_outlines(tmp_path / name, shapes, crs), grid, crs=given)
 
 
 @pytest.mark.filterwarnings("ignore:'crs' was not provided:UserWarning")
-def test_a_file_without_a_system_is_refused_as_before_where_the_project_has_a_place(files: dict[str, Path]) -> None:
+def test_a_file_without_a_system_is_refused_as_before_where_the_project_has_a_place(tmp_path: Path) -> None:
     placed = Grid("EPSG:32633", "", (0.5, 0, 0, 0, -0.5, 0), WIDTH, HEIGHT, 0.5)
     with pytest.raises(FootprintError, match="no known coordinate system"):
-        read_footprints(files["gpkg"], placed)
+        read_footprints(write_outlines(tmp_path / "h.gpkg", [INSIDE]), placed)
     for given in (systems.LOCAL, 'LOCAL_CS["x",UNIT["m",1]]'):
         with pytest.raises(FootprintError):
-            read_footprints(files["geojson"], placed, crs=given)
+            read_footprints(write_outlines(tmp_path / "h.csv", [INSIDE]), placed, crs=given)

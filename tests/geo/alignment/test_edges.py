@@ -44,12 +44,10 @@ def test_field_of_a_step_by_hand() -> None:
     np.testing.assert_array_equal(edge_field(picture.T.copy(), YES, 160.0)[31, 30], [0, 64])
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_field_keeps_its_direction_under_haze_and_darkening(seed: int) -> None:
-    bright = texture(seed)
+def test_field_keeps_its_direction_under_haze_and_darkening() -> None:
+    bright = texture(0)
     hazy = (bright // 2 + 60).astype(np.uint8)
-    one, other = edge_field(bright, YES, noise_of([bright], [YES])), edge_field(hazy, YES, noise_of([hazy], [YES]))
-    one, other = one.astype(float), other.astype(float)
+    one, other = (edge_field(each, YES, noise_of([each], [YES])).astype(float) for each in (bright, hazy))
     clear = np.linalg.norm(one, axis=2) > 64
     cosine = (one * other).sum(2) / np.maximum(np.linalg.norm(one, axis=2) * np.linalg.norm(other, axis=2), 1)
     assert np.median(cosine[clear]) > 0.99
@@ -69,9 +67,8 @@ def test_noise_of_flat_pictures_is_that_of_quantization() -> None:
     assert noise_of([texture(1)], [YES]) > 8.0
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_correlation_equals_a_naive_sum_up_to_its_unit(seed: int) -> None:
-    pre, post = (edge_field(texture(s), YES, 40.0) for s in (seed, seed + 10))
+def test_correlation_equals_a_naive_sum_up_to_its_unit() -> None:
+    pre, post = (edge_field(texture(seed), YES, 40.0) for seed in (0, 10))
     ours, naive = correlation(pre, post, 5), naive_correlation(pre, post, 5)
     np.testing.assert_allclose(ours / np.abs(ours).max(), naive / np.abs(naive).max(), atol=1e-5)
 
@@ -84,13 +81,6 @@ def test_peak_lies_where_pre_must_move(dx: int, dy: int) -> None:
     np.testing.assert_allclose(found[0, 0], [dx, dy], atol=0.2)
     assert height[0, 0] > 6
     assert trust(height)[0] > 0.8
-
-
-def test_what_was_replaced_does_not_move_the_peak() -> None:
-    pre, post = texture(8), texture(8)
-    post[16:48, 16:48] = texture(9)[16:48, 16:48]
-    found, _ = peaks(correlation(edge_field(pre, YES, 40.0), edge_field(post, YES, 40.0), 6)[None])
-    np.testing.assert_allclose(found[0, 0], [0, 0], atol=0.2)
 
 
 def test_too_little_of_the_place_gives_zero_everywhere() -> None:
@@ -141,7 +131,7 @@ def test_worked_pixels_are_means_of_red_and_green_and_need_all_their_pixels(make
     assert np.argwhere(~valid).tolist() == [[5, 15]]
 
 
-@pytest.mark.parametrize("shrink", [1, 2, 4])
+@pytest.mark.parametrize("shrink", [1, 4])
 def test_strips_hold_the_edges_of_the_whole_but_for_the_last_row(make_scene: Make, shrink: int) -> None:
     with joined(make_scene("a", pattern(96, 64))) as mosaic:
         view = EdgeView(mosaic, shrink, noise=20.0, col=1, width=64 // shrink - 2)
@@ -153,33 +143,23 @@ def test_strips_hold_the_edges_of_the_whole_but_for_the_last_row(make_scene: Mak
             assert (held.row, len(held.edges)) == (keep_from, (k + 1) * step - keep_from)
             np.testing.assert_array_equal(held.edges[:-1], whole[keep_from : (k + 1) * step - 1])
             assert held.valid.shape == held.edges.shape[:2]
-
-
-def test_rows_left_out_make_a_fresh_start(make_scene: Make) -> None:
-    with joined(make_scene("a", pattern(96, 64))) as mosaic:
-        view = EdgeView(mosaic, 1, col=0, width=64)
-        view.advance(0, 0, 16)
-        first = view.held
-        copy = first.edges.copy()
-        view.advance(64, 64, 80)
-        assert (view.held.row, len(view.held.edges)) == (64, 16)
+        view = EdgeView(mosaic, shrink, col=0, width=64 // shrink)
+        view.advance(0, 0, 4)
+        first, copy = view.held, view.held.edges.copy()
+        view.advance(16, 16, 20)  # rows left out make a fresh start
+        assert (view.held.row, len(view.held.edges)) == (16, 4)
         np.testing.assert_array_equal(first.edges, copy)
 
 
-def test_a_cut_beyond_what_is_held_is_zero_there() -> None:
+def test_a_cut_beyond_what_is_held_is_zero_there_and_no_pixel_without_data_is_covered() -> None:
     edges = np.arange(1, 10 * 8 * 2 + 1, dtype=np.uint8).astype(np.int8).reshape(10, 8, 2)
-    held = HeldEdges(100, 50, edges, np.ones((10, 8), dtype=bool))
+    valid = np.ones((10, 8), dtype=bool)
+    valid[3, 2] = False
+    held = HeldEdges(100, 50, edges, valid)
     np.testing.assert_array_equal(held.cut(102, 51, 4), edges[1:5, 2:6])
     padded = np.zeros((40, 40, 2), np.int8)
     padded[15:25, 15:23] = edges
     for x, y in ((97, 48), (106, 58), (99, 40), (85, 35), (130, 50), (100, 80)):
         np.testing.assert_array_equal(held.cut(x, y, 6), padded[y - 35 :, x - 85 :][:6, :6] if x < 120 and y < 70 else 0)
-
-
-def test_covered_are_pixels_with_data_alone() -> None:
-    valid = np.ones((10, 8), dtype=bool)
-    valid[3, 2] = False
-    held = HeldEdges(100, 50, np.zeros((10, 8, 2), np.int8), valid)
-    assert held.covers(100, 50)
-    assert held.covers(107, 59)
+    assert all(held.covers(x, y) for x, y in ((100, 50), (107, 59)))
     assert not any(held.covers(x, y) for x, y in ((102, 53), (99, 50), (108, 50), (100, 49), (100, 60)))

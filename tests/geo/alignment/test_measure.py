@@ -212,20 +212,6 @@ def test_without_data_there_is_no_quality_and_its_border_is_no_edge(make_scene: 
     assert errors(found, 20, -14)[known].max() < 1.0
 
 
-def test_buildings_that_cannot_be_measured_take_what_their_neighbors_found(measured: Measured) -> None:
-    canvas = town(17)
-    inner = np.stack(np.meshgrid([270.0, 295, 320, 345], [270.0, 295, 320, 345]), axis=-1).reshape(-1, 2)
-    boxes = np.concatenate([buildings(18, 150), np.concatenate([inner, np.full((16, 2), 20.0)], axis=1)])
-    after = moved(canvas, 7, 3)
-    after[170:480, 170:480] = cv2.GaussianBlur(np.random.default_rng(1).normal(120, 120, (310, 310)), (0, 0), 2)
-    found = measured(moved(canvas, 0, 0), after, boxes)
-    lost = np.arange(len(boxes)) >= 150
-    assert found.is_mended[lost].mean() > 0.8
-    assert errors(found, 7, 3)[lost & found.is_mended].max() < 3
-    assert np.median(errors(found, 7, 3)[lost]) < 1
-    assert 0 < np.median(found.quality[lost]) < np.median(found.quality[~lost])
-
-
 @pytest.mark.parametrize("dx", [14, 60])
 def test_a_part_that_moved_further_than_the_rest_is_followed_or_given_up(measured: Measured, dx: float) -> None:
     # Pixels of 0.5 m: the left half moved by 7, 10, 15 and 30 m; buildings are searched for up to 20 m around the scene's 0.
@@ -313,26 +299,6 @@ def test_strips_give_what_one_look_at_all_gives(make_scene: Make, monkeypatch: p
     assert max(gaps) <= 0
     assert errors(pieces, whole.dx_px, whole.dy_px).max() < 0.1
     np.testing.assert_allclose(pieces.quality, whole.quality, atol=0.1)
-
-
-def test_the_pass_reads_each_row_once(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 32)
-    picture = rgb(moved(town(25), 0, 0))
-    tiles = {"tiled": True, "blockxsize": 32, "blockysize": 32}
-    scenes = make_scene("pre", picture, role="pre", **tiles), make_scene("post", picture, **tiles)
-    rows: list[int] = []
-    true_read, sample = Mosaic.read, 2 * alignment.SAMPLE_PX
-
-    def read(self: Mosaic, col: int, row: int, width: int, height: int) -> object:
-        if height < sample:
-            rows.extend(range(row, row + height))
-        return true_read(self, col, row, width, height)
-
-    monkeypatch.setattr(Mosaic, "read", read)
-    align(*scenes, np.array([[300.0, 100, 20, 20], [300, 130, 20, 20]]))
-    # windows of 96 worked pixels of 1 m, and 14 more on each side for the far search: 248 grid pixels around the middles at
-    # rows 110 and 140, in strips of 32
-    assert sorted(rows) == sorted([*range(288), *range(288)])
 
 
 def test_progress_counts_to_the_end_and_cancelling_stops(make_scene: Make) -> None:
