@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,19 +14,18 @@ import numpy as np
 import pytest
 import shapely
 from small_parts import answer, click, op_of, small_project, square_table, table_of
+from tasks.annotate.test_rebuilding import NASTY, SCALE, work
 
 from pu_geo.errors import LabelError
 from pu_geo.geo.local_space import points_inside
 from pu_geo.project import analysts, contents, grades, labels, store
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
-from pu_geo.records import LABELS, REASONS, FootprintTable, LabelOp
+from pu_geo.records import FootprintTable, LabelOp
 from pu_geo.services.annotate import labeling
 from pu_geo.spreadsheets import guarded, unguarded
 from pu_geo.tasks.annotate.export_labels import export_labels
 from pu_geo.tasks.annotate.import_labels import import_labels
-
-NASTY = ["=1+1", "'=1+1", "-93.1", "@me", "a;b", 'say "x", y', "two\nlines", "\tx", "日本", "'quoted'", "''-", ""]
 
 
 def new_project(folder: Path, name: str, table: FootprintTable | None = None) -> Layout:
@@ -36,28 +34,8 @@ def new_project(folder: Path, name: str, table: FootprintTable | None = None) ->
 
 @pytest.fixture
 def busy(project: Layout) -> Layout:
-    """Sixty acts of three analysts: every kind of answer, many undone, some redone."""
-    rng = random.Random(5)
-    with store.connect(project) as db:
-        for number in range(60):
-            analyst = rng.choice(("ann", "bob", "=eve"))
-            kind = rng.choice(("set", "set", "set", "undo", "redo"))
-            if kind != "set":
-                labels._step(db, f"s{number}", analyst=analyst, screen="keys", kind=kind)
-                continue
-            label = rng.choice(LABELS)
-            op = LabelOp(
-                f"s{number}",
-                f"b{rng.randrange(8)}",
-                label,
-                reason=rng.choice(REASONS) if label == "not_assessable" else "",
-                damage_types=rng.sample(["roof", "=wall", "a;b, c"], rng.randrange(3)) if label == "positive" else (),
-                absent_types=("flood", "=x;y")[: number % 3] if label == "positive" else (),
-                comment=rng.choice(NASTY),
-                grade=rng.choice(("", "destroyed", "minor")) if label == "positive" else "",
-                **rng.choice(({}, {"shown": "explore"}, {"shown": "audit", "inclusion": 0.1})),  # type: ignore[arg-type]
-            )
-            assert labels.append(db, [op], analyst=analyst, screen="map")[0].error is None
+    """Acts of several analysts: every kind of answer, many undone, some redone."""
+    work(project, 150, 5)
     return project
 
 
@@ -116,6 +94,7 @@ def test_history_grows_where_it_was_imported_before(busy: Layout, tmp_path: Path
 def test_current_labels_come_back_from_table_and_points(busy: Layout, tmp_path: Path, ending: str) -> None:
     result = export_labels(busy, str(tmp_path / f"labels.{ending}"))
     other = new_project(tmp_path, "other")
+    store.call(other, grades.put, SCALE)
     done = import_labels(other, str(result["out"]), analyst="carl")
     assert done == {"rows": result["n"], "stored": result["n"], "unchanged": 0, "skipped": 0}
     expected, found = facts(busy, with_events=False), facts(other, with_events=False)
@@ -149,14 +128,6 @@ def test_point_of_a_bent_building_is_not_its_centroid() -> None:
     assert shapely.contains(bent, shapely.points(points_inside([shapely.to_wkb(bent)], "EPSG:4326"))).all()
 
 
-def test_project_without_labels_exports_empty_files(project: Layout, tmp_path: Path) -> None:
-    for ending in ("csv", "geojson"):
-        result = export_labels(project, str(tmp_path / f"labels.{ending}"))
-        assert (result["n"], result["n_events"]) == (0, 0)
-        for path in ("out", "events_out"):
-            assert import_labels(project, str(result[path]), analyst="ann")["stored"] == 0
-
-
 def test_guarded_cell_is_no_formula_and_comes_back() -> None:
     for text in [
         *NASTY,
@@ -180,14 +151,14 @@ def test_guarded_cell_is_no_formula_and_comes_back() -> None:
 
 
 def test_no_text_cell_of_the_files_starts_like_a_formula(busy: Layout, tmp_path: Path) -> None:
-    result = export_labels(busy, str(tmp_path / "labels.csv"))
+    result, texts = export_labels(busy, str(tmp_path / "labels.csv")), list[str]()
     for path in (result["out"], result["events_out"]):
         with Path(str(path)).open(newline="", encoding="utf-8") as stream:
             rows = list(csv.DictReader(stream))
-        texts = [value for row in rows for key, value in row.items() if key not in ("lon", "lat")]
-        assert any(text.startswith("'=") for text in texts)
-        assert not [text for text in texts if text[:1] in {"=", "+", "-", "@", "\t"}]
-        assert not rows or {"building_id", "label", "reason", "damage_types", "comment"} <= set(rows[0])
+        texts += [value for row in rows for key, value in row.items() if key not in ("lon", "lat")]
+        assert {"building_id", "label", "reason", "damage_types", "comment"} <= set(rows[0])
+    assert any(text.startswith("'=") for text in texts)
+    assert not [text for text in texts if text[:1] in {"=", "+", "-", "@", "\t"}]
 
 
 def test_places_where_an_export_would_destroy_something_are_refused(project: Layout, tmp_path: Path) -> None:
@@ -208,6 +179,12 @@ def test_places_where_an_export_would_destroy_something_are_refused(project: Lay
     assert not (tmp_path / "y.csv").exists()
     project.exports.mkdir()
     export_labels(project, str(project.exports / "labels.csv"))
+    # a project without labels exports empty files
+    for ending in ("csv", "geojson"):
+        result = export_labels(project, str(tmp_path / f"labels.{ending}"))
+        assert (result["n"], result["n_events"]) == (0, 0)
+        for path in ("out", "events_out"):
+            assert import_labels(project, str(result[path]), analyst="ann")["stored"] == 0
 
 
 # Houses that another project calls something else
@@ -237,9 +214,7 @@ def on_the_ground(layout: Layout) -> dict[int, str]:
 
 
 @pytest.mark.parametrize("ending", ["csv", "geojson", "events.csv"])
-def test_labels_of_made_up_ids_land_on_the_houses_they_were_given_to(
-    two: tuple[Layout, Layout], tmp_path: Path, ending: str
-) -> None:
+def test_made_up_ids_land_on_their_houses(two: tuple[Layout, Layout], tmp_path: Path, ending: str) -> None:
     one, other = two
     result = export_labels(one, str(tmp_path / ("x.geojson" if ending == "geojson" else "x.csv")))
     done = import_labels(other, str(result["events_out" if ending == "events.csv" else "out"]), analyst="bob")
@@ -250,7 +225,7 @@ def test_labels_of_made_up_ids_land_on_the_houses_they_were_given_to(
     assert import_labels(other, str(result["events_out" if ending == "events.csv" else "out"]), analyst="bob")["stored"] == 0
 
 
-def test_made_up_ids_without_a_place_are_refused_unless_a_person_states_they_hold(
+def test_made_up_ids_without_a_place_and_a_history_of_another_place_are_refused(
     two: tuple[Layout, Layout], tmp_path: Path
 ) -> None:
     _, other = two
@@ -260,6 +235,13 @@ def test_made_up_ids_without_a_place_are_refused_unless_a_person_states_they_hol
     assert refused.value.kind == "ids"
     assert on_the_ground(other) == {}
     assert import_labels(other, path, analyst="bob", same_footprints=True)["stored"] == 2
+    one, _ = two
+    third = new_project(tmp_path, "three", nameless(list(range(25))))
+    out = export_labels(one, str(tmp_path / "x.csv"))
+    with pytest.raises(LabelError, match=r"5 building\(s\) of the history"):
+        import_labels(third, str(out["events_out"]), analyst="bob")
+    assert on_the_ground(third) == {}
+    assert import_labels(third, str(out["out"]), analyst="bob")["skipped"] == 5
 
 
 def test_an_id_of_the_files_own_counts_only_where_the_place_agrees(project: Layout, tmp_path: Path) -> None:
@@ -275,16 +257,6 @@ def test_an_id_of_the_files_own_counts_only_where_the_place_agrees(project: Layo
     with pytest.raises(LabelError, match="None of the 1 labels") as refused:
         import_labels(project, write(tmp_path, "\n".join(["building_id,label,lon,lat", rows[2]])), analyst="bob")
     assert refused.value.kind == "outside"
-
-
-def test_a_history_of_another_place_is_refused_whole(two: tuple[Layout, Layout], tmp_path: Path) -> None:
-    one, _ = two
-    third = new_project(tmp_path, "three", nameless(list(range(25))))
-    out = export_labels(one, str(tmp_path / "x.csv"))
-    with pytest.raises(LabelError, match=r"5 building\(s\) of the history"):
-        import_labels(third, str(out["events_out"]), analyst="bob")
-    assert on_the_ground(third) == {}
-    assert import_labels(third, str(out["out"]), analyst="bob")["skipped"] == 5
 
 
 def test_an_exported_damage_map_is_known_by_its_outlines(two: tuple[Layout, Layout], tmp_path: Path) -> None:
@@ -358,9 +330,6 @@ def test_types_of_checks_and_other_answers_stay_with_their_own(project: Layout, 
     import_labels(project, write(tmp_path, text), analyst="eve")
     found = store.call(project, labels.current)
     assert [(found[b].analyst, found[b].damage_types) for b in ("b1", "b2")] == [("bob", ()), ("bob", ())]
-
-
-def test_row_that_speaks_of_the_label_alone_leaves_the_comment_that_stands(project: Layout, tmp_path: Path) -> None:
     click(project, "b1", comment="keep")
     assert import_labels(project, write(tmp_path, "building_id,label\nb1,damaged\n"), analyst="carl")["stored"] == 0
     assert import_labels(project, write(tmp_path, "building_id,comment\nb1,other\n"), analyst="carl")["stored"] == 1
@@ -468,9 +437,7 @@ def test_an_export_made_before_grading_takes_no_grade_away(project: Layout, tmp_
     assert labeling.graded(project) == {"b1": "Minor"}
 
 
-def test_a_history_brings_grades_by_name_then_class_and_counts_those_that_are_unknown(
-    project: Layout, tmp_path: Path
-) -> None:
+def test_a_history_brings_grades_by_name_then_class(project: Layout, tmp_path: Path) -> None:
     """Ids were copied: "major" may be another grade there."""
     mine = [Grade("major", "Burned", "destroyed"), Grade("", "Roof gone", "minor"), Grade("", "Cracks", "possible")]
     for k, one in enumerate(store.call(project, grades.put, mine)):

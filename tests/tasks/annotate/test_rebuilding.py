@@ -19,13 +19,15 @@ from pu_geo.tasks.annotate.export_labels import decided_of, export_labels
 from pu_geo.tasks.annotate.import_labels import import_labels
 
 ANALYSTS = ("ann", "bob", "=eve")
+NASTY = ["=1+1", "'=1+1", "-93.1", "@me", "a;b", 'say "x", y', "two\nlines", "\tx", "日本", "'quoted'", "''-", ""]
+SCALE = [Grade("", "Roof gone", "major"), Grade("", "Flat", "destroyed")]
 
 
 def work(layout: Layout, n: int, seed: int) -> None:
     """Let three analysts do n things: answers of every kind, acts of several buildings, undo and redo, decisions, imports."""
     rng = random.Random(seed)
     with store.connect(layout) as db:
-        grades.put(db, [Grade("", "Roof gone", "major"), Grade("", "Flat", "destroyed")])
+        grades.put(db, SCALE)
         for number in range(n):
             analyst, op = rng.choice(ANALYSTS), f"s{seed}-{number}"
             kind = rng.choice(["set"] * 7 + ["undo"] * 4 + ["redo"] * 3 + ["act", "decision", "import"])
@@ -44,7 +46,7 @@ def work(layout: Layout, n: int, seed: int) -> None:
                     reason=rng.choice(REASONS) if label == "not_assessable" else "",
                     damage_types=rng.sample(["roof", "=wall", "a;b"], rng.randrange(3)) if label == "positive" else (),
                     absent_types=("=flood", "c;d")[: number % 3] if label == "positive" else (),
-                    comment=rng.choice(["", "=1+1", "two\nlines", "'q'", "日本"]),
+                    comment=rng.choice(NASTY),
                     grade=rng.choice(["", "Flat", "roof-gone"]) if label == "positive" else "",
                     **rng.choice([{}, {"shown": "explore"}, {"shown": "audit", "inclusion": 0.1}]),  # type: ignore[arg-type]
                     **({"analyst": "guest", "at": "2026-01-01T00:00:00Z"} if kind == "import" else {}),  # type: ignore[arg-type]
