@@ -24,7 +24,7 @@ from small_parts import small_project, unheld_job
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
 from pu_geo.jobs import control, device_queue, worker
-from pu_geo.project import events, locks
+from pu_geo.project import events
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.job import Job
 
@@ -203,9 +203,7 @@ def test_jobs_of_two_projects_wait_in_turn(project: Layout, sleeper: None, tmp_p
 
 
 @pytest.mark.slow
-def test_a_machine_that_was_switched_off_leaves_interrupted_jobs_that_hold_nobody_up(
-    project: Layout, sleeper: None, own_home: Path
-) -> None:
+def test_a_machine_that_was_switched_off_holds_nobody_up(project: Layout, sleeper: None, own_home: Path) -> None:
     folder = unheld_job(project, "turn", {"seconds": 0.1})
     for event in ("launched", "started", "turn"):
         events.append(folder, event)
@@ -223,37 +221,30 @@ def test_a_machine_that_was_switched_off_leaves_interrupted_jobs_that_hold_nobod
 
 SERVER = """
 import sys
+from pathlib import Path
 from pu_geo import jobs
 from pu_geo.errors import JobError
 from pu_geo.project.layout import Layout
-from pathlib import Path
-sys.executable, layout, resumed = sys.argv[1], Layout(Path(sys.argv[2])), sys.argv[3:]
-sys.modules["pu_geo.jobs.start"].ONE_AT_A_TIME = () if resumed else ("sleep",)
+sys.executable = sys.argv[1]
 sys.stdin.readline()
 try:
-    print(jobs.resume(layout, *resumed) if resumed else jobs.start(layout, "sleep", {"seconds": 600}))
+    print(jobs.resume(Layout(Path(sys.argv[2])), sys.argv[3]))
 except JobError as error:
     print(error.problem)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("act", ["resume a job", pytest.param("change the imagery", marks=pytest.mark.ci)])
-def test_of_several_servers_that_do_it_at_once_one_does(project: Layout, sleeper: None, act: str) -> None:
-    command = [PYTHON, "-c", SERVER, sys.executable, str(project.folder)]
-    words = "changing this project's imagery already."
-    if act == "resume a job":
-        words = "running already."
-        folder = unheld_job(project, "sleep", {"seconds": 600})
-        events.append(folder, "launched")
-        command.append(folder.name)
+def test_of_several_servers_that_resume_a_job_at_once_one_does(project: Layout, sleeper: None) -> None:
+    folder = unheld_job(project, "sleep", {"seconds": 600})
+    events.append(folder, "launched")
+    command = [PYTHON, "-c", SERVER, sys.executable, str(project.folder), folder.name]
     servers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     answers = [server.communicate("go\n")[0].strip() for server in servers]
-    (job,) = jobs.all_jobs(project)
-    assert sorted(answer.endswith(words) for answer in answers) == [False, True, True]
-    started_pid(project.jobs / job.job_id)
-    assert [event["event"] for event in events.read(project.jobs / job.job_id)].count("started") == 1
-    jobs.cancel(project, job.job_id, wait=True)
+    assert sorted(answers) == sorted(["None", *[f"Job {folder.name} is running already."] * 2])
+    started_pid(folder)
+    assert [event["event"] for event in events.read(folder)].count("started") == 1
+    cancel(folder)
 
 
 @pytest.mark.slow
@@ -283,9 +274,7 @@ def test_a_job_is_cancelled_dismissed_resumed_and_done_anew_but_not_twice_at_onc
     cancel(project.jobs / fresh)
 
 
-def test_the_log_of_an_ended_job_is_read_once_and_again_once_it_goes_on(
-    project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_log_of_an_ended_job_is_read_once(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = [unheld(project, end) for end in ("done", "failed", "paused")]
     asked: list[str] = []
     read = events.read
@@ -314,53 +303,25 @@ def test_job_of_a_task_that_is_gone_is_listed_and_not_started_again(project: Lay
         worker.run(unheld_job(project, "probe", {"into": "speed.json"}))
 
 
-def test_places_in_the_line_are_given_one_at_a_time(project: Layout) -> None:
-    folder, done = unheld_job(project, "train", {}), threading.Event()
-    numbers = device_queue.device_folder() / "numbers.lock"
-    numbers.parent.mkdir(parents=True, exist_ok=True)
-    taking = threading.Thread(target=lambda: (os.close(device_queue._take(folder)[0]), done.set()))
-    with locks.one_at_a_time(numbers):
-        taking.start()
-        assert not done.wait(0.3)
-    taking.join(20)
-    assert done.is_set()
-
-
-def test_a_job_can_be_seen_only_once_it_is_held(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, take = [], jobs.take_lock
-
-    def watched(folder: Path) -> int:
-        seen.append(jobs.all_jobs(project))
-        return take(folder)
-
-    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "take_lock", watched)
-    lock = jobs.create_held(project, "train", {})[1]
-    assert seen == [[]]
-    assert [job.state for job in jobs.all_jobs(project)] == ["running"]
-    os.close(lock)
-
-
-def test_a_job_that_ended_while_somebody_resumed_it_is_not_done_twice(
+def test_resume_does_not_let_two_jobs_change_the_imagery_nor_do_one_twice(
     project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, take = unheld(project), jobs.take_lock
+    first, second = unheld(project, task="prepare"), unheld(project)
+    _, lock = jobs.create_held(project, "align", {})
+    assert jobs.view(project.jobs / jobs.all_jobs(project)[0].job_id).state == "running"
+    for again in (lambda: jobs.resume(project, first.name), lambda: jobs.create_held(project, "prepare", {})):
+        with pytest.raises(JobError, match="is changing this project's imagery"):
+            again()
+    os.close(lock)
 
     def late(of: Path) -> int:
-        events.append(of, "done", {"result": {}})
-        return take(of)
+        events.append(of, "done", {"result": {}})  # it ended meanwhile
+        return jobs.take_lock(of)
 
     monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "take_lock", late)
     with pytest.raises(JobError, match="is done"):
-        jobs.resume(project, folder.name)
-    assert not jobs.is_alive(folder)
-
-
-def test_resume_does_not_let_two_jobs_change_the_imagery(project: Layout) -> None:
-    first = unheld(project, task="prepare")
-    _, lock = jobs.create_held(project, "align", {})
-    with pytest.raises(JobError, match="is changing this project's imagery"):
-        jobs.resume(project, first.name)
-    os.close(lock)
+        jobs.resume(project, second.name)
+    assert not jobs.is_alive(second)
 
 
 def test_who_looks_whether_a_job_lives_does_not_keep_it_from_starting(project: Layout) -> None:
@@ -381,9 +342,7 @@ def test_a_job_goes_on_in_the_project_where_it_lies(project: Layout, sleeper: No
 
 
 @pytest.mark.slow
-def test_anybody_ends_a_cancelled_job_whose_server_is_gone(
-    project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_anybody_ends_a_cancelled_job(project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = sleeping(project, deaf=True)
     (folder / "cancel").touch()
     jobs.end_overdue(folder)

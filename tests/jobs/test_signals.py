@@ -92,9 +92,7 @@ def test_a_job_in_a_terminal_is_cancelled_and_leaves_nothing(number: int, projec
     assert not list(project.folder.rglob("*.part"))
 
 
-def test_a_worker_that_ends_with_the_machine_counts_as_interrupted_and_leaves_nothing(
-    project: Layout, tmp_path: Path
-) -> None:
+def test_a_worker_that_ends_with_the_machine_counts_as_interrupted(project: Layout, tmp_path: Path) -> None:
     folder = unheld_job(project, "nap", {})
     assert stopped(IN_BACKGROUND, folder, signal.SIGTERM, tmp_path) == 143
     seen = jobs.view(folder)

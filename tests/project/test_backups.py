@@ -83,9 +83,7 @@ def test_the_newest_of_each_reason_stay(project: Layout, monkeypatch: pytest.Mon
     assert len([*project.backups.glob("*.json")]) == len([*project.backups.glob("*.gpkg")]) == len(kept)
 
 
-def test_a_backup_gives_up_where_another_program_holds_the_database(
-    project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_backup_gives_up_where_a_program_holds_the_file(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     good = backups.make(project, "asked")
     monkeypatch.setattr(backups, "_BUSY_S", 0.3)
     with closing(sqlite3.connect(project.gpkg, isolation_level=None)) as holder:
@@ -135,9 +133,7 @@ def test_a_full_disk_is_refused_in_words_and_leaves_nothing(
     assert {path.stem for path in project.backups.iterdir()} == {good.path.stem, ".backups"}
 
 
-def test_a_daily_backup_is_made_once_a_day_and_only_of_what_changed(
-    project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_daily_backup_is_made_once_a_day_of_what_changed(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     copied = []
     copy = backups._copy
     monkeypatch.setattr(backups, "_copy", lambda *paths: (copied.append(paths), copy(*paths)))

@@ -91,9 +91,7 @@ def test_grades_are_a_scale_of_which_each_has_all_before_it(project: Layout) -> 
     assert "at least Destroyed (1)" in fewer.notes[0]
 
 
-def test_a_grade_off_the_scale_counts_as_none_and_an_earlier_scale_still_counts_for_who_began_with_it(
-    project: Layout,
-) -> None:
+def test_a_grade_off_the_scale_counts_as_none_but_for_who_began_with_it(project: Layout) -> None:
     click(project, "b0", "b1", grade="major")
     click(project, "b2", "b3", grade="destroyed")
     with store.connect(project) as db:

@@ -86,9 +86,7 @@ def test_what_a_kill_left_is_removed_and_nothing_else(chipped: Layout) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system has no such call")
-def test_features_get_their_room_first_and_a_full_disk_is_a_refusal(
-    chipped: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_features_get_their_room_first_or_are_refused(chipped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     with feature_sets.new_views(chipped, "set", OTHER, (3, 1000, 400)):
         (part,) = (chipped.folder / "chips").glob(".*.part")
         assert part.stat().st_blocks * 512 >= 3 * 1000 * 400 * 2

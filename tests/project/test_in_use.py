@@ -35,9 +35,7 @@ def hold_as(host: str, layout: Layout, monkeypatch: pytest.MonkeyPatch, boot: st
     return in_use._held[layout.folder][0]
 
 
-def test_a_second_computer_is_refused_as_long_as_the_first_has_the_project_open(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_computer_is_refused_while_the_first_works(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     app, job = (hold_as("desk", layout, monkeypatch) for _ in range(2))
     for lock in (app, job):
         with pytest.raises(ProjectError, match="open on the computer desk") as refused:
@@ -65,9 +63,7 @@ def test_a_disk_that_other_computers_may_have_is_named(layout: Layout, tmp_path:
         assert in_use.network_of(layout.folder) == found
 
 
-def test_on_a_local_disk_names_of_computers_do_not_matter(
-    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_do_not_matter_on_a_local_disk(layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The name of a laptop changes with the network it is in."""
     (tmp_path / "mounts").write_text("/dev/a / ext4 rw 0 0\n")
     locks = [hold_as(name, layout, monkeypatch) for name in ("home", "office")]
@@ -76,9 +72,7 @@ def test_on_a_local_disk_names_of_computers_do_not_matter(
         os.close(lock)
 
 
-def test_a_network_disk_says_whether_another_process_has_the_project(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_disk_tells_who_has_the_project(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """NFS locks no file alone that was opened to be read."""
     lock = fcntl.flock
 
@@ -103,9 +97,7 @@ def test_a_network_disk_says_whether_another_process_has_the_project(
         assert in_use.held_here() == []
 
 
-def test_where_the_disk_knows_no_locks_nothing_is_held_and_nothing_fails(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_without_locks_holds_and_fails_nothing(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_lock(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -118,9 +110,7 @@ def test_where_the_disk_knows_no_locks_nothing_is_held_and_nothing_fails(
         assert not in_use.is_open_elsewhere(layout)
 
 
-def test_who_may_only_read_holds_a_project_all_the_same(
-    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_may_only_read_holds_a_project(layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mounts").write_text("/dev/a / ext4 rw 0 0\n")
     in_use.hold(layout)
     other = in_use._held.pop(layout.folder)[0]

@@ -118,9 +118,7 @@ def test_a_full_disk_opens_no_browser_and_ends_nothing(opened: list[str], monkey
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is always a screen")
-def test_no_browser_is_opened_where_there_is_no_screen(
-    home: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_browser_is_opened_without_a_screen(home: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     with access.opened_in_browser("http://127.0.0.1:1/?token=abc"):

@@ -156,9 +156,7 @@ def test_a_server_that_never_answers_is_ended(tmp_path: Path, port: int, monkeyp
 
 
 @pytest.mark.usefixtures("home")
-def test_another_server_that_takes_the_port_meanwhile_is_not_ready(
-    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_server_on_the_port_is_not_ready(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(303)

@@ -98,9 +98,7 @@ def test_cards_show_how_far_each_project_is_and_change_no_file(home: Path, proje
     assert {path: path.read_bytes() for path in older.folder.iterdir()} == before
 
 
-def test_a_card_is_read_once_and_again_after_a_click_and_leaves_no_file(
-    project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_card_is_read_once_and_again_after_a_click(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     projects.open_project(str(project.folder))
     with closing(sqlite3.connect(project.gpkg)) as db:
         db.execute("PRAGMA journal_mode=DELETE")  # as a saved copy is

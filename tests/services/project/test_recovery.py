@@ -103,9 +103,7 @@ def test_whatever_page_is_gone_the_log_goes_on_and_every_event_is_accounted_for(
 
 
 @pytest.mark.parametrize(("gone", "kept"), [("x", ["w"]), ("y", ["x", "w"])])
-def test_an_undo_of_a_click_that_cannot_be_read_is_left_out(
-    project: Layout, tmp_path: Path, gone: str, kept: list[str]
-) -> None:
+def test_an_undo_of_a_lost_click_is_left_out(project: Layout, tmp_path: Path, gone: str, kept: list[str]) -> None:
     click(project, "b1")
     backup = backups.make(project, "asked")
     answer(project, LabelOp("x", "b2", "positive"), LabelOp("y", step="undo"), LabelOp("z", step="redo"))
@@ -251,9 +249,7 @@ def test_a_kill_at_a_step_of_the_swap_loses_no_click(project: Layout, steps: Seq
     assert len(codes) == 1 or (codes.count(-9) > 8 and codes[-1] == 0)
 
 
-def test_a_swap_that_was_cut_off_is_ended_by_a_restore_and_shown_by_no_glance(
-    project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_swap_that_was_cut_off_is_ended_by_a_restore(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     click(project, "b1")
     made = backups.make(project, "asked")
     click(project, "b2")
@@ -318,9 +314,7 @@ def test_a_bad_backup_and_one_of_another_project_are_refused(project: Layout, tm
     assert recovery.restore(project, good.path.name).backup == good
 
 
-def test_in_place_is_refused_while_others_have_the_project_or_a_job_is_active(
-    project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_in_place_is_refused_while_others_work_there(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_use, "_PATIENCE_S", 0.05)
     click(project, "b1")
     backups.make(project, "asked")

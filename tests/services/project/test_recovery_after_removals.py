@@ -66,9 +66,7 @@ def test_replaced_footprints_stay_replaced_and_come_back_by_undo(project: Layout
 
 
 @IN_PLACE
-def test_where_the_new_footprints_cannot_be_read_all_is_as_in_the_backup_and_it_says_so(
-    project: Layout, *, in_place: bool
-) -> None:
+def test_where_new_footprints_cannot_be_read_all_is_as_in_the_backup(project: Layout, *, in_place: bool) -> None:
     replace_footprints(project, square_table(15, prefix="n"))
     replace_footprints(project, square_table(15, prefix="m"))  # wrote "before" and "after" once more
     (project.folder / PICTURES).write_text("third")
