@@ -9,12 +9,11 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from method_parts import CPU, NAMES, fit, is_same, long_but, made_up, made_up_chips, short
+from method_parts import CPU, NAMES, fit, is_same, made_up, made_up_chips, short
 
 from pu_geo.analysis import pupl, two_readings
 from pu_geo.analysis.neighbor_graph import NeighborGraph
@@ -26,7 +25,6 @@ from pu_geo.training.data import FeatureViews
 from pu_geo.training.network import FeatureExtractor, TrainedModel
 from pu_geo.training.run import Run
 
-pytestmark = pytest.mark.usefixtures("always_evaluated")
 N_VIEWS = 5
 MOST: Mapping[tuple[Any, str], int] = {
     (FeatureViews, "draw"): 2,  # what statistics are fitted to, and a batch
@@ -44,14 +42,9 @@ MOST: Mapping[tuple[Any, str], int] = {
 
 
 @pytest.fixture
-def always_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Evaluate whatever it costs, so that each time the same questions are asked."""
-    monkeypatch.setattr("pu_geo.training.callbacks.MOST_TIME", math.inf)
-
-
-@pytest.fixture
 def between(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count what is done since the counts were cleared; blocks are small, so that there are several."""
+    monkeypatch.setattr("pu_geo.training.callbacks.MOST_TIME", math.inf)  # evaluated whatever it costs
     counts: Counter[str] = Counter()
 
     def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,72 +61,27 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
-def whole(name: str, is_cancelled: Callable[[], bool], **others: object) -> None:
-    """Train a method on cached features as the task does: with evaluations, and all chips are scored in the end."""
-    data = made_up()[0]
-
-    def look(model: TrainedModel, _: Mapping[str, object]) -> Mapping[str, object]:
-        model.score(data.inputs.array)
-        return {}
-
-    run = {"is_cancelled": is_cancelled, "evaluate": look}
-    model = fit(name, data, settings=short(name, epochs=3, rounds=3, **others), **run)
-    replace(model, check=Run(CPU, is_cancelled=is_cancelled).stop_if_cancelled).score(data.inputs.array)
-
-
-PRETRAINED = {"width": 8, "pretrain_epochs": 1}
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_little_is_done_between_two_questions(name: str, between: Counter[str]) -> None:
+    """As the task trains: with evaluations, and all chips are scored in the end."""
     largest: Counter[str] = Counter()
+    data, settings = made_up()[0], short(name, epochs=3, rounds=3, width=8, pretrain_epochs=1)
 
     def is_cancelled() -> bool:
         largest.update(between - largest)
         between.clear()
         return False
 
-    whole(name, is_cancelled, **PRETRAINED)
+    def look(model: TrainedModel, _: Mapping[str, object]) -> Mapping[str, object]:
+        model.score(data.inputs.array)
+        return {}
+
+    model = fit(name, data, settings=settings, is_cancelled=is_cancelled, evaluate=look)
+    replace(model, check=Run(CPU, is_cancelled=is_cancelled).stop_if_cancelled).score(data.inputs.array)
     is_cancelled()
     bounds = {f"{owner.__name__}.{what}": most for (owner, what), most in MOST.items()}
     assert largest
     assert {what: n for what, n in largest.items() if n > bounds[what]} == {}
-
-
-def places(name: str) -> dict[str, int]:
-    """Return where a training asks -> the number of its first question there, counted from 1."""
-    found: dict[str, int] = {}
-    asked = [0]
-
-    def is_cancelled() -> bool:
-        asked[0] += 1
-        frame, names = sys._getframe(2), []
-        while frame is not None and frame.f_code.co_name != "whole":
-            if "pu_geo" in frame.f_code.co_filename:
-                names.append(f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_name}")
-            frame = frame.f_back  # type: ignore[assignment]
-        found.setdefault(" < ".join(names), asked[0])
-        return False
-
-    whole(name, is_cancelled, **PRETRAINED)
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", long_but(["pucl"]))
-def test_a_cancel_is_noticed_at_every_place_that_asks(name: str) -> None:
-    known = places(name)
-    assert len(known) >= 3
-    for number in known.values():
-        asked = [0]
-
-        def is_cancelled(number: int = number, asked: list[int] = asked) -> bool:
-            asked[0] += 1
-            return asked[0] >= number
-
-        with pytest.raises(JobCancelled):
-            whole(name, is_cancelled, **PRETRAINED)
-        assert asked[0] == number
 
 
 @pytest.mark.parametrize("number", [1, 9])

@@ -19,7 +19,7 @@ from model_parts import SHORT, SIDE_PX, N, trained, with_chips
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
-from small_parts import REPOSITORY, add_chips, click, facts_of, job_of
+from small_parts import add_chips, click, facts_of, job_of
 
 from pu_geo.analysis import estimates, pupl
 from pu_geo.errors import InputError, JobCancelled, PuGeoError, TrainingError
@@ -170,24 +170,6 @@ def test_epochs_that_were_asked_for_and_not_done_are_named() -> None:
         assert any(f"of {epochs} epochs were done: more take over {max_steps} steps" in each for each in found) == is_named
 
 
-@pytest.mark.parametrize(
-    ("positions", "words"),
-    [
-        (np.zeros((59, 2)), "59 rows for 60 chips"),
-        (np.zeros(60), re.escape("numbers [60, 2], metres")),
-        (["a"] * 60, re.escape("numbers [60, 2], metres")),
-        (np.full((60, 2), np.nan), "60 of 60 positions are not finite"),
-        (np.random.default_rng(0).random((60, 2)) / 100, "must be in metres"),
-    ],
-)
-def test_positions_that_cannot_be_are_refused(positions: Any, words: str) -> None:
-    X, y, _ = made_up()
-    with pytest.raises(InputError, match=words):
-        tiny("PropagatedRanking").fit(X, y, positions=positions)
-    with pytest.raises(TypeError, match="positions"):
-        tiny("NcPU").fit(X, y, positions=positions)
-
-
 def test_devices_and_seeds_that_cannot_be_are_refused_and_a_random_state_draws_one() -> None:
     views, y, _ = made_up()
     for error, changes in (
@@ -215,63 +197,71 @@ def test_what_is_predicted_is_what_a_map_flags() -> None:
     assert model.predict(None).tolist() == [0, 1, 1]
 
 
-LABELS = [
-    (np.array([0.0, 1.0] * 30), "continuous values; labels are bools, or integers 0 and 1. Write y == 1."),
-    (np.array([-1, 1] * 30), "y holds -1; .* -1 is no label here; write 0 for not reviewed."),
-    (np.array([2, 1] * 30), "y holds 2; labels are bools, or integers 0 and 1."),
-    (np.array(["a", "b"] * 30), "labels are bools, or integers 0 and 1"),
-    ([1, 0], "y has 2 labels for 60 chips"),
-    (None, "y is None"),
-    (pd.Series([pd.NA, *[1, 0] * 29, 1], dtype="Int64"), "y has no value in row 0"),
-]
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "float labels": (
+        {"y": np.array([0.0, 1.0] * 30)},
+        "continuous values; labels are bools, or integers 0 and 1. Write y == 1.",
+    ),
+    "-1": ({"y": np.array([-1, 1] * 30)}, "y holds -1; .* -1 is no label here; write 0 for not reviewed."),
+    "2": ({"y": np.array([2, 1] * 30)}, "y holds 2; labels are bools, or integers 0 and 1."),
+    "texts": ({"y": np.array(["a", "b"] * 30)}, "labels are bools, or integers 0 and 1"),
+    "too few labels": ({"y": [1, 0]}, "y has 2 labels for 60 chips"),
+    "no labels": ({"y": None}, "y is None"),
+    "a missing label": ({"y": pd.Series([pd.NA, *[1, 0] * 29, 1], dtype="Int64")}, "y has no value in row 0"),
+    "nan": ({"X": np.full((60, 6), np.nan, np.float32)}, "NaN"),
+    "infinite": ({"X": np.full((3, 60, 6), np.inf, np.float32)}, "infinity"),
+    "too large": ({"X": np.full((60, 6), 1e300)}, "infinity"),
+    "float chips": ({"X": np.zeros((60, 3, 16, 16), np.float32)}, r"float32 chips; chips are uint8 \[N, C, H, W\]"),
+    "whole numbers": ({"X": np.zeros((3, 60, 6), np.int64)}, "int64 views"),
+    "one axis": ({"X": np.zeros(60, np.float32)}, "1D array"),
+    "both": ({"known_negative": [0]}, "positive in y and in known_negative, too"),
+    **{
+        f"known {wrong}": ({"known_negative": wrong}, "known_negative")
+        for wrong in ([60], [-1], [3, 3], ["a"], [[1]], [True] * 5)
+    },
+}
 
 
-@pytest.mark.parametrize(("y", "words"), LABELS, ids=["floats", "-1", "2", "texts", "too few", "none", "missing"])
+@pytest.mark.parametrize("what", REFUSED)
 @pytest.mark.parametrize("cls", [partial(tiny, "NcPU"), PURanker, PUPL])
-def test_other_labels_are_refused(cls: Any, y: Any, words: str) -> None:
+def test_what_cannot_be_is_refused(cls: Any, what: str) -> None:
+    (views, y, _), (changes, words) = made_up(), REFUSED[what]
+    given = {"X": views[0], "y": y, **changes}
+    if cls is PUPL and "y" not in changes:
+        return
     with pytest.raises(InputError, match=words) as refused:
-        cls().fit(made_up()[0][0], y)
+        cls().fit(given.pop("X"), given.pop("y"), **given)
     assert isinstance(refused.value, ValueError)
     assert isinstance(refused.value, PuGeoError)
 
 
-def test_lists_bools_integers_and_nullable_columns_are_the_same_labels() -> None:
-    views, y, _ = made_up()
-    alike = (y, y == 1, y.tolist(), y.astype(np.uint8), pd.Series(y, dtype="Int64"), pd.Series(y, dtype="boolean"))
-    scores = [PURanker().fit(views, each).decision_function(views) for each in alike]
-    assert all(np.array_equal(each, scores[0]) for each in scores)
-
-
-INPUTS = [
-    (np.full((60, 6), np.nan, np.float32), "NaN"),
-    (np.full((3, 60, 6), np.inf, np.float32), "infinity"),
-    (np.full((60, 6), 1e300), "infinity"),
-    (np.zeros((60, 3, 16, 16), np.float32), r"float32 chips; chips are uint8 \[N, C, H, W\]"),
-    (np.zeros((3, 60, 6), np.int64), "int64 views"),
-    (np.zeros(60, np.float32), "1D array"),
-]
-
-
-@pytest.mark.parametrize(("X", "words"), INPUTS, ids=["nan", "inf", "too large", "float chips", "int views", "1d"])
-@pytest.mark.parametrize("cls", [partial(tiny, "NcPU"), PURanker])
-def test_other_inputs_are_refused(cls: Any, X: Any, words: str) -> None:
+@pytest.mark.parametrize(
+    ("positions", "words"),
+    [
+        (np.zeros((59, 2)), "59 rows for 60 chips"),
+        (["a"] * 60, re.escape("numbers [60, 2], metres")),
+        (np.full((60, 2), np.nan), "60 of 60 positions are not finite"),
+        (np.random.default_rng(0).random((60, 2)) / 100, "must be in metres"),
+    ],
+)
+def test_positions_that_cannot_be_are_refused(positions: Any, words: str) -> None:
+    X, y, _ = made_up()
     with pytest.raises(InputError, match=words):
-        cls().fit(X, made_up()[1])
+        tiny("PropagatedRanking").fit(X, y, positions=positions)
+    with pytest.raises(TypeError, match="positions"):
+        tiny("NcPU").fit(X, y, positions=positions)
 
 
-def test_known_negatives_are_bools_or_row_numbers_and_count() -> None:
+def test_labels_and_known_negatives_have_many_forms() -> None:
     views, y, known = made_up()
-    plain = PURanker().fit(views, y).decision_function(views)
-    marked = PURanker().fit(views, y, known_negative=known).decision_function(views)
-    assert not np.array_equal(plain, marked)
-    rows = PURanker().fit(views, y, known_negative=np.flatnonzero(known)).decision_function(views)
-    np.testing.assert_array_equal(rows, marked)
-    for cls in (PURanker(), tiny("NcPU")):
-        with pytest.raises(InputError, match="positive in y and in known_negative, too"):
-            cls.fit(views, y, known_negative=[0])
-    for wrong in ([60], [-1], [3, 3], ["a"], [[1]], known[:5]):
-        with pytest.raises(InputError, match="known_negative"):
-            PURanker().fit(views, y, known_negative=wrong)
+
+    def scores(labels: Any, known_negative: Any = None) -> NDArray[np.float32]:
+        return PURanker().fit(views, labels, known_negative=known_negative).decision_function(views)
+
+    for same in (y == 1, y.tolist(), y.astype(np.uint8), pd.Series(y, dtype="Int64"), pd.Series(y, dtype="boolean")):
+        np.testing.assert_array_equal(scores(same), scores(y))
+    assert not np.array_equal(scores(y), scores(y, known))
+    np.testing.assert_array_equal(scores(y, np.flatnonzero(known)), scores(y, known))
 
 
 def test_kinds_of_damage_are_learned_by_methods_that_can() -> None:
@@ -362,7 +352,7 @@ def test_the_ranker_is_that_of_the_app_and_scores_other_chips(project_of_the_app
 # PUPL
 
 
-def test_pupl_is_the_function_of_analysis() -> None:
+def test_pupl_is_the_function_of_analysis_and_doubts_clusters_that_follow_something_else() -> None:
     z, y = made_up()[0][0], made_up()[1]
     two = PUPL(n_clusters=2)
     labels = two.fit_predict(z, y)
@@ -375,17 +365,13 @@ def test_pupl_is_the_function_of_analysis() -> None:
     for name, value in (("n_clusters", 1), ("n_clusters", 2.5), ("n_clusters", 61), ("n_init", 0), ("max_iter", 0)):
         with pytest.raises(InputError, match=f"{name} is {value}; it must be a whole number"):
             PUPL(**{name: value}).fit(z, y)
-
-
-def test_two_clusters_that_follow_something_else_are_doubted() -> None:
-    """Two big groups, and the positives in a small corner of each: many small clusters follow them."""
+    # Two big groups, and the positives in a small corner of each: many small clusters follow them.
     rng = np.random.default_rng(0)
     z = rng.normal(size=(600, 8)) * 0.3 + np.where(np.arange(600)[:, None] % 2, 3.0, -3.0) * np.eye(8)[0]
     corner = np.arange(600) < 60
     z[corner] += 4 * np.eye(8)[1]
-    y = (corner & (rng.random(600) < 0.5)).astype(int)
     with pytest.warns(UserWarning, match="Two clusters do not follow the positives|do not lean to their cluster"):
-        assert len(PUPL().fit(z, y).warnings_) == 1
+        assert len(PUPL().fit(z, (corner & (rng.random(600) < 0.5)).astype(int)).warnings_) == 1
     groups = rng.normal(size=(600, 8)) * 0.3 + 4 * np.eye(8)[(np.arange(600) < 200).astype(int)]
     assert PUPL().fit(groups, (np.arange(600) < 40).astype(int)).warnings_ == []
 
@@ -424,15 +410,6 @@ def test_the_checks_that_are_listed_fail_and_no_others(name: str) -> None:
     assert by_status["xfail"] == set(listed(name))
     assert by_status["passed"].isdisjoint(listed(name))
     assert len(by_status["passed"]) > 25
-
-
-def test_the_page_names_every_check_that_cannot_pass() -> None:
-    page = (REPOSITORY / "docs" / "library.md").read_text(encoding="utf-8")
-    table = page.partition("| check | why |\n")[2].partition("\n\n")[0].splitlines()[1:]
-    named: dict[str, set[str]] = {"PUPL": set(), "": set()}
-    for row in table:
-        named["PUPL" if row.startswith("| of `PUPL`") else ""] |= set(re.findall(r"`(check_\w+)`", row))
-    assert named == {"PUPL": set(listed("PUPL")), "": set(listed("PURanker"))}
 
 
 class Adapter:

@@ -11,8 +11,13 @@ from benchmarks import tables
 from pu_geo.methods import catalog, measured
 
 
-def test_page_of_tables_is_what_the_outcomes_give_each_once() -> None:
+@pytest.mark.ci
+@pytest.mark.slow
+def test_page_of_tables_is_what_the_outcomes_give() -> None:
     assert tables.PAGE.read_text(encoding="utf-8") == tables.page()
+
+
+def test_outcomes_have_each_seed_of_a_row_once() -> None:
     for section in tables.SECTIONS:
         outcomes = tables.outcomes_of(section.file)
         assert outcomes

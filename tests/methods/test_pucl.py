@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from method_parts import CPU
+from method_parts import CPU, made_up
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
@@ -24,18 +24,11 @@ SMALL = PuclSettings(epochs=15, batch_size=64, lr=0.01, width=32, embedding_dim=
 BRIEF = replace(SMALL, epochs=3)
 
 
-def made_views(
-    seed: int = 0, n: int = 150, d: int = 12, n_views: int = 4, n_positive: int = 12
-) -> tuple[PUData, NDArray[np.bool_]]:
-    """Features in which damage moves three of twelve columns, seen through noisy views; and the truth."""
-    rng = np.random.default_rng(seed)
-    is_damaged = rng.random(n) < 0.4
-    chips = rng.normal(size=(n, d))
-    chips[:, :3] += np.where(is_damaged, 3.0, -3.0)[:, None]
-    views = chips + 0.3 * rng.normal(size=(n_views, n, d))
-    is_positive = np.zeros(n, dtype=bool)
-    is_positive[np.flatnonzero(is_damaged)[:n_positive]] = True
-    return PUData(FeatureViews(views.astype(np.float16)), is_positive, np.zeros(n, dtype=bool)), is_damaged
+def made_views(n_positive: int = 16) -> tuple[PUData, NDArray[np.bool_]]:
+    """Return `made_up` with so many positives, and the truth."""
+    data, truth = made_up()
+    is_positive = np.isin(np.arange(240), np.flatnonzero(data.is_positive)[:n_positive])
+    return PUData(data.inputs, is_positive, data.is_excluded), truth
 
 
 def run_of(seed: int = 0, **others: object) -> Run:
@@ -66,7 +59,7 @@ def test_looks_warn_of_nothing_by_themselves(monkeypatch: pytest.MonkeyPatch) ->
     told: list[Mapping[str, object]] = []
     run = run_of(report=told.append, evaluate=lambda model, _: {"n": len(model.findings["pseudo_labels"])})
     fit(made_views()[0], BRIEF, run)
-    assert [event.get("n") for event in told] == [None] + [150] * 3, "the choice of pseudo labels evaluates nothing"
+    assert [event.get("n") for event in told] == [None] + [240] * 3, "the choice of pseudo labels evaluates nothing"
     assert run.warnings == ["in doubt"]
 
 
@@ -74,7 +67,7 @@ def test_looks_warn_of_nothing_by_themselves(monkeypatch: pytest.MonkeyPatch) ->
 def test_score_is_a_classifier_on_the_embedding_at_the_minimum_of_its_loss(reading: str) -> None:
     # Gradient of mean cross-entropy + l2 / 2 |w|^2: mean((sigmoid - label) x) + l2 w, and mean(sigmoid - label).
     data, _ = made_views()
-    factors = np.logspace(-1, 2, 12)  # features of any scale are standardised
+    factors = np.logspace(-1, 2, 16)  # features of any scale are standardised
     data = replace(data, inputs=FeatureViews((data.inputs.views * factors + 50 * factors).astype(np.float32)))
     model = fit(data, replace(SMALL, pseudo_labels=reading), run_of())
     assert model.findings["reading"] == reading

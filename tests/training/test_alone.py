@@ -59,7 +59,9 @@ def test_bare_machine_trains_and_the_project_takes_the_run(
     assert (result["run_id"], result["n_positive"]) == (run_id, 5 if "--hold-out" in words else 6)
 
 
-def test_stopped_it_goes_on_to_the_same_bits(copied: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_it_goes_on_to_the_same_bits_and_learns_from_new_clicks(
+    copied: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copy_project(copied, str(tmp_path / "cut.pugeo"))
     cut = Layout(tmp_path / "cut.pugeo")
     assert alone.main([str(copied.folder), *SHORT]) == 0
@@ -77,7 +79,15 @@ def test_stopped_it_goes_on_to_the_same_bits(copied: Layout, tmp_path: Path, mon
     epochs = [event["epoch"] for event in events.read(folder) if event["event"] == "epoch"]
     assert epochs == [1, 2, 3]  # the first one was not done again
     assert alone.main([str(cut.folder), *SHORT]) == 0
-    assert run_of(cut)  # called once more, it does nothing again
+    first = run_of(cut)  # called once more, it does nothing again
+    with store.connect(cut) as db:
+        added = next(name for name in contents.building_ids(db) if name not in labels.current_labels(db))
+    click(cut, added)
+    assert alone.main([str(cut.folder), *SHORT]) == 0
+    with store.connect(cut) as db:  # new clicks are learned from
+        found = {facts.run_id: facts.at_event for facts in runs.all_runs(db)}
+        assert len(found) == 2
+        assert max(found.values()) == labels.last_event(db) != found[first]
 
 
 def test_what_cannot_be_trained_is_refused(copied: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,17 +101,3 @@ def test_what_cannot_be_trained_is_refused(copied: Layout, tmp_path: Path, capsy
     with pytest.raises(SystemExit, match="2"):
         alone.main([str(copied.folder), "--set", "epochs"])
     assert "not of the form KEY=VALUE" in capsys.readouterr().err
-
-
-def test_new_clicks_are_learned_from_and_the_same_ones_only_once(copied: Layout) -> None:
-    assert alone.main([str(copied.folder), *SHORT]) == 0
-    assert alone.main([str(copied.folder), *SHORT]) == 0
-    first = run_of(copied)
-    with store.connect(copied) as db:
-        added = next(name for name in contents.building_ids(db) if name not in labels.current_labels(db))
-    click(copied, added)
-    assert alone.main([str(copied.folder), *SHORT]) == 0
-    assert len(list((copied.folder / "runs").iterdir())) == 2
-    with store.connect(copied) as db:
-        found = {facts.run_id: facts.at_event for facts in runs.all_runs(db)}
-        assert max(found.values()) == labels.last_event(db) != found[first]

@@ -123,11 +123,7 @@ def test_weak_natural_view_is_a_whole_number_of_pixels_off() -> None:
         assert len(equal) == 1
         hits.add(int(equal[0]))
     assert len(hits) > 40  # of 50; the corners are drawn least
-
-
-def test_shift_by_half_a_pixel_neither_doubles_nor_drops_one() -> None:
-    image = pictures(1, size=16)
-    half = torch.tensor([[[1.0, 0, 1 / 16], [0, 1, 0]]])  # the axis of 16 pixels is 2 long
+    half = torch.tensor([[[1.0, 0, 1 / 16], [0, 1, 0]]])  # half a pixel neither doubles nor drops one; the axis is 2 long
     seen = augment.warp(image, half, is_exact=True)
     assert torch.equal(seen[..., :15], image[..., :15]) or torch.equal(seen[..., :15], image[..., 1:])
 
@@ -183,7 +179,7 @@ def test_color_equals_torchvision_step_by_step_whatever_the_value_of_white() -> 
     assert 0 < n_plain < 12
 
 
-def test_gray_has_equal_bands_and_leaves_gray_as_it_is() -> None:
+def test_gray_has_equal_bands_and_both_dates_share_one_draw() -> None:
     only_gray = augment.ColorSettings(probability=0, gray=1)
     images = pictures(4, bands=6)
     seen = augment.recolor(images, *augment.draw_colors(4, 6, only_gray, seeded()))
@@ -194,18 +190,13 @@ def test_gray_has_equal_bands_and_leaves_gray_as_it_is() -> None:
     for settings in (only_gray, colorful):
         again = augment.recolor(seen, *augment.draw_colors(4, 6, settings, seeded()))
         torch.testing.assert_close(again, seen, rtol=0, atol=1e-6)
-
-
-def test_both_dates_share_one_draw_and_equal_pixels_stay_equal() -> None:
-    before = pictures(8, size=16)
-    after = before.clone()
-    after[:, :, :, 8:] = pictures(8, size=16, seed=1)[:, :, :, 8:] * 3  # another mean
+    before, after = pictures(8), pictures(8)  # both dates share one draw, and equal pixels stay equal
+    after[:, :, :, 8:] = pictures(8, seed=1)[:, :, :, 8:] * 3  # another mean
     drawn = augment.draw_colors(8, 6, augment.ColorSettings(probability=1), seeded())
     seen = augment.recolor(torch.cat([before, after], dim=1), *drawn)
     torch.testing.assert_close(seen[:, :3, :, :8], seen[:, 3:, :, :8], rtol=0, atol=1e-5)
     assert float((seen[:, :3] - before).abs().amax(dim=(1, 2, 3)).min()) > 0.01
-    twice = augment.augment(torch.cat([before, before], dim=1), BLURRED, seeded())
-    once = augment.augment(before, BLURRED, seeded())
+    once, twice = (augment.augment(each, BLURRED, seeded()) for each in (before, torch.cat([before, before], dim=1)))
     torch.testing.assert_close(twice, torch.cat([once, once], dim=1), rtol=0, atol=1e-5)
 
 

@@ -88,26 +88,21 @@ def test_convolutions_take_in_their_normalization_and_those_over_small_maps_beco
     ]
 
 
-def test_a_trunk_that_looks_at_the_dates_one_by_one() -> None:
-    settings = HeroconSettings(backbone="resnet18", precision="bf16")
-    trunk = PairFeatureExtractor((6, 32, 32), settings, torch.Generator().manual_seed(0)).eval()
-    chips = torch.randint(0, 256, (3, 6, 32, 32), generator=torch.Generator().manual_seed(1)).float()
-    chips[1, :3] = 0  # no pre image
-    with torch.inference_mode():
-        plain = trunk(chips)
-        with quick_backbone(trunk):
-            quick = trunk(chips)
-    assert torch.cosine_similarity(plain, quick).min() > 0.99
-
-
 def test_others_are_left_alone_and_the_backbone_returns_after_an_error() -> None:
     features = FeatureExtractor((8,), "features", 4, torch.Generator().manual_seed(0), precision="bf16").eval()
     for trunk in (features, trained("small", "float32"), trained("small", "bf16").train()):
         held = trunk.backbone
         with quick_backbone(trunk):
             assert trunk.backbone is held
-    trunk = trained("small", "bf16")
-    held = trunk.backbone
+    settings = HeroconSettings(backbone="resnet18", precision="bf16")  # looks at the dates one by one
+    trunk = PairFeatureExtractor(SHAPE, settings, torch.Generator().manual_seed(0)).eval()
+    held, some = trunk.backbone, chips(1)
+    some[1, :3] = 0  # no pre image
+    with torch.inference_mode():
+        plain = trunk(some)
+        with quick_backbone(trunk):
+            quick = trunk(some)
+    assert torch.cosine_similarity(plain, quick).min() > 0.99
     with pytest.raises(ZeroDivisionError), quick_backbone(trunk):
         _ = 1 / 0
     assert trunk.backbone is held
