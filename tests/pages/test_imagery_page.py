@@ -41,14 +41,8 @@ def test_an_empty_project_shows_one_step_and_what_the_others_need(tmp_path: Path
 
 
 def test_the_account_of_each_file_is_shown_with_its_reasons(project: Layout) -> None:
-    table = replace(
-        square_table(22),
-        n_in=25,
-        n_dropped=3,
-        dropped={"empty": 3},
-        is_repaired=np.arange(22) == 21,
-        notes=("3 were empty.",),
-    )
+    facts = {"n_in": 25, "n_dropped": 3, "dropped": {"empty": 3}, "notes": ("3 were empty.",)}
+    table = replace(square_table(22), is_repaired=np.arange(22) == 21, **facts)
     with store.connect(project) as db:
         import_log.import_footprints(db, table, "houses_*.geojson")
     app = show("imagery", project)

@@ -10,7 +10,7 @@ import pytest
 from small_parts import small_grid, small_scene, square_table
 
 from pu_geo.errors import PuGeoError
-from pu_geo.project import analysts, contents, labels, store
+from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelEvent
 from pu_geo.services.annotate import labeling
@@ -75,13 +75,8 @@ def test_a_message_that_makes_no_sense_gets_no_answer_and_stores_nothing(town: L
 
 def test_details_are_stored(town: Layout) -> None:
     details = {"damage_types": ["roof", "walls"], "comment": "<b>", "shown": "exploit", "queue": "q-1", "screen": "card"}
-    more = {"screen": "queue", "act": "act", "reason": "cloud"}
-    send(
-        town,
-        click(1, "b1", **details),
-        click(2, "b2", "not_assessable", **more),
-        click(3, "b3", "not_assessable", reason=None),
-    )
+    hidden = {"label": "not_assessable", "screen": "queue", "act": "act", "reason": "cloud"}
+    send(town, click(1, "b1", **details), click(2, "b2", **hidden), click(3, "b3", "not_assessable", reason=None))
     first, second, third = (current(town)[building] for building in ("b1", "b2", "b3"))
     assert (first.damage_types, first.comment, first.shown, first.screen) == (("roof", "walls"), "<b>", "exploit", "card")
     assert (second.reason, second.screen, second.analyst) == ("cloud", "queue", "ann")
@@ -91,29 +86,14 @@ def test_details_are_stored(town: Layout) -> None:
 def test_the_server_alone_knows_with_what_probability_an_audit_drew_a_building(
     town: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        random_audits, "inclusion_now", lambda _, analyst, building: {("ann", "b1"): 0.25}.get((analyst, building))
-    )
-    answers = [click(1, "b1", shown="audit", inclusion=0.9), click(2, "b2", shown="audit"), click(3, "b3", inclusion=0.5)]
-    assert send(town, *answers) == {"session": "s", "n": 3, "event": 3, "refused": None}
+    drawn = {("ann", "b1"): 0.25}
+    monkeypatch.setattr(random_audits, "inclusion_now", lambda _, analyst, building: drawn.get((analyst, building)))
+    answers = [click(1, "b1", shown="audit", grade="minor", inclusion=0.9), click(2, "b2", shown="audit")]
+    assert send(town, *answers, click(3, "b3", inclusion=0.5)) == {"session": "s", "n": 3, "event": 3, "refused": None}
     found = [(event.shown, event.inclusion) for event in current(town).values()]
     assert found == [("audit", 0.25), ("", None), ("", None)], "what none drew is a plain answer, and not lost"
-
-
-def test_answers_to_a_random_check_may_have_a_grade_and_a_second_reader_another(
-    town: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(random_audits, "inclusion_now", lambda *_: 0.25)
-    send(town, click(1, "b1", shown="audit"), click(2, "b1", shown="audit", grade="destroyed"))
-    send(town, {**click(1, "b1", shown="audit", grade="minor"), "op": "t-1"}, session="t", analyst="bob")
-    with store.connect(town) as db:
-        (answer,) = labels.audits(db)
-        assert (answer.label, answer.inclusion, answer.analyst) == ("positive", 0.25, "bob")
-        assert [(one.analyst, one.grade, one.shown) for one in analysts.own_answers(db).values()] == [
-            ("ann", "destroyed", "audit"), ("bob", "minor", "audit"),
-        ]  # fmt: skip
-        assert analysts.agreement(db).share == 1.0
-        assert labels.pu_set(db).is_excluded.sum() == 1, "a grade makes no audit's answer one to learn from"
+    teaches = store.call(town, labels.pu_set)
+    assert teaches.is_excluded.tolist()[:3] == [False, True, False], "a grade makes no audit's answer one to learn from"
 
 
 def test_an_operation_that_makes_no_sense_is_refused_for_good_and_the_next_stored(town: Layout) -> None:
@@ -134,18 +114,12 @@ def test_an_operation_that_makes_no_sense_is_refused_for_good_and_the_next_store
 
 
 def test_what_is_no_operation_is_refused_and_the_rest_stored(town: Layout) -> None:
-    bad = [
-        None,
-        7,
-        [],
-        {"op": "x", "building_id": "b2", "label": "positive"},
-        *(click(n, "b2") for n in (True, 0, "2", 2**60)),
-    ]
+    bad = [None, 7, [], {"op": "x", "building_id": "b2", "label": "positive"}]
+    bad += [click(n, "b2") for n in (True, 0, "2", 2**60)]
     answer = send(town, click(1, "b0"), *bad, click(3, "b1"))
     assert (answer["n"], standing(town)) == (3, {"b0": "positive", "b1": "positive"})
-    assert answer["refused"]["problem"].startswith(
-        "8 of 10 labels were refused. The first: it is not an object with a number"
-    )
+    words = "8 of 10 labels were refused. The first: it is not an object with a number"
+    assert answer["refused"]["problem"].startswith(words)
 
 
 def lasso(number: int, buildings: list[object], **more: object) -> dict[str, object]:

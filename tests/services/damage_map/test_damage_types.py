@@ -173,24 +173,6 @@ def test_what_cannot_be_chosen_is_refused_in_words(typed: Layout) -> None:
 def test_on_a_scale_who_reaches_a_grade_reaches_those_below(tmp_path: Path) -> None:
     names = ("at least Minor", "at least Major")
     layout = typed_project(tmp_path, types=names, types_from="grades", is_ordinal=True)
-    click(layout, "b5", grade="destroyed")
-    click(layout, "b6", grade="minor")
-    click(layout, "b7")
-    for name, limit in zip(names, (1.0, 0.0), strict=True):
-        damage_types.choose_threshold(layout, TYPED, name, limit)
-    found = damage_types.on_map(layout, TYPED, LIMIT)
-    flagged = next(one for one, kind in mapping.classes_now(layout, TYPED, LIMIT).items() if kind == "flagged")
-    assert [state_of(found, flagged, k) for k in (0, 1)] == ["yes", "yes"]  # by score: it reaches major, so minor
-    codes = damage_types.answers_of(layout, facts_of(layout, TYPED), ["b5", "b6", "b7"])
-    assert codes.tolist() == [[1, 1], [1, 0], [1, -1]]  # damaged and not graded: minor at least
-    assert [state_of(found, "b5", k) for k in (0, 1)] == ["yes", "yes"]
-    assert [state_of(found, "b6", k) for k in (0, 1)] == ["yes", "no"]
-    assert [state_of(found, "b7", k) for k in (0, 1)] == ["yes", "yes"]
-    assert "scale" in found.rule
-
-
-def test_a_grade_without_a_threshold_says_who_has_it_by_a_worse_one(tmp_path: Path) -> None:
-    layout = typed_project(tmp_path, types=("at least Minor", "at least Major"), types_from="grades", is_ordinal=True)
     before = damage_types.on_map(layout, TYPED, LIMIT).types[0].words
     damage_types.choose_top(layout, TYPED, LIMIT, "at least Major", 7)
     found = damage_types.on_map(layout, TYPED, LIMIT)
@@ -198,6 +180,18 @@ def test_a_grade_without_a_threshold_says_who_has_it_by_a_worse_one(tmp_path: Pa
     assert (minor.threshold, minor.n_by_score, minor.n_above) == (None, 7, 0)
     (words, _) = damage_types.gaps(damage_types.facts(layout, TYPED, LIMIT, found))
     assert ["worse" in one for one in (before, minor.words, words)] == [False, True, True]
+    click(layout, "b5", grade="destroyed")
+    click(layout, "b6", grade="minor")
+    click(layout, "b7")
+    for name, limit in zip(names, (1.0, 0.0), strict=True):
+        damage_types.choose_threshold(layout, TYPED, name, limit)
+    codes = damage_types.answers_of(layout, facts_of(layout, TYPED), ["b5", "b6", "b7"])
+    assert codes.tolist() == [[1, 1], [1, 0], [1, -1]]  # damaged and not graded: minor at least
+    found = damage_types.on_map(layout, TYPED, LIMIT)
+    flagged = next(one for one, kind in mapping.classes_now(layout, TYPED, LIMIT).items() if kind == "flagged")
+    states = {building: [state_of(found, building, k) for k in (0, 1)] for building in (flagged, "b5", "b6", "b7")}
+    assert states == {flagged: ["yes", "yes"], "b5": ["yes", "yes"], "b6": ["yes", "no"], "b7": ["yes", "yes"]}
+    assert "scale" in found.rule
 
 
 def test_a_grade_that_was_renamed_keeps_its_answers_on_older_runs(tmp_path: Path) -> None:
