@@ -64,6 +64,14 @@ def test_equals_the_value_worked_out_by_hand() -> None:
     assert best_bin_share(positive[::100], unlabeled[::100]) == pytest.approx(0.25, abs=1e-12)
     # gamma 1 doubles the widths to 1.4664: 2.083 against 1.966, and the bin of all positives wins.
     assert best_bin_share(positive[::100], unlabeled[::100], gamma=1.0) == pytest.approx(0.5, abs=1e-12)
+    # Few scores stay within bounds.
+    for one, other, share in (
+        ([1.0], [0.0], 0.0),
+        ([0.0], [1.0], 1.0),
+        ([0.5, 0.5], [0.5] * 3, 1.0),
+        ([1.0, 2.0], [1.5, 0.0], 0.5),
+    ):
+        assert best_bin_share(np.array(one), np.array(other)) == pytest.approx(share, abs=1e-12)
 
 
 def test_bin_that_could_hold_no_damage_is_left_out() -> None:
@@ -78,14 +86,6 @@ def test_mean_estimates_are_those_that_the_module_states(separation: int, n_posi
     for prior, stated in zip(PRIORS, MEASURED[separation, n_positive], strict=True):
         draws = (two_normals(seed, separation, prior, n_positive, 5000) for seed in range(200))
         assert np.mean([best_bin_share(*scores) for scores in draws]) == pytest.approx(stated, abs=0.001)
-
-
-@pytest.mark.parametrize(
-    ("positive", "unlabeled", "expected"),
-    [([1.0], [0.0], 0.0), ([0.0], [1.0], 1.0), ([0.5, 0.5], [0.5, 0.5, 0.5], 1.0), ([1.0, 2.0], [1.5, 0.0], 0.5)],
-)
-def test_few_scores_stay_within_bounds(positive: list[float], unlabeled: list[float], expected: float) -> None:
-    assert best_bin_share(np.array(positive), np.array(unlabeled)) == pytest.approx(expected, abs=1e-12)
 
 
 def test_refuses_missing_groups_and_wrong_input() -> None:

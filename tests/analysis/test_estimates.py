@@ -83,6 +83,10 @@ def test_the_first_threshold_is_the_score_of_the_kth_highest() -> None:
     assert estimates.first_threshold(scores, 3) == 0.7
     assert estimates.first_threshold(scores / 10, 6) == pytest.approx(0.04)
     assert estimates.first_threshold(scores[:0], 3) == 0.5
+    # Two groups of scores with a gap around 0.5: as many are flagged as are asked for.
+    apart = np.concatenate([np.linspace(0, 0.4, 190), np.linspace(0.5, 1, 190)]).astype(np.float32)
+    for k in range(38, 229):
+        assert (estimates.written(apart) >= estimates.first_threshold(apart, k)).sum() == k
     assert (estimates.first_threshold(scores, 0), estimates.first_threshold(scores, 11)) == (0.9, 0.1), "never 0"
 
 
@@ -102,10 +106,3 @@ def test_the_first_threshold_counts_scores_as_they_are_written(
     found = estimates.first_threshold(np.array(scores, np.float32), k)
     assert found == pytest.approx(threshold, abs=1e-12)
     assert (estimates.written(np.array(scores)) >= found).sum() == n_flagged
-
-
-def test_the_first_threshold_has_no_step_at_any_number() -> None:
-    """Two groups of scores with a gap around 0.5: as many are flagged as are asked for."""
-    scores = np.concatenate([np.linspace(0, 0.4, 190), np.linspace(0.5, 1, 190)]).astype(np.float32)
-    for k in range(38, 229):
-        assert (estimates.written(scores) >= estimates.first_threshold(scores, k)).sum() == k

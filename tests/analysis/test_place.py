@@ -196,12 +196,6 @@ def test_rows_without_a_score_in_a_fold_are_no_neighbors() -> None:
     assert gain == pytest.approx(place.held_out_gain(weights, is_unlabeled & is_scored, [again]), abs=1e-9)
 
 
-def test_few_buildings() -> None:
-    for n in (0, 1, 2):
-        found = place.neighbor_mean(np.ones(n), np.zeros((n, 2)), np.ones(n, np.bool_))
-        np.testing.assert_array_equal(found, [1, 1] if n == 2 else np.zeros(n))
-
-
 def test_places_that_are_none_are_refused() -> None:
     xy_m, scores, _ = made_up()
     gone = xy_m.copy()
@@ -216,12 +210,16 @@ def test_places_that_are_none_are_refused() -> None:
     )
 
 
-def test_of_too_many_neighbors_the_nearest_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    xy_m, scores, _ = made_up(0)
+def test_of_too_many_neighbors_the_nearest_count_and_blocks_of_rows_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    xy_m, scores, _ = made_up()
     everyone = np.ones(N, np.bool_)
     whole = PlaceWeights.of(xy_m)
-    monkeypatch.setattr(place, "MOST_TIES", whole.ties.nnz - 1)
     monkeypatch.setattr(place, "_ROWS_AT_ONCE", 77)
+    asked: list[int] = []
+    again = PlaceWeights.of(xy_m, lambda: asked.append(1))
+    assert abs(again.ties - whole.ties).max() < 1e-6
+    assert len(asked) == 8
+    monkeypatch.setattr(place, "MOST_TIES", whole.ties.nnz - 1)
     near = PlaceWeights.of(xy_m)
     assert near.ties.nnz < whole.ties.nnz
     k = place.MOST_TIES // N
@@ -229,17 +227,6 @@ def test_of_too_many_neighbors_the_nearest_count(monkeypatch: pytest.MonkeyPatch
         weights = np.sort(whole.ties[[row]].data)[::-1][:k]
         np.testing.assert_allclose(np.sort(near.ties[[row]].data)[::-1], weights, rtol=1e-6)
     assert np.corrcoef(near.neighbor_mean(scores, everyone), whole.neighbor_mean(scores, everyone))[0, 1] > 0.95
-
-
-def test_blocks_of_rows_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    xy_m, scores, _ = made_up(0)
-    whole = PlaceWeights.of(xy_m).neighbor_mean(scores, np.ones(N, np.bool_))
-    monkeypatch.setattr(place, "_ROWS_AT_ONCE", 77)
-    asked: list[int] = []
-    again = PlaceWeights.of(xy_m, lambda: asked.append(1)).neighbor_mean(scores, np.ones(N, np.bool_))
-    np.testing.assert_allclose(again, whole, atol=1e-6)
-    assert len(asked) == 8
-    assert np.isfinite(again).all()
 
 
 def test_words() -> None:

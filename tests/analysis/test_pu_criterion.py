@@ -75,21 +75,6 @@ def test_hidden_buildings_and_clicks_are_not_unlabeled() -> None:
     assert is_unlabeled(is_clicked, is_hidden).tolist() == [False, False, False, True]
 
 
-def test_it_follows_the_true_f1() -> None:
-    draw = np.random.default_rng(0)
-    pairs = []
-    for separation in np.linspace(0, 3, 13):
-        truth = draw.random(4000) < 0.2
-        scores = draw.normal(size=4000) + separation * truth
-        held_out = draw.normal(size=50) + separation
-        at = float(np.quantile(scores, 0.8))
-        called = scores >= at
-        f1 = 2 * (called & truth).sum() / (called.sum() + truth.sum())
-        pairs.append((f1, pu_criterion(held_out, scores, at).criterion))
-    order = np.argsort(np.argsort(np.array(pairs), axis=0), axis=0)
-    assert np.corrcoef(order.T)[0, 1] > 0.8
-
-
 @pytest.mark.parametrize(("n_hits", "n"), [(0, 10), (10, 10), (3, 7), (50, 100)])
 def test_wilson_solves_its_equation_and_stays_inside(n_hits: int, n: int) -> None:
     low, high = wilson(n_hits, n)

@@ -171,15 +171,6 @@ def test_equals_the_result_worked_out_by_hand() -> None:
     assert found.oriented
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_spherical_does_not_collapse_on_noisy_unit_rows(seed: int) -> None:
-    # Cosine 0.08 between the groups' direction and a row: a single row is hardly nearer to its group than to the other.
-    rows, is_positive, is_damaged = two_groups(seed, n=600, n_positive=20, d=512, gap=2.0)
-    found = pupl(rows, is_positive, seed=seed)
-    assert 0.2 < (found.labels == 1).mean() < 0.5
-    assert (found.labels == is_damaged).mean() > 0.9
-
-
 def test_several_seedings_escape_a_bad_draw() -> None:
     # 40 rows at 0 with the positive, 40 at 10, one at 30. Drawing the 30 (chance 900 / 4900) ends with it alone: 10 is
     # nearer to 0, then to 5, than to 30. Potential 80 * 25 = 2000 (and the positive's); the other end has below 400.

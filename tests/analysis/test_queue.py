@@ -99,20 +99,11 @@ def test_explore_equals_farthest_first_by_loops() -> None:
     state = replace(fresh(150, tuple(answered)), recent=(10, 11))
     queue = next_queue(scores, features, xy_m, state, mix=Mix(0, 1, 0), n=12)
     assert rows_of(queue, "explore") == farthest_first(scores, features, xy_m, state, answered, 12)
+    assert queue.items[0].words.startswith("unlike anything answered so far, score ")
+    state.is_shown[60] = True  # skipped, and seen all the same
     mixed = next_queue(scores, features, xy_m, state, mix=EVEN, n=12)
-    seen = answered + rows_of(mixed, "exploit") + rows_of(mixed, "audit")
+    seen = [*answered, 60, *rows_of(mixed, "exploit"), *rows_of(mixed, "audit")]
     assert rows_of(mixed, "explore") == farthest_first(scores, features, xy_m, state, seen, 4)
-
-
-def test_explore_prefers_what_was_never_seen() -> None:
-    draw = np.random.default_rng(2)
-    kinds = np.repeat([0, 1, 2, 3], 100)
-    features = np.eye(4)[kinds] + 0.05 * draw.normal(size=(400, 4))
-    state = fresh(400, (0,))
-    state.is_shown[100] = True  # skipped, and seen all the same
-    queue = next_queue(np.full(400, 0.5), features, draw.random((400, 2)) * 1e5, state, mix=Mix(0, 1, 0), n=2)
-    assert sorted(kinds[rows_of(queue, "explore")]) == [2, 3]
-    assert queue.items[0].words == "unlike anything answered so far, score 0.50"
 
 
 def test_where_nothing_lies_apart_the_places_go_to_exploit() -> None:

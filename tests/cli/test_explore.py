@@ -12,6 +12,7 @@ from model_parts import with_chips
 from small_parts import click
 from type_parts import KEPT, discovered
 
+from pu_geo.analysis import projection
 from pu_geo.project.layout import Layout
 
 
@@ -36,8 +37,8 @@ def test_label_errors_are_searched_once_and_lists_wrong_clicks_first(tmp_path: P
     assert list(layout.jobs.glob("*-*")) == jobs_before
 
 
-@pytest.mark.slow
-def test_umap_is_drawn_as_it_was_set(tmp_path: Path, run: CommandLine) -> None:
+def test_umap_is_drawn_as_it_was_set(tmp_path: Path, run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projection, "umap_2d", lambda rows, **_: np.zeros((len(rows), 2), np.float32))
     layout = explored_project(tmp_path)
     umap = ("umap", layout.folder, "--n-neighbors", "5", "--metric", "cosine", "--supervised")
     done = run.json(*umap)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
+from golden_parts import require_refusals
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
 from pu_geo.analysis.audit import calibration
 from pu_geo.analysis.audit import design as audit
-from pu_geo.analysis.audit.bounds import DAMAGED, NOT_ASSESSABLE, OPEN
+from pu_geo.analysis.audit.bounds import DAMAGED, NOT_ASSESSABLE, OPEN, UNDAMAGED
 from pu_geo.analysis.audit.progress import Audit
 from pu_geo.errors import ProjectError, ShapeError
 
@@ -67,20 +70,6 @@ def test_curve_equals_another_optimizer() -> None:
     np.testing.assert_allclose(ours, 1 / (1 + np.exp(-margin(best.x, at))), atol=2e-4)
 
 
-def test_scores_that_mean_nothing_give_one_chance_for_all() -> None:
-    scores, sample, answers, _ = case(share=0.3, shift=-1.5)
-    p, _, _ = calibration.calibrate(scores, sample, answers, seed=0, n_rounds=20).at(scores)
-    assert np.ptp(p) < 0.02
-    assert p.mean() == pytest.approx(0.3, abs=0.1)
-
-
-def test_a_stretch_of_scores_does_not_matter() -> None:
-    scores, sample, answers, _ = case()
-    first = calibration.calibrate(scores, sample, answers, seed=0, n_rounds=20).at(scores)
-    other = calibration.calibrate(scores**3, sample, answers, seed=0, n_rounds=20).at(scores**3)
-    np.testing.assert_allclose(first[0], other[0], atol=0.01)
-
-
 def test_more_checks_narrow_the_bounds() -> None:
     widths = []
     for checks in (200, 1600):
@@ -103,25 +92,24 @@ def test_same_seed_gives_the_same_and_the_state_brings_it_back() -> None:
     assert np.isnan(first.at(np.array([np.nan, 0.5]))[0]).tolist() == [True, False]
 
 
-@pytest.mark.parametrize(("n_damaged", "n_undamaged"), [(4, 100), (100, 4), (0, 0)])
-def test_few_answers_are_refused(n_damaged: int, n_undamaged: int) -> None:
+def test_few_answers_missing_scores_and_wrong_shapes_are_refused() -> None:
     scores, sample, answers, _ = case()
+    ask = partial(calibration.calibrate, sample=sample, seed=0)
     drawn = sample.rows[: sample.n_drawn]
-    answers[drawn] = NOT_ASSESSABLE
-    answers[drawn[:n_damaged]] = DAMAGED
-    answers[drawn[n_damaged : n_damaged + n_undamaged]] = 0
-    with pytest.raises(ProjectError, match=f"it has {n_damaged} and {n_undamaged}") as caught:
-        calibration.calibrate(scores, sample, answers, seed=0)
-    assert "Damage map page" in caught.value.hint
 
+    def answers_with(n_damaged: int, n_undamaged: int) -> Answers:
+        few = np.where(answers == OPEN, OPEN, NOT_ASSESSABLE).astype(np.int8)
+        few[drawn[:n_damaged]] = DAMAGED
+        few[drawn[n_damaged : n_damaged + n_undamaged]] = UNDAMAGED
+        return few
 
-def test_missing_scores_and_wrong_shapes_are_refused() -> None:
-    scores, sample, answers, _ = case()
-    with pytest.raises(ShapeError, match=r"\[N\]"):
-        calibration.calibrate(scores[:10], sample, answers, seed=0)
-    scores[3] = np.inf
-    with pytest.raises(ValueError, match="finite"):
-        calibration.calibrate(scores, sample, answers, seed=0)
+    require_refusals(
+        (ProjectError, "it has 4 and 100", lambda: ask(scores, answers=answers_with(4, 100))),
+        (ProjectError, "it has 100 and 4", lambda: ask(scores, answers=answers_with(100, 4))),
+        (ProjectError, "it has 0 and 0", lambda: ask(scores, answers=answers_with(0, 0))),
+        (ShapeError, r"\[N\]", lambda: ask(scores[:10], answers=answers)),
+        (ValueError, "finite", lambda: ask(np.where(np.arange(5000) == 3, np.inf, scores), answers=answers)),
+    )
 
 
 def test_one_score_for_all_gives_the_share() -> None:

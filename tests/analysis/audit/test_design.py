@@ -182,15 +182,9 @@ def test_all_known_needs_no_check_and_all_damaged_is_bounded_by_all() -> None:
     assert audit.size_for(scores, np.ones(50, np.bool_), guess=0.1, half_width_share=0.1) == 0
     low, value, high = bounds(audit.estimate_total(*drawn_audit(np.ones(2000, np.int8), event(2000)[0], 200)))
     assert 1950 < low < value == high == 2000
-
-
-def test_fewer_than_twenty_buildings_are_one_stratum() -> None:
-    scores, truth = event(15, 5)
-    sample, answers = drawn_audit(truth, scores, 10)
+    sample, answers = drawn_audit(truth[:15], scores[:15], 10)  # fewer than twenty buildings are one stratum
     assert len(sample.sizes()) == 1
     assert audit.estimate_total(sample, answers).words.startswith("not enough: 10 answered random checks")
-    sample, answers = drawn_audit(truth, scores, 15)
-    assert bounds(audit.estimate_total(sample, answers)) == (5, 5, 5)
 
 
 def test_too_few_answers_say_so_instead_of_a_hundred_percent() -> None:
@@ -235,25 +229,6 @@ def test_estimates_equal_a_loop_over_buildings() -> None:
         assert at.damaged.value == pytest.approx(damaged[0])
         assert at.precision.value == pytest.approx(damaged[0] / assessable[0])
         assert at.recall.value == pytest.approx(damaged[0] / sum(damaged))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_bounds_hold_the_estimate_stay_in_range_and_narrow_with_checks(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    scores, truth = event(3000, int(rng.integers(1, 1500)), seed, shift=float(rng.uniform(-1, 3)))
-    widths = []
-    for n in (200, 800):
-        sample, answers = drawn_audit(truth, scores, n, seed)
-        low, value, high = bounds(audit.estimate_total(sample, answers))
-        assert (answers == 1).sum() <= low <= value <= high <= 3000 - (answers == 0).sum()
-        widths.append(high - low)
-        for at in audit.at_thresholds(sample, answers, scores, np.quantile(scores, [0.01, 0.4, 0.9])):
-            for figure in (at.precision, at.recall):
-                if figure.is_enough:
-                    low, value, high = bounds(figure)
-                    assert 0 <= low <= value <= high <= 1
-                    assert low < high
-    assert widths[1] < widths[0]
 
 
 def test_precision_at_k_equals_the_threshold_of_the_kth_score() -> None:
@@ -309,9 +284,6 @@ def test_size_reaches_the_wanted_width_and_one_check_less_does_not_by_far() -> N
     assert audit.size_for(scores, known, guess=chance, half_width_share=0.4 * 0.02) == pytest.approx(n, rel=0.03)
     assert audit.size_for(scores, known, guess=0.5, half_width_share=0.5) == 30
     assert audit.size_for(scores, known, guess=0.0, relative_half_width=0.1) == 20_000
-
-
-def test_size_needs_one_wish_and_a_chance() -> None:
     for given in ({"guess": 0.1}, {"guess": 0.1, "half_width_share": 0.0}, {"guess": 1.1, "half_width_share": 0.1}):
         with pytest.raises(ValueError, match="one half width"):
-            audit.size_for(event(100)[0], np.zeros(100, np.bool_), **given)
+            audit.size_for(scores, known, **given)
