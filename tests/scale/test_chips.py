@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import rasterio
-from scale_parts import clicking, of_kind, on_first_shard, pids_of, stored_clicks, wait_for
-from small_parts import job_of, need_extra
+from scale_parts import of_kind
+from small_parts import job_of
 
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.project import alignment, contents, store
@@ -23,13 +20,6 @@ from pu_geo.tasks.imagery.align import align
 from pu_geo.tasks.imagery.chip import chip, prepare
 
 FILES = ("npy", "json", "features.npy", "filters.npz")
-
-
-def prepared(folder: Path, scenes: Path, *, pre: str = "pre.tif") -> Layout:
-    layout = store.create(folder, "Town")
-    footprints = [str(scenes / "footprints.geojson")]
-    prepare(job_of(layout, "prepare"), pre=[str(scenes / pre)], post=[str(scenes / "post.tif")], footprints=footprints)
-    return layout
 
 
 def contents_of(layout: Layout) -> dict[str, bytes]:
@@ -73,19 +63,15 @@ def test_chips_of_a_resampled_scene_are_those_of_one_process(
     town: Path, tmp_path: Path, in_this_process: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its pixels are turned and of another size, so that every window of it goes through a warp."""
-    for name in ("post.tif", "footprints.geojson"):
-        shutil.copy(town / name, tmp_path)
     with rasterio.open(town / "pre.tif") as source:
         profile, pixels = source.profile, source.read()
-        profile["transform"] = (
-            source.transform
-            @ rasterio.Affine.translation(-3.3, 2.7)
-            @ rasterio.Affine.rotation(3)
-            @ rasterio.Affine.scale(1.07)
-        )
+        turn = rasterio.Affine.translation(-3.3, 2.7) @ rasterio.Affine.rotation(3) @ rasterio.Affine.scale(1.07)
+        profile["transform"] = source.transform @ turn
         with rasterio.open(tmp_path / "turned.tif", "w", **profile) as target:
             target.write(pixels)
-    layout = prepared(tmp_path / "turned.pugeo", tmp_path, pre="turned.tif")
+    layout = store.create(tmp_path / "turned.pugeo", "Town")
+    scenes = {"pre": [str(tmp_path / "turned.tif")], "post": [str(town / "post.tif")]}
+    prepare(job_of(layout, "prepare"), footprints=[str(town / "footprints.geojson")], **scenes)
     before = contents_of(layout)
     monkeypatch.setattr(on_cluster, "ROWS", 5)
     monkeypatch.setattr(on_cluster, "STRIP_PX", 50)
@@ -121,10 +107,9 @@ def test_shifts_are_those_of_one_process(
     assert not (chipped_town.jobs / "align" / SHARDS).exists()
 
 
-@pytest.mark.long
+@pytest.mark.long(part="million")
 @pytest.mark.slow
 def test_a_cluster_cuts_chips_as_one_process_does(chipped_town: Layout, cluster: str) -> None:
-    need_extra("scale")
     before, shifts = contents_of(chipped_town), shifts_of(chipped_town)
     align(job_of(chipped_town, "align"), cluster=cluster)
     assert shifts_of(chipped_town) == shifts
@@ -133,24 +118,3 @@ def test_a_cluster_cuts_chips_as_one_process_does(chipped_town: Layout, cluster:
     log = chipped_town.jobs / "chip"
     assert len(of_kind(log, "plan")) == 2  # of chips, and of their features
     assert len(of_kind(log, "cluster")) == 1  # which are made by the same workers
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_a_worker_that_is_killed_while_people_click_loses_neither_chips_nor_clicks(
-    chipped_town: Layout, cluster: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(on_cluster, "ROWS", 4)
-    before, folder = contents_of(chipped_town), job_of(chipped_town, "chip").folder
-    buildings = store.call(chipped_town, contents.building_ids)
-    with clicking(chipped_town, buildings) as clicked:
-
-        def end_a_worker() -> None:
-            os.kill(pids_of(folder)[0], signal.SIGKILL)
-            wait_for(lambda: len(clicked) > 3)
-
-        on_first_shard(monkeypatch, end_a_worker)
-        chip(job_of(chipped_town, "chip"), cluster=cluster)
-    assert contents_of(chipped_town) == before
-    assert stored_clicks(chipped_town) == clicked
-    assert len(of_kind(folder, "shard")) > 4

@@ -41,7 +41,7 @@ from pu_geo.scale import shards
 from pu_geo.tasks.imagery.features import features
 
 SHARD = bank.ROWS_TOGETHER
-long = [pytest.mark.long, pytest.mark.slow]
+on_a_cluster = pytest.mark.long(part="million")
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,8 @@ def layout(tmp_path: Path) -> Layout:
 
 
 @pytest.mark.parametrize(
-    "request_", [REQUEST, pytest.param({**REQUEST, "layers": (), "maker": "self-supervised", "dates": "post"}, marks=long)]
+    "request_",
+    [REQUEST, pytest.param({**REQUEST, "layers": (), "maker": "self-supervised", "dates": "post"}, marks=pytest.mark.ci)],
 )
 def test_parts_of_a_set_get_the_features_that_they_have_in_the_whole(
     request_: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -143,133 +144,132 @@ def test_a_maker_is_kept_for_the_same_chips_facts_rows_and_version(tmp_path: Pat
     assert is_kept()
 
 
-class TestOnACluster:
-    pytestmark = long
+@pytest.mark.ci
+@pytest.mark.slow
+def test_features_are_those_of_one_process(layout: Layout, expected: str, cluster: str) -> None:
+    found = features(job_of(layout), request=REQUEST, cluster=cluster)
+    assert sha256_of_features(layout, str(found["name"])) == expected
+    log = of_kind(layout.jobs / "job", "shard")
+    assert sorted(event["rows"] for event in log) == [[start, min(start + 64, N)] for start in range(0, N, 64)]  # type: ignore[type-var]
+    noted = of_kind(layout.jobs / "job", "cluster")[0]
+    assert str(noted["dashboard"]).startswith("http://127.0.0.1:") is (find_spec("bokeh") is not None)
+    assert [event["step"] for event in of_kind(layout.jobs / "job", "plan")] == ["computing features"]
+    assert not (layout.jobs / "job" / SHARDS).exists()
 
-    def test_features_are_those_of_one_process(self, layout: Layout, expected: str, cluster: str) -> None:
+
+@on_a_cluster
+def test_workers_that_are_killed_while_people_click_lose_running_shards_alone(
+    layout: Layout, expected: str, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = layout.jobs / "job"
+    with clicking(layout, [f"b{i}" for i in range(N)]) as clicked:
+
+        def end_all_workers() -> None:
+            for pid in pids_of(folder):
+                os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: len(clicked) > 3)
+
+        on_first_shard(monkeypatch, end_all_workers)
         found = features(job_of(layout), request=REQUEST, cluster=cluster)
-        assert sha256_of_features(layout, str(found["name"])) == expected
-        log = of_kind(layout.jobs / "job", "shard")
-        assert sorted(event["rows"] for event in log) == [[start, min(start + 64, N)] for start in range(0, N, 64)]  # type: ignore[type-var]
-        noted = of_kind(layout.jobs / "job", "cluster")[0]
-        assert str(noted["dashboard"]).startswith("http://127.0.0.1:") is (find_spec("bokeh") is not None)
-        assert [event["step"] for event in of_kind(layout.jobs / "job", "plan")] == ["computing features"]
-        assert not (layout.jobs / "job" / SHARDS).exists()
+    assert sha256_of_features(layout, str(found["name"])) == expected
+    assert {event["pid"] for event in of_kind(folder, "shard")} - {*pids_of(folder)}  # workers that came after
+    assert stored_clicks(layout) == clicked
 
-    def test_workers_that_are_killed_lose_running_shards_alone(
-        self, layout: Layout, expected: str, cluster: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        on_first_shard(monkeypatch, lambda: [os.kill(pid, signal.SIGKILL) for pid in pids_of(layout.jobs / "job")] and None)
-        found = features(job_of(layout), request=REQUEST, cluster=cluster)
-        assert sha256_of_features(layout, str(found["name"])) == expected
-        assert {event["pid"] for event in of_kind(layout.jobs / "job", "shard")} - {
-            *pids_of(layout.jobs / "job")
-        }  # workers that came after
 
-    def test_a_job_that_is_cancelled_stops_and_goes_on_with_what_is_left(
-        self, layout: Layout, expected: str, cluster: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        job = job_of(layout)
-        with monkeypatch.context() as patch:
-            on_first_shard(patch, (job.folder / "cancel").touch)
-            with pytest.raises(JobCancelled):
-                features(job, request=REQUEST, cluster=cluster)
-        assert [one.name for one in feature_sets.all_sets(layout, "set")] == ["rcf"]
+@on_a_cluster
+def test_a_job_that_is_cancelled_stops_and_goes_on_with_what_is_left(
+    layout: Layout, expected: str, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_of(layout)
+    with monkeypatch.context() as patch:
+        on_first_shard(patch, (job.folder / "cancel").touch)
+        with pytest.raises(JobCancelled):
+            features(job, request=REQUEST, cluster=cluster)
+    assert [one.name for one in feature_sets.all_sets(layout, "set")] == ["rcf"]
+    (job.folder / "cancel").unlink()
+    monkeypatch.setattr("pu_geo.tasks.imagery.features.fit_maker", None)  # its maker was kept
+    found = features(job, request=REQUEST, cluster=cluster)
+    assert sha256_of_features(layout, str(found["name"])) == expected
+    assert of_kind(job.folder, "kept")
+
+
+@on_a_cluster
+def test_a_job_whose_process_is_killed_is_resumed_with_the_rest(tmp_path: Path, cluster: str) -> None:
+    """As a person sees it: the job's process is gone, and `resume` does what is left. Shards have their usual size."""
+    n = 9 * 1024
+    alone, layout = many_chips(tmp_path / "alone.pugeo", n), many_chips(tmp_path / "event.pugeo", n)
+    name = str(features(job_of(alone), request=REQUEST)["name"])
+    job_id = jobs.start(layout, "features", {"request": REQUEST, "cluster": cluster})
+    folder = layout.jobs / job_id
+    wait_for(lambda: bool(of_kind(folder, "shard")) or not jobs.is_alive(folder))
+    assert not of_kind(folder, "failed")
+    os.kill(int(str(of_kind(folder, "started")[0]["pid"])), signal.SIGKILL)
+    wait_for(lambda: not jobs.is_alive(folder))
+    before = len(of_kind(folder, "shard"))
+    assert jobs.view(folder).state == "interrupted"
+    assert 0 < before < 9
+    jobs.resume(layout, job_id)
+    assert jobs.wait(layout, job_id, seconds=240).state == "done", jobs.worker_log(folder)
+    assert sha256_of_features(layout, name) == sha256_of_features(alone, name)
+    assert len(of_kind(folder, "shard")) <= 9  # at most those that ran, and their records, as it was killed
+    assert of_kind(folder, "kept")
+
+
+@on_a_cluster
+def test_a_scheduler_that_is_killed_ends_the_job_in_words_and_nothing_is_done_twice(
+    layout: Layout, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "scheduler.json"
+    with of_its_own(file) as scheduler, monkeypatch.context() as patch:
+        on_first_shard(patch, scheduler.kill)
+        with pytest.raises(JobError, match="scheduler is gone"):
+            features(job_of(layout), request=REQUEST, cluster=f"scheduler-file={file}")
+    file.unlink()
+    with of_its_own(file):
+        found = features(job_of(layout), request=REQUEST, cluster=f"scheduler-file={file}")
+    assert sha256_of_features(layout, str(found["name"])) == expected
+    rows = [tuple(event["rows"]) for event in of_kind(layout.jobs / "job", "shard")]  # type: ignore[arg-type]
+    assert len(rows) == len(set(rows))
+    assert of_kind(layout.jobs / "job", "kept")
+
+
+@on_a_cluster
+def test_a_shard_that_ends_its_workers_ends_the_job_in_words(layout: Layout, cluster: str) -> None:
+    folder = job_of(layout).folder
+    with pytest.raises(JobError, match="ended all workers that tried it") as failed, clusters.of_job(cluster, folder) as on:
+        shards.run(
+            end_the_worker, shards.planned(1, 1, {}), lambda *_: None, step="ending", cluster=on, report=lambda _: None,
+            is_cancelled=lambda: False,
+        )  # fmt: skip
+    assert "memory" in failed.value.hint
+
+
+@on_a_cluster
+def test_a_job_waits_for_workers_as_long_as_nobody_cancels_it_and_goes_on_when_one_comes(
+    layout: Layout, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its card says for what: those of a batch system come once it has room for them."""
+    file, job = tmp_path / "scheduler.json", job_of(layout)
+    log, started = events.append, ExitStack()
+    react: list[Callable[[], object]] = [(job.folder / "cancel").touch, lambda: started.enter_context(a_worker_of(file))]
+
+    def append(folder: Path, kind: str, values: Any = None) -> None:
+        log(folder, kind, values)
+        if kind == "stage" and values["message"] == clusters.NO_WORKERS:
+            react.pop(0)()
+
+    monkeypatch.setattr(events, "append", append)
+    with started, of_its_own(file, n_workers=0):
+        with pytest.raises(JobCancelled):
+            features(job, request=REQUEST, cluster=f"scheduler-file={file}")
+        assert of_kind(job.folder, "cluster") == []
         (job.folder / "cancel").unlink()
-        monkeypatch.setattr("pu_geo.tasks.imagery.features.fit_maker", None)  # its maker was kept
-        found = features(job, request=REQUEST, cluster=cluster)
-        assert sha256_of_features(layout, str(found["name"])) == expected
-        assert of_kind(job.folder, "kept")
-
-    def test_clicks_are_stored_while_shards_run(
-        self, layout: Layout, expected: str, cluster: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with clicking(layout, [f"b{i}" for i in range(N)]) as clicked:
-            on_first_shard(monkeypatch, lambda: wait_for(lambda: len(clicked) > 3))
-            found = features(job_of(layout), request=REQUEST, cluster=cluster)
-        assert sha256_of_features(layout, str(found["name"])) == expected
-        assert stored_clicks(layout) == clicked
-
-    def test_a_worker_of_another_version_is_refused(
-        self, layout: Layout, cluster: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(clusters, "__version__", "99.0")
-        with pytest.raises(JobError, match=r"other versions: pu-geo .* there, 99\.0 here"):
-            features(job_of(layout), request=REQUEST, cluster=cluster)
-
-    def test_a_job_whose_process_is_killed_is_resumed_with_the_rest(self, tmp_path: Path, cluster: str) -> None:
-        """As a person sees it: the job's process is gone, and `resume` does what is left. Shards have their usual size."""
-        n = 9 * 1024
-        alone, layout = many_chips(tmp_path / "alone.pugeo", n), many_chips(tmp_path / "event.pugeo", n)
-        name = str(features(job_of(alone), request=REQUEST)["name"])
-        job_id = jobs.start(layout, "features", {"request": REQUEST, "cluster": cluster})
-        folder = layout.jobs / job_id
-        wait_for(lambda: bool(of_kind(folder, "shard")) or not jobs.is_alive(folder))
-        assert not of_kind(folder, "failed")
-        os.kill(int(str(of_kind(folder, "started")[0]["pid"])), signal.SIGKILL)
-        wait_for(lambda: not jobs.is_alive(folder))
-        before = len(of_kind(folder, "shard"))
-        assert jobs.view(folder).state == "interrupted"
-        assert 0 < before < 9
-        jobs.resume(layout, job_id)
-        assert jobs.wait(layout, job_id, seconds=240).state == "done", jobs.worker_log(folder)
-        assert sha256_of_features(layout, name) == sha256_of_features(alone, name)
-        assert len(of_kind(folder, "shard")) <= 9  # at most those that ran, and their records, as it was killed
-        assert of_kind(folder, "kept")
-
-    def test_a_scheduler_that_is_killed_ends_the_job_in_words_and_nothing_is_done_twice(
-        self, layout: Layout, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        file = tmp_path / "scheduler.json"
-        with of_its_own(file) as scheduler, monkeypatch.context() as patch:
-            on_first_shard(patch, scheduler.kill)
-            with pytest.raises(JobError, match="scheduler is gone"):
-                features(job_of(layout), request=REQUEST, cluster=f"scheduler-file={file}")
-        file.unlink()
-        with of_its_own(file):
-            found = features(job_of(layout), request=REQUEST, cluster=f"scheduler-file={file}")
-        assert sha256_of_features(layout, str(found["name"])) == expected
-        rows = [tuple(event["rows"]) for event in of_kind(layout.jobs / "job", "shard")]  # type: ignore[arg-type]
-        assert len(rows) == len(set(rows))
-        assert of_kind(layout.jobs / "job", "kept")
-
-    def test_a_shard_that_ends_its_workers_ends_the_job_in_words(self, layout: Layout, cluster: str) -> None:
-        folder = job_of(layout).folder
-        with (
-            pytest.raises(JobError, match="ended all workers that tried it") as failed,
-            clusters.of_job(cluster, folder) as on,
-        ):
-            shards.run(
-                end_the_worker, shards.planned(1, 1, {}), lambda *_: None, step="ending", cluster=on, report=lambda _: None,
-                is_cancelled=lambda: False,
-            )  # fmt: skip
-        assert "memory" in failed.value.hint
-
-    def test_a_job_waits_for_workers_as_long_as_nobody_cancels_it_and_goes_on_when_one_comes(
-        self, layout: Layout, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Its card says for what: those of a batch system come once it has room for them."""
-        file, job = tmp_path / "scheduler.json", job_of(layout)
-        log, started = events.append, ExitStack()
-        react: list[Callable[[], object]] = [(job.folder / "cancel").touch, lambda: started.enter_context(a_worker_of(file))]
-
-        def append(folder: Path, kind: str, values: Any = None) -> None:
-            log(folder, kind, values)
-            if kind == "stage" and values["message"] == clusters.NO_WORKERS:
-                react.pop(0)()
-
-        monkeypatch.setattr(events, "append", append)
-        with started, of_its_own(file, n_workers=0):
-            with pytest.raises(JobCancelled):
-                features(job, request=REQUEST, cluster=f"scheduler-file={file}")
-            assert of_kind(job.folder, "cluster") == []
-            (job.folder / "cancel").unlink()
-            found = features(job, request=REQUEST, cluster=f"scheduler-file={file}")
-            said = [event["message"] for event in of_kind(job.folder, "stage")]
-            assert said.index(clusters.WORKERS_CAME) > said.index(clusters.NO_WORKERS)
-            assert clusters.WORKERS_AGAIN not in said, "it never had any"
-        assert sha256_of_features(layout, str(found["name"])) == expected
-        assert react == []
+        found = features(job, request=REQUEST, cluster=f"scheduler-file={file}")
+        said = [event["message"] for event in of_kind(job.folder, "stage")]
+        assert said.index(clusters.WORKERS_CAME) > said.index(clusters.NO_WORKERS)
+        assert clusters.WORKERS_AGAIN not in said, "it never had any"
+    assert sha256_of_features(layout, str(found["name"])) == expected
+    assert react == []
 
 
 @contextmanager

@@ -77,6 +77,7 @@ def test_finished_shards_are_read_wherever_the_project_is_now_and_nobody_does_th
     assert [(each.start, each.stop) for each in plan] == [(0, 4), (4, 8), (8, 10)]
     assert len(done(job_folder, plan)) == 3
     assert gathered(job_folder, plan) == [n**2 for n in range(10)]
+    assert not of_kind(job_folder, "note")
     for other in (shards.planned(10, 4, {"power": 3}), shards.planned(11, 4, {"power": 2})):
         assert shards.finished(job_folder / SHARDS, other[-1], VERSIONS) is None
     (job_folder / "cancel").touch()
@@ -116,30 +117,24 @@ def test_a_shard_whose_file_is_not_what_was_written_is_not_finished(job_folder: 
 def test_the_log_says_where_a_finished_shard_was_made_by_another_processor(job_folder: Path) -> None:
     plan = shards.planned(8, 4, {"power": 2})
     done(job_folder, plan)
-    gathered(job_folder, plan)
-    assert not of_kind(job_folder, "note")
     for path in (job_folder / SHARDS).glob("0*.json"):
         clusters.write_json(path, {**json.loads(path.read_text()), "host": "node-7", "numbers": "cpu (another), float32"})
     assert gathered(job_folder, plan) == [n**2 for n in range(8)]
     (note,) = of_kind(job_folder, "note")
     assert "node-7 computes with cpu (another)" in str(note["message"])
-    assert "last bits may differ" in str(note["message"])
 
 
 def test_a_worker_returns_a_refusal_and_a_cancel_in_place_of_raising(job_folder: Path) -> None:
-    """What is raised on a worker is tried again; these two are no accidents."""
+    """What is raised on a worker is tried again; these are no accidents."""
     refusing = done(job_folder, shards.planned(4, 4, {"power": 2, "refuses": True}))
     assert refusing == [{"refused": ["No squares.", "Use circles.", "squares"]}]
     (job_folder / "cancel").touch()
     assert done(job_folder, shards.planned(4, 4, {"power": 2})) == [{"cancelled": True}]
     assert not list((job_folder / SHARDS).glob("0*"))
-
-
-def test_a_shard_whose_job_is_gone_by_its_end_writes_nothing(job_folder: Path) -> None:
-    """Else a project that was removed or moved would have a folder again, and its name would be taken."""
+    (job_folder / "cancel").unlink()
     (refused,) = done(job_folder, shards.planned(4, 4, {"power": 2, "removes": str(job_folder)}))
     assert "does not find the folder" in refused["refused"][0]
-    assert not job_folder.exists()
+    assert not job_folder.exists(), "else a project that was removed would have a folder again, and its name would be taken"
 
 
 @pytest.mark.parametrize(
@@ -208,9 +203,7 @@ def test_a_job_names_what_it_does_before_it_starts_workers_or_connects(
     assert clusters.memory_of(clusters.parse("local:200")) == clusters.LEAST_MEMORY
 
 
-@pytest.mark.parametrize(
-    "error", [TimeoutError(), RuntimeError("Nanny failed to start."), OSError(12, "Cannot allocate memory")]
-)
+@pytest.mark.parametrize("error", [TimeoutError(), RuntimeError("Nanny failed to start.")])
 def test_workers_that_do_not_start_are_an_error_in_words(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
