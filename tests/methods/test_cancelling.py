@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import sys
-import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
-from method_parts import CPU, NAMES, fit, is_same, made_up, made_up_chips, short
+from method_parts import CPU, NAMES, fit, made_up, short
 
 from pu_geo.analysis import pupl, two_readings
 from pu_geo.analysis.neighbor_graph import NeighborGraph
 from pu_geo.errors import JobCancelled
-from pu_geo.methods import linear, propagation, pucl
+from pu_geo.methods import linear, propagation
 from pu_geo.methods.ncl import consensus_clusters, discovery
-from pu_geo.training import run as run_module
 from pu_geo.training.data import FeatureViews
 from pu_geo.training.network import FeatureExtractor, TrainedModel
 from pu_geo.training.run import Run
@@ -104,56 +100,3 @@ def test_a_cancel_is_noticed_while_trainings_are_read_together(number: int, betw
     n, asked[0] = asked[0] - number + 1, 0  # the last questions are the sorting's
     with pytest.raises(JobCancelled):
         trained()
-
-
-def on_chips(is_cancelled: Callable[[], bool]) -> Mapping[str, torch.Tensor]:
-    """Train PUCL on chips, a single batch, and score; return its state."""
-    data, run = made_up_chips(16), Run(CPU, is_cancelled=is_cancelled)
-    settings = short("pucl", backbone="small", epochs=1, batch_size=16, precision="bf16", pseudo_labels="two_means")
-    with run.asking_within_batches(data.inputs):
-        model = pucl.fit(data, settings, run)
-        model.score(data.inputs.array)
-    return model.state()
-
-
-@pytest.mark.slow
-def test_a_long_batch_on_a_cpu_is_left_in_the_middle_and_results_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
-
-    def is_cancelled(at: int = -1) -> bool:
-        frame, is_backward = sys._getframe(1), False
-        while frame is not None:
-            is_backward |= frame.f_code.co_name == "_engine_run_backward"
-            frame = frame.f_back  # type: ignore[assignment]
-        asked.append(is_backward)
-        return 0 < at <= len(asked)
-
-    seldom = on_chips(is_cancelled)
-    n_seldom = len(asked)
-    asked.clear()
-    monkeypatch.setattr(run_module, "SECONDS_BETWEEN_ASKS", 0.0)
-    often = on_chips(is_cancelled)
-    assert is_same(often, seldom)
-    n, n_backward = len(asked), sum(asked)
-    assert n > 20 * n_seldom
-    assert n_backward > 20  # layer by layer on the way back, too
-    first_backward = asked.index(True) + 1
-    for at in (1, n // 2, n, first_backward, first_backward + n_backward // 2):
-        asked.clear()
-        with pytest.raises(JobCancelled):
-            on_chips(lambda at=at: is_cancelled(at))  # type: ignore[misc]
-        assert at <= len(asked) <= at + 2  # what is cleaned up asks, too
-
-
-def test_a_batch_that_is_left_in_the_middle_leaves_no_graph_behind() -> None:
-    """What a backward pass needs was held by the graph itself, for as long as the process lived: a notebook, say."""
-    alive: list[weakref.ref[torch.Tensor]] = []
-
-    def forward(weights: torch.Tensor) -> None:
-        result = torch.exp(weights)  # saves its own result
-        alive.append(weakref.ref(result))
-
-    with Run(CPU).asking_within_batches(made_up_chips(4).inputs):
-        forward(torch.ones(3, requires_grad=True))
-    gc.collect()
-    assert [each() for each in alive] == [None]

@@ -6,7 +6,6 @@ import pickle
 import re
 import warnings
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -197,59 +196,38 @@ def test_what_is_predicted_is_what_a_map_flags() -> None:
     assert model.predict(None).tolist() == [0, 1, 1]
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "float labels": (
-        {"y": np.array([0.0, 1.0] * 30)},
-        "continuous values; labels are bools, or integers 0 and 1. Write y == 1.",
-    ),
-    "-1": ({"y": np.array([-1, 1] * 30)}, "y holds -1; .* -1 is no label here; write 0 for not reviewed."),
-    "2": ({"y": np.array([2, 1] * 30)}, "y holds 2; labels are bools, or integers 0 and 1."),
-    "texts": ({"y": np.array(["a", "b"] * 30)}, "labels are bools, or integers 0 and 1"),
-    "too few labels": ({"y": [1, 0]}, "y has 2 labels for 60 chips"),
-    "no labels": ({"y": None}, "y is None"),
-    "a missing label": ({"y": pd.Series([pd.NA, *[1, 0] * 29, 1], dtype="Int64")}, "y has no value in row 0"),
-    "nan": ({"X": np.full((60, 6), np.nan, np.float32)}, "NaN"),
-    "infinite": ({"X": np.full((3, 60, 6), np.inf, np.float32)}, "infinity"),
-    "too large": ({"X": np.full((60, 6), 1e300)}, "infinity"),
-    "float chips": ({"X": np.zeros((60, 3, 16, 16), np.float32)}, r"float32 chips; chips are uint8 \[N, C, H, W\]"),
-    "whole numbers": ({"X": np.zeros((3, 60, 6), np.int64)}, "int64 views"),
-    "one axis": ({"X": np.zeros(60, np.float32)}, "1D array"),
-    "both": ({"known_negative": [0]}, "positive in y and in known_negative, too"),
-    **{
-        f"known {wrong}": ({"known_negative": wrong}, "known_negative")
-        for wrong in ([60], [-1], [3, 3], ["a"], [[1]], [True] * 5)
-    },
-}
+REFUSED: list[tuple[str, Any, str]] = [
+    ("y", np.array([0.0, 1.0] * 30), "continuous values; labels are bools, or integers 0 and 1. Write y == 1."),
+    ("y", np.array([-1, 1] * 30), "y holds -1; .* -1 is no label here; write 0 for not reviewed."),
+    ("y", np.array([2, 1] * 30), "y holds 2; labels are bools, or integers 0 and 1."),
+    ("y", np.array(["a", "b"] * 30), "labels are bools, or integers 0 and 1"),
+    ("y", [1, 0], "y has 2 labels for 60 chips"),
+    ("y", None, "y is None"),
+    ("y", pd.Series([pd.NA, *[1, 0] * 29, 1], dtype="Int64"), "y has no value in row 0"),
+    ("X", np.full((60, 6), np.nan, np.float32), "NaN"),
+    ("X", np.full((3, 60, 6), np.inf, np.float32), "infinity"),
+    ("X", np.full((60, 6), 1e300), "infinity"),
+    ("X", np.zeros((60, 3, 16, 16), np.float32), r"float32 chips; chips are uint8 \[N, C, H, W\]"),
+    ("X", np.zeros((3, 60, 6), np.int64), "int64 views"),
+    ("X", np.zeros(60, np.float32), "1D array"),
+    ("known_negative", [0], "positive in y and in known_negative, too"),
+    *(("known_negative", wrong, "known_negative") for wrong in ([60], [-1], [3, 3], ["a"], [[1]], [True] * 5)),
+    ("positions", np.zeros((59, 2)), "59 rows for 60 chips"),
+    ("positions", ["a"] * 60, r"numbers \[60, 2\], metres"),
+    ("positions", np.full((60, 2), np.nan), "60 of 60 positions are not finite"),
+    ("positions", np.random.default_rng(0).random((60, 2)) / 100, "must be in metres"),
+]
 
 
-@pytest.mark.parametrize("what", REFUSED)
-@pytest.mark.parametrize("cls", [partial(tiny, "NcPU"), PURanker, PUPL])
-def test_what_cannot_be_is_refused(cls: Any, what: str) -> None:
-    (views, y, _), (changes, words) = made_up(), REFUSED[what]
-    given = {"X": views[0], "y": y, **changes}
-    if cls is PUPL and "y" not in changes:
-        return
-    with pytest.raises(InputError, match=words) as refused:
-        cls().fit(given.pop("X"), given.pop("y"), **given)
-    assert isinstance(refused.value, ValueError)
-    assert isinstance(refused.value, PuGeoError)
-
-
-@pytest.mark.parametrize(
-    ("positions", "words"),
-    [
-        (np.zeros((59, 2)), "59 rows for 60 chips"),
-        (["a"] * 60, re.escape("numbers [60, 2], metres")),
-        (np.full((60, 2), np.nan), "60 of 60 positions are not finite"),
-        (np.random.default_rng(0).random((60, 2)) / 100, "must be in metres"),
-    ],
-)
-def test_positions_that_cannot_be_are_refused(positions: Any, words: str) -> None:
-    X, y, _ = made_up()
-    with pytest.raises(InputError, match=words):
-        tiny("PropagatedRanking").fit(X, y, positions=positions)
-    with pytest.raises(TypeError, match="positions"):
-        tiny("NcPU").fit(X, y, positions=positions)
+@pytest.mark.parametrize(("name", "value", "words"), REFUSED)
+def test_what_cannot_be_is_refused(name: str, value: Any, words: str) -> None:
+    takers = {"y": [tiny("NcPU"), PURanker(), PUPL()], "positions": [tiny("PropagatedRanking")]}
+    for estimator in takers.get(name, [tiny("NcPU"), PURanker()]):
+        given = {"X": made_up()[0][0], "y": made_up()[1], name: value}
+        with pytest.raises(InputError, match=words) as refused:
+            estimator.fit(given.pop("X"), given.pop("y"), **given)
+        assert isinstance(refused.value, ValueError)
+        assert isinstance(refused.value, PuGeoError)
 
 
 def test_labels_and_known_negatives_have_many_forms() -> None:
@@ -270,8 +248,9 @@ def test_kinds_of_damage_are_learned_by_methods_that_can() -> None:
     typed = tiny("HeroCon").fit(views, y, known_negative=known, types=kinds)
     assert isinstance(typed, HeroCon)
     assert set(typed.model_.findings["kinds"]) >= {"roof", "wall"}
-    with pytest.raises(TypeError, match="types"):
-        tiny("NcPU").fit(views, y, types=kinds)
+    for name in ("types", "positions"):
+        with pytest.raises(TypeError, match=name):
+            tiny("NcPU").fit(views, y, **{name: kinds})
     with pytest.raises(InputError, match=r"types is \[2\]"):
         tiny("HeroCon").fit(views, y, types=["roof", "wall"])
     missing = np.array([np.nan, pd.NA, pd.NaT, None, "", *["flood"] * 55], dtype=object)

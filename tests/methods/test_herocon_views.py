@@ -89,7 +89,6 @@ def batch_of(data: PUData, settings: HeroconSettings) -> tuple[herocon.HeroconNe
 
 def spoiled(data: PUData, value: float) -> PUData:
     """The same data with another number wherever a view is missing."""
-    assert data.is_missing is not None
     array, is_chips = data.inputs.array.copy(), isinstance(data.inputs, ChipImages)
     for view, gone in zip(data.views, data.is_missing, strict=True):
         array[(gone, slice(view.start, view.stop)) if is_chips else (slice(None), gone, slice(view.start, view.stop))] = (
@@ -145,7 +144,6 @@ def test_what_views_cannot_have_is_refused_or_named() -> None:
     )
     fit(optical, replace(CHIPS, epochs=1, max_steps=1))
     data, _ = made_features(types=True)
-    assert data.type_labels is not None
     labels = np.concatenate([data.type_labels, np.where(data.type_labels[:, :1] >= 0, 0, -1).astype(np.int8)], axis=1)
     run = Run(CPU, 0)
     model = herocon.fit(replace(data, type_labels=labels, type_names=("any", "bad", "burnt")), replace(SMALL, epochs=1), run)
@@ -185,7 +183,6 @@ def test_a_missing_layer_of_chips_changes_no_bit_and_never_enters_its_network() 
     assert isinstance(trunk, ViewFeatureExtractor)
     trunk.others[0].register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
     first.score(data.inputs.array, data.is_missing)
-    assert data.is_missing is not None
     assert sum(seen) == int((~data.is_missing[2]).sum())
     again = herocon.from_state(first.state(), settings, CPU)
     np.testing.assert_array_equal(
@@ -283,7 +280,6 @@ def test_evidence_of_views_adds_up_and_a_building_without_any_has_the_answer_of_
 
 def test_buildings_without_any_view_teach_nothing_and_are_counted() -> None:
     data, _ = made_features()
-    assert data.is_missing is not None
     run, left_out = Run(CPU, 0), np.isin(np.arange(N), [3, 70])
     gone = data.is_missing | left_out
     without = replace(data, is_missing=gone)
@@ -296,7 +292,6 @@ def test_buildings_without_any_view_teach_nothing_and_are_counted() -> None:
 def test_labels_that_nobody_gave_are_not_read_and_others_are() -> None:
     data, _ = made_features(types=True)
     labels = data.type_labels
-    assert labels is not None
     network, batch = batch_of(data, SMALL)
     unknown = torch.from_numpy((labels == -1) & data.is_positive[:, None])
     assert unknown.any()
@@ -315,7 +310,6 @@ def test_labels_that_nobody_gave_are_not_read_and_others_are() -> None:
 @pytest.mark.parametrize("is_ordinal", [False, True])
 def test_damage_of_none_of_the_types_is_damage_all_the_same(is_ordinal: bool) -> None:
     data, truth = made_features(types=True, is_ordinal=is_ordinal)
-    assert data.type_labels is not None
     labels = data.type_labels.copy()
     labels[data.is_positive & (truth == 1)] = 0  # damaged, and neither "any" nor "bad"
     labels[data.is_positive & (truth == 2)] = 1

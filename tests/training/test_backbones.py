@@ -69,7 +69,6 @@ def size_of(name: str, bands: int, size_px: int) -> tuple[int, int]:
     backbone, counts = new_backbone(name, bands, generator()), []  # type: ignore[var-annotated]
 
     def count(layer: nn.Module, _: tuple[Tensor, ...], maps: Tensor) -> None:
-        assert isinstance(layer, nn.Conv2d)
         counts.append(maps.shape[2] * maps.shape[3] * layer.weight.numel())
 
     for layer in backbone.modules():

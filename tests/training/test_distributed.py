@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,24 +52,17 @@ TRAININGS: Mapping[str, tuple[str, Callable[[], PUData], Mapping[str, Any], floa
 }
 
 
-def tensors_of(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
-    """Return all numbers within nested dicts, lists and tensors, with the path to each."""
-    if isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from tensors_of(each, f"{name}.{key}")
-    elif isinstance(value, list | tuple):
-        for number, each in enumerate(value):
-            yield from tensors_of(each, f"{name}.{number}")
-    elif isinstance(value, Tensor | bool | int | float):
-        yield name, torch.as_tensor(value).double()
-
-
 def farthest(first: Any, second: Any) -> float:
     """Return the largest difference of two nested values that have the same parts."""
-    ours, theirs = dict(tensors_of(first)), dict(tensors_of(second))
-    assert ours.keys() == theirs.keys()
-    assert ours
-    return max(float((ours[name] - theirs[name]).abs().max()) for name in ours if ours[name].numel())
+    if isinstance(first, Mapping):
+        assert first.keys() == second.keys()
+        return max((farthest(first[key], second[key]) for key in first), default=0.0)
+    if isinstance(first, list | tuple):
+        return max((farthest(*pair) for pair in zip(first, second, strict=True)), default=0.0)
+    if not isinstance(first, Tensor | bool | int | float):
+        return 0.0
+    ours, theirs = (torch.as_tensor(each).double() for each in (first, second))
+    return float((ours - theirs).abs().max()) if ours.numel() else 0.0
 
 
 def work_of(name: str) -> Callable[[Ranks], Any]:
