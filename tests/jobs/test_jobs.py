@@ -97,6 +97,12 @@ def sleeping(layout: Layout, task: str = "sleep", **more: object) -> Path:
     return folder
 
 
+def be_short(folder: Path) -> None:
+    """Let a job that is started again work for a moment, without a child."""
+    spec = (folder / "spec.json").read_text().replace("600", "0.1").replace("true", "false")
+    (folder / "spec.json").write_text(spec)
+
+
 def cancel(folder: Path) -> None:
     """Cancel a job, which ends as cancelled."""
     jobs.cancel(Layout(folder.parents[1]), folder.name, wait=True)
@@ -112,16 +118,6 @@ def unheld(layout: Layout, *ends: str, task: str = "train") -> Path:
 
 
 @pytest.mark.slow
-def test_job_runs_to_its_end_and_tells_its_result(project: Layout, sleeper: None) -> None:
-    job_id = jobs.start(project, "sleep", {"seconds": 0.3})
-    assert jobs.view(project.jobs / job_id).state == "running"  # from the first moment on, never "interrupted"
-    seen = jobs.wait(project, job_id, seconds=30)
-    assert (seen.state, seen.progress, dict(seen.result)) == ("done", 1.0, {"slept": 0.3})
-    with pytest.raises(JobError, match="is done"):
-        jobs.resume(project, job_id)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("again", [jobs.resume, jobs.retry])
 def test_killed_worker_shows_as_interrupted_and_started_again_leaves_no_orphan(
     project: Layout, sleeper: None, again: Callable[[Layout, str], str | None]
@@ -131,8 +127,7 @@ def test_killed_worker_shows_as_interrupted_and_started_again_leaves_no_orphan(
     assert until(lambda: jobs.view(folder).state == "interrupted")
     child = int((folder / "child").read_text())
     assert runs(child)  # a killed worker does not take its children with it
-    spec = (folder / "spec.json").read_text().replace("600", "0.1").replace("true", "false")
-    (folder / "spec.json").write_text(spec)
+    be_short(folder)
     job_id = again(project, folder.name) or folder.name
     assert jobs.wait(project, job_id, seconds=30).state == "done"
     assert [job.job_id for job in jobs.all_jobs(project)] == [job_id]
@@ -167,8 +162,11 @@ def test_a_process_is_ended_only_with_its_start_and_for_the_folder_it_works_in(p
 
 
 @pytest.mark.slow
-def test_paused_job_says_so_and_goes_on(project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_is_paused_goes_on_and_tells_its_result(
+    project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job_id = jobs.start(project, "sleep", {"seconds": 600})
+    assert jobs.view(project.jobs / job_id).state == "running"  # from the first moment on, never "interrupted"
     with pytest.raises(JobError, match="cannot pause"):
         jobs.pause(project, job_id)
     monkeypatch.setattr(control, "CAN_PAUSE", ("sleep",))
@@ -176,9 +174,12 @@ def test_paused_job_says_so_and_goes_on(project: Layout, sleeper: None, monkeypa
     assert jobs.wait(project, job_id, seconds=20).state == "paused"
     with pytest.raises(JobError, match="not running"):
         jobs.pause(project, job_id)
+    be_short(project.jobs / job_id)
     jobs.resume(project, job_id)
-    assert jobs.view(project.jobs / job_id).state == "running"
-    jobs.cancel(project, job_id, wait=True)
+    seen = jobs.wait(project, job_id, seconds=30)
+    assert (seen.state, seen.progress, dict(seen.result)) == ("done", 1.0, {"slept": 0.1})
+    with pytest.raises(JobError, match="is done"):
+        jobs.resume(project, job_id)
 
 
 @pytest.mark.slow
@@ -203,7 +204,7 @@ def test_jobs_of_two_projects_wait_in_turn(project: Layout, sleeper: None, tmp_p
 
 
 @pytest.mark.slow
-def test_a_machine_that_was_switched_off_holds_nobody_up(project: Layout, sleeper: None, own_home: Path) -> None:
+def test_a_machine_that_was_switched_off_holds_nobody_up(project: Layout, sleeper: None, tmp_path: Path) -> None:
     folder = unheld_job(project, "turn", {"seconds": 0.1})
     for event in ("launched", "started", "turn"):
         events.append(folder, event)
@@ -214,8 +215,9 @@ def test_a_machine_that_was_switched_off_holds_nobody_up(project: Layout, sleepe
     (stale.parent / "000000002-0123abcd.ticket").write_text("")  # the power went while it was written
     assert jobs.view(folder).state == "interrupted"
     assert device_queue.line() == []
-    jobs.resume(project, folder.name)
-    assert jobs.wait(project, folder.name, seconds=30).state == "done"
+    moved = Layout(project.folder.rename(tmp_path / "moved.pugeo"))
+    jobs.resume(moved, folder.name)  # a job goes on in the project where it lies
+    assert jobs.wait(moved, folder.name, seconds=30).state == "done"
     assert not stale.exists()
 
 
@@ -307,8 +309,8 @@ def test_resume_does_not_let_two_jobs_change_the_imagery_nor_do_one_twice(
     project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = unheld(project, task="prepare"), unheld(project)
-    _, lock = jobs.create_held(project, "align", {})
-    assert jobs.view(project.jobs / jobs.all_jobs(project)[0].job_id).state == "running"
+    align, lock = jobs.create_held(project, "align", {})
+    assert jobs.view(align).state == "running"
     for again in (lambda: jobs.resume(project, first.name), lambda: jobs.create_held(project, "prepare", {})):
         with pytest.raises(JobError, match="is changing this project's imagery"):
             again()
@@ -331,14 +333,6 @@ def test_who_looks_whether_a_job_lives_does_not_keep_it_from_starting(project: L
     fcntl.flock(looking, fcntl.LOCK_SH)
     threading.Timer(0.05, os.close, [looking]).start()
     os.close(jobs.take_lock(folder))
-
-
-@pytest.mark.slow
-def test_a_job_goes_on_in_the_project_where_it_lies(project: Layout, sleeper: None, tmp_path: Path) -> None:
-    folder = unheld_job(project, "sleep", {"seconds": 0})
-    moved = Layout(project.folder.rename(tmp_path / "moved.pugeo"))
-    jobs.resume(moved, folder.name)
-    assert jobs.wait(moved, folder.name, seconds=30).state == "done"
 
 
 @pytest.mark.slow

@@ -24,16 +24,6 @@ def nap(job):
         print("ready", flush=True)
         time.sleep(100)
 """
-STUBBORN = """
-import time
-def nap(job):
-    print("ready", flush=True)
-    while True:
-        try:
-            time.sleep(100)
-        except BaseException:
-            pass
-"""
 SLOW_TO_IMPORT = """
 import os, signal
 from pathlib import Path
@@ -65,9 +55,9 @@ sys.exit(worker.main(sys.argv[1:]))
 """
 
 
-def stopped(code: str, argument: Path, number: int, folder: Path, nap: str = NAP) -> int:
+def stopped(code: str, argument: Path, number: int, folder: Path) -> int:
     """Send a process a signal once it writes a file; return how it ended."""
-    (folder / "nap_task.py").write_text(nap)
+    (folder / "nap_task.py").write_text(NAP)
     found = {**os.environ, "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"}
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(argument)], stdout=subprocess.PIPE, env=found,
@@ -99,13 +89,6 @@ def test_a_worker_that_ends_with_the_machine_counts_as_interrupted(project: Layo
     assert (seen.state, seen.ended_at) == ("interrupted", "")
     assert "terminated" in (folder / "events.jsonl").read_text()
     assert not list(project.folder.rglob("*.part"))
-
-
-def test_a_worker_that_swallows_its_end_is_ended_all_the_same(project: Layout, tmp_path: Path) -> None:
-    folder = unheld_job(project, "nap", {})
-    soon = "from pu_geo.jobs import worker\nworker._END_SECONDS = 0.2\n"
-    assert stopped(soon + IN_BACKGROUND, folder, signal.SIGTERM, tmp_path, STUBBORN) == 143
-    assert jobs.view(folder).state == "interrupted"
 
 
 def test_a_worker_that_loads_a_task_ends_only_once_it_is_loaded(project: Layout, tmp_path: Path) -> None:

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import closing, suppress
+from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from small_parts import small_project, square_table
 
 from pu_geo.project import analysts, labels, store
-from pu_geo.project.labels import COLUMNS, Ack, Given
+from pu_geo.project.labels import Ack, Given
 from pu_geo.project.layout import Layout
 from pu_geo.records import LABELS, LabelEvent, LabelOp
 
 N_BUILDINGS = 12
 PEOPLE = ("ann", "bob")
-_DECIDING = (
-    "FROM (SELECT max(event) AS last FROM label_event WHERE event <= ? GROUP BY building_id) "
-    "JOIN label_event e ON e.event = last JOIN label_event a ON a.event = ifnull(e.answer, e.event) WHERE e.label <> 'cleared'"
-)
+
+
+class Row(NamedTuple):
+    event: int
+    op: str
+    building: str
+    label: str
+    analyst: str
+    kind: str
+    undoes: int | None
+    act: str
+    shown: str
+
+
+def log_of(db: sqlite3.Connection) -> list[Row]:
+    names = "event, op, building_id, label, analyst, kind, undoes, act, shown"
+    return [Row(*row) for row in db.execute(f"SELECT {names} FROM label_event ORDER BY event")]
 
 
 def some_operation(rng: np.random.Generator, number: int) -> LabelOp:
@@ -41,113 +54,74 @@ def some_operation(rng: np.random.Generator, number: int) -> LabelOp:
     )  # fmt: skip
 
 
-def all_standing(db: sqlite3.Connection, at: int) -> dict[str, LabelEvent]:
-    """Read the whole log, as `labels.current` did before it kept anything."""
-    return {row[2]: labels.event_of(row) for row in db.execute(f"SELECT {COLUMNS} {_DECIDING}", (at,))}
-
-
-def all_given_since(db: sqlite3.Connection, after: int) -> list[Given]:
-    rows = db.execute(
-        "SELECT event, building_id, analyst, shown = 'audit' FROM label_event "
-        "WHERE event > ? AND undoes IS NULL AND label <> 'cleared' AND event NOT IN (SELECT value FROM json_each(?)) "
-        "ORDER BY event",
-        (after, json.dumps(sorted(labels.all_undone(db)))),
-    )
-    return [Given(int(event), building, analyst, bool(is_check)) for event, building, analyst, is_check in rows]
-
-
-def all_changed_since(db: sqlite3.Connection, event: int, but_by: str) -> dict[str, tuple[str, LabelEvent | None]]:
-    rows = db.execute(
-        "SELECT building_id, label, event FROM label_event e WHERE event IN (SELECT max(event) FROM label_event "
-        "WHERE event > ? AND substr(op, 1, ?) <> ? GROUP BY building_id) "
-        "AND NOT EXISTS (SELECT 1 FROM label_event x WHERE x.building_id = e.building_id AND x.event > e.event)",
-        (event, len(but_by), but_by),
-    )
-    return {building: (label, labels.current(db, at=at).get(building)) for building, label, at in rows}
-
-
-def stacks(db: sqlite3.Connection, analyst: str) -> tuple[list[str], list[str]]:
+def stacks(log: Sequence[Row], analyst: str) -> tuple[list[str], list[str]]:
     """Replay an analyst's whole history: which acts stand, and which can be redone."""
-    rows = db.execute(
-        "SELECT e.act, e.kind, u.act FROM label_event e LEFT JOIN label_event u ON u.event = e.undoes "
-        "WHERE ifnull(e.imported_by, e.analyst) = ? GROUP BY e.act ORDER BY min(e.event)",
-        (analyst,),
-    )
+    act_of = {row.event: row.act for row in log}
+    kinds = {row.act: (row.kind, act_of.get(row.undoes or 0, "")) for row in log if row.analyst == analyst}
     standing: list[str] = []
     undone: list[str] = []
-    for act, kind, target in rows:
-        if kind == "undo":
-            standing.remove(target)
-            undone.append(target)
-        elif kind == "redo":
-            undone.remove(target)
-            standing.append(target)
-        else:
+    for act, (kind, target) in kinds.items():
+        if kind == "set":
             standing.append(act)
             undone.clear()
+        else:
+            source, other = (standing, undone) if kind == "undo" else (undone, standing)
+            source.remove(target)
+            other.append(target)
     return standing, undone
 
 
-def standing_answers(db: sqlite3.Connection) -> list[tuple[str, str, str]]:
-    """Return building, analyst and label of every answer whose last undo or redo is no undo, in their order."""
-    steps = dict(db.execute("SELECT undoes, kind FROM label_event WHERE undoes IS NOT NULL ORDER BY event"))
-    rows = db.execute("SELECT event, building_id, analyst, label FROM label_event WHERE undoes IS NULL ORDER BY event")
-    return [answer for event, *answer in rows if steps.get(event) != "undo"]  # type: ignore[misc]
-
-
-def last_of(answers: Iterable[tuple[Any, str]]) -> dict[Any, str]:
-    return {key: label for key, label in dict(answers).items() if label != "cleared"}
-
-
-def taught(db: sqlite3.Connection, at: int) -> dict[str, str]:
-    """Return what a method learns of each labeled building, "" of one that only an audit answered."""
-    found = {}
-    for building, event in all_standing(db, at).items():
-        other = labels.last_standing(db, building, at=at, outside_audits=True) if event.shown == "audit" else event
-        is_other = other is not None and other.label != "cleared" and other.event <= event.event
-        found[building] = other.label if other is not None and is_other else ""
-    return found
+def taught(own: Sequence[Row]) -> str:
+    """Return what a method learns of a building, "" where only an audit labels it, of the answers on it that stand."""
+    outside = [row.label for row in own if row.shown != "audit"]
+    return own[-1].label if own[-1].shown != "audit" else outside[-1].replace("cleared", "") if outside else ""
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_what_is_kept_is_what_the_whole_log_says(tmp_path: Path, seed: int) -> None:
     layout = small_project(tmp_path / "a.pugeo", table=square_table(N_BUILDINGS))
     rng = np.random.default_rng(seed)
+    past: dict[int, dict[str, LabelEvent]] = {}
     for number in range(80):
         with store.connect(layout) as db:
             labels.append(db, [some_operation(rng, number)], analyst=str(rng.choice(PEOPLE)), screen="map")
             last = labels.last_event(db)
             if rng.random() < 0.4:  # so that several events come at once
                 continue
-            whole = all_standing(db, last)
-            assert labels.current(db) == whole
-            assert list(labels.current(db)) == sorted(whole)
-            assert labels.current_labels(db) == {building: event.label for building, event in whole.items()}
-            pu, what = labels.pu_set(db), taught(db, last)
+            log = log_of(db)
+            steps = {row.undoes: row.kind for row in log}
+            standing = [row for row in log if row.undoes is None and steps.get(row.event) != "undo"]
+            last_answer = {row.building: row for row in standing}
+            labeled = {building: row for building, row in last_answer.items() if row.label != "cleared"}
+            now = past[last] = labels.current(db)
+            assert list(now) == sorted(labeled)
+            assert {building: (one.event, one.label) for building, one in now.items()} == {
+                building: (row.event, row.label) for building, row in labeled.items()
+            }
+            assert labels.current_labels(db) == {building: row.label for building, row in labeled.items()}
+            own = {(row.building, row.analyst): row.label for row in standing}
+            assert {key: event.label for key, event in analysts.own_answers(db).items()} == {
+                key: label for key, label in own.items() if label != "cleared"
+            }
+            what = {building: taught([row for row in standing if row.building == building]) for building in labeled}
+            pu = labels.pu_set(db)
             for mask, meant in ((pu.is_positive, {"positive"}), (pu.is_excluded, {"", "not_assessable"})):
-                expected_ids = [building for building in pu.building_ids if what.get(building) in meant]
-                assert [pu.building_ids[row] for row in np.flatnonzero(mask)] == expected_ids
-            earlier = int(rng.integers(0, last + 1))
-            assert labels.current(db, at=earlier) == all_standing(db, earlier)
-            changed = labels.changed_since(db, earlier, but_by="op1")
-            expected_changes = all_changed_since(db, earlier, "op1")
-            expected_labels = {building: label for building, (label, _) in expected_changes.items()}
-            assert {building: one.label for building, one in changed.items()} == expected_labels
-            assert all(one is None or changed[building] == one for building, (_, one) in expected_changes.items())
+                assert list(compress(pu.building_ids, mask)) == [one for one in pu.building_ids if what.get(one) in meant]
+            earlier = int(rng.choice([*past]))
+            assert labels.current(db, at=earlier) == past[earlier]
+            newest = {row.building: row for row in log if row.event > earlier}
+            changed = {building: one.label for building, one in labels.changed_since(db, earlier, but_by="op1").items()}
+            assert changed == {b: row.label for b, row in newest.items() if not row.op.startswith("op1")}
             some = [f"b{i}" for i in range(0, N_BUILDINGS, 2)]
-            expected = [one for one in all_given_since(db, earlier) if one.building_id in some]
+            given = [row for row in standing if row.event > earlier and row.building in some and row.label != "cleared"]
+            expected = [Given(row.event, row.building, row.analyst, row.shown == "audit") for row in given]
             assert labels.given_since(db, earlier, some) == expected
             for analyst in PEOPLE:
-                standing, undone = stacks(db, analyst)
-                assert labels.next_act(db, analyst, "undo") == (standing[-1] if standing else None)
+                done, undone = stacks(log, analyst)
+                assert labels.next_act(db, analyst, "undo") == (done[-1] if done else None)
                 assert labels.next_act(db, analyst, "redo") == (undone[-1] if undone else None)
-                acts = [*standing, *undone, "another"]
-                only = {act: labels.next_act(db, analyst, "undo", only=act) for act in acts}
-                assert only == {act: act if act in standing else None for act in acts}
-            answers = standing_answers(db)
-            assert labels.current_labels(db) == last_of((building, label) for building, _, label in answers)
-            own = {key: event.label for key, event in analysts.own_answers(db).items()}
-            assert own == last_of(((building, who), label) for building, who, label in answers)
+                for act in (*done, *undone, "another"):
+                    assert labels.next_act(db, analyst, "undo", only=act) == (act if act in done else None)
 
 
 def test_what_is_kept_follows_a_file_that_took_the_place_of_another(project: Layout, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -155,35 +154,20 @@ def test_a_server_that_never_answers_is_ended(tmp_path: Path, port: int, monkeyp
         launch.launch_app(None, port=port, sample=False, browser=False)
 
 
-@pytest.mark.usefixtures("home")
-def test_another_server_on_the_port_is_not_ready(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("status", "is_ours", "expected"), [(303, True, True), (200, True, False), (303, False, False)])
+def test_another_server_on_the_port_is_not_ready(port: int, status: int, *, is_ours: bool, expected: bool) -> None:
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(303)
-            self.send_header("Set-Cookie", f"{access.cookie_name(port)}={'0' * 64}")
+            self.send_response(status)
+            value = access.cookie_value(b"key", port) if is_ours else "0" * 64
+            self.send_header("Set-Cookie", f"{access.cookie_name(port)}={value}; HttpOnly")
             self.end_headers()
 
         def log_message(self, *_: object) -> None: ...
 
-    path = script(tmp_path, seconds=1.0, more="sys.exit(4)")  # as one does that finds its port taken
-    monkeypatch.setattr(launch, "app_script", lambda: path)
-    before = subprocess.Popen
-    others: list[HTTPServer] = []
-
-    def too_late(*given: Any, **more: Any) -> Any:
-        others.append(HTTPServer(("127.0.0.1", port), Other))
-        threading.Thread(target=others[0].serve_forever, daemon=True).start()
-        return before(*given, **more)
-
-    monkeypatch.setattr(launch.subprocess, "Popen", too_late)
-    ready: list[str] = []
-    try:
-        with pytest.raises(PuGeoError, match="exit code 4"):
-            launch.launch_app(None, port=port, sample=False, browser=False, ready=ready.append)
-    finally:
-        others[0].shutdown()
-        others[0].server_close()
-    assert ready == []
+    with HTTPServer(("127.0.0.1", port), Other) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        assert launch._answers(port, "secret", b"key") is expected
 
 
 def test_a_port_that_is_taken_is_a_refusal(port: int) -> None:

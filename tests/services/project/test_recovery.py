@@ -78,14 +78,10 @@ def test_all_that_is_newer_than_the_backup_comes_back(project: Layout) -> None:
     assert done.rows.others == {"footprints": 5, "decision": 1, "choice": 1, "empty_step": done.rows.others["empty_step"]}
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [
-        0,
-        pytest.param(1, marks=pytest.mark.ci),
-        *(pytest.param(i, marks=pytest.mark.long(part="lost")) for i in range(2, 12)),
-    ],
-)
+LOST = [pytest.param(i, marks=pytest.mark.ci if i == 1 else pytest.mark.long(part="lost")) for i in range(1, 12)]
+
+
+@pytest.mark.parametrize("seed", [0, *LOST])
 def test_whatever_page_is_gone_the_log_goes_on_and_every_event_is_accounted_for(project: Layout, seed: int) -> None:
     drawn = random.Random(seed)
     work(project, 100, seed=100 + seed)
@@ -120,21 +116,6 @@ def test_an_undo_of_a_lost_click_is_left_out(project: Layout, tmp_path: Path, go
     assert (found.unreadable, found.left_out) == (1, 3 - len(kept))
     answer(project, LabelOp("again", step="undo"))
     assert set(store.call(project, labels.current_labels)) == ({"b1"} if gone == "x" else {"b1", "b2"})
-
-
-def test_clicks_while_rows_are_read_are_all_there_or_not_at_all(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    click(project, "b1")
-    read = recovered._all_rows
-
-    def and_a_click(db: sqlite3.Connection, table: str) -> object:
-        found = read(db, table)
-        if table == "label_event":
-            click(project, "b2")
-        return found
-
-    monkeypatch.setattr(recovered, "_all_rows", and_a_click)
-    found = recovered._rows_of(project.gpkg)
-    assert (len(found["label_event"]), found.rows["label_event"].n_unreadable) == (1, 0)
 
 
 def test_an_operation_whose_number_is_taken_gets_a_new_one(project: Layout, tmp_path: Path) -> None:
