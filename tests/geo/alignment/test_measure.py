@@ -15,7 +15,7 @@ from rasterio.transform import Affine
 
 from pu_geo.errors import JobCancelled
 from pu_geo.geo import alignment
-from pu_geo.geo.alignment import HeldEdges, Shifts, estimate_shifts, metres_per_px
+from pu_geo.geo.alignment import Shifts, estimate_shifts, metres_per_px
 from pu_geo.geo.chips import chip_windows
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
@@ -275,30 +275,6 @@ def test_other_pixel_sizes_work_too(make_scene: Make, gsd_m: float) -> None:
     error = errors(found, -4, 6)[found.quality > 0.5]
     assert (found.quality > 0.5).mean() > 0.95
     assert np.quantile(error, 0.95) < 1.0
-
-
-def test_strips_give_what_one_look_at_all_gives(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    canvas, boxes = town(23), np.clip(buildings(24), 160, 440)
-    boxes[:, 2:] = 20
-    tiles = {"tiled": True, "blockxsize": 32, "blockysize": 32}
-    pre = make_scene("pre", rgb(moved(canvas, 0, 0)), role="pre", **tiles)
-    post = make_scene("post", rgb(moved(canvas, 8, -9)), **tiles)
-    monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 1024)
-    whole = align(pre, post, boxes)
-    gaps: list[int] = []
-    true_cut = HeldEdges.cut
-
-    def cut(self: HeldEdges, x: int, y: int, size: int) -> NDArray[np.int8]:
-        gaps.append(max(self.row - y, y + size - self.row - len(self.valid), self.col - x))
-        return true_cut(self, x, y, size)
-
-    monkeypatch.setattr(HeldEdges, "cut", cut)
-    monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 32)
-    pieces = align(pre, post, boxes)
-    assert len(gaps) == 2 * len(boxes)
-    assert max(gaps) <= 0
-    assert errors(pieces, whole.dx_px, whole.dy_px).max() < 0.1
-    np.testing.assert_allclose(pieces.quality, whole.quality, atol=0.1)
 
 
 def test_progress_counts_to_the_end_and_cancelling_stops(make_scene: Make) -> None:

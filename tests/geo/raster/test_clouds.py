@@ -8,7 +8,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-import rasterio
 from cloud_parts import Picture, disc, town, under_clouds
 from geo_parts import joined
 
@@ -166,16 +165,3 @@ def test_real_scenes_without_clouds_have_none(shared: Path, tmp_path: Path) -> N
             build_pyramid(mosaic, tmp_path / str(k))
         found = cloud_cells(tmp_path / str(k), scene.gsd_m)
         assert not found.is_cloud.any(), path.name
-
-
-def test_clouds_over_a_real_scene_are_found(joplin: Path, tmp_path: Path, make_scene: Make) -> None:
-    with rasterio.open(joplin / "joplin-tornado_00000000" / "post.tif") as source:
-        picture = source.read().transpose(1, 2, 0)
-    thick = np.maximum(disc(SIDE, (300, 400), 180, 80), disc(SIDE, (750, 650), 160, 60, 0.95))
-    thin = disc(SIDE, (800, 150), 140, 60, 0.6)
-    with joined(make_scene("post", under_clouds(picture, np.maximum(thick, thin)).transpose(2, 0, 1))) as mosaic:
-        build_pyramid(mosaic, tmp_path / "tiles")
-    found = cloud_cells(tmp_path / "tiles", 0.45128)
-    share = share_of_cells(thick)
-    assert found.is_cloud[share > 0.94].mean() > 0.9
-    assert not found.is_cloud[share < 0.5].any()

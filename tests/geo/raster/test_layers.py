@@ -121,17 +121,6 @@ def test_a_height_of_0_and_a_map_that_is_mostly_0_are_data(
     assert picture[0, 0, 0] == 255
 
 
-def test_files_of_a_layer_join_first_one_first(layer: Callable[..., Scene], grid: Grid) -> None:
-    first, second = noise(2), noise(2, seed=1)
-    first[:, :, 64:] = np.nan
-    one, two = (replace(layer(name, data), stretch=((-50, 50),) * 2) for name, data in (("a", first), ("b", second)))
-    with Mosaic([one, two], grid) as mosaic:
-        values, valid = mosaic.read_values(0, 0, WIDTH, HEIGHT)
-    assert valid.all()
-    np.testing.assert_array_equal(values[:, :, :64], first[:, :, :64])
-    np.testing.assert_array_equal(values[:, :, 64:], second[:, :, 64:])
-
-
 def test_scaling_of_a_large_grid_is_that_of_evenly_spaced_samples(
     layer: Callable[..., Scene], grid: Grid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,13 +177,6 @@ def test_a_map_of_rare_damage_keeps_its_grades(layer: Callable[..., Scene], grid
     ((low, high),) = found.bands
     assert low == 0
     assert 245 < high <= 254
-
-
-def test_two_rare_values_around_a_usual_one_keep_their_order(layer: Callable[..., Scene], grid: Grid) -> None:
-    data = np.zeros((1, HEIGHT, WIDTH), np.float32)
-    data[0, 0, :8], data[0, 1, :8] = -2, 3
-    with Mosaic([layer("both", data)], grid) as mosaic:
-        assert scaling.find_scaling(mosaic).bands == ((-2.0, 3.0),)
 
 
 # Chips
@@ -258,12 +240,3 @@ def test_memory_is_counted_by_bands(
             out = np.zeros((1, 3 + 16 * len(layers), 16, 16), np.uint8)
             cut_chips(None, after, windows, 16, out, layers=[more] if layers else [])
     assert asked[1] > 4 * asked[0]
-
-
-def test_a_layer_that_does_not_fit_into_memory_is_refused(
-    layer: Callable[..., Scene], grid: Grid, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pu_geo.geo.raster.guard.free_memory", lambda: 1000)
-    monkeypatch.setattr("pu_geo.geo.raster.guard.FREELY_BYTES", 100)
-    with Mosaic([layer("many", noise(16))], grid) as mosaic, pytest.raises(ImageryError, match="memory"):
-        mosaic.read_values(0, 0, WIDTH, HEIGHT)

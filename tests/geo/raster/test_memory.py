@@ -49,13 +49,6 @@ def test_a_scene_whose_row_of_map_tiles_takes_gigabytes_is_refused(tmp_path: Pat
     assert (refused.value.kind, "-projwin" in refused.value.hint) == ("size", True)
 
 
-def test_scenes_far_from_each_other_in_one_direction_are_no_grid(make_scene: Make) -> None:
-    near = make_scene("near", pattern(40, 40))
-    far = replace(near, transform=(0.5, 0.0, near.transform[2] + 0.5 * MAX_SIDE_PX, 0.0, -0.5, near.transform[5]))
-    with pytest.raises(ImageryError, match="on a side fit in a project"):
-        project_grid([near, far])
-
-
 def test_much_smaller_pixels_are_refused_before_anything_is_read(
     write_tif: Callable[..., Path], tmp_path: Path, make_scene: Make
 ) -> None:

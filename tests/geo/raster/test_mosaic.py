@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import rasterio
 from geo_parts import NORTH_UP, ORIGIN, joined, pattern
-from pyproj import Transformer
 from rasterio.transform import Affine
 from rasterio.warp import Resampling, reproject
 
@@ -87,29 +86,28 @@ def test_the_second_scene_fills_only_the_holes_of_the_first_and_its_own_hide_not
     assert valid[20:].all()
 
 
-def test_a_mask_in_a_file_beside_the_scene_is_not_read(make_scene: Make, tmp_path: Path) -> None:
-    scene = make_scene("a", pattern(40, 40))
-    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK="NO"), rasterio.open(scene.path, "r+") as file:
-        file.write_mask(np.zeros((40, 40), np.uint8))
-    assert (tmp_path / "a.tif.msk").exists()
-    assert read_all([scene])[1].all()
-
-
-def test_alpha_and_internal_masks_are_respected(make_scene: Make) -> None:
+def test_alpha_and_internal_masks_are_respected_and_masks_in_files_beside_are_not(make_scene: Make) -> None:
     shown = np.full((64, 64), 255, dtype=np.uint8)
     shown[:, :16] = 0
     data = pattern(64, 64)
     jpeg = {"compress": "jpeg", "photometric": "YCBCR", "jpeg_quality": 95}
-    scenes = [
-        make_scene("rgba", np.concatenate([data, shown[None]])),
-        make_scene("masked", data, mask=shown),
-        make_scene("jpeg", data, mask=shown, **jpeg),
-    ]
+    rgba = np.concatenate([data, shown[None]])
+    scenes = [make_scene("rgba", rgba), make_scene("masked", data, mask=shown), make_scene("jpeg", data, mask=shown, **jpeg)]
     for scene in scenes:
         picture, valid = read_all([scene])
         np.testing.assert_array_equal(valid, shown > 0)
         assert picture[:, :, :16].max() == 0
         assert abs(picture[:, :, 20:].astype(int) - data[:, :, 20:]).mean() < (5 if scene.scene_id == "jpeg" else 1e-9)
+    plain = make_scene("plain", data)
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK="NO"), rasterio.open(plain.path, "r+") as file:
+        file.write_mask(np.zeros((64, 64), np.uint8))
+    assert read_all([plain])[1].all()
+    rgba[:3, :10] = 0  # with both nodata and alpha, as it is and warped
+    for name, transform in (("both", NORTH_UP), ("warped", NORTH_UP @ Affine.translation(0.3, 0.4))):
+        valid = read_all([make_scene(name, rgba, transform, nodata=0, role="pre")], [plain])[1]
+        assert valid[15:60, 22:60].all()
+        assert not valid[15, :14].any()
+        assert not valid[:8, 30].any()
 
 
 def test_no_number_and_no_data_of_all_bands_are_masked_and_huge_numbers_are_data(make_scene: Make) -> None:
@@ -215,33 +213,6 @@ def test_a_block_broken_later_is_told_as_corrupt(write_tif: Callable[..., Path])
 def test_preferred_rows_are_whole_blocks(make_scene: Make, size: int, expected: int) -> None:
     with joined(make_scene("a", pattern(600, 40), tiled=True, blockxsize=64, blockysize=size)) as mosaic:
         assert mosaic.preferred_block_rows == expected
-
-
-@pytest.mark.parametrize("is_warped", [False, True])
-def test_a_scene_with_both_nodata_and_alpha_obeys_both(make_scene: Make, is_warped: bool) -> None:
-    data = np.concatenate([pattern(30, 30), np.full((1, 30, 30), 255, np.uint8)])
-    data[:3, :10] = 0
-    data[3, :, :10] = 0
-    transform = NORTH_UP @ Affine.translation(0.3, 0.4) if is_warped else NORTH_UP
-    post = make_scene("post", pattern(30, 30))
-    valid = read_all([make_scene("both", data, transform, nodata=0, role="pre")], [post])[1]
-    assert valid[15:28, 15:28].all()
-    assert not valid[15, :8].any()
-    assert not valid[:8, 15].any()
-
-
-def test_tiles_of_two_systems_and_pixel_sizes_make_one_picture(make_scene: Make) -> None:
-    """The second tile, in Web Mercator with coarser pixels, continues the first, so that their seam cannot be seen."""
-    flat = np.full((3, 80, 80), 100, dtype=np.uint8)
-    first = make_scene("first", flat[:, :40, :40])
-    x, y = Transformer.from_crs(32633, 3857, always_xy=True).transform(ORIGIN[0], ORIGIN[1])
-    second = make_scene("second", flat, Affine(0.9, 0, x, 0, -0.9, y), "EPSG:3857")
-    grid = project_grid([first, second])
-    assert (grid.crs, grid.gsd_m) == ("EPSG:32633", pytest.approx(0.5))
-    with Mosaic([first, second], grid) as mosaic:
-        picture, valid = mosaic.read(0, 0, grid.width, grid.height)
-    assert valid[2:-2, 2:-2].mean() > 0.95
-    assert (picture[:, valid] == 100).all()
 
 
 @pytest.mark.parametrize("gsd_m", [0.5, 0.7], ids=["as it is", "warped"])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rasterio.transform import Affine
 
 from pu_geo.errors import ImageryError
-from pu_geo.geo.raster.placement import check_overlap, project_grid, shares_outside
+from pu_geo.geo.raster.placement import MAX_SIDE_PX, check_overlap, project_grid, shares_outside
 from pu_geo.records import Scene
 
 Make = Callable[..., Scene]
@@ -29,23 +29,16 @@ def boxes(windows: NDArray[np.float64]) -> NDArray[np.object_]:
     return np.asarray(shapely.box(*windows[:, :2].T, *(windows[:, :2] + windows[:, 2:]).T))
 
 
-def test_a_window_over_the_border_counts_what_lies_beyond(make_scene: Make) -> None:
+def test_a_window_over_the_border_or_a_gap_counts_what_lies_beyond(make_scene: Make) -> None:
     scene = make_scene("post", pattern(100, 200))
     windows = np.array([[50, 50, 20, 20], [-10, 50, 20, 20], [195, 95, 10, 10], [300, 0, 10, 10], [0, 0, 200, 100]], float)
     # by hand: inside; the left half; three quarters; all; exactly the scene
-    np.testing.assert_allclose(
-        shares_outside(boxes(windows), [scene], project_grid([scene])), [0, 0.5, 0.75, 1, 0], atol=1e-6
-    )
-
-
-def test_neighbors_join_and_a_gap_between_them_is_outside(make_scene: Make) -> None:
-    left = make_scene("post", pattern(100, 100))
-    right = make_scene("post", pattern(100, 100), transform=at(60, 0))  # after 20 pixels of gap
+    outside = shares_outside(boxes(windows), [scene], project_grid([scene]))
+    np.testing.assert_allclose(outside, [0, 0.5, 0.75, 1, 0], atol=1e-6)
+    both = [make_scene("left", pattern(100, 100)), make_scene("right", pattern(100, 100), at(60, 0))]  # a gap of 20 pixels
     windows = np.array([[90, 40, 40, 20], [80, 40, 20, 20], [110, 40, 20, 20]], float)
     # by hand: 20 of 40 columns; none; 10 of 20
-    np.testing.assert_allclose(
-        shares_outside(boxes(windows), [left, right], project_grid([left, right])), [0.5, 0, 0.5], atol=1e-6
-    )
+    np.testing.assert_allclose(shares_outside(boxes(windows), both, project_grid(both)), [0.5, 0, 0.5], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -76,26 +69,20 @@ def test_grid_in_degrees_knows_its_metres(make_scene: Make) -> None:
     assert grid.x_unit_m == pytest.approx(111_320 * np.cos(np.deg2rad(41.5)), rel=3e-3)
 
 
-def test_scenes_on_two_continents_are_refused(make_scene: Make) -> None:
+@pytest.mark.parametrize(("east_px", "south_px"), [(120_000, 120_000), (MAX_SIDE_PX, 0)])
+def test_scenes_on_two_continents_are_refused(make_scene: Make, east_px: int, south_px: int) -> None:
     near = make_scene("near", pattern(32, 32))
-    far = replace(near, transform=(0.5, 0.0, ORIGIN[0] + 60_000, 0.0, -0.5, ORIGIN[1] - 60_000))
-    with pytest.raises(ImageryError, match="far apart") as refused:
+    far = replace(near, transform=(0.5, 0.0, ORIGIN[0] + east_px / 2, 0.0, -0.5, ORIGIN[1] - south_px / 2))
+    with pytest.raises(ImageryError) as refused:
         project_grid([near, far])
     assert refused.value.kind == "size"
 
 
-def test_overlap_share_is_a_quarter_for_a_quarter(make_scene: Make) -> None:
-    post = make_scene("post", pattern(40, 40))
-    pre = make_scene("pre", pattern(40, 40), at(10, -10), role="pre")
+def test_overlap_share_is_a_quarter_for_a_quarter_and_all_for_two_pairs_far_from_each_other(make_scene: Make) -> None:
+    post, pre = make_scene("post", pattern(40, 40)), make_scene("pre", pattern(40, 40), at(10, -10), role="pre")
     assert check_overlap([pre], [post], project_grid([post])) == pytest.approx(0.25)
-
-
-def test_two_complete_pairs_far_from_each_other_are_covered_in_full(make_scene: Make) -> None:
-    """ "Pre scenes cover only 0 %" was printed of two complete scenes 16 km apart: the grid between them counted."""
-    post, pre = (
-        [make_scene(f"{role}{x}", pattern(40, 40), at(x, 0), role=role) for x in (0, 16_000)] for role in ("post", "pre")
-    )
-    assert check_overlap(pre, post, project_grid(post)) == pytest.approx(1.0)
+    pair = [make_scene(f"s{x}", pattern(40, 40), at(x, 0)) for x in (0, 16_000)]  # the grid between them does not count
+    assert check_overlap(pair, pair, project_grid(pair)) == pytest.approx(1.0)
 
 
 def test_no_overlap_is_refused_with_the_distance(make_scene: Make) -> None:
