@@ -57,6 +57,8 @@ def test_shared_features_that_are_there_are_listed_and_not_made_again(chipped: L
     app = show("imagery", chipped)
     assert "- Shared filters (the same in every project, no imagery), 512 features" in plain(app)
     assert "make-shared-features" not in {each.key for each in app.button}
+    assert "Layers to make features of" not in {each.label for each in app.multiselect}, "there are none to choose"
+    assert "compare-layers" not in {each.key for each in show("train", chipped).toggle}
 
 
 def test_a_set_is_chosen_on_imagery_and_named_on_train(chipped: Layout, second: str) -> None:
@@ -98,12 +100,6 @@ def test_layers_are_chosen_on_imagery(project: Layout, started: list[tuple[str, 
     assert [(task, args["request"]["layers"], args["use"]) for task, args in started] == [
         ("features", ("pre+post", "sar-post"), True)
     ]
-
-
-def test_without_layers_there_is_nothing_to_choose(project: Layout) -> None:
-    with_chips(project)
-    assert "Layers to make features of" not in {each.label for each in show("imagery", project).multiselect}
-    assert "compare-layers" not in {each.key for each in show("train", project).toggle}
 
 
 def test_what_each_layer_adds_is_asked_and_shown_on_train(project: Layout, started: list[tuple[str, Any]]) -> None:

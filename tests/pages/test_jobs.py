@@ -52,7 +52,10 @@ def acts_on(app: AppTest, folder: Path) -> set[str]:
 
 def test_an_ended_job_says_how_and_offers_what_can_be_done(project: Layout) -> None:
     folders = {state: job_with(project, *log) for state, (log, _, _) in ENDS.items()}
+    for _ in range(4):
+        job_with(project, EPOCH, ("done", {"result": {"run_id": "r"}, "seconds": 2.0}))
     app = show("train", project)
+    assert sum(part.label.startswith("Training NcPU, quick: done in 2 s · ") for part in app.expander) == 3
     for state, (_, acts, said) in ENDS.items():
         assert f"-badge[{state}]" in words(app)
         assert said in words(app)
@@ -86,15 +89,6 @@ def test_where_damage_types_come_from_is_chosen_with_their_counts(project: Layou
     field.set_value("answers").run()
     assert "Damage types: Types given on Annotate" in plain(app)
     assert plain(app).count(counts) > 1
-
-
-def test_a_training_that_can_go_on_is_shown_whatever_came_after(project: Layout) -> None:
-    paused = job_with(project, EPOCH, ("paused", {}))
-    for _ in range(4):
-        job_with(project, EPOCH, ("done", {"result": {"run_id": "r"}, "seconds": 2.0}))
-    app = show("train", project)
-    assert app.button(key=f"resume-{paused.name}")
-    assert sum(part.label.startswith("Training NcPU, quick: done in 2 s · ") for part in app.expander) == 3
 
 
 def test_a_dismissed_job_is_gone_and_starting_over_makes_a_new_one(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

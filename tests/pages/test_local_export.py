@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import shapely
 from app_parts import field, press, show
-from small_parts import add_chips, add_run
+from small_parts import add_chips, add_run, table_of
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
 from pu_geo.geo.vector.crs import LOCAL
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import FootprintTable, Grid, Scene
+from pu_geo.records import Grid, Scene
 
 N = 12
 
@@ -23,14 +23,12 @@ N = 12
 @pytest.fixture
 def nowhere(tmp_path: Path, home: Path) -> Layout:
     """A project of 100 x 80 pixels in local meters, with a run over twelve squares."""
-    layout = store.create(tmp_path / "nowhere.pugeo", "Nowhere")
+    layout, ids = store.create(tmp_path / "nowhere.pugeo", "Nowhere"), [f"b{i}" for i in range(N)]
     grid = Grid(LOCAL, LOCAL, (0.5, 0.0, 0.0, 0.0, -0.5, 0.0), 100, 80, 0.5)
     scene = Scene("post-1", "post", "/nowhere/x.png", LOCAL, grid.transform, 100, 80, 3, "uint8", 0.5, place="no place")
-    ids = [f"b{i}" for i in range(N)]
-    wkb = [shapely.to_wkb(shapely.box(4 * i, -8, 4 * i + 3, -5)) for i in range(N)]
     with store.connect(layout) as db:
         contents.add_scenes(db, [scene], grid)
-        contents.add_footprints(db, FootprintTable(ids, wkb, np.full(N, 9.0), [{} for _ in ids], "user", N, 0, 0))
+        contents.add_footprints(db, table_of([shapely.box(4 * i, -8, 4 * i + 3, -5) for i in range(N)]))
     sheets = {"per_sheet": 64, "columns": 8, "cell_w": 64, "cell_h": 64, "n": N, "n_sheets": 1, "has_pre": False}
     add_chips(layout, ids, chips=np.zeros((N, 3, 16, 16), np.uint8), sheets=sheets)
     add_run(layout, ids=ids)

@@ -136,14 +136,29 @@ def test_explore_says_why_new_buildings_are_not_in_the_picture(finished: Layout)
     assert not [button.label for button in app.button if "Place" in button.label]  # it would end the same way
 
 
+def test_a_project_is_picked_in_the_browser_of_folders_and_among_the_recent_ones(
+    finished: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(browsing.ROOTS_VARIABLE, str(finished.folder.parent))
+    app = press(show("project"), "open-project-browse")
+    press(app, next(button.key for button in app.button if str(button.key).startswith("open-project-root-")))
+    press(app, finished.folder.name)
+    assert app.session_state["project"] == str(finished.folder)
+    app = show("project")
+    assert "20 buildings · 2 damaged so far" in plain(app)
+    press(app, f"open-{projects.token_of(finished)}")
+    assert app.session_state["project"] == str(finished.folder)
+    assert next(button for button in app.button if button.label == "Open now").disabled
+
+
 def test_a_name_is_all_a_new_project_needs() -> None:
     app = show("project")
-    assert "Its folder is named after it." in words(app)
     app.text_input(key="new_name").input("Joplin 2011").run()
-    assert f"Saved in {projects.home() / 'joplin-2011.pugeo'}" in plain(app)
+    folder = projects.home() / "joplin-2011.pugeo"
+    assert f"Saved in {folder}" in plain(app)
     press(app, "create")
-    assert app.session_state["project"] == str(projects.home() / "joplin-2011.pugeo")
-    assert projects.summary(Layout(projects.home() / "joplin-2011.pugeo")).name == "Joplin 2011"
+    assert app.session_state["project"] == str(folder)
+    assert projects.summary(Layout(folder)).name == "Joplin 2011"
     assert app.text_input(key="new_name").value == ""
 
 
@@ -162,23 +177,6 @@ def test_a_bad_path_and_a_project_without_a_name_are_refused_and_its_folder_can_
     app.text_input(key="new_name").input("Another").run()
     press(app, "create")
     assert app.session_state["project"] == str(tmp_path / "mine.pugeo")
-
-
-def test_a_recent_project_opens_by_one_click(finished: Layout) -> None:
-    projects.open_project(str(finished.folder))
-    app = show("project")
-    assert "20 buildings · 2 damaged so far" in plain(app)
-    press(app, f"open-{projects.token_of(finished)}")
-    assert app.session_state["project"] == str(finished.folder)
-    assert next(button for button in app.button if button.label == "Open now").disabled
-
-
-def test_a_project_is_picked_in_the_browser_of_folders(finished: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(browsing.ROOTS_VARIABLE, str(finished.folder.parent))
-    app = press(show("project"), "open-project-browse")
-    press(app, next(button.key for button in app.button if str(button.key).startswith("open-project-root-")))
-    press(app, finished.folder.name)
-    assert app.session_state["project"] == str(finished.folder)
 
 
 def test_train_recommends_the_default_before_there_is_a_run_and_starts_nothing_with_too_few_positives(
