@@ -82,12 +82,13 @@ def test_a_layer_that_shows_damage_helps_and_who_lacks_it_is_ranked_by_the_rest(
 @pytest.mark.usefixtures("home")
 def test_the_live_ranking_follows_the_set_in_use(project: Layout) -> None:
     with_layers(project, optical=12.0)
-    before = ranking.scores_now(project)
+    before = ranking.rank_now(project).score_id
+    plain = ranking.scores_for_browser(project, before)
     name = layer_set(project, "pre+post", "sar-post")
     assert features.overview(project).in_use == "rcf"
     features.choose(project, name)
-    after = ranking.scores_now(project)
-    assert before is not None
-    assert after is not None
-    assert not np.array_equal(before, after)
+    after = ranking.rank_now(project).score_id
+    assert after != before
+    assert ranking.scores_for_browser(project, before) is None
+    assert ranking.scores_for_browser(project, after) != plain
     assert features.layers_here(project) == ("pre+post", "sar-post", "dsm", "pre", "post")

@@ -14,7 +14,7 @@ import torch
 from feature_parts import D, TinyMaker, made, weights_file
 from model_parts import SHORT, array_of, copy_of, exported, job_of, parts, with_chips
 from safetensors.numpy import load, save
-from small_parts import add_chips, click, facts_of, in_tiers, small_project, table_of
+from small_parts import add_chips, facts_of, in_tiers, small_project, table_of
 
 from pu_geo import Project
 from pu_geo.errors import ModelError, ProjectError, TrainingError
@@ -22,9 +22,7 @@ from pu_geo.features import bank
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.project import contents, model_files, store
 from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import ranking
 from pu_geo.services.damage_map import mapping
-from pu_geo.services.explore import outliers
 from pu_geo.services.imagery import features
 from pu_geo.services.project import removing
 from pu_geo.services.train import run_card, run_names, training
@@ -115,20 +113,6 @@ def test_runs_that_used_no_features_name_none(chipped: Layout, second: str, tmp_
     assert LICENCE not in (out / "report.html").read_text()
 
 
-def test_a_set_that_is_removed_meanwhile_costs_no_training(
-    chipped: Layout, second: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fit = train_task.fit_and_score
-
-    def fit_and_remove(*given: object, **more: object) -> object:
-        features.remove(chipped, second, "ann")
-        return fit(*given, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(train_task, "fit_and_score", fit_and_remove)
-    facts = facts_of(chipped, trained(chipped, second))
-    assert (facts.feature_set, facts.feature_maker["licence"]) == (second, LICENCE)
-
-
 def test_ncpu_says_that_one_view_is_few(chipped: Layout, tmp_path: Path) -> None:
     name = made(chipped, weights_file(tmp_path), n_views=1)
     warnings = " ".join(facts_of(chipped, trained(chipped, name)).warnings)
@@ -182,31 +166,6 @@ def test_newer_chips_without_the_chosen_set_fall_back_and_the_run_says_so(chippe
     facts = facts_of(chipped, str(train_task.rank(job_of(chipped, "rank"))["run_id"]))
     assert facts.feature_set == "rcf"
     assert any("were not made for the newest chips, so 'rcf' is used" in words for words in facts.warnings)
-
-
-def test_live_ranking_follows_the_choice_and_names_its_scores_anew(chipped: Layout, second: str) -> None:
-    first = ranking.rank_now(chipped)
-    plain = ranking.scores_for_browser(chipped, first.score_id)
-    features.choose(chipped, second)
-    other = ranking.rank_now(chipped)
-    assert other.score_id != first.score_id
-    assert ranking.scores_for_browser(chipped, first.score_id) is None
-    assert ranking.scores_for_browser(chipped, other.score_id) != plain
-    assert ranking.plain_features(chipped, "set").shape == (20, D)
-    assert ranking.plain_features(chipped, "set", "rcf").shape == (20, 16)
-    features.choose(chipped, "rcf")
-    assert ranking.scores_for_browser(chipped, ranking.rank_now(chipped).score_id) == plain
-
-
-def test_odd_clicks_are_found_by_the_features_of_the_run(
-    chipped: Layout, second: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-    known = ranking.plain_features
-    monkeypatch.setattr(ranking, "plain_features", lambda *args: asked.append(args[2]) or known(*args))
-    click(chipped, *(f"b{i}" for i in range(6, 12)))
-    outliers.queue(chipped, str(train_task.rank(job_of(chipped, "rank"), feature_set=second)["run_id"]))
-    assert asked == [second]
 
 
 def test_the_library_makes_names_and_uses_sets(chipped: Layout, tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ import numpy as np
 import psutil
 import pytest
 import torch
-from model_parts import job_of
+from model_parts import array_of, job_of
 from small_parts import facts_of
 
 from pu_geo.errors import JobCancelled, JobPaused, TrainingError
 from pu_geo.methods.catalog import TrainingRequest
-from pu_geo.project import events, locks, runs
+from pu_geo.project import events, locks
 from pu_geo.project.layout import Layout
 from pu_geo.records import View
 from pu_geo.tasks.job import Job
@@ -50,19 +50,23 @@ def rank_of(folder: Path, number: int) -> psutil.Process:
     return found
 
 
-def at_first_report(job: Job, act: Callable[[], object]) -> None:
-    """Let something happen once all ranks are there and none has trained."""
+def ends_as(job: Job, act: Callable[[], object], words: str) -> None:
+    """Let something happen once all ranks are there and none has trained, which ends the job."""
     left = [act]
     job.echo = lambda line: left.pop()() if left and "loading chips" in line and processes_of(job.folder) else None
-
-
-def ends_as(job: Job, words: str) -> None:
     with pytest.raises(TrainingError, match=words) as caught:
         torchrun.train_on(job, TrainingRequest(**ASKED, devices=2), 2)
     assert caught.value.kind == "rank"
     for found in (texts.RESUME, texts.START_AGAIN, "pu-geo jobs P.pugeo resume ID"):
         assert found in caught.value.hint
     assert processes_of(job.folder) == []
+    job.echo = None
+
+
+def held(job: Job) -> int:
+    lock = locks.take(job.folder / locks.JOB_LOCK)
+    assert lock is not None
+    return lock
 
 
 @pytest.mark.long(part="slow")
@@ -70,22 +74,16 @@ def ends_as(job: Job, words: str) -> None:
 def test_it_pauses_survives_deaths_and_goes_on_with_one_device_to_the_same_scores(clicked: Layout) -> None:
     straight = train(job_of(clicked, "straight"), **ASKED)
     job = job_of(clicked, "shared")
-    lock = locks.take(job.folder / locks.JOB_LOCK)
-    assert lock is not None
+    lock = held(job)
     (job.folder / "pause").touch()
     with pytest.raises(JobPaused):
         train(job, **ASKED, devices=2)
     assert processes_of(job.folder) == []
     (job.folder / "pause").unlink()
-
-    at_first_report(job, lambda: rank_of(job.folder, 1).kill())
-    ends_as(job, r"on 2 devices ended early: process 2 of 2 was killed \(signal 9\)")
-    at_first_report(job, lambda: os.close(lock))  # as where the job's own process was killed
-    ends_as(job, "on 2 devices ended early")
-
-    job.echo = None
+    ends_as(job, lambda: rank_of(job.folder, 1).kill(), r"on 2 devices ended early: process 2 of 2 was killed \(signal 9\)")
+    ends_as(job, lambda: os.close(lock), "on 2 devices ended early")  # as where the job's own process was killed
     result = train(job, **ASKED)
-    found, wanted = (np.asarray(runs.array(clicked, str(each["run_id"]), "scores")) for each in (result, straight))
+    found, wanted = (array_of(clicked, str(each["run_id"])) for each in (result, straight))
     np.testing.assert_allclose(found, wanted, atol=1e-5)
     epochs = [event["epoch"] for event in events.read(job.folder) if event["event"] == "epoch"]
     assert sorted(set(epochs)) == [*range(1, 13)]  # a rank that trained until it was killed did an epoch that is done again
@@ -95,10 +93,9 @@ def test_it_pauses_survives_deaths_and_goes_on_with_one_device_to_the_same_score
 
 @pytest.mark.ci
 @pytest.mark.slow
-def test_one_run_is_stored_by_the_first_rank_and_what_it_refuses_is_said(clicked: Layout) -> None:
+def test_one_run_is_stored_by_the_first_rank_and_progress_is_said(clicked: Layout) -> None:
     job = job_of(clicked, "shared")
-    lock = locks.take(job.folder / locks.JOB_LOCK)
-    assert lock is not None
+    lock = held(job)
     echoed: list[str] = []
     job.echo = echoed.append
     result = train(job, **ASKED, devices=2)
