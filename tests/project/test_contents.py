@@ -77,11 +77,8 @@ def test_a_view_is_missing_from_half_of_the_outline_on() -> None:
         [False, False, False],
     ]
     np.testing.assert_array_equal(contents.is_missing(SET_WITH_LAYERS), expected)
-
-
-def test_missing_of_a_set_from_before_outlines_were_measured_is_that_of_the_windows() -> None:
-    facts = {"bands": "post", "building_ids": ["a", "b"], "nodata_share": [0.6, 0.1]}
-    np.testing.assert_array_equal(contents.is_missing(facts), [[True, False]])
+    before = {"bands": "post", "building_ids": ["a", "b"], "nodata_share": [0.6, 0.1]}  # outlines were not measured then
+    np.testing.assert_array_equal(contents.is_missing(before), [[True, False]])
 
 
 # Uploaded files: inside the project, under harmless names, once

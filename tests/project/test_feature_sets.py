@@ -43,13 +43,10 @@ def choose(layout: Layout, name: str, chip_set: str = "set") -> None:
     store.call(layout, feature_sets.choose, layout, chip_set, name)
 
 
-def test_a_project_of_before_has_rcf_and_uses_it_without_a_word(chipped: Layout) -> None:
+def test_a_set_is_what_was_put_and_listed_after_rcf_the_oldest_first(chipped: Layout) -> None:
     assert in_use(chipped) == ("rcf", "")
     assert feature_sets.all_sets(chipped, "set") == [FeatureSet("rcf", {"kind": "rcf"}, 2, 20, 8)]
     assert feature_sets.maker_state(chipped, "set", "rcf") == {}
-
-
-def test_a_set_is_what_was_put_and_listed_after_rcf_the_oldest_first(chipped: Layout) -> None:
     made = put(chipped, created_at="2026-01-02")
     assert feature_sets.find(chipped, "set", OTHER) == made
     assert made.licence == "BSD"
@@ -62,20 +59,14 @@ def test_a_set_is_what_was_put_and_listed_after_rcf_the_oldest_first(chipped: La
     assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf", "zebra-1", OTHER, "alpha-1"]
 
 
-def test_a_set_exists_once_its_facts_do(chipped: Layout) -> None:
-    put(chipped)
-    chipped.feature_facts("set", OTHER).unlink()
-    assert not feature_sets.is_there(chipped, "set", OTHER)
-    assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf"]
-    with pytest.raises(ProjectError, match="have no features 'resnet18-1a2b3c4d'"):
-        feature_sets.views(chipped, "set", OTHER)
-
-
 def test_what_a_kill_left_is_removed_and_nothing_else(chipped: Layout) -> None:
     put(chipped)
     put(chipped, "killed-1")
     put(chipped, chip_set="newer")
-    chipped.feature_facts("set", "killed-1").unlink()
+    chipped.feature_facts("set", "killed-1").unlink()  # a set exists once its facts do
+    assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf", OTHER]
+    with pytest.raises(ProjectError, match="have no features 'killed-1'"):
+        feature_sets.views(chipped, "set", "killed-1")
     chips = chipped.folder / "chips"
     for beginning in ("set", "newer"):
         (chips / f".{beginning}.{OTHER}.features.npy.0123456789abcdef.part").touch()

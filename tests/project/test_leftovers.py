@@ -100,9 +100,12 @@ def test_finished_shards_stay_until_their_job_is_dismissed(project: Layout) -> N
     (job / SHARDS).mkdir()
     (job / SHARDS / "000000000-0.npz").write_bytes(b"shard")
     assert leftovers.sweep(project) == []
+    (project.folder / "quicklooks.old").mkdir()  # map tiles that a kill put aside come back
+    (project.folder / "quicklooks.old" / "pyramid.json").write_text("{}")
     jobs.dismiss(project, job.name)
     assert [each.path for each in leftovers.sweep(project)] == [job / SHARDS]
     assert not (job / SHARDS).exists()
+    assert (project.quicklooks / "pyramid.json").read_text() == "{}"
 
 
 def test_nothing_but_hidden_files_is_removed_while_another_job_is_alive(project: Layout) -> None:
@@ -115,13 +118,6 @@ def test_nothing_but_hidden_files_is_removed_while_another_job_is_alive(project:
     finally:
         os.close(lock)
     assert {each.path for each in leftovers.sweep(project)} == {other / "features.npy", project.folder / "quicklooks.new"}
-
-
-def test_map_tiles_that_a_kill_put_aside_come_back(project: Layout) -> None:
-    (project.folder / "quicklooks.old").mkdir()
-    (project.folder / "quicklooks.old" / "pyramid.json").write_text("{}")
-    assert leftovers.sweep(project) == []
-    assert (project.quicklooks / "pyramid.json").read_text() == "{}"
 
 
 def test_a_project_that_cannot_be_read_loses_nothing(project: Layout) -> None:

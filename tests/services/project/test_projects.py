@@ -20,13 +20,6 @@ from pu_geo.services.project import projects
 pytestmark = pytest.mark.usefixtures("home")
 
 
-def test_bare_name_goes_into_the_home_folder_and_is_remembered(home: Path) -> None:
-    layout = projects.create("joplin", "Joplin")
-    assert layout.folder == home / "joplin.pugeo"
-    assert projects.recent() == [layout]
-    assert projects.summary(layout).next_step == "imagery"
-
-
 def test_token_leads_to_opened_projects_only(project: Layout) -> None:
     token = projects.token_of(project)
     assert projects.resolve(token) is None
@@ -73,7 +66,10 @@ def test_the_folder_of_a_project_follows_from_its_name(name: str, folder: str, h
 
 def test_a_second_project_of_a_name_gets_a_folder_of_its_own(home: Path) -> None:
     made = [projects.create_named("Joplin"), projects.create_named(" joplin "), projects.create_named("Joplin", "elsewhere")]
-    assert [layout.folder.name for layout in made] == ["joplin.pugeo", "joplin-2.pugeo", "elsewhere.pugeo"]
+    assert [layout.folder for layout in made] == [home / f"{name}.pugeo" for name in ("joplin", "joplin-2", "elsewhere")]
+    assert projects.create("plain", "Plain").folder == home / "plain.pugeo"
+    assert [layout.folder.stem for layout in projects.recent()] == ["plain", "elsewhere", "joplin-2", "joplin"]
+    assert projects.summary(made[0]).next_step == "imagery"
     assert projects.suggested_folder("   ") is None
     with pytest.raises(ProjectError, match="no name"):
         projects.create_named("   ", "folder")

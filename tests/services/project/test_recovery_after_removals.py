@@ -80,16 +80,6 @@ def test_where_new_footprints_cannot_be_read_all_is_as_in_the_backup(project: La
     assert any("what the project has of them since cannot be read as a whole" in note for note in done.notes)
 
 
-@IN_PLACE
-def test_a_lost_log_of_removals_takes_no_newer_footprints(project: Layout, *, in_place: bool) -> None:
-    replace_footprints(project, square_table(15, prefix="n"))
-    overwrite(project, page_of(project, "removal"))
-    done = restore(project, in_place=in_place)
-    assert store.call(done.layout, contents.building_ids) == [f"b{i}" for i in range(20)]
-    assert (done.layout.folder / PICTURES).read_text() == "before"
-    assert done.rows.is_older
-
-
 def test_a_replaced_scene_stays_replaced(project: Layout) -> None:
     old = store.call(project, contents.scenes)[0]
     new = replace(old, scene_id="post-2", path="/nowhere/better.tif", sha256="x")
