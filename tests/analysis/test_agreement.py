@@ -1,20 +1,13 @@
-"""Agreement of two rankings: numbers worked out by hand, properties, and naive loops."""
+"""Agreement of two rankings: numbers worked out by hand."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from golden_parts import require_refusals
-from numpy.typing import NDArray
-from scipy import stats
 
 from pu_geo.analysis import agreement
 from pu_geo.errors import ShapeError
-
-
-def draw(seed: int, n: int = 60, n_values: int = 12) -> NDArray[np.float64]:
-    """Scores with many ties."""
-    return np.random.default_rng(seed).integers(0, n_values, n) / n_values
 
 
 def test_ties_share_the_mean_of_their_places() -> None:
@@ -31,13 +24,7 @@ def test_spearman_by_hand_with_a_tie() -> None:
     # Products: 2.25 + 0 + 0 + 2.25 = 4.5; squares 4.5 and 5: 4.5 / sqrt(4.5 * 5) = 0.9487.
     one, other = np.array([1.0, 2.0, 2.0, 9.0]), np.array([0.1, 0.3, 0.2, 0.4])
     assert agreement.spearman(one, other) == pytest.approx(4.5 / np.sqrt(22.5))
-
-
-def test_spearman_is_scipys_and_forgets_the_scale() -> None:
-    one, other = draw(0), draw(10) + draw(0)
-    assert agreement.spearman(one, other) == pytest.approx(stats.spearmanr(one, other).statistic)
-    assert agreement.spearman(np.exp(3 * one), other) == pytest.approx(agreement.spearman(one, other))
-    assert agreement.spearman(one, -one) == pytest.approx(-1)
+    assert agreement.spearman(np.exp(one), -other) == pytest.approx(-4.5 / np.sqrt(22.5))
     assert np.isnan(agreement.spearman(np.ones(5), np.arange(5.0))), "there is no order"
 
 

@@ -109,19 +109,6 @@ def test_large_areas_agree_with_the_exact(shape: tuple[float, float, int], monke
     np.testing.assert_allclose(area_table._refined_normal(p), area_table._exact(p[None])[0], atol=1e-3)
 
 
-def test_intervals_hold_as_often_as_they_say() -> None:
-    rng = np.random.default_rng(7)
-    n_rounds, held = 300, 0
-    for _ in range(n_rounds):
-        p = rng.beta(0.3, 6, 60)
-        p_low, p_high = p / 2, np.minimum(2 * p, (1 + p) / 2)
-        rank = rng.normal() / ndtri(0.975)
-        true = np.clip(np.where(rank < 0, p + rank * (p - p_low), p + rank * (p_high - p)), 0, 1)
-        low, high = count_bounds(p, p_low, p_high)
-        held += low <= (rng.random(60) < true).sum() <= high
-    assert held / n_rounds > 0.93  # 95 % less three standard errors of 300 rounds would be 91 %
-
-
 def test_an_area_has_the_dates_of_its_own_buildings_and_wrong_shapes_are_refused() -> None:
     """The date of the map's first building stood in every row, whichever scene showed the area."""
     rows = [(True, "not_flagged", None, None, None, None)] * 5

@@ -153,40 +153,28 @@ def test_masks_are_asked_as_labels_are() -> None:
             ask(-1 - mask.long().clamp(max=0))
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
-def test_a_decorated_function_gets_float32_at_least_and_no_autocast(dtype: torch.dtype) -> None:
-    got: dict[str, Any] = {}
-
-    @inputs.float32_inside
-    def ask(first: Tensor, *, second: Tensor, count: int) -> None:
-        """Its own words."""
-        got.update(first=first.dtype, second=second.dtype, count=count, product=(second @ second).dtype)
-
-    wide = torch.float64 if dtype == torch.float64 else torch.float32
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        ask(torch.arange(2), second=torch.ones(2, 2, dtype=dtype), count=3)
-        assert torch.is_autocast_enabled("cpu")
-    assert got == {"first": torch.int64, "second": wide, "count": 3, "product": wide}
-    assert (ask.__name__, ask.__doc__) == ("ask", "Its own words.")
-
-
-@pytest.mark.parametrize("others", ["cpu", "meta"])
-def test_autocast_is_off_on_all_devices_of_the_tensors(others: str) -> None:
+def test_autocast_is_off_on_all_devices_of_the_tensors_and_float64_stays() -> None:
     """The weight of a loss may be a scalar on the CPU while the embeddings are on a GPU, here a fake one."""
-    got: dict[str, bool] = {}
+    got: dict[str, object] = {}
 
     @inputs.float32_inside
-    def ask(*values: Tensor) -> None:
+    def ask(*values: Tensor, **more: Tensor) -> None:
+        """Its own words."""
         got.update(cpu=torch.is_autocast_enabled("cpu"), cuda=torch.is_autocast_enabled("cuda"))
+        got.update(dtypes=[each.dtype for each in (*values, *more.values())])
 
     with FakeTensorMode(), torch.autocast("cpu", dtype=torch.bfloat16):
         torch.set_autocast_enabled("cuda", True)
         try:
-            ask(torch.ones(2, 2, device="cuda"), torch.ones((), device=others))
+            half = torch.ones(2, 2, device="cuda", dtype=torch.float16)
+            ask(half, torch.ones((), dtype=torch.float64), integers=torch.arange(2), half=half)
             assert torch.is_autocast_enabled("cuda")
         finally:
             torch.set_autocast_enabled("cuda", False)
-        assert got == {"cpu": others != "cpu", "cuda": False}
+    assert got == {
+        "cpu": False, "cuda": False, "dtypes": [torch.float32, torch.float64, torch.int64, torch.float32],
+    }  # fmt: skip
+    assert (ask.__name__, ask.__doc__) == ("ask", "Its own words.")
 
 
 def products_and_gradients(multiply: Any, first: Tensor, second: Tensor, *, is_bf16: bool) -> list[Tensor]:

@@ -70,15 +70,6 @@ def test_curve_equals_another_optimizer() -> None:
     np.testing.assert_allclose(ours, 1 / (1 + np.exp(-margin(best.x, at))), atol=2e-4)
 
 
-def test_more_checks_narrow_the_bounds() -> None:
-    widths = []
-    for checks in (200, 1600):
-        scores, sample, answers, _ = case(share=0.1, checks=checks)
-        _, low, high = calibration.calibrate(scores, sample, answers, seed=0, n_rounds=100).at(scores)
-        widths.append((high - low).mean())
-    assert widths[1] < 0.6 * widths[0]
-
-
 def test_same_seed_gives_the_same_and_the_state_brings_it_back() -> None:
     scores, sample, answers, _ = case()
     first, again, other = (calibration.calibrate(scores, sample, answers, seed=seed, n_rounds=30) for seed in (1, 1, 2))

@@ -210,27 +210,6 @@ def test_a_stratum_without_answers_is_not_guessed() -> None:
     assert not all_.precision.is_enough
 
 
-def test_estimates_equal_a_loop_over_buildings() -> None:
-    scores, truth = event(1500, 200, shift=1)
-    truth[np.random.default_rng(0).random(1500) < 0.1] = NOT_ASSESSABLE
-    sample, answers = drawn_audit(truth, scores, 300)
-    stratum = dict(zip(sample.rows.tolist(), sample.stratum.tolist(), strict=True))
-    drawn = set(sample.rows[: sample.n_drawn].tolist())
-    for threshold in (-0.5, 1.1):
-        damaged, assessable = [0.0, 0.0], [0.0, 0.0]
-        for side in (0, 1):
-            for part in set(stratum.values()):
-                inside = [row for row in stratum if stratum[row] == part and (scores[row] >= threshold) == (side == 0)]
-                asked = [int(answers[row]) for row in inside if row in drawn]
-                for answer in asked:
-                    damaged[side] += (answer == DAMAGED) * len(inside) / len(asked)
-                    assessable[side] += (answer != NOT_ASSESSABLE) * len(inside) / len(asked)
-        (at,) = audit.at_thresholds(sample, answers, scores, [threshold])
-        assert at.damaged.value == pytest.approx(damaged[0])
-        assert at.precision.value == pytest.approx(damaged[0] / assessable[0])
-        assert at.recall.value == pytest.approx(damaged[0] / sum(damaged))
-
-
 def test_precision_at_k_equals_the_threshold_of_the_kth_score() -> None:
     scores, truth = event()
     sample, answers = drawn_audit(truth, scores, 400)
