@@ -33,7 +33,7 @@ def work(folder: str) -> int:
     from pu_geo.tasks.train import train
     from pu_geo.training.checkpoints import Checkpoints
 
-    train.Checkpoints = partial(Checkpoints, seconds_between=0.0)  # type: ignore[assignment,misc]
+    train.Checkpoints = partial(Checkpoints, seconds_between=0.0)
     train.best_device = partial(torch.device, "cpu")  # a GPU does not promise the same bits
     torch.set_num_threads(1)  # on a busy machine several wait for each other
     _at_the_moment_of(Path(folder) / KILL_AT, lambda: os.kill(os.getpid(), signal.SIGKILL))
@@ -82,7 +82,7 @@ def _at_the_moment_of(note: Path, do: Callable[[], None]) -> None:
         pass_by(kind)
         append(folder, kind, values)
 
-    Path.replace = watched_replace  # type: ignore[method-assign,assignment]
+    Path.replace = watched_replace
     events.append = watched_append
 
 
@@ -121,7 +121,7 @@ def _be_worker(folder: str, lock: int, log: int) -> int:
     try:
         return work(folder)
     except BaseException:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
         return 2
 
 
@@ -135,4 +135,4 @@ def ask(address: str, folder: str) -> None:
 
 if __name__ == "__main__":
     todo = {"worker": work, "warm": warm, "ask": ask}[sys.argv[1]]
-    sys.exit(todo(*sys.argv[2:]))  # type: ignore[operator]
+    sys.exit(todo(*sys.argv[2:]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import random
@@ -15,27 +14,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, fields
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from small_parts import add_chips, click, mostly_long, small_project, unheld_job
+from small_parts import add_chips, click, in_tiers, small_project, unheld_job
 from tasks import kill_driver
 
 from pu_geo import jobs
 from pu_geo.errors import JobError
-from pu_geo.jobs import worker
 from pu_geo.methods import catalog
 from pu_geo.methods.pucl import JUDGING
 from pu_geo.project import events, labels, runs, store
-from pu_geo.project.layout import Layout, write_array
+from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
-from pu_geo.tasks.train import train
-from pu_geo.training import checkpoints
 
 pytestmark = pytest.mark.slow
 
@@ -90,12 +83,6 @@ def warm_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 def warm(warm_launcher: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(warm_launcher))
-
-
-@pytest.fixture
-def fresh_launcher(tmp_path: Path) -> Path:
-    """Starts each worker in an interpreter of its own."""
-    return launcher(tmp_path, f'-P "{DRIVER}" worker')
 
 
 def until(condition: Callable[[], object], seconds: float = 500.0) -> None:
@@ -218,8 +205,8 @@ AT_ONCE = ("linear", "propagation")
 """Rankings that are done in an instant, in one epoch."""
 
 
-@pytest.mark.parametrize("method", mostly_long(catalog.METHODS, "ncpu", "linear"))
-def test_a_training_killed_again_and_again_ends_as_if_nothing_had_been(
+@pytest.mark.parametrize("method", in_tiers(catalog.METHODS, "kills", ci=["ncpu"]))
+def test_killed_again_and_again_it_ends_as_if_nothing_had_been(
     method: str, clicked: Layout, straight: Callable[[str], Path]
 ) -> None:
     chance, expected, n_before = random.Random(method), straight(method), n_runs(clicked)
@@ -237,7 +224,8 @@ def test_a_training_killed_again_and_again_ends_as_if_nothing_had_been(
     assert n_runs(clicked) == n_before + 1
 
 
-@pytest.mark.parametrize("method", mostly_long(["ncpu", "pucl"], "ncpu"))
+@pytest.mark.long(part="kills")
+@pytest.mark.parametrize("method", ["ncpu", "pucl"])
 def test_a_killed_training_holds_the_same_clicks_out(method: str, tmp_path: Path, warm: None) -> None:
     layout, args = made_up(tmp_path / "event.pugeo"), {**arguments(method), "hold_out": 1}
     expected, folder = begin(layout, args), begin(layout, args, kill_at="epoch 20")
@@ -259,10 +247,29 @@ def test_a_killed_training_holds_the_same_clicks_out(method: str, tmp_path: Path
     assert len(curve) == n_epochs(method)
 
 
-@pytest.mark.parametrize("method", mostly_long(["ncpu", "pucl", "fedaws"], "ncpu"))
-def test_a_training_that_pauses_does_no_epoch_twice_and_ends_as_if_it_had_not(
-    method: str, clicked: Layout, straight: Callable[[str], Path]
+MOMENTS = ["training-previous.pt 8", "training-newest.pt 8", "epoch 8", "model.safetensors 1", "done 1"]
+
+
+@pytest.mark.long(part="kills")
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_at_any_moment_it_goes_on_and_stores_one_run(
+    moment: str, clicked: Layout, straight: Callable[[str], Path]
 ) -> None:
+    expected, n_before = straight("ncpu"), n_runs(clicked)
+    folder = begin(clicked, arguments("ncpu"), kill_at=moment)
+    assert ended(clicked, folder).state == "interrupted"
+    n_told = len(told(folder))
+    jobs.resume(clicked, folder.name)
+    assert_same(clicked, folder, expected)
+    again = [event["epoch"] for event in of_kind(folder, "epoch")[n_told:]]
+    assert not again or again[0] >= n_told, "it went further back than it had to"
+    assert n_runs(clicked) == n_before + 1
+    assert len(list(clicked.run("any").parent.iterdir())) == n_before + 1
+
+
+@pytest.mark.long(part="kills")
+@pytest.mark.parametrize("method", ["ncpu", "pucl", "fedaws"])
+def test_paused_it_does_no_epoch_twice(method: str, clicked: Layout, straight: Callable[[str], Path]) -> None:
     folder = unheld_job(clicked, "train", arguments(method))
     for _ in range(3):
         jobs.resume(clicked, folder.name)
@@ -273,102 +280,35 @@ def test_a_training_that_pauses_does_no_epoch_twice_and_ends_as_if_it_had_not(
     assert len(of_kind(folder, "epoch")) == n_epochs(method)
 
 
-@pytest.mark.parametrize("moment", mostly_long(["model.safetensors 1", "done 1"], "done 1"))
-def test_a_run_is_stored_once_whenever_its_worker_is_killed(
-    moment: str, clicked: Layout, straight: Callable[[str], Path]
-) -> None:
-    expected, n_before = straight("linear"), n_runs(clicked)
-    folder = begin(clicked, arguments("linear"), kill_at=moment)
-    assert ended(clicked, folder).state == "interrupted"
-    jobs.resume(clicked, folder.name)
-    assert_same(clicked, folder, expected)
-    assert n_runs(clicked) == n_before + 1
-    assert len(list(clicked.run("any").parent.iterdir())) == n_before + 1
-
-
-@pytest.mark.parametrize(
-    "moment", mostly_long(["training-previous.pt", "training-newest.pt", "epoch"], "training-newest.pt")
-)
-def test_a_kill_amid_a_checkpoint_leaves_one_to_go_on_from(
-    moment: str, clicked: Layout, straight: Callable[[str], Path]
-) -> None:
-    folder = begin(clicked, arguments("ncpu"), kill_at=f"{moment} 8")
-    assert ended(clicked, folder).state == "interrupted"
-    n_before = len(told(folder))
-    assert n_before >= 7
-    jobs.resume(clicked, folder.name)
-    assert_same(clicked, folder, straight("ncpu"))
-    assert of_kind(folder, "epoch")[n_before]["epoch"] >= 8, "it went further back than it had to"
-
-
-@pytest.mark.parametrize("damage", mostly_long(["cut", "bit", "empty"], "bit"))
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(
-    damage: str, clicked: Layout, straight: Callable[[str], Path]
-) -> None:
-    folder = begin(clicked, arguments("ncpu"), kill_at="epoch 10")
-    assert ended(clicked, folder).state == "interrupted"
-    newest = folder / "checkpoints" / "training-newest.pt"
-    content = bytearray(newest.read_bytes())
-    content[len(content) // 2] ^= 1
-    newest.write_bytes({"cut": content[:-9], "bit": content, "empty": b""}[damage])
-    jobs.resume(clicked, folder.name)
-    assert_same(clicked, folder, straight("ncpu"))
-    assert [event["epoch"] for event in of_kind(folder, "epoch")][8:11] == [9, 9, 10]
-
-
-@pytest.mark.parametrize(("method", "is_fresh"), mostly_long([("ncpu", True), ("pucl", False)], ("pucl", False)))
-def test_kills_in_both_stages_of_a_training_from_chips(
-    method: str, is_fresh: bool, clicked: Layout, warm: None, fresh_launcher: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    args, chance = arguments(method, **CHIPS_ALONE), random.Random(method)
-    expected = begin(clicked, args)
+@pytest.mark.long(part="kills")
+def test_kills_in_both_stages_from_chips(clicked: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each worker in an interpreter of its own."""
+    args, chance = arguments("pucl", **CHIPS_ALONE), random.Random(1)
+    monkeypatch.setattr(sys, "executable", str(launcher(tmp_path, f'-P "{DRIVER}" worker')))
+    expected, folder = begin(clicked, args), unheld_job(clicked, "train", args)
     finished(clicked, expected)
-    if is_fresh:
-        monkeypatch.setattr(sys, "executable", str(fresh_launcher))
-    folder = unheld_job(clicked, "train", args)
     start_and_kill(clicked, folder, chance, after=1, at_most=2, within_s=0.2)
     assert {stage for stage, _ in told(folder)} == {"pretraining"}
     start_and_kill(clicked, folder, chance, after=3, at_most=5, within_s=0.1)
     jobs.resume(clicked, folder.name)
     assert_same(clicked, folder, expected)
-    assert {stage for stage, _ in told(folder)} == {"pretraining", "training"} | ({"judging"} if method == "pucl" else set())
+    assert {stage for stage, _ in told(folder)} == {"pretraining", "training", "judging"}
 
 
-@pytest.mark.parametrize("n_written", mostly_long([1, 7], 7))
-def test_a_checkpoint_that_does_not_fit_ends_the_job_in_words(
-    n_written: int, clicked: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left, folder = [n_written], unheld_job(clicked, "train", arguments("ncpu"))
-
-    def flush_until_full(_: int) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(train, "Checkpoints", partial(checkpoints.Checkpoints, seconds_between=0.0))
-    monkeypatch.setattr(train, "best_device", partial(torch.device, "cpu"))
-    monkeypatch.setattr(checkpoints, "os", SimpleNamespace(fsync=flush_until_full))
-    with pytest.raises(JobError, match="is full") as caught:
-        worker.run(folder)
-    assert "Make room" in caught.value.hint
-    assert jobs.view(folder).state == "failed"
-    assert not list(folder.rglob("*unfinished*"))
-    left[0] = 1000
-    run_ids = [worker.run(each)["run_id"] for each in (folder, unheld_job(clicked, "train", arguments("ncpu")))]
-    assert_same_files(*(clicked.run(str(run_id)) for run_id in run_ids))
-    assert [epoch for _, epoch in told(folder)] == list(range(1, N_EPOCHS + 1))
-    assert len(of_kind(folder, "epoch")) == N_EPOCHS + 1
-
-
-@pytest.fixture(scope="module")
-def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A disk of 4 MB."""
-    place = tmp_path_factory.mktemp("disk")
-    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)]
+@contextlib.contextmanager
+def mounted(place: Path, size_mb: int) -> Iterator[Path]:
+    """A disk of memory, of so many MB."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "tmpfs", str(place)]
     if not shutil.which("mount") or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("no small disk can be mounted here: that needs Linux and root")
     yield place
     subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.fixture(scope="module")
+def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with mounted(tmp_path_factory.mktemp("disk"), 4) as place:
+        yield place
 
 
 @pytest.fixture
@@ -381,10 +321,9 @@ def on_small_disk(small_disk: Path) -> Iterator[Layout]:
 FULL = ["started 1", "training-newest.pt 5", "epoch 9", "model.safetensors 1", "scores.npy 1", "manifest.json 1"]
 
 
-@pytest.mark.parametrize("moment", mostly_long(FULL, "epoch 9"))
-def test_a_job_on_a_full_disk_says_so_and_goes_on_once_there_is_room(
-    moment: str, on_small_disk: Layout, straight: Callable[[str], Path], clicked: Layout
-) -> None:
+@pytest.mark.long(part="disk")
+@pytest.mark.parametrize("moment", FULL)
+def test_full_disk_is_named(moment: str, on_small_disk: Layout, straight: Callable[[str], Path], clicked: Layout) -> None:
     folder = begin(on_small_disk, arguments("ncpu"), fill_at=moment)
     seen = ended(on_small_disk, folder)
     assert seen.state == "failed"
@@ -401,13 +340,7 @@ def test_a_job_on_a_full_disk_says_so_and_goes_on_once_there_is_room(
     assert n_runs(on_small_disk) == 1
 
 
-def test_an_array_that_does_not_fit_says_why(on_small_disk: Layout) -> None:
-    with pytest.raises(OSError, match="No space left") as caught:
-        write_array(on_small_disk.features("large"), np.zeros(5_000_000, np.uint8))
-    assert caught.value.errno == errno.ENOSPC
-    assert not on_small_disk.features("large").exists()
-
-
+@pytest.mark.long(part="disk")
 def test_a_job_that_is_done_says_so_on_a_full_disk(on_small_disk: Layout, warm: None) -> None:
     folder = begin(on_small_disk, arguments("linear"), fill_at="done 1")
     assert ended(on_small_disk, folder).state == "done"
