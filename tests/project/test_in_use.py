@@ -82,7 +82,6 @@ def test_a_network_disk_tells_who_has_the_project(layout: Layout, monkeypatch: p
     other = in_use._held.pop(layout.folder)[0]
     in_use.hold(layout)
     assert in_use.is_open_elsewhere(layout)
-    monkeypatch.setattr(in_use, "_PATIENCE_S", 0.05)
     with pytest.raises(ProjectError, match="open in another process"), in_use.alone(layout):
         pass
     os.close(other)

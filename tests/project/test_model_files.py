@@ -101,9 +101,8 @@ CLAIMS: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_claims_of_weights_that_cannot_be_are_refused(name: str, tmp_path: Path) -> None:
-    content, words = CLAIMS[name]
-    (tmp_path / "m.safetensors").write_bytes(content)
-    assert words in words_of(tmp_path / "m.safetensors")
+    (tmp_path / "m.safetensors").write_bytes(CLAIMS[name][0])
+    assert CLAIMS[name][1] in words_of(tmp_path / "m.safetensors")
 
 
 def test_weights_of_every_type_come_as_they_were_written(tmp_path: Path) -> None:
@@ -125,11 +124,9 @@ def test_weights_of_every_type_come_as_they_were_written(tmp_path: Path) -> None
     ("change", "words"),
     [
         ({"format": "resnet"}, "its format is 'resnet'"),
-        ({"format_version": 2}, "version 2 of the format"),
         ({"format_version": True}, "version True of the format"),
         ({"settings": []}, "without a proper 'settings'"),
         ({"sha256": "0" * 64}, "another sha256"),
-        ({"tensors": {}}, "does not hold the tensors that its card lists: 'a'"),
         ({"tensors": {"a": {"shape": [16], "dtype": "float32"}}}, "does not hold the tensors"),
         ({"more": [[[[[[[1]]]]]]]}, "nested more than"),
         ({"more": "x" * 1_000_001}, "which is too large"),
@@ -197,9 +194,8 @@ ZIPS: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize("name", ZIPS)
 def test_zips_that_are_no_model_files_are_refused(name: str, tmp_path: Path) -> None:
-    content, words = ZIPS[name]
-    (tmp_path / "m.zip").write_bytes(content)
-    assert words in words_of(tmp_path / "m.zip")
+    (tmp_path / "m.zip").write_bytes(ZIPS[name][0])
+    assert ZIPS[name][1] in words_of(tmp_path / "m.zip")
     assert [path.name for path in tmp_path.iterdir()] == ["m.zip"]
 
 

@@ -291,8 +291,7 @@ def test_a_bad_backup_and_one_of_another_project_are_refused(project: Layout, tm
     assert recovery.restore(project, good.path.name).backup == good
 
 
-def test_in_place_is_refused_while_others_work_there(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_use, "_PATIENCE_S", 0.05)
+def test_in_place_is_refused_while_others_work_there(project: Layout) -> None:
     click(project, "b1")
     backups.make(project, "asked")
     before = project.gpkg.stat().st_ino
