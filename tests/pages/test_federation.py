@@ -113,15 +113,10 @@ def test_how_it_stands_and_what_left_this_machine_are_read_from_the_projects_fil
     shown = plain(app)
     for words in (
         "**Storm *and* flood** :gray-badge[not running]",
-        "This project leads · its classes: rest and destroyed · 4 rounds · deadline of a round 10 min",
-        "**flooded** · Agency 2 :red-badge[refused]",
-        "its change has a norm of 1e9",
-        "round 1: flooded did not answer in time",
-        "epsilon is 8 at delta 1e-05",
-        "'flooded' in 0.",
-        "2 entries, 131 kB in all",
-        "2 entries, 131 kB, stayed on this machine",
-    ):
+        "leads · its classes: rest and destroyed · 4 rounds · deadline of a round 10 min",
+        "**flooded** · Agency 2 :red-badge[refused]", "its change has a norm of 1e9", "round 1: flooded did not answer in time",
+        "epsilon is 8 at delta 1e-05", "'flooded' in 0.", "2 entries, 131 kB in all", "2 entries, 131 kB, stayed on this machine",
+    ):  # fmt: skip
         assert words in shown
     for words in ("no formal privacy", "trial on this machine"):
         assert words not in shown
@@ -139,11 +134,7 @@ def test_a_finished_trial_is_marked_as_one_and_scores_the_buildings(
     (folder / federations.LEDGER).unlink()
     federations.append_sent(folder, lines)
     app = show("train", layout, **{"ledger-storm": True})
-    for words in (
-        ":violet-badge[trial on this machine]",
-        "nothing was sent to another one",
-        "4 entries, 262 kB, passed between",
-    ):
+    for words in ("[trial on this machine]", "nothing was sent to another one", "4 entries, 262 kB, passed between"):
         assert words in plain(app)
     for words in ("deadline", "no formal privacy"):
         assert words not in plain(app)

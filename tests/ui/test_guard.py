@@ -161,11 +161,8 @@ def test_who_has_no_cookie_reads_how_to_get_in(app: Starlette, reached: list[str
 
 def test_the_first_visit_leaves_a_cookie_and_takes_the_secret_out_of_the_address(app: Starlette, reached: list[str]) -> None:
     status, headers, _ = ask(app, "/annotate?project=p-1&token=the-secret&analyst=ann%20b%26c&x=")
-    assert (status, headers["location"], headers["cache-control"]) == (
-        303,
-        "/annotate?project=p-1&analyst=ann+b%26c&x=",
-        "no-store",
-    )
+    assert (status, headers["cache-control"]) == (303, "no-store")
+    assert headers["location"] == "/annotate?project=p-1&analyst=ann+b%26c&x="
     cookie, *rules = headers["set-cookie"].split("; ")
     assert cookie == COOKIE
     assert {each.lower() for each in rules} == {"httponly", "samesite=strict", "path=/"}

@@ -144,25 +144,17 @@ def test_a_browser_may_tell_where_it_is_in_words_that_make_sense(telling: Starle
     status, headers, answer = get(telling, "/pugeo/p-1/here", "POST", body, JSON)
     assert (status, headers["cache-control"]) == (200, "no-store")
     assert json.loads(answer) == {"token": "p-1", "said": json.loads(body)}
-    for wrong, sent_as in (
-        (b"{}", {"content-type": "text/plain"}),
-        (b"{}", {}),
-        (b"[]", JSON),
-        (b"{", JSON),
-        (b"[" * 1900, JSON),
-    ):
-        assert get(telling, "/pugeo/p-1/here", "POST", wrong, sent_as)[0] == 404  # text is what another site's page can send
+    for headers in ({"content-type": "text/plain"}, {}):  # text is what another site's page can send
+        assert get(telling, "/pugeo/p-1/here", "POST", b"{}", headers)[0] == 404
+    for wrong in (b"[]", b"{", b"[" * 1900):
+        assert get(telling, "/pugeo/p-1/here", "POST", wrong, JSON)[0] == 404
 
 
 def test_a_message_that_is_long_or_does_not_end_is_refused_in_words(
     telling: Starlette, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for claimed in (
-        {},
-        {"content-length": "2"},
-        {"content-length": "99999999999999999999"},
-    ):  # without one it comes in chunks
-        headers = {**JSON, **claimed}
+    for claimed in ("", "2", "99999999999999999999"):  # without one it comes in chunks
+        headers = {**JSON, "content-length": claimed} if claimed else JSON
         assert get(telling, "/pugeo/p-1/here", "POST", b"{}" + b" " * 1998, headers)[0] == 200
         status, _, body = get(telling, "/pugeo/p-1/here", "POST", b"{}" + b" " * 1999, headers)
         assert (status, json.loads(body)) == (413, {"problem": texts.TOO_LONG.format(most=2000), "hint": texts.SHORTER})
@@ -239,23 +231,13 @@ def test_dots_and_pictures_are_sent_for_names_that_can_be(project: Path) -> None
     assert (status, body, "immutable" in headers["cache-control"]) == (200, SCORES, True)
     status, headers, body = get(app, "/pugeo/thumbnails/0a1b.jpg")
     assert (status, body, headers["content-type"]) == (200, SCORES, "image/jpeg")
-    for url in (
-        "p-2/dots/run-1/pca.bin",
-        "p-1/dots/..%2Fsecret/pca.bin",
-        "p-1/dots/run-1/P.bin",
-        "p-1/dots/run-1/nothing.bin",
-    ):
-        assert get(app, f"/pugeo/{url}")[0] == 404, url
+    for url in ("p-2/dots/run-1/pca", "p-1/dots/..%2Fsecret/pca", "p-1/dots/run-1/P", "p-1/dots/run-1/nothing"):
+        assert get(app, f"/pugeo/{url}.bin")[0] == 404, url
     for name in ("nothing", "..%2f..%2fsecret", "A B"):
         status, headers, body = get(app, f"/pugeo/thumbnails/{name}.jpg")
         assert status == 404 or (headers["content-type"].startswith("image/svg") and b"<svg" in body), name
-    asked_for = [
-        ("p-1", "run-1", "color", "attribute:Damage class"),
-        ("0a1b",),
-        ("p-1", "run-1", "nothing", ""),
-        ("nothing",),
-    ]
-    assert asked == asked_for
+    of_dots = [("p-1", "run-1", "color", "attribute:Damage class"), ("p-1", "run-1", "nothing", "")]
+    assert asked == [of_dots[0], ("0a1b",), of_dots[1], ("nothing",)]
 
 
 def test_what_a_button_downloads_is_made_when_it_is_asked_for(project: Path) -> None:
@@ -323,12 +305,12 @@ def test_a_zip_that_cannot_be_made_is_answered_in_words_and_leaves_no_file(
 ) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    full, gone, unknown = (
-        OSError(28, "No space left on device"),
-        FileNotFoundError(2, "gone"),
-        PuGeoError("No version.", "-"),
-    )
-    for error, status in ((full, 503), (gone, 404), (unknown, 404)):
+    unknown = PuGeoError("No version.", "-")
+    for error, status in (
+        (OSError(28, "No space left on device"), 503),
+        (FileNotFoundError(2, "gone"), 404),
+        (unknown, 404),
+    ):
 
         def fail(token: str, version: str, out: Path, error: Exception = error) -> None:
             out.write_bytes(b"half")

@@ -58,22 +58,9 @@ def test_operations_are_stored_in_order_with_undo_between_them(project: Layout) 
 
 
 def test_a_line_of_a_stream_may_carry_all_that_an_operation_has(project: Layout) -> None:
-    details = {
-        "damage_types": ["roof", "flooded"],
-        "absent_types": ["burned"],
-        "comment": "x",
-        "shown": "audit",
-        "inclusion": 0.5,
-    }
-    line = {
-        "op": "s-1",
-        "building_id": "b1",
-        "label": "positive",
-        **details,
-        "act": None,
-        "analyst": "bob",
-        "screen": "field",
-    }
+    types = {"damage_types": ["roof", "flooded"], "absent_types": ["burned"]}
+    more = {"comment": "x", "shown": "audit", "inclusion": 0.5, "act": None, "analyst": "bob", "screen": "field"}
+    line = {"op": "s-1", "building_id": "b1", "label": "positive", **types, **more}
     hidden = {"op": "s-2", "building_id": "b2", "label": "not_assessable", "reason": "cloud", "act": 7}
     wrong = {**line, "op": "s-3", "absent_types": ["roof"]}
     ops = [labeling.parse_line("", one) for one in (line, hidden, wrong)]
