@@ -70,24 +70,6 @@ def test_numbers_of_the_bank_of_filters_are_the_same_here() -> None:
     assert found == pytest.approx([10, 20, 20])
 
 
-def test_the_fit_finds_coefficients_that_made_the_points_and_none_below_zero() -> None:
-    rows = [{"start": 1.0, "footprints": float(n), "megapixels": m} for n in (500, 1000, 2000) for m in (2.0, 40.0, 7.0)]
-    values = [3 + 0.02 * row["footprints"] + 0.5 * row["megapixels"] for row in rows]
-    names = ("start", "footprints", "megapixels")
-    assert measured.fit(rows, values, names) == pytest.approx({"start": 3, "footprints": 0.02, "megapixels": 0.5}, rel=1e-3)
-    falling = [value - 1.2 * row["megapixels"] + 60 for row, value in zip(rows, values, strict=True)]
-    assert "megapixels" not in measured.fit(rows, falling, names)
-
-
-def test_one_view_costs_less_than_a_part_of_the_usual_ones() -> None:
-    """The first view is not augmented; a million buildings of 16 px with it took 157 s of processor time."""
-    table = Table.shipped()
-    seconds = [
-        table.cost("chip", costs.units(Work(10_000, 20.0, 16, chip_views=views), "chip")).seconds for views in (1, 17)
-    ]
-    assert seconds[0] < seconds[1] / 2
-
-
 def test_the_table_that_ships_has_all_measured_steps_and_only_known_units() -> None:
     facts = Table.shipped().facts
     assert set(facts["steps"]) == set(measured.GROWS_WITH)

@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from small_parts import job_of
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError
 from pu_geo.features import bank, self_supervised
-from pu_geo.project import events, feature_sets
+from pu_geo.project import feature_sets
 from pu_geo.project.layout import SHARDS, Layout, write_array
 from pu_geo.scale import cluster as clusters
 from pu_geo.scale import features as on_cluster
@@ -244,47 +244,14 @@ def test_a_shard_that_ends_its_workers_ends_the_job_in_words(layout: Layout, clu
     assert "memory" in failed.value.hint
 
 
-@on_a_cluster
-def test_a_job_waits_for_workers_as_long_as_nobody_cancels_it_and_goes_on_when_one_comes(
-    layout: Layout, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its card says for what: those of a batch system come once it has room for them."""
-    file, job = tmp_path / "scheduler.json", job_of(layout)
-    log, started = events.append, ExitStack()
-    react: list[Callable[[], object]] = [(job.folder / "cancel").touch, lambda: started.enter_context(a_worker_of(file))]
-
-    def append(folder: Path, kind: str, values: Any = None) -> None:
-        log(folder, kind, values)
-        if kind == "stage" and values["message"] == clusters.NO_WORKERS:
-            react.pop(0)()
-
-    monkeypatch.setattr(events, "append", append)
-    with started, of_its_own(file, n_workers=0):
-        with pytest.raises(JobCancelled):
-            features(job, request=REQUEST, cluster=f"scheduler-file={file}")
-        assert of_kind(job.folder, "cluster") == []
-        (job.folder / "cancel").unlink()
-        found = features(job, request=REQUEST, cluster=f"scheduler-file={file}")
-        said = [event["message"] for event in of_kind(job.folder, "stage")]
-        assert said.index(clusters.WORKERS_CAME) > said.index(clusters.NO_WORKERS)
-        assert clusters.WORKERS_AGAIN not in said, "it never had any"
-    assert sha256_of_features(layout, str(found["name"])) == expected
-    assert react == []
-
-
 @contextmanager
-def of_its_own(file: Path, n_workers: int = 1) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a scheduler as its administrator does, and workers; yield the scheduler."""
-    with ExitStack() as started:
-        scheduler = started.enter_context(running("scheduler", file, "--host", "127.0.0.1", "--port", "0"))
+def of_its_own(file: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a scheduler as its administrator does, and a worker; yield the scheduler."""
+    worker = ("--nthreads", "1", "--death-timeout", "60", "--local-directory", str(file.parent))
+    with running("scheduler", file, "--host", "127.0.0.1", "--port", "0") as scheduler:
         wait_for(file.is_file)
-        for _ in range(n_workers):
-            started.enter_context(a_worker_of(file))
-        yield scheduler
-
-
-def a_worker_of(file: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    return running("worker", file, "--nthreads", "1", "--death-timeout", "60", "--local-directory", str(file.parent))
+        with running("worker", file, *worker):
+            yield scheduler
 
 
 @contextmanager

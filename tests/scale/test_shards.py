@@ -203,6 +203,22 @@ def test_a_job_names_what_it_does_before_it_starts_workers_or_connects(
     assert clusters.memory_of(clusters.parse("local:200")) == clusters.LEAST_MEMORY
 
 
+def test_a_job_waits_for_workers_as_long_as_nobody_cancels_it(tmp_path: Path) -> None:
+    """Its card says for what: those of a batch system come once it has room for them."""
+    client = SimpleNamespace(status="running", answers=[{"w": 1}, {}, {}])
+    client.nthreads = lambda: client.answers.pop()
+    with ExitStack() as stack:
+        job = clusters.JobCluster(NOWHERE, tmp_path, stack)
+        clusters._wait_for_a_worker(client, job, lambda: False)
+        assert [event["message"] for event in of_kind(tmp_path, "stage")] == [clusters.NO_WORKERS, clusters.WORKERS_CAME]
+        client.nthreads = dict
+        with pytest.raises(JobCancelled):
+            clusters._wait_for_a_worker(client, job, lambda: True)
+        client.nthreads = lambda: setattr(client, "status", "closed")
+        with pytest.raises(JobError, match="scheduler is gone"):
+            clusters._wait_for_a_worker(client, job, lambda: False)
+
+
 @pytest.mark.parametrize("error", [TimeoutError(), RuntimeError("Nanny failed to start.")])
 def test_workers_that_do_not_start_are_an_error_in_words(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

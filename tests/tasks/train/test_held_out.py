@@ -216,24 +216,3 @@ def test_a_look_at_a_sample_tells_how_good_it_is(partly_audited: Layout, monkeyp
         widths.append(found["criterion_high"] / found["criterion_low"])
     assert widths[0] == pytest.approx(1 / wilson(10, 10)[0] ** 2, rel=1e-3)  # all were looked at
     assert widths[1] > 2 * widths[0]
-
-
-def test_nothing_is_learned_from_hidden_chips_and_the_run_says_how_many(project: Layout) -> None:
-    """A black pre chip taught the model that black is undamaged: 29 of the destroyed were missed for 1."""
-    layout = with_chips(project, is_clicked=False)
-    path = layout.chip_facts("set")
-    facts = json.loads(path.read_text())
-    none = [0.0] * 20
-    shares = {"outside": none, "nodata": none, "cloud": none}
-    hidden = {**shares, "nodata": [1.0 if i in (3, 16, 17) else 0.0 for i in range(20)]}
-    write_json(path, {**facts, "bands": "pre+post", "post_outline": shares, "pre_outline": hidden, "nodata_share": none})
-    click(layout, *(f"b{i}" for i in range(12)))
-    inputs = read_inputs(layout)
-    assert np.flatnonzero(inputs.pu.is_excluded).tolist() == [3, 16, 17]
-    assert inputs.pu.is_positive.sum() == 11
-    scaled = inputs.prepared().values[~np.isin(np.arange(20), (3, 16, 17))]
-    np.testing.assert_allclose(scaled.mean(0), 0, atol=1e-5)  # mean and spread are those of the visible alone
-    made = train.rank(job_of(layout, "rank"))
-    found = facts_of(layout, str(made["run_id"]))
-    assert (found.n_hidden, found.n_positive, found.n_unlabeled) == (3, 11, 6)
-    assert "3 buildings were not learned from" in " ".join(found.warnings)

@@ -14,12 +14,10 @@ from small_parts import click, facts_of, unheld_job
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled
 from pu_geo.jobs import worker
-from pu_geo.project import events, training_times
+from pu_geo.project import training_times
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train import train as train_task
-from pu_geo.tasks.train.inputs import read_inputs
-from pu_geo.tasks.train.monitor import curve_of
 from pu_geo.training.checkpoints import Checkpoints
 
 pytestmark = pytest.mark.slow
@@ -84,18 +82,3 @@ def test_a_whole_training_by_a_preset_is_remembered_for_the_next_estimate(
     write_json(clicked.jobs / "half" / "checkpoints" / "began_with.json", {"chip_set": "set", "at_event": 6})
     train_task.train(Job(clicked, clicked.jobs / "half"), method="linear", preset="quick")  # goes on: its time is a part
     assert training_times.past("linear", "quick") == [training_times.PastTraining(20, float(str(result["seconds"])))]
-
-
-def test_other_chips_make_a_training_begin_anew(clicked: Layout, tmp_path: Path) -> None:
-    begun = tmp_path / "begun"
-    assert read_inputs(clicked, begun).pu.at_event == 6
-    events.append(tmp_path, "epoch", {"stage": "training", "epoch": 7, "loss": 9.0})
-    (begun / "training-newest.pt").touch()
-    click(clicked, "b15")
-    assert read_inputs(clicked, begun).pu.at_event == 6
-    write_json(begun / "began_with.json", {"chip_set": "older", "at_event": 2})
-    assert read_inputs(clicked, begun).pu.at_event == 7
-    assert not (begun / "training-newest.pt").exists()
-    events.append(tmp_path, "epoch", {"stage": "training", "epoch": 1, "loss": 1.0})
-    assert [row["epoch"] for row in curve_of(Job(clicked, tmp_path))] == [1]  # the epochs before were of other chips
-    assert [row["epoch"] for row in events.curve(events.read(tmp_path))] == [1]
