@@ -66,6 +66,10 @@ def test_scores_average_log_odds_over_views_and_embeddings_unit_vectors() -> Non
     np.testing.assert_allclose(model.score(views), torch.sigmoid(margins.mean(0)).numpy(), atol=1e-6)
     mean = np.mean([model.embed(view) for view in views], axis=0)
     np.testing.assert_allclose(model.embed(views), mean / np.linalg.norm(mean, axis=1, keepdims=True), atol=1e-6)
+    fresh, bare = (FeatureExtractor((4,), "features", width, torch.Generator().manual_seed(7)) for width in (5, 0))
+    assert bare.linear_features(torch.full((1, 4), 1e6)).tolist() == [[1e6] * 4]  # forward would draw them in
+    again = TrainedModel.loaded(Judge(fresh), model.state(), torch.device("cpu"))
+    np.testing.assert_array_equal(again.score(views), model.score(views))
 
 
 @pytest.mark.parametrize("name", ["small", "resnet18"])

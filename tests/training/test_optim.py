@@ -83,6 +83,18 @@ def test_lars_equals_the_loop_over_tensors() -> None:
         torch.testing.assert_close(weight.detach(), value, rtol=0, atol=1e-12)
 
 
+def test_lars_is_plain_sgd_where_nothing_is_adapted() -> None:
+    ours, theirs = small_network(), small_network()
+    groups = [{"params": list(ours.parameters()), "is_adapted": False}]
+    optimizers = Lars(groups, 0.1, weight_decay=0.01), torch.optim.SGD(theirs.parameters(), 0.1, 0.9, weight_decay=0.01)
+    for step in range(3):
+        for network, optimizer in zip((ours, theirs), optimizers, strict=True):
+            give_gradients(network, step)
+            optimizer.step()
+    for left, right in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-6)
+
+
 def test_groups_split_off_biases_and_norms() -> None:
     network = small_network()
     network[0].weight.requires_grad_(False)
