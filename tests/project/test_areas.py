@@ -47,6 +47,12 @@ def test_layers_come_back_as_stored_and_one_of_the_same_name_is_replaced(db: Con
     assert [areas.put_areas(db, ADM2), areas.put_areas(db, ONE)] == [0, 0]
     assert areas.layers(db) == {"adm2": 2, "район_1": 1}
     assert areas.load_areas(db, "adm2") == ADM2
+    question = "SELECT min_x, min_y, max_x, max_y, srs_id FROM gpkg_contents WHERE table_name = 'areas'"
+    assert db.execute(question).fetchone() == (499_900, 3_999_000, 501_000, 4_001_000, 32615)
+    assert db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'areas'").fetchone() == (32615,)
+    with pytest.raises(ValueError):  # it is stored as a whole or not at all
+        areas.put_areas(db, AreaLayer("adm2", ["x", "y", "z"], [None, None], ADM2.wkb))
+    assert areas.load_areas(db, "adm2") == ADM2
     smaller = AreaLayer("adm2", ["East"], [None], [shapely.to_wkb(EAST)])
     assert areas.put_areas(db, smaller) == 2
     assert [areas.load_areas(db, "adm2"), areas.load_areas(db, "район_1")] == [smaller, ONE]
@@ -55,24 +61,10 @@ def test_layers_come_back_as_stored_and_one_of_the_same_name_is_replaced(db: Con
         areas.load_areas(db, "adm3")
 
 
-def test_the_registry_has_extent_and_coordinate_system(db: Connection) -> None:
-    areas.put_areas(db, ADM2)
-    question = "SELECT min_x, min_y, max_x, max_y, srs_id FROM gpkg_contents WHERE table_name = 'areas'"
-    assert db.execute(question).fetchone() == (499_900, 3_999_000, 501_000, 4_001_000, 32615)
-    assert db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'areas'").fetchone() == (32615,)
-
-
 @pytest.mark.parametrize("layer", ["", "a b", "../x", "-a", "a" * 41, "GRID1", "a\n"])
 def test_names_that_cannot_be_names_of_files_are_refused(db: Connection, layer: str) -> None:
     with pytest.raises(ProjectError, match="cannot name a layer of areas"):
         areas.put_areas(db, AreaLayer(layer, ADM2.names, ADM2.pcodes, ADM2.wkb))
-
-
-def test_a_layer_is_stored_whole_or_not_at_all(db: Connection) -> None:
-    areas.put_areas(db, ADM2)
-    with pytest.raises(ValueError):
-        areas.put_areas(db, AreaLayer("adm2", ["x", "y", "z"], [None, None], ADM2.wkb))
-    assert areas.load_areas(db, "adm2") == ADM2
 
 
 CONFIRMED, INTACT, NOT_ASSESSED, FLAGGED, NOT_FLAGGED, NO_SCORE = "012345"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
@@ -113,14 +112,6 @@ def test_files_that_belong_together_stay_together_and_come_once(project: Layout)
     assert other[2].suffix == ".geojson"
 
 
-def test_empty_and_large_files_are_refused(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "MAX_BYTES", 10)
-    for files in ([("a.tif", b"")], [("a.tif", b"x" * 11)]):
-        with pytest.raises(ProjectError):
-            contents.keep(project, files)
-    assert not Path(project.folder / "sources").exists()
-
-
 def test_pictures_of_one_name_get_a_folder_each_and_the_same_one_is_stored_once(project: Layout) -> None:
     files = [("pre.tif", b"west"), ("x/pre.tif", b"east"), ("pre.tif", b"west"), ("post.png", b"p"), ("post.pgw", b"w")]
     kept = contents.keep(project, files)
@@ -133,10 +124,12 @@ def test_pictures_of_one_name_get_a_folder_each_and_the_same_one_is_stored_once(
         contents.keep(project, [("post.png", b"west"), ("post.png", b"east"), ("post.pgw", b"1")])
 
 
-def test_a_disk_that_takes_nothing_is_a_refusal(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_and_large_files_and_a_full_disk_are_refused(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
+    monkeypatch.setattr(contents, "MAX_BYTES", 10)
     monkeypatch.setattr(contents, "atomic_write", full)
-    with pytest.raises(ProjectError, match="No space left"):
-        contents.keep(project, [("a.geojson", b"{}")])
+    for content, words in ((b"", "has 0 bytes"), (b"x" * 11, "has 11 bytes"), (b"x" * 10, "No space left")):
+        with pytest.raises(ProjectError, match=words):
+            contents.keep(project, [("a.geojson", content)])

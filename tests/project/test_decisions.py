@@ -26,6 +26,12 @@ def test_the_newest_of_a_name_stands_and_can_be_taken_away_and_put_back(db: Conn
     decisions.decide(db, "6", "selection", "island", found["island"].facts, analyst="ann")
     assert list(decisions.standing(db, "selection")) == ["coast", "island"]
     assert list(decisions.standing(db, "damage_type")) == ["island"]
+    assert list(decisions.standing(db, "selection", at=2)) == ["island", "coast"]
+    entries = decisions.entries(db, "selection", "island")
+    assert [(each.decision, each.analyst, each.facts) for each in entries[1:3]] == [
+        (5, "ann", None), (4, "bob", {"building_ids": ["b1", "b4"]}),
+    ]  # fmt: skip
+    assert (decisions.entry(db, 1), decisions.entry(db, 7)) == (entries[-1], None)
 
 
 def test_a_replayed_operation_is_stored_once_and_the_log_is_never_changed(db: Connection) -> None:
@@ -42,15 +48,3 @@ def test_a_replayed_operation_is_stored_once_and_the_log_is_never_changed(db: Co
 def test_what_cannot_be_a_name_or_kind_is_refused(db: Connection, kind: str, name: str) -> None:
     with pytest.raises(ProjectError, match=r"cannot be a name|is no kind"):
         decisions.decide(db, "1", kind, name, {}, analyst="ann")
-
-
-def test_all_entries_of_a_name_are_kept_and_can_be_read_again(db: Connection) -> None:
-    first = decisions.decide(db, "op-1", "selection", "x" * 60, {"building_ids": ["b1"]}, analyst="ann")
-    decisions.decide(db, "op-2", "selection", "walls", {"building_ids": ["b2"]}, analyst="ann")
-    gone = decisions.decide(db, "op-3", "selection", "x" * 60, None, analyst="bob")
-    found = decisions.entries(db, "selection", "x" * 60)
-    assert [(each.decision, each.analyst, each.facts) for each in found] == [
-        (gone, "bob", None), (first, "ann", {"building_ids": ["b1"]}),
-    ]  # fmt: skip
-    assert decisions.entry(db, first) == found[1]
-    assert decisions.entry(db, gone + 1) is None

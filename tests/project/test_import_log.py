@@ -41,11 +41,7 @@ def test_accounts_come_newest_first_and_what_is_here_already_is_counted(db: Conn
     twice = replace(square_table(3), building_ids=[""] * 3, wkb=[wkb[22], wkb[23], wkb[22]])  # one without id comes twice
     found = import_log.import_footprints(db, twice, "x.geojson")
     assert (found.kept, found.dropped) == (2, {"here already": 1})
-
-
-def test_a_refused_file_leaves_neither_footprints_nor_an_account(db: Connection) -> None:
-    table = square_table(25)
-    moved = replace(table, wkb=[*table.wkb[:-6], shapely.to_wkb(shapely.box(0, 0, 1, 1)), *table.wkb[-5:]])
+    moved = replace(square_table(25), wkb=[shapely.to_wkb(shapely.box(0, 0, 1, 1))] * 25)
     with pytest.raises(FootprintError, match="another outline"):
-        import_log.import_footprints(db, moved, "x.geojson")
-    assert (contents.count_footprints(db), import_log.all_records(db)) == (20, [])
+        import_log.import_footprints(db, moved, "c.geojson")
+    assert (contents.count_footprints(db), len(import_log.all_records(db))) == (24, 3)

@@ -67,6 +67,8 @@ def test_the_shown_run_is_a_persons_else_published_else_audited_else_recommended
 
 def test_each_run_keeps_its_threshold_and_who_set_it(mapped: Layout) -> None:
     add_run(mapped, "other-1")
+    small_parts.add_run(mapped, "start-1", scores=np.linspace(0, 1, N), like=RUN, threshold=0.9, start_k=1234)
+    assert choices.threshold(mapped, "start-1") == (0.9, "start:1234")
     assert choices.threshold(mapped, RUN) == (0.5, "run")
     choices.choose_threshold(mapped, RUN, 0.3)
     choices.choose_threshold(mapped, "other-1", 0.61237, "audit:check-1")
@@ -96,11 +98,6 @@ def test_the_top_k_are_flagged_of_those_without_an_answer(mapped: Layout) -> Non
         mapping.map_arguments(mapped, RUN, 0.3, 5)
     assert mapping.map_arguments(mapped, "other-1", None, 3)["threshold_origin"] == "top:3"
     assert mapping.map_arguments(mapped, "other-1", limit.value)["threshold_origin"] == "top:5"
-
-
-def test_a_run_starts_from_how_many_it_flags_where_it_knows(mapped: Layout) -> None:
-    small_parts.add_run(mapped, "start-1", scores=np.linspace(0, 1, N), like=RUN, threshold=0.9, start_k=1234)
-    assert choices.threshold(mapped, "start-1") == (0.9, "start:1234")
 
 
 def test_settings_of_screens_stay_and_the_log_of_them_is_never_changed(mapped: Layout) -> None:

@@ -45,6 +45,9 @@ def test_a_plan_sums_all_steps() -> None:
     assert found.seconds == pytest.approx(7)
     assert found.kept_bytes == found.peak_bytes == pytest.approx(7e6)
     assert (found.memory_mb, found.worker_mb) == (100, 0)
+    twice = planning.plan(None, Request(buildings=1000, megapixels=8.0), speed=2.0, table=flat_table())
+    assert twice.seconds == pytest.approx(3.5)
+    assert "this machine is 2.00 times as fast" in planning.words(twice)
 
 
 def test_shards_take_room_until_their_step_ends() -> None:
@@ -122,13 +125,6 @@ def test_memory_of_a_training_that_learns_from_a_draw_is_at_most() -> None:
     assert "Memory: 2.0 GB for jobs" in planning.words(few)
     assert "Memory: at most 2.0 GB for jobs" in planning.words(many)
     assert [planning.as_row(found)["is_memory_at_most"] for found in (few, many)] == [False, True]
-
-
-def test_a_measured_speed_divides_all_times() -> None:
-    request = Request(buildings=1000, megapixels=8.0)
-    found = planning.plan(None, request, speed=2.0, table=flat_table())
-    assert found.seconds == pytest.approx(3.5)
-    assert "this machine is 2.00 times as fast" in planning.words(found)
 
 
 def test_a_project_gives_its_numbers_and_those_asked_for_win(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import pytest
 import rasterio
 
+from pu_geo.geo.raster import thumbnails
 from pu_geo.services.project.thumbnails import SIDE_PX, Thumbnails, read_pictures
 
 
@@ -43,6 +45,14 @@ def test_pictures_are_small_and_a_file_that_breaks_hinders_no_other(tmp_path: Pa
     assert second.std() > 30  # 16-bit samples are stretched
 
 
+def test_of_a_large_file_without_overviews_the_middle_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thumbnails, "MOST_PIXELS", 64 * 64)
+    picture = np.zeros((3, 400, 400), np.uint8)
+    picture[:, 190:210] = 200
+    found = thumbnails.thumbnail(write(tmp_path / "large.tif", picture), 160)
+    assert cv2.imdecode(np.frombuffer(found, np.uint8), cv2.IMREAD_COLOR).mean() > 100
+
+
 def test_a_picture_is_read_once_and_again_when_its_file_changes(tmp_path: Path) -> None:
     asked: list[Path] = []
 
@@ -50,8 +60,13 @@ def test_a_picture_is_read_once_and_again_when_its_file_changes(tmp_path: Path) 
         asked.extend(paths)
         return [b"picture"] * len(paths)
 
+    def failing(paths: Sequence[Path]) -> list[bytes | None]:
+        raise OSError(28, "No space left on device")
+
     path = tmp_path / "a.tif"
     path.write_bytes(b"1")
+    unread = Thumbnails(failing)
+    assert unread.picture(unread.name(path)) is None
     pictures = Thumbnails(read)
     name = pictures.name(path)
     assert [pictures.picture(name), pictures.picture(name), asked] == [b"picture", b"picture", [path]]
@@ -83,11 +98,3 @@ def test_who_waits_gets_the_picture_and_nobody_waits_for_ever(tmp_path: Path) ->
     for thread in threads:
         thread.join(10)
     assert [found[name] for name in names] == [None if i == 3 else f"{i}.tif".encode() for i in range(8)]
-
-
-def test_a_reader_that_cannot_start_leaves_no_picture_and_no_error(tmp_path: Path) -> None:
-    def read(paths: Sequence[Path]) -> list[bytes | None]:
-        raise OSError(28, "No space left on device")
-
-    pictures = Thumbnails(read)
-    assert pictures.picture(pictures.name(tmp_path)) is None
