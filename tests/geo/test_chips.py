@@ -185,16 +185,13 @@ def test_share_without_data_is_given_for_each_date_and_row(pair: Callable[..., l
     assert share[:, 0].tolist() == [0.5, 1, 0.5] + [0] * (len(windows) - 3)
 
 
-def test_progress_counts_to_the_end_and_cancelling_stops(make_scene: Make) -> None:
+def test_progress_counts_to_the_end_cancelling_stops_and_a_wrong_shape_is_refused(make_scene: Make) -> None:
     reports: list[dict[str, object]] = []
     post, windows = make_scene("post", pattern(64, 64)), random_windows(20, 64, 64, 0)
     cut(None, post, windows, report=reports.append)
     assert reports[-1] == {"stage": "chips", "done": 20, "total": 20}
     with pytest.raises(JobCancelled):
         cut(None, post, windows, is_cancelled=lambda: True)
-
-
-def test_an_array_of_the_wrong_shape_is_refused(make_scene: Make) -> None:
     scene = make_scene("post", pattern(64, 64))
     with Mosaic([scene], project_grid([scene])) as post, pytest.raises(ShapeError, match="out must be"):
         cut_chips(None, post, np.zeros((2, 4)), 8, np.zeros((2, 6, 8, 8), np.uint8))

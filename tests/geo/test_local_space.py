@@ -64,21 +64,20 @@ def test_a_picture_lies_with_its_upper_left_corner_at_the_origin(tmp_path: Path,
         np.testing.assert_array_equal(pixels, pattern(HEIGHT, WIDTH))
 
 
-def test_without_a_size_of_pixels_that_can_be_a_picture_without_place_stays_refused(tmp_path: Path) -> None:
-    for pixel_m in (None, 0.0, -1.0, 0.001, 1000.0, float("nan")):
-        assert refused(save(tmp_path / "a.png"), pixel_m).kind == "geotransform"
-    assert scene(tmp_path, "a.png", "post", 1.0).gsd_m == 1.0  # as good a size as any
-
-
-def test_a_scene_with_a_place_is_not_robbed_of_it(tmp_path: Path, write_tif: Callable[..., Path]) -> None:
+def test_the_place_of_a_picture_is_that_of_its_file_or_of_a_size_that_can_be(
+    tmp_path: Path, write_tif: Callable[..., Path]
+) -> None:
     assert refused(write_tif("a", pattern(HEIGHT, WIDTH)), 0.5).kind == "local"
     assert refused(write_tif("b", pattern(HEIGHT, WIDTH), crs=None), 0.5).kind == "local"
     path = save(tmp_path / "c.png")
     (tmp_path / "c.pgw").write_text("1\n0\n0\n-1\n500000\n4600000\n")
     assert refused(path, 0.5).kind == "local"
+    for pixel_m in (None, 0.0, -1.0, 0.001, 1000.0, float("nan")):
+        assert refused(save(tmp_path / "a.png"), pixel_m).kind == "geotransform"
+    assert scene(tmp_path, "a.png", "post", 1.0).gsd_m == 1.0  # as good a size as any
 
 
-def test_both_at_once_show_the_same_ground_and_the_stated_size_is_the_post_pictures(tmp_path: Path) -> None:
+def test_two_dates_must_show_the_same_ground(tmp_path: Path) -> None:
     pre, post = scene(tmp_path, "pre.png", "pre", 0.5, 30, 20), scene(tmp_path, "post.png", "post", 0.5)
     pre, post = local_space.laid_over([], [pre, post])
     assert (post.gsd_m, pre.gsd_m) == (0.5, 1.0)
@@ -88,9 +87,6 @@ def test_both_at_once_show_the_same_ground_and_the_stated_size_is_the_post_pictu
     assert valid.all()
     blocks = pixels.astype(float).reshape(3, 20, 2, 30, 2).mean(axis=(2, 4))  # a pre pixel covers 2 x 2 grid pixels
     assert np.corrcoef(blocks[:, 1:-1, 1:-1].ravel(), pattern(20, 30)[:, 1:-1, 1:-1].ravel())[0, 1] > 0.97
-
-
-def test_a_picture_that_comes_later_must_agree_with_the_ground(tmp_path: Path) -> None:
     post = scene(tmp_path, "post.png", "post", 0.5)
     (fitting,) = local_space.laid_over([post], [scene(tmp_path, "pre.png", "pre", 1.004, 30, 20)])
     assert fitting.gsd_m == 1.0

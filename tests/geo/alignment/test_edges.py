@@ -34,7 +34,7 @@ def naive_correlation(pre: NDArray[np.int8], post: NDArray[np.int8], reach: int)
     return out
 
 
-def test_field_of_a_step_by_hand() -> None:
+def test_fields_of_edges() -> None:
     # Gray 0 | 40 at column 32: Sobel gives 4 * 40 = 160 on both sides. With noise 160 the length is a half: 127 / 2 -> 64.
     picture = np.zeros((64, 64), np.uint8)
     picture[:, 32:] = 40
@@ -42,18 +42,12 @@ def test_field_of_a_step_by_hand() -> None:
     assert field[30, 31].tolist() == field[30, 32].tolist() == [64, 0]
     assert np.abs(field[:, :31]).max() == np.abs(field[:, 33:]).max() == 0
     np.testing.assert_array_equal(edge_field(picture.T.copy(), YES, 160.0)[31, 30], [0, 64])
-
-
-def test_field_keeps_its_direction_under_haze_and_darkening() -> None:
     bright = texture(0)
     hazy = (bright // 2 + 60).astype(np.uint8)
     one, other = (edge_field(each, YES, noise_of([each], [YES])).astype(float) for each in (bright, hazy))
     clear = np.linalg.norm(one, axis=2) > 64
     cosine = (one * other).sum(2) / np.maximum(np.linalg.norm(one, axis=2) * np.linalg.norm(other, axis=2), 1)
     assert np.median(cosine[clear]) > 0.99
-
-
-def test_pixels_without_data_and_their_neighbors_have_no_edges() -> None:
     picture, valid = texture(4), YES.copy()
     picture[20:30, 20:30], valid[20:30, 20:30] = 0, False
     field = edge_field(picture, valid, 8.0)
@@ -94,7 +88,7 @@ def test_too_little_of_the_place_gives_zero_everywhere() -> None:
     assert not trust(heights).any()
 
 
-def test_peaks_of_a_parabola_by_hand() -> None:
+def test_peaks_and_trust_by_hand() -> None:
     # Along columns 8, 10, 9: top at 0.5 * (8 - 9) / (8 - 20 + 9) = 1/6. Along rows 4, 10, 4: in the middle.
     surface = np.zeros((1, 21, 21), np.float32)
     surface[0, 12, 4:7], surface[0, 11, 5], surface[0, 13, 5] = (8, 10, 9), 4, 4
@@ -103,18 +97,12 @@ def test_peaks_of_a_parabola_by_hand() -> None:
     np.testing.assert_allclose(shifts[0, :2], [[5 - 10 + 1 / 6, 2], [9 - 10, 2]], atol=1e-6)
     assert heights[0].tolist() == [10, 7, 0, 0]
     assert shifts[0, 2:].tolist() == [[0, 0], [0, 0]]
-
-
-def test_peaks_at_the_border_stay_within_it_and_none_are_fine() -> None:
     surface = np.zeros((1, 9, 9), np.float32)
     surface[0, 0, 8] = 5
     np.testing.assert_allclose(peaks(surface)[0][0, 0], [4, -4], atol=0.5)
     shifts, heights = peaks(np.zeros((0, 9, 9), np.float32))
     assert shifts.shape == (0, N_PEAKS, 2)
     assert heights.shape == (0, N_PEAKS)
-
-
-def test_trust_by_hand() -> None:
     # (0.95 - ratio) / 0.5 times (height - 3) / 2, each at most 1
     heights = np.array([[10.0, 4.5, 0, 0], [10, 7.5, 0, 0], [4, 1, 0, 0], [10, 9.8, 0, 0], [2, 0, 0, 0], [0, 0, 0, 0]])
     np.testing.assert_allclose(trust(heights), [1, 0.4, 0.5, 0, 0, 0])

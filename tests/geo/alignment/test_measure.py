@@ -231,15 +231,6 @@ def test_a_part_that_moved_further_than_the_rest_is_followed_or_given_up(measure
     assert (sure[left].mean() > 0.6) == (abs(dx) <= 30)
 
 
-def test_a_match_at_the_border_of_the_search_is_not_trusted() -> None:
-    # The best fit lies at the largest shift to the left: where it truly lies nobody knows.
-    surface = np.zeros((2, 13, 13), np.float32)
-    surface[0, 6, 0], surface[1, 6, 1] = 9, 9
-    shifts, heights = alignment.peaks(surface)
-    assert alignment.trust(heights).tolist() == [1, 1]
-    assert alignment.at_border(shifts, 6)[:, 0].tolist() == [True, False]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("dx_m", [-10.0, pytest.param(15.0, marks=pytest.mark.long(part="slow"))])
 def test_one_real_pre_scene_of_two_that_lies_off_is_found_or_given_up(joplin: Path, tmp_path: Path, dx_m: float) -> None:
@@ -296,16 +287,19 @@ def test_a_very_small_scene_and_a_building_beyond_it_do_no_harm(measured: Measur
     assert np.isfinite([found.dx_px, found.dy_px]).all()
 
 
-def test_windows_grow_with_buildings_and_stay_bounded() -> None:
-    sizes = alignment._window_sizes(np.array([0.0, 20, 60, 5000]), 6)
-    assert sizes[0] == sizes[1] == 96
-    assert 3 * 60 + 12 <= sizes[2] < 210
-    assert 384 <= sizes[3] < 400
-
-
-def test_a_grid_of_degrees_and_metres_agree() -> None:
+def test_units_windows_and_borders_of_the_search() -> None:
     a, b, c, d, e, f = NORTH_UP[:6]
     np.testing.assert_allclose(metres_per_px(Grid("EPSG:32633", "", (a, b, c, d, e, f), 9, 9, 0.5)), [0.5, -0.5])
     degrees = Grid("EPSG:4326", "", (1e-5, 0, 10, 0, -1e-5, 60), 9, 9, 0.79, 55_800.0, 111_400.0)
     np.testing.assert_allclose(metres_per_px(degrees), [0.558, -1.114])
     assert scene_pair.FARTHEST_M == alignment.FAR_REACH_M  # what the imagery page says of the search
+    sizes = alignment._window_sizes(np.array([0.0, 20, 60, 5000]), 6)
+    assert sizes[0] == sizes[1] == 96
+    assert 3 * 60 + 12 <= sizes[2] < 210
+    assert 384 <= sizes[3] < 400
+    # The best fit lies at the largest shift to the left: where it truly lies nobody knows.
+    surface = np.zeros((2, 13, 13), np.float32)
+    surface[0, 6, 0], surface[1, 6, 1] = 9, 9
+    shifts, heights = alignment.peaks(surface)
+    assert alignment.trust(heights).tolist() == [1, 1]
+    assert alignment.at_border(shifts, 6)[:, 0].tolist() == [True, False]

@@ -18,13 +18,19 @@ def case(n: int = 40) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray
     return centers, found, np.full(n, 0.9)
 
 
-def test_those_who_agree_keep_what_they_found() -> None:
+def test_those_who_agree_keep_what_they_found_and_a_ramp_is_not_flattened() -> None:
     centers, found, quality = case()
     found[:, 0] += np.random.default_rng(0).normal(0, 0.1, (40, 2))
     shift, final, is_mended = mend(centers, found, quality, TOLERANCE_M)
     np.testing.assert_array_equal(shift, found[:, 0])
     np.testing.assert_array_equal(final, quality)
     assert not is_mended.any()
+    centers, found, quality = case()
+    found[:, 0, 0] = 0.005 * centers[:, 0]
+    found[20, 0] = (-9.0, 9.0)
+    shift, _, is_mended = mend(centers, found, quality, TOLERANCE_M)
+    np.testing.assert_allclose(shift[20], [0.005 * centers[20, 0], -2], atol=0.15)
+    assert np.flatnonzero(is_mended).tolist() == [20]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +55,7 @@ def test_one_building_follows_its_neighbors_at_a_lower_quality(
     assert np.delete(final, 7).min() == 0.9
 
 
-def test_alone_the_good_stay_and_the_doubtful_are_given_up() -> None:
+def test_the_doubtful_without_neighbors_that_agree_are_given_up() -> None:
     centers, found, quality = case(6)
     centers[4:] += 1e5
     quality[5] = 0.4
@@ -60,27 +66,12 @@ def test_alone_the_good_stay_and_the_doubtful_are_given_up() -> None:
     assert np.isnan(shift[5]).all()
     assert final[5] == 0
     assert not is_mended.any()
-
-
-def test_neighbors_that_contradict_each_other_are_worth_little() -> None:
     centers, found, quality = case()
     found[:, 0] = np.random.default_rng(1).uniform(-10, 10, (40, 2))
     found[:, 1] = 99
     quality[7] = 0.0
     _, final, _ = mend(centers, found, quality, TOLERANCE_M)
     assert final[7] < 0.3
-
-
-def test_a_ramp_is_followed_and_not_flattened() -> None:
-    centers, found, quality = case()
-    found[:, 0, 0] = 0.005 * centers[:, 0]
-    found[20, 0] = (-9.0, 9.0)
-    shift, _, is_mended = mend(centers, found, quality, TOLERANCE_M)
-    np.testing.assert_allclose(shift[20], [0.005 * centers[20, 0], -2], atol=0.15)
-    assert np.flatnonzero(is_mended).tolist() == [20]
-
-
-def test_nobody_good_means_nobody_known() -> None:
     centers, found, _ = case()
     shift, final, is_mended = mend(centers, found, np.full(40, 0.3), TOLERANCE_M)
     assert np.isnan(shift).all()

@@ -182,7 +182,7 @@ def test_ids_values_and_metadata_are_in_their_places(tmp_path: Path) -> None:
         exported(tmp_path, [box, box], score=[0.1])
 
 
-def test_a_footprint_across_the_antimeridian_is_split(tmp_path: Path) -> None:
+def test_what_lies_across_the_antimeridian_is_split_and_comes_home(tmp_path: Path) -> None:
     # Zone 60 south: easting 500,000 is 177 degrees; 180 degrees at 17 south lies near easting 819,500.
     crossing = shapely.box(819_000, 8_117_900, 820_000, 8_118_000)
     found = exported(tmp_path, [crossing], crs="EPSG:32760")
@@ -196,18 +196,12 @@ def test_a_footprint_across_the_antimeridian_is_split(tmp_path: Path) -> None:
     lon, lat = centroid_places([shapely.to_wkb(crossing)], "EPSG:32760")
     assert abs(lon[0]) > 179.99
     assert lat[0] == pytest.approx(-17, abs=0.05)
-
-
-def test_longitudes_beyond_180_come_home(tmp_path: Path) -> None:
     shapes = [shapely.box(180.1, -17.1, 180.2, -17.0), shapely.box(179.99, -17.1, 180.01, -17.0)]
     found = exported(tmp_path, shapes, crs="EPSG:4326")
     first, second = (shapely.from_geojson(json.dumps(f["geometry"])) for f in found["features"])
     np.testing.assert_allclose(first.bounds, (-179.9, -17.1, -179.8, -17.0))
     assert second.geom_type == "MultiPolygon"
     assert second.area == pytest.approx(0.002)
-
-
-def test_lonlat_is_the_centroid_in_six_decimals() -> None:
     lon, lat = centroid_places([shapely.to_wkb(shapely.box(499_990, 4_594_190, 500_010, 4_594_210))], "EPSG:32633")
     assert (lon[0], lat[0]) == (15.0, pytest.approx(41.499, abs=0.001))
     assert lat[0] == round(lat[0], 6)

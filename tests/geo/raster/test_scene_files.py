@@ -34,31 +34,30 @@ TURNED = NORTH_UP @ Affine.rotation(20)
 TO_UTM15 = Transformer.from_crs(4326, 32615, always_xy=True)
 
 
-def test_describe_tells_place_size_and_hash(write_tif: Callable[..., Path]) -> None:
+def test_describe_tells_place_size_date_and_hash(write_tif: Callable[..., Path]) -> None:
     path = write_tif("a", pattern(40, 48))
     scene = describe(path, "pre", "pre-1", "2011-05-29")
     assert (scene.crs, scene.width, scene.height, scene.bands, scene.dtype) == ("EPSG:32633", 48, 40, 3, "uint8")
     assert scene.transform == (0.5, 0.0, *ORIGIN[:1], 0.0, -0.5, ORIGIN[1])
     assert scene.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     assert (scene.role, scene.date, scene.stretch, scene.path) == ("pre", "2011-05-29", None, str(path))
+    for tag, date in (("2031:05:29 17:00:00", "2031-05-29"), ("0000:00:00 00:00:00", None)):
+        with rasterio.open(path, "r+") as target:
+            target.update_tags(TIFFTAG_DATETIME=tag)
+        assert describe(path, "post", "post-1").date == date
+        assert describe(path, "post", "post-1", "2020-01-02").date == "2020-01-02"
     corner = np.zeros((3, 2100, 2100), dtype=np.uint8)
     corner[:, 1, 1] = 9  # the decimated look takes every second pixel and misses it, but it is not empty
     assert describe(write_tif("corner", corner, nodata=0, compress="deflate"), "post", "c").width == 2100
 
 
-@pytest.mark.parametrize(
-    ("crs", "step", "x", "y", "gsd_m"),
-    [
-        # At 60 degrees north one Web Mercator metre is cos(60) = 0.5 m on the sphere, 0.5016 m on the ellipsoid along x.
-        ("EPSG:3857", 1, 1_000_000.0, 8_399_737.89, pytest.approx(0.501, abs=0.002)),
-        # Geod("WGS84") between neighbors at 41.49984 north: 0.83496 m along x, 1.11064 m along y
-        ("EPSG:4326", 1e-5, 15.0, 41.5, pytest.approx((0.83496 * 1.11064) ** 0.5, rel=1e-4)),
-    ],
-)
-def test_pixel_size_is_measured_on_the_ground(
-    make_scene: Make, crs: str, step: float, x: float, y: float, gsd_m: float
-) -> None:
-    assert make_scene("m", pattern(32, 32), Affine(step, 0, x, 0, -step, y), crs).gsd_m == gsd_m
+def test_pixel_size_is_measured_on_the_ground(make_scene: Make) -> None:
+    # At 60 degrees north one Web Mercator metre is cos(60) = 0.5 m on the sphere, 0.5016 m on the ellipsoid along x.
+    mercator = make_scene("m", pattern(32, 32), Affine(1, 0, 1_000_000.0, 0, -1, 8_399_737.89), "EPSG:3857")
+    assert mercator.gsd_m == pytest.approx(0.501, abs=0.002)
+    # Geod("WGS84") between neighbors at 41.49984 north: 0.83496 m along x, 1.11064 m along y
+    degrees = make_scene("d", pattern(32, 32), Affine(1e-5, 0, 15.0, 0, -1e-5, 41.5), "EPSG:4326")
+    assert degrees.gsd_m == pytest.approx((0.83496 * 1.11064) ** 0.5, rel=1e-4)
 
 
 def test_stretch_ignores_nodata_and_outliers_and_is_never_empty(make_scene: Make) -> None:
@@ -136,17 +135,6 @@ def test_bands_that_are_not_there_or_transparency_are_refused(write_tif: Callabl
     assert refused.value.kind == "bands"
 
 
-@pytest.mark.parametrize(("tag", "expected"), [("2031:05:29 17:00:00", "2031-05-29"), ("0000:00:00 00:00:00", None)])
-def test_date_comes_from_the_files_own_tag_if_it_is_one(
-    write_tif: Callable[..., Path], tag: str, expected: str | None
-) -> None:
-    path = write_tif("dated", PICTURE)
-    with rasterio.open(path, "r+") as target:
-        target.update_tags(TIFFTAG_DATETIME=tag)
-    assert describe(path, "post", "post-1").date == expected
-    assert describe(path, "post", "post-1", "2020-01-02").date == "2020-01-02"
-
-
 def save(path: Path, data: NDArray[np.generic] = PICTURE) -> Path:
     driver = {".png": "PNG", ".jpg": "JPEG", ".tif": "GTiff"}[path.suffix]
     shape = {"count": len(data), "height": data.shape[1], "width": data.shape[2], "dtype": data.dtype}
@@ -222,33 +210,34 @@ def test_a_geotiff_without_coordinate_system_takes_the_given_one(write_tif: Call
     assert refused(path, "EPSG:99999").kind == "crs"
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("world_file", "prj", "kind"),
+    [
+        ("1 2 3", "EPSG:32633", "geotransform"),
+        ("0.5\n0\n0\n-0.5\n1\nx", "EPSG:32633", "geotransform"),
+        ("0.5 0 0 -0.5 nan 1", "EPSG:32633", "geotransform"),
+        ("\0\1\2", "EPSG:32633", "geotransform"),
+        (None, "EPSG:32633", "geotransform"),
+        ("0.5 0 0 -0.5 500000 4600000", None, "crs"),
+        ("0.5 0 0 -0.5 500000 4600000", 'LOCAL_CS["x",UNIT["m",1]]', "crs"),
+        ("0.5 0 0 -0.5 500000 4600000", "http://127.0.0.1:9/crs", "crs"),
+        ("0.5 0 0 -0.5 500000 4600000", "EPSG:4978", "crs"),  # of the Earth's center
+    ],
+)
+def test_side_files_that_are_damaged_missing_or_lead_elsewhere_are_refused(
+    tmp_path: Path, world_file: str | None, prj: str | None, kind: str
+) -> None:
     path = save(tmp_path / "a.png")
-    for beside, crs, kind in ((".pgw", "EPSG:32633", "geotransform"), (".prj", None, "crs")):
-        error = refused(path, crs)
-        assert (error.kind, beside in error.hint) == (kind, True)
-        world(tmp_path / "a.pgw")
-
-
-@pytest.mark.parametrize("text", ["1 2 3", "0.5\n0\n0\n-0.5\n1\nx", "0.5 0 0 -0.5 nan 1", "\0\1\2"])
-def test_a_damaged_world_file_is_refused(tmp_path: Path, text: str) -> None:
-    path = save(tmp_path / "a.png")
-    (tmp_path / "a.pgw").write_text(text)
-    assert refused(path, "EPSG:32633").kind == "geotransform"
-
-
-@pytest.mark.parametrize("text", ['LOCAL_CS["x",UNIT["m",1]]', "http://127.0.0.1:9/crs", "EPSG:4978"])
-def test_a_side_file_with_a_system_that_is_not_on_earth_is_refused(tmp_path: Path, text: str) -> None:
-    path = save(tmp_path / "a.png")
-    world(tmp_path / "a.pgw")
-    (tmp_path / "a.prj").write_text(text)
-    assert refused(path).kind == "crs"
-
-
-def test_a_world_file_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
+    for suffix, text in ((".pgw", world_file), (".prj", prj)):
+        if text is not None:
+            path.with_suffix(suffix).write_text(text)
+    error = refused(path)
+    assert error.kind == kind
+    if None in (world_file, prj):
+        assert (".pgw" if world_file is None else ".prj") in error.hint
+    path.with_suffix(".pgw").unlink(missing_ok=True)
     (tmp_path / "inner").mkdir()
-    path = save(tmp_path / "inner" / "a.png")
-    (tmp_path / "inner" / "a.pgw").symlink_to(world(tmp_path / "far.pgw"))
+    path.with_suffix(".pgw").symlink_to(world(tmp_path / "inner" / "far.pgw"))
     assert refused(path, "EPSG:32633").kind == "link"
 
 
@@ -289,15 +278,6 @@ def test_a_picture_is_placed_by_its_labels(tmp_path: Path) -> None:
     assert place.residual_px < 1e-4
 
 
-@pytest.mark.parametrize("options", [{"off": 5.0}, {"n": 0}])
-def test_labels_that_do_not_fit_or_are_too_few_are_refused(tmp_path: Path, options: dict[str, float]) -> None:
-    path = save(tmp_path / "x_post_disaster.png", pattern(64, 128))
-    labels(tmp_path, **options)  # type: ignore[arg-type]
-    error = refused(path)
-    assert error.kind == "geotransform"
-    assert "labels" in error.problem
-
-
 @pytest.mark.parametrize(
     "document",
     [
@@ -306,12 +286,16 @@ def test_labels_that_do_not_fit_or_are_too_few_are_refused(tmp_path: Path, optio
         {"features": []},
     ],
 )
-def test_damaged_labels_are_refused(tmp_path: Path, document: object) -> None:
+def test_labels_that_are_damaged_do_not_fit_or_are_too_few_are_refused(tmp_path: Path, document: object) -> None:
     path = save(tmp_path / "x_post_disaster.png", pattern(64, 128))
     (tmp_path / "x_post_disaster.json").write_text(json.dumps(document))
     assert refused(path).kind == "geotransform"
     with pytest.raises(PuGeoError):
         read_footprints(tmp_path / "x_post_disaster.json", Grid("EPSG:32615", "", (1, 0, 0, 0, -1, 0), 9, 9, 1.0))
+    for options in ({"off": 5.0}, {"n": 0}):
+        labels(tmp_path, **options)  # type: ignore[arg-type]
+        error = refused(path)
+        assert (error.kind, "labels" in error.problem) == ("geotransform", True)
 
 
 def test_the_official_layout_is_found_and_pictures_without_labels_are_left_out(tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import struct
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import geopandas
@@ -17,9 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 from geo_parts import GRID
-from pyproj import CRS
 
 from pu_geo.errors import FootprintError
+from pu_geo.geo.readers import in_child
 from pu_geo.geo.readers.in_child import read_footprints
 from pu_geo.geo.readers.raw_footprints import from_values
 from pu_geo.records import FootprintTable
@@ -140,13 +143,6 @@ def test_the_given_coordinate_system_serves_geojson_but_does_not_overrule_a_file
     assert len(read_footprints(write_flatgeobuf(frame(), tmp_path), GRID, crs="EPSG:4326").wkb) == 3
 
 
-def test_a_signaling_nan_is_no_warning_but_a_coordinate_that_is_not_finite() -> None:
-    blob = bytearray(shapely.to_wkb(SQUARES[0], byte_order=1))
-    blob[29:37] = struct.pack("<Q", 0x7FF0000000000001)  # x of the second corner, after the counts
-    found = from_values(shapely.from_wkb, [bytes(blob)], [{}], "EPSG:32633")
-    assert not np.isfinite(shapely.get_coordinates(found.geometries)).all()
-
-
 # Archives
 
 
@@ -213,37 +209,6 @@ def test_odd_geo_metadata_is_refused(tmp_path: Path, change: dict[str, object], 
         assert "GeoParquet" in refusal(tmp_path / "t.parquet").problem
 
 
-class NativeGeometry(pa.ExtensionType):
-    """What makes Arrow write the GEOMETRY type of Parquet itself."""
-
-    def __init__(self) -> None:
-        super().__init__(pa.binary(), "geoarrow.wkb")
-
-    def __arrow_ext_serialize__(self) -> bytes:
-        return b"{}"
-
-    @classmethod
-    def __arrow_ext_deserialize__(cls, storage: pa.DataType, text: bytes) -> NativeGeometry:
-        return cls()
-
-
-def test_geoparquet_of_version_2_with_geometry_of_parquet_itself_is_read(tmp_path: Path) -> None:
-    shapes = pa.array(list(shapely.to_wkb(SQUARES)), pa.binary())
-    column = {"encoding": "WKB", "geometry_types": ["Polygon"], "crs": CRS.from_epsg(32633).to_json_dict()}
-    geo = {"version": "2.0.0", "primary_column": "shape", "columns": {"shape": column}}
-    pa.register_extension_type(NativeGeometry())
-    try:
-        native = pa.ExtensionArray.from_storage(NativeGeometry(), shapes)
-        table = pa.table({"uid": ["a", "b", "c"], "shape": native}).replace_schema_metadata({b"geo": json.dumps(geo)})
-        pq.write_table(table, tmp_path / "native.parquet")
-        assert "Geometry" in str(pq.ParquetFile(tmp_path / "native.parquet").schema.column(1).logical_type)
-    finally:
-        pa.unregister_extension_type("geoarrow.wkb")
-    found = read_footprints(tmp_path / "native.parquet", GRID)
-    assert list(found.building_ids) == ["a", "b", "c"]
-    assert shapely.equals(outlines(found)[2], SQUARES[2])
-
-
 def test_the_boxes_of_geoparquet_are_no_attributes_and_dates_are_text(tmp_path: Path) -> None:
     table = frame().assign(seen=np.datetime64("2024-05-06", "ms"), parts=[[1], [2, 3], None], share=[0.5, np.nan, 1.0])
     rows = read_footprints(write_parquet(table, tmp_path), GRID).attributes
@@ -261,19 +226,14 @@ def test_csv_fields_are_split_by_any_usual_sign(tmp_path: Path, separator: str) 
     assert list(read_footprints(path, GRID).building_ids) == ["u0", "u1", "u2"]
 
 
-def test_csv_without_coordinate_system_is_in_degrees_and_metres_are_refused_with_a_hint(tmp_path: Path) -> None:
+def test_csv_without_coordinate_system_is_in_degrees_and_knows_the_srid_of_extended_wkt(tmp_path: Path) -> None:
     path = tmp_path / "f.csv"
     frame().to_wkt().to_csv(path, index=False)
     error = refusal(path)
-    assert error.kind == "bounds"
-    assert "epsg" in error.hint
+    assert (error.kind, "epsg" in error.hint) == ("bounds", True)
     assert len(read_footprints(path, GRID, crs="EPSG:32633").wkb) == 3
-
-
-def test_csv_knows_the_srid_of_extended_wkt(tmp_path: Path) -> None:
-    rows = [f'b{i},"SRID=32633;{square.wkt}"' for i, square in enumerate(SQUARES)]
-    (tmp_path / "f.csv").write_text("\n".join(["id,geom", *rows, ""]))
-    assert shapely.equals(outlines(read_footprints(tmp_path / "f.csv", GRID))[1], SQUARES[1])
+    path.write_text("\n".join(["id,geom", *(f'b{i},"SRID=32633;{square.wkt}"' for i, square in enumerate(SQUARES)), ""]))
+    assert shapely.equals(outlines(read_footprints(path, GRID))[1], SQUARES[1])
 
 
 @pytest.mark.parametrize(
@@ -298,15 +258,6 @@ def test_csv_numbers_are_numbers_and_house_numbers_stay_text(tmp_path: Path) -> 
     assert attributes == {"n": 12, "x": -0.5, "house": "007", "none": None}
 
 
-# Limits of the child process
-
-
-def test_nested_wkt_ends_the_child_alone(tmp_path: Path) -> None:
-    deep = "GEOMETRYCOLLECTION(" * 400_000 + "POINT (1 1)" + ")" * 400_000
-    (tmp_path / "f.csv").write_text(f'id,wkt\n1,"{deep}"\n')
-    assert refusal(tmp_path / "f.csv").kind == "parse"
-
-
 @pytest.mark.slow
 def test_gdal_is_never_loaded_by_the_process_that_asks(tmp_path: Path) -> None:
     path = write_shapefile(frame(), tmp_path)
@@ -316,3 +267,51 @@ def test_gdal_is_never_loaded_by_the_process_that_asks(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "3 []"
+
+
+# Geometry that was made to harm
+
+
+def nested(levels: int, kind: int = 7, inner: bytes | None = None) -> bytes:
+    """A square inside `levels` collections of one member each."""
+    return struct.pack("<BII", 1, kind, 1) * levels + (inner or shapely.to_wkb(SQUARES[0]))
+
+
+def gpkg_refusal(folder: Path, blob: bytes) -> FootprintError:
+    """Return how a GeoPackage is refused whose first outline is WKB of any content."""
+    path = folder / "a.gpkg"
+    frame().to_file(path, layer="a")
+    with closing(sqlite3.connect(path)) as database, database:
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f'DROP TRIGGER "{name}"')
+        database.execute("UPDATE a SET geom = ? WHERE fid = 1", (b"GP\0\1" + struct.pack("<i", 32633) + blob,))
+    return refusal(path)
+
+
+def test_a_geometry_nested_200_000_deep_ends_the_child_alone(tmp_path: Path) -> None:
+    found = gpkg_refusal(tmp_path, nested(200_000))
+    assert (found.kind, "the reader stopped" in found.problem) == ("parse", True)
+
+
+@pytest.mark.parametrize("kind", [8, 1012])
+def test_curved_geometry_is_refused(tmp_path: Path, kind: int) -> None:
+    found = gpkg_refusal(tmp_path, struct.pack("<BII", 1, kind, 0))
+    assert (found.kind, "curved geometry" in found.problem) == ("parse", True)
+
+
+def test_rings_without_end_stay_within_the_memory_of_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_child, "FOOTPRINTS", replace(in_child.FOOTPRINTS, memory_bytes=in_child.GIB))
+    blob = struct.pack("<BII", 1, 3, 12_000_000) + bytes(4 * 12_000_000)  # 200 bytes each in GEOS
+    assert gpkg_refusal(tmp_path, blob).kind == "parse"
+
+
+def test_every_cut_off_and_every_wrong_kind_is_unreadable_and_a_signaling_nan_no_warning() -> None:
+    whole = shapely.to_wkb(shapely.multipolygons(SQUARES))
+    broken = [*(whole[:n] for n in range(9)), struct.pack("<BII", 1, 99, 0)]
+    broken += [struct.pack("<BII", 1, 3, 2**32 - 1), struct.pack("<BII", 1, 7, 2**32 - 1), nested(1, 6, nested(1, 6))]
+    signaling = bytearray(shapely.to_wkb(SQUARES[0], byte_order=1))
+    signaling[29:37] = struct.pack("<Q", 0x7FF0000000000001)  # x of the second corner, after the counts
+    values = [*broken, None, whole, bytes(signaling)]
+    found = from_values(shapely.from_wkb, values, [{}] * len(values), "EPSG:4326")
+    assert found.is_unreadable.tolist() == [True] * len(broken) + [False] * 3
+    assert not np.isfinite(shapely.get_coordinates(found.geometries[-1])).all()

@@ -65,16 +65,13 @@ def test_usual_attributes_are_found(write_areas: Write, fields: dict[str, object
     assert (areas.names[1], areas.pcodes[1]) == (name, code)
 
 
-def test_named_attributes_win_and_unknown_ones_are_refused(write_areas: Write) -> None:
+def test_named_attributes_win_and_without_a_name_areas_go_by_code_or_number(write_areas: Write) -> None:
     path = write_areas({"ADM2_EN": "Town", "ADM2_AR": "حلب", "kod": "X1", "ADM2_PCODE": "L1"})
     areas = read_areas(path, GRID, layer="adm2", name_field="adm2_ar", code_field="kod")
     assert (areas.names, areas.pcodes) == (["حلب"], ["X1"])
     with pytest.raises(FootprintError, match=r"no attribute 'nom'; it has: ADM2_EN, ADM2_AR, kod") as refused:
         read_areas(path, GRID, layer="adm2", name_field="nom")
     assert refused.value.kind == "field"
-
-
-def test_areas_without_a_name_go_by_code_or_number_and_it_is_said(write_areas: Write) -> None:
     areas = read_areas(
         write_areas({"район": "a", "pcode": "P1"}, {"район": "b", "pcode": "P2"}, {"район": "c"}), GRID, layer="z"
     )

@@ -43,7 +43,7 @@ def test_the_same_houses_one_meter_off_are_left_out_and_counted() -> None:
     assert found.notes[1].startswith("20 footprint(s) are buildings that are in the project already")
 
 
-def test_row_houses_that_touch_or_overlap_a_little_are_no_twins() -> None:
+def test_row_houses_that_touch_are_no_twins_and_of_a_chain_every_second_one_stays() -> None:
     row = np.array([shapely.box(5 * i, 0, 5 * i + 5.2, 10) for i in range(30)])
     assert not twins(row).any()
     wkb = list(shapely.to_wkb(row))
@@ -51,9 +51,6 @@ def test_row_houses_that_touch_or_overlap_a_little_are_no_twins() -> None:
     other_side = shifted(table, 0.0, 10.0)
     found = without_known(other_side, as_array(table), set())
     assert found is other_side
-
-
-def test_of_a_chain_of_overlaps_every_second_one_stays() -> None:
     # Each overlaps the next by 6 of 14 m, .43, and the one after next by 2 of 18 m, .11.
     chain = np.array([shapely.box(4 * i, 0, 4 * i + 10, 10) for i in range(4)])
     assert twins(chain).tolist() == [False, True, False, True]

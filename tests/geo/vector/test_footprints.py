@@ -78,7 +78,7 @@ def test_every_drop_and_repair_is_counted(write_json: Write) -> None:
     assert shapely.area(shapes)[1] == pytest.approx(200, rel=1e-3)  # two triangles of 20 x 10 / 2 m
 
 
-def test_a_multipolygon_of_two_distant_houses_is_two_buildings_and_a_courtyard_is_one(write_json: Write) -> None:
+def test_multipolygons_of_distant_houses_become_buildings_with_ids_of_their_own(write_json: Write) -> None:
     far = shapely.MultiPolygon([square(10, 10), square(120, 10)])  # 100 m of other ground between them
     yard = shapely.MultiPolygon([square(10, 60), square(23, 60), square(36, 60)])  # gaps of 3 m
     pair = shapely.MultiPolygon([square(80, 60), square(92, 60), square(150, 60, 5)])
@@ -89,9 +89,6 @@ def test_a_multipolygon_of_two_distant_houses_is_two_buildings_and_a_courtyard_i
     assert (table.n_in, table.n_repaired, table.n_dropped, table.dropped) == (4, 2, 0, {})
     assert table.feature.tolist() == [0, 0, 1, 2, 2, 3]
     assert any("2 multipolygon(s)" in note and "4 buildings" in note for note in table.notes)
-
-
-def test_ids_of_parts_stay_unique_and_parts_beyond_the_scenes_are_told(write_json: Write) -> None:
     far = shapely.MultiPolygon([square(10, 10), square(120, 10), square(900, 900)])
     rows = [(lonlat_json(far), {"id": "a"}), (lonlat_json(square(10, 60)), {"id": "a-2"}), (lonlat_json(far), {})]
     table = read_footprints(write_json(rows), GRID)
@@ -139,14 +136,11 @@ def test_footprints_with_next_to_no_area_are_counted_apart_and_refused_alone(wri
     assert refusal(write_json([(json.loads(shapely.to_geojson(swapped)), {})]), "swapped") == "outside"
 
 
-def test_a_footprint_on_the_border_stays_and_one_touching_from_outside_goes(write_json: Write) -> None:
+def test_footprints_on_the_border_and_across_the_antimeridian_stay(write_json: Write) -> None:
     rows = [(json.loads(shapely.to_geojson(shapely.force_3d(square(x, y), 12.5))), {}) for x, y in ((-5, 10), (-10, 50))]
     table = read_footprints(write_json(rows, crs=CRS_MEMBER), GRID)
     assert (len(table.wkb), table.n_dropped) == (1, 1)
     assert not shapely.from_wkb(table.wkb[0]).has_z  # heights are dropped
-
-
-def test_footprints_find_a_grid_across_the_antimeridian(write_json: Write) -> None:
     grid = Grid("EPSG:4326", "", (1e-5, 0.0, 179.999, 0.0, -1e-5, -17.0), 200, 200, 1.0, 106_000.0, 110_600.0)
     shape = shapely.box(-179.9995, -17.0015, -179.9993, -17.0013)
     table = read_footprints(write_json([(json.loads(shapely.to_geojson(shape)), {})]), grid)
@@ -196,23 +190,13 @@ def test_a_geopackage_with_a_cell_that_gdal_would_make_a_number_of_is_refused(
     assert caught.value.kind == "parse"
 
 
-def test_a_geopackage_with_a_damaged_page_is_refused_whole(tmp_path: Path) -> None:
-    shapes = [square(x, y) for x in range(0, 100, 2) for y in range(0, 100, 2)]
-    geopandas.GeoDataFrame({"n": range(len(shapes))}, geometry=shapes, crs=32633).to_file(tmp_path / "b.gpkg")
-    data = bytearray((tmp_path / "b.gpkg").read_bytes())
-    at = data.index(shapely.to_wkb(shapes[1000], byte_order=1)) // 4096 * 4096
-    data[at : at + 4096] = bytes(4096)
-    (tmp_path / "b.gpkg").write_bytes(data)
-    assert refusal(tmp_path / "b.gpkg") == "parse"
-
-
 def test_a_flatgeobuf_may_have_a_field_of_any_name(tmp_path: Path) -> None:
     table = geopandas.GeoDataFrame({"wkb_geometry": ["x"], "n": [1]}, geometry=[square(10, 20)], crs=32633)
     table.to_file(tmp_path / "b.fgb")
     assert read_footprints(tmp_path / "b.fgb", GRID).attributes[0] == {"wkb_geometry": "x", "n": 1}
 
 
-def test_a_geopackage_without_a_coordinate_system_takes_the_given_one(tmp_path: Path) -> None:
+def test_a_geopackage_with_a_damaged_page_or_without_a_coordinate_system_is_refused(tmp_path: Path) -> None:
     table = geopandas.GeoDataFrame({"n": [1]}, geometry=[square(10, 20)], crs=32633)
     table.to_file(tmp_path / "b.gpkg")
     for undefined in (-1, 0):
@@ -220,6 +204,13 @@ def test_a_geopackage_without_a_coordinate_system_takes_the_given_one(tmp_path: 
             database.execute("UPDATE gpkg_geometry_columns SET srs_id = ?", (undefined,))
         assert refusal(tmp_path / "b.gpkg") == "crs"
         assert len(read_footprints(tmp_path / "b.gpkg", GRID, crs="EPSG:32633").wkb) == 1
+    shapes = [square(x, y) for x in range(0, 100, 2) for y in range(0, 100, 2)]
+    geopandas.GeoDataFrame({"n": range(len(shapes))}, geometry=shapes, crs=32633).to_file(tmp_path / "b.gpkg")
+    data = bytearray((tmp_path / "b.gpkg").read_bytes())
+    at = data.index(shapely.to_wkb(shapes[1000], byte_order=1)) // 4096 * 4096
+    data[at : at + 4096] = bytes(4096)
+    (tmp_path / "b.gpkg").write_bytes(data)
+    assert refusal(tmp_path / "b.gpkg") == "parse"
 
 
 def test_a_view_unsaved_changes_and_our_own_project_database_are_never_opened(gpkg: Path) -> None:

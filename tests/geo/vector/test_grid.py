@@ -57,16 +57,13 @@ def test_a_cell_keeps_its_id_and_outline_when_a_scene_is_added_before_it() -> No
     assert all(together[name].equals_exact(shape, 0.0) for name, shape in alone.items())
 
 
-def test_no_square_lies_in_the_corners_that_a_rotated_scene_leaves_open() -> None:
+def test_squares_fit_rotated_scenes_and_degrees() -> None:
     a, b, c, d, e, f = tuple(Affine.translation(500_000, 4_594_400) @ Affine.rotation(-30) @ Affine.scale(0.5, -0.5))[:6]
     turned = scene((a, b, c, d, e, f))
     corners = [(a * x + b * y + c, d * x + e * y + f) for x, y in ((0, 0), (400, 0), (400, 400), (0, 400))]
     _, shapes = cells(turned)
     assert 50 < len(shapes) < 100
     assert shapely.Polygon(corners).buffer(0.1).contains(shapely.union_all(shapes))
-
-
-def test_squares_of_a_scene_in_degrees_have_their_size_on_the_ground() -> None:
     _, shapes = cells(scene((5e-6, 0.0, 15.0, 0.0, -5e-6, 60.0), crs="EPSG:4326"))
     x0, y0, x1, y1 = shapes[0].bounds
     geod = Geod(ellps="WGS84")

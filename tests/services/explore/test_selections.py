@@ -53,13 +53,18 @@ def test_a_removed_or_replaced_selection_can_be_put_back(project: Layout) -> Non
     assert selections.put_back(project, "roofs", decision=now.decision, analyst="ann") == 1, "and back again"
 
 
-def test_what_another_saved_since_is_not_taken_away(project: Layout) -> None:
+def test_what_cannot_be_saved_removed_put_back_or_exported_is_refused(project: Layout, ranked: Layout) -> None:
     save(project, "roofs", ["b1", "b2"])
     removed = selections.remove(project, "roofs", analyst="ann")
     selections.save(project, "roofs", ["b5"], run_id=RUN, analyst="bob")
     with pytest.raises(ProjectError, match="'roofs' was changed since, by bob"):
         selections.put_back(project, "roofs", decision=removed, analyst="ann")
     assert selections.buildings(project, "roofs") == ["b5"]
+    save(ranked, "roofs", ["b1"])
+    selections.remove(ranked, "roofs", analyst="ann")
+    for decision in (2, 77):
+        with pytest.raises(PuGeoError, match=f"Decision {decision} saved no selection"):
+            export_selection(job_of(ranked), run_id=RUN, decision=decision, formats=["csv"])
 
 
 def test_what_never_was_cannot_be_removed_or_put_back(project: Layout) -> None:
@@ -110,11 +115,3 @@ def test_the_job_writes_what_the_damage_map_says_of_these_buildings_alone(
     whole = told["of_whole_map"]
     assert sum(whole["counts"].values()) == whole["estimate"]["N"] == 20
     assert whole["audit"] is None
-
-
-def test_a_decision_that_saved_nothing_cannot_be_exported(ranked: Layout) -> None:
-    save(ranked, "roofs", ["b1"])
-    selections.remove(ranked, "roofs", analyst="ann")
-    for decision in (2, 77):
-        with pytest.raises(PuGeoError, match=f"Decision {decision} saved no selection"):
-            export_selection(job_of(ranked), run_id=RUN, decision=decision, formats=["csv"])
