@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -182,25 +181,13 @@ def test_several_seedings_escape_a_bad_draw() -> None:
     assert max(many) < 400
 
 
-def test_an_inverted_end_loses_to_an_oriented_one() -> None:
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_an_inverted_end_loses_to_an_oriented_one_and_is_turned_round_alone(
+    is_alone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows, is_positive, is_damaged = two_groups(1)
-    means = np.stack([rows[~is_damaged].mean(axis=0), rows[is_damaged].mean(axis=0)])
-    ends = two_means(measure(rows, spherical=False), is_positive, np.stack([means[::-1], means]), spherical=False)
-    direction = rows[is_positive].mean(axis=0) - rows[~is_positive].mean(axis=0)
-    flags = module._are_oriented(direction, ends)
-    np.testing.assert_array_equal(flags, [False, True])
-    for cheaper in (0, 1):  # even where the inverted end has the lower potential
-        potentials = np.where(np.arange(2) == cheaper, 1.0, 2.0)
-        best = module._best(replace(ends, potentials=potentials), is_positive, flags)
-        assert best.oriented
-        assert (best.labels == is_damaged).mean() > 0.97
-        assert best.potential == potentials[1]
-
-
-def test_turns_round_when_every_seeding_ends_inverted(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, is_positive, is_damaged = two_groups(1)
-    inverted = np.stack([rows[is_damaged].mean(axis=0), rows[~is_damaged].mean(axis=0)])[None]
-    monkeypatch.setattr(module, "_starts", lambda *args: inverted)
+    inverted = np.stack([rows[is_damaged].mean(axis=0), rows[~is_damaged].mean(axis=0)])
+    monkeypatch.setattr(module, "_starts", lambda *args: np.stack([inverted] if is_alone else [inverted, inverted[::-1]]))
     found = pupl(rows, is_positive, seed=0, spherical=False)
     assert found.oriented
     assert (found.labels == is_damaged).mean() > 0.97

@@ -26,13 +26,8 @@ OPEN = audit.OPEN
 class Event:
     """A made-up event and what people answered of it so far, as the log of labels has it.
 
-    Attributes:
-        truth: int8 [N], 1 damaged.
-        scores: float64 [N] of the map that is judged; AUC about .9.
-        eye: float64 [N], the order in which a search comes by the buildings: knows more of the truth than the scores do.
-        answers: int8 [N], current labels.
-        checked_at, known_at: int64 [N], see `audit.as_answered`; of the newest audit.
-        event: number of the newest answer.
+    `scores`, of AUC about .9, are of the map that is judged; `eye` is the order in which a search comes by the buildings, and
+    knows more of the truth. `checked_at` and `known_at` are those of `audit.as_answered`, for the newest audit.
     """
 
     truth: NDArray[np.int8]
