@@ -353,8 +353,6 @@ def ago(seconds: float, event: str = "progress", **values: object) -> dict[str, 
 
 
 LAUNCHED = [("launched", 500, {}), ("progress", 100, {"share": 0.02})]
-
-
 HALF = [("epoch", 800, {"progress": 0.5}), *LAUNCHED]
 TENTH, FIFTH = ("epoch", 60, {"progress": 0.1}), ("epoch", 10, {"progress": 0.2})
 TURN = [("launched", 500, {}), ("turn", 100, {}), ("progress", 90, {"share": 0.5}), ("progress", 10, {"share": 0.7})]
@@ -418,10 +416,8 @@ MEMORY = r"The job needs more memory than there is \(.*allocate 10.*; \d+\.\d GB
     [
         (PuGeoError("Too few.", "Click more."), "Too few", "Click more"),
         (NO_SPACE, FULL, "start this job again"),
-        (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), FULL, "start this job again"),
         (RuntimeError("I/O error: No space left on device (os error 28)"), FULL, "start this job again"),
         (RuntimeError("CUDA out of memory. Tried to allocate 20 MiB."), r"graphics card has too little .* 20 MiB", "card"),
-        (RuntimeError("MPS backend out of memory."), "The graphics card has too little free memory", "graphics card"),
         (MemoryError("Unable to allocate 10.1 GiB for an array with shape (90000000, 40, 3)"), MEMORY, "start it again"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: tried to allocate 108 bytes."), MEMORY, "start it again"),
         (ZeroDivisionError("division by zero"), "ZeroDivisionError", "report it"),

@@ -52,7 +52,7 @@ def test_one_that_fails_is_kept_in_words_and_tried_again_later(project: Layout, 
 
 def test_what_one_project_has_holds_up_no_other(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     click(project, "b1")
-    unplugged = Layout(project.folder.with_name("unplugged.pugeo"))
+    unplugged, moved = (Layout(project.folder.with_name(f"{name}.pugeo")) for name in ("unplugged", "moved"))
     unplugged.folder.mkdir()
     unplugged.gpkg.touch()
     make = backups.make_daily
@@ -63,10 +63,10 @@ def test_what_one_project_has_holds_up_no_other(project: Layout, monkeypatch: py
         return make(layout)
 
     monkeypatch.setattr(backups, "make_daily", make_daily)
-    monkeypatch.setattr(in_use, "held_here", lambda: [unplugged, project])
+    monkeypatch.setattr(in_use, "held_here", lambda: [unplugged, moved, project])
     assert len(daily_backups.back_up_open_projects()) == 1
     assert "No backup of unplugged.pugeo was made" in str(daily_backups.problem(unplugged))
-    assert daily_backups.problem(project) is None
+    assert (daily_backups.problem(project), daily_backups.problem(moved), moved.folder.exists()) == (None, None, False)
 
 
 @pytest.mark.slow

@@ -160,3 +160,13 @@ def test_label_events_of_removed_buildings_come_over(project: Layout, damaged: s
     assert (done.rows.left_out, done.rows.unreadable) == (0, 0)
     with store.connect(done.layout) as db:
         assert labels.current(db, at=labels.last_event(db)) == before
+
+
+def test_a_number_of_the_project_never_goes_back(project: Layout) -> None:
+    with store.connect(project) as db:
+        db.execute("INSERT INTO pugeo_meta VALUES ('made_up', '9')")
+    backups.make(project, "asked")
+    with store.connect(project) as db:
+        db.execute("UPDATE pugeo_meta SET value = '10' WHERE key = 'made_up'")
+    with store.connect(recovery.restore(project).layout) as db:
+        assert db.execute("SELECT value FROM pugeo_meta WHERE key = 'made_up'").fetchone() == ("10",)
