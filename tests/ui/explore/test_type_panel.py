@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 from app_parts import key_like, press, show_panel, words
 from model_parts import with_chips
 from small_parts import unheld_job
 from type_parts import IDS, KEPT, discovered
 
+from pu_geo import jobs
+from pu_geo.jobs.status import PAUSE
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
 from pu_geo.services.explore import discovering
@@ -34,8 +38,13 @@ def test_the_job_is_started_with_what_was_chosen(project: Layout, started: list[
     assert "ask for 2 or more" in words(app)
     folder = unheld_job(project, "discover", {"n_seeds": 3, "preset": "standard"})
     epoch = {"stage": "training 2 of 3", "epoch": 4, "epochs": 9, "progress": 0.5}
-    for kind, values in (("launched", {}), ("turn", {}), ("epoch", epoch), ("paused", {})):
+    for kind, values in (("launched", {}), ("turn", {}), ("epoch", epoch)):
         events.append(folder, kind, values)
+    lock = jobs.take_lock(folder)
+    press(show_panel("explore.type_panel", project), f"pause-{folder.name}")
+    assert (folder / PAUSE).exists()
+    events.append(folder, "paused")
+    os.close(lock)
     app = show_panel("explore.type_panel", project)
     assert "4 epochs of training 2 of 3 done" in words(app)
     assert {f"{key}-{folder.name}" for key in ("resume", "start-over")} <= {button.key for button in app.button}
