@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from pu_geo.datasets.classified import ClassifiedChips
 from pu_geo.errors import DatasetError
 
 Pictures = NDArray[np.uint8]
+Read = Callable[[Path], ClassifiedChips]
 CIFAR_10_FILES = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
 
 
@@ -85,52 +87,43 @@ def test_stl10_stands_upright_and_has_chips_without_a_class(tmp_path: Path) -> N
     assert read.is_test.tolist() == [False, False, True, True, False, False]
 
 
-def last_byte(value: int) -> Callable[[bytes], bytes]:
-    return lambda data: data[:-1] + bytes([value])
+FMNIST = partial(write_fmnist, packed=False), binary_files.read_fmnist
+PACKED = partial(write_fmnist, packed=True), binary_files.read_fmnist
+CIFAR_10 = partial(write_cifar, names=CIFAR_10_FILES, n_labels=1), binary_files.read_cifar10
+CIFAR_100 = partial(write_cifar, names=["train.bin", "test.bin"], n_labels=2), binary_files.read_cifar100
+STL_10 = write_stl10, binary_files.read_stl10
 
 
 @pytest.mark.parametrize(
-    ("name", "harm"),
+    ("data_set", "name", "harm"),
     [
-        ("train-images-idx3-ubyte", lambda data: data[:-3]),
-        ("train-images-idx3-ubyte.gz", lambda data: data[:-3]),
-        ("train-images-idx3-ubyte", lambda data: data[:4] + b"\xff\xff\xff\xff" + data[8:]),
-        ("train-labels-idx1-ubyte", lambda data: b""),
-        ("train-labels-idx1-ubyte", last_byte(10)),
-        ("test_batch.bin", lambda data: data[:-3]),
-        ("test_batch.bin", lambda data: bytes([10]) + data[1:]),
-        ("train.bin", lambda data: bytes([20]) + data[1:]),
-        ("train_y.bin", last_byte(11)),
-        ("test_y.bin", last_byte(0)),
-        ("test_y.bin", lambda data: data[:1]),
+        (FMNIST, "train-images-idx3-ubyte", lambda data: data[:-3]),
+        (PACKED, "train-images-idx3-ubyte.gz", lambda data: data[:-3]),
+        (FMNIST, "train-images-idx3-ubyte", lambda data: data[:4] + b"\xff\xff\xff\xff" + data[8:]),
+        (FMNIST, "train-labels-idx1-ubyte", lambda data: b""),
+        (FMNIST, "train-labels-idx1-ubyte", lambda data: data[:-1] + bytes([10])),
+        (CIFAR_10, "test_batch.bin", lambda data: data[:-3]),
+        (CIFAR_10, "test_batch.bin", lambda data: bytes([10]) + data[1:]),
+        (CIFAR_100, "train.bin", lambda data: bytes([20]) + data[1:]),
+        (STL_10, "train_y.bin", lambda data: data[:-1] + bytes([11])),
+        (STL_10, "test_y.bin", lambda data: data[:-1] + bytes([0])),
+        (STL_10, "test_y.bin", lambda data: data[:1]),
     ],
 )
-def test_damaged_files_and_labels_of_no_class_are_refused(tmp_path: Path, name: str, harm: Callable[[bytes], bytes]) -> None:
-    read: Callable[[Path], ClassifiedChips]
-    if "ubyte" in name:
-        write_fmnist(tmp_path, packed=name.endswith(".gz"))
-        read = binary_files.read_fmnist
-    elif name == "test_batch.bin":
-        write_cifar(tmp_path, CIFAR_10_FILES, 1)
-        read = binary_files.read_cifar10
-    elif name == "train.bin":
-        write_cifar(tmp_path, ["train.bin", "test.bin"], 2)
-        read = binary_files.read_cifar100
-    else:
-        write_stl10(tmp_path)
-        read = binary_files.read_stl10
+def test_damaged_files_and_labels_of_no_class_are_refused(
+    tmp_path: Path, data_set: tuple[Callable[[Path], object], Read], name: str, harm: Callable[[bytes], bytes]
+) -> None:
+    write, read = data_set
+    write(tmp_path)
     read(tmp_path)
-    path = tmp_path / name
-    path.write_bytes(harm(path.read_bytes()))
+    (tmp_path / name).write_bytes(harm((tmp_path / name).read_bytes()))
     with pytest.raises(DatasetError) as refusal:
         read(tmp_path)
     assert refusal.value.kind == "corrupt"
 
 
-@pytest.mark.parametrize(
-    "read", [binary_files.read_fmnist, binary_files.read_cifar10, binary_files.read_cifar100, binary_files.read_stl10]
-)
-def test_the_wrong_folder_is_refused(tmp_path: Path, read: Callable[[Path], ClassifiedChips]) -> None:
+@pytest.mark.parametrize("read", [read for _, read in (FMNIST, CIFAR_10, CIFAR_100, STL_10)])
+def test_the_wrong_folder_is_refused(tmp_path: Path, read: Read) -> None:
     with pytest.raises(DatasetError) as refusal:
         read(tmp_path)
     assert refusal.value.kind == "missing"

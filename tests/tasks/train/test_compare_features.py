@@ -82,9 +82,7 @@ def test_a_click_is_learned_from_by_no_fit_that_judges_it_and_queue_answers_by_a
 
 def test_of_many_unlabeled_some_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "MOST_UNLABELED", 12)
-    layout = set_project(
-        tmp_path, n_clicks=10, nodata_share=[1.0] + [0.0] * 99
-    )  # b0 is hidden, and neither judges nor teaches
+    layout = set_project(tmp_path, n_clicks=10, nodata_share=[1.0] + [0.0] * 99)  # b0 neither judges nor teaches
     click(layout, "b50", label="not_damaged")
     found = comparison.Comparison.from_json(compare(job_of(layout), methods=["ranker"]))
     assert (found.n_clicks, found.n_unlabeled) == (9, 12)
@@ -111,24 +109,17 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_fitted(
 
 
 def test_cancel_ends_it_and_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    layout, n_fits = set_project(tmp_path, n_clicks=10), 0
-    job, scorer = job_of(layout), task.scorer
+    layout, reported = set_project(tmp_path, n_clicks=10), list[str]()
+    job = job_of(layout)
 
-    def cancelling(*given: Any) -> Any:
-        score = scorer(*given)
+    def cancel(share: float, words: str) -> None:
+        reported.append(words)
+        (job.folder / "cancel").touch()
 
-        def after_one(is_out: NDArray[np.bool_]) -> NDArray[np.floating]:
-            nonlocal n_fits
-            n_fits += 1
-            (job.folder / "cancel").touch()
-            return score(is_out)
-
-        return after_one
-
-    monkeypatch.setattr(task, "scorer", cancelling)
+    monkeypatch.setattr(job, "report", cancel)
     with pytest.raises(JobCancelled):
         compare(job, methods=["ranker"])
-    assert n_fits == 1
+    assert reported == ["rcf, instant ranker"]
     assert comparison.last(layout) is None
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,6 @@ import numpy as np
 import pytest
 import torch
 from model_parts import array_of, copy_of, job_of, with_chips
-from safetensors import SafetensorError
-from safetensors.numpy import load
 from small_parts import click, facts_of, in_tiers, small_project
 
 from pu_geo.errors import PuGeoError
@@ -178,33 +175,26 @@ def test_what_is_no_run_of_a_copy_is_refused(chipped: Layout, tmp_path: Path) ->
         assert runs.all_runs(db) == []
 
 
+Harm = Callable[[Path], object]
+
+
 def sealed(folder: Path) -> None:
     """Write down the sha256 of what is in the folder now, as somebody would who knows the format."""
-    card = json.loads((folder / "model.json").read_text())
-    weights = (folder / "model.safetensors").read_bytes()
-    if card["sha256"] != sha256_of(folder / "model.safetensors"):
-        card["sha256"] = sha256_of(folder / "model.safetensors")
-        with suppress(SafetensorError):
-            tensors = load(weights)
-            card["tensors"] = {
-                name: {"shape": list(array.shape), "dtype": array.dtype.name} for name, array in tensors.items()
-            }
-        (folder / "model.json").write_text(json.dumps(card))
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["sha256"] = {name: sha256_of(folder / name) for name in manifest["sha256"] if (folder / name).is_file()}
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
-def content(name: str, new: bytes | Callable[[bytes], bytes], *, is_sealed: bool = True) -> Callable[[Path], None]:
+def content(name: str, new: bytes, *, is_sealed: bool = True) -> Harm:
     def work(folder: Path) -> None:
-        (folder / name).write_bytes(new((folder / name).read_bytes()) if callable(new) else new)
+        (folder / name).write_bytes(new)
         if is_sealed:
             sealed(folder)
 
     return work
 
 
-def array(name: str, new: Callable[[Any], Any]) -> Callable[[Path], None]:
+def array(name: str, new: Callable[[Any], Any]) -> Harm:
     def work(folder: Path) -> None:
         np.save(folder / name, new(np.load(folder / name)))
         sealed(folder)
@@ -212,42 +202,36 @@ def array(name: str, new: Callable[[Any], Any]) -> Callable[[Path], None]:
     return work
 
 
-def card(**values: object) -> Callable[[Path], None]:
-    """Change what the card says; what it learned from by names with "there_" before them."""
+def parsed(name: str, change: Callable[[Any], object]) -> Harm:
+    """Change what a file of JSON holds."""
 
-    def change(old: bytes) -> bytes:
-        found = json.loads(old)
-        for name, value in values.items():
-            part = found["learned_from"] if name.startswith("there_") else found
-            part[name.removeprefix("there_")] = value
-        return json.dumps(found).encode()
-
-    return content("model.json", change)
-
-
-def curve(**values: object) -> Callable[[Path], None]:
-    """Change the last report; None takes a figure away."""
-
-    def change(old: bytes) -> bytes:
-        rows = json.loads(old)
-        rows[-1] = {name: value for name, value in {**rows[-1], **values}.items() if value is not None}
-        return json.dumps(rows).encode()
-
-    return content("curve.json", change)
-
-
-def spoiled(values: Any, value: float) -> Any:
-    found = np.array(values)
-    found.reshape(-1)[0] = value
-    return found
-
-
-def link(name: str) -> Callable[[Path], None]:
     def work(folder: Path) -> None:
-        (folder / name).rename(folder / "real")
-        (folder / name).symlink_to(folder / "real")
+        found = json.loads((folder / name).read_text())
+        change(found)
+        content(name, json.dumps(found).encode())(folder)
 
     return work
+
+
+def card(**values: object) -> Harm:
+    return parsed("model.json", lambda found: found.update(values))
+
+
+def learned_from(**values: object) -> Harm:
+    return parsed("model.json", lambda found: found["learned_from"].update(values))
+
+
+def curve(**values: object) -> Harm:
+    return parsed("curve.json", lambda rows: rows[-1].update(values))
+
+
+def first_is(value: float) -> Callable[[Any], Any]:
+    return lambda values: np.concatenate([np.full_like(values[:1], value), values[1:]])
+
+
+def link(folder: Path) -> None:
+    (folder / "scores.npy").rename(folder / "real")
+    (folder / "scores.npy").symlink_to(folder / "real")
 
 
 def pipe(folder: Path) -> None:
@@ -255,43 +239,40 @@ def pipe(folder: Path) -> None:
     os.mkfifo(folder / "scores.npy")
 
 
-def huge(folder: Path) -> None:
-    with (folder / "scores.npy").open("r+b") as stream:
-        stream.truncate(2**33)
-
-
 HEADER = b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (%s,), }"
-BAD: dict[str, tuple[Callable[[Path], None], str]] = {
+BAD: dict[str, tuple[Harm, str]] = {
     "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "is not there"),
     "a manifest of nothing": (content("manifest.json", b"{}", is_sealed=False), "does not give the sha256"),
     "scores missing": (lambda folder: (folder / "scores.npy").unlink(), "is not there"),
     "scores not sealed": (content("scores.npy", b"x", is_sealed=False), "has another sha256"),
     "scores of other kind": (array("scores.npy", lambda x: x.astype(np.float64)), "holds numbers of type float64"),
     "scores too few": (array("scores.npy", lambda x: x[:-1]), r"shape \[19\]; 20 is needed"),
-    "a score of NaN": (array("scores.npy", lambda x: spoiled(x, np.nan)), "no numbers from 0 to 1"),
-    "a score of 1.5": (array("scores.npy", lambda x: spoiled(x, 1.5)), "no numbers from 0 to 1"),
+    "a score of NaN": (array("scores.npy", first_is(np.nan)), "no numbers from 0 to 1"),
+    "a score of 1.5": (array("scores.npy", first_is(1.5)), "no numbers from 0 to 1"),
+    "a score below 0": (array("scores.npy", first_is(-0.1)), "no numbers from 0 to 1"),
     "scores of no model": (array("scores.npy", lambda x: 1 - x), "scores that its model does not give"),
     "a shape of its own": (content("scores.npy", (HEADER % (b"9" * 18)).ljust(127) + b"\n"), "no .npy file"),
     "a pickle": (content("scores.npy", b"\x80\x04N."), "no .npy file"),
-    "numbers after the end": (content("scores.npy", lambda old: old + b"more"), "cut off or too long"),
+    "numbers after the end": (content("scores.npy", (HEADER % b"20").ljust(127) + b"\n" + bytes(84)), "cut off or too long"),
     "embeddings by columns": (array("embeddings.npy", np.asfortranarray), "in rows are needed"),
-    "embeddings of inf": (array("embeddings.npy", lambda x: spoiled(x, np.inf)), "not of length 1"),
+    "embeddings of inf": (array("embeddings.npy", first_is(np.inf)), "not of length 1"),
     "weights not sealed": (content("model.safetensors", b"x", is_sealed=False), "has another sha256"),
     "an unknown preset": (card(preset="magic"), "no preset"),
-    "a seed below 0": (card(seed=-1), "no proper 'seed'"), "seconds of text": (card(seconds="1"), "no proper 'seconds'"),
-    "an event of text": (card(there_at_event="1"), "no proper 'at_event'"),
-    "another event": (card(there_at_event=3), "other labels|needs at least|held-out"),
-    "an attribute of a list": (card(there_types_from=[1]), "by no attribute"),
+    "a seed below 0": (card(seed=-1), "no proper 'seed'"),
+    "seconds of text": (card(seconds="1"), "no proper 'seconds'"),
+    "an event of text": (learned_from(at_event="1"), "no proper 'at_event'"),
+    "another event": (learned_from(at_event=3), "other labels|needs at least|held-out"),
+    "an attribute of a list": (learned_from(types_from=[1]), "by no attribute"),
     "a curve of lists": (content("curve.json", b"[[1]]"), "something else than reports"),
     "a curve of NaN": (content("curve.json", b'[{"loss": NaN}]'), "Out of range float"),
     **{f"a curve of {kind}": (curve(**row), "something else than reports") for kind, row in {  # type: ignore[arg-type]
-        "no epoch": {"epoch": None}, "an epoch of 1.5": {"epoch": 1.5}, "epoch True": {"epoch": True}, "an epoch too many": {"epoch": 3},
+        "no epoch": {"epoch": None}, "epoch 0": {"epoch": 0}, "epoch True": {"epoch": True}, "an epoch too many": {"epoch": 3},
         "10^400 epochs": {"epochs": 10**400}, "stage 1": {"stage": 1}, "signs": {"stage": "\u001b"}, "a loss of text": {"loss": "abc"},
         "a loss of 10^400": {"loss": 10**400}, "a loss of nothing": {"loss": [None]}, "a long name": {"x" * 41: 1},
     }.items()},
-    "a link": (link("scores.npy"), "no regular file"),
+    "a link": (link, "no regular file"),
     "a pipe": (pipe, "no regular file"),
-    "a huge file": (huge, "bytes; at most"),
+    "a huge file": (lambda folder: os.truncate(folder / "scores.npy", 2**33), "bytes; at most"),
 }  # fmt: skip
 
 
