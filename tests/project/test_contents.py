@@ -58,6 +58,15 @@ def test_chip_sets_without_layers_have_their_dates_as_views() -> None:
     assert [asdict(view) for view in contents.views_of(SET_WITH_LAYERS)] == SET_WITH_LAYERS["views"]
 
 
+def test_chips_that_are_not_there_are_refused(db: Connection) -> None:
+    with pytest.raises(ProjectError, match="no chips yet"):
+        contents.chosen_chip_set(db)
+    contents.add_chip_set(db, "one", "post", 16, 3)
+    assert (contents.chosen_chip_set(db), contents.chosen_chip_set(db, "one")) == ("one", "one")
+    with pytest.raises(ProjectError, match="no chips 'two'; its chip sets are: one"):
+        contents.chosen_chip_set(db, "two")
+
+
 @pytest.mark.parametrize(
     ("facts", "n_bands", "n_optical"), [({"bands": "post"}, 3, 3), ({"bands": "pre+post"}, 6, 6), (SET_WITH_LAYERS, 9, 6)]
 )

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
+from sqlite3 import Connection
 from types import SimpleNamespace
 from typing import Any
 
@@ -132,6 +133,22 @@ def test_a_large_file_is_checked_beside(whole: Whole, tmp_path: Path, monkeypatc
     started[0]["target"](*started[0]["args"])
     with pytest.raises(PuGeoError, match="the labels cannot be read as a whole"):
         store.open_project(layout.folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("UPDATE footprints SET geom = x'00' WHERE fid < 4", "the outlines of 3 buildings cannot be read"),
+        ("UPDATE footprints SET attributes = '{'", "an entry of the buildings makes no sense"),
+        ("UPDATE footprints SET building_id = CAST(x'ff' AS TEXT) WHERE fid = 1", "the buildings cannot be read as a whole"),
+        ("INSERT INTO sqlite_sequence VALUES ('label_event', 7)", "ends with entry 0, and the number 7 was given"),
+        ("DROP TRIGGER label_event_no_delete", "it lacks trigger label_event_no_delete"),
+    ],
+)
+def test_what_is_damaged_is_named(db: Connection, change: str, words: str) -> None:
+    assert integrity.problem(db, is_current=True) == ""
+    db.execute(change)
+    assert words in integrity.problem(db, is_current=True)
 
 
 @pytest.mark.parametrize("value", ["abc", "0", None])

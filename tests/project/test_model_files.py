@@ -188,6 +188,7 @@ ZIPS: dict[str, tuple[bytes, str]] = {
     "bomb": (zip_of((CARD, b"{}"), (WEIGHTS, bytes(2_000_000)), method=zipfile.ZIP_DEFLATED), "compressed or a link"),
     "long contents": (EMPTY[:-10] + struct.pack("<L", 1_000_000) + EMPTY[-6:], "holds something else"),
     "comment": (EMPTY + b"more", "cut off, or holds"),
+    "byte": (zip_of((CARD, b"{}"), (WEIGHTS, b"abc")).replace(b"abc", b"abd"), "is a damaged zip"),
     "cut": (zip_of((CARD, b"{}"), (WEIGHTS, b"abc"))[:-30], "cut off, or holds"),
 }
 
