@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from small_parts import small_scene
 
 from pu_geo.geo.ground import NO_DATA_GREY
 from pu_geo.project import alignment, contents, labels, store
@@ -20,12 +21,14 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
 from pu_geo.services.project import projects
 from tests.browser.make_project import make_project, write_pyramid
-from tests.browser.real_app import LOGS, AppServer, add_hooks, add_island_run, islands_of, made_up_project
+from tests.browser.real_app import LOGS, REPOSITORY, AppServer, add_hooks, add_island_run, islands_of, made_up_project
+from tests.small_parts import small_scene
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 NOTHING_OUTWARD = ["--disable-quic", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", *NOTHING_OUTWARD]
 ACTION_MS = 60_000  # for a click or a text: two of these tests may share a busy machine
+FAILURES = REPOSITORY / "build" / "browser"
 N_HOUSES, SIDE_PX = 400, 1500
 LIGHT = 200  # gray of the layer where it has data: the eastern half
 SAR = replace(
@@ -35,9 +38,18 @@ SAR = replace(
 PAGES = pytest.StashKey[list]()
 CLOUDY, DARK, MISALIGNED, HAZY, ONE_DATE = range(100, 105)
 """Places of houses that a cloud or missing data hides, whose dates do not fit, half below a cloud, and in one date only."""
+HELD_SERVER = """
+import runpy
+
+from pu_geo.services.annotate import ranking
+
+first = ranking.is_ranking
+ranking.is_ranking = lambda layout, patience_s: (layout.folder / "is-ranking").exists() or first(layout, patience_s)
+runpy.run_path({app!r}, run_name="__main__")
+"""  # the app; but the first ranking goes on for as long as the file "is-ranking" lies in a project
 
 
-@pytest.fixture(scope="module")  # not the session: Playwright keeps an event loop in the main thread while it runs
+@pytest.fixture(scope="session")
 def chromium() -> Iterator[object]:
     """A running Chromium. Skips where there is none, unless PU_GEO_REQUIRE_BROWSER=1."""
     required = os.environ.get("PU_GEO_REQUIRE_BROWSER") == "1"
@@ -54,20 +66,33 @@ def chromium() -> Iterator[object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
-    """Add to the report of a test that failed what its pages showed, and the end of its server's log: nobody can look afterwards.
-
-    A server that the test started has ended by then, so its pages may have lost their connection since.
-    """
+    """Keep of a test that failed what its pages show, and the end of the logs of its servers: nobody can look afterwards."""
     report = yield
-    if report.when == "call" and report.failed:
-        report.sections += [("page", _what_it_shows(page)) for page in item.stash.get(PAGES, []) if not page.is_closed()]
-        report.sections += [(f"{log}", log.read_text(errors="replace")[-5000:]) for log in LOGS[-1:] if log.is_file()]
+    if report.failed and report.when != "teardown":  # by then the pages are closed, see `new_page`
+        report.sections.append(("browser", f"what its pages showed: {keep_what_is_shown(item)}"))
     return report
 
 
-def _what_it_shows(page) -> str:
-    state = page.evaluate("document.querySelector('.stApp')?.dataset")
-    return f"{page.url}\n{state}\n{page.locator('body').inner_text()}\n--- console ---\n" + "\n".join(page.logged)
+def keep_what_is_shown(item: pytest.Item) -> Path:
+    """Write a screenshot, the text and the console of each page of a test, and the end of server logs, into a folder; return it.
+
+    A server that the test started has ended by then, so its pages may have lost their connection since.
+    """
+    folder = FAILURES / re.sub(r"\W+", "_", item.name).strip("_")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for number, page in enumerate(item.stash.get(PAGES, [])):
+        (folder / f"{number}-console.txt").write_text("\n".join([page.url, *page.logged]), encoding="utf-8")
+        with suppress(Exception):  # a page that is closed, or that does not answer any more: what there is of it is kept
+            page.screenshot(path=folder / f"{number}.png", timeout=10_000)
+        with suppress(Exception):
+            state = page.locator(".stApp").evaluate("(app) => JSON.stringify(app.dataset)", timeout=2_000)
+            (folder / f"{number}-state.txt").write_text(state, encoding="utf-8")
+        with suppress(Exception):
+            (folder / f"{number}.txt").write_text(page.locator("body").inner_text(timeout=10_000), encoding="utf-8")
+    for number, log in enumerate(log for log in dict.fromkeys(LOGS) if log.is_file()):
+        (folder / f"server-{number}.log").write_text(log.read_text(errors="replace")[-20_000:], encoding="utf-8")
+    return folder
 
 
 @pytest.fixture
@@ -104,6 +129,8 @@ def new_page(chromium, request: pytest.FixtureRequest) -> Iterator[Callable[[], 
     of_server = [page for page in pages if not page.url.startswith("file:")]  # a report's file has a policy of its own
     refused = [each for page in of_server for each in page.logged if "Content Security Policy" in each]
     hits = [page.evaluate("window.hit") for page in pages if not page.is_closed()]
+    if outside or troubles or refused or any(hits):
+        keep_what_is_shown(request.node)
     for page in pages:
         page.context.close()
     assert outside == [], "requests left this machine"
@@ -118,17 +145,26 @@ def page(new_page: Callable[[], object]) -> object:
 
 
 @pytest.fixture(scope="session")
-def server(own_home: Path) -> Iterator[AppServer]:
-    with AppServer(own_home) as running:
+def server(own_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppServer]:
+    """The real app, one for all tests but those that kill it."""
+    script = tmp_path_factory.mktemp("server") / "server.py"
+    script.write_text(HELD_SERVER.format(app=str(REPOSITORY / "app.py")), encoding="utf-8")
+    with AppServer(own_home, script=script) as running:
         yield running
 
 
 @pytest.fixture
 def app(server: AppServer) -> Iterator[AppServer]:
-    """The real app, one for all tests; projects that they open are reached by their token. It must log no traceback."""
+    """The server; projects that tests open are reached by their token. It must log no traceback."""
     n_logged = server.log.stat().st_size
     yield server
     assert b"Traceback" not in server.log.read_bytes()[n_logged:]
+
+
+def address_of(app: AppServer | str, layout: Layout, screen: str = "") -> str:
+    """Where a screen of a project is, which the app then knows."""
+    projects.open_project(str(layout.folder))
+    return f"{getattr(app, 'address', app)}/{screen}?project={projects.token_of(layout)}"
 
 
 @dataclass(frozen=True)
@@ -140,7 +176,7 @@ class Village:
     ids: list[str]
 
     def url(self, screen: str) -> str:
-        return f"{self.address}/{screen}?project={projects.token_of(self.layout)}"
+        return address_of(self.address, self.layout, screen)
 
     def labels(self) -> dict[str, str]:
         with store.connect(self.layout) as db:
@@ -194,7 +230,6 @@ def _align(layout: Layout, ids: list[str]) -> None:
 def village(app: AppServer, village_folder: Path, tmp_path: Path) -> Village:
     layout = Layout(tmp_path / "village.pugeo")
     shutil.copytree(village_folder, layout.folder)
-    projects.open_project(str(layout.folder))
     with store.connect(layout) as db:
         return Village(app.address, layout, contents.building_ids(db))
 
@@ -220,12 +255,3 @@ def has_layer(village) -> dict[str, bool]:
     written = {**facts, "views": views, "view_missing": {"sar-post": lacks}, "scaling": scaling}
     layout.chip_facts(chip_set).write_text(json.dumps(written), encoding="utf-8")
     return {building: not lack for building, lack in zip(facts["building_ids"], lacks, strict=True)}
-
-
-@pytest.fixture(scope="session")
-def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where screenshots go: $PU_GEO_SCREENSHOTS, so that somebody can look at them, else a folder that is thrown away."""
-    named = os.environ.get("PU_GEO_SCREENSHOTS")
-    folder = Path(named) if named else tmp_path_factory.mktemp("screenshots")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

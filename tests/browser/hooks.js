@@ -7,6 +7,7 @@ import { isInside, pointsInside } from "/pugeo/assets/src/polygon.js";
 const LABEL_NAMES = ["cleared", "positive", "not_damaged", "not_assessable"];
 const views = new WeakSet();
 const RESTING_FRAMES = 5; // on a busy machine one frame may take longer than the map's whole way
+const RESTING_MS = 150;
 const TILES_MS = 5000;
 const update = DamageView.prototype.update;
 
@@ -86,14 +87,14 @@ function hooks(view) {
       map.map.getView().setResolution(resolution);
     },
     analyst: () => view.labeler.analyst,
-    /** Wait until the map has not moved for 400 ms and some frames: a key may send it to the queue's next building. */
+    /** Wait until the map stands still: a key may send it to the queue's next building with the frame after it. */
     rest: async () => {
-      const place = () => map.map && String([...map.map.getView().getCenter(), map.map.getView().getResolution()]);
+      const place = () => map.map && String([...map.map.getView().getCenter(), map.map.getView().getResolution(), ...map.map.getSize() ?? []]);
       let [last, since, frames] = [place(), performance.now(), 0];
-      while (performance.now() - since < 400 || frames < RESTING_FRAMES) {
+      while (performance.now() - since < RESTING_MS || frames < RESTING_FRAMES) {
         await nextFrame();
         frames += 1;
-        if (place() !== last) [last, since, frames] = [place(), performance.now(), 0];
+        if (place() !== last || map.map?.getView().getAnimating()) [last, since, frames] = [place(), performance.now(), 0];
       }
     },
     /** Wait until the tiles that the map shows are here and drawn, for some seconds at most. */
@@ -115,7 +116,6 @@ function hooks(view) {
     /** The scatter: how it is drawn, where a dot is in the window, and what is selected. */
     scatter: () => ({ ...pane.drawn, kind: pane.data?.kind, by: pane.data?.color.by, isColored: !["categories", "numbers"].includes(pane.data?.color.kind) || Boolean(pane.values), resolution: pane.view.resolution, center: pane.view.center }),
     dotOf: (id) => pane.clientPixelOf(number(id)),
-    colorOf: (id) => pane.colors.palette[pane.colors.codes[number(id)]],
     chosen: () => Array.from(store.chosen, (i) => store.ids[i]),
     /** Whether the map shows that building `id` is selected. */
     isMarkedOnMap: (id) => {

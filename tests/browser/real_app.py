@@ -34,26 +34,9 @@ SHARES = (0.62, 0.26, 0.12)
 SHEETS = {"per_sheet": 128, "columns": 16, "cell_w": 64, "cell_h": 128, "has_pre": True}
 
 
-class _LetIn:
-    """The browsers that tests opened, and the cookies of the servers that they started: each browser has all of them."""
-
-    def __init__(self) -> None:
-        self.contexts: list[Any] = []
-        self.cookies: list[dict[str, str]] = []
-
-    def browser(self, context: Any) -> None:
-        self.contexts.append(context)
-        context.on("close", lambda closed: self.contexts.remove(context))
-        if self.cookies:
-            context.add_cookies(self.cookies)
-
-    def server(self, cookie: dict[str, str]) -> None:
-        self.cookies.append(cookie)
-        for context in self.contexts:
-            context.add_cookies([cookie])
-
-
-_LET_IN = _LetIn()
+_BROWSERS: list[Any] = []
+_COOKIES: list[dict[str, str]] = []
+"""Contexts that tests opened, and the cookies of the servers that they started: each browser has all of them."""
 LOGS: list[Path] = []
 """Of the servers that tests started, the newest last."""
 
@@ -84,7 +67,9 @@ class AppServer:
         self.address = f"http://127.0.0.1:{self._port}"
         self.cookie = cookie_of(home, self._port)
         name, _, value = self.cookie.partition("=")
-        _LET_IN.server({"name": name, "value": value, "url": self.address})
+        _COOKIES.append({"name": name, "value": value, "url": self.address})
+        for context in _BROWSERS:
+            context.add_cookies(_COOKIES[-1:])
         self.log = home / "app.log"
         self._home, self._script = home, script
         self._environment = {
@@ -145,9 +130,14 @@ class AppServer:
 def add_hooks(pages: Any) -> None:
     """Serve `hooks.js` around the bundle to a page or a context of Playwright's: `window.__pugeo` answers questions there.
 
-    The servers of this process let it in.
+    `window.__runs` counts runs, see `runs.js`. The servers of this process let it in.
     """
-    _LET_IN.browser(getattr(pages, "context", pages))
+    context = getattr(pages, "context", pages)
+    _BROWSERS.append(context)
+    context.on("close", lambda closed: _BROWSERS.remove(context))
+    if _COOKIES:
+        context.add_cookies(_COOKIES)
+    pages.add_init_script(path=Path(__file__).with_name("runs.js"))
     script = {"content_type": "text/javascript"}
     hooks, sources = Path(__file__).with_name("hooks.js"), FRONTEND / "src"
     pages.route(re.compile(r"/assets/damage_view\.js\?v="), lambda route: route.fulfill(path=hooks, **script))

@@ -1,4 +1,4 @@
-"""The component without a mouse, and what map, wall and pictures show of the same building."""
+"""The component without a mouse; and what keys act on is in view, or they do nothing."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import re
 
 import pytest
 
-from tests.browser.steps import ask, chip, go_to, on_page, open_view, press, queue, settle, show_wall, wait_for_frames
+from tests.browser import steps
+from tests.browser.steps import at_rest, on_page, press, queue
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.ci]
 
 
 def tab_to(page, name: str) -> None:
     """Press Tab until an element of this class has the focus, once there is one that it can reach."""
-    page.locator(f".pugeo .{name}[tabindex='0']:visible").first.wait_for(timeout=30_000)
+    page.locator(f".pugeo .{name}[tabindex='0']:visible").first.wait_for()
     for _ in range(40):
         page.keyboard.press("Tab")
         if page.locator(f".pugeo .{name}:focus").count():
@@ -21,41 +22,46 @@ def tab_to(page, name: str) -> None:
     raise AssertionError(f"Tab does not reach .{name}")
 
 
-def drawn(page, selector: str) -> list[int]:
-    """Return how many colors each picture has, once all are drawn."""
-    page.wait_for_function(
-        """(selector) => {
-            const found = [...document.querySelectorAll("*")].find((each) => each.shadowRoot?.querySelector(".pugeo"))?.shadowRoot ?? document;
-            const all = [...found.querySelectorAll(selector)];
-            return all.length && all.every((each) => each.dataset.drawn);
-        }""",
-        arg=selector, timeout=60_000,
-    )  # fmt: skip
-    return page.locator(f".pugeo {selector}").evaluate_all(
-        """(all) => all.map((each) => new Set(new Uint32Array(each.getContext("2d").getImageData(0, 0, each.width, each.height).data.buffer)).size)"""
-    )
+def target(page) -> dict | None:
+    return page.evaluate("window.__pugeo.target")
+
+
+def _out_of_sight(page, current: str) -> None:
+    """A key labelled the queue's building, of which nothing was on the screen."""
+    page.set_viewport_size({"width": 1280, "height": 180})
+    at_rest(page)
+    main = page.get_by_test_id("stMain")
+    main.evaluate("(main) => (main.scrollTop = 700)")
+    page.mouse.move(640, 100)
+    at_rest(page)
+    assert target(page) is None
+    labeled = on_page(page)
+    press(page, "2", "Enter", "n")
+    assert (queue(page)["current"], queue(page)["skipped"], on_page(page)) == (current, [], labeled)
+    main.evaluate("(main) => (main.scrollTop = 0)")
+    page.set_viewport_size({"width": 1400, "height": 900})
+    at_rest(page)
+    assert target(page) == {"id": current, "on": "queue"}
 
 
 def test_by_keyboard_alone(page, village) -> None:
-    open_view(page, village)
+    steps.open_view(page, village)
     before, current = village.labels(), queue(page)["current"]
+    _out_of_sight(page, current)
     free = next(each for each in village.ids if each not in before and each not in queue(page)["ids"])
-    go_to(page, free)
+    steps.go_to(page, free)
     page.mouse.move(2, 2)
     page.locator(".pugeo header button").first.focus()
     tab_to(page, "map")
-    wait_for_frames(page, 200)
-    assert page.evaluate("window.__pugeo.target") == {"id": free, "on": "map"}, (
-        "the building under the cross, not the queue's"
-    )
+    at_rest(page)
+    assert target(page) == {"id": free, "on": "map"}, "the building under the cross, not the queue's"
     press(page, "Enter")
-    number = village.ids.index(free) + 1
-    assert page.locator(".pugeo .spoken").inner_text() == f"Building {number}: damaged"
+    assert page.locator(".pugeo .spoken").inner_text() == f"Building {village.ids.index(free) + 1}: damaged"
     assert on_page(page) == {**before, free: "positive"}
-    center = ask(page, "look")["center"]
+    center = steps.ask(page, "look")["center"]
     press(page, "ArrowRight", "ArrowDown", "+")
-    ask(page, "rest")
-    moved = ask(page, "look")["center"]
+    at_rest(page)
+    moved = steps.ask(page, "look")["center"]
     assert moved[0] > center[0]
     assert moved[1] < center[1]
     assert queue(page)["current"] == current, "arrows moved the map alone"
@@ -69,47 +75,21 @@ def test_by_keyboard_alone(page, village) -> None:
     press(page, "h")
     tab_to(page, "thumb")
     press(page, "ArrowRight")
-    wait_for_frames(page, 200)  # the focus follows with the next frame
-    assert queue(page)["current"] == queue(page)["ids"][1]
-    assert page.locator(".pugeo .thumb:focus").get_attribute("aria-label").startswith("2. Building ")
+    page.locator(".pugeo .thumb:focus[aria-label^='2. Building ']").wait_for()  # the focus follows with the next frame
+    second = queue(page)["ids"][1]
+    assert queue(page)["current"] == second
     press(page, "2")
-    assert on_page(page)[queue(page)["ids"][1]] == "not_damaged"
+    assert on_page(page)[second] == "not_damaged"
 
     press(page, "w")
     tab_to(page, "face")
     press(page, "ArrowRight")
-    wait_for_frames(page, 300)
+    at_rest(page)
     label = page.locator(".pugeo .face:focus").get_attribute("aria-label")
     chosen = page.evaluate("window.__pugeo.selected")
     assert re.fullmatch(rf"Building {village.ids.index(chosen) + 1}, .+, rank \d+", label)
     was = on_page(page).get(chosen)
     press(page, "Space")
     assert on_page(page).get(chosen) == (None if was == "positive" else "positive"), "Space presses what has the focus"
-    settle(page)
+    steps.settle(page)
     assert village.labels() == on_page(page)
-
-
-def test_one_building_on_map_wall_and_pictures(page, village) -> None:
-    open_view(page, village)
-    assert min(drawn(page, ".large canvas")) > 50, "the ground, not an empty canvas"
-    show_wall(page)
-    assert min(drawn(page, ".chip canvas")) > 50
-    far = next(each for each in reversed(ask(page, "wallIds")[:12]) if each not in ask(page, "onScreen"))
-    page.mouse.click(*chip(page, far))
-    ask(page, "rest")
-    assert far in ask(page, "onScreen"), "a click on the wall moves the map"
-    last = ask(page, "wallIds")[-1]
-    assert chip(page, last) is None
-    page.mouse.click(*go_to(page, last))
-    page.wait_for_function("(id) => window.__pugeo.chipOf(id)", arg=last, timeout=30_000)
-    wait_for_frames(page, 400)
-    top, box = chip(page, last)[1], page.locator(".pugeo .scroller").bounding_box()
-    assert box["y"] < top < box["y"] + box["height"], "a click on the map brings its chip into view"
-    assert re.match(r"\d+\.\d{5}° [NS], \d+\.\d{5}° [EW]\s*x \d+ · y \d+ px", page.locator(".pugeo .readout").inner_text())
-    press(page, "g")
-    page.locator(".pugeo .chip canvas").first.wait_for(state="detached", timeout=30_000)
-    assert "/sheets/" in page.locator(".pugeo .chip .picture").first.get_attribute("style"), (
-        "what the model gets, on request"
-    )
-    press(page, "g")
-    settle(page)

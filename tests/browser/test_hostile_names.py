@@ -10,28 +10,13 @@ import pytest
 
 from pu_geo.project import labels, store
 from pu_geo.records import LabelOp
-from pu_geo.services.project import projects
 from tests.browser.conftest import Village
 from tests.browser.make_project import make_project
 from tests.browser.real_app import AppServer, made_up_project
-from tests.browser.steps import (
-    ask,
-    become,
-    chip,
-    open_view,
-    queue,
-    settle,
-    settled,
-    show_wall,
-    spot,
-    until,
-    wait_for_frames,
-    wall,
-)
+from tests.browser.steps import a_run, ask, at_rest, become, chip, on_wall, open_view, settle, show_wall, spot, until
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.ci]
 SIDE_PX, N_BUILDINGS = 600, 64
-ENOUGH = 8  # of the names, in queues that hold others too
 JOINER = "\u2060"  # may stand between the signs of an address, so that it is not made a link
 ELSEWHERE = "http://203.0.113.9"  # an address for documentation; a request for it would be noted
 HOSTILE = {
@@ -70,7 +55,6 @@ def hostile(app: AppServer, tmp_path: Path) -> Village:
             if label == "positive":
                 ops = [dataclasses.replace(op, **details) for op in ops]
             labels.append(db, ops, analyst=analyst, screen="map")
-    projects.open_project(str(layout.folder))
     return Village(app.address, layout, ids)
 
 
@@ -84,11 +68,14 @@ def test_names_are_shown_as_they_are(page, hostile: Village) -> None:
     view = page.locator(".pugeo")
     _card_and_tooltip(page, view)
     _around_the_view(page)
-    _wall(page, view)
-    hostile.put(ANALYSTS[2], dict.fromkeys(NAMES, "cleared"))  # nobody has answered: they are likely in the first queues
-    open_view(page, hostile)
-    view.get_by_role("button", name="Queue", exact=True).click()
-    _queue_and_picker(page, view)
+    page.evaluate("document.activeElement.blur()")
+    show_wall(page)
+    name = next(each for each in on_wall(page, "Order", "id") if each in NAMES)
+    page.mouse.move(*chip(page, name))
+    view.locator(f".preview b[title={json.dumps(name)}]").wait_for()
+    page.keyboard.press("3")
+    view.locator(".picker .who").wait_for()
+    nothing_injected(view)
 
     become(page, ANALYSTS[1])
     target = hostile.ids[-1]
@@ -104,26 +91,25 @@ def _card_and_tooltip(page, view) -> None:
     card = view.locator(".card")
     for name in NAMES:
         ask(page, "select", name)
-        assert card.locator(".id").inner_text() == f"ID {name}"
+        until(lambda name=name: card.locator(".id").inner_text() == f"ID {name}", 60)
         assert ANALYSTS[2] in card.inner_text()
         assert HOSTILE["picture"] in card.locator(".type span").all_inner_texts(), "a damage type of somebody's"
         assert card.locator("textarea").input_value() == HOSTILE["tag"]
     nothing_injected(view)
     page.keyboard.press("i")
     ask(page, "setView", [SIDE_PX / 2, SIDE_PX / 2], 1.5)
-    wait_for_frames(page, 500)
+    at_rest(page)
     for name in NAMES:
         page.mouse.move(*spot(page, name))
-        until(lambda name=name: view.locator(".tooltip b").get_attribute("title") == name, 30)
+        until(lambda name=name: view.locator(".tooltip b").get_attribute("title") == name, 60)
     nothing_injected(view)
 
 
 def _around_the_view(page) -> None:
     """What Streamlit writes of them is no Markdown."""
-    page.get_by_text("Analysts", exact=True).click()
-    page.get_by_text("by two or more").wait_for(timeout=30_000)
-    page.wait_for_timeout(1_000)
-    settled(page)
+    with a_run(page):
+        page.get_by_text("Analysts", exact=True).click()
+    page.get_by_text("by two or more").wait_for()
     text = page.get_by_test_id("stMain").inner_text().replace(JOINER, "")
     assert [name for name in NAMES if f"Building {number_of(page, name)}" not in text] == []
     assert f"{ANALYSTS[0]}: not damaged, {ANALYSTS[2]}: damaged" in text
@@ -135,38 +121,6 @@ def _around_the_view(page) -> None:
     assert sidebar.get_by_test_id("stMarkdownContainer").locator("img, script").count() == 0
 
 
-def _wall(page, view) -> None:
-    page.evaluate("document.activeElement.blur()")
-    show_wall(page)
-    order = page.get_by_label("Order", exact=True)
-    order.select_option("id")
-    wait_for_frames(page, 300)
-    for name in [each for each in wall(page) if each in NAMES][:4]:
-        page.mouse.move(*chip(page, name))
-        view.locator(f".preview b[title={json.dumps(name)}]").wait_for(timeout=30_000)
-        page.keyboard.press("k")
-        order.get_by_text(f"Like building {number_of(page, name)}", exact=True).wait_for(state="attached", timeout=30_000)
-        order.select_option("id")
-        wait_for_frames(page, 200)
-    nothing_injected(view)
-
-
 def number_of(page, name: str) -> int:
     """A building's place in the footprint file, from 1."""
     return page.evaluate("window.__pugeo.ids()").index(name) + 1
-
-
-def _queue_and_picker(page, view) -> None:
-    who, shown = view.locator(".queuepane .who"), set()
-    for _ in range(N_BUILDINGS):
-        if len(shown & set(NAMES)) >= ENOUGH:
-            break
-        until(lambda: queue(page)["current"] not in {*shown, None}, 30)
-        until(lambda: who.get_attribute("title") == f"ID {queue(page)['current']}", 30)  # drawn with the next frame
-        current = queue(page)["current"]
-        shown.add(current)
-        page.keyboard.press("3")
-        assert view.locator(".picker .who").inner_text() == f"Building {number_of(page, current)}"
-        nothing_injected(view)
-        page.keyboard.press("Escape")
-    assert len(shown & set(NAMES)) >= ENOUGH, "such names came in the queue"

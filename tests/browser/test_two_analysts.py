@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.steps import ask, become, on_page, open_view, press, queue, see_all, settle, show_wall, spot, spots
+from tests.browser import steps
+from tests.browser.steps import ask, queue, settle, spot
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.ci]
 NASTY = "<img src=x onerror='window.hit = 1'>"
 WATCH = """() => {
   window.shown = [];
@@ -16,38 +17,35 @@ WATCH = """() => {
 
 
 def wait_for_label(page, building: str, label: str | None) -> None:
-    page.wait_for_function(
-        "([id, label]) => (window.__pugeo.labels()[id] ?? null) === label", arg=[building, label], timeout=60_000
-    )
+    has_it = "([id, label]) => (window.__pugeo.labels()[id] ?? null) === label"
+    page.wait_for_function(has_it, arg=[building, label])
 
 
 def test_two_analysts_at_once(new_page, village) -> None:
     ann, eve = new_page(), new_page()
-    runs: list[object] = []
-    ann.on("websocket", lambda link: link.on("framesent", lambda frame: runs.append(frame)))
-    open_view(ann, village)
-    open_view(eve, village)
-    become(eve, NASTY)
-    show_wall(eve)  # with the queue open her place would be its building
-    see_all(eve)
-    see_all(ann)
+    steps.open_view(ann, village)
+    steps.open_view(eve, village)
+    steps.become(eve, NASTY)
+    steps.show_wall(eve)  # with the queue open her place would be its building
+    steps.see_all(eve)
+    steps.see_all(ann)
     settle(eve)
     settle(ann)
     current, before = queue(ann)["current"], village.labels()
-    runs.clear()
+    asked = ann.evaluate("window.__runs.asked")
 
     # the place and the answer of one appear at the other, as text
-    first, second, third = [each for each in spots(eve, 60) if each not in {*before, *queue(ann)["ids"]}][:3]
+    first, second, third = [each for each in steps.spots(eve, 60) if each not in {*before, *queue(ann)["ids"]}][:3]
     eve.mouse.click(*spot(eve, first))
     wait_for_label(ann, first, "positive")
     ring = ann.locator(f".pugeo .ring[data-building='{village.ids.index(first)}']:visible")
-    ring.wait_for(timeout=60_000)
+    ring.wait_for()
     assert NASTY[:30] in ring.inner_text()
     box, (x, y) = ring.bounding_box(), spot(ann, first)
     assert box["x"] < x < box["x"] + box["width"]
     assert box["y"] < y < box["y"] + box["height"]
     assert ann.locator(".pugeo .others").inner_text().startswith("1 other here")
-    assert runs == [], "and Streamlit ran nothing"
+    assert ann.evaluate("window.__runs.asked") == asked, "and Streamlit ran nothing"
     settle(eve)
     assert village.answers()[first].analyst == NASTY
 
@@ -55,7 +53,7 @@ def test_two_analysts_at_once(new_page, village) -> None:
     ann.evaluate(WATCH)
     ann.mouse.click(*spot(ann, second))
     settle(ann)
-    ann.wait_for_timeout(1_000)
+    steps.settled(ann)
     assert all(f'"{first}":"positive"' in each for each in ann.evaluate("[...new Set(window.shown)]"))
     eve.mouse.click(*spot(eve, first))
     wait_for_label(ann, first, None)
@@ -66,19 +64,19 @@ def test_two_analysts_at_once(new_page, village) -> None:
     look, selected = ask(ann, "look"), ann.evaluate("window.__pugeo.selected")
     village.put("bob", {third: "positive", current: "positive"})
     wait_for_label(ann, current, "positive")
-    assert on_page(ann)[third] == "not_damaged"
+    assert steps.on_page(ann)[third] == "not_damaged"
     assert (ask(ann, "look"), ann.evaluate("window.__pugeo.selected")) == (look, selected)
     assert queue(ann)["current"] == current, "ann is on it still"
     ann.unroute("**/operations")
     settle(ann)
     assert village.labels()[third] == "not_damaged"
-    press(ann, "2")
+    steps.press(ann, "2")
     settle(ann)
-    assert village.labels() == on_page(ann)
+    assert village.labels() == steps.on_page(ann)
     assert village.labels()[current] == "not_damaged"
 
     ask(eve, "select", queue(ann)["current"])
-    ann.locator(".pugeo .alsohere").wait_for(timeout=60_000)
+    ann.locator(".pugeo .alsohere").wait_for()
     for place in (".others", ".thumb .here:visible", ".alsohere"):
         assert NASTY[:30] in ann.locator(f".pugeo {place}").first.inner_text()
     assert ann.locator(".pugeo img").count() == 0
