@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -200,6 +200,23 @@ def test_jobs_of_two_projects_wait_in_turn(project: Layout, sleeper: None, tmp_p
     cancel(folders[0])
     assert until(lambda: jobs.view(folders[2]).state == "running")
     cancel(folders[2])
+    assert device_queue.line() == []
+
+
+def test_the_device_is_for_one_and_who_gives_up_leaves_the_line(project: Layout) -> None:
+    first, second = unheld(project), unheld(project)
+    waits: list[list[Path]] = []
+
+    def give_up(before: Sequence[device_queue.QueueEntry]) -> None:
+        waits.append([ticket.folder for ticket in before])
+        raise JobCancelled
+
+    with device_queue.acquire_device(first, give_up):
+        with pytest.raises(JobCancelled), device_queue.acquire_device(second, give_up):
+            pytest.fail("two have the device")
+        assert (waits, [ticket.folder for ticket in device_queue.line()]) == ([[first]], [first])
+    with device_queue.acquire_device(second, give_up):
+        assert [ticket.folder for ticket in device_queue.line()] == [second]
     assert device_queue.line() == []
 
 
