@@ -27,9 +27,15 @@ def pyramid(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_shed_has_15_m_around_it_and_a_hall_half_its_length() -> None:
+def test_how_much_ground_is_shown_and_what_is_no_ground() -> None:
     assert ground_of(SHED, 0.5) == (70, 69, 64)  # 4 px and 2 * 15 m of 0.5 m; the middle is at (102, 101)
     assert ground_of(HALL, 0.5) == (50, -50, 600)
+    tile = np.full((256, 256, 3), 90, np.uint8)
+    tile[96:192, 96:192] = NO_DATA_GREY  # a flat roof
+    tile[:16, :48] = NO_DATA_GREY  # a shadow at the border
+    assert _has_data(tile).all()
+    tile[128:192, 240:] = NO_DATA_GREY
+    assert (_has_data(tile) == 0).sum() == 64 * 16
 
 
 def test_north_is_up_the_outline_is_drawn_and_what_has_no_data_is_hatched(pyramid: Path) -> None:
@@ -40,21 +46,9 @@ def test_north_is_up_the_outline_is_drawn_and_what_has_no_data_is_hatched(pyrami
     beyond = picture[5:60, 120:]  # from column 128 of the grid on, which is 116 here
     assert beyond.max() < 140
     assert len(np.unique(beyond.reshape(-1, 3), axis=0)) == 2, "two grays: hatched, not mirrored"
-
-
-def test_beyond_the_grid_it_is_hatched_too_and_a_shift_moves_the_content(pyramid: Path) -> None:
     corner = shapely.box(0, 0, 4, 2)
     assert ground_pictures([pyramid], corner, 0.5, 128)[:60].max() < 140
     moved = ground_pictures([pyramid, pyramid], SHED, 0.5, 128, [(0.0, 40.0), (0.0, 0.0)])
     assert moved.shape == (256, 128, 3)
     assert moved[100, 10].argmax() == 0, "red came down by 40 pixels"
     assert moved[228, 10].argmax() == 1
-
-
-def test_ground_as_dark_as_no_data_is_not_hatched() -> None:
-    tile = np.full((256, 256, 3), 90, np.uint8)
-    tile[96:192, 96:192] = NO_DATA_GREY  # a flat roof
-    tile[:16, :48] = NO_DATA_GREY  # a shadow at the border
-    assert _has_data(tile).all()
-    tile[128:192, 240:] = NO_DATA_GREY
-    assert (_has_data(tile) == 0).sum() == 64 * 16

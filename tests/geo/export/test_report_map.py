@@ -87,7 +87,7 @@ def test_shapes_off_the_map_are_left_out(monkeypatch: pytest.MonkeyPatch, most: 
         assert [row.words for row in found.legend] == ["Flagged by score: 3"]
 
 
-def test_the_map_is_square_on_the_ground_in_degrees() -> None:
+def test_the_map_is_square_on_the_ground_and_its_arrow_points_to_true_north() -> None:
     """At 60 degrees north a degree of longitude is half as long."""
     grid = Grid(
         "EPSG:4326", "", (0.001, 0.0, 15.0, 0.0, -0.001, 60.1), 200, 100, 55.0, x_unit_m=55_800.0, y_unit_m=111_400.0
@@ -96,9 +96,6 @@ def test_the_map_is_square_on_the_ground_in_degrees() -> None:
     assert (found.width, found.height) == (1600, round(1600 * (100 * 111.4) / (200 * 55.8)))
     assert found.corners[0] == pytest.approx((15.0, 60.1))
     assert found.corners[3] == pytest.approx((15.2, 60.0))
-
-
-def test_the_arrow_points_to_true_north() -> None:
     east = replace(GRID, transform=(10.0, 0.0, 740_000.0, 0.0, -10.0, Y))
     found = draw([], east)
     lon, lat = np.mean(found.corners, axis=0)

@@ -66,7 +66,9 @@ def test_much_smaller_pixels_are_refused_before_anything_is_read(
         assert mosaic.read(0, 0, 40, 40)[1].any()
 
 
-def test_a_read_that_does_not_fit_into_memory_is_refused_in_words(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_that_does_not_fit_into_memory_is_refused_and_no_damage(
+    make_scene: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1_000_000_000))
     check_memory("A strip", 700_000_000)
     scene = make_scene("a", pattern(40, 40))
@@ -77,6 +79,8 @@ def test_a_read_that_does_not_fit_into_memory_is_refused_in_words(make_scene: Ma
         mosaic.read(0, 0, 10_000_000, 100)
     assert refused.value.kind == "memory"
     assert "gdal_translate -co TILED=YES" in refused.value.hint
+    assert unreadable("a.tif", RasterioIOError("a.tif: Out of memory allocating 3 GB")).kind == "memory"
+    assert unreadable("a.tif", RasterioIOError("a.tif: IReadBlock failed")).kind == "corrupt"
 
 
 @pytest.mark.parametrize("is_warped", [False, True])
@@ -120,11 +124,6 @@ def test_to_stretch_rows_at_a_time_changes_no_pixel(monkeypatch: pytest.MonkeyPa
     whole = samples.to_uint8(values, valid, stretch)
     monkeypatch.setattr(samples, "_STRETCHED_PX", 5 * 47)
     assert (samples.to_uint8(values, valid, stretch) == whole).all()
-
-
-def test_too_little_memory_is_no_damage_of_the_file() -> None:
-    assert unreadable("a.tif", RasterioIOError("a.tif: Out of memory allocating 3 GB")).kind == "memory"
-    assert unreadable("a.tif", RasterioIOError("a.tif: IReadBlock failed")).kind == "corrupt"
 
 
 @pytest.mark.parametrize(("width", "rows"), [(400, 2048), (100_000, 512), (MAX_SIDE_PX, 256)])

@@ -78,14 +78,11 @@ def test_scenes_on_two_continents_are_refused(make_scene: Make, east_px: int, so
     assert refused.value.kind == "size"
 
 
-def test_overlap_share_is_a_quarter_for_a_quarter_and_all_for_two_pairs_far_from_each_other(make_scene: Make) -> None:
+def test_overlap_is_a_share_of_the_post_scenes_or_refused_with_the_distance(make_scene: Make) -> None:
     post, pre = make_scene("post", pattern(40, 40)), make_scene("pre", pattern(40, 40), at(10, -10), role="pre")
     assert check_overlap([pre], [post], project_grid([post])) == pytest.approx(0.25)
     pair = [make_scene(f"s{x}", pattern(40, 40), at(x, 0)) for x in (0, 16_000)]  # the grid between them does not count
     assert check_overlap(pair, pair, project_grid(pair)) == pytest.approx(1.0)
-
-
-def test_no_overlap_is_refused_with_the_distance(make_scene: Make) -> None:
     post = make_scene("post", pattern(40, 40))
     pre = make_scene("pre", pattern(40, 40), at(10_020, 0), role="pre")
     with pytest.raises(ImageryError, match=r"10\.0 km apart") as refused:

@@ -51,16 +51,13 @@ def test_describe_tells_place_size_date_and_hash(write_tif: Callable[..., Path])
     assert describe(write_tif("corner", corner, nodata=0, compress="deflate"), "post", "c").width == 2100
 
 
-def test_pixel_size_is_measured_on_the_ground(make_scene: Make) -> None:
+def test_pixel_size_is_measured_on_the_ground_and_the_stretch_without_outliers(make_scene: Make) -> None:
     # At 60 degrees north one Web Mercator metre is cos(60) = 0.5 m on the sphere, 0.5016 m on the ellipsoid along x.
     mercator = make_scene("m", pattern(32, 32), Affine(1, 0, 1_000_000.0, 0, -1, 8_399_737.89), "EPSG:3857")
     assert mercator.gsd_m == pytest.approx(0.501, abs=0.002)
     # Geod("WGS84") between neighbors at 41.49984 north: 0.83496 m along x, 1.11064 m along y
     degrees = make_scene("d", pattern(32, 32), Affine(1e-5, 0, 15.0, 0, -1e-5, 41.5), "EPSG:4326")
     assert degrees.gsd_m == pytest.approx((0.83496 * 1.11064) ** 0.5, rel=1e-4)
-
-
-def test_stretch_ignores_nodata_and_outliers_and_is_never_empty(make_scene: Make) -> None:
     data = np.tile(np.arange(1000, 1100, dtype=np.uint16).repeat(10), (3, 40, 1))
     data[:, :, 0], data[:, 0, 5] = 0, 65535
     stretch = make_scene("u", data, nodata=0).stretch
@@ -192,17 +189,16 @@ def test_a_placed_picture_is_warped_as_a_geotiff_of_the_same_place_is(
         np.testing.assert_array_equal(ours, expected)
 
 
-def test_a_geotiff_with_its_own_place_takes_none_from_a_side_file(tmp_path: Path, write_tif: Callable[..., Path]) -> None:
+def test_a_geotiff_takes_a_system_from_a_person_and_no_place_from_side_files(
+    tmp_path: Path, write_tif: Callable[..., Path]
+) -> None:
     path = write_tif("a", PICTURE)
     world(path.with_suffix(".tfw"), TURNED)
     aux = "<PAMDataset><SRS>EPSG:3857</SRS><GeoTransform>1,9,0,1,0,-9</GeoTransform></PAMDataset>"
     Path(f"{path}.aux.xml").write_text(aux)
     scene = describe(path, "post", "s", crs="EPSG:3857")
     assert (scene.transform, scene.crs, scene.place) == (tuple(NORTH_UP)[:6], "EPSG:32633", "")
-
-
-def test_a_geotiff_without_coordinate_system_takes_the_given_one(write_tif: Callable[..., Path]) -> None:
-    path = write_tif("a", PICTURE, crs=None)
+    path = write_tif("b", PICTURE, crs=None)
     assert refused(path).kind == "crs"
     scene = describe(path, "post", "s", crs="EPSG:32633")
     assert scene.crs == "EPSG:32633"

@@ -146,18 +146,6 @@ def test_the_given_coordinate_system_serves_geojson_but_does_not_overrule_a_file
 # Archives
 
 
-def test_an_archive_with_two_shapefiles_is_refused_but_mac_leftovers_are_passed_over(tmp_path: Path) -> None:
-    for name in ("roads", "houses"):
-        frame().to_file(tmp_path / f"{name}.shp")
-    error = refusal(zipped(tmp_path, "roads", "houses"))
-    assert error.kind == "layers"
-    assert "roads.shp" in error.problem
-    one = zipped(tmp_path, "houses", into="one.zip")
-    with zipfile.ZipFile(one, "a") as archive:
-        archive.writestr("__MACOSX/a folder/._a.shp", b"\0\5\26\7")
-    assert len(read_footprints(one, GRID).wkb) == 3
-
-
 def test_an_archive_with_a_false_size_unpacks_no_more_than_it_declares(tmp_path: Path) -> None:
     path = tmp_path / "f.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -171,8 +159,11 @@ def test_an_archive_with_a_false_size_unpacks_no_more_than_it_declares(tmp_path:
     assert refusal(path).kind == "parse"
 
 
-def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
+def test_of_archives_mac_leftovers_are_passed_over_and_two_shapefiles_or_a_password_refused(tmp_path: Path) -> None:
     path = write_shapefile(frame(), tmp_path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("__MACOSX/a folder/._a.shp", b"\0\5\26\7")
+    assert len(read_footprints(path, GRID).wkb) == 3
     data = bytearray(path.read_bytes())
     for mark, at_flags in ((b"PK\1\2", 8), (b"PK\3\4", 6)):
         at = -1
@@ -180,6 +171,9 @@ def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
             data[at + at_flags] |= 1
     path.write_bytes(data)
     assert "encrypted" in refusal(path).problem
+    frame().to_file(tmp_path / "roads.shp")
+    error = refusal(zipped(tmp_path, "a", "roads"))
+    assert (error.kind, "roads.shp" in error.problem) == ("layers", True)
 
 
 # GeoParquet
@@ -193,69 +187,50 @@ def rewritten(path: Path, change: Callable[[dict[str, object]], object]) -> Path
     return path
 
 
-def test_geoparquet_without_a_crs_key_is_in_longitude_and_latitude(tmp_path: Path) -> None:
-    path = rewritten(write_parquet(frame().to_crs(4326), tmp_path), lambda column: column.pop("crs"))
-    assert shapely.hausdorff_distance(outlines(read_footprints(path, GRID))[0], SQUARES[0]) < 0.01
-
-
-@pytest.mark.parametrize(
-    ("change", "kind"),
-    [({"encoding": "polygon"}, "parse"), ({"crs": "http://127.0.0.1:9/x"}, "crs"), ({"covering": [1]}, "parse")],
-)
-def test_odd_geo_metadata_is_refused(tmp_path: Path, change: dict[str, object], kind: str) -> None:
-    assert refusal(rewritten(write_parquet(frame(), tmp_path), lambda column: column.update(change))).kind == kind
-    if "covering" in change:
-        pq.write_table(pa.table({"geometry": [b"\1"]}), tmp_path / "t.parquet")
-        assert "GeoParquet" in refusal(tmp_path / "t.parquet").problem
-
-
-def test_the_boxes_of_geoparquet_are_no_attributes_and_dates_are_text(tmp_path: Path) -> None:
+def test_geoparquet_is_read_by_its_metadata_and_without_them_or_with_odd_ones_refused(tmp_path: Path) -> None:
     table = frame().assign(seen=np.datetime64("2024-05-06", "ms"), parts=[[1], [2, 3], None], share=[0.5, np.nan, 1.0])
     rows = read_footprints(write_parquet(table, tmp_path), GRID).attributes
-    assert set(rows[0]) == {"uid", "storeys", "name", "seen", "parts", "share"}
+    assert set(rows[0]) == {"uid", "storeys", "name", "seen", "parts", "share"}  # without the boxes
     assert (rows[0]["seen"], rows[1]["parts"], rows[1]["share"]) == ("2024-05-06T00:00:00", [2, 3], None)
+    in_degrees = rewritten(write_parquet(frame().to_crs(4326), tmp_path), lambda column: column.pop("crs"))
+    assert shapely.hausdorff_distance(outlines(read_footprints(in_degrees, GRID))[0], SQUARES[0]) < 0.01
+    for change, kind in (({"encoding": "polygon"}, "parse"), ({"crs": "http://x"}, "crs"), ({"covering": [1]}, "parse")):
+        odd = rewritten(write_parquet(frame(), tmp_path), lambda column, change=change: column.update(change))
+        assert refusal(odd).kind == kind
+    pq.write_table(pa.table({"geometry": [b"\1"]}), tmp_path / "t.parquet")
+    assert "GeoParquet" in refusal(tmp_path / "t.parquet").problem
 
 
 # CSV
 
 
-@pytest.mark.parametrize("separator", [";", "\t"])
-def test_csv_fields_are_split_by_any_usual_sign(tmp_path: Path, separator: str) -> None:
-    path = tmp_path / "f.csv"
-    frame().to_crs(4326).to_wkt().to_csv(path, sep=separator, index=False, encoding="utf-8-sig")
-    assert list(read_footprints(path, GRID).building_ids) == ["u0", "u1", "u2"]
-
-
-def test_csv_without_coordinate_system_is_in_degrees_and_knows_the_srid_of_extended_wkt(tmp_path: Path) -> None:
+def test_csv_knows_its_coordinate_system_and_any_usual_separator(tmp_path: Path) -> None:
     path = tmp_path / "f.csv"
     frame().to_wkt().to_csv(path, index=False)
-    error = refusal(path)
+    error = refusal(path)  # without a word it is in degrees
     assert (error.kind, "epsg" in error.hint) == ("bounds", True)
     assert len(read_footprints(path, GRID, crs="EPSG:32633").wkb) == 3
     path.write_text("\n".join(["id,geom", *(f'b{i},"SRID=32633;{square.wkt}"' for i, square in enumerate(SQUARES)), ""]))
     assert shapely.equals(outlines(read_footprints(path, GRID))[1], SQUARES[1])
+    for separator in (";", "\t"):
+        frame().to_crs(4326).to_wkt().to_csv(path, sep=separator, index=False, encoding="utf-8-sig")
+        assert list(read_footprints(path, GRID).building_ids) == ["u0", "u1", "u2"]
+    shape = frame().to_crs(4326).geometry[0].wkt
+    path.write_text(f'wkt,n,x,house,none\n"{shape}",12,-0.5,007,\n')
+    (attributes,) = read_footprints(path, GRID).attributes
+    assert attributes == {"n": 12, "x": -0.5, "house": "007", "none": None}
 
 
-@pytest.mark.parametrize(
-    ("lines", "kind"),
-    [
+def test_unusable_csv_is_refused(tmp_path: Path) -> None:
+    for lines, kind in (
         (["id,lat,lon", "1,41.5,15"], "parse"),
         (["id,wkt"], "empty"),
         (["id,wkt", "1,POLYGON 5"], "parse"),
         (["id,wkt", "1,", "2,"], "empty"),
         (["id;wkt;epsg", "1;POLYGON EMPTY;4326", "2;POLYGON EMPTY;3857"], "crs"),
-    ],
-)
-def test_unusable_csv_is_refused(tmp_path: Path, lines: list[str], kind: str) -> None:
-    (tmp_path / "f.csv").write_text("\n".join(lines))
-    assert refusal(tmp_path / "f.csv").kind == kind
-
-
-def test_csv_numbers_are_numbers_and_house_numbers_stay_text(tmp_path: Path) -> None:
-    shape = frame().to_crs(4326).geometry[0].wkt
-    (tmp_path / "f.csv").write_text(f'wkt,n,x,house,none\n"{shape}",12,-0.5,007,\n')
-    attributes = read_footprints(tmp_path / "f.csv", GRID).attributes[0]
-    assert attributes == {"n": 12, "x": -0.5, "house": "007", "none": None}
+    ):
+        (tmp_path / "f.csv").write_text("\n".join(lines))
+        assert refusal(tmp_path / "f.csv").kind == kind, lines
 
 
 @pytest.mark.slow
@@ -277,32 +252,33 @@ def nested(levels: int, kind: int = 7, inner: bytes | None = None) -> bytes:
     return struct.pack("<BII", 1, kind, 1) * levels + (inner or shapely.to_wkb(SQUARES[0]))
 
 
-def gpkg_refusal(folder: Path, blob: bytes) -> FootprintError:
-    """Return how a GeoPackage is refused whose first outline is WKB of any content."""
+def gpkg_with(folder: Path, blob: bytes) -> Path:
+    """Write a GeoPackage whose first outline is WKB of any content."""
     path = folder / "a.gpkg"
     frame().to_file(path, layer="a")
     with closing(sqlite3.connect(path)) as database, database:
         for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             database.execute(f'DROP TRIGGER "{name}"')
         database.execute("UPDATE a SET geom = ? WHERE fid = 1", (b"GP\0\1" + struct.pack("<i", 32633) + blob,))
-    return refusal(path)
+    return path
 
 
 def test_a_geometry_nested_200_000_deep_ends_the_child_alone(tmp_path: Path) -> None:
-    found = gpkg_refusal(tmp_path, nested(200_000))
+    found = refusal(gpkg_with(tmp_path, nested(200_000)))
     assert (found.kind, "the reader stopped" in found.problem) == ("parse", True)
 
 
 @pytest.mark.parametrize("kind", [8, 1012])
 def test_curved_geometry_is_refused(tmp_path: Path, kind: int) -> None:
-    found = gpkg_refusal(tmp_path, struct.pack("<BII", 1, kind, 0))
+    found = refusal(gpkg_with(tmp_path, struct.pack("<BII", 1, kind, 0)))
     assert (found.kind, "curved geometry" in found.problem) == ("parse", True)
 
 
 def test_rings_without_end_stay_within_the_memory_of_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_child, "FOOTPRINTS", replace(in_child.FOOTPRINTS, memory_bytes=in_child.GIB))
     blob = struct.pack("<BII", 1, 3, 12_000_000) + bytes(4 * 12_000_000)  # 200 bytes each in GEOS
-    assert gpkg_refusal(tmp_path, blob).kind == "parse"
+    table = read_footprints(gpkg_with(tmp_path, blob), GRID)
+    assert (list(table.building_ids), table.dropped) == (["u1", "u2"], {"unreadable": 1})
 
 
 def test_every_cut_off_and_every_wrong_kind_is_unreadable_and_a_signaling_nan_no_warning() -> None:

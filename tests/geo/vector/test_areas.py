@@ -107,7 +107,7 @@ def test_geopackages_are_read_borders_repaired_islands_joined_and_areas_inside_o
     assert "1 area(s) crossed themselves and were repaired." in areas.notes
 
 
-def test_points_get_the_first_area_that_holds_them() -> None:
+def test_points_get_the_first_area_that_holds_them_once() -> None:
     rng = np.random.default_rng(0)
     shapes = [shapely.Point(rng.uniform(0, 100, 2)).buffer(rng.uniform(2, 25)) for _ in range(20)]
     shapes.append(shapely.box(0, 0, 10, 10).difference(shapely.box(4, 4, 6, 6)))  # with a hole
@@ -117,9 +117,6 @@ def test_points_get_the_first_area_that_holds_them() -> None:
     assert index.dtype == np.int64
     assert index.tolist() == naive
     assert {-1} < set(naive)
-
-
-def test_a_building_on_a_shared_border_is_counted_once() -> None:
     halves = [shapely.to_wkb(box(0, 0, 10, 10)), shapely.to_wkb(box(10, 0, 10, 10))]
     middle = centroids([shapely.to_wkb(box(8, 4, 4, 2)), shapely.to_wkb(box(1, 1, 2, 2))])
     np.testing.assert_allclose(middle, [[500_010, 4_594_205], [500_002, 4_594_202]])
@@ -128,7 +125,7 @@ def test_a_building_on_a_shared_border_is_counted_once() -> None:
     assert assign(np.zeros((0, 2)), halves).tolist() == []
 
 
-def test_cells_lie_on_whole_multiples_and_only_where_buildings_are() -> None:
+def test_cells_lie_on_whole_multiples_and_measure_metres_on_the_ground() -> None:
     points, size_m = np.random.default_rng(0).uniform([-3000, 4_000_000], [3000, 4_003_000], (40, 2)), 62.5
     cells, index = grid_cells(points, GRID, size_m)
     bounds = shapely.bounds(shapely.from_wkb(list(cells.wkb)))
@@ -140,9 +137,6 @@ def test_cells_lie_on_whole_multiples_and_only_where_buildings_are() -> None:
     assert (np.diff(bounds[:, 1]) <= 0).all()  # north first
     cells, index = grid_cells(np.array([[500_250.0, 4_000_250.0], [-1.0, 499.0]]), GRID)
     assert (list(cells.pcodes), index.tolist()) == (["500mN8000E1000", "500mN0E-1"], [0, 1])
-
-
-def test_cells_of_a_grid_in_degrees_measure_metres_on_the_ground() -> None:
     grid = Grid("EPSG:4326", "", (1e-5, 0.0, 13.0, 0.0, -1e-5, 52.0), 2000, 2000, 1.0, 68_677.6, 111_265.0)
     cells, _ = grid_cells(np.array([[13.005, 51.995]]), grid)
     west, south, east, north = shapely.from_wkb(cells.wkb[0]).bounds

@@ -56,7 +56,7 @@ def test_row_houses_that_touch_are_no_twins_and_of_a_chain_every_second_one_stay
     assert twins(chain).tolist() == [False, True, False, True]
 
 
-def test_the_project_judges_known_ids_itself_and_a_house_within_a_block_is_kept_and_told() -> None:
+def test_known_ids_split_features_and_a_house_within_a_block_are_counted_right() -> None:
     table = square_table(2)
     same = shifted(table, 1.0, 0.0, prefix="")
     assert without_known(same, as_array(table), {"b0", "b1"}) is same
@@ -64,9 +64,6 @@ def test_the_project_judges_known_ids_itself_and_a_house_within_a_block_is_kept_
     found = without_known(table, block, set())
     assert len(found.wkb) == 2
     assert found.notes[0].startswith("2 footprint(s) overlap one that is in the project, but were kept")
-
-
-def test_a_split_feature_counts_as_dropped_only_when_nothing_of_it_is_left() -> None:
     table = replace(
         square_table(4), feature=np.array([0, 0, 1, 1]), n_in=2, is_repaired=np.ones(4, dtype=bool), n_repaired=2
     )

@@ -54,12 +54,16 @@ def test_footprints_arrive_in_the_project_crs_with_their_area(write_json: Write)
     assert (table.notes, table.wkb[0][0]) == ((), 1)  # little-endian
 
 
-def test_a_tagged_crs_is_followed_and_a_link_is_not(write_json: Write) -> None:
+def test_a_tagged_crs_is_followed_and_a_link_or_a_large_file_is_not(
+    write_json: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     inside = [(json.loads(shapely.to_geojson(square(10, 10))), {})]
     table = read_footprints(write_json(inside, crs=CRS_MEMBER), GRID)
     assert shapely.from_wkb(table.wkb[0]).equals(square(10, 10))
     for crs in ({"type": "link", "properties": {"href": "http://127.0.0.1:9/"}}, "EPSG:4326"):
         assert refusal(write_json(inside, crs=crs)) == "crs"
+    monkeypatch.setattr(footprint_files, "MAX_TEXT_BYTES", 100)
+    assert refusal(write_json(features([square(1, 1)]))) == "size"
 
 
 def test_every_drop_and_repair_is_counted(write_json: Write) -> None:
@@ -157,7 +161,7 @@ def gpkg(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_geopackage_is_read_with_its_attributes_beside_empty_cells_and_left_as_it_is(tmp_path: Path) -> None:
+def test_geopackage_and_flatgeobuf_are_read_with_their_attributes_and_left_as_they_are(tmp_path: Path) -> None:
     columns = {"n": pd.array([3, None], dtype="Int64"), "is_house": pd.array([True, None], dtype="boolean")}
     days = {"day": pd.to_datetime(["2024-05-06T01:02:03.250", None]), "x": [1.5, None]}
     table = geopandas.GeoDataFrame({**columns, **days}, geometry=[square(10, 20), square(50, 60)], crs=32633)
@@ -172,6 +176,9 @@ def test_a_geopackage_is_read_with_its_attributes_beside_empty_cells_and_left_as
     assert list(second.values()) == [None] * 4
     assert (tmp_path / "b.gpkg").read_bytes() == content
     assert [p.name for p in tmp_path.iterdir()] == ["b.gpkg"]
+    table = geopandas.GeoDataFrame({"wkb_geometry": ["x"], "n": [1]}, geometry=[square(10, 20)], crs=32633)
+    table.to_file(tmp_path / "b.fgb")
+    assert read_footprints(tmp_path / "b.fgb", GRID).attributes[0] == {"wkb_geometry": "x", "n": 1}
 
 
 @pytest.mark.parametrize(("values", "odd"), [([1, 2], 3.7), ([1.5, 2.5], "A-12"), ([True, False], "yes")])
@@ -188,12 +195,6 @@ def test_a_geopackage_with_a_cell_that_gdal_would_make_a_number_of_is_refused(
     with pytest.raises(FootprintError, match=f"'n' is declared as one of numbers that .?{odd}") as caught:
         read_footprints(tmp_path / "b.gpkg", GRID)
     assert caught.value.kind == "parse"
-
-
-def test_a_flatgeobuf_may_have_a_field_of_any_name(tmp_path: Path) -> None:
-    table = geopandas.GeoDataFrame({"wkb_geometry": ["x"], "n": [1]}, geometry=[square(10, 20)], crs=32633)
-    table.to_file(tmp_path / "b.fgb")
-    assert read_footprints(tmp_path / "b.fgb", GRID).attributes[0] == {"wkb_geometry": "x", "n": 1}
 
 
 def test_a_geopackage_with_a_damaged_page_or_without_a_coordinate_system_is_refused(tmp_path: Path) -> None:
@@ -241,8 +242,3 @@ def test_endless_queries_end_with_the_child(gpkg: Path, monkeypatch: pytest.Monk
     with pytest.raises(FootprintError) as refused:
         in_child.read_footprints(gpkg, GRID)
     assert refused.value.kind in ("timeout", "view")
-
-
-def test_a_large_file_is_refused_before_it_is_read(write_json: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(footprint_files, "MAX_TEXT_BYTES", 100)
-    assert refusal(write_json(features([square(1, 1)]))) == "size"

@@ -85,17 +85,7 @@ def test_each_building_is_in_one_tile_with_its_own_rings(n: int, per_tile: int) 
         assert (boxes[k].tolist(), areas[k]) == (alone.boxes[0].tolist(), alone.areas[0])
 
 
-def test_tiles_are_compact() -> None:
-    """20 x 20 buildings in tiles of 25 are 16 tiles of 5 x 5."""
-    x, y = np.divmod(np.random.default_rng(1).permutation(400), 20)
-    boxes = np.stack([x, y, x + 0.5, y + 0.5], axis=1).astype(np.float32)
-    order = tile_order(boxes, 25)
-    assert sorted(order) == list(range(400))
-    for tile in order.reshape(16, 25):
-        assert (np.ptp(x[tile]), np.ptp(y[tile])) == (4, 4)
-
-
-def test_the_same_buildings_give_the_same_bytes_and_others_another_name() -> None:
+def test_the_same_buildings_give_the_same_bytes_in_compact_tiles() -> None:
     shapes = houses(60, 3)
     name = lambda first: np.frombuffer(first[: HEADER.itemsize], HEADER)[0]["name"].decode()  # noqa: E731
     ids = [f"b{k}" for k in range(60)]
@@ -106,3 +96,9 @@ def test_the_same_buildings_give_the_same_bytes_and_others_another_name() -> Non
     names = {name(first) for first, _ in [whole, *others]}
     assert len(names) == 4
     assert all(len(one) == 32 and one.isalnum() for one in names)
+    x, y = np.divmod(np.random.default_rng(1).permutation(400), 20)
+    boxes = np.stack([x, y, x + 0.5, y + 0.5], axis=1).astype(np.float32)
+    order = tile_order(boxes, 25)
+    assert sorted(order) == list(range(400))
+    for tile in order.reshape(16, 25):
+        assert (np.ptp(x[tile]), np.ptp(y[tile])) == (4, 4)

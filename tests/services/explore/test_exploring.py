@@ -44,6 +44,10 @@ def test_positions_come_in_the_order_of_the_map_and_are_missing_where_the_run_ha
     assert np.isnan(found.values[:3]).all()
     assert np.array_equal(found.values[3:], (np.arange(len(KNOWN)) % 2)[::-1])
     assert found.names[1] == "cluster of the damaged"
+    assert exploring.positions_for_browser(explored, "../secrets", "PCA") is None
+    assert coloring.values_for_browser(explored, "ranker-2", "size") is None
+    assert coloring.values_for_browser(explored, RUN, "attribute:nothing") is None
+    assert coloring.values_for_browser(explored, RUN, "label") is None, "the browser knows labels already"
 
 
 def test_umap_takes_the_place_of_pca_and_places_buildings_that_came_later(explored: Layout) -> None:
@@ -62,13 +66,6 @@ def test_umap_takes_the_place_of_pca_and_places_buildings_that_came_later(explor
     assert sent[[0, 2]].tolist() == [[5, 6], [1, 2]]
     assert np.isnan(sent[1]).all()
     assert np.array_equal(sent[3:], laid_out[::-1])
-
-
-def test_no_numbers_of_a_run_that_is_not_there(explored: Layout) -> None:
-    assert exploring.positions_for_browser(explored, "../secrets", "PCA") is None
-    assert coloring.values_for_browser(explored, "ranker-2", "size") is None
-    assert coloring.values_for_browser(explored, RUN, "attribute:nothing") is None
-    assert coloring.values_for_browser(explored, RUN, "label") is None, "the browser knows labels already"
 
 
 def test_attributes_areas_and_sizes_are_offered_and_types_once_there_are_some(explored: Layout) -> None:
@@ -127,16 +124,13 @@ def test_positions_and_colors_are_asked_for_again_when_footprints_came(explored:
     assert len(coloring.coloring(explored, RUN, "attribute:damage").values) == 22
 
 
-def test_many_categories_keep_the_twelve_most_frequent() -> None:
+def test_values_get_twelve_categories_or_a_ramp_between_percentiles() -> None:
     values: list[object] = [f"kind {k:02d}" for k in range(20) for _ in range(20 - k)]
     found = coloring.of_values("attribute:kind", "Kind", values, "1")
     assert found.kind == "categories"
     assert list(found.names) == [f"kind {k:02d}" for k in range(12)] + ["other"]
     wanted = [value if str(value) < "kind 12" else "other" for value in values]
     assert [found.names[int(code)] for code in found.values] == wanted
-
-
-def test_many_numbers_and_dates_get_a_ramp_between_percentiles() -> None:
     numbers = [*range(100), 10_000.0]
     for values in (numbers, [str(number) for number in numbers]):
         found = coloring.of_values("attribute:year", "Year", [*values, None, ""], "1")

@@ -85,11 +85,19 @@ def test_a_named_group_is_offered_on_annotate_and_exported_apart_from_answers(la
     assert "discovered_type" in pyogrio.read_info(tmp_path / "map.gpkg", layer="damage_map")["fields"]
 
 
-def test_grades_and_what_is_no_name_are_refused(layout: Layout) -> None:
+def test_what_is_no_name_no_merged_group_and_no_pair_is_refused(layout: Layout) -> None:
     for name in ("destroyed", "Major", "no_visible_damage", "x" * 61):
         with pytest.raises(ProjectError, match=r"is a grade|cannot be a name"):
             discovering.name_group(layout, KEPT, 1, name, analyst="ann")
     assert named(layout) == {}
+    discovering.merge_groups(layout, KEPT, [0, 1], analyst="ann")
+    for number, words in ((2, "Group 3 is not merged"), (98, "no group 99")):
+        with pytest.raises(ProjectError, match=words):
+            discovering.split_group(layout, KEPT, number, analyst="ann")
+    for numbers, words in (([1], "Fewer"), ([2, 2], "Fewer"), ([0, 4], "no group 5"), ([], "Fewer")):
+        with pytest.raises(ProjectError, match=words):
+            discovering.merge_groups(layout, KEPT, numbers, analyst="ann")
+    assert set(names(layout)) == {"1+2", "3", "4"}
 
 
 def test_renaming_moves_and_a_shared_name_joins(layout: Layout) -> None:
@@ -159,17 +167,6 @@ def test_undo_takes_back_the_act_that_was_seen_and_no_other(layout: Layout) -> N
     assert discovering.undo(layout, KEPT, decision=discovering.last_act(layout, KEPT), analyst="ann")
     assert discovering.last_act(layout, KEPT) == seen
     assert set(named(layout)) == {"tarps"}
-
-
-def test_only_merged_groups_are_split_and_only_others_are_merged(layout: Layout) -> None:
-    discovering.merge_groups(layout, KEPT, [0, 1], analyst="ann")
-    for number, words in ((2, "Group 3 is not merged"), (98, "no group 99")):
-        with pytest.raises(ProjectError, match=words):
-            discovering.split_group(layout, KEPT, number, analyst="ann")
-    for numbers, words in (([1], "Fewer"), ([2, 2], "Fewer"), ([0, 4], "no group 5"), ([], "Fewer")):
-        with pytest.raises(ProjectError, match=words):
-            discovering.merge_groups(layout, KEPT, numbers, analyst="ann")
-    assert set(names(layout)) == {"1+2", "3", "4"}
 
 
 def test_an_act_is_stored_as_a_whole_or_not_at_all(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,11 +24,6 @@ def align(layout: Layout, *, failed: int = 7, outside: int = 8) -> None:
         alignment.save(layout, found, contents.scenes(db))
 
 
-def test_without_an_alignment_there_are_no_shifts(project: Layout) -> None:
-    assert image_quality.shifts_for_browser(project) is None
-    assert image_quality.image_quality(project) == image_quality.ImageQuality()
-
-
 def test_shifts_travel_as_centimetres_and_hundredths(project: Layout) -> None:
     align(project)
     sent = image_quality.shifts_for_browser(project)
