@@ -175,6 +175,7 @@ def test_a_copy_that_takes_the_place_of_a_project_is_ranked_by_its_own_answers(
     click(copy, "b6", "b11")
     before = ranking.rank_now(town)
     assert ranking.wait_for_all(town, 60)
+    assert ranking.scores_for_browser(copy, before.score_id) is None, "beside it the copy has rankings of its own"
     if is_other_file:
         place.rename(former)
         copy.folder.rename(place)
