@@ -12,6 +12,7 @@ from cli_parts import CommandLine
 from small_parts import add_chips, small_project
 
 from pu_geo.errors import PuGeoError
+from pu_geo.project import store
 from pu_geo.scale.costs import Table
 from pu_geo.services.project import planning
 from pu_geo.services.project.planning import Request
@@ -136,6 +137,8 @@ def test_a_project_gives_its_numbers_and_those_asked_for_win(tmp_path: Path) -> 
     assert found.megapixels > 0
     found = planning.plan(layout, Request(buildings=9, megapixels=2.5, size_px=32), table=flat_table()).work
     assert (found.footprints, found.megapixels, found.size_px) == (9, 2.5, 32)
+    with pytest.raises(PuGeoError, match="no scenes to plan for: the project has none"):
+        planning.plan(store.create(tmp_path / "empty.pugeo", "Empty"), Request())
 
 
 @pytest.mark.parametrize(

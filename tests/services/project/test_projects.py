@@ -24,7 +24,7 @@ def test_token_leads_to_opened_projects_only(project: Layout) -> None:
     token = projects.token_of(project)
     assert projects.resolve(token) is None
     projects.open_project(str(project.folder))
-    assert projects.resolve(token) == project
+    assert projects.resolve(token) == projects.find(project.folder) == project
     assert str(project.folder) not in token
 
 

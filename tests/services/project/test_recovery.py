@@ -76,6 +76,9 @@ def test_all_that_is_newer_than_the_backup_comes_back(project: Layout) -> None:
     assert store.call(done.layout, decisions.standing, "selection")["roofs"].facts == {"building_ids": ["b1"]}
     assert store.call(done.layout, contents.count_footprints) == 25
     assert done.rows.others == {"footprints": 5, "decision": 1, "choice": 1, "empty_step": done.rows.others["empty_step"]}
+    assert "None that is known of is lost" in done.notes[1]
+    for lost in ({"left_out": 1}, {"unreadable": 2}):
+        assert "None that" not in " ".join(replace(done, rows=replace(done.rows, **lost)).notes)
 
 
 LOST = [pytest.param(i, marks=pytest.mark.ci if i == 1 else pytest.mark.long(part="lost")) for i in range(1, 12)]
