@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +17,6 @@ from small_parts import add_chips, click, small_project
 from pu_geo.project import events, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest
-from pu_geo.scale import shards
 
 N = 600  # chips: ten shards of 64
 REQUEST = asdict(FeatureRequest("layers", layers=("post",), n_views=3))
@@ -30,11 +28,6 @@ def many_chips(folder: Path, n: int = N) -> Layout:
     chips = np.random.default_rng(0).integers(0, 255, (n, 3, 16, 16), np.uint8)
     add_chips(layout, [f"b{i}" for i in range(n)], chips=chips, features=np.zeros((1, n, 4), np.float16))
     return layout
-
-
-def end_the_worker(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Callable[[], bool]) -> shards.Arrays:
-    """Stand in for a shard that takes more memory than there is: the system kills its process."""
-    os._exit(9)
 
 
 def on_first_shard(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import rasterio
-from scale_parts import of_kind
 from small_parts import job_of
 
 from pu_geo.geo.raster.mosaic import Mosaic
@@ -105,16 +104,3 @@ def test_shifts_are_those_of_one_process(
     assert len(boxes) > 3, "each worker opens the scenes of its own strip alone"
     assert len([name for name in in_this_process if name.startswith("match_part")]) > 3
     assert not (chipped_town.jobs / "align" / SHARDS).exists()
-
-
-@pytest.mark.long(part="million")
-@pytest.mark.slow
-def test_a_cluster_cuts_chips_as_one_process_does(chipped_town: Layout, cluster: str) -> None:
-    before, shifts = contents_of(chipped_town), shifts_of(chipped_town)
-    align(job_of(chipped_town, "align"), cluster=cluster)
-    assert shifts_of(chipped_town) == shifts
-    chip(job_of(chipped_town, "chip"), cluster=cluster)
-    assert contents_of(chipped_town) == before
-    log = chipped_town.jobs / "chip"
-    assert len(of_kind(log, "plan")) == 2  # of chips, and of their features
-    assert len(of_kind(log, "cluster")) == 1  # which are made by the same workers

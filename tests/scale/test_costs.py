@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
-from small_parts import REPOSITORY
 
 from benchmarks import costs as measured
 from pu_geo.features.bank import N_VIEWS
@@ -81,22 +78,3 @@ def test_the_table_that_ships_has_all_measured_steps_and_only_known_units() -> N
     assert 0.5 < facts["efficiency_of_2"] <= 1
     assert facts["machine"]["processor"]
     assert facts["held_out"] not in facts["footprints"]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="malloc of glibc")
-def test_a_worker_keeps_freed_memory_whatever_dask_sets() -> None:
-    """Under Dask's own threshold each array of 1 MB is 256 new pages, every time."""
-    code = (
-        "import resource, numpy as np\nfrom pu_geo.scale import shards\n"
-        "faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
-        "def cost():\n    before = faults()\n    for _ in range(100): np.ones(1 << 20, np.uint8)\n    return faults() - before\n"
-        "before = cost()\nshards._keep_freed_memory()\nprint(before, cost())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY,
-        env={"MALLOC_TRIM_THRESHOLD_": "65536", "PYTHONPATH": str(REPOSITORY)},
-    )  # fmt: skip
-    before, after = map(int, done.stdout.split())
-    if before < 20_000:
-        pytest.skip("this C library keeps freed memory anyway")
-    assert after < before / 10

@@ -19,7 +19,6 @@ from scale_parts import (
     REQUEST,
     N,
     clicking,
-    end_the_worker,
     many_chips,
     of_kind,
     on_first_shard,
@@ -35,9 +34,7 @@ from pu_geo.errors import JobCancelled, JobError
 from pu_geo.features import bank, self_supervised
 from pu_geo.project import feature_sets
 from pu_geo.project.layout import SHARDS, Layout, write_array
-from pu_geo.scale import cluster as clusters
 from pu_geo.scale import features as on_cluster
-from pu_geo.scale import shards
 from pu_geo.tasks.imagery.features import features
 
 SHARD = bank.ROWS_TOGETHER
@@ -231,17 +228,6 @@ def test_a_scheduler_that_is_killed_ends_the_job_in_words_and_nothing_is_done_tw
     rows = [tuple(event["rows"]) for event in of_kind(layout.jobs / "job", "shard")]  # type: ignore[arg-type]
     assert len(rows) == len(set(rows))
     assert of_kind(layout.jobs / "job", "kept")
-
-
-@on_a_cluster
-def test_a_shard_that_ends_its_workers_ends_the_job_in_words(layout: Layout, cluster: str) -> None:
-    folder = job_of(layout).folder
-    with pytest.raises(JobError, match="ended all workers that tried it") as failed, clusters.of_job(cluster, folder) as on:
-        shards.run(
-            end_the_worker, shards.planned(1, 1, {}), lambda *_: None, step="ending", cluster=on, report=lambda _: None,
-            is_cancelled=lambda: False,
-        )  # fmt: skip
-    assert "memory" in failed.value.hint
 
 
 @contextmanager
