@@ -32,7 +32,7 @@ def work(layout: Layout, n: int, seed: int) -> None:
             analyst, op = rng.choice(ANALYSTS), f"s{seed}-{number}"
             kind = rng.choice(["set"] * 7 + ["undo"] * 4 + ["redo"] * 3 + ["act", "decision", "import"])
             if kind in ("undo", "redo"):
-                ops = [LabelOp(op, step=kind)]  # type: ignore[arg-type]
+                ops = [LabelOp(op, step=kind)]
             elif kind == "act":
                 ops = [LabelOp(f"{op}-{i}", f"b{rng.randrange(20)}", "positive", act=op) for i in range(4)]
             elif kind == "decision":
@@ -48,8 +48,8 @@ def work(layout: Layout, n: int, seed: int) -> None:
                     absent_types=("=flood", "c;d")[: number % 3] if label == "positive" else (),
                     comment=rng.choice(NASTY),
                     grade=rng.choice(["", "Flat", "roof-gone"]) if label == "positive" else "",
-                    **rng.choice([{}, {"shown": "explore"}, {"shown": "audit", "inclusion": 0.1}]),  # type: ignore[arg-type]
-                    **({"analyst": "guest", "at": "2026-01-01T00:00:00Z"} if kind == "import" else {}),  # type: ignore[arg-type]
+                    **rng.choice([{}, {"shown": "explore"}, {"shown": "audit", "inclusion": 0.1}]),
+                    **({"analyst": "guest", "at": "2026-01-01T00:00:00Z"} if kind == "import" else {}),
                 )]  # fmt: skip
             how = "import" if kind == "import" else "set"
             assert not [ack.error for ack in labels.append(db, ops, analyst=analyst, screen="map", kind=how) if ack.error]
@@ -73,7 +73,7 @@ def everything(layout: Layout) -> dict[str, object]:
 def test_a_fresh_project_becomes_the_one_that_was_exported(project: Layout, tmp_path: Path) -> None:
     work(project, 300, 1)
     before = everything(project)
-    assert len(before["history"]) > 120  # type: ignore[arg-type]
+    assert len(before["history"]) > 120
     result = export_labels(project, str(tmp_path / "labels.csv"))
     fresh = small_project(tmp_path / "fresh.pugeo")
     done = import_labels(fresh, str(result["events_out"]), analyst="carl", rebuild=True)
@@ -85,7 +85,7 @@ def test_a_fresh_project_becomes_the_one_that_was_exported(project: Layout, tmp_
     for layout in (project, fresh):  # and everybody goes on in the same way
         for number, who in enumerate(ANALYSTS * 2):
             store.call(layout, labels.undo, f"go-on-{number}", analyst=who, screen="map")
-    there, here = ([row[:4] for row in everything(layout)["history"]] for layout in (project, fresh))  # type: ignore[attr-defined]
+    there, here = ([row[:4] for row in everything(layout)["history"]] for layout in (project, fresh))
     assert there == here
 
 

@@ -62,7 +62,15 @@ def damage_map(project: Layout) -> DamageMap:
     return DamageMap(table.building_ids, table.wkb, columns, grid.crs, {"run_id": "r", "estimate": {"N": 16, "low": 1}})
 
 
-def test_a_file_becomes_a_layer_and_the_same_again_replaces_it(job: Job, districts: Path) -> None:
+def test_a_file_becomes_a_layer_and_the_same_again_replaces_it(job: Job, districts: Path, tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match="cannot name a layer"):
+        add_areas(job, path=str(tmp_path / "none.geojson"), layer="a/b")  # said before a large file is read
+    with pytest.raises(FootprintError, match=r"no attribute 'x'"):
+        add_areas(job, path=str(districts), layer="adm2", name_field="x")
+    with pytest.raises(FootprintError):
+        add_areas(job, path=str(tmp_path / "none.geojson"), layer="adm2")
+    with store.connect(job.layout) as db:
+        assert stored.layers(db) == {}
     found = add_areas(job, path=str(districts), layer="adm2")
     assert (found["layer"], found["n_areas"], found["replaced"]) == ("adm2", 2, 0)
     assert "1 area(s) lie outside the post scenes and were left out." in found["notes"]
@@ -72,18 +80,7 @@ def test_a_file_becomes_a_layer_and_the_same_again_replaces_it(job: Job, distric
         assert stored.load_areas(db, "adm2").names == ["P1", "P3"]
 
 
-def test_a_bad_name_or_file_is_refused_and_nothing_is_stored(job: Job, districts: Path, tmp_path: Path) -> None:
-    with pytest.raises(ProjectError, match="cannot name a layer"):
-        add_areas(job, path=str(tmp_path / "none.geojson"), layer="a/b")  # said before a large file is read
-    with pytest.raises(FootprintError, match=r"no attribute 'x'"):
-        add_areas(job, path=str(districts), layer="adm2", name_field="x")
-    with pytest.raises(FootprintError):
-        add_areas(job, path=str(tmp_path / "none.geojson"), layer="adm2")
-    with store.connect(job.layout) as db:
-        assert stored.layers(db) == {}
-
-
-def test_tables_count_each_building_once_by_layer_and_by_cell(job: Job, districts: Path) -> None:
+def test_tables_count_each_building_once_and_are_written(job: Job, districts: Path, tmp_path: Path) -> None:
     add_areas(job, path=str(districts), layer="adm2")
     (by_layer, rows, _, outside), (by_cell, cells, squares, nowhere) = area_tables(job.layout, damage_map(job.layout))
     assert (by_layer, outside, by_cell, nowhere) == ("adm2", 10, "grid500m", 0)
@@ -94,9 +91,6 @@ def test_tables_count_each_building_once_by_layer_and_by_cell(job: Job, district
     assert 0 == east["low"] < 1 < east["high"] <= 5
     assert [row["buildings_total"] for row in cells] == [N]
     assert shapely.from_wkb(squares.wkb[0]).bounds == (500_000, 4_000_000, 500_500, 4_000_500)
-
-
-def test_files_of_all_tables_are_written(job: Job, districts: Path, tmp_path: Path) -> None:
     add_areas(job, path=str(districts), layer="adm2")
     out = tmp_path / "out"
     out.mkdir()

@@ -87,7 +87,6 @@ def same(qgis: Qgis, layout: Layout) -> dict[str, dict[str, Any]]:
             told = {building: bool(value) for building, value in told.items()}
         assert told == dict(zip(exported.building_ids, exported.columns[name], strict=True)), name
     counts = exported.metadata["counts"]
-    assert isinstance(counts, dict)
     assert all(counts.values()), "all three kinds are there, or the comparison is worth little"
     assert mapping.at_threshold(layout, chosen.run_id, choices.threshold(layout, chosen.run_id).value).n_flagged == sum(
         row["damage_binary"] == "damaged" and row["label"] is None for row in seen.values()

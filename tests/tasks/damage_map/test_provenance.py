@@ -79,9 +79,7 @@ def test_footprints_added_after_the_run_are_said_to_be_that(layout: Layout, tmp_
 
 
 def area(layout: Layout) -> dict[str, Any]:
-    found = build_damage_map(layout, RUN, 0.5).metadata["aoi"]
-    assert isinstance(found, dict)
-    return found
+    return dict(build_damage_map(layout, RUN, 0.5).metadata["aoi"])
 
 
 def test_an_area_set_after_the_run_is_not_stated_as_if_it_held(layout: Layout, tmp_path: Path) -> None:
@@ -126,6 +124,17 @@ def as_cells(layout: Layout, n: int) -> None:
         db.execute(f"UPDATE footprints SET {cells} WHERE fid <= ?", (n,))
 
 
+def test_a_mixed_project_says_both_and_buildings_are_called_buildings(layout: Layout, tmp_path: Path) -> None:
+    assert counts_of(build_damage_map(layout, RUN, 0.5))["units"] == "buildings"
+    assert made_up_map().units.full == "buildings"
+    (buildings,), (cells,) = (area_section(made_up_areas(), units) for units in (Units(1), Units(0, 5, (30.0,))))
+    assert (buildings.header[2], cells.header[2]) == ("Buildings", "Cells")
+    as_cells(layout, 10)
+    assert counts_of(build_damage_map(layout, RUN, 0.5))["units"] == "buildings and cells of 8 m"
+    assert "10 of 40 rows are cells of 8 m of a regular grid" in report_of(layout, tmp_path)
+    assert projects.summary(layout).units.one == "building or cell"
+
+
 def test_cells_of_a_grid_are_called_cells(layout: Layout, tmp_path: Path) -> None:
     as_cells(layout, N)
     damage_map = build_damage_map(layout, RUN, 0.5)
@@ -143,17 +152,6 @@ def test_cells_of_a_grid_are_called_cells(layout: Layout, tmp_path: Path) -> Non
     assert "buildings are damaged" not in told
 
 
-def test_a_mixed_project_says_both_and_buildings_are_called_buildings(layout: Layout, tmp_path: Path) -> None:
-    assert counts_of(build_damage_map(layout, RUN, 0.5))["units"] == "buildings"
-    assert made_up_map().units.full == "buildings"
-    (buildings,), (cells,) = (area_section(made_up_areas(), units) for units in (Units(1), Units(0, 5, (30.0,))))
-    assert (buildings.header[2], cells.header[2]) == ("Buildings", "Cells")
-    as_cells(layout, 10)
-    assert counts_of(build_damage_map(layout, RUN, 0.5))["units"] == "buildings and cells of 8 m"
-    assert "10 of 40 rows are cells of 8 m of a regular grid" in report_of(layout, tmp_path)
-    assert projects.summary(layout).units.one == "building or cell"
-
-
 def with_source(layout: Layout, path: Path, **facts: object) -> None:
     """Let the post scene be a file of 1,000 bytes."""
     path.write_bytes(b"x" * 1000)
@@ -163,7 +161,7 @@ def with_source(layout: Layout, path: Path, **facts: object) -> None:
         db.execute("UPDATE scene SET facts = json_patch(facts, ?)", (json.dumps(facts),))
 
 
-def test_an_export_reads_a_copied_source_in_full_once_and_can_be_cancelled_meanwhile(layout: Layout, tmp_path: Path) -> None:
+def test_a_copied_source_is_read_in_full_once_and_an_exchanged_one_is_told(layout: Layout, tmp_path: Path) -> None:
     path, job = tmp_path / "post.tif", job_of(layout)
     with_source(layout, path, mtime_ns=1)
     (job.folder / "cancel").touch()
@@ -177,10 +175,6 @@ def test_an_export_reads_a_copied_source_in_full_once_and_can_be_cancelled_meanw
         db.execute("UPDATE scene SET facts = json_remove(facts, '$.size_bytes', '$.mtime_ns', '$.ends_sha256')")
     (scene,) = store.call(layout, contents.scenes)
     assert (scene.size_bytes, scene.mtime_ns, scene.ends_sha256) == (None, None, "")
-
-
-def test_a_source_file_exchanged_under_its_path_is_told(layout: Layout, tmp_path: Path) -> None:
-    path = tmp_path / "post.tif"
     with_source(layout, path)
     assert build_damage_map(layout, RUN, 0.5).metadata["sources_changed"] == []
     path.write_bytes(b"y" * 1000)
@@ -232,9 +226,6 @@ def test_each_building_names_the_scene_that_its_chip_was_cut_from(layout: Layout
     assert (last["pre_image_id"], last["pre_date"], last["pre_hidden_share"]) == (None, None, 1.0)
     assert (last["assessed"], last["not_assessed_reason"], last["damage_binary"]) == (False, "no_pre_image", "not_assessed")
     assert found.metadata["sha256"] == {"pre-1": "aa", "post-1": "bb", "post-2": "cc"}
-
-
-def test_a_run_of_post_bands_states_no_pre_image(layout: Layout) -> None:
     of_scenes(layout, bands="post", bands_why="The pre-event scenes do not show 20 of 40 buildings, so post alone.")
     found = build_damage_map(layout, RUN, 0.5)
     assert set(found.columns["pre_image_id"]) == set(found.columns["pre_date"]) == {None}
@@ -244,7 +235,7 @@ def test_a_run_of_post_bands_states_no_pre_image(layout: Layout) -> None:
     assert later.columns["post_image_id"] == found.columns["post_image_id"]
     assert later.metadata["sha256"] == found.metadata["sha256"]
     assert all(found.columns["assessed"])
-    assert "The pre-event scenes do not show 20 of 40 buildings, so post alone." in found.metadata["cannot_say"]  # type: ignore[operator]
+    assert "The pre-event scenes do not show 20 of 40 buildings, so post alone." in found.metadata["cannot_say"]
 
 
 def test_an_old_chip_set_states_a_scene_only_where_it_can_be_no_other(layout: Layout) -> None:

@@ -61,7 +61,7 @@ def hostile() -> tuple[DamageMap, dict[str, Any], list[dict[str, object]]]:
     return found, audit, [{**row, "name": EVIL, "pcode": f"P{EVIL}", "post_date": EVIL} for row in made_up_areas()]
 
 
-def test_text_from_files_never_becomes_a_tag_or_an_attribute(tmp_path: Path) -> None:
+def test_nothing_in_the_file_can_be_fetched_or_run_and_no_text_becomes_a_tag(tmp_path: Path) -> None:
     audit = {**made_up_audit(), "total": NOT_ENOUGH}
     harmless = report(tmp_path, made_up_map(event="e", license="l"), audit, made_up_areas())
     found = report(tmp_path, *hostile())
@@ -69,9 +69,6 @@ def test_text_from_files_never_becomes_a_tag_or_an_attribute(tmp_path: Path) -> 
     assert {name for _, attributes in found.tags for name in attributes} == {name for _, a in harmless.tags for name in a}
     assert found.seen.count("<script>alert(1)</script>") > 20
     assert not {"\u202e", "\ud800", "\x07"} & set(found.seen)
-
-
-def test_nothing_in_the_file_can_be_fetched_or_run(tmp_path: Path) -> None:
     persian = "\u0645\u06cc\u200c\u0631\u0648\u062f"
     areas = [*made_up_areas(), {**made_up_areas()[0], "name": persian, "pcode": None, "flagged": 99}]
     found = report(tmp_path, made_up_map(), made_up_audit(), areas)
@@ -106,7 +103,7 @@ def test_without_an_audit_no_number_of_damaged_buildings_stands_as_a_fact(tmp_pa
     assert "OpenStreetMap contributors (ODbL)" in licensed
 
 
-def test_an_audit_gives_the_number_with_its_interval(tmp_path: Path) -> None:
+def test_an_audit_gives_the_number_with_its_interval_or_words_where_checks_are_too_few(tmp_path: Path) -> None:
     seen = report(tmp_path, audited_map(), made_up_audit()).seen
     assert "About 33 damaged buildings, between 21 and 58 (95 % interval, of 80 buildings)." in seen
     assert "14 of 55 random checks found damage." in seen
@@ -114,12 +111,9 @@ def test_an_audit_gives_the_number_with_its_interval(tmp_path: Path) -> None:
     assert "55 answered of 60 drawn; 50 count" in seen
     assert "The check was left unfinished: of 60 random checks the first 50 count." in seen
     assert "12 buildings read twice, 75 % alike, kappa 0.50" in seen
-
-
-def test_where_checks_are_too_few_the_words_are_printed_and_no_number(tmp_path: Path) -> None:
     at = {**made_up_audit()["at_threshold"], "precision": NOT_ENOUGH}
     audit = {**made_up_audit(), "total": NOT_ENOUGH, "at_threshold": at, "curve": [], "agreement": None}
-    estimate = {**made_up_map().metadata["estimate"], "words": NOT_ENOUGH["words"]}  # type: ignore[dict-item]
+    estimate = {**made_up_map().metadata["estimate"], "words": NOT_ENOUGH["words"]}
     seen = report(tmp_path, made_up_map(estimate=estimate), audit).seen
     assert "How many buildings are damaged is not known." in seen
     assert "About" not in seen
@@ -145,9 +139,7 @@ def test_fifteen_areas_are_printed_and_the_rest_is_named(tmp_path: Path) -> None
     seen = report(tmp_path, areas=made_up_areas()).seen
     assert "and 5 more in areas.csv" in seen
     assert "In 1 of 20 areas no building was assessed" in seen
-
-
-def test_what_is_not_known_of_an_area_is_a_dash_and_codes_that_only_repeat_names_are_left_out(tmp_path: Path) -> None:
+    # what is not known is a dash, never zero; codes that only repeat names are left out
     areas = [{**made_up_areas()[0], "low": None}, {**made_up_areas()[-1], "post_date": None}]
     _, no_interval, row = rows_of(tmp_path, areas)
     assert row == ["Area 19", "P019", "119", "0", "119", "–", "–", "–", "–", "–"]
@@ -162,15 +154,6 @@ def test_what_is_not_known_of_an_area_is_a_dash_and_codes_that_only_repeat_names
 def limits(tmp_path: Path, damage_map: DamageMap, audit: Mapping[str, Any] | None = None) -> str:
     seen = report(tmp_path, damage_map, audit).seen
     return seen[seen.index("What this map can't say ") : seen.index(" Method ")]
-
-
-def test_flagging_nearly_all_is_doubted_unless_an_audit_finds_so_much(tmp_path: Path) -> None:
-    whole = made_up_map()
-    full = replace(whole, columns={**whole.columns, "damage_binary": ["damaged"] * 80})
-    audit = {**made_up_audit(), "state": "finished"}
-    much = {**audit, "total": {**audit["total"], "value": 70.0, "low": 61.0, "high": 76.0}}
-    for found, is_doubted in ((None, True), (audit, True), (much, False)):
-        assert ("the threshold hardly tells damaged from undamaged" in limits(tmp_path, full, found)) == is_doubted
 
 
 def test_limits_follow_from_the_data(tmp_path: Path) -> None:
@@ -194,6 +177,12 @@ def test_limits_follow_from_the_data(tmp_path: Path) -> None:
     ):
         assert sentence in told
     assert "of 60 random checks the first 50 count" in limits(tmp_path, made_up_map(), made_up_audit())
+    whole = made_up_map()
+    full = replace(whole, columns={**whole.columns, "damage_binary": ["damaged"] * 80})
+    audit = {**made_up_audit(), "state": "finished"}
+    much = {**audit, "total": {**audit["total"], "value": 70.0, "low": 61.0, "high": 76.0}}
+    for found, is_doubted in ((None, True), (audit, True), (much, False)):
+        assert ("the threshold hardly tells damaged from undamaged" in limits(tmp_path, full, found)) == is_doubted
 
 
 # Figures
@@ -218,14 +207,8 @@ def test_the_curve_has_a_gap_where_checks_were_too_few(tmp_path: Path) -> None:
 
 
 def test_numbers_are_grouped_percents_never_say_none_or_all_by_rounding_and_long_text_is_cut() -> None:
-    assert [percent(share) for share in (0, 1, 0.005, 0.995, 0.994, 0.305)] == [
-        "0 %",
-        "100 %",
-        "<1 %",
-        ">99 %",
-        "99 %",
-        "30 %",
-    ]
+    shares, words = (0, 1, 0.005, 0.995, 0.994, 0.305), ["0 %", "100 %", "<1 %", ">99 %", "99 %", "30 %"]
+    assert [percent(share) for share in shares] == words
     assert [number(value) for value in (None, 0, 1234567, 10.0, 3.14)] == ["–", "0", "1,234,567", "10", "3.1"]
     assert [plain("a\n\tb   c"), plain("x" * 50, 10), plain("a&b", 3)] == ["a b c", "x" * 9 + "…", "a&b"]
 
@@ -233,9 +216,7 @@ def test_numbers_are_grouped_percents_never_say_none_or_all_by_rounding_and_long
 # The file
 
 
-def test_the_same_map_makes_the_same_file_and_a_full_disk_leaves_it_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "report.html"
     report(tmp_path, audit=made_up_audit(), areas=made_up_areas())
     first = out.read_bytes()

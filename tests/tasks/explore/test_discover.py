@@ -94,9 +94,7 @@ def test_finds_the_kind_that_nobody_named(layout: Layout, monkeypatch: pytest.Mo
     assert not seen[0] & seen[1]
 
 
-def test_of_several_types_of_a_building_the_rarest_guides_it_and_no_type_of_an_audit(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_several_types_the_rarest_guides_it(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     given = names_taught(monkeypatch)
     roofs = [f"n{i}" for i in range(15) if KIND[i] == 0]
     click(layout, *roofs, damage_types=("roof", "mud", "burned"), absent_types=("flooded",))
@@ -127,9 +125,7 @@ def test_without_damage_types_damaged_and_not_damaged_guide_it(project: Layout) 
     assert first.id != again.id
 
 
-def test_one_that_is_cancelled_or_killed_while_it_stores_leaves_nothing(
-    project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cancelled_or_killed_while_it_stores_it_leaves_nothing(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     job = job_of(with_chips(project), "discover")
     (job.folder / "cancel").touch()
     with pytest.raises(JobCancelled):
@@ -151,7 +147,7 @@ def test_refusals_say_why(project: Layout, tmp_path: Path) -> None:
         (bare, {}, "at least 5 damaged buildings"),
     ):
         with pytest.raises(TrainingError, match=words):
-            discover(job_of(layout, "discover"), **chosen)  # type: ignore[arg-type]
+            discover(job_of(layout, "discover"), **chosen)
         assert discoveries.all_facts(layout) == []
 
 
@@ -176,12 +172,12 @@ STOPS = [("cancel", "pretraining 1 of 2", 1), ("pause", "training 1 of 2", 3), (
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("ask", "stage", "epoch"), in_tiers(STOPS, "kills", quick=[STOPS[2]]))
-def test_one_that_was_interrupted_goes_on_where_it_was_and_ends_bit_equal(
+def test_interrupted_it_goes_on_and_ends_bit_equal(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, ask: str, stage: str, epoch: int
 ) -> None:
     monkeypatch.setattr(discover_task, "Checkpoints", lambda folder: Checkpoints(folder, 0.0))
     standard = ncl_card.CARD.presets["standard"]
-    monkeypatch.setitem(ncl_card.CARD.presets, "standard", {**standard, **FROM_CHIPS})  # type: ignore[arg-type]
+    monkeypatch.setitem(ncl_card.CARD.presets, "standard", {**standard, **FROM_CHIPS})
     chosen: dict[str, Any] = {"n_seeds": 2, "n_groups": 3, "preset": "standard"}
     straight = discoveries.load(layout, str(discover(job_of(layout, "straight"), **chosen)["discovery"]))
     job = job_of(layout, "cut")
@@ -204,9 +200,7 @@ def test_one_that_was_interrupted_goes_on_where_it_was_and_ends_bit_equal(
     assert not (job.folder / "checkpoints").exists()
 
 
-def test_a_training_that_is_done_is_not_done_again_and_leaves_no_weights(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_that_is_done_is_not_done_again(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     given, job = names_taught(monkeypatch), job_of(layout, "cut")
     stop_at(job, monkeypatch, "training 2 of 2", 1, "pause")
     with pytest.raises(JobPaused):
@@ -219,9 +213,7 @@ def test_a_training_that_is_done_is_not_done_again_and_leaves_no_weights(
 
 @pytest.mark.slow
 @pytest.mark.long(part="kills")
-def test_a_worker_that_searches_is_paused_and_resumed(
-    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_is_paused_and_resumed(layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
     chosen: dict[str, Any] = {"n_seeds": 2, "n_groups": 3}
     straight = discoveries.load(layout, str(discover(job_of(layout, "straight"), **chosen)["discovery"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,17 +11,18 @@ import pytest
 import shapely
 import torch
 from clustered_parts import chipped
+from layered_chip_parts import layer_set, with_layers
 from model_parts import job_of, trained, with_chips
-from small_parts import add_chips, add_run, click, small_project, table_of
+from small_parts import add_chips, add_run, click, facts_of, small_project, table_of
 
 from pu_geo.analysis import projection
-from pu_geo.errors import JobCancelled, TrainingError
+from pu_geo.errors import JobCancelled, ModelError, TrainingError
 from pu_geo.features import rcf
 from pu_geo.project import contents, events, runs, store
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.explore import exploring
 from pu_geo.services.explore.exploring import UmapSettings
-from pu_geo.tasks.explore.embed import embed
+from pu_geo.tasks.explore.embed import embed, embed_again
 from pu_geo.tasks.train import train as train_task
 
 pytestmark = pytest.mark.slow
@@ -141,7 +143,7 @@ def test_stops_when_asked_and_leaves_what_was_there(ranked: tuple[Layout, str], 
 
 
 @pytest.mark.parametrize("file", ["umap.npy", "umap.json"])
-def test_a_job_that_ends_amid_writing_leaves_no_picture_with_the_facts_of_another(
+def test_ended_amid_writing_it_leaves_no_picture_of_other_facts(
     file: str, ranked: tuple[Layout, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout, run_id = ranked
@@ -207,3 +209,25 @@ def test_place_is_the_weighted_mean_of_neighbors() -> None:
     np.testing.assert_allclose(equal, [[2.0, 0.0]], atol=1e-5)  # as far from both
     np.testing.assert_allclose(projection.place(known[2:], known, positions), [[0.0, 8.0]], atol=1e-5)
     assert projection.place(np.zeros((0, 3)), known, positions).shape == (0, 2)
+
+
+def test_chips_whose_layers_are_scaled_otherwise_are_refused(project: Layout) -> None:
+    with_layers(project)
+    layer_set(project, "pre+post", "sar-post", use=True)
+    facts = facts_of(project, str(train_task.rank(job_of(project, "rank"))["run_id"]))
+    cut = json.loads(project.chip_facts("set").read_text())
+    write_array(project.chips("newer"), np.load(project.chips("set")))
+    rows = np.arange(3)
+
+    def embedded(**bands: list[list[float]]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+        scaling = {name: {**about, "bands": bands.get(name, about["bands"])} for name, about in cut["scaling"].items()}
+        project.chip_facts("newer").write_text(json.dumps({**cut, "chip_set": "newer", "scaling": scaling}))
+        return embed_again(job_of(project, "embed"), facts, "newer", rows)
+
+    stored = np.asarray(runs.array(project, facts.run_id, "embeddings"), np.float32)[rows]
+    found = embedded()
+    unit = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in (found, stored)]
+    np.testing.assert_allclose((unit[0] * unit[1]).sum(axis=1), 1, atol=0.01)
+    embedded(dsm=[[0.0, 80.0]])  # which the run did not learn from
+    with pytest.raises(ModelError, match="layer sar-post of the newest chips is scaled from"):
+        embedded(**{"sar-post": [[-30.0, 0.0], [-30.0, -5.0]]})

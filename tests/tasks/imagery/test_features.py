@@ -97,16 +97,13 @@ def test_footprint_pooling_gets_the_outline_in_the_pixels_of_the_chip(tmp_path: 
     np.testing.assert_allclose(spread, only_bright, rtol=5e-3, atol=5e-3)
 
 
-def test_a_job_that_is_cancelled_leaves_nothing(chipped: Layout, tmp_path: Path) -> None:
+def test_a_job_that_is_cancelled_or_killed_leaves_nothing_and_a_set_keeps_no_paths(chipped: Layout, tmp_path: Path) -> None:
     job = job_of(chipped)
     (job.folder / "cancel").touch()
     with pytest.raises(JobCancelled):
         features(job, request=request_of(weights_file(tmp_path)), use=True)
     assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf"]
     assert not list((chipped.folder / "chips").glob("*resnet*"))
-
-
-def test_making_a_set_clears_up_after_a_kill_and_keeps_no_paths(chipped: Layout, tmp_path: Path) -> None:
     left = chipped.folder / "chips" / ".set.resnet18-00000000.features.npy.0123456789abcdef.part"
     left.touch()
     name = made(chipped, weights_file(tmp_path))
@@ -142,7 +139,7 @@ def test_mistakes_end_in_words(chipped: Layout, tmp_path: Path, monkeypatch: pyt
         made(small_project(tmp_path / "bare.pugeo"), weights_file(tmp_path))
 
 
-def test_groups_of_sensors_are_matched_below_zero_as_well() -> None:
+def test_sensors_are_matched_below_zero_where_features_go_there_alone() -> None:
     """Two groups of the same content, of which one has half the contrast: after it, both have the same mean and spread."""
     rng = np.random.default_rng(0)
     views = rng.normal(0.5, 2, (1, 200, 3)).astype(np.float16)
@@ -153,12 +150,19 @@ def test_groups_of_sensors_are_matched_below_zero_as_well() -> None:
     np.testing.assert_allclose(first.mean(0), second.mean(0), atol=0.02)
     np.testing.assert_allclose(first.std(0), second.std(0), atol=0.02)
     assert (views[:, 100:] < 0).any()
+    """Means of cut-off responses are never below 0, unlike what networks give."""
+    roots = np.concatenate([np.repeat([0.0, 2.0], 15)[:, None], np.random.default_rng(0).normal(10, 1, (30, 1))])
+    views = np.square(roots)[None].astype(np.float16)
+    facts = {"sensor_group": np.repeat([0, 1], 30).tolist()}
+    settle(views, SharedBank.of("both"), facts, np.ones(60, np.bool_))
+    assert views[0, 30:].max() < 20
+    assert views.min() == 0
 
 
 # Of named layers
 
 
-def test_layers_that_nobody_names_are_both_dates_and_each_layer(project: Layout) -> None:
+def test_layers_that_nobody_names_are_both_dates_and_each_layer(project: Layout, tmp_path: Path) -> None:
     with_layers(project)
     name = layer_set(project)
     found = feature_sets.find(project, "set", name)
@@ -166,6 +170,12 @@ def test_layers_that_nobody_names_are_both_dates_and_each_layer(project: Layout)
     assert layer_set(project, *EVERY) == name  # the same layers, named
     assert features(job_of(project), request=layer_request(*EVERY))["was_there"]
     assert layer_set(project, "pre+post", "sar-post") != name
+    # other makers take pre and post alone
+    with pytest.raises(PuGeoError, match="takes the optical bands alone"):
+        features(job_of(project), request={**layer_request("sar-post"), "maker": "self-supervised"})
+    request = request_of(weights_file(tmp_path))  # a maker that has weights for 6 bands, and no more
+    name = str(features(job_of(project), request=request)["name"])
+    assert feature_sets.find(project, "set", name).maker["kind"] == "resnet18"
 
 
 def test_missing_layers_hold_the_mean_of_the_buildings_that_have_them(project: Layout) -> None:
@@ -180,7 +190,6 @@ def test_missing_layers_hold_the_mean_of_the_buildings_that_have_them(project: L
         assert (view[~lacks, 512:1024].std(0) > 0).any()
     maker, facts = feature_sets.find(project, "set", name).maker, chip_facts(project, "set")
     found = feature_sets.is_missing(maker, facts)
-    assert found is not None
     np.testing.assert_array_equal(found, [np.zeros(20, np.bool_), lacks, np.zeros(20, np.bool_)])
     assert feature_sets.is_missing({"kind": "rcf"}, facts) is None
 
@@ -193,15 +202,6 @@ def test_sensor_groups_are_matched_in_optical_columns_alone(project: Layout, mon
     write_json(project.chip_facts("set"), {**facts, "sensor_group": [0] * 20})
     layer_set(project, *EVERY, "post")
     assert matched == [(3, 20, 512), (3, 20, 512)]  # pre+post, post
-
-
-def test_other_makers_take_pre_and_post_alone(project: Layout, tmp_path: Path) -> None:
-    with_layers(project)
-    with pytest.raises(PuGeoError, match="takes the optical bands alone"):
-        features(job_of(project), request={**layer_request("sar-post"), "maker": "self-supervised"})
-    request = request_of(weights_file(tmp_path))  # a maker that has weights for 6 bands, and no more
-    name = str(features(job_of(project), request=request)["name"])
-    assert feature_sets.find(project, "set", name).maker["kind"] == "resnet18"
 
 
 def test_chips_without_layers_have_a_set_of_their_dates(project: Layout) -> None:
@@ -237,9 +237,7 @@ def test_buildings_with_none_of_the_layers_are_not_assessed(run: CommandLine, pr
 
 
 @pytest.mark.slow
-def test_a_run_on_layers_goes_to_a_project_that_has_them_in_another_order(
-    run: CommandLine, project: Layout, tmp_path: Path
-) -> None:
+def test_layers_may_come_in_another_order(run: CommandLine, project: Layout, tmp_path: Path) -> None:
     _, lacks = with_layers(project)
     made = run.json("features", project.folder, "--maker", "layers", "--layers", "pre+post, sar-post", "--views", 3, "--use")
     assert f"{lacks.sum()} in sar-post" in made["layers_lacking"]
@@ -341,15 +339,13 @@ def scores(layout: Layout, run_id: str) -> np.ndarray:
     return np.asarray(runs.array(layout, run_id, "scores"))
 
 
-def test_projects_have_one_feature_space_and_a_model_goes_from_one_to_another(
-    chipped: Layout, other: Layout, tmp_path: Path
-) -> None:
+def test_shared_features_carry_a_model_to_another_project(chipped: Layout, other: Layout, tmp_path: Path) -> None:
     name = shared_set(chipped)
     assert (name, name.partition("-")[0]) == (shared_set(other), "shared")
     makers = [maker_in(layout, "set", name) for layout in (chipped, other)]
     assert all(isinstance(one, SharedBank) for one in makers)
-    assert fingerprint(makers[0]) == fingerprint(makers[1])  # type: ignore[arg-type]
-    assert not np.array_equal(makers[0].band_mean, makers[1].band_mean)  # type: ignore[union-attr]
+    assert fingerprint(makers[0]) == fingerprint(makers[1])
+    assert not np.array_equal(makers[0].band_mean, makers[1].band_mean)
     run_id = trained(chipped, name)
     assert facts_of(chipped, run_id).feature_maker["holds_imagery"] is False
     words = run_card.as_markdown(run_card.card(chipped, run_id))
@@ -391,13 +387,3 @@ def test_the_command_line_makes_shared_features(run: CommandLine, chipped: Layou
     assert run.json(*shared, "--dates", "post", "--views", 2)["name"] != made["name"]
     assert "both dates, or post alone" in run.refused(*shared, "--dates", "diff")
     assert "leave no choice of pool" in run.refused(*shared, "--pool", "footprint")
-
-
-def test_features_of_another_sensor_stay_above_zero_when_they_are_matched() -> None:
-    """Means of cut-off responses are never below 0, unlike what networks give."""
-    roots = np.concatenate([np.repeat([0.0, 2.0], 15)[:, None], np.random.default_rng(0).normal(10, 1, (30, 1))])
-    views = np.square(roots)[None].astype(np.float16)
-    facts = {"sensor_group": np.repeat([0, 1], 30).tolist()}
-    settle(views, SharedBank.of("both"), facts, np.ones(60, np.bool_))
-    assert views[0, 30:].max() < 20
-    assert views.min() == 0

@@ -118,9 +118,7 @@ def whole(status: int = 200, length: int | None = len(CONTENT), content: bytes =
     return answer
 
 
-def test_a_file_is_read_in_ranges_and_found_again_without_asking(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_read_in_ranges_once(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     real = os.fsync
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size) or real(descriptor))
@@ -309,9 +307,7 @@ def test_redirects_lead_to_files_of_the_same_host_alone(server: Server, tmp_path
         "https://data.example/post.tif\r\nHost: evil", "https://[::1]/post.tif", "https://data.example/" + "a" * 3000 + ".tif", "",
     ],
 )  # fmt: skip
-def test_other_addresses_are_refused_before_anything_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
-) -> None:
+def test_other_addresses_are_refused_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: pytest.fail("a host was looked up"))
     with pytest.raises(ImageryError) as found:
         fetching.fetch(url, hosts=["data.example", "evil.example", "me", "::1"], folder=tmp_path)
@@ -374,16 +370,14 @@ def test_a_name_of_which_any_address_leads_into_a_network_of_its_own_is_refused(
     assert found.value.kind == "address"
 
 
-def test_a_host_is_looked_up_once_and_connected_to_where_it_was_checked(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_is_looked_up_once(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     port = int(server.host.partition(":")[2])
     looked_up: list[str] = []
     real = socket.getaddrinfo
 
     def look_up(host: str, *rest: object, **more: object) -> Any:
         if host != "data.example":
-            return real(host, *rest, **more)  # type: ignore[arg-type]  # of `create_connection`, which gets the address
+            return real(host, *rest, **more)  # of `create_connection`, which gets the address
         looked_up.append(host)
         at = "127.0.0.1" if len(looked_up) == 1 else "127.0.0.2"
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (at, port))]
@@ -410,9 +404,7 @@ def certificate(folder: Path, names: str) -> Path:
     return both
 
 
-def test_an_encrypted_file_is_read_from_a_server_whose_certificate_is_known_and_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_certificate_is_known_and_the_hosts_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = certificate(tmp_path, "IP:127.0.0.1")
     with serving(known) as server:
         with pytest.raises(ImageryError, match=r"certificate of 127\.0\.0\.1 is not valid"):
@@ -431,9 +423,7 @@ def test_a_server_that_does_not_encrypt_is_no_https_server(server: Server, tmp_p
     assert server.asked == []
 
 
-def test_a_full_disk_and_another_download_of_the_same_are_named(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_and_second_download_are_named(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as full:
         full.setattr(fetching.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())
         with pytest.raises(ImageryError, match="more than is free"):
@@ -444,9 +434,7 @@ def test_a_full_disk_and_another_download_of_the_same_are_named(
 
 
 @pytest.mark.slow
-def test_the_command_adds_what_it_downloaded_as_local_scenes(
-    run: CommandLine, server: Server, town: Path, tmp_path: Path, home: Path
-) -> None:
+def test_the_command_adds_local_scenes(run: CommandLine, server: Server, town: Path, tmp_path: Path, home: Path) -> None:
     path = tmp_path / "event.pugeo"
     run("init", path, "--name", "Event")
     server.content = (town / "post.tif").read_bytes()

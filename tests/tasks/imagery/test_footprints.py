@@ -1,7 +1,8 @@
-"""Footprints from a file, or squares in their place, into the project and onto its map."""
+"""Footprints from a file, or squares in their place, into the project and onto its map; and the area that both are limited to."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import geopandas
@@ -10,13 +11,16 @@ import shapely
 from small_parts import job_of, small_project, table_of
 
 from pu_geo.errors import FootprintError, ProjectError
-from pu_geo.project import contents, import_log, store
-from pu_geo.tasks.imagery.footprints import add_footprints, add_grid
+from pu_geo.project import aoi, contents, import_log, store
+from pu_geo.project.layout import Layout
+from pu_geo.tasks.imagery.footprints import add_aoi, add_footprints, add_grid
 from pu_geo.tasks.job import Job
 
 TWO = shapely.MultiPolygon(
     [shapely.box(500_000, 4_000_000, 500_012, 4_000_012), shapely.box(500_090, 4_000_000, 500_100, 4_000_012)]
 )
+WEST = "EPSG:32615; 499900, 3999900, 500070, 4000100"  # b0 to b4 of the project's twenty squares touch it
+INSIDE, OUTSIDE = shapely.box(500_000, 4_000_010, 500_008, 4_000_018), shapely.box(500_200, 4_000_010, 500_208, 4_000_018)
 
 
 @pytest.fixture
@@ -25,104 +29,137 @@ def job(tmp_path: Path) -> Job:
     return job_of(small_project(tmp_path / "p.pugeo", 0))
 
 
-def stored(job: Job) -> tuple[list[str], set[str]]:
-    with store.connect(job.layout) as db:
-        table = contents.footprints(db)
-        return list(table.building_ids), {row[0] for row in db.execute("SELECT source_footprint FROM footprints")}
+@pytest.fixture
+def built(project: Layout) -> Job:
+    """A job of one with twenty squares."""
+    return job_of(project)
 
 
-def test_a_zipped_shapefile_without_prj_is_added_in_the_given_system(job: Job, tmp_path: Path) -> None:
-    squares = [shapely.box(500_000 + 20 * i, 4_000_000, 500_010 + 20 * i, 4_000_010) for i in range(4)]
-    table = geopandas.GeoDataFrame({"uid": list("wxyz")}, geometry=squares, crs=32615)
-    table.to_file(tmp_path / "shapes.shp")
+def stored(job: Job) -> list[str]:
+    return list(store.call(job.layout, contents.building_ids))
+
+
+def write(path: Path, shapes: Sequence[shapely.Geometry], ids: str = "n") -> str:
+    table = {"uid": [f"{ids}{i}" for i in range(len(shapes))]}
+    geopandas.GeoDataFrame(table, geometry=list(shapes), crs=32615).to_file(path)
+    return str(path)
+
+
+def houses(x: Sequence[float]) -> list[shapely.Polygon]:
+    return [shapely.box(one, 4_000_000, one + 12, 4_000_012) for one in x]
+
+
+def test_a_shapefile_without_prj_is_added_in_the_given_system(job: Job, tmp_path: Path) -> None:
+    path = write(tmp_path / "shapes.shp", houses([500_000 + 20 * i for i in range(4)]))
     (tmp_path / "shapes.prj").unlink()
     with pytest.raises(FootprintError, match="coordinate system"):
-        add_footprints(job, path=str(tmp_path / "shapes.shp"))
-    counts = add_footprints(job, path=str(tmp_path / "shapes.shp"), crs="EPSG:32615")
-    assert counts == {
+        add_footprints(job, path=path)
+    assert add_footprints(job, path=path, crs="EPSG:32615") == {
         "file": "shapes.shp", "n_in": 4, "kept": 4, "repaired": 0, "dropped": 0, "dropped_by": {}, "added": 4, "notes": [],
     }  # fmt: skip
-    assert stored(job) == (list("wxyz"), {"user"})
+    assert stored(job) == ["n0", "n1", "n2", "n3"]
+    assert store.call(job.layout, contents.footprint_sources) == ["user"] * 4
 
 
-def test_a_grid_is_added_once_however_often_it_is_asked_for(job: Job) -> None:
+def test_a_grid_is_added_once_however_often_it_is_asked_for(job: Job, tmp_path: Path) -> None:
+    with pytest.raises(FootprintError):
+        add_grid(job, size_m=1.0)
+    assert stored(job) == []
     first = add_grid(job, size_m=10.0)
     again = add_grid(job, size_m=10.0)
     # x 499,990 to 500,390 is 40 columns, y 3,999,980 to 4,000,020 is 4 rows, all on whole multiples of 10 m.
     assert (first["n_in"], first["added"], first["dropped"]) == (160, 160, 0)
     assert (again["added"], again["dropped_by"]) == (0, {"here already": 160})
-    ids, sources = stored(job)
-    assert ids[0] == "10mN400001E49999"
-    assert sources == {"grid"}
-
-
-def test_a_grid_of_useless_size_or_without_a_scene_is_refused(job: Job, tmp_path: Path) -> None:
-    with pytest.raises(FootprintError):
-        add_grid(job, size_m=1.0)
-    assert stored(job)[0] == []
+    assert stored(job)[0] == "10mN400001E49999"
+    assert {*store.call(job.layout, contents.footprint_sources)} == {"grid"}
+    # a house as large as a cell is no copy of the cell
+    assert add_footprints(job, path=write(tmp_path / "h.gpkg", [shapely.box(500_000, 4e6, 500_010, 4e6 + 10)]))["added"] == 1
     with pytest.raises(ProjectError):
         add_grid(job_of(store.create(tmp_path / "empty.pugeo", "E")), size_m=20.0)
 
 
 def test_an_upload_in_sources_is_read_and_the_project_file_itself_is_not(job: Job) -> None:
-    square = shapely.box(500_000, 4_000_000, 500_010, 4_000_010)
     folder = job.layout.folder / "sources" / "abc"
     folder.mkdir(parents=True)
-    geopandas.GeoDataFrame(geometry=[square], crs=32615).to_file(folder / "houses.geojson")
-    assert add_footprints(job, path=str(folder / "houses.geojson"))["kept"] == 1
+    assert add_footprints(job, path=write(folder / "houses.geojson", houses([500_000])))["kept"] == 1
     with pytest.raises(FootprintError, match="belongs to a PU-Geo project"):
         add_footprints(job, path=str(job.layout.folder / "project.gpkg"))
 
 
-def houses(x: list[float], ids: str) -> geopandas.GeoDataFrame:
-    squares = [shapely.box(one, 4_000_000, one + 12, 4_000_012) for one in x]
-    return geopandas.GeoDataFrame({"uid": [f"{ids}{i}" for i in range(len(x))]}, geometry=squares, crs=32615)
-
-
 def test_a_house_that_comes_in_two_files_counts_once(job: Job, tmp_path: Path) -> None:
-    houses([500_000 + 20.0 * i for i in range(6)], "osm").to_file(tmp_path / "osm.gpkg")
-    houses([500_001 + 20.0 * i for i in range(8)], "ms").to_file(tmp_path / "ms.gpkg")  # the same six 1 m east, two more
-    add_footprints(job, path=str(tmp_path / "osm.gpkg"))
-    counts = add_footprints(job, path=str(tmp_path / "ms.gpkg"))
+    add_footprints(job, path=write(tmp_path / "osm.gpkg", houses([500_000 + 20 * i for i in range(6)]), "osm"))
+    # the same six 1 m east, and two more
+    counts = add_footprints(job, path=write(tmp_path / "ms.gpkg", houses([500_001 + 20 * i for i in range(8)]), "ms"))
     assert (counts["n_in"], counts["kept"], counts["dropped_by"], counts["added"]) == (8, 2, {"duplicates": 6}, 2)
     assert any(note.startswith("6 footprint(s) are buildings that are in the project already") for note in counts["notes"])
-    assert stored(job)[0] == [*(f"osm{i}" for i in range(6)), "ms6", "ms7"]
-    houses([500_001.0, 500_021.0], "x").to_file(tmp_path / "known.gpkg")
-    none = add_footprints(job, path=str(tmp_path / "known.gpkg"))
-    assert (none["added"], none["dropped_by"]) == (0, {"duplicates": 2})
-    with store.connect(job.layout) as db:
-        newest = import_log.all_records(db)[1]
+    assert stored(job) == [*(f"osm{i}" for i in range(6)), "ms6", "ms7"]
+    newest = store.call(job.layout, import_log.all_records)[0]
     assert (newest.file, newest.dropped) == ("ms.gpkg", {"duplicates": 6})
-
-
-def test_a_house_as_large_as_a_cell_is_no_copy_of_the_cell(job: Job, tmp_path: Path) -> None:
-    add_grid(job, size_m=10.0)
-    houses([500_000.0], "h").to_file(tmp_path / "h.gpkg")
-    assert add_footprints(job, path=str(tmp_path / "h.gpkg"))["added"] == 1
+    none = add_footprints(job, path=write(tmp_path / "known.gpkg", houses([500_001, 500_021]), "x"))
+    assert (none["added"], none["dropped_by"]) == (0, {"duplicates": 2})
 
 
 def test_a_multipolygon_of_two_houses_is_two_buildings_and_one_feature(job: Job, tmp_path: Path) -> None:
-    shapes = [TWO, shapely.box(500_150, 4_000_000, 500_160, 4_000_010)]
-    geopandas.GeoDataFrame({"uid": ["m", "n"]}, geometry=shapes, crs=32615).to_file(tmp_path / "two.gpkg")
-    counts = add_footprints(job, path=str(tmp_path / "two.gpkg"))
-    assert {key: counts[key] for key in ("n_in", "kept", "repaired", "dropped", "added")} == {
-        "n_in": 2, "kept": 1, "repaired": 1, "dropped": 0, "added": 3,
-    }  # fmt: skip
+    path = write(tmp_path / "two.gpkg", [TWO, shapely.box(500_150, 4_000_000, 500_160, 4_000_010)], "m")
+    counts = add_footprints(job, path=path)
+    assert [counts[key] for key in ("n_in", "kept", "repaired", "dropped", "added")] == [2, 1, 1, 0, 3]
     assert any("split into 2 buildings" in note for note in counts["notes"])
-    assert stored(job)[0] == ["m-1", "m-2", "n"]
-    again = add_footprints(job, path=str(tmp_path / "two.gpkg"))
+    assert stored(job) == ["m0-1", "m0-2", "m1"]
+    again = add_footprints(job, path=path)
     assert (again["added"], again["dropped_by"]) == (0, {"here already": 2})
     with store.connect(job.layout) as db:  # an older version took it whole
-        contents.remove_footprints(db, ["m-1", "m-2", "n"])
-        contents.add_footprints(db, table_of([TWO], ["m"]))
-    assert add_footprints(job, path=str(tmp_path / "two.gpkg"))["dropped_by"] == {"duplicates": 1}
+        contents.remove_footprints(db, ["m0-1", "m0-2", "m1"])
+        contents.add_footprints(db, table_of([TWO], ["m0"]))
+    assert add_footprints(job, path=path)["dropped_by"] == {"duplicates": 1}
 
 
 @pytest.mark.parametrize(("n_outside", "is_odd"), [(9, True), (1, False)])
 def test_a_file_of_another_place_is_said_to_look_so(job: Job, tmp_path: Path, n_outside: int, is_odd: bool) -> None:
     x = [500_000 + 20 * i for i in range(4)] + [700_000 + 20 * i for i in range(n_outside)]
-    table = geopandas.GeoDataFrame(geometry=[shapely.box(one, 4_000_000, one + 10, 4_000_010) for one in x], crs=32615)
-    table.to_file(tmp_path / "houses.gpkg")
-    counts = add_footprints(job, path=str(tmp_path / "houses.gpkg"))
+    counts = add_footprints(job, path=write(tmp_path / "houses.gpkg", houses(x)))
     assert counts["dropped_by"] == {"outside the scenes": n_outside}
     assert any("of another place" in note for note in counts["notes"]) is is_odd
+
+
+# The area of interest
+
+
+@pytest.mark.parametrize("name", ["aoi.geojson", "aoi.shp"])
+def test_a_file_of_two_polygons_becomes_one_area_and_footprints_stay(built: Job, tmp_path: Path, name: str) -> None:
+    shapes = [shapely.box(499_900, 3_999_900, 500_010, 4_000_100), shapely.box(500_060, 3_999_900, 500_070, 4_000_100)]
+    found = add_aoi(built, path=write(tmp_path / name, shapes))
+    assert (found["source"], found["replaced"], found["n"], found["n_outside"]) == (name, False, 20, 18)  # b0, b4 touch it
+    assert found["area_km2"] == pytest.approx(0.024, rel=1e-2)  # (110 + 10) m x 200 m
+    assert len(stored(built)) == 20
+    stands = store.call(built.layout, aoi.current)
+    assert shapely.get_num_geometries(shapely.from_wkb(stands.wkb)) == 2
+
+
+def test_footprints_and_cells_added_afterwards_are_limited_and_counted(built: Job, tmp_path: Path) -> None:
+    assert add_aoi(built, text=WEST)["n_outside"] == 15
+    with pytest.raises(FootprintError, match="touches the area of interest"):
+        add_footprints(built, path=write(tmp_path / "far.geojson", [OUTSIDE]))
+    assert len(stored(built)) == 20
+    new = write(tmp_path / "new.geojson", [INSIDE, OUTSIDE])
+    found = add_footprints(built, path=new)
+    assert (found["n_in"], found["kept"], found["repaired"], found["dropped"]) == (2, 1, 0, 1)
+    assert found["dropped_by"] == {"outside the AOI": 1}
+    assert len(stored(built)) == 21
+    assert store.call(built.layout, import_log.all_records)[0].dropped == {"outside the AOI": 1}
+    # Cells from x 499,990 to 500,070 and the one beyond, which touches the border: 9 columns of 4.
+    cells = add_grid(built, size_m=10.0)
+    assert (cells["added"], cells["n_in"], cells["file"]) == (36, 160, "grid of 10 m")
+    assert cells["dropped_by"] == {"outside the AOI": 124}
+    store.call(built.layout, aoi.remove)
+    again = add_footprints(built, path=new)
+    assert (again["added"], again["dropped_by"]) == (1, {"here already": 1})
+
+
+def test_a_bad_area_leaves_the_one_before(built: Job, tmp_path: Path) -> None:
+    add_aoi(built, text=WEST)
+    for bad in ({"text": "1, 2"}, {"path": str(tmp_path / "none.geojson")}, {"text": "10, 50, 11, 51"}):
+        with pytest.raises(FootprintError):
+            add_aoi(built, **bad)
+    assert store.call(built.layout, aoi.current).source == WEST
+    with pytest.raises(ProjectError, match="no post-event scene"):
+        add_aoi(job_of(store.create(tmp_path / "empty.pugeo", "E")), text=WEST)

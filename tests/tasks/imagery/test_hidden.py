@@ -69,9 +69,7 @@ def finish_run(layout: Layout, chip_set: str) -> None:
     add_run(layout, ids=list(PLACES), scores=np.full(len(PLACES), 0.9), chip_set=chip_set)
 
 
-def test_cutting_chips_says_what_is_hidden_of_each_outline_on_each_date_and_which_scene_shows_it(
-    hidden: tuple[Layout, dict],
-) -> None:
+def test_chips_say_what_is_hidden_on_each_date_and_which_scene_shows_it(hidden: tuple[Layout, dict]) -> None:
     layout, made = hidden
     assert made["n_not_assessed"] == {"cloud": 1, "nodata": 1, "outside_image": 1}
     assert (made["n_without_pre"], made["bands"]) == (1, "post")  # a blank pre chip is no evidence: of two, one has it
@@ -100,9 +98,7 @@ def test_cutting_chips_says_what_is_hidden_of_each_outline_on_each_date_and_whic
     assert "path" not in one, "a project may go elsewhere"
 
 
-def test_chips_of_post_alone_say_nothing_of_pre_and_search_no_fill_again(
-    hidden: tuple[Layout, dict], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chips_of_post_alone_say_nothing_of_pre(hidden: tuple[Layout, dict], monkeypatch: pytest.MonkeyPatch) -> None:
     layout, _ = hidden
     monkeypatch.setattr("pu_geo.geo.raster.fill.find_fill", lambda *_: pytest.fail("searched again"))
     made = chip(job_of(layout), bands="post")
@@ -113,9 +109,7 @@ def test_chips_of_post_alone_say_nothing_of_pre_and_search_no_fill_again(
     assert facts["post_outline"]["cloud"] == [0, 1, 0, 0, 0]
 
 
-def test_the_hidden_are_neither_offered_nor_counted_as_open(
-    hidden: tuple[Layout, dict], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_hidden_are_not_offered(hidden: tuple[Layout, dict], monkeypatch: pytest.MonkeyPatch) -> None:
     layout, made = hidden
     monkeypatch.setattr(queueing.ranking, "scores_now", lambda _: None)
     now = queueing.standing(layout)

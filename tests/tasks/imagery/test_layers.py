@@ -140,9 +140,7 @@ def test_a_layer_on_the_grid_is_cut_as_its_scaled_samples_are(add: Make, chipped
             assert np.abs(chips[row, 6 + band].astype(int) - expected).max() <= 1
 
 
-def test_buildings_without_a_layer_are_missing_and_pixels_without_data_take_the_mean(
-    add: Make, chipped_town: Layout
-) -> None:
+def test_pixels_without_data_take_the_mean(add: Make, chipped_town: Layout) -> None:
     with store.connect(chipped_town) as db:
         middle = int(contents.grid(db).to_px(contents.centers(db)[1])[:, 0].round()[5])  # the layer ends in a building
     data = np.full((1, HEIGHT, WIDTH), 10.0, np.float32)
@@ -177,19 +175,20 @@ def test_coarser_pixels_of_another_system_are_warped_onto_the_grid(add: Make, ch
     assert np.corrcoef(along, chips[:, 6].mean(axis=(1, 2)))[0, 1] > 0.99
 
 
-def test_steps_that_are_coarse_are_said(add: Make) -> None:
+def test_coarse_steps_are_said_and_rounded_decibels_are_not_odd(add: Make) -> None:
     tall = np.linspace(0, 306, HEIGHT * WIDTH, dtype=np.float32).reshape(1, HEIGHT, WIDTH)
     assert any("one of its 256 steps is 1.2 m" in note for note in add("tall", tall, kind="elevation")["notes"])
     assert not add("flat", tall / 10, kind="elevation")["notes"]
+    data = np.rint(speckle(HEIGHT, WIDTH, bands=1) * 2) / 2 + 5
+    assert 0.001 < (data == 0).mean() < 0.01
+    assert not add("rounded", data, kind="sar-db")["notes"]
 
 
 @pytest.mark.parametrize(
     ("kind", "value", "share", "percent"),
     [("sar-db", 250.0, 0.0005, "0.05%"), ("other", -9999, 0.007, "0.70%"), ("other", 0.0, 0.2, "20%")],
 )
-def test_values_that_may_stand_for_no_data_are_said(
-    add: Make, kind: LayerKind, value: float, share: float, percent: str
-) -> None:
+def test_what_may_be_no_data_is_said(add: Make, kind: LayerKind, value: float, share: float, percent: str) -> None:
     data = speckle(HEIGHT, WIDTH, bands=1) - 20  # all below 0 dB
     data.reshape(-1)[: int(share * data.size)] = value
     (note,) = add("odd", data, kind=kind)["notes"]
@@ -199,9 +198,7 @@ def test_values_that_may_stand_for_no_data_are_said(
 
 
 @pytest.mark.parametrize(("kind", "value"), [("sar-db", -9999.0), ("other", np.finfo(np.float32).max)])
-def test_so_many_values_that_are_no_measure_are_refused(
-    add: Make, chipped_town: Layout, kind: LayerKind, value: float
-) -> None:
+def test_much_that_is_no_measure_is_refused(add: Make, chipped_town: Layout, kind: LayerKind, value: float) -> None:
     data, words = speckle(HEIGHT, WIDTH, bands=1) - 20, f"{value:.9g}"
     data.reshape(-1)[: int(0.009 * data.size)] = value
     with pytest.raises(ImageryError, match="samples of ") as error:
@@ -226,12 +223,6 @@ def test_no_data_of_each_file_is_known(add: Make, chipped_town: Layout) -> None:
     assert facts["scaling"]["sar"]["nodata"] == [-9999, -32768]
     assert [one["nodata"] for one in facts["scaling"]["sar"]["files"]] == [-9999, -32768]
     assert services.in_chips(facts, ["sar"])[0]["nodata"] == [-9999, -32768]
-
-
-def test_decibels_that_are_rounded_are_not_odd(add: Make) -> None:
-    data = np.rint(speckle(HEIGHT, WIDTH, bands=1) * 2) / 2 + 5
-    assert 0.001 < (data == 0).mean() < 0.01
-    assert not add("rounded", data, kind="sar-db")["notes"]
 
 
 def test_files_added_to_a_layer_are_compared_with_its_scaling(add: Make) -> None:
@@ -265,9 +256,7 @@ def test_map_tiles_are_gray_for_one_band_and_colored_for_three(add: Make, chippe
         assert row[:, -1][-6] > 235
 
 
-def test_a_new_post_scene_draws_the_tiles_of_layers_anew(
-    add: Make, chipped_town: Layout, town: Path, tmp_path: Path
-) -> None:
+def test_a_new_post_scene_draws_tiles_anew(add: Make, chipped_town: Layout, town: Path, tmp_path: Path) -> None:
     add("one", speckle(HEIGHT, WIDTH, bands=1))
     with rasterio.open(town / "post.tif") as source:
         profile, data = source.profile, source.read()
@@ -279,12 +268,10 @@ def test_a_new_post_scene_draws_the_tiles_of_layers_anew(
     assert info["width"] == 2 * WIDTH
 
 
-def test_chips_are_out_of_date_once_a_layer_was_added_and_the_same_layers_give_the_same_chips(
-    add: Make, chipped_town: Layout
-) -> None:
-    assert store.call(chipped_town, contents.age_of_chips)[2] is False  # type: ignore[index]
+def test_the_same_layers_give_the_same_chips(add: Make, chipped_town: Layout) -> None:
+    assert store.call(chipped_town, contents.age_of_chips)[2] is False
     add("one", speckle(HEIGHT, WIDTH, bands=1))
-    assert store.call(chipped_town, contents.age_of_chips)[2] is True  # type: ignore[index]
+    assert store.call(chipped_town, contents.age_of_chips)[2] is True
     first, facts = chips_of(chipped_town)
     again, same = chips_of(chipped_town)
     assert facts["chip_set"] == same["chip_set"]
@@ -328,9 +315,7 @@ def test_sixteen_bands_and_transparency_are_read_as_sixteen(town: Path, tmp_path
     assert describe_layer(path, "other").rgb == tuple(range(1, 17))
 
 
-def test_a_layer_of_another_place_is_refused_and_a_file_beside_the_scenes_left_out(
-    add: Make, town: Path, tmp_path: Path, chipped_town: Layout
-) -> None:
+def test_files_that_do_not_fit_are_refused(add: Make, town: Path, tmp_path: Path, chipped_town: Layout) -> None:
     with pytest.raises(ImageryError, match="does not overlap the post scenes"):
         add("far", speckle(32, 32), file={"box": (5, 5, 6, 6)})
     near = town_layer(town, tmp_path / "near.tif", speckle(32, 32))
@@ -338,19 +323,11 @@ def test_a_layer_of_another_place_is_refused_and_a_file_beside_the_scenes_left_o
     found = add_layer(job_of(chipped_town), name="some", paths=[str(far), str(near)])
     assert found["added"] == ["some-1"]
     assert any("far.tif was left out" in note for note in found["notes"])
-
-
-def test_files_of_one_layer_are_alike(add: Make) -> None:
     add("sar", speckle(32, 32, bands=2), kind="sar-db")
     with pytest.raises(ImageryError, match=r"1 band\(s\) of float32"):
         add("sar", speckle(32, 32, bands=1))
     with pytest.raises(ImageryError, match="kind sar-db"):
         add("sar", speckle(32, 32, bands=2, seed=1), kind="elevation")
-
-
-def test_files_that_are_too_fine_or_damaged_or_whose_no_data_no_sample_can_be_are_refused(
-    add: Make, chipped_town: Layout, town: Path, tmp_path: Path
-) -> None:
     with pytest.raises(ImageryError, match="times smaller"):
         add("fine", speckle(800, 800, bands=1), file={"box": (0.0, 0.0, 0.1, 0.125)})
     with pytest.raises(ImageryError, match="can be -9999"):
@@ -364,9 +341,7 @@ def test_files_that_are_too_fine_or_damaged_or_whose_no_data_no_sample_can_be_ar
 # From the command line
 
 
-def test_commands_and_the_library_add_and_list_layers(
-    run: CommandLine, chipped_town: Layout, town: Path, tmp_path: Path
-) -> None:
+def test_commands_and_library_add_layers(run: CommandLine, chipped_town: Layout, town: Path, tmp_path: Path) -> None:
     path = town_layer(town, tmp_path / "sar.tif", speckle(HEIGHT, WIDTH))
     out = run.text("add-layer", chipped_town.folder, "--name", "sar-post", "--when", "post", "--kind", "sar-db", path)
     assert "2 bands, after the event; it covers 100 % of the post scenes" in out

@@ -45,7 +45,7 @@ def built(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, inside in (("inside", True), ("outside", False)):
             layout = store.create(folder / f"{name}.pugeo", "Town")
             files = {role: [str(folder / "imagery" / f"{role}.tif")] for role in ("pre", "post")}
-            prepare(job_of(layout, "prepare"), **files, footprints=[str(town / "footprints.geojson")], copy_sources=inside)  # type: ignore[arg-type]
+            prepare(job_of(layout, "prepare"), **files, footprints=[str(town / "footprints.geojson")], copy_sources=inside)
     return folder
 
 
@@ -133,9 +133,7 @@ def test_a_copy_reads_its_own_files_not_those_of_the_original(inside: Layout, tm
     assert chip(job_of(copied), size_px=32)["bands"] == "pre+post"
 
 
-def test_a_plain_copy_with_new_times_counts_as_the_same_and_is_read_in_full_once(
-    inside: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_with_new_times_is_read_in_full_once(inside: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in inside.folder.rglob("*"):
         os.utime(path)
     read: list[str] = []
@@ -147,9 +145,7 @@ def test_a_plain_copy_with_new_times_counts_as_the_same_and_is_read_in_full_once
     assert scene_pair.judge(inside, preparation.overview(inside).chips).stale == ""
     assert chip(job_of(inside, "b"), size_px=48)["n"]
     assert len(read) == 2
-
-
-def test_a_copied_alignment_is_no_newer_than_the_chips(inside: Layout) -> None:
+    # a copied alignment is no newer than the chips
     assert scene_pair.judge(inside, preparation.overview(inside).chips).stale == ""
     os.utime(alignment.path_of(inside))  # as `cp -r` does
     assert scene_pair.judge(inside, preparation.overview(inside).chips).stale == ""
@@ -157,9 +153,7 @@ def test_a_copied_alignment_is_no_newer_than_the_chips(inside: Layout) -> None:
     assert "aligned after" in scene_pair.judge(inside, preparation.overview(inside).chips).stale
 
 
-def test_the_next_round_has_its_own_copy_of_pre_scenes_that_the_round_before_holds(
-    inside: Layout, built: Path, tmp_path: Path
-) -> None:
+def test_the_next_round_has_its_own_copy_of_pre_scenes(inside: Layout, built: Path, tmp_path: Path) -> None:
     later = store.create(tmp_path / "later.pugeo", "Town")
     post = other_picture(built, tmp_path / "second.tif")
     next_round(job_of(later), previous=str(inside.folder), post=[str(post)])
@@ -191,9 +185,7 @@ def test_a_link_in_place_of_a_folder_leads_no_scene_out_of_the_project(inside: L
 # Files that are missing, or others
 
 
-def test_every_job_that_reads_scenes_refuses_another_file_of_the_same_shape(
-    outside: Layout, built: Path, tmp_path: Path
-) -> None:
+def test_every_job_refuses_another_file_of_the_same_shape(outside: Layout, built: Path, tmp_path: Path) -> None:
     other_picture(built, tmp_path / "imagery/post.tif")
     assert_refused(outside, "changed", f"pu-geo relink {outside.folder} {tmp_path}/imagery/post.tif NEW_FILE", built)
 
@@ -222,9 +214,7 @@ def assert_refused(layout: Layout, kind: str, command: str, built: Path) -> None
 # Finding them again
 
 
-def test_a_folder_of_scenes_is_found_again_by_one_command(
-    outside: Layout, built: Path, tmp_path: Path, run: CommandLine
-) -> None:
+def test_one_command_finds_a_folder_again(outside: Layout, built: Path, tmp_path: Path, run: CommandLine) -> None:
     (tmp_path / "imagery").rename(tmp_path / "other place")
     made = run.json("relink", outside.folder, tmp_path / "imagery", tmp_path / "other place")
     olds, news = ([f"{tmp_path}/{name}/{role}.tif" for role in ("pre", "post")] for name in ("imagery", "other place"))
@@ -252,9 +242,7 @@ def test_a_scene_is_named_by_its_file_its_id_or_a_folder_above(outside: Layout, 
         run.json("relink", outside.folder, "pre-1", target / "imagery/pre.tif") if is_one else None
 
 
-def test_another_file_is_refused_and_nothing_is_changed(
-    outside: Layout, built: Path, tmp_path: Path, run: CommandLine
-) -> None:
+def test_another_file_changes_nothing(outside: Layout, built: Path, tmp_path: Path, run: CommandLine) -> None:
     before, target = stored(outside), tmp_path / "new"
     shutil.copytree(tmp_path / "imagery", target)
     other_picture(built, target / "post.tif")
@@ -276,17 +264,13 @@ def test_another_file_is_refused_and_nothing_is_changed(
     assert stored(outside) == before
 
 
-def test_a_file_that_is_moved_into_the_project_is_stored_relative_to_it(
-    outside: Layout, tmp_path: Path, run: CommandLine
-) -> None:
+def test_files_in_the_project_are_stored_relative_to_it(outside: Layout, tmp_path: Path, run: CommandLine) -> None:
     shutil.copytree(tmp_path / "imagery", outside.folder / "sources")
     run.json("relink", outside.folder, tmp_path / "imagery", outside.folder / "sources")
     assert stored(outside) == {"pre-1": "sources/pre.tif", "post-1": "sources/post.tif"}
 
 
-def test_the_library_finds_files_of_which_only_the_sha256_is_known_and_keeps_their_size(
-    outside: Layout, tmp_path: Path
-) -> None:
+def test_the_library_finds_files_by_their_sha256_alone(outside: Layout, tmp_path: Path) -> None:
     with store.connect(outside) as db:
         db.execute("UPDATE scene SET facts = json_remove(facts, '$.size_bytes', '$.mtime_ns', '$.ends_sha256')")
     (tmp_path / "imagery").rename(tmp_path / "new")

@@ -94,9 +94,7 @@ def test_every_step_works_in_local_meters(made: tuple[Path, dict[str, dict[str, 
     assert said["chip"]["n"] == COLUMNS * ROWS
 
 
-def test_the_map_of_pictures_without_a_place_leaves_the_house_only_when_asked_and_says_so(
-    run: CommandLine, ranked: Path, tmp_path: Path
-) -> None:
+def test_a_map_without_a_place_leaves_only_when_asked(run: CommandLine, ranked: Path, tmp_path: Path) -> None:
     out = tmp_path / "map.gpkg"
     assert "--local-coordinates" in run.refused("export", ranked, "--format", "gpkg", "--out", out)
     assert not out.exists()
@@ -114,7 +112,10 @@ def test_the_map_of_pictures_without_a_place_leaves_the_house_only_when_asked_an
     assert "no place on the Earth" in description
     assert "no place on the Earth" in json.loads((tmp_path / "map.run.json").read_text())["coordinates"]
     run.json("export", ranked, "--format", "csv", "--out", tmp_path / "map.csv", "--local-coordinates")
-    rows = {row["building_id"]: row for row in csv.DictReader((tmp_path / "map.csv").read_text(encoding="utf-8-sig").splitlines())}
+    rows = {
+        row["building_id"]: row
+        for row in csv.DictReader((tmp_path / "map.csv").read_text(encoding="utf-8-sig").splitlines())
+    }
     assert (rows["h0"]["x_m"], rows["h0"]["y_m"]) == ("16.0", "-16.0")
     assert not {"lon", "lat"} & set(rows["h0"])
     codebook = (tmp_path / "map.codebook.csv").read_text(encoding="utf-8-sig")
@@ -160,7 +161,7 @@ def test_labels_leave_as_csv_and_come_back(run: CommandLine, ranked: Path, tmp_p
     assert run.json("label", ranked, "--import", out)["unchanged"] == 5
 
 
-def test_cells_are_laid_and_what_needs_a_place_is_refused(
+def test_what_needs_a_place_is_refused(
     run: CommandLine, ranked: Path, pictures: Path, project: Layout, tmp_path: Path
 ) -> None:
     run.json("init", tmp_path / "new.pugeo")

@@ -90,11 +90,21 @@ def test_scenes_that_are_gone_are_a_note_and_other_files_in_their_place_a_proble
     assert f"`pu-geo relink {whole.folder} {other} NEW_FILE`" in hint
 
 
-def test_files_that_no_row_names_are_notes(whole: Layout) -> None:
+def test_what_is_odd_of_files_events_and_jobs_is_named(whole: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     (whole.folder / "chips" / "gone.json").write_bytes(b"chips")
     (whole.folder / "runs" / "lost").mkdir()
     words = [one.words for one in doctor.examine(whole) if one.about == "orphans"]
     assert ["gone.json" in words[0], "lost" in words[1], len(words)] == [True, True, 2]
+    with store.connect(whole) as db:
+        db.execute(
+            "INSERT INTO label_event (op, building_id, label, analyst, at, screen, kind, undoes, act) "
+            "VALUES ('u', 'b1', 'cleared', 'ann', 'now', 'map', 'undo', 77, 'undo:u')"
+        )
+    assert "1 label event points" in found(whole)["labels"]
+    folder = unheld_job(whole, "rank", {})
+    assert folder.name in found(whole, "note")["jobs"]
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=10_000_000))
+    assert "left" in found(whole)["disk"]
 
 
 def test_leftovers_are_removed_only_if_asked_and_nobody_works_on_them(whole: Layout) -> None:
@@ -124,32 +134,7 @@ def test_a_project_without_a_backup_gets_one_if_asked(project: Layout) -> None:
     assert (made.level, backups.newest(project) is not None) == ("ok", True)
 
 
-def test_an_event_that_points_nowhere_is_a_problem(whole: Layout) -> None:
-    with store.connect(whole) as db:
-        db.execute(
-            "INSERT INTO label_event (op, building_id, label, analyst, at, screen, kind, undoes, act) "
-            "VALUES ('u', 'b1', 'cleared', 'ann', 'now', 'map', 'undo', 77, 'undo:u')"
-        )
-    assert "1 label event points" in found(whole)["labels"]
-
-
-def test_an_interrupted_job_and_little_room_are_named(whole: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = unheld_job(whole, "rank", {})
-    assert folder.name in found(whole, "note")["jobs"]
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=10_000_000))
-    assert "left" in found(whole)["disk"]
-
-
-def test_the_kind_of_file_system_is_that_of_the_innermost_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mounts = tmp_path / "mounts"
-    mounts.write_text(f"/dev/a / ext4 rw 0 0\nserver:/x {tmp_path} nfs4 rw 0 0\n")
-    monkeypatch.setattr(in_use, "_MOUNTS", mounts)
-    assert (in_use.network_of(tmp_path / "p.pugeo"), in_use.network_of(Path("/elsewhere"))) == ("nfs4", "")
-
-
-def test_as_a_job_it_returns_the_same_and_the_command_ends_with_two_where_a_problem_remains(
-    whole: Layout, run: CommandLine
-) -> None:
+def test_the_command_ends_with_two_where_a_problem_remains(whole: Layout, run: CommandLine) -> None:
     result = json.loads(json.dumps(doctor.doctor(job_of(whole))))
     report = run.json("doctor", whole.folder)
     assert result["n_problems"] == report["n_problems"] == 0
@@ -157,8 +142,6 @@ def test_as_a_job_it_returns_the_same_and_the_command_ends_with_two_where_a_prob
     (whole.run("run-1") / "scores.npy").unlink()
     code, out, _ = run("doctor", whole.folder)
     assert (code, "PROBLEM Of run run-1" in out, out.strip().endswith("1 problem found.")) == (2, True, True)
-
-
-def test_the_machine_is_described(run: CommandLine) -> None:
+    # without a project the machine is described
     report = run.json("doctor")
     assert {one["about"] for one in report["findings"]} == {"versions", "torch", "rasterio", "memory", "home", "port"}

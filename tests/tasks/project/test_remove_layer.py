@@ -42,22 +42,20 @@ def names_of(layout: Layout) -> list[str]:
 
 def test_removing_a_layer_makes_its_chips_out_of_date_and_says_so(layered: Layout, sar: Path) -> None:
     chip(job_of(layered), size_px=32)
-    assert store.call(layered, contents.age_of_chips)[2] is False  # type: ignore[index]
+    assert store.call(layered, contents.age_of_chips)[2] is False
     lines = removing.plan(layered, "layer", "height").lines
     assert any("out of date until you cut chips again" in line for line in lines)
     assert any("abels" in line for line in lines)
     removing.remove(layered, "layer", "height", "Ada")
     assert not layered.layer_tiles("height").exists()
     assert sar.with_name("height.tif").is_file()
-    assert store.call(layered, contents.age_of_chips)[2] is True  # type: ignore[index]
+    assert store.call(layered, contents.age_of_chips)[2] is True
     made = chip(job_of(layered), size_px=32)
     facts = contents.chip_facts(layered, str(made["chip_set"]))
     assert [view.name for view in contents.views_of(facts)] == ["pre", "post", "sar-post"]
 
 
-def test_a_replaced_layer_keeps_its_place_date_and_kind_and_gets_its_own_scaling(
-    layered: Layout, town: Path, tmp_path: Path
-) -> None:
+def test_a_replaced_layer_keeps_its_place_date_and_kind(layered: Layout, town: Path, tmp_path: Path) -> None:
     before = store.call(layered, contents.layers)[0]
     with pytest.raises(ImageryError, match="has these files already"):
         replace_layer(job_of(layered), name="sar-post", paths=[scene.path for scene in before.scenes], analyst="Ada")
@@ -72,9 +70,7 @@ def test_a_replaced_layer_keeps_its_place_date_and_kind_and_gets_its_own_scaling
     assert store.call(layered, contents.layers)[0] == before
 
 
-def test_copies_in_the_project_go_with_the_layer_and_stay_where_it_keeps_them(
-    chipped_town: Layout, sar: Path, town: Path
-) -> None:
+def test_copies_in_the_project_go_with_the_layer(chipped_town: Layout, sar: Path, town: Path) -> None:
     left, right = chipped_town.folder / "sources" / "left.tif", chipped_town.folder / "sources" / "right.tif"
     left.parent.mkdir(exist_ok=True)
     for path, box in ((left, (0.0, 0.0, 0.5, 1.0)), (right, (0.5, 0.0, 1.0, 1.0))):
@@ -100,9 +96,7 @@ def test_removing_a_scene_draws_the_tiles_of_layers_anew_and_the_last_post_scene
         removing.plan(layered, "layer", "dem")
 
 
-def test_a_lost_file_of_a_layer_is_said_and_found_again(
-    layered: Layout, sar: Path, town: Path, run: CommandLine, tmp_path: Path
-) -> None:
+def test_a_lost_file_is_found_again(layered: Layout, sar: Path, town: Path, run: CommandLine, tmp_path: Path) -> None:
     moved = Path(shutil.move(sar, tmp_path / "elsewhere.tif"))
     (group,) = scene_files.lost(store.call(layered, contents.all_scenes))
     assert [scene.scene_id for scene, _ in group.scenes] == ["sar-post-1"]
