@@ -144,32 +144,6 @@ def test_a_window_too_tall_to_be_held_is_cut_exactly_and_a_huge_one_averaged_in_
     assert out[2].max() == 0
 
 
-def test_chips_of_several_scenes_with_holes_equal_a_crop_of_the_whole(
-    make_scene: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 16)
-    monkeypatch.setattr("pu_geo.geo.raster.mosaic.PIECE_COLUMNS", 32)
-    tiles = {"tiled": True, "blockxsize": 16, "blockysize": 16}
-    data = pattern(128, 160)
-    data[:, 70:90, 20:60] = 0
-    scenes = [
-        make_scene("holes", data[:, :, :90], nodata=0, **tiles),
-        make_scene("plain", data[:, :50, 80:], Affine(0.5, 0, ORIGIN[0] + 40, 0, -0.5, ORIGIN[1]), **tiles),
-        make_scene("warped", data[:, 60:], Affine(0.5, 0, ORIGIN[0] + 0.1, 0, -0.5, ORIGIN[1] - 30.1), **tiles),
-    ]
-    grid = project_grid(scenes)
-    windows = random_windows(80, grid.width, grid.height, 7)
-    out, share = cut(None, scenes, windows)
-    with Mosaic(scenes, grid) as post:
-        picture, valid = post.read(0, 0, grid.width, grid.height)
-    assert 0.5 < valid.mean() < 0.97
-    for i, window in enumerate(windows):
-        np.testing.assert_allclose(out[i], naive_chip(picture, window, 16)[0], atol=1)  # warped in pieces: to a level
-        x0, y0, x1, y1 = chips_module.whole_pixels(window[None])[0].tolist()
-        seen = valid[max(y0, 0) : y1, max(x0, 0) : x1]
-        assert share[i, 0] == pytest.approx(1 - seen.sum() / ((x1 - x0) * (y1 - y0)), abs=0.01)
-
-
 def test_share_without_data_is_given_for_each_date_and_row(pair: Callable[..., list[Scene]]) -> None:
     before, after = pattern(64, 64), pattern(64, 64)
     before[:, :8] = after[:, :, 32:] = 0

@@ -32,26 +32,21 @@ LOOK = textwrap.dedent("""
 """)
 
 
-def python_of_qgis() -> str | None:
-    """Return a Python that has QGIS, or None."""
+def python_of_qgis() -> str:
+    """Return a Python that has QGIS."""
     for program in ("/usr/bin/python3", "python3"):
         try:
             subprocess.run([program, "-c", "import qgis.core"], capture_output=True, timeout=60, check=True)
         except (OSError, subprocess.CalledProcessError):
             continue
         return program
-    return None
+    pytest.skip("QGIS is not installed")
 
 
-@pytest.fixture(scope="module")
-def program() -> str:
-    return python_of_qgis() or pytest.skip("QGIS is not installed")
-
-
-def seen_by_qgis(program: str, path: Path, layer: str) -> dict:
+def seen_by_qgis(program: str, path: Path) -> dict:
     known = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
     done = subprocess.run(
-        [program, "-c", LOOK, str(path), layer], capture_output=True, text=True, timeout=120, check=True,
+        [program, "-c", LOOK, str(path), "damage_map"], capture_output=True, text=True, timeout=120, check=True,
         env={**known, "QT_QPA_PLATFORM": "offscreen"},
     )  # fmt: skip
     assert "Non-conformant" not in done.stderr
@@ -60,25 +55,19 @@ def seen_by_qgis(program: str, path: Path, layer: str) -> dict:
 
 @pytest.mark.ci
 @pytest.mark.slow
-def test_an_exported_map_opens_colored_by_triage(program: str, tmp_path: Path) -> None:
-    layout = mapped_project(tmp_path)
+def test_a_map_and_the_live_project_open_colored_while_the_app_writes(tmp_path: Path) -> None:
+    program, layout = python_of_qgis(), mapped_project(tmp_path)
     say(layout, "b5", "positive")
     export_gpkg(build_damage_map(layout, "latest", 0.5), tmp_path / "map.gpkg")
-    found = seen_by_qgis(program, tmp_path / "map.gpkg", "damage_map")
+    found = seen_by_qgis(program, tmp_path / "map.gpkg")
     assert (found["n"], found["crs"]) == (400, "EPSG:4326")
     assert {"confirmed", "flagged", "below", "not_assessed"} <= set(found["looks"])
     assert found["looks"]["confirmed"] == "#d55e00"
     assert len(set(found["looks"].values())) > 3
-
-
-@pytest.mark.ci
-@pytest.mark.slow
-def test_the_live_project_opens_colored_while_the_app_writes(program: str, tmp_path: Path) -> None:
-    layout = mapped_project(tmp_path)
     with store.connect(layout) as db:
         db.execute("BEGIN IMMEDIATE")
         db.execute("UPDATE pugeo_meta SET value = value WHERE key = 'name'")
-        found = seen_by_qgis(program, layout.gpkg, "damage_map")
+        found = seen_by_qgis(program, layout.gpkg)
         db.execute("COMMIT")
     assert (found["n"], found["crs"]) == (400, "EPSG:32615")
     assert any("\"label\" = 'positive'" in rule for rule in found["looks"].values())

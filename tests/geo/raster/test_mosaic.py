@@ -58,25 +58,6 @@ def test_reading_into_an_array_gives_the_same_with_bands_last(
             assert (into[:, [0, 1, -1]] == 7).all()
 
 
-def test_files_are_opened_once_and_one_decoding_thread_is_for_that_mosaic_alone(
-    make_scene: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scene, true_open = make_scene("a", pattern(40, 48)), rasterio.open
-    threads: list[str] = []
-
-    def opened(*args: object, **options: object) -> object:
-        threads.append(rasterio.env.getenv()["GDAL_NUM_THREADS"])
-        return true_open(*args, **options)
-
-    monkeypatch.setattr(rasterio, "open", opened)
-    with joined(scene) as first, Mosaic([scene], project_grid([scene]), decode_threads=1) as mosaic:
-        assert rasterio.env.getenv()["GDAL_NUM_THREADS"] == "ALL_CPUS"  # so warps go on with all
-        for row in range(3):
-            first.read(0, row, 5, 5)
-            np.testing.assert_array_equal(mosaic.read(0, 0, 48, 40)[0], pattern(40, 48))
-    assert threads == ["ALL_CPUS", "1"]
-
-
 def test_the_second_scene_fills_only_the_holes_of_the_first_and_its_own_hide_nothing(make_scene: Make) -> None:
     first, second = pattern(40, 40, 1), pattern(40, 40, 2)
     first[:, 10:20], second[:, 15:30] = 0, 0

@@ -172,21 +172,10 @@ def test_a_picture_lies_where_its_world_file_says(tmp_path: Path, picture: str, 
     assert valid.all()
     if picture != "a.jpg":
         np.testing.assert_array_equal(pixels, PICTURE)
-
-
-def test_a_placed_picture_is_warped_as_a_geotiff_of_the_same_place_is(
-    tmp_path: Path, write_tif: Callable[..., Path]
-) -> None:
-    save(tmp_path / "a.png")
-    world(tmp_path / "a.pgw", TURNED)
+    world(file, TURNED)
     (tmp_path / "a.prj").write_text(CRS.from_epsg(32633).to_wkt("WKT1_ESRI"))
-    placed = describe(tmp_path / "a.png", "post", "s")
-    true = describe(write_tif("true", PICTURE, TURNED), "post", "s")
-    assert placed.crs == true.crs
-    grid = replace(project_grid([true]), transform=(0.5, 0, 500_000.0 - 10, 0, -0.5, 4_600_000.0 + 10))
-    for ours, expected in zip(whole(placed, grid), whole(true, grid), strict=True):
-        assert ours.any()
-        np.testing.assert_array_equal(ours, expected)
+    turned = describe(tmp_path / picture, "post", "s")
+    assert (turned.crs, turned.transform) == ("EPSG:32633", pytest.approx(tuple(TURNED)[:6], abs=1e-6))
 
 
 def test_a_geotiff_takes_a_system_from_a_person_and_no_place_from_side_files(

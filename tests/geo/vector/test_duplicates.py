@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 import shapely
 from numpy.typing import NDArray
 from small_parts import square_table
@@ -82,15 +80,3 @@ def test_a_shifted_copy_of_a_real_town_is_found_and_the_town_itself_stays(joplin
         left = without_known(shifted(table, dx, dy), as_array(table), set(table.building_ids))
         assert left.dropped["duplicates"] >= least * 198
         assert left.n_in == len(left.wkb) + left.n_dropped
-
-
-@pytest.mark.long(part="million")
-@pytest.mark.slow
-def test_a_city_of_150_000_takes_seconds() -> None:
-    x, y = np.meshgrid(np.arange(500) * 15.0, np.arange(300) * 15.0)
-    city = shapely.box(x.ravel(), y.ravel(), x.ravel() + 15, y.ravel() + 10)  # rows of houses that touch
-    start = time.process_time()
-    assert not twins(city).any()
-    double = np.concatenate([city, shapely.transform(city[:75_000], lambda xy: xy + 1.0)])
-    assert twins(double).sum() == 75_000
-    assert time.process_time() - start < 30

@@ -12,7 +12,6 @@ from clustered_parts import RUN, explored_project
 from model_parts import job_of
 from small_parts import click, table_of
 
-from pu_geo.analysis import neighbors
 from pu_geo.errors import JobCancelled, ProjectError
 from pu_geo.project import contents, decisions, labels, store
 from pu_geo.project.layout import Layout, write_array, write_json
@@ -143,17 +142,4 @@ def test_buildings_without_a_picture_are_neither_lonely_nor_twice(explored: Layo
         click(explored, building, label="not_assessable", analyst="bob")
     done = find_outliers(job_of(explored, "outliers"), run_id=RUN)
     assert (done["n_isolated"], done["n_duplicates"]) == (0, 1)
-    assert outliers.queue(explored, RUN)[-1].building_ids == ("b20", "b24")
-
-
-def test_a_pair_that_one_of_both_alone_lists_is_found(explored: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    chips = np.array(np.load(explored.chips("set")))
-    chips[24] = chips[20]
-    write_array(explored.chips("set"), chips)
-    near = np.arange(80)[:, None].repeat(2, axis=1)
-    near[24, 1] = 20
-    away = np.tile(np.float32([0, 1]), (80, 1))
-    away[24, 1] = 0
-    monkeypatch.setattr(neighbors, "nearest_of_each", lambda rows, k: (near, away))
-    assert find_outliers(job_of(explored, "outliers"), run_id=RUN)["n_duplicates"] == 1
     assert outliers.queue(explored, RUN)[-1].building_ids == ("b20", "b24")
