@@ -41,6 +41,7 @@ def exported(app: AppTest, started: Started) -> dict[str, Any]:
     return started[0][1]
 
 
+@pytest.mark.slow
 def test_run_and_threshold_stand_on_other_pages_and_in_the_next_session(three_runs: Layout, started: Started) -> None:
     app = show("explore", three_runs)
     assert field(app, "Run").value == "ranker-3"

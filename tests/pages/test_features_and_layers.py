@@ -117,6 +117,7 @@ def test_what_each_layer_adds_is_asked_and_shown_on_train(project: Layout, start
     assert "There are new answers since: compare again." in plain(app)
 
 
+@pytest.mark.slow
 def test_a_layer_is_added_by_the_form_which_refuses_what_cannot_be_one(
     chipped_town: Layout, town: Path, tmp_path: Path
 ) -> None:

