@@ -18,13 +18,6 @@ from pu_geo.project import events
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import auditing
 
-FIELD = """
-import streamlit as st
-from pu_geo.services.train import training
-from pu_geo.ui.train import method_cards
-card = next(card for cards in training.cards_by_group().values() for card in cards if card.name == "ncpu")
-st.text(str(method_cards._hold_out_field(card, {n_positive})))
-"""
 ALARM = {"name": "calls_all", "seen": "97% score *0.5*", "meaning": "it may call all", "advice": "Look at [them](http://x)."}
 HELD = {"n_held_out": 15, "recall": 0.8, "criterion": 1.6, "criterion_low": 0.9, "criterion_high": 2.2}
 
@@ -130,13 +123,3 @@ def test_stages_are_shown_one_at_a_time(project: Layout) -> None:
     assert lines(figures(app)["Loss"])["loss"]["x"] == [1, 2]
     app.segmented_control[0].set_value("pretraining").run()
     assert lines(figures(app)["Loss"])["loss"]["x"] == [1, 2, 3]
-
-
-@pytest.mark.parametrize(("n_positive", "proposed"), [(3, 0), (120, 24)])
-def test_the_form_proposes_held_out_clicks(n_positive: int, proposed: int) -> None:
-    app = AppTest.from_string(FIELD.format(n_positive=n_positive), default_timeout=20).run()
-    assert app.text[0].value == str(proposed)
-    assert app.number_input[0].max == max(n_positive - 5, 0)
-    if n_positive > 6:
-        app.number_input[0].set_value(2).run()
-        assert app.text[0].value == "2"
