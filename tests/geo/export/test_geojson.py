@@ -91,11 +91,8 @@ GOOD = {
     [
         ("[2.0, 0.0], [2.0, 2.0]", "[2.0, 0.0], [200.0, 2.0]", "outside -180..180, -90..90"),
         ("[2.0, 0.0], [2.0, 2.0], [0.0, 2.0]", "[0.0, 2.0], [2.0, 2.0], [2.0, 0.0]", "ring turns the wrong way (3.1.6)"),
-        ("[0.5, 1.0], [1.0, 1.0]", "[1.0, 1.0], [0.5, 1.0]", "ring turns the wrong way (3.1.6)"),
         ("[0.0, 2.0], [0.0, 0.0]", "[0.0, 2.0]", "ring open or under four positions (3.1.6)"),
         ("[0.5, 1.0]", "[0.5, 1.00000001]", "over 7 decimals"),
-        ("[0.5, 1.0]", "[0.5, 1.0, 3.0]", "not two numbers"),
-        ("[1.0, 1.0]", "[NaN, 1.0]", "NaN is no JSON"),
         ("[1.0, 1.0]", "[-1.0, 1.0]", "bbox does not hold all (5)"),
         ('"id": "a", ', "", "ids missing or double"),
         ('"type": "FeatureCollection"', '"type": "FeatureCollection", "crs": {}', "crs member (4)"),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
 import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -153,3 +157,28 @@ def test_pixels_that_are_not_square_on_the_ground_are_warned_about(make_scene: M
     words = "flat.tif has pixels of 0.5 x 5 m on the ground, which are not square"
     assert oblong_words(flat).startswith(words)
     assert str(inspect_file(flat.path)["hint"]).startswith(words)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows knows no such limit")
+def test_a_thousand_files_open_where_256_would_be_the_end_or_it_is_refused_in_words() -> None:
+    """Limits cannot be raised again once lowered: they are tried in a process of their own."""
+    code = textwrap.dedent("""
+        import resource
+        from pu_geo.errors import ImageryError
+        from pu_geo.geo.raster.guard import allow_files
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        allow_files(3)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == before  # it suffices
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        allow_files(1000)
+        files = [open("/dev/null") for _ in range(1000)]
+        files.clear()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400))
+        try:
+            allow_files(1000)
+        except ImageryError as refusal:
+            print(refusal.kind, "1,000" in refusal.problem, "400" in refusal.problem, "ulimit" in refusal.hint)
+    """)
+    env = {**os.environ, "PYTHONWARNINGS": ""}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert done.stdout.strip() == "files True True True"
