@@ -203,14 +203,8 @@ def test_plain_values_hold_what_the_screen_shows(mapped: Layout) -> None:
 def test_a_correlation_is_said_in_words(mapped: Layout) -> None:
     add_run(mapped, "copy-1", scores_of(mapped))
     found = comparing.compare(mapped, RUN, "copy-1")
-    for rho, words in (
-        (0.9, "nearly"),
-        (0.7, "much"),
-        (0.4, "partly"),
-        (0.1, "little"),
-        (0.0, "nothing"),
-        (-0.1, "opposite"),
-    ):
+    kinds = {0.9: "nearly", 0.7: "much", 0.4: "partly", 0.1: "little", 0.0: "nothing", -0.1: "opposite"}
+    for rho, words in kinds.items():
         said = comparing.agreement_words(replace(found, ranked=replace(found.ranked, spearman=rho)))
         assert words in said[0]
 

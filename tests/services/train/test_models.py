@@ -54,8 +54,17 @@ def test_what_cannot_be_exported_is_refused(modelled: tuple[Layout, str], tmp_pa
     assert not list(tmp_path.glob("*.zip"))
 
 
-def test_a_bad_file_starts_no_job(modelled: tuple[Layout, str], tmp_path: Path) -> None:
-    layout, _ = modelled
+def test_a_job_gets_the_path_of_a_model_and_a_bad_file_starts_none(
+    modelled: tuple[Layout, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, run_id = modelled
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "start", lambda _, *job: job)
+        path = str(models.export(layout, run_id, str(tmp_path / "good.zip"))["out"])
+        assert models.start_apply(layout, f" {path} ", cluster="local:2") == (
+            "apply_model",
+            {"path": path, "cluster": "local:2"},
+        )
     (tmp_path / "m.zip").write_bytes(b"\x80\x04hello")
     n_jobs = len(jobs.all_jobs(layout))
     for path, words in ((str(tmp_path / "m.zip"), "pickle"), (" ", "No model file was named")):

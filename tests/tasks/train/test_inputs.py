@@ -73,10 +73,9 @@ def test_a_method_of_one_kind_each_gets_the_rarest(typed: Layout) -> None:
     named = [data.class_names[number] for number in data.classes[:6]]
     assert named == ["roof", "roof", "flooded", "flooded", "damaged", "damaged"]
     inputs = read_inputs(typed).with_types(typed, "answers", catalog.card("ncl"))
+    several = read_inputs(typed).with_types(typed, "answers", catalog.card("herocon"))
     assert any(words.startswith("1 building has several damage types") for words in inputs.warnings)
-    assert not any(
-        "several" in words for words in read_inputs(typed).with_types(typed, "answers", catalog.card("herocon")).warnings
-    )
+    assert not any("several" in words for words in several.warnings)
 
 
 def test_without_types_a_method_gets_what_it_always_got(typed: Layout) -> None:
@@ -148,18 +147,15 @@ def test_what_a_method_is_told_holds_them_and_the_clicks_do_not(chipped: Layout)
     np.testing.assert_array_equal(inputs.pu.is_positive, plain.pu.is_positive)
     assert inputs.learned_as_positive.sum() == 9
     click(chipped, "b0", "b1", damage_types=["roof"])
-    with_types = read_inputs(chipped)
-    assert (
-        with_types.with_types(chipped, "answers", catalog.card("ncl")).learned_as_positive.sum() == 6
-    )  # nobody named their type
-    (words,) = with_types.warnings
+    inputs = read_inputs(chipped)
+    (words,) = inputs.warnings
     assert words.startswith("Learned from 3 buildings")
-    (words,) = with_types.with_types(chipped, "answers", catalog.card("fedaws")).warnings
-    assert words.startswith("3 buildings of accepted clusters were not learned from")
-    several = with_types.with_types(chipped, "answers", catalog.card("herocon"))
-    assert several.learned_as_positive.sum() == 9
+    one_each, several = (inputs.with_types(chipped, "answers", catalog.card(method)) for method in ("ncl", "herocon"))
+    (words,) = one_each.warnings
+    assert words.startswith("3 buildings of accepted clusters were not learned from"), "nobody named their type"
+    assert (one_each.learned_as_positive.sum(), several.learned_as_positive.sum()) == (6, 9)
     assert several.types is not None
-    assert (several.types.labels[with_types.is_accepted] == -1).all()
+    assert (several.types.labels[inputs.is_accepted] == -1).all()
 
 
 def test_ranker_ranks_by_them_but_estimates_and_counts_by_clicks(chipped: Layout) -> None:
@@ -167,9 +163,7 @@ def test_ranker_ranks_by_them_but_estimates_and_counts_by_clicks(chipped: Layout
     accept(chipped, IDS)
     after = facts_of(chipped, str(train_task.rank(job_of(chipped, "two"))["run_id"]))
     assert (before.n_accepted, after.n_accepted) == (0, 3)
-    assert (after.n_positive, after.n_unlabeled, after.start_k) == (
-        before.n_positive, before.n_unlabeled, before.start_k,
-    )  # fmt: skip
+    assert [(one.n_positive, one.n_unlabeled, one.start_k) for one in (before, after)] == [(6, 14, before.start_k)] * 2
     assert any("3 buildings of accepted clusters" in words for words in after.warnings)
     told = [build_damage_map(chipped, run.run_id, None).metadata for run in (before, after)]
     assert [each["n_accepted_from_clusters"] for each in told] == [0, 3]
