@@ -11,7 +11,7 @@ import pytest
 import shapely
 
 from pu_geo.geo.export.codebook import PROFILES, Kind, fields_of, known_fields, with_classes
-from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
+from pu_geo.geo.export.exporters import write_side_files
 from pu_geo.records import DamageMap
 
 
@@ -108,10 +108,3 @@ def test_class_values_are_those_of_the_codebook(profile: str) -> None:
     for column, names in PROFILES[profile].items():  # type: ignore[index]
         assert {str(value) for value in names.values()} == set(known_fields()[column].allowed.split("; "))
         assert set(names) <= set(known_fields()["damage_class"].allowed.split("; "))
-
-
-@pytest.mark.parametrize("name", EXPORTERS)
-def test_classes_travel_in_every_format(name: str, tmp_path: Path) -> None:
-    damage_map = with_classes(made(label=["damaged"], damage_binary=["damaged"]), "copernicus")
-    EXPORTERS[name](damage_map, tmp_path / "map")
-    assert name == "heat" or b"Damaged, not graded" in (tmp_path / "map").read_bytes()

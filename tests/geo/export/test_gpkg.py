@@ -38,7 +38,7 @@ def rows(path: Path, query: str) -> list[tuple[object, ...]]:
         return db.execute(query).fetchall()
 
 
-def test_the_database_is_sound_and_we_can_read_it_as_footprints(tmp_path: Path) -> None:
+def test_the_database_is_sound_readable_and_styled_for_qgis(tmp_path: Path) -> None:
     path = exported(tmp_path)
     assert rows(path, "PRAGMA integrity_check") == [("ok",)]
     assert rows(path, "PRAGMA foreign_key_check") == []
@@ -52,11 +52,8 @@ def test_the_database_is_sound_and_we_can_read_it_as_footprints(tmp_path: Path) 
     assert [row["building_id"] for row in raw.attributes] == [f"b{i}" for i in range(6)]
     assert raw.crs == "EPSG:4326"
     assert shapely.is_valid(raw.geometries).all()
-
-
-def test_qgis_finds_a_default_style_with_a_fill_for_each_triage_value(tmp_path: Path) -> None:
     names = "f_table_name, f_geometry_column, useAsDefault, styleQML, styleSLD"
-    ((table, column, is_default, qml, sld),) = rows(exported(tmp_path), f"SELECT {names} FROM layer_styles")
+    ((table, column, is_default, qml, sld),) = rows(path, f"SELECT {names} FROM layer_styles")
     assert (table, column, is_default) == ("damage_map", "geom", 1)
     renderer = ElementTree.fromstring(str(qml)).find("renderer-v2")
     assert (renderer.get("type"), renderer.get("attr")) == ("categorizedSymbol", "triage")

@@ -25,7 +25,7 @@ def squares(n: int) -> DamageMap:
 
 
 @pytest.mark.parametrize("name", layers.DRIVERS)
-@pytest.mark.parametrize("n", [0, 17, 2001])
+@pytest.mark.parametrize("n", [0, 2001])
 def test_a_map_of_any_size_arrives_whole(name: str, n: int, tmp_path: Path) -> None:
     EXPORTERS[name](squares(n), tmp_path / f"map.{name}")
     found = pyogrio.read_dataframe(tmp_path / f"map.{name}", layer="damage_map")
