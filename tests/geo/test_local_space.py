@@ -24,6 +24,7 @@ from pu_geo.geo.vector.footprints import read_footprints
 from pu_geo.records import Grid, Role, Scene
 
 WIDTH, HEIGHT = 60, 40
+Write = Callable[..., Path]
 
 
 def save(path: Path, width: int = WIDTH, height: int = HEIGHT) -> Path:
@@ -64,9 +65,7 @@ def test_a_picture_lies_with_its_upper_left_corner_at_the_origin(tmp_path: Path,
         np.testing.assert_array_equal(pixels, pattern(HEIGHT, WIDTH))
 
 
-def test_the_place_of_a_picture_is_that_of_its_file_or_of_a_size_that_can_be(
-    tmp_path: Path, write_tif: Callable[..., Path]
-) -> None:
+def test_the_place_of_a_picture_is_that_of_its_file_or_of_a_size_that_can_be(tmp_path: Path, write_tif: Write) -> None:
     assert refused(write_tif("a", pattern(HEIGHT, WIDTH)), 0.5).kind == "local"
     assert refused(write_tif("b", pattern(HEIGHT, WIDTH), crs=None), 0.5).kind == "local"
     path = save(tmp_path / "c.png")
@@ -95,9 +94,7 @@ def test_two_dates_must_show_the_same_ground(tmp_path: Path) -> None:
     assert "pixels of 1 m" in refusal.value.hint
 
 
-def test_scenes_with_and_without_a_place_of_other_shape_or_of_one_date_do_not_mix(
-    tmp_path: Path, write_tif: Callable[..., Path]
-) -> None:
+def test_scenes_with_and_without_a_place_of_other_shape_or_of_one_date_do_not_mix(tmp_path: Path, write_tif: Write) -> None:
     placed = describe(write_tif("a", pattern(HEIGHT, WIDTH)), "post", "post-1")
     pre, post = scene(tmp_path, "pre.png", "pre", 0.5, 60, 44), scene(tmp_path, "post.png", "post", 0.5)
     for known, new, words in (

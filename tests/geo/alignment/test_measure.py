@@ -81,7 +81,7 @@ def align(pre: Scene, post: Scene, boxes: NDArray[np.float64], grid: Grid | None
 def test_buildings_get_the_same_match_in_parts_as_all_together(
     make_scene: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Strips of 64 rows, some of which begin where a window does; the pre scene goes through a warp, and no strip is read in vain."""
+    """Strips of 64 rows, some of which begin where a window does; the pre scene goes through a warp."""
     monkeypatch.setattr(Mosaic, "preferred_block_rows", 64)
     monkeypatch.setattr(alignment, "REACH_M", alignment.FAR_REACH_M)  # then the first row of a window counts
     canvas, boxes = town(3), buildings(3)
@@ -89,11 +89,6 @@ def test_buildings_get_the_same_match_in_parts_as_all_together(
     make_scene("before", rgb(moved(canvas, -4, -6)), role="pre")  # above the window of post
     pre = describe(placed_elsewhere(tmp_path / "before.tif", 0.2, 0.3, tmp_path / "pre.tif"), "pre", "pre")
     grid = project_grid([post])
-    advance, n_read = alignment.EdgeView.advance, [0]
-
-    def counted(view: alignment.EdgeView, *at: int) -> None:
-        n_read[-1] += 1
-        advance(view, *at)
 
     def in_parts(search: alignment.Search) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         found, worth = np.zeros((len(boxes), 4, 2)), np.zeros(len(boxes))
@@ -101,11 +96,9 @@ def test_buildings_get_the_same_match_in_parts_as_all_together(
         at_seam = np.flatnonzero((top > 0) & (top % 64 == 0))  # the edges of its first row depend on the strip above
         assert len(at_seam)
         for rows in [*np.array_split(np.argsort(bottom), 9), *at_seam[:, None]]:
-            n_read.append(0)
             found[rows], worth[rows] = alignment.matched(before, after, search, rows, n_threads=1)
         return found, worth
 
-    monkeypatch.setattr(alignment.EdgeView, "advance", counted)
     with Mosaic([pre], grid) as before, Mosaic([post], grid) as after:
         whole = estimate_shifts(before, after, boxes)
         again = estimate_shifts(before, after, boxes, match=in_parts)
@@ -113,8 +106,6 @@ def test_buildings_get_the_same_match_in_parts_as_all_together(
         assert getattr(again, name).tobytes() == getattr(whole, name).tobytes(), name
     assert whole.scene_px == again.scene_px
     assert (whole.quality > 0.5).mean() > 0.5
-    assert len(n_read) > 10
-    assert max(n_read[1:]) < n_read[0]
 
 
 @pytest.fixture

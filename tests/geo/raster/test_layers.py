@@ -21,7 +21,7 @@ from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.raster.scene_files import describe, describe_layer
 from pu_geo.records import Grid, LayerKind, Scene
 
-Write = Callable[..., Path]
+Make, Write = Callable[..., Scene], Callable[..., Path]
 HEIGHT, WIDTH = 96, 128
 
 
@@ -52,7 +52,7 @@ def values_of(scene: Scene, grid: Grid) -> tuple[NDArray[np.float32], NDArray[np
         return mosaic.read_values(0, 0, WIDTH, HEIGHT)
 
 
-def test_values_are_samples_and_amplitudes_are_decibels(layer: Callable[..., Scene], grid: Grid) -> None:
+def test_values_are_samples_and_amplitudes_are_decibels(layer: Make, grid: Grid) -> None:
     data = np.abs(noise(2)) + 1
     data[0, 3, 4], data[1, 5, 6], data[0, 7, 8] = 0, -1, np.nan
     values, valid = values_of(layer("plain", data), grid)
@@ -87,9 +87,7 @@ def test_a_band_without_data_leaves_no_number_also_where_the_layer_is_warped(
     assert (picture[:, ~valid] == 0).all()
 
 
-def test_a_height_of_0_and_a_map_that_is_mostly_0_are_data(
-    write_tif: Write, layer: Callable[..., Scene], grid: Grid
-) -> None:
+def test_a_height_of_0_and_a_map_that_is_mostly_0_are_data(write_tif: Write, layer: Make, grid: Grid) -> None:
     heights = np.zeros((2, HEIGHT, WIDTH), np.float32)
     heights[1] = 7
     warped = write_tif("flat", heights, NORTH_UP @ Affine.translation(0.4, 0.4), nodata=-9999.0)
@@ -104,9 +102,7 @@ def test_a_height_of_0_and_a_map_that_is_mostly_0_are_data(
     assert picture[0, 0, 0] == 255
 
 
-def test_scaling_of_a_large_grid_is_that_of_evenly_spaced_samples(
-    layer: Callable[..., Scene], grid: Grid, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scaling_is_that_of_evenly_spaced_samples(layer: Make, grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
     with Mosaic([layer("a", noise(1))], grid) as mosaic:
         whole = scaling.find_scaling(mosaic)
         monkeypatch.setattr(scaling, "PIECE_ROWS", 8)
@@ -119,9 +115,7 @@ def test_scaling_of_a_large_grid_is_that_of_evenly_spaced_samples(
     np.testing.assert_allclose(some.bands, whole.bands, atol=7)  # of a standard deviation of 10, by about 500 samples
 
 
-def test_data_beside_the_strips_that_are_read_first_is_found(
-    layer: Callable[..., Scene], grid: Grid, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_beside_the_first_strips_is_found(layer: Make, grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
     data = np.full((1, HEIGHT, WIDTH), np.nan, np.float32)
     data[:, :8] = 5
     monkeypatch.setattr(scaling, "PIECE_ROWS", 8)
@@ -150,7 +144,7 @@ def test_no_data_that_is_named_holds_beside_that_of_the_file(write_tif: Write, g
 
 
 @pytest.mark.parametrize("share", [0.004, 0.006])
-def test_a_map_of_rare_damage_keeps_its_grades(layer: Callable[..., Scene], grid: Grid, share: float) -> None:
+def test_a_map_of_rare_damage_keeps_its_grades(layer: Make, grid: Grid, share: float) -> None:
     data = np.zeros((1, HEIGHT, WIDTH), np.uint8)
     rare = np.random.default_rng(0).choice(data.size, int(share * data.size), replace=False)
     data.reshape(-1)[rare] = np.linspace(10, 254, len(rare)).astype(np.uint8)
@@ -164,8 +158,8 @@ def test_a_map_of_rare_damage_keeps_its_grades(layer: Callable[..., Scene], grid
 # Chips
 
 
-def test_chips_of_a_layer_are_those_of_each_of_its_bands(
-    layer: Callable[..., Scene], write_tif: Write, grid: Grid, monkeypatch: pytest.MonkeyPatch
+def test_chips_of_a_layer_are_those_of_its_bands(
+    layer: Make, write_tif: Write, grid: Grid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     post, scene = describe(write_tif("post", pattern(HEIGHT, WIDTH)), "post", "post-1"), layer("many", noise(6))
     rng = np.random.default_rng(0)
@@ -187,7 +181,7 @@ def test_chips_of_a_layer_are_those_of_each_of_its_bands(
             np.testing.assert_array_equal(out[:, 3 + band], own[:, 3])
 
 
-def test_only_pre_moves(layer: Callable[..., Scene], write_tif: Write, grid: Grid) -> None:
+def test_only_pre_moves(layer: Make, write_tif: Write, grid: Grid) -> None:
     picture = pattern(HEIGHT, WIDTH)
     pre, post = (describe(write_tif(role, picture), role, role) for role in ("pre", "post"))
     scene = replace(layer("same", picture), when="pre")
@@ -207,7 +201,7 @@ def test_only_pre_moves(layer: Callable[..., Scene], write_tif: Write, grid: Gri
 # Memory
 
 
-def test_memory_is_counted_by_bands(layer: Callable[..., Scene], write_tif: Write, grid: Grid) -> None:
+def test_memory_is_counted_by_bands(layer: Make, write_tif: Write, grid: Grid) -> None:
     post, one = describe(write_tif("post", pattern(HEIGHT, WIDTH)), "post", "p"), layer("one", noise(1))
     many = layer("many", noise(16))
     costs = [Mosaic([scene], grid).bytes_a_pixel for scene in (post, one, many, replace(many, kind="sar-amplitude"))]

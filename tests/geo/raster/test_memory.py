@@ -34,7 +34,7 @@ from pu_geo.project import store
 from pu_geo.records import Grid, Scene
 from pu_geo.tasks.imagery.scenes import add_scenes
 
-Make = Callable[..., Scene]
+Make, Write = Callable[..., Scene], Callable[..., Path]
 
 
 def pixels_of(width_m: float, height_m: float | None = None) -> Affine:
@@ -53,9 +53,7 @@ def test_a_scene_whose_row_of_map_tiles_takes_gigabytes_is_refused(tmp_path: Pat
     assert (refused.value.kind, "-projwin" in refused.value.hint) == ("size", True)
 
 
-def test_much_smaller_pixels_are_refused_before_anything_is_read(
-    write_tif: Callable[..., Path], tmp_path: Path, make_scene: Make
-) -> None:
+def test_much_smaller_pixels_are_refused_before_anything_is_read(write_tif: Write, tmp_path: Path, make_scene: Make) -> None:
     post, pre = write_tif("post", pattern(40, 40), pixels_of(30.0)), write_tif("pre", pattern(400, 400), pixels_of(0.1))
     layout = store.create(tmp_path / "event.pugeo", "Event")
     with pytest.raises(ImageryError, match=r"pre.tif has pixels of .* m, 300 times smaller") as refused:

@@ -28,13 +28,14 @@ from pu_geo.geo.vector.footprints import read_footprints
 from pu_geo.records import BandTriple, Grid, Scene
 
 Make = Callable[..., Scene]
+Write = Callable[..., Path]
 pytestmark = pytest.mark.filterwarnings(f"ignore::{NotGeoreferencedWarning.__module__}.NotGeoreferencedWarning")
 PICTURE = pattern(40, 60)
 TURNED = NORTH_UP @ Affine.rotation(20)
 TO_UTM15 = Transformer.from_crs(4326, 32615, always_xy=True)
 
 
-def test_describe_tells_place_size_date_and_hash(write_tif: Callable[..., Path]) -> None:
+def test_describe_tells_place_size_date_and_hash(write_tif: Write) -> None:
     path = write_tif("a", pattern(40, 48))
     scene = describe(path, "pre", "pre-1", "2011-05-29")
     assert (scene.crs, scene.width, scene.height, scene.bands, scene.dtype) == ("EPSG:32633", 48, 40, 3, "uint8")
@@ -105,7 +106,7 @@ def test_unusable_scenes_are_refused_with_their_kind(
     ],
 )
 def test_bands_are_those_that_a_person_or_the_file_calls_red_green_blue(
-    write_tif: Callable[..., Path], names: tuple[str, ...], colors: str, wanted: BandTriple | None, expected: BandTriple
+    write_tif: Write, names: tuple[str, ...], colors: str, wanted: BandTriple | None, expected: BandTriple
 ) -> None:
     hole = np.full((30, 30), 255, np.uint8)
     hole[10:20, 10:20] = 0
@@ -125,7 +126,7 @@ def test_bands_are_those_that_a_person_or_the_file_calls_red_green_blue(
 
 
 @pytest.mark.parametrize("wanted", [(0, 1, 2), (1, 2, 4), (1, 2)])
-def test_bands_that_are_not_there_or_transparency_are_refused(write_tif: Callable[..., Path], wanted: BandTriple) -> None:
+def test_bands_that_are_not_there_or_transparency_are_refused(write_tif: Write, wanted: BandTriple) -> None:
     path = write_tif("rgba", pattern(20, 20, bands=4))
     with pytest.raises(ImageryError, match=r"^Bands .* it has bands 1, 2, 3") as refused:
         describe(path, "post", "s", bands=wanted)
@@ -178,9 +179,7 @@ def test_a_picture_lies_where_its_world_file_says(tmp_path: Path, picture: str, 
     assert (turned.crs, turned.transform) == ("EPSG:32633", pytest.approx(tuple(TURNED)[:6], abs=1e-6))
 
 
-def test_a_geotiff_takes_a_system_from_a_person_and_no_place_from_side_files(
-    tmp_path: Path, write_tif: Callable[..., Path]
-) -> None:
+def test_a_geotiff_takes_a_system_from_a_person_and_no_place_from_side_files(tmp_path: Path, write_tif: Write) -> None:
     path = write_tif("a", PICTURE)
     world(path.with_suffix(".tfw"), TURNED)
     aux = "<PAMDataset><SRS>EPSG:3857</SRS><GeoTransform>1,9,0,1,0,-9</GeoTransform></PAMDataset>"
