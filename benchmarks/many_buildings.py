@@ -126,7 +126,7 @@ class _Analyst:
 def _history(ids: Sequence[str], first: int, n_events: int) -> Iterator[tuple[Any, ...]]:
     """Yield rows of a history as five analysts leave one: clicks, acts on many buildings, undo, redo, grades, random checks.
 
-    `tests/project/test_many_labels.py` compares one with what the log itself makes of the same operations.
+    `tests/project/test_label_histories.py` compares one with what the log itself makes of the same operations.
     """
     rng = np.random.default_rng(7)
     answered = rng.permutation(len(ids))[: int(SHARE_LABELED * len(ids))].tolist()

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from small_parts import small_project, square_table
 
-from pu_geo.project import analysts, labels, store
+from benchmarks import many_buildings
+from pu_geo.project import analysts, contents, labels, store
 from pu_geo.project.labels import Ack, Given
 from pu_geo.project.layout import Layout
 from pu_geo.records import LABELS, LabelEvent, LabelOp
@@ -125,6 +126,20 @@ def test_what_is_kept_is_what_the_whole_log_says(tmp_path: Path, seed: int) -> N
                 assert labels.next_act(db, analyst, "redo") == (undone[-1] if undone else None)
                 for act in (*done, *undone, "another"):
                     assert labels.next_act(db, analyst, "undo", only=act) == (act if act in done else None)
+
+
+def test_the_history_of_the_benchmark_is_one_that_clicks_leave(db: sqlite3.Connection) -> None:
+    many_buildings.add_history(db, contents.building_ids(db), 1000)
+    log = log_of(db)
+    assert (len(log), {row.kind for row in log}) == (1000, {"set", "undo", "redo"})
+    for row in log:
+        if row.kind != "set":
+            found = labels.last_standing(db, row.building, at=row.event)
+            assert row.label == (found.label if found else "cleared")
+    for analyst in many_buildings.ANALYSTS:
+        done, undone = stacks(log, analyst)
+        assert labels.next_act(db, analyst, "undo") == done[-1]
+        assert labels.next_act(db, analyst, "redo") == (undone[-1] if undone else None)
 
 
 def test_what_is_kept_follows_a_file_that_took_the_place_of_another(project: Layout, tmp_path: Path) -> None:
