@@ -434,16 +434,12 @@ def test_a_history_brings_grades_by_name_then_class(project: Layout, tmp_path: P
     done = import_labels(other, str(events), analyst="bob")
     assert labeling.graded(other) == {"b0": "roof gone", "b1": "roof gone", "b2": "Possible"}
     assert "notes" not in done
-
-
-def test_a_grade_of_a_history_that_nothing_here_is_like_is_none_and_counted(project: Layout, tmp_path: Path) -> None:
-    click(project, "b0", grade="major")
-    events = Path(str(export_labels(project, str(tmp_path / "labels.csv"))["events_out"]))
-    text = events.read_text(encoding="utf-8")
-    assert ",Major,major," in text
-    events.write_text(text.replace(",Major,major,", ",Torn,torn,"), encoding="utf-8")
-    other = new_project(tmp_path, "other")
-    done = import_labels(other, str(events), analyst="bob")
-    assert labeling.graded(other) == {"b0": ""}
+    # a grade that nothing here is like is none, and counted
+    text = Path(str(events)).read_text(encoding="utf-8")
+    assert ",Cracks,possible," in text
+    Path(str(events)).write_text(text.replace(",Cracks,possible,", ",Torn,torn,"), encoding="utf-8")
+    third = new_project(tmp_path, "third")
+    done = import_labels(third, str(events), analyst="bob")
+    assert labeling.graded(third) == {"b0": "Destroyed", "b1": "Minor", "b2": ""}
     assert done["notes"] == ["1 answer with a grade unlike any of this project: stored as damaged, not graded."]
-    assert "notes" not in import_labels(other, str(events), analyst="bob"), "nothing is stored again"
+    assert "notes" not in import_labels(third, str(events), analyst="bob"), "nothing is stored again"

@@ -115,7 +115,7 @@ def test_what_cannot_be_written_is_refused(mapped: Layout) -> None:
     assert versions.numbers(mapped) == []
 
 
-def test_without_an_audit_nothing_is_a_probability(mapped: Layout) -> None:
+def test_without_an_audit_nothing_is_a_probability_and_two_answers_are_reviewed(mapped: Layout) -> None:
     found = build_damage_map(mapped, RUN, 0.5)
     assert {value for name in ("p_damaged", "p_low", "p_high", "audit_weight") for value in found.columns[name]} == {None}
     assert set(found.columns["triage"]) == {"flagged", "below", "not_assessed"}
@@ -123,6 +123,16 @@ def test_without_an_audit_nothing_is_a_probability(mapped: Layout) -> None:
     assert (estimate["confirmed"], estimate["estimate"], estimate["low"], estimate["high"]) == (0, None, None, None)
     assert estimate["method"] == "not enough to estimate"
     assert estimate == auditing.how_many(mapped).as_mapping()
+    # two answers are reviewed
+    click(mapped, "b5", "b6", "b7")
+    say(mapped, "b6", "not_damaged", analyst="bob")
+    say(mapped, "b7", "positive", analyst="bob")
+    found = build_damage_map(mapped, RUN, 0.5)
+    row = {building: i for i, building in enumerate(found.building_ids)}
+    names = ("review_status", "n_labels", "agreement")
+    told = {b: tuple(found.columns[name][row[b]] for name in names) for b in ("b5", "b6", "b7")}
+    assert told == {"b5": ("single", 1, 1.0), "b6": ("disputed", 2, 0.5), "b7": ("agreed", 2, 1.0)}
+    assert found.columns["review_status"][row["b8"]] is None
 
 
 def test_an_audit_fills_chances_weights_and_bands(mapped: Layout) -> None:
@@ -170,18 +180,6 @@ def test_bands_follow_the_audits_thresholds(mapped: Layout, monkeypatch: pytest.
             score = scores[building]
             bands = ((0.8, "high_precision"), (0.5, "flagged"), (0.2, "high_recall"), (0.0, "below"))
             assert triage == next(name for least, name in bands if score >= least)
-
-
-def test_two_answers_are_reviewed(mapped: Layout) -> None:
-    click(mapped, "b5", "b6", "b7")
-    say(mapped, "b6", "not_damaged", analyst="bob")
-    say(mapped, "b7", "positive", analyst="bob")
-    found = build_damage_map(mapped, RUN, 0.5)
-    row = {building: i for i, building in enumerate(found.building_ids)}
-    names = ("review_status", "n_labels", "agreement")
-    told = {b: tuple(found.columns[name][row[b]] for name in names) for b in ("b5", "b6", "b7")}
-    assert told == {"b5": ("single", 1, 1.0), "b6": ("disputed", 2, 0.5), "b7": ("agreed", 2, 1.0)}
-    assert found.columns["review_status"][row["b8"]] is None
 
 
 def answered_in_every_way(layout: Layout) -> None:
