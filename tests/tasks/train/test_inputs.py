@@ -250,6 +250,7 @@ def test_nothing_is_learned_from_hidden_chips_and_the_run_says_how_many(project:
     inputs = read_inputs(layout)
     assert np.flatnonzero(inputs.pu.is_excluded).tolist() == [3, 16, 17]
     assert inputs.pu.is_positive.sum() == 11
+    np.testing.assert_array_equal(inputs.plain, np.load(layout.features("set"))[0].astype(np.float32))
     scaled = inputs.prepared().values[~np.isin(np.arange(20), (3, 16, 17))]
     np.testing.assert_allclose(scaled.mean(0), 0, atol=1e-5)  # mean and spread are those of the visible alone
     made = train_task.rank(job_of(layout, "rank"))
