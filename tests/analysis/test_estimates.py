@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pu_geo.analysis import estimates
+from pu_geo.analysis import estimates, ranker
 from pu_geo.errors import TrainingError
 
 
@@ -54,6 +54,21 @@ def test_the_share_to_start_from_is_that_of_elkan_and_noto() -> None:
     assert estimates.share_to_start_from(features, clicks, is_excluded=~clicks) is None
     with pytest.raises(TrainingError, match="at least 4 damaged buildings"):
         estimates.elkan_noto_share(features, few)
+
+
+def test_the_ranker_takes_the_penalty_of_the_estimated_share_and_the_middle_one_without_it() -> None:
+    features, clicks = event(0)
+    prepared = ranker.prepare(features)
+    few = clicks & (np.cumsum(clicks) <= 3)
+    assert estimates.estimated_share(prepared, few) is None
+    assert estimates.estimated_share(prepared, clicks) == pytest.approx(estimates.elkan_noto_share(prepared, clicks))
+    for marked, n_folds in ((few, 0), (clicks, estimates.N_FOLDS_LIVE)):
+        share = estimates.elkan_noto_share(prepared, marked, n_folds=n_folds) if n_folds else None
+        l2 = estimates.L2 if share is None else ranker.l2_for_share(share)
+        ranking, found = estimates.fit_with_estimate(prepared, marked)
+        assert found == (share if share is None else pytest.approx(share))
+        expected = ranker.rank_positives(prepared, marked, l2=l2)
+        np.testing.assert_allclose(ranking.scores(prepared.values), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(

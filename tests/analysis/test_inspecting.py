@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,16 @@ def test_gaps_equal_a_loop_over_clusters() -> None:
         mean = rows[part == k].mean(axis=0)
         expected = 1 - rows @ mean / np.linalg.norm(rows, axis=1) / np.linalg.norm(mean)
         np.testing.assert_allclose(gaps[:, k], expected, atol=1e-5)
+
+
+def test_examples_by_hand() -> None:
+    # Rows 0, 2, 3 are of cluster 0, at gaps .1, .3, .2; to the other cluster .9, .4, .25: margins .8, .1, .05.
+    gaps = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.4], [0.2, 0.25]], np.float32)
+    part, scores = np.array([0, 1, 0, 0]), np.array([0.2, 0.9, 0.8, 0.5], np.float32)
+    found = inspecting.examples(gaps, part, 0, scores, 2)
+    assert [rows.tolist() for rows in astuple(found)] == [[0, 3], [3, 2], [2, 3]]
+    alone = inspecting.examples(gaps[:, :1], np.zeros(4, np.int64), 0, scores, 1)
+    assert [rows.tolist() for rows in astuple(alone)] == [[0], [1], [1]]
 
 
 @pytest.mark.parametrize("most_rows", [100, inspecting.MOST_ROWS])

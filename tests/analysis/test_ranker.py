@@ -133,3 +133,12 @@ def test_accepted_chips_pull_as_positives_but_weigh_a_quarter_of_them_at_most() 
     np.testing.assert_allclose(ranker.side_weights(10, 50, 0, 100)[10:110].sum(), 0.125, rtol=1e-5)
     np.testing.assert_allclose(ranker.side_weights(10, 50, 0, 1)[:11], 0.5 / 11, rtol=1e-5)  # few weigh as clicks do
     np.testing.assert_array_equal(ranker.rank_positives(values, is_positive, is_accepted=np.zeros(400, np.bool_)), plain)
+
+
+def test_rows_are_shown_along_the_widest_axes_at_unit_length() -> None:
+    values = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32) * [9, 1, 3]
+    axes = ranker.widest_axes(values.astype(np.float32))
+    np.testing.assert_allclose(np.abs(axes), np.eye(3)[[0, 2, 1]], atol=0.2)
+    rows = ranker.embeddings_along(axes, values.astype(np.float32))
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(rows[0], values[0] @ axes.T / np.linalg.norm(values[0]), rtol=1e-4)

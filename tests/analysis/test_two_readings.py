@@ -75,6 +75,14 @@ def test_weight_by_hand(share: float, difference: float, expected: float) -> Non
     assert two_readings.weight_of(share, difference, 0.2) == pytest.approx(expected)
 
 
+def test_scores_have_the_guessed_share_above_one_half() -> None:
+    raw = np.arange(101.0)
+    assert two_readings.middle_of(raw, 0.3) == pytest.approx(70)
+    least, most = (two_readings.middle_of(raw, share) for share in (None, 1.0))
+    assert (least, most) == pytest.approx((100 * (1 - two_readings.LEAST_CUT), 100 * (1 - two_readings.MOST_CUT)))
+    np.testing.assert_allclose(two_readings.scores_of(np.array([70.0, 72.0]), 70.0), [0.5, 1 / (1 + np.exp(-1))], rtol=1e-6)
+
+
 def test_it_finds_damage_repeats_it_and_an_earlier_answer_to_start_from_changes_little() -> None:
     views, truth = town()
     marks = marked(truth)
