@@ -93,8 +93,7 @@ def main(out: Path = IMAGES) -> None:
             for screen, title in SCREENS.items():
                 steps.go(page, title)
                 if screen in ("annotate", "explore", "damage_map"):
-                    page.wait_for_function(steps.READY, timeout=steps.PATIENCE_MS)
-                    steps.at_rest(page)
+                    steps.wait_for_view(page, screen)
                 draw(page, out, screen)
             train_on_types(project, layout)
             page.goto(address_of(app, layout, "damage_map"))

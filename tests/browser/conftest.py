@@ -82,7 +82,8 @@ def keep_what_is_shown(item: pytest.Item) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for number, page in enumerate(item.stash.get(PAGES, [])):
-        (folder / f"{number}-console.txt").write_text("\n".join([page.url, *page.logged]), encoding="utf-8")
+        lines = [page.url, *page.logged, *(f"no answer yet: {request.url}" for request in page.asked)]
+        (folder / f"{number}-console.txt").write_text("\n".join(lines), encoding="utf-8")
         with suppress(Exception):  # a page that is closed, or that does not answer any more: what there is of it is kept
             page.screenshot(path=folder / f"{number}.png", timeout=10_000)
         with suppress(Exception):
@@ -119,11 +120,15 @@ def new_page(chromium, request: pytest.FixtureRequest) -> Iterator[Callable[[], 
         context.on("request", lambda request: note(request.url))
         context.on("weberror", lambda error: troubles.append(error.error.stack or str(error.error)))
         context.on("dialog", refuse)
-        pages.append(context.new_page())
-        pages[-1].logged = logged = []
-        pages[-1].on("console", lambda message: logged.append(f"{message.type}: {message.text}"))
-        pages[-1].on("websocket", lambda link: note(link.url))
-        return pages[-1]
+        page = context.new_page()
+        page.logged, page.asked = [], set()
+        page.on("console", lambda message: page.logged.append(f"{message.type}: {message.text} {message.location['url']}"))
+        page.on("websocket", lambda link: note(link.url))
+        page.on("request", lambda request: page.asked.add(request))
+        for event in ("requestfinished", "requestfailed"):
+            page.on(event, lambda request: page.asked.discard(request))
+        pages.append(page)
+        return page
 
     yield open_page
     of_server = [page for page in pages if not page.url.startswith("file:")]  # a report's file has a policy of its own

@@ -143,13 +143,9 @@ class Report:
 
 
 def kill_and_click(
-    folder: Path,
-    n_kills: int,
-    *,
-    seed: int = 0,
-    kind: type[AppServer] = AppServer,
+    folder: Path, n_kills: int, *, kind: type[AppServer] = AppServer,
     after_kill: Callable[[int, Report], None] = lambda number, report: None,
-) -> Report:
+) -> Report:  # fmt: skip
     """Kill the server `n_kills` times while analysts click; everything is acknowledged in the end.
 
     Args:
@@ -157,7 +153,7 @@ def kill_and_click(
         kind: how the server is started anew.
         after_kill: called with how many there were, and what was found so far.
     """
-    start, report, rng = time.monotonic(), Report(n_kills), random.Random(seed)
+    start, report, rng = time.monotonic(), Report(n_kills), random.Random(0)
     layout, home, stop = made_up_town(folder), folder / "home", folder / "stop"
     code = [sys.executable, "-c", textwrap.dedent(READER), str(layout.gpkg), str(stop), str(N_BUILDINGS)]
     with (
