@@ -39,9 +39,11 @@ test-long: setup $(if $(filter-out federation,$(PART)),,test-long-federated)
 	$(PYTEST) -m "$(LONG)" --dist worksteal --ignore=tests/browser $(PYTEST_ARGS) $(NONE_IS_FINE)
 	$(PYTEST) -m "$(LONG)" $(BROWSER) $(PYTEST_ARGS) $(NONE_IS_FINE)
 
-# Flower wants older packages than the app, so it has an environment of its own; what fits both is taken from $(VENV).
+# Flower wants older packages than the app, so it has an environment of its own; what fits both is taken from $(VENV). The app's server
+# is tested there too, on its starlette.
 FEDERATED_PYTEST := PU_GEO_REQUIRE_EXTRAS=federated OMP_NUM_THREADS=1 $(FEDERATED)/bin/python -m pytest -n $(or $(WORKERS),2) \
-  --dist worksteal tests/test_extras.py tests/federation/deployed
+  --dist worksteal tests/test_extras.py tests/federation/deployed tests/pages/test_federation_invitations.py tests/ui/test_guard.py \
+  tests/ui/test_serving.py
 
 test-federated: $(FEDERATED)/.pu-geo-setup
 	$(FEDERATED_PYTEST) -m "not long" $(PYTEST_ARGS)
