@@ -34,11 +34,6 @@ WKT_UTM15 = (
 )
 
 
-def mostly_long(cases: Iterable[Any], *quick: Any) -> list[Any]:
-    """Return cases for `parametrize`, of which all but the quick ones are of the long tier."""
-    return [case if case in quick else pytest.param(*_parts(case), marks=pytest.mark.long) for case in cases]
-
-
 def _parts(case: Any) -> tuple[Any, ...]:
     return case if isinstance(case, tuple) else (case,)
 
