@@ -153,6 +153,10 @@ def test_a_map_of_rare_damage_keeps_its_grades(layer: Make, grid: Grid, share: f
     ((low, high),) = found.bands
     assert low == 0
     assert 245 < high <= 254
+    both = np.zeros((1, HEIGHT, WIDTH), np.float32)
+    both[0, 0, :8], both[0, 1, :8] = -2, 3  # rare values around a usual one keep their order
+    with Mosaic([layer("both", both)], grid) as mosaic:
+        assert scaling.find_scaling(mosaic).bands == ((-2.0, 3.0),)
 
 
 # Chips

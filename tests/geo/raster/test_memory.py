@@ -27,7 +27,7 @@ from pu_geo.geo.raster import mosaic as mosaics
 from pu_geo.geo.raster import quicklooks, samples
 from pu_geo.geo.raster.guard import check_memory, unreadable
 from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import MAX_SIDE_PX, oblong_words, project_grid
+from pu_geo.geo.raster.placement import MAX_SIDE_PX, coarse_words, oblong_words, project_grid
 from pu_geo.geo.raster.scene_files import describe
 from pu_geo.geo.readers.in_child import inspect_file
 from pu_geo.project import store
@@ -63,6 +63,9 @@ def test_much_smaller_pixels_are_refused_before_anything_is_read(write_tif: Writ
     fine, coarse = make_scene("fine", pattern(800, 800), pixels_of(0.1)), describe(post, "post", "a")
     with pytest.raises(ImageryError, match="300 times smaller"), Mosaic([fine], project_grid([coarse])):
         pytest.fail("it is not opened")  # in a project that holds such a pair already
+    # The other way round, a satellite scene before and a drone's after, is a usual pair, with a note.
+    assert "300 times larger" in coarse_words(coarse, project_grid([fine]))
+    assert coarse_words(fine, project_grid([coarse])) == coarse_words(coarse, project_grid([coarse])) == ""
     fitting = make_scene("fitting", pattern(40, 40), pixels_of(1.9))
     with Mosaic([fine], project_grid([fitting])) as mosaic:
         assert mosaic.read(0, 0, 40, 40)[1].any()

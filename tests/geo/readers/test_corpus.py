@@ -20,7 +20,7 @@ from pu_geo.geo.raster.guard import gdal_env, quiet_open
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.readers import in_child
-from pu_geo.geo.readers.file_kinds import is_vector, scene_driver
+from pu_geo.geo.readers.file_kinds import footprint_kind, is_vector, scene_driver
 from pu_geo.geo.readers.in_child import FOOTPRINTS, SCENES, inspect_file
 
 SCENE = {"role": "post", "scene_id": "a"}
@@ -169,3 +169,26 @@ def test_a_child_that_cannot_even_start_ends_in_a_refusal(goods: list[Path], mon
         in_child.describe_footprints(next(path for path in goods if path.suffix == ".fgb"))
     with pytest.raises(ImageryError, match=r"plain\.tif .* damaged"):
         in_child.describe(next(path for path in goods if path.name == "plain.tif"), "post", "a")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("a.txt", b'\xef\xbb\xbf {"type": 1}', "json"),
+        ("a.txt", b"id;wkt\n", "csv"),
+        ("a.csv", b"id,lat\n", "csv"),
+        ("a.csv", b" \n", "parse"),
+        ("a.geojson", b"hello", "parse"),
+        ("a.gpkg", b"<kml>", "parse"),
+        ("a.geojson", b"<kml>", "driver"),
+        ("a.txt", b"hello", "driver"),
+    ],
+)
+def test_footprints_are_known_by_content_or_refused(tmp_path: Path, name: str, content: bytes, kind: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    if kind in ("json", "csv"):
+        assert footprint_kind(tmp_path / name) == kind
+        return
+    with pytest.raises(FootprintError) as refused:
+        footprint_kind(tmp_path / name)
+    assert refused.value.kind == kind

@@ -42,6 +42,7 @@ def test_the_same_area_comes_of_every_way_to_type_it(text: str) -> None:
     [
         ("1, 2, 3", "parse", "no area"),
         ("POINT (0 0)", "parse", "no area"),
+        ("POLYGON ((0 0, 1 1", "parse", "no area"),
         ("POLYGON ((0 0, 1 1, 0 0))", "empty", "no inside"),
         ("POLYGON ((0 0, nan 1, 1 1, 0 0))", "parse", "no area"),
         ("GEOMETRYCOLLECTION (" * 1000, "parse", "no area"),

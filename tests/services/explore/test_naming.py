@@ -11,10 +11,10 @@ from small_parts import click
 from type_parts import IDS, KEPT, discovered
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import decisions
+from pu_geo.project import decisions, discoveries
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
-from pu_geo.services.explore import discovering
+from pu_geo.services.explore import discovering, exploring
 from pu_geo.services.explore.discovering import Group
 from pu_geo.tasks.damage_map.export import export
 from pu_geo.tasks.train.train import rank
@@ -56,6 +56,12 @@ def test_groups_tell_what_people_said_of_their_buildings(layout: Layout) -> None
     assert scores[0] == max(scores)  # type: ignore[type-var]  # the positives' group
     alone = discovering.proposal(discovered(layout, n_seeds=1, name="types-2")).groups[0]
     assert (alone.stability, "nothing tells" in alone.stability_words) == (None, True)
+
+
+def test_pictures_are_pre_above_post(layout: Layout) -> None:
+    (picture,) = exploring.pictures_of(layout, discoveries.load(layout, KEPT).facts["chip_set"], ["b3"])
+    assert picture.shape == (32, 16, 3)
+    assert picture[16:].max() > picture[:16].max()  # the mark of b3 is in the post bands
 
 
 def test_a_named_group_is_offered_on_annotate_and_exported_apart_from_answers(layout: Layout, tmp_path: Path) -> None:

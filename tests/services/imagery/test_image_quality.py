@@ -30,6 +30,8 @@ def align(layout: Layout, *, failed: int = 7, outside: int = 8) -> None:
 
 
 def test_shifts_travel_as_centimetres_and_hundredths(project: Layout) -> None:
+    assert image_quality.shifts_for_browser(project) is None
+    assert image_quality.image_quality(project) == image_quality.ImageQuality()
     align(project)
     sent = image_quality.shifts_for_browser(project)
     assert len(sent) == 5 * N

@@ -29,11 +29,13 @@ def pair(project: Layout) -> Layout:
     return project
 
 
-def align(layout: Layout, dx: float | np.ndarray = 0.0, quality: float | np.ndarray = 1.0, n_shown: int = N) -> None:
+def align(
+    layout: Layout, dx: float | np.ndarray = 0.0, quality: float | np.ndarray = 1.0, n_shown: int = N, scene_m: float = 1.5
+) -> None:
     has_data = np.arange(N) < n_shown
     dx, quality = np.broadcast_to(dx, N).astype(float), np.broadcast_to(quality, N).astype(float)
     ids = [f"b{i}" for i in range(N)]
-    found = Alignment(ids, dx, np.zeros(N), quality, has_data, np.zeros(N, bool), np.array([1.5, -0.5]))
+    found = Alignment(ids, dx, np.zeros(N), quality, has_data, np.zeros(N, bool), np.array([scene_m, -scene_m / 3]))
     with store.connect(layout) as db:
         alignment.save(layout, found, contents.scenes(db))
 
@@ -62,7 +64,8 @@ def test_a_good_pair_has_figures_and_no_worry(pair: Layout) -> None:
     }
     assert worries(pair, {"nodata_share": shares}) == {}
     assert "1.5 m to the east and 0.5 m to the south" in judge(pair, None).shift
-    align(pair, n_shown=17)
+    align(pair, n_shown=17, scene_m=0.0)
+    assert "no overall shift" in judge(pair, None).shift
     (check,) = (check for check in judge(pair, None).checks if check.name == "Not aligned")
     assert (check.value, "The other 3 of 20 buildings" in check.words) == ("0 of 17", True)
 
