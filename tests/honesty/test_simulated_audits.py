@@ -91,9 +91,15 @@ def resumed(event: Event) -> Audit:
     return sample
 
 
-def left_and_begun_anew(event: Event) -> Audit:
-    """An audit that is left after a search, and one of what is left then; the second one counts."""
+def two_audits(event: Event) -> Audit:
+    """A search, an audit, a search, and an audit of what is left; the second one counts."""
     event.search(200)
+    finished(event)
+    event.search(200)
+    return finished(event)
+
+
+def left_and_begun_anew(event: Event) -> Audit:
     abandoned(event)
     return finished(event)
 
@@ -140,7 +146,7 @@ def sloppy(event: Event) -> Audit:
 
 
 SCENARIOS: tuple[Callable[[Event], Audit], ...] = (
-    finished, abandoned, resumed, interleaved_and_left, corrected, left_and_begun_anew, checks_of_the_queue, sloppy,
+    finished, abandoned, resumed, interleaved_and_left, corrected, two_audits, left_and_begun_anew, checks_of_the_queue, sloppy,
 )  # fmt: skip
 
 
