@@ -46,6 +46,8 @@ def test_the_same_area_comes_of_every_way_to_type_it(text: str) -> None:
         ("POLYGON ((0 0, 1 1, 0 0))", "empty", "no inside"),
         ("POLYGON ((0 0, nan 1, 1 1, 0 0))", "parse", "no area"),
         ("GEOMETRYCOLLECTION (" * 1000, "parse", "no area"),
+        ("1, 2, 1, 3", "empty", "no inside"),
+        ("1, 2, 3, 2", "empty", "no inside"),
         ("EPSG:32615; 5, 4, 3, 6", "empty", "no inside"),
         ("EPSG:999999; 1, 2, 3, 4", "crs", "EPSG:999999"),
         ("499900, 3999900, 500070, 4000100", "bounds", "EPSG:32615;499900"),
