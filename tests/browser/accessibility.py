@@ -12,7 +12,8 @@ TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 GRAVE = ("serious", "critical")
 RUN = "async (rules) => (await axe.run({ exclude: [['[data-testid=stToast]']] }, rules)).violations"
 """Streamlit's toasts are dialogs without a name."""
-DONE = "Promise.all(document.getAnimations().map((each) => each.finished.catch(() => null))).then(() => null)"
+DONE = """() => document.getAnimations().every((each) =>
+    each.playState !== "running" || each.effect.getComputedTiming().endTime === Infinity)"""
 
 
 def assert_accessible(page, part: str = "") -> None:
@@ -27,7 +28,7 @@ def assert_accessible(page, part: str = "") -> None:
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")
         is_drawn = "(theme) => getComputedStyle(document.querySelector('.stApp')).colorScheme === theme"
         page.wait_for_function(is_drawn, arg=theme)
-        page.evaluate(DONE)
+        page.wait_for_function(DONE)
         settled(page)  # what was pale while the page ran is as it should be again
         found = page.evaluate(RUN, rules)
         grave = [
