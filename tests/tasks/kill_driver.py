@@ -1,6 +1,5 @@
 """Workers for tests that kill them: a checkpoint after every epoch, a start in milliseconds, an end at a chosen moment.
 
-    kill_driver.py worker FOLDER      be the worker of a job, in a fresh interpreter
     kill_driver.py warm SOCKET        import once what trainings need, then make each worker by a fork
     kill_driver.py ask SOCKET FOLDER  have the warm one make the worker of a job, and hand it the job's lock
 
@@ -134,5 +133,5 @@ def ask(address: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    todo = {"worker": work, "warm": warm, "ask": ask}[sys.argv[1]]
+    todo = {"warm": warm, "ask": ask}[sys.argv[1]]
     sys.exit(todo(*sys.argv[2:]))

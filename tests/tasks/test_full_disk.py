@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from layer_parts import speckle, town_layer
 from small_parts import click, facts_of, in_tiers, job_of, unheld_job
@@ -23,7 +21,7 @@ from tasks.test_kills import ended, mounted, warm_launcher
 from pu_geo import jobs
 from pu_geo.jobs.worker import TASKS
 from pu_geo.project import contents, leftovers, runs, store
-from pu_geo.project.layout import Layout, new_array
+from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.explore import selections
@@ -164,30 +162,3 @@ def test_a_job_on_a_full_disk_ends_in_words(
         assert not [path for path in layout.folder.rglob(".*") if path.suffix in (".part", ".tmp") or ".new-" in path.name]
     finally:
         shutil.rmtree(layout.folder, ignore_errors=True)
-
-
-MAPPED = """
-import sys
-from pathlib import Path
-import numpy as np
-from pu_geo.project.layout import new_array
-try:
-    with new_array(Path(sys.argv[1]), np.uint8, (64, 1024, 1024)) as out:
-        out[:] = 1
-except OSError as error:
-    print(error.strerror)
-"""
-
-
-def test_an_array_that_does_not_fit_is_refused_before_it_is_mapped(disk: Path) -> None:
-    """A process of its own, since without room writing would end it with SIGBUS."""
-    done = subprocess.run([sys.executable, "-c", MAPPED, str(disk / "a.npy")], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "No space left on device\n"), done.stderr
-    assert not [path for path in disk.iterdir() if path.is_file()]
-
-
-def test_an_array_that_fits_is_zeros_until_it_is_written(tmp_path: Path) -> None:
-    with new_array(tmp_path / "a.npy", np.float16, (3, 5)) as out:
-        assert not out.any()
-        out[1] = 2
-    assert np.load(tmp_path / "a.npy").tolist() == [[0] * 5, [2] * 5, [0] * 5]
