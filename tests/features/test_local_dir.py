@@ -59,13 +59,11 @@ def _changed(**values: Any) -> dict[str, Any]:
         (" " * 1_000_001, "more than"),
         (_changed(architecture="hf-hub:somebody/something"), "no architecture"),
         (_changed(model_args={"pretrained": True}), "set pretrained"),
-        (_changed(model_args={"checkpoint_path": "weights.pth"}), "set checkpoint_path"),
         (_changed(model_args={"img_size": 10**9}), "set img_size"),
         (_changed(model_args={"depths": [2, 5000]}), "set depths"),
         (_changed(model_args={"act_layer": "__import__('os')"}), "set act_layer"),
         (_changed(std=[0, 1, 1]), "mean, std"),
         (_changed(input_size=[3, 9999, 9999]), "mean, std"),
-        (_changed(license=5), "mean, std"),
     ],
 )
 def test_settings_that_a_file_may_not_have_are_refused_before_anything_is_built(
@@ -142,7 +140,6 @@ def test_weights_of_another_network_and_layers_besides_its_way_are_refused(vit: 
         (_changed(architecture="vit_small_patch16_224"), "needed is"),
         (_changed(architecture="resnet18", model_args={}), "missing tensors"),
         (_changed(architecture="no_such_network"), "knows no architecture"),
-        (_changed(model_args={"img_size": 32, "depth": 90}), "missing tensors"),
     ):
         with pytest.raises(TrainingError, match=words):
             _fit(_folder(vit, changed))
@@ -151,7 +148,6 @@ def test_weights_of_another_network_and_layers_besides_its_way_are_refused(vit: 
         ("blocks.7", "mean", r"blocks\.7"),
         ("head", "mean", "head is no layer that images pass before the classifier.*such as blocks.8"),
         ("fc_norm", "cls", "fc_norm is no layer that images pass"),
-        ("patch_embed", "mean", "patch_embed comes before the class token"),
         ("patch_embed", "cls", "patch_embed comes before the class token"),
     ):
         with pytest.raises(TrainingError, match=words):
@@ -180,7 +176,6 @@ TINY_SWIN = {"embed_dim": 8, "depths": [2, 2], "num_heads": [1, 2]}
     [
         ("swin_tiny_patch4_window7_224", 1024, {**TINY_SWIN, "img_size": 1024, "window_size": 256}, {}, "GB besides its weights"),
         ("swin_tiny_patch4_window7_224", 64, {**TINY_SWIN, "img_size": 64, "window_size": 4}, {"size_px": 1024}, "16,384 tokens"),
-        ("beit_base_patch16_224", 32, {"img_size": 32, "patch_size": 8, "embed_dim": 12, "depth": 1}, {"size_px": 1024}, "GB besides"),
         ("vit_tiny_patch16_224", 258, {"img_size": 258, "patch_size": 2, "embed_dim": 12, "depth": 1}, {}, "16,384 tokens"),
     ],
 )  # fmt: skip

@@ -19,10 +19,11 @@ from safetensors.torch import load_file, save, save_file
 from torch import Tensor, nn
 
 from pu_geo.errors import JobCancelled, ShapeError, TrainingError
-from pu_geo.features import bank, networks
+from pu_geo.features import bank, networks, views
 from pu_geo.features.networks import NetworkMaker
 from pu_geo.records import FeatureRequest
 from pu_geo.training import backbones
+from pu_geo.training.augment import AERIAL, NATURAL, AugmentSettings
 from pu_geo.training.backbones import new_backbone
 
 CPU = torch.device("cpu")
@@ -58,17 +59,13 @@ def _plain(weights: Path, images: Tensor) -> Tensor:
         return cast(Tensor, network.eval()((images / 255 - MEAN[:, None, None]) / STD[:, None, None]))
 
 
-def _float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(networks, "fast_dtype", lambda _: torch.float32)
-
-
 def test_features_are_those_of_torchvision_and_dates_choose_columns_and_bands(
     weights: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chips = _chips()
     maker = _fit(weights)
     fast = maker.transform(chips, 1, seed=0, device=CPU)[0].astype(np.float32)
-    _float32(monkeypatch)
+    monkeypatch.setattr(networks, "fast_dtype", lambda _: torch.float32)
     exact = maker.transform(chips, 1, seed=0, device=CPU)[0].astype(np.float32)
     pre, post = (_plain(weights, torch.from_numpy(part).float()) for part in (chips[:, :3], chips[:, 3:]))
     wanted = torch.cat([pre, post, post - pre], dim=1).numpy()
@@ -83,7 +80,7 @@ def test_features_are_those_of_torchvision_and_dates_choose_columns_and_bands(
 
 
 def test_size_and_layer_are_obeyed(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _float32(monkeypatch)
+    monkeypatch.setattr(networks, "fast_dtype", lambda _: torch.float32)
     chips = _chips()
     images = torch.from_numpy(chips[:, 3:]).float()
     larger = F.interpolate(images, (48, 48), mode="bilinear", antialias=True)
@@ -112,8 +109,7 @@ def test_views_follow_the_seed_and_survive_being_stored(weights: Path) -> None:
     maker = _fit(weights, layer="layer1", licence="CC-BY-4.0")
     first = maker.transform(chips, 3, seed=5, device=CPU)
     out = np.zeros_like(first)
-    stored = {name: array.copy() for name, array in maker.state().items()}
-    again = bank.from_state(stored, json.loads(json.dumps(maker.facts())))
+    again = bank.from_state(maker.state(), json.loads(json.dumps(maker.facts())))
     assert again.transform(chips, 3, seed=5, device=CPU, out=out) is out
     np.testing.assert_array_equal(first, out)
     assert again.facts() == maker.facts() == {
@@ -125,12 +121,11 @@ def test_views_follow_the_seed_and_survive_being_stored(weights: Path) -> None:
     other = maker.transform(chips, 3, seed=6, device=CPU)
     np.testing.assert_array_equal(first[0], other[0])
     assert np.abs(first[1].astype(float) - other[1]).max() > 1e-2
-    assert np.abs(first[1].astype(float) - first[2]).max() > 1e-2
 
 
 def test_parts_of_a_block_give_what_the_whole_gives(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many views in one pass, as on a GPU, and few chips in one pass, as on a CPU with large images."""
-    _float32(monkeypatch)
+    monkeypatch.setattr(networks, "fast_dtype", lambda _: torch.float32)
     chips, maker = _chips(9), _fit(weights, layer="layer1")
     found = []
     for pixels in (4 * 32**2, 2**18, 2**30):
@@ -190,14 +185,12 @@ def test_chips_and_masks_that_do_not_fit_are_refused(weights: Path) -> None:
     ("n_bands", "choices", "words"),
     [
         (6, {"pool": "cls"}, "no class token"),
-        (6, {"pool": "max"}, "'max'"),
         (6, {"weights": ""}, "needs a weights file"),
         (6, {"weights": "nowhere.safetensors"}, "not there"),
         (6, {"layer": "layer9"}, "no layer 'layer9'.*layer4"),
         (6, {"size_px": 4000}, "4000 px"),
         (6, {"dates": "pre"}, "'pre'"),
         (3, {"dates": "both"}, "post alone"),
-        (3, {"dates": "diff"}, "post alone"),
         (4, {"dates": "post"}, "4 bands"),
     ],
 )
@@ -260,3 +253,51 @@ def test_stored_makers_of_strangers_are_checked() -> None:
     for missing in ("input.std", "network.conv4.weight"):
         with pytest.raises(TrainingError):
             bank.from_state({name: array for name, array in arrays.items() if name != missing}, facts)
+
+
+# What all makers share: dates and footprints
+
+
+def test_dates_are_joined_by_hand() -> None:
+    found = torch.tensor([[[1.0, 2.0], [4.0, 1.0]]])  # one chip: pre (1, 2), post (4, 1)
+    assert views.joined_dates(found, "both").tolist() == [[1, 2, 4, 1, 3, -1]]
+    assert views.joined_dates(found, "diff").tolist() == [[3, -1]]
+    assert views.joined_dates(found, "post").tolist() == [[4, 1]]
+    assert views.joined_dates(found[:, 1:], "post").tolist() == [[4, 1]]
+
+
+def test_dates_are_standardised_by_their_own_statistics() -> None:
+    images = torch.arange(6.0)[None, :, None, None].expand(1, 6, 2, 2) * 10  # bands 0, 10, 20 and 30, 40, 50
+    mean, std = torch.tensor([0.0, 10, 10, 30, 30, 30]), torch.tensor([1.0, 1, 2, 10, 10, 20])
+    shown = views.split_dates(images, mean, std)
+    assert shown.shape == (2, 3, 2, 2)
+    torch.testing.assert_close(shown[:, :, 0, 0], torch.tensor([[0.0, 0, 5], [0, 1, 1]]), atol=1e-5, rtol=0)
+    post = views.split_dates(images, mean[3:], std[3:])
+    torch.testing.assert_close(post[:, :, 0, 0], torch.tensor([[0.0, 1, 1]]), atol=1e-5, rtol=0)
+
+
+def test_means_over_footprints_by_hand() -> None:
+    """Positions 1, 2, 3, 4; each stands for four pixels of the chip."""
+    maps = torch.tensor([1.0, 2, 3, 4]).view(1, 1, 2, 2).expand(3, 1, 2, 2)
+    masks = torch.zeros(3, 4, 4, dtype=torch.bool)
+    masks[0, :2, :2] = True  # the first position alone: 1
+    masks[1, :2] = True  # the first whole,
+    masks[1, 0, 2:] = False  # of the second half: (1 + 2 / 2) / 1.5 = 4 / 3
+    assert views.mean_inside(maps, masks)[:, 0].tolist() == pytest.approx([1, 4 / 3, 2.5])  # none: the mean of all
+
+
+@pytest.mark.parametrize("augmentation", [AERIAL, NATURAL])
+def test_footprints_move_with_their_chips(augmentation: AugmentSettings) -> None:
+    masks = torch.zeros(6, 24, 24, dtype=torch.bool)
+    masks[:, 3:11, 5:20] = True
+    images = masks[:, None].float().expand(-1, 3, -1, -1) * 255
+    generator = torch.Generator().manual_seed(0)
+    for number in (0, 1, 2):
+        image, mask = views._view(images, masks, number, augmentation.geometry, generator)
+        assert mask is not None
+        assert torch.equal(image[:, 0] > 127.5, mask)
+    assert not torch.equal(mask, masks)
+    again = torch.Generator().manual_seed(3)
+    alone, _ = views._view(images, None, 1, augmentation, again)
+    both, _ = views._view(images, masks, 1, augmentation, again.manual_seed(3))
+    assert torch.equal(alone, both)  # a footprint changes no draw

@@ -9,8 +9,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from pu_geo.errors import JobCancelled, ShapeError
+from pu_geo.errors import JobCancelled, ShapeError, TrainingError
+from pu_geo.features import bank as makers
 from pu_geo.features import rcf as features
+from pu_geo.records import FeatureRequest
 
 CPU = torch.device("cpu")
 
@@ -105,3 +107,29 @@ def test_wrong_shapes_are_refused() -> None:
         bank.transform(chips, 1, seed=0, device=CPU, out=np.zeros((1, 3, 32), np.float16))
     with pytest.raises(ShapeError, match="5 px"):
         _bank(chips[:, :, :4, :4])
+
+
+# The door to all makers of features
+
+
+def test_random_filters_are_a_maker_without_choices() -> None:
+    chips = _chips()
+    made = makers.fit_maker(FeatureRequest(), chips, generator=torch.Generator().manual_seed(0), device=CPU)
+    again = makers.from_state(made.state(), made.facts())
+    assert made.kind == made.facts()["kind"] == "rcf"
+    np.testing.assert_array_equal(
+        again.transform(chips, 2, seed=0, device=CPU), makers.fit_default(chips).transform(chips, 2, seed=0, device=CPU)
+    )
+    assert makers.from_state(made.state(), {}).kind == "rcf"  # projects of the first version stored no facts
+    for wrong in ({"pool": "cls"}, {"layer": "layer3"}, {"size_px": 64}, {"dates": "diff"}, {"weights": "a.safetensors"}):
+        with pytest.raises(TrainingError, match=next(iter(wrong))):
+            makers.fit_maker(FeatureRequest(**wrong), chips, generator=torch.Generator(), device=CPU)  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match="masks"):
+        made.transform(chips, 1, seed=0, device=CPU, masks=np.ones((40, 20, 20), np.bool_))
+
+
+def test_unknown_makers_are_refused_by_name() -> None:
+    with pytest.raises(TrainingError, match=r"'dinov9'.*rcf"):
+        makers.fit_maker(FeatureRequest("dinov9"), _chips(), generator=torch.Generator(), device=CPU)
+    with pytest.raises(TrainingError, match=r"'5'"):
+        makers.from_state({}, {"kind": 5})

@@ -41,9 +41,7 @@ def _made(chips: NDArray[np.uint8], **request: object) -> SharedBank:
 def test_projects_share_the_released_filters_and_keep_their_own_statistics() -> None:
     for dates, digest in RELEASED.items():
         assert shared.sha256_of(dates) == digest
-        made = SharedBank.of(dates)
-        assert made.filters.shape == (256, shared.N_BANDS[dates], 5, 5)
-        assert (made.filters.dtype, made.n_features) == (torch.float32, 512)
+        assert SharedBank.of(dates).n_features == 512
     first, second = _made(_chips(0)), _made(_chips(1))
     assert torch.equal(first.filters, second.filters)
     assert not torch.equal(first.band_mean, second.band_mean)
@@ -73,10 +71,8 @@ def test_features_do_not_change_with_brightness_and_contrast() -> None:
     first, second = (_made(each).transform(each, 1, seed=0, device=CPU) for each in (plain, stretched))
     np.testing.assert_allclose(first.astype(float), second.astype(float), atol=0.02)
     assert first.astype(float).std() > 0.05
-    both, alone = _made(chips, dates="post"), _made(chips[:, 3:], dates="post")  # reads the last three bands
-    np.testing.assert_array_equal(
-        both.transform(chips, 2, seed=0, device=CPU)[0], alone.transform(chips[:, 3:], 2, seed=0, device=CPU)[0]
-    )
+    both, alone = (_made(each, dates="post").transform(each, 1, seed=0, device=CPU) for each in (chips, chips[:, 3:]))
+    np.testing.assert_array_equal(both, alone)  # the last three bands are read
 
 
 def test_statistics_are_exact_and_of_the_named_rows() -> None:
@@ -97,17 +93,14 @@ def test_bank_is_built_again_from_its_state() -> None:
     chips = _chips()
     made = _made(chips)
     again = bank.from_state(made.state(), made.facts())
-    np.testing.assert_array_equal(
-        made.transform(chips, 2, seed=0, device=CPU), again.transform(chips, 2, seed=0, device=CPU)
-    )
+    whole = made.transform(chips, 2, seed=0, device=CPU)
+    np.testing.assert_array_equal(whole, again.transform(chips, 2, seed=0, device=CPU))
     bare = bank.from_state({}, made.facts())
     assert isinstance(bare, SharedBank)
     assert not bare.is_measured
     with pytest.raises(ShapeError, match="measured"):
         bare.transform(chips, 1, seed=0, device=CPU)
-    np.testing.assert_array_equal(
-        made.transform(chips, 1, seed=0, device=CPU), bare.measured(chips).transform(chips, 1, seed=0, device=CPU)
-    )
+    np.testing.assert_array_equal(whole, bare.measured(chips).transform(chips, 2, seed=0, device=CPU))
 
 
 def test_what_a_stranger_stored_is_checked() -> None:
@@ -115,11 +108,9 @@ def test_what_a_stranger_stored_is_checked() -> None:
     state, facts = made.state(), made.facts()
     for arrays, wrong, words in (
         (state, {**facts, "weights_sha256": "0" * 64}, "other filters"),
-        (state, {**facts, "weights_sha256": None}, "other filters"),
         (state, {**facts, "dates": "diff"}, "no dates"),
         ({**state, "filters": made.filters.numpy()}, facts, "something else"),
         ({**state, "band_mean": state["band_mean"][:3]}, facts, "something else"),
-        ({**state, "band_mean": state["band_mean"].astype(np.float64)}, facts, "something else"),
         ({**state, "band_std": 0 * state["band_std"]}, facts, "spread"),
         ({**state, "band_mean": state["band_mean"] * np.float32(np.nan)}, facts, "spread"),
     ):
@@ -132,13 +123,7 @@ def test_other_bands_and_choices_of_networks_are_refused() -> None:
     with pytest.raises(TrainingError, match=r"'both' take 3 of pre and 3 of post; these chips have 3 bands") as caught:
         _made(chips[:, 3:])
     assert "--dates post" in caught.value.hint
-    for wrong in (
-        {"pool": "footprint"},
-        {"layer": "layer3"},
-        {"size_px": 64},
-        {"weights": "a.safetensors"},
-        {"layers": ("pre",)},
-    ):
+    for wrong in ({"pool": "footprint"}, {"layer": "layer3"}, {"layers": ("pre",)}):
         with pytest.raises(TrainingError, match=next(iter(wrong))):
             _made(chips, **wrong)
     require_refusals(

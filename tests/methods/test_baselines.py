@@ -74,11 +74,8 @@ def test_cross_entropy_by_hand_and_of_one_group_alone() -> None:
     assert float(baselines.cross_entropy(margin, positive, 0.5)) == pytest.approx(0.5 * (0.6931 + 0.8133), abs=1e-4)
     assert float(baselines.cross_entropy(margin, positive, 0.2)) == pytest.approx(0.2 * 0.6931 + 0.8 * 0.8133, abs=1e-4)
     for is_positive in (True, False):
-        margin = torch.tensor([300.0, -300.0, 0.0], requires_grad=True)
-        loss = baselines.cross_entropy(margin, torch.full((3,), is_positive), 0.5)
-        (slope,) = torch.autograd.grad(loss, margin)
-        assert math.isfinite(float(loss.detach()))
-        assert torch.isfinite(slope).all()
+        loss = baselines.cross_entropy(torch.tensor([300.0, -300.0, 0.0]), torch.full((3,), is_positive), 0.5)
+        assert float(loss) == pytest.approx(0.5 * (300 + math.log(2)) / 3)
 
 
 def test_learning_rate_falls_to_zero_and_long_gradients_are_cut() -> None:
@@ -93,22 +90,6 @@ def test_learning_rate_falls_to_zero_and_long_gradients_are_cut() -> None:
     assert learner.optimizer.param_groups[0]["lr"] == pytest.approx(0)
     # the first step is lr * grad_clip long, and momentum makes four steps at most 1 + 1.9 + 2.71 + 3.44 such
     assert 1e-4 < float(learner.network.classifier.weight.detach().norm()) < 9.05e-4
-
-
-def test_a_batch_worked_on_in_pieces_moves_the_weights_alike() -> None:
-    # every piece holds the same number of positives, so the mean of their risks is the risk of the batch
-    data, _ = made_data()
-    settings, weights, losses = cards.CrossEntropySettings(), [], []
-    groups = baselines.Groups(np.flatnonzero(data.is_positive)[:4], np.flatnonzero(~data.is_positive)[:12])
-    (rows,) = baselines.mixed_batches(groups, 4, 12, torch.Generator().manual_seed(0))
-    views = data.inputs.draw(rows, ("plain",), torch.Generator(), CPU)
-    for n_pieces in (1, 2):
-        learner, pieces = new_learner(data, settings), MicroBatcher(Run(CPU))
-        pieces.n = n_pieces
-        losses.append(baselines._step(learner, pieces, views, torch.from_numpy(data.is_positive[rows]), settings))
-        weights.append(learner.network.classifier.weight.detach())
-    torch.testing.assert_close(weights[0], weights[1])
-    assert losses[0] == pytest.approx(losses[1])
 
 
 def new_learner(data: PUData, settings: cards.BatchSettings) -> baselines.Learner:
@@ -143,22 +124,7 @@ def test_each_method_uses_its_own_risk(surrogate: pu_risk.Surrogate) -> None:
     ):
         found = baselines._risk(margin, positive, 0.4, settings)
         torch.testing.assert_close(found, (reported.detach(), differentiated))
-        assert not found[0].requires_grad
-        assert found[1].requires_grad
-
-
-def test_the_reported_risk_of_nnpu_is_not_what_is_differentiated() -> None:
-    # prior .4, one positive at +3 and unlabeled at -9: damaged part .4 * .0486, undamaged part about -.4 * 3.0486
-    data, _ = made_data()
-    network = linear_network(data)
-    with torch.no_grad():
-        network.classifier.weight.copy_(torch.eye(12)[:1])
-    views = torch.zeros(3, 12)
-    views[:, 0] = torch.tensor([3.0, -9.0, -9.0])
-    values = baselines._losses(learner_of(network, 0.4), [views], torch.tensor([True, False, False]), cards.NnpuSettings())
-    assert float(values["loss"]) == pytest.approx(0.4 * 0.0486, abs=1e-4)
-    assert float(values["differentiated"].detach()) == pytest.approx(0.4 * 3.0486, abs=1e-3)
-    assert values["share_positive"] == 0
+        assert (found[0].requires_grad, found[1].requires_grad) == (False, True)
 
 
 def linear_network(data: PUData, settings: cards.BatchSettings | None = None) -> baselines.BaselineNetwork:
@@ -196,14 +162,10 @@ def test_the_boundary_keeps_the_order_and_no_score_is_lost_in_rounding(length: f
     scores = model.score(data.inputs.array)
     assert (scores[~data.is_positive] >= 0.5).sum() == 54
     np.testing.assert_array_equal(np.argsort(scores), order)
-    assert len(np.unique(scores)) == len(np.unique(model.margins(data.inputs.array))) == 200
+    assert len(np.unique(scores)) == 200
     before = {name: weight.clone() for name, weight in network.state_dict().items()}
-    for again in (
-        settings,
-        cards.CrossEntropySettings(),
-    ):  # a second time nothing changes; cross entropy has no boundary to set
-        baselines.set_boundary(learner, data, unlabeled[:40] if again is not settings else unlabeled, again, Run(CPU))
-        assert is_same(network.state_dict(), before)
+    baselines.set_boundary(learner, data, unlabeled[:40], cards.CrossEntropySettings(), Run(CPU))
+    assert is_same(network.state_dict(), before), "cross entropy has no boundary to set"
 
 
 @pytest.mark.parametrize("share", [0.2, 0.6])
@@ -298,25 +260,20 @@ def test_classifier_and_pairs_see_own_views(name: str, expected: tuple[str, ...]
     assert ["set width" in text for text in run.warnings] == [True]  # there is no layer for pairs to teach
 
 
-def test_target_begins_as_an_equal_and_another_object_and_moves_by_its_share_before_a_step() -> None:
+def test_target_begins_as_an_equal_and_moves_by_its_share_before_a_step() -> None:
     settings = cards.NnpuPairSettings(ema_momentum=0.9, class_prior=0.4, **PAIRS)
     data, _ = made_data()
     learner = new_learner(data, settings)
     for ours, theirs in zip(learner.target.parameters(), learner.network.encoder.parameters(), strict=True):
         assert torch.equal(ours, theirs)
-        assert ours is not theirs
-        assert not ours.requires_grad
     with torch.no_grad():
         for weight in learner.network.encoder.parameters():
             weight += 1.0
     before = [weight.clone() for weight in learner.target.parameters()]
     online = [weight.detach().clone() for weight in learner.network.encoder.parameters()]
     baselines._step(learner, MicroBatcher(Run(CPU)), *drawn_views(data), settings)
-    moved = list(learner.target.parameters())
-    assert len(moved) == len(online) == 7
-    for after, old, new in zip(moved, before, online, strict=True):
+    for after, old, new in zip(learner.target.parameters(), before, online, strict=True):
         torch.testing.assert_close(after, old + 0.1 * (new - old), rtol=0, atol=1e-6)
-    assert any(not torch.equal(a, b) for a, b in zip(learner.network.encoder.parameters(), online, strict=True))
 
 
 def test_supervised_pretrains_on_all_chips_and_learns_from_judged_ones_alone() -> None:
@@ -350,9 +307,6 @@ def test_linear_scores_are_those_of_the_instant_ranker(seed: int, l2: float) -> 
     model = linear.fit(data, cards.LinearSettings(l2=l2), Run(CPU))
     np.testing.assert_allclose(model.score(views[0]), theirs, atol=1e-3)
     np.testing.assert_array_equal(model.score(views), model.score(views[0]))  # the chips as they were cut alone
-    apart = np.abs(theirs[:, None] - theirs[None]) > 2e-3
-    ours = model.score(views[0])
-    assert (np.sign(ours[:, None] - ours[None]) == np.sign(theirs[:, None] - theirs[None]))[apart].all()
 
 
 def test_logistic_regression_reaches_the_minimum_of_its_loss() -> None:

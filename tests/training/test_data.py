@@ -69,9 +69,9 @@ def test_every_batch_has_labeled_chips_in_both_halves() -> None:
     assert len(set(drawn)) > 1
 
 
-def _types(row: int, *labels: int, width: int = 2) -> np.ndarray:
+def _types(row: int, *labels: int) -> np.ndarray:
     """Types of 30 buildings: nobody answered, but for one row."""
-    found = np.full((30, width), -1, np.int8)
+    found = np.full((30, 2), -1, np.int8)
     found[row] = labels
     return found
 
@@ -81,13 +81,6 @@ def test_classes_follow_from_positives_and_arrays_that_contradict_are_refused() 
     plain = PUData(_numbered(), positive, ROWS > 28)
     assert plain.classes.tolist() == [1] * 3 + [-1] * 27
     assert plain.trained_rows.tolist() == list(range(29))
-    assert (plain.views, plain.is_missing, plain.type_labels, plain.type_names, plain.is_ordinal) == (
-        (),
-        None,
-        None,
-        (),
-        False,
-    )
     chips = ChipImages(np.zeros((30, 4, 8, 8), np.uint8))
     post, sar = View("post", "post", 0, 3), View("sar", "post", 3, 4)
 

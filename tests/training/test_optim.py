@@ -64,25 +64,6 @@ def test_lars_stays_finite_for_zero_weights_and_zero_gradients() -> None:
         torch.testing.assert_close(weight.detach(), torch.full((2, 2), value - 0.1 * (slope + decay * value)))
 
 
-def test_lars_equals_the_loop_over_tensors() -> None:
-    network = small_network().double()
-    optimizer = Lars(parameter_groups(network, 0.01), 0.7, trust=0.02)
-    expected = weights_of(network)
-    momenta = [torch.zeros_like(weight) for weight in expected]
-    for step in range(4):
-        give_gradients(network, step)
-        optimizer.step()
-        for i, weight in enumerate(network.parameters()):
-            gradient = weight.grad
-            if weight.ndim > 1:
-                length, slope = math.sqrt(float(expected[i].square().sum())), math.sqrt(float(gradient.square().sum()))
-                gradient = 0.02 * length / (slope + 0.01 * length) * (gradient + 0.01 * expected[i])
-            momenta[i] = 0.9 * momenta[i] + gradient
-            expected[i] = expected[i] - 0.7 * momenta[i]
-    for weight, value in zip(network.parameters(), expected, strict=True):
-        torch.testing.assert_close(weight.detach(), value, rtol=0, atol=1e-12)
-
-
 def test_lars_is_plain_sgd_where_nothing_is_adapted() -> None:
     ours, theirs = small_network(), small_network()
     groups = [{"params": list(ours.parameters()), "is_adapted": False}]
