@@ -1,4 +1,4 @@
-"""Layers of areas in the project file, and the styles QGIS finds there; read from outside by other programs."""
+"""Layers of areas and the area of interest in the project file, and the styles that QGIS finds there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import shapely
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import aoi, areas, labels, schema, store
+from pu_geo.project import aoi, areas, contents, labels, schema, store
 from pu_geo.project.areas import AreaLayer
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
@@ -23,6 +23,7 @@ from pu_geo.records import LabelOp
 WEST, EAST = shapely.box(499_900, 3_999_000, 500_100, 4_001_000), shapely.box(500_100, 3_999_000, 501_000, 4_001_000)
 ADM2 = AreaLayer("adm2", ["West", "東"], ["P1", None], [shapely.to_wkb(WEST), shapely.to_wkb(EAST)])
 ONE = AreaLayer("район_1", ["all"], ["P"], [shapely.to_wkb(shapely.MultiPolygon([WEST]))])
+EXTENT = "SELECT min_x, min_y, max_x, max_y, srs_id FROM gpkg_contents WHERE table_name = 'aoi'"
 READER = """
     import json, sys, pyogrio
     def read(layer, **more):
@@ -74,16 +75,15 @@ STATES = {  # label, run, damage_binary of a building: a person's answer decides
     (None, "ranker-1", "not_flagged"): NOT_FLAGGED,
     (None, "ranker-1", "not_assessed"): NOT_ASSESSED,
     ("not_assessable", None, "not_assessed"): NOT_ASSESSED,
-    ("not_assessable", "ranker-1", "not_assessed"): NOT_ASSESSED,
-    ("positive", None, "damaged"): CONFIRMED,
     ("positive", "ranker-1", "damaged"): CONFIRMED,
-    ("not_damaged", None, "not_flagged"): INTACT,
     ("not_damaged", "ranker-1", "not_flagged"): INTACT,
 }
 
 
 def test_every_state_of_a_building_has_exactly_one_rule() -> None:
-    rules = list(ET.fromstring(schema.damage_map_qml()).iter("rule"))
+    style = ET.fromstring(schema.damage_map_qml())
+    rules = list(style.iter("rule"))
+    assert {rule.get("symbol") for rule in rules} <= {symbol.get("name") for symbol in style.iter("symbol")}
     with closing(sqlite3.connect(":memory:")) as db:
         for (label, run_id, binary), expected in STATES.items():
             row = {"label": label, "run_id": run_id, "damage_binary": binary, "assessed": int(binary != "not_assessed")}
@@ -93,16 +93,22 @@ def test_every_state_of_a_building_has_exactly_one_rule() -> None:
     assert "Confirmed" in str(rules[0].get("label"))
 
 
-@pytest.mark.parametrize("text", [schema.damage_map_qml(), schema.areas_qml()])
-def test_styles_are_well_formed_and_name_symbols_that_exist(text: str) -> None:
-    root = ET.fromstring(text)
-    symbols = {symbol.get("name"): symbol for symbol in root.iter("symbol")}
-    assert {rule.get("symbol") for rule in root.iter("rule")} <= symbols.keys()
-    assert len({rule.get("key") for rule in root.iter("rule")}) == len(list(root.iter("rule")))
-    assert root.findtext("layerGeometryType") == "2"
-    if root.find(".//rule") is not None:  # confirmed buildings have the color of the Annotate screen
-        options = {option.get("name"): option.get("value") for option in symbols[CONFIRMED].iter("Option")}
-        assert options["color"].startswith(",".join(map(str, bytes.fromhex("D55E00"))))
+def test_an_area_is_put_replaced_taken_away_and_put_back(db: Connection) -> None:
+    before = contents.footprints(db).building_ids
+    assert (aoi.current(db), aoi.before(db), aoi.remove(db), aoi.put_back(db)) == (None, None, False, None)
+    assert aoi.put(db, ADM2.wkb[0], "west.geojson") is False
+    assert aoi.before(db) is None
+    assert aoi.put(db, ADM2.wkb[1], "east.geojson") is True
+    now = aoi.current(db)
+    assert (now.wkb, now.source) == (ADM2.wkb[1], "east.geojson")
+    assert db.execute(EXTENT).fetchone() == (500_100, 3_999_000, 501_000, 4_001_000, 32615)
+    assert aoi.remove(db) is True
+    assert aoi.current(db) is None
+    assert db.execute(EXTENT).fetchone() == (None, None, None, None, 32615)
+    for expected in ("east.geojson", "west.geojson", "east.geojson"):  # undone, and again: the one before it, and back
+        assert aoi.put_back(db).source == expected
+    assert contents.footprints(db).building_ids == before
+    assert db.execute("SELECT count(*) FROM aoi_log").fetchone() == (6,)
 
 
 @pytest.mark.slow

@@ -7,6 +7,8 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -16,16 +18,12 @@ from typing import Any
 
 import pytest
 from damage_parts import overwrite, page_of
+from small_parts import REPOSITORY, add_run, click
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import backups, labels, schema, store
+from pu_geo.project import backups, runs, schema, store
 from pu_geo.project.backups import Backup
 from pu_geo.project.layout import Layout
-from pu_geo.records import LabelOp
-
-
-def click(layout: Layout, op: str, building: str = "b3") -> int:
-    return store.call(layout, labels.append, [LabelOp(op, building, "positive")], analyst="ann", screen="map")[0].event
 
 
 def aged(backup: Backup, days: float, reason: str = "") -> None:
@@ -37,13 +35,13 @@ def aged(backup: Backup, days: float, reason: str = "") -> None:
 
 
 def test_a_backup_has_all_clicks_and_facts_beside_it(project: Layout) -> None:
-    event = click(project, "1")
+    click(project, "b3")
     made = backups.make(project, "asked")
-    assert (made.at_event, made.schema, made.reason) == (event, schema.SCHEMA, "asked")
+    assert (made.at_event, made.schema, made.reason) == (1, schema.SCHEMA, "asked")
     assert (made.path.parent, backups.verify(made)) == (project.folder / "backups", "")
     assert backups.all_backups(project) == [made]
     with closing(sqlite3.connect(made.path)) as db:
-        assert db.execute("SELECT op, building_id FROM label_event").fetchall() == [("1", "b3")]
+        assert db.execute("SELECT building_id, label FROM label_event").fetchall() == [("b3", "positive")]
         assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
     assert made.project_id == store.call(project, store.project_id)
 
@@ -137,10 +135,10 @@ def test_a_daily_backup_is_made_once_a_day_of_what_changed(project: Layout, monk
     copied = []
     copy = backups._copy
     monkeypatch.setattr(backups, "_copy", lambda *paths: (copied.append(paths), copy(*paths)))
-    click(project, "1")
+    click(project, "b1")
     first = backups.make_daily(project)
     assert first is not None
-    click(project, "2")
+    click(project, "b2")
     assert backups.make_daily(project) is None  # the newest is of today
     aged(first, days=1.1)
     second = backups.make_daily(project)
@@ -149,16 +147,16 @@ def test_a_daily_backup_is_made_once_a_day_of_what_changed(project: Layout, monk
     aged(second, days=1.05)
     assert [backups.make_daily(project) for _ in range(3)] == [None] * 3  # nothing changed
     assert len(copied) == 3, "it is compared with its newest backup once"
-    click(project, "3")
+    click(project, "b3")
     third = backups.make_daily(project)
     assert third is not None
     aged(third, days=-3)  # a wrong clock: one of tomorrow holds nothing back
-    click(project, "4")
+    click(project, "b4")
     assert backups.make_daily(project) is not None
 
 
 def test_of_several_servers_one_makes_the_daily_backup(project: Layout) -> None:
-    click(project, "1")
+    click(project, "b1")
     with ThreadPoolExecutor(4) as servers:
         made = [one.result() for one in [servers.submit(backups.make_daily, project) for _ in range(4)]]
     assert sum(one is not None for one in made) == len(backups.all_backups(project)) == 1
@@ -175,3 +173,46 @@ def test_copies_that_an_older_version_left_are_listed_and_stay(project: Layout) 
     os.utime(old, (time.time() + 100, time.time() + 100))
     assert backups.newest(project) == first
     assert old not in [one.path for one in backups.too_many(backups.all_backups(project) * 9)]
+
+
+CLICKING = """
+import sys
+from threading import Thread
+from pu_geo.project import labels, store
+from pu_geo.records import LabelOp
+layout = store.open_project(sys.argv[1])
+def click(who):
+    for number in range(1, 1_000_000):
+        op = LabelOp(f"{who}-{number}", f"b{number % 20}", "positive" if number % 2 else "cleared")
+        ack = store.call(layout, labels.append, [op], analyst=who, screen="map")[0]
+        sys.stdout.write(f"{ack.event} {ack.op}\\n")
+        sys.stdout.flush()
+for who in ("ann", "bob"):
+    Thread(target=click, args=(who,)).start()
+"""
+
+
+def log_of(path: Path) -> set[str]:
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return {f"{event} {op}" for event, op in db.execute("SELECT event, op FROM label_event")}
+
+
+@pytest.mark.slow
+def test_clicks_runs_and_backups_at_once_and_a_kill_lose_nothing(project: Layout, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CLICKING, str(project.folder)]
+    acknowledged: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as clicking:
+        assert clicking.stdout is not None
+        for number in range(3):
+            acknowledged += [clicking.stdout.readline().strip() for _ in range(20)]
+            add_run(project, f"ranker-{number}")
+            made = backups.make(project, "asked", tmp_path / "stick")
+            assert backups.verify(made) == ""
+            assert {*acknowledged} <= log_of(made.path)
+        clicking.kill()
+        acknowledged += clicking.stdout.read().splitlines()
+    assert {*acknowledged} <= log_of(project.gpkg)
+    assert {line.split()[1].split("-")[0] for line in acknowledged} == {"ann", "bob"}
+    with store.connect(project) as db:
+        assert len(runs.all_runs(db)) == 3

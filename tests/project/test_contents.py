@@ -56,6 +56,10 @@ def test_chip_sets_without_layers_have_their_dates_as_views() -> None:
     assert contents.views_of({"bands": "pre+post"}) == (View("pre", "pre", 0, 3), View("post", "post", 3, 6))
     assert contents.views_of(SET_WITH_LAYERS)[2:] == (View("sar-post", "post", 6, 8), View("height", "", 8, 9))
     assert [asdict(view) for view in contents.views_of(SET_WITH_LAYERS)] == SET_WITH_LAYERS["views"]
+    chips = np.arange(18, dtype=np.uint8).reshape(2, 9, 1, 1)
+    found = contents.optical(chips, SET_WITH_LAYERS)
+    assert np.shares_memory(found, chips)
+    np.testing.assert_array_equal(found, chips[:, :6])
 
 
 def test_chips_that_are_not_there_are_refused(db: Connection) -> None:
@@ -65,16 +69,6 @@ def test_chips_that_are_not_there_are_refused(db: Connection) -> None:
     assert (contents.chosen_chip_set(db), contents.chosen_chip_set(db, "one")) == ("one", "one")
     with pytest.raises(ProjectError, match="no chips 'two'; its chip sets are: one"):
         contents.chosen_chip_set(db, "two")
-
-
-@pytest.mark.parametrize(
-    ("facts", "n_bands", "n_optical"), [({"bands": "post"}, 3, 3), ({"bands": "pre+post"}, 6, 6), (SET_WITH_LAYERS, 9, 6)]
-)
-def test_optical_bands_are_a_view_of_the_chips(facts: dict[str, Any], n_bands: int, n_optical: int) -> None:
-    chips = np.arange(2 * n_bands, dtype=np.uint8).reshape(2, n_bands, 1, 1)
-    found = contents.optical(chips, facts)
-    assert np.shares_memory(found, chips)
-    np.testing.assert_array_equal(found, chips[:, :n_optical])
 
 
 def test_a_view_is_missing_from_half_of_the_outline_on() -> None:
@@ -89,36 +83,15 @@ def test_a_view_is_missing_from_half_of_the_outline_on() -> None:
     np.testing.assert_array_equal(contents.is_missing(before), [[True, False]])
 
 
-# Uploaded files: inside the project, under harmless names, once
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("../../etc/passwd", "passwd"),
-        ("C:\\Users\\ann\\a b.geojson", "a_b.geojson"),
-        ("..", "file"),
-        (".hidden", "hidden"),
-        ("a\0b\n.tif", "a_b_.tif"),
-        ("家屋.gpkg", "家屋.gpkg"),
-        ("x" * 300 + ".tif", "x" * 120 + ".tif"),
-    ],
-)
-def test_names_lead_nowhere_else(given: str, expected: str) -> None:
-    assert contents.safe_name(given) == expected
-
-
-def test_files_that_belong_together_stay_together_and_come_once(project: Layout) -> None:
-    long = "建" * 90 + ".geojson"  # more bytes than a name may have
-    first = contents.keep(project, [("a/post.png", b"picture"), ("post.pgw", b"world")])
-    again = contents.keep(project, [("a/post.png", memoryview(b"picture")), ("post.pgw", memoryview(b"world"))])
-    other = contents.keep(project, [("post.png", b"another picture"), ("post.pgw", b"world"), (long, b"{}")])
-    assert first == again
-    assert [path.name for path in first] == ["post.png", "post.pgw"]
-    assert first[0].parent == first[1].parent != other[0].parent
-    assert first[0].parents[1] == project.folder / "sources"
-    assert [path.read_bytes() for path in (*first, *other)] == [b"picture", b"world", b"another picture", b"world", b"{}"]
-    assert other[2].suffix == ".geojson"
+def test_names_lead_nowhere_else() -> None:
+    expected = {
+        "../../etc/passwd": "passwd",
+        "C:\\Users\\ann\\a b.geojson": "a_b.geojson",
+        "..": "file",
+        ".hidden": "hidden",
+    }
+    expected |= {"a\0b\n.tif": "a_b_.tif", "家屋.gpkg": "家屋.gpkg", "x" * 300 + ".tif": "x" * 120 + ".tif"}
+    assert {given: contents.safe_name(given) for given in expected} == expected
 
 
 def test_pictures_of_one_name_get_a_folder_each_and_the_same_one_is_stored_once(project: Layout) -> None:
@@ -129,6 +102,10 @@ def test_pictures_of_one_name_get_a_folder_each_and_the_same_one_is_stored_once(
     assert kept[0] == kept[2]
     assert len({path.parent for path in kept}) == 3
     assert kept[3].parent == kept[4].parent
+    assert kept[3].parents[1] == project.folder / "sources"
+    assert contents.keep(project, [(name, memoryview(content)) for name, content in files]) == kept
+    (long,) = contents.keep(project, [("建" * 90 + ".geojson", b"{}")])  # more bytes than a name may have
+    assert (long.suffix, long.read_bytes()) == (".geojson", b"{}")
     with pytest.raises(ProjectError, match="2 different files are called post"):  # whose world file is it?
         contents.keep(project, [("post.png", b"west"), ("post.png", b"east"), ("post.pgw", b"1")])
 

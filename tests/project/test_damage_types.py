@@ -1,17 +1,20 @@
-"""Types of damage that a run may learn: from answers, from grades, from an attribute; and one type of each building."""
+"""Grades of buildings and their scale; types of damage that a run may learn from answers, grades or an attribute."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from small_parts import click
 
-from pu_geo.errors import TrainingError
+from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.project import choices, damage_types, grades, labels, store
 from pu_geo.project.damage_types import DamageTypes, Tally, rarest_of_each
-from pu_geo.project.grades import Grade
+from pu_geo.project.grades import USUAL, Grade
+from pu_geo.project.labels import Ack
 from pu_geo.project.layout import Layout
-from pu_geo.records import PUSet
+from pu_geo.records import MAX_GRADE, LabelOp, PUSet
 
 
 def read(layout: Layout, source: str, *, without: tuple[int, ...] = (), at_choice: int | None = None) -> DamageTypes:
@@ -104,18 +107,11 @@ def test_a_grade_off_the_scale_counts_as_none_but_for_who_began_with_it(project:
     assert then.names == ("at least Minor", "at least Major", "at least Destroyed")
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        ("answers", "No damage type"),
-        ("grades", "No grade of the scale"),
-        ("fcode", "has the attribute 'fcode'; they have: damage, name"),
-    ],
-)
-def test_without_any_type_grade_or_attribute_nothing_is_learned(project: Layout, source: str, words: str) -> None:
+def test_without_any_type_grade_or_attribute_nothing_is_learned(project: Layout) -> None:
     click(project, "b0", "b1")
-    with pytest.raises(TrainingError, match=words):
-        read(project, source)
+    for source, words in (("answers", "No damage type"), ("grades", "No grade"), ("fcode", "they have: damage, name")):
+        with pytest.raises(TrainingError, match=words):
+            read(project, source)
 
 
 def test_an_attribute_of_the_footprints_is_one_type_of_each(project: Layout) -> None:
@@ -151,3 +147,73 @@ def test_the_rarest_type_of_each_keeps_the_rare_ones_and_no_type_below_the_fewes
     both = {0: ["roof"], 1: ["roof"], 2: ["mud", "roof"], 3: ["mud", "roof"], 4: ["roof", "mud"]}
     assert rarest_of_each(both, 3) == {2: "mud", 3: "mud", 4: "mud"}
     assert rarest_of_each({0: [], 1: ["tent"]}, 2) == {}
+
+
+def give(layout: Layout, op: str, building: str = "b0", **details: object) -> Ack:
+    operation = LabelOp(op, building, **{"label": "positive", **details})  # type: ignore[arg-type]
+    with store.connect(layout) as db:
+        return labels.append(db, [operation], analyst="ann", screen="map")[0]
+
+
+def now(layout: Layout) -> dict[str, str]:
+    with store.connect(layout) as db:
+        return {building: event.grade for building, event in labels.current(db).items()}
+
+
+def test_only_a_damaged_building_has_a_grade_and_only_one_of_the_scale(project: Layout) -> None:
+    for label in ("not_damaged", "not_assessable", "cleared"):
+        assert "how badly" in str(give(project, f"c-{label}", label=label, grade="major").error)
+    for grade, words in (("Destoyed", "'Destoyed' is not one of"), ("x" * (MAX_GRADE + 1), "at most 40"), (4, "at most 40")):
+        assert words in str(give(project, f"c-{grade}", grade=grade).error)
+    assert give(project, "map", grade="possible").error is None, "damage maps have it, also where the scale has not"
+    assert now(project) == {"b0": "possible"}
+
+
+def test_a_renamed_or_moved_grade_keeps_its_buildings(project: Layout) -> None:
+    give(project, "a", "b0", grade="destroyed")
+    give(project, "b", "b1", grade="minor")
+    worst, middle, least = USUAL
+    with store.connect(project) as db:
+        grades.put(db, [least, replace(worst, name="Total loss"), Grade("", "Roof gone", "major"), middle])
+        found = grades.known(db)
+        assert [(one.id, one.name) for one in found if one.is_offered] == [
+            ("minor", "Minor"), ("destroyed", "Total loss"), ("roof-gone", "Roof gone"), ("major", "Major"),
+        ]  # fmt: skip
+        events = labels.current(db)
+        assert [grades.name_of(found, events[b].grade) for b in ("b0", "b1")] == ["Total loss", "Minor"]
+        assert [grades.class_of(found, events[b].grade) for b in ("b0", "b1")] == ["destroyed", "minor"]
+        assert [grades.same_as(found, name, "major") for name in ("MINOR", "Broken")] == ["minor", "roof-gone"]
+        assert grades.same_as(found, "Broken", "none") == ""
+    assert give(project, "c", "b2", grade="total LOSS").error is None
+    assert now(project)["b2"] == "destroyed"
+
+
+def test_a_grade_off_the_scale_stays_known_and_comes_back_under_its_name(project: Layout) -> None:
+    with store.connect(project) as db:
+        grades.put(db, [*USUAL, Grade("", "Roof gone", "major")])
+    give(project, "a", grade="Roof gone")
+    with store.connect(project) as db:
+        grades.put(db, USUAL)
+        assert "roof-gone" not in [one.id for one in grades.scale(db)]
+        assert grades.class_of(grades.known(db), "roof-gone") == "major"
+    assert give(project, "late", "b3", grade="roof-gone").error is None, "a click that was on its way is not lost"
+    with store.connect(project) as db:
+        made = grades.put(db, [*USUAL, Grade("", "roof GONE", "major")])
+        assert made[-1].id == "roof-gone"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ([], "would have 0 grades"),
+        ([Grade("", f"g{k}", "minor") for k in range(7)], "would have 7 grades"),
+        ([Grade("", " ", "minor")], "cannot be the name"),
+        ([Grade("", "A", "minor"), Grade("", "a ", "major")], "each occurs once"),
+        ([Grade("", "A", "total")], "class 'total'"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_scale_that_cannot_be_is_refused(project: Layout, wanted: list[Grade], words: str) -> None:
+    with store.connect(project) as db:
+        with pytest.raises(ProjectError, match=words):
+            grades.put(db, wanted)
+        assert grades.scale(db) == list(USUAL)

@@ -1,14 +1,21 @@
-"""The log of decisions: the newest of a name counts, nothing is lost, a replay does nothing."""
+"""The log of decisions, about clusters and discoveries too: the newest of a name counts, and nothing is lost."""
 
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 from sqlite3 import Connection
+from typing import Any
 
+import numpy as np
 import pytest
+from type_parts import GROUPS, IDS, KEPT, discovered
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import decisions
+from pu_geo.project import decisions, discoveries, labels, pseudo_positives
+from pu_geo.project.layout import Layout
+from pu_geo.project.runs import sha256_of
+from pu_geo.records import LabelOp
 
 
 def test_the_newest_of_a_name_stands_and_can_be_taken_away_and_put_back(db: Connection) -> None:
@@ -48,3 +55,98 @@ def test_a_replayed_operation_is_stored_once_and_the_log_is_never_changed(db: Co
 def test_what_cannot_be_a_name_or_kind_is_refused(db: Connection, kind: str, name: str) -> None:
     with pytest.raises(ProjectError, match=r"cannot be a name|is no kind"):
         decisions.decide(db, "1", kind, name, {}, analyst="ann")
+
+
+def facts(decision: str, *ids: str, run_id: str = "run-1") -> dict[str, Any]:
+    return {"run_id": run_id, "decision": decision, "building_ids": list(ids)}
+
+
+def test_of_accepting_and_rejecting_a_building_the_later_counts(db: Connection) -> None:
+    decisions.decide(db, "1", pseudo_positives.KIND, "a", facts("accept", "b1", "b2"), analyst="ann")
+    decisions.decide(db, "2", pseudo_positives.KIND, "b", facts("reject", "b2", run_id="run-2"), analyst="bob")
+    first = decisions.last_decision(db)
+    decisions.decide(db, "3", pseudo_positives.KIND, "c", facts("accept", "b2", "b3"), analyst="ann")
+    assert pseudo_positives.accepted_ids(db) == {"b1", "b2", "b3"}
+    assert pseudo_positives.accepted_ids(db, at=first) == {"b1"}
+    assert pseudo_positives.accepted_ids(db, at=0) == set()
+    assert [act.name for act in pseudo_positives.acts(db, "run-1")] == ["a", "c"]
+    decisions.decide(db, "4", pseudo_positives.KIND, "a", None, analyst="ann")
+    assert pseudo_positives.accepted_ids(db) == {"b2", "b3"}
+    assert pseudo_positives.accepted_ids(db, at=first) == {"b1"}  # the past stays as it was
+
+
+def test_an_answer_of_a_person_counts_more_than_the_cluster(db: Connection) -> None:
+    decisions.decide(db, "1", pseudo_positives.KIND, "a", facts("accept", "b1", "b2", "b3", "b4", "gone"), analyst="ann")
+    said = [("b1", "positive"), ("b2", "not_damaged"), ("b3", "not_assessable")]
+    ops = [LabelOp(building, building, label) for building, label in said]  # type: ignore[arg-type]
+    labels.append(db, ops, analyst="ann", screen="map")
+    pu = labels.pu_set(db)
+    rows = pseudo_positives.is_accepted(db, pu)
+    assert [building for building, one in zip(pu.building_ids, rows, strict=True) if one] == ["b4"]
+    assert pu.is_positive.sum() == 1
+
+
+def test_a_discovery_comes_back_as_it_was_kept_the_newest_first(project: Layout) -> None:
+    found = discoveries.load(discovered(project), KEPT)
+    assert (found.id, list(found.building_ids)) == (KEPT, IDS)
+    np.testing.assert_array_equal(found.groups, GROUPS)
+    assert (found.groups.dtype, found.membership.dtype) == (np.int16, np.float32)
+    assert found.members([1, 3]) == [*IDS[8:14], "b18"]
+    arrays = {path.name: sha256_of(path) for path in project.discovery(KEPT).iterdir() if path.name != "discovery.json"}
+    assert found.facts["sha256"] == arrays
+    assert found.facts["known"] == {"not damaged": 6, "damaged": 6}
+    assert not (project.folder / "work").exists()
+    discovered(project, name="types-2")
+    assert [facts["discovery"] for facts in discoveries.all_facts(project)] == ["types-2", KEPT]
+    assert discoveries.load(project, "latest").id == "types-2"
+    assert discoveries.new_id() != discoveries.new_id()
+
+
+def test_one_that_was_not_finished_is_none(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(path: Path, value: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(discoveries, "write_json", killed)
+    with pytest.raises(KeyboardInterrupt):
+        discovered(project)
+    assert discoveries.all_facts(project) == []
+    assert not (project.folder / "discoveries").exists()
+    with pytest.raises(ProjectError, match="none yet"):
+        discoveries.load(project, "latest")
+
+
+def test_the_last_named_type_of_a_building_counts(db: Connection) -> None:
+    facts = {"discovery": KEPT, "groups": [0], "building_ids": ["b0", "b1"]}
+    discoveries.decide(db, KEPT, {"tarps": facts}, analyst="ann")
+    discoveries.decide(db, KEPT, {"debris": {**facts, "building_ids": ["b1"]}}, analyst="ann")
+    decisions.decide(db, "other", "damage_type", "by hand", {"building_ids": ["b0"]}, analyst="bob")
+    assert list(discoveries.types(db)) == ["tarps", "debris"]
+    assert discoveries.type_of(db) == {"b0": "tarps", "b1": "debris"}
+
+
+def test_acts_are_undone_one_after_the_other(db: Connection) -> None:
+    one, two = ({"discovery": KEPT, "groups": [i], "building_ids": [f"b{i}"]} for i in (0, 1))
+    discoveries.decide(db, KEPT, {"tarps": one}, analyst="ann")
+    discoveries.decide(db, KEPT, {"tarps": None, "blue tarps": one, None: {"merged": [], "dropped": [2]}}, analyst="ann")
+    discoveries.decide(db, KEPT, {"blue tarps": two}, analyst="ann")
+    discoveries.decide(db, "types-other", {"mud": two}, analyst="ann")
+    assert discoveries.undo(db, KEPT, analyst="bob")
+    assert discoveries.types(db)["blue tarps"].facts == one
+    discoveries.decide(db, KEPT, {"straw": two}, analyst="ann")  # a new act after an undo is the last
+    n_before = decisions.last_decision(db)
+    assert discoveries.undo(db, KEPT, analyst="bob")
+    assert list(discoveries.types(db)) == ["mud", "blue tarps"]
+    with pytest.raises(ProjectError, match="Something else was decided since by ann"):
+        discoveries.undo(db, KEPT, analyst="bob", decision=1)
+    assert discoveries.last_act(db, KEPT) == 2
+    assert discoveries.undo(db, KEPT, analyst="bob", decision=2)
+    assert discoveries.review_of(db, KEPT) == discoveries.Review()
+    assert {name: each.facts for name, each in discoveries.types(db).items()} == {"mud": two, "tarps": one}
+    assert discoveries.undo(db, KEPT, analyst="bob")
+    assert list(discoveries.types(db)) == ["mud"]
+    assert (discoveries.undo(db, KEPT, analyst="bob"), discoveries.last_act(db, KEPT)) == (False, None)
+    assert decisions.last_decision(db) == n_before + 5  # nothing is taken out of the log
+
+
+def test_merged_groups_count_as_one() -> None:
+    assert discoveries.Review([[3, 1]], [0]).joined(5) == [(0,), (1, 3), (2,), (4,)]

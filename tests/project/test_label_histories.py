@@ -1,24 +1,22 @@
-"""Random histories of labels: what is kept of the log in memory is what all of it says, and many stored at once are one by one."""
+"""Random histories of labels: what is kept of the log in memory is what all of it says."""
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from itertools import compress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from small_parts import small_project, square_table
 
-from benchmarks import many_buildings
-from pu_geo.project import analysts, contents, labels, store
+from pu_geo.project import analysts, labels, store
 from pu_geo.project.labels import Ack, Given
 from pu_geo.project.layout import Layout
-from pu_geo.records import LABELS, LabelEvent, LabelOp
+from pu_geo.records import LabelEvent, LabelOp
 
 N_BUILDINGS = 12
 PEOPLE = ("ann", "bob")
@@ -51,7 +49,8 @@ def some_operation(rng: np.random.Generator, number: int) -> LabelOp:
     return LabelOp(
         f"op{number}", f"b{rng.integers(N_BUILDINGS)}", label, f"act{number // 3}" if rng.random() < 0.4 else None,  # type: ignore[arg-type]
         reason="cloud" if label == "not_assessable" else "", grade="major" if label == "positive" and number % 2 else "",
-        shown="audit" if is_check else "", inclusion=0.5 if is_check else None,
+        shown="audit" if is_check else "", inclusion=0.5 if is_check else None, comment="ü" * (number % 2),
+        damage_types=["roof"] if label == "positive" and number % 3 == 0 else (),
     )  # fmt: skip
 
 
@@ -100,6 +99,8 @@ def test_what_is_kept_is_what_the_whole_log_says(tmp_path: Path, seed: int) -> N
                 building: (row.event, row.label) for building, row in labeled.items()
             }
             assert labels.current_labels(db) == {building: row.label for building, row in labeled.items()}
+            view = db.execute("SELECT building_id, label, labeller FROM damage_map WHERE label <> '' ORDER BY building_id")
+            assert view.fetchall() == [(building, one.label, one.analyst) for building, one in now.items()]
             own = {(row.building, row.analyst): row.label for row in standing}
             assert {key: event.label for key, event in analysts.own_answers(db).items()} == {
                 key: label for key, label in own.items() if label != "cleared"
@@ -126,20 +127,6 @@ def test_what_is_kept_is_what_the_whole_log_says(tmp_path: Path, seed: int) -> N
                 assert labels.next_act(db, analyst, "redo") == (undone[-1] if undone else None)
                 for act in (*done, *undone, "another"):
                     assert labels.next_act(db, analyst, "undo", only=act) == (act if act in done else None)
-
-
-def test_the_history_of_the_benchmark_is_one_that_clicks_leave(db: sqlite3.Connection) -> None:
-    many_buildings.add_history(db, contents.building_ids(db), 1000)
-    log = log_of(db)
-    assert (len(log), {row.kind for row in log}) == (1000, {"set", "undo", "redo"})
-    for row in log:
-        if row.kind != "set":
-            found = labels.last_standing(db, row.building, at=row.event)
-            assert row.label == (found.label if found else "cleared")
-    for analyst in many_buildings.ANALYSTS:
-        done, undone = stacks(log, analyst)
-        assert labels.next_act(db, analyst, "undo") == done[-1]
-        assert labels.next_act(db, analyst, "redo") == (undone[-1] if undone else None)
 
 
 def test_what_is_kept_follows_a_file_that_took_the_place_of_another(project: Layout, tmp_path: Path) -> None:
@@ -180,71 +167,12 @@ def labels_of(layout: Layout) -> dict[str, str]:
     return dict(store.call(layout, labels.current_labels))
 
 
-# Many labels stored at once: the same rows as one by one
-
-
-WRONG: dict[str, list[Any]] = {
-    "op": ["", 7, ["op1"], None, "a\0b", "\ud800", "x" * 201], "building_id": ["b99", "", None, {"b": 1}, "b\0", "\ud800"],
-    "label": ["damaged", None, []], "act": ["", 5], "grade": ["no such", 3, "x" * 500], "reason": ["fog"],
-    "comment": [None, "x" * 501], "damage_types": ["roof", [""], ["walls"], None], "at": ["yesterday"], "analyst": [""],
-}  # fmt: skip
-
-
-def some_operations(rng: np.random.Generator, n: int) -> list[LabelOp]:
-    """Labels of acts on several buildings, with undo, redo, replays, and what makes no sense, among them values of other kinds."""
-    found: list[LabelOp] = []
-    for number in range(n):
-        kind = rng.random()
-        if kind < 0.12 and found:
-            found.append(found[int(rng.integers(len(found)))])  # sent again
-            continue
-        if kind < 0.25:
-            found.append(LabelOp(f"op{number}", step=str(rng.choice(["undo", "redo"]))))  # type: ignore[arg-type]
-            continue
-        label = str(rng.choice(LABELS))
-        given: dict[str, Any] = {
-            "op": f"op{number}", "building_id": f"b{rng.integers(8)}", "label": label, "act": f"act{number // 5}",
-            "grade": str(rng.choice(["", "major", "Minor"])) if label == "positive" else "",
-            "damage_types": ["roof"] if label == "positive" and number % 3 == 0 else (),
-            "absent_types": ("walls",) if label == "positive" and number % 4 == 0 else (),
-            "reason": "cloud" if label == "not_assessable" else "", "comment": "ü" * (number % 2),
-            "analyst": "kim" if number % 7 == 0 else None, "at": "2026-05-01T12:00:00+02:00" if number % 7 == 0 else None,
-        }  # fmt: skip
-        if kind > 0.75:
-            name = str(rng.choice(list(WRONG)))
-            given[name] = WRONG[name][int(rng.integers(len(WRONG[name])))]
-        found.append(LabelOp(**given))
-    return found
-
-
-def rows_of(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
-    """Return the whole log but for the times at which rows were stored."""
-    names = [row[1] for row in db.execute("PRAGMA table_info(label_event)") if row[1] != "at"]
-    return [
-        *db.execute(f"SELECT {', '.join(names)} FROM label_event ORDER BY event"),
-        *db.execute("SELECT * FROM empty_step"),
-    ]
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_at_once_and_one_by_one_leave_the_same_log_and_acknowledgements(project: Layout, tmp_path: Path, seed: int) -> None:
-    ops = some_operations(np.random.default_rng(seed), 90)
-    one_by_one = Layout(Path(shutil.copytree(project.folder, tmp_path / "copy.pugeo")))
-    with store.connect(project) as a, store.connect(one_by_one) as b:
-        for some in (ops, ops[::-1]):
-            alone = [ack for op in some for ack in labels.append(b, [op], analyst="ann", screen="map")]
-            assert labels.append(a, some, analyst="ann", screen="map") == alone
-            assert rows_of(a) == rows_of(b)
-        assert sum(ack.error is not None for ack in alone) > 5
-        assert len(rows_of(a)) > 40
-        assert labels.current(a).keys() == labels.current(b).keys()
-
-
 def test_numbers_go_on_where_the_table_says_and_none_is_given_twice(db: sqlite3.Connection) -> None:
     db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('label_event', 40)")  # numbers that were given before
     ops = [LabelOp("x", "b1", "positive"), LabelOp("y", "b99", "positive"), LabelOp("z", "b2", "positive")]
-    acks = labels.append(db, ops, analyst="ann", screen="map")
-    assert [ack.event for ack in acks] == [41, None, 42]
+    acks = labels.append(db, [*ops, ops[2], LabelOp("z", "b3", "positive"), ops[0]], analyst="ann", screen="map")
+    assert [ack.event for ack in acks] == [41, None, 42, 42, 42, 41]
+    assert labels.current_labels(db) == {"b1": "positive", "b2": "positive"}
     assert labels.append(db, ops[:1], analyst="ann", screen="map") == [Ack("x", 41)]
     assert labels.append(db, [LabelOp("w", "b1", "cleared")], analyst="ann", screen="map") == [Ack("w", 43)]
     for statement in ("UPDATE label_event SET label = 'cleared'", "DELETE FROM label_event"):

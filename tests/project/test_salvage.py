@@ -91,20 +91,6 @@ def test_reads_what_is_committed_in_the_log_beside_the_file_and_nothing_else(cli
     assert rows == whole[:-1]
 
 
-def test_reads_events_of_an_older_schema_with_defaults(tmp_path: Path) -> None:
-    path = tmp_path / "project.gpkg"
-    with closing(sqlite3.connect(path)) as db:
-        db.executescript((Path(__file__).parent / "schema_1.sql").read_text(encoding="utf-8"))
-        names = ("op", "building_id", "label", "analyst", "at", "screen", "kind", "act")
-        values = [(f"op-{i}", "b1", "positive", "ann", "2024-01-01T00:00:00Z", "map", "set", f"op-{i}") for i in range(50)]
-        db.executemany(f"INSERT INTO label_event ({', '.join(names)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
-        db.commit()
-    rows, n_unreadable = salvage.readable_events(path)
-    assert (len(rows), n_unreadable) == (50, 0)
-    later = ("reason", "damage_types", "absent_types", "grade", "answer")
-    assert {tuple(row[name] for name in later) for row in rows} == {("", "[]", "[]", "", None)}
-
-
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0", b"\xff" * 9000, bytes(50_000)], ids=len)
 def test_finds_nothing_in_what_is_no_database(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "project.gpkg").write_bytes(content)

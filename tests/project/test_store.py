@@ -1,4 +1,4 @@
-"""The project's GeoPackage: made, opened, refused, read from outside, and losing nothing."""
+"""The project's GeoPackage: made, opened, refused, and losing nothing, footprints included: in = kept + repaired + dropped."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from sqlite3 import Connection
 
+import numpy as np
 import pytest
 import shapely
-from damage_parts import overwrite
 from small_parts import square_table
 
 from pu_geo.errors import FootprintError, ProjectError
-from pu_geo.project import contents, labels, store
+from pu_geo.project import contents, import_log, labels, store
 from pu_geo.project.layout import Layout, checked_id
 from pu_geo.records import LabelOp
 
@@ -35,23 +35,12 @@ def test_create_refuses_other_endings_full_folders_and_names_too_long(tmp_path: 
     for name, words in (("a", "does not end in"), ("b.pugeo", "not empty"), (long, "cannot be made: File name too long")):
         with pytest.raises(ProjectError, match=words):
             store.create(tmp_path / name, "A")
-    with pytest.raises(ProjectError, match="cannot be the name of a project's folder: File name too long"):
-        store.open_project(tmp_path / long)
+    for name, words in ((long, "the name of a project's folder: File name too long"), ("b.pugeo", "not a PU-Geo project")):
+        with pytest.raises(ProjectError, match=words):
+            store.open_project(tmp_path / name)
     for bad in ("../x", "/etc", "", "A b", "x" * 65, "a/b"):  # ids cannot lead out of the project
         with pytest.raises(ProjectError, match="not an id"):
             checked_id(bad)
-
-
-def test_open_refuses_what_is_no_project_newer_or_damaged(tmp_path: Path, project: Layout) -> None:
-    with pytest.raises(ProjectError, match="not a PU-Geo project"):
-        store.open_project(tmp_path)
-    with store.connect(project) as db:
-        db.execute("UPDATE pugeo_meta SET value = '99' WHERE key = 'schema'")
-    with pytest.raises(ProjectError, match="newer PU-Geo"):
-        store.open_project(project.folder)
-    overwrite(project, 1)
-    with pytest.raises(ProjectError, match="damaged"):
-        store.open_project(project.folder)
 
 
 def test_footprints_keep_ids_outlines_and_attributes_and_are_stored_once(db: Connection) -> None:
@@ -72,6 +61,35 @@ def test_footprints_without_id_get_unused_ones_and_are_known_again_by_their_outl
     later = replace(square_table(25), building_ids=[*[""] * 24, "b000024"])
     assert contents.add_footprints(db, later) == 2
     assert contents.building_ids(db)[-2:] == ["b000025", "b000024"], "it avoids one that comes later in the file"
+
+
+def test_every_feature_of_a_file_is_counted_once(project: Layout) -> None:
+    # 25 squares, of which the first 20 are in the project; 3 of the file were dropped before; rows 3 and 22 were mended.
+    table = replace(
+        square_table(25), n_in=28, n_repaired=2, n_dropped=3, dropped={"empty": 1, "outside the scenes": 2},
+        is_repaired=np.isin(np.arange(25), (3, 22)), notes=("1 was empty.",),
+    )  # fmt: skip
+    with store.connect(project) as db:
+        found = import_log.import_footprints(db, table, "houses.geojson")
+        assert contents.count_footprints(db) == 25
+    assert (found.n_in, found.kept, found.repaired, found.n_dropped) == (28, 4, 1, 23)
+    assert found.dropped == {"empty": 1, "outside the scenes": 2, "here already": 20}
+    assert found.n_in == found.kept + found.repaired + found.n_dropped
+    assert found.notes == ["1 was empty.", "20 footprint(s) are in the project already and were left out."]
+    with store.connect(project) as db:
+        assert import_log.all_records(db) == [found]
+
+
+def test_accounts_come_newest_first_and_what_is_here_already_is_counted(db: Connection) -> None:
+    import_log.import_footprints(db, square_table(22), "a.gpkg")
+    again = import_log.import_footprints(db, square_table(22), "b.gpkg")
+    assert [one.file for one in import_log.all_records(db)] == ["b.gpkg", "a.gpkg"]
+    assert (again.kept, again.repaired, again.dropped) == (0, 0, {"here already": 22})
+    wkb = square_table(24).wkb
+    twice = replace(square_table(3), building_ids=[""] * 3, wkb=[wkb[22], wkb[23], wkb[22]])  # one without id comes twice
+    found = import_log.import_footprints(db, twice, "x.geojson")
+    assert (found.kept, found.dropped) == (2, {"here already": 1})
+    assert (contents.count_footprints(db), len(import_log.all_records(db))) == (24, 3)
 
 
 def test_two_who_make_the_same_project_at_once_get_one_whole_one(tmp_path: Path) -> None:
