@@ -142,8 +142,15 @@ def test_a_job_that_does_not_answer_is_ended_with_all_it_started(
     monkeypatch.setattr(control, "PATIENCE_S", 1.0)
     folder = sleeping(project, deaf=True, child=True, stopped=stopped)
     pids = [started_pid(folder), int((folder / "child").read_text())]
-    jobs.cancel(project, folder.name)
-    assert jobs.view(folder).is_asked_to == "cancel"
+    if stopped:  # by whoever looks, where the one who cancelled it is gone
+        (folder / "cancel").touch()
+        jobs.end_overdue(folder)
+        assert jobs.view(folder).state == "running", "it still has time to answer"
+        os.utime(folder / "cancel", (1, 1))
+        jobs.end_overdue(folder)
+    else:
+        jobs.cancel(project, folder.name)
+        assert jobs.view(folder).is_asked_to == "cancel"
     assert until(lambda: jobs.view(folder).state == "cancelled")
     assert until(lambda: not any(runs(pid) for pid in pids))
     assert not any(event["event"] == "cancelled" for event in events.read(folder))  # it could not say so itself
@@ -211,6 +218,9 @@ def test_the_device_is_for_one_and_who_gives_up_leaves_the_line(project: Layout)
         waits.append([ticket.folder for ticket in before])
         raise JobCancelled
 
+    torn = device_queue.device_folder() / "000000001-0123abcd.ticket"
+    torn.parent.mkdir(parents=True, exist_ok=True)
+    torn.write_text("")  # the power went while it was written
     with device_queue.acquire_device(first, give_up):
         with pytest.raises(JobCancelled), device_queue.acquire_device(second, give_up):
             pytest.fail("two have the device")
@@ -218,52 +228,6 @@ def test_the_device_is_for_one_and_who_gives_up_leaves_the_line(project: Layout)
     with device_queue.acquire_device(second, give_up):
         assert [ticket.folder for ticket in device_queue.line()] == [second]
     assert device_queue.line() == []
-
-
-@pytest.mark.slow
-def test_a_machine_that_was_switched_off_holds_nobody_up(project: Layout, sleeper: None, tmp_path: Path) -> None:
-    folder = unheld_job(project, "turn", {"seconds": 0.1})
-    for event in ("launched", "started", "turn"):
-        events.append(folder, event)
-    (folder / "alive.lock").touch()
-    stale = device_queue.device_folder() / "000000001-0123abcd.ticket"
-    stale.parent.mkdir(parents=True, exist_ok=True)
-    stale.write_text(json.dumps({"folder": str(folder)}))
-    (stale.parent / "000000002-0123abcd.ticket").write_text("")  # the power went while it was written
-    assert jobs.view(folder).state == "interrupted"
-    assert device_queue.line() == []
-    moved = Layout(project.folder.rename(tmp_path / "moved.pugeo"))
-    jobs.resume(moved, folder.name)  # a job goes on in the project where it lies
-    assert jobs.wait(moved, folder.name, seconds=30).state == "done"
-    assert not stale.exists()
-
-
-SERVER = """
-import sys
-from pathlib import Path
-from pu_geo import jobs
-from pu_geo.errors import JobError
-from pu_geo.project.layout import Layout
-sys.executable = sys.argv[1]
-sys.stdin.readline()
-try:
-    print(jobs.resume(Layout(Path(sys.argv[2])), sys.argv[3]))
-except JobError as error:
-    print(error.problem)
-"""
-
-
-@pytest.mark.slow
-def test_of_several_servers_that_resume_a_job_at_once_one_does(project: Layout, sleeper: None) -> None:
-    folder = unheld_job(project, "sleep", {"seconds": 600})
-    events.append(folder, "launched")
-    command = [PYTHON, "-c", SERVER, sys.executable, str(project.folder), folder.name]
-    servers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    answers = [server.communicate("go\n")[0].strip() for server in servers]
-    assert sorted(answers) == sorted(["None", *[f"Job {folder.name} is running already."] * 2])
-    started_pid(folder)
-    assert [event["event"] for event in events.read(folder)].count("started") == 1
-    cancel(folder)
 
 
 @pytest.mark.slow
@@ -303,10 +267,7 @@ def test_the_log_of_an_ended_job_is_read_once(project: Layout, monkeypatch: pyte
     assert len(asked) == 3
     events.append(folders[2], "launched")  # as `resume` does
     assert jobs.view(folders[2]).state == "interrupted", "nobody holds its lock"
-    lock = jobs.take_lock(folders[2])
-    assert jobs.view(folders[2]).state == "running"
     events.append(folders[2], "done", {"result": {"run_id": "r"}})
-    os.close(lock)
     assert (jobs.view(folders[2]).state, jobs.view(folders[2]).result) == ("done", {"run_id": "r"})
 
 
@@ -352,25 +313,12 @@ def test_who_looks_whether_a_job_lives_does_not_keep_it_from_starting(project: L
     os.close(jobs.take_lock(folder))
 
 
-@pytest.mark.slow
-def test_anybody_ends_a_cancelled_job(project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = sleeping(project, deaf=True)
-    (folder / "cancel").touch()
-    jobs.end_overdue(folder)
-    assert jobs.view(folder).state == "running"  # it still has time to answer
-    an_hour_ago = time.time() - 3600
-    os.utime(folder / "cancel", (an_hour_ago, an_hour_ago))
-    jobs.end_overdue(folder)
-    assert until(lambda: jobs.view(folder).state == "cancelled")
-
-
 def ago(seconds: float, event: str = "progress", **values: object) -> dict[str, object]:
     """Return an event of so many seconds ago."""
     return {"at": (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(), "event": event, **values}
 
 
 LAUNCHED = [("launched", 500, {}), ("progress", 100, {"share": 0.02})]
-HALF = [("epoch", 800, {"progress": 0.5}), *LAUNCHED]
 TENTH, FIFTH = ("epoch", 60, {"progress": 0.1}), ("epoch", 10, {"progress": 0.2})
 TURN = [("launched", 500, {}), ("turn", 100, {}), ("progress", 90, {"share": 0.5}), ("progress", 10, {"share": 0.7})]
 
@@ -381,8 +329,6 @@ TURN = [("launched", 500, {}), ("turn", 100, {}), ("progress", 90, {"share": 0.5
         (TURN, 100, 110),  # went on at one half: 0.2 in 80 s, so 0.3 in 120 s, of which 10 s are over
         ([*LAUNCHED, TENTH], 500, 300),  # the first of ten epochs took 40 s, so nine take 360 s, of which 60 s are over
         ([*LAUNCHED, TENTH, FIFTH], 500, 350),  # 0.2 in 90 s, so 0.8 in 360 s, of which 10 s are over
-        # went on at one half: 0.2 in 80 s, so 0.3 in 120 s, of which 20 s are over
-        ([*HALF, ("epoch", 60, {"progress": 0.6}), ("epoch", 20, {"progress": 0.7})], 500, 100),
     ],
 )
 def test_time_left_goes_by_the_pace_since_the_turn_and_by_epochs(

@@ -24,17 +24,6 @@ def nap(job):
         print("ready", flush=True)
         time.sleep(100)
 """
-SLOW_TO_IMPORT = """
-import os, signal
-from pathlib import Path
-os.kill(os.getpid(), signal.SIGTERM)
-for _ in range(1000):
-    pass
-Path(__file__).with_name("imported").touch()
-def nap(job):
-    Path(__file__).with_name("worked").touch()
-    return {}
-"""
 IN_TERMINAL = """
 import sys
 from pu_geo.cli import run
@@ -89,14 +78,3 @@ def test_a_worker_that_ends_with_the_machine_counts_as_interrupted(project: Layo
     assert (seen.state, seen.ended_at) == ("interrupted", "")
     assert "terminated" in (folder / "events.jsonl").read_text()
     assert not list(project.folder.rglob("*.part"))
-
-
-def test_a_worker_that_loads_a_task_ends_only_once_it_is_loaded(project: Layout, tmp_path: Path) -> None:
-    (tmp_path / "nap_task.py").write_text(SLOW_TO_IMPORT)
-    folder = unheld_job(project, "nap", {})
-    found = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
-    done = subprocess.run([sys.executable, "-c", IN_BACKGROUND, str(folder)], env=found, check=False, timeout=60)
-    assert done.returncode == 143
-    assert (tmp_path / "imported").exists()
-    assert not (tmp_path / "worked").exists()
-    assert jobs.view(folder).state == "interrupted"

@@ -15,10 +15,9 @@ import pytest
 from pu_geo.errors import PuGeoError
 from pu_geo.services.project import access
 
-posix = pytest.mark.skipif(os.name != "posix", reason="Windows keeps no such modes")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows keeps no such modes")
 
 
-@posix
 def test_the_key_is_made_once_stays_and_is_the_users_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
@@ -32,7 +31,6 @@ def test_the_key_is_made_once_stays_and_is_the_users_alone(tmp_path: Path) -> No
     assert access.user_key(tmp_path / "other") != key
 
 
-@posix
 def test_a_key_that_others_may_read_or_that_is_a_link_is_refused(tmp_path: Path) -> None:
     access.user_key(tmp_path)
     path = tmp_path / access.KEY_NAME
@@ -51,7 +49,6 @@ def test_a_key_that_others_may_read_or_that_is_a_link_is_refused(tmp_path: Path)
     assert all(words[number] in hint for number, hint in hints.items())
 
 
-@posix
 def test_a_disk_that_keeps_no_rights_is_named_as_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As exFAT does, where every file has mode 777."""
     kept = os.fstat
@@ -91,8 +88,9 @@ def opened(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-@posix
-def test_the_browser_is_given_a_private_file_and_not_the_secret(home: Path, opened: list[str]) -> None:
+def test_the_browser_is_given_a_private_file_and_not_the_secret(
+    home: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     left, new = home / "open-00000000.html", home / "open-00000001.html"
     for path in (left, new):
         path.write_text("")
@@ -105,16 +103,13 @@ def test_the_browser_is_given_a_private_file_and_not_the_secret(home: Path, open
     assert opened == [page.as_uri()]
     assert [*home.glob("open-*.html")] == [new]
 
-
-@posix
-def test_a_full_disk_opens_no_browser_and_ends_nothing(opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(access, "atomic_write", full)
     with pytest.raises(OSError, match="of the server"), access.opened_in_browser("http://127.0.0.1:1/?token=abc"):
         raise OSError("of the server")
-    assert opened == []
+    assert len(opened) == 1, "a full disk opens no browser and ends nothing"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is always a screen")

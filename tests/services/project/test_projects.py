@@ -98,9 +98,8 @@ def test_a_card_is_read_once_and_again_after_a_click(project: Layout, monkeypatc
     projects.open_project(str(project.folder))
     with closing(sqlite3.connect(project.gpkg)) as db:
         db.execute("PRAGMA journal_mode=DELETE")  # as a saved copy is
-    before = {path: path.read_bytes() for path in project.folder.iterdir() if path.is_file()}
-    assert projects.recent_cards()[0].n_damaged == 0
-    assert {path: path.read_bytes() for path in project.folder.iterdir() if path.is_file()} == before
+    before = project.gpkg.read_bytes()
+    assert (projects.recent_cards()[0].n_damaged, project.gpkg.read_bytes()) == (0, before)
     read = labels.current_labels
     monkeypatch.setattr(labels, "current_labels", lambda *_, **__: pytest.fail("read again though nothing was stored"))
     assert projects.recent_cards()[0].name == "Event"

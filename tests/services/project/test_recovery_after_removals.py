@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import replace
 
 import pytest
 from damage_parts import overwrite, page_of
-from small_parts import add_chips, add_run, click, job_of, small_grid, square_table
+from small_parts import add_chips, add_run, click, square_table
 
-from pu_geo.errors import ProjectError
-from pu_geo.project import backups, contents, import_log, labels, removals, runs, store, versions
-from pu_geo.project.layout import Layout, write_json
+from pu_geo.project import backups, contents, import_log, labels, removals, runs, store
+from pu_geo.project.layout import Layout
 from pu_geo.records import FootprintTable
 from pu_geo.services.project import recovery, removing
 from pu_geo.services.project.recovery import Restored
 from pu_geo.tasks.project import remove as task
 
 PICTURES = "quicklooks/pyramid.json"  # of what goes and comes with footprints, any file will do
-IN_PLACE = pytest.mark.parametrize("in_place", [False, True])
 
 
 def replace_footprints(layout: Layout, table: FootprintTable) -> int:
@@ -65,7 +62,7 @@ def test_replaced_footprints_stay_replaced_and_come_back_by_undo(project: Layout
     assert (layout.folder / PICTURES).read_text() == "before"
 
 
-@IN_PLACE
+@pytest.mark.parametrize("in_place", [False, True])
 def test_where_new_footprints_cannot_be_read_all_is_as_in_the_backup(project: Layout, *, in_place: bool) -> None:
     replace_footprints(project, square_table(15, prefix="n"))
     replace_footprints(project, square_table(15, prefix="m"))  # wrote "before" and "after" once more
@@ -78,20 +75,6 @@ def test_where_new_footprints_cannot_be_read_all_is_as_in_the_backup(project: La
     assert store.call(done.layout, removals.all_removals) == []
     assert done.rows.is_older
     assert any("what the project has of them since cannot be read as a whole" in note for note in done.notes)
-
-
-def test_a_replaced_scene_stays_replaced(project: Layout) -> None:
-    old = store.call(project, contents.scenes)[0]
-    new = replace(old, scene_id="post-2", path="/nowhere/better.tif", sha256="x")
-    number = removing.carry_out(
-        project, removing.replacement(project, "post-1", new.path), "ann", watched=task._SCENES,
-        change=lambda db: contents.exchange_scenes(db, [old], [new], small_grid(), None),
-    ).number  # fmt: skip
-    layout = recovery.restore(project).layout
-    assert [scene.path for scene in store.call(layout, contents.scenes)] == [new.path]
-    assert store.call(layout, contents.grid) == small_grid()
-    removing.undo(layout, number, "ann")
-    assert [scene.path for scene in store.call(layout, contents.scenes)] == [old.path]
 
 
 def test_a_removed_run_and_chips_stay_removed_and_come_back_by_undo(project: Layout) -> None:
@@ -118,48 +101,6 @@ def test_a_removed_run_and_chips_stay_removed_and_come_back_by_undo(project: Lay
         assert db.execute("SELECT count(*) FROM score WHERE run_id = 'gone'").fetchone() == (20,)
     assert (layout.run("gone") / "scores.npy").is_file()
     assert layout.chip_facts("unused").is_file()
-
-
-def test_a_removal_that_was_undone_since_is_not_listed_again(project: Layout) -> None:
-    add_run(project, "one")
-    add_run(project, "two")
-    number = removing.remove(project, "run", "one", "ann").number
-    backups.make(project, "asked")
-    removing.undo(project, number, "ann")
-    layout = recovery.restore(project).layout
-    assert removing.removed(layout) == []
-    assert {run.run_id for run in store.call(layout, runs.all_runs)} == {"one", "two"}
-    with pytest.raises(ProjectError, match="undone already"):
-        removing.undo(layout, number, "ann")
-
-
-def test_a_version_that_was_removed_for_good_keeps_its_number(project: Layout) -> None:
-    write_json(project.exports / "v1" / "version.json", {"version": "v1", "made_at": store.now(), "run_id": "r"})
-    number = removing.remove(project, "export", "v1", "ann").number
-    removing.reclaim(project, [number], "ann")
-    overwrite(project, page_of(project, "footprints"))
-    layout = recovery.restore(project, str(backups.all_backups(project)[-1].path)).layout
-    assert versions.next_number(layout) == 2
-    assert removing.removed(layout) == []
-
-
-@pytest.mark.parametrize(("damaged", "backup_first"), [("", False), ("areas", True)])
-def test_label_events_of_removed_buildings_come_over(project: Layout, damaged: str, *, backup_first: bool) -> None:
-    oldest = backups.make(project, "asked")
-    click(project, "b1", "b9")
-    task.remove_footprints(job_of(project), name='["b9"]', analyst="ann")
-    click(project, "b2")
-    backup = oldest if backup_first else backups.make(project, "asked")
-    with store.connect(project) as db:
-        for op in ("u1", "u2"):  # of b2, then of b1 and b9
-            labels.undo(db, op, analyst="ann", screen="map")
-        before = labels.current(db, at=labels.last_event(db))
-    if damaged:
-        overwrite(project, page_of(project, damaged))
-    done = recovery.restore(project, str(backup.path))
-    assert (done.rows.left_out, done.rows.unreadable) == (0, 0)
-    with store.connect(done.layout) as db:
-        assert labels.current(db, at=labels.last_event(db)) == before
 
 
 def test_a_number_of_the_project_never_goes_back(project: Layout) -> None:
