@@ -354,7 +354,7 @@ def test_story_and_prints_are_told_to_who_asks(project: Layout) -> None:
     assert len(jobs.worker_log(folder)) == 1 << 16
 
 
-def run_here(project: Layout, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> jobs.JobView:
+def run_here(project: Layout, monkeypatch: pytest.MonkeyPatch, error: Exception) -> jobs.JobView:
     """Run a task in this process that reports an epoch and then raises `error`."""
 
     def task(job: Job) -> dict[str, object]:
@@ -364,7 +364,7 @@ def run_here(project: Layout, monkeypatch: pytest.MonkeyPatch, error: BaseExcept
     monkeypatch.setitem(sys.modules, "module_under_test", SimpleNamespace(task=task))
     monkeypatch.setitem(worker.TASKS, "sleep", "module_under_test:task")
     folder = unheld_job(project, "sleep", {})
-    with pytest.raises(type(error) if isinstance(error, PuGeoError | JobCancelled) else JobError):
+    with pytest.raises(type(error) if isinstance(error, PuGeoError) else JobError):
         worker.run(folder)
     return jobs.view(folder)
 
@@ -398,13 +398,6 @@ def test_what_stops_a_job_is_kept_in_words(
     if hint == "report it":
         assert "Traceback" in (project.jobs / seen.job_id / "log.txt").read_text()
     assert not (project.jobs / seen.job_id / "room").exists()
-
-
-def test_cancel_inside_a_task_is_no_failure(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = run_here(project, monkeypatch, JobCancelled())
-    assert seen.state == "cancelled"
-    (started,) = (event for event in events.read(project.jobs / seen.job_id) if event["event"] == "started")
-    assert (started["pid"], started["folder"]) == (os.getpid(), str(project.jobs / seen.job_id))
 
 
 def test_half_a_line_at_the_end_of_the_log_is_left_out_and_an_event_after_it_is_whole(tmp_path: Path) -> None:

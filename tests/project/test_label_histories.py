@@ -151,7 +151,9 @@ def test_what_is_rolled_back_is_not_kept_and_what_a_caller_changes_is_its_own(pr
             labels.append(db, [LabelOp("op2", "b2", "positive")], analyst="ann", screen="map")
             assert labels.current_labels(db) == {"b1": "positive", "b2": "positive"}
             raise KeyError
-        labels.append(db, [LabelOp("op2", "b2", "not_damaged")], analyst="ann", screen="map")
+        with store.transaction(db):
+            labels.append(db, [LabelOp("op2", "b2", "not_damaged")], analyst="ann", screen="map")
+        assert not db.in_transaction
         assert labels.current_labels(db) == {"b1": "positive", "b2": "not_damaged"}
         labels.current(db).clear()
         labels.current_labels(db).clear()

@@ -14,9 +14,8 @@ import shapely
 from small_parts import square_table
 
 from pu_geo.errors import FootprintError, ProjectError
-from pu_geo.project import contents, import_log, labels, store
+from pu_geo.project import contents, import_log, store
 from pu_geo.project.layout import Layout, checked_id
-from pu_geo.records import LabelOp
 
 
 def test_new_project_is_a_geopackage_without_scenes(tmp_path: Path) -> None:
@@ -112,19 +111,6 @@ def test_busy_and_missing_files_are_not_called_damaged(project: Layout) -> None:
     with pytest.raises(ProjectError, match="is gone"), store.connect(project):
         pass
     assert not project.gpkg.exists()
-
-
-def test_a_transaction_within_another_is_a_part_of_it(project: Layout) -> None:
-    with store.connect(project) as db:
-        with pytest.raises(OSError, match="later"), store.transaction(db):  # noqa: PT012
-            labels.append(db, [LabelOp("1", "b0", "positive")], analyst="ann", screen="map")
-            raise OSError("later")
-        assert labels.last_event(db) == 0
-        with store.transaction(db):
-            labels.append(db, [LabelOp("2", "b0", "positive")], analyst="ann", screen="map")
-        assert not db.in_transaction
-    with store.connect(project) as db:
-        assert labels.last_event(db) == 1
 
 
 def test_one_connection_is_shared_by_its_thread_alone_and_closed(project: Layout, tmp_path: Path) -> None:
