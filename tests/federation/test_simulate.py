@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import stat
 from dataclasses import replace
@@ -28,6 +29,7 @@ from small_parts import add_chips, click, facts_of, in_tiers, job_of, small_proj
 
 from pu_geo.errors import FederationError
 from pu_geo.federation import wire
+from pu_geo.federation.deployed import INSTALL
 from pu_geo.federation.member import OwnData, write_model
 from pu_geo.federation.rounds import lead, of_parts
 from pu_geo.project import federations, model_files, runs
@@ -36,7 +38,6 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import federation, run_card, run_names
 from pu_geo.tasks.train.apply_model import apply_model, check_model
-from pu_geo.tasks.train.federate import federate_simulate
 
 Pair = tuple[Layout, Layout]
 pytestmark = pytest.mark.slow
@@ -102,25 +103,6 @@ def test_status_shows_roles_rounds_and_what_left(agencies: Pair, run: CommandLin
     assert leader["took_part"] == {"rest": 2, "destroyed": 2, "flooded": 2}
 
 
-def test_started_again_it_goes_on_from_its_round(agencies: Pair) -> None:
-    args: dict[str, Any] = {
-        "name": "storms", "settings": {"rounds": "3", "width": "8", "embedding_dim": "4"},
-        "parties": [
-            {"project": str(agencies[0].folder), "classes": ["destroyed", "rest"], "types_from": None},
-            {"project": str(agencies[1].folder), "classes": ["flooded"], "types_from": None},
-        ],
-    }  # fmt: skip
-    job = job_of(agencies[0])
-    federate_simulate(job, **args)
-    state = (agencies[0].federation("storms") / federations.STATE).read_bytes()
-    n_rounds = len(federations.lines(agencies[0].federation("storms") / federations.ROUNDS))
-    federate_simulate(job, **args)
-    assert (agencies[0].federation("storms") / federations.STATE).read_bytes() == state
-    assert len(federations.lines(agencies[0].federation("storms") / federations.ROUNDS)) == n_rounds == 3
-    with pytest.raises(FederationError, match="has a federation 'storms' with other rules"):
-        federate_simulate(job, **{**args, "seed": 4})
-
-
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -129,10 +111,6 @@ def test_started_again_it_goes_on_from_its_round(agencies: Pair) -> None:
         (("--as", "joplin=destroyed,rest", "--as", "moore=destroyed"), "'destroyed' has a member already"),
         (("--as", "joplin=rest", "--as", "elsewhere=flooded"), "does not name one of the projects"),
         (("--as", "joplin", "--as", "moore=flooded"), "does not name one of the projects"),
-        (
-            ("--as", "joplin=destroyed,flooded", "--as", "moore=rest"),
-            "All damaged buildings of joplin.pugeo would be of the class",
-        ),
         ((*ROLES, "--set", "backbone=small"), "cached features alone"),
         ((*ROLES, "--noise", "some"), "privacy.kind"),
         ((*ROLES, "--types-from", "joplin=color"), "'color'"),
@@ -154,7 +132,8 @@ def test_the_model_file_says_what_it_is_and_is_checked(agencies: Pair) -> None:
     assert card["types"] == ["destroyed", "flooded"]
     assert card["learned_from"]["class_names"] == list(CLASSES)
     assert card["learned_from"]["federation"] == {
-        "id": NAME, "title": "Joplin and Moore", "agreement": agreement.digest, "noise": "none", "gsd_m": agreement.features.gsd_m, "rounds": 3, "classes_here": ["flooded"],
+        "id": NAME, "title": "Joplin and Moore", "agreement": agreement.digest, "noise": "none",
+        "gsd_m": agreement.features.gsd_m, "rounds": 3, "classes_here": ["flooded"],
         "took_part": {name: {"n_rounds": 3, "last": 3} for name in CLASSES},
     }  # fmt: skip
     one, other = (model_files.read(transport.models[each.folder]).tensors for each in agencies)
@@ -299,3 +278,22 @@ def test_a_simulation_with_noise_runs_and_keeps_its_secret_to_itself(agencies: P
     assert first.epsilon < 100
     words = run.text("federate", "status", agencies[0].folder)
     assert "local noise, epsilon 100 over all rounds, 100 of it spent" in words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("join", "joplin.pugeo", "invitation.json", "--as", "flooded"),
+        ("admit", "joplin.pugeo", "storms", "request-1.json"),
+        ("serve", "joplin.pugeo", "storms", "--types", "destroyed"),
+    ],
+)
+def test_without_flower_a_verb_between_machines_names_the_extra(
+    agencies: Pair, run: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "flwr" else found(name, *more))
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("federate", *words)
+    assert (code, out) == (2, ""), "nothing is promised before"
+    assert INSTALL in err

@@ -14,10 +14,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from federation_parts import agreed, require_equal, transport_of
+from federation_parts import agreed, transport_of
 from small_parts import job_of, need_extra, small_project
 from torch import Tensor
 
@@ -28,7 +27,7 @@ from pu_geo.federation.member import Member, OwnData
 from pu_geo.federation.protocol import Answer, Ask
 from pu_geo.methods.cards.fedaws import FedawsSettings
 from pu_geo.methods.fedaws import ClientUpdate
-from pu_geo.project import feature_sets, federations
+from pu_geo.project import federations
 from pu_geo.project.federations import Admitted, Membership
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.train import federate_deployed
@@ -188,80 +187,6 @@ def test_a_member_gets_its_own_row_alone_and_all_arrives_to_the_bit(federation: 
         assert not party.error
 
 
-@pytest.mark.long(part="federation")
-def test_what_is_on_the_wire_holds_no_chip_no_feature_and_no_row_of_another_member(
-    federation: Federation, agencies: tuple[Layout, Layout]
-) -> None:
-    """All requests and responses of two projects with real chips are recorded, and searched for what must not be there."""
-    agreement = agreed(agencies[0])
-    deployed = Federation(agencies[0].federation(agreement.id), agreement)
-    held = {"rest": agencies[0], "destroyed": agencies[0], "flooded": agencies[1]}
-    parts = {name: Member(OwnData.read(layout, agreement), Membership(name)) for name, layout in held.items()}
-    for part in parts.values():
-        part.receive = lambda model, facts: None  # type: ignore[attr-defined]
-    deployed.admit(0, 1, 2)
-    with serving(deployed.folder, agreement, "127.0.0.1", 0) as leader:
-        record = Recorder(leader.link.gate.app)
-        leader.link.gate.app = record
-        for row, part in enumerate(parts.values()):
-            deployed.join(row, part)
-        wait_until(lambda: len(leader.online()) == 3)
-        vectors = [rounds.network.start(agreement).class_vectors]
-        led = rounds.lead(agreement, deployed.folder, leader, report=lambda _: vectors.append(_vectors(deployed)))
-        deployed.stop()
-    keys = {_public(deployed, row): row for row in range(3)}
-    assert {keys[key] for key, _ in record.seen} == {0, 1, 2}
-    for key, body in record.seen:
-        for layout in agencies:
-            chips = np.load(layout.chips("set"), mmap_mode="r")
-            features = np.asarray(feature_sets.views(layout, "set", agreement.features.name))
-            assert not any(chip.tobytes()[:64] in body for chip in chips)
-            assert not any(row.tobytes()[:16] in body for row in features.reshape(-1, features.shape[-1]))
-        assert not any(
-            vector[row].numpy().tobytes() in body for vector in vectors[:-1] for row in range(3) if row != keys[key]
-        )
-    own = b"".join(body for key, body in record.seen if keys[key] == 1)
-    assert all(vector[1].numpy().tobytes() in own for vector in vectors[:-1])  # the search finds what is there
-    simulated = replace(agreement, id="simulated")
-    same = rounds.lead(simulated, agencies[0].federation("simulated"), transport_of(simulated, agencies))
-    require_equal(led.learner, same.learner, 1e-6)
-
-
-class Recorder:
-    """ASGI middleware that keeps each request and response with the key of its member."""
-
-    def __init__(self, app: Any) -> None:
-        self.app, self.seen = app, list[tuple[bytes, bytes]]()
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        key = superlink._key_of(scope) if scope["type"] == "http" else b""
-
-        async def read() -> Any:
-            event = await receive()
-            self._keep(key, event)
-            return event
-
-        async def write(event: Any) -> None:
-            self._keep(key, event)
-            await send(event)
-
-        await self.app(scope, read, write)
-
-    def _keep(self, key: bytes, event: Any) -> None:
-        if key and event.get("body"):
-            self.seen.append((key, event["body"]))
-
-
-def _vectors(federation: Federation) -> Tensor:
-    found = rounds.read_state(federation.folder, federation.agreement)
-    assert found
-    return found[1].class_vectors
-
-
-def _public(federation: Federation, row: int) -> bytes:
-    return credentials.public_text(credentials.private_key(membership.key_path(federation.folder, row))).encode()
-
-
 def test_who_is_away_is_missing_after_the_deadline_and_takes_part_again(
     federation: Federation, leader: FlowerTransport
 ) -> None:
@@ -334,22 +259,11 @@ def test_a_leader_that_runs_another_version_is_refused_before_anything_is_fetche
     assert not party.part.asked
 
 
-def of_nan(answer: Answer) -> Answer:
-    return replace(answer, update=answer.update._replace(own_vector=answer.update.own_vector * torch.nan))
-
-
-def of_a_long_text(answer: Answer) -> Answer:
-    return replace(answer, class_name="x" * 100_000)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"), [(of_nan, "no finite numbers"), (of_a_long_text, "text of 100,000 characters")]
-)
 def test_a_bad_answer_is_refused_with_its_reason_and_the_round_completes(
-    federation: Federation, leader: FlowerTransport, change: Change, words: str
+    federation: Federation, leader: FlowerTransport
 ) -> None:
     def only_first(answer: Answer) -> Answer:  # a class that takes part in no round ends the federation
-        return change(answer) if answer.round == 1 else answer
+        return replace(answer, class_name="x" * 100_000) if answer.round == 1 else answer
 
     bad = federation.join(1, Echo("destroyed", only_first))
     good = [federation.join(0), federation.join(2)]
@@ -358,23 +272,13 @@ def test_a_bad_answer_is_refused_with_its_reason_and_the_round_completes(
     led = rounds.lead(AGREEMENT, federation.folder, leader)
     first = federations.rounds(federation.folder)[0]
     assert first.taking_part == (0, 2)
-    assert words in first.refused[1]
+    assert "text of 100,000 characters" in first.refused[1]
     assert led.delivered == (0, 1, 2)
     assert all(len(party.part.asked) == 2 for party in good)
     assert torch.isfinite(led.learner.class_vectors).all()
     assert torch.isfinite(bad.part.model["class_vectors"]).all()
     moved = max(float((led.learner.theta[name] - each).abs().max()) for name, each in before.theta.items())
     assert moved == pytest.approx(0.2, abs=1e-4)  # two rounds of a tenth: nothing of the bad answer
-
-
-def test_what_a_member_cannot_do_is_an_answer_in_words(federation: Federation, leader: FlowerTransport) -> None:
-    def fail(answer: Answer) -> Answer:
-        raise FederationError("The training diverged.", "Ask for a smaller lr.")
-
-    party = federation.join(1, Echo("destroyed", fail))
-    assert exchange(leader, {1: asks()[1]}) == {1: "The training diverged."}
-    party.thread.join(PATIENCE_S)
-    assert "The training diverged." in str(party.error)
 
 
 @pytest.mark.parametrize(
@@ -394,6 +298,8 @@ def test_words_of_a_refusal_are_noted_before_they_leave_and_hold_no_path(
 
     party = federation.join(1, Echo("destroyed", fail))
     came = exchange(leader, {1: asks()[1]})[1]
+    party.thread.join(PATIENCE_S)
+    assert str(error) in str(party.error) if isinstance(error, PuGeoError) else party.error == []
     assert party.part.noted == [came]
     assert came == (error.problem[:300] if isinstance(error, FederationError) else node.OWN_TROUBLE)
     assert any(str(error) in each for each in party.said)  # here it is said in full
