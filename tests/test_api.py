@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import re
 import signal
 import subprocess
 import sys
@@ -19,15 +18,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import shapely
+import torch
 from comparison_parts import BETTER, set_project
 from mapped_parts import TRUTH
-from small_parts import REPOSITORY, click, job_of, small_grid, small_project, small_scene, square_table
+from small_parts import REPOSITORY, click, small_grid, small_project, small_scene, square_table, table_of
 from typed_parts import TYPED, TYPES, name_types, typed_project
 
 import pu_geo
 from pu_geo import Project, api, jobs
 from pu_geo.errors import JobCancelled, JobError, JobPaused, ProjectError, PuGeoError
 from pu_geo.geo.export import layers
+from pu_geo.jobs import worker
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
@@ -35,6 +36,7 @@ from pu_geo.services.project import projects
 from pu_geo.services.train import feature_comparison
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.job import Job
+from pu_geo.tasks.train.inputs import read_inputs
 
 ESTIMATORS = {"PURanker", "NcPU", "PUCL", "NCL", "HeroCon", "FedAwS", "PUPL"}
 
@@ -51,9 +53,6 @@ def test_public_names_are_listed() -> None:
     fixed = {"Project", "PuGeoError", "losses", "__version__"}
     assert set(pu_geo.__all__) - fixed >= ESTIMATORS
     assert sorted(pu_geo.__all__) == dir(pu_geo)
-    assert len(set(pu_geo.__all__)) == len(pu_geo.__all__)
-    for name in pu_geo.__all__:
-        assert getattr(pu_geo, name) is not None
     with pytest.raises(AttributeError, match="has no attribute 'Projekt'"):
         _ = pu_geo.Projekt
     names: dict[str, object] = {}
@@ -88,25 +87,51 @@ def test_examples_in_the_docstrings_hold(ranked_town: Layout, tmp_path: Path, mo
     assert runner.tries > 15
 
 
+# As it is written in README and docs/library.md.
+EXAMPLE = """
+import pu_geo as pg
+project = pg.Project.open("joplin.pugeo")
+X, y = project.features(), project.labels()
+ranker = pg.PURanker().fit(X, y)
+model = pg.NcPU(preset="quick", random_state=0).fit(X, y)
+scores, z = model.decision_function(X), model.transform(X)
+clusters = pg.PUPL(n_clusters=2).fit_predict(z, y)
+loss = pg.losses.PUCLLoss(temperature=0.5)(z1, z2, y_batch)
+project.damage_map(scores=scores, threshold=model.threshold_).to_file("map.gpkg")
+"""
+
+
+@pytest.mark.filterwarnings("ignore:Two clusters do not follow the positives")  # they do not, and it says so
 @pytest.mark.ci
 @pytest.mark.slow
-def test_the_page_of_the_library_holds_on_the_sample_event(
-    sample: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_example_runs_as_written(sample: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert sample.folder == tmp_path / "joplin.pugeo"
-    page = (REPOSITORY / "docs" / "library.md").read_text(encoding="utf-8")
-    section = re.split("^## ", page, flags=re.MULTILINE)
-    (mine,) = (part for part in section if part.startswith("Project\n"))
-    blocks = re.findall(r"```python\n(>>> .*?)```", mine, re.DOTALL)
-    assert len(blocks) == 4
-    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {"pg": pu_geo}, "Project", "docs/library.md", 0)
-    runner = doctest.DocTestRunner()
-    runner.run(test)
-    assert runner.summarize(verbose=False).failed == 0
-    named = set(re.findall(r"`(\w+)`", mine[mine.index("| screen") : mine.index("Steps that take")]))
-    public = {name for name in vars(Project) if not name.startswith("_")}
-    assert named == public
+    before = Project.open(sample.folder, progress=False)
+    before.simulate_labels("damage", ["destroyed", "major-damage"], count=30)
+    draw = torch.Generator().manual_seed(0)
+    names = {f"z{i}": torch.randn(64, 32, generator=draw).requires_grad_() for i in (1, 2)}
+    y_batch = (torch.arange(64) < 8).long()
+    found: dict[str, object] = {**names, "y_batch": y_batch}
+    exec(EXAMPLE, found)
+    n = len(before.building_ids())
+    scores, z, clusters = (np.asarray(found[name]) for name in ("scores", "z", "clusters"))
+    assert (scores.shape, scores.dtype) == ((n,), np.float32)
+    assert scores.min() >= 0
+    assert scores.max() <= 1
+    assert np.abs(np.linalg.norm(z, axis=1) - 1).max() < 1e-4
+    assert set(np.unique(clusters)) == {0, 1}
+    assert clusters[np.asarray(found["y"]) == 1].all()
+    found["loss"].backward()  # type: ignore[attr-defined]
+    assert torch.isfinite(names["z1"].grad).all()  # type: ignore[arg-type]
+    table = geopandas.read_file(tmp_path / "map.gpkg").set_index("building_id")
+    assert table.index.tolist() == before.building_ids()
+    assert table.method.unique().tolist() == ["own_scores"]
+    is_flagged = np.round(scores, 4) >= round(float(found["model"].threshold_), 4)  # type: ignore[attr-defined]
+    is_shown = (table.assessed & table.label.isna()).to_numpy(bool)
+    assert ((table.damage_binary == "damaged").to_numpy()[is_shown] == is_flagged[is_shown]).all()
+    truth = before.footprints().damage.isin(["destroyed", "major-damage"]).to_numpy()
+    assert scores[truth].mean() > scores[~truth].mean()
 
 
 @pytest.mark.slow
@@ -128,11 +153,7 @@ def test_the_steps_from_scenes_to_a_map(town: Path, tmp_path: Path, without_feat
     assert project.name == "Tiny"
     copy = project.copy(tmp_path / "copy.pugeo")
     assert copy.building_ids() == project.building_ids()
-    assert {job.task for job in project.jobs()} == {
-        "chip",
-        "add_footprints",
-        "add_scenes",
-    }  # within one second, in any order
+    assert {job.task for job in project.jobs()} == {"chip", "add_footprints", "add_scenes"}
     assert repr(copy) == f"Project('{copy.folder}')"
 
 
@@ -172,33 +193,19 @@ def test_labels_are_one_or_zero_in_the_order_of_the_chips(town_project: Project,
     assert set(project.labels().tolist()) == {0, 1}
     assert project.known_negative().tolist() == negative.tolist()
     assert np.flatnonzero(project.excluded()).tolist() == [11, 12, 13]
+    inputs = read_inputs(ranked_town)  # what the app learns from
+    assert inputs.learned_as_positive.tolist() == marked.tolist()
+    assert np.flatnonzero(inputs.pu.is_excluded).tolist() == [11, 12, 13]
+    assert np.array_equal(project.features(), inputs.views)
     table = project.live_map()
     assert table.label.loc[[ids[10], ids[11]]].tolist() == ["positive", "not_assessable"]
-    with pytest.raises(ProjectError, match="'nowhere' is not in this project"):
-        project.label("nowhere")
     project.label(ids[10], "cleared")
     assert project.labels().sum() == marked.sum() - 1
     with pytest.raises(ProjectError, match="no chips 'none'"):
         project.labels("none")
 
 
-def test_what_the_app_learns_from_is_what_the_arrays_say(town_project: Project, ranked_town: Layout) -> None:
-    from pu_geo.tasks.train.inputs import read_inputs
-
-    project, inputs = town_project, read_inputs(ranked_town)
-    assert project.building_ids() == list(inputs.pu.building_ids)
-    assert np.array_equal(project.features(), inputs.views)
-    for mine, theirs in (
-        (project.labels(), inputs.learned_as_positive),
-        (project.known_negative(), inputs.pu.is_not_damaged),
-        (project.excluded(), inputs.pu.is_excluded),
-    ):
-        assert np.array_equal(mine, theirs)
-
-
 def test_footprints_carry_their_attributes_beside_ours(tmp_path: Path) -> None:
-    from small_parts import table_of
-
     squares = [shapely.box(500_000 + 20 * i, 4_000_000, 500_008 + 20 * i, 4_000_008) for i in range(2)]
     table = table_of(squares, attributes=[{"AREA_M2": 1, "geometry": "x", "roof": "flat"}, {"roof": "hip"}])
     found = Project.open(small_project(tmp_path / "e.pugeo", table=table).folder).footprints()
@@ -218,8 +225,9 @@ def test_the_live_map_is_the_layer_of_the_project(mapped: Layout) -> None:
     table, export = project.live_map(), project.damage_map()
     assert table.index.tolist() == export.building_id.tolist()
     for name in ("assessed", "not_assessed_reason", "damage_binary", "score", "rank"):
-        mine, theirs = table[name].tolist(), export[name].tolist()
-        assert list(map(_plain, mine)) == list(map(_plain, theirs))
+        mine, theirs = table[name], export[name]
+        assert mine.isna().tolist() == theirs.isna().tolist()
+        assert mine.dropna().tolist() == theirs.dropna().tolist()
     assert table.damage_types["b4"] == "roof;walls"
     assert (table.damage_types["b5"], table.absent_types["b5"]) == ("roof", "flooded;burned")
     assert table.absent_types.notna().sum() == 1
@@ -227,10 +235,6 @@ def test_the_live_map_is_the_layer_of_the_project(mapped: Layout) -> None:
     empty = Project.open(small_project(mapped.folder.parent / "empty.pugeo", 0).folder)
     assert len(empty.live_map()) == len(empty.footprints()) == 0
     assert list(empty.live_map().columns) == list(table.columns)
-
-
-def _plain(value: Any) -> Any:
-    return None if repr(value) in ("<NA>", "nan") else value
 
 
 # Maps of own scores
@@ -248,13 +252,8 @@ def test_a_map_of_a_runs_own_scores_differs_in_provenance_alone(mapped: Layout) 
     assert own.not_assessed_reason.iloc[:2].tolist() == ["nodata", "nodata"]
     assert own.method.unique().tolist() == ["own_scores"]
     facts = own.attrs["pu_geo"]
-    assert (facts["method"], facts["run_id"], facts["audit_id"], facts["threshold"]) == (
-        "own_scores",
-        None,
-        "not audited",
-        0.5,
-    )
-    assert facts["trained_on_labels_up_to_event"] is None
+    origin = {"method": "own_scores", "run_id": None, "audit_id": "not audited", "trained_on_labels_up_to_event": None}
+    assert facts.items() >= {**origin, "threshold": 0.5}.items()
     assert "made outside PU-Geo" in facts["cannot_say"][0]
     assert facts["counts"] == theirs.attrs["pu_geo"]["counts"]
 
@@ -316,17 +315,9 @@ def hang(job: Job) -> dict[str, object]:
 
 @pytest.fixture
 def hanging(project: Layout, monkeypatch: pytest.MonkeyPatch) -> Project:
-    from pu_geo.jobs import worker
-
     monkeypatch.setitem(worker.TASKS, "align", f"{__name__}:hang")
     monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
     return Project.open(project.folder)
-
-
-def later(act: Callable[[], object]) -> threading.Timer:
-    timer = threading.Timer(0.4, act)
-    timer.start()
-    return timer
 
 
 def interrupted(job: Job) -> dict[str, object]:
@@ -372,7 +363,8 @@ def test_a_pause_from_elsewhere_is_named_with_the_way_to_resume(hanging: Project
 @pytest.mark.slow
 def test_cancelling_from_elsewhere_ends_the_step_and_never_the_process(hanging: Project) -> None:
     layout = Layout(hanging.folder)
-    timer = later(lambda: jobs.cancel(layout, jobs.all_jobs(layout)[0].job_id))
+    timer = threading.Timer(0.4, lambda: jobs.cancel(layout, jobs.all_jobs(layout)[0].job_id))
+    timer.start()
     with pytest.raises(JobError, match="Aligning was stopped") as caught:
         hanging.align()
     timer.join()
@@ -380,18 +372,6 @@ def test_cancelling_from_elsewhere_ends_the_step_and_never_the_process(hanging: 
     folder = layout.jobs / hanging.jobs()[0].job_id
     assert jobs.kill_orphans(folder) == 0  # this process is not noted as one to end
     assert '"pid"' not in (folder / "events.jsonl").read_text()
-
-
-def test_the_bar_follows_the_job(project: Layout, capsys: pytest.CaptureFixture[str]) -> None:
-    with api._bar("Cutting chips", True) as echo:
-        echo(" 40%  cutting")
-        echo("waiting for event, training NcPU")
-        echo("100%  done")
-    assert re.search(r"Cutting chips: 100%\|█+\|", capsys.readouterr().err)
-    with api._bar("Cutting chips", False) as echo:
-        echo(" 40%  cutting")
-    assert capsys.readouterr().err == ""
-    assert job_of(project).layout == project
 
 
 # The project file
@@ -433,37 +413,6 @@ def test_no_connection_stays_open_between_calls(town_project: Project, ranked_to
         del kept
 
 
-@pytest.mark.ci
-@pytest.mark.slow
-def test_no_click_of_the_app_is_lost_while_a_notebook_works_in_the_project(tmp_path: Path) -> None:
-    """The app serves the project over HTTP; two people click, and this process reads, ranks, maps and writes meanwhile."""
-    from tests.browser.real_app import AppServer
-    from tests.browser.server_kills import N_BUILDINGS, Analyst, Report, made_up_town, sum_up
-
-    layout = made_up_town(tmp_path)
-    project, n_rounds = Project.open(layout.folder, progress=False), 0
-    with AppServer(tmp_path / "home", project=layout) as server:
-        people = [Analyst(server, layout, number, n_clicks=25) for number in range(2)]
-        while n_rounds < 2 or any(person.is_alive() for person in people):
-            run, n_rounds = project.rank(), n_rounds + 1
-            assert len(project.live_map()) == len(project.footprints()) == N_BUILDINGS
-            assert len(project.labels()) == project.features().shape[1] == N_BUILDINGS
-            project.damage_map(scores=run.scores, threshold=0.5).to_file(tmp_path / "map.gpkg")
-            project.damage_map().to_file(tmp_path / "map.geojson")
-            project.label(project.building_ids()[n_rounds], analyst="notebook")
-            project.export(tmp_path / "out.gpkg")
-        for person in people:
-            person.join(60)
-    report = Report(0)
-    sum_up(layout, people, report)
-    assert report.integrity == "ok"
-    assert report.acknowledged == report.clicks == 50
-    assert (report.lost, report.missing, report.twice, report.wrong, report.troubles) == ([], [], [], [], [])
-    with store.connect(layout) as db:
-        assert contents.count_footprints(db) == N_BUILDINGS
-    assert project.labels().sum() >= n_rounds - 1
-
-
 # What a new user tried
 
 
@@ -500,16 +449,8 @@ def test_the_sample_event_never_goes_into_a_project_of_others(
     made = Project.sample(tmp_path / "new")  # its preparation was interrupted, say
     assert made.folder == tmp_path / "new.pugeo"
     assert Project.sample(tmp_path / "new").folder == made.folder
+    assert Project.create(tmp_path / "v1.2").folder == tmp_path / "v1.2.pugeo"
     assert prepared == ["prepare", "prepare"]
-
-
-@pytest.mark.parametrize("method", [Project.create, Project.sample])
-def test_a_missing_ending_is_added(
-    method: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path
-) -> None:
-    monkeypatch.setattr(Project, "_run", lambda *_: None)
-    assert method(tmp_path / "event").folder == tmp_path / "event.pugeo"
-    assert method(tmp_path / "v1.2").folder == tmp_path / "v1.2.pugeo"
 
 
 def test_what_open_finds_no_project_at_is_named_for_python_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -620,14 +561,24 @@ def test_a_round_that_cannot_begin_leaves_nothing(mapped: Layout, tmp_path: Path
         with pytest.raises(PuGeoError, match=r"nope\.tif"):
             project.next_round(there, "nope.tif")
         assert not there.exists()
+    clicked: list[str] = []
+
+    def interrupted(project: Project, *_: object) -> None:
+        if clicked:
+            layout = Layout(project.folder)
+            with store.connect(layout) as db:
+                contents.add_scenes(db, [small_scene()], small_grid())
+                contents.add_footprints(db, square_table(1))
+            click(layout, *clicked)
+        raise KeyboardInterrupt
+
+    there.mkdir()
     with monkeypatch.context() as patch:
-        patch.setattr(Project, "_run", _interrupted)
-        there.mkdir()
+        patch.setattr(Project, "_run", interrupted)
         with pytest.raises(KeyboardInterrupt):
             project.next_round(there, "nope.tif")
         assert list(there.iterdir()) == []  # the folder was there before
-        patch.setattr(Project, "_run", lambda self, *_: (self.label("b0"), _interrupted()))
-        patch.setattr(Project, "label", lambda self, building: click(_with_footprints(self), building))
+        clicked.append("b0")
         with pytest.raises(KeyboardInterrupt):
             project.next_round(there, "nope.tif")
         assert (there / "project.gpkg").is_file()  # somebody clicked in it meanwhile
@@ -637,72 +588,42 @@ def test_a_round_that_cannot_begin_leaves_nothing(mapped: Layout, tmp_path: Path
     assert other.gpkg.is_file()
 
 
-def _interrupted(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-def _with_footprints(project: Project) -> Layout:
-    layout = Layout(project.folder)
-    with store.connect(layout) as db:
-        contents.add_scenes(db, [small_scene()], small_grid())
-        contents.add_footprints(db, square_table(1))
-    return layout
-
-
-INTERRUPTED_IMPORT = """
-import os, signal, time
-try:
-    os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(0.05)
-except KeyboardInterrupt:
-    {then}
-ready = True
-def act(job): return {{}}
-"""
-
-
-@pytest.mark.usefixtures("heard_interrupts")
-def test_an_interrupt_while_a_task_is_imported_cancels_it_after_the_import(
-    project: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Libraries that swallow it there let the job end as done; torch, half imported, could not be imported again."""
-    from pu_geo.jobs import worker
-
+@pytest.fixture
+def interrupted_module(heard_interrupts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A module that is interrupted while it is imported, and swallows that, as some libraries do."""
     name = "interrupted_import"
-    (tmp_path / f"{name}.py").write_text(INTERRUPTED_IMPORT.format(then="pass"))
+    act = "try: signal.raise_signal(signal.SIGINT)\nexcept KeyboardInterrupt: pass"
+    (tmp_path / f"{name}.py").write_text(f"import signal\n{act}\nready = True\ndef act(job): return {{}}\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(worker.TASKS, "align", f"{name}:act")
-    opened = Project.open(project.folder, progress=False)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            opened.align()
-        assert sys.modules[name].ready
-        assert [job.state for job in opened.jobs()] == ["cancelled"]
-        assert opened.align() == {}
-    finally:
-        sys.modules.pop(name, None)
+    yield name
+    sys.modules.pop(name, None)
 
 
-@pytest.mark.usefixtures("heard_interrupts")
-def test_an_interrupt_while_a_public_name_is_loaded_waits_for_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_interrupt_while_a_task_is_imported_cancels_it_after_the_import(
+    project: Layout, interrupted_module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = "interrupted_public_name"
-    (tmp_path / f"{name}.py").write_text(INTERRUPTED_IMPORT.format(then="pass"))
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(pu_geo._PLACES, "ready", name)
+    """The job ended as done; torch, half imported, could not be imported again."""
+    monkeypatch.setitem(worker.TASKS, "align", f"{interrupted_module}:act")
+    opened = Project.open(project.folder, progress=False)
+    with pytest.raises(KeyboardInterrupt):
+        opened.align()
+    assert sys.modules[interrupted_module].ready
+    assert [job.state for job in opened.jobs()] == ["cancelled"]
+    assert opened.align() == {}
+
+
+def test_an_interrupt_while_a_public_name_is_loaded_waits_for_its_end(
+    interrupted_module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(pu_geo._PLACES, "ready", interrupted_module)
     handler = signal.getsignal(signal.SIGINT)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            _ = pu_geo.ready
-        assert sys.modules[name].ready
-        assert pu_geo.ready is True
-        assert signal.getsignal(signal.SIGINT) is handler
-        with ThreadPoolExecutor(1) as threads:  # another thread has no handlers
-            assert threads.submit(getattr, pu_geo, "Project").result() is Project
-    finally:
-        sys.modules.pop(name, None)
-        vars(pu_geo).pop("ready", None)
+    with pytest.raises(KeyboardInterrupt):
+        _ = pu_geo.ready
+    assert pu_geo.ready is True
+    vars(pu_geo).pop("ready")
+    assert signal.getsignal(signal.SIGINT) is handler
+    with ThreadPoolExecutor(1) as threads:  # another thread has no handlers
+        assert threads.submit(getattr, pu_geo, "Project").result() is Project
 
 
 def test_damage_types_are_read_and_their_thresholds_chosen(tmp_path: Path) -> None:

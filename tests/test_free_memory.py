@@ -26,10 +26,6 @@ def write(folder: Path, **values: object) -> None:
         (folder / name.replace("__", ".")).write_text(f"{value}\n")
 
 
-def test_without_groups_it_is_what_the_machine_has(groups: Path) -> None:
-    assert free_memory() == 64_000_000_000
-
-
 @pytest.mark.parametrize("place", ["", "box", "box/job"])
 def test_the_limit_of_a_group_counts_and_that_of_those_around_it(groups: Path, place: str) -> None:
     groups.with_name("own").write_text("0::/box/job\n")

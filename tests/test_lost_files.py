@@ -57,12 +57,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def lossy(whole: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Layout:
     """Copy it, and lose one thing."""
-    layout = Layout(Path(shutil.copytree(whole, tmp_path / "event.pugeo")))
-    lose(layout, request.param)
-    return layout
-
-
-def lose(layout: Layout, thing: str) -> None:
+    layout, thing = Layout(Path(shutil.copytree(whole, tmp_path / "event.pugeo"))), request.param
     for path in [one for one in layout.folder.glob(thing.rstrip("!")) if one.name != "lock"]:
         if thing.endswith("!"):
             path.write_bytes(b"\0{broken")
@@ -70,6 +65,10 @@ def lose(layout: Layout, thing: str) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
+    return layout
+
+
+every_loss = pytest.mark.parametrize("lossy", in_tiers(THINGS, "lost", quick=QUICK, ci=IN_CI), indirect=True)
 
 
 def opened(layout: Layout, screen: str) -> AppTest:
@@ -80,14 +79,14 @@ def opened(layout: Layout, screen: str) -> AppTest:
     return checked(app.run())
 
 
-@pytest.mark.parametrize("lossy", in_tiers(THINGS, "lost", quick=QUICK, ci=IN_CI), indirect=True)
+@every_loss
 def test_every_screen_is_drawn_without_what_is_lost(lossy: Layout) -> None:
     for screen in SCREENS:
         for error in opened(lossy, screen).error:
             assert "event.pugeo" in error.value
 
 
-@pytest.mark.parametrize("lossy", in_tiers(THINGS, "lost", quick=QUICK, ci=IN_CI), indirect=True)
+@every_loss
 def test_every_command_ends_well_or_in_words(lossy: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, project = CommandLine(capsys), lossy.folder
     one = ("--run", "ranker-1")
@@ -120,7 +119,7 @@ def test_every_command_ends_well_or_in_words(lossy: Layout, tmp_path: Path, caps
         assert "fault in PU-Geo" not in err, (words, err)
 
 
-@pytest.mark.parametrize("lossy", in_tiers(THINGS, "lost", quick=QUICK, ci=IN_CI), indirect=True)
+@every_loss
 def test_no_route_fails(lossy: Layout) -> None:
     token = projects.token_of(lossy)
     app = Starlette(
@@ -138,30 +137,19 @@ def test_no_route_fails(lossy: Layout) -> None:
         assert status in (200, 404, 503), body
 
 
-def test_the_error_names_the_file_and_the_way_out(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    layout = Layout(Path(shutil.copytree(whole, tmp_path / "event.pugeo")))
-    lose(layout, "runs/ranker-1")
+@pytest.mark.parametrize("lossy", ["runs/ranker-1"], indirect=True)
+def test_the_error_names_the_file_and_the_way_out(lossy: Layout, capsys: pytest.CaptureFixture[str]) -> None:
     err = CommandLine(capsys).refused(
-        "evaluate", layout.folder, "--run", "ranker-1", "--field", "damage", "--positive", "destroyed"
+        "evaluate", lossy.folder, "--run", "ranker-1", "--field", "damage", "--positive", "destroyed"
     )
     assert "runs/ranker-1/building_ids.json of event.pugeo is missing" in err
     assert "pu-geo remove event.pugeo run ranker-1" in err
     assert "pu-geo doctor event.pugeo" in err
 
 
-def test_another_run_is_chosen_where_the_shown_one_is_lost(whole: Path, tmp_path: Path) -> None:
-    layout = Layout(Path(shutil.copytree(whole, tmp_path / "event.pugeo")))
-    lose(layout, "runs/ranker-1")
-    app = opened(layout, "damage_map")
-    assert "ranker" in app.error[0].value
-    app.selectbox(key="damage-run").set_value("ranker-0").run()
-    assert not checked(app).error
-
-
-def test_buildings_are_clicked_and_chips_cut_again_where_chips_are_lost(whole: Path, tmp_path: Path) -> None:
-    layout = Layout(Path(shutil.copytree(whole, tmp_path / "event.pugeo")))
-    lose(layout, "chips")
-    assert opened(layout, "annotate").error[0].value.startswith("**The file chips/set.")
-    app = opened(layout, "imagery")
+@pytest.mark.parametrize("lossy", ["chips"], indirect=True)
+def test_buildings_are_clicked_and_chips_cut_again_where_chips_are_lost(lossy: Layout) -> None:
+    assert opened(lossy, "annotate").error[0].value.startswith("**The file chips/set.")
+    app = opened(lossy, "imagery")
     assert "chips/set.json" in app.error[0].value.replace("\\", "")
     assert "Cut chips" in " ".join(button.label for button in app.button)

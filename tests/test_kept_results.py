@@ -1,0 +1,40 @@
+"""What benchmarks kept still holds what the product promises; the released filters come from the sample event."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from safetensors.numpy import load
+
+from benchmarks import bakeoff as simulation
+from benchmarks import shared_features
+from benchmarks.ranking_sets import cells
+from benchmarks.ranking_table import read_kept, summary
+from pu_geo.analysis import bakeoff
+from pu_geo.features import shared
+
+
+@pytest.mark.slow
+@pytest.mark.long(part="slow")
+def test_released_filters_are_patches_of_the_sample_event() -> None:
+    """Whoever doubts that they hold no imagery can make them again; numbers differ by rounding alone."""
+    made, released = shared_features.made(shared_features.sample_chips()), load(shared.FILE.read_bytes())
+    assert made.keys() == released.keys()
+    for name, array in released.items():
+        np.testing.assert_allclose(made[name].astype(np.float64), array.astype(np.float64), atol=0.01, err_msg=name)
+
+
+def test_the_default_ranker_gains_what_it_promises() -> None:
+    found = summary(read_kept())
+    assert found["every cell"][1] >= -0.01
+    assert found["at most 5 %"][0] >= 0.05
+    assert found["20 %"][0] >= 0.03
+    assert found["every cell"][2] >= len([cell for cell in cells() if cell.source in ("joplin", "santa_rosa_a")])
+
+
+def test_four_in_five_picks_are_near_the_best_where_the_product_picks() -> None:
+    kept = [each for each in simulation.read_kept() if each.method == "ranker"]
+    assert {each.event_set for each in kept} == set(simulation.SETS)
+    for clicks in {each.clicks for each in kept if each.clicks >= bakeoff.LEAST_TO_PICK}:
+        draws = [each for each in kept if each.clicks == clicks]
+        assert int(simulation._figures(draws, bakeoff.LEVEL)[4].rstrip("%")) >= 80
