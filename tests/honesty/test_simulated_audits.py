@@ -24,11 +24,7 @@ OPEN = audit.OPEN
 
 @dataclass
 class Event:
-    """A made-up event and what people answered of it so far, as the log of labels has it.
-
-    `scores`, of AUC about .9, are of the map that is judged; `eye` is the order in which a search comes by the buildings, and
-    knows more of the truth. `checked_at` and `known_at` are those of `audit.as_answered`, for the newest audit.
-    """
+    """A made-up event and what people answered of it so far; `eye`, the order of a search, knows more of the truth."""
 
     truth: NDArray[np.int8]
     scores: NDArray[np.float64]
@@ -47,7 +43,6 @@ class Event:
         self.checked_at, self.known_at = (np.zeros(len(self.truth), np.int64) for _ in range(2))
 
     def begin(self, n: int = N_CHECKS) -> Audit:
-        """Draw an audit of what is unanswered."""
         self._forget()
         return audit.design(self.scores, self.answers != OPEN, n=n, seed=int(self.draw.integers(2**32)))
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import rasterio
 import shapely
@@ -37,11 +36,7 @@ REGION = np.s_[300:700, 250:750]
 
 @dataclass
 class Place:
-    """One Joplin scene: pictures uint8 [1024, 1024, 3], what hides them, bool [1024, 1024], and its houses.
-
-    Attributes:
-        houses: uid -> (outline in pixels, damage).
-    """
+    """One Joplin scene: pictures uint8 [1024, 1024, 3], what hides them, bool [1024, 1024], and outlines (px) and damage by uid."""
 
     name: str
     pre: NDArray[Any]
@@ -71,13 +66,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Variant:
-    """Files of a variant, and the share of each house's outline that they hide for sure.
-
-    Attributes:
-        damage: uid -> xBD damage.
-        hidden: role -> uid -> share, 0..1.
-        touched: the same, with what is hidden only partly.
-    """
+    """Files of a variant, and which share of each house's outline they hide for sure, or at least partly, by role and uid."""
 
     pre: Sequence[Path]
     post: Sequence[Path]
@@ -88,7 +77,6 @@ class Variant:
 
 
 def read_places(joplin: Path) -> list[Place]:
-    """Read the two scenes."""
     places = []
     for name in NAMES:
         pictures = []
@@ -144,16 +132,9 @@ def write_picture(path: Path, place: Place, picture: NDArray[Any], **options: An
 
 def write_variant(
     joplin: Path, folder: Path, change: Callable[[Place, int], None] = lambda place, number: None, *,
-    options: dict[str, Any] | None = None, more_post: Sequence[Path] = (), roles: Sequence[Sequence[str]] = (("pre", "post"),) * 2,
+    options: dict[str, Any] | None = None, roles: Sequence[Sequence[str]] = (("pre", "post"),) * 2,
 ) -> Variant:  # fmt: skip
-    """Write both scenes after `change` was applied to each.
-
-    Args:
-        change: gets a place and its number, 0 or 1, and changes its pictures.
-        options: of the post files, for rasterio.
-        more_post: further post files, after these.
-        roles: which dates to write of each place.
-    """
+    """Write the dates `roles` of both scenes after `change` got each with its number; `options` are of the post files."""
     folder.mkdir(parents=True, exist_ok=True)
     files: dict[str, list[Path]] = {"pre": [], "post": []}
     damage: dict[str, str] = {}
@@ -176,17 +157,14 @@ def write_variant(
                     of_role[uid] = float(masks[role][covers].mean()) if role in masks and covers.any() else all_of_it
     buildings = folder / "buildings.geojson"
     buildings.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    return Variant(files["pre"], [*files["post"], *more_post], buildings, damage, hidden, touched)
+    return Variant(files["pre"], files["post"], buildings, damage, hidden, touched)
 
 
 def unaltered(joplin: Path, folder: Path) -> Variant:
-    """Write the scenes as they are."""
     return write_variant(joplin, folder)
 
 
-def filled(
-    joplin: Path, folder: Path, color: int = 0, *, role: str = "post", options: dict[str, Any] | None = None
-) -> Variant:
+def filled(joplin: Path, folder: Path, color: int = 0, *, role: str = "post") -> Variant:
     """Write a region of each scene in one color, without a nodata tag."""
 
     def change(place: Place, number: int) -> None:
@@ -195,24 +173,7 @@ def filled(
         mask[REGION] = True
         place.hide(role, mask)
 
-    return write_variant(joplin, folder, change, options=options)
-
-
-def jpeg_filled(joplin: Path, folder: Path, color: int = 0) -> Variant:
-    """Write the same as JPEG, whose fill is only nearly of one color."""
-    return filled(joplin, folder, color, options={"compress": "jpeg", "jpeg_quality": 75, "photometric": "YCBCR"})
-
-
-def overlapped(joplin: Path, folder: Path, color: int = 0) -> Variant:
-    """Write post scenes with a filled region, and after them whole ones of the same ground: nothing is hidden."""
-    folder.mkdir(parents=True, exist_ok=True)
-    places = enumerate(read_places(joplin))
-    whole = [write_picture(folder / f"whole_{number}.tif", place, place.post) for number, place in places]
-
-    def change(place: Place, number: int) -> None:
-        place.post[REGION] = color
-
-    return write_variant(joplin, folder, change, more_post=whole)
+    return write_variant(joplin, folder, change)
 
 
 def clouded(
@@ -268,27 +229,6 @@ def hazy(joplin: Path, folder: Path, *, thick: float = 0.35, scenes: Sequence[in
     def change(place: Place, number: int) -> None:
         if number in scenes:
             place.post = under_clouds(place.post, np.full((SIDE, SIDE), thick), seed=number)
-
-    return write_variant(joplin, folder, change)
-
-
-def in_16_bits(joplin: Path, folder: Path, *, factor: int = 8, scenes: Sequence[int] = (0, 1)) -> Variant:
-    """Write post scenes as uint16: nothing is hidden."""
-
-    def change(place: Place, number: int) -> None:
-        if number in scenes:
-            place.post = place.post.astype(np.uint16) * factor
-
-    return write_variant(joplin, folder, change)
-
-
-def coarse_before(joplin: Path, folder: Path, *, pixel_m: float = 2.0, scenes: Sequence[int] = (0, 1)) -> Variant:
-    """Write pre scenes in larger pixels: nothing is hidden."""
-
-    def change(place: Place, number: int) -> None:
-        if number in scenes:
-            side = round(SIDE * GSD_M / pixel_m)
-            place.pre = np.asarray(cv2.resize(place.pre, (side, side), interpolation=cv2.INTER_AREA))
 
     return write_variant(joplin, folder, change)
 
