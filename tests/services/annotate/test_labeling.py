@@ -1,8 +1,9 @@
-"""What the Annotate screen relies on: operations in order, replays, undo, and the instant ranking."""
+"""What the Annotate screen relies on: operations in order, replays, undo, the instant ranking, and who an answer is stored under."""
 
 from __future__ import annotations
 
-import os
+import getpass
+import re
 import threading
 from collections import OrderedDict
 from datetime import datetime
@@ -24,6 +25,7 @@ from pu_geo.project.grades import USUAL
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
 from pu_geo.services.annotate import labeling, queueing, ranking
+from pu_geo.services.annotate.labeling import choose_analyst, default_analyst
 from pu_geo.training.data import FeatureViews, PUData
 from pu_geo.training.run import Run
 from pu_geo.ui.routes import routes
@@ -40,21 +42,6 @@ def with_features(project: Layout) -> Layout:
     views[:, :5] += 4
     add_chips(project, [f"b{i}" for i in range(20)], size_px=64, features=views)
     return project
-
-
-def test_operations_are_stored_in_order_with_undo_between_them(project: Layout) -> None:
-    operations = [op(1, "b1"), op(2, "b2"), LabelOp("s-3", step="undo"), op(4, "b3"), LabelOp("s-5", step="undo")]
-    operations += [LabelOp("s-6", step="redo")]
-    acks = labeling.apply_operations(project, operations, analyst="ann", screen="map")
-    assert [ack.op for ack in acks] == [f"s-{n}" for n in range(1, 7)]
-    assert labeling.current_labels(project) == {"b1": "positive", "b3": "positive"}
-    again = labeling.apply_operations(project, operations, analyst="ann", screen="map")
-    assert [ack.event for ack in again] == [ack.event for ack in acks]
-    assert labeling.current_labels(project) == {"b1": "positive", "b3": "positive"}
-    more = [LabelOp(f"u-{n}", step="undo") for n in range(3)]
-    acks = labeling.apply_operations(project, more, analyst="ann", screen="map")
-    assert [ack.error for ack in acks] == [None] * 3, "one with nothing to undo is acknowledged too"
-    assert labeling.current_labels(project) == {}
 
 
 def test_a_line_of_a_stream_may_carry_all_that_an_operation_has(project: Layout) -> None:
@@ -76,12 +63,6 @@ def test_a_line_of_a_stream_may_carry_all_that_an_operation_has(project: Layout)
     for no_line in ([], {"op": 1, "building_id": "b1", "label": "positive"}, {"op": "s-4", "label": "positive"}):
         with pytest.raises(LabelError, match="is not an object with the texts"):
             labeling.parse_line("x", no_line)
-
-
-def test_ranking_needs_chips_and_a_positive(project: Layout) -> None:
-    assert ranking.rank_now(project) is None
-    click(project, "b1")
-    assert ranking.rank_now(project) is None
 
 
 def test_each_click_gives_a_new_ranking_with_lookalikes_on_top_that_a_browser_gets_by_its_id(with_features: Layout) -> None:
@@ -189,81 +170,22 @@ def test_a_page_does_not_wait_for_the_first_ranking(with_features: Layout, monke
     assert not ranking.is_ranking(with_features, 0)
 
 
-def start_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget what was prepared, as a server that has just started."""
-    monkeypatch.setattr(ranking, "_warming", {})
-    monkeypatch.setattr(ranking, "_kept", OrderedDict())
-
-
-def test_the_first_ranking_of_very_many_buildings_waits_for_the_page(
-    with_features: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It competes with the page for the processor, so it starts when the page asks for it, at its end."""
-    start_server(monkeypatch)
-    monkeypatch.setattr(ranking, "MOST_WAITED_FOR", 19)
-    prepared, prepare = [], ranking._prepare
-    monkeypatch.setattr(ranking, "_prepare", lambda *known: prepared.append(known[1]) or prepare(*known))
-    click(with_features, "b0", "b1")
-    assert ranking.is_ranking(with_features, 30)
-    assert not ranking._warming
-    warm_up(with_features)
-    assert not ranking.is_ranking(with_features, 0)
-    assert ranking.rank_now(with_features) is not None
-    assert len(prepared) == 1
-
-
-def warm_up(layout: Layout) -> None:
-    ranking.warm_up(layout)
-    for thread in list(ranking._warming.values()):
-        thread.join(30)
-
-
 def test_features_that_cannot_be_ranked_do_not_keep_a_page_waiting(
     with_features: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start_server(monkeypatch)
+    monkeypatch.setattr(ranking, "_warming", {})  # as a server that has just started
+    monkeypatch.setattr(ranking, "_kept", OrderedDict())
     monkeypatch.setattr(ranking, "MOST_WAITED_FOR", 19)
     features = np.load(with_features.features("set"))
     features[0, 3, 0] = np.nan
     np.save(with_features.features("set"), features)
     click(with_features, "b0", "b1")
-    warm_up(with_features)
+    ranking.warm_up(with_features)
+    for thread in list(ranking._warming.values()):
+        thread.join(30)
     assert not ranking.is_ranking(with_features, 0)
     with pytest.raises(ProjectError, match="not all finite"):
         ranking.rank_now(with_features)
-
-
-@pytest.mark.parametrize(("most_numbers", "n_kept"), [(10**9, 4), (0, 2)])
-def test_preparations_of_several_projects_are_kept(
-    with_features: Layout, monkeypatch: pytest.MonkeyPatch, most_numbers: int, n_kept: int
-) -> None:
-    start_server(monkeypatch)
-    monkeypatch.setattr(ranking, "_MOST_NUMBERS_KEPT", most_numbers)
-    click(with_features, "b0", "b1")
-    for made_at in range(4):  # another file counts as another set
-        os.utime(with_features.features("set"), ns=(made_at, made_at))
-        assert not ranking.is_ranking(with_features, 30)
-        assert ranking.rank_now(with_features) is not None
-    assert (len(ranking._kept), len(ranking._warming)) == (n_kept, n_kept), "what was given up may start anew"
-
-
-def test_a_ranking_learns_from_no_more_than_so_many_answers_of_a_kind(
-    with_features: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A click's ranking would otherwise take longer with each click."""
-    click(with_features, *(f"b{i}" for i in range(8)))
-    click(with_features, *(f"b{i}" for i in range(8, 16)), label="not_damaged")
-    pu = store.call(with_features, labels.pu_set)
-    every = ranking._marks(pu)
-    assert every.clicked.tolist() == list(range(8))
-    assert every.not_damaged.tolist() == list(range(8, 16))
-    monkeypatch.setattr(ranking, "MOST_LABELED", 5)
-    some = ranking._marks(pu)
-    assert (len(some.clicked), len(some.queued), len(some.not_damaged)) == (5, 0, 5)
-    assert set(some.clicked) < set(every.clicked)
-    assert some.unlabeled.tolist() == every.unlabeled.tolist() == list(range(16, 20))
-    click(with_features, "b16")
-    assert len(set(ranking._marks(store.call(with_features, labels.pu_set)).clicked) & set(some.clicked)) >= 4
 
 
 def test_simulated_clicks_are_drawn_by_a_seed_and_refused_when_there_are_too_few(project: Layout) -> None:
@@ -319,3 +241,50 @@ def test_marking_many_damaged_keeps_types_and_grades_that_stand_but_for_those_of
     assert standing() == [([], [], "")] * 3
     with pytest.raises(ProjectError, match="1 of 4 buildings were not labeled"):
         labeling.label_all(project, ["b0", "b1", "b2", "nobody"], "positive", analyst="bob", screen="explore")
+
+
+@pytest.fixture(autouse=True)
+def nobody_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PU_GEO_ANALYST", raising=False)
+
+
+@pytest.mark.parametrize("content", [None, b"\n", b"\xff\xfe", b"a\nb", b"x" * 201])
+def test_a_pseudonym_is_made_up_once_and_stays_and_a_file_that_holds_none_is_written_anew(
+    home: Path, content: bytes | None
+) -> None:
+    if content:
+        home.mkdir(parents=True)
+        (home / "analyst.txt").write_bytes(content)
+    name = default_analyst()
+    assert re.fullmatch(r"analyst-[a-z2-9]{4}", name)
+    assert getpass.getuser() not in name
+    assert default_analyst() == name
+    assert (home / "analyst.txt").read_text() == f"{name}\n"
+
+
+def test_a_name_that_a_person_chose_counts_until_they_choose_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose_analyst(" Zoë ")
+    assert default_analyst() == "Zoë"
+    monkeypatch.setenv("PU_GEO_ANALYST", "ann")
+    assert default_analyst() == "ann"
+    monkeypatch.delenv("PU_GEO_ANALYST")
+    assert not choose_analyst("bob"), "another browser of this server"
+    assert default_analyst() == "Zoë"
+    assert choose_analyst("Zoe", again=True)
+    assert default_analyst() == "Zoe"
+    choose_analyst("", again=True)
+    assert default_analyst().startswith("analyst-")
+
+
+@pytest.mark.parametrize("content", [b"\n", b"\xff\xfe", b"a\nb", b"x" * 201])
+def test_a_file_that_holds_no_name_is_written_anew(home: Path, content: bytes) -> None:
+    home.mkdir(parents=True)
+    (home / "analyst.txt").write_bytes(content)
+    name = default_analyst()
+    assert name.startswith("analyst-")
+    assert default_analyst() == name
+
+
+def test_where_nothing_can_be_kept_the_name_is_still_none_of_the_machine(home: Path) -> None:
+    home.write_text("a file, not a folder")
+    assert default_analyst() == "analyst"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -26,10 +25,6 @@ def header(first: bytes) -> tuple[int, str]:
     return int(found["n"]), found["name"].decode()
 
 
-def ids_of(first: bytes) -> list[str]:
-    return json.loads(first[HEADER.itemsize + 24 * header(first)[0] :])
-
-
 def test_they_are_made_once_and_kept_and_a_tile_is_sent_under_their_name_alone(
     project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,7 +32,7 @@ def test_they_are_made_once_and_kept_and_a_tile_is_sent_under_their_name_alone(
     project.quicklooks.mkdir(exist_ok=True)
     first = outlines.first_part(project)
     name = header(first)[1]
-    assert ids_of(first) == store.call(project, contents.building_ids)
+    assert json.loads(first[HEADER.itemsize + 24 * 20 :]) == store.call(project, contents.building_ids)
     assert kept(project) == [project.outlines(store.call(project, contents.geometry_v)).name]
     with monkeypatch.context() as patch:
         patch.setattr(outlines, "_made", None)
@@ -69,20 +64,6 @@ def test_others_are_made_once_footprints_or_their_places_on_the_grid_change(proj
     assert len(kept(project)) == 1, "those of before are gone"
 
 
-def test_in_a_folder_that_cannot_be_written_they_are_kept_in_memory(
-    project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(outlines, "atomic_write", full)
-    first = outlines.first_part(project)
-    monkeypatch.setattr(outlines, "_made", None)
-    assert outlines.first_part(project) == first
-    assert outlines.tile(project, header(first)[1], 0)
-    outlines._unstored.clear()
-
-
 @pytest.mark.parametrize("wrong", [b"", b"\xff" * 200, b"\1" + b"\0" * 7, "cut", "longer"])
 def test_a_file_that_is_not_whole_is_made_anew(project: Layout, wrong: bytes | str) -> None:
     first = outlines.first_part(project)
@@ -99,25 +80,6 @@ def test_no_name_in_a_database_leads_out_of_the_project(project: Layout) -> None
     with pytest.raises(ProjectError, match="is not an id"):
         outlines.first_part(project)
     assert not any("elsewhere" in path.name for path in project.folder.parent.rglob("*"))
-
-
-def test_two_who_ask_at_the_same_time_make_them_once(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, asked, found = outlines._made, [], []
-    may_go_on = threading.Event()
-
-    def slowly(db: object) -> bytes:
-        asked.append(1)
-        may_go_on.wait(30)
-        return made(db)
-
-    monkeypatch.setattr(outlines, "_made", slowly)
-    threads = [threading.Thread(target=lambda: found.append(outlines.first_part(project))) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    may_go_on.set()
-    for thread in threads:
-        thread.join(30)
-    assert (len(asked), len(found), len(set(found))) == (1, 3, 1)
 
 
 def test_footprints_that_change_meanwhile_leave_no_file_under_a_wrong_name(

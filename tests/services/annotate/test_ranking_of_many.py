@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small_parts import add_chips, add_run, click, small_project
+from small_parts import add_chips, click, small_project
 
 from pu_geo.errors import ProjectError
 from pu_geo.methods.cards.propagation import PropagationSettings
@@ -21,7 +19,6 @@ from pu_geo.project import queues
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import queueing, ranking, ranking_of_many
 from pu_geo.services.annotate.ranking_of_many import ManyBuildings
-from pu_geo.services.explore import coloring
 from pu_geo.services.project.copying import copy_project
 
 N, N_SAMPLE, BLOCK = 300, 60, 64
@@ -120,6 +117,8 @@ def test_a_sample_is_ranked_at_once_and_in_the_end_all_are_as_if_ranked_at_once(
     np.testing.assert_array_equal(sent, scores)
     name_of_all = first.score_id.rpartition("-")[0]  # a browser keeps what it got by a name
     assert ranking.scores_for_browser(town, name_of_all) is None
+    assert not ranking.so_far(town, first.score_id).is_complete
+    assert ranking.so_far(town, "live-other-1") is None
     background.release()
     assert ranking.wait_for_all(town, 60)
     last, found = ranking.rank_now(town), ranking.scores_now(town)
@@ -162,12 +161,9 @@ def test_a_round_over_all_ends_before_the_newest_labels_are_taken(
     assert order(found) == order(all_at_once(town, monkeypatch))
 
 
-@pytest.mark.parametrize(("most_at_once", "is_other_file"), [(N_SAMPLE, True), (N, False)])
 def test_a_copy_that_takes_the_place_of_a_project_is_ranked_by_its_own_answers(
-    town: Layout, monkeypatch: pytest.MonkeyPatch, most_at_once: int, is_other_file: bool
+    town: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether its file takes the other's place, or its content does."""
-    monkeypatch.setattr(ranking, "MOST_AT_ONCE", most_at_once)
     place, former = town.folder, town.folder.with_name("former.pugeo")
     copy_project(town, str(place.with_name("copy.pugeo")))
     copy = Layout(place.with_name("copy.pugeo"))
@@ -176,32 +172,14 @@ def test_a_copy_that_takes_the_place_of_a_project_is_ranked_by_its_own_answers(
     before = ranking.rank_now(town)
     assert ranking.wait_for_all(town, 60)
     assert ranking.scores_for_browser(copy, before.score_id) is None, "beside it the copy has rankings of its own"
-    if is_other_file:
-        place.rename(former)
-        copy.folder.rename(place)
-    else:
-        with closing(sqlite3.connect(copy.gpkg)) as source, closing(sqlite3.connect(town.gpkg)) as target:
-            source.backup(target)
+    place.rename(former)
+    copy.folder.rename(place)
     assert ranking.scores_for_browser(town, before.score_id) is None
     after = ranking.rank_now(town)
     assert after.score_id.rpartition("-")[0] != before.score_id.rpartition("-")[0]
     assert ranking.wait_for_all(town, 60)
     found = ranking.scores_now(town)
     np.testing.assert_allclose(found, all_at_once(town, monkeypatch), rtol=0, atol=2e-6)
-
-
-def test_the_lowest_events_are_dropped_but_never_what_is_asked_for(town: Layout, background: Background) -> None:
-    moments = []
-    for building in ("b5", "b10", "b15", "b20", "b30", "b35"):
-        click(town, building)
-        moments.append(ranking._newest(town))
-    many = ranking._prepared(town, *moments[0][:2]).chips
-    assert isinstance(many, ManyBuildings)
-    kept = []
-    for i in (5, 3, 2, 1, 0, 4):
-        ranking._live_scores(town, *moments[i])
-        kept.append({moments.index(one) for one in moments if one is not None and many.known(one[2]) is not None})
-    assert kept == [{5}, {5, 3}, {5, 3, 2}, {5, 3, 2, 1}, {5, 3, 2, 0}, {5, 4, 3, 2}]
 
 
 def test_the_highest_of_the_last_ranking_are_ranked_with_the_next_sample(town: Layout, background: Background) -> None:
@@ -221,24 +199,6 @@ def test_the_highest_of_the_last_ranking_are_ranked_with_the_next_sample(town: L
     np.testing.assert_array_equal(scores[~is_new], before[~is_new])  # until they are scored by the newest labels
 
 
-def test_explore_compares_a_run_with_the_live_ranking_once_that_has_all_scores(town: Layout, background: Background) -> None:
-    """After the first ranking all buildings have a score at any time, the others one by earlier labels."""
-    background.release()
-    assert ranking.wait_for_all(town, 60)
-    background._may_score = threading.Semaphore(0)
-    add_run(town, scores=np.linspace(0, 1, N))
-    before = coloring.coloring(town, "ranker-1", "disagreement")
-    click(town, "b6", "b11")
-    waiting = coloring.coloring(town, "ranker-1", "disagreement")
-    assert not ranking.so_far(town, waiting.waits_for).is_complete
-    background.release()
-    assert ranking.wait_for_all(town, 60)
-    found = coloring.coloring(town, "ranker-1", "disagreement")
-    assert (before.waits_for, found.waits_for) == ("", "")
-    assert [np.isfinite(one.values).mean() for one in (before, waiting, found)] == [1, 0, 1]
-    assert len({before.v, waiting.v, found.v}) == 3  # the browser asks for each once
-
-
 def test_a_queue_of_a_part_says_so_and_stays_until_it_is_done(town: Layout, background: Background) -> None:
     first = queueing.current(town, "ann")
     scores = ranking.scores_now(town)
@@ -256,20 +216,6 @@ def test_a_queue_of_a_part_says_so_and_stays_until_it_is_done(town: Layout, back
     assert not any("ranked so far" in item.why for item in second.items)
     assert {item.kind for item in second.items} == {"exploit", "explore", "audit"}
     assert not {item.building_id for item in first.items} & {item.building_id for item in second.items}
-
-
-def test_a_page_that_waits_starts_no_ranking(town: Layout, background: Background) -> None:
-    first = ranking.rank_now(town)
-    click(town, "b5")
-    many = chips_kept()
-    found = ranking.so_far(town, first.score_id)
-    assert not found.is_complete
-    assert len(many._rankings) == 1
-    assert ranking.so_far(town, "live-other-1") is None
-    ranking._kept.clear()  # as other projects are ranked
-    many.stop()
-    assert ranking.so_far(town, first.score_id) is None
-    assert not ranking._kept
 
 
 def test_the_background_goes_on_after_an_error_that_is_said(town: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,15 +250,6 @@ def test_all_in_a_queue_have_a_score_at_once_and_one_that_cannot_be_read_stops_n
     assert queues.all_queued(town, "set") == {f"b{i}" for i in range(100, 120)}
     ranking.rank_now(town)
     assert np.isfinite(ranking.scores_now(town)[100:120]).all()
-
-
-def test_up_to_the_size_of_a_sample_all_are_ranked_at_once(town: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranking, "MOST_AT_ONCE", N)
-    monkeypatch.setattr(ranking, "ManyBuildings", type("Unwanted", (), {}))
-    found = ranking.rank_now(town)
-    assert found.is_complete
-    assert found.score_id.count("-") == 2
-    assert queueing.standing(town).is_scored is None
 
 
 def test_features_of_very_many_are_read_as_they_are_asked_for(town: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,22 @@
-"""A browser's operations are stored once, in their order, acknowledged when they are on disk, and refused where they make no sense."""
+"""A browser's operations are stored once, in their order, acknowledged when on disk, and cost no more after many answers."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
-from small_parts import small_grid, small_scene, square_table
+from small_parts import add_chips, add_run, answer, op_of, small_grid, small_project, small_scene, square_table
 
+from benchmarks import many_buildings
 from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelEvent
-from pu_geo.services.annotate import labeling
+from pu_geo.services.annotate import building_history, labeling, presence
 from pu_geo.services.damage_map import random_audits
 from pu_geo.services.project import projects
 from pu_geo.ui import frame
@@ -126,15 +129,12 @@ def lasso(number: int, buildings: list[object], **more: object) -> dict[str, obj
     return click(number, "", act="lasso-1", **more) | {"building_ids": buildings}
 
 
-def log_of(layout: Layout) -> list[tuple[str, str, str, str]]:
-    with store.connect(layout) as db:
-        return [tuple(row) for row in db.execute("SELECT op, building_id, label, act FROM label_event ORDER BY event")]
-
-
 def test_one_entry_for_the_buildings_of_a_lasso_stores_a_row_for_each(town: Layout) -> None:
     sent = [click(8, "b4"), lasso(9, ["b0", "b1", "b2"], grade="major"), click(12, "b3", "not_damaged")]
     assert send(town, *sent) == {"session": "s", "n": 12, "event": 5, "refused": None}
-    assert log_of(town) == [
+    with store.connect(town) as db:
+        log = db.execute("SELECT op, building_id, label, act FROM label_event ORDER BY event").fetchall()
+    assert [tuple(row) for row in log] == [
         ("s-8", "b4", "positive", "s-8"),
         ("s-9", "b0", "positive", "lasso-1"), ("s-10", "b1", "positive", "lasso-1"), ("s-11", "b2", "positive", "lasso-1"),
         ("s-12", "b3", "not_damaged", "s-12"),
@@ -200,3 +200,68 @@ def test_while_another_program_holds_the_file_the_answer_comes_soon_and_is_no_ac
         other.execute("ROLLBACK")
     assert (refusal.value.kind, waited) == ("busy", [labeling.PATIENCE_S])
     assert send(town, click(1, "b0"))["refused"] is None
+
+
+N, FEW, MANY = 60, 300, 3000
+ASKED = "b0"  # nobody labeled it before
+
+
+def with_answers(folder: Path, n_events: int) -> Layout:
+    layout = small_project(folder, table=square_table(N))
+    ids = [f"b{i}" for i in range(N)]
+    add_chips(layout, ids, features=np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16))
+    add_run(layout, ids=ids, scores=np.linspace(0, 1, N))
+    with store.connect(layout) as db:
+        many_buildings.add_history(db, ids[1:], n_events)
+    answer(layout, op_of(ASKED), analyst="ann")
+    return layout
+
+
+def card(layout: Layout, _: sqlite3.Connection) -> None:
+    found = building_history.building_history(layout, 0)
+    assert [one["label"] for one in found["events"]] == ["positive"]
+
+
+def hear(layout: Layout, db: sqlite3.Connection) -> None:
+    message = {"session": "tab", "analyst": "zoe", "building": 3, "since": labels.last_event(db) - 1}
+    found = presence.exchange(layout, message)
+    assert found["labels"] == {ASKED: "positive"}
+
+
+def click_and_undo(layout: Layout, db: sqlite3.Connection) -> None:
+    for step in ({"building_id": ASKED, "label": "not_damaged"}, {"undo": True}, {"redo": True}):
+        op = {"n": 1, "op": f"s-{labels.last_event(db)}", "screen": "map", **step}
+        found = labeling.store_operations(layout, {"session": "s", "analyst": "ann", "ops": [op]})
+        assert found["refused"] is None
+    assert labels.current_labels(db)[ASKED] == "not_damaged"
+
+
+def count_after_a_click(layout: Layout, db: sqlite3.Connection) -> None:
+    """The labels were read before; a click adds one event."""
+    answer(layout, op_of(ASKED, "positive"), analyst="ann")
+    assert labels.current_labels(db)[ASKED] == labels.current(db)[ASKED].label == "positive"
+    assert labels.pu_set(db).is_positive[0]
+
+
+def test_it_takes_no_more_steps_of_the_database(tmp_path: Path) -> None:
+    few, many = (with_answers(tmp_path / f"{n}.pugeo", n) for n in (FEW, MANY))
+    for ask in (hear, card, count_after_a_click, click_and_undo):
+        assert steps(many, ask) < 2 * steps(few, ask), ask.__name__
+
+
+def steps(layout: Layout, ask: Callable[[Layout, sqlite3.Connection], None]) -> int:
+    """Count the steps of SQLite's virtual machine, once what is kept in memory is there."""
+    n = 0
+
+    def count() -> int:
+        nonlocal n
+        n += 1
+        return 0
+
+    with store.one_connection(), store.connect(layout) as db:
+        labels.current_labels(db)
+        labels.pu_set(db)
+        db.set_progress_handler(count, 1)
+        ask(layout, db)
+        db.set_progress_handler(None, 1)
+    return n

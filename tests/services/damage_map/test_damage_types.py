@@ -37,19 +37,6 @@ def state_of(found: damage_types.TypesOnMap, building: str, k: int = 0) -> str:
     return found.types[k].states[found.ids.index(building)]
 
 
-def test_what_is_stored_of_a_run_comes_back_and_one_without_types_has_none(typed: Layout) -> None:
-    facts = facts_of(typed, TYPED)
-    assert (facts.types, facts.types_from, facts.is_ordinal) == (TYPES, "answers", False)
-    names, scores = runs.type_scores(typed, facts)
-    assert (names, scores.shape) == (TYPES, (N, 2))
-    assert runs.type_scores(typed, facts_of(typed, RUN)) is None
-    without, found = (damage_types.on_map(typed, run_id, LIMIT) for run_id in (RUN, TYPED))
-    assert not without.types
-    assert damage_types.columns(without, ["b1"]) == {}
-    assert damage_types.audits(typed, TYPED, LIMIT, found) == {}
-    assert [one["audit"] for one in damage_types.facts(typed, TYPED, LIMIT, found)] == [None, None]
-
-
 def test_scores_that_do_not_fit_the_types_are_refused(typed: Layout) -> None:
     add = {"scores": np.zeros((N, 3), np.float32)}
     with store.connect(typed) as db:
@@ -71,6 +58,7 @@ def test_columns_are_safe_and_unique() -> None:
 
 def test_few_answers_judge_nothing_and_only_people_are_heard(typed: Layout) -> None:
     name_types(typed, CLICKED[:6])
+    assert damage_types.columns(damage_types.on_map(typed, RUN, LIMIT), ["b1"]) == {}, "it has none"
     found = damage_types.on_map(typed, TYPED, LIMIT)
     (roof, _) = found.types
     assert roof.threshold is None
@@ -80,6 +68,7 @@ def test_few_answers_judge_nothing_and_only_people_are_heard(typed: Layout) -> N
     assert state_of(found, f"b{named}") == "yes"
     flagged = next(one for one, kind in mapping.classes_now(typed, TYPED, LIMIT).items() if kind == "flagged")
     assert state_of(found, flagged) == "unknown"
+    assert damage_types.audits(typed, TYPED, LIMIT, found) == {}
     answer_audit(typed, 12, run_id=TYPED)
     for judged in damage_types.audits(typed, TYPED, LIMIT, damage_types.on_map(typed, TYPED, LIMIT)).values():
         assert (judged.precision.value, judged.recall.value) == (None, None)
@@ -100,33 +89,11 @@ def test_to_start_from_a_type_has_the_share_that_answers_give_it(typed: Layout) 
     assert sum(both) >= sum(HAS[row].all() for row in CLICKED) > 0, "a building may have several types"
 
 
-def test_an_audit_does_not_move_where_a_type_starts(typed: Layout) -> None:
-    """Its answers judge the map: a threshold that they helped to set would be judged by itself."""
-    name_types(typed, CLICKED)
-    before = damage_types.on_map(typed, TYPED, LIMIT)
-    answer_audit(typed, 120, run_id=TYPED)
-    found = damage_types.on_map(typed, TYPED, LIMIT)
-    assert None not in [one.threshold for one in before.types]
-    assert [one.threshold for one in found.types] == [one.threshold for one in before.types]
-    assert found.types[0].n_undecided < before.types[0].n_undecided, "the audit answered some of them"
-
-
-def test_a_type_makes_nothing_damaged(typed: Layout) -> None:
-    name_types(typed, CLICKED)
-    damage_types.choose_threshold(typed, TYPED, "roof", 0.0)
-    found, kinds = damage_types.on_map(typed, TYPED, LIMIT), mapping.classes_now(typed, TYPED, LIMIT)
-    for building, state in zip(found.ids, found.types[0].states, strict=True):
-        wanted = {"not_flagged": ("no",), "not_assessed": ("unknown",), "flagged": ("yes",)}.get(
-            kinds[building], ("yes", "no")
-        )
-        assert state in wanted
-    assert kinds["b0"] == "not_assessed"  # no data there
-
-
 def test_people_win_over_scores(typed: Layout) -> None:
     name_types(typed, CLICKED)
     damage_types.choose_threshold(typed, TYPED, "roof", 0.0)
-    flagged = [one for one, kind in mapping.classes_now(typed, TYPED, LIMIT).items() if kind == "flagged"]
+    kinds = mapping.classes_now(typed, TYPED, LIMIT)
+    flagged = [one for one, kind in kinds.items() if kind == "flagged"]
     say(typed, flagged[0], "not_damaged")
     say(typed, flagged[1], "not_assessable")
     say(typed, flagged[2], "positive")  # nothing of types: the score decides
@@ -136,6 +103,8 @@ def test_people_win_over_scores(typed: Layout) -> None:
     assert [state_of(found, one) for one in flagged[:3]] == ["no", "unknown", "yes"]
     assert [state_of(found, flagged[3], k) for k in (0, 1)] == ["no", "yes"]
     assert found.types[0].n_ruled_out == 1
+    assert {state_of(found, one) for one, kind in kinds.items() if kind == "not_flagged"} == {"no"}, "a type flags nothing"
+    assert state_of(found, "b0") == "unknown", "no data there"
     assert found.types[1].n_by_score == 0
     scores = damage_types.columns(found, found.ids)["type_roof_score"]
     assert scores[found.ids.index(flagged[1])] is None
@@ -239,7 +208,7 @@ def attribute_of(layout: Layout, kind_of: dict[str, str]) -> None:
         db.executemany("UPDATE footprints SET attributes = json_object('kind', ?) WHERE building_id = ?", rows)
 
 
-def test_an_audit_of_all_tells_the_truth_of_a_type(tmp_path: Path) -> None:
+def test_an_audit_of_all_tells_the_truth_of_a_type_and_answers_without_a_word_widen_its_interval(tmp_path: Path) -> None:
     layout = typed_project(tmp_path, types_from="kind")
     has_roof = HAS[:, 0]
     attribute_of(layout, {f"b{row}": "roof" if has_roof[row] else TYPES[1] for row in DAMAGED})
@@ -265,24 +234,13 @@ def test_an_audit_of_all_tells_the_truth_of_a_type(tmp_path: Path) -> None:
     assert (judged.n_checks, judged.n_yes, judged.n_silent) == (N - 2 - len(before), truth.sum() - truth[census].sum(), 0)
     assert "found roof" in judged.recall.words or "found roof" in judged.precision.words
     assert json.loads(json.dumps(damage_types.facts(layout, TYPED, LIMIT, found)))[0]["audit"]["n_silent"] == 0
-
-
-def test_answers_without_a_word_do_not_count_and_widen_the_interval(tmp_path: Path) -> None:
-    layout = typed_project(tmp_path, types_from="kind")
-    attribute_of(layout, {f"b{row}": "roof" if HAS[row, 0] else TYPES[1] for row in DAMAGED})
-    damage_types.choose_threshold(layout, TYPED, "roof", 0.1)
-    answer_audit(layout, 250, run_id=TYPED)
-    before = damage_types.audits(layout, TYPED, LIMIT, damage_types.on_map(layout, TYPED, LIMIT))["roof"]
-    silent = [row for row in DAMAGED if row % 3 == 0]
-    attribute_of(layout, {f"b{row}": "" for row in silent})
-    after = damage_types.audits(layout, TYPED, LIMIT, damage_types.on_map(layout, TYPED, LIMIT))["roof"]
-    assert after.n_silent > 0
-    assert after.n_checks == before.n_checks - after.n_silent
-    assert "nothing of it" in after.words
-    for name in ("precision", "recall"):
-        was, now = getattr(before, name), getattr(after, name)
-        assert now.low <= was.value <= now.high, name  # what they would have said is inside
-        assert now.high - now.low > was.high - was.low, name
+    attribute_of(layout, {f"b{row}": "" for row in DAMAGED if row % 3 == 0 and row not in before})
+    silent = damage_types.audits(layout, TYPED, LIMIT, damage_types.on_map(layout, TYPED, LIMIT))["roof"]
+    assert silent.n_checks == judged.n_checks - silent.n_silent < judged.n_checks
+    assert "nothing of it" in silent.words
+    for was, now in ((judged.precision, silent.precision), (judged.recall, silent.recall)):
+        assert now.low <= was.value <= now.high, "what they would have said is inside"
+        assert now.high - now.low > was.high - was.low
 
 
 def test_an_audit_hears_types_that_its_answers_name_and_rule_out_whatever_is_marked_later(typed: Layout) -> None:

@@ -122,15 +122,6 @@ def test_who_went_home_does_not_keep_an_audit_from_its_end(chipped: Layout) -> N
     assert set(gone) <= {f"b{row}" for row in found.sample.rows}
 
 
-def test_skipped_buildings_come_again(chipped: Layout) -> None:
-    check = random_audits.begin_stop_check(chipped, "ann")
-    first = random_audits.check_queue(chipped, "ann", check)
-    for item in first.items[1:]:
-        say(chipped, item.building_id, "not_damaged", analyst="ann", check=random_audits.load(chipped, check.id))
-    second = random_audits.advance_check(chipped, "ann", random_audits.load(chipped, check.id), done=first.id)
-    assert first.items[0].building_id in {item.building_id for item in second.items}
-
-
 def test_one_check_is_open_at_a_time_one_analyst_leaves_and_the_others_go_on(chipped: Layout) -> None:
     first, check = (random_audits.begin_stop_check(chipped, "ann") for _ in range(2))
     assert not random_audits.load(chipped, first.id).is_open
