@@ -19,7 +19,7 @@ from pu_geo.analysis.bakeoff import Interval
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import features
-from pu_geo.services.train import layer_comparison, training
+from pu_geo.services.train import layer_comparison
 from pu_geo.services.train.layer_comparison import LayerComparison, LayerRow
 from pu_geo.tasks.imagery.chip import chip
 from pu_geo.tasks.imagery.features import features as make_features
@@ -70,36 +70,12 @@ def test_a_set_is_chosen_on_imagery_and_named_on_train(chipped: Layout, second: 
     assert f"Features in use: {second}" in plain(show("train", chipped))
 
 
-def test_a_training_asks_for_another_set(chipped: Layout, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(training, "start", lambda layout, request: asked.append(request.feature_set) or "job")
-    app = show("train", chipped)
-    press(app, "start-propagation")
-    app.selectbox(key="features-propagation-rcf").set_value(second).run()
-    press(app, "start-propagation")
-    assert asked == ["", second]
-    app.selectbox(key="preset-ncpu").set_value("standard").run()
-    assert "features-ncpu-rcf" not in {each.key for each in app.selectbox}
-
-
 def test_newer_chips_without_the_chosen_set_are_said_on_every_page_that_ranks(chipped: Layout, second: str) -> None:
     features.choose(chipped, second)
     add_chips(chipped, [f"b{i}" for i in range(20)], "newer", features=np.load(chipped.features("set")))
     for page in ("imagery", "annotate", "train"):
         shown = [each.value.replace("\\", "") for each in show(page, chipped).warning]
         assert any(f"features {second} were not made" in words for words in shown), page
-
-
-def test_layers_are_chosen_on_imagery(project: Layout, started: list[tuple[str, Any]]) -> None:
-    with_layers(project)
-    app = show("imagery", project)
-    chosen = field(app, "Layers to make features of")
-    assert chosen.value == ["pre+post", "sar-post", "dsm"]
-    chosen.set_value(["pre+post", "sar-post"]).run()
-    press(app, "Make features of these layers and use them")
-    assert [(task, args["request"]["layers"], args["use"]) for task, args in started] == [
-        ("features", ("pre+post", "sar-post"), True)
-    ]
 
 
 def test_what_each_layer_adds_is_asked_and_shown_on_train(project: Layout, started: list[tuple[str, Any]]) -> None:

@@ -79,17 +79,6 @@ def test_who_leads_chooses_name_types_and_noise(storm: Layout, started: Started)
 
 
 @pytest.mark.usefixtures("with_flower")
-def test_a_class_without_a_building_is_refused(tmp_path: Path, started: Started) -> None:
-    app = show("train", agency(tmp_path / "calm.pugeo", "destroyed", label="not_damaged"), **OPEN)
-    app.text_input(key="federation-title").set_value("Storm")
-    app.text_input(key="federation-types").set_value("destroyed").run()
-    app.selectbox(key="lead-class").set_value("destroyed").run()
-    press(app, "federation-lead")
-    assert "no damaged building of the class 'destroyed'" in plain(app)
-    assert started == []
-
-
-@pytest.mark.usefixtures("with_flower")
 def test_what_was_started_is_shown_and_its_form_closed(storm: Layout, started: Started) -> None:
     app = show("train", with_federation(storm, n_rounds=4, is_over=True), **{"federation-another": True})
     app.text_input(key="federation-title").set_value("June floods")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from app_parts import plain, press, show
-from federation_parts import agency, agreed, storm, with_federation, with_flower, with_pixels_of
+from federation_parts import agency, agreed, storm, with_flower, with_pixels_of
 from small_parts import need_extra, small_project
 from streamlit.testing.v1 import AppTest
 
@@ -55,22 +55,6 @@ def join_buttons(app: AppTest) -> tuple[bool, bool]:
     """Return whether the fingerprint is ticked as compared, and whether Join can be pressed."""
     (tick,) = [each for each in app.checkbox if each.key.startswith("join-same-")]
     return bool(tick.value), not app.button(key="federation-join").disabled
-
-
-def test_what_was_joined_is_shown(storm: Layout, tmp_path: Path, started: Started) -> None:
-    made = agreed(storm)
-    facts = {"federation-role": "Join", "invitation-path": str(written(tmp_path / "good", made))}
-    app = show("train", with_federation(storm, n_rounds=4, is_over=True), **{"federation-another": True}, **facts)
-    press(compared(app, made), "federation-join")
-    assert app.selectbox(key="federation-shown").value == made.id
-    assert not app.toggle(key="federation-another").value
-
-
-def test_a_file_that_is_no_invitation_is_refused_in_words(storm: Layout, tmp_path: Path) -> None:
-    (tmp_path / "other.json").write_text("{}", encoding="utf-8")
-    app = show("train", storm, **OPEN, **{"federation-role": "Join", "invitation-path": str(tmp_path / "other.json")})
-    assert "other.json" in app.error[-1].value
-    assert "federation-join" not in {each.key for each in app.button}
 
 
 def test_an_address_that_nobody_else_can_reach_is_named(storm: Layout) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from app_parts import field, plain, press, show, words
+from app_parts import field, plain, press, show
 from small_parts import small_grid, small_project, small_scene, square_table
 
 from pu_geo import jobs
@@ -26,18 +26,6 @@ WEST = "EPSG:32615; 499900, 3999900, 500070, 4000100"
 def wait(layout: Layout, task: str) -> jobs.JobView:
     newest = next(job for job in jobs.all_jobs(layout) if job.task == task)
     return jobs.wait(layout, newest.job_id, seconds=60)
-
-
-def test_an_empty_project_shows_one_step_and_what_the_others_need(tmp_path: Path) -> None:
-    app = show("imagery", store.create(tmp_path / "empty.pugeo", "Empty"))
-    assert [(step.label.split("**")[1], step.proto.expanded) for step in app.expander] == [
-        ("1 · Scenes", True), ("2 · Footprints", False), ("3 · Chips", False),
-    ]  # fmt: skip
-    for wanted in ("Add a post-event scene first.", "Add footprints first."):
-        assert wanted in plain(app)
-    assert [button.key for button in app.button if button.proto.type == "primary" and not button.disabled] == [
-        "all-scenes-browse"
-    ]
 
 
 def test_the_account_of_each_file_is_shown_with_its_reasons(project: Layout) -> None:
@@ -174,14 +162,3 @@ def test_files_that_were_moved_are_found_again_and_a_wrong_one_is_refused(tmp_pa
     assert (job := wait(layout, "relink")).state == "failed"
     assert "is not the file of post-1" in job.problem
     assert "is not the file of post-1" in plain(show("imagery", layout))
-
-
-def test_the_name_of_a_scenes_file_is_plain(tmp_path: Path) -> None:
-    layout = store.create(tmp_path / "event.pugeo", "Event")
-    with store.connect(layout) as db:
-        contents.add_scenes(db, [replace(small_scene("pre"), path="post_![x](y).tif"), small_scene()], small_grid())
-        contents.add_footprints(db, square_table(20))
-    app = show("imagery", layout)
-    value = next(each.value for each in app.metric if each.label == "File names")
-    assert "![x](y)" not in value
-    assert "**File names: post_![x]" not in words(app)

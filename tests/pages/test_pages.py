@@ -1,22 +1,23 @@
-"""Every page, without a browser: no project, an empty one, a full one, and refused actions told in words."""
+"""Every page, without a browser: no project, an empty one, a full one, one without a place, and refused actions told in words."""
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import shapely
 from app_parts import checked, field, plain, press, show, show_tab, words
 from mapped_parts import hand_out, say_checks
-from small_parts import add_chips, add_run, click, unheld_job
+from small_parts import add_chips, add_run, click, table_of, unheld_job
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
-from pu_geo.analysis.place import unused
-from pu_geo.project import events, store, training_times
-from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.geo.vector.crs import LOCAL
+from pu_geo.project import contents, events, store, training_times
+from pu_geo.project.layout import Layout
+from pu_geo.records import Grid, Scene
 from pu_geo.services.annotate import ranking
 from pu_geo.services.damage_map import exporting, random_audits
 from pu_geo.services.project import browsing, choices, projects
@@ -24,8 +25,6 @@ from pu_geo.services.train import run_names
 from pu_geo.ui.damage_map.texts import TAB_AREAS, TAB_AUDIT, TAB_EXPORT
 
 pytestmark = pytest.mark.usefixtures("home")
-
-PAGES = ("project", "imagery", "annotate", "train", "explore", "damage_map")
 
 
 @pytest.fixture
@@ -42,67 +41,25 @@ def finished(project: Layout) -> Layout:
     return project
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_page_without_a_project_sends_there(page: str) -> None:
-    app = show(page)
-    assert page == "project" or "No project is open" in words(app)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_page_of_an_empty_project_says_what_is_missing(page: str, tmp_path: Path) -> None:
-    app = show(page, store.create(tmp_path / "empty.pugeo", "Empty"))
-    said = {
-        "annotate": "nothing to review yet",
-        "train": "There are no chips yet",
-        "explore": "no run to explore",
-        "damage_map": "no run yet",
-        "imagery": "Add a post-event scene first",
-        "project": "Empty",
-    }
-    assert said[page] in words(app)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_page_of_a_finished_project_shows_it(page: str, finished: Layout) -> None:
+@pytest.mark.parametrize(
+    ("page", "missing", "said"),
+    [
+        ("annotate", "nothing to review yet", "Progress:"),
+        ("train", "There are no chips yet", "NcPU and PUCL are second opinions"),
+        ("explore", "no run to explore", "Nothing was saved yet"),
+        ("damage_map", "no run yet", "Threshold 0.5000: the run's own"),
+        ("imagery", "Add a post-event scene first", "All scenes are used as they are"),
+        ("project", "Empty", "Event"),
+    ],
+)
+def test_page_of_an_empty_and_of_a_finished_project(
+    page: str, missing: str, said: str, finished: Layout, tmp_path: Path
+) -> None:
+    assert page == "project" or "No project is open" in words(show(page))
+    assert missing in words(show(page, store.create(tmp_path / "empty.pugeo", "Empty")))
     app = show(page, finished)
     assert not app.error
-    said = {
-        "annotate": "Progress:",
-        "train": "NcPU and PUCL are second opinions",
-        "explore": "Nothing was saved yet",
-        "damage_map": "Threshold 0.5000: the run's own",
-        "imagery": "All scenes are used as they are",
-        "project": "Event",
-    }
-    assert said[page] in words(app) + "\n".join(str(metric.value) for metric in app.metric)
-
-
-def in_its_frame() -> None:
-    import runpy
-    from types import SimpleNamespace
-
-    import small_parts
-
-    from pu_geo.ui import frame
-
-    page = small_parts.REPOSITORY / "pages" / "annotate.py"
-    frame.draw({}, SimpleNamespace(url_path="annotate", run=lambda: runpy.run_path(str(page))))
-
-
-def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = AppTest.from_function(in_its_frame, default_timeout=20)
-    app.session_state["project"] = str(finished.folder)
-    app.run()
-    assert "2 damaged" in words(app)
-    click(finished, "b3")
-    opened: list[str] = []
-    connect = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda *given, **how: opened.append(str(given[0])) or connect(*given, **how))
-    click(finished, "b3")
-    app.run()
-    assert not app.exception
-    assert "3 damaged" in words(app)
-    assert opened == [str(finished.gpkg)] * 2, "this test's own connection, and one for the rerun"
+    assert said in words(app) + "\n".join(str(metric.value) for metric in app.metric)
 
 
 def test_each_panel_of_explore_shows_a_run(finished: Layout) -> None:
@@ -124,18 +81,6 @@ def test_explore_says_that_a_color_waits_for_the_live_ranking(finished: Layout, 
     assert "9 of 20 ranked" not in words(checked(app.run()))
 
 
-def test_explore_says_why_new_buildings_are_not_in_the_picture(finished: Layout) -> None:
-    add_chips(finished, [f"b{i}" for i in range(22)], "newer", size_px=64)
-    folder, note = finished.run("ranker-1"), "2 new buildings are not shown. Train again."
-    write_array(folder / "umap.npy", np.zeros((20, 2), np.float32))
-    assert note not in words(app := show("explore", finished))
-    assert "Place 2 new buildings" in [button.label for button in app.button]
-    write_array(folder / "umap_new.npy", np.zeros((0, 2), np.float32))
-    write_json(folder / "umap.json", {"seed": 0, "chip_set": "newer", "new_ids": [], "note": note})
-    assert note.replace(".", "") in words(app := show("explore", finished)).replace("\\", "").replace(".", "")
-    assert not [button.label for button in app.button if "Place" in button.label]  # it would end the same way
-
-
 def test_a_project_is_picked_in_the_browser_of_folders_and_among_the_recent_ones(
     finished: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,17 +94,6 @@ def test_a_project_is_picked_in_the_browser_of_folders_and_among_the_recent_ones
     press(app, f"open-{projects.token_of(finished)}")
     assert app.session_state["project"] == str(finished.folder)
     assert next(button for button in app.button if button.label == "Open now").disabled
-
-
-def test_a_name_is_all_a_new_project_needs() -> None:
-    app = show("project")
-    app.text_input(key="new_name").input("Joplin 2011").run()
-    folder = projects.home() / "joplin-2011.pugeo"
-    assert f"Saved in {folder}" in plain(app)
-    press(app, "create")
-    assert app.session_state["project"] == str(folder)
-    assert projects.summary(Layout(folder)).name == "Joplin 2011"
-    assert app.text_input(key="new_name").value == ""
 
 
 def test_a_bad_path_and_a_project_without_a_name_are_refused_and_its_folder_can_be_changed(tmp_path: Path) -> None:
@@ -177,34 +111,6 @@ def test_a_bad_path_and_a_project_without_a_name_are_refused_and_its_folder_can_
     app.text_input(key="new_name").input("Another").run()
     press(app, "create")
     assert app.session_state["project"] == str(tmp_path / "mine.pugeo")
-
-
-def test_train_recommends_the_default_before_there_is_a_run_and_starts_nothing_with_too_few_positives(
-    project: Layout,
-) -> None:
-    app = show("train", project)
-    assert [part.value for part in app.markdown if "Recommended" in part.value] == [
-        "**Propagated ranking** :blue-badge[Recommended]"
-    ]
-    starts = [button for button in app.button if str(button.key).startswith("start-")]
-    assert starts[0].key == "start-propagation"
-    assert {button.key for button in starts} >= {"start-ncpu", "start-pucl"}
-    assert [button.key for button in app.button if button.proto.type == "primary"] == ["start-propagation"]
-    assert app.button(key="start-ncpu").disabled
-
-
-def test_train_says_whether_neighbors_count(project: Layout) -> None:
-    found = {"used": True, "weight": 0.8123, "b": 0.9, "m": 0.01, "why_not": ""}
-    for number, (place, said) in enumerate(
-        ((found, "0.81"), (unused("it is switched off."), "it is switched off."), (None, ""))
-    ):
-        add_run(
-            project, f"new-{number}", method="propagation", place=place, created_at=f"2026-01-0{number + 1}T00:00:00.000Z"
-        )
-        run_names.rename(project, f"new-{number}", f"mine {number}")
-        starts = f"**mine {number}**: Neighbors"
-        captions = [part.value for part in show("train", project).caption if part.value.startswith(starts)]
-        assert (bool(captions), said in "".join(captions)) == (place is not None, True)
 
 
 def test_an_audit_begins_is_left_and_resumed_and_its_end_leads_to_the_result(finished: Layout) -> None:
@@ -317,3 +223,36 @@ def test_warnings_and_name_of_an_imported_run_are_plain_and_few(project: Layout)
     value = next(each.value for each in show("project", project).metric if each.label == "Last run")
     assert picture not in value
     assert value.replace("\\", "").replace("\u2060", "") == picture
+
+
+N = 12
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, home: Path) -> Layout:
+    """A project of 100 x 80 pixels in local meters, with a run over twelve squares."""
+    layout, ids = store.create(tmp_path / "nowhere.pugeo", "Nowhere"), [f"b{i}" for i in range(N)]
+    grid = Grid(LOCAL, LOCAL, (0.5, 0.0, 0.0, 0.0, -0.5, 0.0), 100, 80, 0.5)
+    scene = Scene("post-1", "post", "/nowhere/x.png", LOCAL, grid.transform, 100, 80, 3, "uint8", 0.5, place="no place")
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [scene], grid)
+        contents.add_footprints(db, table_of([shapely.box(4 * i, -8, 4 * i + 3, -5) for i in range(N)]))
+    sheets = {"per_sheet": 64, "columns": 8, "cell_w": 64, "cell_h": 64, "n": N, "n_sheets": 1, "has_pre": False}
+    add_chips(layout, ids, chips=np.zeros((N, 3, 16, 16), np.uint8), sheets=sheets)
+    add_run(layout, ids=ids)
+    return layout
+
+
+def test_the_map_is_exported_once_the_box_is_ticked(nowhere: Layout) -> None:
+    app = press(show("damage_map", nowhere), "export")
+    assert field(app, "Formats").options == ["GeoPackage (opens colored in QGIS)", "CSV"]
+    assert not is_ready(app)
+    app.checkbox(key="local_coordinates").check().run()
+    assert is_ready(app)
+    press(app, "Export version 1")
+    assert jobs.wait(nowhere, jobs.all_jobs(nowhere)[0].job_id, seconds=60).state == "done"
+    assert (nowhere.exports / "v1" / "damage_map.gpkg").is_file()
+
+
+def is_ready(app: AppTest) -> bool:
+    return not next(button for button in app.button if button.label == "Export version 1").disabled

@@ -117,16 +117,6 @@ def test_chips_and_footprints_go_from_the_imagery_screen(two_runs: Layout) -> No
         show(page, two_runs)
 
 
-def test_reclaiming_takes_what_was_listed_and_nothing_that_was_removed_since(two_runs: Layout) -> None:
-    add_run(two_runs, "r-3")
-    removing.start(two_runs, removing.plan(two_runs, "run", "r-2"), "ann")
-    app = show("project", two_runs)
-    removing.start(two_runs, removing.plan(two_runs, "run", "r-3"), "bob")
-    press(app, "reclaim")
-    assert [one.name for one in removing.removed(two_runs)] == ["r-3"]
-    assert removals.trash_bytes(two_runs) > 0
-
-
 def test_a_list_that_changed_since_it_was_drawn_is_drawn_again_and_nothing_goes(two_runs: Layout) -> None:
     app = press(show("imagery", two_runs), "remove-chips")
     assert has_dialog(app)

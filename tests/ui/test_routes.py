@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import struct
 import tempfile
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from route_parts import answered, get
+from route_parts import get
 from starlette.applications import Starlette
 
 from pu_geo.errors import PuGeoError
@@ -21,7 +18,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map.exporting import version_file, write_zip
 from pu_geo.ui import routes as ui_routes
 from pu_geo.ui import texts
-from pu_geo.ui.routes import Download, bundle_url, routes
+from pu_geo.ui.routes import Download, routes
 
 TOKEN = "p-1"
 JSON = {"content-type": "application/json"}
@@ -116,24 +113,6 @@ def test_a_tile_without_data_differs_from_one_that_is_not_here_now(app: Starlett
     assert get(app, of_layer)[1]["pu-geo-empty"] == "1"
 
 
-def test_tokens_are_checked_before_anybody_is_asked(project: Path) -> None:
-    asked = []
-    app = Starlette(routes=routes(lambda token: asked.append(token), lambda token, score_id: b"never"))
-    assert get(app, "/pugeo/..%00/outlines.bin")[0] == 404
-    assert get(app, "/pugeo/a.b/scores/run-1.bin")[0] == 404
-    assert asked == []
-
-
-def test_bundle_address_changes_with_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bundle = tmp_path / "damage_view.js"
-    monkeypatch.setattr("pu_geo.ui.routes.BUNDLE", bundle)
-    addresses = [bundle_url()]
-    for text in ("one", "two, longer"):
-        bundle.write_text(text)
-        addresses.append(bundle_url())
-    assert len(set(addresses)) == 3
-
-
 @pytest.fixture
 def telling(project: Path) -> Starlette:
     return app_of(project, others_here=lambda token, said: {"token": token, "said": dict(said)})
@@ -162,29 +141,6 @@ def test_a_message_that_is_long_or_does_not_end_is_refused_in_words(
     status, headers, body = get(telling, "/pugeo/p-1/here", "POST", b"{", JSON, is_whole=False)
     assert (status, headers["connection"]) == (408, "close")
     assert "nothing of it was stored" in json.loads(body)["problem"]
-
-
-def test_messages_that_wait_hold_up_no_picture(project: Path) -> None:
-    """Sixty at once, more than the server has threads for files, while another program holds the project's file."""
-    held = threading.Event()
-
-    def wait(token: str, message: object) -> dict[str, int]:
-        assert held.wait(60)
-        return {"n": 1}
-
-    app = app_of(project, operations=wait)
-
-    async def play() -> tuple[int, list[int]]:
-        posts = [asyncio.create_task(answered(app, "/pugeo/p-1/operations", "POST", b"{}", JSON)) for _ in range(60)]
-        await asyncio.sleep(0.2)
-        try:
-            status, *_ = await asyncio.wait_for(answered(app, "/pugeo/p-1/tiles/post/0/0/0.jpg"), 20)
-        finally:
-            held.set()
-        return status, [each[0] for each in await asyncio.gather(*posts)]
-
-    with ThreadPoolExecutor(1) as thread:
-        assert thread.submit(lambda: asyncio.run(play())).result() == (200, [200] * 60)
 
 
 def test_what_cannot_be_stored_now_says_why(project: Path) -> None:

@@ -1,4 +1,4 @@
-"""What goes between page and browser, without a browser."""
+"""What goes between page and browser for the map and the scatter, without a browser."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from small_parts import small_grid
 
 from pu_geo.errors import PuGeoError
+from pu_geo.services.explore import exploring
+from pu_geo.services.explore.coloring import Coloring
+from pu_geo.services.imagery.image_quality import ImageQuality
+from pu_geo.services.project import projects
 from pu_geo.ui.build import FRONTEND
-from pu_geo.ui.components import damage_view
+from pu_geo.ui.components import damage_view, scatter
 from pu_geo.ui.components.damage_view import (
     Flagging,
     PresenceConfig,
@@ -19,6 +24,8 @@ from pu_geo.ui.components.damage_view import (
     encode_labels,
     encode_queue,
 )
+from pu_geo.ui.components.project_view import encode_image_quality
+from pu_geo.ui.components.scatter import Scatter, decode_places, encode_scatter, read_selection
 
 
 def decode(text: str) -> list[int]:
@@ -95,13 +102,6 @@ def test_the_page_takes_what_is_asked_of_it_and_acknowledges_no_label(session_st
         assert queues == asked
 
 
-def test_a_restarted_server_has_another_name(session_state: dict) -> None:
-    before = damage_view._answer("view")["server"]
-    assert damage_view._answer("view")["server"] == before
-    session_state.clear()
-    assert damage_view._answer("view")["server"] != before
-
-
 @pytest.mark.parametrize("error", [PuGeoError("It broke.", "Mend it."), OSError("It broke.")])
 def test_what_failed_is_not_acknowledged_and_the_browser_gets_the_reason(session_state: dict, error: Exception) -> None:
     def fail(queue: str) -> None:
@@ -157,3 +157,68 @@ def test_what_makes_no_sense_changes_nothing(session_state: dict) -> None:
         damage_view.take_flag("view", Flagging("", heard.append, heard.append), None)
         damage_view.take_color("view", Flagging("", heard.append, heard.append))
     assert not heard
+
+
+POSITIONS = {f"b{i}": i for i in range(100)}
+
+
+def test_places_that_cannot_be_are_refused() -> None:
+    """The first place may be 0, and the last one n - 1."""
+    assert decode_places("0 2r", 100) == [0, 99]
+    assert decode_places("", 100) == []
+    for text in ("1 0", "-1", "zz", "A", "1 2\u0663", "1.5", "1111111", "2s"):
+        assert decode_places(text, 100) is None, text
+
+
+def test_no_numbers_of_dots_travel_with_the_page() -> None:
+    values = np.zeros(100, np.float32)
+    color = Coloring("attribute:damage", "Damage", "categories", ["none", "roof"], values, v="7")
+    told = encode_scatter(Scatter("run-1", "UMAP", "1", color, "Supervised UMAP", ["b3", "gone", "b1"], load="x"), POSITIONS)
+    assert told["selected"] == "1 2"
+    assert told["title"] == "Supervised UMAP"
+    assert told["color"]["names"] == ["none", "roof"]
+    assert "values" not in told["color"]
+    assert len(str(told)) < 400
+
+
+def test_selections_are_checked() -> None:
+    for message, found in (
+        ({"places": "1 2", "focus": 5}, (["b1", "b3"], "b5")),
+        ({"places": "", "focus": -1}, ([], None)),
+        ({"places": "1", "focus": 100}, (["b1"], None)),
+        ({"places": "1", "focus": "5"}, (["b1"], None)),
+        ({"places": "2s"}, None), ({"places": [1, 2]}, None), (None, None), ("1 2", None),
+    ):  # fmt: skip
+        assert read_selection(message, POSITIONS) == found, message
+
+
+def test_a_selection_that_makes_no_sense_leaves_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    state: dict = {"explore": {"selection": {"places": "1 2", "focus": -1, "number": 7}}}
+    monkeypatch.setattr(scatter.st, "session_state", state)
+    scatter.store_selection("explore", POSITIONS)
+    assert (state["explore:selected"], state["explore:heard"]) == (["b1", "b3"], 7)
+    state["explore"] = {"selection": {"places": "9999", "number": 8}}
+    scatter.store_selection("explore", POSITIONS)
+    assert (state["explore:selected"], state["explore:heard"]) == (["b1", "b3"], 8)
+
+
+def test_the_route_asks_for_positions_or_colors_and_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projects, "resolve", lambda token: "layout" if token == "p-1" else None)
+    monkeypatch.setattr(exploring, "positions_for_browser", lambda layout, run_id, kind: f"{run_id} {kind}".encode())
+    monkeypatch.setattr(scatter, "values_for_browser", lambda layout, run_id, by: f"{run_id} {by}".encode())
+    assert scatter.dots("p-1", "run-1", "pca", "") == b"run-1 PCA"
+    assert scatter.dots("p-1", "run-1", "umap", "") == b"run-1 UMAP"
+    assert scatter.dots("p-1", "run-1", "color", "area:adm2") == b"run-1 area:adm2"
+    assert scatter.dots("p-1", "run-1", "weights", "") is None
+    assert scatter.dots("p-1", "run-1", "color", "x" * 201) is None
+    assert scatter.dots("p-2", "run-1", "pca", "") is None
+
+
+def test_reasons_and_other_candidates_are_written_as_places() -> None:
+    reasons = {"a": "cloud", "b": "nodata", "c": "cloud", "not on the map": "cloud"}
+    seen = ImageQuality(reasons, {**reasons, "d": "misaligned"}, "7")
+    encoded = encode_image_quality(seen, {"a": 3, "b": 4, "c": 40, "d": 0}, small_grid())
+    assert encoded["reasons"] == {"cloud": "3 11", "nodata": "4"}
+    assert encoded["candidates"] == {"misaligned": "0"}  # a reason is the likeliest one anyway
+    assert encoded["shifts"] == {"v": "7", "m_per_px": [pytest.approx(0.5), pytest.approx(-0.5)]}
+    assert encode_image_quality(ImageQuality({}, {}, None), {"a": 0}, small_grid())["shifts"] is None

@@ -69,23 +69,6 @@ def test_a_job_that_ended_since_is_announced_once_and_again_where_it_was_resumed
     assert "failed. [Open Damage map](/damage_map?" in toast
 
 
-@pytest.mark.parametrize("call", ["watch(layout, ['train'])", "details(layout, ['train'], body=lambda job: None, most=3)"])
-def test_a_job_that_is_done_is_one_line_without_its_id(project: Layout, call: str) -> None:
-    folder = job_with(project, "train", DONE)
-    app = show_panel("components.job_card", project, call)
-    (line,) = [part.label for part in app.expander] or [part.value for part in app.markdown]
-    assert "Training NcPU, quick: done in 75 s" in line
-    assert folder.name not in line
-    assert not app.button
-
-
-def test_only_the_jobs_that_a_button_started_are_under_it(project: Layout) -> None:
-    job_with(project, "train", ("failed", {"problem": "Too few.", "hint": "Click."}))
-    call = "watch(layout, ['train'], only=lambda job: job.args['method'] == {!r})"
-    for method, is_there in (("ncpu", True), ("pucl", False)):
-        assert ("Too few" in words(show_panel("components.job_card", project, call.format(method)))) is is_there
-
-
 def test_a_job_on_a_cluster_shows_its_workers_the_parts_of_its_step_and_dasks_page(project: Layout) -> None:
     """Parts of the step before, chips, do not count for that of the features; an address that is none is no link."""
     workers = {"workers": [{"host": "a"}, {"host": "b"}], "dashboard": "http://127.0.0.1:8787/status"}

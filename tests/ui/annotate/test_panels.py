@@ -1,19 +1,19 @@
-"""The scale of grades on the Annotate screen: rename, add, move, take off; what was given stays given."""
+"""Panels of the Annotate screen: the scale of grades, and how many are ranked so far."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
+import pytest
 from app_parts import press
-from small_parts import small_project
 from streamlit.testing.v1 import AppTest
 
 from pu_geo.project import labels, store
 from pu_geo.project.grades import USUAL, Grade
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
-from pu_geo.services.annotate import labeling
+from pu_geo.services.annotate import labeling, ranking
+from pu_geo.services.annotate.ranking import LiveRanking
 
 SCRIPT = """
 from pathlib import Path
@@ -79,13 +79,16 @@ def test_a_scale_that_cannot_be_is_refused_and_six_grades_leave_no_row_for_a_sev
     assert not press(app, "Save the scale").error
 
 
-def test_another_project_shows_and_saves_its_own_scale(project: Layout, tmp_path: Path) -> None:
-    other = small_project(tmp_path / "other.pugeo")
-    labeling.choose_grades(other, [Grade("destroyed", "Total loss", "destroyed"), *USUAL[1:]])
-    app = shown(project)
-    field(app, "name", "major").set_value("Roof gone")
-    app = press(app, "Save the scale")
-    app.session_state["folder"] = str(other.folder)
-    app = press(app.run(), "Save the scale")
-    assert [name for _, name, _ in scale(other)] == ["Total loss", "Major", "Minor"]
-    assert [name for _, name, _ in scale(project)] == ["Destroyed", "Roof gone", "Minor"]
+RANKING = "from pu_geo.ui.annotate import queue_panel\nqueue_panel.wait_for_the_rest(None, 'live-a-1')"
+
+
+def test_the_screen_says_how_many_are_ranked_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    for found, words in (
+        (LiveRanking("live-a-1-50000", 0.0, 50_000, 1_000_000), "50,000 of 1,000,000"),
+        (LiveRanking("live-a-1-5", 0.0, 5, 9, "MemoryError"), "interrupted (MemoryError)"),
+        (None, "Ranked in part"),
+    ):
+        monkeypatch.setattr(ranking, "so_far", lambda layout, score_id, found=found: found)
+        drawn = AppTest.from_string(RANKING, default_timeout=60).run()
+        assert not drawn.exception
+        assert words in drawn.caption[0].value
