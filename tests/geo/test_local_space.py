@@ -173,13 +173,3 @@ def test_degrees_places_beside_the_picture_and_systems_on_the_earth_are_refused(
     ):
         with pytest.raises(FootprintError, match=words):
             read_footprints(write_outlines(tmp_path / name, shapes, crs), grid, crs=given)
-
-
-@pytest.mark.filterwarnings("ignore:'crs' was not provided:UserWarning")
-def test_a_file_without_a_system_is_refused_as_before_where_the_project_has_a_place(tmp_path: Path) -> None:
-    placed = Grid("EPSG:32633", "", (0.5, 0, 0, 0, -0.5, 0), WIDTH, HEIGHT, 0.5)
-    with pytest.raises(FootprintError, match="no known coordinate system"):
-        read_footprints(write_outlines(tmp_path / "h.gpkg", [INSIDE]), placed)
-    for given in (systems.LOCAL, 'LOCAL_CS["x",UNIT["m",1]]'):
-        with pytest.raises(FootprintError):
-            read_footprints(write_outlines(tmp_path / "h.csv", [INSIDE]), placed, crs=given)

@@ -13,14 +13,11 @@ from geo_parts import NORTH_UP, ORIGIN
 from numpy.typing import NDArray
 from rasterio.transform import Affine
 
-from pu_geo.errors import JobCancelled
 from pu_geo.geo import alignment
 from pu_geo.geo.alignment import Shifts, estimate_shifts, metres_per_px
-from pu_geo.geo.chips import chip_windows
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.raster.scene_files import describe
-from pu_geo.geo.vector.footprints import read_footprints
 from pu_geo.records import Grid, Scene
 from pu_geo.services.imagery import scene_pair
 
@@ -55,14 +52,12 @@ def moved(canvas: Picture, dx: Picture | float, dy: Picture | float) -> Picture:
     return cv2.remap(canvas, cols - np.float32(dx), rows - np.float32(dy), cv2.INTER_CUBIC)
 
 
-def damage(picture: Picture, boxes: NDArray[np.float64], share: float, seed: int) -> NDArray[np.bool_]:
-    """Replace a share of the boxes and what lies 6 pixels around them by rubble; say which."""
+def damage(picture: Picture, boxes: NDArray[np.float64], share: float, seed: int) -> None:
+    """Replace a share of the boxes and what lies 6 pixels around them by rubble."""
     rng = np.random.default_rng(seed)
-    chosen = rng.random(len(boxes)) < share
-    for col, row, width, height in boxes[chosen].astype(int).tolist():
+    for col, row, width, height in boxes[rng.random(len(boxes)) < share].astype(int).tolist():
         part = picture[max(row - 6, 0) : row + height + 6, max(col - 6, 0) : col + width + 6]
         part[:] = cv2.GaussianBlur(rng.normal(120, 90, part.shape).astype(np.float32), (0, 0), 1.5)
-    return chosen
 
 
 def rgb(picture: Picture, seed: int = 0, noise: float = 2.0) -> NDArray[np.uint8]:
@@ -133,21 +128,16 @@ def errors(found: Shifts, dx: object, dy: object) -> NDArray[np.float64]:
     return np.hypot(found.dx_px - dx, found.dy_px - dy)
 
 
-def assert_sure_ones_are_right(found: Shifts, error: NDArray[np.float64], least_sure: float) -> None:
-    """The aim: of quality over 0.5, half are within 0.5 pixels and 95 of 100 within 1.5."""
-    sure = found.quality > 0.5
-    assert sure.mean() >= least_sure
-    assert np.median(error[sure]) < 0.5
-    assert np.quantile(error[sure], 0.95) < 1.5
-
-
 @pytest.mark.parametrize(("dx", "dy"), [(0.3, -0.3), (14, -20)])
 def test_a_shift_of_the_whole_scene_is_found_though_a_third_was_destroyed(measured: Measured, dx: float, dy: float) -> None:
     canvas, boxes = town(1), buildings(2)
     after = moved(canvas, dx, dy)
     damage(after, boxes, 0.3, 3)
     found = measured(moved(canvas, 0, 0), 0.6 * after + 60, boxes)  # hazy and darker
-    assert_sure_ones_are_right(found, errors(found, dx, dy), 0.95)
+    sure, error = found.quality > 0.5, errors(found, dx, dy)
+    assert sure.mean() >= 0.95
+    assert np.median(error[sure]) < 0.5
+    assert np.quantile(error[sure], 0.95) < 1.5
     np.testing.assert_allclose(found.scene_px, (dx, dy), atol=0.3)
 
 
@@ -207,54 +197,6 @@ def test_a_part_that_moved_further_than_the_rest_is_followed_or_given_up(measure
     assert (errors(found, dx_left, 0)[left] >= 2)[sure[left]].mean() < 0.05 or sure[left].mean() < 0.05
     assert (errors(found, dx_right, 0)[right & sure] < 2).all()
     assert (sure[left].mean() > 0.6) == (abs(dx) <= 30)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dx_m", [-10.0, pytest.param(15.0, marks=pytest.mark.long(part="slow"))])
-def test_one_real_pre_scene_of_two_that_lies_off_is_found_or_given_up(joplin: Path, tmp_path: Path, dx_m: float) -> None:
-    # Was up to 10.5 m wrong for -10, all with quality 0.5 and more.
-    folders = [joplin / f"joplin-tornado_0000000{i}" for i in (0, 1)]
-    post = [describe(folder / "post.tif", "post", f"post-{i}") for i, folder in enumerate(folders)]
-    grid = project_grid(post)
-    parts = [chip_windows(read_footprints(folder / "buildings.geojson", grid).wkb, grid, 0.0) for folder in folders]
-    boxes, is_moved = np.concatenate(parts), np.arange(sum(map(len, parts))) < len(parts[0])
-
-    def both(first: Path) -> Shifts:
-        pre = [describe(path, "pre", f"pre-{i}") for i, path in enumerate((first, folders[1] / "pre.tif"))]
-        with Mosaic(pre, grid) as before, Mosaic(post, grid) as after:
-            return estimate_shifts(before, after, boxes)
-
-    plain = both(folders[0] / "pre.tif")
-    found = both(placed_elsewhere(folders[0] / "pre.tif", dx_m, 0, tmp_path / "moved.tif"))
-    more = np.stack([found.dx_px - plain.dx_px, found.dy_px - plain.dy_px], axis=1) * metres_per_px(grid)
-    error = np.hypot(*(more - np.where(is_moved, dx_m, 0.0)[:, None] * [1, 0]).T)
-    known, sure = plain.quality >= 0.5, found.quality >= 0.5
-    assert np.median(error[known & sure & is_moved]) < 0.15
-    assert (error[known & sure] > 2).sum() <= 3
-    assert (known & sure & is_moved).sum() >= (0.6 if dx_m == 15 else 0.7) * (known & is_moved).sum()
-    assert (known & sure & ~is_moved).sum() >= 0.85 * (known & ~is_moved).sum()
-
-
-@pytest.mark.parametrize("gsd_m", [0.3, 2.0])
-def test_other_pixel_sizes_work_too(make_scene: Make, gsd_m: float) -> None:
-    transform = Affine(gsd_m, 0, ORIGIN[0], 0, -gsd_m, ORIGIN[1])
-    canvas, boxes = town(21), buildings(22)
-    pre = make_scene("pre", rgb(moved(canvas, 0, 0)), transform, role="pre")
-    found = align(pre, make_scene("post", rgb(moved(canvas, -4, 6)), transform), boxes)
-    error = errors(found, -4, 6)[found.quality > 0.5]
-    assert (found.quality > 0.5).mean() > 0.95
-    assert np.quantile(error, 0.95) < 1.0
-
-
-def test_progress_counts_to_the_end_and_cancelling_stops(make_scene: Make) -> None:
-    picture, boxes = rgb(moved(town(26), 0, 0)), buildings(27, 20)
-    pre, post = make_scene("pre", picture, role="pre"), make_scene("post", picture)
-    told: list[dict[str, object]] = []
-    with Mosaic([pre], grid := project_grid([post])) as before, Mosaic([post], grid) as after:
-        estimate_shifts(before, after, boxes, report=told.append)
-        assert told[-1] == {"stage": "alignment", "done": 20, "total": 20}
-        with pytest.raises(JobCancelled):
-            estimate_shifts(before, after, boxes, is_cancelled=lambda: True)
 
 
 def test_a_very_small_scene_and_a_building_beyond_it_do_no_harm(measured: Measured) -> None:

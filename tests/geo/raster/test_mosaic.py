@@ -1,23 +1,28 @@
-"""Reading scenes by window of the project grid."""
+"""Reading scenes by window of the project grid, and the map tiles made of them."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 import rasterio
+import shapely
 from geo_parts import NORTH_UP, ORIGIN, joined, pattern
+from numpy.typing import NDArray
 from rasterio.transform import Affine
 from rasterio.warp import Resampling, reproject
 
-from pu_geo.errors import ImageryError
+from pu_geo.errors import ImageryError, JobCancelled
 from pu_geo.geo.raster import mosaic as mosaics
 from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.placement import MAX_SIDE_PX, check_overlap, project_grid, shares_outside
+from pu_geo.geo.raster.quicklooks import NO_DATA_GREY, build_pyramid
 from pu_geo.geo.raster.scene_files import describe
 from pu_geo.records import Scene
 
@@ -190,12 +195,6 @@ def test_a_block_broken_later_is_told_as_corrupt(write_tif: Callable[..., Path])
     assert refused.value.kind == "corrupt"
 
 
-@pytest.mark.parametrize(("size", "expected"), [(64, 256), (512, 512)])
-def test_preferred_rows_are_whole_blocks(make_scene: Make, size: int, expected: int) -> None:
-    with joined(make_scene("a", pattern(600, 40), tiled=True, blockxsize=64, blockysize=size)) as mosaic:
-        assert mosaic.preferred_block_rows == expected
-
-
 @pytest.mark.parametrize("gsd_m", [0.5, 0.7], ids=["as it is", "warped"])
 def test_scenes_outside_of_what_is_read_are_not_opened_and_keep_their_numbers(
     make_scene: Make, gsd_m: float, monkeypatch: pytest.MonkeyPatch
@@ -215,3 +214,136 @@ def test_scenes_outside_of_what_is_read_are_not_opened_and_keep_their_numbers(
     np.testing.assert_array_equal(found, wanted)
     assert (shown == 3).all()
     assert found.any()
+
+
+# Map tiles
+
+
+def stitch(folder: Path, zoom: int, shape: tuple[int, int], tile: int) -> np.ndarray:
+    """Put the tiles of a zoom back together, uint8 [H, W, 3]; missing tiles are grey."""
+    rows, cols = -(-shape[0] // tile), -(-shape[1] // tile)
+    out = np.full((rows * tile, cols * tile, 3), NO_DATA_GREY, np.uint8)
+    for x in range(cols):
+        for y in range(rows):
+            path = folder / str(zoom) / str(x) / f"{y}.jpg"
+            if path.exists():
+                out[y * tile : (y + 1) * tile, x * tile : (x + 1) * tile] = cv2.imread(str(path))[..., ::-1]
+    return out
+
+
+def test_the_finest_tiles_are_the_scene_and_coarser_ones_its_averages(make_scene: Make, tmp_path: Path) -> None:
+    data = np.repeat(pattern(150, 203, bands=1), 3, axis=0)  # grey, because JPEG halves the resolution of colour
+    scene = make_scene("post", data)
+    folder = tmp_path / "tiles"
+    with joined(scene) as mosaic:
+        info = build_pyramid(mosaic, folder, tile_px=32, quality=98)
+    assert info == json.loads((folder / "pyramid.json").read_text())
+    size = {"tile_px": 32, "max_zoom": 3, "width": 203, "height": 150}
+    assert info == {**size, "resolutions": [8, 4, 2, 1], "n_tiles": 35 + 12 + 4 + 1}
+    picture = data.transpose(1, 2, 0)
+    padded = np.full((256, 256, 3), NO_DATA_GREY, np.uint8)
+    padded[:150, :203] = picture
+    for zoom in range(4):
+        shrink = 2 ** (3 - zoom)
+        height, width = -(-150 // shrink), -(-203 // shrink)
+        level = padded.reshape(256 // shrink, shrink, 256 // shrink, shrink, 3).mean(axis=(1, 3))[:height, :width]
+        found = stitch(folder, zoom, (height, width), 32)[:height, :width]
+        assert np.abs(found - level).mean() < 3, zoom
+    assert not (folder / "3" / "7").exists()
+
+
+def test_a_small_scene_is_one_tile_and_cancelling_leaves_no_description(make_scene: Make, tmp_path: Path) -> None:
+    with joined(make_scene("post", pattern(20, 30))) as mosaic:
+        info = build_pyramid(mosaic, tmp_path / "t")
+        with pytest.raises(JobCancelled):
+            build_pyramid(mosaic, tmp_path / "cancelled", is_cancelled=lambda: True)
+    assert (info["max_zoom"], info["resolutions"], info["n_tiles"]) == (0, [1], 1)
+    tile = cv2.imread(str(tmp_path / "t" / "0" / "0" / "0.jpg"))
+    assert tile.shape == (256, 256, 3)
+    assert abs(int(tile[200, 200, 0]) - NO_DATA_GREY) < 3
+    assert not (tmp_path / "cancelled" / "pyramid.json").exists()
+
+
+def test_tiles_without_data_are_not_written(make_scene: Make, tmp_path: Path) -> None:
+    near = make_scene("near", pattern(32, 32))
+    far = make_scene("far", pattern(32, 32), Affine(0.5, 0, ORIGIN[0] + 48, 0, -0.5, ORIGIN[1] - 48))
+    with joined(near, far) as mosaic:
+        info = build_pyramid(mosaic, tmp_path / "t", tile_px=32)
+    assert info["max_zoom"] == 2
+    finest = sorted(str(p.relative_to(tmp_path / "t" / "2")) for p in (tmp_path / "t" / "2").rglob("*.jpg"))
+    assert finest == ["0/0.jpg", "3/3.jpg"]
+    assert info["n_tiles"] == 2 + 2 + 1
+
+
+# Where scenes lie
+
+
+def at(x: float, y: float) -> Affine:
+    """The place of a scene so many metres east and north of the origin."""
+    return Affine(0.5, 0, ORIGIN[0] + x, 0, -0.5, ORIGIN[1] + y)
+
+
+def boxes(windows: NDArray[np.float64]) -> NDArray[np.object_]:
+    """Windows, float64 [N, 4]: column, row, width, height; as shapes."""
+    return np.asarray(shapely.box(*windows[:, :2].T, *(windows[:, :2] + windows[:, 2:]).T))
+
+
+def test_a_window_over_the_border_or_a_gap_counts_what_lies_beyond(make_scene: Make) -> None:
+    scene = make_scene("post", pattern(100, 200))
+    windows = np.array([[50, 50, 20, 20], [-10, 50, 20, 20], [195, 95, 10, 10], [300, 0, 10, 10], [0, 0, 200, 100]], float)
+    # by hand: inside; the left half; three quarters; all; exactly the scene
+    outside = shares_outside(boxes(windows), [scene], project_grid([scene]))
+    np.testing.assert_allclose(outside, [0, 0.5, 0.75, 1, 0], atol=1e-6)
+    both = [make_scene("left", pattern(100, 100)), make_scene("right", pattern(100, 100), at(60, 0))]  # a gap of 20 pixels
+    windows = np.array([[90, 40, 40, 20], [80, 40, 20, 20], [110, 40, 20, 20]], float)
+    # by hand: 20 of 40 columns; none; 10 of 20
+    np.testing.assert_allclose(shares_outside(boxes(windows), both, project_grid(both)), [0.5, 0, 0.5], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("places", "north_m", "size"),
+    [
+        ([(NORTH_UP, 48), (at(24, 5), 32)], 5, (80, 50)),
+        ([(NORTH_UP, 48), (at(24.005, 0.005), 32)], 0, (80, 40)),  # it does not grow for a hundredth of a pixel
+        ([(Affine(0.5, 0, ORIGIN[0], 0, 0.5, ORIGIN[1]), 48)], 20, (48, 40)),
+        # A 20 m square turned by 30 degrees is 20 (cos 30 + sin 30) = 27.3 m wide: 54.6 pixels, so 55.
+        ([(Affine.translation(*ORIGIN) @ Affine.rotation(30) @ Affine.scale(0.5, -0.5), 40)], None, (55, 55)),
+    ],
+    ids=["adjoining", "a hundredth off", "south up", "rotated"],
+)
+def test_grid_covers_its_scenes_and_is_north_up(
+    make_scene: Make, places: list[tuple[Affine, int]], north_m: float | None, size: tuple[int, int]
+) -> None:
+    grid = project_grid([make_scene(f"s{i}", pattern(40, width), place) for i, (place, width) in enumerate(places)])
+    assert (grid.width, grid.height) == size
+    assert (grid.crs, grid.x_unit_m, grid.y_unit_m) == ("EPSG:32633", 1.0, 1.0)
+    assert grid.gsd_m == pytest.approx(0.5)
+    if north_m is not None:
+        assert grid.transform == pytest.approx((0.5, 0.0, ORIGIN[0], 0.0, -0.5, ORIGIN[1] + north_m), abs=0.01)
+
+
+def test_grid_in_degrees_knows_its_metres(make_scene: Make) -> None:
+    grid = project_grid([make_scene("d", pattern(32, 32), Affine(1e-5, 0, 15.0, 0, -1e-5, 41.5), "EPSG:4326")])
+    assert grid.y_unit_m == pytest.approx(111_070, rel=1e-3)
+    assert grid.x_unit_m == pytest.approx(111_320 * np.cos(np.deg2rad(41.5)), rel=3e-3)
+
+
+@pytest.mark.parametrize(("east_px", "south_px"), [(120_000, 120_000), (MAX_SIDE_PX, 0)])
+def test_scenes_on_two_continents_are_refused(make_scene: Make, east_px: int, south_px: int) -> None:
+    near = make_scene("near", pattern(32, 32))
+    far = replace(near, transform=(0.5, 0.0, ORIGIN[0] + east_px / 2, 0.0, -0.5, ORIGIN[1] - south_px / 2))
+    with pytest.raises(ImageryError) as refused:
+        project_grid([near, far])
+    assert refused.value.kind == "size"
+
+
+def test_overlap_is_a_share_of_the_post_scenes_or_refused_with_the_distance(make_scene: Make) -> None:
+    post, pre = make_scene("post", pattern(40, 40)), make_scene("pre", pattern(40, 40), at(10, -10), role="pre")
+    assert check_overlap([pre], [post], project_grid([post])) == pytest.approx(0.25)
+    pair = [make_scene(f"s{x}", pattern(40, 40), at(x, 0)) for x in (0, 16_000)]  # the grid between them does not count
+    assert check_overlap(pair, pair, project_grid(pair)) == pytest.approx(1.0)
+    post = make_scene("post", pattern(40, 40))
+    pre = make_scene("pre", pattern(40, 40), at(10_020, 0), role="pre")
+    with pytest.raises(ImageryError, match=r"10\.0 km apart") as refused:
+        check_overlap([pre], [post], project_grid([post]))
+    assert refused.value.kind == "overlap"

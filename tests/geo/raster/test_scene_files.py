@@ -78,7 +78,6 @@ def test_pixel_size_is_measured_on_the_ground_and_the_stretch_without_outliers(m
         (pattern(32, 32).astype(np.complex64), {}, "dtype"),
         (pattern(32, 32), {"crs": None}, "crs"),
         (pattern(32, 32), {"transform": Affine(500, 0, ORIGIN[0], 0, -500, ORIGIN[1])}, "geotransform"),
-        (pattern(32, 32), {"transform": Affine(0.5, 0, 5e9, 0, -0.5, 1e9)}, "bounds"),
         (pattern(32, 32), {"transform": Affine(1e-5, 0, 41.0, 0, -1e-5, 139.0), "crs": "EPSG:4326"}, "bounds"),
         (np.ones((3, 5000, 5000), np.uint8), {"sparse_ok": True, "compress": "zstd", "tiled": True}, "size"),
     ],
@@ -96,10 +95,8 @@ def test_unusable_scenes_are_refused_with_their_kind(
     ("names", "colors", "wanted", "expected"),
     [
         ((), "rgb", None, (1, 2, 3)),
-        ((), "bgr", None, (3, 2, 1)),
         ((), "bgr", (1, 1, 2), (1, 1, 2)),
         (("NIR", "Red ", "green", "blue"), "????", None, (2, 3, 4)),
-        (("blue", "green", "nir", "red"), "????", None, (4, 2, 1)),
         ((), "ga", None, (1, 1, 1)),
         ((), "argb", None, (2, 3, 4)),
         ((), "rgb?????", (8, 4, 3), (8, 4, 3)),
@@ -198,9 +195,7 @@ def test_a_geotiff_takes_a_system_from_a_person_and_no_place_from_side_files(tmp
     ("world_file", "prj", "kind"),
     [
         ("1 2 3", "EPSG:32633", "geotransform"),
-        ("0.5\n0\n0\n-0.5\n1\nx", "EPSG:32633", "geotransform"),
         ("0.5 0 0 -0.5 nan 1", "EPSG:32633", "geotransform"),
-        ("\0\1\2", "EPSG:32633", "geotransform"),
         (None, "EPSG:32633", "geotransform"),
         ("0.5 0 0 -0.5 500000 4600000", None, "crs"),
         ("0.5 0 0 -0.5 500000 4600000", 'LOCAL_CS["x",UNIT["m",1]]', "crs"),
@@ -295,17 +290,3 @@ def test_the_official_layout_is_found_and_pictures_without_labels_are_left_out(t
     assert describe(found.post[0], "post", "s").crs == "EPSG:32615"
     with pytest.raises(ImageryError):
         xbd.find_xbd(tmp_path / "labels")
-
-
-def test_joplin_lies_where_its_geotiffs_do(joplin: Path) -> None:
-    """The GeoTIFFs beside the original pictures were placed by another hand."""
-    folder = joplin / "joplin-tornado_00000001"
-    found = xbd.find_xbd(folder)
-    scene, true = describe(found.post[0], "post", "s"), describe(folder / "post.tif", "post", "t")
-    assert scene.crs == true.crs
-    np.testing.assert_allclose(scene.transform, true.transform, rtol=1e-6, atol=1e-3)
-    np.testing.assert_array_equal(whole(scene, project_grid([scene]))[0], whole(true, project_grid([true]))[0])
-    table = read_footprints(found.labels[0], project_grid([scene]))
-    known = read_footprints(folder / "buildings.geojson", project_grid([scene]))
-    assert (list(table.building_ids), len(table.wkb)) == (list(known.building_ids), len(known.wkb))
-    assert [row["damage"] for row in table.attributes] == [row["damage"] for row in known.attributes]

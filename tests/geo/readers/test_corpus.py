@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,15 +11,10 @@ import numpy as np
 import pytest
 from small_parts import in_tiers
 
-from benchmarks import fuzz, guards
-from pu_geo.errors import FootprintError, ImageryError, PuGeoError
-from pu_geo.geo import child_process
+from benchmarks import fuzz
+from pu_geo.errors import FootprintError, PuGeoError
 from pu_geo.geo.child_process import Answer, ReaderEnded, ask_each
-from pu_geo.geo.raster.guard import gdal_env, quiet_open
-from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import project_grid
-from pu_geo.geo.readers import in_child
-from pu_geo.geo.readers.file_kinds import footprint_kind, is_vector, scene_driver
+from pu_geo.geo.readers.file_kinds import footprint_kind, is_vector
 from pu_geo.geo.readers.in_child import FOOTPRINTS, SCENES, inspect_file
 
 SCENE = {"role": "post", "scene_id": "a"}
@@ -68,17 +62,6 @@ def test_a_file_is_inspected_by_the_door_that_it_belongs_to(shared: Path, file: 
     assert set(report) == {"file", "ok", "kind", "problem", "hint"}
     assert (report["ok"], report["kind"]) == (kind in ("raster", "vector"), kind)
     assert bool(report["hint"]) != report["ok"]
-
-
-@pytest.mark.ci
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="the memory of children is told in other units elsewhere")
-def test_bombs_are_refused_in_bounded_memory(shared: Path) -> None:
-    bombs = sorted((shared / "bad_inputs").glob("*/*bomb*"))
-    assert len(bombs) > 7
-    rows = guards.look_at(bombs)
-    assert not any(row["ok"] for row in rows)
-    assert rows[-1]["peak_mb"] < guards.ALLOWED_MB
 
 
 @pytest.mark.slow
@@ -129,46 +112,6 @@ def test_damaged_files_are_read_or_refused(goods: list[Path], tmp_path: Path, su
     assert wrong == []
     assert sum(ends.values()) == n
     assert sum(times for end, times in ends.items() if end.endswith(": read")) <= 0.8 * n  # damage is noticed
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", in_tiers([30, 100], "fuzz", ci=[30]))
-def test_damaged_scenes_are_described_by_the_child_or_refused_in_words(goods: list[Path], tmp_path: Path, n: int) -> None:
-    """What is accepted shows what the file holds: its pixels are those that GDAL decodes, or it is refused as it is read."""
-    pictures = [path for path in goods if path.suffix in (".tif", ".png", ".jpg")]
-    rng, n_accepted, n_refused = np.random.default_rng(11), 0, 0
-    for number in range(n):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        case = fuzz.make_case(pictures[number % len(pictures)], folder, rng)
-        try:
-            scene = in_child.describe(case, "post", "fuzz")
-        except ImageryError as refusal:
-            n_refused += bool(refusal.problem and refusal.hint)
-            continue
-        n_accepted += 1
-        if scene.dtype != "uint8" or scene.bands != 3:
-            continue
-        grid = project_grid([scene])
-        try:
-            with Mosaic([scene], grid) as mosaic:
-                shown, valid = mosaic.read(0, 0, grid.width, grid.height)
-                is_as_it_is = not mosaic._layers[0].is_warped
-        except ImageryError:
-            continue
-        if is_as_it_is and (shown.shape[1], shown.shape[2]) == (scene.height, scene.width):
-            with gdal_env(), quiet_open(case, scene_driver(case)) as source:
-                assert (shown == source.read(list(scene.rgb)))[:, valid].all()
-    assert n_accepted + n_refused == n
-    assert min(n_accepted, n_refused) > 0
-
-
-def test_a_child_that_cannot_even_start_ends_in_a_refusal(goods: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_process, "_SETTINGS", {"PYTHONMALLOC": "no such allocator"})
-    with pytest.raises(FootprintError, match=r"a\.fgb .* damaged"):
-        in_child.describe_footprints(next(path for path in goods if path.suffix == ".fgb"))
-    with pytest.raises(ImageryError, match=r"plain\.tif .* damaged"):
-        in_child.describe(next(path for path in goods if path.name == "plain.tif"), "post", "a")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from geo_parts import CRS_MEMBER
 from small_parts import REPOSITORY
 
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
-from pu_geo.geo import child_process
 from pu_geo.geo.raster import scene_files
 from pu_geo.geo.readers import in_child, xbd
 from pu_geo.geo.vector import footprints
@@ -216,37 +215,6 @@ def test_the_child_limits_itself(tmp_path: Path, limit: str, small: int, code: s
     assert words in done.stderr
 
 
-def test_a_limit_that_a_system_does_not_take_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    resource = pytest.importorskip("resource")
-    taken = set()
-
-    def refuse_memory(limit: int, pair: tuple[int, int]) -> None:
-        if limit == resource.RLIMIT_AS:
-            raise ValueError("current limit exceeds maximum limit")
-        taken.add(limit)
-
-    monkeypatch.setattr(resource, "setrlimit", refuse_memory)
-    child_process._limit(asdict(in_child.SCENES))
-    assert taken == {resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE}
-    monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows: importing it fails
-    child_process._limit(asdict(in_child.SCENES))
-
-
-def test_a_child_that_is_stopped_leaves_no_file_behind(
-    write_json: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    path = write_json(outlines(3), crs=CRS_MEMBER)
-    in_child.read_footprints(path, GRID)
-    monkeypatch.setattr(in_child, "FOOTPRINTS", replace(in_child.FOOTPRINTS, seconds=0.001))
-    with pytest.raises(FootprintError) as refusal:
-        in_child.read_footprints(path, GRID)
-    assert refusal.value.kind == "timeout"
-    assert list((tmp_path / "temporary").iterdir()) == []
-
-
 def test_files_of_other_people_are_read_by_the_child_alone() -> None:
     """Outside the child, nobody may call the readers that work in their own process."""
     readers = {
@@ -265,13 +233,3 @@ def test_files_of_other_people_are_read_by_the_child_alone() -> None:
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 calling += [path.name for name in readers if name.endswith(f".{node.value.id}.{node.attr}")]
     assert calling == []
-
-
-def test_the_settings_of_the_child_reach_it() -> None:
-    env = {**os.environ, **child_process._SETTINGS}
-    code = (
-        "import pu_geo.geo.raster.guard; import rasterio\nwith rasterio.Env() as env:\n"
-        "    print(sorted({'VRT', 'WMS', 'HTTP', 'WCS', 'GTiff', 'PNG', 'JPEG'} & set(env.drivers())))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
-    assert done.stdout.strip() == "['GTiff', 'JPEG', 'PNG']"

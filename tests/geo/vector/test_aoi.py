@@ -42,20 +42,16 @@ def test_the_same_area_comes_of_every_way_to_type_it(text: str) -> None:
     [
         ("1, 2, 3", "parse", "no area"),
         ("POINT (0 0)", "parse", "no area"),
-        ("POLYGON ((0 0, 1 1", "parse", "no area"),
         ("POLYGON ((0 0, 1 1, 0 0))", "empty", "no inside"),
         ("POLYGON ((0 0, nan 1, 1 1, 0 0))", "parse", "no area"),
         ("GEOMETRYCOLLECTION (" * 1000, "parse", "no area"),
         ("1, 2, 1, 3", "empty", "no inside"),
-        ("1, 2, 3, 2", "empty", "no inside"),
-        ("EPSG:32615; 5, 4, 3, 6", "empty", "no inside"),
         ("EPSG:999999; 1, 2, 3, 4", "crs", "EPSG:999999"),
         ("499900, 3999900, 500070, 4000100", "bounds", "EPSG:32615;499900"),
         ("36.14, -93.01, 36.15, -92.99", "bounds", "Did you mean -93.01, 36.14, -92.99, 36.15"),
         ("10, 50, 11, 51", "outside", "longitude -92.9979"),
         ("1 " * 60_000, "size", "as a file"),
         ("EPSG:32615;-1e9,-1e9,1e9,1e9", "bounds", ""),
-        ("-20, -40, 140, 70", "outside", ""),  # as large as continents
     ],
 )
 def test_what_is_no_area_is_refused_with_what_to_write(text: str, kind: str, word: str) -> None:
@@ -81,14 +77,3 @@ def test_footprints_that_do_not_touch_it_are_left_out_and_counted() -> None:
     assert limited(found, shapely.to_wkb(BOX)) is found
     with pytest.raises(FootprintError, match="None of these 20 footprints touches"):
         limited(square_table(20), shapely.to_wkb(shapely.box(0, 0, 1, 1)))
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["-180, -90, 180, 90", "-180, -60, 180, 75", "-120, 20, -60, 50", "240, 20, 300, 50"],  # the last a turn further
-)
-def test_areas_as_large_as_continents_hold_the_scenes(text: str) -> None:
-    a, _, c, _, e, f = GRID.transform
-    found = typed_aoi(text, GRID)
-    assert shapely.from_wkb(found).contains(shapely.box(c, f + e * GRID.height, c + a * GRID.width, f))
-    assert np.isfinite(area_km2(found, GRID))
