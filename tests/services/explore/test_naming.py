@@ -11,10 +11,9 @@ from small_parts import click
 from type_parts import IDS, KEPT, discovered
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import decisions, discoveries
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
-from pu_geo.services.explore import discovering, exploring
+from pu_geo.services.explore import discovering
 from pu_geo.services.explore.discovering import Group
 from pu_geo.tasks.damage_map.export import export
 from pu_geo.tasks.train.train import rank
@@ -56,12 +55,6 @@ def test_groups_tell_what_people_said_of_their_buildings(layout: Layout) -> None
     assert scores[0] == max(scores)  # type: ignore[type-var]  # the positives' group
     alone = discovering.proposal(discovered(layout, n_seeds=1, name="types-2")).groups[0]
     assert (alone.stability, "nothing tells" in alone.stability_words) == (None, True)
-
-
-def test_pictures_are_pre_above_post(layout: Layout) -> None:
-    (picture,) = exploring.pictures_of(layout, discoveries.load(layout, KEPT).facts["chip_set"], ["b3"])
-    assert picture.shape == (32, 16, 3)
-    assert picture[16:].max() > picture[:16].max()  # the mark of b3 is in the post bands
 
 
 def test_a_named_group_is_offered_on_annotate_and_exported_apart_from_answers(layout: Layout, tmp_path: Path) -> None:
@@ -135,6 +128,8 @@ def test_every_act_is_undone(layout: Layout) -> None:
     assert states[6][0] == {"1": "", "2": "mud", "3": "mud", "4": ""}
     assert states[7][1] == {"mud": IDS[8:14]}
     assert states[8][1] == {}
+    with pytest.raises(ProjectError, match="was decided since"):
+        discovering.undo(layout, KEPT, decision=1, analyst="ann")  # it is not the act that was seen
     for before in states[-2::-1]:
         assert discovering.undo(layout, KEPT, analyst="bob")
         assert (names(layout), named(layout)) == before
@@ -153,34 +148,6 @@ def test_a_name_moves_over_from_an_older_discovery_and_back(layout: Layout) -> N
     assert named(layout) == {"tarps": IDS[:8]}
     assert discovering.undo(layout, KEPT, analyst="ann")
     assert named(layout) == {}
-
-
-def test_undo_takes_back_the_act_that_was_seen_and_no_other(layout: Layout) -> None:
-    discovering.name_group(layout, KEPT, 0, "tarps", analyst="ann")
-    seen = discovering.last_act(layout, KEPT)
-    discovering.name_group(layout, KEPT, 1, "mud", analyst="bob")
-    with pytest.raises(ProjectError, match="was decided since"):
-        discovering.undo(layout, KEPT, decision=seen, analyst="ann")
-    assert set(named(layout)) == {"tarps", "mud"}
-    assert discovering.undo(layout, KEPT, decision=discovering.last_act(layout, KEPT), analyst="ann")
-    assert discovering.last_act(layout, KEPT) == seen
-    assert set(named(layout)) == {"tarps"}
-
-
-def test_an_act_is_stored_as_a_whole_or_not_at_all(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    discovering.name_group(layout, KEPT, 0, "tarps", analyst="ann")
-    decide, left = decisions.decide, [1]
-
-    def stopping(*args: object, **more: object) -> int:
-        if not left:
-            raise OSError("no room")
-        left.pop()
-        return decide(*args, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(decisions, "decide", stopping)
-    with pytest.raises(OSError, match="no room"):
-        discovering.name_group(layout, KEPT, 0, "mud", analyst="ann")
-    assert named(layout) == {"tarps": IDS[:8]}
 
 
 def test_nothing_is_looked_for_without_chips_or_positives(project: Layout) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +11,20 @@ import pytest
 import shapely
 from clustered_parts import RUN, explored_project
 from model_parts import job_of
-from small_parts import click, table_of
+from small_parts import add_run, click, table_of
 
 from pu_geo.errors import JobCancelled, ProjectError
 from pu_geo.project import contents, decisions, labels, store
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import LabelOp
 from pu_geo.services.annotate import labeling
-from pu_geo.services.explore import outliers
+from pu_geo.services.damage_map import auditing
+from pu_geo.services.explore import clusters, coloring, neighbors, outliers
 from pu_geo.services.explore.outliers import Suspect
+from pu_geo.services.project.copying import copy_project
+from pu_geo.services.train import comparing
 from pu_geo.tasks.explore.outliers import find_outliers
+from pu_geo.ui.components.damage_view import EncodedLabels, labels_once
 
 
 @pytest.fixture
@@ -71,16 +76,6 @@ def test_undo_takes_back_nothing_of_others(explored: Layout) -> None:
     assert labeling.current_labels(explored)["b1"] == "not_assessable"
     with store.connect(explored) as db:
         assert suspect.key in decisions.standing(db, outliers.KIND)
-
-
-def test_undo_finds_its_review_among_later_clicks_elsewhere(explored: Layout) -> None:
-    outliers.review(explored, Suspect("duplicate", ("b1", "b2"), "", 1), "not_damaged", analyst="ann")
-    click(explored, "b3")
-    assert outliers.undo(explored, analyst="ann") == ["b1", "b2"]
-    said = labeling.current_labels(explored)
-    assert (said.get("b1"), said.get("b2"), said["b3"]) == (None, None, "positive")
-    labeling.apply_operations(explored, [LabelOp("z", step="undo")], analyst="ann", screen="map")
-    assert "b3" not in labeling.current_labels(explored)
 
 
 def test_a_review_whose_label_was_undone_elsewhere_comes_back(explored: Layout) -> None:
@@ -143,3 +138,45 @@ def test_buildings_without_a_picture_are_neither_lonely_nor_twice(explored: Layo
     done = find_outliers(job_of(explored, "outliers"), run_id=RUN)
     assert (done["n_isolated"], done["n_duplicates"]) == (0, 1)
     assert outliers.queue(explored, RUN)[-1].building_ids == ("b20", "b24")
+
+
+# A copy that takes the place of the project while the server runs
+
+
+def sent_labels(layout: Layout) -> EncodedLabels:
+    places = {f"b{i}": i for i in range(80)}
+    return labels_once(
+        "token", "v", labeling.moment(layout, labeling.newest_event(layout)), labeling.current_labels(layout), dict, places
+    )
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda layout: auditing.how_many(layout).words,
+        lambda layout: comparing.compare(layout, RUN, "other-1").clicks.is_unlabeled.tolist(),
+        lambda layout: {one.building_id: one.label for one in neighbors.like(layout, RUN, ["b0"], count=79)},
+        lambda layout: [one.n_positive for one in clusters.inspect(layout, RUN, "two").clusters],
+        lambda layout: [one.building_ids for one in outliers.queue(layout, RUN)],
+        lambda layout: str(coloring.coloring(layout, RUN, "type").values.tolist()),
+        lambda layout: sent_labels(layout).labels,
+    ],
+    ids=["how many", "comparison", "neighbors", "clusters", "outliers", "types", "labels of the map"],
+)
+def test_answers_of_the_former_are_not_shown_of_the_copy(
+    ask: Callable[[Layout], object], explored: Layout, tmp_path: Path
+) -> None:
+    here = explored
+    add_run(here, "other-1", like=RUN, scores=np.linspace(0, 1, 80))
+    with store.connect(here) as db:
+        decisions.decide(db, "type", "damage_type", "Burnt", {"building_ids": ["b1", "b2"]}, analyst="ann")
+    copy_project(here, str(tmp_path / "copy.pugeo"))
+    copy = Layout(tmp_path / "copy.pugeo")
+    click(here, "b1", "b2", "b3")
+    click(copy, "b1", "b2", "b3", label="not_damaged")
+    former = ask(here)
+    wanted = ask(copy)
+    here.folder.rename(tmp_path / "former.pugeo")
+    copy.folder.rename(here.folder)
+    assert former != wanted
+    assert ask(here) == wanted

@@ -54,6 +54,9 @@ def test_a_removed_or_replaced_selection_can_be_put_back(project: Layout) -> Non
 
 
 def test_what_cannot_be_saved_removed_put_back_or_exported_is_refused(project: Layout, ranked: Layout) -> None:
+    for act in (selections.remove, partial(selections.put_back, decision=1)):
+        with pytest.raises(ProjectError, match="'roofs'"):
+            act(project, "roofs", analyst="ann")
     save(project, "roofs", ["b1", "b2"])
     removed = selections.remove(project, "roofs", analyst="ann")
     selections.save(project, "roofs", ["b5"], run_id=RUN, analyst="bob")
@@ -65,12 +68,6 @@ def test_what_cannot_be_saved_removed_put_back_or_exported_is_refused(project: L
     for decision in (2, 77):
         with pytest.raises(PuGeoError, match=f"Decision {decision} saved no selection"):
             export_selection(job_of(ranked), run_id=RUN, decision=decision, formats=["csv"])
-
-
-def test_what_never_was_cannot_be_removed_or_put_back(project: Layout) -> None:
-    for act in (selections.remove, partial(selections.put_back, decision=1)):
-        with pytest.raises(ProjectError, match="'roofs'"):
-            act(project, "roofs", analyst="ann")
 
 
 @pytest.mark.parametrize(("name", "ids"), [("roofs", []), ("", ["b1"]), ("x" * 61, ["b1"]), ("a\u202eb", ["b1"])])

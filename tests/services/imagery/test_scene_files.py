@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -102,40 +101,3 @@ def test_a_file_without_a_recorded_checksum_is_not_relinked(layout: Layout, tmp_
         db.execute("UPDATE scene SET facts = json_set(facts, '$.sha256', '')")
     with pytest.raises(ImageryError, match="holds no checksum of post-1"):
         scene_files.relink(layout, "post-1", str(tmp_path / "imagery/post.tif"))
-
-
-def test_a_file_that_is_written_to_while_it_is_read_is_refused(
-    layout: Layout, scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def changed_after(path: Path, each: object = None) -> str:
-        found = sha256_of(path)
-        change_middle(path)
-        os.utime(path, ns=(5, 5))
-        return found
-
-    monkeypatch.setattr(scene_files, "sha256_of", changed_after)
-    with pytest.raises(ImageryError, match="written to while it was read"):
-        scene_files.relink(layout, "post-1", scene.path)
-
-
-def test_every_former_place_is_kept(layout: Layout, scene: Scene, tmp_path: Path) -> None:
-    places = [tmp_path / "imagery/post.tif", tmp_path / "two.tif", layout.folder / "sources/post.tif", tmp_path / "four.tif"]
-    places[2].parent.mkdir()
-    for before, after in itertools.pairwise(places):
-        before.rename(after)
-        scene_files.relink(layout, "post-1", str(after))
-    with store.connect(layout) as db:
-        former = contents.former_paths(db)["post-1"]
-        assert contents.stored_paths(db) == {"post-1": str(places[3])}
-    assert [one["path"] for one in former] == [str(places[0]), str(places[1]), "sources/post.tif"]
-    assert sorted(one["until"] for one in former) == [one["until"] for one in former]
-
-
-@pytest.mark.parametrize("name", ["a\\b.tif", "a:b.tif"])
-def test_a_name_that_means_another_file_elsewhere_is_stored_as_an_absolute_path(layout: Layout, name: str) -> None:
-    odd = scene_at(layout.folder / "sources" / name, "post-2", b"two")
-    plain = scene_at(layout.folder / "sources" / "two.tif", "post-3", b"two")
-    store.call(layout, contents.add_scenes, [odd, plain], small_grid())
-    assert store.call(layout, contents.stored_paths)["post-2"] == odd.path
-    with store.connect_as_is(layout) as db:
-        assert [scene.path for scene in contents.scenes(db)[1:]] == [odd.path, plain.path]
