@@ -40,14 +40,12 @@ def pixels_of(path: Path) -> np.ndarray:
         return scene.read()
 
 
-def test_the_same_seed_gives_the_same_event_and_another_one_another_town(script: ModuleType, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_event(script: ModuleType, tmp_path: Path) -> None:
     for name in ("tiny", "same"):
         script.make_sample(tmp_path / name, seed=3, size_px=TINY_PX, n_buildings=40)
     assert features_of(tmp_path / "same") == features_of(tmp_path / "tiny")
     for name in SCENES:
         np.testing.assert_array_equal(pixels_of(tmp_path / "same" / name), pixels_of(tmp_path / "tiny" / name))
-    script.make_sample(tmp_path / "other", seed=4, size_px=(64, 64), n_buildings=5)
-    assert (pixels_of(tmp_path / "other/pre.tif") != pixels_of(tmp_path / "tiny/pre.tif")[:, :64, :64]).mean() > 0.5
     with rasterio.open(tmp_path / "tiny/pre.tif") as pre, rasterio.open(tmp_path / "tiny/post.tif") as post:
         assert (pre.width, pre.height, pre.dtypes) == (*TINY_PX, ("uint8",) * 3)
         assert (pre.crs, pre.transform, pre.shape) == (post.crs, post.transform, post.shape)
@@ -74,8 +72,6 @@ def test_the_committed_event_is_small_and_complete() -> None:
     assert len(features) == 1600
     with rasterio.open(FOLDER / "pre.tif") as pre, rasterio.open(FOLDER / "post.tif") as post:
         assert (pre.crs, pre.transform, pre.shape) == (post.crs, post.transform, post.shape)
-        assert pre.block_shapes == [(256, 256)] * 3
-        assert pre.overviews(1) == [2, 4, 8]
         assert_footprints_are_valid_and_inside(features[::50], pre.bounds)
     share = sum(f["properties"]["damage"] in ("destroyed", "major-damage") for f in features) / len(features)
     assert share == pytest.approx(0.054, abs=0.001)  # 80 by the wind, and 6 that stand in water alone
@@ -94,21 +90,3 @@ def test_committed_footprints_are_those_the_program_makes(script: ModuleType, tm
         assert feature["properties"] == other["properties"]
         assert shape(feature["geometry"]).centroid.distance(shape(other["geometry"]).centroid) < 1e-6
     assert not made
-
-
-def test_water_is_in_the_post_scene_alone() -> None:
-    """The ground around flooded buildings is brown in the post scene, and like everywhere in the pre scene."""
-    features = features_of(FOLDER)
-    wet = [one for one in features if "flooded" in one["properties"]["types"]]
-    middle = {}
-    for name in ("pre", "post"):
-        pixels = pixels_of(FOLDER / f"{name}.tif")
-        for group, ones in (("wet", wet), ("all", features[::10])):
-            shares = []
-            for x, y in (TO_MAP.transform(*shape(one["geometry"]).centroid.coords[0]) for one in ones):
-                column, row = int((x - 540_000) / 0.5), int((2_990_000 - y) / 0.5)
-                red, green, blue = pixels[:, max(0, row - 16) : row + 16, max(0, column - 16) : column + 16].astype(int)
-                shares.append(((red - green > 6) & (green - blue > 6) & (abs(red - 118) < 35)).mean())
-            middle[name, group] = np.median(shares)
-    assert middle["post", "wet"] > max(0.4, 4 * middle["post", "all"])
-    assert middle["pre", "wet"] < 2 * middle["pre", "all"] + 0.05
