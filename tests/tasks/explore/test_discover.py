@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ from model_parts import job_of, with_chips
 from small_parts import add_chips, click, in_tiers, small_project, square_table
 from type_parts import IDS
 
-from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobPaused, TrainingError
-from pu_geo.jobs import worker
 from pu_geo.methods.cards import ncl as ncl_card
 from pu_geo.methods.ncl import ncl
 from pu_geo.project import contents, discoveries, store
@@ -22,7 +19,6 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.explore import discovering
 from pu_geo.tasks.explore import discover as discover_task
 from pu_geo.tasks.explore.discover import discover
-from pu_geo.tasks.job import Job
 from pu_geo.training.checkpoints import Checkpoints
 
 N = 90
@@ -151,21 +147,6 @@ def test_refusals_say_why(project: Layout, tmp_path: Path) -> None:
         assert discoveries.all_facts(layout) == []
 
 
-def stop_at(job: Job, monkeypatch: pytest.MonkeyPatch, stage: str, epoch: int, ask: str) -> list[tuple[str, int]]:
-    """Ask a job to cancel or to pause once it has reported an epoch; return what it reports."""
-    reported: list[tuple[str, int]] = []
-    record = job.epoch
-
-    def epoch_of(values: Any) -> None:
-        record(values)
-        reported.append((values["stage"], values["epoch"]))
-        if reported[-1] == (stage, epoch):
-            (job.folder / ask).touch()
-
-    monkeypatch.setattr(job, "epoch", epoch_of)
-    return reported
-
-
 FROM_CHIPS = {"backbone": "small", "pretrain_epochs": 2, "epochs": 3, "batch_size": 16}
 STOPS = [("cancel", "pretraining 1 of 2", 1), ("pause", "training 1 of 2", 3), ("pause", "training 2 of 2", 2)]
 
@@ -181,7 +162,16 @@ def test_interrupted_it_goes_on_and_ends_bit_equal(
     chosen: dict[str, Any] = {"n_seeds": 2, "n_groups": 3, "preset": "standard"}
     straight = discoveries.load(layout, str(discover(job_of(layout, "straight"), **chosen)["discovery"]))
     job = job_of(layout, "cut")
-    reported = stop_at(job, monkeypatch, stage, epoch, ask)
+    reported: list[tuple[str, int]] = []
+    record = job.epoch
+
+    def epoch_of(values: Any) -> None:
+        record(values)
+        reported.append((values["stage"], values["epoch"]))
+        if reported[-1] == (stage, epoch):
+            (job.folder / ask).touch()
+
+    monkeypatch.setattr(job, "epoch", epoch_of)
     with pytest.raises(JobPaused if ask == "pause" else JobCancelled):
         discover(job, **chosen)
     assert len(discoveries.all_facts(layout)) == 1
@@ -198,38 +188,6 @@ def test_interrupted_it_goes_on_and_ends_bit_equal(
     n_twice = len(reported) - len(stages)
     assert n_twice == (0 if ask == "pause" else n_twice) <= 1
     assert not (job.folder / "checkpoints").exists()
-
-
-def test_a_training_that_is_done_is_not_done_again(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    given, job = names_taught(monkeypatch), job_of(layout, "cut")
-    stop_at(job, monkeypatch, "training 2 of 2", 1, "pause")
-    with pytest.raises(JobPaused):
-        discover(job, n_seeds=2, n_groups=3)
-    assert [path.name for path in (job.folder / "checkpoints" / "0").iterdir()] == ["done-newest.pt"]
-    (job.folder / "pause").unlink()
-    discover(job, n_seeds=2, n_groups=3)
-    assert len(given) == 3  # the first one, and the second one twice
-
-
-@pytest.mark.slow
-@pytest.mark.long(part="kills")
-def test_a_worker_is_paused_and_resumed(layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
-    chosen: dict[str, Any] = {"n_seeds": 2, "n_groups": 3}
-    straight = discoveries.load(layout, str(discover(job_of(layout, "straight"), **chosen)["discovery"]))
-    folder, lock = jobs.create_held(layout, "discover", chosen)
-    (folder / "pause").touch()  # heard after the first epoch
-    with pytest.raises(JobPaused):
-        worker.run(folder)
-    os.close(lock)
-    paused = jobs.view(folder)
-    assert (paused.state, [each["stage"] for each in paused.curve]) == ("paused", ["training 1 of 2"])
-    jobs.resume(layout, folder.name)
-    ended = jobs.wait(layout, folder.name, seconds=120)
-    assert ended.state == "done", jobs.worker_log(folder)
-    found = discoveries.load(layout, str(ended.result["discovery"]))
-    np.testing.assert_array_equal(found.groups, straight.groups)
-    assert [each["epoch"] for each in ended.curve][:3] == [1, 2, 3]
 
 
 def test_one_that_was_killed_after_it_stored_is_not_stored_twice(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,9 @@ from layered_chip_parts import layer_set, with_layers
 from model_parts import job_of, trained, with_chips
 from small_parts import add_chips, add_run, click, facts_of, small_project, table_of
 
-from pu_geo.analysis import projection
 from pu_geo.errors import JobCancelled, ModelError, TrainingError
 from pu_geo.features import rcf
-from pu_geo.project import contents, events, runs, store
+from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.explore import exploring
 from pu_geo.services.explore.exploring import UmapSettings
@@ -72,18 +71,6 @@ def test_a_picture_is_kept_and_the_same_for_its_settings(ranked: tuple[Layout, s
     assert made.words == "UMAP: 5 neighbors, least distance 0.1, cosine, densMAP, seed 5."
     embed(job_of(layout, "five"), run_id=run_id, settings={})
     np.testing.assert_array_equal(np.load(path), first)
-
-
-def test_a_picture_of_an_earlier_version_stays_and_takes_new_buildings(ranked: tuple[Layout, str]) -> None:
-    layout, run_id = ranked
-    embed(job_of(layout, "one"), run_id=run_id)
-    path, note = layout.run(run_id) / "umap.npy", layout.run(run_id) / "umap.json"
-    stamp = path.stat().st_mtime_ns
-    write_json(note, {"seed": 0, "chip_set": "set", "new_ids": [], "note": ""})
-    assert exploring.picture(layout, run_id).settings == UmapSettings()
-    with_newer_chips(layout)
-    assert embed(job_of(layout, "two"), run_id=run_id)["n_new"] == 2
-    assert path.stat().st_mtime_ns == stamp
 
 
 def test_labels_pull_a_supervised_picture_and_a_new_one_comes_with_new_labels(ranked: tuple[Layout, str]) -> None:
@@ -162,16 +149,6 @@ def test_ended_amid_writing_it_leaves_no_picture_of_other_facts(
     assert exploring.picture(layout, run_id) is None
 
 
-def test_progress_is_noted_all_along_the_layout(ranked: tuple[Layout, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    layout, run_id = ranked
-    monkeypatch.setattr("pu_geo.tasks.job._SECONDS_BETWEEN_REPORTS", 0)
-    job = job_of(layout, "one")
-    embed(job, run_id=run_id)
-    shares = [each["share"] for each in events.read(job.folder) if each["event"] == "progress"]
-    assert shares == sorted(shares)
-    assert sum(0.2 < share < 0.9 for share in shares) > 400, "one a pass, of 500"
-
-
 @pytest.mark.parametrize("method", ["ranker", "pucl"])
 def test_new_buildings_lie_with_those_that_look_alike(layout: Layout, method: str) -> None:
     run_id = str(train_task.rank(job_of(layout, "rank"))["run_id"]) if method == "ranker" else trained(layout, method)
@@ -200,15 +177,6 @@ def test_says_why_new_buildings_cannot_be_placed(layout: Layout, monkeypatch: py
     np.savez(layout.filters("set"), allow_pickle=False, **other.state())
     write_array(layout.chips("newer"), np.concatenate([np.load(layout.chips("set")), np.load(layout.chips("set"))[:2]]))
     assert "other embeddings than it stored" in str(embed(job_of(layout, "two"), run_id=run_id)["note"])
-
-
-def test_place_is_the_weighted_mean_of_neighbors() -> None:
-    known = np.eye(3, dtype=np.float32)
-    positions = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 8.0]], np.float32)
-    equal = projection.place(known[:1] + known[1:2], known, positions, n_neighbors=2)
-    np.testing.assert_allclose(equal, [[2.0, 0.0]], atol=1e-5)  # as far from both
-    np.testing.assert_allclose(projection.place(known[2:], known, positions), [[0.0, 8.0]], atol=1e-5)
-    assert projection.place(np.zeros((0, 3)), known, positions).shape == (0, 2)
 
 
 def test_chips_whose_layers_are_scaled_otherwise_are_refused(project: Layout) -> None:

@@ -11,22 +11,18 @@ import numpy as np
 import pytest
 import shapely
 import torch
-import torchvision
 from cli_parts import CommandLine
 from feature_parts import D, TinyMaker, made, request_of, tiny_maker, weights_file
 from layered_chip_parts import EVERY, layer_request, layer_set, with_layers
 from model_parts import parts, with_chips
 from safetensors.numpy import load, save, save_file
-from safetensors.torch import save_file as save_tensors
 from small_parts import add_chips, facts_of, job_of, small_project, table_of
 
-from pu_geo.analysis import sensors
 from pu_geo.errors import JobCancelled, ModelError, ProjectError, PuGeoError
-from pu_geo.features import bank
 from pu_geo.features.bank import fingerprint
 from pu_geo.features.shared import SharedBank
 from pu_geo.methods.catalog import TrainingRequest
-from pu_geo.project import contents, feature_sets, model_files, runs, store
+from pu_geo.project import feature_sets, model_files, runs, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.imagery import layers
@@ -41,7 +37,6 @@ from pu_geo.tasks.train.apply_model import apply_model, check_model
 
 __all__ = ["tiny_maker"]
 pytestmark = pytest.mark.usefixtures("tiny_maker", "home")
-RESNET_18 = bank.MAKERS["resnet18"]
 
 
 @pytest.fixture
@@ -139,17 +134,7 @@ def test_mistakes_end_in_words(chipped: Layout, tmp_path: Path, monkeypatch: pyt
         made(small_project(tmp_path / "bare.pugeo"), weights_file(tmp_path))
 
 
-def test_sensors_are_matched_below_zero_where_features_go_there_alone() -> None:
-    """Two groups of the same content, of which one has half the contrast: after it, both have the same mean and spread."""
-    rng = np.random.default_rng(0)
-    views = rng.normal(0.5, 2, (1, 200, 3)).astype(np.float16)
-    group = np.repeat([0, 1], 100)
-    views[:, 100:] *= 0.25
-    assert sensors.match_groups(views, group, np.ones(200, np.bool_), is_signed=True) == (1,)
-    first, second = (np.sign(part) * np.sqrt(np.abs(part)) for part in np.split(views[0].astype(np.float32), 2))
-    np.testing.assert_allclose(first.mean(0), second.mean(0), atol=0.02)
-    np.testing.assert_allclose(first.std(0), second.std(0), atol=0.02)
-    assert (views[:, 100:] < 0).any()
+def test_matched_sensors_stay_above_zero_where_features_do() -> None:
     """Means of cut-off responses are never below 0, unlike what networks give."""
     roots = np.concatenate([np.repeat([0.0, 2.0], 15)[:, None], np.random.default_rng(0).normal(10, 1, (30, 1))])
     views = np.square(roots)[None].astype(np.float16)
@@ -157,9 +142,6 @@ def test_sensors_are_matched_below_zero_where_features_go_there_alone() -> None:
     settle(views, SharedBank.of("both"), facts, np.ones(60, np.bool_))
     assert views[0, 30:].max() < 20
     assert views.min() == 0
-
-
-# Of named layers
 
 
 def test_layers_that_nobody_names_are_both_dates_and_each_layer(project: Layout, tmp_path: Path) -> None:
@@ -202,15 +184,6 @@ def test_sensor_groups_are_matched_in_optical_columns_alone(project: Layout, mon
     write_json(project.chip_facts("set"), {**facts, "sensor_group": [0] * 20})
     layer_set(project, *EVERY, "post")
     assert matched == [(3, 20, 512), (3, 20, 512)]  # pre+post, post
-
-
-def test_chips_without_layers_have_a_set_of_their_dates(project: Layout) -> None:
-    with_chips(project)
-    name = layer_set(project)
-    assert [view.name for view in feature_sets.views_of(feature_sets.find(project, "set", name).maker)] == ["pre+post"]
-    assert feature_sets.usual_layers(contents.views_of({"bands": "post"})) == ("post",)
-    with pytest.raises(PuGeoError, match="no layer 'sar-post'; they have pre, post"):
-        layer_set(project, "sar-post")
 
 
 @pytest.mark.slow
@@ -265,41 +238,6 @@ def test_layers_may_come_in_another_order(run: CommandLine, project: Layout, tmp
 # Of networks
 
 
-@pytest.mark.slow
-def test_a_run_on_a_network_goes_to_another_project(
-    run: CommandLine, chipped: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(bank.MAKERS, "resnet18", RESNET_18)
-    weights = tmp_path / "random18.safetensors"
-    save_tensors(torchvision.models.resnet18(weights=None).state_dict(), weights)
-    options = ("--backbone", "resnet18", "--weights", weights, "--pool", "footprint", "--layer", "layer2", "--size", 32)
-    made = run.json("features", chipped.folder, *options, "--views", 2, "--licence", "none", "--use")
-    assert (made["n_features"], made["n_views"]) == (3 * 128, 2)
-    views = feature_sets.views(chipped, "set", made["name"])
-    assert np.isfinite(views).all()
-    assert (views[0].std(axis=0) > 0).mean() > 0.5
-    run_id = run.json("train", chipped.folder)["run_id"]
-    path = tmp_path / "m.pugeo-model.zip"
-    run.text("model", "export", chipped.folder, run_id, "--out", path)
-    other = with_chips(small_project(tmp_path / "other.pugeo", 20, "Other"))
-    applied = run.json("model", "apply", other.folder, path)["run_id"]
-    np.testing.assert_array_equal(runs.array(other, applied, "scores"), runs.array(chipped, run_id, "scores"))
-
-
-@pytest.mark.slow
-@pytest.mark.ci
-def test_the_chips_teach_a_network_of_their_own(run: CommandLine, chipped: Layout) -> None:
-    options = ("--backbone", "self-supervised", "--views", 1)
-    made = run.json("features", chipped.folder, *options, "--use")
-    assert made["name"].startswith("self-supervised-")
-    again = run.json("features", chipped.folder, *options)
-    assert (again["was_there"], again["name"]) == (True, made["name"])
-    assert "trained on these chips, without labels" in run.text("features", chipped.folder)
-
-
-# By shared filters
-
-
 @pytest.fixture
 def other(tmp_path: Path) -> Layout:
     """Another project of 20 buildings, whose imagery is darker and flatter."""
@@ -311,12 +249,6 @@ def other(tmp_path: Path) -> Layout:
 def shared_set(layout: Layout) -> str:
     request = {"maker": "shared", "dates": "both", "n_views": 3}
     return str(features(job_of(layout, "features"), request=request, use=True)["name"])
-
-
-def trained(layout: Layout, name: str) -> str:
-    short = {"epochs": "2", "max_steps": "4", "batch_size": "10"}
-    args = TrainingRequest("ncpu", "quick", 0, short, None, 0, name).as_args()
-    return str(train_task.train(job_of(layout, "train"), **args)["run_id"])
 
 
 def exported(layout: Layout, run_id: str, path: Path, *, has_statistics: bool = True) -> Path:
@@ -346,7 +278,9 @@ def test_shared_features_carry_a_model_to_another_project(chipped: Layout, other
     assert all(isinstance(one, SharedBank) for one in makers)
     assert fingerprint(makers[0]) == fingerprint(makers[1])
     assert not np.array_equal(makers[0].band_mean, makers[1].band_mean)
-    run_id = trained(chipped, name)
+    short = {"epochs": "2", "max_steps": "4", "batch_size": "10"}
+    args = TrainingRequest("ncpu", "quick", 0, short, None, 0, name).as_args()
+    run_id = str(train_task.train(job_of(chipped, "train"), **args)["run_id"])
     assert facts_of(chipped, run_id).feature_maker["holds_imagery"] is False
     words = run_card.as_markdown(run_card.card(chipped, run_id))
     assert "made-up sample event; they hold no imagery of yours; pre and post together" in words
@@ -375,15 +309,3 @@ def test_shared_features_carry_a_model_to_another_project(chipped: Layout, other
     model_files.write(tmp_path / "m.zip", json.dumps(facts).encode(), weights)
     with pytest.raises(ModelError, match="were made by other filters"):
         apply_model(job_of(other, "apply"), path=str(tmp_path / "m.zip"))
-
-
-def test_the_command_line_makes_shared_features(run: CommandLine, chipped: Layout) -> None:
-    shared = ("features", chipped.folder, "--maker", "shared")
-    made = run.json(*shared, "--views", 2, "--use")
-    assert (made["n_features"], made["in_use"], made["was_there"]) == (512, made["name"], False)
-    assert run.json(*shared, "--views", 2)["was_there"] is True
-    assert "the same in every project" in run.text("features", chipped.folder)
-    assert np.isfinite(feature_sets.views(chipped, "set", made["name"])).all()
-    assert run.json(*shared, "--dates", "post", "--views", 2)["name"] != made["name"]
-    assert "both dates, or post alone" in run.refused(*shared, "--dates", "diff")
-    assert "leave no choice of pool" in run.refused(*shared, "--pool", "footprint")

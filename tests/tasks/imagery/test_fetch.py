@@ -417,12 +417,6 @@ def test_a_certificate_is_known_and_the_hosts_own(tmp_path: Path, monkeypatch: p
         fetch(server, tmp_path)
 
 
-def test_a_server_that_does_not_encrypt_is_no_https_server(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(ImageryError, match="could not be read"):
-        fetch(server, tmp_path, server.url().replace("http:", "https:"))
-    assert server.asked == []
-
-
 def test_full_disk_and_second_download_are_named(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as full:
         full.setattr(fetching.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())

@@ -8,7 +8,7 @@ from pathlib import Path
 import geopandas
 import pytest
 import shapely
-from small_parts import job_of, small_project, table_of
+from small_parts import job_of, small_project
 
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import aoi, contents, import_log, store
@@ -16,9 +16,6 @@ from pu_geo.project.layout import Layout
 from pu_geo.tasks.imagery.footprints import add_aoi, add_footprints, add_grid
 from pu_geo.tasks.job import Job
 
-TWO = shapely.MultiPolygon(
-    [shapely.box(500_000, 4_000_000, 500_012, 4_000_012), shapely.box(500_090, 4_000_000, 500_100, 4_000_012)]
-)
 WEST = "EPSG:32615; 499900, 3999900, 500070, 4000100"  # b0 to b4 of the project's twenty squares touch it
 INSIDE, OUTSIDE = shapely.box(500_000, 4_000_010, 500_008, 4_000_018), shapely.box(500_200, 4_000_010, 500_208, 4_000_018)
 
@@ -78,14 +75,6 @@ def test_a_grid_is_added_once_however_often_it_is_asked_for(job: Job, tmp_path: 
         add_grid(job_of(store.create(tmp_path / "empty.pugeo", "E")), size_m=20.0)
 
 
-def test_an_upload_in_sources_is_read_and_the_project_file_itself_is_not(job: Job) -> None:
-    folder = job.layout.folder / "sources" / "abc"
-    folder.mkdir(parents=True)
-    assert add_footprints(job, path=write(folder / "houses.geojson", houses([500_000])))["kept"] == 1
-    with pytest.raises(FootprintError, match="belongs to a PU-Geo project"):
-        add_footprints(job, path=str(job.layout.folder / "project.gpkg"))
-
-
 def test_a_house_that_comes_in_two_files_counts_once(job: Job, tmp_path: Path) -> None:
     add_footprints(job, path=write(tmp_path / "osm.gpkg", houses([500_000 + 20 * i for i in range(6)]), "osm"))
     # the same six 1 m east, and two more
@@ -99,29 +88,12 @@ def test_a_house_that_comes_in_two_files_counts_once(job: Job, tmp_path: Path) -
     assert (none["added"], none["dropped_by"]) == (0, {"duplicates": 2})
 
 
-def test_a_multipolygon_of_two_houses_is_two_buildings_and_one_feature(job: Job, tmp_path: Path) -> None:
-    path = write(tmp_path / "two.gpkg", [TWO, shapely.box(500_150, 4_000_000, 500_160, 4_000_010)], "m")
-    counts = add_footprints(job, path=path)
-    assert [counts[key] for key in ("n_in", "kept", "repaired", "dropped", "added")] == [2, 1, 1, 0, 3]
-    assert any("split into 2 buildings" in note for note in counts["notes"])
-    assert stored(job) == ["m0-1", "m0-2", "m1"]
-    again = add_footprints(job, path=path)
-    assert (again["added"], again["dropped_by"]) == (0, {"here already": 2})
-    with store.connect(job.layout) as db:  # an older version took it whole
-        contents.remove_footprints(db, ["m0-1", "m0-2", "m1"])
-        contents.add_footprints(db, table_of([TWO], ["m0"]))
-    assert add_footprints(job, path=path)["dropped_by"] == {"duplicates": 1}
-
-
 @pytest.mark.parametrize(("n_outside", "is_odd"), [(9, True), (1, False)])
 def test_a_file_of_another_place_is_said_to_look_so(job: Job, tmp_path: Path, n_outside: int, is_odd: bool) -> None:
     x = [500_000 + 20 * i for i in range(4)] + [700_000 + 20 * i for i in range(n_outside)]
     counts = add_footprints(job, path=write(tmp_path / "houses.gpkg", houses(x)))
     assert counts["dropped_by"] == {"outside the scenes": n_outside}
     assert any("of another place" in note for note in counts["notes"]) is is_odd
-
-
-# The area of interest
 
 
 @pytest.mark.parametrize("name", ["aoi.geojson", "aoi.shp"])

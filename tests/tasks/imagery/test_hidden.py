@@ -14,8 +14,7 @@ from geo_parts import write_rgb
 from small_parts import add_run, click, job_of, table_of
 
 from pu_geo.project import contents, store
-from pu_geo.project.layout import Layout, write_json
-from pu_geo.records import FootprintTable
+from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import queueing
 from pu_geo.services.damage_map import mapping, random_audits
 from pu_geo.services.imagery import image_quality
@@ -34,12 +33,6 @@ def write(path: Path, picture: np.ndarray) -> str:
     return str(write_rgb(path, picture.transpose(2, 0, 1), WEST, NORTH, nodata=0))
 
 
-def footprints() -> FootprintTable:
-    places = np.array(list(PLACES.values()))
-    x, y = WEST + GSD_M * places[:, 0], NORTH - GSD_M * places[:, 1]
-    return table_of(shapely.box(x - 5, y - 5, x + 5, y + 5), list(PLACES))
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, dict]:
     """A town with a thick and a thin cloud and a corner without data; pre has a cloud over the clear building."""
@@ -53,7 +46,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, dict]:
     job = job_of(layout)
     add_scenes(job, pre=[write(folder / "pre.tif", pre)], post=[write(folder / "post.tif", post)])
     with store.connect(layout) as db:
-        contents.add_footprints(db, footprints())
+        places = np.array(list(PLACES.values()))
+        x, y = WEST + GSD_M * places[:, 0], NORTH - GSD_M * places[:, 1]
+        contents.add_footprints(db, table_of(shapely.box(x - 5, y - 5, x + 5, y + 5), list(PLACES)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pu_geo.tasks.imagery.chip._compute_features", lambda *_: ())
         return layout, chip(job)
@@ -98,17 +93,6 @@ def test_chips_say_what_is_hidden_on_each_date_and_which_scene_shows_it(hidden: 
     assert "path" not in one, "a project may go elsewhere"
 
 
-def test_chips_of_post_alone_say_nothing_of_pre(hidden: tuple[Layout, dict], monkeypatch: pytest.MonkeyPatch) -> None:
-    layout, _ = hidden
-    monkeypatch.setattr("pu_geo.geo.raster.fill.find_fill", lambda *_: pytest.fail("searched again"))
-    made = chip(job_of(layout), bands="post")
-    facts = json.loads(layout.chip_facts(str(made["chip_set"])).read_text())
-    assert "pre_outline" not in facts
-    assert "pre_scene" not in facts
-    assert set(facts["scenes"]) == {"post-1"}
-    assert facts["post_outline"]["cloud"] == [0, 1, 0, 0, 0]
-
-
 def test_the_hidden_are_not_offered(hidden: tuple[Layout, dict], monkeypatch: pytest.MonkeyPatch) -> None:
     layout, made = hidden
     monkeypatch.setattr(queueing.ranking, "scores_now", lambda _: None)
@@ -137,14 +121,3 @@ def test_the_map_gives_the_reason_and_an_answer_overrides_it(hidden: tuple[Layou
     columns = build_damage_map(layout, "latest", None).columns
     assert list(columns["not_assessed_reason"]) == ["misaligned", None, None, None, "outside_image"]
     assert list(columns["damage_binary"]) == ["not_assessed", "damaged", "damaged", "not_flagged", "not_assessed"]
-
-
-def test_a_chip_set_without_the_new_facts_still_works(hidden: tuple[Layout, dict]) -> None:
-    layout, made = hidden
-    path = layout.chip_facts(str(made["chip_set"]))
-    facts = json.loads(path.read_text())
-    write_json(path, {key: facts[key] for key in ("bands", "size_px", "building_ids", "nodata_share", "sheets")})
-    finish_run(layout, str(made["chip_set"]))
-    columns = build_damage_map(layout, "latest", None).columns
-    assert list(columns["not_assessed_reason"]) == [None, None, None, "nodata", "nodata"]
-    assert image_quality.image_quality(layout).reasons == {"dark": "nodata", "outside": "nodata"}

@@ -18,8 +18,6 @@ from small_parts import job_of
 
 from pu_geo import Project
 from pu_geo.errors import ImageryError, PuGeoError
-from pu_geo.geo.chips import chip_windows, whole_pixels
-from pu_geo.geo.raster.scene_files import describe_layer
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import LayerKind, View
@@ -87,17 +85,6 @@ def test_files_side_by_side_are_scaled_together(add: Make, town: Path, tmp_path:
     assert found["scaling"] == [[pytest.approx(0.5 / 100 * HEIGHT * 2, abs=2), 5000]]
 
 
-def test_amplitudes_become_decibels_and_none_is_no_data(add: Make, chipped_town: Layout) -> None:
-    data = np.full((1, HEIGHT, WIDTH), 100, np.uint16)
-    data[:, :, ::2], data[:, :10] = 1000, 0
-    found = add("sar", data, kind="sar-amplitude")
-    np.testing.assert_allclose(found["scaling"], [[40.0, 60.0]], atol=1e-4)  # 20 log10 of 100 and of 1000
-    (layer,) = store.call(chipped_town, contents.layers)
-    assert (layer.unit, layer.scenes[0].nodata) == ("dB", 0.0)
-    _, facts = chips_of(chipped_town)
-    assert facts["scaling"]["sar"]["unit"] == "dB"
-
-
 def test_chips_hold_layers_behind_pre_and_post_which_stay_bit_equal(add: Make, chipped_town: Layout) -> None:
     plain, before = chips_of(chipped_town)
     assert "views" not in before
@@ -120,24 +107,6 @@ def test_chips_hold_layers_behind_pre_and_post_which_stay_bit_equal(add: Make, c
     assert facts["scaling"]["sar-post"]["dtype"] == "float32"
     for band in range(6, 9):
         assert len(np.unique(chips[:, band])) > 20
-
-
-def test_a_layer_on_the_grid_is_cut_as_its_scaled_samples_are(add: Make, chipped_town: Layout) -> None:
-    data = speckle(HEIGHT, WIDTH, bands=5)
-    low, high = np.array(add("many", data)["scaling"]).T[..., None, None]
-    scaled = np.rint((np.clip(data, low, high) - low) * (255 / (high - low))).astype(np.uint8)
-    chips, _ = chips_of(chipped_town)
-    with store.connect(chipped_town) as db:
-        grid, table = contents.grid(db), contents.footprints(db)
-    boxes = whole_pixels(chip_windows(table.wkb, grid))
-    inside = np.flatnonzero((boxes[:, :2] >= 0).all(axis=1) & (boxes[:, 2] <= WIDTH) & (boxes[:, 3] <= HEIGHT))
-    assert len(inside) > 10
-    for row in inside.tolist():
-        x0, y0, x1, y1 = boxes[row].tolist()
-        for band in range(5):
-            how = cv2.INTER_AREA if max(x1 - x0, y1 - y0) > 64 else cv2.INTER_LINEAR
-            expected = cv2.resize(scaled[band, y0:y1, x0:x1], (32, 32), interpolation=how)
-            assert np.abs(chips[row, 6 + band].astype(int) - expected).max() <= 1
 
 
 def test_pixels_without_data_take_the_mean(add: Make, chipped_town: Layout) -> None:
@@ -210,21 +179,6 @@ def test_much_that_is_no_measure_is_refused(add: Make, chipped_town: Layout, kin
     assert found["scaling"][0][1] < 10
 
 
-def test_no_data_of_each_file_is_known(add: Make, chipped_town: Layout) -> None:
-    left, right = (speckle(HEIGHT, WIDTH // 2, bands=1, seed=seed) for seed in (0, 1))
-    left[:, :9], right[:, :9] = -9999, -32768
-    add("sar", left, kind="sar-db", file={"box": (0, 0, 0.5, 1), "nodata": -9999})
-    (row,) = services.rows(chipped_town)
-    assert row["nodata"] == -9999
-    add("sar", right, file={"box": (0.5, 0, 1, 1), "nodata": -32768})
-    (row,) = services.rows(chipped_town)
-    assert row["nodata"] == [-9999, -32768]
-    _, facts = chips_of(chipped_town)
-    assert facts["scaling"]["sar"]["nodata"] == [-9999, -32768]
-    assert [one["nodata"] for one in facts["scaling"]["sar"]["files"]] == [-9999, -32768]
-    assert services.in_chips(facts, ["sar"])[0]["nodata"] == [-9999, -32768]
-
-
 def test_files_added_to_a_layer_are_compared_with_its_scaling(add: Make) -> None:
     left, right, more = (speckle(HEIGHT, WIDTH // 2, bands=1, seed=seed) for seed in (0, 1, 2))
     first = add("sar", left, kind="sar-db", file={"box": (0, 0, 0.5, 1)})
@@ -268,21 +222,6 @@ def test_a_new_post_scene_draws_tiles_anew(add: Make, chipped_town: Layout, town
     assert info["width"] == 2 * WIDTH
 
 
-def test_the_same_layers_give_the_same_chips(add: Make, chipped_town: Layout) -> None:
-    assert store.call(chipped_town, contents.age_of_chips)[2] is False
-    add("one", speckle(HEIGHT, WIDTH, bands=1))
-    assert store.call(chipped_town, contents.age_of_chips)[2] is True
-    first, facts = chips_of(chipped_town)
-    again, same = chips_of(chipped_town)
-    assert facts["chip_set"] == same["chip_set"]
-    np.testing.assert_array_equal(first, again)
-    add("other", speckle(HEIGHT, WIDTH, bands=1))
-    assert chips_of(chipped_town)[1]["chip_set"] != same["chip_set"]
-
-
-# What cannot be a layer
-
-
 def test_names_that_cannot_be_used_are_refused(chipped_town: Layout) -> None:
     for name in ("sar/post", "SAR", "", "-sar", "x" * 41, "post", "..", "sär"):
         with pytest.raises(ImageryError, match="called"):
@@ -306,15 +245,6 @@ def test_files_of_other_kinds_are_refused_in_words(add: Make, chipped_town: Layo
     assert not (chipped_town.quicklooks / "layers").exists()
 
 
-def test_sixteen_bands_and_transparency_are_read_as_sixteen(town: Path, tmp_path: Path) -> None:
-    data = np.random.default_rng(0).integers(0, 255, (17, 32, 32), dtype=np.uint8)
-    data[16] = 255
-    path = town_layer(town, tmp_path / "a.tif", data)
-    with rasterio.open(path, "r+") as file:
-        file.colorinterp = [rasterio.enums.ColorInterp.gray] * 16 + [rasterio.enums.ColorInterp.alpha]
-    assert describe_layer(path, "other").rgb == tuple(range(1, 17))
-
-
 def test_files_that_do_not_fit_are_refused(add: Make, town: Path, tmp_path: Path, chipped_town: Layout) -> None:
     with pytest.raises(ImageryError, match="does not overlap the post scenes"):
         add("far", speckle(32, 32), file={"box": (5, 5, 6, 6)})
@@ -336,9 +266,6 @@ def test_files_that_do_not_fit_are_refused(add: Make, town: Path, tmp_path: Path
     path.write_bytes(path.read_bytes()[:200_000])
     with pytest.raises(PuGeoError, match=r"cut\.tif"):
         add_layer(job_of(chipped_town), name="cut", paths=[str(path)])
-
-
-# From the command line
 
 
 def test_commands_and_library_add_layers(run: CommandLine, chipped_town: Layout, town: Path, tmp_path: Path) -> None:

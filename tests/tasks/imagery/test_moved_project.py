@@ -19,7 +19,6 @@ from pu_geo.project.layout import Layout
 from pu_geo.project.runs import sha256_of
 from pu_geo.records import Scene
 from pu_geo.services.imagery import preparation, scene_pair
-from pu_geo.services.project.copying import copy_project
 from pu_geo.tasks.damage_map.damage_map import sources
 from pu_geo.tasks.imagery.align import align
 from pu_geo.tasks.imagery.chip import chip, prepare
@@ -98,9 +97,6 @@ def other_picture(built: Path, path: Path) -> Path:
     return path
 
 
-# Projects that went elsewhere
-
-
 @pytest.mark.parametrize("root", ["", "/gone/town.pugeo/", "C:\\gone\\town.pugeo\\"])
 def test_a_project_that_was_moved_and_renamed_works_at_once(inside: Layout, built: Path, tmp_path: Path, root: str) -> None:
     """Also where an older version stored absolute paths."""
@@ -121,16 +117,6 @@ def test_another_file_in_sources_is_never_taken_for_the_recorded_one(built: Path
     assert scenes_of(inside)["post-1"].path == str(inside.folder / "sources/post.tif")
     shutil.copyfile(inside.folder / "sources/pre.tif", inside.folder / "sources/post.tif")
     assert scenes_of(inside)["post-1"].path == str(recorded)
-
-
-@pytest.mark.parametrize("is_old", [False, True])
-def test_a_copy_reads_its_own_files_not_those_of_the_original(inside: Layout, tmp_path: Path, is_old: bool) -> None:
-    if is_old:
-        set_paths(inside, {f"{role}-1": inside.folder / f"sources/{role}.tif" for role in ("pre", "post")})
-    copied = Layout(Path(str(copy_project(inside, str(tmp_path / "copy.pugeo"))["out"])))
-    assert {Path(scene.path).parent for scene in scenes_of(copied).values()} == {copied.folder / "sources"}
-    (inside.folder / "sources/post.tif").write_bytes(b"no picture any more")
-    assert chip(job_of(copied), size_px=32)["bands"] == "pre+post"
 
 
 def test_a_copy_with_new_times_is_read_in_full_once(inside: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,9 +148,6 @@ def test_the_next_round_has_its_own_copy_of_pre_scenes(inside: Layout, built: Pa
     assert chip(job_of(later), size_px=32)["bands"] == "pre+post"
 
 
-# Paths that lead out
-
-
 @pytest.mark.parametrize(
     "path", ["../post.tif", "sources/../../post.tif", r"sources\..\post.tif", "C:post.tif", "sources//x", ""]
 )
@@ -180,9 +163,6 @@ def test_a_link_in_place_of_a_folder_leads_no_scene_out_of_the_project(inside: L
     (inside.folder / "sources").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ImageryError, match="a link leads out of the project"):
         chip(job_of(inside))
-
-
-# Files that are missing, or others
 
 
 def test_every_job_refuses_another_file_of_the_same_shape(outside: Layout, built: Path, tmp_path: Path) -> None:
@@ -211,9 +191,6 @@ def assert_refused(layout: Layout, kind: str, command: str, built: Path) -> None
     assert sources(layout, list(scenes_of(layout).values()))[f"sources_{kind}"] == wanted
 
 
-# Finding them again
-
-
 def test_one_command_finds_a_folder_again(outside: Layout, built: Path, tmp_path: Path, run: CommandLine) -> None:
     (tmp_path / "imagery").rename(tmp_path / "other place")
     made = run.json("relink", outside.folder, tmp_path / "imagery", tmp_path / "other place")
@@ -226,20 +203,6 @@ def test_one_command_finds_a_folder_again(outside: Layout, built: Path, tmp_path
     with store.connect(outside) as db:
         (former,) = json.loads(db.execute("SELECT json_extract(facts, '$.former_paths') FROM scene").fetchone()[0])
     assert former["path"] == f"{tmp_path}/imagery/pre.tif"
-
-
-def test_a_scene_is_named_by_its_file_its_id_or_a_folder_above(outside: Layout, tmp_path: Path, run: CommandLine) -> None:
-    for old in ("{folder}/imagery/post.tif", "post-1", "{folder}/imagery", "{folder}"):
-        here = Path(scenes_of(outside)["post-1"].path).parents[1]
-        target = here / "new"
-        shutil.copytree(here / "imagery", target / "imagery")
-        is_one = old.endswith(("tif", "1"))
-        new = target / "imagery/post.tif" if is_one else target / "imagery" if old.endswith("y") else target
-        made = run.json("relink", outside.folder, old.format(folder=here), new)
-        wanted = ["post-1"] if is_one else ["pre-1", "post-1"]
-        assert [one["scene_id"] for one in made["relinked"]] == wanted
-        assert scenes_of(outside)["post-1"].path == str(target / "imagery/post.tif")
-        run.json("relink", outside.folder, "pre-1", target / "imagery/pre.tif") if is_one else None
 
 
 def test_another_file_changes_nothing(outside: Layout, built: Path, tmp_path: Path, run: CommandLine) -> None:
@@ -262,12 +225,6 @@ def test_another_file_changes_nothing(outside: Layout, built: Path, tmp_path: Pa
     assert "There is no file" in run.refused("relink", outside.folder, tmp_path / "imagery", target)
     assert "has no scene at /nowhere" in run.refused("relink", outside.folder, "/nowhere", target)
     assert stored(outside) == before
-
-
-def test_files_in_the_project_are_stored_relative_to_it(outside: Layout, tmp_path: Path, run: CommandLine) -> None:
-    shutil.copytree(tmp_path / "imagery", outside.folder / "sources")
-    run.json("relink", outside.folder, tmp_path / "imagery", outside.folder / "sources")
-    assert stored(outside) == {"pre-1": "sources/pre.tif", "post-1": "sources/post.tif"}
 
 
 def test_the_library_finds_files_by_their_sha256_alone(outside: Layout, tmp_path: Path) -> None:

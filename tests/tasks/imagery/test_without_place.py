@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import json
 import shutil
@@ -111,16 +110,6 @@ def test_a_map_without_a_place_leaves_only_when_asked(run: CommandLine, ranked: 
     assert srs_id == -1
     assert "no place on the Earth" in description
     assert "no place on the Earth" in json.loads((tmp_path / "map.run.json").read_text())["coordinates"]
-    run.json("export", ranked, "--format", "csv", "--out", tmp_path / "map.csv", "--local-coordinates")
-    rows = {
-        row["building_id"]: row
-        for row in csv.DictReader((tmp_path / "map.csv").read_text(encoding="utf-8-sig").splitlines())
-    }
-    assert (rows["h0"]["x_m"], rows["h0"]["y_m"]) == ("16.0", "-16.0")
-    assert not {"lon", "lat"} & set(rows["h0"])
-    codebook = (tmp_path / "map.codebook.csv").read_text(encoding="utf-8-sig")
-    assert "x_m" in codebook
-    assert "Longitude" not in codebook
 
 
 def test_formats_that_are_read_as_degrees_are_refused(run: CommandLine, ranked: Path, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import geopandas
 import numpy as np
@@ -14,11 +13,10 @@ import pytest
 import shapely
 from small_parts import add_run, click, job_of, small_grid, small_scene, table_of
 
-from pu_geo.project import backups, contents, labels, removals, store
+from pu_geo.project import backups, contents, labels, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import FootprintTable
 from pu_geo.services.annotate import ranking
-from pu_geo.services.explore import coloring, exploring
 from pu_geo.services.project import recovery, removing
 from pu_geo.tasks.imagery.footprints import store_footprints
 from pu_geo.tasks.project import remove as task
@@ -79,15 +77,6 @@ def test_numbers_go_on_in_a_project_of_before_they_and_names_of_footprints_were_
     assert store.call(numbered, contents.geometry_v) != "0"
 
 
-def test_a_restore_knows_the_numbers_that_were_given_after_the_backup(numbered: Layout) -> None:
-    made = backups.make(numbered, "asked")
-    add(numbered, nameless(5, 200), "second.geojson")
-    task.remove_footprints(job_of(numbered), name=json.dumps(ids_of(numbered)[10:]), analyst="ann")
-    layout = recovery.restore(numbered, made.path).layout
-    with store.connect(layout) as db:
-        assert contents.highest_number(db) == 15
-
-
 def write_replacement(path: Path, n: int) -> Path:
     """A file of n other squares of the same place, without ids."""
     geopandas.GeoDataFrame(geometry=list(shapely.from_wkb(list(nameless(n, 4).wkb))), crs=32615).to_file(path)
@@ -113,34 +102,4 @@ def test_each_change_of_footprints_names_them_anew(numbered: Layout, tmp_path: P
     note()
     names.append(store.call(recovery.restore(numbered, made.path).layout, contents.geometry_v))
     assert len({*names}) == len(names)
-
-
-def test_colors_and_dots_are_asked_for_anew_once_as_many_other_footprints_came(numbered: Layout) -> None:
-    add_run(numbered, ids=ids_of(numbered), scores=np.linspace(0, 1, 10))
-    task.remove_footprints(job_of(numbered), name=json.dumps(["b000001"]), analyst="ann")
-    colors, dots = coloring.coloring(numbered, "ranker-1", "near"), exploring.projection_of(numbered, "ranker-1")
-    removing.undo(numbered, 1, "ann")
-    task.remove_footprints(job_of(numbered), name=json.dumps(["b000010"]), analyst="ann")  # again nine
-    after = coloring.coloring(numbered, "ranker-1", "near")
-    assert colors.v != after.v
-    assert exploring.projection_of(numbered, "ranker-1") != dots
-
-
-def test_a_page_drawn_amid_an_undo_keeps_no_places(numbered: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: dict[str, dict[str, int]] = {}
-
-    def draw() -> dict[str, int]:  # as a page does, which keeps places by this name
-        return kept.setdefault(ranking.geometry_v(numbered), ranking.positions(numbered))
-
-    put_back = removals._put_back
-
-    def draw_first(*args: Any, **rows: Any) -> None:
-        draw()
-        put_back(*args, **rows)
-
-    draw()
-    task.remove_footprints(job_of(numbered), name=json.dumps(["b000001"]), analyst="ann")
-    kept.clear()
-    monkeypatch.setattr(removals, "_put_back", draw_first)
-    removing.undo(numbered, 1, "ann")
-    assert draw() == ranking.positions(numbered)
+    assert [*ranking.positions(numbered)] == [*ids_of(numbered)]

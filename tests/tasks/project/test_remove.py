@@ -27,7 +27,7 @@ from small_parts import add_chips, add_run, answer, in_tiers, job_of, op_of, squ
 
 from pu_geo import jobs
 from pu_geo.errors import ImageryError, JobError, ProjectError
-from pu_geo.project import backups, contents, feature_sets, import_log, labels, removals, runs, store, versions
+from pu_geo.project import contents, feature_sets, import_log, labels, removals, runs, store, versions
 from pu_geo.project.layout import Layout
 from pu_geo.project.removals import Kind
 from pu_geo.services.explore import exploring
@@ -117,10 +117,6 @@ def feature_set(layout: Layout) -> str:
     return "other-1"
 
 
-def first_ids(layout: Layout, n: int = 3) -> list[str]:
-    return store.call(layout, contents.building_ids)[:n]
-
-
 def layer(layout: Layout) -> str:
     """Give a town two layers: the picture of its post scene, once more and in one band."""
     (post,) = (scene.path for scene in store.call(layout, contents.scenes) if scene.role == "post")
@@ -136,7 +132,7 @@ NAMES: dict[Kind, Callable[[Layout], str]] = {
     "features": feature_set,
     "scene": lambda _: "pre-1",
     "layer": layer,
-    "footprints": lambda layout: json.dumps(first_ids(layout)),
+    "footprints": lambda layout: json.dumps(store.call(layout, contents.building_ids)[:3]),
 }
 
 
@@ -255,9 +251,6 @@ def put_back(source: Path, layout: Layout) -> None:
     shutil.copytree(source, layout.folder)
 
 
-# Labels
-
-
 def write_footprints(path: Path, layout: Layout, ids: Sequence[str], *, moved: Sequence[str] = (), new: int = 0) -> str:
     """Write a GeoJSON file of some of the project's footprints, some of them moved by a metre, and new ones."""
     with store.connect(layout) as db:
@@ -317,18 +310,6 @@ def test_a_click_while_footprints_are_removed_is_not_lost(project: Layout) -> No
 # Refusals, numbers, and what follows
 
 
-def test_a_version_number_is_never_given_again(project: Layout) -> None:
-    published(project, 1)
-    published(project, 2)
-    removing.remove(project, "export", "v2", "ann")
-    assert versions.next_number(project) == 3
-    with versions.new_version(project) as (number, _):
-        assert number == 3
-    removing.reclaim(project, [1], "ann")
-    removing.remove(project, "export", "v3", "ann")
-    assert versions.next_number(project) == 4
-
-
 def test_the_run_that_is_shown_goes_once_another_is_shown(two_runs: Layout) -> None:
     with pytest.raises(ProjectError, match="is the run that the map and all screens show") as caught:
         removing.remove(two_runs, "run", "r-1", "ann")
@@ -378,19 +359,6 @@ def test_an_undo_does_not_mix_with_what_was_added_since(project: Layout) -> None
     assert store.call(project, contents.count_footprints) == 20
 
 
-def test_a_backup_from_before_a_removal_brings_its_files_back(two_runs: Layout) -> None:
-    before = state(two_runs)
-    removing.remove(two_runs, "run", "r-2", "ann")
-    backup = backups.newest(two_runs)
-    assert backup.reason == "removal"
-    for tail in ("", "-wal", "-shm"):
-        two_runs.gpkg.with_name(f"project.gpkg{tail}").unlink(missing_ok=True)
-    shutil.copy(backup.path, two_runs.gpkg)
-    projects.find(two_runs.folder)
-    assert {k: v for k, v in files(two_runs).items() if not k.startswith("backups")} == before[1]
-    assert rows(two_runs) == before[0]
-
-
 def test_a_copy_leaves_the_trash_behind(project: Layout, tmp_path: Path) -> None:
     published(project)
     removing.remove(project, "export", "v1", "ann")
@@ -437,11 +405,6 @@ def test_files_of_another_scene_or_of_none_stay_where_a_scene_goes(project: Layo
         (folder / name).write_text("x")
     gone, left = (replace(scene, scene_id=name, path=str(folder / name)) for name in ("img.tif", "img.2.tif"))
     assert removing.scene_files(project, [gone], [left]) == sorted(f"sources/{name}" for name in own)
-    for name, world in (("a.png", "a.pgw"), ("b.png", "b.pngw"), ("c.jpg", "c.jgw"), ("d.jpeg", "d.jgw")):
-        for each in (name, world):
-            (folder / each).write_text("x")
-        gone = replace(scene, path=str(folder / name))
-        assert removing.scene_files(project, [gone], []) == sorted(f"sources/{each}" for each in (name, world))
 
 
 def test_footprints_of_one_file_or_outside_an_area_go_alone(project: Layout) -> None:
@@ -455,9 +418,6 @@ def test_footprints_of_one_file_or_outside_an_area_go_alone(project: Layout) -> 
     remove(project, "footprints", "file:more.geojson")
     remove(project, "footprints", "outside-aoi")
     assert store.call(project, contents.building_ids) == ["b0", "b1", "b2"]
-
-
-# Commands
 
 
 def test_a_command_lists_the_plan_first_and_asks(two_runs: Layout, run: CommandLine) -> None:

@@ -112,17 +112,6 @@ def test_a_lost_file_is_found_again(layered: Layout, sar: Path, town: Path, run:
     assert "layer sar-post FILE" in error.value.hint
 
 
-def test_a_moved_project_finds_the_files_of_layers_inside_it(chipped_town: Layout, town: Path, tmp_path: Path) -> None:
-    inside = chipped_town.folder / "sources" / "sar.tif"
-    inside.parent.mkdir(exist_ok=True)
-    town_layer(town, inside, speckle(256, 320))
-    add_layer(job_of(chipped_town), name="sar", paths=[str(inside)])
-    moved = Layout(Path(shutil.move(chipped_town.folder, tmp_path / "moved.pugeo")))
-    (layer,) = store.call(moved, contents.layers)
-    assert layer.scenes[0].path == str(moved.folder / "sources" / "sar.tif")
-    assert chip(job_of(moved), size_px=32)["bands"] == "pre+post"
-
-
 def test_commands_remove_replace_and_bring_back(layered: Layout, run: CommandLine, town: Path, tmp_path: Path) -> None:
     assert "The layer height (2 bands, 1 file) goes" in run.text("remove", layered.folder, "layer", "height", "--dry-run")
     number = run.json("remove", layered.folder, "layer", "height", "--yes")["removal"]
