@@ -1,4 +1,4 @@
-"""Agreement of two rankings: numbers worked out by hand."""
+"""Agreement of two rankings, and figures of merit of one, ties included: numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from golden_parts import require_refusals
 
-from pu_geo.analysis import agreement
+from pu_geo.analysis import agreement, metrics
 from pu_geo.errors import ShapeError
 
 
@@ -65,7 +65,34 @@ def test_what_cannot_be_compared_is_refused() -> None:
         (ShapeError, "same buildings", lambda: agreement.spearman(np.zeros(3), np.zeros(4))),
         (ShapeError, r"must be \[N\]", lambda: agreement.rank_share(np.zeros((2, 2)))),
         (ValueError, "finite", lambda: agreement.rank_average([np.array([0.1, np.nan])])),
+        (ShapeError, r"\(3,\)", lambda: metrics.auc(np.zeros(3), np.zeros(4, np.bool_))),
+        (ValueError, "finite", lambda: metrics.auc(np.array([0.0, np.nan]), np.array([True, False]))),
         (ValueError, "at least one", lambda: agreement.rank_average([])),
         (ValueError, "between 1 and 5", lambda: agreement.top_overlap(np.arange(5.0), np.arange(5.0), 0)),
         (ValueError, "between 1 and 5", lambda: agreement.top_overlap(np.arange(5.0), np.arange(5.0), 6)),
     )
+
+
+def test_ties_count_half_and_enter_together() -> None:
+    assert metrics.auc(np.array([0.9, 0.5, 0.5]), np.array([True, True, False])) == pytest.approx(0.75)
+    # order: damaged, not, damaged -> (1/1 + 2/3) / 2 = 0.8333
+    truth = np.array([True, False, True])
+    assert metrics.average_precision(np.array([0.9, 0.5, 0.1]), truth) == pytest.approx(5 / 6)
+    # all tie: one step with precision 2/3
+    assert metrics.average_precision(np.ones(3), truth) == pytest.approx(2 / 3)
+    none = np.zeros(3, np.bool_)
+    for of_one_class in (
+        metrics.auc(np.ones(3), none),
+        metrics.auc(np.ones(3), ~none),
+        metrics.average_precision(np.ones(3), none),
+    ):
+        assert np.isnan(of_one_class)
+
+
+def test_precision_at_k_shares_the_tied_places() -> None:
+    # one sure place (damaged) and one place for two tied buildings of which one is damaged: (1 + 0.5) / 2
+    scores, truth = np.array([0.9, 0.5, 0.5, 0.1]), np.array([True, True, False, False])
+    assert metrics.precision_at_k(scores, truth, 2) == pytest.approx(0.75)
+    assert metrics.precision_at_k(scores, truth, 99) == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="k = 0"):
+        metrics.precision_at_k(scores, truth, 0)

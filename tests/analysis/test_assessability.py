@@ -1,4 +1,4 @@
-"""Why the imagery keeps a building from being assessed."""
+"""Why the imagery keeps a building from being assessed, and in which scenes a run is doubtful."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pu_geo.analysis import assessability
+from pu_geo.analysis.scenes import doubts, scene_rows
 
 
 def facts(nodata: float, outside: float = 0.0, cloud: float = 0.0) -> dict[str, list[float]]:
@@ -75,12 +76,8 @@ def test_a_building_that_pre_does_not_show_is_not_assessed_where_the_run_needs_p
     assert assessability.reasons(found).tolist() == ["", "no_pre_image", "no_pre_image", "outside_image"]
     assert assessability.reasons({**found, "bands": "post"}).tolist() == ["", "", "", "outside_image"]
     assert assessability.hidden_after(found).tolist() == ["", "", "", "outside_image"]  # the others can be answered
-
-
-def test_an_old_chip_set_with_blank_pre_windows_says_so_too() -> None:
-    """546 of 936 assessed buildings had a wholly blank pre chip: `pre_nodata_share` was stored, and nothing read it."""
-    old = {"bands": "pre+post", "nodata_share": [0.0] * 3, "pre_nodata_share": [1.0, 0.0, 1.0]}
-    assert assessability.counts(assessability.reasons(old)) == {"no_pre_image": 2}
+    old = {"bands": "pre+post", "nodata_share": [0.0] * 3, "pre_nodata_share": [1.0, 0.0, 1.0]}  # without outlines
+    assert assessability.reasons(old).tolist() == ["no_pre_image", "", "no_pre_image"]
 
 
 def grouped(sensor: list[int], look: list[int]) -> dict[str, object]:
@@ -108,3 +105,70 @@ def test_the_same_sensor_that_looks_different_has_none_where_hardly_anything_is_
     assert silent(two, [0], [], [1, 2, 3, 4, 5]) == (1,)  # 5 of 9 there, none here: thin haze
     assert silent(two, [0], [], [1, 2, 3, 4, 5, 11, 12]) == ()  # 2 of 10 is more than a quarter of 5 of 9
     assert silent(grouped([0] * 20, [0] * 20), [0], [], [1, 2, 3, 4, 5]) == ()
+
+
+N = 40
+FACTS = {"bands": "post", "nodata_share": [0.0] * N, "post_scene": ["post-1"] * 20 + ["post-2"] * 20}
+NONE = np.full(N, "", "<U24")
+
+
+def scores(*of_second: float) -> np.ndarray:
+    """Half of the first scene scores high; the second scores as given, over and over."""
+    return np.array(([0.9, 0.2] * 10) + list(of_second) * (20 // len(of_second)), np.float32)
+
+
+def labels(**at: str) -> list[str | None]:
+    return [at.get(f"b{row}") for row in range(N)]
+
+
+def test_a_scene_without_a_click_and_without_a_flag_is_doubtful() -> None:
+    first, second = scene_rows(FACTS, scores(0.1, 0.2), 0.5, NONE, labels(b0="positive", b2="positive"))
+    assert (first.n, first.n_damaged, first.n_flagged, first.doubt) == (20, 2, 8, "")
+    assert first.flag_rate == 8 / 18
+    assert (second.n, second.n_damaged, second.n_flagged, second.flag_rate) == (20, 0, 0, 0.0)
+    assert "0 of 20 are flagged" in second.doubt
+    assert scene_rows({"nodata_share": [0.0] * N}, scores(0.1), 0.5, NONE, labels()) == [], "an old chip set"
+
+
+def test_answers_there_take_the_doubt_away() -> None:
+    some = dict.fromkeys([f"b{i}" for i in range(20, 30)], "not_damaged")
+    assert doubts(scene_rows(FACTS, scores(0.1, 0.2), 0.5, NONE, labels(b0="positive", **some))) == []
+    few = dict.fromkeys([f"b{i}" for i in range(20, 25)], "not_damaged")  # assessed, and doubtful all the same
+    assert len(doubts(scene_rows(FACTS, scores(0.1, 0.2), 0.5, NONE, labels(b0="positive", **few)))) == 1
+    assert doubts(scene_rows(FACTS, scores(0.1, 0.9), 0.5, NONE, labels(b0="positive", b31="positive"))) == []
+
+
+def test_other_scores_and_another_sensor_are_doubtful_though_many_are_flagged() -> None:
+    (words,) = doubts(scene_rows(FACTS, scores(0.95, 0.99), 0.5, NONE, labels(b0="positive")))
+    assert "above nearly all" in words
+    other = {**FACTS, "sensor_group": [0] * 20 + [1] * 20}  # nobody marked damage, as with a model from elsewhere
+    (words,) = doubts(scene_rows(other, scores(0.1, 0.9), 0.5, NONE, labels()))
+    assert "by its sensor" in words
+
+
+def test_a_scene_that_is_not_assessed_says_what_to_do() -> None:
+    why = np.where(np.arange(N) < 20, "", "scene_without_answers").astype("<U24")
+    _, second = scene_rows(FACTS, scores(0.9, 0.2), 0.5, why, labels(b0="positive"))
+    assert (second.n_assessed, second.n_flagged, second.flag_rate) == (0, 0, None)
+    assert "Mark a damaged building there, or 5 that are not damaged" in second.doubt
+    # Answers that the run did not learn from are not asked for again.
+    _, second = scene_rows(FACTS, scores(0.9, 0.2), 0.5, why, labels(b0="positive", b25="positive"))
+    assert "or in an audit" in second.doubt
+
+
+def test_scores_at_the_threshold_are_flagged_as_the_export_does() -> None:
+    """0.83935 in float32 lies below .8394 once it is written with 4 decimals."""
+    ties = np.full(N, np.float32(0.83935))
+    first, _ = scene_rows(FACTS, ties, 0.8394, NONE, labels(b0="positive"))
+    assert first.n_flagged == 0
+
+
+def test_damage_that_was_marked_and_scores_below_the_threshold_is_a_doubt() -> None:
+    """One damaged answer in a hazy scene ended the doubt, though it scored .25 at a threshold of .48 and nothing was flagged."""
+    both = labels(b0="positive", b30="positive")
+    (words,) = doubts(scene_rows(FACTS, scores(0.1, 0.2), 0.5, NONE, both))
+    assert "1 of 1 buildings marked damaged there score below the threshold" in words
+    # Whoever asks for the top 22 leaves most confirmed buildings below the threshold, in every scene alike.
+    assert doubts(scene_rows(FACTS, scores(0.2, 0.2), 0.95, NONE, both)) == []
+    rare = np.where(np.arange(N) < 2, 0.9, 0.1).astype(np.float32)  # promises nothing in a small scene
+    assert doubts(scene_rows(FACTS, rare, 0.5, NONE, labels(b0="positive"))) == []

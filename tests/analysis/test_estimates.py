@@ -1,12 +1,14 @@
-"""The estimate of the damaged share on scenes where the truth is known."""
+"""Estimates of the damaged share: where the truth is known, and by hand."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from golden_parts import require_refusals
 
 from pu_geo.analysis import estimates, ranker
-from pu_geo.errors import TrainingError
+from pu_geo.analysis.class_prior import best_bin_share
+from pu_geo.errors import ShapeError, TrainingError
 
 
 def test_share_is_near_the_truth_where_classes_are_apart_and_ignores_left_out_chips() -> None:
@@ -32,23 +34,11 @@ def event(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return features, np.isin(np.arange(400), draw.choice(np.flatnonzero(truth[:395]), 30, replace=False))
 
 
-def test_five_more_footprints_hardly_move_the_share_to_start_from() -> None:
-    moved, moved_before = [], []
-    for seed in range(4):
-        features, clicks = event(seed)
-        for found, share in ((moved, estimates.share_to_start_from), (moved_before, estimates.elkan_noto_share)):
-            fewer, more = share(features[:395], clicks[:395]), share(features, clicks)
-            assert fewer is not None
-            assert more is not None
-            found.append(abs(more - fewer))
-    assert max(moved) < 0.025
-    assert max(moved_before) > 0.15  # one split, drawn anew for another number of buildings
-
-
 def test_the_share_to_start_from_is_that_of_elkan_and_noto() -> None:
     features, clicks = event(0)
     splits = [estimates.elkan_noto_share(features, clicks, seed=seed) for seed in range(10)]
     assert min(splits) < (estimates.share_to_start_from(features, clicks) or 0) < max(splits)
+    assert estimates.without_guesses({"share": 0.2, "loss": 1.0, "share_called": 0.1}) == {"loss": 1.0, "share_called": 0.1}
     few = clicks & (np.cumsum(clicks) <= 3)
     assert estimates.share_to_start_from(features, few) is None
     assert estimates.share_to_start_from(features, clicks, is_excluded=~clicks) is None
@@ -88,10 +78,6 @@ def test_how_many_are_flagged_at_first_is_bounded(n: int, share: float | None, k
     assert estimates.start_k(n, share) == k
 
 
-def test_a_report_loses_what_was_guessed_and_nothing_else() -> None:
-    assert estimates.without_guesses({"share": 0.2, "loss": 1.0, "share_called": 0.1}) == {"loss": 1.0, "share_called": 0.1}
-
-
 def test_the_first_threshold_is_the_score_of_the_kth_highest() -> None:
     """By hand: the third highest of 0, .1, ... .9 is .7; scores all below .5 make no difference."""
     scores = np.arange(10)[::-1] / 10
@@ -121,3 +107,47 @@ def test_the_first_threshold_counts_scores_as_they_are_written(
     found = estimates.first_threshold(np.array(scores, np.float32), k)
     assert found == pytest.approx(threshold, abs=1e-12)
     assert (estimates.written(np.array(scores)) >= found).sum() == n_flagged
+
+
+def test_equals_the_value_worked_out_by_hand() -> None:
+    # 800 of 1,000 positives score 3, the others 1; of 2,000 unlabeled 400 score 3, 600 score 2, 1,000 score 0.
+    # w = sqrt(log 40 / 2 n) = 0.04295 and 0.03037, times 1.01: 0.07405. Bin from 3: (0.2 + 0.07405) / 0.8 = 0.343;
+    # bin from 1: (0.5 + 0.07405) / 1 = 0.574. So 0.2 / 0.8.
+    positive, unlabeled = np.repeat([3.0, 1.0], [800, 200]), np.repeat([3.0, 2.0, 0.0], [400, 600, 1000])
+    assert best_bin_share(positive, unlabeled) == pytest.approx(0.25, abs=1e-12)
+    # With 10 and 20 chips of the same shares, w = 0.4295 and 0.3037, together 0.7405 with 1.01: 1.176 against 1.241.
+    assert best_bin_share(positive[::100], unlabeled[::100]) == pytest.approx(0.25, abs=1e-12)
+    # gamma 1 doubles the widths to 1.4664: 2.083 against 1.966, and the bin of all positives wins.
+    assert best_bin_share(positive[::100], unlabeled[::100], gamma=1.0) == pytest.approx(0.5, abs=1e-12)
+    # gamma .75 gives 1.854 against 1.783; delta .5 narrows w to .3224 and .2280, together .9632: 1.454 against 1.463.
+    for delta, share in ((0.1, 0.5), (0.5, 0.25)):
+        found = best_bin_share(positive[::100], unlabeled[::100], delta=delta, gamma=0.75)
+        assert found == pytest.approx(share, abs=1e-12)
+    # Few scores stay within bounds.
+    for one, other, share in (
+        ([1.0], [0.0], 0.0),
+        ([0.0], [1.0], 1.0),
+        ([0.5, 0.5], [0.5] * 3, 1.0),
+        ([1.0, 2.0], [1.5, 0.0], 0.5),
+    ):
+        assert best_bin_share(np.array(one), np.array(other)) == pytest.approx(share, abs=1e-12)
+    # 4 of 10 positives are above all unlabeled: q_p 0.4, below w_p = 0.4295. Its bound, 0.438 / 0.4, would win over
+    # (0.9 + 0.438) / 1 of the bin of all positives.
+    positive, unlabeled = np.repeat([3.0, 0.0], [4, 6]), np.repeat([1.0, -1.0], [90_000, 10_000])
+    assert best_bin_share(positive, unlabeled) == pytest.approx(0.9, abs=1e-12)
+
+
+def test_refuses_missing_groups_and_wrong_input() -> None:
+    some = np.array([0.2, 0.7])
+    for positive, unlabeled, counts in ((some[:0], some, "0 and 2"), (some, some[:0], "2 and 0")):
+        with pytest.raises(TrainingError, match=counts) as caught:
+            best_bin_share(positive, unlabeled)
+        assert caught.value.kind == "positives"
+    require_refusals(
+        (ShapeError, r"\(2, 1\) and \(2,\)", lambda: best_bin_share(some[:, None], some)),
+        (ValueError, "NaN", lambda: best_bin_share(some, some * np.nan)),
+        (ValueError, "NaN", lambda: best_bin_share(some * np.nan, some)),
+        (ValueError, "delta must lie", lambda: best_bin_share(some, some, delta=0.0)),
+        (ValueError, "delta must lie", lambda: best_bin_share(some, some, delta=1.0)),
+        (ValueError, "delta must lie", lambda: best_bin_share(some, some, gamma=-0.1)),
+    )

@@ -1,13 +1,14 @@
-"""What is told of a cluster: estimates, distances, examples, splits, stability."""
+"""Clusters: k-means, agreement of sortings, and what is told of one."""
 
 from __future__ import annotations
 
 from dataclasses import astuple
+from itertools import permutations
 
 import numpy as np
 import pytest
 
-from pu_geo.analysis import inspecting
+from pu_geo.analysis import clustering, inspecting
 from pu_geo.errors import ShapeError
 
 
@@ -25,6 +26,10 @@ def test_estimate_equals_the_numbers_worked_out_by_hand() -> None:
     known = inspecting.damaged_share(clicks, sizes, n_damaged=40, n_not_damaged=np.array([40, 0, 0, 30]))
     np.testing.assert_allclose(known.share, [0.2, 0.8, 0.04, 0.0])
     np.testing.assert_allclose([known.high[0], known.high[3]], [0.2, 0.0])
+    with pytest.raises(ValueError, match="at least one positive"):
+        inspecting.damaged_share(0 * clicks, sizes, n_damaged=1)
+    with pytest.raises(ShapeError):
+        inspecting.damaged_share(clicks, sizes[:3], n_damaged=1)
 
 
 def test_interval_holds_the_truth_where_clicks_are_an_even_draw() -> None:
@@ -36,13 +41,6 @@ def test_interval_holds_the_truth_where_clicks_are_an_even_draw() -> None:
         found = inspecting.damaged_share(clicks, sizes, n_damaged=float(truth.sum()))
         held.append((found.low <= truth / 100) & (truth / 100 <= found.high))
     assert np.mean(held) > 0.9
-
-
-def test_estimate_refuses_what_it_cannot_know() -> None:
-    with pytest.raises(ValueError, match="at least one positive"):
-        inspecting.damaged_share(np.zeros(2, np.int64), np.ones(2, np.int64), n_damaged=1)
-    with pytest.raises(ShapeError):
-        inspecting.damaged_share(np.ones(2, np.int64), np.ones(3, np.int64), n_damaged=1)
 
 
 def test_gaps_equal_a_loop_over_clusters() -> None:
@@ -73,3 +71,35 @@ def test_split_parts_two_groups_and_leaves_equal_rows_together(most_rows: int, m
     side = inspecting.split_in_two(rows)
     assert abs(side[:500].mean() - side[500:].mean()) == 1
     assert len(np.unique(inspecting.split_in_two(np.ones((9, 4), np.float32)))) == 1
+
+
+def test_matching_is_the_best_of_all_permutations() -> None:
+    draw = np.random.default_rng(0)
+    one = draw.integers(0, 4, 60)
+    other = np.where(draw.random(60) < 0.6, (one + 1) % 4, draw.integers(0, 5, 60))
+    found = clustering.matching(one, other, 5)
+    assert sorted(found) == list(range(5))
+    best = max((np.array(order)[other] == one).sum() for order in permutations(range(5)))
+    assert (found[other] == one).sum() == best
+
+
+def test_agreement_needs_two_sortings_and_no_names() -> None:
+    same, parted = np.zeros(6, np.int64), np.array([0, 0, 0, 1, 1, 1])
+    assert clustering.adjusted_rand([same, same]) == clustering.adjusted_rand([parted, 1 - parted]) == 1.0
+    assert clustering.adjusted_rand([same, parted]) == pytest.approx(0.0)
+    assert clustering.adjusted_rand([same]) is None
+
+
+def test_stability_by_hand() -> None:
+    # Another training moves one building of group 0 to group 1, under other names.
+    groups, other = np.array([0, 0, 0, 0, 1, 1]), np.array([1, 1, 1, 0, 0, 0])
+    np.testing.assert_allclose(clustering.membership(groups, [groups, other], 3), [1, 1, 1, 0.5, 1, 1])
+    np.testing.assert_allclose(clustering.stability(groups, [groups, other], 3), [(1 + 3 / 4) / 2, (1 + 2 / 3) / 2, 0])
+
+
+def test_coinciding_rows_leave_clusters_empty_without_a_warning_and_a_seed_repeats() -> None:
+    assert set(clustering.k_means(np.ones((6, 2)), 3, seed=0).labels_.tolist()) == {0}
+    rows = np.random.default_rng(0).normal(size=(500, 4)).astype(np.float32)
+    first, again = (clustering.k_means(rows, 7, seed=3) for _ in range(2))
+    np.testing.assert_array_equal(first.labels_, again.labels_)
+    np.testing.assert_array_equal(first.cluster_centers_, again.cluster_centers_)

@@ -28,56 +28,15 @@ def two_groups(
     return rows, is_positive, is_damaged
 
 
-def brute_force(
-    rows: NDArray[np.floating], pinned: NDArray[np.bool_], start: NDArray[np.float64], spherical: bool, max_iterations: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64], float, int]:
-    """Lloyd's iterations from one seeding [2, D] in float64, every distance and every mean anew in each pass."""
-    points = rows.astype(np.float64)
-    if spherical:
-        points = points / np.linalg.norm(points, axis=1, keepdims=True)
-    centroids, labels, iterations = start.copy(), None, 0
-    while iterations < max_iterations:
-        iterations += 1
-        distances = np.stack([((points - centroid) ** 2).sum(axis=1) for centroid in centroids], axis=1)
-        before, labels = labels, 1 - distances[:, ::-1].argmin(axis=1)
-        labels[pinned] = 1
-        potential = float(distances.min(axis=1).sum())
-        if before is not None and (labels == before).all():
-            break
-        for cluster in set(labels.tolist()):
-            mean = points[labels == cluster].mean(axis=0)
-            centroids[cluster] = mean / np.linalg.norm(mean) if spherical else mean
-    return labels, centroids, potential, iterations
-
-
-def blurred_groups(
-    seed: int, n: int, d: int, dtype: type[np.floating], spherical: bool
-) -> tuple[NDArray[np.floating], NDArray[np.bool_], NDArray[np.float64]]:
-    """Rows of four groups that overlap, near the unit sphere; a few pinned ones; and rows as three seedings [3, 2, D]."""
-    rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(n, d)) + 3 * rng.normal(size=(4, d))[rng.choice(4, size=n, p=[0.4, 0.3, 0.2, 0.1])] / d**0.5
-    rows = (rows / d**0.5).astype(dtype)
-    start = rows[rng.choice(n, size=(3, 2))].astype(np.float64)
-    return rows, rng.random(n) < 0.02, start / np.linalg.norm(start, axis=-1, keepdims=True) if spherical else start
-
-
-@pytest.mark.parametrize("spherical", [True, False])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("n", "d", "limit"), [(2, 3, 100), (37, 1, 100), (500, 40, 100), (400, 10, 2)])
-def test_two_means_equal_brute_force(
-    spherical: bool, dtype: type[np.floating], n: int, d: int, limit: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where the limit of passes ends it before it settles."""
-    monkeypatch.setattr(module, "_CHUNK_ROWS", 100)
-    rows, pinned, start = blurred_groups(0, n, d, dtype, spherical)
-    ends = two_means(measure(rows, spherical=spherical), pinned, start, spherical=spherical, max_iterations=limit)
-    exact = 1e-9 if dtype == np.float64 else 1e-6  # lengths are as exact as the rows
-    for s in range(len(start)):
-        labels, centroids, potential, iterations = brute_force(rows, pinned, start[s], spherical, limit)
-        np.testing.assert_array_equal(ends.labels[:, s], labels)
-        np.testing.assert_allclose(ends.centroids[s], centroids, rtol=0, atol=exact)
-        assert ends.potentials[s] == pytest.approx(potential, rel=exact, abs=exact * n)
-        assert ends.iterations[s] == iterations
+def test_spherical_means_by_hand(dtype: type[np.floating]) -> None:
+    # Two pinned rows at right angles have their mean at 45 degrees: each is at squared distance 2 - 2 cos 45 = 2 - sqrt 2.
+    rows = np.array([[2.0, 0.0], [0.0, 3.0], [-1.0, 0.0]], dtype)
+    start = np.array([[[0.0, -1.0], [1.0, 0.0]]])
+    ends = two_means(measure(rows, spherical=True), np.array([True, True, False]), start, spherical=True)
+    assert ends.labels[:, 0].tolist() == [1, 1, 0]
+    np.testing.assert_allclose(ends.centroids[0], [[-1, 0], [0.5**0.5, 0.5**0.5]], rtol=0, atol=1e-6)
+    assert (ends.potentials[0], ends.iterations[0]) == (pytest.approx(4 - 2 * 2**0.5, abs=1e-6), 2)
 
 
 @pytest.mark.parametrize("spherical", [True, False])
@@ -170,17 +129,6 @@ def test_equals_the_result_worked_out_by_hand() -> None:
     assert found.oriented
 
 
-def test_several_seedings_escape_a_bad_draw() -> None:
-    # 40 rows at 0 with the positive, 40 at 10, one at 30. Drawing the 30 (chance 900 / 4900) ends with it alone: 10 is
-    # nearer to 0, then to 5, than to 30. Potential 80 * 25 = 2000 (and the positive's); the other end has below 400.
-    rows = np.repeat([0.0, 10.0, 30.0], [41, 40, 1])[:, None]
-    is_positive = np.arange(82) == 0
-    one = [pupl(rows, is_positive, seed=s, spherical=False, n_seedings=1).potential for s in range(15)]
-    many = [pupl(rows, is_positive, seed=s, spherical=False, n_seedings=16).potential for s in range(15)]
-    assert max(one) > 2000
-    assert max(many) < 400
-
-
 @pytest.mark.parametrize("is_alone", [True, False])
 def test_an_inverted_end_loses_to_an_oriented_one_and_is_turned_round_alone(
     is_alone: bool, monkeypatch: pytest.MonkeyPatch
@@ -191,23 +139,6 @@ def test_an_inverted_end_loses_to_an_oriented_one_and_is_turned_round_alone(
     found = pupl(rows, is_positive, seed=0, spherical=False)
     assert found.oriented
     assert (found.labels == is_damaged).mean() > 0.97
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_is_not_inverted_by_few_positives_of_which_some_look_undamaged(seed: int) -> None:
-    # As on the Joplin chips with 10 positives: they are split over both groups, so that their own vote says little;
-    # against the unlabeled, of which a third is damaged, they still lean the right way.
-    rows, _, is_damaged = two_groups(seed, n=400, d=16, gap=2.0)
-    shift = np.random.default_rng(seed).choice(np.flatnonzero(is_damaged), 10, replace=False)
-    rows[shift[:4], 0] *= -1
-    found = pupl(rows, np.isin(np.arange(400), shift), seed=seed)
-    assert (found.labels == is_damaged).mean() > 0.8
-
-
-def test_positives_stay_pinned_in_an_overlapping_set() -> None:
-    rows, is_positive, _ = two_groups(0, n=300, n_positive=40, gap=0.3)
-    assert pupl(rows, is_positive, seed=0).labels[is_positive].all()
-    assert not pupl(rows, is_positive, seed=0, is_pinned=False).labels[is_positive].all()
 
 
 def test_same_seed_same_result_and_row_order_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,9 +169,7 @@ def test_one_unlabeled_row_is_the_other_centroid() -> None:
         np.testing.assert_array_equal(found.labels, [1, 1, 0, 1])
         np.testing.assert_allclose(found.centroids[0], [0, 1], rtol=0, atol=1e-12)
         assert found.oriented
-    two = pupl(rows[1:3], np.array([True, False]), seed=0)
-    np.testing.assert_array_equal(two.labels, [1, 0])
-    assert two.potential == pytest.approx(0, abs=1e-12)
+    assert pupl(rows[1:3], np.array([True, False]), seed=0).labels.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("spherical", [True, False])

@@ -122,11 +122,13 @@ def test_held_out_clicks_were_not_learned_from() -> None:
     assert found.held_out.places(narrow, others)[list(both.clicked).index(odd)] > 0.5
 
 
-def test_too_few_clicks_leave_the_whitened_reading_alone() -> None:
+def test_too_few_clicks_leave_the_whitened_reading_alone_and_whoever_cancels_is_heard() -> None:
     views, truth = town()
     found, scores = read(views, marked(truth, 3))
     assert (found.share, found.weight, found.held_out) == (None, 0.0, None)
     assert np.isfinite(scores).all()
+    with pytest.raises(JobCancelled):
+        read(views, marked(truth), check=Run(is_cancelled=lambda: True).stop_if_cancelled)
 
 
 def test_not_damaged_answers_count() -> None:
@@ -139,12 +141,6 @@ def test_not_damaged_answers_count() -> None:
         for each, known_ in ((rest, known), (own.unlabeled, NONE))
     )
     assert with_known[known].mean() < without[known].mean()
-
-
-def test_whoever_cancels_is_heard() -> None:
-    views, truth = town(200)
-    with pytest.raises(JobCancelled):
-        read(views, marked(truth), check=Run(is_cancelled=lambda: True).stop_if_cancelled)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.35, 0.5])
@@ -166,7 +162,4 @@ def test_directions_in_which_no_chip_differs_count_for_nothing() -> None:
     assert np.isfinite(turn).all()
     assert np.abs(np.array([[0, 0, 0, 1]], np.float32) @ turn).max() < 1e-3
     assert (whitening(np.ones((5, 3), np.float32) * 0, 0.3) == 0).all()
-
-
-def test_roots_keep_the_sign() -> None:
     np.testing.assert_allclose(roots_of(np.array([-4, 0, 9], np.float32)), [-2, 0, 3])

@@ -103,14 +103,6 @@ def test_few_answers_missing_scores_and_wrong_shapes_are_refused() -> None:
     )
 
 
-def test_one_score_for_all_gives_the_share() -> None:
-    _, sample, answers, _ = case()
-    scores = np.full(5000, 0.5)
-    p, low, high = calibration.calibrate(scores, sample, answers, seed=0, n_rounds=100).at(scores[:1])
-    assert p[0] == pytest.approx((audit.estimate_total(sample, answers).value or 0) / 5000, rel=1e-3)
-    assert 0.01 < low[0] < p[0] < high[0] < 0.12
-
-
 @pytest.mark.slow
 @pytest.mark.ci
 def test_bounds_hold_the_chance_at_most_scores() -> None:

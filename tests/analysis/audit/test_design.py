@@ -143,13 +143,6 @@ def test_known_buildings_count_as_they_are() -> None:
     assert at.recall.value == pytest.approx(30 / (30 + 50))
 
 
-def test_answers_not_assessable_shrink_their_stratum_and_open_ones_do_not() -> None:
-    # 10 of 50 not assessable: 400 of 500 remain, 8 of 40 of them damaged.
-    for missing, value in ((NOT_ASSESSABLE, 80), (OPEN, 100)):
-        sample, answers = strata_by_hand([[1] * 8 + [0] * 32 + [missing] * 10], [500])
-        assert audit.estimate_total(sample, answers).value == pytest.approx(value)
-
-
 def test_what_was_found_otherwise_bounds_the_estimate() -> None:
     sample, answers = strata_by_hand([[0] * 100], [1000])
     answers[500:540] = DAMAGED  # found by searching, after the audit began

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -52,33 +51,6 @@ def test_small_strata_are_not_cut_off(n: int, sizes: list[int]) -> None:
     audit = progress.start_audit(np.zeros(n), np.zeros(n, np.bool_), seed=0)
     assert audit.sizes().tolist() == sizes
     assert len(audit.low) == len(audit.high) == len(audit.inclusion()) == len(sizes)
-
-
-def test_chance_to_find_at_most_so_many_equals_counting_all_samples() -> None:
-    size = 7
-    for damaged in range(size + 1):
-        for n_checked in range(size + 1):
-            found = [sum(row < damaged for row in sample) for sample in combinations(range(size), n_checked)]
-            for most in range(-1, size + 1):
-                share = sum(n <= most for n in found) / len(found)
-                assert progress.at_most(most, size, damaged, n_checked) == pytest.approx(share, abs=1e-12)
-
-
-COUNTED: dict[str, tuple[int, list[tuple[int, int] | None]]] = {
-    "nothing drawn": (0, []),
-    "up to the first open one": (2, [(1, 1), (2, 2), None, (3, 3)]),
-    "a search answered before the audit came": (3, [(1, 1), (0, 2), (3, 3)]),
-    "a search answered after the last check": (2, [(1, 1), (2, 2), (0, 3), (0, 4), None]),
-    "resumed, passing what was found meanwhile": (5, [(1, 1), (0, 2), (0, 3), (4, 4), (5, 5)]),
-    "hidden buildings are known without an answer": (4, [(1, 1), (0, 0), (2, 2), (0, 0)]),
-}
-
-
-@pytest.mark.parametrize(("n", "rows"), COUNTED.values(), ids=COUNTED)
-def test_checks_that_count(n: int, rows: list[tuple[int, int] | None]) -> None:
-    """Rows of an order, each (event of its check or 0, event of its first answer) or None where it is open."""
-    checked, known = np.array([row or (0, 0) for row in rows], np.int64).reshape(-1, 2).T
-    assert progress.n_counted(np.array([row is not None for row in rows], np.bool_), checked, known) == n
 
 
 def test_counted_rows_equal_a_search_for_the_longest_sound_prefix() -> None:
