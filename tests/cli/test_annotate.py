@@ -20,6 +20,8 @@ def test_simulated_clicks_follow_field_count_and_seed(run: CommandLine, project:
     assert "2 of them are not reviewed yet" in run.refused(*arguments, "--count", "3")
     for count in ("-1", "0", "many"):
         assert "--count cannot be used" in run.refused(*arguments, f"--count={count}")
+    for more in ((), ("--stdin", "--import", "x.csv"), ("--from-field", "damage", "--stdin")):
+        assert "in one way" in run.refused("label", project.folder, *more)
 
 
 def test_csv_import_is_one_act_and_importing_again_stores_nothing(run: CommandLine, project: Layout, tmp_path: Path) -> None:
@@ -66,11 +68,6 @@ def test_points_are_laid_onto_footprints_and_misses_are_counted(run: CommandLine
     notes = ["1 label(s) lie on no footprint of this project and were left out."]
     assert result == {"rows": 2, "stored": 1, "unchanged": 0, "skipped": 1, "placed": 0, "notes": notes}
     assert labeling.current_labels(project) == {"b0": "positive"}
-
-
-def test_labels_come_in_one_way_only(run: CommandLine, project: Layout) -> None:
-    for more in ((), ("--stdin", "--import", "x.csv"), ("--from-field", "damage", "--stdin")):
-        assert "in one way" in run.refused("label", project.folder, *more)
 
 
 def test_grades_of_a_project_and_of_simulated_clicks(project: Layout, run: CommandLine) -> None:

@@ -30,22 +30,6 @@ def newer_run(layout: Layout, run_id: str = "ranker-2") -> None:
     add_run(layout, run_id, scores=scores, like=RUN, created_at="2026-03-01T00:00:00.000Z", threshold=0.1)
 
 
-@pytest.mark.slow
-def test_a_later_ranking_does_not_drop_an_audited_map(mapped: Layout, tmp_path: Path, run: CommandLine) -> None:
-    check = answer_audit(mapped, 30)
-    export = ("export", mapped.folder, "--out", tmp_path / "map.geojson")
-    before = run.json(*export)
-    newer_run(mapped)
-    after = run.json(*export)
-    assert (after["run_id"], after["flagged"]) == (RUN, before["flagged"])
-    pu_geo = json.loads((tmp_path / "map.geojson").read_text())["pu_geo"]
-    assert (pu_geo["run_id"], pu_geo["threshold_origin"], pu_geo["audit_id"]) == (RUN, "run", check.id)
-    assert f"Run {RUN} (Instant ranker), threshold 0.5 (the run's own), audit {check.id}." in run.text(*export)
-    newest = run.json(*export, "--run", "latest")
-    assert (newest["run_id"], newest["audit_id"]) == ("ranker-2", "not audited")
-    assert newest["flagged"] != before["flagged"]
-
-
 def test_a_chosen_run_and_threshold_are_exported_published_and_audited(
     mapped: Layout, tmp_path: Path, run: CommandLine
 ) -> None:

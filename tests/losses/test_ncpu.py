@@ -1,9 +1,10 @@
-"""Losses of NcPU against numbers by hand, loops, and golden values (converted: theirs has column 0 = damaged)."""
+"""NcPU against numbers by hand and golden values (converted: theirs has column 0 = damaged)."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from golden_parts import load_golden, our_columns, unit_vectors
@@ -61,21 +62,15 @@ def test_gradients_equal_golden_values(name: str) -> None:
 
 def test_identical_and_opposite_embeddings_equal_golden_values() -> None:
     g = load_golden("ncpu_degenerate.npz")
-    q, k, mask = g["in_q"].clone().requires_grad_(), g["in_k"], g["in_mask"].bool()
+    q, k, mask = g["in_q"].clone().requires_grad_(), g["in_k"].clone().requires_grad_(), g["in_mask"].bool()
     loss = ncpu.noisy_pair_loss(q, k, mask)
     torch.testing.assert_close(loss, g["noisncl_paper_incl_diag"], rtol=0, atol=1e-7)
-    loss.backward()
+    (loss + ncpu.noisy_pair_loss(q, k, mask, variant="released")).backward()
     assert bool(q.grad.isfinite().all())
+    assert k.grad is None
     own = torch.eye(len(k), dtype=torch.bool)
     torch.testing.assert_close(ncpu.noisy_pair_loss(-k, k, own), g["opposite_noisncl"], rtol=0, atol=1e-10)
     torch.testing.assert_close(ncpu.same_class_alignment(-k, k, own), g["opposite_L_r"], rtol=0, atol=1e-10)
-
-
-def test_cross_entropy_by_hand() -> None:
-    # softmax of (0, ln 3) = (1/4, 3/4); target (0.5, 0.5): -(ln 1/4 + ln 3/4) / 2 = (1.38629 + 0.28768) / 2
-    logits = torch.tensor([[0.0, math.log(3.0)]], dtype=torch.float64)
-    loss = ncpu.label_cross_entropy(logits, torch.tensor([[0.5, 0.5]], dtype=torch.float64))
-    assert loss.item() == pytest.approx(0.8369882, abs=1e-6)
 
 
 def test_orthogonal_and_opposite_pairs_by_hand() -> None:
@@ -84,27 +79,6 @@ def test_orthogonal_and_opposite_pairs_by_hand() -> None:
     # row 0 sees cosines 0 and -1: (2 + 2.8284) / 2 = 2.4142; row 1 sees only -1: 2.8284; mean 2.6213
     mask = torch.tensor([[True, True], [False, True]])
     assert ncpu.noisy_pair_loss(online, target, mask).item() == pytest.approx(2.6213203, abs=1e-6)
-
-
-def test_wrong_pairs_pull_less_than_right_pairs() -> None:
-    # Eq. 8: squared gradient norm is 1 + cosine for unit q; 1.9 for a near pair, 1.1 for a far one.
-    near, far = torch.tensor([[0.9, math.sqrt(0.19)]]), torch.tensor([[0.1, math.sqrt(0.99)]])
-    norms = []
-    for other in (near, far):
-        q = torch.tensor([[1.0, 0.0]], requires_grad=True)
-        ncpu.noisy_pair_loss(q, other, torch.ones(1, 1, dtype=torch.bool)).backward()
-        norms.append(float(q.grad.square().sum()))
-    assert norms == pytest.approx([1.9, 1.1], abs=1e-4)
-
-
-@pytest.mark.parametrize("variant", ["paper", "released"])
-def test_gradient_stays_finite_for_identical_pairs_and_the_target_gets_none(variant: ncpu.Variant) -> None:
-    q, k = (unit_vectors(200, 64, 1).float().requires_grad_() for _ in range(2))
-    loss = ncpu.noisy_pair_loss(q, k, torch.eye(200, dtype=torch.bool), variant=variant)
-    loss.backward()
-    assert math.isfinite(loss.item())
-    assert float(q.grad.norm()) < 10
-    assert k.grad is None
 
 
 def test_row_without_pair_counts_as_zero() -> None:
@@ -123,13 +97,94 @@ def test_batch_of_one_group_is_finite(all_positive: bool) -> None:
     assert bool(logits.grad.isfinite().all())
 
 
-def test_undecided_classifier_counts_as_damaged() -> None:
-    assert ncpu.predicted_damaged(torch.zeros(2, 2)).tolist() == [True, True]
-
-
 def test_wrong_shapes_are_refused() -> None:
     q, k = unit_vectors(3, 4, 0), unit_vectors(4, 4, 0)
     with pytest.raises(ShapeError, match=r"\(3, 4\) and \(4, 4\)"):
         ncpu.noisy_pair_loss(q, k, torch.ones(3, 4, dtype=torch.bool))
     with pytest.raises(ShapeError, match="mask"):
         ncpu.noisy_pair_loss(q, q, torch.ones(2, 3, dtype=torch.bool))
+
+
+@pytest.mark.parametrize(
+    ("file", "variant"), [("ncpu_trajectory_paper.npz", "paper"), ("ncpu_trajectory_official.npz", "released")]
+)
+def test_eight_batches_equal_golden_trajectory(file: str, variant: ncpu.Variant) -> None:
+    g = load_golden(file)
+    labeled = g["in_lab"] == 0
+    alpha, beta, gamma = (float(g[f"in_{name}"]) for name in ("alpha", "beta", "gamma"))
+    prototypes = torch.zeros(2, 5, dtype=torch.float64)
+    kept = phantom.start_pseudo_targets(labeled, torch.float64)
+    state = phantom.ThresholdState.start(prototypes)
+    for step, rows in enumerate(g["in_idx"]):
+        logits, q, positive = our_columns(g["in_logits"][step]), g["in_q"][step], labeled[rows]
+        damaged = ncpu.predicted_damaged(logits)
+        if variant == "released":
+            damaged = damaged | positive
+        assert torch.equal(damaged, g["pred"][step] == 0)
+        before = prototypes
+        prototypes = phantom.updated_prototypes(prototypes, q, damaged, momentum=alpha, variant=variant)
+        state = phantom.updated_threshold(state, logits, positive, momentum=gamma, variant=variant)
+        used = prototypes if variant == "paper" else before
+        nearest = phantom.nearest_prototype(q, used)
+        kept[rows] = phantom.updated_pseudo_targets(kept[rows], nearest, positive, momentum=beta)
+        taught = phantom.phantom_gate(kept[rows], torch.softmax(logits, 1)[:, 0], state.threshold, positive)
+        for got, key in ((prototypes.flip(0), "proto"), (our_columns(kept), "sp"), (our_columns(taught), "s")):
+            torch.testing.assert_close(got, g[key][step], rtol=0, atol=1e-10, msg=lambda t, k=key: f"{k}: {t}")
+        for got, key in ((state.level, "tau_g"), (our_columns(state.shares), "rho"), (state.threshold, "tau")):
+            torch.testing.assert_close(got, g[key][step], rtol=0, atol=1e-10, msg=lambda t, k=key: f"{k}: {t}")
+
+
+def test_threshold_by_hand() -> None:
+    # softmax of (ln 3, 0) = (3/4, 1/4). level .9*.5+.1*.75 = .525; shares .525 and .475; tau = 1 * .525
+    logits = torch.tensor([[math.log(3.0), 0.0]], dtype=torch.float64)
+    state = phantom.ThresholdState.start(logits)
+    state = phantom.updated_threshold(state, logits, torch.tensor([False]), momentum=0.9)
+    assert state.threshold.item() == pytest.approx(0.525, abs=1e-12)
+    # the mirror image: undamaged is the rarer class, tau = .475 / .525 * .525
+    state = phantom.updated_threshold(phantom.ThresholdState.start(logits), -logits, torch.tensor([False]), momentum=0.9)
+    assert state.threshold.item() == pytest.approx(0.475, abs=1e-12)
+
+
+def test_gate_teaches_undamaged_and_forgets_it_again() -> None:
+    kept = torch.tensor([[0.3, 0.7], [0.3, 0.7], [0.0, 1.0]])
+    positive = torch.tensor([False, False, True])
+    taught = phantom.phantom_gate(kept, torch.tensor([0.9, 0.2, 0.9]), 0.5, positive)
+    assert taught.tolist() == pytest.approx(np.array([[1.0, 0.0], [0.3, 0.7], [0.0, 1.0]]), abs=1e-6)
+    again = phantom.phantom_gate(kept, torch.tensor([0.1, 0.1, 0.1]), 0.5, positive)
+    assert torch.equal(again, kept)
+
+
+def test_batch_without_unlabeled_leaves_released_threshold_alone() -> None:
+    logits = torch.randn(3, 2, generator=torch.Generator().manual_seed(0))
+    start, everyone = phantom.ThresholdState.start(logits), torch.ones(3, dtype=torch.bool)
+    assert phantom.updated_threshold(start, logits, everyone, momentum=0.9, variant="released") is start
+
+
+def test_released_level_is_bounded() -> None:
+    logits = torch.tensor([[30.0, -30.0]])
+    state = phantom.ThresholdState.start(logits)
+    for _ in range(50):
+        state = phantom.updated_threshold(state, logits, torch.tensor([False]), momentum=0.5, variant="released")
+    assert state.level.item() == pytest.approx(0.8, abs=1e-6)
+
+
+def test_untouched_prototype_neither_wins_nor_loses_to_a_real_one() -> None:
+    q = unit_vectors(6, 4, 3)
+    for label in (0, 1):
+        prototypes = torch.zeros(2, 4, dtype=torch.float64)
+        prototypes[label] = -q.mean(0)
+        torch.testing.assert_close(phantom.nearest_prototype(q, prototypes), torch.full((6, 2), 0.5, dtype=torch.float64))
+
+
+def test_undecided_classifier_and_tie_between_prototypes_count_as_damaged() -> None:
+    assert ncpu.predicted_damaged(torch.zeros(2, 2)).tolist() == [True, True]
+    same = unit_vectors(1, 4, 0).repeat(2, 1)
+    assert phantom.nearest_prototype(unit_vectors(3, 4, 1), same)[:, 1].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_prototypes_without_members_stay() -> None:
+    start, q, everyone = unit_vectors(2, 4, 0), unit_vectors(3, 4, 1), torch.ones(3, dtype=torch.bool)
+    for variant in ("paper", "released"):
+        got = phantom.updated_prototypes(start, q, everyone, momentum=0.9, variant=variant)
+        torch.testing.assert_close(got[0], start[0], rtol=0, atol=1e-12)
+        assert float((got[1] - start[1]).norm()) > 0.01

@@ -62,14 +62,6 @@ def test_equals_the_values_worked_out_by_hand() -> None:
     assert upu_risk(f, y, class_prior=0.4, surrogate="logistic").item() == pytest.approx(by_hand, abs=1e-12)
 
 
-@pytest.mark.parametrize("surrogate", SURROGATES)
-def test_clipped_risk_of_an_overfitting_batch_moves_positives_alone(surrogate: Surrogate) -> None:
-    f, y = batch(0, shift=4.0)
-    nnpu_risk_clipped(f.requires_grad_(), y, class_prior=0.6, surrogate=surrogate).backward()
-    assert f.grad[~y].count_nonzero() == 0
-    assert (f.grad[y] < 0).all()
-
-
 def test_reported_value_cannot_be_differentiated_by_mistake() -> None:
     f, y = batch(0)
     risk = nnpu_risk(f.requires_grad_(), y, class_prior=0.4)
