@@ -61,7 +61,10 @@ def test_shared_features_that_are_there_are_listed_and_not_made_again(chipped: L
     assert "compare-layers" not in {each.key for each in show("train", chipped).toggle}
 
 
-def test_a_set_is_chosen_on_imagery_and_named_on_train(chipped: Layout, second: str) -> None:
+def test_a_set_is_chosen_for_one_training_or_for_all(chipped: Layout, second: str, started: list[tuple[str, Any]]) -> None:
+    app = show("train", chipped).selectbox(key="features-propagation-rcf").set_value(second).run()
+    press(app, "start-propagation")
+    assert [args["feature_set"] for _, args in started] == [second]
     app = show("imagery", chipped)
     assert "license of the weights: CC BY-NC" in plain(app)
     field(app, "Used by ranking, queue and trainings").set_value(second).run()

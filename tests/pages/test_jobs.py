@@ -70,6 +70,7 @@ def test_jobs_of_imagery_and_a_model_take_the_cluster_of_the_field(
         ("chip", None),
         *((task, "local:2") for task in tasks),
     ]
+    assert started[4][1]["request"]["layers"] == ("pre", "post")
     monkeypatch.setattr(model_files, "read", lambda path: None)
     app = show("train", chipped, **{"model-path": "/data/m.zip"})
     field(app, "Cluster").input("tcp://head-node:8786").run()
