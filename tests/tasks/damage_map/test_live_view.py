@@ -1,15 +1,11 @@
-"""The live view for QGIS says what an export of the same moment says. It is read by pyogrio, in a process of its own."""
+"""The live view for QGIS says what an export of the same moment says."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
-import sys
-import textwrap
-from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,47 +15,17 @@ import small_parts
 from mapped_parts import RUN, mapped_project, say
 from small_parts import facts_of, job_of, square_table
 
-from pu_geo.project import choices as stored
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.damage_map import mapping, random_audits
-from pu_geo.services.project import choices, projects
+from pu_geo.services.project import choices
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.damage_map.publish import publish
 from pu_geo.tasks.imagery.chip import renew_reasons
 
 N = 60
 SAME = ("damage_binary", "assessed", "not_assessed_reason", "score", "rank", "threshold", "run_id")
-READER = """
-    import json, sys
-    import pyogrio
-    for line in sys.stdin:
-        frame = pyogrio.read_dataframe(line.strip(), layer="damage_map", read_geometry=False)
-        print(json.dumps([{name: str(kind) for name, kind in frame.dtypes.items()}, json.loads(frame.to_json(orient="records"))]))
-        sys.stdout.flush()
-"""
 pytestmark = pytest.mark.slow
-
-
-@dataclass
-class Qgis:
-    """Another program that has nothing of ours in it."""
-
-    process: subprocess.Popen[str]
-    kinds: dict[str, str] = field(default_factory=dict)
-
-    def rows(self, layout: Layout) -> dict[str, dict[str, Any]]:
-        self.process.stdin.write(f"{layout.gpkg}\n")
-        self.process.stdin.flush()
-        self.kinds, found = json.loads(self.process.stdout.readline())
-        return {row["building_id"]: row for row in found}
-
-
-@pytest.fixture(scope="module")
-def qgis() -> Iterator[Qgis]:
-    code = [sys.executable, "-I", "-c", textwrap.dedent(READER)]
-    with subprocess.Popen(code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield Qgis(process)
 
 
 @pytest.fixture
@@ -75,10 +41,16 @@ def add_run(layout: Layout, run_id: str, scores: np.ndarray, *, method: str = "r
     small_parts.add_run(layout, run_id, scores=scores, reasons=reasons, like=RUN, **facts)
 
 
-def same(qgis: Qgis, layout: Layout) -> dict[str, dict[str, Any]]:
+def rows(layout: Layout) -> dict[str, dict[str, Any]]:
+    with closing(sqlite3.connect(layout.gpkg)) as db:
+        db.row_factory = sqlite3.Row
+        return {row["building_id"]: dict(row) for row in db.execute("SELECT * FROM damage_map")}
+
+
+def same(layout: Layout) -> dict[str, dict[str, Any]]:
     """Compare the view with the export of this moment, building by building; return the view."""
     chosen = choices.chosen_run(layout)
-    seen = qgis.rows(layout)
+    seen = rows(layout)
     exported = build_damage_map(layout, chosen.run_id, None)
     assert list(seen) == list(exported.building_ids)
     for name in SAME:
@@ -94,108 +66,60 @@ def same(qgis: Qgis, layout: Layout) -> dict[str, dict[str, Any]]:
     return seen
 
 
-def test_the_view_says_what_an_export_says_after_each_change(mapped: Layout, qgis: Qgis) -> None:
+def test_the_view_says_what_an_export_says_after_each_change(mapped: Layout) -> None:
     draw = np.random.default_rng(5)
-    first = same(qgis, mapped)
+    first = same(mapped)
     assert (first["b0"]["assessed"], first["b0"]["not_assessed_reason"]) == (0, "nodata")
     assert first["b0"]["score"] is None, "what was not assessed is not colored by a score"
     choices.choose_threshold(mapped, RUN, 0.3)
-    lower = same(qgis, mapped)
+    lower = same(mapped)
     assert {row["threshold"] for row in lower.values()} == {0.3}
     flagged = [building for building, row in lower.items() if row["damage_binary"] == "damaged"]
     assert len(flagged) > sum(row["damage_binary"] == "damaged" for row in first.values())
     say(mapped, flagged[0], "not_damaged")
     say(mapped, "b0", "positive")  # a person knows better than the picture
     say(mapped, "b5", "not_assessable")
-    answered = same(qgis, mapped)
+    answered = same(mapped)
     assert [answered[building]["damage_binary"] for building in (flagged[0], "b0", "b5")] == [
         "not_flagged", "damaged", "not_assessed",
     ]  # fmt: skip
     assert answered["b5"]["not_assessed_reason"] == "unclear"
     say(mapped, "b0", "cleared")
-    assert same(qgis, mapped)["b0"]["damage_binary"] == "not_assessed"
+    assert same(mapped)["b0"]["damage_binary"] == "not_assessed"
     add_run(mapped, "other-1", draw.random(N))  # the newest
-    assert {row["run_id"] for row in same(qgis, mapped).values()} == {"other-1"}
+    assert {row["run_id"] for row in same(mapped).values()} == {"other-1"}
     choices.choose_run(mapped, RUN)
-    assert {(row["run_id"], row["threshold"]) for row in same(qgis, mapped).values()} == {(RUN, 0.3)}
+    assert {(row["run_id"], row["threshold"]) for row in same(mapped).values()} == {(RUN, 0.3)}
     add_run(mapped, "third-1", draw.random(N), method="propagation")
-    assert {row["run_id"] for row in same(qgis, mapped).values()} == {RUN}
+    assert {row["run_id"] for row in same(mapped).values()} == {RUN}
     choices.choose_automatically(mapped)
-    assert {row["run_id"] for row in same(qgis, mapped).values()} == {"third-1"}
+    assert {row["run_id"] for row in same(mapped).values()} == {"third-1"}
     with store.connect(mapped) as db:
         contents.add_footprints(db, replace(square_table(3, prefix="new"), n_in=3))
-    assert [same(qgis, mapped)[f"new{i}"]["damage_binary"] for i in range(3)] == ["not_assessed"] * 3
+    assert [same(mapped)[f"new{i}"]["damage_binary"] for i in range(3)] == ["not_assessed"] * 3
     publish(job_of(mapped), run_id="other-1", formats=["csv"], threshold=0.61)
-    published = same(qgis, mapped)
-    assert {(row["run_id"], row["threshold"]) for row in published.values()} == {("other-1", 0.61)}
-    kinds = {name: qgis.kinds[name] for name in ("threshold", "score", "rank", "damage_binary")}
-    assert (kinds["threshold"], kinds["score"], kinds["rank"]) == ("float64", "float64", "float64")  # null in a rank
+    assert {(row["run_id"], row["threshold"]) for row in same(mapped).values()} == {("other-1", 0.61)}
 
 
-def test_a_score_that_is_the_threshold_after_rounding_is_flagged_everywhere(mapped: Layout, qgis: Qgis) -> None:
+def test_a_score_that_is_the_threshold_after_rounding_is_flagged_everywhere(mapped: Layout) -> None:
     """1/32 is 0.03125 and rounds to even, 0.0312; another rounding would make it 0.0313."""
     scores = np.linspace(0, 0.02, N)
     scores[10:16] = [1 / 32, 3 / 32, 0.03124999, 0.03120001, 0.0311999, 0.5]
     add_run(mapped, "edge-1", scores)
     for threshold in (0.0312, 0.0313, 0.03124, 0.03125):
         choices.choose_threshold(mapped, "edge-1", threshold)
-        same(qgis, mapped)
+        same(mapped)
 
 
-def test_a_project_of_an_older_pu_geo_says_what_an_export_says_once_it_is_opened(mapped: Layout, qgis: Qgis) -> None:
-    old = (Path(__file__).parents[2] / "project" / "schema_5.sql").read_text()
-    view = old[old.index("CREATE VIEW damage_map") :].split(";", 1)[0]
-    with closing(sqlite3.connect(mapped.gpkg)) as db, db:
-        for statement in (
-            "DROP VIEW damage_map", "DROP TABLE threshold", "DROP TABLE choice", "ALTER TABLE score DROP COLUMN reason",
-            "ALTER TABLE label_event DROP COLUMN grade", "ALTER TABLE label_event DROP COLUMN absent_types", view,
-            "ALTER TABLE footprints DROP COLUMN intake", "DROP TABLE removal_end", "DROP TABLE removal",
-            "DELETE FROM gpkg_contents WHERE table_name IN ('threshold', 'choice', 'removal', 'removal_end')",
-            "UPDATE pugeo_meta SET value = '5' WHERE key = 'schema'",
-        ):  # fmt: skip
-            db.execute(statement)
-    with store.connect(mapped):
-        pass  # brought up to date; nobody asked for the map yet
-    before = qgis.rows(mapped)
-    assert {row["not_assessed_reason"] for row in before.values()} == {"not_known"}, "never quietly said to be assessed"
-    projects.open_project(str(mapped.folder))
-    after = same(qgis, mapped)
-    assert sum(row["damage_binary"] == "not_assessed" for row in after.values()) == 2
-
-
-def test_reasons_of_a_run_and_what_chips_cut_again_hide_are_in_both(mapped: Layout, qgis: Qgis) -> None:
+def test_reasons_of_a_run_and_what_chips_cut_again_hide_are_in_both(mapped: Layout) -> None:
     with store.connect(mapped) as db:
         runs.put_reasons(db, RUN, {"b2": "a reason that came later"})
-    assert same(qgis, mapped)["b2"]["not_assessed_reason"] == "a reason that came later"
-    assert same(qgis, mapped)["b7"]["assessed"]
+    assert same(mapped)["b2"]["not_assessed_reason"] == "a reason that came later"
+    assert same(mapped)["b7"]["assessed"]
     facts = json.loads(mapped.chip_facts("set").read_text())
     facts["nodata_share"][7], facts["nodata_share"][0] = 0.9, 0.0
     write_json(mapped.chip_facts("set"), facts)
     with store.connect(mapped) as db:
         renew_reasons(db, mapped, "set")
-    seen = same(qgis, mapped)
+    seen = same(mapped)
     assert [seen[building]["not_assessed_reason"] for building in ("b0", "b1", "b7")] == [None, "nodata", "nodata"]
-
-
-def test_before_there_is_a_run_nothing_is_assessed(tmp_path: Path, qgis: Qgis) -> None:
-    layout = store.create(tmp_path / "empty.pugeo", "Empty")
-    with store.connect(layout) as db:
-        db.execute("INSERT INTO gpkg_spatial_ref_sys VALUES ('UTM', 32615, 'EPSG', 32615, 'x', NULL)")
-        contents.add_footprints(db, square_table(2))
-    say(layout, "b1", "positive")
-    seen = qgis.rows(layout)
-    assert [(row["damage_binary"], row["not_assessed_reason"]) for row in seen.values()] == [
-        ("not_assessed", "no_run"), ("damaged", None),
-    ]  # fmt: skip
-
-
-def test_threshold_and_view_change_in_one_transaction(mapped: Layout) -> None:
-    question = "SELECT threshold, sum(damage_binary = 'damaged') FROM damage_map GROUP BY threshold"
-    with store.connect(mapped) as db:
-        runs.put_reasons(db, RUN, {})
-        (before,) = db.execute(question).fetchall()
-        db.execute("BEGIN IMMEDIATE")
-        stored.set_threshold(db, RUN, 0.2, stored.PERSON)
-        assert db.execute(question).fetchone()[1] > before[1]
-        db.execute("ROLLBACK")  # as after a kill
-        assert db.execute(question).fetchall() == [before]

@@ -124,7 +124,7 @@ def as_cells(layout: Layout, n: int) -> None:
         db.execute(f"UPDATE footprints SET {cells} WHERE fid <= ?", (n,))
 
 
-def test_a_mixed_project_says_both_and_buildings_are_called_buildings(layout: Layout, tmp_path: Path) -> None:
+def test_buildings_are_called_buildings_and_cells_cells(layout: Layout, tmp_path: Path) -> None:
     assert counts_of(build_damage_map(layout, RUN, 0.5))["units"] == "buildings"
     assert made_up_map().units.full == "buildings"
     (buildings,), (cells,) = (area_section(made_up_areas(), units) for units in (Units(1), Units(0, 5, (30.0,))))
@@ -132,22 +132,15 @@ def test_a_mixed_project_says_both_and_buildings_are_called_buildings(layout: La
     as_cells(layout, 10)
     assert counts_of(build_damage_map(layout, RUN, 0.5))["units"] == "buildings and cells of 8 m"
     assert "10 of 40 rows are cells of 8 m of a regular grid" in report_of(layout, tmp_path)
-    assert projects.summary(layout).units.one == "building or cell"
-
-
-def test_cells_of_a_grid_are_called_cells(layout: Layout, tmp_path: Path) -> None:
+    assert build_damage_map(layout, RUN, 0.5).units.one == "building or cell"
     as_cells(layout, N)
-    damage_map = build_damage_map(layout, RUN, 0.5)
+    damage_map, told = build_damage_map(layout, RUN, 0.5), report_of(layout, tmp_path)
     assert damage_map.units == Units(0, N, (8.0,))
-    assert counts_of(damage_map)["units"] == "cells of 8 m"
-    assert mapping.at_threshold(layout, RUN, 0.5).units == "cells of 8 m"
+    assert counts_of(damage_map)["units"] == mapping.at_threshold(layout, RUN, 0.5).units == "cells of 8 m"
     assert projects.summary(layout).units.full == "cells of 8 m"
     meanings = {field.name: field.meaning for field in fields_of(damage_map)}
-    assert "cells of 8 m" in meanings["building_id"]
     assert meanings["not_assessed_reason"].startswith("Why the cell was not assessed")
-    told = report_of(layout, tmp_path)
     assert "Mapped are cells of 8 m of a regular grid, not buildings" in told
-    assert "How many cells are damaged is not known" in told
     assert "2 of 40 cells (5 %) were not assessed" in told
     assert "buildings are damaged" not in told
 
@@ -192,9 +185,6 @@ def test_buildings_that_an_older_project_holds_twice_are_told(layout: Layout, tm
         contents.add_footprints(db, replace(table, building_ids=["x", "y", "z"], wkb=list(shapely.to_wkb(shapes))))
     assert build_damage_map(layout, RUN, 0.5).metadata["n_duplicates"] == 3
     assert "3 outlines are the same building as another one" in report_of(layout, tmp_path)
-
-
-# Imagery, building by building (S16)
 
 
 def of_scenes(layout: Layout, **facts: object) -> None:

@@ -46,9 +46,6 @@ def changed(damage_map: DamageMap, **columns: object) -> DamageMap:
     return replace(damage_map, columns={**damage_map.columns, **{name: [value] * n for name, value in columns.items()}})
 
 
-# Nothing runs, nothing is fetched
-
-
 def hostile() -> tuple[DamageMap, dict[str, Any], list[dict[str, object]]]:
     """Scripts wherever a file or a person could have put text."""
     names = ("title", "event", "run_id", "method", "preset", "product_version", "disclaimer", "license", "made_with")
@@ -80,9 +77,6 @@ def test_nothing_in_the_file_can_be_fetched_or_run_and_no_text_becomes_a_tag(tmp
     assert not re.search(r"@import|url\(|@font-face| on\w+=", raw)
     policies = [a["content"] for tag, a in found.tags if tag == "meta" and a.get("http-equiv") == "Content-Security-Policy"]
     assert policies == ["default-src 'none'; img-src data:; style-src 'unsafe-inline'"]
-
-
-# What is known
 
 
 def test_without_an_audit_no_number_of_damaged_buildings_stands_as_a_fact(tmp_path: Path) -> None:
@@ -121,9 +115,6 @@ def test_an_audit_gives_the_number_with_its_interval_or_words_where_checks_are_t
     assert "each audited building was read by one person" in seen
 
 
-# Areas
-
-
 def rows_of(tmp_path: Path, areas: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     report(tmp_path, areas=areas)
     raw = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -146,9 +137,6 @@ def test_fifteen_areas_are_printed_and_the_rest_is_named(tmp_path: Path) -> None
     assert no_interval[7:9] == ["–", "–"]
     head, row = rows_of(tmp_path, [{**made_up_areas()[0], "pcode": "Area 0"}])
     assert (head[0], head[1], row[1]) == ("Area", "Buildings", "100")
-
-
-# Limits
 
 
 def limits(tmp_path: Path, damage_map: DamageMap, audit: Mapping[str, Any] | None = None) -> str:
@@ -185,9 +173,6 @@ def test_limits_follow_from_the_data(tmp_path: Path) -> None:
         assert ("the threshold hardly tells damaged from undamaged" in limits(tmp_path, full, found)) == is_doubted
 
 
-# Figures
-
-
 def test_the_curve_has_a_gap_where_checks_were_too_few(tmp_path: Path) -> None:
     (plot,) = plots(made_up_audit())
     (_, _, _, precision, _), (*_, recall, _) = plot.curves
@@ -211,9 +196,6 @@ def test_numbers_are_grouped_percents_never_say_none_or_all_by_rounding_and_long
     assert [percent(share) for share in shares] == words
     assert [number(value) for value in (None, 0, 1234567, 10.0, 3.14)] == ["–", "0", "1,234,567", "10", "3.1"]
     assert [plain("a\n\tb   c"), plain("x" * 50, 10), plain("a&b", 3)] == ["a b c", "x" * 9 + "…", "a&b"]
-
-
-# The file
 
 
 def test_a_full_disk_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,9 +21,7 @@ from pu_geo.geo.export.codebook import fields_of
 from pu_geo.geo.export.exporters import EXPORTERS
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import damage_types, mapping
-from pu_geo.services.imagery import layers
 from pu_geo.services.train import run_card
 from pu_geo.tasks.damage_map.areas import area_tables
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
@@ -105,15 +103,6 @@ def test_qgis_has_a_style_for_each_type_with_a_name_of_its_own(typed: Layout, tm
     assert found == ["triage", "type_collapsed_outer_wall_and_", "type_collapsed_outer_wall_an_2"]
 
 
-def test_areas_count_the_buildings_with_each_type(typed: Layout) -> None:
-    found = build_damage_map(typed, TYPED, LIMIT)
-    (table,) = list(area_tables(typed, found, cell_m=100))
-    assert sum(row["type_roof_yes"] or 0 for row in table.rows) == list(found.columns["type_roof"]).count("yes") > 0
-    assert all((row["type_roof_yes"] is None) == (not row["assessed"]) for row in table.rows)
-    (plain,) = list(area_tables(typed, build_damage_map(typed, RUN, LIMIT), cell_m=100))
-    assert "type_roof_yes" not in plain.rows[0]
-
-
 def test_areas_leave_a_type_empty_that_too_few_answers_name(tmp_path: Path) -> None:
     """What people answered is no count of those that have it; nor is a 0."""
     typed = typed_project(tmp_path)
@@ -150,9 +139,6 @@ def test_a_version_says_types_thresholds_and_audits(typed: Layout) -> None:
     assert fields["type_roof"]["allowed_values"] == "yes; no; unknown"
     (areas,) = folder.glob("areas_grid*.csv")
     assert "type_roof_yes" in cells(areas)[0]
-
-
-# Layers: those that a run learned from, those that it did not, and who lacks them
 
 
 @pytest.fixture
@@ -195,20 +181,3 @@ def test_a_map_its_version_report_and_card_name_layers_their_scaling_and_who_lac
     row = json.loads((folder / "damage_map.run.json").read_text())
     assert row["layers"][0]["scaling"] == facts["layers"][0]["scaling"]
     assert [one["name"] for one in run_card.card(learned, "latest")["data"]["layers"]] == ["half", "whole"]
-
-
-def test_a_map_without_layers_says_nothing_of_them(ranked_town: Layout) -> None:
-    found = build_damage_map(ranked_town, "latest", None)
-    assert "layers" not in found.metadata
-    assert "layers_missing" not in found.columns
-
-
-def test_an_average_learned_from_what_its_runs_did() -> None:
-    one, two = ({"views": [{"name": name}]} for name in ("pre+post", "sar"))
-    facts = replace(_facts(), feature_maker={"kind": "several", "sets": {"a": one, "b": two}})
-    assert layers.learned_views(facts) == ("pre", "post", "sar")
-    assert layers.learned_views(_facts()) == ()
-
-
-def _facts() -> RunFacts:
-    return RunFacts("r", "m", "quick", 0, {}, "s", 0, 0, 0, "", 0.0, "cpu", "linear", 0.5)
