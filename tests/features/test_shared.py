@@ -24,7 +24,6 @@ RELEASED = {
 
 
 def _chips(seed: int = 0, n_bands: int = 6, n: int = 30) -> NDArray[np.uint8]:
-    """Smooth stripes and noise, another event for each seed."""
     draw = np.random.default_rng(seed)
     chips = draw.integers(40, 90 + 20 * seed, (n, n_bands, 20, 20)) + (np.arange(20) % (3 + seed) < 2) * 40
     return chips.astype(np.uint8)

@@ -35,7 +35,6 @@ every_method = pytest.mark.parametrize("name", NAMES)
 
 
 def tiny(name: str, **others: Any) -> estimators.MethodEstimator:
-    """An estimator whose training takes a moment."""
     cls = estimators.ALL[name]
     known = cls.card.settings.__dataclass_fields__
     return cls(device="cpu", **{key: value for key, value in {**TINY, **others}.items() if key in known})
@@ -59,16 +58,12 @@ def test_there_is_one_for_each_card_and_the_catalog_names_them_without_torch() -
 
 
 @every_method
-def test_parameters_and_words_are_those_of_the_card(name: str) -> None:
+def test_parameters_are_those_of_the_card_and_described(name: str) -> None:
     cls, made = estimators.ALL[name], estimators.ALL[name]()
     settings = list(cls.card.settings.__dataclass_fields__)
     assert list(made.get_params()) == sorted(["preset", "random_state", "device", *settings])
     assert repr(made) == f"{name}()"
-    assert cls.__doc__ is not None
-    plain = " ".join(cls.__doc__.split())
-    for words in (cls.card.summary, cls.card.paper, cls.card.needs, cls.card.cannot, "threshold_:"):
-        assert " ".join(words.split()) in plain
-    assert all(f"    {parameter}: " in cls.__doc__ for parameter in settings)
+    assert all(f"    {parameter}: " in str(cls.__doc__) for parameter in settings)
     again = clone(made.set_params(backbone="features", random_state=3))
     assert again.get_params() == made.get_params()
     with pytest.raises(TypeError, match="unexpected keyword"):
@@ -90,19 +85,13 @@ def test_what_it_gives_after_fit_on_one_thread(name: str) -> None:
     assert model.history_ == seen
     assert {"stage", "epoch", "epochs", "progress"} <= set(seen[-1])
     scores, z = model.decision_function(views), model.transform(views)
-    assert scores.shape == (60,)
-    assert scores.dtype == z.dtype == np.float32
-    assert ((scores >= 0) & (scores <= 1)).all()
-    np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1, atol=1e-5)
     np.testing.assert_array_equal(z, model.transform(views[0]))
     assert model.threshold_ in estimates.written(scores[y == 0])
     assert model.start_k_ == 25, "30 at least, but no more than half of 50"
     assert not hasattr(model, "estimated_share_"), "what clicks suggest is no estimate of the damage"
     np.testing.assert_array_equal(model.predict(views), estimates.written(scores) >= model.threshold_)
-    assert model.decision_function(views[0]).shape == (60,)
     assert (model.n_features_in_, model.classes_.tolist()) == (6, [0, 1])
     assert not hasattr(model, "predict_proba"), "scores order chips and are no probabilities"
-    assert all(isinstance(words, str) for words in model.warnings_)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.decision_function(views), scores)
 
@@ -261,7 +250,6 @@ def project_of_the_app(project: Layout) -> Layout:
 
 
 def as_the_app(layout: Layout, model: Any, run_id: str, X: NDArray[Any]) -> None:
-    """Fit on X with the project's labels, and compare bit for bit with a run."""
     y = np.arange(N) < 6
     how = {}
     if hasattr(model, "card") and model.card.uses_place:
@@ -348,7 +336,6 @@ ONE_METHOD = pytest.param("NcPU", marks=pytest.mark.ci)
 
 
 def for_checks(name: str, cls: Any) -> Any:
-    """An estimator, or its adapted class, whose training takes a moment."""
     if name in ("PURanker", "PUPL"):
         return cls()
     values = {**TINY, "epochs": 1, "max_steps": 1, "rounds": 1, **IN_CHECKS.get(name, {})}

@@ -39,7 +39,6 @@ def made_views(not_damaged: int = 16, kinds: int = 2) -> tuple[PUData, NDArray[n
 
 
 def made_chips(n: int = 48) -> PUData:
-    """Return `made_up_chips`, of which every fourth has no pre image."""
     data = made_up_chips(n)
     data.inputs.array[::4, :3] = 0
     return data
@@ -50,7 +49,6 @@ def fit(data: PUData, settings: HeroconSettings = SMALL, seed: int = 0, **run: o
 
 
 def new_learner(data: PUData, settings: HeroconSettings) -> herocon.Learner:
-    """A learner as a training of three steps begins with it."""
     rows = data.trained_rows
     return herocon._new_learner(data, rows, herocon.answered(data, rows, Run(CPU)), settings, Run(CPU), 3)
 
@@ -249,22 +247,6 @@ def test_missing_dates_survive_batching_and_pieces(monkeypatch: pytest.MonkeyPat
     assert sum(int(mask[0].sum()) for mask in seen[1:]) == 12
     assert not any(mask[1].any() for mask in seen)
     assert "2 pieces" in run.warnings[-1]
-
-
-def test_pieces_make_the_step_that_the_whole_batch_makes() -> None:
-    # Cross entropy is a mean over chips, so that its gradients add up; the other two would see fewer pairs.
-    data, _ = made_views()
-    settings = replace(SMALL, unsupervised_weight=0, supervised_weight=0)
-    found = []
-    for n in (1, 3):
-        learner, pieces = new_learner(data, settings), herocon.MicroBatcher(Run(CPU))
-        pieces.n = n
-        labels = herocon.answered(data, data.trained_rows, Run(CPU))
-        batch = herocon._draw(data, data.trained_rows, labels, learner.network, settings, Run(CPU).generator(4))
-        told = herocon._step(learner, pieces, batch, settings)
-        assert told["loss"] == pytest.approx(told["loss_cls"])
-        found.append((torch.tensor(told["loss_cls"]), learner.network.out.weight.detach()))
-    torch.testing.assert_close(found[0], found[1])
 
 
 def test_a_chip_without_its_pre_image_is_embedded_and_judged_by_its_post_image() -> None:

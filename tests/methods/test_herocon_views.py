@@ -81,14 +81,12 @@ def learner_of(data: PUData, settings: HeroconSettings) -> tuple[herocon.Learner
 
 
 def batch_of(data: PUData, settings: HeroconSettings) -> tuple[herocon.HeroconNetwork, herocon.Batch]:
-    """A network for the data as `fit` makes it, and a batch."""
     learner, labels = learner_of(data, settings)
     generator = torch.Generator().manual_seed(0)
     return learner.network, herocon._draw(data, data.trained_rows, labels, learner.network, settings, generator)
 
 
 def spoiled(data: PUData, value: float) -> PUData:
-    """The same data with another number wherever a view is missing."""
     array, is_chips = data.inputs.array.copy(), isinstance(data.inputs, ChipImages)
     for view, gone in zip(data.views, data.is_missing, strict=True):
         array[(gone, slice(view.start, view.stop)) if is_chips else (slice(None), gone, slice(view.start, view.stop))] = (
@@ -98,7 +96,6 @@ def spoiled(data: PUData, value: float) -> PUData:
 
 
 def answers(model: TrainedModel, data: PUData) -> list[NDArray[np.float32]]:
-    """Scores, scores of the types, and embeddings."""
     return [getattr(model, name)(data.inputs.array, data.is_missing) for name in ("score", "type_scores", "embed")]
 
 
@@ -296,7 +293,6 @@ def test_damage_of_none_of_the_types_is_damage_all_the_same(is_ordinal: bool) ->
 
 
 def as_estimator(data: PUData) -> tuple[HeroCon, dict[str, NDArray[np.float32]]]:
-    """An estimator with the settings `SMALL`, and the features as a dict of views."""
     short = HeroCon(epochs=2, batch_size=64, embedding_dim=8, weight_decay=0.01, random_state=0, device="cpu")
     return short, {view.name: data.inputs.array[:, :, view.start : view.stop] for view in COLUMNS}
 

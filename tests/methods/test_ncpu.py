@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from method_parts import CPU, made_up
-from numpy.typing import NDArray
 
 from pu_geo.analysis import metrics
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog, ncpu
 from pu_geo.methods.cards.ncpu import NcpuSettings
 from pu_geo.methods.catalog import TrainingRequest
-from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.data import PUData
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
@@ -55,24 +53,15 @@ def test_overrides_are_read_by_type_and_wrong_ones_are_refused() -> None:
     ):  # fmt: skip
         with pytest.raises(TrainingError, match=words):
             catalog.settings_for("ncpu", "quick", overrides)
-    for method, preset, words in (("ncpuu", "quick", "ncpu, pucl"), ("ncpu", "slow", "quick")):
-        with pytest.raises(TrainingError, match=words):
-            catalog.settings_for(method, preset)
-
-
-def test_a_request_for_a_training_checks_itself_and_comes_back_from_plain_values() -> None:
-    request = TrainingRequest("ncpu", "quick", 3, {"epochs": "7"}, hold_out=2, devices=2)
-    assert TrainingRequest(**json.loads(json.dumps(request.as_args()))) == request
-    assert (request.settings.epochs, request.takes_features, request.card) == (7, True, catalog.card("ncpu"))
-    assert not TrainingRequest("ncpu", "standard").takes_features
-    assert TrainingRequest("ncpu", "quick", overrides=None).overrides == {}  # type: ignore[arg-type]
     for wrong, words in (
         ({"seed": -1}, "seed is -1"), ({"hold_out": -1}, "hold_out is -1"), ({"devices": 0}, "at least 1"),
-        ({"devices": 65}, "at most 64"), ({"method": "fedaws", "devices": 2}, "trains on one device"),
-        ({"preset": "standard", "feature_set": "mine"}, "learns from the"),
+        ({"devices": 65}, "at most 64"), ({"preset": "standard", "feature_set": "mine"}, "learns from the"),
     ):  # fmt: skip
         with pytest.raises(TrainingError, match=words):
             TrainingRequest(**{"method": "ncpu", "preset": "quick", **wrong})
+    for method, preset, words in (("ncpuu", "quick", "ncpu, pucl"), ("ncpu", "slow", "quick")):
+        with pytest.raises(TrainingError, match=words):
+            catalog.settings_for(method, preset)
 
 
 @pytest.mark.parametrize(
@@ -83,23 +72,7 @@ def test_pseudo_targets_move_slower_where_few_seem_damaged(
 ) -> None:
     # Halfway between the shares .2 and .7 the momentum is halfway between .97 and .9.
     monkeypatch.setattr(ncpu, "estimated_share", lambda *_: share)
-    data, rows = made_up_for_pace()
+    data, rows = made_up()[0], np.arange(240)
     assert ncpu._paced(data, rows, NcpuSettings()).target_momentum == pytest.approx(momentum)
-
-
-def test_pace_is_that_of_the_settings_in_preset_paper_and_on_chips(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> float:
-        raise AssertionError("no share is estimated here")
-
-    monkeypatch.setattr(ncpu, "estimated_share", refuse)
-    data, rows = made_up_for_pace()
-    for preset in ("paper", "standard"):
-        settings = catalog.settings_for("ncpu", preset)
-        assert ncpu._paced(data, rows, settings) is settings
-    chips = PUData(ChipImages(np.zeros((4, 3, 8, 8), np.uint8)), np.arange(4) < 1, np.zeros(4, np.bool_))
-    assert ncpu._paced(chips, np.arange(4), NcpuSettings()).target_momentum == 0.9
-
-
-def made_up_for_pace() -> tuple[PUData, NDArray[np.int64]]:
-    values = np.random.default_rng(0).normal(size=(1, 20, 3)).astype(np.float16)
-    return PUData(FeatureViews(values), np.arange(20) < 5, np.zeros(20, np.bool_)), np.arange(20)
+    paper = catalog.settings_for("ncpu", "paper")
+    assert ncpu._paced(data, rows, paper) is paper

@@ -118,7 +118,7 @@ def test_the_share_acts_within_bounds_and_more_damage_lets_scores_travel_more() 
     """As many of the unlabeled as it says score above 0.5, between 0.5 % and a half."""
     data, _ = event(0.1)
     spreads = []
-    for share in (0.002, 0.05, 0.95):
+    for share in (0.002, 0.95):
         model, told = trained(data, damaged_share=share)
         called = (model.score(data.inputs.array)[~data.is_positive] > 0.5).mean()
         assert called == pytest.approx(min(max(share, 0.005), 0.5), abs=0.02)
@@ -127,13 +127,6 @@ def test_the_share_acts_within_bounds_and_more_damage_lets_scores_travel_more() 
     rare, common = (trained(event(share, wide=0.7)[0])[1]["propagated"] for share in (0.03, 0.6))
     assert float(str(rare)) < 0.3
     assert float(str(common)) > 0.7
-
-
-def test_without_an_estimate_the_whitened_ranking_alone_counts() -> None:
-    data, truth = event(0.05, clicks=3)
-    model, told = trained(data)
-    assert told["propagated"] == 0.0
-    assert metrics.auc(model.score(data.inputs.array), truth) > 0.7
 
 
 def test_states_that_no_training_leaves_are_refused() -> None:

@@ -23,7 +23,6 @@ BRIEF = replace(SMALL, epochs=3)
 
 
 def made_views(n_positive: int = 16) -> tuple[PUData, NDArray[np.bool_]]:
-    """Return `made_up` with so many positives, and the truth."""
     data, truth = made_up()
     is_positive = np.isin(np.arange(240), np.flatnonzero(data.is_positive)[:n_positive])
     return PUData(data.inputs, is_positive, data.is_excluded), truth

@@ -181,14 +181,11 @@ def test_gray_has_equal_bands_and_both_dates_share_one_draw() -> None:
 @pytest.mark.parametrize("bands", [1, 2, 5])
 def test_other_numbers_of_bands_get_brightness_and_contrast_only(bands: int) -> None:
     images = pictures(6, bands)
-    bright, contrasted = (augment.ColorSettings(**{other: 0}, probability=1) for other in ("contrast", "brightness"))
+    contrasted = augment.ColorSettings(brightness=0, probability=1)
     seen = augment.recolor(images, *augment.draw_colors(6, bands, contrasted, seeded()))
     factors = 1 + (torch.rand(6, 6, generator=seeded())[:, 1] * 2 - 1) * 0.4
     center = images.mean((1, 2, 3), keepdim=True)
     torch.testing.assert_close(seen, center + factors.view(-1, 1, 1, 1) * (images - center), rtol=0, atol=1e-5)
-    seen = augment.recolor(images, *augment.draw_colors(6, bands, bright, seeded()))
-    factors = 1 + (torch.rand(6, 6, generator=seeded())[:, 0] * 2 - 1) * 0.4
-    torch.testing.assert_close(seen, factors.view(-1, 1, 1, 1) * images, rtol=0, atol=1e-5)
 
 
 def test_blur_equals_the_loop_over_pixels_and_half_of_the_views_are_blurred() -> None:

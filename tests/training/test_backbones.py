@@ -28,7 +28,6 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def chips(n: int = 2, bands: int = 3, size_px: int = 32, seed: int = 9) -> Tensor:
-    """Chips as a network sees them after standardisation."""
     return torch.randn(n, bands, size_px, size_px, generator=generator(seed))
 
 
@@ -142,7 +141,6 @@ FORMS: dict[str, Callable[[dict[str, Tensor]], object]] = {
     "plain": lambda state: state,
     "without counters": lambda state: {name: value for name, value in state.items() if "num_batches" not in name},
     "state_dict": lambda state: {"state_dict": state, "epoch": 3},
-    "model": lambda state: {"model": state, "optimizer": {"lr": 0.1}},
     "module.": lambda state: prefixed(state, "module."),
     "backbone.": lambda state: prefixed(state, "backbone.") | {"head.weight": torch.ones(2, 2)},
     "all at once": lambda state: {"state_dict": prefixed(state, "module.backbone.") | {"module.head.bias": torch.ones(2)}},
@@ -162,14 +160,11 @@ def test_equals_torchvision_with_the_same_weights_also_in_six_bands(
         published(images)
         torch.testing.assert_close(one(images), inputs[0], rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(both(torch.cat([images, images], 1)), inputs[0], rtol=1e-4, atol=1e-5)
-        swapped = images.flip(1)
-        assert not torch.allclose(both(torch.cat([swapped, swapped], 1)), inputs[0], rtol=1e-2)
     hook.remove()
     torch.testing.assert_close(both.conv1.weight[:, 3:], published.conv1.weight / 2)
 
 
 def written(content: object, path: Path) -> Path:
-    """Write weights as the ending of the path says."""
     torch.save(content, path) if path.suffix != ".safetensors" else save_file(content, path)  # type: ignore[arg-type]
     return path
 

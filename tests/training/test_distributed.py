@@ -39,9 +39,7 @@ PUCL = {"embedding_dim": 8, "projection_dim": 8, "optimizer": "sgd", "lr": 0.1}
 # Name -> method, data, settings, and how far the weights of the two may be from each other, for the reasons given in docs/methods.md.
 TRAININGS: Mapping[str, tuple[str, Callable[[], PUData], Mapping[str, Any], float]] = {
     "pucl": ("pucl", features, {**FEATURES, **PUCL, "projection_norm": True}, 1e-5),
-    "pucl after pretraining": ("pucl", features, {**FEATURES, **PUCL, "pretrain_epochs": 2}, 1e-5),
     "ncpu": ("ncpu", features, {**FEATURES, **HEADS, "warmup_epochs": 1}, 1e-5),
-    "ce": ("ce", features, FEATURES, 1e-5),
     "supervised": ("supervised", features, {**FEATURES, "batch_size": 7}, 1e-5),
     "nnpu+noisncl": ("nnpu+noisncl", features, {**FEATURES, **HEADS, "optimizer": "sgd", "lr": 1e-3}, 1e-5),
     "herocon": ("herocon", features, FEATURES, 1e-5),

@@ -42,7 +42,6 @@ def new_learner() -> Learner:
 
 
 def step(learner: Learner, inputs: Tensor) -> float:
-    """One step of training, in which every field of the learner moves."""
     learner.optimizer.zero_grad()
     loss = learner.network(inputs).square().mean()
     loss.backward()
@@ -125,7 +124,6 @@ def test_no_good_epoch_at_all_is_an_error_and_other_errors_and_cancelling_pass_t
 
 
 def gradient_in_pieces(most: int, error: Exception) -> tuple[Tensor, int, Run]:
-    """Gradient of a mean over 8 chips on a device that takes `most` chips at once."""
     inputs = torch.randn(8, 3, generator=torch.Generator().manual_seed(1))
     network, run = new_learner().network, Run(CPU)
     pieces = MicroBatcher(run)

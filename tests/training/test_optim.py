@@ -12,7 +12,6 @@ from pu_geo.training.optim import Lars, new_optimizer, parameter_groups, warmup_
 
 
 def small_network(seed: int = 0) -> nn.Sequential:
-    """A convolution, a norm and a linear layer, all values from the seed."""
     network = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(12, 2))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

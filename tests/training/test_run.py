@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-import weakref
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -59,7 +57,6 @@ def test_devices_have_the_names_that_people_know_them_by(monkeypatch: pytest.Mon
 
 
 def on_chips(is_cancelled: Callable[[], bool]) -> Mapping[str, torch.Tensor]:
-    """Train PUCL on chips, a single batch, and score; return its state."""
     data, run = made_up_chips(16), Run(CPU, is_cancelled=is_cancelled)
     settings = short("pucl", backbone="small", epochs=1, batch_size=16, precision="bf16", pseudo_labels="two_means")
     with run.asking_within_batches(data.inputs):
@@ -95,17 +92,3 @@ def test_a_long_batch_on_a_cpu_is_left_in_the_middle_and_results_are_the_same(mo
         with pytest.raises(JobCancelled):
             on_chips(lambda at=at: is_cancelled(at))  # type: ignore[misc]
         assert at <= len(asked) <= at + 2  # what is cleaned up asks, too
-
-
-def test_a_batch_that_is_left_in_the_middle_leaves_no_graph_behind() -> None:
-    """What a backward pass needs was held by the graph itself, for as long as the process lived: a notebook, say."""
-    alive: list[weakref.ref[torch.Tensor]] = []
-
-    def forward(weights: torch.Tensor) -> None:
-        result = torch.exp(weights)  # saves its own result
-        alive.append(weakref.ref(result))
-
-    with Run(CPU).asking_within_batches(made_up_chips(4).inputs):
-        forward(torch.ones(3, requires_grad=True))
-    gc.collect()
-    assert [each() for each in alive] == [None]

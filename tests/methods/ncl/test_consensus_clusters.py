@@ -142,17 +142,6 @@ def test_counts_clusters_that_are_there(n_blobs: int) -> None:
     assert (coinciding.number, coinciding.silhouettes) == (2, {2: 0.0, 3: 0.0})
 
 
-def test_looks_at_some_of_many_rows_and_draws_from_its_generator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pu_geo.methods.ncl.discovery.MAX_ROWS", 60)
-    points = blobs(3)
-    before = torch.get_rng_state()
-    first, again = (suggested_number(points, (2, 3, 4), generator(1)) for _ in range(2))
-    assert first == again
-    assert first.number == 3
-    assert first != suggested_number(points, (2, 3, 4), generator(2))
-    assert torch.equal(before, torch.get_rng_state())
-
-
 @pytest.mark.parametrize("candidates", [(), (1, 2), (2, 6), (0,)])
 def test_refuses_numbers_that_cannot_be(candidates: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"2\.\.5"):
