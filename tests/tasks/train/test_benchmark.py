@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_parts import CommandLine
-from datasets.test_binary_files import write_cifar
-from small_parts import REPOSITORY, add_chips, square_table
+from small_parts import add_chips, square_table
 
 from pu_geo.datasets.classified import ClassifiedChips
 from pu_geo.errors import DatasetError, ProjectError, TrainingError
@@ -21,8 +20,6 @@ from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.train import benchmark, tables
 from pu_geo.training.data import PUData
-
-SHORT = {"epochs": 3, "max_steps": 20, "warmup_epochs": 1, "pretrain_epochs": 0, "batch_size": 32}
 
 
 def easy(n: int = 240, *, places: bool = False) -> ClassifiedChips:
@@ -108,13 +105,6 @@ def test_an_outcome_cut_off_by_a_kill_is_done_again(made_up: tables.Table, tmp_p
     assert len(kept.read_text().splitlines()) == 2
 
 
-def test_a_network_from_the_chips_and_settings_that_only_some_methods_have(made_up: tables.Table, tmp_path: Path) -> None:
-    more: dict[str, str | float] = {"backbone": "small", "width": 16, **SHORT}
-    done = benchmark.run_table(made_up, tmp_path, methods=["ncpu", "ce"], seeds=1, only="one", overrides=more)
-    assert [each.method for each in done] == ["ncpu", "ce"]
-    assert all(0 <= each.auc <= 1 for each in done)
-
-
 @pytest.mark.parametrize(("only", "given"), [("apart", 0.3), ("one set", None)])
 def test_the_true_class_prior_is_given_where_papers_give_it(
     made_up: tables.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, only: str, given: float | None
@@ -141,16 +131,6 @@ def test_the_true_class_prior_is_given_where_papers_give_it(
     assert fitted[-1][0].class_prior == 0.5, "what is set counts"
 
 
-def test_places_are_set_aside_alike_for_every_seed() -> None:
-    data = easy(places=True)
-    setting = tables.Setting("x", ("damage",), False, 10)
-    first, second = (tables.split(data, setting, seed) for seed in (0, 1))
-    np.testing.assert_array_equal(first.test, second.test)
-    assert not np.array_equal(first.positive, second.positive)
-    learned = np.concatenate([first.positive, first.unlabeled])
-    assert not set(data.place[learned].tolist()) & set(data.place[first.test].tolist())
-
-
 def test_chips_without_a_class_are_the_unlabeled() -> None:
     data = easy(400)
     classes = data.classes.copy()
@@ -163,17 +143,6 @@ def test_chips_without_a_class_are_the_unlabeled() -> None:
         tables.split(nameless, tables.Setting("x", ("damage",), True, 10, 101), 0)
     with pytest.raises(TrainingError, match="supervised"):
         list(benchmark._one_draw(nameless, tables.Setting("x", ("damage",), True, 10, 80), ["supervised"], "quick", 0, {}))
-
-
-def test_every_setting_names_classes_that_its_data_set_has(tmp_path: Path) -> None:
-    write_cifar(tmp_path, ["train.bin", "test.bin"], 2)
-    read = tables.TABLES["cifar100"].read(tmp_path)
-    assert read.is_one_of(tables.ANIMALS).shape == (4,)
-    assert len(tables.ANIMALS) == 10
-    for table in tables.TABLES.values():
-        assert table.settings
-        assert all(setting.positive and setting.n_positive for setting in table.settings)
-    assert "benchmark" in (REPOSITORY / "README.md").read_text() + (REPOSITORY / "docs" / "methods.md").read_text()
 
 
 def test_command_lists_tables_writes_one_and_refuses(made_up: tables.Table, tmp_path: Path, run: CommandLine) -> None:

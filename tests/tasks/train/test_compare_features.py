@@ -1,4 +1,4 @@
-"""Feature sets compared on the analyst's own clicks: which clicks judge, what is learned from, and what is kept."""
+"""Feature sets and layers compared on the analyst's own clicks: which judge, what is learned from, and what is kept."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cli_parts import CommandLine
 from comparison_parts import BETTER, clicks_of, set_project
+from layered_chip_parts import layer_set, with_layers
 from numpy.typing import NDArray
-from small_parts import answer, click, job_of, op_of
+from small_parts import answer, click, job_of, op_of, small_project
 
-from pu_geo.analysis import bakeoff
-from pu_geo.errors import JobCancelled, TrainingError
+from pu_geo.errors import TrainingError
 from pu_geo.project import feature_sets, store
 from pu_geo.project.layout import write_array
 from pu_geo.services.train import feature_comparison as comparison
+from pu_geo.services.train import layer_comparison
 from pu_geo.tasks.train import compare_features as task
 from pu_geo.tasks.train.inputs import read_inputs
 
@@ -35,13 +37,6 @@ def test_the_better_set_is_picked_and_nothing_is_chosen(tmp_path: Path) -> None:
     assert [row.features for row in found.rows] == ["rcf", BETTER]
     with store.connect(layout) as db:
         assert feature_sets.chosen(db) == "rcf"
-
-
-def test_two_sets_of_the_same_numbers_are_no_difference(tmp_path: Path) -> None:
-    layout = set_project(tmp_path, shift=0.0)
-    found = comparison.Comparison.from_json(compare(job_of(layout), methods=["ranker"]))
-    assert (found.verdict.kind, found.verdict.name) == ("same", "rcf")
-    assert found.verdict.differences[BETTER] == bakeoff.Interval(0, 0, 0)
 
 
 def test_a_click_is_learned_from_by_no_fit_that_judges_it_and_queue_answers_by_all(
@@ -108,21 +103,6 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_fitted(
     assert comparison.last(layout) is None
 
 
-def test_cancel_ends_it_and_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    layout, reported = set_project(tmp_path, n_clicks=10), list[str]()
-    job = job_of(layout)
-
-    def cancel(share: float, words: str) -> None:
-        reported.append(words)
-        (job.folder / "cancel").touch()
-
-    monkeypatch.setattr(job, "report", cancel)
-    with pytest.raises(JobCancelled):
-        compare(job, methods=["ranker"])
-    assert reported == ["rcf, instant ranker"]
-    assert comparison.last(layout) is None
-
-
 @pytest.mark.slow
 def test_trained_methods_are_compared_and_the_default_one_judges(tmp_path: Path) -> None:
     layout = set_project(tmp_path, n_clicks=10)
@@ -133,3 +113,27 @@ def test_trained_methods_are_compared_and_the_default_one_judges(tmp_path: Path)
     assert found.judged_by == "propagation"
     assert all(0 < row.place.low <= row.place.mean <= row.place.high <= 1 for row in found.rows)
     assert found.of(BETTER, "linear").place.mean < found.of("rcf", "linear").place.mean
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("home")
+def test_a_layer_that_shows_damage_adds_and_a_useless_one_is_not_blamed(run: CommandLine, tmp_path: Path) -> None:
+    layout = small_project(tmp_path / "event.pugeo", 120)
+    _, lacks = with_layers(layout, 120, n_clicks=20, optical=12.0, missing=0.2)
+    result = run.json("compare-features", layout.folder, "--layers", "--methods", "ranker")
+    found = layer_comparison.last(layout)
+    assert found is not None
+    assert found.as_json() == result
+    rows = {row.layer: row for row in found.rows}
+    assert list(rows) == ["pre+post", "sar-post", "dsm"]
+    sar = rows["sar-post"]
+    assert sar.gain.mean == pytest.approx(sar.ap - sar.ap_without)
+    assert sar.gain.low > 0
+    assert rows["dsm"].gain.mean > -0.05
+    assert (found.n_clicks, found.n_others, found.n_unlabeled) == (20, 0, 100)
+    assert found.n_lacking == {"pre+post": 0, "sar-post": lacks.sum(), "dsm": 0}
+    assert [one.name for one in feature_sets.all_sets(layout, "set")] == ["rcf", found.features], "made on the way"
+    assert found.features == layer_set(layout, n_views=17)
+    assert "AP with all layers" in run.text("compare-features", layout.folder, "--layers", "--methods", "ranker")
+    click(layout, "b50")
+    assert layer_comparison.what_changed(layout, found) == "There are new answers since: compare again."

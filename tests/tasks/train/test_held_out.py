@@ -6,21 +6,21 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from model_parts import array_of, job_of, with_chips
 from small_parts import click, facts_of
 
-from pu_geo.analysis.pu_criterion import wilson
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
-from pu_geo.project import runs, store
+from pu_geo.project import runs
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import PUSet
 from pu_geo.services.train import comparing
 from pu_geo.tasks.train import train
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs, set_aside, unlabeled_to_judge
-from pu_geo.tasks.train.monitor import TrainingMonitor
+from pu_geo.tasks.train.monitor import TrainingMonitor, contact_sheet, png_of
 from pu_geo.tasks.train.train import Outcome, finish, first_threshold
 from pu_geo.training.data import FeatureViews, PUData
 
@@ -92,22 +92,6 @@ def test_a_run_keeps_its_held_out_clicks_its_judgement_and_its_curve(layout: Lay
         assert "criterion" not in report
 
 
-def test_without_held_out_clicks_a_run_has_no_judgement(chipped: Layout) -> None:
-    with pytest.raises(TrainingError, match="needs at least 5"):
-        train.train(job_of(chipped, "many"), **NNPU, hold_out=2)
-    assert not list(chipped.run("x").parent.glob("*"))
-    run_id = str(train.train(job_of(chipped, "plain"), **NNPU)["run_id"])
-    assert facts_of(chipped, run_id).judgement is None
-    with store.connect(chipped) as db:  # nor has one of an older version, which did not know the word
-        (text,) = db.execute("SELECT facts FROM run").fetchone()
-        older = {name: value for name, value in json.loads(text).items() if name != "judgement"}
-        db.execute("UPDATE run SET facts = ?", (json.dumps(older),))
-    assert facts_of(chipped, run_id).judgement is None
-    assert not (chipped.run(run_id) / "held_out.npy").exists()
-    ranked = str(train.rank(job_of(chipped, "rank"))["run_id"])
-    assert not (chipped.run(ranked) / "curve.json").exists()
-
-
 def test_a_run_is_the_one_that_never_saw_its_held_out_clicks(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     anchors: list[set[int]] = []
     plain = train.pupl.pupl
@@ -124,6 +108,8 @@ def test_a_run_is_the_one_that_never_saw_its_held_out_clicks(layout: Layout, mon
     other = str(train.train(job_of(layout, "never"), **NNPU)["run_id"])
     held, never = facts_of(layout, run_id), facts_of(layout, other)
     assert held.start_k == never.start_k is not None
+    assert never.judgement is None
+    assert not (layout.run(other) / "held_out.npy").exists()
     assert (held.n_positive, held.n_unlabeled, held.threshold) == (never.n_positive, never.n_unlabeled, never.threshold)
     for name in ("model.safetensors", "scores.npy", "clusters.npy"):
         assert (layout.run(run_id) / name).read_bytes() == (layout.run(other) / name).read_bytes(), name
@@ -205,14 +191,24 @@ def test_the_run_the_live_look_and_a_comparison_judge_it_alike(partly_audited: L
     assert told == pytest.approx([judged[name] for name in ("recall", "criterion", "low", "high")], abs=1e-5)
 
 
-def test_a_look_at_a_sample_tells_how_good_it_is(partly_audited: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = read_inputs(partly_audited)
-    pu, held_out = set_aside(inputs.pu, 10, 0, catalog.card("ncpu"))
-    inputs = replace(inputs, pu=pu, views=(np.arange(20) < 16).astype(np.float16)[None, :, None])
-    widths = []
-    for most in (3, 2):
-        monkeypatch.setattr("pu_geo.training.callbacks.MOST_ROWS", most)
-        found = watched(partly_audited, inputs, held_out, 2, "linear")(Ordered(), EARLY)
-        widths.append(found["criterion_high"] / found["criterion_low"])
-    assert widths[0] == pytest.approx(1 / wilson(10, 10)[0] ** 2, rel=1e-3)  # all were looked at
-    assert widths[1] > 2 * widths[0]
+def gray_chips(values: list[int]) -> np.ndarray:
+    """Chips of one gray each, but for the blue of pre; the post bands are 50 brighter."""
+    made = np.array(values, np.uint8)[:, None, None, None] * np.ones((1, 6, 16, 16), np.uint8)
+    made[:, 3:] += 50
+    made[:, 2] = 7
+    return made.astype(np.uint8)
+
+
+def test_top_is_above_bottom_and_pre_above_post() -> None:
+    picture = contact_sheet(gray_chips([10, 20, 30]), gray_chips([110, 120]))
+    assert picture.shape == (1 + 2 * (18 + 32), 3 * 16 + 2 * 2, 3)
+    row = 1 + 18  # below the first title
+    assert [int(picture[row + 8, 8 + 18 * i, 0]) for i in range(3)] == [10, 20, 30]
+    assert [int(picture[row + 24, 8 + 18 * i, 0]) for i in range(3)] == [60, 70, 80]
+    row += 32 + 18
+    assert [int(picture[row + 8, 8 + 18 * i, 0]) for i in range(3)] == [110, 120, 255]
+    assert int(picture[row + 24, 8, 0]) == 160
+    assert picture[1:19].min() < 128, "no title"
+    assert picture[1 + 18 + 8, 8].tolist() == [10, 10, 7]
+    back = cv2.imdecode(np.frombuffer(png_of(picture), np.uint8), cv2.IMREAD_COLOR)
+    np.testing.assert_array_equal(back[..., ::-1], picture)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 from layered_chip_parts import TABLE, layer_set, with_layers
-from model_parts import array_of, copy_of, exported, job_of, parts
-from small_parts import facts_of, in_tiers, small_project
+from model_parts import array_of, exported, job_of, parts
+from small_parts import facts_of, small_project
 
 from pu_geo.errors import ModelError
 from pu_geo.project import contents, model_files
@@ -21,7 +21,6 @@ from pu_geo.services.imagery import layers
 from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.apply_model import apply_model
 from pu_geo.tasks.train.ensemble import ensemble
-from pu_geo.tasks.train.import_run import import_run
 from pu_geo.tasks.train.restored_model import restore
 
 pytestmark = pytest.mark.slow
@@ -152,7 +151,6 @@ def test_layers_of_another_kind_are_refused_and_of_another_scaling_are_named(
         ([], "names other views than its network takes"),
         ([{"name": "pre"}], "does not name its views properly"),
         ([{"name": "a/b", "when": "", "start": 0, "stop": 9}], "names other views"),
-        ("pre", "does not name its views properly"),
     ],
 )
 def test_a_card_that_names_other_views_is_refused(views: Any, words: str, once: Once) -> None:
@@ -161,13 +159,3 @@ def test_a_card_that_names_other_views_is_refused(views: Any, words: str, once: 
     changed["input"]["views"] = views
     with pytest.raises(ModelError, match=words):
         restore(model_files.from_parts(json.dumps(changed).encode(), weights, "m.zip"), torch.device("cpu"))
-
-
-@pytest.mark.parametrize("on_features", in_tiers([False, True], "contract", quick=[True]))
-def test_a_run_on_layers_of_a_copy_is_taken(on_features: bool, once: Once) -> None:
-    layout, other = once.layout, copy_of(once.layout, f"copy-{on_features}")
-    there = trained(other, f"there-{on_features}", **(ON_FEATURES if on_features else ON_CHIPS))
-    assert "trunk.spans" in json.loads(parts(other, there)[0])["tensors"]
-    taken = str(import_run(job_of(layout, f"came-{on_features}"), folder=str(other.folder), run_id=there)["run_id"])
-    np.testing.assert_array_equal(array_of(layout, taken), array_of(other, there))
-    assert facts_of(layout, taken).types == ()

@@ -72,7 +72,6 @@ def test_the_card_says_what_was_learned_from_and_is_in_the_manifest(chipped: Lay
     card = json.loads(card_bytes)
     there, facts = card["learned_from"], facts_of(chipped, run_id)
     assert (card["format"], card["format_version"], card["method"]) == ("pu-geo model", 1, "ncpu")
-    assert (card["title"], card["paper"]) == (catalog.card("ncpu").title, catalog.card("ncpu").paper)
     assert (card["variant"], card["seed"]) == ("released", 0)
     assert (card["device"], card["threshold"], card["settings"]) == (facts.device, facts.threshold, facts.settings)
     assert {"pu_geo", "torch", "numpy", "python"} <= card["versions"].keys()
@@ -115,7 +114,11 @@ def test_a_network_starts_from_the_backbone_of_a_model_and_no_path_of_this_machi
     assert np.abs(started[first] - arrays[first]).max() < 1e-5 < np.abs(fresh[first] - arrays[first]).max()
     assert json.loads(card)["settings"]["weights_file"] == "m.pugeo-model.zip"
     assert str(tmp_path).encode() not in card + weights
-    assert restored_from(card, weights).bank is None
+    changed = json.loads(card)
+    changed["settings"] |= {"weights_file": "/etc/passwd", "compiled": True}
+    made = restored_from(json.dumps(changed).encode(), weights)
+    assert made.bank is None
+    assert (made.settings.weights_file, made.settings.compiled) == ("", False), "what a run by this model will say"
 
 
 def test_another_project_scores_its_buildings_by_the_model(once: TrainedOnce, other: Layout, tmp_path: Path) -> None:
@@ -163,20 +166,6 @@ def test_scores_of_damage_types_are_kept_and_a_model_gives_them_elsewhere(
     np.save(stored, np.load(stored)[:, :5])
     with pytest.raises(ProjectError, match=r"type_scores.npy .* holds \[20, 5\] scores; 20 buildings and 6 damage types"):
         runs.type_scores(chipped, facts)
-    stored.unlink()
-    with pytest.raises(ProjectError, match=r"type_scores\.npy"):
-        runs.type_scores(chipped, facts)
-
-
-def test_a_project_without_a_click_can_use_a_model(once: TrainedOnce, other: Layout, tmp_path: Path) -> None:
-    run_id = once.run("ce", **SMALL)
-    path = exported(once.layout, run_id, tmp_path / "m.zip")
-    with_chips(other, seed=5, is_clicked=False)
-    result = apply_model(job_of(other, "apply"), path=path)
-    assert result["n_positive"] == 0
-    assert not array_of(other, str(result["run_id"]), "clusters").any()
-    facts = facts_of(other)
-    assert (facts.threshold, facts.start_k) == (facts_of(once.layout, run_id).threshold, None)
 
 
 def test_chips_of_other_bands_are_refused_with_what_to_do(once: TrainedOnce, other: Layout, tmp_path: Path) -> None:
@@ -196,10 +185,11 @@ def test_other_pixels_and_other_light_are_said(once: TrainedOnce, other: Layout,
     told = json.loads(card)
     told["learned_from"]["gsd_m"] = 0.1
     model_files.write(tmp_path / "m.zip", json.dumps(told).encode(), weights)
-    with_chips(other)
+    with_chips(other, is_clicked=False)
     chips = np.load(other.chips("set"), mmap_mode="r+")
     chips[:, 4] = 255
-    apply_model(job_of(other, "apply"), path=str(tmp_path / "m.zip"))
+    result = apply_model(job_of(other, "apply"), path=str(tmp_path / "m.zip"))
+    assert (result["n_positive"], facts_of(other).start_k, facts_of(other).threshold) == (0, None, told["threshold"])
     warnings = "\n".join(facts_of(other).warnings)
     assert "knows pixels of 0.10 m; here they have 0.50 m" in warnings
     assert "band 5 has a mean of 255 here" in warnings
@@ -216,9 +206,6 @@ def test_check_says_what_a_model_needs(once: TrainedOnce, tmp_path: Path) -> Non
         "n_positive": 6, "n_chips": 20,
     }  # fmt: skip
     assert "rcf" in str(found["features"])
-    told["learned_from"]["gsd_m"] = 10**400
-    model_files.write(tmp_path / "m.zip", json.dumps(told).encode(), weights)
-    assert check_model(tmp_path / "m.zip")["gsd_m"] is None
 
 
 def test_a_model_whose_filters_were_not_kept_stays_at_home(chipped: Layout) -> None:
@@ -227,51 +214,30 @@ def test_a_model_whose_filters_were_not_kept_stays_at_home(chipped: Layout) -> N
         restored_from(*parts(chipped, trained(chipped, "linear")))
 
 
-Change = Callable[[dict[str, Any], dict[str, np.ndarray[Any, Any]]], None]
+Change = Callable[[dict[str, Any], dict[str, np.ndarray[Any, Any]]], object]
 
 
-def setting(name: str, value: object) -> Change:
-    return lambda card, _: card["settings"].update({name: value})
-
-
-def learned(name: str, value: object) -> Change:
-    return lambda card, _: card["learned_from"].update({name: value})
-
-
-def seen(name: str, value: object) -> Change:
-    return lambda card, _: card["input"].update({name: value})
+def put(part: str, name: str, value: object) -> Change:
+    return lambda card, _: card[part].update({name: value})
 
 
 def array(name: str, value: object) -> Change:
     return lambda _, arrays: arrays.update({name: np.asarray(value)})
 
 
-def without(name: str) -> Change:
-    def change(_: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> None:
-        del arrays[name]
-
-    return change
-
-
-BIAS, LARGE = np.zeros(7, np.float32), np.ones((8, 6, SIDE_PX, SIDE_PX), np.float32)
+LARGE = np.ones((8, 6, SIDE_PX, SIDE_PX), np.float32)
 LIES: dict[str, tuple[str, Change, str]] = {
     "method": ("ncpu", lambda card, _: card.update(method="resnet"), "no method 'resnet'"),
-    "preset": ("ncpu", lambda card, _: card.update(preset="a\nb"), "that is no word"),
     "half a sign": ("ncpu", lambda card, _: card.update(title="\ud800"), "surrogates not allowed"),
-    "unknown setting": ("ncpu", setting("evil", 1), "no setting 'evil'"),
-    "setting out of bounds": ("ncpu", setting("embedding_dim", 10**9), "between 2 and 2048"),
-    "setting of another kind": ("ncpu", setting("lr", {"a": 1}), "neither a word nor a number"),
-    "another network": ("ncpu", setting("embedding_dim", 32), "does not hold the network"),
-    "bands": ("ncpu", learned("chip_shape", [3, SIDE_PX, SIDE_PX]), "filters that do not make"),
-    "other chips": ("chips", learned("chip_shape", [6, 2 * SIDE_PX, 2 * SIDE_PX]), "two things about the shape"),
-    "filters for chips": ("chips", array("random_filters.bias", BIAS), "while its network looks at chips"),
-    "chips of no size": ("ncpu", learned("chip_shape", [6, 10**6, 10**6]), "made for chips of shape"),
-    "inputs of no size": ("ncpu", seen("shape", [10**9]), "made for inputs of shape"),
-    "other inputs": ("ncpu", seen("shape", [18]), "for other inputs than its card says"),
-    "views": ("ncpu", seen("n_views", 4097), "asks for 4097 views"),
-    "seed": ("ncpu", seen("seed", "x"), "with seed x"),
+    "setting out of bounds": ("ncpu", put("settings", "embedding_dim", 10**9), "between 2 and 2048"),
+    "setting of another kind": ("ncpu", put("settings", "lr", {"a": 1}), "neither a word nor a number"),
+    "another network": ("ncpu", put("settings", "embedding_dim", 32), "does not hold the network"),
+    "bands": ("ncpu", put("learned_from", "chip_shape", [3, SIDE_PX, SIDE_PX]), "filters that do not make"),
+    "other chips": ("chips", put("learned_from", "chip_shape", [6, 2 * SIDE_PX, 2 * SIDE_PX]), "two things about the shape"),
+    "chips of no size": ("ncpu", put("learned_from", "chip_shape", [6, 10**6, 10**6]), "made for chips of shape"),
+    "other inputs": ("ncpu", put("input", "shape", [18]), "for other inputs than its card says"),
+    "views": ("ncpu", put("input", "n_views", 4097), "asks for 4097 views"),
     "one too many": ("ncpu", array("more", np.zeros(2, np.float32)), "does not hold the network"),
-    "other type": ("ncpu", array("classifier.bias", np.zeros(2, np.float64)), "does not hold the network"),
     "variance": ("ncpu", array("project.1.running_var", np.full(128, -1, np.float32)), "variances below 0"),
     "spread": ("ncpu", array("trunk.standardize.scale", np.zeros(16, np.float32)), "deviations of 0 or less"),
     "overflow": ("linear", array("classifier.weight", np.resize(np.float32([3e38, -3e38]), (1, 16))), "no finite numbers"),
@@ -279,11 +245,9 @@ LIES: dict[str, tuple[str, Change, str]] = {
     "large filters": ("ncpu", array("random_filters.filters", LARGE), "filters that do not make"),
     "long list": ("herocon", array("kinds", np.arange(10**5)), "lists 100,000 whole numbers"),
     "types by number": ("herocon", lambda card, _: card.update(types=[1]), "does not name its damage types properly"),
-    "types twice": ("herocon", lambda card, _: card.update(types=["a", "a"]), "does not name its damage types properly"),
     "types of none": ("linear", lambda card, _: card.update(types=["a"]), "names 1 damage types; its network judges 0"),
-    "no list": ("ncl", without("known"), "does not hold the network"),
+    "no list": ("ncl", lambda _, arrays: arrays.pop("known"), "does not hold the network"),
     "flat vectors": ("fedaws", array("class_vectors", np.ones(2, np.float32)), "do not fit each other"),
-    "other vectors": ("fedaws", array("class_vectors", np.ones((2, 5), np.float32)), "do not fit each other"),
 }
 
 
@@ -302,14 +266,6 @@ def test_a_model_that_is_not_what_its_card_says_is_refused(lie: str, once: Train
         restored_from(json.dumps(card).encode(), weights)
     assert words in refused.value.problem
     assert refused.value.hint
-
-
-def test_a_path_in_the_settings_is_not_looked_at(once: TrainedOnce) -> None:
-    card, weights = once.parts("ce", **SMALL)
-    changed = json.loads(card)
-    changed["settings"] |= {"weights_file": "/etc/passwd", "compiled": True}
-    made = restored_from(json.dumps(changed).encode(), weights)
-    assert (made.settings.weights_file, made.settings.compiled) == ("", False), "what a run by this model will say"
 
 
 def test_filters_that_take_too_long_are_refused(once: TrainedOnce, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,26 +9,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import shapely
 import torch
 from feature_parts import D, TinyMaker, made, weights_file
+from layered_chip_parts import layer_set, with_layers
 from model_parts import SHORT, array_of, copy_of, exported, job_of, parts, with_chips
 from safetensors.numpy import load, save
-from small_parts import add_chips, facts_of, in_tiers, small_project, table_of
+from small_parts import add_chips, facts_of, small_project
 
 from pu_geo import Project
 from pu_geo.errors import ModelError, ProjectError, TrainingError
 from pu_geo.features import bank
 from pu_geo.methods.catalog import TrainingRequest
-from pu_geo.project import contents, model_files, store
+from pu_geo.project import model_files
 from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import ranking
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.imagery import features
 from pu_geo.services.project import removing
 from pu_geo.services.train import run_card, run_names, training
 from pu_geo.tasks.damage_map.publish import publish
 from pu_geo.tasks.explore.discover import discover
-from pu_geo.tasks.explore.embed import embed
 from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.apply_model import apply_model, check_model
 from pu_geo.tasks.train.ensemble import ensemble
@@ -121,7 +121,10 @@ def test_ncpu_says_that_one_view_is_few(chipped: Layout, tmp_path: Path) -> None
 
 def test_the_chosen_set_is_used_where_none_is_named(chipped: Layout, second: str) -> None:
     named = trained(chipped, second, "propagation", job="named")
+    begun = job_of(chipped, "begun").folder / "checkpoints"
+    assert read_inputs(chipped, begun).feature_set == "rcf"
     features.choose(chipped, second)
+    assert read_inputs(chipped, begun).feature_set == "rcf", "a training goes on with what it began with"
     usual = trained(chipped, "", "propagation", job="usual")
     np.testing.assert_array_equal(array_of(chipped, named), array_of(chipped, usual))
     plain = trained(chipped, "rcf", "propagation", job="plain")
@@ -145,23 +148,8 @@ def test_groups_are_discovered_by_the_chosen_set(chipped: Layout, second: str) -
 def test_sets_that_are_not_there_or_not_taken_are_refused(chipped: Layout) -> None:
     with pytest.raises(ProjectError, match="have no features 'resnet18-00000000'"):
         training.require(chipped, TrainingRequest("propagation", "quick", feature_set="resnet18-00000000"))
-    with pytest.raises(ProjectError, match="have no features"):
-        trained(chipped, "resnet18-00000000", "propagation")
     with pytest.raises(TrainingError, match="a network learns from the chips themselves"):
         TrainingRequest("ncpu", "standard", feature_set="rcf")
-
-
-def test_a_training_goes_on_with_the_features_it_began_with(chipped: Layout, second: str) -> None:
-    begun = job_of(chipped, "train").folder / "checkpoints"
-    assert read_inputs(chipped, begun).feature_set == "rcf"
-    features.choose(chipped, second)
-    again = read_inputs(chipped, begun)
-    assert (again.feature_set, again.feature_note) == ("rcf", "")
-    assert read_inputs(chipped).feature_set == second
-    note = json.loads((begun / "began_with.json").read_text())
-    del note["feature_set"]  # as a training that an older PU-Geo began
-    (begun / "began_with.json").write_text(json.dumps(note))
-    assert read_inputs(chipped, begun).feature_set == "rcf"
 
 
 def test_the_library_makes_names_and_uses_sets(chipped: Layout, tmp_path: Path) -> None:
@@ -254,23 +242,16 @@ def test_an_average_names_the_sets_of_its_runs(chipped: Layout, second: str) -> 
     assert same.feature_set == second
 
 
-@pytest.mark.parametrize(
-    ("method", "pool"), in_tiers([("ranker", "footprint"), ("ncpu", "mean")], "slow", ci=[("ranker", "footprint")])
-)
-def test_new_buildings_are_embedded_by_the_maker_of_the_run(method: str, pool: str, chipped: Layout, tmp_path: Path) -> None:
-    name = made(chipped, weights_file(tmp_path), pool=pool)
-    if method == "ranker":
-        run_id = str(train_task.rank(job_of(chipped, "rank"), feature_set=name)["run_id"])
-    else:
-        run_id = trained(chipped, name)
-    chips = np.load(chipped.chips("set"))
-    with store.connect(chipped) as db:
-        contents.add_footprints(db, table_of([shapely.box(500_000, 4_000_010, 500_008, 4_000_018)], ["new"]))
-    ids = [*(f"b{i}" for i in range(20)), "new"]
-    chips = np.concatenate([chips, chips[:1]])
-    add_chips(chipped, ids, "newer", bands="pre+post", chips=chips, features=np.zeros((3, 21, 16), np.float16))
-    done = embed(job_of(chipped, "embed"), run_id=run_id)
-    assert (done["n_new"], done["note"]) == (1, "")
-    if method == "ranker":
-        removing.remove(chipped, "features", f"set.{name}", "ann")
-        assert "are gone" in str(embed(job_of(chipped, "gone"), run_id=run_id)["note"])
+@pytest.mark.usefixtures("home")
+def test_the_live_ranking_follows_the_set_in_use(project: Layout) -> None:
+    with_layers(project, optical=12.0)
+    before = ranking.rank_now(project).score_id
+    plain = ranking.scores_for_browser(project, before)
+    name = layer_set(project, "pre+post", "sar-post")
+    assert features.overview(project).in_use == "rcf"
+    features.choose(project, name)
+    after = ranking.rank_now(project).score_id
+    assert after != before
+    assert ranking.scores_for_browser(project, before) is None
+    assert ranking.scores_for_browser(project, after) != plain
+    assert features.layers_here(project) == ("pre+post", "sar-post", "dsm", "pre", "post")

@@ -19,9 +19,8 @@ from pu_geo.analysis import metrics, place
 from pu_geo.analysis.audit import design
 from pu_geo.features import rcf
 from pu_geo.geo.vector.crs import LOCAL
-from pu_geo.methods import catalog, fitting
+from pu_geo.methods import catalog
 from pu_geo.methods.cards.propagation import NEIGHBORS
-from pu_geo.methods.estimators import PropagatedRanking
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid
@@ -32,7 +31,7 @@ from pu_geo.tasks.train.apply_model import apply_model
 from pu_geo.tasks.train.ensemble import ensemble
 from pu_geo.tasks.train.import_run import import_run
 from pu_geo.tasks.train.inputs import places
-from pu_geo.tasks.train.train import rank, train
+from pu_geo.tasks.train.train import train
 
 pytestmark = pytest.mark.slow
 N, CLICKS = 160, tuple(f"b{row}" for row in range(52, 92, 4))
@@ -83,11 +82,8 @@ def test_neighbors_count_and_the_scores_without_them_are_kept(once: tuple[Layout
     found = place_of(layout, on)
     assert found["used"] is True
     assert 0.3 < found["weight"] <= found["b"] <= 1
-    scores, alone, hidden = (
-        array_of(layout, on),
-        array_of(layout, off),
-        np.array([f"b{row}" not in CLICKS for row in range(N)]),
-    )
+    scores, alone = (array_of(layout, run_id) for run_id in (on, off))
+    hidden = np.array([f"b{row}" not in CLICKS for row in range(N)])
     np.testing.assert_array_equal(array_of(layout, on, "scores_alone"), alone)
     np.testing.assert_array_equal(runs.scores_alone(layout, on), alone)
     np.testing.assert_array_equal(runs.scores_alone(layout, off), alone)
@@ -149,10 +145,6 @@ def test_an_average_keeps_both(once: tuple[Layout, str, str]) -> None:
     np.testing.assert_array_equal(
         *(np.argsort(each) for each in (array_of(layout, run_id, "scores_alone"), array_of(layout, off)))
     )
-    ranked = str(rank(job_of(layout, "rank"))["run_id"])
-    again = str(ensemble(job_of(layout, "again"), run_ids=[off, ranked])["run_id"])
-    assert facts_of(layout, again).place is None
-    assert "Evidence from place" not in run_card.as_markdown(run_card.card(layout, again))
 
 
 def test_an_audit_and_its_size_are_designed_by_the_scores_without_it(
@@ -190,31 +182,3 @@ def test_places_are_metres_also_in_degrees_and_else_it_says_why(tmp_path: Path) 
     local = street(tmp_path / "local.pugeo", replace(small_grid(), crs=LOCAL, crs_wkt=LOCAL))
     assert places(local, CLICKS) == (None, "this project has no place on the Earth")
     assert place_of(local, trained(local)) == place.unused("this project has no place on the Earth")
-
-
-def test_the_estimator_gives_the_scores_of_the_run(once: tuple[Layout, str, str]) -> None:
-    layout, run_id, _ = once
-    X, y = features_of(), np.array([f"b{row}" in CLICKS for row in range(N)])
-    with store.connect(layout) as db:
-        positions = contents.centers_m(db, [f"b{row}" for row in range(N)])
-    model = PropagatedRanking(neighbors="on", device="cpu").fit(X, y, positions=positions)
-    np.testing.assert_array_equal(model.scores_, array_of(layout, run_id))
-    np.testing.assert_array_equal(model.decision_function(X), array_of(layout, run_id, "scores_alone"))
-    threshold = model.place_.pop("threshold")
-    assert model.place_ == place_of(layout, run_id)
-    assert round(threshold, 4) == facts_of(layout, run_id).threshold
-    assert model.threshold_ != threshold
-    again = PropagatedRanking(neighbors="on", device="cpu").fit(X, y)
-    assert again.place_["why_not"] == "no positions were given"
-    np.testing.assert_array_equal(again.scores_, again.decision_function(X))
-
-
-def test_clicks_alone_decide_nothing_without_scores_of_folds(
-    once: tuple[Layout, str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    layout, plain = once[0], catalog.load_fit
-    monkeypatch.setattr(
-        fitting.catalog, "load_fit", lambda method: lambda *args: replace(plain(method)(*args), held_out_scores=())
-    )
-    run_id = trained(layout, name="without-folds")
-    assert place_of(layout, run_id)["why_not"] == "there are too few clicks to try it on held-out ones"

@@ -1,4 +1,4 @@
-"""A training by torchrun: one run is stored, it can be paused and resumed on another number of devices, and a death ends it in words."""
+"""Trainings that stop and go on, by torchrun too: one run is stored, and a death ends it in words."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ import psutil
 import pytest
 import torch
 from model_parts import array_of, job_of
-from small_parts import facts_of
+from small_parts import click, facts_of, unheld_job
 
+from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobPaused, TrainingError
+from pu_geo.jobs import worker
 from pu_geo.methods.catalog import TrainingRequest
-from pu_geo.project import events, locks
-from pu_geo.project.layout import Layout
+from pu_geo.project import events, locks, training_times
+from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import View
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train import torchrun
+from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.train import train
+from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.ui.components import texts
 
 ASKED: dict[str, Any] = {"method": "ncpu", "preset": "quick", "overrides": {"epochs": "12", "batch_size": "10"}}
@@ -136,15 +140,6 @@ def test_devices_are_counted_and_those_that_are_missing_named(monkeypatch: pytes
         assert (found, words in warning) == (n, True)
 
 
-def test_methods_that_train_on_one_device_say_so_and_no_number_out_of_bounds_is_taken() -> None:
-    for asked, words in (({"method": "ncl", "devices": 2}, r"NCL trains on one device; 2 were asked for"),
-                         ({"devices": 0}, "devices is 0"), ({"devices": 65}, "devices is 65; it must be at most 64")):  # fmt: skip
-        with pytest.raises(TrainingError, match=words):
-            request(**asked)  # type: ignore[arg-type]
-    assert request("ncl").as_args()["devices"] == 1
-    assert request(devices=64).devices == 64
-
-
 @pytest.mark.parametrize(
     ("raised", "exit_codes", "wanted", "words"),
     [
@@ -180,3 +175,67 @@ def test_a_rank_reads_its_arguments_and_shares_the_threads(monkeypatch: pytest.M
     found = torchrun._environment(2)
     assert (found["OMP_NUM_THREADS"], found["NCCL_SOCKET_IFNAME"], found["GLOO_SOCKET_IFNAME"]) == ("4", "eth7", "lo")
     assert torchrun._environment(99)["OMP_NUM_THREADS"] == "1"
+
+
+@pytest.mark.slow
+def test_a_cancelled_training_goes_on_where_it_was(clicked: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train_task, "Checkpoints", lambda folder: Checkpoints(folder, 0.0))
+    chosen: dict[str, Any] = {"method": "ncpu", "preset": "quick", "overrides": {"epochs": "12", "batch_size": "10"}}
+    straight = train(job_of(clicked, "straight"), **chosen)
+    job, epochs = job_of(clicked, "cut"), []
+    record = job.epoch
+
+    def stop_after_five(values: Any) -> None:
+        record(values)
+        epochs.append(values["epoch"])
+        if len(epochs) == 5:
+            (job.folder / "cancel").touch()
+
+    monkeypatch.setattr(job, "epoch", stop_after_five)
+    with pytest.raises(JobCancelled):
+        train(job, **chosen)
+    (job.folder / "cancel").unlink()
+    click(clicked, "b10", "b11", "b12")  # what is clicked in between belongs to the next training
+    resumed = train(job, **chosen)
+    assert epochs[:6] == [1, 2, 3, 4, 5, 6]
+    assert resumed["n_positive"] == straight["n_positive"] == 6
+    np.testing.assert_array_equal(array_of(clicked, str(resumed["run_id"])), array_of(clicked, str(straight["run_id"])))
+    assert not (job.folder / "checkpoints").exists()
+    again = train(job_of(clicked, "next"), method="nnpu+noisncl", preset="quick", overrides={"epochs": "1"})
+    assert again["n_positive"] == 9
+    assert str(again["run_id"]).startswith("nnpu-noisncl-"), "a name that can be one of a folder"
+
+
+SPEC_OF_BEFORE = """{
+ "task": "train",
+ "args": {
+  "method": "ncpu", "preset": "quick", "seed": 3, "overrides": {"epochs": "2", "batch_size": "10"}, "types_from": null, "hold_out": 1
+ },
+ "project": "other-name.pugeo"
+}"""
+
+
+@pytest.mark.slow
+def test_a_job_that_the_version_before_wrote_runs_and_can_be_started_over(clicked: Layout) -> None:
+    folder = clicked.jobs / "20260101-000000-abcdef"
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_text(SPEC_OF_BEFORE, encoding="utf-8")
+    result = worker.run(folder)
+    facts = facts_of(clicked, str(result["run_id"]))
+    assert (facts.method, facts.preset, facts.seed, facts.n_positive) == ("ncpu", "quick", 3, 5)
+    assert (facts.settings["epochs"], facts.settings["batch_size"]) == (2, 10)
+    again = unheld_job(clicked, "train", jobs.view(folder).args)  # what `retry` writes
+    assert json.loads((again / "spec.json").read_text())["args"] == json.loads(SPEC_OF_BEFORE)["args"]
+
+
+@pytest.mark.slow
+def test_a_whole_training_by_a_preset_is_remembered_for_the_next_estimate(
+    clicked: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+    result = train(job_of(clicked, "whole"), method="linear", preset="quick")
+    train(job_of(clicked, "other"), method="linear", preset="quick", overrides={"l2": "0.3"})  # not the preset's
+    job_of(clicked, "half")
+    write_json(clicked.jobs / "half" / "checkpoints" / "began_with.json", {"chip_set": "set", "at_event": 6})
+    train(Job(clicked, clicked.jobs / "half"), method="linear", preset="quick")  # goes on: its time is a part
+    assert training_times.past("linear", "quick") == [training_times.PastTraining(20, float(str(result["seconds"])))]
