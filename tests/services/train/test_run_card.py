@@ -1,4 +1,4 @@
-"""The card of a run: whole, told in plain values, and safe to hand on whatever names the files had."""
+"""The card of a run, safe to hand on whatever names the files had; what runs are called, and the table of them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ import pytest
 from cli_parts import CommandLine
 from mapped_parts import RUN, TRUTH, N, answer_audit, say
 from model_parts import trained, with_chips
-from small_parts import facts_of
+from small_parts import add_run, facts_of
 from tasks.made_up_map import Reader
 
 from pu_geo.errors import ProjectError
 from pu_geo.methods import catalog
-from pu_geo.project import contents, store
+from pu_geo.project import checks, contents, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.runs import sha256_of
-from pu_geo.services.train import run_card
+from pu_geo.services.train import results, run_card, run_names, training
 from pu_geo.services.train.run_card import curves_section, figures, judgement_words, limits
+from pu_geo.wording import day_and_time
 
 HOSTILE = (
     "<script>alert(1)</script> [x](http://evil.example) ![y](//evil.example/p.png) | **b** `c` \u202e\x1b[2J :smile: & '\""
@@ -48,10 +49,8 @@ def test_it_says_what_the_run_learned_and_how_and_paths_stay_at_home(project: La
     assert json.loads(json.dumps(card, allow_nan=False)) == card
     run = card["run"]
     assert (run["run_id"], run["title"], run["seed"], run["settings"]["epochs"]) == (run_id, "NcPU", 0, 3)
-    assert (run["paper"], run["changed"]) == (
-        catalog.card("ncpu").paper,
-        {"epochs": 60, "max_steps": 300, "batch_size": 128},
-    )
+    assert run["paper"] == catalog.card("ncpu").paper
+    assert run["changed"] == {"epochs": 60, "max_steps": 300, "batch_size": 128}
     assert card["labels"] == {
         "at_event": 12, "n_positive": 6, "n_unlabeled": 14, "n_not_damaged": 6, "n_left_out": 0, "n_held_out": 0,
         "n_people": 1, "were_learned": True,
@@ -72,25 +71,6 @@ def test_it_says_what_the_run_learned_and_how_and_paths_stay_at_home(project: La
     assert card["run"]["settings"]["weights_file"] == "mine.pt"
     for private in (str(tmp_path), "/nowhere", "bob"):
         assert private not in json.dumps(card)
-
-
-def test_a_run_of_no_method_of_the_catalog_has_a_card(mapped: Layout) -> None:
-    for method in ("ensemble", "of-a-newer-version"):
-        change_facts(mapped, method=method, score_type="rank", settings={})
-        card = run_card.card(mapped, "latest")
-        assert (card["run"]["paper"], card["run"]["changed"]) == (None, {})
-        for text in (run_card.as_markdown(card), run_card.as_html(card)):
-            assert card["run"]["title"] in text
-            assert "not a probability" in text
-            assert "None were kept." in text
-
-
-def test_an_unknown_run_and_one_whose_files_are_gone_are_refused(mapped: Layout) -> None:
-    with pytest.raises(ProjectError, match="has no run 'x'"):
-        run_card.card(mapped, "x")
-    (mapped.run(RUN) / "scores.npy").unlink()
-    with pytest.raises(ProjectError, match=r"has lost its file scores\.npy"):
-        run_card.card(mapped, RUN)
 
 
 def test_the_audit_is_told(mapped: Layout) -> None:
@@ -181,5 +161,99 @@ def test_the_command_writes_each_kind(mapped: Layout, tmp_path: Path, run: Comma
         assert words in out.read_text(encoding="utf-8")
     assert run.text("card", folder).startswith("# Instant ranker")
     assert run.json("card", folder)["run"]["run_id"] == RUN
+    assert "has no run 'x'" in run.refused("card", folder, "--run", "x")
     assert "written as .html, .md or .json" in run.refused("card", folder, "--out", tmp_path / "card.pdf")
     assert "cannot be written" in run.refused("card", folder, "--out", tmp_path / "no" / "card.md")
+
+
+AT = "2026-11-22T11:29:08.123+00:00"
+
+
+def test_a_run_is_called_by_what_made_it_and_when(mapped: Layout) -> None:
+    run, at = replace(facts_of(mapped, RUN), created_at=AT), day_and_time(AT)
+    layered = {"method": "herocon", "feature_set": "layers-1a2b", "feature_maker": {"kind": "layers"}}
+    federated = {
+        "method": "fedaws",
+        "preset": "federated",
+        "feature_set": "shared-1",
+        "federation": {"title": "June floods"},
+    }
+    long = "Floods of the river and of its small arms"
+    for changes, words in (
+        ({}, "Instant ranker"),
+        ({"method": "propagation"}, "Propagated ranking"),  # it has one preset
+        ({"method": "ncpu", "preset": "paper"}, "NcPU paper"),
+        ({"method": "gone", "from_model": {"file": "x"}}, "gone from elsewhere"),
+        ({"method": "ncpu", "feature_set": "vit"}, "NcPU quick on vit"),
+        ({**layered, "views": ("sar-post", "pre", "post")}, "HeroCon quick on sar-post + pre + post"),
+        ({**layered, "views": tuple("abcde")}, "HeroCon quick on 5 layers"),
+        (federated, "June floods (FedAwS)"),
+        ({**federated, "from_model": {"file": "x"}}, "June floods (FedAwS from elsewhere)"),
+        ({**federated, "federation": {"title": long}}, "Floods of the river and of… (FedAwS)"),
+    ):
+        assert run_names.usual(replace(run, **changes)) == f"{words}, {at}"  # type: ignore[arg-type]
+
+
+def test_runs_of_one_minute_have_names_of_their_own(project: Layout) -> None:
+    for run_id in ("a-1", "a-2", "a-3"):
+        add_run(project, run_id, created_at=AT)
+    first = f"Instant ranker, {day_and_time(AT)}"
+    assert run_names.names(project) == {"a-3": f"{first} (3)", "a-2": f"{first} (2)", "a-1": first}
+    run_names.rename(project, "a-1", "before the flood")
+    assert run_names.name(project, "a-2") == first
+
+
+def test_a_name_is_kept_taken_back_and_changes_nothing_of_the_run(mapped: Layout) -> None:
+    before = facts_of(mapped, RUN)
+    run_names.rename(mapped, RUN, "  second \n opinion ")
+    assert run_names.names(mapped) == {RUN: "second opinion"}
+    assert facts_of(mapped, RUN) == before
+    run_names.rename(mapped, RUN, "")
+    assert run_names.name(mapped, RUN) == run_names.usual(before)
+
+
+def test_a_name_that_is_taken_too_long_or_of_no_run_is_refused(project: Layout) -> None:
+    for run_id in ("a-1", "a-2"):
+        add_run(project, run_id)
+    run_names.rename(project, "a-1", "mine")
+    run_names.rename(project, "a-1", "mine")
+    with pytest.raises(ProjectError, match="called 'mine' already"):
+        run_names.rename(project, "a-2", "mine")
+    with pytest.raises(ProjectError, match="61 characters"):
+        run_names.rename(project, "a-2", "x" * 61)
+    with pytest.raises(ProjectError, match="no run 'gone'"):
+        run_names.rename(project, "gone", "y")
+    assert run_names.name(project, "gone") == "gone"
+
+
+def test_audited_runs_have_their_figures_and_checks_are_not_read_for_each_of_the_others(
+    mapped: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_audit(mapped, 200)
+    for number in range(6):
+        add_run(mapped, f"other-{number}", like=RUN, from_model={"n_positive": 40} if number else None, seconds=61.0)
+    read, asked = checks.all_checks, []
+    monkeypatch.setattr(checks, "all_checks", lambda layout: (asked.append(1), read(layout))[1])
+    found = training.all_runs(mapped)
+    rows = {row.run_id: row for row in results.table(mapped, found)}
+    n_asked = len(asked)
+    assert re.fullmatch(r"precision [\d.]+ % \(\d+–\d+\), recall [\d.]+ % \(\d+–\d+\)", rows[RUN].audited)
+    assert {row.audited for row in rows.values() if row.run_id != RUN} == {results.NOT_AUDITED}
+    assert [run_id for run_id, row in rows.items() if row.is_shown] == [training.pinned_run(mapped)]
+    assert [rows[f"other-{number}"].n_damaged for number in (0, 1)] == [5, None], "it learned from no labels of this project"
+    assert (rows["other-0"].method, rows["other-0"].took, rows["other-0"].judged) == (
+        "Instant ranker", "61 s", results.NOT_JUDGED,
+    )  # fmt: skip
+    asked.clear()
+    results.table(mapped, [run for run in found if run.run_id == RUN])
+    assert n_asked == len(asked), "as often as for the audited run alone"
+
+
+def test_a_run_is_judged_with_an_interval_by_ten_held_out_clicks_at_least(project: Layout) -> None:
+    add_run(project)
+    known = {"n_held_out": 12, "recall": 1.0, "share_called": 0.3, "criterion": 3.3, "low": 2.0, "high": 3.4, "n_called": 4}
+    for changed, words in (
+        ({}, "100 % (75–100) of 12, 4 flagged"), ({"n_called": None}, "100 % (75–100) of 12"),
+        ({"n_held_out": 9}, "not enough: 9 of 10 clicks"), ({"n_held_out": 0}, results.NOT_JUDGED), ({"recall": None}, results.NOT_JUDGED),
+    ):  # fmt: skip
+        assert results.judged_words(replace(facts_of(project), judgement={**known, **changed})) == words

@@ -1,27 +1,24 @@
-"""What the Train screen asks for: what it recommends, what methods and runs are called, held-out clicks, and the start."""
+"""What the Train screen asks for: held-out clicks, types, the start of a training; and models that are handed on."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
-from small_parts import add_chips, click, unheld_job
+from cli_parts import CommandLine
+from model_parts import parts, trained, with_chips
+from small_parts import add_chips, click, facts_of, job_of, small_project, unheld_job
 
 from pu_geo import jobs
-from pu_geo.errors import JobError, TrainingError
-from pu_geo.project import events
+from pu_geo.errors import JobError, ModelError, TrainingError
+from pu_geo.project import events, model_files
 from pu_geo.project.layout import Layout
-from pu_geo.services.train import training
+from pu_geo.services.train import models, training
 from pu_geo.services.train.training import TrainingRequest
-
-
-def test_the_default_is_a_method_the_first_card_and_what_is_recommended() -> None:
-    first_of_all = next(iter(training.cards_by_group().values()))[0]
-    assert first_of_all.name == training.DEFAULT_METHOD == "propagation"
-    assert training.recommendation().startswith("Train the propagated ranking: on seven sets")
-    assert "%" not in training.recommendation()  # clicks alone cannot say how much is damaged
+from pu_geo.tasks.train import train as train_task
 
 
 def test_only_titles_that_are_plain_words_begin_small_in_a_sentence() -> None:
@@ -78,26 +75,9 @@ def test_a_job_keeps_the_request_as_plain_values(clicked: Layout, monkeypatch: p
     assert TrainingRequest(**json.loads(json.dumps(asked[0]))) == request
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"hold_out": -1}, "hold_out is -1"),
-        ({"seed": -1}, "seed is -1"),
-        ({"preset": "slow"}, "no preset 'slow'"),
-        ({"method": "magic"}, "no method 'magic'"),
-        ({"overrides": {"epochs": "many"}}, "epochs is 'many'"),
-    ],
-)
-def test_a_request_is_refused_where_it_is_made(wrong: dict[str, object], words: str) -> None:
-    with pytest.raises(TrainingError, match=words):
-        TrainingRequest(**{"method": "ncpu", "preset": "quick", **wrong})  # type: ignore[arg-type]
-
-
 def test_types_come_from_answers_grades_and_attributes_of_damaged_buildings(clicked: Layout) -> None:
-    assert [(one.name, one.is_enough) for one in training.type_sources(clicked)][:2] == [
-        ("answers", False),
-        ("grades", False),
-    ]
+    found = [(one.name, one.is_enough) for one in training.type_sources(clicked)]
+    assert found[:2] == [("answers", False), ("grades", False)]
     with pytest.raises(TrainingError, match="none so far"):
         training.require(clicked, TrainingRequest("herocon", "quick", types_from="answers"))
     with pytest.raises(TrainingError, match=r"no clicked|attribute 'roof' with words in it; they have: damage, name"):
@@ -132,3 +112,72 @@ def test_a_training_goes_on_with_another_number_of_devices_that_its_method_takes
     other = unheld_job(project, "rank", {})
     with pytest.raises(JobError, match="no training"):
         training.resume_on(project, other.name, 2)
+
+
+@pytest.fixture(scope="module")
+def modelled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, str]:
+    """A project with a run of a method, and a newer one of the ranker; tests add runs at most."""
+    layout = with_chips(small_project(tmp_path_factory.mktemp("modelled") / "event.pugeo"))
+    run_id = trained(layout, "linear")
+    train_task.rank(job_of(layout, "rank"))
+    return layout, run_id
+
+
+@pytest.mark.slow
+def test_a_model_is_exported_and_downloaded_as_the_same_file(modelled: tuple[Layout, str], tmp_path: Path) -> None:
+    layout, run_id = modelled
+    assert [run.run_id for run in models.runs_with_model(layout)] == [run_id]
+    found = models.export(layout, "latest", str(tmp_path))
+    path = tmp_path / f"{run_id}.pugeo-model.zip"
+    assert found == {"run_id": run_id, "out": str(path), "bytes": path.stat().st_size}
+    assert models.model_file(layout, run_id) == path.read_bytes()
+    read = model_files.read(path)
+    assert (read.card_bytes, read.weights) == parts(layout, run_id)
+
+
+@pytest.mark.slow
+def test_what_cannot_be_exported_is_refused(modelled: tuple[Layout, str], tmp_path: Path) -> None:
+    layout, run_id = modelled
+    with pytest.raises(ModelError, match="has no model"):
+        models.export(layout, facts_of(layout).run_id, str(tmp_path))
+    with pytest.raises(ModelError, match="cannot be written"):
+        models.export(layout, run_id, "/proc/x/model.zip")
+    path = layout.run(run_id) / "model.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + b"x")
+    with pytest.raises(ModelError, match="has weights that are damaged"):
+        models.export(layout, run_id, str(tmp_path))
+    path.write_bytes(whole)
+    assert not list(tmp_path.glob("*.zip"))
+
+
+@pytest.mark.slow
+def test_a_job_gets_the_path_of_a_model_and_a_bad_file_starts_none(
+    modelled: tuple[Layout, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, run_id = modelled
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "start", lambda _, *job: job)
+        path = str(models.export(layout, run_id, str(tmp_path / "good.zip"))["out"])
+        started = models.start_apply(layout, f" {path} ", cluster="local:2")
+        assert started == ("apply_model", {"path": path, "cluster": "local:2"})
+    (tmp_path / "m.zip").write_bytes(b"\x80\x04hello")
+    n_jobs = len(jobs.all_jobs(layout))
+    for path, words in ((str(tmp_path / "m.zip"), "pickle"), (" ", "No model file was named")):
+        with pytest.raises(ModelError, match=words):
+            models.start_apply(layout, path)
+    assert len(jobs.all_jobs(layout)) == n_jobs
+
+
+@pytest.mark.slow
+def test_the_command_line_exports_checks_and_applies(modelled: tuple[Layout, str], tmp_path: Path, run: CommandLine) -> None:
+    layout, run_id = modelled
+    path = tmp_path / "m.pugeo-model.zip"
+    assert f"Wrote the model of {run_id}" in run.text("model", "export", layout.folder, "latest", "--out", path)
+    said = run.text("model", "check", path)
+    assert "can be used: Linear ranking (quick)" in said
+    assert "needs chips of 16 x 16 px, bands pre+post with pixels of 0.50 m" in said
+    applied = run.json("model", "apply", layout.folder, path)["run_id"]
+    assert (layout.run(applied) / "scores.npy").read_bytes() == (layout.run(run_id) / "scores.npy").read_bytes()
+    path.write_bytes(path.read_bytes()[:-9])
+    assert "cut off" in run.refused("model", "check", path)

@@ -1,16 +1,21 @@
-"""The cards of methods on the Train screen: a training is asked for as its card was filled in."""
+"""The Train screen: cards of methods, the comparison of feature sets, and models that are handed on and taken in."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from app_parts import checked, press, show, words
+from app_parts import checked, press, show, show_panel, words
 from comparison_parts import BETTER, set_project
-from small_parts import click
+from small_parts import add_run, click, facts_of, job_of
+from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
+from pu_geo.project.layout import RCF, SHARED, Layout
 from pu_geo.services.imagery import features
+from pu_geo.services.train import models, run_names
+from pu_geo.tasks.train.compare_features import compare_features
 
 
 def test_a_training_is_asked_for_as_its_card_was_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,3 +58,62 @@ def test_cards_say_what_is_in_use_and_what_is_missing_and_take_types_where_there
     assert types.options[0] == "Types given on Annotate"
     checked(types.set_value("answers").run())
     assert "roof 3 yes" in words(app)
+
+
+def opened(layout: Layout) -> AppTest:
+    app = show_panel("train.feature_panel", layout)
+    assert not app.multiselect
+    return checked(app.toggle(key="compare-features").set_value(True).run())
+
+
+def test_before_a_comparison_there_is_a_button_that_may_refuse(tmp_path: Path) -> None:
+    layout = set_project(tmp_path, n_clicks=7)
+    app = opened(layout)
+    assert "No comparison yet" in words(app)
+    assert not app.dataframe
+    app = press(app, "compare-features-start")
+    assert "Not enough clicks to compare" in app.error[0].value
+    assert not jobs.all_jobs(layout)
+    assert app.multiselect(key="compare-features-methods").set_value([]).run().button(key="compare-features-start").disabled
+
+
+def test_the_pick_is_shown_and_chosen_only_by_its_button(tmp_path: Path) -> None:
+    layout = set_project(tmp_path)
+    compare_features(job_of(layout), methods=["ranker"])
+    app = opened(layout)
+    assert list(app.dataframe[0].value["features"]) == [BETTER, "rcf"]
+    assert "is better than rcf" in words(app).replace("\\", "")
+    assert features.overview(layout).in_use == "rcf"
+    app = press(app, "compare-features-use")
+    assert "In use: resnet18" in words(app).replace("\\", "")
+    assert features.overview(layout).in_use == BETTER
+    assert not [button for button in app.button if button.key == "compare-features-use"]
+    click(layout, "b90")
+    assert "There are 63 by now" in words(opened(layout))
+
+
+def test_a_project_without_a_model_says_so_and_takes_no_other_file(project: Layout, tmp_path: Path) -> None:
+    (tmp_path / "m.zip").write_bytes(b"\x80\x04hello")
+    app = show_panel("train.model_panel", project)
+    assert "No run has a model yet" in words(app)
+    assert app.button(key="apply-model").disabled
+    app.text_input(key="model-path").input(str(tmp_path / "m.zip")).run()
+    press(app, "apply-model")
+    assert "is a Python pickle" in app.error[0].value
+    assert not jobs.all_jobs(project)
+
+
+@pytest.mark.parametrize(
+    ("kind", "has_patches"),
+    [({"kind": RCF}, True), ({"kind": SHARED}, False), ({"sets": {"a": {"kind": SHARED}, "b": {"kind": RCF}}}, True)],
+)
+def test_imagery_is_said_to_be_in_a_model_only_where_its_features_hold_some(
+    project: Layout, monkeypatch: pytest.MonkeyPatch, kind: dict[str, object], has_patches: bool
+) -> None:
+    add_run(project, "r1")
+    run = replace(facts_of(project, "r1"), feature_set="set", feature_maker=kind)
+    monkeypatch.setattr(models, "runs_with_model", lambda layout: [run])
+    monkeypatch.setattr(models, "model_file", lambda layout, run_id: b"")
+    app = show_panel("train.model_panel", project)
+    assert app.selectbox(key="export-model-run").options == [run_names.name(project, "r1")]
+    assert ("patches of 5 x 5 pixels of your chips" in words(app)) is has_patches

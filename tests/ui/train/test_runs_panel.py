@@ -1,18 +1,26 @@
-"""The part of the Train screen about finished runs: two side by side, averages, and the card of one."""
+"""Runs on the Train screen: two side by side, averages, the card of one, and what is shown while one trains."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import cv2
 import numpy as np
 import pytest
 import small_parts
 from app_parts import checked, plain, press, show_panel, shown_late, words
 from mapped_parts import RUN
 from model_parts import N, with_chips
-from small_parts import add_chips
+from small_parts import unheld_job
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
+from pu_geo.project import events
 from pu_geo.project.layout import Layout, write_json
+from pu_geo.services.damage_map import auditing
 from pu_geo.services.project import choices
 from pu_geo.services.train import run_names, training
 from pu_geo.services.train.comparing import MapPoints
@@ -51,22 +59,10 @@ def test_all_runs_are_in_a_table_under_names_that_can_be_changed(layout: Layout)
     assert app.dataframe[0].value["Run"].tolist()[1] == run_names.name(layout, "first-1") == "my first"
 
 
-def test_the_first_warnings_of_a_run_are_shown_and_the_others_counted(layout: Layout) -> None:
-    add_run(layout, "third-1", warnings=tuple(f"*warning* {number}" for number in range(7)))
-    said = plain(show_results(layout))
-    assert [f"*warning* {number}" in said for number in range(7)] == [True] * 5 + [False] * 2
-    assert "2 more warnings" in said
-
-
 def shown(layout: Layout) -> AppTest:
     app = show_panel("train.runs_panel", layout, "draw_comparison(layout, training.all_runs(layout))")
     assert not app.selectbox, "nothing is worked out until it is opened"
     return checked(app.toggle(key="compare-runs").set_value(True).run()) if len(app.toggle) else app
-
-
-def test_one_run_alone_is_not_compared(project: Layout) -> None:
-    add_run(with_chips(project), "first-1")
-    assert not shown(project).toggle
 
 
 def test_two_runs_stand_side_by_side_and_either_can_be_shown(layout: Layout) -> None:
@@ -118,12 +114,6 @@ def test_the_map_has_y_down_equal_axes_and_a_scale_around_nought() -> None:
     assert (dots.marker.cmin, dots.marker.cmax) == (-0.5, 0.5)
 
 
-def test_runs_without_common_buildings_do_not_break_the_page(layout: Layout) -> None:
-    add_chips(layout, ["x0", "x1"], "newer")
-    small_parts.add_run(layout, "newer-1", scores=np.array([0.1, 0.2]), ids=["x0", "x1"], chip_set="newer")
-    assert "0 assessable buildings in common" in shown(layout).error[0].value
-
-
 def test_the_card_is_read_only_once_it_is_asked_for(mapped: Layout) -> None:
     app = show_panel("train.runs_panel", mapped, "draw_card(layout, training.all_runs(layout))")
     assert not app.selectbox
@@ -135,3 +125,102 @@ def test_the_card_is_read_only_once_it_is_asked_for(mapped: Layout) -> None:
     for path in mapped.run(RUN).iterdir():
         path.unlink()
     assert "has lost its file" in app.run().error[0].value
+
+
+ALARM = {"name": "calls_all", "seen": "97% score *0.5*", "meaning": "it may call all", "advice": "Look at [them](http://x)."}
+HELD = {"n_held_out": 15, "recall": 0.8, "criterion": 1.6, "criterion_low": 0.9, "criterion_high": 2.2}
+
+
+def job_with(layout: Layout, *reports: dict[str, Any], done: bool = False, args: dict[str, Any] | None = None) -> Path:
+    folder = unheld_job(layout, "train", {"method": "ncpu", "preset": "quick", **(args or {})})
+    events.append(folder, "launched")
+    (folder / "looks").mkdir()
+    for report in reports:
+        events.append(folder, "epoch", {"stage": "training", "epochs": 20, "loss": 1.0, **report})
+        if "look" in report:
+            cv2.imwrite(str(folder / "looks" / Path(report["look"]).name), np.full((30, 60, 3), report["epoch"], np.uint8))
+    if done:
+        events.append(folder, "done", {"result": {"run_id": "ncpu-1", "n_positive": 45, "seconds": 1.5}})
+    return folder
+
+
+def live(layout: Layout, folder: Path) -> AppTest:
+    return show_panel("train.live_panel", layout, f"body(layout, jobs.view(jobs.folder_of(layout, {folder.name!r})))")
+
+
+def figures(app: AppTest) -> dict[str, Any]:
+    """Every figure by its title."""
+    found = [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+    return {figure["layout"]["title"]["text"]: figure for figure in found}
+
+
+def lines(figure: Any) -> dict[str, Any]:
+    return {trace["name"]: trace for trace in figure["data"] if "name" in trace}
+
+
+def test_each_kind_of_signal_has_its_figure(project: Layout) -> None:
+    reports = [
+        {
+            "epoch": n, "loss_cls": 0.5, "entropy": 0.1, "threshold": 0.5, "share_positive": 0.4, "chips_per_s": 900.0,
+            "memory_mb": 700, "look": f"training-{n:04d}.png", "share_called": 0.5, **HELD,
+        }
+        for n in (1, 2, 3)
+    ]  # fmt: skip
+    app = live(project, job_with(project, *reports))
+    assert set(figures(app)) == {"Loss", "Threshold", "Held-out clicks"}, "nothing is called damaged before an audit"
+    app.toggle[0].set_value(True).run()
+    found = figures(app)
+    assert set(found) == {"Loss", "Threshold", "Held-out clicks", "Loss terms", "Speed and memory"}
+    assert {title: list(lines(figure)) for title, figure in found.items() if title != "Held-out clicks"} == {
+        "Loss": ["loss"], "Threshold": ["threshold"], "Loss terms": ["cls", "entropy"],
+        "Speed and memory": ["chips per second", "memory, MB (right)"],
+    }  # fmt: skip
+    assert {"PU criterion", "recall (right)"} <= set(lines(found["Held-out clicks"]))
+    assert lines(found["Speed and memory"])["memory, MB (right)"]["yaxis"] == "y2"
+    for figure in found.values():
+        drawn = [trace["line"] for trace in lines(figure).values()]
+        assert len({line["dash"] for line in drawn}) == len(drawn), "lines differ by color alone"
+        assert figure["layout"]["xaxis"]["range"] == [0, 20]
+
+
+def test_shares_called_damaged_come_with_an_audit(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = job_with(project, *({"epoch": n, "share_positive": 0.4, "share_called": 0.3} for n in (1, 2)))
+    assert set(figures(live(project, folder))) == {"Loss"}
+    of = auditing.how_many(project)
+    monkeypatch.setattr(auditing, "how_many", lambda layout: replace(of, basis="audit"))
+    found = figures(live(project, folder))["Shares"]
+    assert list(lines(found)) == ["called damaged, in batches", "called damaged, all"]
+
+
+def test_the_newest_look_is_shown_older_ones_can_be_gone_back_to_and_none_is_from_elsewhere(project: Layout) -> None:
+    app = live(project, job_with(project, *({"epoch": n, "look": f"training-{n:04d}.png"} for n in (4, 8, 12))))
+    assert "after epoch 12 of 20" in words(app)
+    assert app.get("image")
+    (slider,) = app.select_slider
+    assert slider.options == ["4", "8", "12"]
+    slider.set_value(0).run()
+    assert "after epoch 4 of 20" in words(app)
+    folder = job_with(project, {"epoch": 1}, {"epoch": 3, "look": "../secret.png"})
+    (folder / "looks" / "secret.png").rename(folder / "secret.png")
+    assert not live(project, folder).get("image")
+
+
+def test_alarms_of_the_newest_look_are_told_until_the_run_tells_them(project: Layout) -> None:
+    early = {"epoch": 3, "look": "training-0003.png", "alarms": [{**ALARM, "seen": "old"}]}
+    late = {"epoch": 6, "look": "training-0006.png", "alarms": [ALARM], "n_held_out": 4, "recall": 0.5}
+    app = live(project, job_with(project, early, late))
+    (warning,) = app.warning
+    assert "After epoch 6" in warning.value
+    assert r"\*0.5\*" in warning.value
+    assert "](http://x)" not in warning.value
+    assert "4 held-out clicks: not enough to judge by" in words(app)
+    assert not live(project, job_with(project, early, {**late, "alarms": []})).warning
+    assert not live(project, job_with(project, late, done=True)).warning
+
+
+def test_stages_are_shown_one_at_a_time(project: Layout) -> None:
+    before = [{"stage": "pretraining", "epoch": n, "loss": 9.0} for n in (1, 2, 3)]
+    app = live(project, job_with(project, *before, {"epoch": 1}, {"epoch": 2}))
+    assert lines(figures(app)["Loss"])["loss"]["x"] == [1, 2]
+    app.segmented_control[0].set_value("pretraining").run()
+    assert lines(figures(app)["Loss"])["loss"]["x"] == [1, 2, 3]
