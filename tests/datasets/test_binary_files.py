@@ -1,4 +1,4 @@
-"""FMNIST, CIFAR and STL-10: small made-up copies of the real layouts, and the real FMNIST where it is."""
+"""FMNIST, CIFAR and STL-10 in small made-up copies, the real FMNIST, and positive-unlabeled splits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pu_geo.datasets import binary_files
+from pu_geo.datasets import binary_files, classified
 from pu_geo.datasets.classified import ClassifiedChips
 from pu_geo.errors import DatasetError
 
@@ -97,23 +97,23 @@ STL_10 = write_stl10, binary_files.read_stl10
 @pytest.mark.parametrize(
     ("data_set", "name", "harm"),
     [
-        (FMNIST, "train-images-idx3-ubyte", lambda data: data[:-3]),
         (PACKED, "train-images-idx3-ubyte.gz", lambda data: data[:-3]),
         (FMNIST, "train-images-idx3-ubyte", lambda data: data[:4] + b"\xff\xff\xff\xff" + data[8:]),
         (FMNIST, "train-labels-idx1-ubyte", lambda data: b""),
         (FMNIST, "train-labels-idx1-ubyte", lambda data: data[:-1] + bytes([10])),
         (CIFAR_10, "test_batch.bin", lambda data: data[:-3]),
-        (CIFAR_10, "test_batch.bin", lambda data: bytes([10]) + data[1:]),
         (CIFAR_100, "train.bin", lambda data: bytes([20]) + data[1:]),
         (STL_10, "train_y.bin", lambda data: data[:-1] + bytes([11])),
         (STL_10, "test_y.bin", lambda data: data[:-1] + bytes([0])),
-        (STL_10, "test_y.bin", lambda data: data[:1]),
     ],
 )
 def test_damaged_files_and_labels_of_no_class_are_refused(
     tmp_path: Path, data_set: tuple[Callable[[Path], object], Read], name: str, harm: Callable[[bytes], bytes]
 ) -> None:
     write, read = data_set
+    with pytest.raises(DatasetError) as refusal:
+        read(tmp_path)
+    assert refusal.value.kind == "missing"
     write(tmp_path)
     read(tmp_path)
     (tmp_path / name).write_bytes(harm((tmp_path / name).read_bytes()))
@@ -122,15 +122,55 @@ def test_damaged_files_and_labels_of_no_class_are_refused(
     assert refusal.value.kind == "corrupt"
 
 
-@pytest.mark.parametrize("read", [read for _, read in (FMNIST, CIFAR_10, CIFAR_100, STL_10)])
-def test_the_wrong_folder_is_refused(tmp_path: Path, read: Read) -> None:
-    with pytest.raises(DatasetError) as refusal:
-        read(tmp_path)
-    assert refusal.value.kind == "missing"
-
-
 def test_real_fmnist(shared: Path) -> None:
     read = binary_files.read_fmnist(shared / "data" / "fashion_mnist")
     assert read.chips.shape == (70_000, 1, 28, 28)
     assert np.bincount(read.classes[~read.is_test]).tolist() == [6000] * 10
     assert read.is_test.sum() == 10_000
+
+
+TRUTH = np.arange(2000) % 5 == 0  # 20 % positive
+POOL, TEST = np.arange(1500), np.arange(1500, 2000)
+
+
+@pytest.mark.parametrize(("prior", "n"), [(None, 400), (0.5, 300), (0.5, 0)])
+def test_case_control_draws_apart_at_the_asked_share(prior: float | None, n: int) -> None:
+    made = classified.case_control(TRUTH, POOL, TEST, 100, n, prior, np.random.default_rng(0))
+    assert TRUTH[made.positive].all()
+    assert len(made.positive) == 100
+    everything = np.concatenate([made.positive, made.unlabeled, made.test])
+    assert len(set(everything.tolist())) == len(everything)
+    assert n in (0, len(made.unlabeled))
+    share = 200 / 1400 if prior is None else prior
+    assert TRUTH[made.unlabeled].mean() == pytest.approx(share, abs=1 / len(made.unlabeled))
+    if n == 0:
+        assert len(made.unlabeled) == 400, "all 200 positives that are left, and as many others"
+
+
+@pytest.mark.parametrize("prior", [None, 0.05, 0.5])
+def test_single_set_hides_the_rest_of_the_positives(prior: float | None) -> None:
+    made = classified.single_set(TRUTH, POOL, None, 10, prior, np.random.default_rng(0))
+    np.testing.assert_array_equal(made.test, made.unlabeled)
+    everything = np.concatenate([made.positive, made.unlabeled])
+    assert len(set(everything.tolist())) == len(everything)
+    assert TRUTH[everything].mean() == pytest.approx(0.2 if prior is None else prior, abs=0.002)
+    assert len(made.positive) == 10
+
+
+def test_too_few_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    for n_positive, n_unlabeled, prior in ((400, 100, 0.1), (10, 1000, 0.9), (10, 5000, None)):
+        with pytest.raises(DatasetError):
+            classified.case_control(TRUTH, POOL, TEST, n_positive, n_unlabeled, prior, rng)
+    with pytest.raises(DatasetError):
+        classified.single_set(TRUTH, POOL, None, 63, 0.05, rng)
+
+
+def test_places_are_set_aside_whole_and_something_is_left_to_learn_from() -> None:
+    place = np.repeat(np.arange(40), np.arange(1, 41))
+    is_test = classified.held_out_places(place, 0.3, np.random.default_rng(0))
+    assert 0.3 <= is_test.mean() < 0.36
+    assert all(len(set(is_test[place == each].tolist())) == 1 for each in range(40))
+    for seed in range(6):
+        is_test = classified.held_out_places(np.array([0] * 95 + [1] * 5), 0.3, np.random.default_rng(seed))
+        assert 0 < is_test.sum() < 100

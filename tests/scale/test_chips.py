@@ -1,13 +1,13 @@
-"""Chips on a cluster: those of one process, also where scenes are resampled, moved by an alignment, or lack a part."""
+"""Chips, shifts, and scores of a model on a cluster: those of one process."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import rasterio
+from layered_chip_parts import with_layers
+from model_parts import array_of, exported, trained, with_chips
 from small_parts import job_of
 
 from pu_geo.geo.raster.mosaic import Mosaic
@@ -15,8 +15,11 @@ from pu_geo.project import alignment, contents, store
 from pu_geo.project.layout import SHARDS, Layout
 from pu_geo.scale import alignment as alignment_on_cluster
 from pu_geo.scale import chips as on_cluster
+from pu_geo.scale import scoring
 from pu_geo.tasks.imagery.align import align
-from pu_geo.tasks.imagery.chip import chip, prepare
+from pu_geo.tasks.imagery.chip import chip
+from pu_geo.tasks.train.apply_model import apply_model
+from pu_geo.training import network
 
 FILES = ("npy", "json", "features.npy", "filters.npz")
 
@@ -47,60 +50,51 @@ def test_chips_and_their_features_are_those_of_one_process(
     assert not (chipped_town.jobs / "chip" / SHARDS).exists()
 
 
-def test_features_of_fewer_views_are_the_first_ones_of_all(chipped_town: Layout) -> None:
-    """View 0 is the chip as it was cut: rankings are the same."""
-    chip_set = store.call(chipped_town, contents.chosen_chip_set)
-    every = np.load(chipped_town.features(chip_set))
-    chip(job_of(chipped_town, "chip"), views=2)
-    found = np.load(chipped_town.features(chip_set))
-    np.testing.assert_array_equal(found, every[:2])
-    assert len(every) == 17
-
-
-@pytest.mark.slow
-def test_chips_of_a_resampled_scene_are_those_of_one_process(
-    town: Path, tmp_path: Path, in_this_process: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its pixels are turned and of another size, so that every window of it goes through a warp."""
-    with rasterio.open(town / "pre.tif") as source:
-        profile, pixels = source.profile, source.read()
-        turn = rasterio.Affine.translation(-3.3, 2.7) @ rasterio.Affine.rotation(3) @ rasterio.Affine.scale(1.07)
-        profile["transform"] = source.transform @ turn
-        with rasterio.open(tmp_path / "turned.tif", "w", **profile) as target:
-            target.write(pixels)
-    layout = store.create(tmp_path / "turned.pugeo", "Town")
-    scenes = {"pre": [str(tmp_path / "turned.tif")], "post": [str(town / "post.tif")]}
-    prepare(job_of(layout, "prepare"), footprints=[str(town / "footprints.geojson")], **scenes)
-    before = contents_of(layout)
-    monkeypatch.setattr(on_cluster, "ROWS", 5)
-    monkeypatch.setattr(on_cluster, "STRIP_PX", 50)
-    chip(job_of(layout, "chip"), cluster="local:2")
-    after = contents_of(layout)
-    assert np.load(layout.chips(store.call(layout, contents.chosen_chip_set))).shape[1] == 6
-    assert after == before
-    assert in_this_process
-
-
 def test_shifts_are_those_of_one_process(
     chipped_town: Layout, in_this_process: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alignment_on_cluster, "STRIP_PX", 40)
     monkeypatch.setattr(Mosaic, "preferred_block_rows", 32)
     alone = align(job_of(chipped_town, "align"))
-    before, boxes, true_read = shifts_of(chipped_town), set[Any](), Mosaic.read
-
-    def read(self: Mosaic, col: int, row: int, width: int, height: int) -> Any:
-        if self.within is not None:
-            left, top, right, bottom = self.within
-            assert left <= col < col + width <= right
-            assert top <= row < row + height <= bottom
-        boxes.add(self.within)
-        return true_read(self, col, row, width, height)
-
-    monkeypatch.setattr(Mosaic, "read", read)
+    before = shifts_of(chipped_town)
     assert align(job_of(chipped_town, "align"), cluster="local:2") == alone
     assert shifts_of(chipped_town) == before
-    boxes.discard(None)  # of the job itself, which finds the shift of the scenes
-    assert len(boxes) > 3, "each worker opens the scenes of its own strip alone"
     assert len([name for name in in_this_process if name.startswith("match_part")]) > 3
     assert not (chipped_town.jobs / "align" / SHARDS).exists()
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "IMAGES_AT_ONCE", 3)
+    monkeypatch.setattr(scoring, "ROWS", 6)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_blocks")
+def test_scores_of_features_and_of_chips_are_those_of_one_process(
+    project: Layout, tmp_path: Path, in_this_process: list[str]
+) -> None:
+    """A model that takes features has them made on the cluster; one that takes chips answers there."""
+    with_chips(project)
+    for method, more in (("linear", {}), ("ce", {"backbone": "small"})):
+        run_id = trained(project, method, **more)
+        job = job_of(project, f"apply-{method}")
+        path = exported(project, run_id, tmp_path / f"{method}.zip")
+        made = str(apply_model(job, path=path, cluster="local:2")["run_id"])
+        assert array_of(project, made).tobytes() == array_of(project, run_id).tobytes()
+        assert not (job.folder / SHARDS).exists()
+    assert in_this_process == ["describe 0", "score_part 18", "score_part 12", "score_part 6", "score_part 0"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_blocks")
+def test_a_network_on_named_views_knows_which_each_building_lacks(
+    project: Layout, tmp_path: Path, in_this_process: list[str]
+) -> None:
+    with_layers(project)
+    path = exported(project, trained(project, "herocon", backbone="small", embedding_dim=8), tmp_path / "m.zip")
+    alone = str(apply_model(job_of(project, "alone"), path=path)["run_id"])
+    made = str(apply_model(job_of(project, "apply"), path=path, cluster="local:2")["run_id"])
+    for name in ("scores", "embeddings"):
+        assert array_of(project, made, name).tobytes() == array_of(project, alone, name).tobytes()
+    assert in_this_process == ["score_part 18", "score_part 12", "score_part 6", "score_part 0"]

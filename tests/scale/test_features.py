@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,6 @@ from small_parts import job_of
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError
 from pu_geo.features import bank, self_supervised
-from pu_geo.project import feature_sets
 from pu_geo.project.layout import SHARDS, Layout, write_array
 from pu_geo.scale import features as on_cluster
 from pu_geo.tasks.imagery.features import features
@@ -77,24 +77,6 @@ def test_parts_of_a_set_get_the_features_that_they_have_in_the_whole(
     assert maker.transform(chips[SHARD:], 3, seed=0, device=device).tobytes() != part.tobytes()
     with pytest.raises(ValueError, match="multiple"):
         maker.transform(chips[7:], 3, seed=0, device=device, first=7)
-
-
-def test_a_shard_needs_no_database(layout: Layout) -> None:
-    """Workers get paths of arrays: theirs may be a computer where the database must not be opened."""
-    job, project = job_of(layout), layout.folder
-    chips = on_cluster.read_array(layout.chips("set"))
-    maker = bank.fit_default(chips)
-    on_cluster.keep_maker(maker, job.folder, "x", {})
-    for path in project.glob("project.gpkg*"):
-        path.unlink()
-    name = next((job.folder / SHARDS).glob("maker-*.npz")).name
-    spec = {
-        "project": str(project), "shards": f"jobs/job/{SHARDS}", "maker": name, "masks": "", "n_bands": 3, "n_views": 2,
-        "chips": str(layout.chips("set").relative_to(project)), "seed": 0,
-    }  # fmt: skip
-    found = on_cluster.describe(spec, SHARD, 2 * SHARD, lambda: False)["features"]
-    whole = maker.transform(chips, 2, seed=0, device=torch.device("cpu"))
-    assert found.tobytes() == whole[:, SHARD : 2 * SHARD].tobytes()
 
 
 def test_a_job_that_goes_on_after_chips_were_cut_again_learns_from_the_new_ones(
@@ -174,23 +156,6 @@ def test_workers_that_are_killed_while_people_click_lose_running_shards_alone(
 
 
 @on_a_cluster
-def test_a_job_that_is_cancelled_stops_and_goes_on_with_what_is_left(
-    layout: Layout, expected: str, cluster: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = job_of(layout)
-    with monkeypatch.context() as patch:
-        on_first_shard(patch, (job.folder / "cancel").touch)
-        with pytest.raises(JobCancelled):
-            features(job, request=REQUEST, cluster=cluster)
-    assert [one.name for one in feature_sets.all_sets(layout, "set")] == ["rcf"]
-    (job.folder / "cancel").unlink()
-    monkeypatch.setattr("pu_geo.tasks.imagery.features.fit_maker", None)  # its maker was kept
-    found = features(job, request=REQUEST, cluster=cluster)
-    assert sha256_of_features(layout, str(found["name"])) == expected
-    assert of_kind(job.folder, "kept")
-
-
-@on_a_cluster
 def test_a_job_whose_process_is_killed_is_resumed_with_the_rest(tmp_path: Path, cluster: str) -> None:
     """As a person sees it: the job's process is gone, and `resume` does what is left. Shards have their usual size."""
     n = 9 * 1024
@@ -233,19 +198,16 @@ def test_a_scheduler_that_is_killed_ends_the_job_in_words_and_nothing_is_done_tw
 @contextmanager
 def of_its_own(file: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Start a scheduler as its administrator does, and a worker; yield the scheduler."""
-    worker = ("--nthreads", "1", "--death-timeout", "60", "--local-directory", str(file.parent))
-    with running("scheduler", file, "--host", "127.0.0.1", "--port", "0") as scheduler:
-        wait_for(file.is_file)
-        with running("worker", file, *worker):
-            yield scheduler
-
-
-@contextmanager
-def running(what: str, file: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-W", "ignore", "-m", "dask", what, "--scheduler-file", str(file), "--no-dashboard", *options]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    dask = [sys.executable, "-W", "ignore", "-m", "dask"]
+    start = partial(subprocess.Popen, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    of_file = ["--scheduler-file", str(file), "--no-dashboard"]
+    worker = ["worker", *of_file, "--nthreads", "1", "--death-timeout", "60", "--local-directory", str(file.parent)]
+    started = [start([*dask, "scheduler", *of_file, "--host", "127.0.0.1", "--port", "0"])]
     try:
-        yield process
+        wait_for(file.is_file)
+        started.append(start([*dask, *worker]))
+        yield started[0]
     finally:
-        process.terminate()
-        process.wait()
+        for process in reversed(started):
+            process.terminate()
+            process.wait()
