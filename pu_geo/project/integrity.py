@@ -39,6 +39,9 @@ _PEOPLE_CALL = {
     "pinned_run": "the choice of run",
 }  # fmt: skip
 _AT_ONCE = 5_000  # rows whose texts are joined
+_LAST_AND_GIVEN = """
+    SELECT (SELECT ifnull(max(event), 0) FROM label_event), ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'label_event'
+"""  # one statement: somebody may click between two
 _WORDS_OF_CORRUPT = (
     "no such table",
     "no such column",
@@ -77,8 +80,7 @@ def problem(db: sqlite3.Connection, *, is_current: bool) -> str:
             return _what(db, found)
         if is_current and (gone := sorted(_expected() - _shape(db))):
             return f"it lacks {', '.join(gone)}"
-        last = db.execute("SELECT ifnull(max(event), 0) FROM label_event").fetchone()[0]
-        given = db.execute("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'label_event'").fetchone()[0]
+        last, given = db.execute(_LAST_AND_GIVEN).fetchone()
         if given != last:
             return f"the label log ends with entry {last}, and the number {given} was given"
         for table in _TEXTS:

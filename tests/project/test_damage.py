@@ -182,3 +182,17 @@ def test_looking_at_a_damaged_file_changes_neither_it_nor_the_log_beside_it(proj
     with pytest.raises(PuGeoError, match="is damaged"):
         store.call(copied, labels.last_event)
     assert [Path(f"{copied.gpkg}{end}").read_bytes() for end in ("", "-wal")] == before
+
+
+def test_a_click_while_the_file_is_checked_is_no_damage(project: Layout) -> None:
+    click(project, "b1")
+
+    def meanwhile(statement: str) -> None:
+        if "max(seq)" in statement:
+            reader.set_trace_callback(None)
+            click(project, "b2")
+
+    with closing(sqlite3.connect(project.gpkg)) as reader:
+        reader.set_trace_callback(meanwhile)
+        assert integrity.problem(reader, is_current=True) == ""
+        assert labels.last_event(reader) == 2
