@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 import signal
 import subprocess
 import sys
@@ -132,6 +133,27 @@ def test_the_example_runs_as_written(sample: Layout, tmp_path: Path, monkeypatch
     assert ((table.damage_binary == "damaged").to_numpy()[is_shown] == is_flagged[is_shown]).all()
     truth = before.footprints().damage.isin(["destroyed", "major-damage"]).to_numpy()
     assert scores[truth].mean() > scores[~truth].mean()
+
+
+@pytest.mark.ci
+@pytest.mark.slow
+def test_the_page_of_the_library_holds_on_the_sample_event(
+    sample: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert sample.folder == tmp_path / "joplin.pugeo"
+    page = (REPOSITORY / "docs" / "library.md").read_text(encoding="utf-8")
+    section = re.split("^## ", page, flags=re.MULTILINE)
+    (mine,) = (part for part in section if part.startswith("Project\n"))
+    blocks = re.findall(r"```python\n(>>> .*?)```", mine, re.DOTALL)
+    assert len(blocks) == 4
+    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {"pg": pu_geo}, "Project", "docs/library.md", 0)
+    runner = doctest.DocTestRunner()
+    runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0
+    named = set(re.findall(r"`(\w+)`", mine[mine.index("| screen") : mine.index("Steps that take")]))
+    public = {name for name in vars(Project) if not name.startswith("_")}
+    assert named == public
 
 
 @pytest.mark.slow
