@@ -108,3 +108,14 @@ def test_matching_gives_the_mean_and_spread_of_the_first_group_and_keeps_the_ord
     before = views.copy()  # small groups have no part in it
     assert sensors.match_groups(views, np.repeat([0, 1], [81, 19]), np.ones(100, np.bool_)) == ()
     np.testing.assert_array_equal(views, before)
+
+
+def test_features_below_zero_are_matched_as_such() -> None:
+    """Two groups of the same content, of which one has a quarter of the contrast."""
+    views = np.random.default_rng(0).normal(0.5, 2, (1, 200, 3)).astype(np.float16)
+    views[:, 100:] *= 0.25
+    assert sensors.match_groups(views, np.repeat([0, 1], 100), np.ones(200, np.bool_), is_signed=True) == (1,)
+    first, second = (np.sign(part) * np.sqrt(np.abs(part)) for part in np.split(views[0].astype(np.float32), 2))
+    np.testing.assert_allclose(first.mean(0), second.mean(0), atol=0.02)
+    np.testing.assert_allclose(first.std(0), second.std(0), atol=0.02)
+    assert (views[:, 100:] < 0).any()
