@@ -27,8 +27,8 @@ test: setup
 # What continuous integration adds to `make test`: the other journeys, and one of each kind of long test.
 test-ci: setup
 	$(BUILT)
-	$(PYTEST) -m ci $(BROWSER) $(PYTEST_ARGS)
-	$(PYTEST) -m ci --dist worksteal --ignore=tests/browser $(PYTEST_ARGS)
+	$(PYTEST) -m "ci and not long" $(BROWSER) $(PYTEST_ARGS)
+	$(PYTEST) -m "ci and not long" --dist worksteal --ignore=tests/browser $(PYTEST_ARGS)
 
 # The full grids: every kill point, full disk, lost file, method x promise, fuzz, simulated audits. PART chooses one, as in PART=kills.
 LONG := $(if $(PART),long(part='$(PART)'),long)
