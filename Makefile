@@ -6,7 +6,7 @@ EXTRAS ?= dev
 STAMP  := $(VENV)/.pu-geo-setup-$(EXTRAS)
 FEDERATED := $(VENV)/federated
 
-.PHONY: app test test-ci test-long test-federated setup demo pictures lint size lock audit bench clean
+.PHONY: app test test-ci test-long test-federated test-long-federated setup demo pictures lint size lock audit bench clean
 
 app: setup
 	$(BUILT)
@@ -46,6 +46,7 @@ FEDERATED_PYTEST := PU_GEO_REQUIRE_EXTRAS=federated OMP_NUM_THREADS=1 $(FEDERATE
   tests/ui/test_serving.py
 
 test-federated: $(FEDERATED)/.pu-geo-setup
+	$(BUILT)
 	$(FEDERATED_PYTEST) -m "not long" $(PYTEST_ARGS)
 
 test-long-federated: $(FEDERATED)/.pu-geo-setup
