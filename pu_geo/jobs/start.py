@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -38,10 +39,10 @@ def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Pat
     Raises:
         JobError: if the task changes what the project is made of and another such job is active, or the disk is full.
     """
-    stamp = now()[:19].replace("-", "").replace(":", "").replace("T", "-")
-    folder = layout.jobs / f"{stamp}-{secrets.token_hex(3)}"
     with locks.one_at_a_time(layout.jobs / locks.STARTING):
         _require_free(layout, task)
+        stamp = re.sub("[-:Z]", "", now()).replace("T", "-").replace(".", "-")  # with milliseconds: names sort by start
+        folder = layout.jobs / f"{stamp}-{secrets.token_hex(3)}"
         folder.mkdir()
         lock = take_lock(folder)
         # The worker finds the project by the job's folder, also after both were moved; its name is for people.

@@ -271,6 +271,15 @@ def test_the_log_of_an_ended_job_is_read_once(project: Layout, monkeypatch: pyte
     assert (jobs.view(folders[2]).state, jobs.view(folders[2]).result) == ("done", {"run_id": "r"})
 
 
+def test_jobs_of_one_second_are_listed_newest_first(project: Layout) -> None:
+    made = []
+    for _ in range(8):
+        folder, lock = jobs.create_held(project, "sleep", {})
+        os.close(lock)
+        made.append(folder.name)
+    assert [job.job_id for job in jobs.all_jobs(project)] == made[::-1]
+
+
 def test_job_of_a_task_that_is_gone_is_listed_and_not_started_again(project: Layout) -> None:
     folder = unheld(project, "failed", task="bring_in")
     (job,) = jobs.all_jobs(project)
