@@ -60,13 +60,17 @@ def a_run(page) -> Iterator[None]:
 
 
 def still(page, part) -> dict[str, float]:
-    """Wait until an element stands where it stood some frames ago; return its box in the window."""
+    """Wait until an element stands in the window where it stood some frames ago, with nothing above it; return its box."""
     boxes = [None]
+    is_hit = "(part, [x, y]) => part.contains(part.getRootNode().elementFromPoint(x, y))"
 
     def has_not_moved() -> bool:
         page.evaluate("async () => { for (let n = 0; n < 5; n++) await new Promise(requestAnimationFrame); }")
-        boxes.append(part.bounding_box())
-        return boxes[-1] is not None and boxes[-1] == boxes[-2]
+        part.scroll_into_view_if_needed()
+        boxes.append(box := part.bounding_box())
+        if box is None or box != boxes[-2]:
+            return False
+        return part.evaluate(is_hit, [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2])
 
     until(has_not_moved, page=page)
     return boxes[-1]

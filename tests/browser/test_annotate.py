@@ -172,7 +172,6 @@ def test_a_box_and_a_line_are_one_act_and_one_undo(page, village) -> None:
     assert on_page(page) == village.labels()
 
 
-@pytest.mark.long(part="slow")  # fails on a slow machine at times: back into ci with point 5 of issue 37
 def test_the_card_of_a_building_and_what_is_being_written_on_it(page, village) -> None:
     open_view(page, village)
     steps.see_all(page)

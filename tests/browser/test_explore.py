@@ -131,7 +131,6 @@ def test_an_island_is_selected_labeled_undone_saved_and_loaded_again(page, villa
         assert decisions.standing(db, "selection")[NAME].facts == kept.facts
 
 
-@pytest.mark.long(part="slow")  # fails on a slow machine at times: back into ci with point 5 of issue 37
 def test_a_double_click_labels_what_was_shown_and_not_what_came_next(page, village) -> None:
     before = village.labels()
     open_view(page, village, "explore")

@@ -124,7 +124,7 @@ export function buttons(root) {
   return Object.fromEntries(found(root));
 }
 
-const held = new Set(); // names of locks
+const held = new Map(); // what waits for each lock that a page has, by its name
 const waitingFrames = [];
 const define = (name, value) => Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
 
@@ -153,15 +153,17 @@ export function freshPage() {
   define("fetch", () => Promise.reject(new Error("no server")));
 }
 
-async function requestLock(name, options, act = options) {
-  if (held.has(name)) return options.ifAvailable ? act(null) : new Promise(() => {});
-  held.add(name);
-  return Promise.resolve(act({ name })).finally(() => held.delete(name));
+async function requestLock(name, act) {
+  if (held.has(name)) await new Promise((resolve) => held.get(name).push(resolve));
+  else held.set(name, []);
+  return Promise.resolve(act({ name })).finally(() => releaseLock(name));
 }
 
 /** The page that held a lock is gone. */
 export function releaseLock(name) {
-  held.delete(name);
+  const next = held.get(name)?.shift();
+  if (next) next();
+  else held.delete(name);
 }
 
 /** Draw the next frame. */

@@ -8,7 +8,8 @@
 // (a repeat is harmless) and answers with the highest number it has dealt with. Nothing leaves the log before that answer.
 //
 // The log is also written to localStorage, under a key of its own for each page load. Whoever has that page open holds a
-// lock of the same name. A free lock means that the page is gone; the next one that can label takes over what it left.
+// lock of the same name. A free lock means that the page is gone; the next one that can label takes over what it left, at once
+// if it waits for the lock already.
 
 import { familyOf, keep, leftovers, read } from "./kept_logs.js";
 import { Posts } from "./posts.js";
@@ -16,7 +17,6 @@ import { Reruns } from "./reruns.js";
 import { TEXTS } from "./texts.js";
 
 const RETRY_MS = [2500, 4000, 8000, 15000];
-const LOOK_AGAIN_MS = 2000; // the browser lets go of a reloaded page's lock a moment late
 
 export class OperationLog {
   /** @param {string} token names the project */
@@ -29,6 +29,7 @@ export class OperationLog {
     this.settled = []; // labels that are stored and that the page's data do not hold yet, each with its `event`
     this.refused = null; // {problem, hint} of what the server will never store
     this.changed = () => {}; // called when the log or its state changed
+    this.awaited = new Set(); // keys of other pages' logs
     this.owner = null;
     this.send = null;
     this.sentUpTo = 0; // of the wishes
@@ -60,7 +61,6 @@ export class OperationLog {
     this.posts.stop();
     this.#advance();
     this.#takeOver();
-    setTimeout(() => this.#takeOver(), LOOK_AGAIN_MS);
   }
 
   /** Send what was not sent yet, and no more until the next `connect`. Of no effect once another owner is connected. */
@@ -207,13 +207,15 @@ export class OperationLog {
 
   #takeOver() {
     if (!this.send || !navigator.locks) return;
-    const left = leftovers().filter(({ key }) => key.startsWith(this.family) && key !== this.key);
+    const left = leftovers().filter(({ key }) => key.startsWith(this.family) && key !== this.key && !this.awaited.has(key));
     for (const { key } of left) {
-      navigator.locks.request(key, { ifAvailable: true }, (lock) => lock && this.#adopt(key)).catch(() => {});
+      this.awaited.add(key);
+      navigator.locks.request(key, () => this.#adopt(key)).catch(() => this.awaited.delete(key));
     }
   }
 
   #adopt(key) {
+    this.awaited.delete(key);
     const ops = read(key)?.ops; // again: another page may have been faster
     if (!ops || !this.send) return;
     for (const op of ops) this.ops.push({ ...op, n: this.next++ }); // `op.op`, which the server goes by, stays
