@@ -60,20 +60,32 @@ def a_run(page) -> Iterator[None]:
 
 
 def still(page, part) -> dict[str, float]:
-    """Wait until an element stands in the window where it stood some frames ago, with nothing above it; return its box."""
+    """Wait until an element stands where it stood some frames ago; return its box in the window."""
     boxes = [None]
-    is_hit = "(part, [x, y]) => part.contains(part.getRootNode().elementFromPoint(x, y))"
 
     def has_not_moved() -> bool:
         page.evaluate("async () => { for (let n = 0; n < 5; n++) await new Promise(requestAnimationFrame); }")
-        part.scroll_into_view_if_needed()
-        boxes.append(box := part.bounding_box())
-        if box is None or box != boxes[-2]:
-            return False
-        return part.evaluate(is_hit, [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2])
+        boxes.append(part.bounding_box())
+        return boxes[-1] is not None and boxes[-1] == boxes[-2]
 
     until(has_not_moved, page=page)
     return boxes[-1]
+
+
+def middle_of(page, part) -> tuple[float, float]:
+    """Bring an element of the page into the window; return its middle once it stands still there with nothing above it."""
+    is_hit = "(part, place) => part.contains(document.elementFromPoint(...place))"
+    places = [(-1.0, -1.0)]
+
+    def can_be_pressed() -> bool:
+        settled(page)
+        part.scroll_into_view_if_needed()
+        box = still(page, part)
+        places.append((box["x"] + box["width"] / 2, box["y"] + box["height"] / 2))
+        return part.evaluate(is_hit, places[-1])
+
+    until(can_be_pressed, page=page)
+    return places[-1]
 
 
 def until(condition: Callable[[], Any], seconds: float = 240.0, page: Any = None) -> Any:

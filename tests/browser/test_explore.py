@@ -137,9 +137,7 @@ def test_a_double_click_labels_what_was_shown_and_not_what_came_next(page, villa
     steps.panel(page, "Neighbors")
     steps.fill(page, page.get_by_role("textbox", name="Building", exact=True), next(iter(before)))
     button = page.get_by_role("button", name="Mark all damaged (24)")
-    button.wait_for()
-    box = steps.still(page, button)
-    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    middle = steps.middle_of(page, button)
     asked = page.evaluate("window.__runs.asked")
     page.mouse.click(*middle)
     page.wait_for_timeout(120)  # the pace of a hand

@@ -100,10 +100,10 @@ def test_a_closed_tab_leaves_its_clicks_to_the_next_one_and_a_living_one_keeps_t
     expected = click_some(page, village)
     second = context.new_page()
     open_view(second, village)
-    second.wait_for_timeout(2_500)  # it looks twice, and finds nothing
     assert (steps.ask(page, "pending"), steps.ask(second, "pending")) == (3, 0)
-    second.close()
     page.goto("about:blank")  # as good as closed
+    wait_for_pending(second, 3)  # the one that waits for it takes over
+    second.close()
     third = context.new_page()
     open_view(third, village, "damage_map")
     steps.settled(third)

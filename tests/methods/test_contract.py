@@ -26,6 +26,7 @@ from pu_geo.methods import catalog, linear, measured, propagation
 from pu_geo.methods.ncl import consensus_clusters, discovery
 from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.loop import MicroBatcher
 from pu_geo.training.network import FeatureExtractor, TrainedModel
 from pu_geo.training.run import Run
 
@@ -192,6 +193,25 @@ def test_odd_sizes_train(name: str, n: int) -> None:
     few = PUData(FeatureViews(data.inputs.array[:2, :n]), known >= 1, np.zeros(n, np.bool_), known, data.class_names)
     settings = short(name, epochs=2, rounds=2)
     assert np.isfinite(fit(name, few, settings=settings).score(few.inputs.array)).all()
+
+
+@pytest.mark.parametrize("name", ["ncpu", "pucl", "ncl", "herocon", "fedaws", "ce"])
+def test_a_piece_of_a_batch_counts_by_its_share(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_a_piece_of_no_share(_: MicroBatcher, n: int, begin: Callable[[], None], work: Callable[..., Any]) -> Any:
+        begin()
+        whole, more = work(slice(0, n), 1.0), work(slice(0, n // 2), 0.0)
+        return [whole, (more[0], more[1][:0])] if isinstance(more, tuple) else [whole, more]
+
+    data, found = made_up()[0], []
+    settings = short(name, epochs=1, rounds=1, local_steps=1, batch_size=240, lr=0.05)
+    for _ in range(2):
+        told: list[Mapping[str, Any]] = []
+        state = fit(name, data, settings=settings, report=told.append).state()
+        found.append(({key: value for key, value in state.items() if "running" not in key and "num_" not in key}, told))
+        monkeypatch.setattr(MicroBatcher, "each", with_a_piece_of_no_share)
+    (plain, told), (cut, told_of_cut) = found
+    assert is_same(plain, cut)
+    assert name == "ncpu" or told[-1]["loss"] == pytest.approx(told_of_cut[-1]["loss"])  # it reports the mean of its pieces
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:

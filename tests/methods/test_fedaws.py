@@ -209,6 +209,18 @@ def test_order_clients_without_chips_and_rounds_without_anybody_do_not_matter() 
     torch.testing.assert_close(after.class_vectors[3], learner.class_vectors[3], rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("k", [1, 2])
+def test_each_class_is_pushed_from_as_many_neighbors_as_asked_for(k: int) -> None:
+    rows = nn.functional.normalize(torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.2, 0.0], [0.0, 1.0, 1.0]]), dim=1)
+    updates = {c: ClientUpdate({}, rows[c], 1) for c in range(3)}
+    settings = replace(ONE_STEP, spread="nearest", n_nearest=k, spread_weight=0.3, lr=0.2)
+    found = server_round(Learner({}, rows), updates, settings).class_vectors
+    # Minus the squared distance, as seen from c and, if c is near to it too, from the other: 2 (w_c - w_o) each time.
+    near = torch.zeros(3, 3).scatter(1, torch.cdist(rows, rows).fill_diagonal_(9).argsort(1)[:, :k], 1.0)
+    push = (2 * (near + near.T)[:, :, None] * (rows[:, None] - rows[None])).sum(1)
+    torch.testing.assert_close(found, nn.functional.normalize(rows + 0.3 * 0.2 * push, dim=1), rtol=0, atol=1e-5)
+
+
 def test_fixed_vectors_do_not_move() -> None:
     data, _ = made_up()
     first = fedaws._start(data, np.flatnonzero(~data.is_positive), 3, SHORT, Run(CPU))[1]

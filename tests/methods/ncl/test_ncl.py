@@ -231,6 +231,17 @@ def test_hard_negatives_come_from_other_classes_than_an_anchor_seems_to_have(mon
     assert len(seen) == 1
 
 
+def test_class_numbers_with_gaps_teach_the_same() -> None:
+    plain, told = made_up(known="two")[0], []
+    for numbers in ((0, 1), (2, 5)):
+        classes = np.where(plain.classes < 0, -1, np.take(numbers, plain.classes.clip(min=0)))
+        data = PUData(plain.inputs, classes >= 1, plain.is_excluded, classes, ("no", "a", "b", "c", "d", "e"))
+        learner = learner_of(data)
+        assert learner.network.known.tolist() == list(numbers)
+        told.append([step(learner, data, number) for number in range(3)])
+    assert told[0] == told[1]
+
+
 @pytest.mark.parametrize("chosen", [slice(0, 40, 4), slice(1, 40, 4), slice(1, 2), slice(199, 200)])
 def test_batches_of_one_kind_or_one_chip_give_finite_losses_and_gradients(chosen: slice) -> None:
     # Every fourth chip is of one kind: the first slice is all labeled as not damaged, the second as damaged.

@@ -131,6 +131,24 @@ def test_the_true_class_prior_is_given_where_papers_give_it(
     assert fitted[-1][0].class_prior == 0.5, "what is set counts"
 
 
+def test_networks_learn_from_the_chips_drawn_and_take_the_settings_that_they_have(
+    made_up: tables.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted: list[tuple[Any, PUData]] = []
+    data, setting = easy(), replace(made_up.settings[0], augmentation="natural")
+    model = SimpleNamespace(score=lambda chips: chips[:, 0, :, :8].mean((1, 2)) / 255)
+    monkeypatch.setattr(catalog, "load_fit", lambda _: lambda *given: fitted.append(given[1::-1]) or model)
+    overrides: dict[str, str | float] = {"backbone": "small", "warmup_epochs": 1}
+    done = list(benchmark._one_draw(data, setting, ["ncpu", "ce"], "quick", 0, overrides))
+    assert [each.auc for each in done] == [1, 1], "the chips set aside are scored"
+    drawn = tables.split(data, setting, 0)
+    for settings, learned in fitted:
+        assert settings.backbone == "small"
+        np.testing.assert_array_equal(learned.inputs.array, data.chips[np.concatenate([drawn.positive, drawn.unlabeled])])
+        assert learned.inputs.augmentation == "natural"
+        assert learned.is_positive.tolist() == [True] * 20 + [False] * 100
+
+
 def test_chips_without_a_class_are_the_unlabeled() -> None:
     data = easy(400)
     classes = data.classes.copy()

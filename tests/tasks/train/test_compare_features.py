@@ -14,7 +14,7 @@ from layered_chip_parts import layer_set, with_layers
 from numpy.typing import NDArray
 from small_parts import answer, click, job_of, op_of, small_project
 
-from pu_geo.errors import TrainingError
+from pu_geo.errors import JobCancelled, TrainingError
 from pu_geo.project import feature_sets, store
 from pu_geo.project.layout import write_array
 from pu_geo.services.train import feature_comparison as comparison
@@ -101,6 +101,31 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_fitted(
     with pytest.raises(TrainingError, match="There is no method 'nothing'"):
         compare(job_of(layout), methods=["nothing"])
     assert comparison.last(layout) is None
+
+
+@pytest.mark.parametrize(("method", "n_done"), [("ranker", 1), ("propagation", 0)])
+def test_cancel_ends_it_at_the_fit_that_runs_and_keeps_the_last_result(
+    tmp_path: Path, method: str, n_done: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = set_project(tmp_path, n_clicks=10)
+    compare(job_of(layout), methods=["ranker"])
+    before, job, scorer, begun, done = comparison.last(layout), job_of(layout), task.scorer, list[Any](), list[Any]()
+
+    def cancelling(*given: Any) -> Any:
+        score = scorer(*given)
+
+        def rank(is_out: NDArray[np.bool_]) -> NDArray[np.floating]:
+            begun.append((job.folder / "cancel").touch())
+            done.append(score(is_out))
+            return done[-1]
+
+        return rank
+
+    monkeypatch.setattr(task, "scorer", cancelling)
+    with pytest.raises(JobCancelled):
+        compare(job, methods=[method])
+    assert (len(begun), len(done)) == (1, n_done)
+    assert comparison.last(layout) == before
 
 
 @pytest.mark.slow
