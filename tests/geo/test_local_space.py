@@ -171,5 +171,7 @@ def test_degrees_places_beside_the_picture_and_systems_on_the_earth_are_refused(
         ("d.gpkg", [INSIDE], 32633, None, "is in EPSG:32633"),
         ("e.csv", [INSIDE], None, "EPSG:32633", "is in EPSG:32633"),
     ):
-        with pytest.raises(FootprintError, match=words):
+        with pytest.raises(FootprintError, match=words) as refusal:
             read_footprints(write_outlines(tmp_path / name, shapes, crs), grid, crs=given)
+        assert refusal.value.kind == ("outside" if "pixels" in words else "local")
+        assert "x to the right, y down" in refusal.value.hint

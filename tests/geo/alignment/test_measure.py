@@ -13,6 +13,7 @@ from geo_parts import NORTH_UP, ORIGIN
 from numpy.typing import NDArray
 from rasterio.transform import Affine
 
+from pu_geo.errors import JobCancelled
 from pu_geo.geo import alignment
 from pu_geo.geo.alignment import Shifts, estimate_shifts, metres_per_px
 from pu_geo.geo.raster.mosaic import Mosaic
@@ -197,6 +198,19 @@ def test_a_part_that_moved_further_than_the_rest_is_followed_or_given_up(measure
     assert (errors(found, dx_left, 0)[left] >= 2)[sure[left]].mean() < 0.05 or sure[left].mean() < 0.05
     assert (errors(found, dx_right, 0)[right & sure] < 2).all()
     assert (sure[left].mean() > 0.6) == (abs(dx) <= 30)
+
+
+def test_progress_counts_to_the_end_and_cancelling_stops(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Mosaic, "preferred_block_rows", 64)  # several strips
+    picture, boxes, told = rgb(moved(town(26), 0, 0)), buildings(27, 20), []
+    pre, post = make_scene("pre", picture, role="pre"), make_scene("post", picture)
+    with Mosaic([pre], grid := project_grid([post])) as before, Mosaic([post], grid) as after:
+        estimate_shifts(before, after, boxes, report=told.append)
+        with pytest.raises(JobCancelled):
+            estimate_shifts(before, after, boxes, is_cancelled=lambda: len(told) > 0)
+    done = [step["done"] for step in told]
+    assert told == [{"stage": "alignment", "done": n, "total": 20} for n in sorted(done)]
+    assert done[0] < done[-1] == 20
 
 
 def test_a_very_small_scene_and_a_building_beyond_it_do_no_harm(measured: Measured) -> None:

@@ -20,6 +20,7 @@ from geo_parts import CRS_MEMBER
 from small_parts import REPOSITORY
 
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
+from pu_geo.geo import child_process
 from pu_geo.geo.raster import scene_files
 from pu_geo.geo.readers import in_child, xbd
 from pu_geo.geo.vector import footprints
@@ -160,6 +161,7 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
         ("kill -SEGV $$", "corrupt", "parse", f"stopped with -{int(signal.SIGSEGV)}"),
         ("kill -XCPU $$", "timeout", "timeout", "too much processor time"),
         ("echo 'numpy._core._exceptions._ArrayMemoryError: Unable to allocate' >&2; exit 1", "size", "size", "memory"),
+        ("echo terminate called after throwing an instance of std::bad_alloc >&2; exit 1", "size", "size", "memory"),
         ("echo one >&2; echo 'ValueError: two' >&2; exit 1", "corrupt", "parse", "ValueError: two"),
         ("exit 0", "corrupt", "parse", "without a word"),
         ("exec sleep 60", "timeout", "timeout", "over 0.5 s"),
@@ -213,6 +215,23 @@ def test_the_child_limits_itself(tmp_path: Path, limit: str, small: int, code: s
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == (1 if words else -signal.SIGXCPU)
     assert words in done.stderr
+
+
+@not_on_windows
+def test_a_limit_that_a_system_does_not_take_or_know_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource, taken = pytest.importorskip("resource"), []
+
+    def refuse_memory(limit: int, pair: tuple[int, int]) -> None:
+        if limit == resource.RLIMIT_AS:
+            raise ValueError("current limit exceeds maximum limit")
+        taken.append(limit)
+
+    monkeypatch.setattr(resource, "setrlimit", refuse_memory)
+    child_process._limit(asdict(in_child.SCENES))
+    assert set(taken) == {resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE}
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows: importing it fails
+    child_process._limit(asdict(in_child.SCENES))
 
 
 def test_files_of_other_people_are_read_by_the_child_alone() -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 
 import pytest
 from damage_parts import overwrite, page_of
-from small_parts import add_chips, add_run, click, square_table
+from small_parts import add_chips, add_run, click, job_of, small_grid, square_table
 
 from pu_geo.project import backups, contents, import_log, labels, removals, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import FootprintTable
+from pu_geo.records import FootprintTable, LabelOp
 from pu_geo.services.project import recovery, removing
 from pu_geo.services.project.recovery import Restored
 from pu_geo.tasks.project import remove as task
@@ -75,6 +76,35 @@ def test_where_new_footprints_cannot_be_read_all_is_as_in_the_backup(project: La
     assert store.call(done.layout, removals.all_removals) == []
     assert done.rows.is_older
     assert any("what the project has of them since cannot be read as a whole" in note for note in done.notes)
+
+
+def test_a_replaced_scene_stays_replaced_with_its_grid_and_comes_back_by_undo(project: Layout) -> None:
+    old, wider = store.call(project, contents.scenes)[0], replace(small_grid(), width=small_grid().width + 7)
+    new = replace(old, scene_id="post-2", path="/nowhere/better.tif", sha256="x")
+    number = removing.carry_out(
+        project, removing.replacement(project, old.scene_id, new.path), "ann", watched=task._SCENES,
+        change=lambda db: contents.exchange_scenes(db, [old], [new], wider, None),
+    ).number  # fmt: skip
+    layout = recovery.restore(project).layout
+    assert (store.call(layout, contents.scenes), store.call(layout, contents.grid)) == ([new], wider)
+    removing.undo(layout, number, "ann")
+    assert (store.call(layout, contents.scenes), store.call(layout, contents.grid)) == ([old], small_grid())
+
+
+def test_label_events_of_removed_buildings_come_over_from_a_damaged_database(project: Layout) -> None:
+    oldest = backups.make(project, "asked")
+    click(project, "b1", "b9")
+    task.remove_footprints(job_of(project), name='["b9"]', analyst="ann")
+    with store.connect(project) as db:
+        labels.undo(db, "u1", analyst="ann", screen="map")  # of both
+        labels.append(db, [LabelOp("r1", step="redo")], analyst="ann", screen="map")
+        before = labels.current(db, at=labels.last_event(db))
+    assert list(before) == ["b1", "b9"]
+    overwrite(project, page_of(project, "areas"))
+    done = restore(project, str(oldest.path), in_place=False)
+    assert (done.rows.left_out, done.rows.unreadable) == (0, 0)
+    with store.connect(done.layout) as db:
+        assert labels.current(db, at=labels.last_event(db)) == before
 
 
 def test_a_removed_run_and_chips_stay_removed_and_come_back_by_undo(project: Layout) -> None:
