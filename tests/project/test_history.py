@@ -63,6 +63,16 @@ def test_whole_import_is_one_act_of_who_imported_and_what_was_undone_stays_undon
     assert analysts.own_answers(db)["b1", "ann"].label == "positive"
 
 
+def test_an_undone_import_of_an_undo_lets_the_answer_stand_again(db: Connection) -> None:
+    replay(db, past(1))
+    replay(db, past(1), past(2, "undo", "cleared", undoes=1), act="import-2")
+    assert labels.current_labels(db) == {}
+    labels.undo(db, "u", analyst="carl", screen="map")
+    assert labels.current_labels(db) == {"b1": "positive"}
+    labels._step(db, "r", analyst="carl", screen="map", kind="redo")
+    assert labels.current_labels(db) == {}
+
+
 @pytest.mark.parametrize(
     ("event", "word"),
     [

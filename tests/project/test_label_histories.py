@@ -18,7 +18,7 @@ from pu_geo.project.labels import Ack, Given
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelEvent, LabelOp
 
-N_BUILDINGS = 12
+N_BUILDINGS = 6
 PEOPLE = ("ann", "bob")
 
 
@@ -47,7 +47,7 @@ def some_operation(rng: np.random.Generator, number: int) -> LabelOp:
     label = str(rng.choice(["positive", "not_damaged", "not_assessable", "cleared"], p=[0.4, 0.35, 0.1, 0.15]))
     is_check = rng.random() < 0.3
     return LabelOp(
-        f"op{number}", f"b{rng.integers(N_BUILDINGS)}", label, f"act{number // 3}" if rng.random() < 0.4 else None,  # type: ignore[arg-type]
+        f"op{number}", f"b{rng.integers(N_BUILDINGS)}", label, f"act{number // 10}" if rng.random() < 0.5 else None,  # type: ignore[arg-type]
         reason="cloud" if label == "not_assessable" else "", grade="major" if label == "positive" and number % 2 else "",
         shown="audit" if is_check else "", inclusion=0.5 if is_check else None, comment="ü" * (number % 2),
         damage_types=["roof"] if label == "positive" and number % 3 == 0 else (),
@@ -73,7 +73,7 @@ def stacks(log: Sequence[Row], analyst: str) -> tuple[list[str], list[str]]:
 
 def taught(own: Sequence[Row]) -> str:
     """Return what a method learns of a building, "" where only an audit labels it, of the answers on it that stand."""
-    outside = [row.label for row in own if row.shown != "audit"]
+    outside = [row.label for row in own if row.shown != "audit" or row.label == "cleared"]
     return own[-1].label if own[-1].shown != "audit" else outside[-1].replace("cleared", "") if outside else ""
 
 
@@ -167,6 +167,13 @@ def store_label(layout: Layout, op: str, building: str) -> None:
 
 def labels_of(layout: Layout) -> dict[str, str]:
     return dict(store.call(layout, labels.current_labels))
+
+
+def test_an_act_on_more_buildings_than_go_into_one_statement_is_stored_whole(db: sqlite3.Connection) -> None:
+    db.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 75)
+    ops = [LabelOp(f"op{i}", f"b{i}", "positive") for i in range(10)]
+    assert [ack.event for ack in labels.append(db, ops, analyst="ann", screen="map")] == list(range(1, 11))
+    assert list(labels.current_labels(db)) == [op.building_id for op in ops]
 
 
 def test_numbers_go_on_where_the_table_says_and_none_is_given_twice(db: sqlite3.Connection) -> None:

@@ -162,6 +162,10 @@ def test_audit_answers_are_shown_to_people_and_never_trained_on(db: Connection) 
     add(db, "3", "b1", "positive")
     assert trains_on(db, "b1") == "positive", "an answer after the audit is learned from; the sample stays as drawn"
     assert labels.audits(db) == [("b1", "not_damaged", 0.25, "eve", 2), ("b2", "not_assessable", 0.25, "eve", 3)]
+    add(db, "4", "b3")
+    audit(db, "5", "b3", "cleared")
+    audit(db, "6", "b3", "positive")
+    assert trains_on(db, "b3") == "left_out", "clearing ends all before it, in a check too"
 
 
 def test_operations_of_one_act_are_undone_together(db: Connection) -> None:
