@@ -87,6 +87,10 @@ def test_to_start_from_a_type_has_the_share_that_answers_give_it(typed: Layout) 
     found = damage_types.on_map(typed, TYPED, LIMIT)
     both = [a == b == "yes" for a, b in zip(found.types[0].states, found.types[1].states, strict=True)]
     assert sum(both) >= sum(HAS[row].all() for row in CLICKED) > 0, "a building may have several types"
+    answer_audit(typed, 120, run_id=TYPED)
+    audited = damage_types.on_map(typed, TYPED, LIMIT).types
+    assert [one.threshold for one in audited] == [one.threshold for one in found.types], "an audit judges, and moves nothing"
+    assert audited[0].n_undecided < roof.n_undecided
 
 
 def test_people_win_over_scores(typed: Layout) -> None:

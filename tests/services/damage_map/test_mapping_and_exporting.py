@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 import zipfile
 from collections import Counter
@@ -12,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mapped_parts import RUN, TRUTH, N, answer_audit, say
+from mapped_parts import RUN, TRUTH, N, answer_audit, say, say_checks
 from small_parts import add_run, click, job_of, small_project, square_table
 
 from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, runs, store, versions
 from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import auditing, exporting, mapping
+from pu_geo.services.damage_map import auditing, exporting, mapping, random_audits
 from pu_geo.services.damage_map.mapping import ThresholdView
 from pu_geo.services.project import choices
 from pu_geo.tasks.damage_map.publish import publish
@@ -46,13 +45,14 @@ def test_a_threshold_flags_what_is_open_and_reaches_it(mapped: Layout) -> None:
     ]  # fmt: skip
     assert mapping.top(mapped, RUN, 30) == (pytest.approx(limit), "top:30")
     assert (mapping.wanted_of("top:30"), mapping.basis_words("top:30")) == (30, "chosen by a person")
+    assert mapping.at_threshold(mapped, RUN, mapping.top(mapped, RUN, N - 5).value).n_flagged == N - 5
     for k in (0, N - 4, True, 2.0):
         with pytest.raises(PuGeoError, match=f"top {k} buildings"):
             mapping.top(mapped, RUN, k)
     with pytest.raises(PuGeoError, match="both asked for"):
         mapping.map_arguments(mapped, RUN, 0.5, 30)
     own = {"run_id": RUN, "threshold": 0.5, "threshold_origin": mapping.threshold(mapped, RUN).origin}
-    assert mapping.map_arguments(mapped, RUN, None) == mapping.map_arguments(mapped, RUN, 0.5) == own
+    assert mapping.map_arguments(mapped, RUN, None) == mapping.map_arguments(mapped, RUN, 0.50001) == own
     assert mapping.map_arguments(mapped, RUN, 0.61234) == {**own, "threshold": 0.6123, "threshold_origin": "person"}
     published = mapping.publish_arguments(mapped, RUN, None, ("csv",), ("xbd",), local=True, top=30)
     found = {"run_id": RUN, "threshold": pytest.approx(limit), "threshold_origin": "top:30"}
@@ -63,7 +63,10 @@ def test_an_audit_sets_the_threshold_of_a_run_that_had_a_starting_point_alone(ma
     add_run(mapped, "ranker-2", like=RUN, scores=scores_of(mapped), start_k=88)
     assert mapping.threshold(mapped, "ranker-2") == (0.5, "start:88")
     assert "1 in" in auditing.planned_words(mapped)
-    check = answer_audit(mapped, 200)
+    check = random_audits.begin_audit(mapped, RUN, 250, "ann")
+    say_checks(mapped, check, 200)
+    assert mapping.threshold(mapped, "ranker-2") == (0.5, "start:88"), "more answers are to come"
+    random_audits.end(mapped, check.id)
     told = auditing.how_many(mapped)
     found = mapping.threshold(mapped, "ranker-2")
     assert found.origin == f"audit:{check.id}"
@@ -97,6 +100,7 @@ def test_jobs_on_a_map_are_started_with_its_run_and_threshold(
     facts = {"run_id": RUN, "threshold": 0.5, "method": "ncpu", "threshold_origin": "person", "audit_id": "check-1"}
     assert mapping.which_words(facts) == "Run ranker-1 (NcPU), threshold 0.5 (chosen by a person), audit check-1."
     assert mapping.which_words({"run_id": RUN, "threshold": 0.51239}) == "Run ranker-1, threshold 0.5124."
+    assert mapping.which_words({**facts, "audit_id": "not audited"}).endswith(", not audited.")
 
 
 def write(layout: Layout, threshold: float = 0.5) -> None:
@@ -162,10 +166,18 @@ def changes_of(layout: Layout, version: str) -> list[list[str]]:
         return [list(row.values()) for row in csv.DictReader(stream)]
 
 
-def test_each_change_has_one_name() -> None:
-    kinds = [*exporting.CLASSES, None]
-    for before, after in itertools.product(kinds, kinds):
-        assert (exporting.change_of(before, after) is None) == (before == after)
+@pytest.mark.parametrize(
+    ("before", "changes"),
+    [
+        ("confirmed", ["", "no_longer_confirmed", "no_longer_confirmed", "no_longer_assessed", "removed"]),
+        ("flagged", ["newly_confirmed", "", "no_longer_flagged", "no_longer_assessed", "removed"]),
+        ("not_flagged", ["newly_confirmed", "newly_flagged", "", "no_longer_assessed", "removed"]),
+        ("not_assessed", ["newly_confirmed", "newly_flagged", "newly_assessed", "", "removed"]),
+        (None, ["added", "added", "added", "added", ""]),
+    ],
+)
+def test_each_change_has_one_name(before: exporting.Class | None, changes: list[str]) -> None:
+    assert [exporting.change_of(before, after) or "" for after in (*exporting.CLASSES, None)] == changes
 
 
 def test_gaps_name_what_the_map_cannot_say(mapped: Layout) -> None:
