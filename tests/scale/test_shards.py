@@ -164,6 +164,7 @@ BAD_LIMITS = [f"local:2,{part}" for part in ("", "memory=", "memory=4", "memory=
 def test_another_name_is_refused(text: str) -> None:
     with pytest.raises(JobError, match="2GB at least" if "," in text else "names no cluster|asks for") as refused:
         clusters.checked(text)
+    assert refused.value.hint.startswith("Write ")
     assert "local:" in refused.value.hint
 
 
