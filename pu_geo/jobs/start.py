@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from pu_geo.jobs.control import JOB_VARIABLE, PATIENCE_S, clear_requests, kill_o
 from pu_geo.jobs.status import DISMISSED, LOCK, JobView, all_jobs, folder_of, view
 from pu_geo.project import events, locks
 from pu_geo.project.layout import Layout, read_json, write_json
-from pu_geo.project.store import now
 
 ONE_AT_A_TIME = (
     "prepare", "add_scenes", "add_layer", "add_xbd", "relink", "add_footprints", "add_aoi", "add_grid", "align", "chip", "features",
@@ -41,7 +40,7 @@ def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Pat
     """
     with locks.one_at_a_time(layout.jobs / locks.STARTING):
         _require_free(layout, task)
-        stamp = re.sub("[-:Z]", "", now()).replace("T", "-").replace(".", "-")  # with milliseconds: names sort by start
+        stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"  # with microseconds: names sort by start
         folder = layout.jobs / f"{stamp}-{secrets.token_hex(3)}"
         folder.mkdir()
         lock = take_lock(folder)
