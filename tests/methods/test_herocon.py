@@ -93,6 +93,9 @@ def test_only_positives_and_unlabeled_suffice_and_it_says_what_is_lost() -> None
     assert model.findings["kinds"] == ("damaged",)
     assert len(run.warnings) == 1
     assert "not damaged" in run.warnings[0]
+    judged = Run(CPU)
+    herocon.fit(made_views()[0], BRIEF, judged)
+    assert judged.warnings == []
 
 
 def test_types_that_nobody_ruled_out_or_clicked_are_not_told_apart() -> None:
@@ -160,6 +163,16 @@ def test_weights_by_hand() -> None:
     assert float(found.sum(dim=1).mean()) == pytest.approx(1)
     nothing = herocon.balanced_weights(torch.zeros(3, 3), torch.tensor([True, False, False]), 1.0)
     assert nothing.abs().max() == 0
+
+
+def test_an_unlabeled_chip_weighs_its_share_of_one_called_undamaged() -> None:
+    data, settings = made_views()[0], replace(SMALL, unlabeled_weight=0.3)
+    labels = herocon.answered(data, data.trained_rows, Run(CPU))
+    batch = herocon._draw(
+        data, data.trained_rows, labels, new_learner(data, settings).network, settings, Run(CPU).generator(4)
+    )
+    undamaged, unlabeled = (batch.weights[torch.from_numpy(data.classes == kind)] for kind in (0, -1))
+    torch.testing.assert_close(unlabeled, 0.3 * undamaged[:1].expand_as(unlabeled))
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.001, 0.03), (0.25, 0.2), (0.9, 0.4)])

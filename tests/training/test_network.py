@@ -16,7 +16,7 @@ from pu_geo.methods.pretraining import PairFeatureExtractor
 from pu_geo.training.backbones import BACKBONES
 from pu_geo.training.data import ChipImages, PUData
 from pu_geo.training.heads import Standardize, linear
-from pu_geo.training.network import FeatureExtractor, SmallMaps, TrainedModel, quick_backbone
+from pu_geo.training.network import FeatureExtractor, SmallMaps, TrainedModel, fused, quick_backbone
 from pu_geo.training.threads import one_thread
 
 
@@ -161,6 +161,15 @@ def test_one_product_equals_the_convolution(
     with torch.no_grad():
         for some in (maps, maps[:1], maps[:0]):
             torch.testing.assert_close(SmallMaps(convolution, *size)(some), convolution(some))
+
+
+def test_convolutions_take_in_their_normalization_and_those_over_small_maps_alone_become_products() -> None:
+    layers = dict(fused(trained("resnet18", "bf16").backbone, SHAPE).named_modules())  # type: ignore[arg-type]
+    assert not any(isinstance(layer, nn.BatchNorm2d) for layer in layers.values())
+    assert [name for name, layer in layers.items() if isinstance(layer, SmallMaps)] == [
+        *["layer3.0.conv2", "layer3.1.conv1", "layer3.1.conv2"],
+        *["layer4.0.conv1", "layer4.0.conv2", "layer4.1.conv1", "layer4.1.conv2"],
+    ]
 
 
 def test_others_are_left_alone_and_the_backbone_returns_after_an_error() -> None:
