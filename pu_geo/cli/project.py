@@ -412,7 +412,9 @@ def plan(
     show(planning.as_row(found), planning.words(found), as_json)
 
 
-@screen.verb("jobs", "joplin.pugeo", "joplin.pugeo resume 20260101-120000-123456-abc123", "joplin.pugeo resume ID --devices 2")
+@screen.verb(
+    "jobs", "joplin.pugeo", "joplin.pugeo resume 20260101-120000-123456-abc123", "joplin.pugeo resume ID --devices 2"
+)
 def control_jobs(
     project: Project,
     action: Annotated[Literal["cancel", "pause", "resume", "retry", "dismiss", "log"] | None, typer.Argument()] = None,
