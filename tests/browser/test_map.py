@@ -155,7 +155,7 @@ def _in_pictures(page, village, has_layer: dict[str, bool]) -> None:
         cell = page.locator(f'.pugeo .chip[data-building="{village.ids.index(building)}"]')
         assert cell.locator(".lacking").count() == (0 if has_layer[building] else 1)
     page.get_by_role("button", name="Queue", exact=True).click()
-    assert page.locator(".pugeo .large figcaption").all_inner_texts() == ["Pre", "Post", "sar-post"]
+    steps.until(lambda: page.locator(".pugeo .large figcaption").all_inner_texts() == ["Pre", "Post", "sar-post"], page=page)
     assert_accessible(page)
     first = steps.queue(page)["current"]
     press(page, "e")
