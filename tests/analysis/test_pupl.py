@@ -37,6 +37,8 @@ def test_spherical_means_by_hand(dtype: type[np.floating]) -> None:
     assert ends.labels[:, 0].tolist() == [1, 1, 0]
     np.testing.assert_allclose(ends.centroids[0], [[-1, 0], [0.5**0.5, 0.5**0.5]], rtol=0, atol=1e-6)
     assert (ends.potentials[0], ends.iterations[0]) == (pytest.approx(4 - 2 * 2**0.5, abs=1e-6), 2)
+    cut = two_means(measure(rows, spherical=True), np.array([True, True, False]), start, spherical=True, max_iterations=1)
+    assert (cut.potentials[0], cut.iterations[0]) == (pytest.approx(0 + 2 + 2, abs=1e-6), 1)
 
 
 @pytest.mark.parametrize("spherical", [True, False])
