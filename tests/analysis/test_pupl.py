@@ -65,6 +65,16 @@ def test_ties_but_for_rounding_go_to_the_last_cluster() -> None:
     assert (ends.labels == 1).all()
 
 
+def test_sides_are_those_of_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pu_geo.analysis.pupl._CHUNK_ROWS", 100)
+    rng = np.random.default_rng(0)
+    normal, rows = rng.normal(size=40), rng.normal(size=(500, 40))
+    rows = (rows - np.outer(rows @ normal, normal) / (normal @ normal)).astype(np.float32)  # but for rounding on the plane
+    start, nobody = np.stack([-normal, normal])[None], np.zeros(500, np.bool_)
+    ends = two_means(measure(rows, spherical=False), nobody, start, spherical=False, max_iterations=1)
+    np.testing.assert_array_equal(ends.labels[:, 0], rows.astype(np.float64) @ normal >= 0)
+
+
 def test_an_empty_cluster_keeps_its_centroid() -> None:
     rows = np.random.default_rng(0).normal(size=(20, 3))
     start = np.stack([np.full(3, 50.0), np.zeros(3)])[None]
