@@ -47,6 +47,8 @@ def test_weights_by_hand() -> None:
     found = place.neighbor_mean(np.array([9, 1, 0, 9, 9.0]), xy_m, np.array([True, True, True, True, False]))
     np.testing.assert_allclose(found[0], 0.60653 / (0.60653 + 0.011109), atol=1e-5)
     assert (found[3], found.dtype) == (0, np.float32), "it has no neighbor"
+    for n in (0, 1):
+        assert place.neighbor_mean(np.ones(n), np.zeros((n, 2)), np.ones(n, np.bool_)).tolist() == [0] * n
 
 
 def test_clustered_damage_is_found_better_and_scattered_damage_no_worse() -> None:
@@ -76,7 +78,7 @@ def test_scores_of_clicks_and_hidden_buildings_reach_nobody() -> None:
     held_out = [HeldOutFold(np.flatnonzero(~is_unlabeled), np.flatnonzero(is_unlabeled), scores)]
     one, other = (place.apply(values, xy_m, is_unlabeled, held_out) for values in (scores, spoiled))
     np.testing.assert_array_equal(one.scores[is_unlabeled], other.scores[is_unlabeled])
-    assert first.b == one.b
+    assert first.b == one.b == other.b
 
 
 def test_the_weight_falls_with_what_held_out_clicks_lose_and_rises_with_clusters_and_what_they_gain() -> None:
