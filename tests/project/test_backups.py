@@ -177,12 +177,13 @@ def test_copies_that_an_older_version_left_are_listed_and_stay(project: Layout) 
 
 CLICKING = """
 import sys
-from threading import Thread
+from threading import Barrier, Thread
 from pu_geo.project import labels, store
 from pu_geo.records import LabelOp
-layout = store.open_project(sys.argv[1])
+layout, both = store.open_project(sys.argv[1]), Barrier(2)
 def click(who):
     for number in range(1, 1_000_000):
+        both.wait()  # else one core may serve one of them alone
         op = LabelOp(f"{who}-{number}", f"b{number % 20}", "positive" if number % 2 else "cleared")
         ack = store.call(layout, labels.append, [op], analyst=who, screen="map")[0]
         sys.stdout.write(f"{ack.event} {ack.op}\\n")
