@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from operator import mul
 
 import torch
 import torch.nn.functional as F
@@ -43,37 +42,48 @@ def updated_prototypes(
     Returns:
         float [2, D]; rows of unit length, or zero where never updated.
     """
-    rows, is_damaged = [], as_bools("is_damaged", is_damaged, online.shape[:1])
-    unit = F.normalize(online.detach(), dim=1).to(prototypes.dtype)
-    for label in (0, 1):
-        members = unit[is_damaged == bool(label)]
-        if variant == "released":
-            n = len(members)  # row = momentum * row + (1 - momentum) * member for each
-            weights = [momentum**n] + [(1 - momentum) * momentum ** (n - 1 - i) for i in range(n)]
-        else:
-            weights = _chain_weights(prototypes[label], members, momentum)
-        together = torch.cat([prototypes[label][None], members])
-        rows.append(product(prototypes.new_tensor(weights), together))
-    moved = torch.stack(rows)
+    is_damaged = as_bools("is_damaged", is_damaged, online.shape[:1])
+    together = torch.cat([prototypes, F.normalize(online.detach(), dim=1).to(prototypes.dtype)])
+    is_member = torch.stack([~is_damaged, is_damaged])
+    if variant == "released":  # row = momentum * row + (1 - momentum) * member for each
+        n_after = is_member.flip(1).cumsum(1).flip(1).to(together.dtype)
+        own = torch.where(is_member, (1 - momentum) * momentum ** (n_after - 1), 0.0)
+        weights = torch.cat([torch.diag(momentum ** is_member.sum(1).to(together.dtype)), own], dim=1)
+    else:
+        weights = _chain_weights(together, is_member, momentum)
+    moved = product(weights, together)
     return F.normalize(moved, dim=1) if variant == "released" else moved
 
 
-def _chain_weights(row: Tensor, members: Tensor, momentum: float) -> list[float]:
-    """Return the weights of the old row and of the members after normalising at every step.
+def _chain_weights(together: Tensor, is_member: Tensor, momentum: float) -> Tensor:
+    """Return the weights of both old rows and of all chips after normalising at every step, [2, 2 + B], like `together`.
 
-    The chain needs only inner products, so it runs on plain numbers: one transfer a batch instead of one a chip.
+    The chain needs only inner products, so it runs on plain numbers: one wait for a GPU a batch.
     """
-    together = torch.cat([row[None], members])
-    products = product(together, together.T).tolist()
-    weights, squared = [1.0], products[0][0]
-    for step in range(1, len(products)):
-        along = sum(map(mul, weights, products[step]))
+    carried = torch.cat([product(together, together.T), F.pad(is_member, (2, 0)).to(together.dtype)]).tolist()
+    products, members = carried[:-2], carried[-2:]
+    weights = [
+        _chain(label, products, [place for place, is_own in enumerate(own) if is_own], momentum)
+        for label, own in enumerate(members)
+    ]
+    return torch.tensor(weights, dtype=together.dtype).to(together.device, non_blocking=True)
+
+
+def _chain(first: int, products: list[list[float]], members: list[int], momentum: float) -> list[float]:
+    """Do so for one row, which stands at `first` among the products."""
+    places, weights, squared = [first], [1.0], products[first][first]
+    for step in members:
+        along = sum(weight * products[step][place] for weight, place in zip(weights, places, strict=True))
         squared = momentum**2 * squared + 2 * momentum * (1 - momentum) * along
         squared += (1 - momentum) ** 2 * products[step][step]
         length = math.sqrt(squared) if squared > 0 else 1.0
         weights = [momentum / length * weight for weight in weights] + [(1 - momentum) / length]
         squared = 1.0 if squared > 0 else 0.0
-    return weights
+        places.append(step)
+    found = [0.0] * len(products)
+    for place, weight in zip(places, weights, strict=True):
+        found[place] = weight
+    return found
 
 
 def nearest_prototype(online: Tensor, prototypes: Tensor) -> Tensor:

@@ -281,22 +281,22 @@ def _step(
     positive: Tensor,
     settings: cards.BatchSettings,
     ranks: Ranks = ALONE,
-) -> dict[str, float]:
+) -> dict[str, Tensor]:
     """Move the weights once, for one view or three [B, ...] of B chips: views of this rank's share, `positive` of all."""
     if isinstance(learner.network, PairNetwork) and isinstance(settings, cards.PairSettings):
         ema_update(learner.target, learner.network.encoder, settings.ema_momentum)
 
-    def work(part: slice, share: float) -> dict[str, float]:
+    def work(part: slice, share: float) -> dict[str, Tensor]:
         values = _losses(learner, [view[part] for view in views], positive[part], settings, ranks)
         (share * values.pop("differentiated")).backward()
-        return dict(zip(values, (share * torch.stack(list(values.values()))).tolist(), strict=True))
+        return {name: share * each.detach() for name, each in values.items()}
 
     found = pieces.each(len(positive), lambda: learner.optimizer.zero_grad(set_to_none=True), work)
     ranks.sum_gradients(learner.network)
     nn.utils.clip_grad_norm_(learner.network.parameters(), settings.grad_clip)
     learner.optimizer.step()
     learner.schedule.step()
-    return {name: sum(each[name] for each in found) for name in found[0]}
+    return {name: torch.stack([each[name] for each in found]).sum() for name in found[0]}
 
 
 def _losses(

@@ -572,19 +572,19 @@ def _draw(
 
 def _step(
     learner: Learner, pieces: MicroBatcher, batch: Batch, settings: HeroconSettings, ranks: Ranks = ALONE
-) -> dict[str, float]:
+) -> dict[str, Tensor]:
     """Move the weights once."""
 
-    def work(part: slice, share: float) -> dict[str, float]:
+    def work(part: slice, share: float) -> dict[str, Tensor]:
         values = losses(learner.network, batch.part(part), settings, ranks)
         (share * values["loss"]).backward()
-        return dict(zip(values, (share * torch.stack(list(values.values())).detach()).tolist(), strict=True))
+        return {name: share * each.detach() for name, each in values.items()}
 
     found = pieces.each(len(batch.is_labeled), lambda: learner.optimizer.zero_grad(set_to_none=True), work)
     ranks.sum_gradients(learner.network)
     learner.optimizer.step()
     learner.schedule.step()
-    return {name: sum(each[name] for each in found) for name in found[0]}
+    return {name: torch.stack([each[name] for each in found]).sum() for name in found[0]}
 
 
 def _check(data: PUData, labels: Labels, rows: Ints, settings: HeroconSettings, run: Run) -> None:

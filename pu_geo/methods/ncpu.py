@@ -23,11 +23,11 @@ from pu_geo.training.distributed import Ranks
 from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
 from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
+from pu_geo.training.optim import new_optimizer
 from pu_geo.training.run import Run
 from pu_geo.training.threads import one_thread_on_features
 
 VIEWS: tuple[Strength, ...] = ("weak", "strong", "strong")
-MOMENTUM = 0.9
 RARE, COMMON = 0.2, 0.7
 """Estimated shares of damage up to which pseudo targets move by `rare_momentum`, and from which on by `target_momentum`."""
 
@@ -150,7 +150,7 @@ def fit(data: PUData, settings: NcpuSettings, run: Run) -> TrainedModel:
             for numbers in batches(len(rows), settings.batch_size, epoch.generator(3)):
                 own = run.ranks.share(len(numbers))
                 views = data.inputs.draw(rows[numbers], VIEWS, drawing, run.device, own)
-                chips = torch.from_numpy(numbers).to(run.device)
+                chips = torch.from_numpy(numbers).to(run.device, non_blocking=True)
                 epoch.add(_step(learner, pieces, Batch(chips, views, positive[chips], ramp), settings, run.ranks))
             learner.schedule.step()
     return TrainedModel(learner.network.eval(), learner.network.trunk)
@@ -166,7 +166,7 @@ def _new_learner(data: PUData, rows: Ints, positive: Tensor, settings: NcpuSetti
     extractor = new_extractor(data, rows, settings, run)
     network = NcpuNetwork(extractor, settings, run.generator(1)).to(run.device)
     run.ranks.synchronize(network)
-    optimizer = torch.optim.SGD(network.parameters(), settings.lr, momentum=MOMENTUM, weight_decay=settings.weight_decay)
+    optimizer = new_optimizer("sgd", network, settings.lr, settings.weight_decay)
     like = torch.zeros((), device=run.device)
     return Learner(
         network,
@@ -210,7 +210,7 @@ def _paced(data: PUData, rows: Ints, settings: NcpuSettings) -> NcpuSettings:
     return replace(settings, target_momentum=usual + (slow - usual) * slowness)
 
 
-def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NcpuSettings, ranks: Ranks) -> dict[str, float]:
+def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NcpuSettings, ranks: Ranks) -> dict[str, Tensor]:
     """Do lines 3 to 17 of Algorithm 1 for a batch."""
     ema_update(learner.target, learner.network.encoder, settings.ema_momentum)  # line 9
     memory = learner.memory
@@ -220,17 +220,17 @@ def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NcpuSe
         memory = replace(learner.memory, kept=learner.memory.kept.clone())
         learner.optimizer.zero_grad(set_to_none=True)
 
-    def work(part: slice, share: float) -> dict[str, float]:
+    def work(part: slice, share: float) -> dict[str, Tensor]:
         values = _losses(learner, memory, batch.part(part), settings, ranks)
         (share * values["loss"]).backward()
-        return dict(zip(values, torch.stack(list(values.values())).tolist(), strict=True))
+        return {name: each.detach() for name, each in values.items()}
 
     found = pieces.each(len(batch.chips), begin, work)
     learner.memory = memory
     ranks.sum_gradients(learner.network)
     nn.utils.clip_grad_norm_(learner.network.parameters(), settings.grad_clip)
     learner.optimizer.step()  # lines 16-17
-    return {name: sum(each[name] for each in found) / len(found) for name in found[0]}
+    return {name: torch.stack([each[name] for each in found]).mean() for name in found[0]}
 
 
 def _losses(learner: Learner, memory: Memory, batch: Batch, settings: NcpuSettings, ranks: Ranks) -> dict[str, Tensor]:

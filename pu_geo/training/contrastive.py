@@ -67,29 +67,30 @@ def contrast(
                 gone = None
                 if data.is_missing is not None and getattr(learner.encoder, "takes_views", False):
                     gone = torch.from_numpy(data.is_missing[:, rows[numbers][own]]).to(device)
-                epoch.add(_step(learner, pieces, ranks, views, positive[torch.from_numpy(numbers)], loss_of, gone))
+                chips = torch.from_numpy(numbers).to(device, non_blocking=True)
+                epoch.add(_step(learner, pieces, ranks, views, positive[chips], loss_of, gone))
 
 
 def _step(
     learner: ContrastiveLearner, pieces: MicroBatcher, ranks: Ranks, views: list[Tensor], positive: Tensor,
     loss_of: PairLoss, is_missing: Tensor | None,
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, Tensor]:  # fmt: skip
     """Move the weights once, for two views [B, ...] of B chips; `is_missing` [V, B] is for an encoder that takes it.
 
     Views and `is_missing` are of this rank's share of the batch, `positive` of all of it.
     """
 
-    def work(part: slice, share: float) -> float:
+    def work(part: slice, share: float) -> Tensor:
         masks = () if is_missing is None else (is_missing[:, part],)
         labels = positive[part]
         z1, z2 = (ranks.gather(learner.head(learner.encoder(view[part], *masks)), len(labels)) for view in views)
         loss = loss_of(z1, z2, labels)
         (share * loss).backward()
-        return float(loss.detach()) * share
+        return loss.detach() * share
 
     found = pieces.each(len(positive), lambda: learner.optimizer.zero_grad(set_to_none=True), work)
     ranks.sum_gradients(learner.encoder)
     ranks.sum_gradients(learner.head)
     learner.optimizer.step()
     learner.schedule.step()
-    return {"loss": sum(found)}
+    return {"loss": torch.stack(found).sum()}

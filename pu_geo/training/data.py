@@ -88,7 +88,8 @@ class FeatureViews:
                 which = strong
                 step = torch.randint(1, max(n_views, 2), (len(rows),), generator=generator)
                 strong = (strong + step) % n_views
-            parts.append(torch.from_numpy(np.asarray(self.views[which.numpy()[part], rows[part]])).to(device).float())
+            drawn = torch.from_numpy(np.asarray(self.views[which.numpy()[part], rows[part]]))
+            parts.append(drawn.to(device, non_blocking=True).float())
         return parts
 
 
@@ -150,9 +151,9 @@ class ChipImages:
             if self.chips.nbytes < RESIDENT_SHARE * free:
                 self._resident["chips"] = torch.from_numpy(np.array(self.chips)).to(device)
         if self._resident:
-            images = self._resident["chips"][torch.from_numpy(rows).to(device)]
+            images = self._resident["chips"][torch.from_numpy(rows).to(device, non_blocking=True)]
         else:
-            images = torch.from_numpy(np.asarray(self.chips[rows])).to(device)
+            images = torch.from_numpy(np.asarray(self.chips[rows])).to(device, non_blocking=True)
         return images.float()
 
 

@@ -81,12 +81,36 @@ def model_of(learner: Any) -> Callable[[], TrainedModel]:
     return lambda: TrainedModel(learner.network, learner.network.trunk)
 
 
+Values = Mapping[str, float] | Mapping[str, Tensor]
+"""What a batch reports: numbers, or scalars on the training's device, which are read once the next batch is under way."""
+
+
+class _OnTheirWay:
+    """Scalars that a GPU is still computing, on their way to the CPU; reading them waits for them alone, not for what comes after."""
+
+    def __init__(self, values: Values) -> None:
+        scalars = [each.detach() for each in values.values() if isinstance(each, Tensor)]
+        self._names, self._event = list(values), None
+        self._numbers: Tensor | list[float] = torch.stack(scalars) if scalars else [float(each) for each in values.values()]
+        if isinstance(self._numbers, Tensor) and self._numbers.is_cuda:
+            self._numbers = torch.empty_like(self._numbers, device="cpu", pin_memory=True).copy_(self._numbers, non_blocking=True)
+            self._event = torch.cuda.Event()
+            self._event.record()
+
+    def read(self) -> dict[str, float]:
+        if self._event is not None:
+            self._event.synchronize()
+        numbers = self._numbers.tolist() if isinstance(self._numbers, Tensor) else self._numbers
+        return dict(zip(self._names, numbers, strict=True))
+
+
 class Epoch:
     """One epoch: collects what its batches report. Use it as a context, so that a loss that is no number is caught."""
 
     def __init__(self, training: Training, number: int) -> None:
         self._training = training
         self._values: list[Mapping[str, float]] = []
+        self._newest: _OnTheirWay | None = None
         self._began, self._n_before = time.monotonic(), training.run.n_chips_trained
         self.number = number
 
@@ -94,10 +118,17 @@ class Epoch:
         """Return this epoch's CPU generator of a stream."""
         return self._training.run.generator(stream, self.number)
 
-    def add(self, values: Mapping[str, float]) -> None:
-        """Collect what one batch reports, "loss" among it. Raises JobCancelled if the user cancelled."""
-        self._values.append(values)
+    def add(self, values: Values) -> None:
+        """Collect what one batch reports, "loss" among it, and read the batch before. Raises JobCancelled if the user cancelled."""
         self._training.run.stop_if_cancelled()
+        self._read()
+        self._newest = _OnTheirWay(values)
+
+    def _read(self) -> None:
+        if self._newest is None:
+            return
+        values, self._newest = self._newest.read(), None
+        self._values.append(values)
         if not math.isfinite(values["loss"]):
             raise _Diverged(
                 f"epoch {self.number}, batch {len(self._values)}: the loss became {values['loss']}, "
@@ -106,6 +137,7 @@ class Epoch:
 
     def means(self) -> dict[str, float]:
         """Average over batches so far."""
+        self._read()
         n = max(len(self._values), 1)
         return {name: sum(each[name] for each in self._values) / n for name in (self._values or [{}])[0]}
 
@@ -118,6 +150,11 @@ class Epoch:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        if error is None:
+            try:
+                self._read()
+            except _Diverged as found:
+                error = found
         if isinstance(error, _Diverged):
             self._training.stop(self.number, str(error))
             return True

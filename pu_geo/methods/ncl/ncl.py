@@ -333,7 +333,7 @@ def _ramp(epoch: int, n_ramp: float) -> float:
     return math.exp(-5 * (1 - min(1.0, epoch / n_ramp)) ** 2) if n_ramp else 1.0
 
 
-def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NclSettings) -> dict[str, float]:
+def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NclSettings) -> dict[str, Tensor]:
     """Move the weights once, then remember the batch: the second views, as they were embedded before that move."""
     mixing = torch.Generator()
 
@@ -341,11 +341,10 @@ def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NclSet
         mixing.manual_seed(batch.seed)
         learner.optimizer.zero_grad(set_to_none=True)
 
-    def work(part: slice, share: float) -> tuple[dict[str, float], Tensor]:
+    def work(part: slice, share: float) -> tuple[dict[str, Tensor], Tensor]:
         values, second = losses(learner, batch.part(part), settings, mixing)
         (share * values["loss"]).backward()
-        found = (share * torch.stack(list(values.values())).detach()).tolist()
-        return dict(zip(values, found, strict=True)), second.detach()
+        return {name: share * each.detach() for name, each in values.items()}, second.detach()
 
     found = pieces.each(len(batch.classes), begin, work)
     learner.optimizer.step()
@@ -353,7 +352,7 @@ def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NclSet
     embeddings, is_known = torch.cat([second for _, second in found]), batch.classes != UNKNOWN
     learner.labeled.push(embeddings[is_known], batch.classes[is_known])
     learner.unlabeled.push(embeddings[~is_known], batch.classes[~is_known])
-    return {name: sum(values[name] for values, _ in found) for name in found[0][0]}
+    return {name: torch.stack([values[name] for values, _ in found]).sum() for name in found[0][0]}
 
 
 def _judged(network: NclNetwork, data: PUData, rows: Ints, settings: NclSettings, run: Run) -> TrainedModel:
