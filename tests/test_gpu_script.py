@@ -1,0 +1,77 @@
+"""What waits for a GPU is ready before one is lent: it runs on a bare machine, and can be called again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from model_parts import with_chips
+from small_parts import REPOSITORY
+
+from benchmarks import gpu
+from pu_geo.project.layout import HOME_VARIABLE, Layout
+from pu_geo.services.project.copying import copy_project
+
+BARE = """
+import sys
+from importlib import machinery
+sys.path[:0] = [{here!r}, {here!r} + "/tests/training"]
+import bare_box
+bare_box.BARE += ("opencv-python-headless", "psutil", "filelock")
+gone, find = bare_box.blocked(), machinery.PathFinder.find_spec
+assert {{"shapely", "rasterio", "streamlit", "geopandas", "pytest"}} <= gone
+machinery.PathFinder.find_spec = lambda name, *where: None if name.partition(".")[0] in gone else find(name, *where)
+from benchmarks import gpu
+sys.exit(gpu.main({words!r}))
+"""
+
+
+@pytest.fixture
+def data(project: Layout, tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    copy_project(with_chips(project), str(tmp_path / "data" / "project.pugeo"))
+    return tmp_path / "data"
+
+
+def test_all_of_it_runs_on_a_bare_machine_and_what_is_done_is_not_done_again(data: Path, tmp_path: Path) -> None:
+    words = ["--dry", "--minutes", "2", "--data", str(data), "--out", str(tmp_path / "out")]
+    code = BARE.format(here=str(REPOSITORY), words=words)
+    environment = {"OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin", HOME_VARIABLE: str(tmp_path / "home")}
+    command = [sys.executable, "-c", code]
+    first = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
+    assert first.returncode == 0, first.stdout + first.stderr
+    rows = gpu.read(tmp_path / "out" / "rows.jsonl")
+    assert [row.problem for row in rows] == [""] * len(rows)
+    assert {row.part for row in rows} == set(gpu.PARTS)
+    assert all(row.is_dry and row.seconds >= 0 and row.memory_mb > 0 and row.figures for row in rows)
+    again = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
+    assert (again.returncode, again.stdout) == (0, "")
+
+
+def test_what_failed_is_done_again_and_no_case_begins_that_cannot_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def wrong(_: gpu.Place) -> gpu.Figures:
+        raise gpu.Wrong("too slow", {"share": 0.4})
+
+    made = [
+        gpu.Case("b", "slow", 0.0, wrong),
+        gpu.Case("c", "long", 90.0, wrong),
+        gpu.Case("d", "good", 0.0, lambda _: {"ap": 1}),
+    ]
+    monkeypatch.setattr(gpu, "cases", lambda parts, is_dry: iter(made))
+    for _ in range(2):
+        assert gpu.main(["--dry", "--minutes", "1", "--out", str(tmp_path)]) == 1
+    rows = gpu.read(tmp_path / "rows.jsonl")
+    assert [(row.case, row.problem, row.figures) for row in rows] == [
+        ("slow", "too slow", {"share": 0.4}), ("good", "", {"ap": 1}), ("slow", "too slow", {"share": 0.4}),
+    ]  # fmt: skip
+    assert "c long: not done, " in capsys.readouterr().out
+    monkeypatch.setattr(gpu, "KEPT", tmp_path / "gpu.jsonl")
+    assert "not run" in gpu.section()
+    row = json.loads((tmp_path / "rows.jsonl").read_text().splitlines()[0])
+    (tmp_path / "gpu.jsonl").write_text(json.dumps({**row, "is_dry": False}) + '\n{"part": "cut off')
+    assert "| b | slow | too slow | share 0.4 |" in gpu.section()
