@@ -6,7 +6,7 @@ EXTRAS ?= dev
 STAMP  := $(VENV)/.pu-geo-setup-$(EXTRAS)
 FEDERATED := $(VENV)/federated
 
-.PHONY: app test test-ci test-long test-federated test-long-federated setup demo pictures lint size lock audit bench clean
+.PHONY: app test test-ci test-long test-federated test-long-federated setup demo pictures lint size lock audit bench gpu clean
 
 app: setup
 	$(BUILT)
@@ -75,6 +75,10 @@ size:
 
 bench: setup
 	$(BIN)/python -m benchmarks.run
+
+# What waits for a GPU, in MINUTES, on a machine that may have neither $(VENV) nor a network. `python -m benchmarks.gpu_data FOLDER` packs DATA.
+gpu:
+	$(or $(wildcard $(BIN)/python),$(PYTHON)) -m benchmarks.gpu --minutes $(or $(MINUTES),8) --data $(or $(DATA),build/gpu-data) --out $(or $(OUT),build/gpu)
 
 # Versions and sha256 of all that a release is installed from, on this platform.
 lock: setup

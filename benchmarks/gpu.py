@@ -9,7 +9,8 @@
     f  a training as a background job: cancelled, and resumed to its end
 
 Needs torch, torchvision, numpy, scipy, scikit-learn, safetensors, OpenCV, psutil and filelock. `benchmarks/gpu_data.py` packs the folder
-of data. Finished cases are lines of OUT/rows.jsonl and not done again; one that failed is. `--dry` does all on the CPU, small.
+of data. Finished cases are lines of OUT/rows.jsonl and not done again; one that failed is. `--dry` does all on the CPU, small. Rows worth
+keeping are added to outcomes/gpu.jsonl, and `python -m benchmarks.tables` brings them into docs/tables.md.
 """
 
 from __future__ import annotations

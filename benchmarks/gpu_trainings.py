@@ -142,7 +142,7 @@ def _steps(place: Place, method: str, data: PUData, settings: Any) -> tuple[Call
 
 def _seconds(works: list[Callable[[], object]], place: Place) -> list[float]:
     """Return the shortest time of each work, taken in turns, seconds; the device has finished what it was given."""
-    n, times = 2 if place.is_dry else 30, [[] for _ in works]
+    n, times = 1 if place.is_dry else 30, [[] for _ in works]
     for k in range(2 if place.is_dry else 6):
         for work, own in zip(works, times, strict=True):
             if place.left_s < 0:
@@ -201,7 +201,14 @@ def _fmnist(place: Place, name: str, method: str, n_epochs: int) -> Figures:
     if method == "ncpu":
         overrides |= {"pretrain_epochs": max(1, n_epochs // 3), "warmup_epochs": n_epochs // 5}
     if place.is_dry:
-        overrides |= {"backbone": "small", "epochs": 1, "batch_size": 32, "pretrain_epochs": 0, "precision": "float32"}
+        overrides |= {
+            "backbone": "small",
+            "epochs": 1,
+            "max_steps": 20,
+            "batch_size": 32,
+            "pretrain_epochs": 0,
+            "precision": "float32",
+        }
     inputs = ChipImages(np.ascontiguousarray(held["chips"][rows]), "natural")
     is_known = np.arange(len(rows)) < len(positive)
     scores = _scores(place, inputs, is_known, method, preset, 0, held["chips"][test], overrides)
@@ -284,7 +291,7 @@ def _job(place: Place) -> Figures:
     small = {
         "backbone": "small" if place.is_dry else "resnet18",
         "pretrain_epochs": 0,
-        "epochs": 120 if place.is_dry else 3000,
+        "epochs": 60 if place.is_dry else 3000,
         "max_steps": 10**6,
     }
     asked = TrainingRequest("ncpu", "standard", overrides={**small, "precision": "float32" if place.is_dry else "bf16"})

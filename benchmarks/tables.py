@@ -138,7 +138,9 @@ def page() -> str:
         ranking_table.section(), bakeoff.section(), shared_features.section(),
     )  # fmt: skip
     many, million = ((HERE / "outcomes" / name).read_text(encoding="utf-8") for name in ("many_buildings.md", "million.md"))
-    return "\n".join([*parts, *filter(None, others), many, *filter(None, [costs.section()]), million, gpu.section(), NOT_RUN])
+    return "\n".join(
+        [*parts, *filter(None, others), many, *filter(None, [costs.section()]), million, gpu.section(), NOT_RUN]
+    )
 
 
 if __name__ == "__main__":

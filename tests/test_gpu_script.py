@@ -11,7 +11,7 @@ import pytest
 from model_parts import with_chips
 from small_parts import REPOSITORY
 
-from benchmarks import gpu
+from benchmarks import gpu, gpu_data
 from pu_geo.project.layout import HOME_VARIABLE, Layout
 from pu_geo.services.project.copying import copy_project
 
@@ -29,15 +29,17 @@ sys.exit(gpu.main({words!r}))
 """
 
 
-@pytest.fixture
-def data(project: Layout, tmp_path: Path) -> Path:
-    (tmp_path / "data").mkdir()
-    copy_project(with_chips(project), str(tmp_path / "data" / "project.pugeo"))
-    return tmp_path / "data"
-
-
-def test_all_of_it_runs_on_a_bare_machine_and_what_is_done_is_not_done_again(data: Path, tmp_path: Path) -> None:
-    words = ["--dry", "--minutes", "2", "--data", str(data), "--out", str(tmp_path / "out")]
+@pytest.mark.parametrize("is_packed", [False, pytest.param(True, marks=pytest.mark.long(part="slow"))])
+def test_all_of_it_runs_on_a_bare_machine_and_what_is_done_is_not_done_again(
+    is_packed: bool, project: Layout, tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    if is_packed:
+        assert gpu_data.pack(data, request.getfixturevalue("shared")) <= gpu_data.MOST_MB
+    else:
+        data.mkdir()
+        copy_project(with_chips(project), str(data / "project.pugeo"))
+    words = ["--dry", "--minutes", "10", "--data", str(data), "--out", str(tmp_path / "out")]
     code = BARE.format(here=str(REPOSITORY), words=words)
     environment = {"OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin", HOME_VARIABLE: str(tmp_path / "home")}
     command = [sys.executable, "-c", code]
@@ -47,8 +49,8 @@ def test_all_of_it_runs_on_a_bare_machine_and_what_is_done_is_not_done_again(dat
     assert [row.problem for row in rows] == [""] * len(rows)
     assert {row.part for row in rows} == set(gpu.PARTS)
     assert all(row.is_dry and row.seconds >= 0 and row.memory_mb > 0 and row.figures for row in rows)
-    again = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
-    assert (again.returncode, again.stdout) == (0, "")
+    assert gpu.main(words) == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_what_failed_is_done_again_and_no_case_begins_that_cannot_end(

@@ -93,7 +93,9 @@ class _OnTheirWay:
         self._names, self._event = list(values), None
         self._numbers: Tensor | list[float] = torch.stack(scalars) if scalars else [float(each) for each in values.values()]
         if isinstance(self._numbers, Tensor) and self._numbers.is_cuda:
-            self._numbers = torch.empty_like(self._numbers, device="cpu", pin_memory=True).copy_(self._numbers, non_blocking=True)
+            self._numbers = torch.empty_like(self._numbers, device="cpu", pin_memory=True).copy_(
+                self._numbers, non_blocking=True
+            )
             self._event = torch.cuda.Event()
             self._event.record()
 
