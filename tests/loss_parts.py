@@ -66,7 +66,7 @@ def call(function: Function, one: Tensor, two: Tensor, **others: Any) -> Any:
 
 def _tensors(one: Tensor, two: Tensor, *, has_views: bool) -> dict[str, Tensor]:
     """Return what a loss must be given; a third of the chips are positive, four classes take turns."""
-    rows, views = torch.arange(len(one)), torch.stack([one, two])
+    rows, views = torch.arange(len(one), device=one.device), torch.stack([one, two])
     wide = (views if has_views else one).to(torch.promote_types(one.dtype, torch.float32))
     same = rows[:, None] % 3 == rows % 3
     return {
@@ -75,5 +75,5 @@ def _tensors(one: Tensor, two: Tensor, *, has_views: bool) -> dict[str, Tensor]:
         "views": views, "mapped": torch.tanh(wide + wide.roll(1, dims=-1)), "queue": two.flip(0),
         "class_vectors": two[:4], "own_vector": two[0], "margins": one[:, 0], "logits": one[:, :2],
         "pseudo_targets": two[:, :2].to(wide.dtype).softmax(1), "is_positive": rows % 3 == 0, "classes": rows % 4,
-        "queue_classes": rows.flip(0) % 4, "labels": rows[:, None] % 4 == torch.arange(4), "same_class": same, "same_category": same,
+        "queue_classes": rows.flip(0) % 4, "labels": rows[:, None] % 4 == rows[:4], "same_class": same, "same_category": same,
     }  # fmt: skip

@@ -16,17 +16,16 @@ from pu_geo.project.layout import HOME_VARIABLE, Layout
 from pu_geo.services.project.copying import copy_project
 
 BARE = """
-import sys
+import os, sys
 from importlib import machinery
-sys.path[:0] = [{here!r}, {here!r} + "/tests/training"]
+sys.path[:] = [each for each in sys.path if not os.path.isdir(each + "/pu_geo") or each in os.environ["PYTHONPATH"].split(":")]
+sys.path.append({here!r})
 import bare_box
 bare_box.BARE += ("opencv-python-headless", "psutil", "filelock")
 gone, find = bare_box.blocked(), machinery.PathFinder.find_spec
 assert {{"shapely", "rasterio", "streamlit", "geopandas", "pytest"}} <= gone
 machinery.PathFinder.find_spec = lambda name, *where: None if name.partition(".")[0] in gone else find(name, *where)
-from benchmarks import gpu
-sys.exit(gpu.main({words!r}))
-"""
+"""  # as each Python process there, the job's worker too, begins; PU-Geo is not installed
 
 
 @pytest.mark.parametrize("is_packed", [False, pytest.param(True, marks=pytest.mark.long(part="slow"))])
@@ -40,10 +39,16 @@ def test_all_of_it_runs_on_a_bare_machine_and_what_is_done_is_not_done_again(
         data.mkdir()
         copy_project(with_chips(project), str(data / "project.pugeo"))
     words = ["--dry", "--minutes", "10", "--data", str(data), "--out", str(tmp_path / "out")]
-    code = BARE.format(here=str(REPOSITORY), words=words)
-    environment = {"OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin", HOME_VARIABLE: str(tmp_path / "home")}
-    command = [sys.executable, "-c", code]
-    first = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(BARE.format(here=str(REPOSITORY / "tests" / "training")))
+    environment = {
+        "OMP_NUM_THREADS": "1",
+        "PATH": "/usr/bin:/bin",
+        HOME_VARIABLE: str(tmp_path / "home"),
+        "PYTHONPATH": str(tmp_path / "site"),
+    }
+    command = [sys.executable, "-m", "benchmarks.gpu", *words]
+    first = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=REPOSITORY)
     assert first.returncode == 0, first.stdout + first.stderr
     rows = gpu.read(tmp_path / "out" / "rows.jsonl")
     assert [row.problem for row in rows] == [""] * len(rows)

@@ -66,7 +66,7 @@ def _chain_weights(together: Tensor, is_member: Tensor, momentum: float) -> Tens
         _chain(label, products, [place for place, is_own in enumerate(own) if is_own], momentum)
         for label, own in enumerate(members)
     ]
-    return torch.tensor(weights, dtype=together.dtype).to(together.device, non_blocking=True)
+    return torch.tensor(weights, dtype=together.dtype).to(together.device, non_blocking=together.is_cuda)
 
 
 def _chain(first: int, products: list[list[float]], members: list[int], momentum: float) -> list[float]:
@@ -200,4 +200,6 @@ def updated_threshold(
 
 def _one_hot(label: int, like: Tensor) -> Tensor:
     """Return the row [1, 0] or [0, 1] in the type and on the device of `like`."""
-    return like.new_tensor([1.0 - label, float(label)])
+    hot = like.new_zeros(2)  # filled there: what is sent to a GPU is waited for
+    hot[label : label + 1] = 1.0
+    return hot

@@ -18,7 +18,7 @@ from pu_geo.losses import ncpu as formulas
 from pu_geo.losses import phantom
 from pu_geo.methods.cards.ncpu import MIN_EPOCHS, NcpuSettings
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
-from pu_geo.training.data import Ints, PUData, Strength, batches, n_batches
+from pu_geo.training.data import Ints, PUData, Strength, batches, n_batches, sent
 from pu_geo.training.distributed import Ranks
 from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
 from pu_geo.training.loop import MicroBatcher, Training, model_of
@@ -150,7 +150,7 @@ def fit(data: PUData, settings: NcpuSettings, run: Run) -> TrainedModel:
             for numbers in batches(len(rows), settings.batch_size, epoch.generator(3)):
                 own = run.ranks.share(len(numbers))
                 views = data.inputs.draw(rows[numbers], VIEWS, drawing, run.device, own)
-                chips = torch.from_numpy(numbers).to(run.device, non_blocking=True)
+                chips = sent(torch.from_numpy(numbers), run.device)
                 epoch.add(_step(learner, pieces, Batch(chips, views, positive[chips], ramp), settings, run.ranks))
             learner.schedule.step()
     return TrainedModel(learner.network.eval(), learner.network.trunk)

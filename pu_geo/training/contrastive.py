@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pu_geo.training.data import Ints, PUData, Strength, batches
+from pu_geo.training.data import Ints, PUData, Strength, batches, sent
 from pu_geo.training.distributed import Ranks
 from pu_geo.training.loop import MicroBatcher, Training
 from pu_geo.training.optim import new_optimizer, warmup_schedule
@@ -67,7 +67,7 @@ def contrast(
                 gone = None
                 if data.is_missing is not None and getattr(learner.encoder, "takes_views", False):
                     gone = torch.from_numpy(data.is_missing[:, rows[numbers][own]]).to(device)
-                chips = torch.from_numpy(numbers).to(device, non_blocking=True)
+                chips = sent(torch.from_numpy(numbers), device)
                 epoch.add(_step(learner, pieces, ranks, views, positive[chips], loss_of, gone))
 
 

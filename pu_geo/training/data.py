@@ -29,6 +29,11 @@ _AUGMENTATIONS = {
 RESIDENT_SHARE = 0.25  # chips are kept on a GPU as a whole where they take less than this share of its free memory
 
 
+def sent(values: Tensor, device: torch.device) -> Tensor:
+    """Send a tensor of any shape to a device. CUDA is not waited for; others would read what is freed meanwhile."""
+    return values.to(device, non_blocking=device.type == "cuda")
+
+
 @dataclass(frozen=True)
 class FeatureViews:
     """Frozen features of several augmented views of every chip.
@@ -89,7 +94,7 @@ class FeatureViews:
                 step = torch.randint(1, max(n_views, 2), (len(rows),), generator=generator)
                 strong = (strong + step) % n_views
             drawn = torch.from_numpy(np.asarray(self.views[which.numpy()[part], rows[part]]))
-            parts.append(drawn.to(device, non_blocking=True).float())
+            parts.append(sent(drawn, device).float())
         return parts
 
 
@@ -151,9 +156,9 @@ class ChipImages:
             if self.chips.nbytes < RESIDENT_SHARE * free:
                 self._resident["chips"] = torch.from_numpy(np.array(self.chips)).to(device)
         if self._resident:
-            images = self._resident["chips"][torch.from_numpy(rows).to(device, non_blocking=True)]
+            images = self._resident["chips"][sent(torch.from_numpy(rows), device)]
         else:
-            images = torch.from_numpy(np.asarray(self.chips[rows])).to(device, non_blocking=True)
+            images = sent(torch.from_numpy(np.asarray(self.chips[rows])), device)
         return images.float()
 
 

@@ -97,7 +97,7 @@ class _OnTheirWay:
                 self._numbers, non_blocking=True
             )
             self._event = torch.cuda.Event()
-            self._event.record()
+            self._event.record(torch.cuda.current_stream(scalars[0].device))
 
     def read(self) -> dict[str, float]:
         if self._event is not None:
