@@ -110,7 +110,7 @@ class Project:
             layout = store.open_project(path)
         except ProjectError as error:
             raise ProjectError(error.problem, _where_else(path) or error.hint, kind=error.kind) from error
-        choices.chosen_run(layout)  # an older PU-Geo may have left another run on the live map
+        choices.chosen_run(layout)  # its folder may have been taken away
         return cls(layout, progress=progress)
 
     @classmethod

@@ -62,7 +62,7 @@ class Scene:
             but one of transparency.
         place: how the place of a picture without one of its own is known, in words; "" for a file that has it.
         size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `scene_state` notices another one in its
-            place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
+            place without reading all of it.
         layer, when, kind: of a scene with the role "layer": its layer's name, date and kind, see `Layer`; its `stretch` is its
             layer's scaling.
         nodata: of a layer's file: the sample value that stands for no data, as it was given, beside the file's own; None where
@@ -84,7 +84,7 @@ class Scene:
     stretch: tuple[tuple[float, float], ...] | None = None
     rgb: tuple[int, ...] = (1, 2, 3)
     place: str = ""
-    size_bytes: int | None = None
+    size_bytes: int = 0
     mtime_ns: int | None = None
     ends_sha256: str = ""
     layer: str = ""
@@ -531,7 +531,7 @@ class RunFacts:
         threshold: where to start looking, 0..1, from positives and unlabeled alone; not calibrated.
         warnings: what a person should know before trusting the run, one sentence each.
         start_k: how many of the unlabeled `threshold` flags, as a starting point and no estimate; None where it came from
-            elsewhere, or an older PU-Geo stored the run.
+            elsewhere.
         from_model: where a model that was trained elsewhere gave the scores: {"file", "sha256", "run_id", "at_event",
             "n_positive"} of its training. Then `n_positive` and `at_event` tell of labels that nothing was learned from.
         place: whether evidence from place is in the scores: {"used", "weight", "b", "m", "why_not"}, see

@@ -14,7 +14,6 @@ from pu_geo.errors import ImageryError
 from pu_geo.records import Scene
 
 END_BYTES = 65_536
-AFFORDABLE_BYTES = 500_000_000  # of a scene that an older PU-Geo added, and that nothing but its sha256 is known of
 State = Literal["same", "touched", "changed", "missing"]
 _BLOCK_BYTES = 8 * 1024**2
 _MOST_NAMED = 3
@@ -47,16 +46,13 @@ def state_at_once(scene: Scene) -> State:
 
     Returns:
         "missing" where no file can be read, or a path inside a project leads out of it; "changed" for another size or other ends; "same" where its time agrees, too;
-        "touched" where only the time differs, as after a copy, or where an older PU-Geo wrote down no more than the sha256:
-        all of the file has to be read to know.
+        "touched" where only the time differs, as after a copy: all of the file has to be read to know.
     """
     path = Path(scene.path)
     try:
         found = path.stat()
         if not path.is_file() or _leads_out(path):
             return "missing"
-        if scene.size_bytes is None:
-            return "touched" if scene.sha256 else "same"
         if (
             found.st_size != scene.size_bytes
             or _ends_at(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns) != scene.ends_sha256
@@ -68,17 +64,12 @@ def state_at_once(scene: Scene) -> State:
 
 
 def state_of(scene: Scene) -> State:
-    """Return what `state_at_once` does, and where that is "touched" let the sha256 of the file decide, once a process.
-
-    Of a scene that an older PU-Geo added, up to 500 MB; a larger one is taken to be the same.
-    """
+    """Return what `state_at_once` does, and where that is "touched" let the sha256 of the file decide, once a process."""
     state, path = state_at_once(scene), Path(scene.path)
     if state != "touched":
         return state
     try:
         found = path.stat()
-        if scene.size_bytes is None and found.st_size > AFFORDABLE_BYTES:
-            return "same"
         return "same" if _sha256_at(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns) == scene.sha256 else "changed"
     except OSError:
         return "missing"
@@ -94,20 +85,6 @@ def _sha256_at(path: Path, size: int, mtime_ns: int, ctime_ns: int) -> str:
 def _ends_at(path: Path, size: int, mtime_ns: int, ctime_ns: int) -> str:
     """Return `ends_sha256` of a file as it was at one moment, so that a screen reads it once."""
     return ends_sha256(path)
-
-
-def is_file_of(path: Path, size_bytes: int | None, ends: str, sha256: str) -> bool:
-    """Return whether a file is the one of which size and ends, or else only the sha256, were written down."""
-    try:
-        found = path.stat()
-        if size_bytes is not None:
-            return (
-                found.st_size == size_bytes and _ends_at(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns) == ends
-            )
-        is_affordable = bool(sha256) and found.st_size <= AFFORDABLE_BYTES
-        return is_affordable and _sha256_at(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns) == sha256
-    except OSError:
-        return False
 
 
 def refusal(missing: Sequence[Scene], changed: Sequence[Scene], project: Path | None = None) -> ImageryError:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pu_geo import jobs, wording
-from pu_geo.cli.run import Analyst, Json, Project, Screen, absolute, gone, in_json, overrides_of, repeated, run_job, show
+from pu_geo.cli.run import Analyst, Json, Project, Screen, absolute, in_json, overrides_of, repeated, run_job, show
 from pu_geo.errors import PuGeoError
 from pu_geo.methods.catalog import DEFAULT_METHOD
 from pu_geo.project import backups, events, store
@@ -86,12 +86,6 @@ def copy(
         f"scikit-learn and safetensors alone, `python -m pu_geo.training COPY`. Back here: `pu-geo runs import {project} COPY latest`."
     )
     show(result, words, as_json)
-
-
-@screen.command("pack", hidden=True, context_settings=gone)
-def pack() -> None:
-    """Refuse, and name what came instead."""
-    raise PuGeoError("`pu-geo pack` is gone.", "`pu-geo project copy P.pugeo OTHER.pugeo` makes a copy to train in.")
 
 
 @screen.verb("backup", "joplin.pugeo", "joplin.pugeo --to /media/stick")

@@ -37,8 +37,6 @@ Cluster = Annotated[
         help="work on a Dask cluster: local:N (N processes here; local:N,memory=4GB limits each), tcp://HOST:8786, or scheduler-file=FILE",
     ),
 ]
-gone = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""Settings of a verb of versions before, which takes whatever it took and names the new one."""
 Analyst = Annotated[str | None, typer.Option("--analyst", help="who does this (a pseudonym will do)")]
 
 

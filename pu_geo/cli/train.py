@@ -22,7 +22,6 @@ from pu_geo.cli.run import (
     RunId,
     Screen,
     absolute,
-    gone,
     in_brackets,
     in_json,
     overrides_of,
@@ -204,15 +203,6 @@ def import_run(
     layout = projects.find(project)
     result = run_job(layout, "import_run", {"folder": absolute(other), "run_id": run}, as_json)
     show(result, _run_words(layout, result), as_json)
-
-
-@screen.command("bring-in", hidden=True, context_settings=gone)
-def bring_in() -> None:
-    """Refuse, and name what came instead."""
-    raise PuGeoError(
-        "`pu-geo bring-in` is gone, as packed trainings are.",
-        "Train in a copy (`pu-geo project copy P.pugeo OTHER.pugeo`); then `pu-geo runs import P.pugeo OTHER.pugeo latest`.",
-    )
 
 
 @screen.verb("evaluate", "joplin.pugeo --field damage --positive destroyed --exclude un-classified --json")

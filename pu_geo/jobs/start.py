@@ -24,7 +24,6 @@ ONE_AT_A_TIME = (
     "prepare", "add_scenes", "add_layer", "add_xbd", "relink", "add_footprints", "add_aoi", "add_grid", "align", "chip", "features",
     "remove_scene", "replace_scene", "replace_layer", "remove_footprints", "replace_footprints",
 )  # fmt: skip
-GONE = ("train_apart", "bring_in")  # tasks of versions before: jobs of theirs are listed, and cannot be started again
 LOCK_FD_VARIABLE = "PU_GEO_LOCK_FD"
 
 
@@ -148,14 +147,7 @@ def resume(layout: Layout, job_id: str, *, args: Mapping[str, Any] | None = None
 def _that_can_start(layout: Layout, job_id: str) -> Path:
     """Return the folder of a job that may be started again, once its worker is gone."""
     folder = folder_of(layout, job_id)
-    job = view(folder)
-    if job.task in GONE:
-        raise JobError(
-            f"Job {job_id} ({job.task}) is of an older PU-Geo; this version has no such task.",
-            "Train in a copy of the project (`pu-geo project copy`), and take the run from there with `pu-geo runs import`.",
-            kind="gone",
-        )
-    if not job.is_active:
+    if not view(folder).is_active:
         wait_for_end(folder, PATIENCE_S)
     return folder
 

@@ -75,7 +75,6 @@ TORCH = (
     "compare_layers", "embed", "discover", "federate_lead", "federate_serve", "federate_join", "federate_simulate",
 )  # fmt: skip
 """Tasks whose import loads torch, which takes some seconds: a stage of its own for whoever waits."""
-FORMER_ARGUMENTS = ("audit",)  # what jobs of earlier versions carried and tasks now find out themselves
 WAITING = "waiting"
 USAGE = "Usage: python -m pu_geo.jobs.worker FOLDER, where FOLDER is that of a job. PU-Geo starts workers itself."
 _NO_MEMORY = (
@@ -157,12 +156,11 @@ def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
         if task in device_queue.TASKS:
             events.append(job.folder, "turn")
         module, _, function = TASKS[task].partition(":")
-        given = {name: value for name, value in args.items() if name not in FORMER_ARGUMENTS}
         if task in TORCH and "torch" not in sys.modules:
             events.append(job.folder, "stage", {"message": "loading torch"})
         with interrupts_held():  # an interrupted import of torch cannot be made up for in this process
             act = _loaded(module, function)
-        result: Mapping[str, Any] = act(job, **given)
+        result: Mapping[str, Any] = act(job, **args)
     return result
 
 

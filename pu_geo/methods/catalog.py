@@ -122,7 +122,7 @@ class TrainingRequest:
     devices: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "overrides", dict(self.overrides or {}))  # jobs of earlier versions may have null
+        object.__setattr__(self, "overrides", dict(self.overrides))
         for name, least in (("seed", 0), ("hold_out", 0), ("devices", 1)):
             if getattr(self, name) < least:
                 raise TrainingError(

@@ -55,7 +55,7 @@ def save(layout: Layout, alignment: Alignment, scenes: Sequence[Scene]) -> None:
 
 
 def made_at(layout: Layout) -> str:
-    """Return when the scenes were aligned, RFC 3339 UTC; "" where they were not, or an older PU-Geo did not note it.
+    """Return when the scenes were aligned, RFC 3339 UTC; "" where they were not.
 
     The time of the file says nothing of it: a copy of the project has another one.
     """
@@ -63,7 +63,7 @@ def made_at(layout: Layout) -> str:
     if not path.is_file():
         return ""
     with reading(path), np.load(path, allow_pickle=False) as stored:
-        return str(stored["made_at"]) if "made_at" in stored else ""
+        return str(stored["made_at"])
 
 
 def load(layout: Layout, building_ids: Sequence[str], scenes: Sequence[Scene]) -> Alignment | None:

@@ -12,7 +12,6 @@ import errno
 import hashlib
 import json
 import os
-import re
 import shutil
 import sqlite3
 import time
@@ -28,14 +27,13 @@ from pu_geo.errors import ProjectError
 from pu_geo.project import in_use, locks
 from pu_geo.project.layout import Layout, write_json
 
-Reason = Literal["daily", "migration", "removal", "asked"]
+Reason = Literal["daily", "removal", "asked"]
 LOCK = ".backups.lock"  # held while a backup is made there
 KEPT = 7  # of each reason, so that a day of removals does not push out those of the week before
 DAY = timedelta(days=1)
 _RESERVE = 64 * 2**20  # bytes that a backup leaves free: clicks need room too
 _BUSY_S = 20.0
 _BUSY_STEP_S = 0.25
-_OLDER = re.compile(r"project\.v(\d+)-backup")  # what a PU-Geo before this module left beside the database
 
 
 _unchanged: dict[
@@ -56,12 +54,12 @@ class Backup:
     Args:
         path: the copy of the database.
         made_at: UTC, RFC 3339.
-        reason: "daily", "migration", "removal" or "asked".
-        sha256: of the copy; "" where an older PU-Geo made it, which kept none.
+        reason: "daily", "removal" or "asked".
+        sha256: of the copy.
         schema: of the copy.
         at_event: number of the last label event in it; 0 if it has none.
         n_bytes: its size.
-        project_id: what all copies of a project share; "" where an older PU-Geo made the backup.
+        project_id: what all copies of a project share.
     """
 
     path: Path
@@ -71,7 +69,7 @@ class Backup:
     schema: int
     at_event: int
     n_bytes: int
-    project_id: str = ""
+    project_id: str
 
     @property
     def age(self) -> timedelta:
@@ -96,9 +94,7 @@ def make(layout: Layout, reason: Reason, to: Path | None = None) -> Backup:
             to.mkdir(parents=True, exist_ok=True)
             return _make(layout, reason, to, own=False)
         with locks.one_at_a_time(layout.backups / LOCK):
-            before = [backup for backup in all_backups(layout) if backup.reason == reason == "migration"]
-            # a migration that fails each time the project is opened leaves one
-            return _make(layout, reason, layout.backups, own=True, unlike=before[0] if before else None)
+            return _make(layout, reason, layout.backups, own=True)
 
 
 def make_daily(layout: Layout) -> Backup | None:
@@ -129,18 +125,9 @@ def _stamp(layout: Layout) -> tuple[tuple[int, int], ...]:
 
 
 def all_backups(layout: Layout) -> list[Backup]:
-    """Return the backups in the project's own folder whose JSON is whole, newest first, and those of older versions of PU-Geo.
-
-    Those come last, by their last label event: this version made none before, and a file's time may be that of its copy.
-    """
+    """Return the backups in the project's own folder whose JSON is whole, newest first."""
     found = [backup for path in layout.backups.glob("*.gpkg") if (backup := read(path))]
-    found += [backup for path in layout.folder.glob("project.v*-backup.gpkg") if (backup := _of_older_version(path))]
-    return sorted(found, key=_order, reverse=True)
-
-
-def _order(backup: Backup) -> tuple[bool, str, int, int, str]:
-    is_ours = bool(backup.sha256)
-    return is_ours, backup.made_at if is_ours else "", backup.at_event, backup.schema, backup.path.name
+    return sorted(found, key=lambda backup: (backup.made_at, backup.at_event, backup.path.name), reverse=True)
 
 
 def newest(layout: Layout) -> Backup | None:
@@ -169,7 +156,7 @@ def read(path: Path) -> Backup | None:
 def verify(backup: Backup) -> str:
     """Return what is wrong with a backup, as half a sentence; "" if nothing is."""
     try:
-        if backup.sha256 and sha256_of(backup.path) != backup.sha256:
+        if sha256_of(backup.path) != backup.sha256:
             return "its sha256 is not the one it was written with"
         wrong = quick_check(backup.path)
     except (OSError, sqlite3.DatabaseError) as error:
@@ -194,11 +181,8 @@ def sha256_of(path: Path) -> str:
 
 
 def too_many(backups: list[Backup]) -> list[Backup]:
-    """Return those to remove of a list, newest first: all but the `KEPT` newest of each reason.
-
-    Those of older versions of PU-Geo stay.
-    """
-    ours = [[one for one in backups if one.sha256 and one.reason == reason] for reason in get_args(Reason)]
+    """Return those to remove of a list, newest first: all but the `KEPT` newest of each reason."""
+    ours = [[one for one in backups if one.reason == reason] for reason in get_args(Reason)]
     return [backup for of_reason in ours for backup in of_reason[KEPT:]]
 
 
@@ -253,8 +237,8 @@ def read_only_address(gpkg: Path) -> str:
 
 
 def _is_recent(backup: Backup | None) -> bool:
-    """Return whether a backup is younger than a day; one from the future, by a wrong clock, or of an older version is not."""
-    return backup is not None and bool(backup.sha256) and timedelta() <= backup.age < DAY
+    """Return whether a backup is younger than a day; one from the future, by a wrong clock, is not."""
+    return backup is not None and timedelta() <= backup.age < DAY
 
 
 def _need_room(layout: Layout, folder: Path) -> None:
@@ -275,28 +259,11 @@ def _facts(path: Path) -> _Facts:
     with closing(_reading(path)) as db:
         meta = dict(db.execute("SELECT key, value FROM pugeo_meta").fetchall())
         at_event = db.execute("SELECT ifnull(max(event), 0) FROM label_event").fetchone()[0]
-    return {
-        "schema": int(meta["schema"]),
-        "at_event": int(at_event),
-        "project_id": str(meta.get("project_id", meta["created_at"])),
-    }
+    return {"schema": int(meta["schema"]), "at_event": int(at_event), "project_id": str(meta["project_id"])}
 
 
 def _reading(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
-
-
-def _of_older_version(path: Path) -> Backup | None:
-    found = _OLDER.fullmatch(path.stem)
-    if found is None:
-        return None
-    try:
-        facts = _facts(path)
-        stat = path.stat()
-    except (OSError, sqlite3.DatabaseError, KeyError, TypeError, ValueError):
-        return None
-    at = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return Backup(path, at, "migration", "", facts["schema"], facts["at_event"], stat.st_size)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import schema
-from pu_geo.project.layout import SUFFIX, Layout, read_array, read_json, reading
+from pu_geo.project.layout import Layout, read_array, read_json, reading
 from pu_geo.project.store import now, project_id, transaction
 from pu_geo.records import FootprintTable, Grid, Layer, Scene, Units, View
-from pu_geo.scene_state import is_file_of
 
 
 def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid, pre_share: float | None = None) -> None:
@@ -129,9 +128,6 @@ def layers(db: sqlite3.Connection) -> tuple[Layer, ...]:
 def all_scenes(db: sqlite3.Connection) -> list[Scene]:
     """Return every scene, those of layers too, in the order in which they were added; the paths are absolute.
 
-    An absolute path that an older PU-Geo stored leads to this project's own copy of the file where that has the recorded size
-    and ends: the project may have been moved, renamed or copied since.
-
     Raises:
         ProjectError: kind "corrupt" if a stored path leads out of the project.
     """
@@ -195,31 +191,15 @@ def is_inside(stored: str) -> bool:
 def _found_path(facts: Mapping[str, Any], folder: Path) -> str:
     """Return the absolute path of a scene's file."""
     stored = str(facts["path"])
-    windows = PureWindowsPath(stored)
-    if not stored.startswith("/") and not windows.is_absolute():
-        if not is_inside(stored):
-            raise ProjectError(
-                f"Scene {facts['scene_id']} names the file {stored[:80]!r}, which is not a path inside the project.",
-                "Restore project.gpkg from a backup: PU-Geo writes no such path.",
-                kind="corrupt",
-            )
-        return str(folder / stored)
-    if Path(stored).is_relative_to(folder):
+    if stored.startswith("/"):
         return stored
-    parts = (PurePosixPath(stored) if stored.startswith("/") else windows).parts
-    own = folder.joinpath(*_inside_a_project(parts))
-    recorded = (facts.get("size_bytes"), facts.get("ends_sha256", ""), facts.get("sha256", ""))
-    return str(own) if own != folder and is_file_of(own, *recorded) else stored
-
-
-def _inside_a_project(parts: Sequence[str]) -> Sequence[str]:
-    """Return the part of an absolute path that follows a project folder, or starts at a folder `sources`; nothing if neither."""
-    if ".." in parts:
-        return ()
-    projects = [i + 1 for i, part in enumerate(parts) if part.endswith(SUFFIX)]
-    folders = [i for i, part in enumerate(parts) if part == "sources"]
-    start = (projects or folders or [len(parts)])[-1]
-    return parts[start:]
+    if not is_inside(stored):
+        raise ProjectError(
+            f"Scene {facts['scene_id']} names the file {stored[:80]!r}, which is not a path inside the project.",
+            "Restore project.gpkg from a backup: PU-Geo writes no such path.",
+            kind="corrupt",
+        )
+    return str(folder / stored)
 
 
 def pre_share(db: sqlite3.Connection) -> float | None:

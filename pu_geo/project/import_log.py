@@ -91,7 +91,7 @@ def footprints_of(db: sqlite3.Connection, file: str) -> list[str]:
     """Return the ids of the footprints that came from a file, by the name in its account.
 
     Raises:
-        ProjectError: if no file of that name was added, or before it was kept which footprints came from it.
+        ProjectError: if no file of that name was added.
     """
     numbers = [row[0] for row in db.execute("SELECT intake FROM intake WHERE file = ?", (file,))]
     known = sorted({record.file for record in all_records(db)})
@@ -101,10 +101,4 @@ def footprints_of(db: sqlite3.Connection, file: str) -> list[str]:
         )
     some = json.dumps(numbers)
     query = "SELECT building_id FROM footprints WHERE intake IN (SELECT value FROM json_each(?)) ORDER BY fid"
-    found = [row[0] for row in db.execute(query, (some,))]
-    if not found and db.execute("SELECT 1 FROM footprints WHERE intake IS NULL LIMIT 1").fetchone():
-        raise ProjectError(
-            f"An older PU-Geo added {file}, and did not keep which footprints came from it.",
-            "Remove them by their ids, or all of them, and add the files that you want again.",
-        )
-    return found
+    return [row[0] for row in db.execute(query, (some,))]

@@ -63,14 +63,11 @@ def is_damage(error: BaseException) -> bool:
     return is_operational and any(words in str(error).lower() for words in _WORDS_OF_CORRUPT)
 
 
-def problem(db: sqlite3.Connection, *, is_current: bool) -> str:
+def problem(db: sqlite3.Connection) -> str:
     """Return what is damaged in a project's file, in words that end a sentence; "" if nothing is.
 
     Checked are the structure of the file with its indexes, the end of the label log, and that texts, JSON values and outlines are such. Of
     a changed letter in a text, or a changed number, nothing shows.
-
-    Args:
-        is_current: the file has the schema of this PU-Geo, so that all its tables and columns are known.
 
     Raises:
         sqlite3.Error: that is no damage, such as a file that another program holds.
@@ -78,19 +75,15 @@ def problem(db: sqlite3.Connection, *, is_current: bool) -> str:
     try:
         if (found := str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])) != "ok":
             return _what(db, found)
-        if is_current and (gone := sorted(_expected() - _shape(db))):
+        if gone := sorted(_expected() - _shape(db)):
             return f"it lacks {', '.join(gone)}"
         last, given = db.execute(_LAST_AND_GIVEN).fetchone()
         if given != last:
             return f"the label log ends with entry {last}, and the number {given} was given"
         for table in _TEXTS:
-            if _columns(db, table):  # one of an older PU-Geo lacks some
-                _read_texts(db, table)
+            _read_texts(db, table)
         for table, column in _JSON:
-            if (
-                column in _columns(db, table)
-                and db.execute(f"SELECT 1 FROM {table} WHERE NOT json_valid({column})").fetchone()
-            ):
+            if db.execute(f"SELECT 1 FROM {table} WHERE NOT json_valid({column})").fetchone():
                 return f"an entry of {_PEOPLE_CALL[table]} makes no sense"
         if n := _broken_outlines(db):
             return f"the outlines of {n} buildings cannot be read"

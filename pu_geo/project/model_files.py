@@ -83,8 +83,7 @@ def of_run(layout: Layout, run_id: str) -> tuple[bytes, bytes]:
     folder = layout.run(run_id)
     if not is_there(layout, run_id):
         raise ModelError(
-            f"Run {run_id} has no model: the instant ranker and averages of runs have none, and runs of older versions kept no card of "
-            "theirs.",
+            f"Run {run_id} has no model: the instant ranker and averages of runs have none.",
             "Choose a run of a method, or train it again.",
             kind="no_model",
         )

@@ -256,8 +256,6 @@ def _reading(source: Path) -> sqlite3.Connection:
 def _has_all(source: Path, table: str, rows: Sequence[Row]) -> bool:
     """Return whether SQLite finds nothing wrong in one table of a damaged file, and as many rows as were read."""
     with suppress(sqlite3.DatabaseError), closing(_reading(source)) as db:
-        if db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is None:
-            return not rows  # of an older schema
         is_whole = [row[0] for row in db.execute(f"PRAGMA quick_check({table})")] == ["ok"]
         n = sum(1 for _ in db.execute(f"SELECT * FROM {table} NOT INDEXED"))
         return is_whole and n == len(rows) and all(_is_whole(table, row) for row in rows)

@@ -43,7 +43,7 @@ class Round:
 
     Attributes:
         compared_with: the map of the round before that the newest of `past` is from: a version such as "v2", or "run " and the
-            id of a run where none was published; "" where there was no map, or an older PU-Geo did not note it.
+            id of a run where none was published; "" where there was no map.
     """
 
     number: int

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +25,6 @@ from pu_geo.project.layout import Layout, checked_id, lost, read_array, reading,
 from pu_geo.project.store import is_writable, now, transaction
 from pu_geo.records import DEFAULT_METHOD, RunFacts
 
-_GUESSED_PRIOR = re.compile(r"^(The class prior was not given|class_prior was not set\. \d)")
-_GUESSED_SHARE = re.compile(r"clicks like yours would suggest:|; [\d.]+ would be fair:")
-"""Warnings of an older PU-Geo that name the damaged share as clicks suggest it, or compare with it."""
 TYPE_SCORES = "type_scores"
 OF_EVERY_RUN = ("scores", "embeddings")  # arrays
 Why = Literal["person", "published", "audited", "recommended", "newest"]
@@ -156,11 +152,11 @@ def register(db: sqlite3.Connection, layout: Layout) -> list[str]:
 def settle(db: sqlite3.Connection, layout: Layout, reasons_of: Callable[[RunFacts], Reasons | None]) -> RunFacts | None:
     """Make the run that is to be shown now the one that the live map shows; return it, None before there is one.
 
-    Called where a version was published or an audit begun, and where a run is asked for: an older PU-Geo, or a folder that
-    somebody took away, may have left another one. Of a project that may not be changed it is returned alone.
+    Called where a version was published or an audit begun, and where a run is asked for: a folder that
+    somebody took away may have left another one. Of a project that may not be changed it is returned alone.
 
     Args:
-        reasons_of: says what the picture keeps from being assessed, for a run that was stored without.
+        reasons_of: says what the picture keeps from being assessed, for a run that was found again without.
     """
     found = to_show(db, layout)
     if found is None:
@@ -208,7 +204,7 @@ def _pin(db: sqlite3.Connection, run_id: str, *, by_person: bool) -> None:
 
 
 def _complete(db: sqlite3.Connection, layout: Layout, facts: RunFacts, why: Reasons | None) -> None:
-    """Store scores and threshold for the live map, where an older PU-Geo did not, or did not know what is assessed."""
+    """Store scores and threshold for the live map of a run whose rows are gone, or that was found again without what is assessed."""
     known = db.execute("SELECT reason FROM score WHERE run_id = ? LIMIT 1", (facts.run_id,)).fetchone()
     if known is None:
         scores = np.asarray(array(layout, facts.run_id, "scores"), np.float32)
@@ -258,23 +254,7 @@ def all_runs(db: sqlite3.Connection) -> list[RunFacts]:
     rows = db.execute("SELECT facts FROM run ORDER BY created_at DESC, rowid DESC")
     tuples = ("warnings", "without_answers", "types", "type_grades", "views")  # lists in JSON
     stored = [json.loads(row[0]) for row in rows]
-    return [
-        RunFacts(**{**_without_guesses(facts), **{name: tuple(facts.get(name, ())) for name in tuples}}) for facts in stored
-    ]
-
-
-def _without_guesses(facts: dict[str, Any]) -> dict[str, Any]:
-    """Take out of what an older PU-Geo stored of a run the damaged share that it had guessed from clicks: nobody is shown that."""
-    facts.pop("estimated_share", None)
-    warnings: Sequence[str] = facts.get("warnings", ())
-    is_guessed = any(map(_GUESSED_PRIOR.search, warnings))
-    if is_guessed:
-        facts["settings"] = {**facts["settings"], "class_prior": 0.0}
-        warnings = [
-            words for words in warnings if not (_GUESSED_PRIOR.search(words) or words.startswith("A class_prior of"))
-        ]
-    facts["warnings"] = [words for words in warnings if not _GUESSED_SHARE.search(words)]
-    return facts
+    return [RunFacts(**{**facts, **{name: tuple(facts.get(name, ())) for name in tuples}}) for facts in stored]
 
 
 def find(db: sqlite3.Connection, run_id: str) -> RunFacts:

@@ -12,7 +12,7 @@ from pu_geo.records import MAX_GRADE, NOT_IN_RUN
 
 STYLE_NAME = "PU-Geo"
 TABLE = (
-    "CREATE TABLE IF NOT EXISTS layer_styles (id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, f_table_catalog TEXT(256), "
+    "CREATE TABLE layer_styles (id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, f_table_catalog TEXT(256), "
     "f_table_schema TEXT(256), f_table_name TEXT(256), f_geometry_column TEXT(256), styleName TEXT(30), styleQML TEXT, "
     "styleSLD TEXT, useAsDefault BOOLEAN, description TEXT, owner TEXT(30), ui TEXT(30), "
     "update_time DATETIME DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ','now')))"
@@ -65,20 +65,11 @@ def _symbol(name: int, options: dict[str, str]) -> str:
 
 
 def insert(table: str, qml: str, description: str) -> str:
-    """Return the statement that stores a style; it is the default one unless a person has chosen another before."""
+    """Return the statement that stores a default style."""
     return (
         "INSERT INTO layer_styles (f_table_catalog, f_table_schema, f_table_name, f_geometry_column, styleName, styleQML, "
-        f"useAsDefault, description, owner) SELECT '', '', '{table}', 'geom', '{STYLE_NAME}', {_quoted(qml)}, NOT EXISTS "
-        f"(SELECT 1 FROM layer_styles WHERE f_table_name = '{table}' AND useAsDefault), {_quoted(description)}, ''"
-    )
-
-
-def renew(table: str, qml: str, description: str) -> str:
-    """Return the statement that brings our style of an older schema up to date; one that a person saved stays as it is."""
-    ours = qml[: qml.index("type=")]
-    return (
-        f"UPDATE layer_styles SET styleQML = {_quoted(qml)}, description = {_quoted(description)} "
-        f"WHERE f_table_name = '{table}' AND styleName = '{STYLE_NAME}' AND substr(styleQML, 1, {len(ours)}) = {_quoted(ours)}"
+        f"useAsDefault, description, owner) VALUES ('', '', '{table}', 'geom', '{STYLE_NAME}', {_quoted(qml)}, 1, "
+        f"{_quoted(description)}, '')"
     )
 
 
@@ -86,7 +77,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-SCHEMA = 9
+SCHEMA = 1
 APPLICATION_ID = 0x47504B47  # "GPKG"
 USER_VERSION = 10300
 UNDEFINED_CARTESIAN = -1  # GeoPackage's own number for local coordinates
@@ -112,7 +103,7 @@ CREATE TABLE gpkg_geometry_columns (
   FOREIGN KEY (srs_id) REFERENCES gpkg_spatial_ref_sys(srs_id));
 """
 
-# What an answer says beside its label, and where it comes from. Added to the log with schema 2, hence its last columns.
+# What an answer says beside its label, and where it comes from.
 _ANSWER_COLUMNS = (
     "reason TEXT NOT NULL DEFAULT '' CHECK (reason IN "
     "('', 'cloud', 'outside_image', 'nodata', 'misaligned', 'no_building', 'unclear'))",
@@ -126,10 +117,10 @@ _ANSWER_COLUMNS = (
     "imported_by TEXT",
 )
 
-# How badly a damaged building is damaged: the id of a grade, see `grades`. Came with schema 7.
+# How badly a damaged building is damaged: the id of a grade, see `grades`.
 _GRADE = f"grade TEXT NOT NULL DEFAULT '' CHECK (length(grade) <= {MAX_GRADE} AND (grade = '' OR label = 'positive'))"
 
-# Types of damage that the analyst looked for and did not find, a JSON list of texts: what no list names, nobody answered. Came with schema 9.
+# Types of damage that the analyst looked for and did not find, a JSON list of texts: what no list names, nobody answered.
 _ABSENT_TYPES = "absent_types TEXT NOT NULL DEFAULT '[]' CHECK (absent_types = '[]' OR label = 'positive')"
 
 # What the map says of each building, as an export of the same moment does: `tests/tasks/damage_map/test_live_view.py` compares the two.
@@ -163,9 +154,9 @@ CREATE VIEW damage_map AS
       LEFT JOIN score s ON s.run_id = c.run_id AND s.building_id = f.building_id))
 """
 
-_INTAKE = "intake INTEGER"  # the file that a footprint came from, see `import_log`; NULL where an older PU-Geo added it. Came with schema 8
+_INTAKE = "intake INTEGER"  # the file that a footprint came from, see `import_log`
 
-# Why the picture keeps a building from being assessed: "" where it does not, NULL where an older PU-Geo stored the score.
+# Why the picture keeps a building from being assessed: "" where it does not, NULL where nobody noted it.
 _HIDDEN = "reason TEXT"
 
 _TABLES = f"""
@@ -213,7 +204,7 @@ INSERT INTO gpkg_geometry_columns VALUES
   ('footprints', 'geom', 'GEOMETRY', 0, 0, 0), ('damage_map', 'geom', 'GEOMETRY', 0, 0, 0);
 """
 
-# Areas that damage is summed up by, and styles for QGIS. Came with schema 3; QGIS may have made `layer_styles` before.
+# Areas that damage is summed up by, and styles for QGIS.
 _AREAS = (
     "CREATE TABLE areas (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, geom BLOB NOT NULL, layer TEXT NOT NULL, "
     "name TEXT NOT NULL, pcode TEXT)",
@@ -222,13 +213,12 @@ _AREAS = (
     "INSERT INTO gpkg_geometry_columns SELECT 'areas', 'geom', 'GEOMETRY', srs_id, 0, 0 FROM gpkg_geometry_columns "
     "WHERE table_name = 'footprints'",
     TABLE,
-    "INSERT OR IGNORE INTO gpkg_contents (table_name, data_type, identifier) "
-    "VALUES ('layer_styles', 'attributes', 'layer_styles')",
+    "INSERT INTO gpkg_contents (table_name, data_type, identifier) VALUES ('layer_styles', 'attributes', 'layer_styles')",
     insert("damage_map", damage_map_qml(), "What the damage map says"),
     insert("areas", areas_qml(), "Outlines"),
 )
 
-# The area of interest, and what became of each file of footprints. Came with schema 4. Areas of interest are a log, the layer
+# The area of interest, and what became of each file of footprints. Areas of interest are a log, the layer
 # shows its last entry: taking away is an entry without geometry, and nothing is ever lost.
 _AOI = (
     "CREATE TABLE aoi_log (step INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, geom BLOB, source TEXT NOT NULL, at TEXT NOT NULL)",
@@ -246,7 +236,7 @@ _AOI = (
     insert("aoi", areas_qml(), "Outline"),
 )
 
-# What people decided about groups of buildings: see `decisions`. Came with schema 5.
+# What people decided about groups of buildings: see `decisions`.
 _DECISIONS = (
     "CREATE TABLE decision (decision INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, op TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, "
     "name TEXT NOT NULL, analyst TEXT NOT NULL, at TEXT NOT NULL, facts TEXT NOT NULL)",
@@ -259,7 +249,7 @@ _DECISIONS = (
     "VALUES ('decision', 'attributes', 'decision', 'append-only log of decisions about groups of buildings')",
 )
 
-# What people chose: see `choices`. Came with schema 6, as did the map's threshold and what is assessed in the view for QGIS.
+# What people chose: see `choices`.
 _CHOICES = (
     "CREATE TABLE threshold (step INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, run_id TEXT NOT NULL, threshold REAL NOT NULL, "
     "origin TEXT NOT NULL, at TEXT NOT NULL)",
@@ -278,7 +268,7 @@ _CHOICES = (
     "('choice', 'attributes', 'choice', 'append-only log of what people chose on the screens')",
 )
 
-# What was removed, and what became of it: see `removals`. Came with schema 8.
+# What was removed, and what became of it: see `removals`.
 _REMOVALS = (
     "CREATE TABLE removal (removal INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, op TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, "
     "name TEXT NOT NULL, analyst TEXT NOT NULL, at TEXT NOT NULL, facts TEXT NOT NULL)",
@@ -301,21 +291,3 @@ CREATE = (
     + _REGISTRY
     + "".join(f"{statement};\n" for statement in (*_AREAS, *_AOI, *_DECISIONS, *_CHOICES, *_REMOVALS))
 )
-
-# Schema number -> statements that lead to the next one. Rows of the log are never rewritten.
-MIGRATIONS: dict[int, tuple[str, ...]] = {
-    1: (*(f"ALTER TABLE label_event ADD COLUMN {column}" for column in _ANSWER_COLUMNS), "DROP VIEW damage_map", _VIEW),
-    2: _AREAS,
-    3: _AOI,
-    4: _DECISIONS,
-    5: (
-        *_CHOICES,
-        f"ALTER TABLE score ADD COLUMN {_HIDDEN}",
-        "DROP VIEW damage_map",
-        _VIEW,
-        renew("damage_map", damage_map_qml(), "What the damage map says"),
-    ),
-    6: (f"ALTER TABLE label_event ADD COLUMN {_GRADE}", "DROP VIEW damage_map", _VIEW),
-    7: (f"ALTER TABLE footprints ADD COLUMN {_INTAKE}", "DROP VIEW damage_map", _VIEW, *_REMOVALS),
-    8: (f"ALTER TABLE label_event ADD COLUMN {_ABSENT_TYPES}", "DROP VIEW damage_map", _VIEW),
-}

@@ -48,15 +48,13 @@ def now() -> str:
 def connect(layout: Layout, *, patience_s: float = BUSY_MS / 1000) -> Iterator[sqlite3.Connection]:
     """Open the project's GeoPackage for one piece of work. Transactions are begun by hand.
 
-    A file that an older PU-Geo wrote is brought up to date first, with a copy of it left beside it. Where this process may not write,
-    the file is opened to be read, and no file is changed or made.
+    Where this process may not write, the file is opened to be read, and no file is changed or made.
 
     Args:
         patience_s: how long to wait for another program that holds the file. Within `one_connection` the first one's counts.
 
     Raises:
-        ProjectError: if the file was written by a newer PU-Geo, that copy cannot be made, or it is being restored; of kind
-            "corrupt" if it is damaged, also where that shows later; "read_only" if it is to be changed and this process may not;
+        ProjectError: if the file has another schema, or is being restored; of kind "corrupt" if it is damaged, also where that shows later; "read_only" if it is to be changed and this process may not;
             "disk_full" or "disk" if the disk is full or fails; "busy" if another program holds it.
     """
     if not layout.gpkg.is_file():
@@ -149,21 +147,6 @@ def _set_up(db: sqlite3.Connection, layout: Layout, *, is_first: bool) -> None:
         db.execute("PRAGMA synchronous=FULL")
     else:
         db.execute("PRAGMA query_only=ON")
-    found = _schema_of(db)
-    if found > schema.SCHEMA:
-        raise ProjectError(
-            f"{layout.folder.name} was written by a newer PU-Geo: its schema is {found}, this one knows {schema.SCHEMA}.",
-            "Update PU-Geo, then open the project again.",
-        )
-    if found < schema.SCHEMA and not may_write:
-        raise ProjectError(
-            f"{layout.folder.name} was written by an older PU-Geo. It must be brought up to date before it can be shown, and you may "
-            f"not write to {layout.folder}.",
-            "Copy the folder to where you may write, then open the copy.",
-            kind="read_only",
-        )
-    if found < schema.SCHEMA:
-        _migrate(db, layout)
 
 
 # Damage
@@ -190,8 +173,9 @@ def _refuse_lost_changes(layout: Layout) -> None:
 
 def _check(db: sqlite3.Connection, layout: Layout) -> None:
     """Check a file that this process opens for the first time: at once, or in a thread beside where it is large."""
+    require_schema(db, layout)
     if layout.gpkg.stat().st_size <= integrity.CHECKED_AT_ONCE:
-        words = integrity.problem(db, is_current=_schema_of(db) == schema.SCHEMA)
+        words = integrity.problem(db)
         if words:
             _note_damage(layout, words)
             raise damaged(layout, words)
@@ -202,7 +186,7 @@ def _check(db: sqlite3.Connection, layout: Layout) -> None:
 
 def _check_beside(layout: Layout) -> None:
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"{layout.gpkg.resolve().as_uri()}?mode=ro", uri=True)) as db:
-        if words := integrity.problem(db, is_current=_schema_of(db) == schema.SCHEMA):
+        if words := integrity.problem(db):
             _note_damage(layout, words)
 
 
@@ -310,65 +294,23 @@ def state_of_file(layout: Layout) -> Literal["gone", "read_only", "writable"]:
     return "writable" if os.access(layout.gpkg, os.W_OK) else "read_only"
 
 
-def age(db: sqlite3.Connection) -> Literal["older", "same", "newer"]:
-    """Return whether an older PU-Geo wrote a project's file, one with the same schema as this one, or a newer one."""
-    found = _schema_of(db)
-    return "older" if found < schema.SCHEMA else "newer" if found > schema.SCHEMA else "same"
-
-
-def _schema_of(db: sqlite3.Connection) -> int:
-    """Return the schema of a project's file. Raises `ProjectError` of kind "corrupt" where none is noted, or none that can be."""
+def require_schema(db: sqlite3.Connection, layout: Layout) -> None:
+    """Raise `ProjectError` of kind "schema" where another version of PU-Geo wrote a project's file, of kind "corrupt" where no schema is noted."""
     row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'schema'").fetchone()
     text = "" if row is None else str(row[0])
-    if not (text.isascii() and text.isdigit() and int(text) >= min(schema.MIGRATIONS)):
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
         what = "no schema" if row is None else f"the schema {printable(text)!r}"
         raise ProjectError(
-            f"This project's file notes {what}; it would be a whole number from {min(schema.MIGRATIONS)}.",
+            f"This project's file notes {what}; it would be a whole number from 1.",
             "Another program has changed the file, or it is damaged. Restore project.gpkg from a backup: `pu-geo restore PROJECT`.",
             kind="corrupt",
         )
-    return int(text)
-
-
-def _migrate(db: sqlite3.Connection, layout: Layout) -> None:
-    """Migrate the file to this schema in one transaction, after a backup; whoever comes second finds it done."""
-    with transaction(db):
-        found = _schema_of(db)
-        if found < schema.SCHEMA:
-            _back_up(layout)
-        for number in range(found, schema.SCHEMA):
-            for statement in schema.MIGRATIONS[number]:
-                _run_step(db, layout, statement)
-        db.execute("UPDATE pugeo_meta SET value = ? WHERE key = 'schema'", (str(schema.SCHEMA),))
-
-
-def _run_step(db: sqlite3.Connection, layout: Layout, statement: str) -> None:
-    try:
-        db.execute(statement)
-    except sqlite3.OperationalError as error:
-        if "already exists" not in str(error):
-            raise
+    if int(text) != schema.SCHEMA:
         raise ProjectError(
-            f"{layout.folder.name} was written by an older PU-Geo and cannot be brought up to date: {error}, made by another "
-            "program. Nothing was changed.",
-            "Rename that layer or table in QGIS, then open the project again.",
-        ) from error
-
-
-def _back_up(layout: Layout) -> None:
-    """Make a backup of the file as it is.
-
-    SQLite makes no copy over the connection that holds the write lock, and that lock must be held meanwhile: nobody may
-    add to the file between its copy and its migration.
-    """
-    try:
-        backups.make(layout, "migration")
-    except ProjectError as error:
-        raise ProjectError(
-            f"{layout.folder.name} was written by an older PU-Geo, and is brought up to date only after a backup. {error.problem}",
-            f"{error.hint} Then open the project again; nothing was changed.",
-            kind=error.kind,
-        ) from error
+            f"{layout.folder.name} was made with another version of PU-Geo: its schema is {text}, this one reads {schema.SCHEMA}.",
+            "Open it with the version that made it, or make a new project of the same files.",
+            kind="schema",
+        )
 
 
 @contextmanager
@@ -452,6 +394,5 @@ def created_at(db: sqlite3.Connection) -> str:
 
 
 def project_id(db: sqlite3.Connection) -> str:
-    """Return what all copies of a project share: its id, or where an older PU-Geo made it, when that was."""
-    found = dict(db.execute("SELECT key, value FROM pugeo_meta WHERE key IN ('project_id', 'created_at')").fetchall())
-    return str(found.get("project_id", found["created_at"]))
+    """Return what all copies of a project share."""
+    return str(db.execute("SELECT value FROM pugeo_meta WHERE key = 'project_id'").fetchone()[0])

@@ -41,7 +41,7 @@ def without_known(table: FootprintTable, known: NDArray[np.object_], known_ids: 
     shapes, there = (shapely.from_wkb(np.array(list(wkb), dtype=object)) for wkb in (table.wkb, known))
     there = there[_reach(there, shapes)]  # the files of a large event are of one area each
     parts, owner = shapely.get_parts(there, return_index=True)
-    is_part = shapely.get_num_geometries(there)[owner] > 1  # an older PU-Geo took a multipolygon for one building
+    is_part = shapely.get_num_geometries(there)[owner] > 1  # of which a file may have one alone
     first, _, iou, inside = _overlaps(shapes, np.concatenate([there, parts[is_part]]))
     is_same, is_near = np.zeros(len(shapes), dtype=bool), np.zeros(len(shapes), dtype=bool)
     is_same[first[iou > SAME_IOU]] = True

@@ -77,11 +77,9 @@ def grades_now(layout: Layout) -> dict[str, str]:
     return {building: damage_class(event, scale) for building, event in events.items() if event.label == "positive"}
 
 
-def grades_of(layout: Layout, version: str) -> dict[str, str] | None:
-    """Return the same of a version; None for one of an older PU-Geo, which does not hold them. Raises as `classes_of`."""
+def grades_of(layout: Layout, version: str) -> dict[str, str]:
+    """Return the same of a version. Raises as `classes_of`."""
     state = versions.read_state(layout, version)
-    if "damage_class" not in state:
-        return None
     rows = zip(state["building_id"], state["triage"], state["damage_class"], strict=True)
     return {building: grade for building, how, grade in rows if how == "confirmed"}
 
@@ -324,7 +322,7 @@ class Version:
 
     Attributes:
         run: its run's name.
-        basis: who or what set the threshold; "" in versions of an older PU-Geo, which do not know.
+        basis: who or what set the threshold.
         audit: what it says of the audit: None where the version does not know.
         flagged: by score alone.
     """

@@ -267,8 +267,7 @@ def which_words(facts: Mapping[str, Any]) -> str:
     """Return of which run a map is, at which threshold, who or what set that, and whether it was audited.
 
     Args:
-        facts: "run_id" and "threshold"; "method", "threshold_origin" and "audit_id" where they are known: versions that an
-            older PU-Geo published have none.
+        facts: "run_id" and "threshold", "method", "threshold_origin", "audit_id".
     """
     method = f" ({training.method_title(str(facts['method']))})" if "method" in facts else ""
     origin = f" ({choices.origin_words(str(facts['threshold_origin']))})" if "threshold_origin" in facts else ""

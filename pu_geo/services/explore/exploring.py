@@ -28,7 +28,7 @@ GROUND_PX = 160  # side of a picture of one date
 
 @dataclass(frozen=True)
 class UmapSettings:
-    """What people set of a UMAP picture; the defaults are those of umap-learn, and of all pictures of earlier versions."""
+    """What people set of a UMAP picture; the defaults are those of umap-learn."""
 
     n_neighbors: int = setting(
         15, "Neighbors of each dot: few keep small groups, many the overall arrangement.", min=2, max=200
@@ -53,7 +53,7 @@ class Picture:
     """A run's UMAP as its job stored it.
 
     Attributes:
-        settings: what made it; the defaults for one of an earlier version.
+        settings: what made it.
         labels: {"at_event", "n_positive", "n_not_damaged"}, the labels that a supervised one was given; empty otherwise.
         chip_set: the newest chips when buildings were placed last.
         new_ids: buildings of newer chips that were placed in it, [M], none of which the run knows.

@@ -175,7 +175,7 @@ def relink(
     found = []
     for i, (scene, path) in enumerate(targets):
         size = path.stat().st_size
-        if scene.size_bytes is not None and size != scene.size_bytes:
+        if size != scene.size_bytes:
             raise _other_file(scene, path, f"it has {size:,} bytes", f"{scene.size_bytes:,} bytes")
         at_path = replace(scene, path=str(path))
         was = path.stat()

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo import jobs
 from pu_geo.analysis import assessability
 from pu_geo.project import alignment, contents, store
 from pu_geo.project.alignment import Alignment
@@ -263,18 +262,9 @@ def _stale_words(layout: Layout, age: tuple[str, int, bool] | None, n_buildings:
         return f"{plural(n_buildings - n_chips, 'footprint')} added after the chips were cut."
     if is_before_a_scene:
         return "Scenes, layers or footprints changed after the chips were cut."
-    aligned_at = _aligned_at(layout)
+    aligned_at = alignment.made_at(layout)
     is_after = bool(aligned_at) and datetime.fromisoformat(aligned_at) > datetime.fromisoformat(made_at)
     return "The scenes were aligned after the chips were cut." if is_after else ""
-
-
-def _aligned_at(layout: Layout) -> str:
-    """Return when the scenes were aligned, RFC 3339; "" where they were not, or nobody noted it."""
-    noted = alignment.made_at(layout)
-    if noted or not alignment.path_of(layout).is_file():
-        return noted
-    done = (job for job in jobs.all_jobs(layout) if job.task == "align" and job.state == "done")
-    return next((job.ended_at for job in done), "")  # of an older PU-Geo, which did not store it with the alignment
 
 
 def set_dates(layout: Layout, dates: Mapping[str, date | None]) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -25,6 +25,8 @@ from pu_geo.services.project import choices
 SAMPLE_NAME = "Sample event"
 ENOUGH_CLICKS = 5  # damaged buildings; methods refuse to train with fewer
 _RECENT_MOST = 20
+State = Literal["read", "schema", "busy", "unreadable"]
+_STATES: Mapping[str, State] = {"schema": "schema", "busy": "busy"}  # kind of error -> state
 _LONGEST_STEM = 60
 _LETTERS = {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ı": "i", "þ": "th", "’": "", "'": ""}
 _SPELLED = re.compile("|".join(_LETTERS))
@@ -83,9 +85,8 @@ class Recent:
 
     Attributes:
         name: the folder's, where the project was not read.
-        used_at: when it was opened last, RFC 3339 UTC; "" where an older PU-Geo wrote the list.
-        state: "older" where opening it will bring its file up to date, so that it was not read; "newer" where this PU-Geo cannot
-            open it; "busy" where another program holds it; "unreadable" where it cannot be read.
+        used_at: when it was opened last, RFC 3339 UTC.
+        state: "schema" where another version of PU-Geo made it, which this one cannot read; "busy" where another program holds it; "unreadable" where it cannot be read.
     """
 
     layout: Layout
@@ -93,7 +94,7 @@ class Recent:
     used_at: str
     units: Units = field(default_factory=lambda: Units(0))
     n_damaged: int = 0
-    state: Literal["read", "older", "newer", "busy", "unreadable"] = "read"
+    state: State = "read"
 
 
 def token_of(layout: Layout) -> str:
@@ -131,7 +132,7 @@ def card(layout: Layout, used_at: str = "") -> Recent:
     try:
         return replace(_read_card(layout, _stamp(layout)), used_at=used_at)
     except ProjectError as error:
-        return Recent(layout, layout.folder.stem, used_at, state="busy" if error.kind == "busy" else "unreadable")
+        return Recent(layout, layout.folder.stem, used_at, state=_STATES.get(error.kind, "unreadable"))
 
 
 def _stamp(layout: Layout) -> tuple[tuple[int, int, int], ...]:
@@ -148,9 +149,7 @@ def _stamp(layout: Layout) -> tuple[tuple[int, int, int], ...]:
 def _read_card(layout: Layout, stamp: object) -> Recent:
     """Read a card; cards are drawn anew with each letter of a new project's name, and each counts all labels."""
     with store.connect_as_is(layout) as db:
-        age = store.age(db)
-        if age != "same":
-            return Recent(layout, layout.folder.stem, "", state=age)
+        store.require_schema(db, layout)
         n_damaged = labels.counts(labels.current_labels(db))["positive"]
         return Recent(layout, store.project_name(db), "", contents.units(db), n_damaged)
 
@@ -246,7 +245,7 @@ def open_project(path: str) -> Layout:
     """Open a project and put it on top of the recent ones."""
     layout = store.open_project(path)
     removals.settle(layout)
-    choices.chosen_run(layout)  # an older PU-Geo may have left another run on the live map
+    choices.chosen_run(layout)  # its folder may have been taken away
     _remember(layout)
     return layout
 

@@ -25,13 +25,12 @@ def changes_since(layout: Layout, number: int, damage_map: DamageMap) -> list[di
     """
     before = versions.read_state(layout, f"v{number}")
     old = {building: i for i, building in enumerate(before["building_id"])}
-    compared = [name for name in COMPARED if name in before]  # versions of an older PU-Geo hold no damage_class
     found: list[tuple[str, str, object, object]] = []
     for i, building in enumerate(damage_map.building_ids):
         if (was := old.pop(building, None)) is None:
             found.append((building, "building", None, "present"))
             continue
-        both = ((name, before[name][was], damage_map.columns[name][i]) for name in compared)
+        both = ((name, before[name][was], damage_map.columns[name][i]) for name in COMPARED)
         found += [(building, name, then, now) for name, then, now in both if then != now]
     found += [(building, "building", "present", None) for building in old]
     return [dict(zip(_CHANGE, row, strict=True)) for row in found]

@@ -511,7 +511,7 @@ def sources(layout: Layout, scenes: Sequence[Scene]) -> dict[str, object]:
 def doubles(table: FootprintTable, sources: Sequence[str]) -> dict[str, object]:
     """Return {"n_duplicates": buildings that the map has further up already, by their outlines}.
 
-    Footprints that were added by an older PU-Geo may be there twice; whoever adds up the map counts them twice.
+    Whoever adds up the map counts them twice.
     """
     is_building = np.array(sources, dtype=np.str_) != "grid"
     outlines = shapely.from_wkb(np.array(list(table.wkb), dtype=object)[is_building])

@@ -81,11 +81,11 @@ def examine(layout: Layout, *, full: bool = False, fix: bool = False, own_job: s
     is_readable = found[0].level != "problem"
     if is_readable:
         with suppress(PuGeoError), store.connect_as_is(layout) as db:
-            if store.age(db) == "same":
-                for check in (_log, _geopackage):
-                    found.append(check(db))
-                found += [*_chips(layout, db), *_runs(layout, db, full), *_pictures(layout, db), *_scenes(layout, db, full)]
-                found += [*_orphans(layout, db)]
+            store.require_schema(db, layout)
+            for check in (_log, _geopackage):
+                found.append(check(db))
+            found += [*_chips(layout, db), *_runs(layout, db, full), *_pictures(layout, db), *_scenes(layout, db, full)]
+            found += [*_orphans(layout, db)]
     found += [_temporaries(layout, fix, own_job), *_damaged_copies(layout), *_jobs(layout, own_job), _disk(layout)]
     found += [*_network(layout), _permissions(layout), _backups(layout, full, fix=fix and is_readable)]
     return found
@@ -104,20 +104,16 @@ def _database(layout: Layout, full: bool) -> Finding:
             wrong = [str(row[0]) for row in rows if row[0] != "ok"]
             if wrong:
                 return Finding("database", "problem", f"project.gpkg is damaged: {' '.join(wrong[0].split())}.", restore)
-            age = store.age(db)
+            store.require_schema(db, layout)
             n = db.execute("SELECT count(*) FROM label_event").fetchone()[0]
     except PuGeoError as error:
+        if error.kind == "schema":
+            return Finding("database", "note", error.problem, error.hint)
         if error.kind == "busy":
             return Finding("database", "note", error.problem, "Another program holds it; check again in a moment.")
         return Finding("database", "problem", error.problem, restore)
     except (sqlite3.DatabaseError, TypeError, ValueError) as error:
         return Finding("database", "problem", f"project.gpkg is damaged: {error}.", restore)
-    if age == "newer":
-        return Finding("database", "note", "A newer PU-Geo wrote project.gpkg.", "Update PU-Geo to open it.")
-    if age == "older":
-        return Finding(
-            "database", "note", "An older PU-Geo wrote project.gpkg.", "Opening it brings it up to date, after a backup."
-        )
     return Finding("database", "ok", f"project.gpkg is whole: schema {schema.SCHEMA}, {plural(n, 'label event')}.")
 
 

@@ -234,8 +234,7 @@ def _same_inputs(job: Job, found: OtherRun) -> tuple[RunInputs, PUData, NDArray[
     features = sha256_of_array(data.inputs.array) if isinstance(data.inputs, FeatureViews) else None
     same = {"chips": sha256_of_array(chips), "features": features, "footprints": footprints}
     for name, sha256 in same.items():
-        unknown = sha256 if name == "footprints" else None  # runs of the version before do not name it
-        if there.get(f"sha256_{name}", unknown) != sha256:
+        if there.get(f"sha256_{name}") != sha256:
             raise refusal(
                 f"Run {found.run_id}", f"was trained on other {name} than this project has", "Copy the project again."
             )

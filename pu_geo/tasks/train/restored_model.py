@@ -142,7 +142,7 @@ def _chip_views(found: Model, model: TrainedModel) -> tuple[View, ...]:
 
 
 def _types(found: Model, model: TrainedModel) -> tuple[tuple[str, ...], bool]:
-    """Return the damage types that a card names, and whether they are a scale; a card of an older PU-Geo names none."""
+    """Return the damage types that a card names, and whether they are a scale."""
     names, is_ordinal = found.card.get("types", []), found.card.get("is_ordinal", False)
     is_list = isinstance(names, list) and all(isinstance(name, str) and 0 < len(name) <= MAX_TYPE for name in names)
     if not is_list or len(set(names)) < len(names) or not isinstance(is_ordinal, bool):

@@ -30,7 +30,6 @@ TITLES = {
     "doctor": "Check of the project",
     "rank": "Ranking",
     "import_run": "Importing a run of another copy",
-    "bring_in": "Importing a training",  # a task of versions before
     "ensemble": "Averaging ranks",
     "apply_model": "Scoring with a model",
     "federate_lead": "Leading the federation",

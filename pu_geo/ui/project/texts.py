@@ -26,8 +26,7 @@ CREATE = "Create project"
 RECENT = "Recent projects"
 NO_RECENT = "None yet. Projects you open or create are listed here."
 CARD_STATES = {
-    "older": "Made with an older PU-Geo. Opening it brings it up to date.",
-    "newer": "Made with a newer PU-Geo. Update PU-Geo to open it.",
+    "schema": "Made with another version of PU-Geo, which this one cannot read.",
     "busy": "Another program is using it.",
     "unreadable": "This project cannot be read.",
 }
@@ -80,7 +79,7 @@ NO_BACKUP = "There is no backup yet."
 LAST_BACKUP = "Last backup: {backup}"
 BACKUP = "{when} · {reason} · labels up to event {n} · {size}"
 REASONS = {
-    "daily": "daily backup", "migration": "before an update", "removal": "before a removal", "asked": "backup on request",
+    "daily": "daily backup", "removal": "before a removal", "asked": "backup on request",
 }  # fmt: skip
 BACKUPS_ABOUT = (
     "A project that is open is backed up once a day, if something changed; {kept} are kept, in {folder}. They hold labels, "
