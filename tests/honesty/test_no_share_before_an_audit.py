@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import re
 import shutil
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from app_parts import field, plain, show, show_tab
 from cli_parts import CommandLine
 from mapped_parts import RUN, answer_audit, mapped_project, say_all
 from model_parts import with_chips
-from small_parts import add_run, facts_of, small_project
+from small_parts import add_run, small_project
 
 from pu_geo import Project, cli
 from pu_geo.analysis import class_prior, estimates, two_readings
@@ -26,7 +25,6 @@ from pu_geo.methods.estimators import ALL, PURanker
 from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import auditing, mapping, random_audits
-from pu_geo.services.project import choices
 from pu_geo.services.train import comparing
 from pu_geo.ui.damage_map.texts import TAB_AUDIT, TABS
 
@@ -139,30 +137,6 @@ def test_the_library_has_no_name_for_one(town: Layout) -> None:
         ]
         checked(repr([*fitted, getattr(model, "settings_", None)]), type(model).__name__)
         assert model.start_k_ == 24
-
-
-def test_a_run_of_an_older_version_shows_none_either(town: Layout) -> None:
-    facts = facts_of(town)
-    old = {
-        "estimated_share": GUESS, "settings": {**facts.settings, "class_prior": GUESS},
-        "warnings": [
-            f"The class prior was not given; the method assumed {GUESS:.1%}, what the clicks suggest if they are an even draw.",
-            "A class_prior of 0.05 was used in place of 0.0123: nearer to 0 or 1 it orders badly.",
-            "40.0% of the buildings not reviewed score 0.5 or more, more than 3 times what clicks like yours would suggest: it takes much.",
-            "The PU criterion on 12 held-out clicks is 0.90, at most 1.10; 1.23 would be fair: it finds few clicks.",
-            "Learned from 3 buildings of accepted clusters as if they were marked damaged; nobody checked each.",
-        ],
-    }  # fmt: skip
-    with store.connect(town) as db:
-        stored = json.loads(db.execute("SELECT facts FROM run WHERE run_id = ?", (facts.run_id,)).fetchone()[0])
-        del stored["start_k"]
-        new_id = {**stored, **old, "run_id": "nnpu-old"}
-        db.execute("INSERT INTO run VALUES (?, ?, ?, ?)", ("nnpu-old", "nnpu", facts.created_at, json.dumps(new_id)))
-    again = facts_of(town, "nnpu-old")
-    checked(repr(again), "an older run")
-    assert (again.settings["class_prior"], again.start_k) == (0, None)
-    assert [words[:12] for words in again.warnings] == ["Learned from"]
-    assert choices.threshold(town, "nnpu-old").words == "the run's own"
 
 
 def test_an_audit_replaces_the_starting_point_by_its_estimate_and_nothing_before_it_does(tmp_path: Path) -> None:

@@ -280,14 +280,7 @@ def test_jobs_of_one_second_are_listed_newest_first(project: Layout) -> None:
     assert [job.job_id for job in jobs.all_jobs(project)] == made[::-1]
 
 
-def test_job_of_a_task_that_is_gone_is_listed_and_not_started_again(project: Layout) -> None:
-    folder = unheld(project, "failed", task="bring_in")
-    (job,) = jobs.all_jobs(project)
-    assert (job.task, job.state, job.problem) == ("bring_in", "failed", "It has not ended.")
-    for again in (jobs.retry, jobs.resume):
-        with pytest.raises(JobError, match=r"older PU-Geo; this version has no such task.*runs import"):
-            again(project, job.job_id)
-    assert [job.job_id for job in jobs.all_jobs(project)] == [folder.name]
+def test_a_task_that_is_not_there_is_refused(project: Layout) -> None:
     with pytest.raises(JobError, match="This version of PU-Geo has no task 'probe'"):
         worker.run(unheld_job(project, "probe", {"into": "speed.json"}))
 

@@ -9,12 +9,10 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from damage_parts import overwrite, page_of
@@ -74,10 +72,10 @@ def test_a_damaged_database_is_refused_and_costs_no_good_backup(project: Layout,
 def test_the_newest_of_each_reason_stay(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backups, "KEPT", 2)
     daily = [backups.make(project, "daily") for _ in range(3)]
-    before_migration = backups.make(project, "migration")
+    asked = backups.make(project, "asked")
     made = [backups.make(project, "removal") for _ in range(4)]
     kept = backups.all_backups(project)
-    assert kept == [*made[:1:-1], before_migration, *daily[:0:-1]]
+    assert kept == [*made[:1:-1], asked, *daily[:0:-1]]
     assert len([*project.backups.glob("*.json")]) == len([*project.backups.glob("*.gpkg")]) == len(kept)
 
 
@@ -160,19 +158,6 @@ def test_of_several_servers_one_makes_the_daily_backup(project: Layout) -> None:
     with ThreadPoolExecutor(4) as servers:
         made = [one.result() for one in [servers.submit(backups.make_daily, project) for _ in range(4)]]
     assert sum(one is not None for one in made) == len(backups.all_backups(project)) == 1
-
-
-def test_copies_that_an_older_version_left_are_listed_and_stay(project: Layout) -> None:
-    old = project.folder / "project.v6-backup.gpkg"
-    backups.copy_database(project.gpkg, old)
-    (project.folder / "project.v5-backup.gpkg").write_bytes(b"half")
-    listed: list[Any] = backups.all_backups(project)
-    assert [(each.path, each.reason, each.sha256) for each in listed] == [(old, "migration", "")]
-    first = backups.make_daily(project)
-    assert first is not None, "a copied file is as young as its copy, and no backup of today"
-    os.utime(old, (time.time() + 100, time.time() + 100))
-    assert backups.newest(project) == first
-    assert old not in [one.path for one in backups.too_many(backups.all_backups(project) * 9)]
 
 
 CLICKING = """

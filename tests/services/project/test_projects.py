@@ -77,21 +77,20 @@ def test_a_second_project_of_a_name_gets_a_folder_of_its_own(home: Path) -> None
 
 def test_cards_show_how_far_each_project_is_and_change_no_file(home: Path, project: Layout, tmp_path: Path) -> None:
     click(project, "b1", "b2")
-    broken, newer, older = (projects.create(name, name) for name in ("broken", "newer", "older"))
-    for layout, schema in ((older, "3"), (newer, "999")):
-        with store.connect(layout) as db:
-            db.execute("UPDATE pugeo_meta SET value = ? WHERE key = 'schema'", (schema,))
+    broken, other = (projects.create(name, name) for name in ("broken", "other"))
+    with store.connect(other) as db:
+        db.execute("UPDATE pugeo_meta SET value = '9' WHERE key = 'schema'")
     broken.gpkg.write_bytes(b"no database")
     projects.open_project(str(project.folder))
-    before = {path: path.read_bytes() for path in older.folder.iterdir()}
+    before = {path: path.read_bytes() for path in other.folder.iterdir()}
     cards = projects.recent_cards()
     assert [(card.name, card.state, card.n_damaged, card.units.n_buildings) for card in cards] == [
-        ("Event", "read", 2, 20), ("older", "older", 0, 0), ("newer", "newer", 0, 0), ("broken", "unreadable", 0, 0),
+        ("Event", "read", 2, 20), ("other", "schema", 0, 0), ("broken", "unreadable", 0, 0),
     ]  # fmt: skip
-    with pytest.raises(ProjectError, match="newer PU-Geo"):
-        projects.open_project(str(newer.folder))
+    assert {path: path.read_bytes() for path in other.folder.iterdir()} == before
+    with pytest.raises(ProjectError, match="another version of PU-Geo: its schema is 9, this one reads 1"):
+        projects.open_project(str(other.folder))
     assert cards[0].used_at[:4] == store.now()[:4]
-    assert {path: path.read_bytes() for path in older.folder.iterdir()} == before
 
 
 def test_a_card_is_read_once_and_again_after_a_click(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
