@@ -36,7 +36,7 @@ def similar(
     show(result, "\n".join(lines or ["No other building is there."]), as_json)
 
 
-@screen.verb("label-errors", "joplin.pugeo --json", was="suspects")
+@screen.verb("label-errors", "joplin.pugeo --json")
 def label_errors(
     project: Project,
     *,

@@ -74,19 +74,13 @@ class Screen(typer.Typer):
         super().__init__(rich_markup_mode=None)
         self.title, self.group = title, group
 
-    def verb(self, name: str, *examples: str, was: str = "") -> Callable[[Function], Function]:
-        """Declare a verb; its docstring is its help. `examples` follow its name there; `was` is its hidden old name."""
+    def verb(self, name: str, *examples: str) -> Callable[[Function], Function]:
+        """Declare a verb; its docstring is its help. `examples` follow its name there."""
         lines = [f"  pu-geo {self.group}{name} {example}".rstrip() for example in examples]
 
         def add(function: Function) -> Function:
-            for each in filter(None, (name, was)):
-                self.command(
-                    each,
-                    cls=Verb,
-                    hidden=each == was,
-                    rich_help_panel=self.title,
-                    epilog="\n".join(["\b", "Examples:", *lines]),
-                )(function)
+            epilog = "\n".join(["\b", "Examples:", *lines])
+            self.command(name, cls=Verb, rich_help_panel=self.title, epilog=epilog)(function)
             return function
 
         return add

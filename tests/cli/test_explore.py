@@ -33,7 +33,7 @@ def test_label_errors_are_searched_once_and_lists_wrong_clicks_first(tmp_path: P
     assert told["run_id"] == RUN
     assert (told["suspects"][0]["why"], told["suspects"][0]["building_ids"]) == ("wrong click", ["b1"])
     jobs_before = list(layout.jobs.glob("*-*"))
-    assert run.text("suspects", str(layout.folder)).startswith("wrong click: b1. Labeled damaged")
+    assert run.text("label-errors", str(layout.folder)).startswith("wrong click: b1. Labeled damaged")
     assert list(layout.jobs.glob("*-*")) == jobs_before
 
 

@@ -323,7 +323,6 @@ class Version:
     Attributes:
         run: its run's name.
         basis: who or what set the threshold.
-        audit: what it says of the audit: None where the version does not know.
         flagged: by score alone.
     """
 
@@ -333,7 +332,7 @@ class Version:
     run_id: str
     threshold: float
     basis: str
-    is_audited: bool | None
+    is_audited: bool
     confirmed: int
     flagged: int
     not_assessed: int
@@ -353,16 +352,15 @@ def all_versions(layout: Layout) -> list[Version]:
 
 def _version(layout: Layout, facts: Mapping[str, Any], names: Mapping[str, str]) -> Version:
     folder = layout.exports / str(facts["version"])
-    run_id, origin, estimate = str(facts["run_id"]), facts.get("threshold_origin"), facts.get("estimate") or {}
+    run_id, estimate = str(facts["run_id"]), facts["estimate"] or {}
     words = ""
     if estimate.get("estimate") is not None and None not in (estimate.get("low"), estimate.get("high")):
         words = f"about {estimate['estimate']:,} damaged, between {estimate['low']:,} and {estimate['high']:,}"
-    audit_id = facts.get("audit_id")
     return Version(
         str(facts["version"]), str(facts["made_at"]), names.get(run_id, run_id), run_id, float(facts["threshold"]),
-        mapping.basis_words(str(origin)) if origin else "", None if audit_id is None else audit_id != "not audited",
-        int(facts.get("confirmed", 0)), int(facts["flagged"]) - int(facts.get("confirmed", 0)), int(facts.get("not_assessed", 0)),
-        int(facts["n"]), str(facts.get("units", "buildings")), words, facts.get("n_changes"), folder,
+        mapping.basis_words(str(facts["threshold_origin"])), facts["audit_id"] != "not audited",
+        int(facts["confirmed"]), int(facts["flagged"]) - int(facts["confirmed"]), int(facts["not_assessed"]),
+        int(facts["n"]), str(facts["units"]), words, facts["n_changes"], folder,
         tuple(sorted(path.name for path in folder.iterdir() if path.is_file() and _FILE.fullmatch(path.name))),
     )  # fmt: skip
 

@@ -269,11 +269,9 @@ def which_words(facts: Mapping[str, Any]) -> str:
     Args:
         facts: "run_id" and "threshold", "method", "threshold_origin", "audit_id".
     """
-    method = f" ({training.method_title(str(facts['method']))})" if "method" in facts else ""
-    origin = f" ({choices.origin_words(str(facts['threshold_origin']))})" if "threshold_origin" in facts else ""
-    kind = "" if facts.get("audit_id") == "not audited" else "audit "
-    audit = f", {kind}{facts['audit_id']}" if "audit_id" in facts else ""
-    return f"Run {facts['run_id']}{method}, threshold {float(facts['threshold']):.4g}{origin}{audit}."
+    method, origin = training.method_title(str(facts["method"])), choices.origin_words(str(facts["threshold_origin"]))
+    audit = f"{'' if facts['audit_id'] == 'not audited' else 'audit '}{facts['audit_id']}"
+    return f"Run {facts['run_id']} ({method}), threshold {float(facts['threshold']):.4g} ({origin}), {audit}."
 
 
 def newer_words(layout: Layout, run_id: str) -> list[str]:

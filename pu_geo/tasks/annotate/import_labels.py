@@ -509,7 +509,7 @@ def _with_grade_of_here(row: Mapping[str, str], scale: Sequence[Grade]) -> Mappi
         return row
     if row.get("grade_name"):
         return {**row, "grade": grades.same_as(scale, row["grade_name"], row.get("grade_class", ""))}
-    found = grades.find(scale, row["grade"])  # written before names were
+    found = grades.find(scale, row["grade"])
     return {**row, "grade": found.id if found else ""}
 
 
@@ -526,5 +526,4 @@ def _past_event(row: Mapping[str, str], name: str) -> PastEvent:
     origin = {"analyst": row["analyst"], "at": row["at"], "screen": row.get("screen", "")}
     op = LabelOp(row["op"], row["building_id"], **{**details, **origin})
     stored = {key: row.get(key) or "" for key in ("act", "imported_by", "stored_at", "stored_kind")}
-    stored["stored_kind"] = stored["stored_kind"] or ("import" if stored["imported_by"] else "")  # of an older export
     return PastEvent(event, op, row["kind"], undoes, answer, **stored)

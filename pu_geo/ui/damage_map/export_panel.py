@@ -139,14 +139,8 @@ def draw(layout: Layout) -> None:
 
 
 def _draw_version(layout: Layout, version: Version) -> None:
-    audit = (
-        texts.AUDIT_UNKNOWN
-        if version.is_audited is None
-        else texts.AUDITED
-        if version.is_audited
-        else texts.NOT_AUDITED.lower()
-    )
-    basis = f" ({frame.plain(version.basis)})" if version.basis else ""
+    audit = texts.AUDITED if version.is_audited else texts.NOT_AUDITED.lower()
+    basis = f" ({frame.plain(version.basis)})"
     with st.container(border=True, gap="small"):
         st.markdown(f"**{version.name}** · {wording.when(version.made_at)}")
         facts = texts.VERSION_FACTS.format(

@@ -164,10 +164,6 @@ def test_a_copied_source_is_read_in_full_once_and_an_exchanged_one_is_told(layou
     export(job, run_id=RUN, format="geojson", out=str(tmp_path / "map.geojson"))
     (scene,) = store.call(layout, contents.scenes)
     assert scene.mtime_ns == path.stat().st_mtime_ns
-    with store.connect(layout) as db:  # as an older project has it
-        db.execute("UPDATE scene SET facts = json_remove(facts, '$.size_bytes', '$.mtime_ns', '$.ends_sha256')")
-    (scene,) = store.call(layout, contents.scenes)
-    assert (scene.size_bytes, scene.mtime_ns, scene.ends_sha256) == (None, None, "")
     with_source(layout, path)
     assert build_damage_map(layout, RUN, 0.5).metadata["sources_changed"] == []
     path.write_bytes(b"y" * 1000)

@@ -1,7 +1,4 @@
-"""What scripts rely on: verbs, options and output are those of version 0.1, recorded at the tag `premove`.
-
-`premove/verbs.json` was read off its parser. `premove/outputs.json` is what this file prints there as a program.
-"""
+"""What scripts rely on: the output of verbs, to the byte. `outputs.json` is what this file prints as a program."""
 
 from __future__ import annotations
 
@@ -9,27 +6,18 @@ import contextlib
 import io
 import json
 import os
-import shlex
 import sys
 import tempfile
-from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
-import typer
 from mapped_parts import RUN, mapped_project
 
 from pu_geo import cli
 
-try:
-    from pu_geo.cli.main import app
-except ImportError:  # the recording, by the parser before this one
-    app = None
-
-HERE = Path(__file__).parent / "premove"
-VERBS: dict[str, dict[str, Any]] = json.loads((HERE / "verbs.json").read_text())
+OUTPUTS = Path(__file__).parent / "outputs.json"
 STREAM = """\
 {"op": "a", "building_id": "b1", "label": "positive"}
 not json
@@ -109,50 +97,11 @@ def answers(folder: Path) -> dict[str, list[object]]:
 
 @pytest.mark.slow
 def test_output_is_the_same_byte_for_byte(tmp_path: Path) -> None:
-    recorded = json.loads((HERE / "outputs.json").read_text(encoding="utf-8"))
+    recorded = json.loads(OUTPUTS.read_text(encoding="utf-8"))
     found = answers(tmp_path)
     for name, answer in recorded.items():
         assert found[name] == answer, name
     assert list(found) == list(recorded)
-
-
-@cache
-def verbs() -> dict[str, Any]:
-    """Every verb that is typed, old names among them, with its command."""
-    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    return {**commands, **{f"model {name}": command for name, command in commands["model"].commands.items()}}
-
-
-def kind_of(parameter: Any) -> str:
-    if getattr(parameter, "is_flag", False):
-        return "flag"
-    if str(parameter.metavar).endswith("..."):
-        return "several"
-    if getattr(parameter, "multiple", False):
-        return "append"
-    if parameter.nargs == 2:
-        return "two"
-    is_option = parameter.opts[0].startswith("-")
-    return "one" if is_option or parameter.required else "optional"
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_old_verb_example_and_option_is_there_and_means_the_same(verb: str) -> None:
-    command = verbs()[verb]
-    assert command.make_context(verb, shlex.split(VERBS[verb]["example"])[len(verb.split()) :]).params
-    positional = [each for each in command.params if not each.opts[0].startswith("-")]
-    options = {each.opts[0]: each for each in command.params if each not in positional}
-    context = command.make_context(verb, [], resilient_parsing=True)
-    old_positional = [row for name, row in VERBS[verb]["takes"].items() if not name.startswith("-")]
-    pairs = list(zip(positional, old_positional, strict=True))
-    pairs += [(options[name], row) for name, row in VERBS[verb]["takes"].items() if name.startswith("-")]
-    for parameter, old in pairs:
-        assert (kind_of(parameter), parameter.required) == (old["kind"], old.get("required", False)), parameter.opts
-        if old["kind"] != "flag" and not old.get("required"):
-            empty = [] if old["kind"] in {"append", "several"} else None
-            assert parameter.get_default(context) == old.get("default", empty), parameter.opts
-        if "choices" in old:
-            assert "|".join(old["choices"]) in "".join(command.get_help(context).split())
 
 
 if __name__ == "__main__":
