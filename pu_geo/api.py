@@ -104,7 +104,7 @@ class Project:
             progress: whether steps draw a bar on stderr, or as a widget in a notebook.
 
         Raises:
-            ProjectError: if there is none, or a newer PU-Geo wrote it.
+            ProjectError: if there is none, or another version of PU-Geo made it.
         """
         try:
             layout = store.open_project(path)

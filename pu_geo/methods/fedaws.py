@@ -53,7 +53,7 @@ class FedawsNetwork(Embedder):
     """The whole model, theta and W, which only the server has during training."""
 
     class_vectors: Tensor
-    kinds: Tensor  # rows of W that are damage types with names, int64 [c]; files of older versions name none
+    kinds: Tensor  # rows of W that are damage types with names, int64 [c]
 
     def __init__(
         self, embedder: Embedder, class_vectors: Tensor, temperature: float, kinds: Tensor | None = None

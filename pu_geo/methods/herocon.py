@@ -107,7 +107,7 @@ class HeroconNetwork(nn.Module):
         self.classifiers = nn.ModuleList([linear(dim, n_outputs, generator) for _ in range(max(self.places) + 1)])
         self.register_buffer("kinds", kinds.clone())
         self.has_other, self.is_ordinal = has_other, is_ordinal
-        if is_ordinal:  # so that a model of before has the tensors it was written with
+        if is_ordinal:
             self.register_buffer("offsets", torch.zeros(n_outputs))
 
     @property
@@ -134,7 +134,7 @@ class HeroconNetwork(nn.Module):
         """Judge Z, float [V, B, E]: log odds of each type and of damaged at all, float [B, c + 1], from the views that are there.
 
         The classifiers' numbers add up over named views, as evidence does: a missing one adds none. Over two dates or two
-        augmentations they are averaged, as models of before were trained. Types: weights that decay to nothing mean even odds of damaged, to which
+        augmentations they are averaged. Types: weights that decay to nothing mean even odds of damaged, to which
         each contributes alike; the odds of damaged are the sum of theirs, and of those of "another type" where there are any.
         A scale: each step has log odds of its own, see `on_scale`; damaged at all is the first step, or stands before it where
         a building may be below the scale.

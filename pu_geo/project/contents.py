@@ -222,7 +222,7 @@ def _scene(facts: dict[str, Any], folder: Path) -> Scene:
     facts.pop("former_paths", None)
     stretch = facts["stretch"]
     pairs = None if stretch is None else tuple((low, high) for low, high in stretch)
-    rgb = tuple(facts.get("rgb", (1, 2, 3)))
+    rgb = tuple(facts["rgb"])
     path = _found_path(facts, folder)
     return Scene(**{**facts, "path": path, "transform": tuple(facts["transform"]), "stretch": pairs, "rgb": rgb})
 

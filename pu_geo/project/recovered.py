@@ -1,4 +1,4 @@
-"""Rows of a damaged or newer database on their way into a backup of it: as they are, by operation id, in the order of events.
+"""Rows of a damaged database on their way into a backup of it: as they are, by operation id, in the order of events.
 
 Nothing is interpreted anew. A row is left out, and counted, where it points at one that cannot be read: an undo of a lost
 click says nothing about the click before it.

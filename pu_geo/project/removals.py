@@ -263,7 +263,7 @@ def _files_of(folder: Path) -> tuple[list[str], list[str]]:
     if not (folder / _FILES).exists() and not any((folder / _OLD).glob("*")):
         return [], []
     listed = json.loads((folder / _FILES).read_text(encoding="utf-8"))
-    files, fresh = (listed["files"], listed["fresh"]) if isinstance(listed, dict) else (listed, [])
+    files, fresh = listed["files"], listed["fresh"]
     if not all(isinstance(path, str) and contents.is_inside(path) for path in (*files, *fresh)):
         raise ValueError("no paths in the project's folder")
     return files, fresh

@@ -254,7 +254,7 @@ def all_runs(db: sqlite3.Connection) -> list[RunFacts]:
     rows = db.execute("SELECT facts FROM run ORDER BY created_at DESC, rowid DESC")
     tuples = ("warnings", "without_answers", "types", "type_grades", "views")  # lists in JSON
     stored = [json.loads(row[0]) for row in rows]
-    return [RunFacts(**{**facts, **{name: tuple(facts.get(name, ())) for name in tuples}}) for facts in stored]
+    return [RunFacts(**{**facts, **{name: tuple(facts[name]) for name in tuples}}) for facts in stored]
 
 
 def find(db: sqlite3.Connection, run_id: str) -> RunFacts:

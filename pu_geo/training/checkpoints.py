@@ -68,7 +68,7 @@ class Checkpoints:
         for path in (self._path(stage), self._path(stage, "previous")):
             found = _read(path)
             if found is not None:
-                self.ranks |= set(found.get("ranks", [1]))  # files of before have none
+                self.ranks |= set(found["ranks"])
                 return int(found["epoch"]), found["state"]
         return None
 

@@ -185,7 +185,7 @@ def made_up_town(folder: Path) -> Layout:
     """Make the project, and list it among the recent ones of `folder / "home"`, so that a server knows its token."""
     layout = made_up_project(folder / "killed.pugeo", [f"b{i:06d}" for i in range(N_BUILDINGS)])
     (folder / "home").mkdir()
-    (folder / "home" / "recent.json").write_text(json.dumps([str(layout.folder)]))
+    (folder / "home" / "recent.json").write_text(json.dumps([{"path": str(layout.folder), "used_at": ""}]))
     return layout
 
 

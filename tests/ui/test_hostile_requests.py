@@ -100,7 +100,7 @@ def test_no_request_makes_the_app_fail(tmp_path: Path) -> None:
     layout = made_up_project(tmp_path / "fuzzed.pugeo", [f"b{i:06d}" for i in range(60)])
     with AppServer(tmp_path / "home", project=layout) as server:
         projects_file = tmp_path / "home" / "recent.json"
-        projects_file.write_text(json.dumps([str(layout.folder)]), encoding="utf-8")
+        projects_file.write_text(json.dumps([{"path": str(layout.folder), "used_at": ""}]), encoding="utf-8")
         token, host = projects.token_of(layout), server.address.removeprefix("http://")
         port = int(host.rpartition(":")[2])
         statuses: Counter[int | None] = Counter()

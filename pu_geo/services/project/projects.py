@@ -107,13 +107,15 @@ def _recent_file() -> Path:
 
 
 def _recent_times() -> dict[str, str]:
-    """Return the folders of projects opened lately, newest first, and when each was opened last, "" where that is not known."""
+    """Return the folders of projects opened lately, newest first, and when each was opened last."""
     try:
         rows = json.loads(_recent_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    rows = [{"path": row} if isinstance(row, str) else row for row in rows] if isinstance(rows, list) else []
-    return {str(row["path"]): str(row.get("used_at", "")) for row in rows if isinstance(row, dict) and row.get("path")}
+    rows = rows if isinstance(rows, list) else []
+    return {
+        str(row["path"]): str(row["used_at"]) for row in rows if isinstance(row, dict) and {"path", "used_at"} <= row.keys()
+    }
 
 
 def recent() -> list[Layout]:

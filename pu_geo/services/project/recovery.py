@@ -242,7 +242,6 @@ def _build(
             found = runs.register(db, named)
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     in_use.let_go(made)
-    shutil.rmtree(made.backups, ignore_errors=True)  # of a migration on the way
     if backup is None and not rows.events and not rows.others.get("footprints"):
         raise ProjectError(
             f"There is no backup of {layout.folder.name}, and nothing of its database can be read. Nothing was changed.",

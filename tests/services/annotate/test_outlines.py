@@ -28,7 +28,6 @@ def header(first: bytes) -> tuple[int, str]:
 def test_they_are_made_once_and_kept_and_a_tile_is_sent_under_their_name_alone(
     project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A project of the version before had another file, or none; nobody has to do anything."""
     project.quicklooks.mkdir(exist_ok=True)
     first = outlines.first_part(project)
     name = header(first)[1]
