@@ -245,12 +245,13 @@ def replace(
     ],
     *,
     crs: Annotated[str | None, typer.Option("--crs", metavar="EPSG:N", help="where the file names none")] = None,
+    shift: Annotated[bool, typer.Option("--shift", help="footprints: all of them are moved as the plan says")] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
     analyst: Analyst = None,
     as_json: Json = False,
 ) -> None:
-    """Put another file in the place of a scene, of a layer, or of all footprints. Labels stay, by building id."""
+    """Put another file in the place of a scene, of a layer, or of all footprints. Labels stay with the building at a place."""
     layout, who = projects.find(project), analyst or labeling.default_analyst()
     if len(names) != {"scene": 2, "layer": max(len(names), 2), "footprints": 1}[kind]:
         wanted = {
@@ -273,7 +274,7 @@ def replace(
         title, lines, row = found.title, found.lines, removing.as_row(found)
         task, args = "replace_layer", {"name": names[0], "paths": paths, "crs": crs, "analyst": who}
     else:
-        task, args = "replace_footprints", {"path": path, "crs": crs, "analyst": who}
+        task, args = "replace_footprints", {"path": path, "crs": crs, "shift": shift, "analyst": who}
         row = dict(run_job(layout, task, {**args, "dry_run": True}, as_json))
         title, lines = str(row["title"]), [str(line) for line in row["plan"]]
         args["confirmed"] = lines

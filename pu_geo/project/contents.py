@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.atomic_write import atomic_write
-from pu_geo.errors import FootprintError, ProjectError
+from pu_geo.errors import ProjectError
 from pu_geo.project import schema
 from pu_geo.project.layout import Layout, read_array, read_json, reading
 from pu_geo.project.store import now, project_id, transaction
@@ -282,53 +282,47 @@ def register_layer(db: sqlite3.Connection, table: str, srs_id: int, box: Sequenc
 def add_footprints(db: sqlite3.Connection, table: FootprintTable) -> int:
     """Add footprints, give ids to those without, and return how many were new.
 
-    A footprint whose id and outline are here already is left as it is; one without an id also where its outline is.
-
-    Raises:
-        FootprintError: if an id is here already with another outline.
+    A footprint whose outline is here already is left as it is. One whose id another building has, or had, gets an id of the project.
     """
     with transaction(db):
         return len(insert_footprints(db, table))
 
 
-def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int]:
-    """Do what `add_footprints` does within a transaction of the caller's; return the rows of the table that were new."""
+def insert_footprints(db: sqlite3.Connection, table: FootprintTable, come_back: Collection[str] = ()) -> list[int]:
+    """Do what `add_footprints` does within a transaction of the caller's; return the rows of the table that were new.
+
+    Args:
+        come_back: ids of buildings that were removed and stand again where they stood, see `former_outlines`.
+    """
     import shapely  # not where a training alone runs
 
     srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
     bounds = shapely.bounds(shapely.from_wkb(np.array(list(table.wkb), dtype=object)))
-    known = dict(db.execute("SELECT building_id, geom FROM footprints"))
-    outlines, taken = set(known.values()), {*known, *table.building_ids}
-    number = max(len(known), highest_number(db)) if "" in table.building_ids else 0
-    new, rows = [], []
+    alike = "SELECT geom FROM footprints WHERE (source_footprint = 'grid') = ?"  # a house may well be as large as a cell
+    outlines = {row[0] for row in db.execute(alike, (table.source == "grid",))}
+    taken = used_ids(db).difference(come_back)
+    number, reserved = max(count_footprints(db), highest_number(db)), {*taken, *table.building_ids}
+    new, rows, ids = [], [], []
     for i, wkb in enumerate(table.wkb):
-        blob = blob_from_wkb(wkb, bounds[i], srs_id)
-        building_id = table.building_ids[i]
-        if not building_id:
-            if blob in outlines:
-                continue
-            number += 1
-            while (building_id := f"b{number:06d}") in taken:
-                number += 1
-        elif building_id in known:
-            if known[building_id] != blob:
-                raise FootprintError(
-                    f"Building {building_id} is in this project already, with another outline.",
-                    "Give the buildings of the new file other ids, or leave out the ones you have added before.",
-                    kind="dup",
-                )
+        blob, building_id = blob_from_wkb(wkb, bounds[i], srs_id), table.building_ids[i]
+        if blob in outlines:
             continue
-        known[building_id] = blob
+        while not building_id or building_id in taken:
+            number += 1
+            building_id = "" if (made := f"b{number:06d}") in reserved else made
         outlines.add(blob)
+        taken.add(building_id)
         attributes = json.dumps(dict(table.attributes[i]), ensure_ascii=False)
         new.append(i)
+        ids.append(building_id)
         rows.append((blob, building_id, float(table.area_m2[i]), table.source, attributes))
     db.executemany(
         "INSERT INTO footprints (geom, building_id, area_m2, source_footprint, attributes) VALUES (?, ?, ?, ?, ?)", rows
     )
     if rows:
         note_footprints(db)
-        _note_numbers(db, [row[1] for row in rows])
+        _note_numbers(db, ids)
+        db.execute("DELETE FROM former WHERE building_id IN (SELECT value FROM json_each(?))", (json.dumps(ids),))
     if len(bounds):
         db.execute(
             "UPDATE gpkg_contents SET min_x = min(ifnull(min_x, ?1), ?1), min_y = min(ifnull(min_y, ?2), ?2), "
@@ -339,10 +333,27 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int
     return new
 
 
+def used_ids(db: sqlite3.Connection) -> set[str]:
+    """Return the ids of all buildings that are, or were, in the project and have an answer or a score."""
+    tables = ("footprints", "label_event", "score", "former")
+    return {row[0] for row in db.execute(" UNION ".join(f"SELECT building_id FROM {table}" for table in tables))}
+
+
+def former_outlines(db: sqlite3.Connection) -> dict[str, bytes]:
+    """Return building id -> outline in the project CRS as WKB of removed buildings that have answers: these count again where one stands."""
+    return {building: wkb_from_blob(blob) for building, blob in db.execute("SELECT building_id, geom FROM former")}
+
+
 def remove_footprints(db: sqlite3.Connection, ids: Sequence[str]) -> None:
     """Remove footprints within a transaction of the caller's; labels of these buildings stay in the log, and their ids are not given anew."""
     _note_numbers(db, ids)
-    db.execute("DELETE FROM footprints WHERE building_id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),))
+    gone = (json.dumps(list(ids)),)
+    db.execute(
+        "INSERT OR REPLACE INTO former SELECT building_id, geom FROM footprints WHERE building_id IN (SELECT value FROM json_each(?)) "
+        "AND building_id IN (SELECT building_id FROM label_event)",
+        gone,
+    )
+    db.execute("DELETE FROM footprints WHERE building_id IN (SELECT value FROM json_each(?))", gone)
     rows = db.execute("SELECT substr(geom, 9, 32) FROM footprints").fetchall()
     boxes = np.frombuffer(b"".join(row[0] for row in rows), "<f8").reshape(-1, 4)  # west, east, south, north
     box = [None] * 4 if not rows else [*boxes[:, [0, 2]].min(axis=0).tolist(), *boxes[:, [1, 3]].max(axis=0).tolist()]
@@ -403,8 +414,8 @@ _HIGHEST = "highest_number"
 def highest_number(db: sqlite3.Connection) -> int:
     """Return the highest number that an id such as b000012 ever had in this project; 0 without any.
 
-    The next footprint without id gets the one after it: a removed building's labels and scores must not become another's.
-    Projects of before the number was stored had them in footprints, labels and scores.
+    The next footprint without id gets the one after it: a removed building's labels and scores must not become another's. A restored
+    backup may know a lower number than labels and scores have that were recovered.
     """
     stored = db.execute("SELECT value FROM pugeo_meta WHERE key = ?", (_HIGHEST,)).fetchone()
     found = 0 if stored is None else int(stored[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,19 +44,19 @@ class ImportRecord:
         return sum(self.dropped.values())
 
 
-def import_footprints(db: sqlite3.Connection, table: FootprintTable, file: str, *, replaces: bool = False) -> ImportRecord:
+def import_footprints(
+    db: sqlite3.Connection, table: FootprintTable, file: str, *, replaces: bool = False, come_back: Collection[str] = ()
+) -> ImportRecord:  # fmt: skip
     """Add footprints and write down what became of their file, in one transaction.
 
     Args:
         table: its reasons must add up to its drops.
         file: name to be shown.
         replaces: whether all other footprints were removed before: then those that are here already count as kept.
-
-    Raises:
-        FootprintError: if an id is here already with another outline.
+        come_back: see `contents.insert_footprints`.
     """
     with transaction(db):
-        new = contents.insert_footprints(db, table)
+        new = contents.insert_footprints(db, table, come_back)
         feature, here = table.feature_of, list(range(len(table.wkb))) if replaces else new
         is_mended = np.zeros(len(table.wkb), np.bool_) if table.is_repaired is None else table.is_repaired
         taken, repaired = (len(np.unique(feature[rows])) for rows in (here, [i for i in here if is_mended[i]]))

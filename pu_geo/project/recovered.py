@@ -32,12 +32,12 @@ _LOGS = {"decision": "decision", "choice": "choice", "threshold": "step", "pinne
 """Log -> its column of numbers, which only grow."""
 _KEYS = {
     "gpkg_spatial_ref_sys": "srs_id", "pugeo_meta": "key", "footprints": "building_id", "scene": "scene_id",
-    "chip_set": "chip_set", "intake": "intake", "aoi_log": "step", "areas": "layer", "run": "run_id", "empty_step": "op",
+    "former": "building_id", "moved": "building_id", "chip_set": "chip_set", "intake": "intake", "aoi_log": "step", "areas": "layer", "run": "run_id", "empty_step": "op",
 }  # fmt: skip
 """Table -> the column by which its rows are known."""
 _OF_GRID = ("gpkg_contents", "gpkg_geometry_columns")
 _REMOVALS = ("removal", "removal_end")
-_STATE = ("scene", "footprints", "intake", "chip_set")
+_STATE = ("scene", "footprints", "former", "moved", "intake", "chip_set")
 """Tables that a removal or a replacement of one of `_IMAGERY` changes."""
 _STATE_KEYS = ("grid", "pre_share", "imagery_changed")
 _IMAGERY = ("scene", "footprints", "chips")

@@ -233,6 +233,18 @@ def put_reasons(db: sqlite3.Connection, run_id: str, why: Reasons) -> None:
         db.executemany("UPDATE score SET reason = ? WHERE run_id = ? AND building_id = ?", rows)
 
 
+def note_moved(db: sqlite3.Connection, ids: Sequence[str]) -> None:
+    """Note that buildings stand elsewhere than where all runs so far looked: their scores count no more."""
+    query = "INSERT OR REPLACE INTO moved SELECT value, (SELECT ifnull(max(rowid), 0) FROM run) FROM json_each(?)"
+    db.execute(query, (json.dumps(list(ids)),))
+
+
+def moved_since(db: sqlite3.Connection, run_id: str) -> list[str]:
+    """Return the buildings that stand elsewhere than where a run looked."""
+    query = "SELECT building_id FROM moved WHERE last_run >= (SELECT rowid FROM run WHERE run_id = ?)"
+    return [row[0] for row in db.execute(query, (run_id,))]
+
+
 def reasons(db: sqlite3.Connection, run_id: str) -> dict[str, str] | None:
     """Return why buildings of a run are not assessed, as it was stored with the run; None where it was not."""
     known = db.execute("SELECT reason IS NOT NULL FROM score WHERE run_id = ? LIMIT 1", (run_id,)).fetchone()

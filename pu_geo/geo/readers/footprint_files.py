@@ -10,6 +10,8 @@ from __future__ import annotations
 import csv
 import importlib
 import io
+import json
+import math
 import re
 import shutil
 import sqlite3
@@ -47,6 +49,7 @@ _DAMAGE = (
 )  # fmt: skip
 _CRS_COLUMNS = ("epsg", "srid", "crs")
 _SRID = re.compile(r"\s*SRID=(\d{1,6});", re.IGNORECASE)  # "extended" WKT of PostGIS
+_LONG_NUMBER = re.compile(rb"[:\[,]\s*-?\d{19,}\s*[,}\]]")
 _SAVE_AGAIN = "Save it again as GeoParquet from QGIS or geopandas."
 
 
@@ -125,6 +128,8 @@ def _read_json(path: Path, _: Path, crs: str | None) -> RawFootprints:
     text = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     try:
         root = orjson.loads(text)
+        if _LONG_NUMBER.search(text):
+            root = json.loads(text, parse_int=_whole)
     except orjson.JSONDecodeError as cause:
         near = str(cause.doc)[cause.pos : cause.pos + 9].lstrip("-+")
         if near.startswith(("NaN", "Infinity")) or "infinity" in cause.msg:
@@ -141,6 +146,11 @@ def _read_json(path: Path, _: Path, crs: str | None) -> RawFootprints:
     named = properties.get("name") if isinstance(properties, dict) else repr(member)
     system = _system(None if member is None else str(named)[:100], crs or systems.LONLAT, path.name)
     return from_values(shapely.from_geojson, texts, rows, system, [feature.get("id") for feature in features])
+
+
+def _whole(text: str) -> int | str:
+    """Return a whole number; one that 64 bits do not hold stays a text, with all its digits."""
+    return int(text) if -(2**63) <= int(text) < 2**63 else text
 
 
 def _features_of(root: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
@@ -197,10 +207,27 @@ def _of_table(
 ) -> RawFootprints:
     """Make features of a table with a column of WKB; `others` are columns that are no attributes."""
     blobs = table.column(geometry).to_pylist()
+    _check_digits(table)
     kept = [i for i, name in enumerate(table.column_names) if name not in {geometry, *others}]
     rows = table.select(kept).to_pylist()
     plain = orjson.loads(orjson.dumps(rows or [{} for _ in blobs], default=_plain, option=orjson.OPT_NON_STR_KEYS))
     return from_values(shapely.from_wkb, blobs, plain, crs, table.column(ids).to_pylist() if ids else None)
+
+
+def _check_digits(table: pyarrow.Table) -> None:
+    """Refuse a column of whole numbers of which the last digits are lost, such as ids of 20 digits in a shapefile."""
+    compute, types = (importlib.import_module(f"pyarrow.{name}") for name in ("compute", "types"))
+    for name in table.column_names:
+        values = table.column(name)
+        if not types.is_floating(values.type) or not (compute.max(compute.abs(values)).as_py() or 0) >= 2**53:
+            continue
+        known = [value for value in values.to_pylist() if value is not None and math.isfinite(value)]
+        if all(value.is_integer() for value in known):
+            raise FootprintError(
+                f"The column {name[:40]!r} holds whole numbers such as {max(known):.6g}, of which its format keeps 15 digits and no more.",
+                "Make it a column of texts, then export the file again.",
+                kind="digits",
+            )
 
 
 def _plain(value: object) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import numpy as np
@@ -17,22 +16,14 @@ DUPLICATES = "duplicates"
 _LOOK = "see on the map whether they are parts of one building."
 
 
-def without_known(table: FootprintTable, known: NDArray[np.object_], known_ids: AbstractSet[str]) -> FootprintTable:
-    """Leave out footprints whose building is in the project already under another name, and count them.
+def without_known(table: FootprintTable, known: NDArray[np.object_]) -> FootprintTable:
+    """Leave out footprints whose building is in the project already, and count them.
 
     Args:
-        known: outlines of the project, WKB [M], project CRS.
-        known_ids: ids in the project; a footprint that has one of them is left for `contents.insert_footprints` to judge, and
-            so is one without id whose outline is there byte for byte.
+        known: outlines of the project, WKB [M], project CRS. One that is there byte for byte is left for `contents.insert_footprints`.
     """
     same_bytes = set(known.tolist())
-    is_new = np.array(
-        [
-            building not in known_ids and (bool(building) or wkb not in same_bytes)
-            for building, wkb in zip(table.building_ids, table.wkb, strict=True)
-        ],
-        dtype=bool,
-    )
+    is_new = np.array([wkb not in same_bytes for wkb in table.wkb], dtype=bool)
     if not is_new.any() or not len(known):
         return table
     shapes, there = (shapely.from_wkb(np.array(list(wkb), dtype=object)) for wkb in (table.wkb, known))

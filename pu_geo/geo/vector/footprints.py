@@ -21,7 +21,8 @@ from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.duplicates import without_twins
 from pu_geo.records import FootprintTable, Grid
 
-ID_KEYS = ("building_id", "uid", "id")
+ID_KEYS = ("building_id", "uid", "osm_id", "full_id", "@id", "full_plus_code", "gers_id", "globalid", "id")
+"""Attributes that may name a building, in small letters: ours, xBD's, OpenStreetMap's, Open Buildings', Overture's, ArcGIS', anybody's."""
 MAX_ID_LENGTH, MAX_DEPTH = 200, 16
 MAX_GAP_M = 5.0  # parts of a multipolygon that lie further from one another are different buildings
 MIN_AREA_PX = 0.01  # a line that was moved into another system has a little area, too
@@ -290,23 +291,38 @@ def ground_area(geometries: NDArray[np.object_], grid: Grid) -> NDArray[np.float
 
 
 def _building_ids(attributes: Sequence[Mapping[str, object]], feature_ids: Sequence[object]) -> tuple[list[str], list[str]]:
-    """Choose the key that names most buildings uniquely; what is missing or double becomes "" and is noted."""
+    """Choose the key that names most buildings uniquely; what is missing or double becomes "" and is noted.
+
+    Numbers of features, and of rows, name none: a file that is saved again may give them to others.
+    """
+    lower = [{str(key).lower(): value for key, value in row.items()} for row in attributes]
+    named = [(key, [_id_text(row.get(key)) for row in lower]) for key in ID_KEYS]
+    named += [("feature id", [_id_text(value) if isinstance(value, str) else "" for value in feature_ids])]
     best: list[str] = [""] * len(attributes)
-    best_n, doubles, used = 0, 0, "id"
-    for key in (*ID_KEYS, None):
-        texts = [_id_text(row.get(key)) for row in attributes] if key else [_id_text(value) for value in feature_ids]
+    best_n, doubles, used, notes = 0, 0, "id", []
+    for key, texts in named:
+        if _counts_rows(texts):
+            notes.append(f"{key} counts the rows of the file and names no building; footprints get ids of the project.")
+            continue
         counts = Counter(texts)
         unique = [text if counts[text] == 1 else "" for text in texts]
         n = sum(map(bool, unique))
         n_double = sum(n for text, n in counts.items() if text and n > 1)
         if n > best_n or (best_n == 0 and n_double > doubles):
-            best, best_n, doubles, used = unique, n, n_double, key or "feature id"
-    notes = []
+            best, best_n, doubles, used = unique, n, n_double, key
+    if best_n:
+        notes.clear()
     if doubles:
         notes.append(f"{doubles} footprint(s) share their {used} with another; they get new ids.")
-    if missing := len(best) - best_n - doubles:
+    if (missing := len(best) - best_n - doubles) and not notes:
         notes.append(f"{missing} footprint(s) have no usable id; they get new ids.")
     return best, notes
+
+
+def _counts_rows(texts: Sequence[str]) -> bool:
+    """Return whether ids are whole numbers without a gap."""
+    numbers = {int(text) for text in texts if text.isascii() and text.isdigit()}
+    return len(numbers) == len(texts) and max(numbers) - min(numbers) + 1 == len(numbers) and len(numbers) > 1
 
 
 def _id_text(value: object) -> str:

@@ -166,11 +166,13 @@ def start(layout: Layout, found: Plan, analyst: str, path: str = "") -> None:
         jobs.start(layout, task[0], {**task[1], "analyst": analyst})
 
 
-def start_replacing_footprints(layout: Layout, path: str, analyst: str, *, confirmed: Sequence[str] | None = None) -> str:
+def start_replacing_footprints(
+    layout: Layout, path: str, analyst: str, *, confirmed: Sequence[str] | None = None, shift: bool = False
+) -> str:  # fmt: skip
     """Start the job that compares a footprint file with what is here, or, once its plan was confirmed, puts it there; return its id."""
     if not path:
         raise PuGeoError("No footprint file was named.", "Choose a file of building footprints, or write its path.")
-    args = {"path": path, "analyst": analyst, "dry_run": confirmed is None}
+    args = {"path": path, "analyst": analyst, "shift": shift, "dry_run": confirmed is None}
     return jobs.start(layout, "replace_footprints", {**args, "confirmed": None if confirmed is None else [*confirmed]})
 
 
@@ -530,23 +532,49 @@ def _lost_labels(layout: Layout, gone: Sequence[str]) -> list[str]:
         return []
     each = ", ".join(f"{n:,} {_LABEL_WORDS[label]}" for label, n in counts.most_common())
     return [
-        f"{plural(counts.total(), 'building')} with an answer ({each}) are among them. Their answers stay in the history, and count "
-        "again if a building of that id comes back."
+        f"{plural(counts.total(), 'building')} with an answer ({each}) are among them: {_some([one for one in gone if one in given])}. Their "
+        "answers stay in the history, and count again if a building is added where they stood."
     ]
 
 
 def footprint_exchange(
-    layout: Layout, file: str, gone: Sequence[str], changed: Sequence[str], *, n_same: int, n_new: int
-) -> Plan:
-    """Return what putting a file in the place of all footprints will do. Raises ProjectError where open checks forbid it."""
+    layout: Layout, file: str, gone: Sequence[str], changed: Sequence[str], *, n_same: int, n_new: int, unclear: Sequence[str] = (),
+    way: tuple[float, float] | None = None, n_moved: int = 0, is_shifted: bool = False,
+) -> Plan:  # fmt: skip
+    """Return what putting a file in the place of all footprints will do. Raises ProjectError where open checks forbid it.
+
+    Args:
+        gone, changed: buildings at whose place the file has none, and whose outline it draws otherwise.
+        n_same, n_new: how many it draws the same, and has where none was.
+        unclear: of those that go, the ones that overlap several of the file, or share one with others.
+        way, n_moved: how far all of its outlines are moved, metres, and how many pair up if that is taken into account.
+        is_shifted: it is.
+    """
     goes = (
         f"{file} takes the place of all footprints: {n_same:,} stay as they are, {len(changed):,} get another outline, {n_new:,} are "
-        f"new, {len(gone):,} are not in the new file and go.",
+        f"new, {len(gone):,} have no building at their place in the new file and go.",
+        *(
+            [f"Of these, {len(unclear):,} became several buildings, or one with others: {_some(unclear)}."]
+            if unclear
+            else []
+        ),
         *_lost_labels(layout, gone),
+        *([_way_words(file, way, n_moved, is_shifted=is_shifted)] if way else []),
     )
     found = _footprint_plan(layout, file, f"footprints, replaced by {file}", goes, [*gone, *changed])
-    keep = ("Buildings whose ids are in both keep their labels.", *found.stays)
+    keep = ("Buildings keep their labels where they stand, whatever the new file calls them.", *found.stays)
     return replace(found, stays=keep)
+
+
+def _way_words(file: str, way: tuple[float, float], n_moved: int, *, is_shifted: bool) -> str:
+    east, north = way
+    far = f"{abs(east):.1f} m {'east' if east > 0 else 'west'} and {abs(north):.1f} m {'north' if north > 0 else 'south'}"
+    if is_shifted:
+        return f"All outlines of {file} are taken to be moved {far}; scores of buildings that moved are of another place and count no more."
+    return (
+        f"The outlines of {file} lie {far} of those here as a whole. If one of the two is misplaced, replace with the shift (`--shift`): "
+        f"{plural(n_moved, 'building')} keep their labels then."
+    )
 
 
 def _footprint_plan(layout: Layout, name: str, title: str, goes: tuple[str, ...], ids: Sequence[str]) -> Plan:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import shapely
 
 from pu_geo.geo.readers.in_child import read_footprints
 from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES
 from pu_geo.geo.vector.aoi import area_km2, limited, read_aoi, touching, typed_aoi
 from pu_geo.geo.vector.duplicates import without_known
 from pu_geo.geo.vector.grid import grid_table
+from pu_geo.geo.vector.matching import match
 from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.records import FootprintTable, Grid
 from pu_geo.tasks.job import Job
+from pu_geo.wording import plural
 
 GRID = "grid"  # source of the cells of a grid, which are no outlines: a house may well be as large as a cell
 
@@ -53,10 +57,14 @@ def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> 
         area, before = aoi.current(db), contents.all_outlines(db)
         is_house = np.array(contents.footprint_sources(db), dtype=np.str_) != GRID
         wanted = table if area is None else limited(table, area.wkb)
+        come_back: list[str] = []
         if table.source != GRID:
-            known = np.array(list(before.values()), dtype=object)[is_house]
-            wanted = without_known(wanted, known, before.keys())
-        found = import_log.import_footprints(db, wanted, file)
+            wanted = without_known(wanted, np.array(list(before.values()), dtype=object)[is_house])
+            wanted, come_back = with_former_ids(wanted, contents.former_outlines(db), grid)
+        if others := [each for each in wanted.building_ids if each and each in before and before[each] not in wanted.wkb]:
+            words = f"{len(others):,} footprint(s) have the id of a building that stands elsewhere here, such as {others[0]}; they get ids of the project."
+            wanted = replace(wanted, notes=(*wanted.notes, words))
+        found = import_log.import_footprints(db, wanted, file, come_back=come_back)
         n_now = contents.count_footprints(db)
     return {
         "file": file,
@@ -66,6 +74,21 @@ def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> 
         "added": n_now - len(before),
         "notes": list(found.notes),
     }
+
+
+def with_former_ids(table: FootprintTable, former: Mapping[str, bytes], grid: Grid) -> tuple[FootprintTable, list[str]]:
+    """Give buildings that stand where removed ones with answers stood the ids of those, and return these ids."""
+    names = list(former)
+    unit_m = grid.x_unit_m, grid.y_unit_m
+    outlines, there = (shapely.from_wkb(np.array(list(wkb), dtype=object)) for wkb in (table.wkb, former.values()))
+    pairs = match(there, outlines, unit_m=unit_m, ids_a=names, ids_b=table.building_ids).pairs
+    ids, of_row = list(table.building_ids), {row: names[i] for i, row in pairs.tolist()}
+    back = set(of_row.values())
+    ids = [of_row.get(row, "" if building in back else building) for row, building in enumerate(ids)]
+    words = (
+        f"{plural(len(of_row), 'footprint')} stand where removed ones stood that were reviewed; their answers count again."
+    )
+    return replace(table, building_ids=ids, notes=(*table.notes, *([words] if of_row else []))), list(back)
 
 
 def _warnings(table: FootprintTable) -> list[str]:

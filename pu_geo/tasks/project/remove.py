@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import shapely
 
 from pu_geo.errors import FootprintError, ImageryError, ProjectError
 from pu_geo.geo import local_space
 from pu_geo.geo.raster.placement import check_overlap, project_grid
 from pu_geo.geo.readers import in_child
 from pu_geo.geo.vector.aoi import limited
-from pu_geo.project import aoi, contents, import_log, store
+from pu_geo.geo.vector.matching import Match, match, shift_between
+from pu_geo.project import aoi, contents, import_log, runs, store
 from pu_geo.project.removals import Removal, Watched
-from pu_geo.records import FootprintTable, Scene
+from pu_geo.records import FootprintTable, Grid, Scene
 from pu_geo.services.imagery import layers as services
 from pu_geo.services.imagery import scene_files
 from pu_geo.services.project import removing
 from pu_geo.tasks.imagery import layers
+from pu_geo.tasks.imagery.footprints import with_former_ids
 from pu_geo.tasks.imagery.scenes import build_quicklooks, free_id
 from pu_geo.tasks.job import Job, Part
 
@@ -31,7 +36,7 @@ _SCENES = (
     Watched("gpkg_contents", _REGISTERED), Watched("gpkg_geometry_columns", _REGISTERED),
 )  # fmt: skip
 _FOOTPRINTS = (
-    Watched("footprints"), Watched("intake"), Watched("chip_set"), Watched("pugeo_meta", "key = 'imagery_changed'"),
+    Watched("footprints"), Watched("former"), Watched("moved"), Watched("intake"), Watched("chip_set"), Watched("pugeo_meta", "key = 'imagery_changed'"),
     Watched("gpkg_contents", _REGISTERED),
 )  # fmt: skip
 
@@ -166,14 +171,15 @@ def remove_footprints(job: Job, *, name: str, analyst: str) -> dict[str, object]
 
 
 def replace_footprints(
-    job: Job, *, path: str, analyst: str, crs: str | None = None, dry_run: bool = False, confirmed: Sequence[str] | None = None
+    job: Job, *, path: str, analyst: str, crs: str | None = None, shift: bool = False, dry_run: bool = False,
+    confirmed: Sequence[str] | None = None,
 ) -> dict[str, object]:  # fmt: skip
-    """Put the footprints of a file in the place of all that are here; buildings whose ids stay keep their labels.
-
-    Footprints of the file without an id keep the one that a footprint of the same outline has.
+    """Put the footprints of a file in the place of all that are here; a building that stands where one stood keeps its id and its labels.
 
     Args:
         crs: "EPSG:n", for a file that does not name its own coordinate system.
+        shift: all outlines of the file are moved from those here by the same way, as the plan of a dry run says: a building is the one
+            that stood there before that. Its scores are of another place then and count no more.
         dry_run: only compare, and change nothing.
         confirmed: "plan" of the dry run that a person read; None where nobody was asked.
 
@@ -187,26 +193,40 @@ def replace_footprints(
     job.report(0.05, f"reading {path}")
     with store.connect(job.layout) as db:
         grid, area, before = contents.grid(db), aoi.current(db), contents.footprints(db)
-        highest = contents.highest_number(db)
+        former = contents.former_outlines(db)
     table = in_child.read_footprints(path, grid, crs=crs)
     table = table if area is None else limited(table, area.wkb)
-    table = _with_ids(table, before, highest)
-    kept = set(table.building_ids)
-    outline_of = dict(zip(before.building_ids, before.wkb, strict=True))
+    found, way, n_moved = _places(before, table, grid, is_shifted=shift)
+    if shift and way is None:
+        raise FootprintError(
+            f"The outlines of {Path(path).name} are not moved from those here as a whole.",
+            "Leave the shift away.",
+            kind="shift",
+        )
+    table, come_back = with_former_ids(_with_ids(table, before, found), former, grid)
+    kept = {before.building_ids[i]: k for i, k in found.pairs.tolist()}
     gone = [building for building in before.building_ids if building not in kept]
-    pairs = list(zip(table.building_ids, table.wkb, strict=True))
-    changed = [building for building, wkb in pairs if building in outline_of and outline_of[building] != wkb]
-    n_new = sum(building not in outline_of for building in kept)
-    found = removing.footprint_exchange(
-        job.layout, Path(path).name, gone, changed, n_same=len(kept) - len(changed) - n_new, n_new=n_new
-    )
-    if not gone and not changed and not n_new:
+    changed = [before.building_ids[i] for i, k in found.pairs.tolist() if before.wkb[i] != table.wkb[k]]
+    unclear = [before.building_ids[i] for i in np.unique(found.ambiguous[:, 0])]
+    plan = removing.footprint_exchange(
+        job.layout, Path(path).name, gone, changed, n_same=len(kept) - len(changed), n_new=len(table.wkb) - len(kept), unclear=unclear,
+        way=way, n_moved=n_moved, is_shifted=shift,
+    )  # fmt: skip
+    if not gone and not changed and len(table.wkb) == len(kept):
         raise FootprintError(
             f"{Path(path).name} holds the footprints that are here already.", "Nothing needs to be replaced.", kind="dup"
         )
     if dry_run:
-        return {"removal": None, "title": found.title, "plan": found.lines, "path": path, "crs": crs}
-    if confirmed is not None and [*confirmed] != [*found.lines]:
+        return {
+            "removal": None,
+            "title": plan.title,
+            "plan": plan.lines,
+            "path": path,
+            "crs": crs,
+            "way": way,
+            "shift": shift,
+        }
+    if confirmed is not None and [*confirmed] != [*plan.lines]:
         raise ProjectError(
             f"{Path(path).name} or the project has changed since the two were compared, so nothing was replaced.",
             "Compare them again, then confirm once more.",
@@ -216,25 +236,32 @@ def replace_footprints(
     def change(db: sqlite3.Connection) -> None:
         contents.remove_footprints(db, gone)
         contents.change_outlines(db, table, changed)
-        import_log.import_footprints(db, table, Path(path).name, replaces=True)
+        import_log.import_footprints(db, table, Path(path).name, replaces=True, come_back=come_back)
+        if shift:
+            runs.note_moved(db, changed)
 
-    return _carry_out(job, found, [*gone, *changed], change, analyst)
+    return _carry_out(job, plan, [*gone, *changed], change, analyst)
 
 
-def _with_ids(table: FootprintTable, before: FootprintTable, highest: int) -> FootprintTable:
-    """Give footprints without an id the one that a footprint of the same outline has, else a number above `highest`."""
-    id_of = dict(zip(before.wkb, before.building_ids, strict=True))
-    taken = {building for building in table.building_ids if building}
-    used = {*before.building_ids, *taken}
-    numbers = (f"b{number:06d}" for number in itertools.count(highest + 1))
-    ids = []
-    for building, wkb in zip(table.building_ids, table.wkb, strict=True):
-        if not building:
-            building = id_of.get(wkb, "")
-            if not building or building in taken:
-                building = next(one for one in numbers if one not in used)
-            taken.add(building)
-        ids.append(building)
+def _places(
+    before: FootprintTable, table: FootprintTable, grid: Grid, *, is_shifted: bool
+) -> tuple[Match, tuple[float, float] | None, int]:
+    """Match the footprints here with those of a file; also return the way by which all of these are moved, m, and how many that pairs."""
+    ours, theirs = (shapely.from_wkb(np.array(list(each.wkb), dtype=object)) for each in (before, table))
+    unit_m = grid.x_unit_m, grid.y_unit_m
+    pair = partial(match, ours, theirs, unit_m=unit_m, ids_a=before.building_ids, ids_b=table.building_ids)
+    way = shift_between(ours, theirs, unit_m=unit_m)
+    moved = pair(shift_m=way) if way else None
+    here = moved if moved is not None and is_shifted else pair()
+    return here, way, 0 if moved is None else len(moved.pairs)
+
+
+def _with_ids(table: FootprintTable, before: FootprintTable, found: Match) -> FootprintTable:
+    """Give footprints the ids of the buildings that they are; what else has the id of one that is here gets another later."""
+    known = set(before.building_ids)
+    ids = ["" if building in known else building for building in table.building_ids]
+    for i, k in found.pairs.tolist():
+        ids[k] = before.building_ids[i]
     return replace(table, building_ids=ids)
 
 

@@ -99,11 +99,18 @@ def notes(layout: Layout, job: JobView) -> None:
     if job.state == "done" and "plan" in job.result:
         st.markdown("\n".join(f"- {frame.plain(str(line))}" for line in job.result["plan"]))
         if job.result["removal"] is None:
-            path, plan = str(job.result["path"]), job.result["plan"]
+            path, plan, shift = str(job.result["path"]), job.result["plan"], bool(job.result["shift"])
+            start = partial(removing.start_replacing_footprints, layout, path, frame.analyst())
             _button(
-                texts.REPLACE_FOOTPRINTS, "replace-footprints",
-                lambda: removing.start_replacing_footprints(layout, path, frame.analyst(), confirmed=plan), False, is_main=True,
-            )  # fmt: skip
+                texts.REPLACE_FOOTPRINTS,
+                "replace-footprints",
+                lambda: start(confirmed=plan, shift=shift),
+                False,
+                is_main=True,
+            )
+            if job.result["way"]:
+                words = texts.COMPARE_WITHOUT_SHIFT if shift else texts.COMPARE_WITH_SHIFT
+                _button(words, "compare-shifted", lambda: start(shift=not shift), False)
         else:
             st.caption(texts.CAN_UNDO)
     if job.state == "done" and job.task in ("add_scenes", "add_layer", "replace_layer", "add_xbd", "add_aoi"):

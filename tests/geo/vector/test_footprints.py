@@ -109,7 +109,12 @@ def test_multipolygons_of_distant_houses_become_buildings_with_ids_of_their_own(
     ("rows", "expected"),
     [
         ([{"building_id": "x", "id": 1}, {"building_id": "y", "id": 2}], ["x", "y"]),
-        ([{"building_id": "x", "id": 1}, {"building_id": "x", "id": 2}], ["1", "2"]),
+        ([{"building_id": "x", "id": 1}, {"building_id": "x", "id": 7}], ["1", "7"]),
+        ([{"id": 1}, {"id": 2}], ["", ""]),  # rows, counted
+        (
+            [{"OSM_ID": 31415926535897932301}, {"OSM_ID": 31415926535897932388}],
+            ["31415926535897932301", "31415926535897932388"],
+        ),
         ([{"id": 7}, {"id": 7}], ["", ""]),
         ([{"id": 7.0}, {"id": None}], ["7", ""]),
         ([{"id": True}, {"id": {"a": 1}}], ["", ""]),
@@ -254,7 +259,7 @@ def test_the_same_houses_one_meter_off_are_left_out_and_counted() -> None:
         new, building_ids=[*new.building_ids, *apart.building_ids], wkb=[*new.wkb, *apart.wkb], n_in=23,
         area_m2=np.full(23, 64.0), attributes=[*new.attributes, *apart.attributes], notes=("first",),
     )  # fmt: skip
-    found = without_known(both, as_array(table), set(table.building_ids))
+    found = without_known(both, as_array(table))
     assert list(found.building_ids) == ["nfar0", "nfar1", "nfar2"]
     assert (found.n_in, found.n_dropped, found.dropped) == (23, 20, {"duplicates": 20})
     assert found.notes[0] == "first"
@@ -267,19 +272,17 @@ def test_row_houses_that_touch_are_no_twins_and_of_a_chain_every_second_one_stay
     wkb = list(shapely.to_wkb(row))
     table = FootprintTable([f"a{i}" for i in range(30)], wkb, np.full(30, 52.0), [{}] * 30, "user", 30, 0, 0)
     other_side = shifted(table, 0.0, 10.0)
-    found = without_known(other_side, as_array(table), set())
+    found = without_known(other_side, as_array(table))
     assert found is other_side
     # Each overlaps the next by 6 of 14 m, .43, and the one after next by 2 of 18 m, .11.
     chain = np.array([shapely.box(4 * i, 0, 4 * i + 10, 10) for i in range(4)])
     assert twins(chain).tolist() == [False, True, False, True]
 
 
-def test_known_ids_split_features_and_a_house_within_a_block_are_counted_right() -> None:
+def test_split_features_and_a_house_within_a_block_are_counted_right() -> None:
     table = square_table(2)
-    same = shifted(table, 1.0, 0.0, prefix="")
-    assert without_known(same, as_array(table), {"b0", "b1"}) is same
     block = shapely.to_wkb(np.array([shapely.box(499_990, 3_999_990, 500_100, 4_000_050)], dtype=object))
-    found = without_known(table, block, set())
+    found = without_known(table, block)
     assert len(found.wkb) == 2
     assert found.notes[0].startswith("2 footprint(s) overlap one that is in the project, but were kept")
     table = replace(

@@ -83,7 +83,7 @@ def test_it_reports_and_stores_metres_to_the_east_and_north(moved: Layout) -> No
         scenes, ids = contents.scenes(db), contents.building_ids(db)
     assert alignment.load(moved, ids, [dataclasses.replace(scenes[0], sha256="0" * 64), *scenes[1:]]) is None
     np.testing.assert_array_equal(alignment.load(moved, ids[:3][::-1], scenes).dx_m, found.dx_m[:3][::-1])
-    late = shapely.box(WEST + 160, NORTH - 100, WEST + 170, NORTH - 90)
+    late = shapely.box(WEST + 161, NORTH - 101, WEST + 169, NORTH - 91)
     with store.connect(moved) as db:
         contents.add_footprints(db, table_of([late], ["late"]))
     assert stored(moved) is None, "of other buildings"

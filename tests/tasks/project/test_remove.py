@@ -264,7 +264,7 @@ def write_footprints(path: Path, layout: Layout, ids: Sequence[str], *, moved: S
 
 
 @pytest.mark.slow
-def test_labels_survive_by_id_where_footprints_are_replaced(ranked_town: Layout, tmp_path: Path) -> None:
+def test_labels_stay_where_footprints_are_replaced(ranked_town: Layout, tmp_path: Path) -> None:
     ids, before = store.call(ranked_town, contents.building_ids), state(ranked_town)
     answers = store.call(ranked_town, labels.current_labels)
     file = write_footprints(tmp_path / "new.geojson", ranked_town, ids[:1] + ids[3:], moved=[ids[4]], new=1)
@@ -272,7 +272,10 @@ def test_labels_survive_by_id_where_footprints_are_replaced(ranked_town: Layout,
     assert planned["removal"] is None
     assert state(ranked_town) == before
     words = " ".join(planned["plan"])
-    assert f"{len(ids) - 3} stay as they are, 1 get another outline, 1 are new, 2 are not in the new file and go" in words
+    assert (
+        f"{len(ids) - 3} stay as they are, 1 get another outline, 1 are new, 2 have no building at their place in the new file and go"
+        in words
+    )
     assert f"{len({*ids[1:3]} & {*answers})} buildings with an answer" in words
     with pytest.raises(ProjectError, match="since the two were compared"):
         task.replace_footprints(job_of(ranked_town, "late"), path=file, analyst="ann", confirmed=["another plan"])
@@ -464,7 +467,9 @@ def test_a_run_whose_chips_or_footprints_were_removed_says_so_and_keeps_its_labe
 def test_a_command_replaces_footprints_after_it_compared_them(ranked_town: Layout, run: CommandLine, tmp_path: Path) -> None:
     folder, ids = ranked_town.folder, store.call(ranked_town, contents.building_ids)
     file = write_footprints(tmp_path / "new.geojson", ranked_town, ids[1:])
-    assert "1 are not in the new file and go" in run.text("replace", folder, "footprints", file, "--dry-run")
+    assert "1 have no building at their place in the new file and go" in run.text(
+        "replace", folder, "footprints", file, "--dry-run"
+    )
     assert "nobody is here to confirm it" in run.refused("replace", folder, "footprints", file)
     assert store.call(ranked_town, contents.building_ids) == ids
     assert "brings back what was there" in run.text("replace", folder, "footprints", file, "--yes")

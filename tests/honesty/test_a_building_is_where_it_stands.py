@@ -1,0 +1,154 @@
+"""Labels and scores stay with the building at a place, whatever a file calls it, in whatever order, under whatever ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import geopandas
+import numpy as np
+import pytest
+import shapely
+from small_parts import job_of
+
+from pu_geo.errors import FootprintError
+from pu_geo.geo.readers.footprint_files import load_features
+from pu_geo.project import contents, labels, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.project import choices, removing
+from pu_geo.services.project.choices import reasons_of
+from pu_geo.tasks.imagery.footprints import add_footprints
+from pu_geo.tasks.project.remove import remove_footprints, replace_footprints
+
+pytestmark = pytest.mark.slow
+Frame = geopandas.GeoDataFrame
+RNG = np.random.default_rng(3)
+
+
+def frame_of(layout: Layout) -> Frame:
+    with store.connect(layout) as db:
+        found, crs = contents.all_outlines(db), contents.grid(db).crs
+    return Frame({"uid": list(found)}, geometry=shapely.from_wkb(list(found.values())), crs=crs)
+
+
+def shuffled(houses: Frame) -> Frame:
+    return houses.iloc[RNG.permutation(len(houses))].reset_index(drop=True)
+
+
+def renamed(houses: Frame) -> Frame:
+    return houses.assign(uid=houses.uid.to_numpy()[RNG.permutation(len(houses))])
+
+
+def moved(houses: Frame, is_moved: Any, dx: float = 25.0) -> Frame:
+    return houses.assign(geometry=np.where(is_moved, houses.geometry.translate(dx, 0.0), houses.geometry))
+
+
+FILES: Mapping[str, tuple[str, Callable[[Frame], Frame]]] = {
+    "numbered in another order": ("geojson", renamed),
+    "row numbers as ids, shuffled": (
+        "geojson",
+        lambda houses: shuffled(houses)[["geometry"]].assign(id=range(1, len(houses) + 1)),
+    ),
+    "a GeoPackage with a row less": ("gpkg", lambda houses: houses.iloc[1:][["geometry"]]),
+    "a third moved by 25 m": ("geojson", lambda houses: moved(houses, np.arange(len(houses)) % 3 == 0)),
+    "drawn again, a meter off": ("gpkg", lambda houses: shuffled(moved(houses, True, 1.0))),
+}
+
+SAME = ("numbered in another order", "row numbers as ids, shuffled")
+
+
+def known(layout: Layout) -> tuple[dict[str, shapely.Point], dict[str, shapely.Point]]:
+    """Where the buildings stand that have an answer, and those whose score the map shows."""
+    at = {
+        building: shapely.centroid(shapely.from_wkb(wkb))
+        for building, wkb in store.call(layout, contents.all_outlines).items()
+    }
+    names, rows = store.call(layout, contents.live_map)
+    scored = [row[names.index("building_id")] for row in rows if row[names.index("score")] is not None]
+    return {each: at[each] for each in store.call(layout, labels.current_labels)}, {each: at[each] for each in scored}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_known_stays_at_its_place_where_footprints_are_replaced(
+    ranked_town: Layout, tmp_path: Path, name: str
+) -> None:
+    kind, change = FILES[name]
+    before, file = known(ranked_town), tmp_path / f"new.{kind}"
+    wanted = change(frame_of(ranked_town))
+    wanted.to_file(file)
+    ask = partial(replace_footprints, job_of(ranked_town, "do"), path=str(file), analyst="ann")
+    plan: Mapping[str, Any] = {}
+    if name in SAME:
+        with pytest.raises(FootprintError, match="that are here already"):
+            ask()
+    else:
+        plan = ask(dry_run=True)
+        ask()
+    after = known(ranked_town)
+    for was, now in zip(before, after, strict=True):
+        assert now
+        assert max(was[building].distance(at) for building, at in now.items()) < 2, "at another place"
+        lost = [at for building, at in was.items() if building not in now]
+        assert min([9.0, *(shapely.distance(at, np.asarray(wanted.geometry)).min() for at in lost)]) > 0.5, (
+            "what stands there lost it"
+        )
+        words = " ".join(map(str, plan.get("plan", ())))
+        assert not lost or was is not before[0] or f"{len(lost)} building" in words, "unsaid"
+    assert len(store.call(ranked_town, contents.building_ids)) > len(wanted) - 3, (
+        "two were moved onto others, or off the scene"
+    )
+
+
+def test_a_shift_of_all_is_offered_and_takes_labels_along_and_no_score(ranked_town: Layout, tmp_path: Path) -> None:
+    houses, before = frame_of(ranked_town), known(ranked_town)
+    shuffled(moved(renamed(houses), True, 14.0)).to_file(file := tmp_path / "new.geojson")
+    plan = replace_footprints(job_of(ranked_town, "dry"), path=str(file), analyst="ann", dry_run=True)
+    assert "14.0 m east" in " ".join(map(str, plan["plan"]))  # type: ignore[call-overload]
+    done = replace_footprints(job_of(ranked_town, "do"), path=str(file), analyst="ann", shift=True)
+    labeled, scored = known(ranked_town)
+    assert {building: round(at.x - before[0][building].x, 1) for building, at in labeled.items()} == dict.fromkeys(
+        before[0], 14.0
+    )
+    assert scored == {}
+    assert set((reasons_of(ranked_town, choices.run(ranked_town, "latest")) or {}).values()) == {"not_in_run"}
+    removing.undo(ranked_town, int(str(done["removal"])), "ann")
+    assert known(ranked_town) == before
+
+
+def test_houses_that_were_removed_have_their_answers_again_where_they_are_added_under_other_ids(
+    ranked_town: Layout, tmp_path: Path
+) -> None:
+    houses, before = frame_of(ranked_town), known(ranked_town)
+    shuffled(renamed(houses)).to_file(file := tmp_path / "again.geojson")
+    remove_footprints(job_of(ranked_town, "remove"), name="all", analyst="ann")
+    added = add_footprints(job_of(ranked_town, "add"), path=str(file))
+    assert added["added"] == len(houses)
+    assert any("their answers count again" in str(note) for note in added["notes"])  # type: ignore[attr-defined]
+    assert known(ranked_town)[0] == before[0]
+    assert all(at.distance(before[1][building]) < 1 for building, at in known(ranked_town)[1].items())
+
+
+def test_two_files_that_number_their_houses_alike_are_both_added(ranked_town: Layout, tmp_path: Path) -> None:
+    houses = frame_of(ranked_town)
+    remove_footprints(job_of(ranked_town, "remove"), name="all", analyst="ann")
+    for number, half in enumerate((houses.iloc[::2], houses.iloc[1::2])):
+        for kind, named in (("gpkg", half[["geometry"]]), ("geojson", half.assign(uid=[f"h{i}" for i in range(len(half))]))):
+            named.to_file(tmp_path / f"{number}.{kind}")
+    for kind in ("gpkg", "geojson"):
+        added = [
+            add_footprints(job_of(ranked_town, f"{kind}{k}"), path=str(tmp_path / f"{k}.{kind}"))["added"] for k in (0, 1)
+        ]
+        assert added == ([17, len(houses) - 17] if kind == "gpkg" else [0, 0])
+    assert len({*store.call(ranked_town, contents.building_ids)}) == len(houses)
+
+
+def test_ids_of_which_a_format_lost_digits_are_refused(ranked_town: Layout, tmp_path: Path) -> None:
+    houses = frame_of(ranked_town)
+    houses.assign(BLDG=[31415926535897932301.0 + 4096 * i for i in range(len(houses))])[["BLDG", "geometry"]].to_file(
+        tmp_path / "a.shp"
+    )
+    with pytest.raises(FootprintError, match="keeps 15 digits") as refused:
+        load_features(tmp_path / "a.shp")
+    assert refused.value.kind == "digits"
