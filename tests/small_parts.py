@@ -39,8 +39,9 @@ def _parts(case: Any) -> tuple[Any, ...]:
 
 
 def square_table(n: int, *, prefix: str = "b") -> FootprintTable:
-    """n squares of 8 x 8 m in a row, 16 m apart, from (500000, 4000000) in UTM 15N."""
-    squares = [shapely.box(500_000 + 16 * i, 4_000_000, 500_008 + 16 * i, 4_000_008) for i in range(n)]
+    """n squares of 8 x 8 m in a row, 16 m apart, from (500000, 4000000) in UTM 15N; of another prefix 12 m to the south."""
+    y = 4_000_000 if prefix == "b" else 3_999_988
+    squares = [shapely.box(500_000 + 16 * i, y, 500_008 + 16 * i, y + 8) for i in range(n)]
     attributes = [{"damage": "destroyed" if i % 4 == 0 else "no-damage", "name": f"House {i}"} for i in range(n)]
     return table_of(squares, [f"{prefix}{i}" for i in range(n)], attributes=attributes)
 
