@@ -192,6 +192,10 @@ class Grid:
         return np.stack([(xy[..., 0] - c) / a, (xy[..., 1] - f) / e], axis=-1)
 
 
+ID_KEYS = ("building_id", "uid", "osm_id", "full_id", "@id", "full_plus_code", "gers_id", "globalid", "id")
+"""Attributes that may name a building, in small letters: ours, xBD's, OpenStreetMap's, Open Buildings', Overture's, ArcGIS', anybody's."""
+
+
 @dataclass(frozen=True)
 class FootprintTable:
     """Footprints as read from one file.

@@ -23,7 +23,7 @@ from pu_geo.errors import ProjectError
 from pu_geo.project import schema
 from pu_geo.project.layout import Layout, read_array, read_json, reading
 from pu_geo.project.store import now, project_id, transaction
-from pu_geo.records import FootprintTable, Grid, Layer, Scene, Units, View
+from pu_geo.records import ID_KEYS, FootprintTable, Grid, Layer, Scene, Units, View
 
 
 def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid, pre_share: float | None = None) -> None:
@@ -334,14 +334,36 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable, come_back: 
 
 
 def used_ids(db: sqlite3.Connection) -> set[str]:
-    """Return the ids of all buildings that are, or were, in the project and have an answer or a score."""
+    """Return the ids of all buildings that are, or were, in the project; imported answers may name others."""
     tables = ("footprints", "label_event", "score", "former")
     return {row[0] for row in db.execute(" UNION ".join(f"SELECT building_id FROM {table}" for table in tables))}
 
 
-def former_outlines(db: sqlite3.Connection) -> dict[str, bytes]:
-    """Return building id -> outline in the project CRS as WKB of removed buildings that have answers: these count again where one stands."""
-    return {building: wkb_from_blob(blob) for building, blob in db.execute("SELECT building_id, geom FROM former")}
+def former_outlines(db: sqlite3.Connection, *, are_cells: bool = False) -> dict[str, bytes]:
+    """Return building id -> outline in the project CRS as WKB of removed buildings: answers and scores count again where one stands.
+
+    Args:
+        are_cells: of removed cells of a grid instead.
+    """
+    found = db.execute(
+        "SELECT building_id, geom FROM former WHERE (source_footprint = 'grid') = ? AND building_id NOT IN (SELECT building_id FROM footprints)",
+        (are_cells,),
+    )
+    return {building: wkb_from_blob(blob) for building, blob in found}
+
+
+def move_former(db: sqlite3.Connection, way: tuple[float, float]) -> None:
+    """Move the places of removed buildings with those of all others, by so many units of the project CRS."""
+    import shapely  # not where a training alone runs
+
+    srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
+    found = former_outlines(db)
+    moved = shapely.transform(shapely.from_wkb(np.array(list(found.values()), dtype=object)), lambda xy: xy + np.array(way))
+    blobs = (
+        blob_from_wkb(wkb, box, srs_id)
+        for wkb, box in zip(shapely.to_wkb(moved, byte_order=1), shapely.bounds(moved), strict=True)
+    )
+    db.executemany("UPDATE former SET geom = ? WHERE building_id = ?", zip(blobs, found, strict=True))
 
 
 def remove_footprints(db: sqlite3.Connection, ids: Sequence[str]) -> None:
@@ -349,8 +371,8 @@ def remove_footprints(db: sqlite3.Connection, ids: Sequence[str]) -> None:
     _note_numbers(db, ids)
     gone = (json.dumps(list(ids)),)
     db.execute(
-        "INSERT OR REPLACE INTO former SELECT building_id, geom FROM footprints WHERE building_id IN (SELECT value FROM json_each(?)) "
-        "AND building_id IN (SELECT building_id FROM label_event)",
+        "INSERT OR REPLACE INTO former SELECT building_id, geom, source_footprint FROM footprints "
+        "WHERE building_id IN (SELECT value FROM json_each(?))",
         gone,
     )
     db.execute("DELETE FROM footprints WHERE building_id IN (SELECT value FROM json_each(?))", gone)
@@ -435,9 +457,13 @@ def _note_numbers(db: sqlite3.Connection, ids: Iterable[str]) -> None:
 
 
 def has_made_up_id(table: FootprintTable) -> NDArray[np.bool_]:
-    """Return which footprints have an id that was given here, bool [N]: another project may give it to another building."""
+    """Return which footprints have an id that their own file does not give them, bool [N]: another may give it to another building."""
     pairs = zip(table.building_ids, table.attributes, strict=True)
-    made_up = (_MADE_UP.fullmatch(one) is not None and one not in map(str, own.values()) for one, own in pairs)
+    made_up = (
+        one not in map(str, own.values())
+        and (_MADE_UP.fullmatch(one) is not None or any(key.lower() in ID_KEYS for key in own))
+        for one, own in pairs
+    )
     return np.fromiter(made_up, np.bool_, len(table.building_ids))
 
 

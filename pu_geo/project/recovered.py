@@ -32,12 +32,12 @@ _LOGS = {"decision": "decision", "choice": "choice", "threshold": "step", "pinne
 """Log -> its column of numbers, which only grow."""
 _KEYS = {
     "gpkg_spatial_ref_sys": "srs_id", "pugeo_meta": "key", "footprints": "building_id", "scene": "scene_id",
-    "former": "building_id", "moved": "building_id", "chip_set": "chip_set", "intake": "intake", "aoi_log": "step", "areas": "layer", "run": "run_id", "empty_step": "op",
+    "former": "building_id", "chip_set": "chip_set", "intake": "intake", "aoi_log": "step", "areas": "layer", "run": "run_id", "empty_step": "op",
 }  # fmt: skip
 """Table -> the column by which its rows are known."""
 _OF_GRID = ("gpkg_contents", "gpkg_geometry_columns")
 _REMOVALS = ("removal", "removal_end")
-_STATE = ("scene", "footprints", "former", "moved", "intake", "chip_set")
+_STATE = ("scene", "footprints", "former", "intake", "chip_set")
 """Tables that a removal or a replacement of one of `_IMAGERY` changes."""
 _STATE_KEYS = ("grid", "pre_share", "imagery_changed")
 _IMAGERY = ("scene", "footprints", "chips")
@@ -118,8 +118,11 @@ def merge(
                     _put(db, table, row, "INSERT OR REPLACE")
         known = None  # all are, where the whole log can be read
         if "label_event" not in found.whole:
-            known = {row["building_id"] for row in found["footprints"]}.union(*(trash or {}).values())
+            known = {row["building_id"] for table in ("footprints", "former") for row in found[table]}.union(
+                *(trash or {}).values()
+            )
         n_events, left_out = _put_events(db, events, known)
+        db.execute("DELETE FROM former WHERE building_id IN (SELECT building_id FROM footprints)")
         others |= {table: _put_log(db, table, found[table]) for table in _LOGS}
         contents.note_footprints(db)
     readable = {row["event"] for row in events}

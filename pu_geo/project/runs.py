@@ -23,7 +23,7 @@ from pu_geo.errors import ProjectError
 from pu_geo.project import checks, choices, versions
 from pu_geo.project.layout import Layout, checked_id, lost, read_array, reading, write_array, write_json
 from pu_geo.project.store import is_writable, now, transaction
-from pu_geo.records import DEFAULT_METHOD, RunFacts
+from pu_geo.records import DEFAULT_METHOD, NOT_IN_RUN, RunFacts
 
 TYPE_SCORES = "type_scores"
 OF_EVERY_RUN = ("scores", "embeddings")  # arrays
@@ -235,14 +235,8 @@ def put_reasons(db: sqlite3.Connection, run_id: str, why: Reasons) -> None:
 
 def note_moved(db: sqlite3.Connection, ids: Sequence[str]) -> None:
     """Note that buildings stand elsewhere than where all runs so far looked: their scores count no more."""
-    query = "INSERT OR REPLACE INTO moved SELECT value, (SELECT ifnull(max(rowid), 0) FROM run) FROM json_each(?)"
-    db.execute(query, (json.dumps(list(ids)),))
-
-
-def moved_since(db: sqlite3.Connection, run_id: str) -> list[str]:
-    """Return the buildings that stand elsewhere than where a run looked."""
-    query = "SELECT building_id FROM moved WHERE last_run >= (SELECT rowid FROM run WHERE run_id = ?)"
-    return [row[0] for row in db.execute(query, (run_id,))]
+    change = "UPDATE score SET reason = ? WHERE building_id IN (SELECT value FROM json_each(?))"
+    db.execute(change, (NOT_IN_RUN, json.dumps(list(ids))))
 
 
 def reasons(db: sqlite3.Connection, run_id: str) -> dict[str, str] | None:

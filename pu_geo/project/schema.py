@@ -151,8 +151,7 @@ CREATE VIEW damage_map AS
       LEFT JOIN (SELECT p.run_id AS run_id, (SELECT t.threshold FROM threshold t WHERE t.run_id = p.run_id
         ORDER BY t.step DESC LIMIT 1) AS threshold FROM pinned_run p WHERE p.run_id IN (SELECT run_id FROM run)
         ORDER BY p.pin DESC LIMIT 1) c ON TRUE
-      LEFT JOIN score s ON s.run_id = c.run_id AND s.building_id = f.building_id AND NOT EXISTS (SELECT 1 FROM moved m
-        JOIN run r ON r.run_id = c.run_id WHERE m.building_id = f.building_id AND r.rowid <= m.last_run)))
+      LEFT JOIN score s ON s.run_id = c.run_id AND s.building_id = f.building_id AND s.reason IS NOT '{NOT_IN_RUN}'))
 """
 
 _INTAKE = "intake INTEGER"  # the file that a footprint came from, see `import_log`
@@ -165,8 +164,7 @@ CREATE TABLE pugeo_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE footprints (
   fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, geom BLOB NOT NULL, building_id TEXT NOT NULL UNIQUE,
   area_m2 REAL, source_footprint TEXT, attributes TEXT NOT NULL DEFAULT '{{}}', {_INTAKE});
-CREATE TABLE former (building_id TEXT PRIMARY KEY, geom BLOB NOT NULL);  -- where buildings with answers stood that were removed
-CREATE TABLE moved (building_id TEXT PRIMARY KEY, last_run INTEGER NOT NULL);  -- buildings whose scores are of another place, up to that row of `run`
+CREATE TABLE former (building_id TEXT PRIMARY KEY, geom BLOB NOT NULL, source_footprint TEXT);  -- where removed buildings stood
 CREATE TABLE scene (
   scene_id TEXT PRIMARY KEY, role TEXT NOT NULL, path TEXT NOT NULL, facts TEXT NOT NULL, added_at TEXT NOT NULL);
 CREATE TABLE chip_set (

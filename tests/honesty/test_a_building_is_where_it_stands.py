@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -56,8 +57,6 @@ FILES: Mapping[str, tuple[str, Callable[[Frame], Frame]]] = {
     "drawn again, a meter off": ("gpkg", lambda houses: shuffled(moved(houses, True, 1.0))),
 }
 
-SAME = ("numbered in another order", "row numbers as ids, shuffled")
-
 
 def known(layout: Layout) -> tuple[dict[str, shapely.Point], dict[str, shapely.Point]]:
     """Where the buildings stand that have an answer, and those whose score the map shows."""
@@ -79,13 +78,8 @@ def test_what_is_known_stays_at_its_place_where_footprints_are_replaced(
     wanted = change(frame_of(ranked_town))
     wanted.to_file(file)
     ask = partial(replace_footprints, job_of(ranked_town, "do"), path=str(file), analyst="ann")
-    plan: Mapping[str, Any] = {}
-    if name in SAME:
-        with pytest.raises(FootprintError, match="that are here already"):
-            ask()
-    else:
-        plan = ask(dry_run=True)
-        ask()
+    plan = ask(dry_run=True)
+    ask()
     after = known(ranked_town)
     for was, now in zip(before, after, strict=True):
         assert now
@@ -94,7 +88,7 @@ def test_what_is_known_stays_at_its_place_where_footprints_are_replaced(
         assert min([9.0, *(shapely.distance(at, np.asarray(wanted.geometry)).min() for at in lost)]) > 0.5, (
             "what stands there lost it"
         )
-        words = " ".join(map(str, plan.get("plan", ())))
+        words = " ".join(map(str, plan["plan"]))
         assert not lost or was is not before[0] or f"{len(lost)} building" in words, "unsaid"
     assert len(store.call(ranked_town, contents.building_ids)) > len(wanted) - 3, (
         "two were moved onto others, or off the scene"
@@ -117,6 +111,19 @@ def test_a_shift_of_all_is_offered_and_takes_labels_along_and_no_score(ranked_to
     assert known(ranked_town) == before
 
 
+def test_the_place_of_a_removed_house_moves_with_all_others(ranked_town: Layout, tmp_path: Path) -> None:
+    houses, labeled = frame_of(ranked_town), known(ranked_town)[0]
+    gone = next(iter(labeled))
+    remove_footprints(job_of(ranked_town, "remove"), name=json.dumps([gone]), analyst="ann")
+    there = moved(houses, True, 14.0)
+    there[houses.uid != gone].to_file(file := tmp_path / "new.geojson")
+    replace_footprints(job_of(ranked_town, "do"), path=str(file), analyst="ann", shift=True)
+    assert known(ranked_town)[0].keys() == labeled.keys() - {gone}, "another stands where it stood"
+    there[houses.uid == gone].assign(uid="x").to_file(file)
+    add_footprints(job_of(ranked_town, "add"), path=str(file))
+    assert known(ranked_town)[0].keys() == labeled.keys()
+
+
 def test_houses_that_were_removed_have_their_answers_again_where_they_are_added_under_other_ids(
     ranked_town: Layout, tmp_path: Path
 ) -> None:
@@ -125,8 +132,9 @@ def test_houses_that_were_removed_have_their_answers_again_where_they_are_added_
     remove_footprints(job_of(ranked_town, "remove"), name="all", analyst="ann")
     added = add_footprints(job_of(ranked_town, "add"), path=str(file))
     assert added["added"] == len(houses)
-    assert any("their answers count again" in str(note) for note in added["notes"])  # type: ignore[attr-defined]
+    assert any("answers and scores count again" in str(note) for note in added["notes"])  # type: ignore[attr-defined]
     assert known(ranked_town)[0] == before[0]
+    assert known(ranked_town)[1].keys() == before[1].keys()
     assert all(at.distance(before[1][building]) < 1 for building, at in known(ranked_town)[1].items())
 
 
@@ -146,7 +154,7 @@ def test_two_files_that_number_their_houses_alike_are_both_added(ranked_town: La
 
 def test_ids_of_which_a_format_lost_digits_are_refused(ranked_town: Layout, tmp_path: Path) -> None:
     houses = frame_of(ranked_town)
-    houses.assign(BLDG=[31415926535897932301.0 + 4096 * i for i in range(len(houses))])[["BLDG", "geometry"]].to_file(
+    houses.assign(BLDG_ID=[31415926535897932301.0 + 4096 * i for i in range(len(houses))])[["BLDG_ID", "geometry"]].to_file(
         tmp_path / "a.shp"
     )
     with pytest.raises(FootprintError, match="keeps 15 digits") as refused:

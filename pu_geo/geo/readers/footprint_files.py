@@ -50,6 +50,7 @@ _DAMAGE = (
 _CRS_COLUMNS = ("epsg", "srid", "crs")
 _SRID = re.compile(r"\s*SRID=(\d{1,6});", re.IGNORECASE)  # "extended" WKT of PostGIS
 _LONG_NUMBER = re.compile(rb"[:\[,]\s*-?\d{19,}\s*[,}\]]")
+_NAMES_IDS = re.compile(r"id$|^id|(^|_)(no|nr|num|number|code|key)$")
 _SAVE_AGAIN = "Save it again as GeoParquet from QGIS or geopandas."
 
 
@@ -215,14 +216,13 @@ def _of_table(
 
 
 def _check_digits(table: pyarrow.Table) -> None:
-    """Refuse a column of whole numbers of which the last digits are lost, such as ids of 20 digits in a shapefile."""
-    compute, types = (importlib.import_module(f"pyarrow.{name}") for name in ("compute", "types"))
+    """Refuse a column of ids that are whole numbers of which the last digits are lost, such as those of 20 digits in a shapefile."""
     for name in table.column_names:
         values = table.column(name)
-        if not types.is_floating(values.type) or not (compute.max(compute.abs(values)).as_py() or 0) >= 2**53:
+        if not _NAMES_IDS.search(name.lower()) or str(values.type) not in ("float", "double"):
             continue
-        known = [value for value in values.to_pylist() if value is not None and math.isfinite(value)]
-        if all(value.is_integer() for value in known):
+        known = [value for value in values.to_pylist() if value is not None and math.isfinite(value) and abs(value) < 1e25]
+        if any(value >= 2**53 for value in known) and all(value.is_integer() for value in known):
             raise FootprintError(
                 f"The column {name[:40]!r} holds whole numbers such as {max(known):.6g}, of which its format keeps 15 digits and no more.",
                 "Make it a column of texts, then export the file again.",

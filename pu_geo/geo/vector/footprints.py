@@ -19,10 +19,8 @@ from pu_geo.geo.readers.footprint_files import load_features
 from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES, RawFootprints
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.duplicates import without_twins
-from pu_geo.records import FootprintTable, Grid
+from pu_geo.records import ID_KEYS, FootprintTable, Grid
 
-ID_KEYS = ("building_id", "uid", "osm_id", "full_id", "@id", "full_plus_code", "gers_id", "globalid", "id")
-"""Attributes that may name a building, in small letters: ours, xBD's, OpenStreetMap's, Open Buildings', Overture's, ArcGIS', anybody's."""
 MAX_ID_LENGTH, MAX_DEPTH = 200, 16
 MAX_GAP_M = 5.0  # parts of a multipolygon that lie further from one another are different buildings
 MIN_AREA_PX = 0.01  # a line that was moved into another system has a little area, too
@@ -83,7 +81,7 @@ def footprint_table(
         notes.append(f"{int(is_mended[is_kept].sum())} footprint(s) crossed themselves and were repaired.")
     notes += [f"{dropped[reason]} footprint(s) {_LOST[reason]} and were left out." for reason in lost if reason in dropped]
     rows = np.flatnonzero(is_kept).tolist()
-    ids, id_notes = _building_ids([raw.attributes[i] for i in rows], [raw.feature_ids[i] for i in rows])
+    ids, id_notes = _building_ids(raw.attributes, raw.feature_ids, rows)
     kept, feature, number = parts[keep], of_part[keep], number[keep]
     is_split = _any_part(number > 0, feature, len(mended))
     if is_split.any():
@@ -98,7 +96,7 @@ def footprint_table(
         building_ids=_ids_of_parts(dict(zip(rows, ids, strict=True)), feature, number),
         wkb=list(shapely.to_wkb(kept, byte_order=1, output_dimension=2)),
         area_m2=ground_area(kept, grid),
-        attributes=[clean_attributes(raw.attributes[i], name) for i in feature.tolist()],
+        attributes=[clean_attributes(_named(raw.attributes[i], raw.feature_ids[i]), name) for i in feature.tolist()],
         source=source,
         n_in=len(raw.geometries),
         n_repaired=len(np.unique(feature[is_repaired])),
@@ -290,20 +288,23 @@ def ground_area(geometries: NDArray[np.object_], grid: Grid) -> NDArray[np.float
     return np.asarray(shapely.area(placed), dtype=np.float64)
 
 
-def _building_ids(attributes: Sequence[Mapping[str, object]], feature_ids: Sequence[object]) -> tuple[list[str], list[str]]:
-    """Choose the key that names most buildings uniquely; what is missing or double becomes "" and is noted.
+def _building_ids(
+    attributes: Sequence[Mapping[str, object]], feature_ids: Sequence[object], rows: Sequence[int]
+) -> tuple[list[str], list[str]]:  # fmt: skip
+    """Choose the key that names most buildings of some rows uniquely; what is missing or double becomes "" and is noted.
 
     Numbers of features, and of rows, name none: a file that is saved again may give them to others.
     """
     lower = [{str(key).lower(): value for key, value in row.items()} for row in attributes]
     named = [(key, [_id_text(row.get(key)) for row in lower]) for key in ID_KEYS]
     named += [("feature id", [_id_text(value) if isinstance(value, str) else "" for value in feature_ids])]
-    best: list[str] = [""] * len(attributes)
+    best: list[str] = [""] * len(rows)
     best_n, doubles, used, notes = 0, 0, "id", []
     for key, texts in named:
         if _counts_rows(texts):
             notes.append(f"{key} counts the rows of the file and names no building; footprints get ids of the project.")
             continue
+        texts = [texts[i] for i in rows]
         counts = Counter(texts)
         unique = [text if counts[text] == 1 else "" for text in texts]
         n = sum(map(bool, unique))
@@ -319,10 +320,15 @@ def _building_ids(attributes: Sequence[Mapping[str, object]], feature_ids: Seque
     return best, notes
 
 
+def _named(attributes: Mapping[str, object], feature_id: object) -> Mapping[str, object]:
+    """Return the attributes with the id of the feature, where that is a text and none of them."""
+    return {"id": feature_id, **attributes} if isinstance(feature_id, str) else attributes
+
+
 def _counts_rows(texts: Sequence[str]) -> bool:
-    """Return whether ids are whole numbers without a gap."""
+    """Return whether ids are whole numbers with few gaps."""
     numbers = {int(text) for text in texts if text.isascii() and text.isdigit()}
-    return len(numbers) == len(texts) and max(numbers) - min(numbers) + 1 == len(numbers) and len(numbers) > 1
+    return len(numbers) == sum(map(bool, texts)) > 1 and max(numbers) - min(numbers) < 2 * len(numbers)
 
 
 def _id_text(value: object) -> str:

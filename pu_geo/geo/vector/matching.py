@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import shapely
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 Shapes = NDArray[np.object_]
 Ints = NDArray[np.int64]
@@ -20,7 +19,8 @@ houses that touch 0."""
 CLEARLY = 1.5
 """How many times more than the next best a place must share to be taken without an id that agrees."""
 NEAR_M = 5.0
-"""How far a point, or an outline smaller than this, may be from the outline that it means."""
+"""How far a point may be from the outline that it means. Huts of fewer square meters than its square that overlap too little may be one,
+where they are about as large, and nearer to one another than that."""
 MOST_SHIFT_M, LEAST_SHIFT_M = 60.0, 1.5
 SHIFTED_SHARE = 0.5
 """Share of buildings that must agree on a shift, and be twice as many as agree on none."""
@@ -51,9 +51,8 @@ def match(
 ) -> Match:  # fmt: skip
     """Find the buildings of two sets that stand at the same place, one to one.
 
-    Outlines are one building where they share at least `SAME_IOU` of their common area, and clearly more than any other; a point, or an
-    outline of some square metres, where it is within `NEAR_M` of one and of no other. Equal ids decide between places that are equally
-    good, and nothing else.
+    Outlines are one building where they share at least `SAME_IOU` of their common area, and clearly more than any other; a point where
+    it is within `NEAR_M` of one and of no other. Equal ids decide between places of which none is clearly better, and nothing else.
 
     Args:
         a, b: valid polygons, multipolygons or points of one CRS, [N] and [M]; None and empty ones are at no place.
@@ -92,7 +91,7 @@ def shift_between(a: Shapes, b: Shapes, *, unit_m: tuple[float, float] = (1.0, 1
     """Return how far the buildings of `b` are moved from those of `a` as a whole, metres along x and y; None where they are not.
 
     Buildings vote for the way to each building of about their size within 60 m; at least half of them, and twice as many as find
-    their like where they are, must agree on one way.
+    their like where they are, must agree on one way, and clearly fewer on any other.
 
     Args:
         a, b: as in `match`; polygons.
@@ -103,23 +102,26 @@ def shift_between(a: Shapes, b: Shapes, *, unit_m: tuple[float, float] = (1.0, 1
     if not len(one) or not len(other):
         return None
     one = one[:: max(1, len(one) // _SAMPLE)]
+    row, hit = shapely.STRtree(shapely.centroid(other)).query(
+        shapely.centroid(one), predicate="dwithin", distance=MOST_SHIFT_M
+    )
     centers = [shapely.get_coordinates(shapely.centroid(shapes)) for shapes in (one, other)]
-    areas = [shapely.area(shapes) for shapes in (one, other)]
-    near = cKDTree(centers[1]).query_ball_point(centers[0], MOST_SHIFT_M)
-    row = np.repeat(np.arange(len(one)), [len(each) for each in near])
-    hit = np.concatenate([np.asarray(each, dtype=np.int64) for each in near]).astype(np.int64)
-    alike = np.abs(areas[1][hit] / areas[0][row] - 1) <= _ALIKE
+    alike = np.abs(shapely.area(other)[hit] / shapely.area(one)[row] - 1) <= _ALIKE
     way = (centers[1][hit] - centers[0][row])[alike]
-    if not len(way):
+    most = int(MOST_SHIFT_M) + 2
+    squares = np.zeros((2 * most + 1, 2 * most + 1), np.int64)  # of a meter
+    np.add.at(squares, tuple((np.rint(way).astype(np.int64) + most).T), 1)
+    votes = np.sum([np.roll(squares, (x, y), (0, 1)) for x in (-1, 0, 1) for y in (-1, 0, 1)], axis=0)
+    top = np.array(np.unravel_index(int(np.argmax(votes)), votes.shape))
+    there, here = int(votes[tuple(top)]), int(votes[most, most])
+    x, y = np.indices(votes.shape)
+    rival = int(
+        votes[np.maximum(abs(x - top[0]), abs(y - top[1])) > 2].max()
+    )  # on a regular grid of houses each step is as good
+    if there < SHIFTED_SHARE * len(one) or there < 2 * here or rival > 0.8 * there:
         return None
-    votes = cKDTree(way)
-    n_votes = votes.query_ball_point(way, 1.0, return_length=True)
-    top = way[int(np.argmax(n_votes))]
-    there, here = (len(votes.query_ball_point(each, 1.0)) for each in (top, np.zeros(2)))
-    if there < SHIFTED_SHARE * len(one) or there < 2 * here or float(np.hypot(*top)) < LEAST_SHIFT_M:
-        return None
-    found = np.median(way[votes.query_ball_point(top, 1.0)], axis=0)
-    return float(found[0]), float(found[1])
+    found = np.median(way[(np.abs(way - (top - most)) <= 1.5).all(axis=1)], axis=0)
+    return (float(found[0]), float(found[1])) if np.hypot(*found) >= LEAST_SHIFT_M else None
 
 
 def _in_m(shapes: Shapes, unit_m: tuple[float, float]) -> Shapes:
@@ -134,8 +136,11 @@ def _candidates(one: Shapes, other: Shapes) -> tuple[Ints, Ints, NDArray[np.floa
     left = [np.setdiff1d(np.flatnonzero(~shapely.is_empty(shapes)), rows) for shapes, rows in ((one, row), (other, hit))]
     i, k = shapely.STRtree(other[left[1]]).query(one[left[0]], predicate="dwithin", distance=NEAR_M)
     i, k = left[0][i], left[1][k]
-    is_small = np.minimum(shapely.area(one[i]), shapely.area(other[k])) < NEAR_M**2
-    i, k = i[is_small], k[is_small]
+    areas = np.sort([shapely.area(one[i]), shapely.area(other[k])], axis=0)
+    apart_m = shapely.distance(shapely.centroid(one[i]), shapely.centroid(other[k]))
+    is_hut = (areas[0] > areas[1] / 2) & (areas[1] < NEAR_M**2) & (apart_m < np.sqrt(areas[0]))
+    is_near = (areas[0] == 0) | is_hut
+    i, k = i[is_near], k[is_near]
     away_m = shapely.distance(one[i], other[k])
     nearness = np.where(away_m == 0, 2.0, 1 - away_m / NEAR_M)
     return np.concatenate([row, i]), np.concatenate([hit, k]), np.concatenate([iou, nearness])
@@ -160,14 +165,11 @@ def _one_to_one(pairs: Ints, values: NDArray[np.float64]) -> Ints:
     return pairs[np.argsort(pairs[:, 0])]
 
 
-def overlaps(
-    shapes: Shapes, others: Shapes | None, *, least: float = SAME_IOU
-) -> tuple[Ints, Ints, NDArray[np.float64], NDArray[np.float64]]:
-    """Return pairs of outlines that share some area: rows of both, the shared part of their union, and of the smaller one.
+def overlaps(shapes: Shapes, others: Shapes | None) -> tuple[Ints, Ints, NDArray[np.float64], NDArray[np.float64]]:
+    """Return pairs of outlines that share enough area to be looked at: rows of both, the shared part of their union, and of the smaller one.
 
     Args:
         others: None for pairs within `shapes`, the smaller row first.
-        least: pairs are left out whose boxes share less of the smaller outline.
     """
     shapes = _valid(shapes)
     there = shapes if others is None else _valid(others)
@@ -178,10 +180,7 @@ def overlaps(
     area, there_area = shapely.area(shapes)[first], shapely.area(there)[second]
     box, there_box = shapely.bounds(shapes)[first], shapely.bounds(there)[second]
     sides = np.minimum(box[:, 2:], there_box[:, 2:]) - np.maximum(box[:, :2], there_box[:, :2])
-    most = sides.clip(0).prod(axis=1) / np.maximum(
-        np.minimum(area, there_area), 1e-9
-    )  # what their boxes share is cheap to know
-    near = most > least
+    near = sides.clip(0).prod(axis=1) > SAME_IOU * np.minimum(area, there_area)  # what their boxes share is cheap to know
     first, second, area, there_area = first[near], second[near], area[near], there_area[near]
     shared = shapely.area(shapely.intersection(shapes[first], there[second]))
     return first, second, shared / (area + there_area - shared), shared / np.minimum(area, there_area)

@@ -13,7 +13,7 @@ from pu_geo.errors import ProjectError
 from pu_geo.project import choices, feature_sets, runs, store
 from pu_geo.project.choices import PERSON, START, TOP, Threshold, of_start, origin_words
 from pu_geo.project.layout import Layout
-from pu_geo.records import NOT_IN_RUN, RunFacts
+from pu_geo.records import RunFacts
 from pu_geo.services.imagery.preparation import chip_facts
 
 __all__ = ["PERSON", "START", "TOP", "Threshold", "of_start", "origin_words"]
@@ -68,12 +68,10 @@ def choose_automatically(layout: Layout) -> None:
 def reasons_of(layout: Layout, facts: RunFacts) -> Mapping[str, str] | None:
     """Return building id -> why the picture keeps a run's building from being assessed, for those that it keeps from it.
 
-    As it was stored with the run, else by the facts of its chips; None where those are gone. A building that moved since is not in it.
+    As it was stored with the run, else by the facts of its chips; None where those are gone.
     """
-    with store.connect(layout) as db:
-        known, moved = runs.reasons(db, facts.run_id), dict.fromkeys(runs.moved_since(db, facts.run_id), NOT_IN_RUN)
-    found = reasons_by_chips(layout, facts) if known is None else known
-    return found if found is None or not moved else {**found, **moved}
+    known = store.call(layout, runs.reasons, facts.run_id)
+    return reasons_by_chips(layout, facts) if known is None else known
 
 
 def reasons_by_chips(layout: Layout, facts: RunFacts) -> Mapping[str, str] | None:

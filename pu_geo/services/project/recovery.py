@@ -20,7 +20,7 @@ from pu_geo.wording import plural, when
 _ONE = {
     "footprints": "footprint", "scene": "scene", "chip_set": "chip set", "run": "run", "pinned_run": "run to show",
     "threshold": "threshold", "decision": "decision", "choice": "setting", "areas": "area", "aoi_log": "outline of the area",
-    "former": "place of a removed building", "moved": "building that moved", "intake": "imported file", "empty_step": "empty undo", "pugeo_meta": "project fact",
+    "former": "place of a removed building", "intake": "imported file", "empty_step": "empty undo", "pugeo_meta": "project fact",
     "gpkg_spatial_ref_sys": "coordinate system", "removal": "removal", "removal_end": "removal that was undone or made final",
 }  # fmt: skip
 """Table -> one of its rows, for people."""

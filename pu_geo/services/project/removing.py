@@ -539,7 +539,7 @@ def _lost_labels(layout: Layout, gone: Sequence[str]) -> list[str]:
 
 def footprint_exchange(
     layout: Layout, file: str, gone: Sequence[str], changed: Sequence[str], *, n_same: int, n_new: int, unclear: Sequence[str] = (),
-    way: tuple[float, float] | None = None, n_moved: int = 0, is_shifted: bool = False,
+    way: tuple[float, float] | None = None, n_moved: int = 0, is_shifted: bool = False, n_back: int = 0,
 ) -> Plan:  # fmt: skip
     """Return what putting a file in the place of all footprints will do. Raises ProjectError where open checks forbid it.
 
@@ -549,6 +549,7 @@ def footprint_exchange(
         unclear: of those that go, the ones that overlap several of the file, or share one with others.
         way, n_moved: how far all of its outlines are moved, metres, and how many pair up if that is taken into account.
         is_shifted: it is.
+        n_back: how many stand where buildings stood that were removed before.
     """
     goes = (
         f"{file} takes the place of all footprints: {n_same:,} stay as they are, {len(changed):,} get another outline, {n_new:,} are "
@@ -559,6 +560,11 @@ def footprint_exchange(
             else []
         ),
         *_lost_labels(layout, gone),
+        *(
+            [f"{plural(n_back, 'building')} stand where removed ones stood: their answers and scores count again."]
+            if n_back
+            else []
+        ),
         *([_way_words(file, way, n_moved, is_shifted=is_shifted)] if way else []),
     )
     found = _footprint_plan(layout, file, f"footprints, replaced by {file}", goes, [*gone, *changed])

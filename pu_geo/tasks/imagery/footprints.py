@@ -14,7 +14,7 @@ from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES
 from pu_geo.geo.vector.aoi import area_km2, limited, read_aoi, touching, typed_aoi
 from pu_geo.geo.vector.duplicates import without_known
 from pu_geo.geo.vector.grid import grid_table
-from pu_geo.geo.vector.matching import match
+from pu_geo.geo.vector.matching import Ints, match
 from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.records import FootprintTable, Grid
 from pu_geo.tasks.job import Job
@@ -57,12 +57,14 @@ def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> 
         area, before = aoi.current(db), contents.all_outlines(db)
         is_house = np.array(contents.footprint_sources(db), dtype=np.str_) != GRID
         wanted = table if area is None else limited(table, area.wkb)
-        come_back: list[str] = []
         if table.source != GRID:
             wanted = without_known(wanted, np.array(list(before.values()), dtype=object)[is_house])
-            wanted, come_back = with_former_ids(wanted, contents.former_outlines(db), grid)
-        if others := [each for each in wanted.building_ids if each and each in before and before[each] not in wanted.wkb]:
-            words = f"{len(others):,} footprint(s) have the id of a building that stands elsewhere here, such as {others[0]}; they get ids of the project."
+        there = contents.former_outlines(db, are_cells=table.source == GRID)
+        wanted, come_back = with_former_ids(wanted, there, grid)
+        taken, outlines = contents.used_ids(db).difference(come_back), set(before.values())
+        pairs = zip(wanted.building_ids, wanted.wkb, strict=True)
+        if others := [each for each, wkb in pairs if each and each in taken and wkb not in outlines]:
+            words = f"{len(others):,} footprint(s) have the id of a building elsewhere, such as {others[0]}; they get ids of the project."
             wanted = replace(wanted, notes=(*wanted.notes, words))
         found = import_log.import_footprints(db, wanted, file, come_back=come_back)
         n_now = contents.count_footprints(db)
@@ -76,19 +78,34 @@ def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> 
     }
 
 
-def with_former_ids(table: FootprintTable, former: Mapping[str, bytes], grid: Grid) -> tuple[FootprintTable, list[str]]:
-    """Give buildings that stand where removed ones with answers stood the ids of those, and return these ids."""
-    names = list(former)
-    unit_m = grid.x_unit_m, grid.y_unit_m
-    outlines, there = (shapely.from_wkb(np.array(list(wkb), dtype=object)) for wkb in (table.wkb, former.values()))
-    pairs = match(there, outlines, unit_m=unit_m, ids_a=names, ids_b=table.building_ids).pairs
-    ids, of_row = list(table.building_ids), {row: names[i] for i, row in pairs.tolist()}
-    back = set(of_row.values())
-    ids = [of_row.get(row, "" if building in back else building) for row, building in enumerate(ids)]
-    words = (
-        f"{plural(len(of_row), 'footprint')} stand where removed ones stood that were reviewed; their answers count again."
+def with_former_ids(
+    table: FootprintTable, former: Mapping[str, bytes], grid: Grid, *, rows: Ints | None = None, shift_m: tuple[float, float] = (0.0, 0.0)
+) -> tuple[FootprintTable, list[str]]:  # fmt: skip
+    """Give buildings that stand where removed ones stood the ids of those, and return these ids.
+
+    Args:
+        former: see `contents.former_outlines`.
+        rows: of the table, int64; all if None.
+        shift_m: how far the table is moved from where these stood, metres.
+    """
+    names, rows = list(former), np.arange(len(table.wkb)) if rows is None else rows
+    if not names or not len(rows):
+        return table, []
+    outlines = shapely.from_wkb(np.array([table.wkb[row] for row in rows], dtype=object))
+    there = shapely.from_wkb(np.array(list(former.values()), dtype=object))
+    found = match(
+        there,
+        outlines,
+        unit_m=(grid.x_unit_m, grid.y_unit_m),
+        ids_a=names,
+        ids_b=[table.building_ids[row] for row in rows],
+        shift_m=shift_m,
     )
-    return replace(table, building_ids=ids, notes=(*table.notes, *([words] if of_row else []))), list(back)
+    of_row = {int(rows[k]): names[i] for i, k in found.pairs.tolist()}
+    back = set(of_row.values())
+    ids = [of_row.get(row, "" if building in back else building) for row, building in enumerate(table.building_ids)]
+    words = f"{plural(len(back), 'footprint')} stand where removed ones stood; their answers and scores count again."
+    return replace(table, building_ids=ids, notes=(*table.notes, *([words] if back else []))), list(back)
 
 
 def _warnings(table: FootprintTable) -> list[str]:

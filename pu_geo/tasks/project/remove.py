@@ -26,7 +26,7 @@ from pu_geo.services.imagery import layers as services
 from pu_geo.services.imagery import scene_files
 from pu_geo.services.project import removing
 from pu_geo.tasks.imagery import layers
-from pu_geo.tasks.imagery.footprints import with_former_ids
+from pu_geo.tasks.imagery.footprints import GRID, with_former_ids
 from pu_geo.tasks.imagery.scenes import build_quicklooks, free_id
 from pu_geo.tasks.job import Job, Part
 
@@ -36,7 +36,7 @@ _SCENES = (
     Watched("gpkg_contents", _REGISTERED), Watched("gpkg_geometry_columns", _REGISTERED),
 )  # fmt: skip
 _FOOTPRINTS = (
-    Watched("footprints"), Watched("former"), Watched("moved"), Watched("intake"), Watched("chip_set"), Watched("pugeo_meta", "key = 'imagery_changed'"),
+    Watched("footprints"), Watched("former"), Watched("intake"), Watched("chip_set"), Watched("pugeo_meta", "key = 'imagery_changed'"),
     Watched("gpkg_contents", _REGISTERED),
 )  # fmt: skip
 
@@ -193,26 +193,28 @@ def replace_footprints(
     job.report(0.05, f"reading {path}")
     with store.connect(job.layout) as db:
         grid, area, before = contents.grid(db), aoi.current(db), contents.footprints(db)
-        former = contents.former_outlines(db)
+        former, sources = contents.former_outlines(db), contents.footprint_sources(db)
     table = in_child.read_footprints(path, grid, crs=crs)
     table = table if area is None else limited(table, area.wkb)
-    found, way, n_moved = _places(before, table, grid, is_shifted=shift)
+    found, way, n_moved = _places(before, sources, table, grid, is_shifted=shift)
     if shift and way is None:
         raise FootprintError(
             f"The outlines of {Path(path).name} are not moved from those here as a whole.",
             "Leave the shift away.",
             kind="shift",
         )
-    table, come_back = with_former_ids(_with_ids(table, before, found), former, grid)
+    shift_m = way if shift and way else (0.0, 0.0)
+    table, come_back = with_former_ids(_with_ids(table, before, found), former, grid, rows=found.only_in_b, shift_m=shift_m)
     kept = {before.building_ids[i]: k for i, k in found.pairs.tolist()}
     gone = [building for building in before.building_ids if building not in kept]
     changed = [before.building_ids[i] for i, k in found.pairs.tolist() if before.wkb[i] != table.wkb[k]]
+    renewed = [before.building_ids[i] for i, k in found.pairs.tolist() if before.attributes[i] != table.attributes[k]]
     unclear = [before.building_ids[i] for i in np.unique(found.ambiguous[:, 0])]
     plan = removing.footprint_exchange(
         job.layout, Path(path).name, gone, changed, n_same=len(kept) - len(changed), n_new=len(table.wkb) - len(kept), unclear=unclear,
-        way=way, n_moved=n_moved, is_shifted=shift,
+        way=way, n_moved=n_moved, is_shifted=shift, n_back=len(come_back),
     )  # fmt: skip
-    if not gone and not changed and len(table.wkb) == len(kept):
+    if not gone and not changed and not renewed and len(table.wkb) == len(kept):
         raise FootprintError(
             f"{Path(path).name} holds the footprints that are here already.", "Nothing needs to be replaced.", kind="dup"
         )
@@ -235,22 +237,28 @@ def replace_footprints(
 
     def change(db: sqlite3.Connection) -> None:
         contents.remove_footprints(db, gone)
-        contents.change_outlines(db, table, changed)
+        if shift and way:
+            contents.move_former(db, (way[0] / grid.x_unit_m, way[1] / grid.y_unit_m))
+        contents.change_outlines(db, table, {*changed, *renewed})
         import_log.import_footprints(db, table, Path(path).name, replaces=True, come_back=come_back)
         if shift:
             runs.note_moved(db, changed)
 
-    return _carry_out(job, plan, [*gone, *changed], change, analyst)
+    scores = [Watched("score", "building_id IN (SELECT value FROM json_each(?))", (json.dumps(changed),))] if shift else []
+    return _carry_out(job, plan, [*gone, *changed], change, analyst, watched=scores)
 
 
 def _places(
-    before: FootprintTable, table: FootprintTable, grid: Grid, *, is_shifted: bool
+    before: FootprintTable, sources: Sequence[str], table: FootprintTable, grid: Grid, *, is_shifted: bool
 ) -> tuple[Match, tuple[float, float] | None, int]:
     """Match the footprints here with those of a file; also return the way by which all of these are moved, m, and how many that pairs."""
+    cells = np.flatnonzero(np.array(sources) == GRID)  # of no outline: no house is one of them
     ours, theirs = (shapely.from_wkb(np.array(list(each.wkb), dtype=object)) for each in (before, table))
-    unit_m = grid.x_unit_m, grid.y_unit_m
-    pair = partial(match, ours, theirs, unit_m=unit_m, ids_a=before.building_ids, ids_b=table.building_ids)
-    way = shift_between(ours, theirs, unit_m=unit_m)
+    ours[cells] = None
+    pair = partial(
+        match, ours, theirs, unit_m=(grid.x_unit_m, grid.y_unit_m), ids_a=before.building_ids, ids_b=table.building_ids
+    )
+    way = shift_between(ours, theirs, unit_m=(grid.x_unit_m, grid.y_unit_m))
     moved = pair(shift_m=way) if way else None
     here = moved if moved is not None and is_shifted else pair()
     return here, way, 0 if moved is None else len(moved.pairs)
@@ -265,7 +273,9 @@ def _with_ids(table: FootprintTable, before: FootprintTable, found: Match) -> Fo
     return replace(table, building_ids=ids)
 
 
-def _carry_out(job: Job, found: removing.Plan, gone: Sequence[str], change: Any, analyst: str) -> dict[str, object]:
+def _carry_out(
+    job: Job, found: removing.Plan, gone: Sequence[str], change: Any, analyst: str, *, watched: Sequence[Watched] = ()
+) -> dict[str, object]:  # fmt: skip
     """Remove footprints and the chip sets that hold them."""
     layout = job.layout
     chip_sets = removing.chip_sets_with(layout, gone)
@@ -277,7 +287,7 @@ def _carry_out(job: Job, found: removing.Plan, gone: Sequence[str], change: Any,
 
     job.stop_if_cancelled()
     done = removing.carry_out(
-        layout, found, analyst, watched=_FOOTPRINTS, change=all_changes, files=files,
+        layout, found, analyst, watched=(*_FOOTPRINTS, *watched), change=all_changes, files=files,
         facts={"chip_sets": chip_sets}, but=job.folder.name,
     )  # fmt: skip
     return _result(done)

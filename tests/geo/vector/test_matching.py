@@ -94,3 +94,16 @@ def test_a_shift_of_all_is_found_and_one_of_some_is_not(unit_m: tuple[float, flo
     assert found.pairs[:, 1].tolist() == np.argsort(ORDER).tolist()
     for b in (A, moved(A, 1), np.where(THIRD, moved(A, 25), A), houses(seed=5), A[:0]):
         assert shift_between(of_unit(A), of_unit(b), unit_m=unit_m) is None
+
+
+def test_on_a_regular_grid_of_equal_houses_no_shift_is_better_than_another() -> None:
+    x, y = (each.ravel() * 20.0 for each in np.indices((12, 12)))
+    camp = shapely.box(x, y, x + 6, y + 8)
+    wider = shapely.box(*(each.ravel() for each in (x - 60, y, x - 54, y + 8)))
+    assert shift_between(camp, moved(np.concatenate([camp, wider]), 5)) is None
+
+
+def test_a_hut_is_no_house_beside_it() -> None:
+    hut, house = shapely.box(0, 0, 4, 4), shapely.box(6, 0, 24, 18)
+    found = match(np.array([hut], dtype=object), np.array([house], dtype=object))
+    assert (len(found.pairs), found.only_in_a.tolist(), found.only_in_b.tolist()) == (0, [0], [0])
