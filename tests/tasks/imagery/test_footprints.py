@@ -15,6 +15,7 @@ from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.imagery.footprints import add_aoi, add_footprints, add_grid
 from pu_geo.tasks.job import Job
+from pu_geo.tasks.project.remove import remove_footprints
 
 WEST = "EPSG:32615; 499900, 3999900, 500070, 4000100"  # b0 to b4 of the project's twenty squares touch it
 INSIDE, OUTSIDE = shapely.box(500_000, 4_000_010, 500_008, 4_000_018), shapely.box(500_200, 4_000_010, 500_208, 4_000_018)
@@ -73,6 +74,11 @@ def test_a_grid_is_added_once_however_often_it_is_asked_for(job: Job, tmp_path: 
     assert add_footprints(job, path=write(tmp_path / "h.gpkg", [shapely.box(500_000, 4e6, 500_010, 4e6 + 10)]))["added"] == 1
     with pytest.raises(ProjectError):
         add_grid(job_of(store.create(tmp_path / "empty.pugeo", "E")), size_m=20.0)
+    cells = stored(job)[:160]
+    remove_footprints(job, name="all", analyst="ann")
+    add_footprints(job, path=write(tmp_path / "h.gpkg", [shapely.box(500_000, 4e6, 500_010, 4e6 + 10)], "h"))
+    assert add_grid(job, size_m=10.0)["added"] == 160
+    assert stored(job) == ["n0", *cells], "each is what stood there"
 
 
 def test_a_house_that_comes_in_two_files_counts_once(job: Job, tmp_path: Path) -> None:
