@@ -82,6 +82,7 @@ def footprint_table(
     notes += [f"{dropped[reason]} footprint(s) {_LOST[reason]} and were left out." for reason in lost if reason in dropped]
     rows = np.flatnonzero(is_kept).tolist()
     ids, id_notes = _building_ids(raw.attributes, raw.feature_ids, rows)
+    id_of = dict(zip(rows, ids, strict=True))
     kept, feature, number = parts[keep], of_part[keep], number[keep]
     is_split = _any_part(number > 0, feature, len(mended))
     if is_split.any():
@@ -93,10 +94,10 @@ def footprint_table(
         )
     is_repaired = (is_mended | taken_out | is_split)[feature]
     table = FootprintTable(
-        building_ids=_ids_of_parts(dict(zip(rows, ids, strict=True)), feature, number),
+        building_ids=_ids_of_parts(id_of, feature, number),
         wkb=list(shapely.to_wkb(kept, byte_order=1, output_dimension=2)),
         area_m2=ground_area(kept, grid),
-        attributes=[clean_attributes(_named(raw.attributes[i], raw.feature_ids[i]), name) for i in feature.tolist()],
+        attributes=[clean_attributes(_named(raw.attributes[i], id_of[i]), name) for i in feature.tolist()],
         source=source,
         n_in=len(raw.geometries),
         n_repaired=len(np.unique(feature[is_repaired])),
@@ -320,9 +321,9 @@ def _building_ids(
     return best, notes
 
 
-def _named(attributes: Mapping[str, object], feature_id: object) -> Mapping[str, object]:
-    """Return the attributes with the id of the feature, where that is a text and none of them."""
-    return {"id": feature_id, **attributes} if isinstance(feature_id, str) else attributes
+def _named(attributes: Mapping[str, object], own: str) -> Mapping[str, object]:
+    """Return the attributes with the id of the feature, where it has one that is none of them."""
+    return {"id": own, **attributes} if own and own not in map(_id_text, attributes.values()) else attributes
 
 
 def _counts_rows(texts: Sequence[str]) -> bool:
