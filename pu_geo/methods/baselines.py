@@ -22,7 +22,7 @@ from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_
 from pu_geo.training.data import NOT_DAMAGED, Ints, PUData, Strength, batches, epochs_within, n_batches
 from pu_geo.training.distributed import ALONE, Ranks
 from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
-from pu_geo.training.loop import MicroBatcher, Training, model_of
+from pu_geo.training.loop import MicroBatcher, Training, model_of, summed
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.optim import new_optimizer, warmup_cosine
 from pu_geo.training.run import Run
@@ -296,7 +296,7 @@ def _step(
     nn.utils.clip_grad_norm_(learner.network.parameters(), settings.grad_clip)
     learner.optimizer.step()
     learner.schedule.step()
-    return {name: torch.stack([each[name] for each in found]).sum() for name in found[0]}
+    return summed(found)
 
 
 def _losses(

@@ -56,7 +56,7 @@ from pu_geo.training.data import (
 )
 from pu_geo.training.distributed import ALONE, Ranks
 from pu_geo.training.heads import linear
-from pu_geo.training.loop import MicroBatcher, Training, model_of
+from pu_geo.training.loop import MicroBatcher, Training, model_of, summed
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.optim import new_optimizer, warmup_schedule
 from pu_geo.training.run import Run
@@ -584,7 +584,7 @@ def _step(
     ranks.sum_gradients(learner.network)
     learner.optimizer.step()
     learner.schedule.step()
-    return {name: torch.stack([each[name] for each in found]).sum() for name in found[0]}
+    return summed(found)
 
 
 def _check(data: PUData, labels: Labels, rows: Ints, settings: HeroconSettings, run: Run) -> None:

@@ -288,8 +288,8 @@ def add_footprints(db: sqlite3.Connection, table: FootprintTable) -> int:
         return len(insert_footprints(db, table))
 
 
-def insert_footprints(db: sqlite3.Connection, table: FootprintTable, come_back: Collection[str] = ()) -> list[int]:
-    """Do what `add_footprints` does within a transaction of the caller's; return the rows of the table that were new.
+def insert_footprints(db: sqlite3.Connection, table: FootprintTable, come_back: Collection[str] = ()) -> dict[int, str]:
+    """Do what `add_footprints` does within a transaction of the caller's; return the rows of the table that were new, with their ids.
 
     Args:
         come_back: ids of buildings that were removed and stand again where they stood, see `former_outlines`.
@@ -302,7 +302,8 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable, come_back: 
     outlines = {row[0] for row in db.execute(alike, (table.source == "grid",))}
     taken = used_ids(db).difference(come_back)
     number, reserved = max(count_footprints(db), highest_number(db)), {*taken, *table.building_ids}
-    new, rows, ids = [], [], []
+    new: dict[int, str] = {}
+    rows = []
     for i, wkb in enumerate(table.wkb):
         blob, building_id = blob_from_wkb(wkb, bounds[i], srs_id), table.building_ids[i]
         if blob in outlines:
@@ -313,16 +314,17 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable, come_back: 
         outlines.add(blob)
         taken.add(building_id)
         attributes = json.dumps(dict(table.attributes[i]), ensure_ascii=False)
-        new.append(i)
-        ids.append(building_id)
+        new[i] = building_id
         rows.append((blob, building_id, float(table.area_m2[i]), table.source, attributes))
     db.executemany(
         "INSERT INTO footprints (geom, building_id, area_m2, source_footprint, attributes) VALUES (?, ?, ?, ?, ?)", rows
     )
     if rows:
         note_footprints(db)
-        _note_numbers(db, ids)
-        db.execute("DELETE FROM former WHERE building_id IN (SELECT value FROM json_each(?))", (json.dumps(ids),))
+        _note_numbers(db, new.values())
+        db.execute(
+            "DELETE FROM former WHERE building_id IN (SELECT value FROM json_each(?))", (json.dumps([*new.values()]),)
+        )
     if len(bounds):
         db.execute(
             "UPDATE gpkg_contents SET min_x = min(ifnull(min_x, ?1), ?1), min_y = min(ifnull(min_y, ?2), ?2), "
@@ -429,22 +431,16 @@ _MADE_UP = re.compile(r"b\d{6,}")  # as `insert_footprints` numbers footprints w
 
 
 _LONGEST_NUMBERED = 11  # signs; a file's own ids of more digits are left out, and no count of houses reaches them
-_NUMBERED = "{0} GLOB 'b[0-9][0-9][0-9][0-9][0-9][0-9]*' AND substr({0}, 2) NOT GLOB '*[^0-9]*' AND length({0}) < {1}"
 _HIGHEST = "highest_number"
 
 
 def highest_number(db: sqlite3.Connection) -> int:
     """Return the highest number that an id such as b000012 ever had in this project; 0 without any.
 
-    The next footprint without id gets the one after it: a removed building's labels and scores must not become another's. A restored
-    backup may know a lower number than labels and scores have that were recovered.
+    The next footprint without id gets the one after it: a removed building's labels and scores must not become another's.
     """
     stored = db.execute("SELECT value FROM pugeo_meta WHERE key = ?", (_HIGHEST,)).fetchone()
-    found = 0 if stored is None else int(stored[0])
-    for table in ("footprints", "label_event", "score"):
-        highest = f"SELECT ifnull(max(CAST(substr(building_id, 2) AS INTEGER)), 0) FROM {table} WHERE "
-        found = max(found, db.execute(highest + _NUMBERED.format("building_id", _LONGEST_NUMBERED)).fetchone()[0])
-    return found
+    return 0 if stored is None else int(stored[0])
 
 
 def _note_numbers(db: sqlite3.Connection, ids: Iterable[str]) -> None:

@@ -57,12 +57,16 @@ def import_footprints(
     """
     with transaction(db):
         new = contents.insert_footprints(db, table, come_back)
-        feature, here = table.feature_of, list(range(len(table.wkb))) if replaces else new
+        feature, here = table.feature_of, list(range(len(table.wkb))) if replaces else list(new)
         is_mended = np.zeros(len(table.wkb), np.bool_) if table.is_repaired is None else table.is_repaired
         taken, repaired = (len(np.unique(feature[rows])) for rows in (here, [i for i in here if is_mended[i]]))
         twice = len(np.unique(feature)) - taken
         dropped = {**table.dropped, **({DUPLICATE: twice} if twice else {})}
         notes = [*table.notes, *([f"{twice} footprint(s) are in the project already and were left out."] if twice else [])]
+        if others := [own for row, building in new.items() if (own := table.building_ids[row]) not in ("", building)]:
+            notes.append(
+                f"{len(others):,} footprint(s) have the id of a building elsewhere, such as {others[0]}; they get ids of the project."
+            )
         found = ImportRecord(file, now(), table.n_in, taken - repaired, repaired, dropped, notes)
         done = db.execute(
             "INSERT INTO intake (file, at, n_in, kept, repaired, dropped, dropped_by, notes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

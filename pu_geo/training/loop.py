@@ -6,7 +6,7 @@ import copy
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from types import TracebackType
 from typing import Any, TypeVar
@@ -83,6 +83,11 @@ def model_of(learner: Any) -> Callable[[], TrainedModel]:
 
 Values = Mapping[str, float] | Mapping[str, Tensor]
 """What a batch reports: numbers, or scalars on the training's device, which are read once the next batch is under way."""
+
+
+def summed(found: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Sum what the pieces of a batch report, scalars, by name."""
+    return {name: torch.stack([each[name] for each in found]).sum() for name in found[0]}
 
 
 class _OnTheirWay:

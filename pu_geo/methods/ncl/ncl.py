@@ -28,7 +28,7 @@ from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
 from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, Ints, PUData, Strength, batches_with_labeled, epochs_within, n_batches
 from pu_geo.training.heads import linear
-from pu_geo.training.loop import MicroBatcher, Training
+from pu_geo.training.loop import MicroBatcher, Training, summed
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives, require_views
 from pu_geo.training.optim import new_optimizer, warmup_schedule
 from pu_geo.training.run import Run
@@ -352,7 +352,7 @@ def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NclSet
     embeddings, is_known = torch.cat([second for _, second in found]), batch.classes != UNKNOWN
     learner.labeled.push(embeddings[is_known], batch.classes[is_known])
     learner.unlabeled.push(embeddings[~is_known], batch.classes[~is_known])
-    return {name: torch.stack([values[name] for values, _ in found]).sum() for name in found[0][0]}
+    return summed([values for values, _ in found])
 
 
 def _judged(network: NclNetwork, data: PUData, rows: Ints, settings: NclSettings, run: Run) -> TrainedModel:

@@ -61,11 +61,6 @@ def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> 
             wanted = without_known(wanted, np.array(list(before.values()), dtype=object)[is_house])
         there = contents.former_outlines(db, are_cells=table.source == GRID)
         wanted, come_back = with_former_ids(wanted, there, grid)
-        taken, outlines = contents.used_ids(db).difference(come_back), set(before.values())
-        pairs = zip(wanted.building_ids, wanted.wkb, strict=True)
-        if others := [each for each, wkb in pairs if each and each in taken and wkb not in outlines]:
-            words = f"{len(others):,} footprint(s) have the id of a building elsewhere, such as {others[0]}; they get ids of the project."
-            wanted = replace(wanted, notes=(*wanted.notes, words))
         found = import_log.import_footprints(db, wanted, file, come_back=come_back)
         n_now = contents.count_footprints(db)
     return {

@@ -203,9 +203,9 @@ def replace_footprints(
             "Leave the shift away.",
             kind="shift",
         )
-    shift_m = way if shift and way else (0.0, 0.0)
+    shift_m = way if way and shift else (0.0, 0.0)
     table, come_back = with_former_ids(_with_ids(table, before, found), former, grid, rows=found.only_in_b, shift_m=shift_m)
-    kept = {before.building_ids[i]: k for i, k in found.pairs.tolist()}
+    kept = {before.building_ids[i] for i in found.pairs[:, 0]}
     gone = [building for building in before.building_ids if building not in kept]
     changed = [before.building_ids[i] for i, k in found.pairs.tolist() if before.wkb[i] != table.wkb[k]]
     renewed = [before.building_ids[i] for i, k in found.pairs.tolist() if before.attributes[i] != table.attributes[k]]
@@ -237,11 +237,10 @@ def replace_footprints(
 
     def change(db: sqlite3.Connection) -> None:
         contents.remove_footprints(db, gone)
-        if shift and way:
-            contents.move_former(db, (way[0] / grid.x_unit_m, way[1] / grid.y_unit_m))
         contents.change_outlines(db, table, {*changed, *renewed})
         import_log.import_footprints(db, table, Path(path).name, replaces=True, come_back=come_back)
         if shift:
+            contents.move_former(db, (shift_m[0] / grid.x_unit_m, shift_m[1] / grid.y_unit_m))
             runs.note_moved(db, changed)
 
     scores = [Watched("score", "building_id IN (SELECT value FROM json_each(?))", (json.dumps(changed),))] if shift else []

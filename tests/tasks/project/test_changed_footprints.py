@@ -64,17 +64,6 @@ def test_numbers_of_removed_buildings_are_not_given_to_others(numbered: Layout) 
     assert ids_of(numbered)[-1] == "b000021"
 
 
-def test_numbers_go_on_in_a_project_of_before_they_and_names_of_footprints_were_stored(numbered: Layout) -> None:
-    click(numbered, "b000010")
-    task.remove_footprints(job_of(numbered), name="all", analyst="ann")
-    with store.connect(numbered) as db, store.transaction(db):
-        db.execute("DELETE FROM pugeo_meta WHERE key IN ('highest_number', 'geometry_v')")
-    assert store.call(numbered, contents.geometry_v) == "0"
-    add(numbered, nameless(1, 200), "second.geojson")
-    assert list(ids_of(numbered)) == ["b000011"]
-    assert store.call(numbered, contents.geometry_v) != "0"
-
-
 def write_replacement(path: Path, n: int) -> Path:
     """A file of n other squares of the same place, without ids."""
     geopandas.GeoDataFrame(geometry=list(shapely.from_wkb(list(nameless(n, 4).wkb))), crs=32615).to_file(path)
