@@ -578,7 +578,7 @@ def _way_words(file: str, way: tuple[float, float], n_moved: int, *, is_shifted:
     if is_shifted:
         return f"All outlines of {file} are taken to be moved {far}; scores of buildings that moved are of another place and count no more."
     return (
-        f"The outlines of {file} lie {far} of those here as a whole. If one of the two is misplaced, replace with the shift (`--shift`): "
+        f"The outlines of {file} lie {far} of those here as a whole. If one of the two is misplaced, replace with the shift: "
         f"{plural(n_moved, 'building')} keep their labels then."
     )
 
