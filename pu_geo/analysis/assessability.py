@@ -20,6 +20,7 @@ LEAST_ANSWERS = 5
 HARDLY = 0.25  # share of the usual share flagged, below which hardly anything is flagged
 Why = Literal["outside_image", "nodata", "cloud", "no_pre_image", "no_layer", "scene_without_answers"]
 KINDS: tuple[Why, ...] = ("outside_image", "nodata", "cloud")
+REMOVED = "removed"  # beside `Why`: the building is not in the project any more
 _PARTS = ("outside", "nodata", "cloud")
 _WINDOW_PARTS = {
     "post": ("outside_share", "nodata_share", "cloud_share"),

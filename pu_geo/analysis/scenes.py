@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis.assessability import LEAST_ANSWERS
+from pu_geo.analysis.assessability import LEAST_ANSWERS, REMOVED
 from pu_geo.analysis.metrics import auc
 
 CLEAR_ANSWERS = 10  # answers "not damaged" that take a doubt away where no damaged building is marked
@@ -64,20 +64,21 @@ def scene_rows(
         facts: of the chip set.
         scores: float [N] in [0, 1].
         threshold: score from which on a building is flagged, compared at 4 decimals as in the export.
-        why: str [N], why a building is not assessed, "" where it is; see `assessability.reasons`.
+        why: str [N], why a building is not assessed, "" where it is; see `assessability.reasons`. One that is `REMOVED` is in no row.
         labels: current label of each building, [N], None without one.
     """
     shown = facts.get("post_scene")
     if shown is None:
         return []
-    scene = np.array([one or "" for one in shown], np.str_)
-    answer = np.array([one or "" for one in labels], np.str_)
+    stays = why != REMOVED
+    scene, answer = (np.array([one or "" for one in each], np.str_)[stays] for each in (shown, labels))
+    why, scores = why[stays], scores[stays]
     is_answered = answer != ""
     is_assessed = np.where(is_answered, answer != "not_assessable", why == "")
     is_open = is_assessed & ~is_answered
     is_above = np.asarray(scores, np.float64).round(4) >= round(threshold, 4)
     is_flagged = is_open & is_above
-    is_other = np.asarray(facts.get("sensor_group", np.zeros(len(scene))), np.int64) > 0
+    is_other = np.asarray(facts.get("sensor_group", np.zeros(len(stays))), np.int64)[stays] > 0
     known = np.isin(scene, np.unique(scene[answer == "positive"])) & is_open
     usual = float(is_flagged[known].mean()) if known.any() else None
     rows = []

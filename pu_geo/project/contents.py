@@ -368,14 +368,23 @@ def move_former(db: sqlite3.Connection, way: tuple[float, float]) -> None:
     db.executemany("UPDATE former SET geom = ? WHERE building_id = ?", zip(blobs, found, strict=True))
 
 
-def remove_footprints(db: sqlite3.Connection, ids: Sequence[str]) -> None:
-    """Remove footprints within a transaction of the caller's; labels of these buildings stay in the log, and their ids are not given anew."""
+def removed_by_list(db: sqlite3.Connection) -> set[str]:
+    """Return the ids of the removed buildings that a person named one by one, and so may have chosen by what she saw there."""
+    return {row[0] for row in db.execute("SELECT building_id FROM former WHERE by_list")}
+
+
+def remove_footprints(db: sqlite3.Connection, ids: Sequence[str], *, by_list: bool = False) -> None:
+    """Remove footprints within a transaction of the caller's; labels of these buildings stay in the log, and their ids are not given anew.
+
+    Args:
+        by_list: a person named them one by one.
+    """
     _note_numbers(db, ids)
     gone = (json.dumps(list(ids)),)
     db.execute(
-        "INSERT OR REPLACE INTO former SELECT building_id, geom, source_footprint FROM footprints "
+        "INSERT OR REPLACE INTO former SELECT building_id, geom, source_footprint, ? FROM footprints "
         "WHERE building_id IN (SELECT value FROM json_each(?))",
-        gone,
+        (by_list, *gone),
     )
     db.execute("DELETE FROM footprints WHERE building_id IN (SELECT value FROM json_each(?))", gone)
     rows = db.execute("SELECT substr(geom, 9, 32) FROM footprints").fetchall()

@@ -151,7 +151,10 @@ CREATE VIEW damage_map AS
       LEFT JOIN (SELECT p.run_id AS run_id, (SELECT t.threshold FROM threshold t WHERE t.run_id = p.run_id
         ORDER BY t.step DESC LIMIT 1) AS threshold FROM pinned_run p WHERE p.run_id IN (SELECT run_id FROM run)
         ORDER BY p.pin DESC LIMIT 1) c ON TRUE
-      LEFT JOIN score s ON s.run_id = c.run_id AND s.building_id = f.building_id AND s.reason IS NOT '{NOT_IN_RUN}'))
+      LEFT JOIN (SELECT t.building_id AS building_id, t.score AS score, t.reason AS reason,
+        row_number() OVER (ORDER BY t.rank) AS rank FROM score t JOIN footprints USING (building_id)
+        WHERE t.reason IS NOT '{NOT_IN_RUN}' AND t.run_id = (SELECT p.run_id FROM pinned_run p
+          WHERE p.run_id IN (SELECT run_id FROM run) ORDER BY p.pin DESC LIMIT 1)) s ON s.building_id = f.building_id))
 """
 
 _INTAKE = "intake INTEGER"  # the file that a footprint came from, see `import_log`
@@ -164,7 +167,8 @@ CREATE TABLE pugeo_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE footprints (
   fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, geom BLOB NOT NULL, building_id TEXT NOT NULL UNIQUE,
   area_m2 REAL, source_footprint TEXT, attributes TEXT NOT NULL DEFAULT '{{}}', {_INTAKE});
-CREATE TABLE former (building_id TEXT PRIMARY KEY, geom BLOB NOT NULL, source_footprint TEXT);  -- where removed buildings stood
+CREATE TABLE former (  -- where removed buildings stood, and whether a person named them one by one
+  building_id TEXT PRIMARY KEY, geom BLOB NOT NULL, source_footprint TEXT, by_list INTEGER NOT NULL);
 CREATE TABLE scene (
   scene_id TEXT PRIMARY KEY, role TEXT NOT NULL, path TEXT NOT NULL, facts TEXT NOT NULL, added_at TEXT NOT NULL);
 CREATE TABLE chip_set (

@@ -14,7 +14,7 @@ that took them would call the rest as damaged as what the search found.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,10 @@ Bools = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 STRATA_FROM_TOP = (0.01, 0.05, 0.20)  # where an audit cuts the buildings, as shares from the highest score down
 SMALLEST_STRATUM = 20
+FEWEST_PICKED, PICKED = (
+    3,
+    0.001,
+)  # checked buildings among those removed, and the chance of so many, from which on they were picked
 FEWEST_CHECKS = 30  # answered random checks below which there is no estimate of the total
 
 
@@ -49,7 +53,33 @@ class Audit:
 
     def inclusion(self) -> NDArray[np.float64]:
         """Probability with which a building of each stratum is in the sample as it is now, float64 [S]."""
-        return np.bincount(self.stratum[: self.n_drawn], minlength=len(self.low)) / self.sizes()
+        return np.bincount(self.stratum[: self.n_drawn], minlength=len(self.low)) / np.maximum(self.sizes(), 1)
+
+    def without(self, is_gone: Bools) -> Audit:
+        """Return the sample of the buildings that are left, where some, bool [N], are of the population no more.
+
+        Whatever took them away did not look at damage, so the order of the others is as random as it was: what is drawn of a stratum is
+        a fair sample of what is left of it. See `is_picked` for where that is in doubt.
+        """
+        stays = ~is_gone[self.rows]
+        return replace(self, rows=self.rows[stays], stratum=self.stratum[stays], n_drawn=int(stays[: self.n_drawn].sum()))
+
+    def is_picked(self, is_checked: Bools, is_gone: Bools) -> bool:
+        """Return whether more of the buildings that went were checked than chance explains, so that their answers may have chosen them.
+
+        Args:
+            is_checked, is_gone: bool [N]. Fewer than three that were checked change nothing.
+        """
+        from scipy.stats import hypergeom
+
+        checked, gone = is_checked[self.rows], is_gone[self.rows]
+        n_both = int((checked & gone).sum())
+        chance = np.ones(1)
+        for size, n_checked, n_gone in zip(
+            *(np.bincount(self.stratum[part], minlength=len(self.low)) for part in (gone | True, checked, gone)), strict=True
+        ):
+            chance = np.convolve(chance, hypergeom.pmf(np.arange(n_gone + 1), size, n_checked, n_gone))
+        return n_both >= FEWEST_PICKED and float(chance[n_both:].sum()) < PICKED
 
 
 def start_audit(

@@ -12,6 +12,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.annotate import ranking
 from pu_geo.services.imagery.image_quality import imagery_of
+from pu_geo.services.project import population
 from pu_geo.services.train import run_names
 
 N_RUNS, N_ALIKE, N_EVENTS, N_ATTRIBUTES = 8, 6, 40, 12
@@ -65,12 +66,12 @@ def _scored(layout: Layout, run: RunFacts, building: str, names: Mapping[str, st
     row = runs.row_of(layout, run_id, building)
     if row is None:
         return None
-    scores = np.asarray(runs.array(layout, run_id, "scores"), np.float32)
-    score = scores[row]
-    rank = int((scores > score).sum()) + 1
+    found = population.of_run(layout, run, runs.building_ids_of(layout, run_id))
+    if not np.isfinite(found.scores[row]):
+        return None
     return {
-        "run_id": run_id, "name": names.get(run_id, run_id), "method": run.method,
-        "score": round(float(score), 4), "rank": rank, "n": len(scores),
+        "run_id": run_id, "name": names.get(run_id, run_id), "method": run.method, "score": float(found.scores[row]),
+        "rank": int(found.ranks()[row]), "n": int(np.isfinite(found.scores).sum()),
     }  # fmt: skip
 
 

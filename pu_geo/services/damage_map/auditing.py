@@ -70,13 +70,16 @@ def view(layout: Layout, run_id: str) -> AuditView | None:
     check = random_audits.newest_audit(layout, run_id)
     if check is None:
         return None
-    newest = store.call(layout, labels.moment)
+    with store.connect(layout) as db:
+        newest = (labels.moment(db), contents.geometry_v(db), contents.latest_chip_set(db))
     return _view(layout, run_id, check.id, check.sample.n_drawn, check.is_open, newest)
 
 
 @lru_cache(maxsize=8)
-def _view(layout: Layout, run_id: str, check_id: str, n_drawn: int, is_open: bool, newest: Moment) -> AuditView:
-    """Judge anew where the sample or the labels changed."""
+def _view(
+    layout: Layout, run_id: str, check_id: str, n_drawn: int, is_open: bool, newest: tuple[Moment, str, str | None]
+) -> AuditView:
+    """Judge anew where the sample, the labels, the footprints or the chips changed."""
     check = random_audits.load(layout, check_id)
     done, scores = _judged(layout, run_id, check)
     total = audit.estimate_total(done.sample, done.answers, confidence=CONFIDENCE)
@@ -87,7 +90,8 @@ def _view(layout: Layout, run_id: str, check_id: str, n_drawn: int, is_open: boo
         reason = error.problem
     if fitted is not None and done.is_outside.any():
         fitted = _left_by_the_search(fitted, _raw_scores(layout, run_id), done.answers, total)
-    spread = np.quantile(scores[check.sample.rows], 1 - np.geomspace(0.0005, 1, N_THRESHOLDS))
+    of_sample = scores[check.sample.rows]
+    spread = np.quantile(of_sample, 1 - np.geomspace(0.0005, 1, N_THRESHOLDS)) if len(of_sample) else np.array([1.0])
     thresholds = np.unique(spread.round(4))
     with store.connect(layout) as db:
         ids = runs.building_ids_of(layout, run_id)
@@ -214,7 +218,7 @@ def _how_many(
             return _described("audit", layout, check.chip_set, done, total, newest_audit, ids, known, check_id)
     if chip_set is None:
         nothing = Estimate(None, None, None, "not enough: no chips were cut yet. Cut chips on the Imagery page.")
-        return _described("none", layout, None, None, nothing, None, ids, known, None)
+        return _described("none", layout, None, None, of_audit or nothing, newest_audit, ids, known, None)
     drawn = queueing.checks_of_search(layout, chip_set)
     answers = random_audits.answers_of(layout, chip_set)
     if drawn is None:
@@ -240,10 +244,9 @@ def _described(
     n = n_known + (int((done.answers != audit.NOT_ASSESSABLE).sum()) if done else 0)
     n_not_assessed = 0
     if chip_set and done:
-        names = chip_facts(layout, chip_set)["building_ids"]
-        n_not_assessed = sum(
-            names[row] not in known for row in np.flatnonzero(done.answers == audit.NOT_ASSESSABLE).tolist()
-        )
+        here = set(ids)
+        rows = np.flatnonzero(done.answers == audit.NOT_ASSESSABLE).tolist()
+        n_not_assessed = sum(covered[row] in here and covered[row] not in known for row in rows)
     n_not_covered, confirmed = others.count(None), list(map(known.get, ids)).count("positive")
     if total.value is not None and total.low is not None and total.high is not None:
         more = others.count("positive")
@@ -257,6 +260,8 @@ def _described(
         words.append(f"{others_are} not assessed and not in this number.")
     if newest_audit and newest_audit.state != "finished":
         words.append(newest_audit.words)
+    elif newest_audit and newest_audit.frame:
+        words.append(newest_audit.frame)
     if n_not_covered and by in ("audit", "queue"):
         words.append(f"{n_not_covered:,} footprints without an answer are not in it: no random check could draw them.")
     return HowMany(
@@ -342,7 +347,7 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
     found = view(layout, run_id)
     if found is None:
         return None
-    scores = _raw_scores(layout, run_id).round(4)
+    scores = _raw_scores(layout, run_id).round(4)[found.done.answers != audit.NOT_ASSESSABLE]
     bands = {
         "high_precision": choose(found, precision=BAND).estimated, "high_recall": choose(found, recall=BAND).estimated,
     }  # fmt: skip

@@ -10,19 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from pu_geo import wording
 from pu_geo.errors import ProjectError, PuGeoError
-from pu_geo.project import contents, grades, labels, runs, store, versions
+from pu_geo.project import contents, grades, labels, store, versions
 from pu_geo.project.choices import Threshold
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, NOT_IN_RUN, LabelEvent, RunFacts
 from pu_geo.services.damage_map import auditing, damage_types, mapping
-from pu_geo.services.damage_map.mapping import CLASSES as CLASSES
-from pu_geo.services.damage_map.mapping import Class as Class
 from pu_geo.services.damage_map.mapping import classes_now as classes_now
 from pu_geo.services.imagery import image_quality
-from pu_geo.services.project import choices
+from pu_geo.services.project import choices, population
+from pu_geo.services.project.population import CLASSES as CLASSES
+from pu_geo.services.project.population import Class as Class
 from pu_geo.services.train import run_names
 
 Change = Literal[
@@ -270,27 +272,17 @@ def no_audit_words(*, is_estimated: bool) -> str:
 
 def _confirmed_below(layout: Layout, run_id: str, threshold: float) -> tuple[int, int]:
     """Return how many confirmed buildings that a run scores are below a threshold, and how many there are."""
-    answers = store.call(layout, labels.current_labels)
-    scores = runs.written(runs.array(layout, run_id, "scores"))
-    rows = [row for row, building in enumerate(runs.building_ids_of(layout, run_id)) if answers.get(building) == "positive"]
-    return int((scores[rows] < round(threshold, 4)).sum()), len(rows)
+    found = population.of_run(layout, choices.run(layout, run_id))
+    scores = found.scores[found.given("positive") & np.isfinite(found.scores)]
+    return int((scores < round(threshold, 4)).sum()), len(scores)
 
 
 def _why_not(layout: Layout, run: RunFacts) -> Counter[str]:
     """Count why buildings are not assessed."""
-    reasons = _reasons(layout, run.run_id)
-    with store.connect(layout) as db:
-        ids, events = contents.building_ids(db), labels.current(db)
-    known, counts = set(runs.building_ids_of(layout, run.run_id)), Counter[str]()
-    for building in ids:
-        event = events.get(building)
-        if event is not None and event.label == "not_assessable":
-            counts[event.reason or "unclear"] += 1
-        elif event is None and building not in known:
-            counts[NOT_IN_RUN] += 1
-        elif event is None and building in reasons:
-            counts[reasons[building]] += 1
-    return counts
+    found, events = population.of_run(layout, run), store.call(layout, labels.current)
+    said = found.given("not_assessable")
+    counts = Counter(found.why[(found.why != "") & found.given("")].tolist())
+    return counts + Counter(events[found.ids[row]].reason or "unclear" for row in np.flatnonzero(said).tolist())
 
 
 def not_assessed_words(n: int, total: int, reasons: Counter[str], several: str = "buildings") -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import repeat
-from operator import is_
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +17,14 @@ from pu_geo.errors import PuGeoError
 from pu_geo.jobs import JobView
 from pu_geo.project import areas, contents, labels, runs, store, versions
 from pu_geo.project.layout import Layout, checked_id, read_json
+from pu_geo.records import NOT_IN_RUN
 from pu_geo.services.damage_map import auditing
 from pu_geo.services.imagery.preparation import chip_facts
-from pu_geo.services.project import choices
+from pu_geo.services.project import choices, population
 from pu_geo.services.project.choices import Threshold
+from pu_geo.services.project.population import Class
 from pu_geo.services.train import training
 
-Class = Literal["confirmed", "flagged", "not_flagged", "not_assessed"]
-CLASSES: tuple[Class, ...] = ("confirmed", "flagged", "not_flagged", "not_assessed")
 EXPORT_TASKS = ("publish", "export")
 FORMATS = {
     "geojson": "GeoJSON", "gpkg": "GeoPackage (opens colored in QGIS)", "csv": "CSV", "parquet": "GeoParquet", "fgb": "FlatGeobuf",
@@ -62,32 +60,18 @@ class ThresholdView:
 
 def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView:
     """Count what a threshold flags, with the labels of this moment."""
-    scores, known, is_open = _standing(layout, run_id)
-    with store.connect(layout) as db:
-        units, n_now = contents.units(db), contents.count_footprints(db)
+    found = population.of_run(layout, choices.run(layout, run_id))
+    is_later, n_open = (found.why == NOT_IN_RUN) & found.given(""), int(found.is_open.sum())
+    n = len(found.ids) - int(is_later.sum())
     return ThresholdView(
-        n=len(scores),
-        n_flagged=int(((scores >= round(threshold, 4)) & is_open).sum()),
-        n_open=int(is_open.sum()),
-        n_confirmed=known.count("positive"),
-        n_not_assessed=known.count("not_assessable") + known.count(None) - int(is_open.sum()),
-        n_later=max(n_now - len(scores), 0),
-        units=units.full,
+        n=n,
+        n_flagged=int((found.is_open & (found.scores >= round(threshold, 4))).sum()),
+        n_open=n_open,
+        n_confirmed=int(found.given("positive").sum()),
+        n_not_assessed=n - n_open - int(found.given("positive", "not_damaged").sum()),
+        n_later=int(is_later.sum()),
+        units=store.call(layout, contents.units).full,
     )
-
-
-def _standing(layout: Layout, run_id: str) -> tuple[NDArray[np.float64], list[str | None], NDArray[np.bool_]]:
-    """Return of a run's buildings the scores as written, the labels, and which may be flagged: assessed, without an answer, [N]."""
-    answers, facts = store.call(layout, labels.current_labels), choices.run(layout, run_id)
-    ids, hidden = runs.building_ids_of(layout, facts.run_id), choices.reasons_of(layout, facts) or {}
-    known: list[str | None] = list(map(answers.get, ids))
-    is_open = np.fromiter(map(is_, known, repeat(None)), np.bool_, len(known)) & ~_is_in(hidden, ids)
-    return runs.written(runs.array(layout, facts.run_id, "scores")), known, is_open
-
-
-def _is_in(some: Container[str], ids: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which ids are among some, bool [N]."""
-    return np.fromiter(map(some.__contains__, ids), np.bool_, len(ids))
 
 
 def classes_now(layout: Layout, run_id: str, threshold: float, *, is_taught: bool = False) -> dict[str, Class]:
@@ -96,27 +80,13 @@ def classes_now(layout: Layout, run_id: str, threshold: float, *, is_taught: boo
     Args:
         is_taught: as it would be without the answers of audits.
     """
-    found = choices.run(layout, run_id)
-    reasons = choices.reasons_of(layout, found) or {}
-    with store.connect(layout) as db:
-        ids, answers = contents.building_ids(db), labels.current_labels(db)
-        if is_taught:
+    found = population.of_run(layout, choices.run(layout, run_id))
+    if is_taught:
+        with store.connect(layout) as db:
             taught = labels.taught(db, labels.last_event(db))
-            answers = {building: event.label for building, event in taught.items() if event is not None}
-    written = runs.written(runs.array(layout, found.run_id, "scores"))
-    scores = dict(zip(runs.building_ids_of(layout, found.run_id), written, strict=True))
-    limit, result = round(threshold, 4), dict[str, Class]()
-    of_answer: Mapping[str, Class] = {
-        "positive": "confirmed", "not_damaged": "not_flagged", "not_assessable": "not_assessed",
-    }  # fmt: skip
-    for building in ids:
-        if (answer := str(answers.get(building))) in of_answer:
-            result[building] = of_answer[answer]
-        elif building in reasons or building not in scores:
-            result[building] = "not_assessed"
-        else:
-            result[building] = "flagged" if scores[building] >= limit else "not_flagged"
-    return result
+        given = {building: event.label for building, event in taught.items() if event is not None}
+        found = replace(found, answers=list(map(given.get, found.ids)))
+    return dict(zip(found.ids, found.classes(threshold), strict=True))
 
 
 def threshold(layout: Layout, run_id: str) -> Threshold:
@@ -131,9 +101,8 @@ def threshold(layout: Layout, run_id: str) -> Threshold:
     found = auditing.how_many(layout)
     if found.basis != "audit" or found.audit_state not in ("finished", "reduced") or found.total.value is None:
         return limit
-    scores, _, is_open = _standing(layout, run_id)
     k = max(round(found.total.value) - found.confirmed, 1)
-    choices.choose_threshold(layout, run_id, first_threshold(scores[is_open], k), f"audit:{found.check_id}")
+    choices.choose_threshold(layout, run_id, first_threshold(_open_scores(layout, run_id), k), f"audit:{found.check_id}")
     return choices.threshold(layout, run_id)
 
 
@@ -145,8 +114,8 @@ def top(layout: Layout, run_id: str, k: int) -> Threshold:
     Raises:
         PuGeoError: if there are not so many buildings, or k is no whole number.
     """
-    scores, _, is_open = _standing(layout, run_id)
-    n_open = int(is_open.sum())
+    scores = _open_scores(layout, run_id)
+    n_open = len(scores)
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= n_open:
         raise PuGeoError(
             f"The top {k} buildings were asked for; {n_open:,} are assessed and have no answer.",
@@ -154,7 +123,13 @@ def top(layout: Layout, run_id: str, k: int) -> Threshold:
             if n_open
             else "Every building is answered; nothing is left to flag.",
         )
-    return Threshold(first_threshold(scores[is_open], int(k)), f"{choices.TOP}:{int(k)}")
+    return Threshold(first_threshold(scores, int(k)), f"{choices.TOP}:{int(k)}")
+
+
+def _open_scores(layout: Layout, run_id: str) -> NDArray[np.float64]:
+    """Return the scores of the buildings that a threshold may flag, as written."""
+    found = population.of_run(layout, choices.run(layout, run_id))
+    return found.scores[found.is_open]
 
 
 def choose_top(layout: Layout, run_id: str, k: int) -> Threshold:
@@ -200,11 +175,8 @@ def scene_rows(layout: Layout, run_id: str, threshold: float) -> list[SceneRow]:
     if not layout.chip_facts(facts.chip_set).is_file():
         return []
     chips = chip_facts(layout, facts.chip_set)
-    scores, hidden = runs.written(runs.array(layout, facts.run_id, "scores")), choices.reasons_of(layout, facts) or {}
-    answers = store.call(layout, labels.current_labels)
-    ids = chips["building_ids"]
-    why = np.array(list(map(hidden.get, ids, repeat(""))), np.str_)
-    return scenes.scene_rows(chips, scores, threshold, why, list(map(answers.get, ids)))
+    found = population.of_run(layout, facts, chips["building_ids"])
+    return scenes.scene_rows(chips, found.scores, threshold, found.why, found.answers)
 
 
 def doubts(layout: Layout, run_id: str, threshold: float) -> list[str]:
@@ -270,7 +242,10 @@ def which_words(facts: Mapping[str, Any]) -> str:
         facts: "run_id" and "threshold", "method", "threshold_origin", "audit_id".
     """
     method, origin = training.method_title(str(facts["method"])), choices.origin_words(str(facts["threshold_origin"]))
-    audit = f"{'' if facts['audit_id'] == 'not audited' else 'audit '}{facts['audit_id']}"
+    audit = f"audit {facts['audit_id']}"
+    if facts["audit_id"] == "not audited":
+        by_audit = str(facts["threshold_origin"]).startswith(f"{choices.AUDIT}:")
+        audit = "which estimates nothing any more: not audited" if by_audit else "not audited"
     return f"Run {facts['run_id']} ({method}), threshold {float(facts['threshold']):.4g} ({origin}), {audit}."
 
 

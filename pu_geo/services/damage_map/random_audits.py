@@ -10,27 +10,29 @@ was left unfinished counts as far as its order was answered (`Answered.state`). 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis import assessability
 from pu_geo.analysis.audit import design as audit
 from pu_geo.analysis.audit import progress
 from pu_geo.errors import PuGeoError
-from pu_geo.project import analysts, checks, contents, feature_sets, labels, queues, runs, store
+from pu_geo.project import analysts, checks, contents, labels, queues, runs, store
 from pu_geo.project.layout import Layout
+from pu_geo.records import NOT_IN_RUN
 from pu_geo.services.annotate import presence, queueing
 from pu_geo.services.annotate.queueing import LENGTH, StoredQueue, stored_queue
 from pu_geo.services.imagery.preparation import chip_facts
-from pu_geo.services.project import choices
+from pu_geo.services.project import choices, population
 
 Purpose = Literal["stop", "audit"]
 State = Literal["finished", "open", "reduced", "void"]
-_CODES = {"positive": audit.DAMAGED, "not_damaged": audit.UNDAMAGED, "not_assessable": audit.NOT_ASSESSABLE}
+_CODES: Mapping[str | None, int] = {
+    "positive": audit.DAMAGED, "not_damaged": audit.UNDAMAGED, "not_assessable": audit.NOT_ASSESSABLE, None: audit.OPEN,
+}  # fmt: skip
 _SAMPLE = [item.name for item in fields(progress.Audit) if item.name != "n_drawn"]
 
 
@@ -43,7 +45,9 @@ class Check:
         chip_set: whose buildings, in whose order, the sample's rows count.
         run_id: whose scores made the strata; None for "stop".
         at_event: labels up to this event were known when it began.
-        sample: the drawing order, and how far it was drawn.
+        sample: the drawing order of the buildings that it still speaks for, and how far these were drawn.
+        n_gone: buildings of its order that were removed since, or stand elsewhere.
+        picked: "" unless those that were removed were picked among the ones it had checked, in words: what is left is no random choice.
     """
 
     id: str
@@ -55,6 +59,8 @@ class Check:
     at_event: int
     is_open: bool
     sample: progress.Audit
+    n_gone: int = 0
+    picked: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,9 +139,38 @@ def _close_all(layout: Layout, *, but: str = "") -> int:
 
 def load(layout: Layout, check_id: str) -> Check:
     """Return one check."""
+    facts, _ = checks.load(layout, check_id)
+    of_check = {item.name: facts[item.name] for item in fields(Check) if item.name in facts}
+    drawn, is_gone = _drawn(layout, check_id), _is_gone(layout, facts["chip_set"], facts["run_id"])
+    n_gone = int(is_gone[drawn.rows].sum())
+    picked = _picked(layout, facts, drawn, is_gone) if n_gone else ""
+    return Check(**of_check, sample=drawn.without(is_gone), n_gone=n_gone, picked=picked)
+
+
+def _picked(layout: Layout, facts: Mapping[str, Any], drawn: progress.Audit, is_gone: NDArray[np.bool_]) -> str:
+    """Return that those of a check's buildings that a person removed by a list were picked among the ones it had checked; "" if not."""
+    ids: Sequence[str] = chip_facts(layout, facts["chip_set"])["building_ids"]
+    with store.connect(layout) as db:
+        listed = contents.removed_by_list(db)
+        given = labels.given_since(db, int(facts["at_event"]), [ids[row] for row in drawn.rows[: drawn.n_drawn]])
+    checked = {one.building_id for one in given if one.is_check}
+    is_listed, is_checked = (np.fromiter(map(some.__contains__, ids), np.bool_, len(ids)) for some in (listed, checked))
+    is_listed &= is_gone
+    if not drawn.is_picked(is_checked, is_listed):
+        return ""
+    n, n_checked = int(is_listed[drawn.rows].sum()), int((is_listed & is_checked)[drawn.rows].sum())
+    return f"{n_checked:,} of {n:,} buildings that were removed one by one since had been checked by it"
+
+
+def _drawn(layout: Layout, check_id: str) -> progress.Audit:
+    """Return the sample of a check as it was drawn, of buildings that are gone by now, too."""
     facts, arrays = checks.load(layout, check_id)
-    sample = progress.Audit(**{name: arrays[name] for name in _SAMPLE}, n_drawn=int(facts["n_drawn"]))
-    return Check(**{item.name: facts[item.name] for item in fields(Check) if item.name != "sample"}, sample=sample)
+    return progress.Audit(**{name: arrays[name] for name in _SAMPLE}, n_drawn=int(facts["n_drawn"]))
+
+
+def _is_gone(layout: Layout, chip_set: str, run_id: str | None) -> NDArray[np.bool_]:
+    """Return which buildings of a chip set no check of it can speak for any more, bool [N]: removed, or not where a run saw them."""
+    return np.isin(population.of(layout, chip_set, run_id).why, (population.REMOVED, NOT_IN_RUN))
 
 
 def open_check(layout: Layout) -> Check | None:
@@ -220,7 +255,9 @@ def extend(layout: Layout, check_id: str, n_more: int, analyst: str | None = Non
     """
     with queues.locked(layout):
         facts, arrays = checks.load(layout, check_id)
-        drawn = min(int(facts["n_drawn"]) + n_more, len(arrays["rows"]))
+        stays = np.flatnonzero(~_is_gone(layout, facts["chip_set"], facts["run_id"])[arrays["rows"]])
+        more = stays[stays >= int(facts["n_drawn"])][:n_more]
+        drawn = int(more[-1]) + 1 if len(more) else int(facts["n_drawn"])
         event = _close_all(layout, but=check_id)
         left = [one for one in facts.get("left", ()) if one != analyst]
         checks.save_facts(layout, {**checks.opened(facts, event), "n_drawn": drawn, "left": left})
@@ -235,20 +272,11 @@ def answers_of(layout: Layout, chip_set: str, run_id: str | None = None) -> NDAr
 
     Args:
         run_id: whose map is judged: buildings that it does not assess are not assessable. Without one only those are that the
-            imagery after the event hides, as nobody can answer them.
+            imagery after the event hides, as nobody can answer them. Removed buildings never are.
     """
-    facts = chip_facts(layout, chip_set)
-    ids: Sequence[str] = facts["building_ids"]
-    with store.connect(layout) as db:
-        known = labels.current_labels(db)
-        run = None if run_id is None else runs.find(db, run_id)
-    codes: dict[str | None, int] = dict(_CODES.items())
-    codes[None] = audit.OPEN
-    answers = np.fromiter(map(codes.__getitem__, map(known.get, ids)), np.int8, len(ids))
-    why = assessability.hidden_after(facts)
-    if run is not None:
-        why = assessability.reasons(facts, run.without_answers, feature_sets.without_layers(run, facts))
-    answers[(answers == audit.OPEN) & (why != "")] = audit.NOT_ASSESSABLE
+    found = population.of(layout, chip_set, run_id)
+    answers = np.fromiter(map(_CODES.__getitem__, found.answers), np.int8, len(found.ids))
+    answers[(answers == audit.OPEN) & (found.why != "")] = audit.NOT_ASSESSABLE
     return answers
 
 
@@ -264,7 +292,8 @@ class Answered:
         n_open: drawn rows without an answer.
         state: "finished"; "open" while people answer it; left unfinished it is "reduced" to the rows that count, or "void" where
             these are too few.
-        words: the state in a sentence or two; which answers count.
+        words: the state in a sentence or two; which answers count, and for which buildings they speak where some were removed.
+        frame: of these words, those on what was removed; "" where nothing was.
     """
 
     sample: progress.Audit
@@ -276,6 +305,7 @@ class Answered:
     n_open: int
     state: State
     words: str
+    frame: str = ""
 
     @property
     def n_counted(self) -> int:
@@ -287,17 +317,27 @@ def answered(layout: Layout, check: Check) -> Answered:
     answers = answers_of(layout, check.chip_set, check.run_id)
     own, _ = checks.load(layout, check.id)
     is_left = not check.is_open
-    return _answered(
+    found = _answered(
         layout, check.chip_set, check.sample, answers, since=check.at_event, is_left=is_left,
         is_own=lambda one: checks.is_own(own, one.building_id, one.event, one.analyst),
     )  # fmt: skip
+    if check.picked:
+        words = f"The check is void: {check.picked}, so the others are no random choice. Begin a new one."
+        return replace(
+            found, sample=replace(found.sample, n_drawn=0), n_damaged=0, n_open=0, state="void", words=words, frame=words
+        )
+    if not check.n_gone:
+        return found
+    n = len(check.sample.rows)
+    frame = f"{check.n_gone:,} of the {n + check.n_gone:,} buildings that it drew from are gone since; it speaks for the {n:,} that are left."
+    return replace(found, words=f"{found.words} {frame}", frame=frame)
 
 
 def answered_in_search(layout: Layout, chip_set: str, drawn: progress.Audit, answers: NDArray[np.int8]) -> Answered:
     """Return the same for the random checks that the queues of the search drew, see `queueing.checks_of_search`."""
     others = checks.all_checks(layout)
     return _answered(
-        layout, chip_set, drawn, answers, since=0, is_left=False,
+        layout, chip_set, drawn.without(_is_gone(layout, chip_set, None)), answers, since=0, is_left=False,
         is_own=lambda one: not any(checks.is_own(facts, one.building_id, one.event) for facts in others),
     )  # fmt: skip
 
@@ -437,11 +477,14 @@ def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | Non
         if before and before[0]["id"] != done:
             return stored_queue(before[0], is_second=is_second)
         facts, _ = checks.load(layout, check.id)
-        rows, drawn = _next_rows(layout, drawn_to(check, int(facts["n_drawn"])), facts["handed"], analyst, is_second)
+        check = load(layout, check.id)
+        rows, drawn = _next_rows(layout, check, facts["handed"], analyst, is_second)
         ids = chip_facts(layout, check.chip_set)["building_ids"]
         handed = facts if is_second else checks.handed_out(facts, [ids[row] for row in rows], analyst)
-        checks.save_facts(layout, {**handed, "n_drawn": drawn})
         now = drawn_to(check, drawn)
+        if drawn > check.sample.n_drawn:
+            handed["n_drawn"] = int(np.flatnonzero(_drawn(layout, check.id).rows == check.sample.rows[drawn - 1])[0]) + 1
+        checks.save_facts(layout, handed)
         items = [
             {"building_id": ids[row], "kind": "audit", "why": "random check", "inclusion": inclusion_of(now, row)}
             for row in rows

@@ -14,11 +14,12 @@ import numpy as np
 from pu_geo import jobs
 from pu_geo.errors import ProjectError
 from pu_geo.methods import catalog
-from pu_geo.project import discoveries, grades, labels, runs, store
+from pu_geo.project import discoveries, grades, labels, store
 from pu_geo.project.decisions import Decision, checked_name
 from pu_geo.project.discoveries import Discovery, Review
 from pu_geo.project.layout import Layout
 from pu_geo.records import DAMAGE_CLASSES
+from pu_geo.services.project import choices, population
 from pu_geo.services.train.training import data_summary
 from pu_geo.wording import day_and_time
 
@@ -178,8 +179,8 @@ def proposal(layout: Layout, discovery_id: str = "latest", run_id: str | None = 
         newest = labels.last_event(db)
     scores: dict[str, float] = {}
     if run_id is not None:
-        values = runs.array(layout, run_id, "scores").tolist()
-        scores = dict(zip(runs.building_ids_of(layout, run_id), values, strict=True))
+        shown = population.of_run(layout, choices.run(layout, run_id))
+        scores = {each: score for each, score in zip(shown.ids, shown.scores.tolist(), strict=True) if score == score}
     names = names_of(found, named)
     groups = [_group(found, numbers, answers, review, names, scores) for numbers in review.joined(found.facts["n_groups"])]
     return Proposal(found.id, found.facts, groups, newest - int(found.facts["at_event"]))

@@ -9,13 +9,12 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from pu_geo import jobs
 from pu_geo.errors import ProjectError
-from pu_geo.project import contents, decisions, labels, runs, store
+from pu_geo.project import contents, decisions, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
+from pu_geo.services.project import choices, population
 from pu_geo.spreadsheets import guarded
 
 KIND = "selection"
@@ -112,16 +111,16 @@ def as_csv(layout: Layout, run_id: str, building_ids: Sequence[str]) -> str:
 
     A cell that a spreadsheet could take for a formula begins with an apostrophe, as in the exports.
     """
-    scores = np.asarray(runs.array(layout, run_id, "scores"), dtype=np.float32)
-    ranks, rows = runs.ranks(scores), {each: i for i, each in enumerate(runs.building_ids_of(layout, run_id))}
-    known = store.call(layout, labels.current_labels)
+    found = population.of_run(layout, choices.run(layout, run_id))
+    of_each = dict(
+        zip(found.ids, zip(found.answers, found.scores.tolist(), found.ranks().tolist(), strict=True), strict=True)
+    )
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["building_id", "label", "score", "rank"])
     for building in building_ids:
-        row = rows.get(building)
-        numbers = ["", ""] if row is None else [f"{scores[row]:.4f}", int(ranks[row])]
-        table.writerow([guarded(building), known.get(building, "unlabeled"), *numbers])
+        answer, score, rank = of_each.get(building, (None, 0.0, 0))
+        table.writerow([guarded(building), answer or "unlabeled", *([f"{score:.4f}", rank] if rank else ["", ""])])
     return text.getvalue()
 
 

@@ -11,12 +11,12 @@ from typing import Any, Literal
 from pu_geo.analysis import assessability
 from pu_geo.errors import ProjectError
 from pu_geo.project import choices, feature_sets, runs, store
-from pu_geo.project.choices import PERSON, START, TOP, Threshold, of_start, origin_words
+from pu_geo.project.choices import AUDIT, PERSON, START, TOP, Threshold, of_start, origin_words
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.imagery.preparation import chip_facts
 
-__all__ = ["PERSON", "START", "TOP", "Threshold", "of_start", "origin_words"]
+__all__ = ["AUDIT", "PERSON", "START", "TOP", "Threshold", "of_start", "origin_words"]
 Name = Literal["explore_color", "map_color", "cell_m", "formats", "profiles"]
 USUAL: Mapping[Name, Any] = {
     "explore_color": "label", "map_color": "category", "cell_m": 500, "formats": ["geojson", "gpkg", "csv"], "profiles": [],

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo import jobs, wording
-from pu_geo.analysis import agreement, assessability
+from pu_geo.analysis import agreement
 from pu_geo.analysis.audit.design import AtThreshold
 from pu_geo.analysis.estimates import without_guesses
 from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, Judgement, above_words, is_unlabeled, pu_criterion
@@ -30,7 +30,7 @@ from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import auditing, random_audits
 from pu_geo.services.damage_map.auditing import Estimate
 from pu_geo.services.damage_map.random_audits import Check
-from pu_geo.services.project import choices
+from pu_geo.services.project import population
 
 TOP_SHARES = (0.01, 0.05, 0.1)
 SMALLEST_TOP = 20
@@ -209,10 +209,7 @@ def _common_rows(ids: Sequence[str], others: Sequence[str]) -> tuple[NDArray[np.
 
 def _is_hidden(layout: Layout, run: RunFacts, ids: Sequence[str]) -> Bools:
     """Return which buildings, [N] of a run, it does not assess, or a person called not assessable, bool [N]."""
-    hidden = choices.reasons_of(layout, run) or {}
-    why = np.array([hidden.get(building, "") for building in ids], np.str_)
-    answers = store.call(layout, labels.current_labels)
-    return assessability.is_hidden(ids, answers, why)
+    return ~population.of_run(layout, run, ids).is_assessed
 
 
 def _common_audit(layout: Layout, one: RunFacts, other: RunFacts) -> Check | None:

@@ -25,7 +25,6 @@ from pu_geo.project import (
     analysts,
     aoi,
     areas,
-    checks,
     choices,
     contents,
     discoveries,
@@ -40,7 +39,7 @@ from pu_geo.project.contents import chip_facts
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
-from pu_geo.services.damage_map import auditing, damage_types, exporting, mapping
+from pu_geo.services.damage_map import auditing, damage_types, exporting, mapping, random_audits
 from pu_geo.services.imagery import layers, scene_files
 from pu_geo.services.project.choices import reasons_of
 from pu_geo.services.train import training
@@ -200,8 +199,8 @@ def _collect(
         events, name, newest = labels.current(db), store.project_name(db), labels.last_event(db)
         outlines, answers, scale = contents.footprint_sources(db), analysts.own_answers(db), grades.known(db)
         guessed = discoveries.type_of(db)
-    rows = {building: i for i, building in enumerate(source.ids)}
-    chips, hidden = chip_facts(layout, source.chip_set), source.hidden
+    chips, hidden, here = chip_facts(layout, source.chip_set), source.hidden, set(table.building_ids)
+    rows = {one: i for i, one in enumerate(source.ids) if one in here and hidden.get(one) != NOT_IN_RUN}
     (x_name, y_name), (x, y) = place_names(grid.crs), centroid_places(table.wkb, grid.crs)
     results = _results(table.building_ids, rows, source.scores, hidden, events, limit.value, source.score_type)
     human = _human(table.building_ids, events, answers, scale)
@@ -230,7 +229,7 @@ def _collect(
     metadata = {**_metadata(name, columns, _scenes_used(chips, scenes), source, limit, audit), "labels_up_to_event": newest}
     metadata["estimate"] = auditing.how_many(layout).as_mapping()
     answered = [event.label if (event := events.get(building)) else None for building in chips["building_ids"]]
-    why = np.array([hidden.get(building, "") for building in chips["building_ids"]], np.str_)
+    why = np.array([hidden.get(one, "") if one in here else assessability.REMOVED for one in chips["building_ids"]], np.str_)
     rows_of_scenes = scene_rows(chips, runs.written(source.scores), limit.value, why, answered)
     metadata |= {
         "bands": chips["bands"], "bands_why": chips.get("bands_why", ""), "n_hidden_from_training": source.n_hidden,
@@ -260,7 +259,9 @@ def _results(
     A building that was added after the run has no result: its picture may show it well, but the run never scored it. Score and
     threshold are compared with the decimals that the file has.
     """
-    ranks, limit = runs.ranks(scores), round(limit, 4)
+    counted = list(rows.values())
+    ranks, limit = np.zeros(len(scores), np.int64), round(limit, 4)
+    ranks[counted] = runs.ranks(scores[counted])
     columns: dict[str, list[object]] = {name: [] for name in _OF_RUN}  # no dict a building: 1,000,000 of them are 0.5 GB
     for building in ids:
         event, row = events.get(building), rows.get(building)
@@ -342,11 +343,10 @@ def _weights(layout: Layout, ids: Sequence[str], rows: Mapping[str, int], audit:
     """Return how many buildings each building of the audit's sample represents; None for those that do not count."""
     if audit is None:
         return [None] * len(ids)
-    facts, arrays = checks.load(layout, audit["check_id"])
-    n, stratum = int(audit.get("n_counted", facts["n_drawn"])), arrays["stratum"]
-    n_drawn = np.bincount(stratum[:n], minlength=int(stratum.max()) + 1)
-    weight: NDArray[np.float64] = np.bincount(stratum) / np.maximum(n_drawn, 1)
-    of_row = dict(zip(arrays["rows"][:n].tolist(), weight[stratum[:n]].round(4).tolist(), strict=True))
+    sample = replace(random_audits.load(layout, audit["check_id"]).sample, n_drawn=int(audit["n_counted"]))
+    drawn, share = sample.stratum[: sample.n_drawn], sample.inclusion()
+    weight = np.divide(1.0, share, out=np.zeros(len(share)), where=share > 0)
+    of_row = dict(zip(sample.rows[: sample.n_drawn].tolist(), weight[drawn].round(4).tolist(), strict=True))
     return [of_row.get(rows.get(building, -1)) for building in ids]
 
 

@@ -164,7 +164,7 @@ def remove_footprints(job: Job, *, name: str, analyst: str) -> dict[str, object]
     job.report(0.2, f"removing {len(gone)} footprints")
 
     def change(db: sqlite3.Connection) -> None:
-        contents.remove_footprints(db, gone)
+        contents.remove_footprints(db, gone, by_list=name[:1] == "[")
 
     short = name if name[:1] != "[" else removing.counted(gone)
     return _carry_out(job, replace(found, name=short), gone, change, analyst)

@@ -15,6 +15,7 @@ from pu_geo.project.layout import Layout, find_project
 from pu_geo.project.rounds import PastAnswer, Round
 from pu_geo.records import Layer, Scene
 from pu_geo.services.imagery import scene_files
+from pu_geo.services.project import population
 from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.imagery.chip import chip
@@ -166,5 +167,5 @@ def _scores(layout: Layout, run_id: str) -> dict[str, float]:
     with store.connect(layout) as db:
         if all(run_id != facts.run_id for facts in runs.all_runs(db)):
             return {}
-    ids, scores = runs.building_ids_of(layout, run_id), runs.written(runs.array(layout, run_id, "scores"))
-    return dict(zip(ids, scores.tolist(), strict=True))
+        found = population.of_run(layout, runs.find(db, run_id))
+    return {building: score for building, score in zip(found.ids, found.scores.tolist(), strict=True) if score == score}

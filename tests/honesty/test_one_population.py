@@ -1,0 +1,96 @@
+"""What was removed is in no count: estimates, thresholds, ranks, audits and maps speak of the buildings that are there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from mapped_parts import RUN, TRUTH, N, answer_audit
+from small_parts import job_of
+
+from pu_geo.errors import PuGeoError
+from pu_geo.project import aoi, contents, runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.damage_map import auditing, exporting, mapping, random_audits
+from pu_geo.services.project import choices, population, removing
+from pu_geo.services.project.choices import Threshold
+from pu_geo.tasks.damage_map.damage_map import build_damage_map
+from pu_geo.tasks.project.remove import remove_footprints
+
+Check = random_audits.Check
+ROWS = np.arange(N)
+
+
+def undrawn(check: Check) -> list[int]:
+    return check.sample.rows[check.sample.n_drawn :][:130].tolist()
+
+
+def half(check: Check) -> list[int]:
+    return ROWS[ROWS % 2 == 0].tolist()
+
+
+def checked(check: Check) -> list[int]:
+    return check.sample.rows[: check.sample.n_drawn // 3].tolist()
+
+
+CASES: dict[str, tuple[Callable[[Check], list[int]], bool, str]] = {
+    "buildings that no check drew, by a list": (undrawn, True, "finished"),
+    "every other building, by an area": (half, False, "finished"),
+    "every other building, by a list": (half, True, "finished"),
+    "a third of what was checked, by an area": (checked, False, "finished"),
+    "a third of what was checked, by a list": (checked, True, "void"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    which, by_list, state = CASES[name]
+    check = answer_audit(mapped, 150)
+    random_audits.end(mapped, check.id)
+    before = auditing.how_many(mapped)
+    limit = Threshold(mapping.threshold(mapped, RUN).value, f"audit:{check.id}")
+    gone = [f"b{row}" for row in which(check)]
+    monkeypatch.setattr(aoi, "outside", lambda db: gone)
+    done = remove_footprints(job_of(mapped), name=json.dumps(gone) if by_list else "outside-aoi", analyst="ann")
+    stays = np.array([f"b{row}" not in gone for row in ROWS])
+    n, run = int(stays.sum()), choices.run(mapped, RUN)
+    n_assessable = int(stays[2:].sum())
+
+    told = auditing.how_many(mapped)
+    assert told.audit_state == state
+    assert random_audits.unfinished_audit(mapped) is None
+    if state == "void":
+        assert told.total.value is None
+        assert "no random choice" in told.words
+        facts = build_damage_map(mapped, RUN, limit.value, threshold_origin=limit.origin).metadata
+        assert "which estimates nothing any more" in mapping.which_words(facts)
+    else:
+        assert told.n == n_assessable
+        assert told.total.low <= TRUTH[2:][stays[2:]].sum() <= told.total.high
+        assert f"it speaks for the {n_assessable:,} that are left" in told.words
+
+    open_now = population.of_run(mapped, run)
+    assert sorted(open_now.ranks()) == list(range(1, n + 1))
+    names, rows = store.call(mapped, contents.live_map)
+    ranks = [row[names.index("rank")] for row in rows if row[names.index("rank")] is not None]
+    found = build_damage_map(mapped, RUN, None)
+    assert sorted(ranks) == sorted(one for one in found.columns["rank"] if one is not None)
+    assert len(rows) == len(found.building_ids) == n >= max(ranks)
+    assert sum(row["n"] for row in found.metadata["scenes"]) in (0, n)
+
+    k = min(10, int(open_now.is_open.sum()))
+    here = mapping.at_threshold(mapped, RUN, mapping.top(mapped, RUN, k).value)
+    now = list(exporting.classes_now(mapped, RUN, mapping.top(mapped, RUN, k).value).values())
+    assert (here.n_flagged, here.n, len(now), now.count("flagged")) == (k, n, n, k)
+    n_left = int(open_now.is_open.sum())
+    with pytest.raises(PuGeoError, match=f"{n_left:,} buildings have no answer yet"):
+        random_audits.begin_audit(mapped, RUN, n_left + 1, "ann")
+    again = random_audits.begin_audit(mapped, RUN, n_left, "ann")
+    assert not {f"b{row}" for row in again.sample.rows}.intersection(gone)
+    random_audits.end(mapped, again.id)
+
+    removing.undo(mapped, done["removal"], "ann")
+    assert auditing.how_many(mapped).total == before.total
+    assert len(runs.building_ids_of(mapped, RUN)) == mapping.at_threshold(mapped, RUN, 0.5).n == N
