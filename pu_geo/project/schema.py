@@ -139,7 +139,8 @@ CREATE VIEW damage_map AS
     FROM (
       SELECT f.fid AS OGC_FID, f.geom AS geom, f.building_id AS building_id, f.area_m2 AS area_m2,
         CASE WHEN e.label = 'cleared' THEN NULL ELSE e.label END AS label, a.analyst AS labeller,
-        ifnull(a.origin_at, a.at) AS labelled_at, s.score AS score, s.rank AS rank, c.run_id AS run_id,
+        ifnull(a.origin_at, a.at) AS labelled_at, s.score AS score,
+        CASE WHEN s.score IS NOT NULL THEN row_number() OVER (PARTITION BY s.score IS NULL ORDER BY s.rank) END AS rank, c.run_id AS run_id,
         CASE WHEN e.reason = '' THEN NULL ELSE e.reason END AS reason,
         CASE WHEN e.damage_types = '[]' THEN NULL ELSE e.damage_types END AS damage_types,
         CASE WHEN e.absent_types = '[]' THEN NULL ELSE e.absent_types END AS absent_types,
@@ -151,10 +152,7 @@ CREATE VIEW damage_map AS
       LEFT JOIN (SELECT p.run_id AS run_id, (SELECT t.threshold FROM threshold t WHERE t.run_id = p.run_id
         ORDER BY t.step DESC LIMIT 1) AS threshold FROM pinned_run p WHERE p.run_id IN (SELECT run_id FROM run)
         ORDER BY p.pin DESC LIMIT 1) c ON TRUE
-      LEFT JOIN (SELECT t.building_id AS building_id, t.score AS score, t.reason AS reason,
-        row_number() OVER (ORDER BY t.rank) AS rank FROM score t JOIN footprints USING (building_id)
-        WHERE t.reason IS NOT '{NOT_IN_RUN}' AND t.run_id = (SELECT p.run_id FROM pinned_run p
-          WHERE p.run_id IN (SELECT run_id FROM run) ORDER BY p.pin DESC LIMIT 1)) s ON s.building_id = f.building_id))
+      LEFT JOIN score s ON s.run_id = c.run_id AND s.building_id = f.building_id AND s.reason IS NOT '{NOT_IN_RUN}')) ORDER BY OGC_FID
 """
 
 _INTAKE = "intake INTEGER"  # the file that a footprint came from, see `import_log`
