@@ -108,11 +108,16 @@ def of_chips(layout: Layout, chip_set: str) -> Population:
 
 
 def of(layout: Layout, chip_set: str, run_id: str | None) -> Population:
-    """Return what each building of a chip set is, in the map of a run, or for the search if None."""
+    """Return what each building of a chip set is, in the map of a run of it, or for the search if None. No scores, and no file of the run."""
     if run_id is None:
         return of_chips(layout, chip_set)
     ids: Sequence[str] = contents.chip_facts(layout, chip_set)["building_ids"]
-    return of_run(layout, choices.run(layout, run_id), ids)
+    with store.connect(layout) as db:
+        there, answers, run = contents.building_ids(db), labels.current_labels(db), runs.find(db, run_id)
+    hidden = choices.reasons_of(layout, run) or {}
+    why = np.fromiter(map(hidden.get, ids, repeat("")), "<U24", len(ids))
+    why[_is_missing(ids, there)] = REMOVED
+    return Population(ids, list(map(answers.get, ids)), why, np.full(len(ids), np.nan))
 
 
 def _is_missing(some: Sequence[str], there: Sequence[str]) -> Bools:
