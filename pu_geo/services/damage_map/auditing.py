@@ -212,6 +212,8 @@ def _how_many(
         check = random_audits.load(layout, check_id)
         done = random_audits.answered(layout, check)
         newest_audit = newest_audit or done
+        if not len(done.sample.rows):
+            continue
         total = audit.estimate_total(done.sample, done.answers, confidence=CONFIDENCE)
         of_audit = of_audit or total
         if total.is_enough:

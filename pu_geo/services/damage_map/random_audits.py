@@ -329,6 +329,9 @@ def answered(layout: Layout, check: Check) -> Answered:
     if not check.n_gone:
         return found
     n = len(check.sample.rows)
+    if not n:
+        words = "The check is void: none of the buildings that it drew from is left. Begin a new one."
+        return replace(found, state="void", words=words, frame=words)
     frame = f"{check.n_gone:,} of the {n + check.n_gone:,} buildings that it drew from are gone since; it speaks for the {n:,} that are left."
     return replace(found, words=f"{found.words} {frame}", frame=frame)
 

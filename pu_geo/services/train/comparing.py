@@ -147,7 +147,7 @@ def compare(layout: Layout, one: str, other: str) -> Comparison:
     """
     with store.connect(layout) as db:
         first, second = runs.find(db, one), runs.find(db, other)
-        newest = labels.moment(db)
+        newest = (labels.moment(db), contents.geometry_v(db))
     if first.run_id == second.run_id:
         raise PuGeoError(f"Run {first.run_id} was named twice.", "Name two runs.", kind="twice")
     check = _common_audit(layout, first, second)
@@ -156,8 +156,10 @@ def compare(layout: Layout, one: str, other: str) -> Comparison:
 
 
 @lru_cache(maxsize=4)
-def _compare(layout: Layout, one: str, other: str, newest: Moment, check_id: str | None, n_drawn: int) -> Comparison:
-    """Compare anew where labels or the audit changed; runs never do."""
+def _compare(
+    layout: Layout, one: str, other: str, newest: tuple[Moment, str], check_id: str | None, n_drawn: int
+) -> Comparison:
+    """Compare anew where labels, footprints or the audit changed; runs never do."""
     with store.connect(layout) as db:
         pair = runs.find(db, one), runs.find(db, other)
     ranked, scores = _ranked(layout, *pair)
