@@ -368,6 +368,11 @@ def move_former(db: sqlite3.Connection, way: tuple[float, float]) -> None:
     db.executemany("UPDATE former SET geom = ? WHERE building_id = ?", zip(blobs, found, strict=True))
 
 
+def any_removed(db: sqlite3.Connection) -> bool:
+    """Return whether footprints were ever removed or replaced; in most projects none ever were."""
+    return db.execute("SELECT 1 FROM removal WHERE kind = 'footprints' LIMIT 1").fetchone() is not None
+
+
 def removed_by_list(db: sqlite3.Connection) -> set[str]:
     """Return the ids of the removed buildings that a person named one by one, and so may have chosen by what she saw there."""
     return {row[0] for row in db.execute("SELECT building_id FROM former WHERE by_list")}

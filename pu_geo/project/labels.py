@@ -26,7 +26,7 @@ import numpy as np
 
 from pu_geo.errors import LabelError
 from pu_geo.project import grades
-from pu_geo.project.contents import building_ids, has_building
+from pu_geo.project.contents import any_removed, building_ids, has_building
 from pu_geo.project.grades import Grade
 from pu_geo.project.store import now, project_id, transaction
 from pu_geo.records import LABELS, Label, LabelEvent, LabelOp, PUSet, is_text, utc
@@ -584,7 +584,7 @@ def current_labels(db: sqlite3.Connection, *, at: int | None = None) -> dict[str
 
 def _of_buildings_here(db: sqlite3.Connection, found: dict[str, Value]) -> dict[str, Value]:
     """Leave out buildings whose footprints were removed; in most projects none ever were, and nothing is read."""
-    if db.execute("SELECT 1 FROM removal WHERE kind = 'footprints' LIMIT 1").fetchone() is None:
+    if not any_removed(db):
         return found
     here = set(building_ids(db))
     return {building: value for building, value in found.items() if building in here}

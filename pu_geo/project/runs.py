@@ -239,6 +239,13 @@ def note_moved(db: sqlite3.Connection, ids: Sequence[str]) -> None:
     db.execute(change, (NOT_IN_RUN, json.dumps(list(ids))))
 
 
+def moved(db: sqlite3.Connection, run_id: str) -> set[str]:
+    """Return the buildings that stand elsewhere than where a run looked, see `note_moved`."""
+    return {
+        row[0] for row in db.execute("SELECT building_id FROM score WHERE run_id = ? AND reason = ?", (run_id, NOT_IN_RUN))
+    }
+
+
 def reasons(db: sqlite3.Connection, run_id: str) -> dict[str, str] | None:
     """Return why buildings of a run are not assessed, as it was stored with the run; None where it was not."""
     known = db.execute("SELECT reason IS NOT NULL FROM score WHERE run_id = ? LIMIT 1", (run_id,)).fetchone()

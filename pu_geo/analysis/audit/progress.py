@@ -23,10 +23,8 @@ Bools = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 STRATA_FROM_TOP = (0.01, 0.05, 0.20)  # where an audit cuts the buildings, as shares from the highest score down
 SMALLEST_STRATUM = 20
-FEWEST_PICKED, PICKED = (
-    3,
-    0.001,
-)  # checked buildings among those removed, and the chance of so many, from which on they were picked
+FEWEST_PICKED = 3  # checked buildings among those removed, below which nobody asks whether they were picked
+PICKED = 0.001  # chance of so many of them, below which they were
 FEWEST_CHECKS = 30  # answered random checks below which there is no estimate of the total
 
 
@@ -75,9 +73,8 @@ class Audit:
         checked, gone = is_checked[self.rows], is_gone[self.rows]
         n_both = int((checked & gone).sum())
         chance = np.ones(1)
-        for size, n_checked, n_gone in zip(
-            *(np.bincount(self.stratum[part], minlength=len(self.low)) for part in (gone | True, checked, gone)), strict=True
-        ):
+        counts = (np.bincount(self.stratum[part], minlength=len(self.low)) for part in (checked, gone))
+        for size, n_checked, n_gone in zip(self.sizes(), *counts, strict=True):
             chance = np.convolve(chance, hypergeom.pmf(np.arange(n_gone + 1), size, n_checked, n_gone))
         return n_both >= FEWEST_PICKED and float(chance[n_both:].sum()) < PICKED
 

@@ -97,10 +97,6 @@ def damage_class(event: LabelEvent, scale: Sequence[Grade]) -> str:
     return "no_visible_damage" if event.label == "not_damaged" else "not_assessed"
 
 
-def _reasons(layout: Layout, run_id: str) -> Mapping[str, str]:
-    return choices.reasons_of(layout, choices.run(layout, run_id)) or {}
-
-
 def change_of(before: Class | None, after: Class | None) -> Change | None:
     """Return how a building's class changed; None where it did not. None stands for a building that is not in that version.
 

@@ -22,7 +22,6 @@ from pu_geo.analysis.audit import progress
 from pu_geo.errors import PuGeoError
 from pu_geo.project import analysts, checks, contents, labels, queues, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import NOT_IN_RUN
 from pu_geo.services.annotate import presence, queueing
 from pu_geo.services.annotate.queueing import LENGTH, StoredQueue, stored_queue
 from pu_geo.services.imagery.preparation import chip_facts
@@ -141,7 +140,7 @@ def load(layout: Layout, check_id: str) -> Check:
     """Return one check."""
     facts, _ = checks.load(layout, check_id)
     of_check = {item.name: facts[item.name] for item in fields(Check) if item.name in facts}
-    drawn, is_gone = _drawn(layout, check_id), _is_gone(layout, facts["chip_set"], facts["run_id"])
+    drawn, is_gone = _drawn(layout, check_id), population.is_gone(layout, facts["chip_set"], facts["run_id"])
     n_gone = int(is_gone[drawn.rows].sum())
     picked = _picked(layout, facts, drawn, is_gone) if n_gone else ""
     return Check(**of_check, sample=drawn.without(is_gone), n_gone=n_gone, picked=picked)
@@ -166,11 +165,6 @@ def _drawn(layout: Layout, check_id: str) -> progress.Audit:
     """Return the sample of a check as it was drawn, of buildings that are gone by now, too."""
     facts, arrays = checks.load(layout, check_id)
     return progress.Audit(**{name: arrays[name] for name in _SAMPLE}, n_drawn=int(facts["n_drawn"]))
-
-
-def _is_gone(layout: Layout, chip_set: str, run_id: str | None) -> NDArray[np.bool_]:
-    """Return which buildings of a chip set no check of it can speak for any more, bool [N]: removed, or not where a run saw them."""
-    return np.isin(population.of(layout, chip_set, run_id).why, (population.REMOVED, NOT_IN_RUN))
 
 
 def open_check(layout: Layout) -> Check | None:
@@ -255,7 +249,7 @@ def extend(layout: Layout, check_id: str, n_more: int, analyst: str | None = Non
     """
     with queues.locked(layout):
         facts, arrays = checks.load(layout, check_id)
-        stays = np.flatnonzero(~_is_gone(layout, facts["chip_set"], facts["run_id"])[arrays["rows"]])
+        stays = np.flatnonzero(~population.is_gone(layout, facts["chip_set"], facts["run_id"])[arrays["rows"]])
         more = stays[stays >= int(facts["n_drawn"])][:n_more]
         drawn = int(more[-1]) + 1 if len(more) else int(facts["n_drawn"])
         event = _close_all(layout, but=check_id)
@@ -340,7 +334,7 @@ def answered_in_search(layout: Layout, chip_set: str, drawn: progress.Audit, ans
     """Return the same for the random checks that the queues of the search drew, see `queueing.checks_of_search`."""
     others = checks.all_checks(layout)
     return _answered(
-        layout, chip_set, drawn.without(_is_gone(layout, chip_set, None)), answers, since=0, is_left=False,
+        layout, chip_set, drawn.without(population.is_gone(layout, chip_set, None)), answers, since=0, is_left=False,
         is_own=lambda one: not any(checks.is_own(facts, one.building_id, one.event) for facts in others),
     )  # fmt: skip
 

@@ -179,8 +179,7 @@ def proposal(layout: Layout, discovery_id: str = "latest", run_id: str | None = 
         newest = labels.last_event(db)
     scores: dict[str, float] = {}
     if run_id is not None:
-        shown = population.of_run(layout, choices.run(layout, run_id))
-        scores = {each: score for each, score in zip(shown.ids, shown.scores.tolist(), strict=True) if score == score}
+        scores = population.of_run(layout, choices.run(layout, run_id)).score_of()
     names = names_of(found, named)
     groups = [_group(found, numbers, answers, review, names, scores) for numbers in review.joined(found.facts["n_groups"])]
     return Proposal(found.id, found.facts, groups, newest - int(found.facts["at_event"]))

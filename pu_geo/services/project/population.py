@@ -23,6 +23,7 @@ Bools = NDArray[np.bool_]
 Class = Literal["confirmed", "flagged", "not_flagged", "not_assessed"]
 CLASSES: tuple[Class, ...] = ("confirmed", "flagged", "not_flagged", "not_assessed")
 REMOVED = assessability.REMOVED
+_WHY = "<U24"
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,10 @@ class Population:
         found = runs.ranks(np.where(has_score, self.scores, -1.0))
         return np.where(has_score, found, 0)
 
+    def score_of(self) -> dict[str, float]:
+        """Return building id -> score of those that have one."""
+        return {each: score for each, score in zip(self.ids, self.scores.tolist(), strict=True) if score == score}
+
     def classes(self, threshold: float) -> list[Class]:
         """Return the class that the map gives each building at a threshold, [N]."""
         of_answer: dict[str | None, Class] = {
@@ -79,47 +84,49 @@ def of_run(layout: Layout, run: RunFacts, ids: Sequence[str] | None = None) -> P
     Args:
         ids: of the wanted buildings, [N]; all that are there if None.
     """
-    with store.connect(layout) as db:
-        there, answers = contents.building_ids(db), labels.current_labels(db)
-    wanted, own = there if ids is None else ids, runs.building_ids_of(layout, run.run_id)
-    hidden = choices.reasons_of(layout, run) or {}
-    why = np.fromiter(map(hidden.get, wanted, repeat("")), "<U24", len(wanted))
-    scores = runs.written(runs.array(layout, run.run_id, "scores"))
+    wanted = store.call(layout, contents.building_ids) if ids is None else ids
+    own, scores = runs.building_ids_of(layout, run.run_id), runs.written(runs.array(layout, run.run_id, "scores"))
+    why = _hidden(layout, run, wanted)
     if wanted != own:
         row = {building: at for at, building in enumerate(own)}
         at = np.fromiter(map(row.get, wanted, repeat(-1)), np.int64, len(wanted))
         scores, why[at < 0] = np.append(scores, np.nan)[at], NOT_IN_RUN
-    if wanted != there:
-        why[_is_missing(wanted, there)] = REMOVED
-    scores[np.isin(why, (NOT_IN_RUN, REMOVED))] = np.nan
-    return Population(wanted, list(map(answers.get, wanted)), why, scores)
-
-
-def of_chips(layout: Layout, chip_set: str) -> Population:
-    """Return what each building of a chip set is where no run is asked: the picture after the event alone may hide it. No scores."""
-    facts = contents.chip_facts(layout, chip_set)
-    ids: Sequence[str] = facts["building_ids"]
-    with store.connect(layout) as db:
-        there, answers = contents.building_ids(db), labels.current_labels(db)
-    why = assessability.hidden_after(facts).astype("<U24")
-    if ids != there:
-        why[_is_missing(ids, there)] = REMOVED
-    return Population(ids, list(map(answers.get, ids)), why, np.full(len(ids), np.nan))
+    return _standing(layout, wanted, why, scores)
 
 
 def of(layout: Layout, chip_set: str, run_id: str | None) -> Population:
-    """Return what each building of a chip set is, in the map of a run of it, or for the search if None. No scores, and no file of the run."""
-    if run_id is None:
-        return of_chips(layout, chip_set)
+    """Return what each building of a chip set is, without scores: no file of a run is read.
+
+    Args:
+        run_id: in the map of this run of the chip set; if None for the search, where the picture after the event alone may hide it.
+    """
+    facts = contents.chip_facts(layout, chip_set)
+    ids: Sequence[str] = facts["building_ids"]
+    why = assessability.hidden_after(facts) if run_id is None else _hidden(layout, choices.run(layout, run_id), ids)
+    return _standing(layout, ids, why.astype(_WHY), np.full(len(ids), np.nan))
+
+
+def is_gone(layout: Layout, chip_set: str, run_id: str | None) -> Bools:
+    """Return which buildings of a chip set nothing speaks for any more, bool [N]: removed, or not where the run, if any, saw them."""
     ids: Sequence[str] = contents.chip_facts(layout, chip_set)["building_ids"]
     with store.connect(layout) as db:
-        there, answers, run = contents.building_ids(db), labels.current_labels(db), runs.find(db, run_id)
-    hidden = choices.reasons_of(layout, run) or {}
-    why = np.fromiter(map(hidden.get, ids, repeat("")), "<U24", len(ids))
-    why[_is_missing(ids, there)] = REMOVED
-    return Population(ids, list(map(answers.get, ids)), why, np.full(len(ids), np.nan))
+        if not contents.any_removed(db):
+            return np.zeros(len(ids), np.bool_)
+        moved = set() if run_id is None else runs.moved(db, runs.find(db, run_id).run_id)
+        left = set(contents.building_ids(db)) - moved
+    return np.fromiter((one not in left for one in ids), np.bool_, len(ids))
 
 
-def _is_missing(some: Sequence[str], there: Sequence[str]) -> Bools:
-    known = set(there)
-    return np.fromiter((one not in known for one in some), np.bool_, len(some))
+def _hidden(layout: Layout, run: RunFacts, ids: Sequence[str]) -> NDArray[np.str_]:
+    """Return why a run does not assess buildings, as far as the picture or a shift keeps it from it, str [N]."""
+    found = choices.reasons_of(layout, run) or {}
+    return np.fromiter(map(found.get, ids, repeat("")), _WHY, len(ids))
+
+
+def _standing(layout: Layout, ids: Sequence[str], why: NDArray[np.str_], scores: NDArray[np.float64]) -> Population:
+    """Add the answers, and take away what was removed."""
+    with store.connect(layout) as db:
+        answers, there = labels.current_labels(db), set(contents.building_ids(db))
+    why[np.fromiter((one not in there for one in ids), np.bool_, len(ids))] = REMOVED
+    scores[np.isin(why, (NOT_IN_RUN, REMOVED))] = np.nan
+    return Population(ids, list(map(answers.get, ids)), why, scores)

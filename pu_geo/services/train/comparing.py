@@ -176,7 +176,8 @@ def _ranked(layout: Layout, one: RunFacts, other: RunFacts) -> tuple[Ranked, lis
     """Rank the common buildings by both runs; return the scores of the two, float64 [n] each, too."""
     ids, others = (runs.building_ids_of(layout, facts.run_id) for facts in (one, other))
     rows, theirs = _common_rows(ids, others)
-    is_open = ~_is_hidden(layout, one, ids)[rows] & ~_is_hidden(layout, other, others)[theirs]
+    is_own, is_theirs = (population.of_run(layout, run, of_run).is_assessed for run, of_run in ((one, ids), (other, others)))
+    is_open = is_own[rows] & is_theirs[theirs]
     n_left_out = int((~is_open).sum())
     rows, theirs = rows[is_open], theirs[is_open]
     n = len(rows)
@@ -207,11 +208,6 @@ def _common_rows(ids: Sequence[str], others: Sequence[str]) -> tuple[NDArray[np.
     place = {building: row for row, building in enumerate(others)}
     theirs = np.array([place.get(building, -1) for building in ids], np.int64)
     return np.flatnonzero(theirs >= 0), theirs[theirs >= 0]
-
-
-def _is_hidden(layout: Layout, run: RunFacts, ids: Sequence[str]) -> Bools:
-    """Return which buildings, [N] of a run, it does not assess, or a person called not assessable, bool [N]."""
-    return ~population.of_run(layout, run, ids).is_assessed
 
 
 def _common_audit(layout: Layout, one: RunFacts, other: RunFacts) -> Check | None:

@@ -167,5 +167,4 @@ def _scores(layout: Layout, run_id: str) -> dict[str, float]:
     with store.connect(layout) as db:
         if all(run_id != facts.run_id for facts in runs.all_runs(db)):
             return {}
-        found = population.of_run(layout, runs.find(db, run_id))
-    return {building: score for building, score in zip(found.ids, found.scores.tolist(), strict=True) if score == score}
+        return population.of_run(layout, runs.find(db, run_id)).score_of()
