@@ -31,7 +31,6 @@ HEALTH = "/_stcore/health"  # open to programs that watch whether the server ans
 _HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::([1-9][0-9]{0,4}))?")
 MOST_UPLOADED = 1024**3  # bytes; Streamlit keeps what a tab uploaded in memory until the tab is closed
 _UPLOADS = "/_stcore/upload_file/"
-_ASSETS = Path(__file__).parent / "assets"
 _POLICY_VIOLATION = 1008  # code of RFC 6455 for a WebSocket that is refused
 # What Streamlit's pages need: styles set by scripts, and pictures, fonts, workers and modules that it makes itself.
 _PAGE = (
@@ -186,9 +185,9 @@ def _same(secret: str, given: str) -> bool:
 
 @cache
 def _inline_scripts() -> str:
-    """Return the hashes of the scripts within Streamlit's page, which differ by its version, and within ours, as a policy lists them."""
-    pages = (Path(streamlit.__file__).parent / "static" / "index.html", *sorted(_ASSETS.glob("*.html")))
-    found = [script for page in pages for script in re.findall(rb"<script>(.*?)</script>", page.read_bytes(), re.DOTALL)]
+    """Return the hashes of the scripts within Streamlit's page, which differ by its version, as a policy lists them."""
+    page = (Path(streamlit.__file__).parent / "static" / "index.html").read_bytes()
+    found = re.findall(rb"<script>(.*?)</script>", page, re.DOTALL)
     return "".join(f" 'sha256-{base64.b64encode(hashlib.sha256(each).digest()).decode()}'" for each in found)
 
 

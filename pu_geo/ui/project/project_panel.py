@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -67,6 +68,12 @@ def choices(layout: Layout | None) -> None:
         _recent(layout)
 
 
+@cache
+def _enter() -> Any:
+    """Return the part of the page that lets Enter press a button; it draws nothing."""
+    return st.components.v2.component("pu_geo.enter", js=(ASSETS / "enter.js").read_text(encoding="utf-8"))
+
+
 def _new() -> None:
     """Draw the field of a new project's name, and the folder that follows from it.
 
@@ -74,7 +81,7 @@ def _new() -> None:
     """
     state = st.session_state
     st.markdown(f"**{texts.NEW}**")
-    st.html(ASSETS / "enter.html", unsafe_allow_javascript=True)
+    _enter()(key="enter")
     with st.container(key="enter-create"):
         name = st.text_input(texts.NAME, placeholder=texts.NAME_EXAMPLE, key=_NAME, live=True)
     folder = projects.suggested_folder(name)

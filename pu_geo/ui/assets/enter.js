@@ -1,0 +1,13 @@
+// Enter in a text field within a container `enter-NAME` commits the field, then presses the button of the key NAME.
+const press = (event) => {
+  const around = event.key === "Enter" && !event.isComposing && event.target.closest?.('[class*="st-key-enter-"]');
+  if (!around || event.target.tagName !== "INPUT") return;
+  const sign = [...around.classList].find((name) => name.startsWith("st-key-enter-"));
+  event.target.blur();
+  setTimeout(() => document.querySelector(`.st-key-${sign.slice("st-key-enter-".length)} button`)?.click());
+};
+
+export default function () {
+  document.addEventListener("keydown", press, true);
+  return () => document.removeEventListener("keydown", press, true);
+}
