@@ -374,7 +374,7 @@ def any_removed(db: sqlite3.Connection) -> bool:
 
 
 def removed_by_list(db: sqlite3.Connection) -> set[str]:
-    """Return the ids of the removed buildings that a person named one by one, and so may have chosen by what she saw there."""
+    """Return the ids of the removed buildings that may have been chosen by what was seen there."""
     return {row[0] for row in db.execute("SELECT building_id FROM former WHERE by_list")}
 
 
@@ -382,7 +382,7 @@ def remove_footprints(db: sqlite3.Connection, ids: Sequence[str], *, by_list: bo
     """Remove footprints within a transaction of the caller's; labels of these buildings stay in the log, and their ids are not given anew.
 
     Args:
-        by_list: a person named them one by one.
+        by_list: a person named them one by one, or a file left them out: what was seen there may have chosen them.
     """
     _note_numbers(db, ids)
     gone = (json.dumps(list(ids)),)

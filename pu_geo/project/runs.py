@@ -226,11 +226,11 @@ def _put_scores(
 
 
 def put_reasons(db: sqlite3.Connection, run_id: str, why: Reasons) -> None:
-    """Store anew what the picture keeps a run's buildings from being assessed by, such as after chips were cut again."""
+    """Store anew what the picture keeps a run's buildings from being assessed by, such as after chips were cut again; see `note_moved`."""
     with transaction(db):
         ids = [row[0] for row in db.execute("SELECT building_id FROM score WHERE run_id = ?", (run_id,))]
-        rows = ((why.get(building, ""), run_id, building) for building in ids)
-        db.executemany("UPDATE score SET reason = ? WHERE run_id = ? AND building_id = ?", rows)
+        rows = ((why.get(building, ""), run_id, building, NOT_IN_RUN) for building in ids)
+        db.executemany("UPDATE score SET reason = ? WHERE run_id = ? AND building_id = ? AND reason IS NOT ?", rows)
 
 
 def note_moved(db: sqlite3.Connection, ids: Sequence[str]) -> None:

@@ -165,7 +165,7 @@ CREATE TABLE pugeo_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE footprints (
   fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, geom BLOB NOT NULL, building_id TEXT NOT NULL UNIQUE,
   area_m2 REAL, source_footprint TEXT, attributes TEXT NOT NULL DEFAULT '{{}}', {_INTAKE});
-CREATE TABLE former (  -- where removed buildings stood, and whether a person named them one by one
+CREATE TABLE former (  -- where removed buildings stood, and whether what was seen there may have chosen them
   building_id TEXT PRIMARY KEY, geom BLOB NOT NULL, source_footprint TEXT, by_list INTEGER NOT NULL);
 CREATE TABLE scene (
   scene_id TEXT PRIMARY KEY, role TEXT NOT NULL, path TEXT NOT NULL, facts TEXT NOT NULL, added_at TEXT NOT NULL);

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from mapped_parts import RUN, TRUTH, N, answer_audit
+from mapped_parts import RUN, TRUTH, N, answer_audit, say_all
 from small_parts import job_of
 
 from pu_geo.errors import PuGeoError
@@ -27,6 +27,11 @@ def undrawn(check: Check) -> list[int]:
     return check.sample.rows[check.sample.n_drawn :][:130].tolist()
 
 
+def found(check: Check) -> list[int]:
+    """Return what a search beside the audit called damaged."""
+    return [row for row in undrawn(check) if TRUTH[row]]
+
+
 def half(check: Check) -> list[int]:
     return ROWS[ROWS % 2 == 0].tolist()
 
@@ -37,6 +42,7 @@ def checked(check: Check) -> list[int]:
 
 CASES: dict[str, tuple[Callable[[Check], list[int]], bool, str]] = {
     "buildings that no check drew, by a list": (undrawn, True, "finished"),
+    "what the search found damaged, by a list": (found, True, "void"),
     "every other building, by an area": (half, False, "finished"),
     "every other building, by a list": (half, True, "finished"),
     "a third of what was checked, by an area": (checked, False, "finished"),
@@ -49,6 +55,8 @@ def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.Mon
     which, by_list, state = CASES[name]
     check = answer_audit(mapped, 150)
     random_audits.end(mapped, check.id)
+    if which is found:
+        say_all(mapped, found(check))
     before = auditing.how_many(mapped)
     limit = Threshold(mapping.threshold(mapped, RUN).value, f"audit:{check.id}")
     gone = [f"b{row}" for row in which(check)]
@@ -75,10 +83,10 @@ def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.Mon
     assert sorted(open_now.ranks()) == list(range(1, n + 1))
     names, rows = store.call(mapped, contents.live_map)
     ranks = [row[names.index("rank")] for row in rows if row[names.index("rank")] is not None]
-    found = build_damage_map(mapped, RUN, None)
-    assert sorted(ranks) == sorted(one for one in found.columns["rank"] if one is not None)
-    assert len(rows) == len(found.building_ids) == n >= max(ranks)
-    assert sum(row["n"] for row in found.metadata["scenes"]) in (0, n)
+    published = build_damage_map(mapped, RUN, None)
+    assert sorted(ranks) == sorted(one for one in published.columns["rank"] if one is not None)
+    assert len(rows) == len(published.building_ids) == n >= max(ranks)
+    assert sum(row["n"] for row in published.metadata["scenes"]) in (0, n)
 
     k = min(10, int(open_now.is_open.sum()))
     here = mapping.at_threshold(mapped, RUN, mapping.top(mapped, RUN, k).value)

@@ -23,7 +23,7 @@ Bools = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 STRATA_FROM_TOP = (0.01, 0.05, 0.20)  # where an audit cuts the buildings, as shares from the highest score down
 SMALLEST_STRATUM = 20
-FEWEST_PICKED = 3  # checked buildings among those removed, below which nobody asks whether they were picked
+FEWEST_PICKED = 3  # answered buildings among those removed, below which nobody asks whether they were picked
 PICKED = 0.001  # chance of so many of them, below which they were
 FEWEST_CHECKS = 30  # answered random checks below which there is no estimate of the total
 
@@ -62,20 +62,21 @@ class Audit:
         stays = ~is_gone[self.rows]
         return replace(self, rows=self.rows[stays], stratum=self.stratum[stays], n_drawn=int(stays[: self.n_drawn].sum()))
 
-    def is_picked(self, is_checked: Bools, is_gone: Bools) -> bool:
-        """Return whether more of the buildings that went were checked than chance explains, so that their answers may have chosen them.
+    def is_picked(self, is_known: Bools, is_gone: Bools) -> bool:
+        """Return whether more of the buildings that went had an answer than chance explains, so that the answers may have chosen them.
 
         Args:
-            is_checked, is_gone: bool [N]. Fewer than three that were checked change nothing.
+            is_known: bool [N], was answered since the audit began, by a check or a search.
+            is_gone: bool [N]. Fewer than three that were answered change nothing.
         """
         from scipy.stats import hypergeom
 
-        checked, gone = is_checked[self.rows], is_gone[self.rows]
-        n_both = int((checked & gone).sum())
+        known, gone = is_known[self.rows], is_gone[self.rows]
+        n_both = int((known & gone).sum())
         chance = np.ones(1)
-        counts = (np.bincount(self.stratum[part], minlength=len(self.low)) for part in (checked, gone))
-        for size, n_checked, n_gone in zip(self.sizes(), *counts, strict=True):
-            chance = np.convolve(chance, hypergeom.pmf(np.arange(n_gone + 1), size, n_checked, n_gone))
+        counts = (np.bincount(self.stratum[part], minlength=len(self.low)) for part in (known, gone))
+        for size, n_known, n_gone in zip(self.sizes(), *counts, strict=True):
+            chance = np.convolve(chance, hypergeom.pmf(np.arange(n_gone + 1), size, n_known, n_gone))
         return n_both >= FEWEST_PICKED and float(chance[n_both:].sum()) < PICKED
 
 

@@ -46,7 +46,7 @@ class Check:
         at_event: labels up to this event were known when it began.
         sample: the drawing order of the buildings that it still speaks for, and how far these were drawn.
         n_gone: buildings of its order that were removed since, or stand elsewhere.
-        picked: "" unless those that were removed were picked among the ones it had checked, in words: what is left is no random choice.
+        picked: "" unless those that were removed were picked among the ones answered since, in words: what is left is no random choice.
     """
 
     id: str
@@ -147,18 +147,18 @@ def load(layout: Layout, check_id: str) -> Check:
 
 
 def _picked(layout: Layout, facts: Mapping[str, Any], drawn: progress.Audit, is_gone: NDArray[np.bool_]) -> str:
-    """Return that those of a check's buildings that a person removed by a list were picked among the ones it had checked; "" if not."""
+    """Return that those of its buildings that went by a list or a newer file were picked among the ones answered since; "" if not."""
     ids: Sequence[str] = chip_facts(layout, facts["chip_set"])["building_ids"]
     with store.connect(layout) as db:
         listed = contents.removed_by_list(db)
-        given = labels.given_since(db, int(facts["at_event"]), [ids[row] for row in drawn.rows[: drawn.n_drawn]])
-    checked = {one.building_id for one in given if one.is_check}
-    is_listed, is_checked = (np.fromiter(map(some.__contains__, ids), np.bool_, len(ids)) for some in (listed, checked))
+        given = labels.given_since(db, int(facts["at_event"]), [ids[row] for row in drawn.rows])
+    sets = (listed, {one.building_id for one in given}, {one.building_id for one in given if one.is_check})
+    is_listed, is_known, is_checked = (np.fromiter(map(some.__contains__, ids), np.bool_, len(ids)) for some in sets)
     is_listed &= is_gone
-    if not drawn.is_picked(is_checked, is_listed):
+    if not drawn.is_picked(is_checked, is_listed) and not drawn.without(is_checked).is_picked(is_known, is_listed):
         return ""
-    n, n_checked = int(is_listed[drawn.rows].sum()), int((is_listed & is_checked)[drawn.rows].sum())
-    return f"{n_checked:,} of {n:,} buildings that were removed one by one since had been checked by it"
+    n, n_known = int(is_listed[drawn.rows].sum()), int((is_listed & is_known)[drawn.rows].sum())
+    return f"{n_known:,} of {n:,} buildings that were removed since had been answered since it began"
 
 
 def _drawn(layout: Layout, check_id: str) -> progress.Audit:
@@ -180,8 +180,9 @@ def newest_audit(layout: Layout, run_id: str | None = None) -> Check | None:
 
 
 def audits_of(layout: Layout, run_id: str | None = None) -> list[dict[str, Any]]:
-    """Return the facts of all audits of a run, or of any run, oldest first, see `project.checks`."""
-    audits = [facts for facts in checks.all_checks(layout) if facts["purpose"] == "audit"]
+    """Return the facts of all audits of a run, or of any run that is there, oldest first, see `project.checks`."""
+    there = {facts.run_id for facts in store.call(layout, runs.all_runs)}
+    audits = [facts for facts in checks.all_checks(layout) if facts["purpose"] == "audit" and facts["run_id"] in there]
     return [facts for facts in audits if run_id in (None, facts["run_id"])]
 
 
@@ -414,6 +415,8 @@ def stop_view(layout: Layout, check: Check, at_most_left: int, confidence: float
     Only checks count, without a gap in their order; answers of a search since the check began make it void.
     """
     found = answered(layout, check)
+    if check.picked:
+        return StopView(found.n_counted, found.n_damaged, 0, True, f"{check.picked}, so it proves nothing any more. Begin a new one.")
     rows = check.sample.rows
     facts, _ = checks.load(layout, check.id)
     known_at, checked_at = _first_answers(

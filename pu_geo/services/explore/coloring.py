@@ -22,6 +22,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import ranking
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.explore.exploring import is_run, rows_on_map
+from pu_geo.services.project import population
 
 MOST_CATEGORIES = 12
 OTHER = "other"
@@ -127,18 +128,18 @@ def _uncertainty(layout: Layout, run_id: str, by: str, place: str) -> Coloring:
     "near": 0 for the building at the threshold, and less the more places it is away from there. "disagreement": places between
     the run and the live ranking of the labels of this moment; none before that has all, as others keep scores by earlier labels.
     """
-    rows, scores = rows_on_map(layout, run_id), np.asarray(runs.array(layout, run_id, "scores"), np.float32)
-    share = (runs.ranks(scores) - 0.5) / max(len(scores), 1)
-    here = np.where(rows >= 0, share[rows], np.nan)
+    now_here = population.of_run(layout, store.call(layout, runs.find, run_id))
+    scores = now_here.scores[np.isfinite(now_here.exact)]
+    here = np.where(np.isfinite(now_here.exact), (now_here.ranks() - 0.5) / max(len(scores), 1), np.nan)
     if by == "near":
         limit = mapping.threshold(layout, run_id).value
-        flagged = float((runs.written(scores) >= limit).mean()) if len(scores) else 0.0
+        flagged = float((scores >= limit).mean()) if len(scores) else 0.0
         title, ends = NEAR_THRESHOLD, ("far away", "at the threshold")
         values = (-np.abs(here - flagged)).astype(np.float32)
         return Coloring(by, title, "numbers", (), values, -0.5, 0.0, ends, f"{limit:.4f}-{place}")
     now = ranking.rank_now(layout)
     sent = None if now is None or not now.is_complete else ranking.scores_for_browser(layout, now.score_id)
-    live = np.full(len(rows), np.nan) if sent is None else np.frombuffer(sent, "<f4").astype(np.float64)
+    live = np.full(len(here), np.nan) if sent is None else np.frombuffer(sent, "<f4").astype(np.float64)
     known = ~np.isnan(live)
     places = np.full(len(live), np.nan)
     places[known] = (runs.ranks(live[known].astype(np.float32)) - 0.5) / max(int(known.sum()), 1)

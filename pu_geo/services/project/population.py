@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import repeat
 from typing import Literal
 
@@ -35,13 +36,18 @@ class Population:
         answers: [N], labels of this moment; None without one, and of a removed building.
         why: str [N], why a building without an answer is not assessed: one of `assessability.Why`, `NOT_IN_RUN` or `REMOVED`; "" where
             it is.
-        scores: float64 [N] in 0..1 with the decimals that every file has; NaN where none counts.
+        exact: float32 [N], scores in 0..1 as the run gave them, by which ranks are; NaN where none counts.
     """
 
     ids: Sequence[str]
     answers: Sequence[str | None]
     why: NDArray[np.str_]
-    scores: NDArray[np.float64]
+    exact: NDArray[np.float32]
+
+    @cached_property
+    def scores(self) -> NDArray[np.float64]:
+        """Return the scores with the decimals that every file has, float64 [N]; NaN where none counts."""
+        return runs.written(self.exact)
 
     @property
     def is_open(self) -> Bools:
@@ -60,8 +66,8 @@ class Population:
 
     def ranks(self) -> NDArray[np.int64]:
         """Return the place of each score among those that count, int64 [N], 1 for the highest; 0 without one."""
-        has_score = np.isfinite(self.scores)
-        found = runs.ranks(np.where(has_score, self.scores, -1.0))
+        has_score = np.isfinite(self.exact)
+        found = runs.ranks(np.where(has_score, self.exact, np.float32(-1)))
         return np.where(has_score, found, 0)
 
     def score_of(self) -> dict[str, float]:
@@ -85,12 +91,12 @@ def of_run(layout: Layout, run: RunFacts, ids: Sequence[str] | None = None) -> P
         ids: of the wanted buildings, [N]; all that are there if None.
     """
     wanted = store.call(layout, contents.building_ids) if ids is None else ids
-    own, scores = runs.building_ids_of(layout, run.run_id), runs.written(runs.array(layout, run.run_id, "scores"))
+    own, scores = runs.building_ids_of(layout, run.run_id), np.array(runs.array(layout, run.run_id, "scores"), np.float32)
     why = _hidden(layout, run, wanted)
     if wanted != own:
         row = {building: at for at, building in enumerate(own)}
         at = np.fromiter(map(row.get, wanted, repeat(-1)), np.int64, len(wanted))
-        scores, why[at < 0] = np.append(scores, np.nan)[at], NOT_IN_RUN
+        scores, why[at < 0] = np.append(scores, np.float32(np.nan))[at], NOT_IN_RUN
     return _standing(layout, wanted, why, scores)
 
 
@@ -103,7 +109,7 @@ def of(layout: Layout, chip_set: str, run_id: str | None) -> Population:
     facts = contents.chip_facts(layout, chip_set)
     ids: Sequence[str] = facts["building_ids"]
     why = assessability.hidden_after(facts) if run_id is None else _hidden(layout, choices.run(layout, run_id), ids)
-    return _standing(layout, ids, why.astype(_WHY), np.full(len(ids), np.nan))
+    return _standing(layout, ids, why.astype(_WHY), np.full(len(ids), np.nan, np.float32))
 
 
 def is_gone(layout: Layout, chip_set: str, run_id: str | None) -> Bools:
@@ -123,7 +129,7 @@ def _hidden(layout: Layout, run: RunFacts, ids: Sequence[str]) -> NDArray[np.str
     return np.fromiter(map(found.get, ids, repeat("")), _WHY, len(ids))
 
 
-def _standing(layout: Layout, ids: Sequence[str], why: NDArray[np.str_], scores: NDArray[np.float64]) -> Population:
+def _standing(layout: Layout, ids: Sequence[str], why: NDArray[np.str_], scores: NDArray[np.float32]) -> Population:
     """Add the answers, and take away what was removed."""
     with store.connect(layout) as db:
         answers, there = labels.current_labels(db), set(contents.building_ids(db))

@@ -236,7 +236,7 @@ def replace_footprints(
     job.report(0.6, f"replacing {len(before.wkb)} footprints by {len(table.wkb)}")
 
     def change(db: sqlite3.Connection) -> None:
-        contents.remove_footprints(db, gone)
+        contents.remove_footprints(db, gone, by_list=True)
         contents.change_outlines(db, table, {*changed, *renewed})
         import_log.import_footprints(db, table, Path(path).name, replaces=True, come_back=come_back)
         if shift:
