@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -91,6 +93,15 @@ class Scene:
     when: When = ""
     kind: LayerKind = "other"
     nodata: float | None = None
+
+
+_READ = ("sha256", "role", "crs", "transform", "rgb", "stretch", "nodata", "layer", "when", "kind")
+
+
+def scene_fingerprint(scene: Scene) -> str:
+    """Return the fingerprint of a scene, 12 hex digits: of its file's content, and of all that says how and where it is read."""
+    text = json.dumps([getattr(scene, name) for name in _READ])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def misses_by_band(scene: Scene) -> bool:

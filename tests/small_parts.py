@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from packaging.requirements import Requirement
 
 from pu_geo import jobs
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.project import contents, freshness, labels, runs, store
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import FootprintTable, Grid, LabelOp, Role, RunFacts, Scene
 from pu_geo.tasks.job import Job
@@ -72,8 +72,13 @@ def add_chips(
         if array is not None:
             write_array(path, array)
     usual = {"building_ids": list(ids), "nodata_share": [0.0] * len(ids), "bands": bands, "size_px": size_px, "sheets": {}}
-    write_json(layout.chip_facts(name), {**usual, **facts})
     with store.connect(layout) as db:
+        scenes, here = contents.all_scenes(db), set(contents.building_ids(db))
+        made = freshness.made_from(db, layout, scenes, {one.scene_id for one in scenes}, [one for one in ids if one in here])
+        of_scenes = {
+            one.scene_id: {key: getattr(one, key) for key in ("role", "sha256", "date", "gsd_m", "dtype")} for one in scenes
+        }
+        write_json(layout.chip_facts(name), {**usual, "made_from": made, "scenes": of_scenes, **facts})
         contents.add_chip_set(db, name, bands, size_px, len(ids))
 
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from pu_geo.atomic_write import atomic_write
 from pu_geo.project.layout import Layout, reading
-from pu_geo.project.store import now
-from pu_geo.records import Scene
+from pu_geo.records import Scene, scene_fingerprint
 
 
 @dataclass(frozen=True)
@@ -48,22 +47,23 @@ def path_of(layout: Layout) -> Path:
 
 
 def save(layout: Layout, alignment: Alignment, scenes: Sequence[Scene]) -> None:
-    """Write the alignment of these scenes, with the time; it takes the place of the one before."""
+    """Write the alignment of these scenes, with its fingerprint; it takes the place of the one before."""
+    digest = hashlib.sha256(_name_of(scenes).encode())
+    for array in (alignment.dx_m, alignment.dy_m, alignment.quality):
+        digest.update(np.ascontiguousarray(array, "<f8").tobytes())
     with atomic_write(path_of(layout)) as temporary, temporary.open("wb") as stream:
         arrays = {**vars(alignment), "building_ids": np.array(alignment.building_ids, dtype=np.str_)}
-        np.savez(stream, allow_pickle=False, made_from=np.array(_name_of(scenes)), made_at=np.array(now()), **arrays)
+        names = {"made_from": np.array(_name_of(scenes)), "fingerprint": np.array(digest.hexdigest()[:12])}
+        np.savez(stream, allow_pickle=False, **names, **arrays)
 
 
-def made_at(layout: Layout) -> str:
-    """Return when the scenes were aligned, RFC 3339 UTC; "" where they were not.
-
-    The time of the file says nothing of it: a copy of the project has another one.
-    """
+def fingerprint(layout: Layout) -> str:
+    """Return what names the alignment by what it found, 12 hex digits; "" where scenes were not aligned."""
     path = path_of(layout)
     if not path.is_file():
         return ""
     with reading(path), np.load(path, allow_pickle=False) as stored:
-        return str(stored["made_at"])
+        return str(stored["fingerprint"])
 
 
 def load(layout: Layout, building_ids: Sequence[str], scenes: Sequence[Scene]) -> Alignment | None:
@@ -85,6 +85,5 @@ def load(layout: Layout, building_ids: Sequence[str], scenes: Sequence[Scene]) -
 
 
 def _name_of(scenes: Sequence[Scene]) -> str:
-    """Name scenes by their content and order; where two overlap, the first one is shown."""
-    text = "\n".join(f"{scene.role} {scene.sha256}" for scene in scenes)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """Name scenes by content, place and order; where two overlap, the first one is shown."""
+    return hashlib.sha256("\n".join(map(scene_fingerprint, scenes)).encode()).hexdigest()

@@ -29,7 +29,7 @@ def _folder(layout: Layout) -> Path:
 def all_checks(layout: Layout) -> list[dict[str, Any]]:
     """Return the facts of all checks, oldest first."""
     found = [read_json(path) for path in _folder(layout).glob("*.json")]
-    return sorted(found, key=lambda facts: (str(facts["begun_at"]), str(facts["id"])))
+    return sorted(found, key=lambda facts: int(facts["number"]))
 
 
 def load(layout: Layout, check_id: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -41,11 +41,12 @@ def load(layout: Layout, check_id: str) -> tuple[dict[str, Any], dict[str, NDArr
 
 
 def add(layout: Layout, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write a new check; `facts` has its "id" and "begun_at". It is there once its facts are."""
+    """Write a new check under the next number; `facts` has its "id". It is there once its facts are. One at a time."""
     path = _folder(layout) / f"{checked_id(str(facts['id']))}.npz"
     with atomic_write(path) as temporary, temporary.open("wb") as stream:
         np.savez(stream, allow_pickle=False, **arrays)
-    save_facts(layout, facts)
+    number = max((int(one["number"]) for one in all_checks(layout)), default=0) + 1
+    save_facts(layout, {**facts, "number": number})
 
 
 def opened(facts: Mapping[str, Any], event: int) -> dict[str, Any]:

@@ -71,7 +71,6 @@ def exchange_scenes(
         add_scenes(db, new, grid, pre_share)
     for place, scene in zip(places, new, strict=False):
         db.execute("UPDATE scene SET rowid = ? WHERE scene_id = ?", (place, scene.scene_id))
-    _note_change(db)
     note_footprints(db)
 
 
@@ -87,12 +86,6 @@ def exchange_layer(db: sqlite3.Connection, gone: Sequence[Scene], new: Sequence[
     if new:
         add_layer_scenes(db, new)
         db.execute("UPDATE scene SET rowid = ? WHERE scene_id = ?", (first, new[0].scene_id))
-    _note_change(db)
-
-
-def _note_change(db: sqlite3.Connection) -> None:
-    """Store that scenes or footprints were removed or replaced now: chips made before are out of date."""
-    db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('imagery_changed', ?)", (now(),))
 
 
 def _put_grid(db: sqlite3.Connection, grid: Grid, pre_share: float | None) -> None:
@@ -400,7 +393,6 @@ def remove_footprints(db: sqlite3.Connection, ids: Sequence[str], *, by_list: bo
         "last_change = strftime('%Y-%m-%dT%H:%M:%fZ','now') WHERE table_name IN ('footprints', 'damage_map')",
         box,
     )
-    _note_change(db)
     note_footprints(db)
 
 
@@ -418,7 +410,6 @@ def change_outlines(db: sqlite3.Connection, table: FootprintTable, ids: Collecti
     ]  # fmt: skip
     change = "UPDATE footprints SET geom = ?, area_m2 = ?, source_footprint = ?, attributes = ? WHERE building_id = ?"
     db.executemany(change, rows)
-    _note_change(db)
     note_footprints(db)
 
 
@@ -645,12 +636,12 @@ def add_chip_set(db: sqlite3.Connection, chip_set: str, bands: str, size_px: int
 
 def chip_sets(db: sqlite3.Connection) -> list[str]:
     """Return the ids of all chip sets, the newest first."""
-    return [row[0] for row in db.execute("SELECT chip_set FROM chip_set ORDER BY made_at DESC")]
+    return [row[0] for row in db.execute("SELECT chip_set FROM chip_set ORDER BY rowid DESC")]
 
 
 def latest_chip_set(db: sqlite3.Connection) -> str | None:
     """Return the id of the chip set that was made last, or None."""
-    row = db.execute("SELECT chip_set FROM chip_set ORDER BY made_at DESC LIMIT 1").fetchone()
+    row = db.execute("SELECT chip_set FROM chip_set ORDER BY rowid DESC LIMIT 1").fetchone()
     return None if row is None else str(row[0])
 
 
@@ -667,15 +658,6 @@ def chosen_chip_set(db: sqlite3.Connection, chip_set: str | None = None) -> str:
         known = ", ".join(chip_sets(db)) or "none yet"
         raise ProjectError(f"This project has no chips {found!r}; its chip sets are: {known}.", "Name one of them.")
     return found
-
-
-def age_of_chips(db: sqlite3.Connection) -> tuple[str, int, bool] | None:
-    """Return when the newest chip set was made, of how many buildings, and whether scenes changed after it; None without one."""
-    row = db.execute(
-        "SELECT made_at, n, made_at < max((SELECT max(added_at) FROM scene), "
-        "ifnull((SELECT value FROM pugeo_meta WHERE key = 'imagery_changed'), '')) FROM chip_set ORDER BY made_at DESC LIMIT 1"
-    ).fetchone()
-    return None if row is None else (row[0], row[1], bool(row[2]))
 
 
 def chip_count(db: sqlite3.Connection, chip_set: str) -> int:

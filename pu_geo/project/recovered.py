@@ -39,7 +39,7 @@ _OF_GRID = ("gpkg_contents", "gpkg_geometry_columns")
 _REMOVALS = ("removal", "removal_end")
 _STATE = ("scene", "footprints", "former", "intake", "chip_set")
 """Tables that a removal or a replacement of one of `_IMAGERY` changes."""
-_STATE_KEYS = ("grid", "pre_share", "imagery_changed")
+_STATE_KEYS = ("grid", "pre_share")
 _IMAGERY = ("scene", "footprints", "chips")
 _JSON = {
     "footprints": "attributes", "scene": "facts", "run": "facts", "decision": "facts", "choice": "value", "removal": "facts",

@@ -128,7 +128,9 @@ def register(db: sqlite3.Connection, layout: Layout) -> list[str]:
     """
     known = {facts.run_id for facts in all_runs(db)}
     found = []
-    for path in sorted((layout.folder / "runs").glob("*/manifest.json")):
+    for path in sorted(
+        (layout.folder / "runs").glob("*/manifest.json")
+    ):  # in no order of theirs: the clock of each may have been wrong
         try:
             manifest = json.loads(path.read_text(encoding="utf-8"))
             facts, sums = manifest["facts"], manifest["sha256"]
@@ -264,7 +266,7 @@ def pinned(db: sqlite3.Connection) -> str | None:
 
 def all_runs(db: sqlite3.Connection) -> list[RunFacts]:
     """Return all finished runs, newest first."""
-    rows = db.execute("SELECT facts FROM run ORDER BY created_at DESC, rowid DESC")
+    rows = db.execute("SELECT facts FROM run ORDER BY rowid DESC")
     tuples = ("warnings", "without_answers", "types", "type_grades", "views")  # lists in JSON
     stored = [json.loads(row[0]) for row in rows]
     return [RunFacts(**{**facts, **{name: tuple(facts[name]) for name in tuples}}) for facts in stored]

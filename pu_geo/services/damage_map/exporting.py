@@ -14,7 +14,7 @@ import numpy as np
 
 from pu_geo import wording
 from pu_geo.errors import ProjectError, PuGeoError
-from pu_geo.project import contents, grades, labels, store, versions
+from pu_geo.project import contents, freshness, grades, labels, store, versions
 from pu_geo.project.choices import Threshold
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
@@ -235,6 +235,8 @@ def gaps(layout: Layout, run: RunFacts, threshold: float, n: Mapping[Class, int]
         found.append(no_audit_words(is_estimated=auditing.how_many(layout).total.value is not None))
     elif audit.done.state != "finished":
         found.append(audit.done.words)
+    if old := freshness.of_chips(layout, run.chip_set).words:
+        found.append(old)
     doubts = mapping.doubts(layout, run.run_id, threshold)
     found += doubts[:MOST_SHOWN]
     if len(doubts) > MOST_SHOWN:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis.audit import design as audit
 from pu_geo.analysis.audit import progress
 from pu_geo.errors import PuGeoError
-from pu_geo.project import analysts, checks, contents, labels, queues, runs, store
+from pu_geo.project import analysts, checks, contents, freshness, labels, queues, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import presence, queueing
 from pu_geo.services.annotate.queueing import LENGTH, StoredQueue, stored_queue
@@ -85,7 +85,7 @@ def begin_stop_check(layout: Layout, analyst: str) -> Check:
             "There is nothing left to check: no chips, or every building is answered.",
             "Cut chips on the Imagery page first.",
         )
-    chip_set = str(store.call(layout, contents.latest_chip_set))
+    chip_set = freshness.require(layout)
     sample = progress.start_audit(np.zeros(len(now.ids)), now.is_answered, seed=_seed(), cuts=())
     return _begin(layout, "stop", None, analyst, sample, chip_set)
 
@@ -96,6 +96,7 @@ def begin_audit(layout: Layout, run_id: str, n: int, analyst: str) -> Check:
     Its strata come from the scores without evidence from place: neighbors would share a stratum by what an audit shall judge.
     """
     facts = store.call(layout, runs.find, run_id)
+    freshness.require(layout, facts.chip_set)
     scores = np.asarray(runs.scores_alone(layout, facts.run_id), np.float64)
     is_known = answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
     n_open = int((~is_known).sum())
@@ -416,7 +417,9 @@ def stop_view(layout: Layout, check: Check, at_most_left: int, confidence: float
     """
     found = answered(layout, check)
     if check.picked:
-        return StopView(found.n_counted, found.n_damaged, 0, True, f"{check.picked}, so it proves nothing any more. Begin a new one.")
+        return StopView(
+            found.n_counted, found.n_damaged, 0, True, f"{check.picked}, so it proves nothing any more. Begin a new one."
+        )
     rows = check.sample.rows
     facts, _ = checks.load(layout, check.id)
     known_at, checked_at = _first_answers(

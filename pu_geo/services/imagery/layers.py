@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from pu_geo import jobs
 from pu_geo.errors import ImageryError, ProjectError, PuGeoError
-from pu_geo.project import contents, feature_sets, store
+from pu_geo.project import contents, feature_sets, freshness, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import MAX_LAYER_NAME, Layer, LayerKind, RunFacts, When
 from pu_geo.wording import plural
@@ -97,16 +97,16 @@ def rows(layout: Layout) -> list[dict[str, Any]]:
 
     Each has {"name", "when", "kind", "files", "bands", "dtype", "unit", "scaling": [[low, high]], "steps": what one step of 256
     means, "nodata": one value, or one of each file where they differ, "gsd_m", "n_missing": buildings of the newest chips that it
-    does not show, None where these were cut without it, "n_buildings", "words"}.
+    does not show, None where these were cut without it, or from other files of it, "n_buildings", "words"}.
     """
     with store.connect(layout) as db:
         layers, chip_set = contents.layers(db), contents.latest_chip_set(db)
     facts: Mapping[str, Any] = {}
     if chip_set is not None and layout.chip_facts(chip_set).is_file():
         facts = contents.chip_facts(layout, chip_set)
-    missing = n_missing(facts)
-    n = len(facts.get("building_ids", ()))
-    return [as_row(layer, missing.get(layer.name), n) for layer in layers]
+    missing, n = n_missing(facts), len(facts.get("building_ids", ()))
+    of_now = [layer.name for layer in layers if facts and freshness.is_cut_from(facts, layer.scenes)]
+    return [as_row(layer, missing[layer.name] if layer.name in of_now else None, n) for layer in layers]
 
 
 def n_missing(facts: Mapping[str, Any]) -> dict[str, int]:

@@ -14,7 +14,7 @@ import numpy as np
 from pu_geo import jobs
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.geo.vector.crs import lonlat_nodes as nodes_of
-from pu_geo.project import aoi, areas, contents, import_log, store
+from pu_geo.project import aoi, areas, contents, freshness, import_log, store
 from pu_geo.project.aoi import Aoi
 from pu_geo.project.contents import chip_facts as chip_facts
 from pu_geo.project.import_log import ImportRecord
@@ -154,15 +154,9 @@ def layer_tiles(layout: Layout, chips: Mapping[str, Any] | None = None) -> list[
         folder = layout.layer_tiles(layer.name)
         if (folder / "pyramid.json").is_file():
             facts = read_json(folder / "pyramid.json")
-            lacks = missing.get(layer.name, ()) if _is_of(chips or {}, layer) else ()
+            lacks = missing.get(layer.name, ()) if chips and freshness.is_cut_from(chips, layer.scenes) else ()
             found.append(LayerTiles(layer, int(facts["max_zoom"]), folder, lacks))
     return found
-
-
-def _is_of(chips: Mapping[str, Any], layer: Layer) -> bool:
-    """Return whether a chip set was cut from the files that a layer has now, and no others."""
-    cut = chips.get("scaling", {}).get(layer.name, {}).get("files", ())
-    return [one["sha256"] for one in cut] == [scene.sha256 for scene in layer.scenes]
 
 
 def _missing(chips: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

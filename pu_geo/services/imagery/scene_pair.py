@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
-from pu_geo.project import alignment, contents, store
+from pu_geo.project import alignment, contents, freshness, store
 from pu_geo.project.alignment import Alignment
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Scene
@@ -73,7 +73,7 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         pre, post = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
         if not post:
             return Pair([], "", "")
-        grid, age = contents.grid(db), contents.age_of_chips(db)
+        grid = contents.grid(db)
     shifts = alignment.load(layout, ids, scenes) if pre and ids else None
     found = [
         *([_cover(share, chips)] if pre and share is not None else []),
@@ -85,7 +85,7 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         *([] if shifts is None else _shifts(shifts)),
         *([] if chips is None else _hidden_parts(chips)),
     ]
-    return Pair(found, "" if shifts is None else _shift_words(shifts), _stale_words(layout, age, len(ids)))
+    return Pair(found, "" if shifts is None else _shift_words(shifts), freshness.of_chips(layout).words)
 
 
 Step = Literal["scenes", "footprints", "align", "chips", "done"]
@@ -252,19 +252,6 @@ def _shift_words(found: Alignment) -> str:
         if abs(size) >= _MOVED_M
     ]
     return f"pre is moved {' and '.join(ways)} (median); each building is corrected on its own"
-
-
-def _stale_words(layout: Layout, age: tuple[str, int, bool] | None, n_buildings: int) -> str:
-    if age is None:
-        return ""
-    made_at, n_chips, is_before_a_scene = age
-    if n_buildings != n_chips:
-        return f"{plural(n_buildings - n_chips, 'footprint')} added after the chips were cut."
-    if is_before_a_scene:
-        return "Scenes, layers or footprints changed after the chips were cut."
-    aligned_at = alignment.made_at(layout)
-    is_after = bool(aligned_at) and datetime.fromisoformat(aligned_at) > datetime.fromisoformat(made_at)
-    return "The scenes were aligned after the chips were cut." if is_after else ""
 
 
 def set_dates(layout: Layout, dates: Mapping[str, date | None]) -> None:

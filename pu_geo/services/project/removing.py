@@ -338,13 +338,14 @@ def _scene_words(
     copied = scene_files(layout, [one], left)
     where = "its copy in the project goes with it" if copied else "its file stays where it is"
     with store.connect(layout) as db:
-        age, n_runs = contents.age_of_chips(db), len(runs.all_runs(db))
+        newest, n_runs = contents.latest_chip_set(db), len(runs.all_runs(db))
+        n_chips = contents.chip_count(db, newest) if newest else 0
     others = sum(scene.role == one.role for scene in left)
     return (
         (f"The {one.role}-event scene {one.scene_id} ({Path(one.path).name}) goes; {where}.",
          f"The map is drawn anew from the other {plural(others, f'{one.role}-event scene')}."
          if others else f"There is no {one.role}-event imagery then."),
-        (*([f"{plural(age[1], 'chip')} were cut with it: out of date until you cut chips again."] if age else []),
+        (*([f"{plural(n_chips, 'chip')} were cut with it: out of date until you cut chips again."] if n_chips else []),
          "The alignment of pre and post is measured anew before chips are cut."),
         (*([f"The scores and maps of {plural(n_runs, 'run')} stay: they are results."] if n_runs else []), _LABELS_STAY),
     )  # fmt: skip
@@ -619,7 +620,7 @@ def _layer_steps(layout: Layout, name: str) -> _Steps:
     one = layers.find(layout, name)
     ids = json.dumps([scene.scene_id for scene in one.scenes])
     return (
-        [Watched("scene", "scene_id IN (SELECT value FROM json_each(?))", (ids,)), Watched("pugeo_meta", "key = 'imagery_changed'")],
+        [Watched("scene", "scene_id IN (SELECT value FROM json_each(?))", (ids,))],
         lambda db: contents.exchange_layer(db, one.scenes, ()), layer_files(layout, one), {},
     )  # fmt: skip
 

@@ -214,8 +214,8 @@ def _common_audit(layout: Layout, one: RunFacts, other: RunFacts) -> Check | Non
     """Return the newest audit that either run had, if both scored the chips that it drew from."""
     if one.chip_set != other.chip_set:
         return None
-    found = [check for facts in (one, other) if (check := random_audits.newest_audit(layout, facts.run_id))]
-    return max(found, key=lambda check: check.begun_at, default=None)
+    found = [facts for facts in random_audits.audits_of(layout) if facts["run_id"] in (one.run_id, other.run_id)]
+    return random_audits.load(layout, found[-1]["id"]) if found else None
 
 
 def curve(layout: Layout, run_id: str) -> list[Mapping[str, Any]]:

@@ -23,7 +23,7 @@ from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, words_of
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.cards import fedaws
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.project import contents, freshness, labels, runs, store
 from pu_geo.project.layout import Layout, read_json
 from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import auditing, mapping
@@ -192,10 +192,14 @@ def judgement_words(judged: Mapping[str, Any] | None) -> str:
 
 
 def _gone_chips(layout: Layout, facts: RunFacts) -> list[str]:
-    """Return that the chips of a run were removed, in a sentence; nothing where they are there."""
+    """Return that the chips of a run were removed or are out of date, a sentence each; nothing where they are current."""
+    old = list(filter(None, [freshness.of_chips(layout, facts.chip_set).words]))
     if not layout.chip_facts(facts.chip_set).is_file() or store.call(layout, contents.has_chip_set, facts.chip_set):
-        return []
-    return [f"The chips {facts.chip_set} that it learned from were removed: it cannot be resumed or place new buildings."]
+        return old
+    return [
+        *old,
+        f"The chips {facts.chip_set} that it learned from were removed: it cannot be resumed or place new buildings.",
+    ]
 
 
 def limits(facts: RunFacts, *, n_positive: int, has_audit: bool) -> list[str]:

@@ -28,6 +28,7 @@ from pu_geo.project import (
     choices,
     contents,
     discoveries,
+    freshness,
     grades,
     import_log,
     labels,
@@ -222,11 +223,11 @@ def _collect(
         **districts(layout, table),
         **shifts(layout, table, scenes),
         "audit_weight": _weights(layout, table.building_ids, rows, audit),
-        **_imagery(table.building_ids, chips, scenes),
+        **_imagery(table.building_ids, chips),
         **{name: [value] * len(table.wkb) for name, value in provenance.items()},
         "source_attributes": list(table.attributes),
     }
-    metadata = {**_metadata(name, columns, _scenes_used(chips, scenes), source, limit, audit), "labels_up_to_event": newest}
+    metadata = {**_metadata(name, columns, _scenes_used(chips), source, limit, audit), "labels_up_to_event": newest}
     metadata["estimate"] = auditing.how_many(layout).as_mapping()
     answered = [event.label if (event := events.get(building)) else None for building in chips["building_ids"]]
     why = np.array([hidden.get(one, "") if one in here else assessability.REMOVED for one in chips["building_ids"]], np.str_)
@@ -234,6 +235,7 @@ def _collect(
     metadata |= {
         "bands": chips["bands"], "bands_why": chips.get("bands_why", ""), "n_hidden_from_training": source.n_hidden,
         "scenes": [row.as_mapping() for row in rows_of_scenes],
+        "out_of_date": freshness.of_chips(layout, source.chip_set).words,
     }  # fmt: skip
     if source.run_id is not None and source.types.types:
         types = damage_types.facts(layout, source.run_id, limit.value, source.types)
@@ -350,25 +352,18 @@ def _weights(layout: Layout, ids: Sequence[str], rows: Mapping[str, int], audit:
     return [of_row.get(rows.get(building, -1)) for building in ids]
 
 
-def _scenes_used(chips: Mapping[str, Any], scenes: Sequence[Scene]) -> list[Mapping[str, Any]]:
-    """Return the scenes that a chip set was cut from, each with its "scene_id", "role", "date", "gsd_m" and "sha256".
-
-    Chip sets from before this was stored name them only where a project has one scene of a role: nothing else is certain.
-    """
-    if "scenes" in chips:
-        used = ("pre", "post") if assessability.needs_pre(chips) else ("post",)
-        return [{"scene_id": name, **one} for name, one in chips["scenes"].items() if one["role"] in used]
-    known = [scene for scene in scenes if scene.role == "post" or assessability.needs_pre(chips)]
-    alone = [scene for scene in known if sum(other.role == scene.role for other in known) == 1]
-    return [{name: getattr(scene, name) for name in ("scene_id", "role", "date", "gsd_m", "sha256")} for scene in alone]
+def _scenes_used(chips: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the scenes that a chip set was cut from, each with its "scene_id", "role", "date", "gsd_m" and "sha256"."""
+    used = ("pre", "post") if assessability.needs_pre(chips) else ("post",)
+    return [{"scene_id": name, **one} for name, one in chips["scenes"].items() if one["role"] in used]
 
 
-def _imagery(ids: Sequence[str], chips: Mapping[str, Any], scenes: Sequence[Scene]) -> dict[str, Sequence[object]]:
+def _imagery(ids: Sequence[str], chips: Mapping[str, Any]) -> dict[str, Sequence[object]]:
     """Return, building by building, the scenes that the run's chip was cut from, and how much of the outline is hidden there.
 
     Null for buildings without a chip; of the pre scenes also where the run does not use them.
     """
-    used = {str(one["scene_id"]): one for one in _scenes_used(chips, scenes)}
+    used = {str(one["scene_id"]): one for one in _scenes_used(chips)}
     row = {building: i for i, building in enumerate(chips["building_ids"])}
     columns: dict[str, Sequence[object]] = {}
     for role in ("pre", "post"):

@@ -68,8 +68,9 @@ def _of_scenes(metadata: Mapping[str, Any]) -> Iterator[str]:
     yield from (str(row["doubt"]) for row in doubtful[:MOST_SCENES])
     if len(doubtful) > MOST_SCENES:
         yield f"The result is as doubtful in {len(doubtful) - MOST_SCENES:,} more scenes; damage_map.run.json names them."
-    if why := metadata.get("bands_why"):
-        yield str(why)
+    for name in ("bands_why", "out_of_date"):
+        if why := metadata.get(name):
+            yield str(why)
     for layer in metadata.get("layers") or ():
         n_ranked = layer["n_missing"] - layer["n_without_any"]
         if layer["is_used"] and n_ranked:

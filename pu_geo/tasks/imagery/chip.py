@@ -30,9 +30,9 @@ from pu_geo.geo.raster import clouds
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.geo.raster.placement import shares_outside
 from pu_geo.geo.sheets import write_chip_sheets
-from pu_geo.project import alignment, contents, feature_sets, runs, store
+from pu_geo.project import alignment, contents, feature_sets, freshness, runs, store
 from pu_geo.project.layout import RCF, Layout, new_array, write_json
-from pu_geo.records import FootprintTable, Grid, Layer, Scene, View
+from pu_geo.records import FootprintTable, Grid, Layer, Scene, View, scene_fingerprint
 from pu_geo.scale import chips as chips_on_cluster
 from pu_geo.scale import cluster as clusters
 from pu_geo.scale import shards
@@ -109,7 +109,8 @@ def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.Jo
     scene_files.require(job.layout, needed, report=Part(job, 0.0, 0.02).report, is_cancelled=job.is_cancelled)
     scenes, layers = store.call(job.layout, contents.scenes), store.call(job.layout, contents.layers)
     shift_px = _pre_shift(job, table, scenes, grid, cluster) if bands == "pre+post" else None
-    chip_set, n_dates = _chip_set_id(table, scenes, layers, bands, size_px, shift_px), 2 if bands == "pre+post" else 1
+    of_layers, n_dates = [scene for layer in layers for scene in layer.scenes], 2 if bands == "pre+post" else 1
+    chip_set = _chip_set_id(table, [*scenes, *of_layers], grid, bands, size_px, shift_px)
     windows, outlines = chip_windows(table.wkb, grid), Outlines.of(table.wkb, grid, n_dates + len(layers))
     share = _cut(job, chip_set, windows, outlines, scenes, layers, grid, size_px, shift_px, cluster)
     nodata_share = share[:, n_dates - 1]
@@ -124,7 +125,9 @@ def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.Jo
         "n_moved": n_moved,
     }
     why = _why_post_alone(facts) if is_auto else ""
-    used = _chip_set_id(table, scenes, layers, "post", size_px, None, is_hidden_by_both=True) if why else chip_set
+    used = (
+        _chip_set_id(table, [*scenes, *of_layers], grid, "post", size_px, None, is_hidden_by_both=True) if why else chip_set
+    )
     drawn = job.part(0.15, 0.2, "contact sheets of chips")
     facts["sheets"] = write_chip_sheets(chips, job.layout.sheets(used), report=drawn)  # with pre, where some have it
     if why:
@@ -137,8 +140,10 @@ def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.Jo
     group = np.asarray(facts["sensor_group"], np.int64)
     matched = _compute_features(job, chip_set, chips, is_visible, group, views, cluster)
     facts["matched_groups"] = list(matched)
-    write_json(job.layout.chip_facts(chip_set), facts)
+    shown = {scene.scene_id for scene in [*scenes, *of_layers] if scene.role != "pre" or bands == "pre+post"}
     with store.connect(job.layout) as db, store.transaction(db):
+        facts["made_from"] = freshness.made_from(db, job.layout, [*scenes, *of_layers], shown, table.building_ids)
+        write_json(job.layout.chip_facts(chip_set), facts)
         contents.add_chip_set(db, chip_set, facts["bands"], size_px, len(table.building_ids))
         renew_reasons(db, job.layout, chip_set)
     map_outlines.first_part(job.layout)  # else the first who opens the map would wait for them
@@ -244,16 +249,17 @@ def _pre_shift(
 
 
 def _chip_set_id(
-    table: FootprintTable, scenes: Sequence[Scene], layers: Sequence[Layer], bands: Bands, size_px: int,
+    table: FootprintTable, scenes: Sequence[Scene], grid: Grid, bands: Bands, size_px: int,
     shift_px: NDArray[np.float64] | None, *, is_hidden_by_both: bool = False,
 ) -> str:  # fmt: skip
     """Name a chip set after what it is made from, so that the same input gives the same name.
 
     Args:
+        scenes: those of layers, too.
         is_hidden_by_both: of post bands, whose hidden shares were found by comparing both dates.
     """
     digest = hashlib.sha256()
-    for text in [*table.building_ids, *(scene.sha256 for scene in scenes)]:
+    for text in [*table.building_ids, *map(scene_fingerprint, scenes), json.dumps(asdict(grid))]:
         digest.update(text.encode())
     for wkb in table.wkb:
         digest.update(wkb)
@@ -261,9 +267,6 @@ def _chip_set_id(
         digest.update(b"seen with pre")
     if shift_px is not None and shift_px.any():
         digest.update(shift_px.astype("<i4").tobytes())
-    for layer in layers:
-        files = [(scene.sha256, scene.nodata) for scene in layer.scenes]
-        digest.update(json.dumps([layer.name, layer.when, layer.kind, layer.scaling, files]).encode())
     return f"{bands.replace('+', '')}-{size_px}-{digest.hexdigest()[:8]}"
 
 

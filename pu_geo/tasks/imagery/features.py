@@ -21,7 +21,7 @@ from pu_geo.features.rcf import RcfBank
 from pu_geo.features.shared import N_BANDS, SharedBank, sha256_of
 from pu_geo.features.views import Report
 from pu_geo.geo.chips import Outlines, chip_windows, outline_mask, whole_pixels
-from pu_geo.project import contents, feature_sets, runs, store
+from pu_geo.project import contents, feature_sets, freshness, runs, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.feature_sets import FeatureSet
 from pu_geo.project.layout import LAYERS, RCF, SHARED, Layout, read_array
@@ -52,7 +52,7 @@ def features(job: Job, *, request: Mapping[str, Any], use: bool = False, cluster
 
     Raises:
         PuGeoError: if the weights cannot be used, or do not fit the settings or the chips.
-        ProjectError: if there are no chips yet.
+        ProjectError: if there are no chips yet, or they show a former picture.
         JobCancelled: if the user cancelled.
     """
     wanted = FeatureRequest(**request)
@@ -60,7 +60,7 @@ def features(job: Job, *, request: Mapping[str, Any], use: bool = False, cluster
         raise PuGeoError(
             "The features 'rcf' have no weights and no settings: they come with the chips.", "Name `--backbone rcf` alone."
         )
-    chip_set = store.call(job.layout, contents.chosen_chip_set)
+    chip_set = freshness.require(job.layout)
     if wanted.maker == LAYERS and not wanted.layers:
         wanted = replace(wanted, layers=feature_sets.usual_layers(contents.views_of(chip_facts(job.layout, chip_set))))
     job.report(0.01, "reading the weights" if wanted.maker != LAYERS else "reading the chips")

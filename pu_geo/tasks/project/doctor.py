@@ -22,7 +22,7 @@ import numpy as np
 
 from pu_geo import __version__, jobs, scene_state
 from pu_geo.errors import PuGeoError
-from pu_geo.project import backups, contents, feature_sets, in_use, leftovers, removals, runs, schema, store
+from pu_geo.project import backups, contents, feature_sets, freshness, in_use, leftovers, removals, runs, schema, store
 from pu_geo.project.layout import RCF, Layout, home
 from pu_geo.records import RunFacts
 from pu_geo.services.imagery import scene_files
@@ -144,7 +144,7 @@ def _geopackage(db: sqlite3.Connection) -> Finding:
 
 
 def _chips(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
-    sets = db.execute("SELECT chip_set, n FROM chip_set ORDER BY made_at, rowid").fetchall()
+    sets = db.execute("SELECT chip_set, n FROM chip_set ORDER BY rowid").fetchall()
     for name, n in sets:
         wrong = [path.name for path in (layout.chips(name), layout.chip_facts(name)) if not path.is_file()]
         wrong += [f"{path.name} (damaged)" for path in (layout.chips(name),) if path.is_file() and _length(path) != n]
@@ -156,6 +156,8 @@ def _chips(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
         features = layout.features(name)
         if features.is_file() and _length(features, axis=1) != n:
             yield Finding("features", "problem", f"{features.name} is damaged.", again)
+    if old := freshness.of_chips(layout).words:
+        yield Finding("chips", "note", f"The newest chips are out of date: {old}", freshness.CUT_AGAIN)
     if sets:
         yield Finding("chips", "ok", f"{plural(len(sets), 'chip set')} checked.")
 

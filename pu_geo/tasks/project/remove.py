@@ -32,12 +32,11 @@ from pu_geo.tasks.job import Job, Part
 
 _REGISTERED = "table_name IN ('footprints', 'damage_map')"
 _SCENES = (
-    Watched("scene"), Watched("pugeo_meta", "key IN ('grid', 'pre_share', 'imagery_changed')"),
+    Watched("scene"), Watched("pugeo_meta", "key IN ('grid', 'pre_share')"),
     Watched("gpkg_contents", _REGISTERED), Watched("gpkg_geometry_columns", _REGISTERED),
 )  # fmt: skip
 _FOOTPRINTS = (
-    Watched("footprints"), Watched("former"), Watched("intake"), Watched("chip_set"), Watched("pugeo_meta", "key = 'imagery_changed'"),
-    Watched("gpkg_contents", _REGISTERED),
+    Watched("footprints"), Watched("former"), Watched("intake"), Watched("chip_set"), Watched("gpkg_contents", _REGISTERED),
 )  # fmt: skip
 
 
@@ -98,9 +97,8 @@ def replace_layer(
     if {(scene.sha256, scene.nodata) for scene in made.new} == {(scene.sha256, scene.nodata) for scene in old.scenes}:
         raise ImageryError(f"The layer {name} has these files already.", "Name other files.", kind="dup")
     tiles = str(job.layout.layer_tiles(name).relative_to(job.layout.folder))
-    watched = [Watched("scene"), Watched("pugeo_meta", "key = 'imagery_changed'")]
     done = removing.carry_out(
-        job.layout, found, analyst, watched=watched, change=lambda db: contents.exchange_layer(db, old.scenes, made.new),
+        job.layout, found, analyst, watched=[Watched("scene")], change=lambda db: contents.exchange_layer(db, old.scenes, made.new),
         files=removing.layer_files(job.layout, old, made.new), new={tiles: made.tiles}, but=job.folder.name,
     )  # fmt: skip
     return {**layers.as_result(made), **_result(done)}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import bakeoff
 from pu_geo.features.layers import without
-from pu_geo.project import contents, feature_sets, store
+from pu_geo.project import contents, feature_sets, freshness, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import LAYERS
 from pu_geo.records import FeatureRequest
@@ -44,7 +44,7 @@ def compare_layers(job: Job, *, methods: Sequence[str] = METHODS) -> dict[str, o
         JobCancelled: if the user cancelled.
     """
     layer_comparison.require(job.layout, methods)
-    chip_set = store.call(job.layout, contents.chosen_chip_set)
+    chip_set = freshness.require(job.layout)
     facts = chip_facts(job.layout, chip_set)
     layers = feature_sets.usual_layers(contents.views_of(facts))
     request = FeatureRequest(LAYERS, layers=layers)

@@ -19,7 +19,18 @@ from pu_geo.errors import TrainingError
 from pu_geo.methods.catalog import MethodCard
 from pu_geo.methods.fitting import UNNAMED, pu_data
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.project import choices, contents, damage_types, decisions, events, feature_sets, labels, pseudo_positives, store
+from pu_geo.project import (
+    choices,
+    contents,
+    damage_types,
+    decisions,
+    events,
+    feature_sets,
+    freshness,
+    labels,
+    pseudo_positives,
+    store,
+)
 from pu_geo.project.contents import chip_facts, optical_chips
 from pu_geo.project.damage_types import DamageTypes
 from pu_geo.project.layout import RCF, Layout, read_array, write_json
@@ -207,10 +218,10 @@ def read_inputs(layout: Layout, begun: Path | None = None, feature_set: str = ""
         feature_set: whose features; "" for the set in use, see `feature_sets.in_use`.
 
     Raises:
-        ProjectError: if there are no chips yet, or they have no such features.
+        ProjectError: if there are no chips yet, they show a former picture, or they have no such features.
     """
+    chip_set = freshness.require(layout)
     with store.connect(layout) as db:
-        chip_set = contents.chosen_chip_set(db)
         used = feature_sets.InUse(feature_set) if feature_set else feature_sets.in_use(db, layout, chip_set)
         newest: dict[str, Any] = {
             "chip_set": chip_set,
