@@ -34,6 +34,7 @@ if summary.n_chips:
     with frame.show_errors():  # where files of the chips are lost, buildings are still clicked on the map
         is_ranking = ranking.is_ranking(layout, ranking.PATIENCE_S)
         ranked_now = None if is_ranking else ranking.rank_now(layout)
+        frame.warn_of_former(layout)
         if note := features.note(layout):
             st.warning(frame.plain(note), icon=":material/warning:")
         view = queue_panel.draw(layout, frame.analyst(), bar, is_ranking=is_ranking)

@@ -22,6 +22,7 @@ if not runs:
 
 with action:
     run_id, limit, found = threshold_panel.draw(layout, runs)
+frame.warn_of_former(layout, choices.run(layout, run_id).chip_set)
 if found.n_later:
     st.caption(texts.LATER.format(n=found.n_later))
 export_panel.draw_action(action, layout, run_id, limit.value)

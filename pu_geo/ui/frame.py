@@ -18,7 +18,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import StreamlitPage
 
 from pu_geo.errors import ProjectError, PuGeoError, name_too_long
-from pu_geo.project import backups
+from pu_geo.project import backups, freshness
 from pu_geo.project.layout import Layout
 from pu_geo.project.store import is_writable, one_connection
 from pu_geo.records import MAX_NAME
@@ -370,6 +370,14 @@ def link(page: str, label: str) -> None:
     pages = st.session_state.get("pages", {})
     if page in pages:
         st.page_link(pages[page], label=label, icon=":material/arrow_forward:")
+
+
+def warn_of_former(layout: Layout, chip_set: str | None = None) -> None:
+    """Draw that chips, the newest if None, are out of date, and the way to cut them again; nothing where they are current."""
+    if words := freshness.of_chips(layout, chip_set).words:
+        with st.container(key="out-of-date", horizontal=True, vertical_alignment="center"):
+            st.warning(plain(words), icon=":material/warning:")
+            link("imagery", texts.CUT_AGAIN)
 
 
 def title_bar(title: str, purpose: str) -> DeltaGenerator:

@@ -7,6 +7,7 @@ from pu_geo.wording import plural, when
 ANALYST = "Analyst"
 ANALYST_HELP = "Stored with each of your answers and exported with it. Yours is a made-up name until you choose another; it is kept in this page's address."
 NO_PROJECT = "No project open"
+CUT_AGAIN = "Cut chips again"
 MANAGE_PROJECTS = "All projects"
 NEEDS_PROJECT = "No project is open yet."
 OPEN_PROJECT = "Open a project"

@@ -1,0 +1,145 @@
+"""Whether chips, and so what was made of them, show the scenes, layers and outlines that are there: the one judge of it.
+
+A chip set keeps fingerprints of what it was cut from, under "made_from" in its facts. Runs, features, audits and maps name their chip
+set. No clock is asked: it may have been set back, and a project may have been copied.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pu_geo import wording
+from pu_geo.errors import ProjectError
+from pu_geo.project import alignment, contents, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import Scene, scene_fingerprint
+
+CUT_AGAIN = "Cut chips again on the Imagery page, or with `pu-geo chip`."
+MOST_NAMED = 3
+
+
+def made_from(
+    db: sqlite3.Connection, layout: Layout, scenes: Sequence[Scene], shown: Collection[str], ids: Sequence[str]
+) -> dict[str, object]:
+    """Return what a chip set keeps of what it was cut from.
+
+    Args:
+        scenes: all scenes of the project, those of layers too.
+        shown: ids of the scenes that were read for the chips.
+        ids: of its buildings, [N].
+
+    Returns:
+        {"scenes": {fingerprint: [name, whether it was read]}, "outlines": [N] of checksums, "geometry_v", "alignment": the
+        fingerprint of the alignment, "" without one}
+    """
+    outlines = _outlines(db)
+    return {
+        "scenes": {scene_fingerprint(scene): [_name(scene), scene.scene_id in shown] for scene in scenes},
+        "outlines": [outlines[one] for one in ids],
+        "geometry_v": contents.geometry_v(db),
+        "alignment": alignment.fingerprint(layout),
+    }
+
+
+def _name(scene: Scene) -> str:
+    file = Path(scene.path).name
+    return f"{file} of the layer {scene.layer}" if scene.layer else file
+
+
+def _outlines(db: sqlite3.Connection) -> dict[str, int]:
+    return {building: zlib.crc32(geom) for building, geom in db.execute("SELECT building_id, geom FROM footprints")}
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """How chips stand to what is there now.
+
+    Attributes:
+        gone: names of files that the chips show, and that the project has no more, or reads in another way.
+        new: names of files that came, or are read in another way, since the chips were cut.
+        n_added: buildings that have no chip.
+        n_changed: buildings whose outline is another one.
+        is_realigned: pre was aligned with post anew, with another result.
+    """
+
+    gone: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    n_added: int = 0
+    n_changed: int = 0
+    is_realigned: bool = False
+
+    @property
+    def former(self) -> str:
+        """Return in a sentence which former pictures the chips show; "" where they show none."""
+        if not self.gone:
+            return ""
+        what = wording.listed(
+            [*self.gone[:MOST_NAMED], *([f"{len(self.gone) - MOST_NAMED} more"] if len(self.gone) > MOST_NAMED else [])]
+        )
+        return f"The chips show {what}, which {'was' if len(self.gone) == 1 else 'were'} removed, replaced or placed anew since."
+
+    @property
+    def words(self) -> str:
+        """Return why the chips should be cut again, a sentence each; "" where they are current."""
+        new = wording.plural(len(self.new), "file") + " of scenes or layers came after the chips were cut."
+        parts = [
+            self.former,
+            new if self.new and not self.gone else "",
+            f"{wording.plural(self.n_added, 'footprint')} added after the chips were cut." if self.n_added else "",
+            f"{wording.plural(self.n_changed, 'outline')} changed after the chips were cut." if self.n_changed else "",
+            "The scenes were aligned after the chips were cut." if self.is_realigned else "",
+        ]
+        return " ".join(filter(None, parts))
+
+
+def of_chips(layout: Layout, chip_set: str | None = None) -> Freshness:
+    """Judge a chip set, the newest if None; what is not there, or whose facts are lost, is no older than anything."""
+    with store.connect(layout) as db:
+        chip_set = contents.latest_chip_set(db) if chip_set is None else chip_set
+        if chip_set is None or not layout.chip_facts(chip_set).is_file():
+            return Freshness()
+        facts = contents.chip_facts(layout, chip_set)
+        made: Mapping[str, Any] = facts["made_from"]
+        now = {scene_fingerprint(scene): _name(scene) for scene in contents.all_scenes(db)}
+        version = contents.geometry_v(db)
+        n_added, n_changed = (
+            (0, 0) if version == made["geometry_v"] else _compared(layout, store.project_id(db), version, chip_set)
+        )
+    cut: Mapping[str, Sequence[Any]] = made["scenes"]
+    return Freshness(
+        tuple(name for sign, (name, is_shown) in cut.items() if is_shown and sign not in now),
+        tuple(name for sign, name in now.items() if sign not in cut),
+        n_added, n_changed, facts["bands"] != "post" and made["alignment"] != alignment.fingerprint(layout),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def _compared(layout: Layout, project_id: str, version: str, chip_set: str) -> tuple[int, int]:
+    """Return how many buildings came after a chip set, and how many have another outline, by project and state of its footprints."""
+    facts = contents.chip_facts(layout, chip_set)
+    cut = dict(zip(facts["building_ids"], facts["made_from"]["outlines"], strict=True))
+    now = store.call(layout, _outlines)
+    return len(now.keys() - cut.keys()), sum(cut.get(one, sign) != sign for one, sign in now.items())
+
+
+def require(layout: Layout, chip_set: str | None = None) -> str:
+    """Return a chip set, the newest if None, that may be learned from, ranked and judged.
+
+    Raises:
+        ProjectError: if there is none, or it shows a picture that the project has no more.
+    """
+    found = store.call(layout, contents.chosen_chip_set, chip_set)
+    if former := of_chips(layout, found).former:
+        raise ProjectError(f"{former} Nothing is learned from them or judged by them.", CUT_AGAIN, kind="stale")
+    return found
+
+
+def is_cut_from(facts: Mapping[str, Any], scenes: Sequence[Scene]) -> bool:
+    """Return whether a chip set, of these facts, was cut from all of these scenes as they are read now."""
+    return all(facts["made_from"]["scenes"].get(scene_fingerprint(scene), ["", False])[1] for scene in scenes)
