@@ -73,8 +73,8 @@ def add_chips(
             write_array(path, array)
     usual = {"building_ids": list(ids), "nodata_share": [0.0] * len(ids), "bands": bands, "size_px": size_px, "sheets": {}}
     with store.connect(layout) as db:
-        scenes, here = contents.all_scenes(db), set(contents.building_ids(db))
-        made = freshness.made_from(db, layout, scenes, {one.scene_id for one in scenes}, [one for one in ids if one in here])
+        scenes = contents.all_scenes(db)
+        made = freshness.made_from(db, layout, scenes, {one.scene_id for one in scenes}, ids)
         of_scenes = {
             one.scene_id: {key: getattr(one, key) for key in ("role", "sha256", "date", "gsd_m", "dtype")} for one in scenes
         }

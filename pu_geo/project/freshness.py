@@ -41,7 +41,7 @@ def made_from(
     outlines = _outlines(db)
     return {
         "scenes": {scene_fingerprint(scene): [_name(scene), scene.scene_id in shown] for scene in scenes},
-        "outlines": [outlines[one] for one in ids],
+        "outlines": [outlines.get(one, 0) for one in ids],
         "geometry_v": contents.geometry_v(db),
         "alignment": alignment.fingerprint(layout),
     }
@@ -135,9 +135,14 @@ def require(layout: Layout, chip_set: str | None = None) -> str:
         ProjectError: if there is none, or it shows a picture that the project has no more.
     """
     found = store.call(layout, contents.chosen_chip_set, chip_set)
-    if former := of_chips(layout, found).former:
-        raise ProjectError(f"{former} Nothing is learned from them or judged by them.", CUT_AGAIN, kind="stale")
+    refuse_former(layout, found)
     return found
+
+
+def refuse_former(layout: Layout, chip_set: str) -> None:
+    """Raise ProjectError if chips show a picture that the project has no more; chips that were removed are judged by their facts."""
+    if former := of_chips(layout, chip_set).former:
+        raise ProjectError(f"{former} Nothing is learned from them or judged by them.", CUT_AGAIN, kind="stale")
 
 
 def is_cut_from(facts: Mapping[str, Any], scenes: Sequence[Scene]) -> bool:

@@ -96,7 +96,7 @@ def begin_audit(layout: Layout, run_id: str, n: int, analyst: str) -> Check:
     Its strata come from the scores without evidence from place: neighbors would share a stratum by what an audit shall judge.
     """
     facts = store.call(layout, runs.find, run_id)
-    freshness.require(layout, facts.chip_set)
+    freshness.refuse_former(layout, facts.chip_set)
     scores = np.asarray(runs.scores_alone(layout, facts.run_id), np.float64)
     is_known = answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
     n_open = int((~is_known).sum())

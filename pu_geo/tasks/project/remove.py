@@ -27,7 +27,7 @@ from pu_geo.services.imagery import scene_files
 from pu_geo.services.project import removing
 from pu_geo.tasks.imagery import layers
 from pu_geo.tasks.imagery.footprints import GRID, with_former_ids
-from pu_geo.tasks.imagery.scenes import build_quicklooks, free_id
+from pu_geo.tasks.imagery.scenes import build_quicklooks, free_id, reads_alike
 from pu_geo.tasks.job import Job, Part
 
 _REGISTERED = "table_name IN ('footprints', 'damage_map')"
@@ -62,7 +62,7 @@ def replace_scene(
     """Put another file in the place of a scene, of its date; the rest is as in `remove_scene` and `add_scenes`.
 
     Raises:
-        ImageryError: if the file cannot be used, or it is one that is here.
+        ImageryError: if the file cannot be used, or it is one that is here, read as it is.
     """
     found = removing.replacement(job.layout, name, path)
     scenes = _checked_scenes(job, but=name)
@@ -71,7 +71,8 @@ def replace_scene(
     job.report(0.0, f"checking {path}")
     described = next(in_child.describe_each([path], bands=rgb, crs=crs, pixel_m=pixel_m))
     new = replace(described, role=old.role, scene_id=free_id(old.role, scenes))
-    if same := [scene.scene_id for scene in scenes if (scene.role, scene.sha256) == (new.role, new.sha256)]:
+    twins = [scene for scene in scenes if (scene.role, scene.sha256) == (new.role, new.sha256)]
+    if same := [scene.scene_id for scene in twins if scene is not old or reads_alike(new, old)]:
         raise ImageryError(
             f"{path} has the same content as {same[0]}, which is here already.", "Name another file.", kind="dup"
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -16,6 +15,7 @@ from pu_geo.errors import ProjectError
 from pu_geo.project import alignment, contents, store
 from pu_geo.project.alignment import Alignment
 from pu_geo.project.layout import Layout
+from pu_geo.records import scene_fingerprint
 from pu_geo.services.imagery import image_quality, preparation, scene_pair
 from pu_geo.services.imagery.scene_pair import Pair, judge
 from pu_geo.ui.components.damage_view import encode_layer
@@ -107,9 +107,14 @@ def test_each_step_comes_after_what_it_needs(tmp_path: Path) -> None:
     assert step() == "align"
     align(layout)
     assert step() == "chips"
-    store.call(layout, contents.add_chip_set, "set", "post", 64, N)
+    add_chips(layout, [f"b{i}" for i in range(N)])
     assert step({"building_ids": []}) == "done"
-    store.call(layout, contents.add_chip_set, "newer", "post", 64, N - 1)
+    add_chips(
+        layout,
+        [f"b{i}" for i in range(N - 1)],
+        "newer",
+        made_from={"scenes": {}, "outlines": [0] * (N - 1), "geometry_v": "", "alignment": ""},
+    )
     assert step({"building_ids": []}) == "chips"
 
 
@@ -139,18 +144,6 @@ def test_repairs_are_said_in_words() -> None:
         "c": "flipped (it was south-up); placed by a world file",
         "d": "reprojected from My system to EPSG:32615",
     }
-
-
-def test_chips_are_out_of_date_after_footprints_and_alignment(pair: Layout) -> None:
-    assert judge(pair, None).stale == ""
-    store.call(pair, contents.add_chip_set, "set", "post", 64, N)
-    assert judge(pair, None).stale == ""
-    align(pair)
-    later = alignment.path_of(pair).stat().st_mtime + 60
-    os.utime(alignment.path_of(pair), (later, later))
-    assert "aligned after" in judge(pair, None).stale
-    store.call(pair, contents.add_chip_set, "set2", "post", 64, N - 1)
-    assert "1 footprint added after" in judge(pair, None).stale
 
 
 @pytest.mark.parametrize(
@@ -223,7 +216,7 @@ SAR = replace(
 FACTS = {
     "bands": "post", "building_ids": ["b3", "b1", "b2"],
     "views": [{"name": "post", "when": "post", "start": 0, "stop": 3}, {"name": "sar-post", "when": "post", "start": 3, "stop": 5}],
-    "view_missing": {"sar-post": [0.5, 0.49, 1.0]}, "scaling": {"sar-post": {"files": [{"scene_id": "sar-post-1", "sha256": "5a"}]}},
+    "view_missing": {"sar-post": [0.5, 0.49, 1.0]}, "scaling": {"sar-post": {}}, "made_from": {"scenes": {scene_fingerprint(SAR): ["sar.tif", True]}},
 }  # fmt: skip
 
 
@@ -245,7 +238,5 @@ def test_only_layers_with_map_tiles_are_shown_and_a_building_that_half_lacks_one
     assert sent["v"], "a new pyramid has a new address"
     three = replace(found.layer, bands=3, scaling=((0.0, 1.0),) * 3)
     assert not encode_layer(_named(replace(found, layer=three)), {})["is_gray"]
-    own = FACTS["scaling"]["sar-post"]["files"]
-    for files in ([{"scene_id": "sar-post-1", "sha256": "other"}], [], [*own, {"scene_id": "x", "sha256": "x"}]):
-        of_before = {**FACTS, "scaling": {"sar-post": {"files": files}}}  # chips were cut of files that others replaced
-        assert preparation.layer_tiles(project, of_before)[0].missing == (), files
+    of_before = {**FACTS, "made_from": {"scenes": {}}}  # chips were cut of files that others replaced
+    assert preparation.layer_tiles(project, of_before)[0].missing == ()

@@ -222,10 +222,3 @@ def test_each_building_names_the_scene_that_its_chip_was_cut_from(layout: Layout
     assert later.metadata["sha256"] == found.metadata["sha256"]
     assert all(found.columns["assessed"])
     assert "The pre-event scenes do not show 20 of 40 buildings, so post alone." in found.metadata["cannot_say"]
-
-
-def test_an_old_chip_set_states_a_scene_only_where_it_can_be_no_other(layout: Layout) -> None:
-    assert set(build_damage_map(layout, RUN, 0.5).columns["post_image_id"]) == {"post-1"}
-    with store.connect(layout) as db:
-        contents.add_scenes(db, [replace(small_scene(), scene_id="post-2")], small_grid())
-    assert set(build_damage_map(layout, RUN, 0.5).columns["post_image_id"]) == {None}

@@ -384,7 +384,7 @@ def test_a_scene_is_replaced_in_its_place(town: Path, ranked_town: Layout, tmp_p
     found = store.call(ranked_town, contents.scenes)
     assert [(scene.scene_id, scene.role) for scene in found] == [("pre-1", "pre"), ("post-2", "post")]
     chips = preparation.overview(ranked_town).chips
-    assert "changed after the chips were cut" in scene_pair.judge(ranked_town, chips).stale
+    assert "The chips show post.tif, which was removed" in scene_pair.judge(ranked_town, chips).stale
     scene_pair.set_dates(ranked_town, {"post-2": date(2011, 5, 29)})  # it goes all the same
     scene_files.relink(ranked_town, "post-2", str(other.rename(tmp_path / "moved.tif")))
     removing.undo(ranked_town, int(str(done["removal"])), "ann")

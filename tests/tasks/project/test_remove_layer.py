@@ -11,7 +11,7 @@ from layer_parts import speckle, town_layer
 from small_parts import job_of
 
 from pu_geo.errors import ImageryError, ProjectError
-from pu_geo.project import contents, store
+from pu_geo.project import contents, freshness, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import scene_files
 from pu_geo.services.project import removing
@@ -42,14 +42,14 @@ def names_of(layout: Layout) -> list[str]:
 
 def test_removing_a_layer_makes_its_chips_out_of_date_and_says_so(layered: Layout, sar: Path) -> None:
     chip(job_of(layered), size_px=32)
-    assert store.call(layered, contents.age_of_chips)[2] is False
+    assert freshness.of_chips(layered).words == ""
     lines = removing.plan(layered, "layer", "height").lines
     assert any("out of date until you cut chips again" in line for line in lines)
     assert any("abels" in line for line in lines)
     removing.remove(layered, "layer", "height", "Ada")
     assert not layered.layer_tiles("height").exists()
     assert sar.with_name("height.tif").is_file()
-    assert store.call(layered, contents.age_of_chips)[2] is True
+    assert "height.tif of the layer height" in freshness.of_chips(layered).former
     made = chip(job_of(layered), size_px=32)
     facts = contents.chip_facts(layered, str(made["chip_set"]))
     assert [view.name for view in contents.views_of(facts)] == ["pre", "post", "sar-post"]
