@@ -57,13 +57,13 @@ def save(layout: Layout, alignment: Alignment, scenes: Sequence[Scene]) -> None:
         np.savez(stream, allow_pickle=False, **names, **arrays)
 
 
-def fingerprint(layout: Layout) -> str:
-    """Return what names the alignment by what it found, 12 hex digits; "" where scenes were not aligned."""
+def fingerprint(layout: Layout, scenes: Sequence[Scene]) -> str:
+    """Return what names the alignment of these scenes by what it found, 12 hex digits; "" where they were not aligned."""
     path = path_of(layout)
     if not path.is_file():
         return ""
     with reading(path), np.load(path, allow_pickle=False) as stored:
-        return str(stored["fingerprint"])
+        return str(stored["fingerprint"]) if str(stored["made_from"]) == _name_of(scenes) else ""
 
 
 def load(layout: Layout, building_ids: Sequence[str], scenes: Sequence[Scene]) -> Alignment | None:

@@ -43,7 +43,7 @@ def made_from(
         "scenes": {scene_fingerprint(scene): [_name(scene), scene.scene_id in shown] for scene in scenes},
         "outlines": [outlines.get(one, 0) for one in ids],
         "geometry_v": contents.geometry_v(db),
-        "alignment": alignment.fingerprint(layout),
+        "alignment": alignment.fingerprint(layout, [scene for scene in scenes if scene.role != "layer"]),
     }
 
 
@@ -106,16 +106,18 @@ def of_chips(layout: Layout, chip_set: str | None = None) -> Freshness:
             return Freshness()
         facts = contents.chip_facts(layout, chip_set)
         made: Mapping[str, Any] = facts["made_from"]
-        now = {scene_fingerprint(scene): _name(scene) for scene in contents.all_scenes(db)}
+        scenes = contents.all_scenes(db)
+        now = {scene_fingerprint(scene): _name(scene) for scene in scenes}
         version = contents.geometry_v(db)
         n_added, n_changed = (
             (0, 0) if version == made["geometry_v"] else _compared(layout, store.project_id(db), version, chip_set)
         )
     cut: Mapping[str, Sequence[Any]] = made["scenes"]
+    aligned = alignment.fingerprint(layout, [scene for scene in scenes if scene.role != "layer"])
     return Freshness(
         tuple(name for sign, (name, is_shown) in cut.items() if is_shown and sign not in now),
         tuple(name for sign, name in now.items() if sign not in cut),
-        n_added, n_changed, facts["bands"] != "post" and made["alignment"] != alignment.fingerprint(layout),
+        n_added, n_changed, facts["bands"] != "post" and aligned not in ("", made["alignment"]),
     )  # fmt: skip
 
 

@@ -155,11 +155,9 @@ def test_a_former_picture_is_refused_and_whatever_changed_is_said(
     cut = chip(job_of(layout), size_px=32, views=1)
     assert freshness.of_chips(layout).words == ""
     assert words in run_card.card(layout, run.run_id)["warnings"][0], "the run is still of the former picture"
-    if change is not one_more:
-        assert cut["chip_set"] != chip_set
-        assert not features(job_of(layout), request={"maker": SHARED, "n_views": 1})[
-            "was_there"
-        ]
+    assert cut["chip_set"] != chip_set
+    if change is not no_pre:
+        assert not features(job_of(layout), request={"maker": SHARED, "n_views": 1})["was_there"]
     if is_refused:
         removing.undo(layout, done["removal"], "ann")  # type: ignore[index]
         assert freshness.of_chips(layout, chip_set).words == ""
