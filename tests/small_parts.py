@@ -74,7 +74,7 @@ def add_chips(
     usual = {"building_ids": list(ids), "nodata_share": [0.0] * len(ids), "bands": bands, "size_px": size_px, "sheets": {}}
     with store.connect(layout) as db:
         scenes = contents.all_scenes(db)
-        made = freshness.made_from(db, layout, scenes, {one.scene_id for one in scenes}, ids)
+        made = freshness.made_from(db, layout, {one.scene_id for one in scenes}, ids)
         of_scenes = {
             one.scene_id: {key: getattr(one, key) for key in ("role", "sha256", "date", "gsd_m", "dtype")} for one in scenes
         }

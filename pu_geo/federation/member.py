@@ -23,7 +23,7 @@ from pu_geo.federation.agreement import REST_CLASS, Agreement, FeatureSpace
 from pu_geo.federation.protocol import Answer, Ask
 from pu_geo.methods import catalog
 from pu_geo.methods.fedaws import CLIENT_STREAM, Client, Embedder, FedawsNetwork, client_update, theta_of
-from pu_geo.project import contents, feature_sets, federations, freshness, model_files, store
+from pu_geo.project import contents, feature_sets, federations, model_files, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.damage_types import ANSWERS, GRADES
 from pu_geo.project.federations import Membership
@@ -245,7 +245,7 @@ def feature_space(layout: Layout, name: str) -> FeatureSpace:
         FederationError: if what makes its features holds imagery: everybody else would get that.
         ProjectError: if the newest chips have no such set.
     """
-    chip_set = freshness.require(layout)
+    chip_set = store.call(layout, contents.chosen_chip_set)
     facts, found = chip_facts(layout, chip_set), feature_sets.find(layout, chip_set, name)
     maker = maker_in(layout, chip_set, name)
     if maker is None:
@@ -272,7 +272,7 @@ def feature_set_of(layout: Layout, agreement: Agreement) -> str:
         FederationError: if there is none; says which are there, and how the agreed one is made.
     """
     wanted = agreement.features
-    chip_set = freshness.require(layout)
+    chip_set = store.call(layout, contents.chosen_chip_set)
     facts = chip_facts(layout, chip_set)
     here = str(facts["bands"]), int(facts["size_px"])
     if here != (wanted.bands, wanted.size_px):

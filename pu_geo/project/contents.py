@@ -631,17 +631,20 @@ def has_chip_set(db: sqlite3.Connection, chip_set: str) -> bool:
 
 def add_chip_set(db: sqlite3.Connection, chip_set: str, bands: str, size_px: int, n: int) -> None:
     with transaction(db):
-        db.execute("INSERT OR REPLACE INTO chip_set VALUES (?, ?, ?, ?, ?)", (chip_set, bands, size_px, n, now()))
+        db.execute(
+            "INSERT OR REPLACE INTO chip_set (chip_set, bands, size_px, n, made_at) VALUES (?, ?, ?, ?, ?)",
+            (chip_set, bands, size_px, n, now()),
+        )
 
 
 def chip_sets(db: sqlite3.Connection) -> list[str]:
     """Return the ids of all chip sets, the newest first."""
-    return [row[0] for row in db.execute("SELECT chip_set FROM chip_set ORDER BY rowid DESC")]
+    return [row[0] for row in db.execute("SELECT chip_set FROM chip_set ORDER BY number DESC")]
 
 
 def latest_chip_set(db: sqlite3.Connection) -> str | None:
     """Return the id of the chip set that was made last, or None."""
-    row = db.execute("SELECT chip_set FROM chip_set ORDER BY rowid DESC LIMIT 1").fetchone()
+    row = db.execute("SELECT chip_set FROM chip_set ORDER BY number DESC LIMIT 1").fetchone()
     return None if row is None else str(row[0])
 
 

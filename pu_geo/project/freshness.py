@@ -18,33 +18,35 @@ from pu_geo import wording
 from pu_geo.errors import ProjectError
 from pu_geo.project import alignment, contents, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import Scene, scene_fingerprint
+from pu_geo.records import Layer, Scene, scene_fingerprint
 
 CUT_AGAIN = "Cut chips again on the Imagery page, or with `pu-geo chip`."
 MOST_NAMED = 3
 
 
-def made_from(
-    db: sqlite3.Connection, layout: Layout, scenes: Sequence[Scene], shown: Collection[str], ids: Sequence[str]
-) -> dict[str, object]:
+def made_from(db: sqlite3.Connection, layout: Layout, shown: Collection[str], ids: Sequence[str]) -> dict[str, object]:
     """Return what a chip set keeps of what it was cut from.
 
     Args:
-        scenes: all scenes of the project, those of layers too.
-        shown: ids of the scenes that were read for the chips.
+        shown: ids of the scenes that the chips show.
         ids: of its buildings, [N].
 
     Returns:
-        {"scenes": {fingerprint: [name, whether it was read]}, "outlines": [N] of checksums, "geometry_v", "alignment": the
+        {"scenes": {fingerprint: [name, whether the chips show it, layer]}, "outlines": [N] of checksums, "geometry_v", "alignment": the
         fingerprint of the alignment, "" without one}
     """
     outlines = _outlines(db)
     return {
-        "scenes": {scene_fingerprint(scene): [_name(scene), scene.scene_id in shown] for scene in scenes},
+        "scenes": {scene_fingerprint(scene): [_name(scene), scene.scene_id in shown, scene.layer] for scene in _scenes(db)},
         "outlines": [outlines.get(one, 0) for one in ids],
         "geometry_v": contents.geometry_v(db),
-        "alignment": alignment.fingerprint(layout, [scene for scene in scenes if scene.role != "layer"]),
+        "alignment": alignment.fingerprint(layout, contents.scenes(db)),
     }
+
+
+def _scenes(db: sqlite3.Connection) -> list[Scene]:
+    """Return all scenes, those of a date or layer in the order in which they cover one another."""
+    return sorted(contents.all_scenes(db), key=lambda scene: (scene.role, scene.layer))
 
 
 def _name(scene: Scene) -> str:
@@ -82,7 +84,7 @@ class Freshness:
         what = wording.listed(
             [*self.gone[:MOST_NAMED], *([f"{len(self.gone) - MOST_NAMED} more"] if len(self.gone) > MOST_NAMED else [])]
         )
-        return f"The chips show {what}, which {'was' if len(self.gone) == 1 else 'were'} removed, replaced or placed anew since."
+        return f"The chips show {what}, which {'was' if len(self.gone) == 1 else 'were'} removed, replaced or moved since."
 
     @property
     def words(self) -> str:
@@ -106,17 +108,22 @@ def of_chips(layout: Layout, chip_set: str | None = None) -> Freshness:
             return Freshness()
         facts = contents.chip_facts(layout, chip_set)
         made: Mapping[str, Any] = facts["made_from"]
-        scenes = contents.all_scenes(db)
+        scenes, dates = _scenes(db), contents.scenes(db)
         now = {scene_fingerprint(scene): _name(scene) for scene in scenes}
         version = contents.geometry_v(db)
         n_added, n_changed = (
             (0, 0) if version == made["geometry_v"] else _compared(layout, store.project_id(db), version, chip_set)
         )
     cut: Mapping[str, Sequence[Any]] = made["scenes"]
-    aligned = alignment.fingerprint(layout, [scene for scene in scenes if scene.role != "layer"])
+    shown = {sign: name for sign, (name, is_shown, _) in cut.items() if is_shown}
+    gone = tuple(name for sign, name in shown.items() if sign not in now)
+    if not gone and (kept := [sign for sign in now if sign in shown]) != [
+        *shown
+    ]:  # of several that overlap, the first is seen
+        gone = tuple(name for sign, name, other in zip(shown, shown.values(), kept, strict=True) if sign != other)
+    aligned = alignment.fingerprint(layout, dates)
     return Freshness(
-        tuple(name for sign, (name, is_shown) in cut.items() if is_shown and sign not in now),
-        tuple(name for sign, name in now.items() if sign not in cut),
+        gone, tuple(name for sign, name in now.items() if sign not in cut),
         n_added, n_changed, facts["bands"] != "post" and aligned not in ("", made["alignment"]),
     )  # fmt: skip
 
@@ -147,6 +154,8 @@ def refuse_former(layout: Layout, chip_set: str) -> None:
         raise ProjectError(f"{former} Nothing is learned from them or judged by them.", CUT_AGAIN, kind="stale")
 
 
-def is_cut_from(facts: Mapping[str, Any], scenes: Sequence[Scene]) -> bool:
-    """Return whether a chip set, of these facts, was cut from all of these scenes as they are read now."""
-    return all(facts["made_from"]["scenes"].get(scene_fingerprint(scene), ["", False])[1] for scene in scenes)
+def is_of_now(facts: Mapping[str, Any], layer: Layer) -> bool:
+    """Return whether a chip set, of these facts, was cut from the files that a layer has now as they are read, and no others."""
+    return [sign for sign, (_, _, name) in facts["made_from"]["scenes"].items() if name == layer.name] == [
+        scene_fingerprint(scene) for scene in layer.scenes
+    ]

@@ -278,7 +278,7 @@ def _put_missing(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> int
     """Add the rows whose key is not there; return how many. A row number that another row has is given anew."""
     key = _KEYS[table]
     known = {one for (one,) in db.execute(f"SELECT {key} FROM {table}")}
-    number = {"footprints": "fid", "areas": "fid"}.get(table)
+    number = {"footprints": "fid", "areas": "fid", "chip_set": "number", "run": "number"}.get(table)
     n = 0
     for row in rows:
         if row[key] is None or row[key] in known or not _is_whole(table, row):

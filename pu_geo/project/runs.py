@@ -26,6 +26,7 @@ from pu_geo.project.store import is_writable, now, transaction
 from pu_geo.records import DEFAULT_METHOD, NOT_IN_RUN, RunFacts
 
 TYPE_SCORES = "type_scores"
+_ADD = "INSERT INTO run (run_id, method, created_at, facts) VALUES (?, ?, ?, ?)"
 OF_EVERY_RUN = ("scores", "embeddings")  # arrays
 Why = Literal["person", "published", "audited", "recommended", "newest"]
 Reasons = Mapping[str, str]  # building id -> why the picture keeps it from being assessed, for those that it keeps from it
@@ -83,7 +84,7 @@ def finish(
         write_json(folder / "manifest.json", {"facts": asdict(facts), "sha256": sums})
         with transaction(db):
             row = (facts.run_id, facts.method, facts.created_at, json.dumps(asdict(facts)))
-            db.execute("INSERT INTO run VALUES (?, ?, ?, ?)", row)
+            db.execute(_ADD, row)
             _put_scores(db, facts, ids, scores, reasons)
             found = to_show(db, layout)
             if found is not None and found[0].run_id != pinned(db):
@@ -127,10 +128,8 @@ def register(db: sqlite3.Connection, layout: Layout) -> list[str]:
     The live map gets the scores of every run that has none there.
     """
     known = {facts.run_id for facts in all_runs(db)}
-    found = []
-    for path in sorted(
-        (layout.folder / "runs").glob("*/manifest.json")
-    ):  # in no order of theirs: the clock of each may have been wrong
+    rows = []
+    for path in (layout.folder / "runs").glob("*/manifest.json"):
         try:
             manifest = json.loads(path.read_text(encoding="utf-8"))
             facts, sums = manifest["facts"], manifest["sha256"]
@@ -139,16 +138,17 @@ def register(db: sqlite3.Connection, layout: Layout) -> list[str]:
             is_whole = facts["run_id"] == path.parent.name and all(
                 sha256_of(path.parent / name) == sums[name] for name in sums
             )
-            row = (facts["run_id"], facts["method"], facts["created_at"], json.dumps(facts))
+            row = (str(facts["run_id"]), facts["method"], str(facts["created_at"]), json.dumps(facts))
         except (OSError, ValueError, KeyError, TypeError):
             continue
         if is_whole:
-            db.execute("INSERT INTO run VALUES (?, ?, ?, ?)", row)
-            found.append(row[0])
+            rows.append(row)
+    rows.sort(key=lambda row: (row[2], row[0]))  # their numbers are lost: only their clocks are left to order them by
+    db.executemany(_ADD, rows)
     for facts in all_runs(db):
         if (layout.run(facts.run_id) / "scores.npy").is_file():
             _complete(db, layout, facts, None)
-    return found
+    return [row[0] for row in rows]
 
 
 def settle(db: sqlite3.Connection, layout: Layout, reasons_of: Callable[[RunFacts], Reasons | None]) -> RunFacts | None:
@@ -266,7 +266,7 @@ def pinned(db: sqlite3.Connection) -> str | None:
 
 def all_runs(db: sqlite3.Connection) -> list[RunFacts]:
     """Return all finished runs, newest first."""
-    rows = db.execute("SELECT facts FROM run ORDER BY rowid DESC")
+    rows = db.execute("SELECT facts FROM run ORDER BY number DESC")
     tuples = ("warnings", "without_answers", "types", "type_grades", "views")  # lists in JSON
     stored = [json.loads(row[0]) for row in rows]
     return [RunFacts(**{**facts, **{name: tuple(facts[name]) for name in tuples}}) for facts in stored]

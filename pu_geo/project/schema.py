@@ -169,8 +169,8 @@ CREATE TABLE former (  -- where removed buildings stood, and whether what was se
   building_id TEXT PRIMARY KEY, geom BLOB NOT NULL, source_footprint TEXT, by_list INTEGER NOT NULL);
 CREATE TABLE scene (
   scene_id TEXT PRIMARY KEY, role TEXT NOT NULL, path TEXT NOT NULL, facts TEXT NOT NULL, added_at TEXT NOT NULL);
-CREATE TABLE chip_set (
-  chip_set TEXT PRIMARY KEY, bands TEXT NOT NULL, size_px INTEGER NOT NULL, n INTEGER NOT NULL, made_at TEXT NOT NULL);
+CREATE TABLE chip_set (  -- by number: no clock says which is the newest, and no number is given twice
+  number INTEGER PRIMARY KEY AUTOINCREMENT, chip_set TEXT NOT NULL UNIQUE, bands TEXT NOT NULL, size_px INTEGER NOT NULL, n INTEGER NOT NULL, made_at TEXT NOT NULL);
 CREATE TABLE label_event (
   event INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT NOT NULL UNIQUE, building_id TEXT NOT NULL, label TEXT NOT NULL
     CHECK (label IN ('positive', 'not_damaged', 'not_assessable', 'cleared')),
@@ -185,7 +185,7 @@ CREATE TRIGGER label_event_no_update BEFORE UPDATE ON label_event
 CREATE TRIGGER label_event_no_delete BEFORE DELETE ON label_event
   BEGIN SELECT RAISE(ABORT, 'label events are never deleted'); END;
 CREATE TABLE run (
-  run_id TEXT PRIMARY KEY, method TEXT NOT NULL, created_at TEXT NOT NULL, facts TEXT NOT NULL);
+  number INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL UNIQUE, method TEXT NOT NULL, created_at TEXT NOT NULL, facts TEXT NOT NULL);
 CREATE TABLE score (
   run_id TEXT NOT NULL, building_id TEXT NOT NULL, score REAL NOT NULL, rank INTEGER NOT NULL,
   {_HIDDEN}, PRIMARY KEY (run_id, building_id)) WITHOUT ROWID;

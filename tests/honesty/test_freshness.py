@@ -20,7 +20,7 @@ from pu_geo.project import alignment, contents, freshness, runs, store
 from pu_geo.project.layout import SHARED, Layout
 from pu_geo.services.damage_map import random_audits
 from pu_geo.services.imagery import layers, preparation, scene_pair
-from pu_geo.services.project import removing
+from pu_geo.services.project import choices, removing
 from pu_geo.services.train import run_card
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.imagery.align import align
@@ -70,6 +70,12 @@ def another_pre(layout: Layout, town: Path, tmp: Path) -> object:
     return add_scenes(job_of(layout), pre=[str(picture(town, tmp / "pre-too.png", gray=3))], post=[], crs="EPSG:32615")
 
 
+def other_order(layout: Layout, town: Path, tmp: Path) -> object:
+    """Put the first of two scenes that overlap after the other: what they both show is another picture."""
+    with store.connect(layout) as db:
+        db.execute("UPDATE scene SET rowid = (SELECT max(rowid) + 1 FROM scene) WHERE scene_id = 'post-2'")
+
+
 def one_more(layout: Layout, town: Path, tmp: Path) -> object:
     shape = store.call(layout, contents.footprints)
     moved = table_of([shapely.transform(shapely.from_wkb(shape.wkb[0]), lambda xy: xy + 1.5)], ["new"])
@@ -96,6 +102,7 @@ CASES: dict[str, tuple[Change, str, bool]] = {
     "another post scene": (other_scene, "The chips show post.png, which was removed, replaced", True),
     "the same picture in another place": (other_place, "The chips show post.png, which was", True),
     "another file of a layer": (other_layer, "The chips show sar.tif of the layer sar, which was", True),
+    "a scene under another that was over it": (other_order, "The chips show post.png and under.png, which were", True),
     "a scene removed": (no_pre, "The chips show pre.tif, which was", True),
     "one scene more": (another_pre, "1 file of scenes or layers came after", False),
     "one footprint more": (one_more, "1 footprint added after", False),
@@ -106,11 +113,12 @@ CASES: dict[str, tuple[Change, str, bool]] = {
 
 @pytest.fixture(scope="module")
 def made(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """A town whose post scene has a world file, with a layer, chips, shared features and a run."""
+    """A town whose post scene has a world file and lies over another, with a layer, chips, shared features and a run."""
     tmp = tmp_path_factory.mktemp("fresh")
     layout = Layout(Path(shutil.copytree(town / "ranked.pugeo", tmp / "town.pugeo")))
     path = picture(town, tmp / "post.png")
     replace_scene(job_of(layout), name="post-1", path=str(path), analyst="ann", crs="EPSG:32615")
+    add_scenes(job_of(layout), pre=[], post=[str(picture(town, tmp / "under.png", gray=-9))], crs="EPSG:32615")
     add_layer(job_of(layout), name="sar", paths=[str(town_layer(town, tmp / "sar.tif", speckle(256, 320)))], kind="sar-db")
     align(job_of(layout))
     chip(job_of(layout), size_px=32, views=1)
@@ -158,16 +166,16 @@ def test_a_former_picture_is_refused_and_whatever_changed_is_said(
     assert cut["chip_set"] != chip_set
     if change is not no_pre:
         assert not features(job_of(layout), request={"maker": SHARED, "n_views": 1})["was_there"]
-    if is_refused:
-        removing.undo(layout, done["removal"], "ann")  # type: ignore[index]
+    if isinstance(done, dict) and "removal" in done:
+        removing.undo(layout, done["removal"], "ann")
         assert freshness.of_chips(layout, chip_set).words == ""
 
 
-def test_a_clock_that_was_set_back_makes_nothing_old(made: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_clock_says_what_is_newest(made: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = Layout(Path(shutil.copytree(made.folder, tmp_path / "town.pugeo")))
     first = random_audits.begin_audit(layout, "latest", 5, "ann")
-    monkeypatch.setattr(store, "now", lambda: "2001-01-01T00:00:00.000Z")
-    for module in (contents, runs, random_audits.store, train):
+    choices.choose_run(layout, "latest")
+    for module in (store, contents, runs, train):  # the clock is set back
         monkeypatch.setattr(module, "now", lambda: "2001-01-01T00:00:00.000Z", raising=False)
     cut = chip(job_of(layout), size_px=16, views=1)
     assert store.call(layout, contents.latest_chip_set) == cut["chip_set"]
@@ -175,3 +183,15 @@ def test_a_clock_that_was_set_back_makes_nothing_old(made: Layout, tmp_path: Pat
     assert store.call(layout, runs.find, "latest").run_id == ranked["run_id"]
     second = random_audits.begin_audit(layout, "latest", 5, "ann")
     assert [facts["id"] for facts in random_audits.audits_of(layout)] == [first.id, second.id]
+    random_audits.end(layout, second.id)
+
+    gone = [
+        removing.remove(layout, "run", str(ranked["run_id"]), "ann"),
+        removing.remove(layout, "chips", str(cut["chip_set"]), "ann"),
+    ]
+    last = chip(job_of(layout), size_px=24, views=1)["chip_set"]
+    newest = rank(job_of(layout, "last"))["run_id"]
+    for one in reversed(gone):  # what comes back is as old as it was
+        removing.undo(layout, one.number, "ann")
+    assert store.call(layout, contents.latest_chip_set) == last
+    assert store.call(layout, runs.find, "latest").run_id == newest

@@ -105,7 +105,7 @@ def rows(layout: Layout) -> list[dict[str, Any]]:
     if chip_set is not None and layout.chip_facts(chip_set).is_file():
         facts = contents.chip_facts(layout, chip_set)
     missing, n = n_missing(facts), len(facts.get("building_ids", ()))
-    of_now = [layer.name for layer in layers if facts and freshness.is_cut_from(facts, layer.scenes)]
+    of_now = [layer.name for layer in layers if facts and freshness.is_of_now(facts, layer)]
     return [as_row(layer, missing[layer.name] if layer.name in of_now else None, n) for layer in layers]
 
 

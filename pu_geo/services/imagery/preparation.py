@@ -154,7 +154,7 @@ def layer_tiles(layout: Layout, chips: Mapping[str, Any] | None = None) -> list[
         folder = layout.layer_tiles(layer.name)
         if (folder / "pyramid.json").is_file():
             facts = read_json(folder / "pyramid.json")
-            lacks = missing.get(layer.name, ()) if chips and freshness.is_cut_from(chips, layer.scenes) else ()
+            lacks = missing.get(layer.name, ()) if chips and freshness.is_of_now(chips, layer) else ()
             found.append(LayerTiles(layer, int(facts["max_zoom"]), folder, lacks))
     return found
 

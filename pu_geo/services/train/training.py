@@ -14,7 +14,7 @@ from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
 from pu_geo.methods.catalog import MOST_DEVICES as MOST_DEVICES
 from pu_geo.methods.measured import in_lines as figures_of
-from pu_geo.project import contents, damage_types, freshness, labels, runs, store
+from pu_geo.project import contents, damage_types, labels, runs, store
 from pu_geo.project.layout import SUFFIX, Layout
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.services.imagery import features
@@ -139,11 +139,10 @@ def data_summary(layout: Layout) -> DataSummary:
 def to_learn_from(layout: Layout, chip_set: str | None = None) -> tuple[Mapping[str, Any], PUSet]:
     """Return the facts of a chip set, the newest if None, and the labels of its buildings as a training would read them now.
 
-    Buildings that the picture hides are left out, as are answers of audits. Raises ProjectError if there are no chips, or
-    they show a former picture.
+    Buildings that the picture hides are left out, as are answers of audits. Raises ProjectError if there are no chips.
     """
-    facts = contents.chip_facts(layout, freshness.require(layout, chip_set))
     with store.connect(layout) as db:
+        facts = contents.chip_facts(layout, contents.chosen_chip_set(db, chip_set))
         pu = labels.pu_set(db, ids=facts["building_ids"])
     return facts, pu.without(assessability.reasons(facts) != "")
 

@@ -140,9 +140,9 @@ def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.Jo
     group = np.asarray(facts["sensor_group"], np.int64)
     matched = _compute_features(job, chip_set, chips, is_visible, group, views, cluster)
     facts["matched_groups"] = list(matched)
-    shown = {scene.scene_id for scene in [*scenes, *of_layers] if scene.role != "pre" or bands == "pre+post"}
+    shown = {scene.scene_id for scene in [*scenes, *of_layers] if scene.role != "pre" or facts["bands"] == "pre+post"}
     with store.connect(job.layout) as db, store.transaction(db):
-        facts["made_from"] = freshness.made_from(db, job.layout, [*scenes, *of_layers], shown, table.building_ids)
+        facts["made_from"] = freshness.made_from(db, job.layout, shown, table.building_ids)
         write_json(job.layout.chip_facts(chip_set), facts)
         contents.add_chip_set(db, chip_set, facts["bands"], size_px, len(table.building_ids))
         renew_reasons(db, job.layout, chip_set)

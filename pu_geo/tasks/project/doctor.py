@@ -144,7 +144,7 @@ def _geopackage(db: sqlite3.Connection) -> Finding:
 
 
 def _chips(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
-    sets = db.execute("SELECT chip_set, n FROM chip_set ORDER BY rowid").fetchall()
+    sets = db.execute("SELECT chip_set, n FROM chip_set ORDER BY number").fetchall()
     for name, n in sets:
         wrong = [path.name for path in (layout.chips(name), layout.chip_facts(name)) if not path.is_file()]
         wrong += [f"{path.name} (damaged)" for path in (layout.chips(name),) if path.is_file() and _length(path) != n]

@@ -21,7 +21,7 @@ from pu_geo.geo.vector.aoi import limited
 from pu_geo.geo.vector.matching import Match, match, shift_between
 from pu_geo.project import aoi, contents, import_log, runs, store
 from pu_geo.project.removals import Removal, Watched
-from pu_geo.records import FootprintTable, Grid, Scene
+from pu_geo.records import FootprintTable, Grid, Scene, scene_fingerprint
 from pu_geo.services.imagery import layers as services
 from pu_geo.services.imagery import scene_files
 from pu_geo.services.project import removing
@@ -95,7 +95,10 @@ def replace_layer(
     """
     found, old = removing.layer_replacement(job.layout, name, paths), services.find(job.layout, name)
     made = layers.describe(job, name, paths, None, when=old.when, kind=old.kind, nodata=nodata, crs=crs)
-    if {(scene.sha256, scene.nodata) for scene in made.new} == {(scene.sha256, scene.nodata) for scene in old.scenes}:
+    ours, theirs = (
+        {scene_fingerprint(replace(scene, stretch=None)) for scene in scenes} for scenes in (old.scenes, made.new)
+    )
+    if ours == theirs:
         raise ImageryError(f"The layer {name} has these files already.", "Name other files.", kind="dup")
     tiles = str(job.layout.layer_tiles(name).relative_to(job.layout.folder))
     done = removing.carry_out(

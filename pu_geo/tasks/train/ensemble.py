@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import agreement, assessability
 from pu_geo.errors import JobCancelled
-from pu_geo.project import contents, feature_sets, labels, runs, store
+from pu_geo.project import contents, feature_sets, freshness, labels, runs, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.feature_sets import SEVERAL
 from pu_geo.project.layout import Layout
@@ -42,6 +42,7 @@ def ensemble(job: Job, *, run_ids: list[str]) -> dict[str, object]:
     job.report(0.1, f"averaging the ranks of {len(run_ids)} runs")
     with store.connect(job.layout) as db:
         members = runs.members(db, run_ids)
+        freshness.refuse_former(job.layout, members[0].chip_set)
         chip_set, at_event = members[0].chip_set, max(facts.at_event for facts in members)
         facts = chip_facts(job.layout, chip_set)
         names = _views(job.layout, members)

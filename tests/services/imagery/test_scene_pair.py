@@ -216,7 +216,7 @@ SAR = replace(
 FACTS = {
     "bands": "post", "building_ids": ["b3", "b1", "b2"],
     "views": [{"name": "post", "when": "post", "start": 0, "stop": 3}, {"name": "sar-post", "when": "post", "start": 3, "stop": 5}],
-    "view_missing": {"sar-post": [0.5, 0.49, 1.0]}, "scaling": {"sar-post": {}}, "made_from": {"scenes": {scene_fingerprint(SAR): ["sar.tif", True]}},
+    "view_missing": {"sar-post": [0.5, 0.49, 1.0]}, "scaling": {"sar-post": {}}, "made_from": {"scenes": {scene_fingerprint(SAR): ["sar.tif", True, "sar-post"]}},
 }  # fmt: skip
 
 
