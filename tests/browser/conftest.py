@@ -18,7 +18,7 @@ from pu_geo.geo.ground import NO_DATA_GREY
 from pu_geo.project import alignment, contents, labels, store
 from pu_geo.project.alignment import Alignment
 from pu_geo.project.layout import Layout
-from pu_geo.records import LabelOp
+from pu_geo.records import LabelOp, scene_fingerprint
 from pu_geo.services.project import projects
 from tests.browser.make_project import make_project, write_pyramid
 from tests.browser.real_app import LOGS, REPOSITORY, AppServer, add_hooks, add_island_run, islands_of, made_up_project
@@ -256,7 +256,8 @@ def has_layer(village) -> dict[str, bool]:
     lacks = [float(np.mean(rings[building][0][::2]) < SIDE_PX / 2) for building in facts["building_ids"]]
     optical = [{"name": name, "when": name, "start": at, "stop": at + 3} for at, name in ((0, "pre"), (3, "post"))]
     views = [*optical, {"name": "sar-post", "when": "post", "start": 6, "stop": 7}]
-    scaling = {"sar-post": {"files": [{"scene_id": SAR.scene_id, "sha256": SAR.sha256}]}}
-    written = {**facts, "views": views, "view_missing": {"sar-post": lacks}, "scaling": scaling}
+    made = {**facts["made_from"]["scenes"], scene_fingerprint(SAR): ["sar.tif", True, "sar-post"]}
+    about = {"views": views, "view_missing": {"sar-post": lacks}, "scaling": {"sar-post": {"files": []}}}
+    written = {**facts, **about, "made_from": {**facts["made_from"], "scenes": made}}
     layout.chip_facts(chip_set).write_text(json.dumps(written), encoding="utf-8")
     return {building: not lack for building, lack in zip(facts["building_ids"], lacks, strict=True)}
