@@ -95,13 +95,20 @@ class Scene:
     nodata: float | None = None
 
 
-_READ = ("sha256", "role", "crs", "transform", "rgb", "stretch", "nodata", "layer", "when", "kind")
+_AS_FILE = ("sha256", "crs", "transform", "rgb", "nodata", "kind")
+_READ = (*_AS_FILE, "role", "stretch", "layer", "when")
 
 
 def scene_fingerprint(scene: Scene) -> str:
     """Return the fingerprint of a scene, 12 hex digits: of its file's content, and of all that says how and where it is read."""
     text = json.dumps([getattr(scene, name) for name in _READ])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def reads_alike(one: Scene, other: Scene) -> bool:
+    """Return whether two files are one and the same, read in the same way; where it is laid in a project without a place says nothing."""
+    is_local = one.crs.startswith("ENGCRS[")
+    return all(getattr(one, name) == getattr(other, name) for name in _AS_FILE if not is_local or name != "transform")
 
 
 def misses_by_band(scene: Scene) -> bool:

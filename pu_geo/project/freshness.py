@@ -37,16 +37,19 @@ def made_from(db: sqlite3.Connection, layout: Layout, shown: Collection[str], id
     """
     outlines = _outlines(db)
     return {
-        "scenes": {scene_fingerprint(scene): [_name(scene), scene.scene_id in shown, scene.layer] for scene in _scenes(db)},
+        "scenes": {
+            scene_fingerprint(scene): [_name(scene), scene.scene_id in shown, scene.layer]
+            for scene in _in_order(contents.all_scenes(db))
+        },
         "outlines": [outlines.get(one, 0) for one in ids],
         "geometry_v": contents.geometry_v(db),
         "alignment": alignment.fingerprint(layout, contents.scenes(db)),
     }
 
 
-def _scenes(db: sqlite3.Connection) -> list[Scene]:
-    """Return all scenes, those of a date or layer in the order in which they cover one another."""
-    return sorted(contents.all_scenes(db), key=lambda scene: (scene.role, scene.layer))
+def _in_order(scenes: Sequence[Scene]) -> list[Scene]:
+    """Return scenes by date and layer, those of one in the order in which they cover one another."""
+    return sorted(scenes, key=lambda scene: (scene.role, scene.layer))
 
 
 def _name(scene: Scene) -> str:
@@ -81,9 +84,8 @@ class Freshness:
         """Return in a sentence which former pictures the chips show; "" where they show none."""
         if not self.gone:
             return ""
-        what = wording.listed(
-            [*self.gone[:MOST_NAMED], *([f"{len(self.gone) - MOST_NAMED} more"] if len(self.gone) > MOST_NAMED else [])]
-        )
+        more = [f"{len(self.gone) - MOST_NAMED} more"] if len(self.gone) > MOST_NAMED else []
+        what = wording.listed([*self.gone[:MOST_NAMED], *more])
         return f"The chips show {what}, which {'was' if len(self.gone) == 1 else 'were'} removed, replaced or moved since."
 
     @property
@@ -108,24 +110,19 @@ def of_chips(layout: Layout, chip_set: str | None = None) -> Freshness:
             return Freshness()
         facts = contents.chip_facts(layout, chip_set)
         made: Mapping[str, Any] = facts["made_from"]
-        scenes, dates = _scenes(db), contents.scenes(db)
-        now = {scene_fingerprint(scene): _name(scene) for scene in scenes}
-        version = contents.geometry_v(db)
-        n_added, n_changed = (
-            (0, 0) if version == made["geometry_v"] else _compared(layout, store.project_id(db), version, chip_set)
-        )
+        every, version = contents.all_scenes(db), contents.geometry_v(db)
+        is_same = version == made["geometry_v"]
+        n_added, n_changed = (0, 0) if is_same else _compared(layout, store.project_id(db), version, chip_set)
+    now = {scene_fingerprint(scene): _name(scene) for scene in _in_order(every)}
     cut: Mapping[str, Sequence[Any]] = made["scenes"]
     shown = {sign: name for sign, (name, is_shown, _) in cut.items() if is_shown}
-    gone = tuple(name for sign, name in shown.items() if sign not in now)
-    if not gone and (kept := [sign for sign in now if sign in shown]) != [
-        *shown
-    ]:  # of several that overlap, the first is seen
-        gone = tuple(name for sign, name, other in zip(shown, shown.values(), kept, strict=True) if sign != other)
-    aligned = alignment.fingerprint(layout, dates)
-    return Freshness(
-        gone, tuple(name for sign, name in now.items() if sign not in cut),
-        n_added, n_changed, facts["bands"] != "post" and aligned not in ("", made["alignment"]),
-    )  # fmt: skip
+    gone = [name for sign, name in shown.items() if sign not in now]
+    if not gone:  # of several that overlap, the first is seen
+        gone = [shown[was] for was, sign in zip(shown, filter(shown.get, now), strict=True) if was != sign]
+    new = tuple(name for sign, name in now.items() if sign not in cut)
+    aligned = alignment.fingerprint(layout, [scene for scene in every if scene.role != "layer"])
+    is_realigned = facts["bands"] != "post" and aligned not in ("", made["alignment"])
+    return Freshness(tuple(gone), new, n_added, n_changed, is_realigned)
 
 
 @lru_cache(maxsize=16)
@@ -137,13 +134,13 @@ def _compared(layout: Layout, project_id: str, version: str, chip_set: str) -> t
     return len(now.keys() - cut.keys()), sum(cut.get(one, sign) != sign for one, sign in now.items())
 
 
-def require(layout: Layout, chip_set: str | None = None) -> str:
-    """Return a chip set, the newest if None, that may be learned from, ranked and judged.
+def require(layout: Layout) -> str:
+    """Return the newest chip set, where it may be learned from, ranked and judged.
 
     Raises:
         ProjectError: if there is none, or it shows a picture that the project has no more.
     """
-    found = store.call(layout, contents.chosen_chip_set, chip_set)
+    found = store.call(layout, contents.chosen_chip_set)
     refuse_former(layout, found)
     return found
 

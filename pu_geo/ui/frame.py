@@ -374,10 +374,11 @@ def link(page: str, label: str) -> None:
 
 def warn_of_former(layout: Layout, chip_set: str | None = None) -> None:
     """Draw that chips, the newest if None, are out of date, and the way to cut them again; nothing where they are current."""
-    if words := freshness.of_chips(layout, chip_set).words:
-        with st.container(key="out-of-date", horizontal=True, vertical_alignment="center"):
-            st.warning(plain(words), icon=":material/warning:")
-            link("imagery", texts.CUT_AGAIN)
+    with show_errors():
+        if words := freshness.of_chips(layout, chip_set).words:
+            with st.container(key="out-of-date", horizontal=True, vertical_alignment="center"):
+                st.warning(plain(words), icon=":material/warning:")
+                link("imagery", texts.CUT_AGAIN)
 
 
 def title_bar(title: str, purpose: str) -> DeltaGenerator:

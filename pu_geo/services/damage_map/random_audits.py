@@ -139,9 +139,10 @@ def _close_all(layout: Layout, *, but: str = "") -> int:
 
 def load(layout: Layout, check_id: str) -> Check:
     """Return one check."""
-    facts, _ = checks.load(layout, check_id)
+    facts, arrays = checks.load(layout, check_id)
     of_check = {item.name: facts[item.name] for item in fields(Check) if item.name in facts}
-    drawn, is_gone = _drawn(layout, check_id), population.is_gone(layout, facts["chip_set"], facts["run_id"])
+    drawn = progress.Audit(**{name: arrays[name] for name in _SAMPLE}, n_drawn=int(facts["n_drawn"]))
+    is_gone = population.is_gone(layout, facts["chip_set"], facts["run_id"])
     n_gone = int(is_gone[drawn.rows].sum())
     picked = _picked(layout, facts, drawn, is_gone) if n_gone else ""
     return Check(**of_check, sample=drawn.without(is_gone), n_gone=n_gone, picked=picked)
@@ -151,7 +152,8 @@ def _picked(layout: Layout, facts: Mapping[str, Any], drawn: progress.Audit, is_
     """Return that those of its buildings that went by a list or a newer file were picked among the ones answered since; "" if not."""
     ids: Sequence[str] = chip_facts(layout, facts["chip_set"])["building_ids"]
     with store.connect(layout) as db:
-        listed = contents.removed_by_list(db)
+        if not (listed := contents.removed_by_list(db)):
+            return ""
         given = labels.given_since(db, int(facts["at_event"]), [ids[row] for row in drawn.rows])
     sets = (listed, {one.building_id for one in given}, {one.building_id for one in given if one.is_check})
     is_listed, is_known, is_checked = (np.fromiter(map(some.__contains__, ids), np.bool_, len(ids)) for some in sets)
@@ -160,12 +162,6 @@ def _picked(layout: Layout, facts: Mapping[str, Any], drawn: progress.Audit, is_
         return ""
     n, n_known = int(is_listed[drawn.rows].sum()), int((is_listed & is_known)[drawn.rows].sum())
     return f"{n_known:,} of {n:,} buildings that were removed since had been answered since it began"
-
-
-def _drawn(layout: Layout, check_id: str) -> progress.Audit:
-    """Return the sample of a check as it was drawn, of buildings that are gone by now, too."""
-    facts, arrays = checks.load(layout, check_id)
-    return progress.Audit(**{name: arrays[name] for name in _SAMPLE}, n_drawn=int(facts["n_drawn"]))
 
 
 def open_check(layout: Layout) -> Check | None:
@@ -479,14 +475,14 @@ def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | Non
         before = queues.load_queues(layout, key)
         if before and before[0]["id"] != done:
             return stored_queue(before[0], is_second=is_second)
-        facts, _ = checks.load(layout, check.id)
+        facts, arrays = checks.load(layout, check.id)
         check = load(layout, check.id)
         rows, drawn = _next_rows(layout, check, facts["handed"], analyst, is_second)
         ids = chip_facts(layout, check.chip_set)["building_ids"]
         handed = facts if is_second else checks.handed_out(facts, [ids[row] for row in rows], analyst)
         now = drawn_to(check, drawn)
         if drawn > check.sample.n_drawn:
-            handed["n_drawn"] = int(np.flatnonzero(_drawn(layout, check.id).rows == check.sample.rows[drawn - 1])[0]) + 1
+            handed["n_drawn"] = int(np.flatnonzero(arrays["rows"] == check.sample.rows[drawn - 1])[0]) + 1
         checks.save_facts(layout, handed)
         items = [
             {"building_id": ids[row], "kind": "audit", "why": "random check", "inclusion": inclusion_of(now, row)}

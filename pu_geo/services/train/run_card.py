@@ -193,13 +193,12 @@ def judgement_words(judged: Mapping[str, Any] | None) -> str:
 
 def _gone_chips(layout: Layout, facts: RunFacts) -> list[str]:
     """Return that the chips of a run were removed or are out of date, a sentence each; nothing where they are current."""
-    old = list(filter(None, [freshness.of_chips(layout, facts.chip_set).words]))
-    if not layout.chip_facts(facts.chip_set).is_file() or store.call(layout, contents.has_chip_set, facts.chip_set):
-        return old
-    return [
-        *old,
-        f"The chips {facts.chip_set} that it learned from were removed: it cannot be resumed or place new buildings.",
-    ]
+    said = [freshness.of_chips(layout, facts.chip_set).words]
+    if layout.chip_facts(facts.chip_set).is_file() and not store.call(layout, contents.has_chip_set, facts.chip_set):
+        said.append(
+            f"The chips {facts.chip_set} that it learned from were removed: it cannot be resumed or place new buildings."
+        )
+    return list(filter(None, said))
 
 
 def limits(facts: RunFacts, *, n_positive: int, has_audit: bool) -> list[str]:

@@ -109,8 +109,8 @@ def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.Jo
     scene_files.require(job.layout, needed, report=Part(job, 0.0, 0.02).report, is_cancelled=job.is_cancelled)
     scenes, layers = store.call(job.layout, contents.scenes), store.call(job.layout, contents.layers)
     shift_px = _pre_shift(job, table, scenes, grid, cluster) if bands == "pre+post" else None
-    of_layers, n_dates = [scene for layer in layers for scene in layer.scenes], 2 if bands == "pre+post" else 1
-    chip_set = _chip_set_id(table, [*scenes, *of_layers], grid, bands, size_px, shift_px)
+    files, n_dates = [*scenes, *(scene for layer in layers for scene in layer.scenes)], 2 if bands == "pre+post" else 1
+    chip_set = _chip_set_id(table, files, grid, bands, size_px, shift_px)
     windows, outlines = chip_windows(table.wkb, grid), Outlines.of(table.wkb, grid, n_dates + len(layers))
     share = _cut(job, chip_set, windows, outlines, scenes, layers, grid, size_px, shift_px, cluster)
     nodata_share = share[:, n_dates - 1]
@@ -125,9 +125,7 @@ def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.Jo
         "n_moved": n_moved,
     }
     why = _why_post_alone(facts) if is_auto else ""
-    used = (
-        _chip_set_id(table, [*scenes, *of_layers], grid, "post", size_px, None, is_hidden_by_both=True) if why else chip_set
-    )
+    used = _chip_set_id(table, files, grid, "post", size_px, None, is_hidden_by_both=True) if why else chip_set
     drawn = job.part(0.15, 0.2, "contact sheets of chips")
     facts["sheets"] = write_chip_sheets(chips, job.layout.sheets(used), report=drawn)  # with pre, where some have it
     if why:
@@ -140,10 +138,10 @@ def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.Jo
     group = np.asarray(facts["sensor_group"], np.int64)
     matched = _compute_features(job, chip_set, chips, is_visible, group, views, cluster)
     facts["matched_groups"] = list(matched)
-    shown = {scene.scene_id for scene in [*scenes, *of_layers] if scene.role != "pre" or facts["bands"] == "pre+post"}
+    shown = {scene.scene_id for scene in files if scene.role != "pre" or facts["bands"] == "pre+post"}
+    facts["made_from"] = store.call(job.layout, freshness.made_from, job.layout, shown, table.building_ids)
+    write_json(job.layout.chip_facts(chip_set), facts)
     with store.connect(job.layout) as db, store.transaction(db):
-        facts["made_from"] = freshness.made_from(db, job.layout, shown, table.building_ids)
-        write_json(job.layout.chip_facts(chip_set), facts)
         contents.add_chip_set(db, chip_set, facts["bands"], size_px, len(table.building_ids))
         renew_reasons(db, job.layout, chip_set)
     map_outlines.first_part(job.layout)  # else the first who opens the map would wait for them

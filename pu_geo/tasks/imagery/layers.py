@@ -15,7 +15,7 @@ from pu_geo.geo.raster.placement import check_overlap, check_ratio, covers_grid,
 from pu_geo.geo.raster.scaling import MANY_EQUAL, NO_MEASURE, Scaling, find_scaling, is_possible
 from pu_geo.geo.readers import in_child
 from pu_geo.project import contents, store
-from pu_geo.records import Grid, Layer, LayerKind, Scene, When, scene_fingerprint
+from pu_geo.records import Grid, Layer, LayerKind, Scene, When, reads_alike
 from pu_geo.services.imagery import layers, scene_files
 from pu_geo.tasks.imagery.scenes import exchange_folder, free_id, shown_bands
 from pu_geo.tasks.job import Job, Part
@@ -198,12 +198,7 @@ def _checked(
         scene, file = next(described), Path(path).name
         scene = scene if pixel_m is None else local_space.over_ground(scene, grid)
         if same := [other for other in (*known, *new) if other.sha256 == scene.sha256]:
-            known_as = replace(same[0], layer="", when="", stretch=None)
-            other = (
-                ""
-                if scene_fingerprint(scene) == scene_fingerprint(known_as)
-                else " It would be read in another way: replace the layer."
-            )
+            other = " It would be read in another way: replace the layer." * (not reads_alike(scene, same[0]))
             notes.append(f"{file} was not added: it has the same content as {Path(same[0].path).name}.{other}")
             continue
         check_ratio(scene, grid)

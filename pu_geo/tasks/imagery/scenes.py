@@ -14,7 +14,7 @@ from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, oblong_words, project_grid
 from pu_geo.geo.readers import in_child, xbd_folder
 from pu_geo.project import contents, store
-from pu_geo.records import Grid, Role, Scene, scene_fingerprint
+from pu_geo.records import Grid, Role, Scene, reads_alike
 from pu_geo.services.imagery import scene_files
 from pu_geo.tasks.imagery.fetch import is_fetched
 from pu_geo.tasks.imagery.footprints import store_footprints
@@ -65,11 +65,7 @@ def add_scenes(
         if same is None:
             new.append(scene)
         else:
-            other = (
-                ""
-                if reads_alike(scene, same)
-                else f" Its place, system or bands are others now: replace {same.scene_id} by it."
-            )
+            other = f" It would be read in another way: replace {same.scene_id} by it." * (not reads_alike(scene, same))
             notes.append(
                 f"{_with_folder(path)} was not added: it has the same content as {same.scene_id}, {_with_folder(same.path)}.{other}"
             )
@@ -107,12 +103,6 @@ def _with_folder(path: str) -> str:
     """Return a file's name with its folder's, since many scenes are called post.tif; of one that was downloaded, the name alone."""
     file = Path(path)
     return file.name if is_fetched(file) else "/".join(file.parts[-2:])
-
-
-def reads_alike(new: Scene, known: Scene) -> bool:
-    """Return whether a file that is here already is read as it was; in a project without a place it is laid beside others anew."""
-    alike = replace(new, stretch=known.stretch, role=known.role)
-    return known.crs.startswith("ENGCRS[") or scene_fingerprint(alike) == scene_fingerprint(known)
 
 
 def build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:

@@ -21,13 +21,13 @@ from pu_geo.geo.vector.aoi import limited
 from pu_geo.geo.vector.matching import Match, match, shift_between
 from pu_geo.project import aoi, contents, import_log, runs, store
 from pu_geo.project.removals import Removal, Watched
-from pu_geo.records import FootprintTable, Grid, Scene, scene_fingerprint
+from pu_geo.records import FootprintTable, Grid, Scene, reads_alike
 from pu_geo.services.imagery import layers as services
 from pu_geo.services.imagery import scene_files
 from pu_geo.services.project import removing
 from pu_geo.tasks.imagery import layers
 from pu_geo.tasks.imagery.footprints import GRID, with_former_ids
-from pu_geo.tasks.imagery.scenes import build_quicklooks, free_id, reads_alike
+from pu_geo.tasks.imagery.scenes import build_quicklooks, free_id
 from pu_geo.tasks.job import Job, Part
 
 _REGISTERED = "table_name IN ('footprints', 'damage_map')"
@@ -95,10 +95,8 @@ def replace_layer(
     """
     found, old = removing.layer_replacement(job.layout, name, paths), services.find(job.layout, name)
     made = layers.describe(job, name, paths, None, when=old.when, kind=old.kind, nodata=nodata, crs=crs)
-    ours, theirs = (
-        {scene_fingerprint(replace(scene, stretch=None)) for scene in scenes} for scenes in (old.scenes, made.new)
-    )
-    if ours == theirs:
+    n_alike = sum(any(reads_alike(new, scene) for scene in old.scenes) for new in made.new)
+    if n_alike == len(made.new) == len(old.scenes):
         raise ImageryError(f"The layer {name} has these files already.", "Name other files.", kind="dup")
     tiles = str(job.layout.layer_tiles(name).relative_to(job.layout.folder))
     done = removing.carry_out(
