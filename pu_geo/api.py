@@ -165,7 +165,9 @@ class Project:
         found = copy_project(self._layout, str(path), with_exports=with_exports)
         return type(self)(Layout(Path(str(found["out"]))), progress=self._progress)
 
-    def next_round(self, path: PathOrText, post: Files, *, pre: Files = (), name: str | None = None) -> Project:
+    def next_round(
+        self, path: PathOrText, post: Files, *, pre: Files = (), bands: Sequence[int] | None = None, name: str | None = None
+    ) -> Project:
         """Make the project of the next round: new post-event scenes over the same buildings. Answers are to be confirmed.
 
         Layers of no date and from before the event come along; those from after it stay behind.
@@ -175,7 +177,12 @@ class Project:
         folder = projects.with_ending(path)
         was_there = folder.exists()
         made = type(self).create(path, name or self.name, progress=self._progress)
-        args = {"previous": str(self.folder), "post": _paths(post), "pre": _paths(pre)}
+        args = {
+            "previous": str(self.folder),
+            "post": _paths(post),
+            "pre": _paths(pre),
+            "bands": list(bands) if bands else None,
+        }
         try:
             made._run("next_round", args, "Beginning the next round")
         except BaseException:

@@ -17,6 +17,7 @@ Role = Literal["pre", "post", "layer"]
 When = Literal["pre", "post", "", "pre+post"]
 """The date that a view shows: "" of none (elevation, say); "pre+post" of features that were made of both dates together."""
 LayerKind = Literal["sar-db", "sar-amplitude", "elevation", "proxy", "other"]
+Stretch = tuple[tuple[float, float], ...]
 MAX_LAYER_NAME, MAX_LAYER_BANDS = 40, 16  # characters of a layer's name; bands of a layer
 Label = Literal["positive", "not_damaged", "not_assessable", "cleared"]
 LABELS: tuple[Label, ...] = ("positive", "not_damaged", "not_assessable", "cleared")
@@ -69,6 +70,7 @@ class Scene:
             layer's scaling.
         nodata: of a layer's file: the sample value that stands for no data, as it was given, beside the file's own; None where
             there is none.
+        notes: what was assumed where the file does not say, as pairs: what it is about, such as "bands", and a sentence.
     """
 
     scene_id: str
@@ -83,7 +85,7 @@ class Scene:
     gsd_m: float
     date: str | None = None
     sha256: str = ""
-    stretch: tuple[tuple[float, float], ...] | None = None
+    stretch: Stretch | None = None
     rgb: tuple[int, ...] = (1, 2, 3)
     place: str = ""
     size_bytes: int = 0
@@ -93,6 +95,16 @@ class Scene:
     when: When = ""
     kind: LayerKind = "other"
     nodata: float | None = None
+    notes: tuple[tuple[str, str], ...] = ()
+
+
+def scene_of(values: Mapping[str, Any]) -> Scene:
+    """Return the scene that `asdict` gave, once it was JSON, which has lists for tuples."""
+
+    def as_tuples(value: Any) -> Any:
+        return tuple(map(as_tuples, value)) if isinstance(value, list) else value
+
+    return Scene(**{name: as_tuples(value) for name, value in values.items()})
 
 
 _AS_FILE = ("sha256", "crs", "transform", "rgb", "nodata", "kind")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from pu_geo.cli.run import Cluster, File, Json, Project, Screen, absolute, progress, repeated, run_job, show
+from pu_geo.cli.run import Bands, Cluster, File, FileCrs, Json, Project, Screen, absolute, progress, repeated, run_job, show
 from pu_geo.errors import PuGeoError
 from pu_geo.records import FeatureRequest
 from pu_geo.services.annotate import labeling
@@ -22,7 +22,6 @@ from pu_geo.wording import percent, plural
 screen = Screen("Imagery")
 _VIEWS = "views of each chip; rankings need one, NcPU and PUCL more"
 _NO_CHIPS = "There are no chips yet, so there are no features: cut them with `pu-geo chip`."
-FileCrs = Annotated[str | None, typer.Option("--crs", metavar="EPSG:N", help="where the file names none")]
 
 
 @screen.verb(
@@ -33,7 +32,7 @@ def add_scene(
     *,
     pre: Annotated[list[str], repeated("TIF", "a pre-event scene; may be repeated")],
     post: Annotated[list[str], repeated("TIF", "a post-event scene; may be repeated")],
-    bands: Annotated[str, typer.Option(metavar="R,G,B", help="numbers of the red, green and blue band, such as 3,2,1")] = "",
+    bands: Bands = "",
     crs: Annotated[str | None, typer.Option(metavar="EPSG:N", help="of pictures with a world file")] = None,
     pixel_size: Annotated[
         float | None, typer.Option(metavar="M", help="side of a pixel in meters, to use pictures without any georeference")

@@ -12,13 +12,27 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pu_geo import jobs, wording
-from pu_geo.cli.run import Analyst, Json, Project, Screen, absolute, in_json, overrides_of, repeated, run_job, show
+from pu_geo.cli.run import (
+    Analyst,
+    Bands,
+    FileCrs,
+    Json,
+    Project,
+    Screen,
+    absolute,
+    in_json,
+    overrides_of,
+    repeated,
+    run_job,
+    show,
+)
 from pu_geo.errors import PuGeoError
 from pu_geo.methods.catalog import DEFAULT_METHOD
 from pu_geo.project import backups, events, store
 from pu_geo.project.layout import Layout
 from pu_geo.scale import costs
 from pu_geo.services.annotate import labeling
+from pu_geo.services.imagery import preparation
 from pu_geo.services.project import planning, projects, recovery, removing
 from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import training
@@ -163,6 +177,7 @@ def next_round(
     new: Annotated[str, typer.Option(metavar="P.pugeo", help="the project to make")],
     post: Annotated[list[str], typer.Option(metavar="TIF", help="a new post-event scene; may be repeated")],
     pre: Annotated[list[str], repeated("TIF", "pre-event scenes, if others than before")],
+    bands: Bands = "",
     name: Annotated[str | None, typer.Option(help="name shown to people (default: the old one's)")] = None,
     as_json: Json = False,
 ) -> None:
@@ -170,7 +185,7 @@ def next_round(
     before = projects.find(project)
     layout = projects.create(absolute(new), name or projects.summary(before).name)
     args = {"previous": str(before.folder), "post": [*map(absolute, post)], "pre": [*map(absolute, pre)]}
-    result = run_job(layout, "next_round", args, as_json)
+    result = run_job(layout, "next_round", {**args, "bands": preparation.bands_in(bands)}, as_json)
     words = f"Round {result['round']} is in {layout.folder}: {result['n']} buildings, {result['carried']} answers to be confirmed."
     if result["compared_with"]:
         words += f"\nExports will list changes since {result['compared_with']} of {before.folder.name}."
@@ -244,7 +259,11 @@ def replace(
         ),
     ],
     *,
-    crs: Annotated[str | None, typer.Option("--crs", metavar="EPSG:N", help="where the file names none")] = None,
+    crs: FileCrs = None,
+    bands: Bands = "",
+    nodata: Annotated[
+        float | None, typer.Option(metavar="VALUE", help="layers: sample value for no data, if not as before")
+    ] = None,
     shift: Annotated[bool, typer.Option("--shift", help="footprints: all of them are moved as the plan says")] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -268,11 +287,12 @@ def replace(
         found = removing.replacement(layout, names[0], path)
         title, lines, row = found.title, found.lines, removing.as_row(found)
         task, args = "replace_scene", {"name": names[0], "path": path, "crs": crs, "analyst": who}
+        args["bands"] = preparation.bands_in(bands)
     elif kind == "layer":
         paths = [*map(absolute, names[1:])]
         found = removing.layer_replacement(layout, names[0], paths)
         title, lines, row = found.title, found.lines, removing.as_row(found)
-        task, args = "replace_layer", {"name": names[0], "paths": paths, "crs": crs, "analyst": who}
+        task, args = "replace_layer", {"name": names[0], "paths": paths, "crs": crs, "nodata": nodata, "analyst": who}
     else:
         task, args = "replace_footprints", {"path": path, "crs": crs, "shift": shift, "analyst": who}
         row = dict(run_job(layout, task, {**args, "dry_run": True}, as_json))
@@ -284,7 +304,7 @@ def replace(
     _confirm(lines, yes, as_json)
     result = run_job(layout, task, args, as_json)
     words = f"Changed {title}. `pu-geo undo-removal {project} {result['removal']}` brings back what was there."
-    show(result, words, as_json)
+    show(result, "\n".join([words, *result.get("notes", [])]), as_json)
 
 
 def _confirm(lines: Sequence[str], yes: bool, as_json: bool) -> None:

@@ -39,6 +39,9 @@ Cluster = Annotated[
 ]
 Analyst = Annotated[str | None, typer.Option("--analyst", help="who does this (a pseudonym will do)")]
 
+FileCrs = Annotated[str | None, typer.Option("--crs", metavar="EPSG:N", help="where the file names none")]
+Bands = Annotated[str, typer.Option(metavar="R,G,B", help="numbers of the red, green and blue band, such as 3,2,1")]
+
 
 def repeated(metavar: str, help: str, *flags: str, default: Sequence[str] = ()) -> Any:
     """Return an option that may be given several times; with dots in `metavar` it also takes all words up to the next option."""

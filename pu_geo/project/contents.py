@@ -23,7 +23,7 @@ from pu_geo.errors import ProjectError
 from pu_geo.project import schema
 from pu_geo.project.layout import Layout, read_array, read_json, reading
 from pu_geo.project.store import now, project_id, transaction
-from pu_geo.records import ID_KEYS, FootprintTable, Grid, Layer, Scene, Units, View
+from pu_geo.records import ID_KEYS, FootprintTable, Grid, Layer, Scene, Units, View, scene_of
 
 
 def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid, pre_share: float | None = None) -> None:
@@ -211,13 +211,9 @@ def set_dates(db: sqlite3.Connection, dates: Mapping[str, str | None]) -> None:
 
 
 def _scene(facts: dict[str, Any], folder: Path) -> Scene:
-    """Build a scene from JSON, where every tuple has become a list."""
+    """Build a scene from JSON."""
     facts.pop("former_paths", None)
-    stretch = facts["stretch"]
-    pairs = None if stretch is None else tuple((low, high) for low, high in stretch)
-    rgb = tuple(facts["rgb"])
-    path = _found_path(facts, folder)
-    return Scene(**{**facts, "path": path, "transform": tuple(facts["transform"]), "stretch": pairs, "rgb": rgb})
+    return scene_of({**facts, "path": _found_path(facts, folder)})
 
 
 OTHER_GSD = 1.5

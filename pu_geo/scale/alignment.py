@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pu_geo.geo.alignment import N_PEAKS, Search, matched, reach_of
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
-from pu_geo.records import Grid, Scene
+from pu_geo.records import Grid, Scene, scene_of
 from pu_geo.scale import inputs, shards
 from pu_geo.scale.cluster import JobCluster
 
@@ -69,7 +69,7 @@ def match_part(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Cal
         tuple(about["noise"]), about["strip_rows"],
     )  # fmt: skip
     grid, fills = inputs.grid_of(about["grid"]), project / about["fills"]
-    scenes = {role: [inputs.scene_of(one) for one in about[role]] for role in ("pre", "post")}
+    scenes = {role: [scene_of(one) for one in about[role]] for role in ("pre", "post")}
     rows = arrays["order"][start:stop]
     within = reach_of(search, grid, rows)  # so a worker opens its strip's scenes, and not those of all the event
     with (

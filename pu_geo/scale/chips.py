@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pu_geo.geo.chips import Outlines, cut_chips, whole_pixels
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
-from pu_geo.records import Grid, Scene
+from pu_geo.records import Grid, Scene, scene_of
 from pu_geo.scale import inputs, shards
 from pu_geo.scale.cluster import JobCluster
 
@@ -80,7 +80,7 @@ def cut_part(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Calla
     arrays, about = inputs.read(project / spec["shards"] / spec["windows"])
     rows = arrays["order"][start:stop]
     grid = inputs.grid_of(about["grid"])
-    mosaics = {name: [[inputs.scene_of(one) for one in each] for each in found] for name, found in about["scenes"].items()}
+    mosaics = {name: [[scene_of(one) for one in each] for each in found] for name, found in about["scenes"].items()}
     ends = arrays["ends"]
     starts = ends - np.diff(ends, prepend=0)
     shapes = shapely.from_wkb(np.array([arrays["wkb"][starts[row] : ends[row]].tobytes() for row in rows], dtype=object))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pu_geo.atomic_write import atomic_write
 from pu_geo.project.layout import read_arrays, read_json, write_json
-from pu_geo.records import Grid, Scene
+from pu_geo.records import Grid
 
 
 def write(folder: Path, kind: str, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> str:
@@ -50,9 +50,3 @@ def sha256_of(path: Path) -> str:
 def grid_of(facts: Mapping[str, Any]) -> Grid:
     """Return a grid from its fields as JSON has them."""
     return Grid(**{**facts, "transform": tuple(facts["transform"])})
-
-
-def scene_of(facts: Mapping[str, Any]) -> Scene:
-    """Return a scene from its fields as JSON has them."""
-    stretch = None if facts["stretch"] is None else tuple((low, high) for low, high in facts["stretch"])
-    return Scene(**{**facts, "transform": tuple(facts["transform"]), "stretch": stretch, "rgb": tuple(facts["rgb"])})

@@ -4,4 +4,4 @@ Others may use the modules listed here and no other: an opened scene is a `mosai
 decided by `scene_files.describe`, in the child process alone; `readers.in_child.describe` asks for it.
 """
 
-__all__ = ["clouds", "guard", "mosaic", "placement", "quicklooks", "scaling"]
+__all__ = ["clouds", "guard", "mosaic", "placement", "quicklooks", "reading", "scaling"]

@@ -27,6 +27,7 @@ from pu_geo.geo.raster.fill import Fill, fill_of, warped
 from pu_geo.geo.raster.guard import GDAL_ERRORS, allow_files, check_memory, gdal_env, quiet_open, unreadable
 from pu_geo.geo.raster.placement import ALIGNED_PX, border_in, check_ratio
 from pu_geo.geo.readers.file_kinds import regular_file, scene_driver
+from pu_geo.geo.vector import crs as systems
 from pu_geo.records import Grid, Scene, misses_by_band
 from pu_geo.scene_state import refusal, state_of
 
@@ -38,6 +39,7 @@ FILLS = "fill"  # folder beside the quicklooks that keeps what is known of scene
 WARP_MEMORY_MB = 64
 DEFAULT_ROWS, MAX_ROWS = 256, 2048
 PIECE_COLUMNS = 2048
+NEARLY_ONE = 0.67  # grid pixels a pixel of a scene, from which on a warp does not widen its kernel
 _MASK_BYTES = 5  # a pixel, while it is read
 
 
@@ -331,6 +333,7 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
         height=bottom - row,
         resampling=Resampling.bilinear,
         warp_mem_limit=WARP_MEMORY_MB,
+        **_kernel_options(scene, grid),
         **_mask_options(source, scene),
     )
     return _Layer(scene, number, stack.enter_context(vrt), True, col, row, fills)
@@ -345,6 +348,22 @@ def _reaches(scene: Scene, grid: Grid, box: Box) -> bool:
         px = grid.to_px(border_in(scene, grid.crs))
         low, high = np.floor(px.min(axis=0)) - 1, np.ceil(px.max(axis=0)) + 1
     return bool((low < box[2:]).all() and (high > box[:2]).all())
+
+
+def _kernel_options(scene: Scene, grid: Grid) -> dict[str, str]:
+    """Return how wide the bilinear kernel is, which GDAL takes from the outer sizes of pictures: for one that is turned, too wide.
+
+    Pixels of about the grid's size are not averaged at all: that would blur one date and not the other.
+    """
+    a, b, c, d, e, f = scene.transform
+    step = min(scene.width, scene.height) / 4
+    col, row = scene.width / 2 + np.array([0, step, 0]), scene.height / 2 + np.array([0, 0, step])
+    xy = np.stack([a * col + b * row + c, d * col + e * row + f], axis=-1)
+    middle, across, down = grid.to_px(systems.convert(xy, scene.crs, grid.crs))
+    sizes = [float(np.hypot(*(other - middle))) / step for other in (across, down)]
+    return {
+        name: f"{size:.6f}" if size < NEARLY_ONE else "1" for name, size in zip(("XSCALE", "YSCALE"), sizes, strict=True)
+    }
 
 
 def _nodata_of(scene: Scene, source: rasterio.DatasetReader) -> float | None:

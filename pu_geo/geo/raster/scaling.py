@@ -22,6 +22,8 @@ FEW_EQUAL = 0.001  # the same of 0 in decibels, which are hardly ever exactly th
 NEAR_DB, MUCH_MORE = 2.0, 5.0  # 0 dB is odd where it is so many times as frequent as any value near it
 FAR = 10.0  # times the distance between quartiles: a lowest or highest value so far from them may be no data, however rare
 FILLS = frozenset(float(np.float32(value)) for value in (-999, -9999, -99999, -32767, -32768, -1e38, 1e38, -3.4e38, 3.4e38))
+LEAST_COMMON = 0.5  # share of the range of files added to others that lies within their scaling, below which it is said
+LEAST_OF_SPAN = 0.05  # share of that scaling that they span, below which it is said: they may have another unit
 NO_MEASURE = 1e30  # what is larger is a fill, such as the largest float32
 POSSIBLE = {"sar-db": (-300.0, 300.0), "sar-amplitude": (-300.0, 300.0), "elevation": (-1000.0, 10_000.0)}  # dB, m
 
@@ -46,7 +48,17 @@ def find_scaling(
 ) -> Scaling | None:
     """Return the scaling of an open layer by the 0.5th and 99.5th percentile of each band; None where it has no data on the grid.
 
-    Of a band that mostly has one value, such as a map of damage, percentiles are of its other samples.
+    Of a band that mostly has one value, such as a map of damage, percentiles are of its other samples. Arguments and errors are
+    those of `sampled`.
+    """
+    found = sampled(mosaic, report, is_cancelled)
+    return None if found is None else _of_samples(found, mosaic.scenes[0])
+
+
+def sampled(
+    mosaic: Mosaic, report: Report | None = None, is_cancelled: Callable[[], bool] | None = None
+) -> NDArray[np.float32] | None:
+    """Return samples of an open mosaic where it has data, float32 [B, n], in the unit of `Mosaic.read_values`; None without any.
 
     All pixels of the grid are read, of more than 67 million evenly spaced strips; of them every so many-th pixel along both
     axes counts, at most 4 million.
@@ -69,8 +81,14 @@ def find_scaling(
             report_strip(report, is_cancelled, "scaling", k, len(strips))
             found += list(_samples(mosaic, strip * PIECE_ROWS, step))
         if sum(part.shape[1] for part in found):
-            return _of_samples(np.concatenate(found, axis=1), mosaic.scenes[0])
+            return np.concatenate(found, axis=1)
     return None
+
+
+def is_cut(scaling: tuple[float, float], own: tuple[float, float]) -> bool:
+    """Return whether much of samples that have a scaling of their `own` would be 0 or 255, or alike, in another."""
+    common = max(0.0, min(scaling[1], own[1]) - max(scaling[0], own[0]))
+    return common < LEAST_COMMON * (own[1] - own[0]) or own[1] - own[0] < LEAST_OF_SPAN * (scaling[1] - scaling[0])
 
 
 def _samples(mosaic: Mosaic, row: int, step: int) -> Iterator[NDArray[np.float32]]:

@@ -43,6 +43,7 @@ DTYPES = ("uint8", "int8", "uint16", "int16", "float32", "float64")
 MIN_GSD_M, MAX_GSD_M = 0.01, 100.0
 MAX_COORDINATE = 1e12
 PROBED_BLOCKS = 64
+BANDS = "bands"  # what a note is about
 
 
 def describe(
@@ -70,7 +71,9 @@ def describe(
         check_size(source, real)
         rgb = choose_bands(source, real, bands)
         scene = _described(source, real, found, rgb, crs, pixel_m)
-        return replace(scene, role=role, scene_id=scene_id, date=date or scene.date, stretch=_probe(source, real, rgb))
+        notes = _unnamed_bands(source, rgb) if bands is None else ()
+        stretch = _probe(source, real, rgb)
+        return replace(scene, role=role, scene_id=scene_id, date=date or scene.date, stretch=stretch, notes=notes)
 
 
 def describe_layer(
@@ -437,6 +440,14 @@ def _named_bands(source: rasterio.DatasetReader) -> BandTriple | None:
         if all(color in names for color in ("red", "green", "blue")):
             return (names.index("red") + 1, names.index("green") + 1, names.index("blue") + 1)
     return None
+
+
+def _unnamed_bands(source: rasterio.DatasetReader, rgb: BandTriple) -> tuple[tuple[str, str], ...]:
+    """Return a note where a file has several bands and names none of them red, green and blue."""
+    if len(set(rgb)) == 1 or _named_bands(source) is not None:
+        return ()
+    words = f"the bands have no names; {', '.join(map(str, rgb))} of {source.count} are taken as red, green, blue."
+    return ((BANDS, f"{words} Should colors look wrong, replace the scene and state its bands (--bands)."),)
 
 
 def check_crs(source: rasterio.DatasetReader, path: Path, given: str | None) -> str:

@@ -20,7 +20,7 @@ from pu_geo.geo.raster.placement import oblong_words
 from pu_geo.geo.readers.file_kinds import is_vector, regular_file
 from pu_geo.geo.readers.raw_footprints import broken
 from pu_geo.geo.readers.xbd import XbdPlace
-from pu_geo.records import BandTriple, FootprintTable, Grid, LayerKind, Role, Scene
+from pu_geo.records import BandTriple, FootprintTable, Grid, LayerKind, Role, Scene, scene_of
 
 GIB = 1024**3
 FOOTPRINTS = Limits(180.0, 120, 4 * GIB, 3 * GIB, 1 * GIB)  # 100,000 buildings take under 0.6 GiB of memory
@@ -73,7 +73,7 @@ def _describe(reader: str, paths: Sequence[Path | str], arguments: Mapping[str, 
         limits = _for_scenes(sum(path.stat().st_size for path in some))
         for path, answer in zip(some, ask_each(reader, some, [arguments] * len(some), limits), strict=False):
             if isinstance(answer, Answer):
-                yield _scene(answer.values, path)
+                yield scene_of({**answer.values, "path": str(path)})
             else:
                 raise _scene_ended(path.name, answer) if isinstance(answer, ReaderEnded) else answer
 
@@ -97,14 +97,6 @@ def _for_scenes(n_bytes: int) -> Limits:
         seconds=SCENES.seconds + n_bytes / SLOWEST_DISK + n_bytes / SLOWEST_SEARCH,
         cpu_seconds=SCENES.cpu_seconds + n_bytes // SLOWEST_SEARCH,
     )
-
-
-def _scene(values: Mapping[str, object], path: Path) -> Scene:
-    """Make a scene of what JSON has, which knows lists for tuples."""
-    lists = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
-    if lists.get("stretch"):
-        lists["stretch"] = tuple(tuple(pair) for pair in lists["stretch"])
-    return Scene(**{**values, **lists, "path": str(path)})  # type: ignore[arg-type]
 
 
 def _scene_ended(name: str, ended: ReaderEnded) -> ImageryError:

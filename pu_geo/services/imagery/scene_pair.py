@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability
 from pu_geo.project import alignment, contents, freshness, store
 from pu_geo.project.alignment import Alignment
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, read_json
 from pu_geo.records import Grid, Scene
 from pu_geo.wording import percent, plural, when
 
@@ -25,6 +25,8 @@ _MOST_UNIT_M = 10_000.0  # of a length; a degree is about 111,000 m
 MOST_GSD_M, MOST_RATIO = 1.0, 2.0
 MOST_FAILED, MOST_HIDDEN = 0.1, 0.1
 FARTHEST_M = 20.0  # as `geo.alignment.FAR_REACH_M`, which loads too much for a screen
+SHARPNESS = "sharpness.json"  # beside the map tiles: of each scene, see `geo.raster.reading.sharpness`
+BLURRED, BLURRIER = 0.9, 0.5  # sharpness of a file, and in parts of the other date's, below which it is said
 _SAME = 0.005  # pixel sizes that differ by less are called the same
 _MOVED_M = 0.05
 UNCHANGED = "unchanged"
@@ -79,6 +81,7 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         *([_cover(share, chips)] if pre and share is not None else []),
         _pixels(pre, post),
         *_oblong(scenes, grid),
+        *_blur(layout, scenes),
         _dates(pre, post),
         *_exchanged(pre, post),
         *([] if grid.has_place else [_NO_PLACE]),
@@ -154,6 +157,40 @@ def _oblong(scenes: Sequence[Scene], grid: Grid) -> list[PairIssue]:
             )
             return [PairIssue("Pixels not square", f"{across:.2g} x {down:.2g} m", worry)]
     return []
+
+
+def blurred(scenes: Sequence[Scene], sharpness: Mapping[str, float | None]) -> dict[str, str]:
+    """Return which scenes are blurred, in themselves or beside the other date, in a sentence by scene id.
+
+    Args:
+        sharpness: by scene id; None where it is not known.
+    """
+    of_role = {
+        role: [value for scene in scenes if scene.role == role and (value := sharpness.get(scene.scene_id)) is not None]
+        for role in ("pre", "post")
+    }
+    found = {}
+    for scene in scenes:
+        own, others = sharpness.get(scene.scene_id), of_role["post" if scene.role == "pre" else "pre"]
+        name = Path(scene.path).name
+        if own is None:
+            continue
+        if others and own < BLURRIER * float(np.median(others)):
+            found[scene.scene_id] = (
+                f"{name} is much blurrier than the other date ({own:.1f} against {float(np.median(others)):.1f}): edges that are sharp in one "
+                "date alone look like change. Use another picture if there is one."
+            )
+        elif own < BLURRED:
+            found[scene.scene_id] = (
+                f"{name} is blurred: it shows less detail than its pixels of {scene.gsd_m:.2f} m promise, so small damage cannot be seen."
+            )
+    return found
+
+
+def _blur(layout: Layout, scenes: Sequence[Scene]) -> list[PairIssue]:
+    path = layout.quicklooks / SHARPNESS
+    found = blurred(scenes, read_json(path)) if path.is_file() else {}
+    return [PairIssue("Sharpness", f"{len(found)} of {len(scenes)} blurred", next(iter(found.values())))] if found else []
 
 
 def _dates(pre: Sequence[Scene], post: Sequence[Scene]) -> PairIssue:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from pu_geo.errors import ImageryError
 from pu_geo.geo import local_space
-from pu_geo.geo.raster import quicklooks
+from pu_geo.geo.raster import quicklooks, reading
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import check_overlap, check_ratio, covers_grid, oblong_words
-from pu_geo.geo.raster.scaling import MANY_EQUAL, NO_MEASURE, Scaling, find_scaling, is_possible
+from pu_geo.geo.raster.scaling import MANY_EQUAL, NO_MEASURE, Scaling, find_scaling, is_cut, is_possible
 from pu_geo.geo.readers import in_child
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Layer, LayerKind, Scene, When, reads_alike
@@ -23,8 +23,6 @@ from pu_geo.tasks.job import Job, Part
 _MOST_NAMED = 5
 COARSER_FROM = 2.0  # times the project's pixel size
 _HOUSE_M = 10.0
-LEAST_COMMON = 0.5  # share of the range of files added to a layer that lies within its scaling, below which it is said
-LEAST_OF_SPAN = 0.05  # share of the layer's range that they span, below which it is said: they may have another unit
 
 
 @dataclass(frozen=True)
@@ -131,12 +129,13 @@ def _draw_tiles(job: Job, name: str, scenes: Sequence[Scene], grid: Grid, tiles:
 
 def describe(
     job: Job, name: str, paths: Sequence[str], here: Layer | None, *, when: When | None, kind: LayerKind | None,
-    nodata: float | None, crs: str | None,
+    nodata: float | None, crs: str | None, former: Layer | None = None,
 ) -> Described:  # fmt: skip
     """Check files as `add_layer` does, find their scaling and draw their map tiles; nothing is stored.
 
     Args:
         here: the layer that they are added to; None for a new one.
+        former: the layer whose place they take: its value for no data is that of files which name none.
     """
     if kind is not None and kind not in layers.KINDS:
         raise ImageryError(f"The kind of a layer is {kind!r}.", f"Name one of: {', '.join(layers.KINDS)}.", kind="kind")
@@ -150,6 +149,9 @@ def describe(
     kind = kind or (here.kind if here is not None else "other")
     when = when if when is not None else here.when if here is not None else "post"
     new, notes = _checked(job, name, paths, known, grid, kind, nodata, crs)
+    if former is not None:
+        new = reading.with_nodata(new, former.scenes[0])
+        notes += reading.words_of(new)
     taken = list(scenes)
     for i, scene in enumerate(new):  # no id of a file that is here, in a replacement neither
         new[i] = replace(scene, layer=name, when=when, scene_id=free_id(name, taken))
@@ -303,8 +305,7 @@ def _other_scaling(layer: Layer, new: Sequence[tuple[float, float]]) -> list[str
     """
     notes, unit = [], f" {layer.unit}" if layer.unit else ""
     for band, ((low, high), (least, most)) in enumerate(zip(layer.scaling, new, strict=False), start=1):
-        common = max(0.0, min(high, most) - max(low, least))
-        if common >= LEAST_COMMON * (most - least) and most - least >= LEAST_OF_SPAN * (high - low):
+        if not is_cut((low, high), (least, most)):
             continue
         notes.append(
             f"Band {band} of the files added to {layer.name} spans {least:.4g} to {most:.4g}{unit}; the layer is scaled from {low:.4g} to "

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from pu_geo.errors import ImageryError, JobCancelled
 from pu_geo.geo import local_space
-from pu_geo.geo.raster import quicklooks
+from pu_geo.geo.raster import quicklooks, reading
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, oblong_words, project_grid
 from pu_geo.geo.readers import in_child, xbd_folder
 from pu_geo.project import contents, store
+from pu_geo.project.layout import write_json
 from pu_geo.records import Grid, Role, Scene, reads_alike
-from pu_geo.services.imagery import scene_files
+from pu_geo.services.imagery import scene_files, scene_pair
 from pu_geo.tasks.imagery.fetch import is_fetched
 from pu_geo.tasks.imagery.footprints import store_footprints
 from pu_geo.tasks.job import Job, Part
@@ -25,16 +26,19 @@ _MOST_NAMED = 5  # names of pictures in a note
 
 def add_scenes(
     job: Job, *, pre: Sequence[str], post: Sequence[str], bands: Sequence[int] | None = None, crs: str | None = None,
-    pixel_m: float | None = None,
+    pixel_m: float | None = None, kept: Sequence[Scene] = (), like: Sequence[Scene] = (),
 ) -> dict[str, object]:  # fmt: skip
     """Check scenes, put them on the project grid, store them, and make quicklooks.
 
     Args:
         pre, post: paths of images; several of one date form a mosaic. A file that is here already is left as it is.
-        bands: which of their bands are red, green and blue, from 1; chosen by what the files say if None.
+        bands: which of their bands are red, green and blue, from 1; chosen by what the files say, or else as in scenes that are
+            here, if None.
         crs: of pictures with a world file that name none, "EPSG:n" or WKT.
         pixel_m: side of a pixel of the post picture on the ground, meters (of the pre picture where it comes alone), for
             pictures to be used without a place; see `local_space`.
+        kept: scenes of another project, read here as they are there; their files were checked.
+        like: other scenes that tell how files are read which do not say so themselves, after those that are here.
 
     Returns:
         {"added": ids, "width", "height", "gsd_m", "crs", "is_local": whether the project has no place on the Earth,
@@ -54,13 +58,16 @@ def add_scenes(
     if bands is not None and len(bands) != 3:
         raise ImageryError(f"{len(bands)} bands were chosen; red, green and blue are three.", "Write, for example, 3,2,1.")
     rgb = None if bands is None else (bands[0], bands[1], bands[2])
-    new: list[Scene] = []
+    new = [replace(scene, scene_id=f"{scene.role}-{i}") for i, scene in enumerate(kept, start=1)]
     notes: list[str] = []
     wanted: list[tuple[Role, str]] = [("pre", path) for path in pre] + [("post", path) for path in post]
     described = in_child.describe_each([path for _, path in wanted], bands=rgb, crs=crs, pixel_m=pixel_m)
+    found = []
     for i, (role, path) in enumerate(wanted):
         job.report(0.2 * i / len(wanted), f"checking {path}")
-        scene = replace(next(described), role=role, scene_id=free_id(role, known + new))
+        found.append(replace(next(described), role=role))
+    for given, (role, path) in zip(reading.with_bands(found, [*known, *new, *like]), wanted, strict=True):
+        scene = replace(given, scene_id=free_id(role, known + new))
         same = next((other for other in known + new if (other.role, other.sha256) == (role, scene.sha256)), None)
         if same is None:
             new.append(scene)
@@ -75,9 +82,9 @@ def add_scenes(
     grid = project_grid(post_scenes)
     for scene in scenes:
         check_ratio(scene, grid)
-    notes += [words for scene in new for words in (oblong_words(scene), coarse_words(scene, grid)) if words]
     pre_share = check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
-    fresh = build_quicklooks(job, scenes, grid)
+    new, fresh, words = drawn(job, known, new, grid)
+    notes += words
     with store.connect(job.layout) as db:
         exchange_folder(fresh, job.layout.quicklooks)
         contents.add_scenes(db, new, grid, pre_share)
@@ -105,13 +112,26 @@ def _with_folder(path: str) -> str:
     return file.name if is_fetched(file) else "/".join(file.parts[-2:])
 
 
-def build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
-    """Make tile pyramids of both dates and of all layers for one grid, in a folder beside the one in use.
+def drawn(
+    job: Job, known: Sequence[Scene], new: Sequence[Scene], grid: Grid, *, order: Sequence[str] | None = None
+) -> tuple[list[Scene], Path, list[str]]:
+    """Stretch new scenes and make tile pyramids of both dates and of all layers for one grid, in a folder beside the one in use.
 
     A scene whose damage shows only when all of it is read is refused here, before anything was stored.
+
+    Args:
+        order: ids of all scenes as they lie over one another; the new ones after the others if None.
+
+    Returns:
+        the new scenes as they are read, the folder, and what to know about them, in sentences.
     """
     fresh = job.layout.quicklooks.with_name("quicklooks.new")
     shutil.rmtree(fresh, ignore_errors=True)
+    new, cut_off = reading.with_stretch(new, known, grid, fresh / FILLS, job.is_cancelled)
+    scenes = [*known, *new]
+    if order is not None:
+        scenes.sort(key=lambda scene: order.index(scene.scene_id))
+    notes = [words for scene in new for words in (oblong_words(scene), coarse_words(scene, grid)) if words]
     of_role = {role: [scene for scene in scenes if scene.role == role] for role in ("post", "pre")}
     wanted = [(fresh / role, f"the {role} scenes", some) for role, some in of_role.items() if some]
     wanted += [
@@ -123,7 +143,11 @@ def build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
         with Mosaic(some, grid, fills=fresh / FILLS) as mosaic:
             quicklooks.build_pyramid(mosaic, folder, report=report, is_cancelled=job.is_cancelled)
         job.stop_if_cancelled()
-    return fresh
+    found = {scene.scene_id: reading.sharpness(scene, grid, fresh / FILLS) for scene in scenes}
+    write_json(fresh / scene_pair.SHARPNESS, found)
+    mine = {scene.scene_id for scene in new}
+    blurred = [words for name, words in scene_pair.blurred(scenes, found).items() if name in mine]
+    return new, fresh, [*reading.words_of(new), *notes, *cut_off, *blurred]
 
 
 def shown_bands(scenes: Sequence[Scene]) -> list[Scene]:

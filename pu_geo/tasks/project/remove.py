@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ import shapely
 
 from pu_geo.errors import FootprintError, ImageryError, ProjectError
 from pu_geo.geo import local_space
+from pu_geo.geo.raster import reading
 from pu_geo.geo.raster.placement import check_overlap, project_grid
 from pu_geo.geo.readers import in_child
 from pu_geo.geo.vector.aoi import limited
@@ -27,7 +28,7 @@ from pu_geo.services.imagery import scene_files
 from pu_geo.services.project import removing
 from pu_geo.tasks.imagery import layers
 from pu_geo.tasks.imagery.footprints import GRID, with_former_ids
-from pu_geo.tasks.imagery.scenes import build_quicklooks, free_id
+from pu_geo.tasks.imagery.scenes import drawn, free_id
 from pu_geo.tasks.job import Job, Part
 
 _REGISTERED = "table_name IN ('footprints', 'damage_map')"
@@ -61,6 +62,11 @@ def replace_scene(
 ) -> dict[str, object]:  # fmt: skip
     """Put another file in the place of a scene, of its date; the rest is as in `remove_scene` and `add_scenes`.
 
+    What the file does not say, and nobody does, is as in the scene that was here: which bands are shown, its coordinate system.
+
+    Returns:
+        as `remove_scene`, and "notes".
+
     Raises:
         ImageryError: if the file cannot be used, or it is one that is here, read as it is.
     """
@@ -69,8 +75,12 @@ def replace_scene(
     old = next(scene for scene in scenes if scene.scene_id == name)
     rgb = None if bands is None else (bands[0], bands[1], bands[2])
     job.report(0.0, f"checking {path}")
-    described = next(in_child.describe_each([path], bands=rgb, crs=crs, pixel_m=pixel_m))
+    described, is_as_before = _as_before(
+        lambda crs: next(in_child.describe_each([path], bands=rgb, crs=crs, pixel_m=pixel_m)), crs, old
+    )
+    described = reading.with_crs(described, old) if is_as_before else described
     new = replace(described, role=old.role, scene_id=free_id(old.role, scenes))
+    (new,) = reading.with_bands([new], [old, *(scene for scene in scenes if scene is not old)])
     twins = [scene for scene in scenes if (scene.role, scene.sha256) == (new.role, new.sha256)]
     if same := [scene.scene_id for scene in twins if scene is not old or reads_alike(new, old)]:
         raise ImageryError(
@@ -94,7 +104,11 @@ def replace_layer(
         ImageryError: if a file cannot be used, or all of them are those that are here.
     """
     found, old = removing.layer_replacement(job.layout, name, paths), services.find(job.layout, name)
-    made = layers.describe(job, name, paths, None, when=old.when, kind=old.kind, nodata=nodata, crs=crs)
+
+    def described(crs: str | None) -> layers.Described:
+        return layers.describe(job, name, paths, None, when=old.when, kind=old.kind, nodata=nodata, crs=crs, former=old)
+
+    made, is_as_before = _as_before(described, crs, old.scenes[0])
     n_alike = sum(any(reads_alike(new, scene) for scene in old.scenes) for new in made.new)
     if n_alike == len(made.new) == len(old.scenes):
         raise ImageryError(f"The layer {name} has these files already.", "Name other files.", kind="dup")
@@ -103,7 +117,8 @@ def replace_layer(
         job.layout, found, analyst, watched=[Watched("scene")], change=lambda db: contents.exchange_layer(db, old.scenes, made.new),
         files=removing.layer_files(job.layout, old, made.new), new={tiles: made.tiles}, but=job.folder.name,
     )  # fmt: skip
-    return {**layers.as_result(made), **_result(done)}
+    more = reading.words_of([reading.with_crs(made.new[0], old.scenes[0])]) if is_as_before else []
+    return {**layers.as_result(made), **_result(done), "notes": [*more, *made.notes]}
 
 
 def _checked_scenes(job: Job, *, but: str) -> list[Scene]:
@@ -117,15 +132,16 @@ def _exchange_scenes(
     job: Job, found: removing.Plan, scenes: Sequence[Scene], left: Sequence[Scene], new: Sequence[Scene], analyst: str
 ) -> dict[str, object]:
     pre, post = ([scene for scene in left if scene.role == role] for role in ("pre", "post"))
+    notes: list[str] = []
     grid = project_grid(post) if post else None
     if grid is not None and grid.crs != store.call(job.layout, contents.grid).crs:
         removing.check_same_system(job.layout, found.title, grid.crs)
     pre_share = check_overlap(pre, post, grid) if pre and grid is not None else None
     gone = [scene for scene in scenes if scene not in left]
     files, made = removing.scene_files(job.layout, gone, left), {}
-    fresh = None if grid is None else build_quicklooks(job, left, grid)
-    if fresh is not None:
-        made["quicklooks"] = fresh
+    if grid is not None:
+        known = [scene for scene in left if scene not in new]
+        new, made["quicklooks"], notes = drawn(job, known, new, grid, order=[scene.scene_id for scene in left])
 
     def change(db: sqlite3.Connection) -> None:
         contents.exchange_scenes(db, gone, new, grid, pre_share)
@@ -140,7 +156,20 @@ def _exchange_scenes(
         new=made,
         but=job.folder.name,
     )
-    return _result(done)
+    return {**_result(done), "notes": notes}
+
+
+def _as_before(described: Callable[[str | None], Any], crs: str | None, old: Scene) -> tuple[Any, bool]:
+    """Describe files by a function of the coordinate system of those that name none.
+
+    Where none was given, that of what was here is taken; returns whether it was.
+    """
+    try:
+        return described(crs), False
+    except ImageryError as error:
+        if error.kind != "crs" or crs is not None:
+            raise
+    return described(old.crs), True
 
 
 def _result(done: Removal) -> dict[str, object]:

@@ -26,7 +26,13 @@ from pu_geo.wording import listed
 
 
 def next_round(
-    job: Job, *, previous: str, post: Sequence[str], pre: Sequence[str] = (), size_px: int = 64
+    job: Job,
+    *,
+    previous: str,
+    post: Sequence[str],
+    pre: Sequence[str] = (),
+    bands: Sequence[int] | None = None,
+    size_px: int = 64,
 ) -> dict[str, object]:
     """Fill an empty project from the round before it.
 
@@ -37,13 +43,14 @@ def next_round(
     Args:
         previous: project folder of the round before.
         post: paths of the new post-event scenes.
-        pre: paths of pre-event scenes; those of the round before if none.
+        pre: paths of pre-event scenes; those of the round before if none, read as they are there.
+        bands: as in `add_scenes`; of files that name none, those of the round before if None.
         size_px: side of a chip, pixels.
 
     Returns:
         {"round", "n", "carried": answers to be confirmed, "compared_with": the map of the round before that changes are
-        counted from, such as "v2" or "run ranker-1", "layers": names of those that came along, "notes": which did not, and why, in
-        sentences, "scenes", "chips"}
+        counted from, such as "v2" or "run ranker-1", "layers": names of those that came along, "notes": which did not, and why, and what
+        to know about the scenes, in sentences, "scenes", "chips"}
 
     Raises:
         ProjectError: if the project is not empty, or the previous one has no footprints or no place on the Earth.
@@ -52,7 +59,7 @@ def next_round(
     before = find_project(previous)
     with store.connect(before) as db:
         table, old_grid, area = contents.footprints(db), contents.grid(db), aoi.current(db)
-        old_pre, old_layers = [scene for scene in contents.scenes(db) if scene.role == "pre"], contents.layers(db)
+        old_scenes, old_layers = contents.scenes(db), contents.layers(db)
     if not old_grid.has_place:
         raise ProjectError(
             f"{before.folder.name} has no place on the Earth; nothing tells where a new image would lie over it.",
@@ -65,10 +72,13 @@ def next_round(
                 "Make a new project for it.",
             )
     past = _past(before)
+    kept: list[Scene] = []
     if not pre:
-        found = scene_files.require(before, old_pre, is_cancelled=job.is_cancelled)
-        pre = [_own_copy(before, job.layout, scene) for scene in found]
-    scenes = add_scenes(Part(job, 0.0, 0.2), pre=pre, post=post)
+        found = scene_files.require(
+            before, [scene for scene in old_scenes if scene.role == "pre"], is_cancelled=job.is_cancelled
+        )
+        kept = [replace(scene, path=_own_copy(before, job.layout, scene)) for scene in found]
+    scenes = add_scenes(Part(job, 0.0, 0.2), pre=pre, post=post, bands=bands, kept=kept, like=old_scenes)
     with store.connect(job.layout) as db:
         grid = contents.grid(db)
         contents.add_footprints(db, replace(table, wkb=moved_to(table.wkb, old_grid.crs, grid.crs)))
@@ -80,6 +90,7 @@ def next_round(
     rounds.write(job.layout, past)
     carried = sum(one.label is not None for one in rounds.last_of_each(past).values())
     made = {"round": past.number, "n": n, "carried": carried, "compared_with": past.compared_with}
+    notes += scenes["notes"]  # type: ignore[arg-type]
     return {**made, "layers": layers, "notes": notes, "scenes": scenes, "chips": chips}
 
 

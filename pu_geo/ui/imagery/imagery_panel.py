@@ -113,7 +113,14 @@ def notes(layout: Layout, job: JobView) -> None:
                 _button(words, "compare-shifted", lambda: start(shift=not shift), False)
         else:
             st.caption(texts.CAN_UNDO)
-    if job.state == "done" and job.task in ("add_scenes", "add_layer", "replace_layer", "add_xbd", "add_aoi"):
+    if job.state == "done" and job.task in (
+        "add_scenes",
+        "add_layer",
+        "replace_scene",
+        "replace_layer",
+        "add_xbd",
+        "add_aoi",
+    ):
         for note in job.result.get("notes", ()):
             st.caption(frame.plain(note))
 

@@ -30,6 +30,7 @@ from pu_geo.errors import ImageryError, JobError, ProjectError
 from pu_geo.project import contents, feature_sets, import_log, labels, removals, runs, store, versions
 from pu_geo.project.layout import Layout
 from pu_geo.project.removals import Kind
+from pu_geo.records import Scene
 from pu_geo.services.explore import exploring
 from pu_geo.services.imagery import preparation, scene_files, scene_pair
 from pu_geo.services.project import choices, projects, removing
@@ -215,12 +216,12 @@ def test_each_kill_leaves_a_thing_in_place_or_removed(
 ) -> None:
     """And each kill of its undo, at each step that they have. Maps are copied, not drawn: GDAL's threads are not in a fork."""
 
-    def drawn(job: Job, *_: object) -> Path:
+    def drawn(job: Job, *_: object, **__: object) -> tuple[list[Scene], Path, list[str]]:
         fresh = job.layout.quicklooks.with_name("quicklooks.new")
         shutil.rmtree(fresh, ignore_errors=True)
-        return Path(shutil.copytree(job.layout.quicklooks, fresh))
+        return [], Path(shutil.copytree(job.layout.quicklooks, fresh)), []
 
-    monkeypatch.setattr(task, "build_quicklooks", drawn)
+    monkeypatch.setattr(task, "drawn", drawn)
     layout, name = ranked_town, NAMES[kind](ranked_town)
     before, keep, ways = state(layout), layout.folder.with_name("keep.pugeo"), set[str]()
     shutil.copytree(layout.folder, keep)
