@@ -63,10 +63,12 @@ def _noted(scene: Scene, about: str, words: str) -> Scene:
 
 def with_nodata(new: Sequence[Scene], old: Scene) -> list[Scene]:
     """Return new files of a layer; one that names no value for no data has that of the file before it, which is noted."""
+    if old.nodata is None:
+        return list(new)
     words = f"no value for no data is named; {old.nodata:.9g} is taken, as in {_name(old)} before."
     return [
         _noted(replace(scene, nodata=old.nodata), "nodata", words)
-        if scene.nodata is None and old.nodata is not None and samples.can_be(old.nodata, np.dtype(scene.dtype))
+        if scene.nodata is None and samples.can_be(old.nodata, np.dtype(scene.dtype))
         else scene
         for scene in new
     ]
