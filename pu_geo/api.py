@@ -455,17 +455,23 @@ class Project:
         )  # fmt: skip
 
     def import_labels(
-        self, file: PathOrText, *, same_footprints: bool = False, analyst: str | None = None
-    ) -> Mapping[str, Any]:
+        self, file: PathOrText, *, field: str = "", damaged: Sequence[str] = (), not_damaged: Sequence[str] = (),
+        all_damaged: bool = False, same_footprints: bool = False, analyst: str | None = None,
+    ) -> Mapping[str, Any]:  # fmt: skip
         """Add the labels of a CSV or GeoJSON file, as `export_labels` and exports of damage maps have them.
 
         Args:
+            field, damaged, not_damaged: of a file in other words: the column that tells, and what its values mean; other rows are skipped.
+            all_damaged: each row of the file is a damaged building, whatever it says.
             same_footprints: of a file without lon and lat: it was made of these very footprints, so its ids hold.
         """
         from pu_geo.tasks.annotate import import_labels
 
         who = analyst or labeling.default_analyst()
-        return import_labels.import_labels(self._layout, _path(file), analyst=who, same_footprints=same_footprints)
+        meaning = import_labels.Meaning(field, tuple(damaged), tuple(not_damaged), all_damaged)
+        return import_labels.import_labels(
+            self._layout, _path(file), analyst=who, meaning=meaning, same_footprints=same_footprints
+        )
 
     def export_labels(self, out: PathOrText) -> Mapping[str, Any]:
         """Write the current labels (.csv or .geojson), and their whole history beside them."""

@@ -53,6 +53,15 @@ def label(
     ] = "",
     count: Annotated[int, typer.Option(min=1, help="how many clicks to simulate")] = 30,
     seed: Annotated[int, typer.Option(min=0, help="of all random numbers")] = 0,
+    field: Annotated[
+        str,
+        typer.Option("--field", metavar="COLUMN", help="with --import, of a file not made with PU-Geo: what tells damage"),
+    ] = "",
+    damaged: Annotated[list[str], repeated("VALUE", "with --import: a value of it that means damaged", "--damaged")],
+    not_damaged: Annotated[list[str], repeated("VALUE", "the same for not damaged; others are skipped", "--not-damaged")],
+    all_damaged: Annotated[
+        bool, typer.Option("--all-damaged", help="with --import: each row of the file is a damaged building")
+    ] = False,
     same_footprints: Annotated[
         bool,
         typer.Option(
@@ -79,9 +88,12 @@ def label(
     if stdin:
         _answer_stream(layout, analyst)
     elif import_file:
-        from pu_geo.tasks.annotate.import_labels import import_labels
+        from pu_geo.tasks.annotate.import_labels import Meaning, import_labels
 
-        result = import_labels(layout, import_file, analyst=analyst, same_footprints=same_footprints, rebuild=rebuild)
+        means = Meaning(field, tuple(damaged), tuple(not_damaged), all_damaged)
+        result = import_labels(
+            layout, import_file, analyst=analyst, meaning=means, same_footprints=same_footprints, rebuild=rebuild
+        )
         counts = f"{result['stored']} stored, {result['unchanged']} as before, {result['skipped']} skipped"
         show(result, "\n".join([f"{result['rows']} rows: {counts}.", *result.get("notes", ())]), as_json)  # type: ignore[misc]
     elif from_field:

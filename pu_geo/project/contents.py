@@ -8,7 +8,7 @@ import re
 import secrets
 import sqlite3
 import struct
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
@@ -454,12 +454,19 @@ def _note_numbers(db: sqlite3.Connection, ids: Iterable[str]) -> None:
 
 
 def has_made_up_id(table: FootprintTable) -> NDArray[np.bool_]:
-    """Return which footprints have an id that their own file does not give them, bool [N]: another may give it to another building."""
-    pairs = zip(table.building_ids, table.attributes, strict=True)
+    """Return which footprints have an id that names no building by itself, bool [N].
+
+    Their own file does not give it to them, so another may give it to another building; or files here give it to several.
+    """
+    named = [{str(value) for key, value in own.items() if key.lower() in ID_KEYS} for own in table.attributes]
+    times = Counter(one for each in named for one in each)
     made_up = (
-        one not in map(str, own.values())
-        and (_MADE_UP.fullmatch(one) is not None or any(key.lower() in ID_KEYS for key in own))
-        for one, own in pairs
+        times[one] > 1
+        or (
+            one not in map(str, own.values())
+            and (_MADE_UP.fullmatch(one) is not None or any(key.lower() in ID_KEYS for key in own))
+        )
+        for one, own in zip(table.building_ids, table.attributes, strict=True)
     )
     return np.fromiter(made_up, np.bool_, len(table.building_ids))
 

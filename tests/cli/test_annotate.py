@@ -34,7 +34,7 @@ def test_csv_import_is_one_act_and_importing_again_stores_nothing(run: CommandLi
         analyst = next(iter(labels.current(db).values())).analyst
         assert len(labels.undo(db, "u", analyst=analyst, screen="cli")) == 3
     assert run.json("label", project.folder, "--import", table)["stored"] == 3
-    for text, word in (("a,b\n1,2\n", "no column building_id"), ("building_id,label\nb1,burnt\n", "1 of 1 labels")):
+    for text, word in (("a,b\n1,2\n", "no column building_id"), ("building_id,label\nb1,burnt\n", "--damaged 'burnt'")):
         table.write_text(text)
         assert word in run.refused("label", project.folder, "--import", table)
 
@@ -64,7 +64,7 @@ def test_points_are_laid_onto_footprints_and_misses_are_counted(run: CommandLine
     points = [point(-92.9999555, 36.1447542), point(-93.5, 36.0)]
     path = tmp_path / "points.geojson"
     path.write_text(json.dumps({"type": "FeatureCollection", "features": points}))
-    result = run.json("label", str(project.folder), "--import", str(path))
+    result = run.json("label", str(project.folder), "--import", str(path), "--all-damaged")
     notes = ["1 label(s) lie on no footprint of this project and were left out."]
     assert result == {"rows": 2, "stored": 1, "unchanged": 0, "skipped": 1, "placed": 0, "notes": notes}
     assert labeling.current_labels(project) == {"b0": "positive"}

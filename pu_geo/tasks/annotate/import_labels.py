@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from pu_geo import wording
 from pu_geo.errors import LabelError
+from pu_geo.geo.readers.file_kinds import delimiter_of
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.points import find_footprints, into_project, read_exported_map, read_points
 from pu_geo.project import analysts, contents, grades, history, labels, store
@@ -22,7 +24,7 @@ from pu_geo.project import decisions as decision_log
 from pu_geo.project.grades import Grade
 from pu_geo.project.history import PastEvent
 from pu_geo.project.layout import Layout
-from pu_geo.records import DAMAGE_CLASSES, Grid, LabelEvent, LabelOp
+from pu_geo.records import DAMAGE_CLASSES, LABELS, Grid, LabelEvent, LabelOp, utc
 from pu_geo.spreadsheets import unguarded
 from pu_geo.tasks.annotate.export_labels import DECISIONS, DECISIONS_FORMAT, LABEL_NAMES, TYPES, named_in
 
@@ -36,52 +38,81 @@ _OF_DECISION = ("op", "kind", "name", "analyst", "at")
 _NEEDED = ("op", "building_id", "label", "analyst", "at", "kind")
 
 _NO_ANSWER = LabelEvent(0, "", "", "cleared", "", "", "")
+_KNOWN = {"", *_ALIASES, *LABELS}
+_MOST_VALUES, _MOST_NAMED = 8, 3
+_TELLS = re.compile("dam|grad|class|state|status|label|condition", re.IGNORECASE)
 Row = tuple[str, dict[str, Any]]  # a building, and what the file says about it: label, and details by name
 _PLACES = (("lon", "lat"), ("longitude", "latitude"))
 _LOCAL_PLACES = (("x_m", "y_m"),)
 
 
+@dataclass(frozen=True)
+class Meaning:
+    """What the values of a file that was not made with PU-Geo mean.
+
+    Attributes:
+        field: the column that tells what was seen; "" for one called label.
+        damaged, not_damaged: its values; rows with others are no answers and are skipped.
+        all_damaged: each row is a damaged building, whatever it says.
+    """
+
+    field: str = ""
+    damaged: tuple[str, ...] = ()
+    not_damaged: tuple[str, ...] = ()
+    all_damaged: bool = False
+
+
+IN_OUR_WORDS = Meaning()
+
+
 def import_labels(
-    layout: Layout, path: str, *, analyst: str, same_footprints: bool = False, rebuild: bool = False
+    layout: Layout, path: str, *, analyst: str, meaning: Meaning = IN_OUR_WORDS, same_footprints: bool = False, rebuild: bool = False
 ) -> dict[str, object]:  # fmt: skip
     """Store the labels of a file as one act, so that one undo of `analyst` takes them back.
 
-    Which building is meant is decided by id and position: see `geo.vector.points.find_footprints`.
+    Which building is meant is decided by id and position: see `geo.vector.points.find_footprints`. An answer of the file that is
+    older than the one here and differs from it is left out.
 
     Args:
         path: one of
-            - CSV with a column building_id, and label, reason, damage_types and absent_types (JSON lists, or texts with ";" between
-              them), comment, grade (its name or id), shown, inclusion, analyst, at where it has them. A row without a label is skipped; without a column
-              label all are positive. What is known already is not stored again: for a row with an analyst, as the answer of
-              that analyst, otherwise as the building's label.
+            - CSV with a column building_id, or lon and lat, and label, reason, damage_types and absent_types (JSON lists, or texts with ";"
+              between them), comment, grade (its name or id), shown, inclusion, analyst, at where it has them. A row without a label is
+              skipped. What is known already is not stored again: for a row with an analyst, as the answer of that analyst, otherwise as
+              the building's label.
             - a damage map as `export` and `publish` write it, GeoJSON or CSV: what people answered, not what was scored.
-            - GeoJSON points (EPSG:4326) with the same properties; a point without a label is positive.
+            - GeoJSON points (EPSG:4326) with the same properties.
             - CSV with a column event, as `export_labels` writes it: the history of a project, replayed in its order; an
               event whose op is here already is not stored again, not even if it was undone here: redo it.
         analyst: who imports; also whose labels these are where the file does not say.
+        meaning: which column tells what was seen, and what its values mean, in a file that was not made with PU-Geo.
         same_footprints: a person states that the file was made of this project's footprints, so that its ids hold also where
             PU-Geo made them up and the file does not say where the buildings lie.
         rebuild: store a history as it was, with everybody's acts, undo and redo, and the decisions in the file beside it; for a
             project without answers.
 
     Returns:
-        {"rows", "stored", "unchanged", "skipped": CSV rows without a label, and rows whose place is on no footprint}; and
+        {"rows", "stored", "unchanged", "skipped": rows without a label, and rows whose place is on no footprint}; and
         {"placed": how many were placed by their position because ids differ, "notes"} where there is something to tell.
 
     Raises:
-        LabelError: if the file cannot be read, or some rows could not be stored (the others are); kind "ids" if it names
-            buildings by made-up ids alone, "outside" if none of it, or not all of a history, lies on footprints.
+        LabelError: if the file cannot be read, or some rows could not be stored (the others are); kind "values" if it does not say what
+            its values mean, "ids" if it names buildings by made-up ids alone, "outside" if none of it, or not all of a history, lies on
+            footprints.
     """
     source = _checked_source(path)
     act = f"import-{uuid.uuid4()}"
     table, columns = _read_csv(source) if source.suffix.lower() == ".csv" else ([], [])
     if rebuild:
         return _rebuild(layout, source, table, same_footprints)
+    if "event" in columns and meaning != IN_OUR_WORDS:
+        raise _no_need(source.name)
     if "event" in columns:
         return _import_history(layout, source, table, analyst=analyst, act=act, same_footprints=same_footprints)
     exported = None if columns else read_exported_map(source)
     grid = store.call(layout, contents.grid)
     if exported is not None:
+        if meaning != IN_OUR_WORDS:
+            raise _no_need(source.name)
         table = [_as_row(one) for one in exported[0]]
         missing = {name for name in TYPES if not any(name in one for one in exported[0])}
         columns = [name for name in ("building_id", "label", *_DETAILS, *_SOURCES) if name not in missing]
@@ -90,22 +121,54 @@ def import_labels(
         xy = _places_of(table, columns, grid, source.name)
     else:
         xy, properties = read_points(source, grid.crs)
-    given, is_open = _csv_rows(table, columns) if columns else _point_rows(properties)
+        rows_of_points: list[dict[str, Any]] = [
+            {name: value for name, value in one.items() if value is not None} for one in properties
+        ]
+        table = rows_of_points
+        columns = list(dict.fromkeys(name for one in table for name in one))
+    said, notes = _labels_in(source.name, table, columns, meaning)
+    given, is_open = _rows(table, columns, said, is_foreign=meaning != IN_OUR_WORDS)
     placed, account = _placed(layout, source.name, [one for one, _ in given], xy[is_open], same_footprints)
     rows = [(building, details) for building, (_, details) in zip(placed, given, strict=True) if building is not None]
     skipped = len(xy) - len(rows)
     with store.connect(layout) as db:
         current, own, scale = labels.current(db), analysts.own_answers(db), grades.known(db)
-        ops = []
+        ops, older, other = [], [], []
         for i, (building, details) in enumerate(rows):
             known = own.get((building, details["analyst"])) if "analyst" in details else current.get(building)
-            details = _with_types(_with_grade(details, known or _NO_ANSWER, scale), known, current.get(building))
-            if _is_news(details, known):
+            standing = current.get(building)
+            details = _with_types(_with_grade(details, known or _NO_ANSWER, scale), known, standing)
+            differs = standing is not None and standing.label != details["label"]
+            if differs and _is_older(details, standing):
+                older.append(building)
+            elif _is_news(details, known):
+                other += [building] * differs
                 ops.append(LabelOp(f"{act}-{i}", building, act=act, **details))
         acks = labels.append(db, labels.keep_grades(db, ops), analyst=analyst, screen="cli", kind="import")
     labels.refuse_rejected(acks, source.name)
-    counts = {"rows": len(rows) + skipped, "stored": len(acks), "unchanged": len(rows) - len(acks), "skipped": skipped}
-    return {**counts, **account}
+    n_same = len(rows) - len(acks) - len(older)
+    counts = {"rows": len(rows) + skipped, "stored": len(acks), "unchanged": n_same, "skipped": skipped + len(older)}
+    notes += _about("Older than the answers here, which say otherwise, and left out", older)
+    return {**counts, **_with_notes(account, [*notes, *_about("Took the place of answers that said otherwise", other)])}
+
+
+def _about(words: str, buildings: Sequence[str]) -> list[str]:
+    """Return a note on some buildings; none where there are none."""
+    names = wording.listed(list(dict.fromkeys(buildings)), _MOST_NAMED)
+    return [f"{words}: {len(buildings):,} ({names})."] if buildings else []
+
+
+def _with_notes(account: Mapping[str, Any], notes: Sequence[str]) -> dict[str, Any]:
+    """Return what there is to tell of an import, with more notes."""
+    return {"placed": 0, **account, "notes": [*account.get("notes", []), *notes]} if notes else dict(account)
+
+
+def _is_older(details: Mapping[str, Any], standing: LabelEvent | None) -> bool:
+    """Return whether a row says that it is older than an answer; what is no time is refused where it is stored."""
+    try:
+        return standing is not None and str(utc(details.get("at") or standing.at)) < standing.at
+    except (ValueError, OverflowError):
+        return False
 
 
 def _placed(
@@ -154,11 +217,9 @@ def _places_of(
     table: Sequence[Mapping[str, str]], columns: Sequence[str], grid: Grid, name: str
 ) -> NDArray[np.float64]:  # fmt: skip
     """Return where the rows of a table lie, project CRS, float64 [N, 2]; NaN where it does not say."""
-    lower = {column.strip().lower(): column for column in columns}
     is_local = systems.is_local(grid.crs)
-    pairs = _LOCAL_PLACES if is_local else _PLACES
-    x, y = next(((lower[x], lower[y]) for x, y in pairs if x in lower and y in lower), ("", ""))
-    numbers = [[_number(row.get(x, "")), _number(row.get(y, ""))] for row in table]
+    x, y = _place_columns(columns, _LOCAL_PLACES if is_local else _PLACES) or ("", "")
+    numbers = [[_number(row.get(name, "").replace(",", ".")) for name in (x, y)] for row in table]
     xy = np.array([[v if isinstance(v, float) else np.nan for v in pair] for pair in numbers], dtype=np.float64).reshape(
         -1, 2
     )
@@ -170,6 +231,12 @@ def _places_of(
             f"{name} has coordinates that are no longitude and latitude.", "Save them in EPSG:4326.", kind="bounds"
         )
     return into_project(xy, grid)
+
+
+def _place_columns(columns: Sequence[str], pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+    """Return which columns say where a row lies, None if none do."""
+    lower = {column.strip().lower(): column for column in columns}
+    return next(((lower[x], lower[y]) for x, y in pairs if x in lower and y in lower), None)
 
 
 def _checked_source(path: str) -> Path:
@@ -262,14 +329,16 @@ def _number(value: Any) -> Any:
 
 
 def _read_csv(source: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
-    """Return the rows of a CSV file with at least a column building_id, and its columns. Missing cells are empty."""
+    """Return the rows of a CSV file that tells which buildings it means, and its columns. Missing cells are empty."""
     try:
         with source.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(stream)
+            sign = delimiter_of(stream.readline())
+            stream.seek(0)
+            reader = csv.DictReader(stream, delimiter=sign)
             columns = list(reader.fieldnames or [])
-            if "building_id" not in columns:
+            if "building_id" not in columns and not _place_columns(columns, _PLACES + _LOCAL_PLACES):
                 raise LabelError(
-                    f"{source.name} has no column building_id; its columns are {reader.fieldnames}.",
+                    f"{source.name} has no column building_id, and no lon and lat; its columns are {wording.listed(columns, 20)}.",
                     "Write a header line: building_id,label",
                 )
             rows = [{name: unguarded(row[name] or "") for name in columns} for row in reader]
@@ -303,30 +372,98 @@ def _in_our_words(row: Mapping[str, str]) -> Mapping[str, str]:
     }
 
 
-def _csv_rows(table: Sequence[Mapping[str, str]], columns: Sequence[str]) -> tuple[list[Row], list[int]]:
-    """Return what each row with a label says, and which these are; without a label column all are positive."""
+def _rows(
+    table: Sequence[Mapping[str, Any]], columns: Sequence[str], said: Sequence[str], *, is_foreign: bool
+) -> tuple[list[Row], list[int]]:
+    """Return what each row with a label says, and which these are.
+
+    Args:
+        said: the label of each row, "" of one without.
+        is_foreign: the file is not in our words: of its other columns only analyst, at and comment count.
+    """
     is_map = "labeller" in columns or bool(table and "labeller" in table[0])
     names = [name for name in _DETAILS if name in columns and not (is_map and name == "grade")]
     names += [name for name in _OF_MAP if is_map and name not in names]
     names += [name for name in _SOURCES if name in columns]
+    names = [name for name in names if name in (*_ORIGIN, "comment")] if is_foreign else names
     rows, is_open = [], []
-    for number, row in enumerate(map(_in_our_words, table)):
-        label = row["label"].strip() if "label" in columns else "positive"
+    for number, (row, label) in enumerate(zip(map(_in_our_words, table), said, strict=True)):
         if label:
-            rows.append((row["building_id"], _details({"label": label, **{name: row[name] for name in names}})))
+            details = _details({"label": label, **{name: row[name] for name in names if name in row}})
+            rows.append((str(row.get("building_id") or ""), details))
             is_open.append(number)
     return rows, is_open
 
 
-def _point_rows(points: Sequence[Mapping[str, object]]) -> tuple[list[Row], list[int]]:
-    """Return what the properties of each point say, and which row it is; a point without a label is positive."""
-    rows = []
-    for properties in points:
-        given = {name: value for name, value in properties.items() if value is not None}
-        rows.append(
-            (str(given.get("building_id") or ""), _details({**given, "label": str(given.get("label") or "positive")}))
-        )
-    return rows, list(range(len(rows)))
+# What the values of a file mean
+
+
+def _labels_in(
+    name: str, table: Sequence[Mapping[str, Any]], columns: Sequence[str], meaning: Meaning
+) -> tuple[list[str], list[str]]:
+    """Return the label of each row, "" of one that is no answer, and notes.
+
+    Raises:
+        LabelError: kind "values" if no column tells, or one does in words whose meaning nobody stated.
+    """
+    wanted = meaning.field or "label"
+    column = wanted if wanted in columns else next((one for one in columns if one.strip().lower() == wanted.lower()), None)
+    meant = {
+        **dict.fromkeys(map(str.strip, meaning.damaged), "positive"),
+        **dict.fromkeys(map(str.strip, meaning.not_damaged), "not_damaged"),
+    }
+    if meaning.all_damaged:
+        if meant or meaning.field:
+            raise LabelError(
+                "All rows are called damaged, and a column is named as well.", "Leave one of the two away.", kind="values"
+            )
+        return ["positive"] * len(table), []
+    if column is None:
+        raise _unclear(name, f"has no column {wanted}, so nothing says which buildings are damaged", table, columns)
+    given = [_text(row.get(column)) for row in table]
+    if not meant:
+        lower = [one.lower() for one in given]
+        if unknown := {one for one, word in zip(given, lower, strict=True) if word and word not in _KNOWN}:
+            words = f"has values in {column} that may mean anything, such as {min(unknown)[:60]!r}"
+            raise _unclear(name, words, table, columns, column)
+        return lower, []
+    if both := [one for one in map(str.strip, meaning.damaged) if meant[one] != "positive"]:
+        raise LabelError(f"{both[0]!r} is called damaged and not damaged.", "Name it once.", kind="values")
+    absent = [one for one in meant if one not in given]
+    if len(absent) == len(meant):
+        raise _unclear(name, f"has no {absent[0]!r} in {column}", table, columns, column)
+    words = f"No row has one of these values in {column}: {wording.listed(absent)}."
+    return [meant.get(one, "") for one in given], [words] * bool(absent)
+
+
+def _text(value: Any) -> str:
+    """Write a cell as people would: 4.0 as 4, nothing as \"\"."""
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value).strip()
+
+
+def _unclear(
+    name: str, why: str, table: Sequence[Mapping[str, Any]], columns: Sequence[str], column: str | None = None
+) -> LabelError:
+    """Return the refusal of a file whose values mean nothing yet, with its columns and what is in them."""
+    values = {one: sorted({_text(row.get(one)) for row in table} - {""}) for one in columns}
+    told = [f"{one} ({wording.listed(found, _MOST_VALUES)})" for one, found in values.items() if found]
+    few = [one for one in columns if 1 < len(values[one]) <= _MOST_VALUES]
+    likely = column or next((one for one in few if _TELLS.search(one)), next(iter(few), "COLUMN"))
+    example = (values.get(likely) or ["VALUE"])[0]
+    return LabelError(
+        f"{name} {why}. Nothing was stored. Its columns: {'; '.join(told) or 'none'}.",
+        f"State what its values mean: --field {likely} --damaged {example!r} --not-damaged VALUE, each as often as needed; rows of other "
+        "values are skipped. If every row is a damaged building, say so: --all-damaged.",
+        kind="values",
+    )
+
+
+def _no_need(name: str) -> LabelError:
+    return LabelError(
+        f"{name} was made with PU-Geo, so what its values mean is known.",
+        "Leave --field, --damaged, --not-damaged and --all-damaged away.",
+        kind="values",
+    )
 
 
 def _import_history(
@@ -337,14 +474,21 @@ def _import_history(
     past = _past([_with_grade_of_here(row, scale) for row in table], source.name)
     past, account = _past_here(layout, source, table, past, same_footprints)
     with store.connect(layout) as db:
-        before = labels.last_event(db)
+        before, stood = labels.last_event(db), labels.current(db)
         acks = history.replay(db, past, importer=analyst, act=act)
+        stands = labels.current(db)
     lost = _of_lost_events(past)
     left_out = {ack.op for ack in acks if ack.error and ack.op in lost}
     labels.refuse_rejected([ack for ack in acks if ack.op not in left_out], source.name)
     ungraded = {row["op"] for row, one in zip(table, past, strict=True) if row.get("grade") and not one.op.grade}
     n_lost = sum(ack.op in ungraded and ack.event is not None and ack.event > before for ack in acks)
     notes = []
+    newer = [
+        building
+        for building, one in stood.items()
+        if (now := stands.get(building)) is None or (now.label != one.label and now.at < one.at)
+    ]
+    notes += _about("Older than the answers that were here, say otherwise, and count now", newer)
     if n_lost:
         notes.append(
             f"{wording.plural(n_lost, 'answer')} with a grade unlike any of this project: stored as damaged, not graded."
@@ -352,9 +496,7 @@ def _import_history(
     if left_out:
         were = wording.plural(len(left_out), "entry was", "entries were")
         notes.append(f"{were} left out: undo or redo of answers that are not in the file. All others were imported.")
-    if notes:
-        known = account.get("notes")
-        account = {"placed": 0, **account, "notes": [*(known if isinstance(known, list) else []), *notes]}
+    account = _with_notes(account, notes)
     stored = sum(ack.event is not None and ack.event > before for ack in acks)
     unchanged = len(past) - stored - len(left_out)
     return {"rows": len(past), "stored": stored, "unchanged": unchanged, "skipped": len(left_out), **account}

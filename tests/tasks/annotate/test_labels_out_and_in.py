@@ -291,7 +291,9 @@ def test_types_of_checks_and_other_answers_stay_with_their_own(project: Layout, 
     assert [(found[b].analyst, found[b].damage_types) for b in ("b1", "b2")] == [("bob", ()), ("bob", ())]
     click(project, "b1", comment="keep")
     assert import_labels(project, write(tmp_path, "building_id,label\nb1,damaged\n"), analyst="carl")["stored"] == 0
-    assert import_labels(project, write(tmp_path, "building_id,comment\nb1,other\n"), analyst="carl")["stored"] == 1
+    assert (
+        import_labels(project, write(tmp_path, "building_id,label,comment\nb1,damaged,x\n"), analyst="carl")["stored"] == 1
+    )
 
 
 def test_second_reader_with_the_same_label_is_a_second_answer(project: Layout, tmp_path: Path) -> None:

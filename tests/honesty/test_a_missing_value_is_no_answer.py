@@ -1,0 +1,121 @@
+"""Labels of a file that was not made with PU-Geo: what its values mean is stated by a person, and never guessed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import geopandas
+import pytest
+import shapely
+from small_parts import click, op_of, small_project, square_table, table_of
+
+from pu_geo.errors import LabelError
+from pu_geo.project import labels, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import labeling
+from pu_geo.tasks.annotate.export_labels import export_labels
+from pu_geo.tasks.annotate.import_labels import Meaning, import_labels
+
+Values = Sequence[Any]
+
+
+def points(path: Path, field: str, values: Values) -> str:
+    """Write a point on each of the first buildings, with a value in one field; with none where `field` is ""."""
+    squares = shapely.from_wkb(list(square_table(len(values)).wkb))
+    places = geopandas.GeoSeries(shapely.point_on_surface(squares), crs=32615).to_crs(4326)
+    features = [
+        {"type": "Feature", "properties": {"team": "A", **({field: value} if field else {})}, "geometry": shapely.geometry.mapping(place)}
+        for place, value in zip(places, values, strict=True)
+    ]  # fmt: skip
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}), encoding="utf-8")
+    return str(path)
+
+
+def semicolons(path: Path, field: str, values: Values) -> str:
+    rows = [f"b{i};{value};12,5" for i, value in enumerate(values)]
+    path = path.with_suffix(".csv")
+    path.write_text("\n".join([f"building_id;{field};height", *rows]) + "\n", encoding="utf-8")
+    return str(path)
+
+
+CASES: dict[str, tuple[Any, str, Values, Meaning]] = {
+    "inspectors": (points, "DAMAGE", ["Destroyed (>50%)", "No Damage", "Inaccessible", None], Meaning("DAMAGE", ("Destroyed (>50%)",), ("No Damage",))),
+    "Copernicus": (points, "damage_gra", ["Destroyed", "No visible damage", "Not Analysed"], Meaning("damage_gra", ("Destroyed",), ("No visible damage",))),
+    "UNOSAT": (points, "Damage_Cls", [1, 4.0, 6], Meaning("damage_cls", ("1",), ("4",))),
+    "words of others": (points, "class", ["Collapsed", "Intact", "Cloudy"], Meaning("class", ("Collapsed",), ("Intact",))),
+    "a label in other words": (points, "Label", ["burnt", "fine", "?"], Meaning("", ("burnt",), ("fine",))),
+    "a table with semicolons": (semicolons, "state", ["gone", "standing", ""], Meaning("state", ("gone",), ("standing",))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_count_once_somebody_said_what_they_mean(case: str, project: Layout, tmp_path: Path) -> None:
+    write, field, values, meaning = CASES[case]
+    path = write(tmp_path / "them.geojson", field, values)
+    wrong = Meaning(meaning.field, ("no such value",), ("nor this",))
+    for given in (Meaning(), Meaning(meaning.field), wrong, Meaning("nowhere", ("x",))):
+        with pytest.raises(LabelError, match="Nothing was stored") as refused:
+            import_labels(project, path, analyst="ann", meaning=given)
+        assert refused.value.kind == "values"
+        assert all(str(value).removesuffix(".0") in refused.value.problem for value in values if value)
+        assert f"--field {field} --damaged" in refused.value.hint
+        assert labeling.current_labels(project) == {}
+    more = replace(meaning, damaged=(*meaning.damaged, "Gone"))
+    done: Any = import_labels(project, path, analyst="ann", meaning=more)
+    assert done["notes"][0].endswith(": Gone.")
+    assert labeling.current_labels(project) == {"b0": "positive", "b1": "not_damaged"}
+    assert (done["stored"], done["skipped"]) == (2, len(values) - 2)
+
+
+def test_a_file_without_any_value_is_of_damaged_buildings_if_somebody_says_so(project: Layout, tmp_path: Path) -> None:
+    path = points(tmp_path / "clicks.geojson", "", [None] * 3)
+    with pytest.raises(LabelError, match="no column label, so nothing says"):
+        import_labels(project, path, analyst="ann")
+    assert import_labels(project, path, analyst="ann", meaning=Meaning(all_damaged=True))["stored"] == 3
+    own = str(export_labels(project, str(tmp_path / "own.csv"))["events_out"])
+    for wrong, what in ((Meaning("x", all_damaged=True), path), (Meaning("label", ("1",)), own)):
+        with pytest.raises(LabelError) as refused:
+            import_labels(project, what, analyst="ann", meaning=wrong)
+        assert refused.value.kind == "values"
+
+
+@pytest.mark.parametrize(("at", "counts"), [("2020-01-01T00:00:00Z", False), ("2100-01-01T00:00:00Z", True), ("", True)])
+def test_an_older_answer_overrides_none_and_what_is_overridden_is_said(
+    at: str, counts: bool, project: Layout, tmp_path: Path
+) -> None:
+    click(project, "b1", "b2")
+    path = tmp_path / "theirs.csv"
+    path.write_text(f"building_id,label,analyst,at\nb1,no_visible_damage,bob,{at}\nb2,damaged,bob,{at}\n", encoding="utf-8")
+    done: Any = import_labels(project, str(path), analyst="ann")
+    assert labeling.current_labels(project) == {"b1": "not_damaged" if counts else "positive", "b2": "positive"}
+    words = (
+        "Took the place of answers that said otherwise"
+        if counts
+        else "Older than the answers here, which say otherwise, and left out"
+    )
+    assert done["notes"] == [f"{words}: 1 (b1)."]
+
+
+def test_a_history_that_overrides_newer_answers_says_so(project: Layout, tmp_path: Path) -> None:
+    other = small_project(tmp_path / "other.pugeo")
+    click(other, "b1", "b2", analyst="bob")
+    history = str(export_labels(other, str(tmp_path / "x.csv"))["events_out"])
+    labeling.apply_operations(project, [op_of("b1", "not_damaged")], analyst="ann", screen="annotate")
+    done: Any = import_labels(project, history, analyst="ann")
+    assert done["notes"] == ["Older than the answers that were here, say otherwise, and count now: 1 (b1)."]
+    assert set(store.call(project, labels.current)) == {"b1", "b2"}
+
+
+def test_an_id_that_two_files_give_is_none(tmp_path: Path) -> None:
+    squares = shapely.from_wkb(list(square_table(4).wkb))
+    table = table_of(squares, ["1", "2", "b000001", "b000002"], attributes=[{"id": i} for i in (1, 2, 1, 2)])
+    layout = small_project(tmp_path / "two.pugeo", table=table)
+    path = tmp_path / "labels.csv"
+    path.write_text("building_id,label\n1,damaged\n", encoding="utf-8")
+    with pytest.raises(LabelError) as refused:
+        import_labels(layout, str(path), analyst="ann")
+    assert refused.value.kind == "ids"
