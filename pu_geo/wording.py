@@ -39,6 +39,15 @@ def listed(names: Sequence[str], most: int | None = None) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
+def short_crs(crs: str) -> str:
+    """Return what people call a coordinate system that is "EPSG:n" or WKT.
+
+    >>> short_crs("EPSG:32633"), short_crs('PROJCRS["Local TM",BASEGEOGCRS["WGS 84"]]')
+    ('EPSG:32633', 'Local TM')
+    """
+    return crs if crs.startswith("EPSG:") else crs.split('"')[1] if '"' in crs else crs[:30]
+
+
 def duration(seconds: float) -> str:
     """Write a time span in the unit a person would use.
 

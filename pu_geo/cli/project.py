@@ -281,6 +281,13 @@ def replace(
         raise PuGeoError(
             f"`replace {kind}` takes {wanted[kind]}; {len(names)} were named.", "`pu-geo replace --help` shows examples."
         )
+    for option, value, kinds in (
+        ("--bands", bands, ["scene"]),
+        ("--nodata", nodata, ["layer"]),
+        ("--shift", shift, ["footprints"]),
+    ):
+        if value not in ("", None, False) and kind not in kinds:
+            raise PuGeoError(f"{option} says nothing of a {kind}.", "Leave it away.")
     path = absolute(names[-1])
     args: dict[str, Any]
     if kind == "scene":

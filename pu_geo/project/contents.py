@@ -40,6 +40,12 @@ def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid, pre_
         note_footprints(db)  # their places on the grid may be others
 
 
+def set_stretch(db: sqlite3.Connection, scenes: Sequence[Scene]) -> None:
+    """Store the stretch of scenes that are here; within a transaction."""
+    change = "UPDATE scene SET facts = json_set(facts, '$.stretch', json(?)) WHERE scene_id = ?"
+    db.executemany(change, [(json.dumps(scene.stretch), scene.scene_id) for scene in scenes])
+
+
 def add_layer_scenes(db: sqlite3.Connection, scenes: Sequence[Scene]) -> None:
     """Store files of a layer, as `add_scenes` does; the grid stays that of the post scenes."""
     with transaction(db):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from rasterio.vrt import WarpedVRT
 from rasterio.warp import reproject, transform_bounds
 from small_parts import job_of
 
+from pu_geo.errors import ImageryError
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.raster.scene_files import describe
@@ -124,6 +125,27 @@ def test_a_file_that_names_its_bands_is_read_by_their_names(town: Path, tmp_path
     assert [scene.rgb for scene in scenes_of(layout).values()] == [BGRN, (1, 2, 3)]
 
 
+def test_a_picture_without_a_place_is_replaced_by_one_of_other_pixels(town: Path, tmp_path: Path) -> None:
+    pixels = np.moveaxis(pixels_of(town, "post")[0], 0, -1)
+    for name, image in (("one", pixels), ("two", pixels[::2, ::2])):
+        Image.fromarray(image).save(tmp_path / f"{name}.png")
+    layout = store.create(tmp_path / "local.pugeo", "Local")
+    add_scenes(job_of(layout, "add"), pre=[], post=[str(tmp_path / "one.png")], pixel_m=0.5)
+    replace_scene(job_of(layout, "replace"), name="post-1", path=str(tmp_path / "two.png"), analyst="ann")
+    assert [scene.gsd_m for scene in scenes_of(layout).values()] == [1.0]
+
+
+def test_a_broken_system_is_not_overridden(town: Path, tmp_path: Path) -> None:
+    layout = of_bgrn(town, tmp_path)
+    pixels, transform, _ = pixels_of(town, "post")
+    Image.fromarray(np.moveaxis(pixels, 0, -1)).save(tmp_path / "odd.png")
+    a, b, c, d, e, f = tuple(transform)[:6]
+    (tmp_path / "odd.pgw").write_text("\n".join(map(str, (a, d, b, e, c, f))))
+    (tmp_path / "odd.prj").write_text("NO SYSTEM")
+    with pytest.raises(ImageryError, match="not known"):
+        replace_scene(job_of(layout, "replace"), name="post-1", path=str(tmp_path / "odd.png"), analyst="ann")
+
+
 def test_a_system_and_a_value_for_no_data_stay_those_that_were_stated(town: Path, tmp_path: Path) -> None:
     pixels, transform, crs = pixels_of(town, "post")
     a, b, c, d, e, f = tuple(transform)[:6]
@@ -176,15 +198,51 @@ def test_a_scene_in_tiles_gives_the_chips_of_the_whole(town: Path, tmp_path: Pat
     assert set(facts["sensor_group"]) == {0}
 
 
-def test_a_file_that_comes_later_has_the_stretch_of_its_take_and_what_is_cut_off_is_said(town: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("factors", "odd", "is_anew"),
+    [((8, 9), [], False), ((8, 80), [], True), ((80, 1), ["b"], False), ((1, 80), ["a"], True)],
+    ids=["alike", "brighter", "nearly black", "the one here was"],
+)
+def test_a_file_that_comes_later_joins_its_take_and_what_shows_nothing_is_said(
+    factors: tuple[int, int], odd: list[str], is_anew: bool, town: Path, tmp_path: Path
+) -> None:
+    pixels, transform, crs = take(town)
+    layouts = [store.create(tmp_path / f"{name}.pugeo", name) for name in ("in-turn", "at-once")]
+    paths = [
+        write(tmp_path / f"{name}.tif", pixels // 8 * np.uint16(factor), transform @ Affine.translation(i * pixels.shape[2], 0), crs)
+        for i, (name, factor) in enumerate(zip("ab", factors, strict=True))
+    ]
+    add_scenes(job_of(layouts[0], "first"), pre=[], post=paths[:1])
+    before = scenes_of(layouts[0])["post-1"].stretch
+    done: Any = [
+        add_scenes(job_of(layouts[0], "then"), pre=[], post=paths[1:]),
+        add_scenes(job_of(layouts[1], "add"), pre=[], post=paths),
+    ]
+    for layout, result in zip(layouts, done, strict=True):
+        assert [note.split(".")[0] for note in result["notes"] if "has samples of" in note] == odd
+        assert len({scene.stretch for scene in scenes_of(layout).values()}) == 1
+    assert (scenes_of(layouts[0])["post-1"].stretch != before) == is_anew
+    assert any("a.tif: stretched anew together with b.tif" in note for note in done[0]["notes"]) == is_anew
+
+
+def test_a_replaced_tile_has_its_date_and_the_stretch_of_its_take(town: Path, tmp_path: Path) -> None:
     pixels, transform, crs = take(town)
     layout = store.create(tmp_path / "p.pugeo", "P")
-    for name, factor in (("first", 8), ("as-bright", 9), ("other-unit", 1)):
-        path = write(tmp_path / f"{name}.tif", pixels // 8 * np.uint16(factor), transform, crs)
-        done: Any = add_scenes(job_of(layout, name), pre=[], post=[path])
-        said = [note for note in done["notes"] if "has samples of" in note]
-        assert [note.split()[0] for note in said] == (["other-unit.tif"] if factor == 1 else [])
-    assert len({scene.stretch for scene in scenes_of(layout).values()}) == 1
+    half = pixels.shape[2] // 2
+    paths = [
+        write(
+            tmp_path / f"t{i}.tif", pixels[:, :, i * half :][:, :, :half], transform @ Affine.translation(i * half, 0), crs
+        )
+        for i in (0, 1)
+    ]
+    add_scenes(job_of(layout, "add"), pre=[], post=paths)
+    scene_pair.set_dates(layout, {name: date(2011, 5, 29) for name in ("post-1", "post-2")})
+    before = [scene.stretch for scene in scenes_of(layout).values()]
+    again = write(tmp_path / "again.tif", pixels[:, :, :half], transform, crs, compress="deflate")
+    replace_scene(job_of(layout, "again"), name="post-1", path=again, analyst="ann")
+    found = scenes_of(layout)
+    assert [scene.stretch for scene in found.values()] == before
+    assert {scene.date for scene in found.values()} == {"2011-05-29"}
 
 
 # Warps
@@ -245,14 +303,19 @@ def test_a_warp_keeps_what_its_kernel_can_keep(way: float | str, town: Path, tmp
 # Blur
 
 
-@pytest.mark.parametrize(("role", "alone"), [("pre", False), ("post", False), ("post", True), ("", False)])
-def test_a_date_that_is_blurred_is_said_at_intake_and_on_imagery(role: str, alone: bool, town: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("role", "alone", "off_px"), [("pre", False, 0), ("post", False, 0), ("post", True, 0), ("", False, 0), ("", False, 0.5)]
+)
+def test_a_date_that_is_blurred_is_said_at_intake_and_on_imagery(
+    role: str, alone: bool, off_px: float, town: Path, tmp_path: Path
+) -> None:
     paths = {}
     for one in ("pre", "post"):
         pixels, transform, crs = pixels_of(town, one)
         if one == role:
             pixels = np.stack([cv2.GaussianBlur(band, (0, 0), 1.2) for band in pixels])
-        paths[one] = write(tmp_path / f"{one}.tif", pixels, transform, crs, photometric="RGB")
+        place = transform @ Affine.translation(off_px, off_px) if one == "pre" else transform
+        paths[one] = write(tmp_path / f"{one}.tif", pixels, place, crs, photometric="RGB")
     layout = store.create(tmp_path / "p.pugeo", "P")
     done: Any = add_scenes(job_of(layout, "add"), pre=[] if alone else [paths["pre"]], post=[paths["post"]])
     worries = [issue.worry for issue in scene_pair.judge(layout, None).checks if issue.name == "Sharpness"]
@@ -262,4 +325,3 @@ def test_a_date_that_is_blurred_is_said_at_intake_and_on_imagery(role: str, alon
         assert said[0].startswith(f"{role}.tif is {'blurred' if alone else 'much blurrier'}")
     else:
         assert said == []
-    assert set(json.loads((layout.quicklooks / scene_pair.SHARPNESS).read_text())) == set(scenes_of(layout))

@@ -215,10 +215,15 @@ class Mosaic:
 
     def read_values(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Read a window as `read` does, as samples in the unit of the scenes' stretch, float32 [B, height, width]."""
+        values, shown = self.read_values_of_scenes(col, row, width, height)
+        return values, shown > 0
+
+    def read_values_of_scenes(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.float32], Shown]:
+        """Read a window as `read_values` does, and which scene each pixel shows, as `read_into` returns it."""
         n_bytes = width * height * (self.bytes_a_pixel + 4 * self.n_bands)
         check_memory("A window of the scenes", n_bytes)
         values = np.zeros((self.n_bands, height, width), dtype=np.float32)
-        return values, self._join(values, col, row, self._parts(col, row, width, height), _Layer.read_values) > 0
+        return values, self._join(values, col, row, self._parts(col, row, width, height), _Layer.read_values)
 
     def read_into(self, picture: NDArray[np.uint8], col: int, row: int) -> Shown:
         """Fill `picture`, uint8 [height, width, B], from grid pixel (col, row) on, as `read` does.
@@ -359,7 +364,10 @@ def _kernel_options(scene: Scene, grid: Grid) -> dict[str, str]:
     step = min(scene.width, scene.height) / 4
     col, row = scene.width / 2 + np.array([0, step, 0]), scene.height / 2 + np.array([0, 0, step])
     xy = np.stack([a * col + b * row + c, d * col + e * row + f], axis=-1)
-    middle, across, down = grid.to_px(systems.convert(xy, scene.crs, grid.crs))
+    placed = systems.convert(xy, scene.crs, grid.crs)
+    if systems.load_crs(grid.crs).is_geographic:
+        placed[:, 0] = systems.near_longitude(placed[:, 0], float(placed[0, 0]))
+    middle, across, down = grid.to_px(placed)
     sizes = [float(np.hypot(*(other - middle))) / step for other in (across, down)]
     return {
         name: f"{size:.6f}" if size < NEARLY_ONE else "1" for name, size in zip(("XSCALE", "YSCALE"), sizes, strict=True)

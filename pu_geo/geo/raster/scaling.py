@@ -52,13 +52,15 @@ def find_scaling(
     those of `sampled`.
     """
     found = sampled(mosaic, report, is_cancelled)
-    return None if found is None else _of_samples(found, mosaic.scenes[0])
+    return None if found is None else _of_samples(found[0], mosaic.scenes[0])
 
 
 def sampled(
     mosaic: Mosaic, report: Report | None = None, is_cancelled: Callable[[], bool] | None = None
-) -> NDArray[np.float32] | None:
+) -> tuple[NDArray[np.float32], NDArray[np.int64]] | None:
     """Return samples of an open mosaic where it has data, float32 [B, n], in the unit of `Mosaic.read_values`; None without any.
+
+    With them comes which scene each is of, int64 [n], 0 for the first.
 
     All pixels of the grid are read, of more than 67 million evenly spaced strips; of them every so many-th pixel along both
     axes counts, at most 4 million.
@@ -80,23 +82,29 @@ def sampled(
         for k, strip in enumerate(strips):
             report_strip(report, is_cancelled, "scaling", k, len(strips))
             found += list(_samples(mosaic, strip * PIECE_ROWS, step))
-        if sum(part.shape[1] for part in found):
-            return np.concatenate(found, axis=1)
+        if sum(len(numbers) for _, numbers in found):
+            return np.concatenate([values for values, _ in found], axis=1), np.concatenate([numbers for _, numbers in found])
     return None
 
 
 def is_cut(scaling: tuple[float, float], own: tuple[float, float]) -> bool:
-    """Return whether much of samples that have a scaling of their `own` would be 0 or 255, or alike, in another."""
+    """Return whether much of samples that have a scaling of their `own` would be 0 or 255 in another."""
     common = max(0.0, min(scaling[1], own[1]) - max(scaling[0], own[0]))
-    return common < LEAST_COMMON * (own[1] - own[0]) or own[1] - own[0] < LEAST_OF_SPAN * (scaling[1] - scaling[0])
+    return common < LEAST_COMMON * (own[1] - own[0])
 
 
-def _samples(mosaic: Mosaic, row: int, step: int) -> Iterator[NDArray[np.float32]]:
-    """Yield the valid samples of a strip, float32 [B, n] each, of every `step`-th pixel."""
+def is_flat(scaling: tuple[float, float], own: tuple[float, float]) -> bool:
+    """Return whether samples that have a scaling of their `own` would be nearly alike in another."""
+    return own[1] - own[0] < LEAST_OF_SPAN * (scaling[1] - scaling[0])
+
+
+def _samples(mosaic: Mosaic, row: int, step: int) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+    """Yield the valid samples of a strip, float32 [B, n] each, of every `step`-th pixel, and which scene they are of."""
     rows = min(PIECE_ROWS, mosaic.grid.height - row)
     for col in range(0, mosaic.grid.width, PIECE_COLUMNS):
-        values, valid = mosaic.read_values(col, row, min(PIECE_COLUMNS, mosaic.grid.width - col), rows)
-        yield values[:, ::step, ::step][:, valid[::step, ::step]]
+        values, shown = mosaic.read_values_of_scenes(col, row, min(PIECE_COLUMNS, mosaic.grid.width - col), rows)
+        number = shown[::step, ::step].astype(np.int64)
+        yield values[:, ::step, ::step][:, number > 0], number[number > 0] - 1
 
 
 def _of_samples(found: NDArray[np.float32], scene: Scene) -> Scaling:

@@ -23,6 +23,7 @@ from pu_geo.geo import local_space
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.guard import GDAL_ERRORS, gdal_env, quiet_open, unreadable
 from pu_geo.geo.raster.placement import MAX_PIXELS, MAX_SIDE_PX, corners_of
+from pu_geo.geo.raster.sharpness import sharpness
 from pu_geo.geo.readers import xbd
 from pu_geo.geo.readers.file_kinds import head_of, regular_file, scene_driver
 from pu_geo.geo.vector import crs as systems
@@ -72,8 +73,9 @@ def describe(
         rgb = choose_bands(source, real, bands)
         scene = _described(source, real, found, rgb, crs, pixel_m)
         notes = _unnamed_bands(source, rgb) if bands is None else ()
-        stretch = _probe(source, real, rgb)
-        return replace(scene, role=role, scene_id=scene_id, date=date or scene.date, stretch=stretch, notes=notes)
+        scene = replace(scene, role=role, scene_id=scene_id, date=date or scene.date, notes=notes)
+        scene = replace(scene, stretch=_probe(source, real, rgb))
+        return replace(scene, sharpness=sharpness(source, scene))
 
 
 def describe_layer(

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability
 from pu_geo.project import alignment, contents, freshness, store
 from pu_geo.project.alignment import Alignment
-from pu_geo.project.layout import Layout, read_json
+from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Scene
-from pu_geo.wording import percent, plural, when
+from pu_geo.wording import percent, plural, short_crs, when
 
 LEAST_COVER = 0.95
 MOST_OBLONG = 1.5  # as `geo.raster.placement.MOST_OBLONG`, which loads too much for a screen
@@ -25,8 +25,11 @@ _MOST_UNIT_M = 10_000.0  # of a length; a degree is about 111,000 m
 MOST_GSD_M, MOST_RATIO = 1.0, 2.0
 MOST_FAILED, MOST_HIDDEN = 0.1, 0.1
 FARTHEST_M = 20.0  # as `geo.alignment.FAR_REACH_M`, which loads too much for a screen
-SHARPNESS = "sharpness.json"  # beside the map tiles: of each scene, see `geo.raster.reading.sharpness`
 BLURRED, BLURRIER = 0.9, 0.5  # sharpness of a file, and in parts of the other date's, below which it is said
+_LIKE_PIXEL, _FINE_M = (
+    1.25,
+    0.2,
+)  # pixels that are so much larger show less anyhow; finer ones show small damage even if blurred
 _SAME = 0.005  # pixel sizes that differ by less are called the same
 _MOVED_M = 0.05
 UNCHANGED = "unchanged"
@@ -81,7 +84,7 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         *([_cover(share, chips)] if pre and share is not None else []),
         _pixels(pre, post),
         *_oblong(scenes, grid),
-        *_blur(layout, scenes),
+        *_blur(scenes),
         _dates(pre, post),
         *_exchanged(pre, post),
         *([] if grid.has_place else [_NO_PLACE]),
@@ -159,37 +162,34 @@ def _oblong(scenes: Sequence[Scene], grid: Grid) -> list[PairIssue]:
     return []
 
 
-def blurred(scenes: Sequence[Scene], sharpness: Mapping[str, float | None]) -> dict[str, str]:
-    """Return which scenes are blurred, in themselves or beside the other date, in a sentence by scene id.
-
-    Args:
-        sharpness: by scene id; None where it is not known.
-    """
-    of_role = {
-        role: [value for scene in scenes if scene.role == role and (value := sharpness.get(scene.scene_id)) is not None]
-        for role in ("pre", "post")
-    }
+def blurred(scenes: Sequence[Scene]) -> dict[str, str]:
+    """Return which pre and post scenes are blurred, in themselves or beside the other date, in a sentence by scene id."""
     found = {}
     for scene in scenes:
-        own, others = sharpness.get(scene.scene_id), of_role["post" if scene.role == "pre" else "pre"]
-        name = Path(scene.path).name
+        own, name = scene.sharpness, Path(scene.path).name
         if own is None:
             continue
-        if others and own < BLURRIER * float(np.median(others)):
+        others = [
+            one.sharpness
+            for one in scenes
+            if one.role != scene.role and one.sharpness is not None and scene.gsd_m < _LIKE_PIXEL * one.gsd_m
+        ]
+        usual = float(np.median(others)) if others else 0.0
+        if own < BLURRIER * usual:
             found[scene.scene_id] = (
-                f"{name} is much blurrier than the other date ({own:.1f} against {float(np.median(others)):.1f}): edges that are sharp in one "
-                "date alone look like change. Use another picture if there is one."
+                f"{name} is much blurrier than the other date (sharpness {own:.1f} against {usual:.1f}): edges that are sharp in one date "
+                "alone look like change. Use another picture if there is one."
             )
-        elif own < BLURRED:
+        elif own < BLURRED and scene.gsd_m > _FINE_M:
             found[scene.scene_id] = (
-                f"{name} is blurred: it shows less detail than its pixels of {scene.gsd_m:.2f} m promise, so small damage cannot be seen."
+                f"{name} is blurred (sharpness {own:.1f}): it shows less than its pixels of {scene.gsd_m:.2f} m promise, so small damage "
+                "cannot be seen."
             )
     return found
 
 
-def _blur(layout: Layout, scenes: Sequence[Scene]) -> list[PairIssue]:
-    path = layout.quicklooks / SHARPNESS
-    found = blurred(scenes, read_json(path)) if path.is_file() else {}
+def _blur(scenes: Sequence[Scene]) -> list[PairIssue]:
+    found = blurred(scenes)
     return [PairIssue("Sharpness", f"{len(found)} of {len(scenes)} blurred", next(iter(found.values())))] if found else []
 
 
@@ -259,7 +259,7 @@ def repairs(scenes: Sequence[Scene], grid: Grid | None) -> dict[str, str]:
 def _repair(scene: Scene, grid: Grid | None) -> list[str]:
     done = []
     if grid is not None and scene.crs != grid.crs:
-        done.append(f"reprojected from {_short(scene.crs)} to {_short(grid.crs)}")
+        done.append(f"reprojected from {short_crs(scene.crs)} to {short_crs(grid.crs)}")
     if grid is not None and abs(scene.gsd_m / grid.gsd_m - 1) > _SAME:
         done.append(f"resampled from {scene.gsd_m:.2f} to {grid.gsd_m:.2f} m")
     _, b, _, d, e, _ = scene.transform
@@ -273,10 +273,6 @@ def _repair(scene: Scene, grid: Grid | None) -> list[str]:
     if scene.place:
         done.append(scene.place if scene.crs.startswith("ENGCRS[") else f"placed by {scene.place.partition(' (')[0]}")
     return done
-
-
-def _short(crs: str) -> str:
-    return crs if crs.startswith("EPSG:") else crs.split('"')[1] if '"' in crs else crs[:30]
 
 
 def _shift_words(found: Alignment) -> str:

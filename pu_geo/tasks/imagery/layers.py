@@ -12,7 +12,7 @@ from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks, reading
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import check_overlap, check_ratio, covers_grid, oblong_words
-from pu_geo.geo.raster.scaling import MANY_EQUAL, NO_MEASURE, Scaling, find_scaling, is_cut, is_possible
+from pu_geo.geo.raster.scaling import MANY_EQUAL, NO_MEASURE, Scaling, find_scaling, is_cut, is_flat, is_possible
 from pu_geo.geo.readers import in_child
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Layer, LayerKind, Scene, When, reads_alike
@@ -305,7 +305,7 @@ def _other_scaling(layer: Layer, new: Sequence[tuple[float, float]]) -> list[str
     """
     notes, unit = [], f" {layer.unit}" if layer.unit else ""
     for band, ((low, high), (least, most)) in enumerate(zip(layer.scaling, new, strict=False), start=1):
-        if not is_cut((low, high), (least, most)):
+        if not (is_cut((low, high), (least, most)) or is_flat((low, high), (least, most))):
             continue
         notes.append(
             f"Band {band} of the files added to {layer.name} spans {least:.4g} to {most:.4g}{unit}; the layer is scaled from {low:.4g} to "

@@ -14,8 +14,7 @@ from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, oblong_words, project_grid
 from pu_geo.geo.readers import in_child, xbd_folder
 from pu_geo.project import contents, store
-from pu_geo.project.layout import write_json
-from pu_geo.records import Grid, Role, Scene, reads_alike
+from pu_geo.records import BandTriple, Grid, Role, Scene, reads_alike
 from pu_geo.services.imagery import scene_files, scene_pair
 from pu_geo.tasks.imagery.fetch import is_fetched
 from pu_geo.tasks.imagery.footprints import store_footprints
@@ -55,10 +54,10 @@ def add_scenes(
         is_cancelled=job.is_cancelled,
     )
     known = [scene for scene in everything if scene.role != "layer"]
-    if bands is not None and len(bands) != 3:
-        raise ImageryError(f"{len(bands)} bands were chosen; red, green and blue are three.", "Write, for example, 3,2,1.")
-    rgb = None if bands is None else (bands[0], bands[1], bands[2])
-    new = [replace(scene, scene_id=f"{scene.role}-{i}") for i, scene in enumerate(kept, start=1)]
+    rgb = rgb_of(bands)
+    kept = [replace(scene, scene_id=f"{scene.role}-{i}") for i, scene in enumerate(kept, start=1)]
+    new: list[Scene] = []
+    here = [*known, *kept]
     notes: list[str] = []
     wanted: list[tuple[Role, str]] = [("pre", path) for path in pre] + [("post", path) for path in post]
     described = in_child.describe_each([path for _, path in wanted], bands=rgb, crs=crs, pixel_m=pixel_m)
@@ -66,9 +65,9 @@ def add_scenes(
     for i, (role, path) in enumerate(wanted):
         job.report(0.2 * i / len(wanted), f"checking {path}")
         found.append(replace(next(described), role=role))
-    for given, (role, path) in zip(reading.with_bands(found, [*known, *new, *like]), wanted, strict=True):
-        scene = replace(given, scene_id=free_id(role, known + new))
-        same = next((other for other in known + new if (other.role, other.sha256) == (role, scene.sha256)), None)
+    for given, (role, path) in zip(reading.with_bands(found, [*here, *like]), wanted, strict=True):
+        scene = replace(given, scene_id=free_id(role, here + new))
+        same = next((other for other in here + new if (other.role, other.sha256) == (role, scene.sha256)), None)
         if same is None:
             new.append(scene)
         else:
@@ -76,20 +75,23 @@ def add_scenes(
             notes.append(
                 f"{_with_folder(path)} was not added: it has the same content as {same.scene_id}, {_with_folder(same.path)}.{other}"
             )
-    new = local_space.laid_over(known, new)
-    scenes = known + new
+    new = local_space.laid_over(here, new)
+    scenes = here + new
     pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
     grid = project_grid(post_scenes)
     for scene in scenes:
         check_ratio(scene, grid)
     pre_share = check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
-    new, fresh, words = drawn(job, known, new, grid)
-    notes += words
+    scenes, fresh, words = drawn(job, here, new, grid)
+    notes = [*words, *notes]
+    added = scenes[len(known) :]
     with store.connect(job.layout) as db:
         exchange_folder(fresh, job.layout.quicklooks)
-        contents.add_scenes(db, new, grid, pre_share)
+        with store.transaction(db):
+            contents.set_stretch(db, [scene for scene in scenes[: len(known)] if scene not in known])
+            contents.add_scenes(db, added, grid, pre_share)
     return {
-        "added": [scene.scene_id for scene in new],
+        "added": [scene.scene_id for scene in added],
         **{name: getattr(grid, name) for name in ("width", "height", "gsd_m", "crs")},
         "is_local": not grid.has_place,
         "pre_share": pre_share,
@@ -113,23 +115,23 @@ def _with_folder(path: str) -> str:
 
 
 def drawn(
-    job: Job, known: Sequence[Scene], new: Sequence[Scene], grid: Grid, *, order: Sequence[str] | None = None
+    job: Job, known: Sequence[Scene], new: Sequence[Scene], grid: Grid, *, order: Sequence[str] = ()
 ) -> tuple[list[Scene], Path, list[str]]:
     """Stretch new scenes and make tile pyramids of both dates and of all layers for one grid, in a folder beside the one in use.
 
     A scene whose damage shows only when all of it is read is refused here, before anything was stored.
 
     Args:
-        order: ids of all scenes as they lie over one another; the new ones after the others if None.
+        order: ids of all scenes as they lie over one another, where a new one takes a place among the others, and no chips are left
+            that a new stretch would make out of date.
 
     Returns:
-        the new scenes as they are read, the folder, and what to know about them, in sentences.
+        known and new scenes as they are read, the folder, and what to know about them, in sentences.
     """
     fresh = job.layout.quicklooks.with_name("quicklooks.new")
     shutil.rmtree(fresh, ignore_errors=True)
-    new, cut_off = reading.with_stretch(new, known, grid, fresh / FILLS, job.is_cancelled)
-    scenes = [*known, *new]
-    if order is not None:
+    scenes, odd = reading.with_stretch(known, new, grid, fresh / FILLS, job.is_cancelled, anew=bool(order))
+    if order:
         scenes.sort(key=lambda scene: order.index(scene.scene_id))
     notes = [words for scene in new for words in (oblong_words(scene), coarse_words(scene, grid)) if words]
     of_role = {role: [scene for scene in scenes if scene.role == role] for role in ("post", "pre")}
@@ -143,11 +145,18 @@ def drawn(
         with Mosaic(some, grid, fills=fresh / FILLS) as mosaic:
             quicklooks.build_pyramid(mosaic, folder, report=report, is_cancelled=job.is_cancelled)
         job.stop_if_cancelled()
-    found = {scene.scene_id: reading.sharpness(scene, grid, fresh / FILLS) for scene in scenes}
-    write_json(fresh / scene_pair.SHARPNESS, found)
     mine = {scene.scene_id for scene in new}
-    blurred = [words for name, words in scene_pair.blurred(scenes, found).items() if name in mine]
-    return new, fresh, [*reading.words_of(new), *notes, *cut_off, *blurred]
+    blurred = [words for name, words in scene_pair.blurred(scenes).items() if name in mine]
+    return scenes, fresh, [*odd, *blurred, *notes, *reading.words_of(new)]
+
+
+def rgb_of(bands: Sequence[int] | None) -> BandTriple | None:
+    """Return bands as they were chosen. Raises ImageryError unless they are three."""
+    if bands is None:
+        return None
+    if len(bands) != 3:
+        raise ImageryError(f"{len(bands)} bands were chosen; red, green and blue are three.", "Write, for example, 3,2,1.")
+    return bands[0], bands[1], bands[2]
 
 
 def shown_bands(scenes: Sequence[Scene]) -> list[Scene]:

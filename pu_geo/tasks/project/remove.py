@@ -19,6 +19,7 @@ from pu_geo.geo.raster import reading
 from pu_geo.geo.raster.placement import check_overlap, project_grid
 from pu_geo.geo.readers import in_child
 from pu_geo.geo.vector.aoi import limited
+from pu_geo.geo.vector.crs import is_local
 from pu_geo.geo.vector.matching import Match, match, shift_between
 from pu_geo.project import aoi, contents, import_log, runs, store
 from pu_geo.project.removals import Removal, Watched
@@ -28,8 +29,9 @@ from pu_geo.services.imagery import scene_files
 from pu_geo.services.project import removing
 from pu_geo.tasks.imagery import layers
 from pu_geo.tasks.imagery.footprints import GRID, with_former_ids
-from pu_geo.tasks.imagery.scenes import drawn, free_id
+from pu_geo.tasks.imagery.scenes import drawn, free_id, rgb_of
 from pu_geo.tasks.job import Job, Part
+from pu_geo.wording import short_crs
 
 _REGISTERED = "table_name IN ('footprints', 'damage_map')"
 _SCENES = (
@@ -73,13 +75,18 @@ def replace_scene(
     found = removing.replacement(job.layout, name, path)
     scenes = _checked_scenes(job, but=name)
     old = next(scene for scene in scenes if scene.scene_id == name)
-    rgb = None if bands is None else (bands[0], bands[1], bands[2])
+    rgb = rgb_of(bands)
+    is_as_wide = pixel_m is None and is_local(old.crs)
+    pixel_m = old.transform[0] if is_as_wide else pixel_m
     job.report(0.0, f"checking {path}")
     described, is_as_before = _as_before(
-        lambda crs: next(in_child.describe_each([path], bands=rgb, crs=crs, pixel_m=pixel_m)), crs, old
+        lambda crs: next(in_child.describe_each([path], bands=rgb, crs=crs, pixel_m=pixel_m)), [path], crs, old
     )
     described = reading.with_crs(described, old) if is_as_before else described
-    new = replace(described, role=old.role, scene_id=free_id(old.role, scenes))
+    new = replace(described, role=old.role, scene_id=free_id(old.role, scenes), date=described.date or old.date)
+    if is_as_wide:
+        side = old.width * old.transform[0] / new.width
+        new = replace(new, transform=(side, 0.0, 0.0, 0.0, -side, 0.0), gsd_m=side)
     (new,) = reading.with_bands([new], [old, *(scene for scene in scenes if scene is not old)])
     twins = [scene for scene in scenes if (scene.role, scene.sha256) == (new.role, new.sha256)]
     if same := [scene.scene_id for scene in twins if scene is not old or reads_alike(new, old)]:
@@ -108,7 +115,7 @@ def replace_layer(
     def described(crs: str | None) -> layers.Described:
         return layers.describe(job, name, paths, None, when=old.when, kind=old.kind, nodata=nodata, crs=crs, former=old)
 
-    made, is_as_before = _as_before(described, crs, old.scenes[0])
+    made, is_as_before = _as_before(described, paths, crs, old.scenes[0])
     n_alike = sum(any(reads_alike(new, scene) for scene in old.scenes) for new in made.new)
     if n_alike == len(made.new) == len(old.scenes):
         raise ImageryError(f"The layer {name} has these files already.", "Name other files.", kind="dup")
@@ -117,7 +124,8 @@ def replace_layer(
         job.layout, found, analyst, watched=[Watched("scene")], change=lambda db: contents.exchange_layer(db, old.scenes, made.new),
         files=removing.layer_files(job.layout, old, made.new), new={tiles: made.tiles}, but=job.folder.name,
     )  # fmt: skip
-    more = reading.words_of([reading.with_crs(made.new[0], old.scenes[0])]) if is_as_before else []
+    crs_words = f"Files that name no coordinate system are taken to be in {short_crs(old.scenes[0].crs)}, as before."
+    more = [crs_words] * is_as_before
     return {**layers.as_result(made), **_result(done), "notes": [*more, *made.notes]}
 
 
@@ -141,9 +149,12 @@ def _exchange_scenes(
     files, made = removing.scene_files(job.layout, gone, left), {}
     if grid is not None:
         known = [scene for scene in left if scene not in new]
-        new, made["quicklooks"], notes = drawn(job, known, new, grid, order=[scene.scene_id for scene in left])
+        left, made["quicklooks"], notes = drawn(job, known, new, grid, order=[scene.scene_id for scene in left])
+        mine = {scene.scene_id for scene in new}
+        new = [scene for scene in left if scene.scene_id in mine]
 
     def change(db: sqlite3.Connection) -> None:
+        contents.set_stretch(db, [scene for scene in left if scene not in scenes and scene not in new])
         contents.exchange_scenes(db, gone, new, grid, pre_share)
 
     done = removing.carry_out(
@@ -159,7 +170,9 @@ def _exchange_scenes(
     return {**_result(done), "notes": notes}
 
 
-def _as_before(described: Callable[[str | None], Any], crs: str | None, old: Scene) -> tuple[Any, bool]:
+def _as_before(
+    described: Callable[[str | None], Any], paths: Sequence[str], crs: str | None, old: Scene
+) -> tuple[Any, bool]:
     """Describe files by a function of the coordinate system of those that name none.
 
     Where none was given, that of what was here is taken; returns whether it was.
@@ -167,7 +180,8 @@ def _as_before(described: Callable[[str | None], Any], crs: str | None, old: Sce
     try:
         return described(crs), False
     except ImageryError as error:
-        if error.kind != "crs" or crs is not None:
+        names_one = any(Path(path).with_suffix(".prj").is_file() for path in paths)  # which cannot be read
+        if error.kind != "crs" or crs is not None or is_local(old.crs) or names_one:
             raise
     return described(old.crs), True
 
