@@ -209,7 +209,12 @@ def test_a_file_that_comes_later_joins_its_take_and_what_shows_nothing_is_said(
     pixels, transform, crs = take(town)
     layouts = [store.create(tmp_path / f"{name}.pugeo", name) for name in ("in-turn", "at-once")]
     paths = [
-        write(tmp_path / f"{name}.tif", pixels // 8 * np.uint16(factor), transform @ Affine.translation(i * pixels.shape[2], 0), crs)
+        write(
+            tmp_path / f"{name}.tif",
+            pixels // 8 * np.uint16(factor),
+            transform @ Affine.translation(i * pixels.shape[2], 0),
+            crs,
+        )
         for i, (name, factor) in enumerate(zip("ab", factors, strict=True))
     ]
     add_scenes(job_of(layouts[0], "first"), pre=[], post=paths[:1])
