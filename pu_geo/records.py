@@ -70,6 +70,7 @@ class Scene:
             layer's scaling.
         nodata: of a layer's file: the sample value that stands for no data, as it was given, beside the file's own; None where
             there is none.
+        has_alpha: a band called transparency is one; else it is not used.
         sharpness: how fine the detail is that it shows, in its own pixels, see `geo.raster.sharpness`; None where it is not known.
         notes: what was assumed where the file does not say, as pairs: what it is about, such as "bands", and a sentence.
     """
@@ -96,6 +97,7 @@ class Scene:
     when: When = ""
     kind: LayerKind = "other"
     nodata: float | None = None
+    has_alpha: bool = True
     sharpness: float | None = None
     notes: tuple[tuple[str, str], ...] = ()
 

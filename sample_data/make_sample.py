@@ -140,6 +140,7 @@ def write_scene(path: Path, pixels: np.ndarray, taken: str) -> None:
         scene.write(pixels.transpose(2, 0, 1))
         scene.update_tags(
             TIFFTAG_DATETIME=taken,
+            ACQUISITIONDATETIME=taken,
             TIFFTAG_IMAGEDESCRIPTION="PU-Geo sample event: drawn by a program, shows no real place",
             TIFFTAG_COPYRIGHT="CC0-1.0",
         )
@@ -162,6 +163,7 @@ def write_radar(path: Path, db: np.ndarray, taken: str) -> None:
         scene.units = ("dB",)
         scene.update_tags(
             TIFFTAG_DATETIME=taken,
+            ACQUISITIONDATETIME=taken,
             TIFFTAG_IMAGEDESCRIPTION="PU-Geo sample event: radar backscatter drawn by a program, shows no real place",
             TIFFTAG_COPYRIGHT="CC0-1.0",
         )

@@ -211,9 +211,13 @@ def set_dates(db: sqlite3.Connection, dates: Mapping[str, str | None]) -> None:
     """Change the dates of acquisition of scenes, given by id: ISO 8601, or None where it is not known."""
     with transaction(db):
         for scene_id, date in dates.items():
-            change = "UPDATE scene SET facts = json_set(facts, '$.date', ?) WHERE scene_id = ?"
-            if not db.execute(change, (date, scene_id)).rowcount:
+            row = db.execute("SELECT facts FROM scene WHERE scene_id = ?", (scene_id,)).fetchone()
+            if row is None:
                 raise ProjectError(f"This project has no scene {scene_id!r}.", "Load the page anew.")
+            facts = json.loads(row[0])
+            if date != facts["date"]:  # a person's word is no guess
+                facts |= {"date": date, "notes": [note for note in facts["notes"] if note[0] != "date"]}
+                db.execute("UPDATE scene SET facts = ? WHERE scene_id = ?", (json.dumps(facts), scene_id))
 
 
 def _scene(facts: dict[str, Any], folder: Path) -> Scene:

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import rasterio
@@ -18,6 +19,7 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
 from pu_geo.errors import ImageryError
 from pu_geo.free_memory import free_memory
+from pu_geo.records import Scene
 
 CACHE_BYTES = 32 * 1024 * 1024  # an ordered pass needs a row of blocks, and only where it warps
 GDAL_ERRORS = (RasterioError, CPLE_BaseError)
@@ -57,6 +59,24 @@ def quiet_open(path: Path, driver: str) -> Iterator[rasterio.DatasetReader]:
             yield source
         except GDAL_ERRORS as cause:  # GDAL reports some faults only when a header field is first asked for
             raise unreadable(path.name, cause) from cause
+
+
+@contextmanager
+def without_alpha(source: rasterio.DatasetReader, scene: Scene) -> Iterator[tuple[rasterio.DatasetReader, Scene]]:
+    """Return an open file and its scene; where a band that is called transparency is none, the bands that are shown alone."""
+    if scene.has_alpha:
+        yield source, scene
+        return
+    path = Path(source.name)
+    if "?" in str(path) or "&" in str(path):  # which end a path where GDAL is to take some bands of it
+        raise ImageryError(f"The path {path} has a ? or &.", "Rename the file or its folder.", kind="link")
+    bands = ",".join(map(str, scene.rgb))
+    try:
+        shown = rasterio.open(f"vrt://{path}?bands={bands}&if={source.driver}", driver="VRT")
+    except GDAL_ERRORS as cause:
+        raise unreadable(path.name, cause) from cause
+    with shown:
+        yield shown, replace(scene, rgb=tuple(range(1, len(scene.rgb) + 1)))
 
 
 def unreadable(name: str, cause: Exception) -> ImageryError:

@@ -24,7 +24,7 @@ from rasterio.windows import Window
 from pu_geo.errors import ImageryError, JobCancelled
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.fill import Fill, fill_of, warped
-from pu_geo.geo.raster.guard import GDAL_ERRORS, allow_files, check_memory, gdal_env, quiet_open, unreadable
+from pu_geo.geo.raster.guard import GDAL_ERRORS, allow_files, check_memory, gdal_env, quiet_open, unreadable, without_alpha
 from pu_geo.geo.raster.placement import ALIGNED_PX, border_in, check_ratio
 from pu_geo.geo.readers.file_kinds import regular_file, scene_driver
 from pu_geo.geo.vector import crs as systems
@@ -311,6 +311,7 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
     found = (source.width, source.height, source.count, source.dtypes[0], tuple(source.transform)[:6])
     if found != (scene.width, scene.height, scene.bands, scene.dtype, own):
         raise refusal([], [scene])
+    source, scene = stack.enter_context(without_alpha(source, scene))
     offset = aligned_offset(scene, grid)
     if offset is not None:
         return _Layer(scene, number, source, False, *offset, fills)

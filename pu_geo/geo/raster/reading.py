@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +17,7 @@ from pu_geo.geo.raster.scene_files import BANDS
 from pu_geo.records import Grid, Scene, Stretch
 from pu_geo.wording import listed, short_crs
 
+COARSE_ZOOM, MUCH_BLUER, MOST_ALIKE = 2, 0.02, 0.2
 OTHER_PIXEL = 1.25  # ratio of pixel sizes from which on files of one date and kind are not of one sensor
 
 
@@ -74,15 +76,6 @@ def with_nodata(new: Sequence[Scene], old: Scene) -> list[Scene]:
 def with_crs(scene: Scene, old: Scene) -> Scene:
     """Return a scene that was given the coordinate system of the one before it with a note."""
     return _noted(scene, "crs", f"no coordinate system is named; {short_crs(old.crs)} is taken, as in {_name(old)} before.")
-
-
-def words_of(scenes: Sequence[Scene]) -> list[str]:
-    """Return what was assumed of scenes in sentences, one for all files of which the same was."""
-    names: dict[str, list[str]] = {}
-    for scene in scenes:
-        for _, words in scene.notes:
-            names.setdefault(words, []).append(_name(scene))
-    return [f"{listed(files, 3)}: {words}" for words, files in names.items()]
 
 
 def _name(scene: Scene) -> str:
@@ -175,3 +168,46 @@ def _odd(scene: Scene, stretch: Stretch, own: Stretch) -> list[str]:
                 "next to nothing. Open water is so; if there are houses, it has another unit than the other files."
             ]
     return []
+
+
+# Colors
+
+
+def color_doubts(folder: Path) -> list[str]:
+    """Return whether red and blue seem to be exchanged in the map tiles of one date, or of both, in sentences.
+
+    Land is redder than blue on average, in every scene that we know: roofs, soil and dry plants are. Water and haze are bluer, so this is
+    a doubt and no more.
+
+    Args:
+        folder: of the tiles of "pre" and "post".
+    """
+    found = {role: _redness(folder / role) for role in ("pre", "post")}
+    mean = {role: float(np.mean(np.concatenate([*tiles.values()]))) for role, tiles in found.items() if tiles}
+    blue = [role for role, value in mean.items() if value < 0]
+    if len(mean) == 2 and len(blue) == 1 and abs(mean["pre"] - mean["post"]) > MUCH_BLUER:
+        common = [*(found["pre"].keys() & found["post"].keys())]
+        before, after = (
+            np.concatenate([found[role][tile] for tile in common] or [np.zeros(2, np.float32)]) for role in ("pre", "post")
+        )
+        if not np.corrcoef(before, after)[0, 1] > MOST_ALIKE:
+            return [
+                f"Red and blue seem to be exchanged in the {blue[0]} scenes: what is red at one date is blue at the other. Compare the dates, "
+                "and replace the scene that looks wrong, with its bands stated (--bands 3,2,1)."
+            ]
+    if mean and len(blue) == len(mean) and max(mean.values()) < -MUCH_BLUER:
+        return [
+            "All scenes are bluer than land usually is. If roofs and soil look blue, replace the scenes with their bands stated (--bands 3,2,1)."
+        ]
+    return []
+
+
+def _redness(folder: Path) -> dict[str, NDArray[np.float32]]:
+    """Return how much redder than blue the pixels of coarse map tiles are, -1 to 1, by the name of the tile."""
+    zooms = sorted((int(path.name) for path in folder.glob("[0-9]*")), reverse=True)
+    zoom = next((zoom for zoom in zooms if zoom <= COARSE_ZOOM), None)
+    found = {}
+    for path in [] if zoom is None else sorted((folder / str(zoom)).glob("*/*.jpg")):
+        blue, green, red = np.moveaxis(np.asarray(cv2.imread(str(path), cv2.IMREAD_COLOR), np.float32), 2, 0)
+        found[f"{path.parent.name}/{path.name}"] = ((red - blue) / (red + green + blue + 1)).ravel()
+    return found

@@ -68,6 +68,7 @@ def _as_sample(nodata: float | None, dtype: np.dtype[Any]) -> Any:
 def read_samples(
     source: rasterio.DatasetReader, bands: Sequence[int], window: Window | None = None,
     out_hw: tuple[int, int] | None = None, *, nodata: float | None = None, every: bool = False,
+    has_alpha: bool = True,
 ) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:  # fmt: skip
     """Read bands and the mask of pixels with data.
 
@@ -76,6 +77,7 @@ def read_samples(
         out_hw: (height, width) of a decimated read, nearest neighbour.
         nodata: stands for no data beside the file's own value.
         every: as for `holds_data`.
+        has_alpha: a band called transparency is one; see `Scene`.
 
     Returns:
         samples [B, H, W] in the file's own type, and valid, bool [H, W].
@@ -86,7 +88,9 @@ def read_samples(
         return own if nodata is None or nodata == source.nodata else own & holds_data(found, nodata, every=every)
 
     n = len(bands)
-    if ColorInterp.alpha in source.colorinterp:  # read as a band: beside a nodata value, GDAL's mask would leave it out
+    if (
+        has_alpha and ColorInterp.alpha in source.colorinterp
+    ):  # read as a band: beside a nodata value, GDAL's mask would leave it out
         shape = None if out_hw is None else (n + 1, *out_hw)
         alpha = source.colorinterp.index(ColorInterp.alpha) + 1
         samples = source.read([*bands, alpha], window=window, out_shape=shape)  # in one go: each block is decoded once
@@ -94,7 +98,7 @@ def read_samples(
     shape = None if out_hw is None else (n, *out_hw)
     samples = source.read(list(bands), window=window, out_shape=shape)
     valid = holds(samples)
-    if has_mask(source):
+    if has_alpha and has_mask(source):
         valid &= source.read_masks(1, window=window, out_shape=out_hw) > 0
     return samples, valid
 

@@ -5,9 +5,11 @@ The place of a picture that carries none comes from a world file or from xBD lab
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import math
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,7 +46,19 @@ DTYPES = ("uint8", "int8", "uint16", "int16", "float32", "float64")
 MIN_GSD_M, MAX_GSD_M = 0.01, 100.0
 MAX_COORDINATE = 1e12
 PROBED_BLOCKS = 64
-BANDS = "bands"  # what a note is about
+_ACQUIRED = ("acquisitiondatetime", "acquisitiondate", "acquired", "nitfidatim")  # names of tags, without _
+MANY_ALPHAS, MUCH_BETWEEN = (
+    16,
+    0.2,
+)  # values of a band of transparency, and share of pixels half transparent: then it measures something
+BANDS, DATE, ALPHA = "bands", "date", "transparency"  # what a note is about
+_PROCESSED = (
+    "the date {date} is the TIFF's DateTime, which may be that of processing. If so, correct it in the table of scenes."
+)
+_MEASURES = (
+    "the band called transparency has many values, as near infrared has, and is not used: nothing is hidden by it. If it is transparency, "
+    "write the file with 0 and 255 alone."
+)
 
 
 def describe(
@@ -72,9 +86,13 @@ def describe(
         check_size(source, real)
         rgb = choose_bands(source, real, bands)
         scene = _described(source, real, found, rgb, crs, pixel_m)
-        notes = _unnamed_bands(source, rgb) if bands is None else ()
-        scene = replace(scene, role=role, scene_id=scene_id, date=date or scene.date, notes=notes)
-        scene = replace(scene, stretch=_probe(source, real, rgb))
+        measures = _alpha_measures(source, real)
+        notes = [*(scene.notes if date is None else ()), *(_unnamed_bands(source, rgb) if bands is None else ())]
+        notes += [(ALPHA, _MEASURES)] if measures else []
+        scene = replace(
+            scene, role=role, scene_id=scene_id, date=date or scene.date, has_alpha=not measures, notes=tuple(notes)
+        )
+        scene = replace(scene, stretch=_probe(source, real, scene))
         return replace(scene, sharpness=sharpness(source, scene))
 
 
@@ -106,7 +124,7 @@ def describe_layer(
         given = source.nodata if nodata is None else nodata
         given = given if given is not None and math.isfinite(given) else None  # what is no number never holds data
         scene = replace(
-            _described(source, real, found, bands, crs, pixel_m), role="layer", kind=kind,
+            _described(source, real, found, bands, crs, pixel_m), role="layer", kind=kind, notes=(),
             nodata=0.0 if given is None and kind == "sar-amplitude" else given,
         )  # fmt: skip
         _look(source, real, bands, nodata=scene.nodata, every=misses_by_band(scene))
@@ -123,9 +141,11 @@ def _described(
         gsd_m = check_transform(place.transform, source.width, source.height, real, place.crs or "")
     else:
         is_placed = bool(source.crs or source.gcps[0] or not source.transform.is_identity or _world_file(real))
+        is_placed &= not _is_placeholder(tuple(source.transform)[:6], source.width, source.height, str(source.crs))
         transform = local_space.local_transform(real.name, pixel_m, (MIN_GSD_M, MAX_GSD_M), is_placed=is_placed)
         place, gsd_m = Place(systems.LOCAL, transform, local_space.PLACE), pixel_m
     probe_blocks(source, real, bands)
+    date, is_guess = _tagged_date(source)
     return Scene(
         scene_id="",
         role="post",
@@ -137,7 +157,8 @@ def _described(
         bands=source.count,
         dtype=source.dtypes[0],
         gsd_m=gsd_m,
-        date=_tagged_date(source) or place.date,
+        date=date or place.date,
+        notes=((DATE, _PROCESSED.format(date=date)),) if date and is_guess else (),
         sha256=sha256_of(real),
         rgb=bands,
         place=place.found,
@@ -170,44 +191,65 @@ def _place_of(source: rasterio.DatasetReader, path: Path, crs: str | None) -> Pl
     return replace(beside, crs=beside.crs or check_crs(source, path, None))
 
 
-def _tagged_date(source: rasterio.DatasetReader) -> str | None:
-    """Return the date in the TIFF's DateTime tag ("YYYY:MM:DD hh:mm:ss"), ISO 8601, if it holds a real one."""
-    text = str(source.tags().get("TIFFTAG_DATETIME", ""))[:10].replace(":", "-")
+def _tagged_date(source: rasterio.DatasetReader) -> tuple[str | None, bool]:
+    """Return the date of acquisition in a file's tags, ISO 8601, if it holds a real one; and whether it may be that of processing.
+
+    That is TIFF's DateTime, which counts only where no tag speaks of acquisition.
+    """
+    tags = {**source.tags(), **source.tags(ns="IMAGERY")}
+    given = {key.lower().replace("_", ""): str(value) for key, value in tags.items()}
+    for name in (*_ACQUIRED, "tifftagdatetime"):
+        digits = re.sub(r"\D", "", given.get(name, ""))[:8]
+        with contextlib.suppress(ValueError):
+            return dt.datetime.strptime(digits, "%Y%m%d").date().isoformat(), name not in _ACQUIRED
+    return None, False
+
+
+def _alpha_measures(source: rasterio.DatasetReader, path: Path) -> bool:
+    """Return whether a band called transparency measures something else, such as near infrared."""
+    if ColorInterp.alpha not in source.colorinterp:
+        return False
+    shrink = max(1.0, max(source.width, source.height) / LOOK_PX)
+    size = (max(1, round(source.height / shrink)), max(1, round(source.width / shrink)))
     try:
-        return dt.date.fromisoformat(text).isoformat()
-    except ValueError:
-        return None
+        alpha = source.read(source.colorinterp.index(ColorInterp.alpha) + 1, out_shape=size)
+    except GDAL_ERRORS as cause:
+        raise unreadable(path.name, cause) from cause
+    values, counts = np.unique(alpha, return_counts=True)
+    between = (values > 0) & (values < values.max())
+    return bool(len(values) > MANY_ALPHAS and counts[between].sum() > MUCH_BETWEEN * alpha.size)
 
 
-def _probe(source: rasterio.DatasetReader, path: Path, rgb: BandTriple) -> tuple[tuple[float, float], ...] | None:
+def _probe(source: rasterio.DatasetReader, path: Path, scene: Scene) -> tuple[tuple[float, float], ...] | None:
     """Return the stretch that makes the scene 8-bit, None for uint8; refuse a scene without any data."""
     if source.dtypes[0] == "uint8" and not samples.may_have_holes(source):
         return None
-    values, valid = _look(source, path, rgb)
+    values, valid = _look(source, path, scene.rgb, has_alpha=scene.has_alpha)
     return None if source.dtypes[0] == "uint8" else samples.find_stretch(values, valid)
 
 
 def _look(
-    source: rasterio.DatasetReader, path: Path, bands: Sequence[int], *, nodata: float | None = None, every: bool = False
-) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+    source: rasterio.DatasetReader, path: Path, bands: Sequence[int], *, nodata: float | None = None, every: bool = False,
+    has_alpha: bool = True,
+) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:  # fmt: skip
     """Read some samples and which of them hold data, see `samples.read_samples`; refuse a scene without any."""
     shrink = max(1.0, max(source.width, source.height) / LOOK_PX)
     size = (max(1, round(source.height / shrink)), max(1, round(source.width / shrink)))
     try:
-        values, valid = samples.read_samples(source, bands, out_hw=size, nodata=nodata, every=every)
-        return (values, valid) if valid.any() else _first_block_with_data(source, path, bands, nodata, every)
+        values, valid = samples.read_samples(source, bands, out_hw=size, nodata=nodata, every=every, has_alpha=has_alpha)
+        return (values, valid) if valid.any() else _first_block_with_data(source, path, bands, nodata, every, has_alpha)
     except GDAL_ERRORS as cause:
         raise unreadable(path.name, cause) from cause
 
 
 def _first_block_with_data(
-    source: rasterio.DatasetReader, path: Path, bands: Sequence[int], nodata: float | None, every: bool
+    source: rasterio.DatasetReader, path: Path, bands: Sequence[int], nodata: float | None, every: bool, has_alpha: bool
 ) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
     """Search the whole scene for data, in strips; the decimated read may have stepped over all of it."""
     rows = max(64, source.block_shapes[0][0])
     for row in range(0, source.height, rows):
         window = Window(0, row, source.width, min(rows, source.height - row))
-        values, valid = samples.read_samples(source, bands, window, nodata=nodata, every=every)
+        values, valid = samples.read_samples(source, bands, window, nodata=nodata, every=every, has_alpha=has_alpha)
         if valid.any():
             return values, valid
     raise ImageryError(
@@ -485,6 +527,14 @@ def check_transform(affine: Affine6, width: int, height: int, path: Path, crs: s
         raise ImageryError(f"{path.name} has an impossible georeference {(a, b, c, d, e, f)}.", hint, kind="geotransform")
     if (a, b, c, d, abs(e), f) == (1.0, 0.0, 0.0, 0.0, 1.0, 0.0):
         raise ImageryError(f"{path.name} has no georeference: its pixels are counted from 0, 0.", hint, kind="geotransform")
+    if _is_placeholder(affine, width, height, crs):
+        raise ImageryError(
+            f"{path.name} has a placeholder for a georeference: it lies around 0, 0 of {crs}, in the sea, as pictures of drones do that "
+            "were joined without positions.",
+            f"State the size of its pixels to work without a place (--pixel-size {abs(a):g}, or in `Bands and coordinate system`), or "
+            "give it its true place.",
+            kind="geotransform",
+        )
     _check_bounds(corners_of(affine, width, height), path, crs)
     gsd_m = gsd_metres(affine, width, height, crs)
     if not MIN_GSD_M <= gsd_m <= MAX_GSD_M:
@@ -495,6 +545,16 @@ def check_transform(affine: Affine6, width: int, height: int, path: Path, crs: s
             kind="geotransform",
         )
     return gsd_m
+
+
+def _is_placeholder(affine: Affine6, width: int, height: int, crs: str) -> bool:
+    """Return whether a picture claims to lie around 0, 0 of a UTM zone, where none lies: zones begin 160 km further east."""
+    code = crs.removeprefix("EPSG:")
+    if not code.isdigit() or not (32601 <= int(code) <= 32660 or 32701 <= int(code) <= 32760):
+        return False
+    corners = corners_of(affine, width, height)
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    return bool((low <= high - low).all() and (high >= low - high).all())
 
 
 def gsd_metres(affine: Affine6, width: int, height: int, crs: str) -> float:

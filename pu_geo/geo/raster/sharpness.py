@@ -32,7 +32,7 @@ def sharpness(source: rasterio.DatasetReader, scene: Scene) -> float | None:
     for row in rows:
         for col in columns:
             window = Window(col, row, min(side, source.width - col), min(side, source.height - row))
-            values, valid = samples.read_samples(source, scene.rgb, window)
+            values, valid = samples.read_samples(source, scene.rgb, window, has_alpha=scene.has_alpha)
             picture = samples.to_uint8(values, valid, scene.stretch)
             found += _of_patches(picture.mean(axis=0, dtype=np.float32), valid)
     return float(np.median(found)) if len(found) >= LEAST_PATCHES else None

@@ -199,6 +199,7 @@ def inspect_file(path: Path | str) -> Mapping[str, object]:
         scene = describe(path, "post", "inspected")
     except PuGeoError as refusal:
         return {"file": name, "ok": False, "kind": refusal.kind, "problem": refusal.problem, "hint": refusal.hint}
+    doubts = [oblong_words(scene), *(words[:1].upper() + words[1:] for _, words in scene.notes)]
     size = f"{scene.width} x {scene.height} pixels of {scene.gsd_m:.3g} m"
     found = f"{size}, {scene.bands} bands {scene.dtype}, {scene.crs[:40]}"
-    return {"file": name, "ok": True, "kind": "raster", "problem": found, "hint": oblong_words(scene)}
+    return {"file": name, "ok": True, "kind": "raster", "problem": found, "hint": " ".join(filter(None, doubts))}

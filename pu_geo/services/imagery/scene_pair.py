@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability
 from pu_geo.project import alignment, contents, freshness, store
 from pu_geo.project.alignment import Alignment
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, read_json
 from pu_geo.records import Grid, Scene
-from pu_geo.wording import percent, plural, short_crs, when
+from pu_geo.wording import listed, percent, plural, short_crs, when
 
 LEAST_COVER = 0.95
 MOST_OBLONG = 1.5  # as `geo.raster.placement.MOST_OBLONG`, which loads too much for a screen
@@ -25,6 +25,7 @@ _MOST_UNIT_M = 10_000.0  # of a length; a degree is about 111,000 m
 MOST_GSD_M, MOST_RATIO = 1.0, 2.0
 MOST_FAILED, MOST_HIDDEN = 0.1, 0.1
 FARTHEST_M = 20.0  # as `geo.alignment.FAR_REACH_M`, which loads too much for a screen
+COLORS = "colors.json"  # beside the map tiles: sentences of `geo.raster.reading.color_doubts`
 BLURRED, BLURRIER = 0.9, 0.5  # sharpness of a file, and in parts of the other date's, below which it is said
 _LIKE_PIXEL, _FINE_M = (
     1.25,
@@ -84,7 +85,7 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         *([_cover(share, chips)] if pre and share is not None else []),
         _pixels(pre, post),
         *_oblong(scenes, grid),
-        *_blur(scenes),
+        *_doubts(scenes, layout.quicklooks),
         _dates(pre, post),
         *_exchanged(pre, post),
         *([] if grid.has_place else [_NO_PLACE]),
@@ -162,6 +163,49 @@ def _oblong(scenes: Sequence[Scene], grid: Grid) -> list[PairIssue]:
     return []
 
 
+def assumed(scenes: Sequence[Scene]) -> list[tuple[str, str]]:
+    """Return what was assumed of scenes where their files do not say: what it is about, and a sentence for all files of which the same was."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for scene in scenes:
+        for note in scene.notes:
+            names.setdefault(note, []).append(Path(scene.path).name)
+    return [(about, f"{listed(files, 3)}: {words}") for (about, words), files in names.items()]
+
+
+def doubts(scenes: Sequence[Scene], folder: Path) -> list[tuple[str, str]]:
+    """Return what was assumed of scenes and what speaks against them as a pair: what it is about, and a sentence.
+
+    Args:
+        folder: of their map tiles.
+    """
+    pre, post = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
+    path = folder / COLORS
+    found = [("colors", words) for words in read_json(path)] if path.is_file() else []
+    found += [("sharpness", words) for words in blurred(scenes).values()]
+    found += [("dates", words) for words in (_late(pre, post),) if words]
+    for one in pre:
+        found += [
+            ("pictures", f"{one.scene_id} and {other.scene_id} are one and the same picture, {Path(one.path).name}: it shows no change.")
+            for other in post if other.sha256 and other.sha256 == one.sha256
+        ]  # fmt: skip
+    return [*found, *assumed(scenes)]
+
+
+def doubts_of(layout: Layout) -> list[str]:
+    """Return what was assumed of a project's scenes and what speaks against them, in sentences."""
+    return [words for _, words in doubts(store.call(layout, contents.scenes), layout.quicklooks)]
+
+
+def _late(pre: Sequence[Scene], post: Sequence[Scene]) -> str:
+    before, after = ([scene.date[:10] for scene in scenes if scene.date] for scenes in (pre, post))
+    if not before or not after or max(before) <= min(after):
+        return ""
+    return (
+        f"A pre-event scene is dated {when(max(before))}, after a post-event one, {when(min(after))}. Check whether they were swapped; dates "
+        "can be changed in the table of scenes."
+    )
+
+
 def blurred(scenes: Sequence[Scene]) -> dict[str, str]:
     """Return which pre and post scenes are blurred, in themselves or beside the other date, in a sentence by scene id."""
     found = {}
@@ -188,16 +232,19 @@ def blurred(scenes: Sequence[Scene]) -> dict[str, str]:
     return found
 
 
-def _blur(scenes: Sequence[Scene]) -> list[PairIssue]:
-    found = blurred(scenes)
-    return [PairIssue("Sharpness", f"{len(found)} of {len(scenes)} blurred", next(iter(found.values())))] if found else []
+def _doubts(scenes: Sequence[Scene], folder: Path) -> list[PairIssue]:
+    """Return a row for each thing that is in doubt, the first sentence and how many more there are."""
+    by: dict[str, list[str]] = {}
+    for about, words in doubts(scenes, folder):
+        if about != "dates":  # which have a row of their own
+            by.setdefault(about, []).append(words)
+    return [PairIssue(about.capitalize(), "in doubt", " ".join(words)) for about, words in by.items()]
 
 
 def _dates(pre: Sequence[Scene], post: Sequence[Scene]) -> PairIssue:
     before, after = (sorted({scene.date[:10] for scene in scenes if scene.date}) for scenes in (pre, post))
     value = " / ".join(_span(dates) for dates in ([before, after] if pre else [after]))
-    is_late = bool(before and after and before[-1] > after[0])
-    worry = "Pre is dated after post. Check whether they were swapped; dates can be changed in the table." if is_late else ""
+    worry = _late(pre, post)
     words = "" if after else "The files hold no date. Write it into the table of scenes; exports include it."
     return PairIssue("Dates, pre / post" if pre else "Date", value, worry, words)
 

@@ -41,7 +41,7 @@ from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.services.damage_map import auditing, damage_types, exporting, mapping, random_audits
-from pu_geo.services.imagery import layers, scene_files
+from pu_geo.services.imagery import layers, scene_files, scene_pair
 from pu_geo.services.project.choices import reasons_of
 from pu_geo.services.train import training
 from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
@@ -235,7 +235,7 @@ def _collect(
     metadata |= {
         "bands": chips["bands"], "bands_why": chips.get("bands_why", ""), "n_hidden_from_training": source.n_hidden,
         "scenes": [row.as_mapping() for row in rows_of_scenes],
-        "out_of_date": freshness.of_chips(layout, source.chip_set).words,
+        "in_doubt": scene_pair.doubts_of(layout), "out_of_date": freshness.of_chips(layout, source.chip_set).words,
     }  # fmt: skip
     if source.run_id is not None and source.types.types:
         types = damage_types.facts(layout, source.run_id, limit.value, source.types)

@@ -71,6 +71,7 @@ def _of_scenes(metadata: Mapping[str, Any]) -> Iterator[str]:
     for name in ("bands_why", "out_of_date"):
         if why := metadata.get(name):
             yield str(why)
+    yield from map(str, metadata.get("in_doubt") or ())
     for layer in metadata.get("layers") or ():
         n_ranked = layer["n_missing"] - layer["n_without_any"]
         if layer["is_used"] and n_ranked:

@@ -16,7 +16,7 @@ from pu_geo.geo.raster.scaling import MANY_EQUAL, NO_MEASURE, Scaling, find_scal
 from pu_geo.geo.readers import in_child
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Layer, LayerKind, Scene, When, reads_alike
-from pu_geo.services.imagery import layers, scene_files
+from pu_geo.services.imagery import layers, scene_files, scene_pair
 from pu_geo.tasks.imagery.scenes import exchange_folder, free_id, shown_bands
 from pu_geo.tasks.job import Job, Part
 
@@ -151,7 +151,7 @@ def describe(
     new, notes = _checked(job, name, paths, known, grid, kind, nodata, crs)
     if former is not None:
         new = reading.with_nodata(new, former.scenes[0])
-        notes += reading.words_of(new)
+        notes += [words for _, words in scene_pair.assumed(new)]
     taken = list(scenes)
     for i, scene in enumerate(new):  # no id of a file that is here, in a replacement neither
         new[i] = replace(scene, layer=name, when=when, scene_id=free_id(name, taken))

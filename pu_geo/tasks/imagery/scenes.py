@@ -14,6 +14,7 @@ from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, oblong_words, project_grid
 from pu_geo.geo.readers import in_child, xbd_folder
 from pu_geo.project import contents, store
+from pu_geo.project.layout import write_json
 from pu_geo.records import BandTriple, Grid, Role, Scene, reads_alike
 from pu_geo.services.imagery import scene_files, scene_pair
 from pu_geo.tasks.imagery.fetch import is_fetched
@@ -145,9 +146,11 @@ def drawn(
         with Mosaic(some, grid, fills=fresh / FILLS) as mosaic:
             quicklooks.build_pyramid(mosaic, folder, report=report, is_cancelled=job.is_cancelled)
         job.stop_if_cancelled()
-    mine = {scene.scene_id for scene in new}
-    blurred = [words for name, words in scene_pair.blurred(scenes).items() if name in mine]
-    return scenes, fresh, [*odd, *blurred, *notes, *reading.words_of(new)]
+    write_json(fresh / scene_pair.COLORS, reading.color_doubts(fresh))
+    before = [scene for scene in scenes if all(scene.scene_id != one.scene_id for one in new)]
+    known_doubts = scene_pair.doubts(before, job.layout.quicklooks)
+    doubts = [words for about, words in scene_pair.doubts(scenes, fresh) if (about, words) not in known_doubts]
+    return scenes, fresh, [*odd, *notes, *doubts]
 
 
 def rgb_of(bands: Sequence[int] | None) -> BandTriple | None:

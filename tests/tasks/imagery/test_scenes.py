@@ -133,7 +133,10 @@ def test_equal_names_become_scenes_and_equal_contents_a_note(folders: list[Path]
     paths = {role: [str(folder / f"{role}.tif") for folder in folders] for role in ("pre", "post")}
     done = add_scenes(job_of(layout), pre=paths["pre"], post=paths["post"])
     assert done["added"] == ["pre-1", "pre-2", "post-1"]
-    assert done["notes"] == ["east/post.tif was not added: it has the same content as post-1, west/post.tif."]
+    assert done["notes"] == [
+        "pre-2 and post-1 are one and the same picture, pre.tif: it shows no change.",
+        "east/post.tif was not added: it has the same content as post-1, west/post.tif.",
+    ]
     again = add_scenes(job_of(layout), pre=[], post=paths["post"][:1])
     assert (again["added"], len(again["notes"])) == ([], 1)
     for folder in folders:
