@@ -243,6 +243,7 @@ class FootprintTable:
         n_in, n_repaired, n_dropped: how many features the file had, were mended, were left out.
             n_in = n_dropped + len(building_ids), or + the different numbers in `feature` where some were split.
         notes: one sentence for each kind of repair, drop or renaming, with its count.
+        doubts: what the outlines may say wrongly, one sentence each; maps repeat them.
         dropped: how many were left out for which reason, such as {"outside the scenes": 3}; sums to `n_dropped`.
         is_repaired: bool [N], which ones were mended; None where none was.
         feature: int64 [N], number of the feature that each comes from, where one feature was split into several buildings;
@@ -258,6 +259,7 @@ class FootprintTable:
     n_repaired: int
     n_dropped: int
     notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
     dropped: Mapping[str, int] = field(default_factory=dict)
     is_repaired: NDArray[np.bool_] | None = None
     feature: NDArray[np.int64] | None = None

@@ -29,6 +29,7 @@ class ImportRecord:
         repaired: mended, then taken in.
         dropped: how many were left out for which reason.
         notes: one sentence for each kind of repair, drop or renaming.
+        doubts: what the outlines may say wrongly, one sentence each.
     """
 
     file: str
@@ -38,6 +39,7 @@ class ImportRecord:
     repaired: int
     dropped: Mapping[str, int]
     notes: Sequence[str]
+    doubts: Sequence[str] = ()
 
     @property
     def n_dropped(self) -> int:
@@ -67,10 +69,21 @@ def import_footprints(
             notes.append(
                 f"{len(others):,} footprint(s) have the id of a building elsewhere, such as {others[0]}; they get ids of the project."
             )
-        found = ImportRecord(file, now(), table.n_in, taken - repaired, repaired, dropped, notes)
+        found = ImportRecord(file, now(), table.n_in, taken - repaired, repaired, dropped, notes, list(table.doubts))
+        row = (
+            file,
+            found.at,
+            found.n_in,
+            found.kept,
+            repaired,
+            found.n_dropped,
+            _json(dropped),
+            _json(notes),
+            _json(table.doubts),
+        )
         done = db.execute(
-            "INSERT INTO intake (file, at, n_in, kept, repaired, dropped, dropped_by, notes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (file, found.at, found.n_in, found.kept, repaired, found.n_dropped, _json(dropped), _json(notes)),
+            "INSERT INTO intake (file, at, n_in, kept, repaired, dropped, dropped_by, notes, doubts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            row,
         )
         newest = "SELECT fid FROM footprints ORDER BY fid DESC LIMIT ?"
         n = -1 if replaces else len(new)  # -1: all
@@ -84,11 +97,17 @@ def _json(value: object) -> str:
 
 def all_records(db: sqlite3.Connection) -> list[ImportRecord]:
     """Return every account, the newest first."""
-    rows = db.execute("SELECT file, at, n_in, kept, repaired, dropped_by, notes FROM intake ORDER BY intake DESC")
+    rows = db.execute("SELECT file, at, n_in, kept, repaired, dropped_by, notes, doubts FROM intake ORDER BY intake DESC")
     return [
-        ImportRecord(file, at, n_in, kept, repaired, json.loads(dropped), json.loads(notes))
-        for file, at, n_in, kept, repaired, dropped, notes in rows
+        ImportRecord(file, at, n_in, kept, repaired, *map(json.loads, lists))
+        for file, at, n_in, kept, repaired, *lists in rows
     ]
+
+
+def doubts(db: sqlite3.Connection) -> list[str]:
+    """Return what the outlines of files that are here may say wrongly, in sentences, the oldest first."""
+    rows = db.execute("SELECT doubts FROM intake WHERE intake IN (SELECT intake FROM footprints) ORDER BY intake")
+    return list(dict.fromkeys(words for (text,) in rows for words in json.loads(text)))
 
 
 def footprints_of(db: sqlite3.Connection, file: str) -> list[str]:

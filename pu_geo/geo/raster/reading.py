@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import corners_of
 from pu_geo.geo.raster.scaling import is_cut, is_flat, sampled
 from pu_geo.geo.raster.scene_files import BANDS
+from pu_geo.geo.vector import crs as systems
 from pu_geo.records import Grid, Scene, Stretch
 from pu_geo.wording import listed, short_crs
 
@@ -71,6 +73,12 @@ def with_nodata(new: Sequence[Scene], old: Scene) -> list[Scene]:
         else scene
         for scene in new
     ]
+
+
+def with_datum(scene: Scene, grid: Grid) -> Scene:
+    """Return a scene with a note where its place on the project's grid may be some meters off."""
+    doubt = systems.doubt_of(scene.crs, grid.crs, corners_of(scene.transform, scene.width, scene.height))
+    return _noted(scene, "place", doubt) if doubt else scene
 
 
 def with_crs(scene: Scene, old: Scene) -> Scene:

@@ -157,7 +157,9 @@ def _table(answer: Answer) -> FootprintTable:
     """Make a table of what JSON has, which knows lists for arrays and tuples."""
     values: Mapping[str, Any] = answer.values
     arrays = {name: np.array(values[name], dtype) for name, dtype in _ARRAYS.items() if values[name] is not None}
-    return FootprintTable(**{**values, **arrays, "notes": tuple(values["notes"]), "wkb": answer.blobs})
+    return FootprintTable(
+        **{**values, **arrays, "notes": tuple(values["notes"]), "doubts": tuple(values["doubts"]), "wkb": answer.blobs}
+    )
 
 
 def describe_footprints(path: Path | str) -> str:

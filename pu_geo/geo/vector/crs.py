@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import warnings
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from pyproj import CRS, Geod, Transformer
+from pyproj.aoi import AreaOfInterest
 from pyproj.exceptions import CRSError, ProjError
+from pyproj.transformer import TransformerGroup
 
 from pu_geo.errors import ImageryError
 from pu_geo.records import Grid
+from pu_geo.wording import short_crs
 
 LONLAT = "OGC:CRS84"
 # Of projects without a place on the Earth. Stored in them: this text is never changed.
@@ -24,6 +28,7 @@ _SAFE_NAME = re.compile(r"^(?:urn:ogc:def:crs:)?(EPSG|OGC|ESRI)(?::[0-9.]*)?:([A
 _GRID_FILE = re.compile(r'PARAMETERFILE|"PROJ4_GRIDS"\s*,\s*"(?!@null")', re.IGNORECASE)
 _PROJ_TEXT = re.compile(r'PROJ CRS string:|EXTENSION\s*[\[(]\s*"PROJ4"', re.IGNORECASE)
 _PROJ_FILE = re.compile(r'(?:grids|init|model|file|catalog)\s*=(?!@null[\s"])', re.IGNORECASE)
+DOUBTFUL_M = 5.0  # half a house: conversions that may be off by as much are said
 _NEAR_ONE = 0.003  # UTM's scale is 0.9996 to 1.001 inside its zone: there, a map metre is called a metre
 
 
@@ -91,6 +96,31 @@ def convert(xy: NDArray[np.float64], source: str, target: str) -> NDArray[np.flo
     _check_on_earth(source, target)
     x, y = transformer(source, target).transform(xy[:, 0], xy[:, 1])
     return np.stack([x, y], axis=-1)
+
+
+def doubt_of(source: str, target: str, xy: NDArray[np.float64]) -> str:
+    """Return how far off a conversion may be, in a clause; "" where it is as good as the numbers.
+
+    Args:
+        xy: some places in `source`, float64 [N, 2].
+    """
+    if source == target or is_local(source) or is_local(target) or not len(xy):
+        return ""
+    lonlat = to_lonlat(xy, source)
+    lonlat = lonlat[np.isfinite(lonlat).all(axis=1)]
+    if not len(lonlat):
+        return ""
+    box = AreaOfInterest(*lonlat.min(axis=0).tolist(), *lonlat.max(axis=0).tolist())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of grids that are missing, which is said below
+        ways = TransformerGroup(load_crs(source), load_crs(target), always_xy=True, area_of_interest=box)  # type: ignore[arg-type]  # as documented
+    accuracy_m = ways.transformers[0].accuracy if ways.transformers else -1.0
+    if 0 <= accuracy_m < DOUBTFUL_M:
+        return ""
+    grids = [grid.short_name for way in ways.unavailable_operations[:1] for grid in way.grids]
+    better = f"; the grid {grids[0]}, which would do better, is not installed" if grids else ""
+    how = f"within {accuracy_m:.0f} m alone" if accuracy_m >= 0 else "without a known accuracy"
+    return f"its coordinate system, {short_crs(source)}, is converted into {short_crs(target)} {how}{better}. Check it against the scenes."
 
 
 def to_lonlat(xy: NDArray[np.float64], source: str) -> NDArray[np.float64]:

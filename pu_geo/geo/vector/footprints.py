@@ -22,7 +22,10 @@ from pu_geo.geo.vector.duplicates import without_twins
 from pu_geo.records import ID_KEYS, FootprintTable, Grid
 
 MAX_ID_LENGTH, MAX_DEPTH = 200, 16
-MAX_GAP_M = 5.0  # parts of a multipolygon that lie further from one another are different buildings
+GAP_SHARE = 0.05  # of the smaller part's side: parts of a multipolygon further from one another are different buildings
+MOST_ROWS = 10**8
+PARALLEL = 1e-4  # by how much of its length a border that runs along an axis may depart from it
+LEAST_BORDER = 0.5  # share of the shorter side along which two halves of a house meet
 MIN_AREA_PX = 0.01  # a line that was moved into another system has a little area, too
 _POLYGON, _MULTIPOLYGON, _COLLECTION = 3, 6, 7
 _LOST = {  # why a feature is left out, and the words for several
@@ -67,7 +70,7 @@ def footprint_table(
         placed = np.asarray(shapely.transform(geometries, lambda xy: systems.to_project(xy, raw.crs, grid)))
     mended, is_mended = _make_valid(placed)
     whole = mended, np.arange(len(mended)), np.zeros(len(mended), dtype=np.int64)
-    parts, of_part, number = _split(mended, grid) if are_buildings else whole
+    parts, of_part, number, n_joined = _split(mended, grid) if are_buildings else (*whole, 0)
     keep, is_tiny = _on_grid(parts, grid)
     is_kept, is_any_tiny = (_any_part(rows, of_part, len(mended)) for rows in (keep, is_tiny))
     is_outside = _any_part(~shapely.is_missing(parts) & ~keep & ~is_tiny, of_part, len(mended)) & ~is_kept
@@ -89,9 +92,10 @@ def footprint_table(
         n, n_left_out = int(is_split.sum()), int((~keep & is_kept[of_part]).sum())
         rest = f" {n_left_out:,} more parts lie outside the scenes or are too small." if n_left_out else ""
         notes.append(
-            f"{n:,} multipolygon(s) with parts over {MAX_GAP_M:g} m from one another were split into "
-            f"{int(is_split[feature].sum()):,} buildings, whose ids end in -1, -2, ...; each counts once, as repaired.{rest}"
+            f"{n:,} multipolygon(s) whose parts stand apart were split into {int(is_split[feature].sum()):,} buildings, whose ids end in "
+            f"-1, -2, ...; each counts once, as repaired.{rest}"
         )
+    doubts = _doubts(raw, name, grid, kept, n_joined) if are_buildings else []
     is_repaired = (is_mended | taken_out | is_split)[feature]
     table = FootprintTable(
         building_ids=_ids_of_parts(id_of, feature, number),
@@ -103,6 +107,7 @@ def footprint_table(
         n_repaired=len(np.unique(feature[is_repaired])),
         n_dropped=len(raw.geometries) - len(rows),
         notes=tuple(notes + id_notes),
+        doubts=tuple(doubts),
         dropped=dropped,
         is_repaired=is_repaired,
         feature=feature if is_split.any() else None,
@@ -209,20 +214,27 @@ def _any_part(rows: NDArray[np.bool_], feature: NDArray[np.int64], n: int) -> ND
     return np.bincount(feature[rows], minlength=n).astype(bool)
 
 
-def _split(geometries: NDArray[np.object_], grid: Grid) -> tuple[NDArray[np.object_], NDArray[np.int64], NDArray[np.int64]]:
-    """Split multipolygons whose parts lie more than 5 m from one another: they are several buildings, and one chip of all
-    would show mostly the ground between. Parts that touch or nearly do, such as those around a yard, stay together.
+def _split(
+    geometries: NDArray[np.object_], grid: Grid
+) -> tuple[NDArray[np.object_], NDArray[np.int64], NDArray[np.int64], int]:
+    """Split multipolygons whose parts stand apart: they are several buildings, and one chip of all would show the ground between.
+
+    Parts that touch or nearly do for their size, such as those around a yard, stay together: huts stand closer than halls do.
 
     Returns:
-        geometries [M] in the order of the features; the feature of each, int64 [M]; and its number among the buildings of that
-        feature from 1 on, int64 [M], 0 where the feature was not split.
+        geometries [M] in the order of the features; the feature of each, int64 [M]; its number among the buildings of that
+        feature from 1 on, int64 [M], 0 where the feature was not split; and how many parts were joined with others.
     """
     several = np.flatnonzero(shapely.get_num_geometries(geometries) > 1)
     pieces, of_row = shapely.get_parts(geometries[several], return_index=True)
     owner = several[of_row]
     in_m = shapely.transform(pieces, lambda xy: xy * [grid.x_unit_m, grid.y_unit_m])
-    one, other = shapely.STRtree(in_m).query(in_m, predicate="dwithin", distance=MAX_GAP_M)
+    side_m = np.sqrt(shapely.area(in_m))
+    one, other = shapely.STRtree(in_m).query(in_m, predicate="dwithin", distance=GAP_SHARE * side_m.max(initial=0.0))
     near = owner[one] == owner[other]
+    near[near] = (
+        shapely.distance(in_m[one[near]], in_m[other[near]]) <= GAP_SHARE * np.fmin(side_m[one], side_m[other])[near]
+    )
     group, before = np.arange(len(pieces)), np.empty(0, dtype=np.int64)
     while not np.array_equal(group, before):  # each part takes the first one that it is connected with
         before = group.copy()
@@ -239,7 +251,42 @@ def _split(geometries: NDArray[np.object_], grid: Grid) -> tuple[NDArray[np.obje
     number = np.arange(len(firsts)) - np.searchsorted(owner[firsts], owner[firsts]) + 1
     number = np.concatenate([np.zeros(len(feature) - len(firsts), dtype=np.int64), number])
     order = np.lexsort((number, feature))
-    return np.concatenate([geometries[~is_split], added])[order], feature[order], number[order]
+    return (
+        np.concatenate([geometries[~is_split], added])[order],
+        feature[order],
+        number[order],
+        len(pieces) - len(np.unique(group)),
+    )
+
+
+def _doubts(raw: RawFootprints, name: str, grid: Grid, kept: NDArray[np.object_], n_joined: int) -> list[str]:
+    """Return what the outlines of a file may say wrongly, in sentences."""
+    found = []
+    if n_joined:
+        found.append(
+            f"{n_joined:,} part(s) of multipolygons in {name} nearly touch another and count as one building with it."
+        )
+    if n_halves := _halves(kept):
+        found.append(
+            f"{n_halves:,} pair(s) of footprints in {name} meet along a line that runs exactly north to south or west to east: where it is the "
+            "border of a tile, they are halves of one house and count twice."
+        )
+    corners = shapely.get_coordinates(raw.geometries[~shapely.is_missing(raw.geometries)])
+    if doubt := systems.doubt_of(raw.crs, grid.crs, corners[:: max(1, len(corners) // 100)]):
+        found.append(f"{name}: {doubt}")
+    return found
+
+
+def _halves(shapes: NDArray[np.object_]) -> int:
+    """Return how many pairs of outlines share an edge that is exactly parallel to an axis, and most of a side of the smaller one."""
+    one, other = shapely.STRtree(shapes).query(shapes, predicate="touches")
+    one, other = one[one < other], other[one < other]
+    borders = shapely.intersection(shapes[one], shapes[other])
+    x0, y0, x1, y1 = shapely.bounds(borders).T
+    length = shapely.length(borders)
+    is_straight = (np.fmin(x1 - x0, y1 - y0) <= PARALLEL * length) & (length > 0)
+    side = np.sqrt(np.fmin(shapely.area(shapes[one]), shapely.area(shapes[other])))
+    return int((is_straight & (length >= LEAST_BORDER * side)).sum())
 
 
 def _ids_of_parts(ids: Mapping[int, str], feature: NDArray[np.int64], number: NDArray[np.int64]) -> list[str]:
@@ -327,9 +374,10 @@ def _named(attributes: Mapping[str, object], own: str) -> Mapping[str, object]:
 
 
 def _counts_rows(texts: Sequence[str]) -> bool:
-    """Return whether ids are whole numbers with few gaps."""
+    """Return whether ids are whole numbers with few gaps, no larger than rows are many."""
     numbers = {int(text) for text in texts if text.isascii() and text.isdigit()}
-    return len(numbers) == sum(map(bool, texts)) > 1 and max(numbers) - min(numbers) < 2 * len(numbers)
+    is_dense = len(numbers) == sum(map(bool, texts)) > 1 and max(numbers) - min(numbers) < 2 * len(numbers)
+    return is_dense and min(numbers) < MOST_ROWS
 
 
 def _id_text(value: object) -> str:

@@ -235,7 +235,7 @@ def _collect(
     metadata |= {
         "bands": chips["bands"], "bands_why": chips.get("bands_why", ""), "n_hidden_from_training": source.n_hidden,
         "scenes": [row.as_mapping() for row in rows_of_scenes],
-        "in_doubt": scene_pair.doubts_of(layout), "out_of_date": freshness.of_chips(layout, source.chip_set).words,
+        "in_doubt": [*scene_pair.doubts_of(layout), *store.call(layout, import_log.doubts)], "out_of_date": freshness.of_chips(layout, source.chip_set).words,
     }  # fmt: skip
     if source.run_id is not None and source.types.types:
         types = damage_types.facts(layout, source.run_id, limit.value, source.types)

@@ -69,7 +69,7 @@ def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> 
         "dropped": found.n_dropped,
         "dropped_by": dict(found.dropped),
         "added": n_now - len(before),
-        "notes": list(found.notes),
+        "notes": [*found.notes, *found.doubts],
     }
 
 

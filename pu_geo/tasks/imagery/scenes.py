@@ -131,6 +131,7 @@ def drawn(
     """
     fresh = job.layout.quicklooks.with_name("quicklooks.new")
     shutil.rmtree(fresh, ignore_errors=True)
+    new = [reading.with_datum(scene, grid) for scene in new]
     scenes, odd = reading.with_stretch(known, new, grid, fresh / FILLS, job.is_cancelled, anew=bool(order))
     if order:
         scenes.sort(key=lambda scene: order.index(scene.scene_id))

@@ -87,8 +87,8 @@ def test_every_drop_and_repair_is_counted(write_json: Write) -> None:
 
 def test_multipolygons_of_distant_houses_become_buildings_with_ids_of_their_own(write_json: Write) -> None:
     far = shapely.MultiPolygon([square(10, 10), square(120, 10)])  # 100 m of other ground between them
-    yard = shapely.MultiPolygon([square(10, 60), square(23, 60), square(36, 60)])  # gaps of 3 m
-    pair = shapely.MultiPolygon([square(80, 60), square(92, 60), square(150, 60, 5)])
+    yard = shapely.MultiPolygon([square(10, 60), square(20.4, 60), square(30.8, 60)])  # gaps of 0.4 m
+    pair = shapely.MultiPolygon([square(80, 60), square(90.3, 60), square(101.5, 60, 5)])
     table = read_footprints(write_json(features([far, yard, pair, square(10, 120)])), GRID)
     assert list(table.building_ids) == ["b0-1", "b0-2", "b1", "b2-1", "b2-2", "b3"]
     assert shapely.get_num_geometries(shapely.from_wkb(list(table.wkb))).tolist() == [1, 1, 3, 2, 1, 1]
@@ -96,6 +96,7 @@ def test_multipolygons_of_distant_houses_become_buildings_with_ids_of_their_own(
     assert (table.n_in, table.n_repaired, table.n_dropped, table.dropped) == (4, 2, 0, {})
     assert table.feature.tolist() == [0, 0, 1, 2, 2, 3]
     assert any("2 multipolygon(s)" in note and "4 buildings" in note for note in table.notes)
+    assert [doubt[:9] for doubt in table.doubts] == ["3 part(s)"]
     far = shapely.MultiPolygon([square(10, 10), square(120, 10), square(900, 900)])
     rows = [(lonlat_json(far), {"id": "a"}), (lonlat_json(square(10, 60)), {"id": "a-2"}), (lonlat_json(far), {})]
     table = read_footprints(write_json(rows), GRID)
