@@ -229,7 +229,7 @@ _AOI = (
     "WHERE step = (SELECT max(step) FROM aoi_log) AND geom IS NOT NULL",
     "CREATE TABLE intake (intake INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, file TEXT NOT NULL, at TEXT NOT NULL, "
     "n_in INTEGER NOT NULL, kept INTEGER NOT NULL, repaired INTEGER NOT NULL, dropped INTEGER NOT NULL, "
-    "dropped_by TEXT NOT NULL, notes TEXT NOT NULL, doubts TEXT NOT NULL, CHECK (n_in = kept + repaired + dropped))",
+    "dropped_by TEXT NOT NULL, notes TEXT NOT NULL, doubts TEXT NOT NULL DEFAULT '[]', CHECK (n_in = kept + repaired + dropped))",
     "INSERT INTO gpkg_contents (table_name, data_type, identifier, description, srs_id) SELECT 'aoi', 'features', 'aoi', "
     "'area of interest (live view)', srs_id FROM gpkg_contents WHERE table_name = 'footprints'",
     "INSERT INTO gpkg_contents (table_name, data_type, identifier, description) "

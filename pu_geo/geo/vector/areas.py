@@ -71,21 +71,50 @@ def read_areas(
     """
     name = Path(path).name
     table = read_polygons(path, grid)
-    names, name_note = _column(table.attributes, name_field, _NAME_FIELDS, name)
-    level, _ = _rank(name_note, _NAME_FIELDS) or (None, 0)
+    asked = re.search(r"adm(?:in)?[ _-]?(\d)", layer, re.IGNORECASE)
+    wanted = int(asked[1]) if asked else None
+    names, name_note = _column(table.attributes, name_field, _NAME_FIELDS, name, wanted)
+    level = wanted
+    if wanted is None:
+        level, _ = _rank(name_note, _NAME_FIELDS) or (None, 0)
     codes, code_note = _column(table.attributes, code_field, _CODE_FIELDS, name, level)
+    keys = {key for row in table.attributes for key in row}
+    is_leveled = any((rank := _rank(key, _NAME_FIELDS + _CODE_FIELDS)) and rank[0] is not None for key in keys)
+    if wanted is not None and is_leveled and not (name_note or code_note):
+        raise FootprintError(
+            f"{name} has no name and no code of administrative level {wanted}, which the layer {layer} is of. It has: {_fields(table.attributes)}.",
+            "Call the layer by its own level, or say which attributes to take (--name-field, --code-field).",
+            kind="field",
+        )
     notes = [note for note in table.notes if "new ids" not in note]
     if not name_note:
-        fields = ", ".join(sorted({key for row in table.attributes for key in row})[:12]) or "none at all"
-        notes.append(f"No attribute looks like a name, so areas go by code or number. The file has: {fields}.")
+        notes.append(
+            f"No attribute looks like a name, so areas go by code or number. The file has: {_fields(table.attributes)}."
+        )
     else:
         notes.append(f"Names are from {name_note}, codes from {code_note or 'nowhere'}.")
+    called = [text or code or f"{layer} {i}" for i, (text, code) in enumerate(zip(names, codes, strict=True), 1)]
+    found = Areas(called, [code or None for code in codes], table.wkb, tuple(notes))
+    return _joined(found, wanted) if wanted is not None else found
+
+
+def _fields(attributes: Sequence[Mapping[str, object]]) -> str:
+    return ", ".join(sorted({key for row in attributes for key in row})[:12]) or "none at all"
+
+
+def _joined(areas: Areas, level: int) -> Areas:
+    """Return areas of one administrative level, parts of one code joined: a file of wards has the codes of their districts, too."""
+    first: dict[object, int] = {}
+    of_area = [first.setdefault(code or i, i) for i, code in enumerate(areas.pcodes)]
+    if len(first) == len(of_area):
+        return areas
+    shapes, rows = shapely.from_wkb(np.array(list(areas.wkb), dtype=object)), list(first.values())
+    union = [shapely.union_all(shapes[np.array(of_area) == row]) for row in rows]
+    words = f"{len(of_area):,} areas of the file have {len(rows):,} codes of level {level}; those of one code were joined."
     return Areas(
-        [text or code or f"{layer} {i}" for i, (text, code) in enumerate(zip(names, codes, strict=True), 1)],
-        [code or None for code in codes],
-        table.wkb,
-        tuple(notes),
-    )
+        [areas.names[row] for row in rows], [areas.pcodes[row] for row in rows], [bytes(one) for one in shapely.to_wkb(union, byte_order=1)],
+        (*areas.notes, words),
+    )  # fmt: skip
 
 
 def read_polygons(path: Path | str, grid: Grid, *, crs: str | None = None) -> FootprintTable:
@@ -159,8 +188,10 @@ def centroids(wkb: Sequence[bytes]) -> NDArray[np.float64]:
     return shapely.get_coordinates(shapely.centroid(shapely.from_wkb(np.array(list(wkb), dtype=object))))
 
 
-def assign(points: NDArray[np.float64], areas: Sequence[bytes]) -> NDArray[np.int64]:
+def assign(points: NDArray[np.float64], areas: Sequence[bytes]) -> tuple[NDArray[np.int64], int]:
     """Return the area that each point is in, int64 [N]; -1 outside all, the first one where areas overlap or touch.
+
+    With it comes how many points are in several areas.
 
     Args:
         points: finite, float [N, 2], in the CRS of the areas; `centroids` of the footprints.
@@ -172,7 +203,7 @@ def assign(points: NDArray[np.float64], areas: Sequence[bytes]) -> NDArray[np.in
     area, point = tree.query(shapely.from_wkb(np.array(list(areas), dtype=object)), predicate="intersects")
     np.minimum.at(found, point, area)
     found[found == len(areas)] = -1
-    return found
+    return found, int((np.bincount(point, minlength=len(points)) > 1).sum())
 
 
 def grid_cells(points: NDArray[np.float64], grid: Grid, size_m: float = CELL_M) -> tuple[Areas, NDArray[np.int64]]:

@@ -24,15 +24,17 @@ from pu_geo.records import DamageMap
 from pu_geo.services.imagery import scene_files
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.job import Job, Part
+from pu_geo.wording import plural
 
 
 class AreaTable(NamedTuple):
-    """A map summed up by one layer of areas: a row an area, the areas, and how many buildings are in none of them."""
+    """A map summed up by one layer of areas: a row an area, the areas, and how many buildings are in none and in several of them."""
 
     layer: str
     rows: list[dict[str, object]]
     areas: Areas
     n_outside: int
+    n_several: int = 0
 
 
 def add_areas(
@@ -57,7 +59,17 @@ def add_areas(
     found = read_areas(path, grid, layer=layer, name_field=name_field, code_field=code_field)
     job.report(0.8, f"storing {len(found.wkb)} areas")
     replaced = store.call(job.layout, stored.put_areas, AreaLayer(layer, found.names, found.pcodes, found.wkb))
-    return {"layer": layer, "n_areas": len(found.wkb), "replaced": replaced, "notes": list(found.notes)}
+    outlines = list(store.call(job.layout, contents.all_outlines).values())
+    n_several = assign(centroids(outlines), found.wkb)[1] if outlines else 0
+    several = [
+        f"{plural(n_several, 'building')} lie in several of these areas, which overlap; each counts in the first of them."
+    ]
+    return {
+        "layer": layer,
+        "n_areas": len(found.wkb),
+        "replaced": replaced,
+        "notes": [*found.notes, *several * bool(n_several)],
+    }
 
 
 def area_tables(layout: Layout, damage_map: DamageMap, *, cell_m: float = CELL_M) -> Iterator[AreaTable]:
@@ -79,9 +91,9 @@ def area_tables(layout: Layout, damage_map: DamageMap, *, cell_m: float = CELL_M
         grid = contents.grid(db)
         layers = [stored.load_areas(db, name) for name in stored.layers(db)]
     for layer in layers:
-        index = assign(points, layer.wkb)
+        index, n_several = assign(points, layer.wkb)
         rows = area_rows(index, layer.names, layer.pcodes, damage_map.columns, types)
-        yield AreaTable(layer.layer, rows, Areas(layer.names, layer.pcodes, layer.wkb), int((index < 0).sum()))
+        yield AreaTable(layer.layer, rows, Areas(layer.names, layer.pcodes, layer.wkb), int((index < 0).sum()), n_several)
     cells, index = grid_cells(points, grid, cell_m)
     rows = area_rows(index, cells.names, cells.pcodes, damage_map.columns, types)
     yield AreaTable(f"grid{cell_m:g}m", rows, cells, 0)
@@ -91,14 +103,15 @@ def write_area_files(damage_map: DamageMap, tables: Iterable[AreaTable], folder:
     """Write `areas_<layer>.csv` and `areas_<layer>.geojson` for each table that `area_tables` made of the map; return their paths.
 
     The GeoJSON's member `pu_geo` is the map's own, with the audit's estimate for the whole map, and
-    `areas`: {"layer", "n_areas", "buildings_in_no_area", "assumes"}. A map without a place on the Earth has no GeoJSON.
+    `areas`: {"layer", "n_areas", "buildings_in_no_area", "buildings_in_several_areas": each counts in the first of them, "assumes"}. A map without a place on the Earth has no GeoJSON.
     """
     written = []
-    for name, rows, areas, n_outside in tables:
+    for name, rows, areas, n_outside, n_several in tables:
         about = {
             "layer": name,
             "n_areas": len(rows),
             "buildings_in_no_area": n_outside,
+            "buildings_in_several_areas": n_several,
             "assumes": "Chances of damage by score are those of the whole map's audit; intervals of areas may not be added.",
         }
         table, drawing = folder / f"areas_{name}.csv", folder / f"areas_{name}.geojson"
@@ -123,15 +136,20 @@ def sum_up(
 
     Returns:
         {"layers": names, "run_id", "threshold", "types": name of each damage type by its columns}; each layer is in the job's folder as `<layer>.json` with "rows",
-        "outlines" (of the largest part of each area, [[x, y], ...] in metres of the project grid) and "n_outside".
+        "outlines" (of the largest part of each area, [[x, y], ...] in metres of the project grid), "n_outside" and "n_several".
     """
     job.report(0.1, "collecting scores and labels")
     scene_files.settle(job.layout, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)
     damage_map = build_damage_map(job.layout, run_id, threshold, threshold_origin=threshold_origin)
     job.report(0.4, "summing up")
     names = []
-    for name, rows, areas, n_outside in area_tables(job.layout, damage_map, cell_m=cell_m):
-        drawn = {"rows": rows, "outlines": [_outline(wkb) for wkb in areas.wkb], "n_outside": n_outside}
+    for name, rows, areas, n_outside, n_several in area_tables(job.layout, damage_map, cell_m=cell_m):
+        drawn = {
+            "rows": rows,
+            "outlines": [_outline(wkb) for wkb in areas.wkb],
+            "n_outside": n_outside,
+            "n_several": n_several,
+        }
         write_json(job.folder / f"{name}.json", drawn)
         names.append(name)
     types = {f"{one['column']}_{state}": one["name"] for one in types_of(damage_map) for state in ("yes", "unknown")}

@@ -447,7 +447,7 @@ def districts(layout: Layout, table: FootprintTable) -> dict[str, Sequence[objec
     for level in ("adm1", "adm2"):
         with store.connect(layout) as db:
             layer = areas.load_areas(db, level) if level in areas.layers(db) else areas.AreaLayer(level, [], [], [])
-        index = assign(centroids(table.wkb), layer.wkb).tolist()
+        index = assign(centroids(table.wkb), layer.wkb)[0].tolist()
         columns[f"{level}_pcode"] = [layer.pcodes[i] if i >= 0 else None for i in index]
         columns[f"{level}_name"] = [layer.names[i] if i >= 0 else None for i in index]
     del columns["adm1_name"]

@@ -44,6 +44,7 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
     layer = st.selectbox(texts.BY, job.result["layers"], format_func=_layer, index=0, key="area-layer", width=240)
     found = mapping.area_table(layout, job.job_id, layer)
     outside = texts.OUTSIDE.format(n=found["n_outside"]) if found["n_outside"] else ""
+    outside += texts.IN_SEVERAL.format(n=found["n_several"]) if found["n_several"] else ""
     if len(found["rows"]) <= _MOST_DRAWN:
         overview = preparation.overview(layout)
         behind = background(layout) if overview.grid is not None and overview.layers else None

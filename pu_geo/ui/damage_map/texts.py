@@ -127,6 +127,7 @@ AREA_NOTE = (
     "At threshold {threshold:.4f}. Blank = not assessed, or a damage type that too few answers name (not zero). Estimates need an "
     "accuracy assessment and assume that its curve holds in every area; their intervals may not be added up.{outside}"
 )
+IN_SEVERAL = " {n:,} buildings are in several of them and count in the first."
 OUTSIDE = " {n:,} buildings are in none of these areas."
 AREAS_OF = "{layer}: {n:,} areas"
 AREA_FILE, AREA_FILE_EXAMPLE = "Polygon file", "/data/adm2.geojson"

@@ -83,6 +83,16 @@ def test_named_attributes_win_and_without_a_name_areas_go_by_code_or_number(writ
     assert areas.notes == ("No attribute looks like a name, so areas go by code or number. The file has: pcode, район.",)
 
 
+def test_a_layer_that_names_a_level_has_its_codes_and_no_others(write_areas: Write) -> None:
+    rows = [{"ADM2_PCODE": "L1", "ADM3_PCODE": f"L10{i}", "ADM3_EN": f"Ward {i}"} for i in (1, 2)]
+    areas = read_areas(write_areas(*rows), GRID, layer="adm2")
+    assert (list(areas.names), list(areas.pcodes)) == (["L1"], ["L1"])
+    assert "2 areas of the file have 1 codes of level 2; those of one code were joined." in areas.notes
+    assert list(read_areas(write_areas(*rows), GRID, layer="adm3").pcodes) == ["L101", "L102"]
+    with pytest.raises(FootprintError, match="no name and no code of administrative level 1"):
+        read_areas(write_areas(*rows), GRID, layer="adm1")
+
+
 def test_geopackages_are_read_borders_repaired_islands_joined_and_areas_inside_others_kept(tmp_path: Path) -> None:
     """Footprints are split and searched for doubles; districts are not."""
     bowtie = shapely.Polygon([(500_010, 4_594_210), (500_030, 4_594_230), (500_030, 4_594_210), (500_010, 4_594_230)])
@@ -104,7 +114,8 @@ def test_points_get_the_first_area_that_holds_them_once() -> None:
     shapes = [shapely.Point(rng.uniform(0, 100, 2)).buffer(rng.uniform(2, 25)) for _ in range(20)]
     shapes.append(shapely.box(0, 0, 10, 10).difference(shapely.box(4, 4, 6, 6)))  # with a hole
     points = np.concatenate([rng.uniform(-10, 110, (500, 2)), [[5.0, 5.0], [2.0, 2.0]]])
-    index = assign(points, shapely.to_wkb(shapes).tolist())
+    index, n_several = assign(points, shapely.to_wkb(shapes).tolist())
+    assert n_several == int((shapely.intersects(shapely.points(points)[:, None], shapes).sum(axis=1) > 1).sum()) > 0
     naive = [next((i for i, shape in enumerate(shapes) if shape.intersects(shapely.Point(xy))), -1) for xy in points]
     assert index.dtype == np.int64
     assert index.tolist() == naive
@@ -112,9 +123,9 @@ def test_points_get_the_first_area_that_holds_them_once() -> None:
     halves = [shapely.to_wkb(box(0, 0, 10, 10)), shapely.to_wkb(box(10, 0, 10, 10))]
     middle = centroids([shapely.to_wkb(box(8, 4, 4, 2)), shapely.to_wkb(box(1, 1, 2, 2))])
     np.testing.assert_allclose(middle, [[500_010, 4_594_205], [500_002, 4_594_202]])
-    assert assign(middle, halves).tolist() == [0, 0]
-    assert assign(middle, halves[::-1]).tolist() == [0, 1]
-    assert assign(np.zeros((0, 2)), halves).tolist() == []
+    assert assign(middle, halves)[0].tolist() == [0, 0]
+    assert assign(middle, halves[::-1])[0].tolist() == [0, 1]
+    assert assign(np.zeros((0, 2)), halves)[0].tolist() == []
 
 
 def test_cells_lie_on_whole_multiples_and_measure_metres_on_the_ground() -> None:

@@ -82,7 +82,7 @@ def test_a_file_becomes_a_layer_and_the_same_again_replaces_it(job: Job, distric
 
 def test_tables_count_each_building_once_and_are_written(job: Job, districts: Path, tmp_path: Path) -> None:
     add_areas(job, path=str(districts), layer="adm2")
-    (by_layer, rows, _, outside), (by_cell, cells, squares, nowhere) = area_tables(job.layout, damage_map(job.layout))
+    (by_layer, rows, _, outside, _), (by_cell, cells, squares, nowhere, _) = area_tables(job.layout, damage_map(job.layout))
     assert (by_layer, outside, by_cell, nowhere) == ("adm2", 10, "grid500m", 0)
     assert list(rows[0]) == HEADER
     west, east = rows
@@ -118,6 +118,6 @@ def test_tables_count_each_building_once_and_are_written(job: Job, districts: Pa
 def test_a_map_without_layers_and_audit_has_cells_without_estimates(job: Job) -> None:
     whole = damage_map(job.layout)
     columns = {name: column for name, column in whole.columns.items() if not name.startswith("p")}
-    ((name, rows, _, _),) = area_tables(job.layout, DamageMap(whole.building_ids, whole.wkb, columns, whole.grid_crs, {}))
+    ((name, rows, *_),) = area_tables(job.layout, DamageMap(whole.building_ids, whole.wkb, columns, whole.grid_crs, {}))
     assert name == "grid500m"
     assert (rows[0]["flagged"], rows[0]["confirmed"], rows[0]["est_damaged"], rows[0]["post_date"]) == (10, 1, None, None)
