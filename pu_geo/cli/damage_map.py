@@ -204,7 +204,7 @@ def publish(
     layout = projects.find(project)
     args = mapping.publish_arguments(layout, run, threshold, formats, profile, local=local_coordinates, top=top)
     result = run_job(layout, "publish", args, as_json)
-    changed = "" if result["n_changes"] is None else f" {result['n_changes']} changes since the version before."
+    changed = "" if result["n_changes"] is None else f" {result['n_changes']:,} of them changed since the version before."
     written = f"{result['version']} with {result['n']} {result['units']} into {result['out']}"
     words = f"Wrote {written}: {_counts(result)}{changed}"
     show(result, "\n".join([words, *_origin(layout, result)]), as_json)

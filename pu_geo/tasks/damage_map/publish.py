@@ -47,7 +47,7 @@ def publish(
         local: as for `export`.
 
     Returns:
-        {"out", "version", "n_changes", "files", and what `counts_of` returns}
+        {"out", "version", "n_changes": buildings that changed, "files", and what `counts_of` returns}
 
     Raises:
         PuGeoError: if a format, a profile or the threshold is not usable.
@@ -100,7 +100,7 @@ def _check(formats: Sequence[str], profiles: Sequence[str], threshold: float) ->
 
 
 def _compare(job: Job, folder: Path, number: int, damage_map: DamageMap) -> int | None:
-    """Write what changed since the version before; return how many rows, None for the first version."""
+    """Write what changed since the version before; return how many buildings did, None for the first version."""
     job.report(0.9, "comparing with the version before")
     versions.write_state(folder, damage_map.building_ids, {name: damage_map.columns[name] for name in changes.COMPARED})
     before = versions.numbers(job.layout)
@@ -108,4 +108,4 @@ def _compare(job: Job, folder: Path, number: int, damage_map: DamageMap) -> int 
         return None
     rows = changes.changes_since(job.layout, before[-1], damage_map)
     changes.write_changes(folder, rows)
-    return len(rows)
+    return len({row["building_id"] for row in rows})

@@ -37,6 +37,7 @@ MAX_CURVE = 2**24
 MAX_EPOCHS, LARGEST = 10**9, sys.float_info.max
 FIGURE = re.compile(r"[A-Za-z0-9_]{1,40}")  # names of what an epoch reports
 _BROKEN = (ValueError, TypeError, SyntaxError, LookupError, RecursionError, OverflowError, EOFError, AttributeError)
+_TOLD = ("method", "preset", "seed", "device")
 NO_FIGURES = ("at", "event", "look", "alarms")
 """What is not taken of a report: the job's own names, and those of pictures that stay where they are."""
 
@@ -145,9 +146,12 @@ def _read(here: Layout, other: Layout, run_id: str) -> OtherRun:
             run_id = runs.find(db, run_id).run_id
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise refusal(str(other.folder), "has runs whose facts are damaged") from error
-    if run_id in known:
-        raise refusal(f"Run {run_id}", "is stored here already", "Compare, card and map know it by that name.")
     folder, name = other.run(run_id), f"Run {run_id} of {other.folder.name}"
+    if run_id in known:
+        problem = f"is stored here already{_difference(here.run(run_id), folder)}"
+        raise refusal(
+            f"Run {run_id}", problem, "Compare, card and map know it by that name. Remove it here to take the other one."
+        )
     sums = _parsed(folder / "manifest.json").get("sha256")
     if not isinstance(sums, dict):
         raise refusal(f"manifest.json in {folder}", "does not give the sha256 of each file")
@@ -161,6 +165,22 @@ def _read(here: Layout, other: Layout, run_id: str) -> OtherRun:
     restored = restore(found, torch.device("cpu"), lambda name: maker_in(here, newest, name) if newest else None)
     settings = catalog.settings_for(found.card["method"], found.card["preset"], found.card["settings"])
     return OtherRun(run_id, folder, sums, restored, settings)
+
+
+def _difference(here: Path, there: Path) -> str:
+    """Return in which way a run of another copy is another training than the one of the same id here, in a clause."""
+    if not (there / model_files.CARD).is_file() or not (here / model_files.CARD).is_file():
+        return ""
+    cards = [_parsed(folder / model_files.CARD) for folder in (here, there)]
+    facts = [
+        {**{name: card.get(name) for name in _TOLD}, "labels up to event": (card.get("learned_from") or {}).get("at_event")}
+        for card in cards
+    ]
+    parts = [f"{name} {printable(facts[0][name], 40)} here and {printable(facts[1][name], 40)} there" for name in facts[0]
+             if facts[0][name] != facts[1][name]]  # fmt: skip
+    if parts:
+        return f", and it is another training: {'; '.join(parts)}"
+    return "" if cards[0].get("sha256") == cards[1].get("sha256") else ", and it has other weights"
 
 
 def _whole(folder: Path, name: str, sums: Mapping[str, Any], most: int) -> Path:

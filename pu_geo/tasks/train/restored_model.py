@@ -315,7 +315,9 @@ def _input_shape(found: Model) -> tuple[int, ...]:
 
 
 def _check_numbers(found: Model, state: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse what would make a network of any size, or one that answers with no numbers."""
+    """Refuse what would make a network of any size, or one that answers with no numbers, or with one for all."""
+    if not any(array.any() for array in state.values() if array.dtype.kind == "f"):
+        raise refusal(found.name, "holds weights that are all 0: it tells no building from another")
     for name, array in state.items():
         if array.dtype.kind == "i" and array.size > MAX_LISTED:
             raise refusal(found.name, f"lists {array.size:,} whole numbers in {name}; {MAX_LISTED} are a lot")

@@ -104,8 +104,12 @@ def test_killed_after_it_was_stored_it_gives_the_same_run(own_pair: tuple[Layout
     job = job_of(here, "came")
     first = import_run(job, folder=str(other.folder), run_id="latest")
     assert import_run(job, folder=str(other.folder), run_id="latest") == first
-    with pytest.raises(PuGeoError, match="is stored here already"):
+    with pytest.raises(PuGeoError, match=r"is stored here already\."):
         taken(here, other, job="again")
+    card = other.run(str(first["run_id"])) / model_files.CARD
+    card.write_text(json.dumps({**json.loads(card.read_text()), "seed": 7}))
+    with pytest.raises(PuGeoError, match="stored here already, and it is another training: seed 5 here and 7 there"):
+        taken(here, other, job="other")
 
 
 def newer_chips(layout: Layout) -> None:
