@@ -75,7 +75,7 @@ def _cut(folder: Path, column: float, row: float, side: float, size_px: int) -> 
             x0, y0 = x * TILE_PX - first_x, y * TILE_PX - first_y
             into = np.s_[max(0, y0) : y0 + TILE_PX, max(0, x0) : x0 + TILE_PX]
             out_of = np.s_[max(0, -y0) : n - y0, max(0, -x0) : n - x0]
-            whole[into], holds[into] = tile[out_of][..., ::-1], _has_data(tile)[out_of]
+            whole[into], holds[into] = tile[out_of][..., ::-1], has_data(tile)[out_of]
     to = np.array(
         [
             [size_px / length, 0, (first_x - left) * size_px / length],
@@ -90,7 +90,7 @@ def _cut(folder: Path, column: float, row: float, side: float, size_px: int) -> 
     return picture
 
 
-def _has_data(tile: NDArray[Any]) -> NDArray[np.uint8]:
+def has_data(tile: NDArray[Any]) -> NDArray[np.uint8]:
     """Return 1 for each pixel of a tile that holds data, by blocks of 8 x 8.
 
     Without data are blocks of one gray that hang together, reach the tile's border, and are a quarter of its edge long.

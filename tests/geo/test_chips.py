@@ -17,7 +17,7 @@ from rasterio.transform import Affine
 from pu_geo.errors import JobCancelled, ShapeError
 from pu_geo.geo import chips as chips_module
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask
-from pu_geo.geo.ground import NO_DATA_GREY, _has_data, ground_of, ground_pictures
+from pu_geo.geo.ground import NO_DATA_GREY, has_data, ground_of, ground_pictures
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.sheets import write_chip_sheets
@@ -267,9 +267,9 @@ def test_how_much_ground_is_shown_and_what_is_no_ground() -> None:
     tile = np.full((256, 256, 3), 90, np.uint8)
     tile[96:192, 96:192] = NO_DATA_GREY  # a flat roof
     tile[:16, :48] = NO_DATA_GREY  # a shadow at the border
-    assert _has_data(tile).all()
+    assert has_data(tile).all()
     tile[128:192, 240:] = NO_DATA_GREY
-    assert (_has_data(tile) == 0).sum() == 64 * 16
+    assert (has_data(tile) == 0).sum() == 64 * 16
 
 
 def test_north_is_up_the_outline_is_drawn_and_what_has_no_data_is_hatched(pyramid: Path) -> None:

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo.geo.ground import has_data
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import corners_of
@@ -178,7 +179,7 @@ def _odd(scene: Scene, stretch: Stretch, own: Stretch) -> list[str]:
     return []
 
 
-# Colors
+# What map tiles show of both dates
 
 
 def color_doubts(folder: Path) -> list[str]:
@@ -210,12 +211,35 @@ def color_doubts(folder: Path) -> list[str]:
     return []
 
 
+def cover(folder: Path) -> float | None:
+    """Return the share of the pixels with data in the post map tiles that have data in the pre tiles, too; None without both."""
+    found = {role: _with_data(folder / role) for role in ("pre", "post")}
+    n_post = sum(int(tile.sum()) for tile in found["post"].values())
+    if not found["pre"] or not n_post:
+        return None
+    return (
+        sum(int((found["post"][name] & tile).sum()) for name, tile in found["pre"].items() if name in found["post"]) / n_post
+    )
+
+
+def _with_data(folder: Path) -> dict[str, NDArray[np.bool_]]:
+    return {name: has_data(tile) > 0 for name, tile in _coarse(folder).items()}
+
+
 def _redness(folder: Path) -> dict[str, NDArray[np.float32]]:
     """Return how much redder than blue the pixels of coarse map tiles are, -1 to 1, by the name of the tile."""
+    found = {}
+    for name, tile in _coarse(folder).items():
+        blue, green, red = np.moveaxis(tile.astype(np.float32), 2, 0)
+        found[name] = ((red - blue) / (red + green + blue + 1)).ravel()
+    return found
+
+
+def _coarse(folder: Path) -> dict[str, NDArray[np.uint8]]:
+    """Return coarse map tiles, at most 16, blue, green and red, by their names."""
     zooms = sorted((int(path.name) for path in folder.glob("[0-9]*")), reverse=True)
     zoom = next((zoom for zoom in zooms if zoom <= COARSE_ZOOM), None)
-    found = {}
-    for path in [] if zoom is None else sorted((folder / str(zoom)).glob("*/*.jpg")):
-        blue, green, red = np.moveaxis(np.asarray(cv2.imread(str(path), cv2.IMREAD_COLOR), np.float32), 2, 0)
-        found[f"{path.parent.name}/{path.name}"] = ((red - blue) / (red + green + blue + 1)).ravel()
-    return found
+    paths = [] if zoom is None else sorted((folder / str(zoom)).glob("*/*.jpg"))
+    return {
+        f"{path.parent.name}/{path.name}": np.asarray(cv2.imread(str(path), cv2.IMREAD_COLOR), np.uint8) for path in paths
+    }

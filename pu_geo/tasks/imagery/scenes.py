@@ -42,7 +42,7 @@ def add_scenes(
 
     Returns:
         {"added": ids, "width", "height", "gsd_m", "crs", "is_local": whether the project has no place on the Earth,
-        "pre_share": share of the post scenes' area that pre scenes cover or None, "notes": which files were here already}
+        "pre_share": share of the post scenes' pixels that pre scenes show or None, "notes": which files were here already}
 
     Raises:
         ImageryError: if a file cannot be used, pre and post do not overlap, or the file of a scene that is here already is missing
@@ -86,6 +86,7 @@ def add_scenes(
     scenes, fresh, words = drawn(job, here, new, grid)
     notes = [*words, *notes]
     added = scenes[len(known) :]
+    pre_share = pre_share and min(pre_share, reading.cover(fresh) or 0.0)
     with store.connect(job.layout) as db:
         exchange_folder(fresh, job.layout.quicklooks)
         with store.transaction(db):

@@ -150,6 +150,7 @@ def _exchange_scenes(
     if grid is not None:
         known = [scene for scene in left if scene not in new]
         left, made["quicklooks"], notes = drawn(job, known, new, grid, order=[scene.scene_id for scene in left])
+        pre_share = pre_share and min(pre_share, reading.cover(made["quicklooks"]) or 0.0)
         mine = {scene.scene_id for scene in new}
         new = [scene for scene in left if scene.scene_id in mine]
 

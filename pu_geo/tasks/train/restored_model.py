@@ -316,13 +316,13 @@ def _input_shape(found: Model) -> tuple[int, ...]:
 
 def _check_numbers(found: Model, state: Mapping[str, NDArray[Any]]) -> None:
     """Refuse what would make a network of any size, or one that answers with no numbers, or with one for all."""
-    if not any(array.any() for array in state.values() if array.dtype.kind == "f"):
-        raise refusal(found.name, "holds weights that are all 0: it tells no building from another")
     for name, array in state.items():
         if array.dtype.kind == "i" and array.size > MAX_LISTED:
             raise refusal(found.name, f"lists {array.size:,} whole numbers in {name}; {MAX_LISTED} are a lot")
         if name.endswith("running_var") and (array < 0).any():
             raise refusal(found.name, f"holds variances below 0 in {name}")
+        if name.endswith("weight") and array.ndim > 1 and not array.any():
+            raise refusal(found.name, f"holds weights that are all 0 in {name}: it tells no building from another")
         if name.endswith("scale") and (array <= 0).any():
             raise refusal(found.name, f"holds standard deviations of 0 or less in {name}")
 

@@ -241,6 +241,7 @@ LIES: dict[str, tuple[str, Change, str]] = {
     "variance": ("ncpu", array("project.1.running_var", np.full(128, -1, np.float32)), "variances below 0"),
     "spread": ("ncpu", array("trunk.standardize.scale", np.zeros(16, np.float32)), "deviations of 0 or less"),
     "overflow": ("linear", array("classifier.weight", np.resize(np.float32([3e38, -3e38]), (1, 16))), "no finite numbers"),
+    "nothing learned": ("linear", array("classifier.weight", np.zeros((1, 16), np.float32)), "weights that are all 0"),
     "step of filters": ("ncpu", array("random_filters.step", np.array([0, 0.5], np.float32)), "step, a threshold"),
     "large filters": ("ncpu", array("random_filters.filters", LARGE), "filters that do not make"),
     "long list": ("herocon", array("kinds", np.arange(10**5)), "lists 100,000 whole numbers"),
