@@ -44,7 +44,7 @@ from pu_geo.services.damage_map import auditing, damage_types, exporting, mappin
 from pu_geo.services.imagery import layers, scene_files, scene_pair
 from pu_geo.services.project.choices import reasons_of
 from pu_geo.services.train import training
-from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
+from pu_geo.tasks.annotate.export_labels import LABEL_NAMES, TYPES
 from pu_geo.tasks.damage_map.limits import OWN_SCORES, limits
 
 SCHEMA_VERSION = "1.3"
@@ -53,7 +53,7 @@ _OF_RUN = (
     "assessed", "not_assessed_reason", "damage_binary", "score", "score_type", "rank", "threshold", "triage",
 )  # fmt: skip
 _OF_PEOPLE = (
-    "damage_class", "label", "label_source", "labeller", "labelled_at", "damage_types", "n_labels", "agreement",
+    "damage_class", "label", "label_source", "labeller", "labelled_at", "damage_types", "absent_types", "n_labels", "agreement",
     "review_status",
 )  # fmt: skip
 _NO_RUN = dict.fromkeys(("preset", "seed", "trained_on_labels_up_to_event", "n_positive_clicks"))
@@ -316,7 +316,8 @@ def _human(
     for (building, _), event in answers.items():
         given.setdefault(building, []).append(event.label)
     columns: dict[str, list[object]] = {name: [None] * len(ids) for name in _OF_PEOPLE}
-    columns["damage_types"], columns["n_labels"] = [[] for _ in ids], [len(given.get(building, ())) for building in ids]
+    columns |= {name: [[] for _ in ids] for name in TYPES}
+    columns["n_labels"] = [len(given.get(building, ())) for building in ids]
     for row, building in enumerate(ids):
         if (last := events.get(building)) is None:
             continue
@@ -324,7 +325,7 @@ def _human(
         agree = round(own.count(last.label) / len(own), 4) if own else None
         found = {
             "damage_class": exporting.damage_class(last, scale), "label": LABEL_NAMES[last.label],
-            "damage_types": list(last.damage_types), "label_source": last.kind, "labeller": last.analyst, "labelled_at": last.at,
+            **{name: list(getattr(last, name)) for name in TYPES}, "label_source": last.kind, "labeller": last.analyst, "labelled_at": last.at,
             "agreement": agree, "review_status": "single" if len(own) < 2 else "agreed" if agree == 1 else "disputed",
         }  # fmt: skip
         for name, value in found.items():

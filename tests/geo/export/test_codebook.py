@@ -41,7 +41,7 @@ def test_the_codebook_has_the_whole_export_schema() -> None:
     schema = """
         building_id source_footprint area_m2 lon lat adm1_pcode adm2_pcode adm2_name
         assessed not_assessed_reason damage_binary damage_class score score_type p_damaged p_low p_high rank threshold triage
-        damage_types discovered_type label label_source labeller labelled_at n_labels agreement review_status audit_weight
+        damage_types absent_types discovered_type label label_source labeller labelled_at n_labels agreement review_status audit_weight
         pre_image_id pre_date post_image_id post_date post_gsd_m pre_hidden_share post_hidden_share
         off_nadir_deg shift_dx_m shift_dy_m shift_quality
         method run_id run_at round product_version schema_version source_attributes ems_class unosat_class
