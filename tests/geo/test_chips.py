@@ -17,7 +17,7 @@ from rasterio.transform import Affine
 from pu_geo.errors import JobCancelled, ShapeError
 from pu_geo.geo import chips as chips_module
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask
-from pu_geo.geo.ground import NO_DATA_GREY, has_data, ground_of, ground_pictures
+from pu_geo.geo.ground import NO_DATA_GREY, ground_of, ground_pictures, has_data
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.sheets import write_chip_sheets

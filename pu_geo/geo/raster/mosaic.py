@@ -308,6 +308,8 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
     path = regular_file(scene.path, ImageryError)
     source = stack.enter_context(quiet_open(path, scene_driver(path)))
     own = tuple(Affine.identity())[:6] if scene.place else tuple(scene.transform)  # a placed picture has none
+    if systems.is_local(scene.crs):  # whatever the file claims, a placeholder perhaps
+        own = tuple(source.transform)[:6]
     found = (source.width, source.height, source.count, source.dtypes[0], tuple(source.transform)[:6])
     if found != (scene.width, scene.height, scene.bands, scene.dtype, own):
         raise refusal([], [scene])

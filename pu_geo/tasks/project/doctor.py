@@ -22,10 +22,22 @@ import numpy as np
 
 from pu_geo import __version__, jobs, scene_state
 from pu_geo.errors import PuGeoError
-from pu_geo.project import backups, contents, feature_sets, freshness, in_use, leftovers, removals, runs, schema, store
+from pu_geo.project import (
+    backups,
+    contents,
+    feature_sets,
+    freshness,
+    import_log,
+    in_use,
+    leftovers,
+    removals,
+    runs,
+    schema,
+    store,
+)
 from pu_geo.project.layout import RCF, Layout, home
 from pu_geo.records import RunFacts
-from pu_geo.services.imagery import scene_files
+from pu_geo.services.imagery import scene_files, scene_pair
 from pu_geo.tasks.job import Job
 from pu_geo.wording import duration, plural, size, when
 
@@ -223,6 +235,11 @@ def _scenes(layout: Layout, db: sqlite3.Connection, full: bool) -> Iterator[Find
         elif state == "changed":
             words = f"The scene {scene.scene_id}, {scene.path}, is another file than the one that was added."
             yield Finding("scenes", "problem", words, f"Put the former file back. {find} if it is elsewhere.")
+    for words in [
+        *(words for _, words in scene_pair.doubts(contents.scenes(db), layout.quicklooks)),
+        *import_log.doubts(db),
+    ]:
+        yield Finding("doubts", "note", words)
     if found:
         yield Finding("scenes", "ok", f"{plural(len(found), 'scene')} checked.")
 

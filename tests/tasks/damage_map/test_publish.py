@@ -207,7 +207,9 @@ def test_labels_of_an_exported_map_arrive_in_a_new_project(mapped: Layout, tmp_p
 
     def said(one: Layout) -> dict[str, tuple[object, ...]]:
         now = store.call(one, labels.current).items()
-        return {name: (e.label, e.reason, tuple(e.damage_types), tuple(e.absent_types), e.analyst, e.shown) for name, e in now}
+        return {
+            name: (e.label, e.reason, tuple(e.damage_types), tuple(e.absent_types), e.analyst, e.shown) for name, e in now
+        }
 
     assert said(other) == said(mapped)
     chances, same = ([one.inclusion for one in store.call(layout, labels.audits)] for layout in (mapped, other))
