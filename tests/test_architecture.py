@@ -48,7 +48,6 @@ OURS: dict[str, set[str]] = {
         "federation.deployed.membership",
         *ALWAYS,
     },  # reads what people send each other
-    "services.project.planning": {"services", "project", "methods", "scale.costs", *ALWAYS},  # numbers alone
     "services.project.computers": {"scale.cluster", *ALWAYS},  # the name of a cluster, as jobs read it
     "services.project.thumbnails": {"project", "geo.child_process", *ALWAYS},  # asks the limited child, and loads no reader
     "tasks": {*EVERYTHING_BELOW, "scale"},
@@ -71,7 +70,7 @@ OURS: dict[str, set[str]] = {
     "ui": {"services", "project", "jobs", *ALWAYS},
     "pages": {"services", "ui", *ALWAYS},
     "app": {"ui"},
-    "cli": {"services", "tasks", "jobs", "project", "geo", "methods", "api", "scale.costs", *ALWAYS},
+    "cli": {"services", "tasks", "jobs", "project", "geo", "methods", "api", *ALWAYS},
 }
 # What it may import of others; a room that is not named here may import everything.
 THIRD_PARTY: dict[str, set[str]] = {

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from pu_geo.cli.run import Bands, Cluster, File, FileCrs, Json, Project, Screen, absolute, progress, repeated, run_job, show
+from pu_geo.cli.run import Bands, Cluster, File, FileCrs, Json, Project, Screen, absolute, repeated, run_job, show
 from pu_geo.errors import PuGeoError
 from pu_geo.records import FeatureRequest
 from pu_geo.services.annotate import labeling
 from pu_geo.services.imagery import features, layers, preparation
 from pu_geo.services.project import computers, projects
-from pu_geo.tasks.imagery import fetch
 from pu_geo.wording import percent, plural
 
 screen = Screen("Imagery")
@@ -67,50 +64,6 @@ def add_scene(
     covered = result["pre_share"]
     partial = "" if covered is None or covered > 0.999 else f"\nPre scenes cover {covered:.0%} of the post scenes."
     show(result, "\n".join([f"{words} of {result['gsd_m']:.3f} m in {system}.{partial}", *result["notes"]]), as_json)
-
-
-@screen.verb(
-    "fetch",
-    "joplin.pugeo --pre https://data.example.org/joplin/pre.tif --post https://data.example.org/joplin/post.tif --host data.example.org",
-    "joplin.pugeo --file https://data.example.org/joplin/sar.tif --host data.example.org --to /data/imagery",
-)
-def fetch_scenes(
-    project: Project,
-    *,
-    pre: Annotated[list[str], repeated("URL", "a pre-event scene; may be repeated")],
-    post: Annotated[list[str], repeated("URL", "a post-event scene; may be repeated")],
-    file: Annotated[list[str], repeated("URL", "only downloaded, such as a layer; may be repeated")],
-    host: Annotated[list[str], repeated("NAME", "that files may come from; may be repeated, or NAME:PORT")],
-    to: Annotated[str, typer.Option(metavar="DIR", help="where files are kept; your PU-Geo folder if not named")] = "",
-    most_gb: Annotated[float, typer.Option(metavar="GB", help="the largest file that is read", min=0.001)] = 50.0,
-    allow_private: Annotated[
-        bool, typer.Option("--allow-private", help="also hosts of your own network and of this machine")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Download GeoTIFF scenes from a web server that you name, and add them; the app uses a network for nothing else by itself."""
-    layout = projects.find(project)
-    if not (pre or post or file):
-        raise PuGeoError(
-            "No file was named.", "Name addresses with --pre and --post, or with --file to download them alone."
-        )
-    limits = replace(fetch.USUAL, max_bytes=int(most_gb * 1e9))
-    hosts = fetch.hosts_of(host)
-    draw = progress(as_json)
-
-    def local(url: str) -> str:
-        folder = Path(absolute(to)) if to else None
-        return str(fetch.fetch(url, hosts=hosts, folder=folder, allow_private=allow_private, limits=limits, report=draw))
-
-    paths = {name: [local(url) for url in urls] for name, urls in (("pre", pre), ("post", post), ("file", file))}
-    added: list[str] = []
-    notes: list[str] = []
-    if pre or post:
-        result = run_job(layout, "add_scenes", {"pre": paths["pre"], "post": paths["post"]}, as_json)
-        added, notes = result["added"], result["notes"]
-    lines = [path for some in paths.values() for path in some]
-    words = [f"Added {', '.join(added) or 'nothing new'}."] if pre or post else []
-    show({**paths, "added": added, "notes": notes}, "\n".join([*lines, *words, *notes]), as_json)
 
 
 @screen.verb(

@@ -12,28 +12,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pu_geo import jobs, wording
-from pu_geo.cli.run import (
-    Analyst,
-    Bands,
-    FileCrs,
-    Json,
-    Project,
-    Screen,
-    absolute,
-    in_json,
-    overrides_of,
-    repeated,
-    run_job,
-    show,
-)
+from pu_geo.cli.run import Analyst, Bands, FileCrs, Json, Project, Screen, absolute, in_json, repeated, run_job, show
 from pu_geo.errors import PuGeoError
 from pu_geo.methods.catalog import DEFAULT_METHOD
 from pu_geo.project import backups, events, store
 from pu_geo.project.layout import Layout
-from pu_geo.scale import costs
 from pu_geo.services.annotate import labeling
 from pu_geo.services.imagery import preparation
-from pu_geo.services.project import planning, projects, recovery, removing
+from pu_geo.services.project import projects, recovery, removing
 from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import training
 from pu_geo.wording import plural, size
@@ -384,54 +370,6 @@ def empty_trash(
         f"Freed {size(freed)}; {wording.plural(len(found), 'removal')} cannot be undone any more.",
         as_json,
     )
-
-
-@screen.verb(
-    "plan",
-    "joplin.pugeo --workers 8",
-    "joplin.pugeo --workers 64 --maker layers --method pucl --preset standard --json",
-    "--buildings 1000000 --megapixels 50000 --workers 16",
-)
-def plan(
-    project: Annotated[
-        str | None,
-        typer.Argument(metavar="P.pugeo", help="the project folder; not needed with --buildings and --megapixels"),
-    ] = None,
-    *,
-    workers: Annotated[int, typer.Option(metavar="N", help="of a cluster, one thread each; 0 for one process")] = 0,
-    gpus: Annotated[int, typer.Option(metavar="M", help="in the cluster")] = 0,
-    buildings: Annotated[int | None, typer.Option(metavar="N", help="in the place of the project's footprints")] = None,
-    megapixels: Annotated[
-        float | None, typer.Option(metavar="M", help="of all pre and post scenes, in the place of the project's")
-    ] = None,
-    size_px: Annotated[int | None, typer.Option(help="side of a chip (default: of the newest chips, else 64)")] = None,
-    maker: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="of features beside those of chips; rcf for none (default: the set in use)"),
-    ] = None,
-    chip_views: Annotated[
-        int | None, typer.Option(help="of each chip in the features that come with chips (default: as the newest, else 17)")
-    ] = None,
-    views: Annotated[int, typer.Option(help="of each chip in the set of --maker")] = costs.CHIP_VIEWS,
-    method: Annotated[str, typer.Option(help="that is trained: `pu-geo methods` lists them")] = DEFAULT_METHOD,
-    preset: Annotated[str, typer.Option(help="of the method")] = "quick",
-    settings: Annotated[list[str], repeated("KEY=VALUE", "change one setting of the preset", "--set")],
-    measure: Annotated[
-        bool, typer.Option("--measure", help="time a small piece of work here, some seconds, and scale all times by it")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Estimate hours, disk and memory of each step, by measured costs, before anything is started."""
-    layout = projects.find(project) if project else None
-    request = planning.Request(
-        workers, gpus, buildings, megapixels, size_px, maker, chip_views, views, method, preset, overrides_of(settings)
-    )
-    found = planning.plan(layout, request)
-    if measure:
-        from pu_geo.tasks.project.speed import known_piece_s
-
-        found = planning.plan(layout, request, speed=found.table.facts["known_piece_s"] / known_piece_s())
-    show(planning.as_row(found), planning.words(found), as_json)
 
 
 @screen.verb(

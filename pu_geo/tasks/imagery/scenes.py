@@ -17,7 +17,6 @@ from pu_geo.project import contents, store
 from pu_geo.project.layout import write_json
 from pu_geo.records import BandTriple, Grid, Role, Scene, reads_alike
 from pu_geo.services.imagery import scene_files, scene_pair
-from pu_geo.tasks.imagery.fetch import is_fetched
 from pu_geo.tasks.imagery.footprints import store_footprints
 from pu_geo.tasks.job import Job, Part
 
@@ -111,9 +110,8 @@ def free_id(name: str, scenes: Sequence[Scene]) -> str:
 
 
 def _with_folder(path: str) -> str:
-    """Return a file's name with its folder's, since many scenes are called post.tif; of one that was downloaded, the name alone."""
-    file = Path(path)
-    return file.name if is_fetched(file) else "/".join(file.parts[-2:])
+    """Return a file's name with its folder's, since many scenes are called post.tif."""
+    return "/".join(Path(path).parts[-2:])
 
 
 def drawn(

@@ -146,13 +146,9 @@ def test_equal_names_become_scenes_and_equal_contents_a_note(folders: list[Path]
         assert [one.file for one in import_log.all_records(db)] == ["east/footprints.geojson", "footprints.geojson"]
 
 
-def test_a_downloaded_scene_is_named_by_its_file_and_no_id_is_given_twice(folders: list[Path], tmp_path: Path) -> None:
-    folder = tmp_path / "fetched" / "data.example.org" / "e97cd0b207aff8c4"
-    shutil.copytree(folders[0], folder)
-    (folder / "post.json").write_text("{}", encoding="utf-8")
+def test_no_id_is_given_twice(folders: list[Path], tmp_path: Path) -> None:
     layout = store.create(tmp_path / "e.pugeo", "E")
-    for notes in ([], ["post.tif was not added: it has the same content as post-1, post.tif."]):
-        assert add_scenes(job_of(layout), pre=[], post=[str(folder / "post.tif")])["notes"] == notes
+    add_scenes(job_of(layout), pre=[], post=[str(folders[0] / "post.tif")])
     with store.connect(layout) as db:  # however it came that the number of scenes and their ids do not agree
         db.execute("UPDATE scene SET scene_id = 'post-2', facts = json_set(facts, '$.scene_id', 'post-2')")
     done = add_scenes(job_of(layout), pre=[], post=[str(folders[0] / "pre.tif")])
