@@ -87,17 +87,38 @@ def test_a_file_without_any_value_is_of_damaged_buildings_if_somebody_says_so(pr
 def test_an_older_answer_overrides_none_and_what_is_overridden_is_said(
     at: str, counts: bool, project: Layout, tmp_path: Path
 ) -> None:
-    click(project, "b1", "b2")
+    click(project, "b1", "b2", "b3", grade="destroyed")
     path = tmp_path / "theirs.csv"
-    path.write_text(f"building_id,label,analyst,at\nb1,no_visible_damage,bob,{at}\nb2,damaged,bob,{at}\n", encoding="utf-8")
+    rows = ["building_id,label,grade,at", f"b1,no_visible_damage,,{at}", f"b2,damaged,,{at}", f"b3,damaged,minor,{at}"]
+    path.write_text("\n".join(rows), encoding="utf-8")
     done: Any = import_labels(project, str(path), analyst="ann")
-    assert labeling.current_labels(project) == {"b1": "not_damaged" if counts else "positive", "b2": "positive"}
-    words = (
-        "Took the place of answers that said otherwise"
-        if counts
-        else "Older than the answers here, which say otherwise, and left out"
+    with store.connect(project) as db:
+        found = {building: (event.label, event.grade) for building, event in labels.current(db).items()}
+    theirs = {"b1": ("not_damaged", ""), "b2": ("positive", "destroyed"), "b3": ("positive", "minor")}
+    assert found == (theirs if counts else dict.fromkeys(theirs, ("positive", "destroyed")))
+    words = "Took the place of answers that said otherwise: 1 (b1)."
+    assert done["notes"] == [
+        words if counts else "Older than the answers here, which say otherwise, and left out: 2 (b1 and b3)."
+    ]
+
+
+def test_of_rows_that_contradict_each_other_the_newest_counts_and_it_is_said(project: Layout, tmp_path: Path) -> None:
+    path = tmp_path / "theirs.csv"
+    rows = ["b1,not_damaged,2026-06-01T00:00:00Z", "b1,damaged,2026-01-01T00:00:00Z", "b2,damaged,", "b2,damaged,"]
+    path.write_text("\n".join(["building_id,label,at", *rows]), encoding="utf-8")
+    done: Any = import_labels(project, str(path), analyst="ann")
+    assert labeling.current_labels(project) == {"b1": "not_damaged", "b2": "positive"}
+    assert done["notes"] == ["Named more than once with different labels, of which the newest or last counts: 1 (b1)."]
+
+
+def test_usual_names_of_columns_say_nothing_where_a_meaning_is_stated(project: Layout, tmp_path: Path) -> None:
+    path = tmp_path / "theirs.csv"
+    path.write_text(
+        "building_id,labeller,event,label,DAMAGE\nb1,x,Harvey,7,Yes\nb2,y,Harvey,8,No\n,,,,No\n", encoding="utf-8"
     )
-    assert done["notes"] == [f"{words}: 1 (b1)."]
+    done = import_labels(project, str(path), analyst="ann", meaning=Meaning("DAMAGE", ("Yes",), ("No",)))
+    assert labeling.current_labels(project) == {"b1": "positive", "b2": "not_damaged"}
+    assert (done["stored"], done["skipped"]) == (2, 1)
 
 
 def test_a_history_that_overrides_newer_answers_says_so(project: Layout, tmp_path: Path) -> None:

@@ -37,15 +37,16 @@ def with_bands(new: Sequence[Scene], known: Sequence[Scene]) -> list[Scene]:
     Args:
         known: scenes that are here; those of its own date come first.
     """
-    return [_with_bands(scene, [*known, *(one for one in new if not _is_guess(one))]) for scene in new]
+    return [_with_bands(scene, [*known, *(one for one in new if not is_guess(one))]) for scene in new]
 
 
-def _is_guess(scene: Scene) -> bool:
+def is_guess(scene: Scene) -> bool:
+    """Return whether a scene's bands were taken for red, green and blue though nothing says so."""
     return any(about == BANDS for about, _ in scene.notes)
 
 
 def _with_bands(scene: Scene, known: Sequence[Scene]) -> Scene:
-    if not _is_guess(scene):
+    if not is_guess(scene):
         return scene
     alike = [one for one in known if (one.bands, one.dtype) == (scene.bands, scene.dtype) and one.role != "layer"]
     like = min(alike, key=lambda one: one.role != scene.role, default=None)
@@ -182,7 +183,7 @@ def _odd(scene: Scene, stretch: Stretch, own: Stretch) -> list[str]:
 # What map tiles show of both dates
 
 
-def color_doubts(folder: Path) -> list[str]:
+def color_doubts(folder: Path, *, are_named: bool) -> list[str]:
     """Return whether red and blue seem to be exchanged in the map tiles of one date, or of both, in sentences.
 
     Land is redder than blue on average, in every scene that we know: roofs, soil and dry plants are. Water and haze are bluer, so this is
@@ -190,6 +191,7 @@ def color_doubts(folder: Path) -> list[str]:
 
     Args:
         folder: of the tiles of "pre" and "post".
+        are_named: all bands have names, or somebody stated them: then dates that disagree alone are a ground for a doubt.
     """
     found = {role: _redness(folder / role) for role in ("pre", "post")}
     mean = {role: float(np.mean(np.concatenate([*tiles.values()]))) for role, tiles in found.items() if tiles}
@@ -204,7 +206,7 @@ def color_doubts(folder: Path) -> list[str]:
                 f"Red and blue seem to be exchanged in the {blue[0]} scenes: what is red at one date is blue at the other. Compare the dates, "
                 "and replace the scene that looks wrong, with its bands stated (--bands 3,2,1)."
             ]
-    if mean and len(blue) == len(mean) and max(mean.values()) < -MUCH_BLUER:
+    if mean and not are_named and len(blue) == len(mean) and max(mean.values()) < -MUCH_BLUER:
         return [
             "All scenes are bluer than land usually is. If roofs and soil look blue, replace the scenes with their bands stated (--bands 3,2,1)."
         ]

@@ -47,10 +47,8 @@ MIN_GSD_M, MAX_GSD_M = 0.01, 100.0
 MAX_COORDINATE = 1e12
 PROBED_BLOCKS = 64
 _ACQUIRED = ("acquisitiondatetime", "acquisitiondate", "acquired", "nitfidatim")  # names of tags, without _
-MANY_ALPHAS, MUCH_BETWEEN = (
-    16,
-    0.2,
-)  # values of a band of transparency, and share of pixels half transparent: then it measures something
+MANY_ALPHAS, MOST_OPAQUE = 16, 0.05
+"""A band called transparency with more values, of which the highest is in no more of the shown pixels, measures something."""
 BANDS, DATE, ALPHA = "bands", "date", "transparency"  # what a note is about
 _PROCESSED = (
     "the date {date} is the TIFF's DateTime, which may be that of processing. If so, correct it in the table of scenes."
@@ -199,9 +197,10 @@ def _tagged_date(source: rasterio.DatasetReader) -> tuple[str | None, bool]:
     tags = {**source.tags(), **source.tags(ns="IMAGERY")}
     given = {key.lower().replace("_", ""): str(value) for key, value in tags.items()}
     for name in (*_ACQUIRED, "tifftagdatetime"):
-        digits = re.sub(r"\D", "", given.get(name, ""))[:8]
+        found = re.match(r"((?:19|20)\d\d)[-:/]?(\d\d)[-:/]?(\d\d)(?!\d(?!\d{5}$))", given.get(name, "").strip())
         with contextlib.suppress(ValueError):
-            return dt.datetime.strptime(digits, "%Y%m%d").date().isoformat(), name not in _ACQUIRED
+            if found:
+                return dt.date(*map(int, found.groups())).isoformat(), name not in _ACQUIRED
     return None, False
 
 
@@ -215,9 +214,8 @@ def _alpha_measures(source: rasterio.DatasetReader, path: Path) -> bool:
         alpha = source.read(source.colorinterp.index(ColorInterp.alpha) + 1, out_shape=size)
     except GDAL_ERRORS as cause:
         raise unreadable(path.name, cause) from cause
-    values, counts = np.unique(alpha, return_counts=True)
-    between = (values > 0) & (values < values.max())
-    return bool(len(values) > MANY_ALPHAS and counts[between].sum() > MUCH_BETWEEN * alpha.size)
+    values, counts = np.unique(alpha[alpha > 0], return_counts=True)  # no number is neither
+    return bool(len(values) > MANY_ALPHAS and counts[-1] < MOST_OPAQUE * counts.sum())
 
 
 def _probe(source: rasterio.DatasetReader, path: Path, scene: Scene) -> tuple[tuple[float, float], ...] | None:

@@ -71,7 +71,7 @@ def read_areas(
     """
     name = Path(path).name
     table = read_polygons(path, grid)
-    asked = re.search(r"adm(?:in)?[ _-]?(\d)", layer, re.IGNORECASE)
+    asked = re.search(r"adm(?:in)?[ _-]?(\d)(?!\d)", layer, re.IGNORECASE)
     wanted = int(asked[1]) if asked else None
     names, name_note = _column(table.attributes, name_field, _NAME_FIELDS, name, wanted)
     level = wanted
@@ -95,7 +95,8 @@ def read_areas(
         notes.append(f"Names are from {name_note}, codes from {code_note or 'nowhere'}.")
     called = [text or code or f"{layer} {i}" for i, (text, code) in enumerate(zip(names, codes, strict=True), 1)]
     found = Areas(called, [code or None for code in codes], table.wkb, tuple(notes))
-    return _joined(found, wanted) if wanted is not None else found
+    is_of_level = wanted is not None and (_rank(code_note, _CODE_FIELDS) or (None,))[0] == wanted
+    return _joined(found, wanted) if wanted is not None and is_of_level else found
 
 
 def _fields(attributes: Sequence[Mapping[str, object]]) -> str:
@@ -105,12 +106,14 @@ def _fields(attributes: Sequence[Mapping[str, object]]) -> str:
 def _joined(areas: Areas, level: int) -> Areas:
     """Return areas of one administrative level, parts of one code joined: a file of wards has the codes of their districts, too."""
     first: dict[object, int] = {}
-    of_area = [first.setdefault(code or i, i) for i, code in enumerate(areas.pcodes)]
+    of_area = [first.setdefault((code, areas.names[i]) if code else i, i) for i, code in enumerate(areas.pcodes)]
     if len(first) == len(of_area):
         return areas
     shapes, rows = shapely.from_wkb(np.array(list(areas.wkb), dtype=object)), list(first.values())
     union = [shapely.union_all(shapes[np.array(of_area) == row]) for row in rows]
-    words = f"{len(of_area):,} areas of the file have {len(rows):,} codes of level {level}; those of one code were joined."
+    words = (
+        f"{len(of_area):,} areas of the file have {len(rows):,} codes and names of level {level}; those of one were joined."
+    )
     return Areas(
         [areas.names[row] for row in rows], [areas.pcodes[row] for row in rows], [bytes(one) for one in shapely.to_wkb(union, byte_order=1)],
         (*areas.notes, words),

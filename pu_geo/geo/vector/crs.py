@@ -28,6 +28,7 @@ _SAFE_NAME = re.compile(r"^(?:urn:ogc:def:crs:)?(EPSG|OGC|ESRI)(?::[0-9.]*)?:([A
 _GRID_FILE = re.compile(r'PARAMETERFILE|"PROJ4_GRIDS"\s*,\s*"(?!@null")', re.IGNORECASE)
 _PROJ_TEXT = re.compile(r'PROJ CRS string:|EXTENSION\s*[\[(]\s*"PROJ4"', re.IGNORECASE)
 _PROJ_FILE = re.compile(r'(?:grids|init|model|file|catalog)\s*=(?!@null[\s"])', re.IGNORECASE)
+NEAR_DEGREES = 0.01
 DOUBTFUL_M = 5.0  # half a house: conversions that may be off by as much are said
 _NEAR_ONE = 0.003  # UTM's scale is 0.9996 to 1.001 inside its zone: there, a map metre is called a metre
 
@@ -110,12 +111,15 @@ def doubt_of(source: str, target: str, xy: NDArray[np.float64]) -> str:
     lonlat = lonlat[np.isfinite(lonlat).all(axis=1)]
     if not len(lonlat):
         return ""
-    box = AreaOfInterest(*lonlat.min(axis=0).tolist(), *lonlat.max(axis=0).tolist())
+    box = AreaOfInterest(*(lonlat.min(axis=0) - NEAR_DEGREES).tolist(), *(lonlat.max(axis=0) + NEAR_DEGREES).tolist())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of grids that are missing, which is said below
         ways = TransformerGroup(load_crs(source), load_crs(target), always_xy=True, area_of_interest=box)  # type: ignore[arg-type]  # as documented
-    accuracy_m = ways.transformers[0].accuracy if ways.transformers else -1.0
-    if 0 <= accuracy_m < DOUBTFUL_M:
+    accuracy_m = next((way.accuracy for way in ways.transformers if way.accuracy >= 0), -1.0)
+    is_alike = load_crs(source).geodetic_crs is not None and "China 2000" in str(
+        load_crs(source).datum
+    )  # as WGS 84, within decimeters
+    if 0 <= accuracy_m < DOUBTFUL_M or is_alike:
         return ""
     grids = [grid.short_name for way in ways.unavailable_operations[:1] for grid in way.grids]
     better = f"; the grid {grids[0]}, which would do better, is not installed" if grids else ""

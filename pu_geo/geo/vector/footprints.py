@@ -22,7 +22,9 @@ from pu_geo.geo.vector.duplicates import without_twins
 from pu_geo.records import ID_KEYS, FootprintTable, Grid
 
 MAX_ID_LENGTH, MAX_DEPTH = 200, 16
-GAP_SHARE = 0.05  # of the smaller part's side: parts of a multipolygon further from one another are different buildings
+GAP_SHARE, GAP_M = 0.05, 0.25
+"""Of the smaller part's side, and in any case: parts of a multipolygon further from one another are different buildings."""
+MANY_HALVES = 0.6  # share of the outlines from which on they are no halves, but houses in rows
 MOST_ROWS = 10**8
 PARALLEL = 1e-4  # by how much of its length a border that runs along an axis may depart from it
 LEAST_BORDER = 0.5  # share of the shorter side along which two halves of a house meet
@@ -70,7 +72,7 @@ def footprint_table(
         placed = np.asarray(shapely.transform(geometries, lambda xy: systems.to_project(xy, raw.crs, grid)))
     mended, is_mended = _make_valid(placed)
     whole = mended, np.arange(len(mended)), np.zeros(len(mended), dtype=np.int64)
-    parts, of_part, number, n_joined = _split(mended, grid) if are_buildings else (*whole, 0)
+    parts, of_part, number, n_joined = _split(mended, grid) if are_buildings else (*whole, np.zeros(len(mended), np.int64))
     keep, is_tiny = _on_grid(parts, grid)
     is_kept, is_any_tiny = (_any_part(rows, of_part, len(mended)) for rows in (keep, is_tiny))
     is_outside = _any_part(~shapely.is_missing(parts) & ~keep & ~is_tiny, of_part, len(mended)) & ~is_kept
@@ -95,7 +97,8 @@ def footprint_table(
             f"{n:,} multipolygon(s) whose parts stand apart were split into {int(is_split[feature].sum()):,} buildings, whose ids end in "
             f"-1, -2, ...; each counts once, as repaired.{rest}"
         )
-    doubts = _doubts(raw, name, grid, kept, n_joined) if are_buildings else []
+    is_several = is_kept & (shapely.get_type_id(raw.geometries) == _MULTIPOLYGON)
+    doubts = _doubts(raw, name, grid, kept, int(n_joined[is_several].sum())) if are_buildings else []
     is_repaired = (is_mended | taken_out | is_split)[feature]
     table = FootprintTable(
         building_ids=_ids_of_parts(id_of, feature, number),
@@ -216,29 +219,27 @@ def _any_part(rows: NDArray[np.bool_], feature: NDArray[np.int64], n: int) -> ND
 
 def _split(
     geometries: NDArray[np.object_], grid: Grid
-) -> tuple[NDArray[np.object_], NDArray[np.int64], NDArray[np.int64], int]:
+) -> tuple[NDArray[np.object_], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Split multipolygons whose parts stand apart: they are several buildings, and one chip of all would show the ground between.
 
     Parts that touch or nearly do for their size, such as those around a yard, stay together: huts stand closer than halls do.
 
     Returns:
         geometries [M] in the order of the features; the feature of each, int64 [M]; its number among the buildings of that
-        feature from 1 on, int64 [M], 0 where the feature was not split; and how many parts were joined with others.
+        feature from 1 on, int64 [M], 0 where the feature was not split; and how many parts of each feature were joined with others.
     """
     several = np.flatnonzero(shapely.get_num_geometries(geometries) > 1)
     pieces, of_row = shapely.get_parts(geometries[several], return_index=True)
     owner = several[of_row]
     in_m = shapely.transform(pieces, lambda xy: xy * [grid.x_unit_m, grid.y_unit_m])
     side_m = np.sqrt(shapely.area(in_m))
-    one, other = shapely.STRtree(in_m).query(in_m, predicate="dwithin", distance=GAP_SHARE * side_m.max(initial=0.0))
-    near = owner[one] == owner[other]
-    near[near] = (
-        shapely.distance(in_m[one[near]], in_m[other[near]]) <= GAP_SHARE * np.fmin(side_m[one], side_m[other])[near]
-    )
+    one, other = shapely.STRtree(in_m).query(in_m, predicate="dwithin", distance=np.fmax(GAP_SHARE * side_m, GAP_M))
+    near = (owner[one] == owner[other]) & (side_m[one] <= side_m[other])  # as far as the smaller one of two reaches
+    one, other = np.concatenate([one[near], other[near]]), np.concatenate([other[near], one[near]])
     group, before = np.arange(len(pieces)), np.empty(0, dtype=np.int64)
     while not np.array_equal(group, before):  # each part takes the first one that it is connected with
         before = group.copy()
-        np.minimum.at(group, one[near], group[other[near]])
+        np.minimum.at(group, one, group[other])
         group = group[group]
     is_split = np.bincount(owner[np.unique(group)], minlength=len(geometries)) > 1
     rows = np.flatnonzero(is_split[owner])
@@ -255,8 +256,13 @@ def _split(
         np.concatenate([geometries[~is_split], added])[order],
         feature[order],
         number[order],
-        len(pieces) - len(np.unique(group)),
+        _joined_in(owner, group, len(geometries)),
     )
+
+
+def _joined_in(owner: NDArray[np.int64], group: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Return how many parts of each of n features are in a group with an earlier one, int64 [n]."""
+    return np.bincount(owner, minlength=n) - np.bincount(owner[np.unique(group)], minlength=n)
 
 
 def _doubts(raw: RawFootprints, name: str, grid: Grid, kept: NDArray[np.object_], n_joined: int) -> list[str]:
@@ -266,7 +272,7 @@ def _doubts(raw: RawFootprints, name: str, grid: Grid, kept: NDArray[np.object_]
         found.append(
             f"{n_joined:,} part(s) of multipolygons in {name} nearly touch another and count as one building with it."
         )
-    if n_halves := _halves(kept):
+    if n_halves := _halves(kept, {raw.crs, grid.crs, systems.LONLAT, "EPSG:3857"}, grid):
         found.append(
             f"{n_halves:,} pair(s) of footprints in {name} meet along a line that runs exactly north to south or west to east: where it is the "
             "border of a tile, they are halves of one house and count twice."
@@ -277,16 +283,23 @@ def _doubts(raw: RawFootprints, name: str, grid: Grid, kept: NDArray[np.object_]
     return found
 
 
-def _halves(shapes: NDArray[np.object_]) -> int:
-    """Return how many pairs of outlines share an edge that is exactly parallel to an axis, and most of a side of the smaller one."""
+def _halves(shapes: NDArray[np.object_], systems_of_tiles: set[str], grid: Grid) -> int:
+    """Return how many pairs of outlines share an edge that is parallel to an axis, in a system that tiles are cut in.
+
+    And is most of a side of the smaller one. 0 where many do: these are houses in rows.
+    """
     one, other = shapely.STRtree(shapes).query(shapes, predicate="touches")
     one, other = one[one < other], other[one < other]
     borders = shapely.intersection(shapes[one], shapes[other])
-    x0, y0, x1, y1 = shapely.bounds(borders).T
-    length = shapely.length(borders)
-    is_straight = (np.fmin(x1 - x0, y1 - y0) <= PARALLEL * length) & (length > 0)
     side = np.sqrt(np.fmin(shapely.area(shapes[one]), shapely.area(shapes[other])))
-    return int((is_straight & (length >= LEAST_BORDER * side)).sum())
+    borders = borders[shapely.length(borders) >= LEAST_BORDER * side]
+    is_straight = np.zeros(len(borders), dtype=np.bool_)
+    for system in [grid.crs] if systems.is_local(grid.crs) else systems_of_tiles:
+        placed = shapely.transform(borders, lambda xy, system=system: systems.convert(xy, grid.crs, system))
+        x0, y0, x1, y1 = shapely.bounds(placed).T
+        is_straight |= np.fmin(x1 - x0, y1 - y0) <= PARALLEL * np.fmax(x1 - x0, y1 - y0)
+    n = int(is_straight.sum())
+    return n if n <= max(1, MANY_HALVES * len(shapes)) else 0
 
 
 def _ids_of_parts(ids: Mapping[int, str], feature: NDArray[np.int64], number: NDArray[np.int64]) -> list[str]:

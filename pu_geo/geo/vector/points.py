@@ -36,6 +36,7 @@ def read_points(path: Path, crs: str) -> tuple[NDArray[np.float64], list[Mapping
     try:
         document = orjson.loads(path.read_bytes())
         features = document["features"]
+        features = [feature for feature in features if feature["geometry"] is not None]
         lonlat = np.array([feature["geometry"]["coordinates"][:2] for feature in features], dtype=np.float64)
         kinds = {feature["geometry"]["type"] for feature in features}
     except (ValueError, KeyError, TypeError) as error:
@@ -128,7 +129,7 @@ def find_footprints(
     for i, building in enumerate(ids):
         there = around.get(i, near.get(i) if building else None)
         if points[i] is None:
-            found.append((None, "not known") if own_is_made_up[i] else (building, "id"))
+            found.append((None, "not known") if own_is_made_up[i] else (building, "id") if building else (None, "elsewhere"))
         elif agrees[i]:
             found.append((building, "id"))
         else:

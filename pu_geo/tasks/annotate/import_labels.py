@@ -40,6 +40,7 @@ _NEEDED = ("op", "building_id", "label", "analyst", "at", "kind")
 _NO_ANSWER = LabelEvent(0, "", "", "cleared", "", "", "")
 _KNOWN = {"", *_ALIASES, *LABELS}
 _MOST_VALUES, _MOST_NAMED = 8, 3
+_LAST = "9999"
 _TELLS = re.compile("dam|grad|class|state|status|label|condition", re.IGNORECASE)
 Row = tuple[str, dict[str, Any]]  # a building, and what the file says about it: label, and details by name
 _PLACES = (("lon", "lat"), ("longitude", "latitude"))
@@ -104,9 +105,8 @@ def import_labels(
     table, columns = _read_csv(source) if source.suffix.lower() == ".csv" else ([], [])
     if rebuild:
         return _rebuild(layout, source, table, same_footprints)
-    if "event" in columns and meaning != IN_OUR_WORDS:
-        raise _no_need(source.name)
-    if "event" in columns:
+    is_numbered = "event" in columns and all(row["event"].isdigit() for row in table if row["event"])
+    if meaning == IN_OUR_WORDS and "event" in columns and ("op" in columns or is_numbered):
         return _import_history(layout, source, table, analyst=analyst, act=act, same_footprints=same_footprints)
     exported = None if columns else read_exported_map(source)
     grid = store.call(layout, contents.grid)
@@ -122,7 +122,7 @@ def import_labels(
     else:
         xy, properties = read_points(source, grid.crs)
         rows_of_points: list[dict[str, Any]] = [
-            {name: value for name, value in one.items() if value is not None} for one in properties
+            {key: value for key, value in one.items() if value is not None} for one in properties
         ]
         table = rows_of_points
         columns = list(dict.fromkeys(name for one in table for name in one))
@@ -130,6 +130,12 @@ def import_labels(
     given, is_open = _rows(table, columns, said, is_foreign=meaning != IN_OUR_WORDS)
     placed, account = _placed(layout, source.name, [one for one, _ in given], xy[is_open], same_footprints)
     rows = [(building, details) for building, (_, details) in zip(placed, given, strict=True) if building is not None]
+    rows.sort(key=lambda row: _at(row[1]) or _LAST)  # the newest last; one without a time is of now
+    said_of: dict[str, set[str]] = {}
+    for building, details in rows:
+        said_of.setdefault(building, set()).add(details["label"])
+    twice = [building for building, found in said_of.items() if len(found) > 1]
+    notes += _about("Named more than once with different labels, of which the newest or last counts", twice)
     skipped = len(xy) - len(rows)
     with store.connect(layout) as db:
         current, own, scale = labels.current(db), analysts.own_answers(db), grades.known(db)
@@ -139,7 +145,7 @@ def import_labels(
             standing = current.get(building)
             details = _with_types(_with_grade(details, known or _NO_ANSWER, scale), known, standing)
             differs = standing is not None and standing.label != details["label"]
-            if differs and _is_older(details, standing):
+            if standing is not None and (_at(details) or _LAST) < standing.at and _is_news(details, standing):
                 older.append(building)
             elif _is_news(details, known):
                 other += [building] * differs
@@ -163,12 +169,12 @@ def _with_notes(account: Mapping[str, Any], notes: Sequence[str]) -> dict[str, A
     return {"placed": 0, **account, "notes": [*account.get("notes", []), *notes]} if notes else dict(account)
 
 
-def _is_older(details: Mapping[str, Any], standing: LabelEvent | None) -> bool:
-    """Return whether a row says that it is older than an answer; what is no time is refused where it is stored."""
+def _at(details: Mapping[str, Any]) -> str | None:
+    """Return when a row says that it was answered; None where it does not, and of what is no time, which is refused where it is stored."""
     try:
-        return standing is not None and str(utc(details.get("at") or standing.at)) < standing.at
+        return utc(details.get("at"))
     except (ValueError, OverflowError):
-        return False
+        return None
 
 
 def _placed(
@@ -381,13 +387,13 @@ def _rows(
         said: the label of each row, "" of one without.
         is_foreign: the file is not in our words: of its other columns only analyst, at and comment count.
     """
-    is_map = "labeller" in columns or bool(table and "labeller" in table[0])
+    is_map = not is_foreign and ("labeller" in columns or bool(table and "labeller" in table[0]))
     names = [name for name in _DETAILS if name in columns and not (is_map and name == "grade")]
     names += [name for name in _OF_MAP if is_map and name not in names]
     names += [name for name in _SOURCES if name in columns]
     names = [name for name in names if name in (*_ORIGIN, "comment")] if is_foreign else names
     rows, is_open = [], []
-    for number, (row, label) in enumerate(zip(map(_in_our_words, table), said, strict=True)):
+    for number, (row, label) in enumerate(zip(table if is_foreign else map(_in_our_words, table), said, strict=True)):
         if label:
             details = _details({"label": label, **{name: row[name] for name in names if name in row}})
             rows.append((str(row.get("building_id") or ""), details))
@@ -448,7 +454,7 @@ def _unclear(
     values = {one: sorted({_text(row.get(one)) for row in table} - {""}) for one in columns}
     told = [f"{one} ({wording.listed(found, _MOST_VALUES)})" for one, found in values.items() if found]
     few = [one for one in columns if 1 < len(values[one]) <= _MOST_VALUES]
-    likely = column or next((one for one in few if _TELLS.search(one)), next(iter(few), "COLUMN"))
+    likely = column or next((one for one in [*few, *columns] if values[one] and _TELLS.search(one)), "COLUMN")
     example = (values.get(likely) or ["VALUE"])[0]
     return LabelError(
         f"{name} {why}. Nothing was stored. Its columns: {'; '.join(told) or 'none'}.",

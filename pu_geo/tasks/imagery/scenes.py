@@ -146,7 +146,7 @@ def drawn(
         with Mosaic(some, grid, fills=fresh / FILLS) as mosaic:
             quicklooks.build_pyramid(mosaic, folder, report=report, is_cancelled=job.is_cancelled)
         job.stop_if_cancelled()
-    write_json(fresh / scene_pair.COLORS, reading.color_doubts(fresh))
+    write_json(fresh / scene_pair.COLORS, reading.color_doubts(fresh, are_named=not any(map(reading.is_guess, scenes))))
     before = [scene for scene in scenes if all(scene.scene_id != one.scene_id for one in new)]
     known_doubts = scene_pair.doubts(before, job.layout.quicklooks)
     doubts = [words for about, words in scene_pair.doubts(scenes, fresh) if (about, words) not in known_doubts]

@@ -585,6 +585,8 @@ def _accounts(here: Outlines) -> None:
     newest = here.imports[0]
     if newest.notes:
         st.caption(frame.plain(texts.FILE_NOTES.format(file=newest.file, notes=" ".join(newest.notes))))
+    for words in dict.fromkeys(words for one in here.imports for words in one.doubts):
+        st.warning(frame.plain(words), icon=":material/warning:")
 
 
 def _footprint_path(layout: Layout, is_running: bool) -> None:

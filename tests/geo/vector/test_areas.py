@@ -87,7 +87,9 @@ def test_a_layer_that_names_a_level_has_its_codes_and_no_others(write_areas: Wri
     rows = [{"ADM2_PCODE": "L1", "ADM3_PCODE": f"L10{i}", "ADM3_EN": f"Ward {i}"} for i in (1, 2)]
     areas = read_areas(write_areas(*rows), GRID, layer="adm2")
     assert (list(areas.names), list(areas.pcodes)) == (["L1"], ["L1"])
-    assert "2 areas of the file have 1 codes of level 2; those of one code were joined." in areas.notes
+    assert "2 areas of the file have 1 codes and names of level 2; those of one were joined." in areas.notes
+    other = read_areas(write_areas(*({"ADM2_EN": name, "code": "CO"} for name in "AB")), GRID, layer="adm2 2023")
+    assert list(other.names) == ["A", "B"]
     assert list(read_areas(write_areas(*rows), GRID, layer="adm3").pcodes) == ["L101", "L102"]
     with pytest.raises(FootprintError, match="no name and no code of administrative level 1"):
         read_areas(write_areas(*rows), GRID, layer="adm1")

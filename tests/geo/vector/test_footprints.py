@@ -87,7 +87,9 @@ def test_every_drop_and_repair_is_counted(write_json: Write) -> None:
 
 def test_multipolygons_of_distant_houses_become_buildings_with_ids_of_their_own(write_json: Write) -> None:
     far = shapely.MultiPolygon([square(10, 10), square(120, 10)])  # 100 m of other ground between them
-    yard = shapely.MultiPolygon([square(10, 60), square(20.4, 60), square(30.8, 60)])  # gaps of 0.4 m
+    yard = shapely.MultiPolygon(
+        [square(10, 60), square(20.4, 60), square(30.8, 60)]
+    )  # gaps of 0.4 m; huts stand as far apart
     pair = shapely.MultiPolygon([square(80, 60), square(90.3, 60), square(101.5, 60, 5)])
     table = read_footprints(write_json(features([far, yard, pair, square(10, 120)])), GRID)
     assert list(table.building_ids) == ["b0-1", "b0-2", "b1", "b2-1", "b2-2", "b3"]
