@@ -65,7 +65,7 @@ def sensor_groups(
     Args:
         chips: uint8 [N, 3 R, H, W], may be a memory map; bands of the roles of `scenes_of`, in that order.
         scenes_of: role -> the scene that shows each building at that date, [N], None where none does.
-        scenes: scene id -> its facts, of which "dtype" and "gsd_m" count.
+        scenes: scene id -> its facts, of which "dtype", "gsd_m" and "stretch" count: files with one stretch are of one sensor and date.
         is_visible: bool [N]; the chips that show something.
         bounds: `SENSOR`, or `APPEARANCE` for groups of like appearance.
     """
@@ -125,7 +125,8 @@ def _are_alike(
     sizes = [float(facts["gsd_m"]) for facts in (one, other) if facts.get("gsd_m")]
     if len(sizes) == 2 and _ratio(np.array(sizes[:1]), np.array(sizes[1:])) >= OTHER_PIXEL:
         return False
-    if own is None or its is None:
+    is_one_take = bounds is SENSOR and one.get("stretch") is not None and one["stretch"] == other.get("stretch")
+    if own is None or its is None or is_one_take:
         return True
     return (
         float(np.abs(own.black - its.black).max()) < bounds.black

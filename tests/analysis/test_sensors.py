@@ -42,6 +42,9 @@ def test_haze_makes_a_sensor_and_content_does_not_and_thin_haze_only_looks_diffe
     assert groups(hazed(0.4, 120)) == TWO_HALVES
     assert groups(hazed(0.85, 30)) == ALL_THE_SAME
     assert groups(hazed(0.85, 30), bounds=sensors.APPEARANCE) == TWO_HALVES
+    one_take = {name: {**facts, "stretch": [[280, 1664]] * 3} for name, facts in SCENES.items()}
+    lake = hazed(0.1, 0)
+    assert (groups(lake), groups(lake, one_take)) == (TWO_HALVES, ALL_THE_SAME)
 
 
 def test_enlarged_pixels_are_another_sensor() -> None:

@@ -176,7 +176,7 @@ def test_a_system_and_a_value_for_no_data_stay_those_that_were_stated(town: Path
 def take(town: Path) -> tuple[Pixels, Affine, Any]:
     """A 16-bit scene with a lake in the east, which is dark."""
     pixels, transform, crs = pixels_of(town, "post")
-    pixels[:, 40:, pixels.shape[2] * 5 // 8 :] = pixels[:, 40:, pixels.shape[2] * 5 // 8 :] // 12 + 3
+    pixels[:, :, pixels.shape[2] // 2 :] = pixels[:, :, pixels.shape[2] // 2 :] // 12 + 3
     return pixels.astype(np.uint16) * 8 + 200, transform, crs
 
 

@@ -433,7 +433,7 @@ def _hidden(
         facts[f"{role}_outline"] = {key: _rounded(values) for key, values in shares.items()}
         facts[f"{role}_scene"] = [of_date[n].scene_id if n >= 0 else None for n in scene.tolist()]
     facts["scenes"] = {
-        scene.scene_id: {name: getattr(scene, name) for name in ("role", "sha256", "date", "gsd_m", "dtype")}
+        scene.scene_id: {name: getattr(scene, name) for name in ("role", "sha256", "date", "gsd_m", "dtype", "stretch")}
         for scene in scenes
         if scene.role in roles
     }
