@@ -367,10 +367,7 @@ def _kernel_options(scene: Scene, grid: Grid) -> dict[str, str]:
     step = min(scene.width, scene.height) / 4
     col, row = scene.width / 2 + np.array([0, step, 0]), scene.height / 2 + np.array([0, 0, step])
     xy = np.stack([a * col + b * row + c, d * col + e * row + f], axis=-1)
-    placed = systems.convert(xy, scene.crs, grid.crs)
-    if systems.load_crs(grid.crs).is_geographic:
-        placed[:, 0] = systems.near_longitude(placed[:, 0], float(placed[0, 0]))
-    middle, across, down = grid.to_px(placed)
+    middle, across, down = grid.to_px(systems.to_project(xy, scene.crs, grid))
     sizes = [float(np.hypot(*(other - middle))) / step for other in (across, down)]
     return {
         name: f"{size:.6f}" if size < NEARLY_ONE else "1" for name, size in zip(("XSCALE", "YSCALE"), sizes, strict=True)

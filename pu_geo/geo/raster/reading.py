@@ -112,31 +112,32 @@ def with_stretch(
     """
     found: dict[str, Stretch] = {}
     notes: list[str] = []
+    are_new = {scene.scene_id for scene in new}
     for take in _takes([*known, *new]):
-        fresh, here = ([scene for scene in take if (scene in new) == is_new] for is_new in (True, False))
+        fresh, here = ([scene for scene in take if (scene.scene_id in are_new) == is_new] for is_new in (True, False))
         if not fresh:
             continue
-        stretch = here[0].stretch if here and not anew else None
-        own: dict[str, Stretch] = {}
+        stretch, own = here[0].stretch if here and not anew else None, dict[str, Stretch]()
         if stretch is not None:
             _, own = _stretches(fresh, grid, fills, is_cancelled)
-            if any(
-                is_cut(wide, one) and not is_flat(wide, one)
-                for each in own.values()
-                for wide, one in zip(stretch, each, strict=True)
-            ):
-                stretch = None
-        if stretch is None:
+        if stretch is None or any(_is_cut_off(stretch, one) for one in own.values()):
             stretch, own = _stretches(take, grid, fills, is_cancelled)
         if stretch is None:  # nothing of it lies on the grid
             continue
         found |= dict.fromkeys([scene.scene_id for scene in take], stretch)
         if changed := [scene for scene in here if scene.stretch != stretch]:
-            notes.append(
-                f"{listed(list(map(_name, changed)), 3)}: stretched anew together with {listed(list(map(_name, fresh)), 3)}."
-            )
+            notes.append(f"{_names(changed)}: stretched anew together with {_names(fresh)}.")
         notes += [words for scene in take for words in _odd(scene, stretch, own.get(scene.scene_id, stretch))]
     return [replace(scene, stretch=found.get(scene.scene_id, scene.stretch)) for scene in (*known, *new)], notes
+
+
+def _is_cut_off(stretch: Stretch, own: Stretch) -> bool:
+    """Return whether much of a file that would have a stretch of its `own` is cut off, though it spans something."""
+    return any(is_cut(wide, one) and not is_flat(wide, one) for wide, one in zip(stretch, own, strict=True))
+
+
+def _names(scenes: Sequence[Scene]) -> str:
+    return listed([_name(scene) for scene in scenes], 3)
 
 
 def _takes(scenes: Sequence[Scene]) -> list[list[Scene]]:
@@ -182,19 +183,35 @@ def _odd(scene: Scene, stretch: Stretch, own: Stretch) -> list[str]:
 
 # What map tiles show of both dates
 
+Tiles = dict[str, dict[str, NDArray[np.uint8]]]
+"""Coarse map tiles by date, "pre" and "post", and their names: blue, green and red, [H, W, 3]."""
 
-def color_doubts(folder: Path, *, are_named: bool) -> list[str]:
-    """Return whether red and blue seem to be exchanged in the map tiles of one date, or of both, in sentences.
+
+def coarse_tiles(folder: Path) -> Tiles:
+    """Read coarse map tiles, at most 16 a date, from the folder that has those of "pre" and "post"."""
+    found: Tiles = {}
+    for role in ("pre", "post"):
+        zooms = sorted((int(path.name) for path in (folder / role).glob("[0-9]*")), reverse=True)
+        zoom = next((zoom for zoom in zooms if zoom <= COARSE_ZOOM), None)
+        paths = [] if zoom is None else sorted((folder / role / str(zoom)).glob("*/*.jpg"))
+        found[role] = {
+            f"{path.parent.name}/{path.name}": np.asarray(cv2.imread(str(path), cv2.IMREAD_COLOR), np.uint8)
+            for path in paths
+        }
+    return found
+
+
+def color_doubts(tiles: Tiles, *, are_named: bool) -> list[str]:
+    """Return whether red and blue seem to be exchanged at one date, or at both, in sentences.
 
     Land is redder than blue on average, in every scene that we know: roofs, soil and dry plants are. Water and haze are bluer, so this is
     a doubt and no more.
 
     Args:
-        folder: of the tiles of "pre" and "post".
         are_named: all bands have names, or somebody stated them: then dates that disagree alone are a ground for a doubt.
     """
-    found = {role: _redness(folder / role) for role in ("pre", "post")}
-    mean = {role: float(np.mean(np.concatenate([*tiles.values()]))) for role, tiles in found.items() if tiles}
+    found = {role: {name: _redness(tile) for name, tile in some.items()} for role, some in tiles.items()}
+    mean = {role: float(np.mean(np.concatenate([*some.values()]))) for role, some in found.items() if some}
     blue = [role for role, value in mean.items() if value < 0]
     if len(mean) == 2 and len(blue) == 1 and abs(mean["pre"] - mean["post"]) > MUCH_BLUER:
         common = [*(found["pre"].keys() & found["post"].keys())]
@@ -213,35 +230,14 @@ def color_doubts(folder: Path, *, are_named: bool) -> list[str]:
     return []
 
 
-def cover(folder: Path) -> float | None:
-    """Return the share of the pixels with data in the post map tiles that have data in the pre tiles, too; None without both."""
-    found = {role: _with_data(folder / role) for role in ("pre", "post")}
-    n_post = sum(int(tile.sum()) for tile in found["post"].values())
-    if not found["pre"] or not n_post:
-        return None
-    return (
-        sum(int((found["post"][name] & tile).sum()) for name, tile in found["pre"].items() if name in found["post"]) / n_post
-    )
+def _redness(tile: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return how much redder than blue each pixel of a tile is, -1 to 1."""
+    blue, green, red = np.moveaxis(tile.astype(np.float32), 2, 0)
+    return np.asarray((red - blue) / (red + green + blue + 1)).ravel()
 
 
-def _with_data(folder: Path) -> dict[str, NDArray[np.bool_]]:
-    return {name: has_data(tile) > 0 for name, tile in _coarse(folder).items()}
-
-
-def _redness(folder: Path) -> dict[str, NDArray[np.float32]]:
-    """Return how much redder than blue the pixels of coarse map tiles are, -1 to 1, by the name of the tile."""
-    found = {}
-    for name, tile in _coarse(folder).items():
-        blue, green, red = np.moveaxis(tile.astype(np.float32), 2, 0)
-        found[name] = ((red - blue) / (red + green + blue + 1)).ravel()
-    return found
-
-
-def _coarse(folder: Path) -> dict[str, NDArray[np.uint8]]:
-    """Return coarse map tiles, at most 16, blue, green and red, by their names."""
-    zooms = sorted((int(path.name) for path in folder.glob("[0-9]*")), reverse=True)
-    zoom = next((zoom for zoom in zooms if zoom <= COARSE_ZOOM), None)
-    paths = [] if zoom is None else sorted((folder / str(zoom)).glob("*/*.jpg"))
-    return {
-        f"{path.parent.name}/{path.name}": np.asarray(cv2.imread(str(path), cv2.IMREAD_COLOR), np.uint8) for path in paths
-    }
+def cover(tiles: Tiles) -> float:
+    """Return the share of the pixels with data after the event that have data before it, too; 0 where there is nothing to compare."""
+    before, after = ({name: has_data(tile) > 0 for name, tile in tiles[role].items()} for role in ("pre", "post"))
+    both = sum(int((after[name] & tile).sum()) for name, tile in before.items() if name in after)
+    return both / max(sum(int(tile.sum()) for tile in after.values()), 1)

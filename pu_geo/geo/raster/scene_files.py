@@ -204,14 +204,18 @@ def _tagged_date(source: rasterio.DatasetReader) -> tuple[str | None, bool]:
     return None, False
 
 
+def _look_hw(source: rasterio.DatasetReader) -> tuple[int, int]:
+    """Return height and width of the decimated read from which a scene is judged."""
+    shrink = max(1.0, max(source.width, source.height) / LOOK_PX)
+    return max(1, round(source.height / shrink)), max(1, round(source.width / shrink))
+
+
 def _alpha_measures(source: rasterio.DatasetReader, path: Path) -> bool:
     """Return whether a band called transparency measures something else, such as near infrared."""
     if ColorInterp.alpha not in source.colorinterp:
         return False
-    shrink = max(1.0, max(source.width, source.height) / LOOK_PX)
-    size = (max(1, round(source.height / shrink)), max(1, round(source.width / shrink)))
     try:
-        alpha = source.read(source.colorinterp.index(ColorInterp.alpha) + 1, out_shape=size)
+        alpha = source.read(source.colorinterp.index(ColorInterp.alpha) + 1, out_shape=_look_hw(source))
     except GDAL_ERRORS as cause:
         raise unreadable(path.name, cause) from cause
     values, counts = np.unique(alpha[alpha > 0], return_counts=True)  # no number is neither
@@ -231,10 +235,10 @@ def _look(
     has_alpha: bool = True,
 ) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:  # fmt: skip
     """Read some samples and which of them hold data, see `samples.read_samples`; refuse a scene without any."""
-    shrink = max(1.0, max(source.width, source.height) / LOOK_PX)
-    size = (max(1, round(source.height / shrink)), max(1, round(source.width / shrink)))
     try:
-        values, valid = samples.read_samples(source, bands, out_hw=size, nodata=nodata, every=every, has_alpha=has_alpha)
+        values, valid = samples.read_samples(
+            source, bands, out_hw=_look_hw(source), nodata=nodata, every=every, has_alpha=has_alpha
+        )
         return (values, valid) if valid.any() else _first_block_with_data(source, path, bands, nodata, every, has_alpha)
     except GDAL_ERRORS as cause:
         raise unreadable(path.name, cause) from cause

@@ -102,6 +102,7 @@ def import_labels(
     """
     source = _checked_source(path)
     act = f"import-{uuid.uuid4()}"
+    table: Sequence[Mapping[str, Any]]
     table, columns = _read_csv(source) if source.suffix.lower() == ".csv" else ([], [])
     if rebuild:
         return _rebuild(layout, source, table, same_footprints)
@@ -121,10 +122,7 @@ def import_labels(
         xy = _places_of(table, columns, grid, source.name)
     else:
         xy, properties = read_points(source, grid.crs)
-        rows_of_points: list[dict[str, Any]] = [
-            {key: value for key, value in one.items() if value is not None} for one in properties
-        ]
-        table = rows_of_points
+        table = [{key: value for key, value in one.items() if value is not None} for one in properties]
         columns = list(dict.fromkeys(name for one in table for name in one))
     said, notes = _labels_in(source.name, table, columns, meaning)
     given, is_open = _rows(table, columns, said, is_foreign=meaning != IN_OUR_WORDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pu_geo.errors import ImageryError, JobCancelled
@@ -77,25 +77,22 @@ def add_scenes(
             )
     new = local_space.laid_over(here, new)
     scenes = here + new
-    pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
-    grid = project_grid(post_scenes)
+    grid = project_grid([scene for scene in scenes if scene.role == "post"])
     for scene in scenes:
         check_ratio(scene, grid)
-    pre_share = check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
-    scenes, fresh, words = drawn(job, here, new, grid)
-    notes = [*words, *notes]
+    made = drawn(job, here, new, grid)
+    scenes, notes = made.scenes, [*made.notes, *notes]
     added = scenes[len(known) :]
-    pre_share = pre_share and min(pre_share, reading.cover(fresh) or 0.0)
     with store.connect(job.layout) as db:
-        exchange_folder(fresh, job.layout.quicklooks)
+        exchange_folder(made.folder, job.layout.quicklooks)
         with store.transaction(db):
             contents.set_stretch(db, [scene for scene in scenes[: len(known)] if scene not in known])
-            contents.add_scenes(db, added, grid, pre_share)
+            contents.add_scenes(db, added, grid, made.pre_share)
     return {
         "added": [scene.scene_id for scene in added],
         **{name: getattr(grid, name) for name in ("width", "height", "gsd_m", "crs")},
         "is_local": not grid.has_place,
-        "pre_share": pre_share,
+        "pre_share": made.pre_share,
         "notes": notes if len(notes) <= _MOST_NAMED else [*notes[:_MOST_NAMED], f"And {len(notes) - _MOST_NAMED} more."],
     }
 
@@ -114,9 +111,24 @@ def _with_folder(path: str) -> str:
     return "/".join(Path(path).parts[-2:])
 
 
-def drawn(
-    job: Job, known: Sequence[Scene], new: Sequence[Scene], grid: Grid, *, order: Sequence[str] = ()
-) -> tuple[list[Scene], Path, list[str]]:
+@dataclass(frozen=True)
+class Drawn:
+    """What is made of scenes before they are stored.
+
+    Attributes:
+        scenes: known and new ones as they are read.
+        folder: of the map tiles.
+        pre_share: share of the post scenes' pixels that pre scenes show, 0..1; None without pre scenes.
+        notes: what to know about them, in sentences.
+    """
+
+    scenes: list[Scene]
+    folder: Path
+    pre_share: float | None
+    notes: list[str]
+
+
+def drawn(job: Job, known: Sequence[Scene], new: Sequence[Scene], grid: Grid, *, order: Sequence[str] = ()) -> Drawn:
     """Stretch new scenes and make tile pyramids of both dates and of all layers for one grid, in a folder beside the one in use.
 
     A scene whose damage shows only when all of it is read is refused here, before anything was stored.
@@ -125,9 +137,11 @@ def drawn(
         order: ids of all scenes as they lie over one another, where a new one takes a place among the others, and no chips are left
             that a new stretch would make out of date.
 
-    Returns:
-        known and new scenes as they are read, the folder, and what to know about them, in sentences.
+    Raises:
+        ImageryError: if pre and post scenes do not overlap, or a file cannot be decoded.
     """
+    of_role = {role: [scene for scene in (*known, *new) if scene.role == role] for role in ("post", "pre")}
+    pre_share = check_overlap(of_role["pre"], of_role["post"], grid) if of_role["pre"] else None
     fresh = job.layout.quicklooks.with_name("quicklooks.new")
     shutil.rmtree(fresh, ignore_errors=True)
     new = [reading.with_datum(scene, grid) for scene in new]
@@ -146,11 +160,11 @@ def drawn(
         with Mosaic(some, grid, fills=fresh / FILLS) as mosaic:
             quicklooks.build_pyramid(mosaic, folder, report=report, is_cancelled=job.is_cancelled)
         job.stop_if_cancelled()
-    write_json(fresh / scene_pair.COLORS, reading.color_doubts(fresh, are_named=not any(map(reading.is_guess, scenes))))
-    before = [scene for scene in scenes if all(scene.scene_id != one.scene_id for one in new)]
-    known_doubts = scene_pair.doubts(before, job.layout.quicklooks)
+    tiles = reading.coarse_tiles(fresh)
+    write_json(fresh / scene_pair.COLORS, reading.color_doubts(tiles, are_named=not any(map(reading.is_guess, scenes))))
+    known_doubts = scene_pair.doubts(known, job.layout.quicklooks)
     doubts = [words for about, words in scene_pair.doubts(scenes, fresh) if (about, words) not in known_doubts]
-    return scenes, fresh, [*odd, *notes, *doubts]
+    return Drawn(scenes, fresh, pre_share and min(pre_share, reading.cover(tiles)), [*odd, *notes, *doubts])
 
 
 def rgb_of(bands: Sequence[int] | None) -> BandTriple | None:

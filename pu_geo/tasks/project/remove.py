@@ -16,7 +16,7 @@ import shapely
 from pu_geo.errors import FootprintError, ImageryError, ProjectError
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import reading
-from pu_geo.geo.raster.placement import check_overlap, project_grid
+from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.readers import in_child
 from pu_geo.geo.vector.aoi import limited
 from pu_geo.geo.vector.crs import is_local
@@ -139,18 +139,18 @@ def _checked_scenes(job: Job, *, but: str) -> list[Scene]:
 def _exchange_scenes(
     job: Job, found: removing.Plan, scenes: Sequence[Scene], left: Sequence[Scene], new: Sequence[Scene], analyst: str
 ) -> dict[str, object]:
-    pre, post = ([scene for scene in left if scene.role == role] for role in ("pre", "post"))
-    notes: list[str] = []
+    post = [scene for scene in left if scene.role == "post"]
+    pre_share, notes = None, list[str]()
     grid = project_grid(post) if post else None
     if grid is not None and grid.crs != store.call(job.layout, contents.grid).crs:
         removing.check_same_system(job.layout, found.title, grid.crs)
-    pre_share = check_overlap(pre, post, grid) if pre and grid is not None else None
     gone = [scene for scene in scenes if scene not in left]
     files, made = removing.scene_files(job.layout, gone, left), {}
     if grid is not None:
         known = [scene for scene in left if scene not in new]
-        left, made["quicklooks"], notes = drawn(job, known, new, grid, order=[scene.scene_id for scene in left])
-        pre_share = pre_share and min(pre_share, reading.cover(made["quicklooks"]) or 0.0)
+        redrawn = drawn(job, known, new, grid, order=[scene.scene_id for scene in left])
+        left, pre_share, notes = redrawn.scenes, redrawn.pre_share, redrawn.notes
+        made["quicklooks"] = redrawn.folder
         mine = {scene.scene_id for scene in new}
         new = [scene for scene in left if scene.scene_id in mine]
 

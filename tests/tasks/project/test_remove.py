@@ -30,7 +30,6 @@ from pu_geo.errors import ImageryError, JobError, ProjectError
 from pu_geo.project import contents, feature_sets, import_log, labels, removals, runs, store, versions
 from pu_geo.project.layout import Layout
 from pu_geo.project.removals import Kind
-from pu_geo.records import Scene
 from pu_geo.services.explore import exploring
 from pu_geo.services.imagery import preparation, scene_files, scene_pair
 from pu_geo.services.project import choices, projects, removing
@@ -38,6 +37,7 @@ from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import run_card
 from pu_geo.tasks.imagery.footprints import add_aoi, add_footprints
 from pu_geo.tasks.imagery.layers import add_layer
+from pu_geo.tasks.imagery.scenes import Drawn
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.project import doctor
 from pu_geo.tasks.project import remove as task
@@ -216,10 +216,10 @@ def test_each_kill_leaves_a_thing_in_place_or_removed(
 ) -> None:
     """And each kill of its undo, at each step that they have. Maps are copied, not drawn: GDAL's threads are not in a fork."""
 
-    def drawn(job: Job, *_: object, **__: object) -> tuple[list[Scene], Path, list[str]]:
+    def drawn(job: Job, *_: object, **__: object) -> Drawn:
         fresh = job.layout.quicklooks.with_name("quicklooks.new")
         shutil.rmtree(fresh, ignore_errors=True)
-        return [], Path(shutil.copytree(job.layout.quicklooks, fresh)), []
+        return Drawn([], Path(shutil.copytree(job.layout.quicklooks, fresh)), None, [])
 
     monkeypatch.setattr(task, "drawn", drawn)
     layout, name = ranked_town, NAMES[kind](ranked_town)
