@@ -96,10 +96,10 @@ def simulate(share: float, quality: str, n: int, n_rounds: int) -> tuple[Tally, 
         drawn = sample.rows[: sample.n_drawn]
         answers[drawn] = truth[drawn]
         (at,) = audit.at_thresholds(sample, answers, scores, [THRESHOLD])
-        above = truth[scores >= THRESHOLD]
+        is_above, is_open = scores >= THRESHOLD, answers == audit.OPEN
         total.add(float(truth.sum()), audit.estimate_total(sample, answers))
-        precision.add(float(above.mean()), at.precision)
-        recall.add(float(above.sum() / truth.sum()), at.recall)
+        precision.add(float(truth[is_above & is_open].mean()), at.precision)
+        recall.add(1 - float(truth[~is_above & is_open].sum() / truth.sum()), at.recall)
     found = rng.hypergeometric(round(N * share), N - round(N * share), n, size=n_rounds)
     return total, precision, recall, float(np.mean([uniform_width(n, int(x)) for x in found]))
 

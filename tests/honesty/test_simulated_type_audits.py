@@ -40,11 +40,15 @@ def simulated(prevalence: float, silence: tuple[float, float], seed: int) -> tup
     answer(sample.rows[: sample.n_drawn])
     done = Answered(sample, answers, np.zeros(N, np.bool_), N_CHECKS, N_CHECKS, 0, 0, "finished", "")
     one = TypeOnMap("roof", "type_roof", Threshold(0.5, "person"), kind, given, (), is_above, is_above, 20, 0, 20)
-    on_map, is_judged = is_above.copy(), np.ones(N, np.bool_)
-    on_map[clicked] = given[clicked] == YES
+    is_open, is_judged = answers == audit.OPEN, np.ones(N, np.bool_)
     is_judged[clicked[given[clicked] == SILENT]] = False
-    right = (on_map & has_it & is_judged).sum()
-    return _audit_of(one, done, given, is_above), right / (on_map & is_judged).sum(), right / (has_it & is_judged).sum()
+    missed = (has_it & is_judged & is_open & ~is_above).sum()
+    flagged = is_above & is_open
+    return (
+        _audit_of(one, done, given, is_above),
+        (flagged & has_it).sum() / flagged.sum(),
+        1 - missed / (has_it & is_judged).sum(),
+    )
 
 
 CASES = [(share, silence) for share in (0.05, 0.2) for silence in ((0.0, 0.0), (0.3, 0.3), (0.1, 0.6), (0.6, 0.1))]

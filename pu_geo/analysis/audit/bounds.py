@@ -178,18 +178,28 @@ def total_of(part: Part, confidence: float) -> Estimate:
     return Estimate(value, min(low, value), max(high, value), words)
 
 
-def share_of(part: Part, confidence: float) -> Estimate:
-    """The share of damaged buildings in a part: precision, where the part is what was flagged."""
-    if part.is_blind or (part.n_checks < FEWEST_ABOVE and not part.is_certain) or not part.size:
-        return not_enough(f"{part.n_checks} checks above the threshold; precision needs at least {FEWEST_ABOVE}")
-    value = part.value()
-    low, high = _whole_interval(part, confidence)
-    words = f"{part.n_damaged:,} of {part.n_checks:,} checks above the threshold found damage."
-    return Estimate(value / part.size, min(low, value) / part.size, min(max(high, value) / part.size, 1.0), words)
+def of_flagged(part: Part, confidence: float) -> tuple[Estimate, Estimate]:
+    """How many of the buildings of a part that nobody answered are damaged, and their share: precision, where the part is what was flagged.
+
+    What people called damaged or not is on the map by their word, and no flag that could be right or wrong.
+    """
+    n_open = part.most - part.found
+    if n_open <= 0:
+        words = "not enough: every building from the threshold up is answered, so none is flagged."
+    elif part.is_blind or part.n_checks < FEWEST_ABOVE:
+        words = not_enough(f"{part.n_checks} checks above the threshold; precision needs at least {FEWEST_ABOVE}").words
+    else:
+        words = f"{part.n_damaged:,} of {part.n_checks:,} checks above the threshold found damage."
+        value, (low, high) = part.value() - part.found, (end - part.found for end in _whole_interval(part, confidence))
+        number = Estimate(value, min(low, value), min(max(high, value), n_open), words)
+        share = Estimate(*(min((end or 0.0) / n_open, 1.0) for end in (number.value, number.low, number.high)), words)
+        return number, share
+    nothing = Estimate(None, None, None, words)
+    return nothing, nothing
 
 
 def share_above(above: Part, below: Part, confidence: float) -> Estimate:
-    """The share of all damaged buildings that is above a threshold: recall.
+    """The share of all damaged buildings that is above a threshold, or confirmed by people: recall of a map that shows both.
 
     The two sides are independent given the numbers of checks. Of the share above / (above + below) the lower bound is the
     quantile when `above` follows its distribution for lower bounds and `below` its one for upper bounds, and the other way
@@ -202,12 +212,12 @@ def share_above(above: Part, below: Part, confidence: float) -> Estimate:
     reason = why_not_enough(above, below)
     if reason or n_found < FEWEST_DAMAGED:
         return not_enough(reason or f"{n_found} damaged buildings are known; recall needs at least {FEWEST_DAMAGED}")
-    over, under = above.value(), below.value()
+    over, under = above.value() + below.found, below.value() - below.found
     nodes = (np.arange(N_NODES) + 0.5) / N_NODES
     ends = []
     for is_upper, tail in zip((False, True), tails(confidence), strict=True):
-        inside = whole(above.bounds(nodes, is_upper=is_upper), is_upper=is_upper)[:, None]
-        missed = whole(below.bounds(nodes, is_upper=not is_upper), is_upper=not is_upper)[None, :]
+        inside = whole(above.bounds(nodes, is_upper=is_upper), is_upper=is_upper)[:, None] + below.found
+        missed = whole(below.bounds(nodes, is_upper=not is_upper), is_upper=not is_upper)[None, :] - below.found
         ends.append(float(np.quantile(inside / np.maximum(inside + missed, 1e-9), tail)))
     value = over / (over + under)
     words = f"{below.n_damaged:,} of {below.n_checks:,} checks below the threshold found damage."

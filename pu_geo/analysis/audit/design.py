@@ -32,9 +32,9 @@ from pu_geo.analysis.audit.bounds import (
     Part,
     interval,
     not_enough,
+    of_flagged,
     parts,
     share_above,
-    share_of,
     total_of,
     why_not_enough,
 )
@@ -52,10 +52,11 @@ class AtThreshold:
 
     Attributes:
         threshold: lowest score that is flagged.
-        flagged: buildings flagged, with those not assessable.
+        flagged: buildings without an answer that are flagged.
         damaged: of the flagged, how many are damaged.
-        precision, recall: in [0, 1], among assessable buildings.
-        n_checks: answered checks among the flagged.
+        precision: share of the flagged that is damaged, in [0, 1]. What people answered is not among them.
+        recall: share of all damaged buildings that is flagged or confirmed, in [0, 1].
+        n_checks, n_damaged: answered checks from the threshold up, and how many of them found damage.
     """
 
     threshold: float
@@ -64,6 +65,7 @@ class AtThreshold:
     precision: Estimate
     recall: Estimate
     n_checks: int
+    n_damaged: int
 
 
 @dataclass(frozen=True)
@@ -109,49 +111,72 @@ def as_answered(sample: Audit, answers: Answers, checked_at: Rows, known_at: Row
 
 
 def size_for(
-    scores: Scores,
-    is_known: Bools,
-    *,
-    guess: float | Scores,
-    half_width_share: float | None = None,
-    relative_half_width: float | None = None,
-    confidence: float = 0.95,
+    scores: Scores, is_known: Bools, *, guess: float | Scores, relative_half_width: float, confidence: float = 0.95
 ) -> int:
-    """Compute how many checks give a wanted interval of the number damaged.
+    """Compute how many checks give a wanted interval of the number damaged; see `half_width_of` for what that supposes.
 
-    Assumes that each stratum shows exactly as many damaged buildings as the guess expects, and that every check gets an
+    Args:
+        scores, is_known, guess, confidence: as there.
+        relative_half_width: wanted half width as a share of the damaged buildings among those that are not known, above 0.
+
+    Returns:
+        Checks, at most the number of buildings that are not known.
+
+    Raises:
+        ValueError: if the half width is not above 0, or the guess is outside [0, 1].
+    """
+    audit, sizes, share = _planned(scores, is_known, guess)
+    if not relative_half_width > 0:
+        raise ValueError(f"a half width above 0 is needed; got {relative_half_width}.")
+    fewest, most = min(FEWEST_CHECKS, len(audit.rows)), len(audit.rows)
+    while fewest < most:
+        n = (fewest + most) // 2
+        is_reached = _half_width(audit, sizes, share, n, confidence) <= relative_half_width * float(share @ sizes)
+        fewest, most = (fewest, n) if is_reached else (n + 1, most)
+    return fewest
+
+
+def half_width_of(
+    scores: Scores, is_known: Bools, *, guess: float | Scores, n: int, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Compute what so many checks would say of the number damaged among the buildings that are not known.
+
+    Supposes that each stratum shows exactly as many damaged buildings as the guess expects, and that every check gets an
     answer; about half of such audits will be wider. A guess of one number spreads the damage evenly over all scores,
     which errs towards more checks where scores are good.
 
     Args:
         scores, is_known: as for `design`.
         guess: chance of damage, float [N] in [0, 1], or one share for all that are not known.
-        half_width_share: wanted half width as a share of the buildings that are not known; or
-        relative_half_width: as a share of the damaged ones among them. Exactly one of the two.
+        n: checks.
         confidence: of the interval, in (0, 1).
 
     Returns:
-        Checks, at most the number of buildings that are not known.
+        Half width of the interval, infinite where a stratum has no check, and the number damaged by the guess.
 
     Raises:
-        ValueError: if not exactly one positive half width is given, or the guess is outside [0, 1].
+        ValueError: if the guess is outside [0, 1].
     """
-    wishes = [wish for wish in (half_width_share, relative_half_width) if wish is not None]
+    audit, sizes, share = _planned(scores, is_known, guess)
+    return _half_width(audit, sizes, share, n, confidence), float(share @ sizes)
+
+
+def _planned(scores: Scores, is_known: Bools, guess: float | Scores) -> tuple[Audit, Rows, Floats]:
+    """Return the audit without checks, the sizes of its strata, and the share of each that is damaged by the guess."""
     chance = np.broadcast_to(np.asarray(guess, np.float64), scores.shape)
-    if len(wishes) != 1 or not wishes[0] > 0 or not ((chance >= 0) & (chance <= 1)).all():
-        raise ValueError(f"one half width above 0 and a guess in [0, 1] are needed; got {wishes} and {guess!r}.")
+    if not ((chance >= 0) & (chance <= 1)).all():
+        raise ValueError(f"a guess in [0, 1] is needed; got {guess!r}.")
     audit = design(scores, is_known, n=0, seed=0)
     sizes = audit.sizes()
-    share = np.bincount(audit.stratum, weights=chance[audit.rows], minlength=len(sizes)) / sizes
-    unit = len(audit.rows) if half_width_share is not None else float(share @ sizes)
-    fewest, most = min(FEWEST_CHECKS, len(audit.rows)), len(audit.rows)
-    while fewest < most:
-        n = (fewest + most) // 2
-        checks = np.bincount(audit.stratum[:n], minlength=len(sizes))
-        low, high = interval(_expected(sizes, checks, share), confidence)
-        is_reached = bool(checks.all()) and (high - low) / 2 <= wishes[0] * unit
-        fewest, most = (fewest, n) if is_reached else (n + 1, most)
-    return fewest
+    return audit, sizes, np.bincount(audit.stratum, weights=chance[audit.rows], minlength=len(sizes)) / sizes
+
+
+def _half_width(audit: Audit, sizes: Rows, share: Floats, n: int, confidence: float) -> float:
+    checks = np.bincount(audit.stratum[:n], minlength=len(sizes))
+    if not checks.all():
+        return float("inf")
+    low, high = interval(_expected(sizes, checks, share), confidence)
+    return (high - low) / 2
 
 
 def estimate_total(sample: Audit, answers: Answers, *, confidence: float = 0.95) -> Estimate:
@@ -188,26 +213,11 @@ def at_thresholds(
     return [_at(sample, answers, scores >= at, is_inside, float(at), confidence) for at in thresholds]
 
 
-def precision_at_k(sample: Audit, answers: Answers, scores: Scores, k: int, *, confidence: float = 0.95) -> AtThreshold:
-    """Estimate precision (and recall) of the k highest scores; of equal scores the first rows enter.
-
-    Raises:
-        ValueError: if k < 1, or a building that counts has no finite score.
-    """
-    is_inside = _population(sample, answers, scores)
-    inside = np.flatnonzero(is_inside)
-    top = inside[np.argsort(-scores[inside], kind="stable")][:k]
-    if k < 1 or not len(top):
-        raise ValueError(f"k must be at least 1 and buildings must exist; got k = {k} and {len(inside)} buildings.")
-    is_flagged = np.zeros(len(answers), np.bool_)
-    is_flagged[top] = True
-    return _at(sample, answers, is_flagged, is_inside, float(scores[top[-1]]), confidence)
-
-
 def threshold_for(rows: Sequence[AtThreshold], *, precision: float | None = None, recall: float | None = None) -> Choice:
     """Choose the lowest threshold with a wanted precision, or the highest with a wanted recall, among those estimated.
 
-    The estimate of a threshold chosen by it is a little too good; the assured threshold errs less.
+    The estimate of a threshold chosen by it is a little too good; the assured threshold errs less. Checks that found no damage choose
+    none: whatever such a bound says, it says of what was known before.
 
     Raises:
         ValueError: if not exactly one wish in (0, 1] is given.
@@ -216,18 +226,36 @@ def threshold_for(rows: Sequence[AtThreshold], *, precision: float | None = None
     if wish is None or (precision is not None and recall is not None) or not 0 < wish <= 1:
         raise ValueError(f"one wish in (0, 1] is needed; got precision {precision} and recall {recall}.")
     name, choose = ("precision", min) if precision is not None else ("recall", max)
-    known: list[tuple[float, Estimate]] = [(row.threshold, getattr(row, name)) for row in rows]
-    known = [(at, figure) for at, figure in known if figure.is_enough]
-    estimated = choose((at for at, figure in known if (figure.value or 0) >= wish), default=None)
-    assured = choose((at for at, figure in known if (figure.low or 0) >= wish), default=None)
+    n_checks = max((row.n_checks for row in rows), default=0)
+    figures: list[tuple[float, Estimate]] = [(row.threshold, getattr(row, name)) for row in rows]
+    known = [(at, figure) for at, figure in figures if figure.is_enough]
     if not known:
         return Choice(None, None, f"not enough: {name} could be estimated at none of {len(rows)} thresholds. Check more.")
-    best = max(figure.value or 0 for _, figure in known)
+    if not any(row.n_damaged for row in rows):
+        return Choice(None, None, f"None of these {n_checks:,} checks found damage, so they recommend no threshold.")
+    estimated = choose((at for at, figure in known if (figure.value or 0) >= wish), default=None)
+    assured = choose((at for at, figure in known if (figure.low or 0) >= wish), default=None)
     if estimated is None:
-        return Choice(None, None, f"No threshold reaches a {name} of {wish:.0%}; the best estimate is {best:.1%}.")
+        return Choice(None, None, _why_none(name, wish, figures, n_checks))
     if assured is None:
         return Choice(estimated, None, f"No threshold's lower bound reaches a {name} of {wish:.0%}. More checks narrow it.")
     return Choice(estimated, assured, f"Estimate and lower bound reach a {name} of {wish:.0%}.")
+
+
+def _why_none(name: str, wish: float, figures: Sequence[tuple[float, Estimate]], n_checks: int) -> str:
+    """Return why no estimate reaches a wish: the checks cannot tell, or rule it out."""
+    known = [(at, figure) for at, figure in figures if figure.is_enough]
+    best = max((figure for _, figure in known), key=lambda figure: figure.value or 0)
+    share = f"{best.value or 0:.1%}, between {best.low or 0:.1%} and {best.high or 0:.1%}"
+    told = max(at for at, _ in known)
+    if any(at > told for at, _ in figures):
+        return (
+            f"These {n_checks:,} checks cannot tell the {name} above a threshold of {told:.4g}; up to there the best estimate is {share}. "
+            "More checks tell more."
+        )
+    if any((figure.high or 0) >= wish for _, figure in known):
+        return f"No estimate reaches a {name} of {wish:.0%}, and these {n_checks:,} checks cannot rule it out: the best is {share}."
+    return f"No threshold reaches a {name} of {wish:.0%}; the best estimate is {share}."
 
 
 def _at(
@@ -236,9 +264,10 @@ def _at(
     """Estimate what the flagged buildings hold; those that are not `is_inside` belong to no side."""
     side = np.where(is_inside, np.where(is_flagged, 0, 1), 2)
     above, below = parts(sample, answers, side, 2)
-    precision, recall = share_of(above, confidence), share_above(above, below, confidence)
-    damaged = total_of(above, confidence) if precision.is_enough else precision
-    return AtThreshold(threshold, int((side == 0).sum()), damaged, precision, recall, above.n_checks)
+    damaged, precision = of_flagged(above, confidence)
+    n_flagged = int(((side == 0) & (answers == OPEN)).sum())
+    recall = share_above(above, below, confidence)
+    return AtThreshold(threshold, n_flagged, damaged, precision, recall, above.n_checks, above.n_damaged)
 
 
 def _expected(sizes: NDArray[np.int64], checks: NDArray[np.int64], share: Floats) -> Part:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_missing_scores_wrong_shapes_sizes_and_answers_are_refused() -> None:
         (ValueError, "confidence", lambda: audit.estimate_total(sample, answers, confidence=95)),
     )
     answers[5] = NOT_ASSESSABLE  # belongs to nothing, so its score does not matter
-    assert audit.at_thresholds(sample, answers, scores, [-9.0])[0].flagged == 199
+    assert audit.at_thresholds(sample, answers, scores, [-9.0])[0].flagged == 159  # 40 are answered
 
 
 def test_total_is_the_sum_of_scaled_strata() -> None:
@@ -117,13 +118,13 @@ def test_precision_and_recall_of_a_threshold_between_strata_and_through_one() ->
     sample, answers = strata_by_hand([[1] * 6 + [0] * 14, [1] * 2 + [0] * 38], [100, 1000])
     scores = -np.arange(1100.0)
     between, through = audit.at_thresholds(sample, answers, scores, [-99.0, -119.0])
-    assert (between.flagged, between.n_checks) == (100, 20)
-    assert between.damaged.value == pytest.approx(30)
-    assert between.precision.value == pytest.approx(0.3)
-    assert between.recall.value == pytest.approx(30 / (30 + 50))
+    assert (between.flagged, between.n_checks, between.n_damaged) == (80, 20, 6)
+    assert between.damaged.value == pytest.approx(24), "30, of which six are confirmed"
+    assert between.precision.value == pytest.approx(24 / 80)
+    assert between.recall.value == pytest.approx((30 + 2) / (30 + 50)), "two below are confirmed, so on the map"
     # 20 buildings of the second stratum are above, 2 damaged and 18 not among them were checked; 0 of 20 below.
-    assert through.damaged.value == pytest.approx(30 + 2)
-    assert through.precision.value == pytest.approx(32 / 120)
+    assert through.damaged.value == pytest.approx(24)
+    assert through.precision.value == pytest.approx(24 / 80)
     assert through.recall.value == pytest.approx(1)
     assert "not 100 %" in through.recall.words
     assert bounds(through.recall)[0] < 0.7
@@ -135,12 +136,14 @@ def test_known_buildings_count_as_they_are() -> None:
     both = np.concatenate([answers, known])
     alone, total = (audit.estimate_total(sample, given) for given in (answers, both))
     assert bounds(total) == pytest.approx([figure + 30 for figure in bounds(alone)])
-    # All known ones score above the rest: 30 of 40 assessable are damaged, nothing is left to chance.
+    # All known ones score above the rest: none of them is flagged, 30 are confirmed.
     scores = np.concatenate([np.zeros(400), np.ones(47)])
-    (at,) = audit.at_thresholds(sample, both, scores, [1.0])
-    assert bounds(at.precision) == pytest.approx((0.75, 0.75, 0.75))
-    assert at.flagged == 40
-    assert at.recall.value == pytest.approx(30 / (30 + 50))
+    all_, none = audit.at_thresholds(sample, both, scores, [0.0, 1.0])
+    assert (none.flagged, none.precision.value) == (0, None)
+    assert none.precision.words.startswith("not enough: every building from the threshold up is answered")
+    assert none.recall.value == pytest.approx((30 + 5) / (30 + 50))
+    (alone,) = audit.at_thresholds(sample, answers, scores[:400], [0.0])
+    assert (all_.flagged, all_.precision, all_.damaged) == (360, alone.precision, alone.damaged), "clicks are no flags"
 
 
 def test_what_was_found_otherwise_bounds_the_estimate() -> None:
@@ -160,9 +163,7 @@ def test_census_gives_the_truth_without_width() -> None:
     sample, answers = drawn_audit(truth, scores, 300)
     assert bounds(audit.estimate_total(sample, answers)) == pytest.approx([(truth == 1).sum()] * 3)
     for at in audit.at_thresholds(sample, answers, scores, [-1.0, 0.3, 1.7]):
-        above = truth[(scores >= at.threshold) & (truth != NOT_ASSESSABLE)]
-        assert bounds(at.precision) == pytest.approx([above.mean()] * 3)
-        assert bounds(at.recall) == pytest.approx([above.sum() / (truth == 1).sum()] * 3)
+        assert (at.flagged, at.precision.is_enough, bounds(at.recall)) == (0, False, (1, 1, 1))
 
 
 def test_all_known_needs_no_check_and_all_damaged_is_bounded_by_all() -> None:
@@ -171,8 +172,8 @@ def test_all_known_needs_no_check_and_all_damaged_is_bounded_by_all() -> None:
     assert (sample.n_drawn, len(sample.rows)) == (0, 0)
     assert bounds(audit.estimate_total(sample, truth)) == (20, 20, 20)
     (at,) = audit.at_thresholds(sample, truth, scores, [0.5])
-    assert bounds(at.recall) == pytest.approx([truth[scores >= 0.5].sum() / 20] * 3)
-    assert audit.size_for(scores, np.ones(50, np.bool_), guess=0.1, half_width_share=0.1) == 0
+    assert bounds(at.recall) == (1, 1, 1)
+    assert audit.size_for(scores, np.ones(50, np.bool_), guess=0.1, relative_half_width=0.1) == 0
     low, value, high = bounds(audit.estimate_total(*drawn_audit(np.ones(2000, np.int8), event(2000)[0], 200)))
     assert 1950 < low < value == high == 2000
     sample, answers = drawn_audit(truth[:15], scores[:15], 10)  # fewer than twenty buildings are one stratum
@@ -203,21 +204,9 @@ def test_a_stratum_without_answers_is_not_guessed() -> None:
     assert not all_.precision.is_enough
 
 
-def test_precision_at_k_equals_the_threshold_of_the_kth_score() -> None:
-    scores, truth = event()
-    sample, answers = drawn_audit(truth, scores, 400)
-    top = audit.precision_at_k(sample, answers, scores, 300)
-    (at,) = audit.at_thresholds(sample, answers, scores, [np.sort(scores)[-300]])
-    assert top == at
-    assert top.flagged == 300
-    assert audit.precision_at_k(sample, answers, np.zeros(4000), 300).flagged == 300  # ties are cut by row
-    with pytest.raises(ValueError, match="k must be at least 1"):
-        audit.precision_at_k(sample, answers, scores, 0)
-
-
-def row(threshold: float, value: float | None, low: float | None) -> audit.AtThreshold:
-    figure = Estimate(value, low, None if value is None else 1.0, "")
-    return audit.AtThreshold(threshold, 10, figure, figure, figure, 20)
+def row(threshold: float, value: float | None, low: float | None, high: float = 1.0) -> audit.AtThreshold:
+    figure = Estimate(value, low, None if value is None else high, "")
+    return audit.AtThreshold(threshold, 10, figure, figure, figure, 20, 5)
 
 
 def test_threshold_for_takes_the_lowest_for_precision_and_the_highest_for_recall() -> None:
@@ -229,9 +218,15 @@ def test_threshold_for_takes_the_lowest_for_precision_and_the_highest_for_recall
     found = audit.threshold_for(rows, precision=0.85)
     assert (found.estimated, found.assured) == (0.8, None)
     assert "lower bound" in found.words
-    found = audit.threshold_for(rows, precision=0.95)
-    assert (found.estimated, found.assured) == (None, None)
-    assert "90.0%" in found.words
+    for given, words in (
+        (rows, "These 20 checks cannot tell the precision above a threshold of 0.8; up to there the best estimate is 90.0%"),
+        (rows[1:], "No estimate reaches a precision of 95%, and these 20 checks cannot rule it out: the best is 90.0%, between 70.0%"),
+        ([row(0.8, 0.9, 0.7, 0.93)], "No threshold reaches a precision of 95%; the best estimate is 90.0%, between 70.0% and 93.0%."),
+        ([replace(one, n_damaged=0) for one in rows], "None of these 20 checks found damage, so they recommend no threshold."),
+    ):  # fmt: skip
+        found = audit.threshold_for(given, precision=0.95)
+        assert (found.estimated, found.assured) == (None, None)
+        assert found.words.startswith(words)
     assert audit.threshold_for(rows[:1], recall=0.5).words.startswith("not enough")
     for wishes in ({}, {"precision": 0.5, "recall": 0.5}, {"recall": 1.5}):
         with pytest.raises(ValueError, match="one wish"):
@@ -253,9 +248,11 @@ def test_size_reaches_the_wanted_width_and_one_check_less_does_not_by_far() -> N
     finer = audit.size_for(scores, known, guess=chance, relative_half_width=0.2)
     assert 3 * n < finer < 5 * n
     assert audit.size_for(scores, known, guess=0.02, relative_half_width=0.4) > n  # nothing is hoped of the scores
-    assert audit.size_for(scores, known, guess=chance, half_width_share=0.4 * 0.02) == pytest.approx(n, rel=0.03)
-    assert audit.size_for(scores, known, guess=0.5, half_width_share=0.5) == 30
+    half, expected = audit.half_width_of(scores, known, guess=chance, n=n)
+    assert (half / expected, expected) == (pytest.approx(0.4, rel=0.02), pytest.approx(400))
+    assert audit.half_width_of(scores, known, guess=chance, n=3)[0] == math.inf
+    assert audit.size_for(scores, known, guess=0.5, relative_half_width=1.0) == 30
     assert audit.size_for(scores, known, guess=0.0, relative_half_width=0.1) == 20_000
-    for given in ({"guess": 0.1}, {"guess": 0.1, "half_width_share": 0.0}, {"guess": 1.1, "half_width_share": 0.1}):
-        with pytest.raises(ValueError, match="one half width"):
+    for given in ({"guess": 0.1, "relative_half_width": 0.0}, {"guess": 1.1, "relative_half_width": 0.1}):
+        with pytest.raises(ValueError, match="is needed"):
             audit.size_for(scores, known, **given)
