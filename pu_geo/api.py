@@ -735,7 +735,7 @@ class Project:
         >>> 0 <= project.threshold().value <= 1
         True
         """
-        return mapping.threshold(self._layout, self._facts(run).run_id)
+        return choices.threshold(self._layout, self._facts(run).run_id)
 
     def damage_types(self, run: RunName = CHOSEN) -> list[dict[str, Any]]:
         """Return the damage types that a run scores, as its map has them; none where it scores none.
@@ -748,17 +748,17 @@ class Project:
         []
         """
         run_id = self._facts(run).run_id
-        limit = mapping.threshold(self._layout, run_id).value
+        limit = choices.threshold(self._layout, run_id).value
         return damage_types.facts(self._layout, run_id, limit, damage_types.on_map(self._layout, run_id, limit))
 
     def begin_audit(self, checks: int | None = None, *, run: RunName = CHOSEN, analyst: str | None = None) -> AuditView:
         """Begin the audit of a run's map; people answer its random checks on the Annotate page.
 
         Args:
-            checks: how many; if None as many as give about +-30 % of the number damaged if 1 building in 20 is.
+            checks: how many, at least 30; if None as many as give about +-30 % of the number damaged if 1 building in 20 is.
         """
         run_id = self._facts(run).run_id
-        n = auditing.suggested_size(self._layout, run_id) if checks is None else checks
+        n = auditing.plan(self._layout, run_id).n if checks is None else checks
         if isinstance(n, bool) or not isinstance(n, int | np.integer):
             raise PuGeoError(
                 f"The number of checks is {n!r}; it must be a whole number.", "Give one, such as 300, or leave it out."

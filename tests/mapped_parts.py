@@ -55,8 +55,8 @@ def say_all(layout: Layout, rows: Iterable[int]) -> None:
 
 
 def answer_audit(layout: Layout, n: int, *, truth: NDArray[np.bool_] = TRUTH, run_id: str = RUN) -> random_audits.Check:
-    """Begin an audit and answer all of it by the truth."""
-    check = random_audits.begin_audit(layout, run_id, n, "ann")
+    """Begin an audit, of 30 checks at least, and answer n of it by the truth."""
+    check = random_audits.begin_audit(layout, run_id, max(n, 30), "ann")
     say_checks(layout, check, n, truth=truth)
     return check
 

@@ -199,7 +199,7 @@ def test_runs_come_with_their_arrays(town_project: Project) -> None:
     assert project.umap(n_neighbors=5).shape == (len(trained.scores), 2)
     found = project.cluster(k=3)
     assert found.part.shape == trained.scores.shape
-    assert project.begin_audit(10).check.sample.n_drawn == project.audit().check.sample.n_drawn == 10
+    assert project.begin_audit(27).check.sample.n_drawn == project.audit().check.sample.n_drawn == 27
     with pytest.raises(PuGeoError, match="needs at least"):
         project.train("pucl", hold_out=4)
 

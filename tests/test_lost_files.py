@@ -50,7 +50,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for run_id in ("ranker-0", "ranker-1"):
         add_run(layout, run_id, arrays={"embeddings": rows, "clusters": np.arange(20, dtype=np.int8) % 2})
     assert cli.main(["publish", str(layout.folder), "--formats", "csv"]) == 0
-    random_audits.begin_audit(layout, "ranker-1", 5, "ann")
+    random_audits.begin_audit(layout, "ranker-1", 8, "ann")
     return layout.folder
 
 

@@ -68,7 +68,7 @@ def choose(
         mapping.choose_top(layout, found.run_id, top)
     if is_named:  # at last, so that nothing is stored where a number is refused
         choices.choose_run(layout, found.run_id)
-    limit = mapping.threshold(layout, found.run_id)
+    limit = choices.threshold(layout, found.run_id)
     check, why = random_audits.newest_audit(layout, found.run_id), choices.why_chosen(layout) or "newest"
     facts = {
         "run_id": found.run_id, "method": found.method, "why": why, "threshold": limit.value,
@@ -101,7 +101,8 @@ def audit(
     *,
     run: RunId = "chosen",
     checks: Annotated[
-        int | None, typer.Option(min=1, help="random checks (default: enough for about +-30 % if 1 in 20 are damaged)")
+        int | None,
+        typer.Option(min=1, help="random checks, at least 30 (default: enough for about +-30 % if 1 in 20 are damaged)"),
     ] = None,
     threshold: Annotated[
         float | None,
@@ -115,7 +116,7 @@ def audit(
     facts = choices.run(layout, run)
     run_id = facts.run_id
     if action == "begin":
-        n = checks or auditing.suggested_size(layout, run_id)
+        n = checks or auditing.plan(layout, run_id).n
         random_audits.begin_audit(layout, run_id, n, analyst or labeling.default_analyst())
     found = auditing.view(layout, run_id)
     if found is None:
@@ -144,6 +145,11 @@ def audit(
         value = "" if one["value"] is None else f"{one['value']:.4g} ({one['low']:.4g} to {one['high']:.4g}): "
         lines.append(f"{name:10} {value}{one['words']}")
     lines += [_type_words(one) for one in result.get("types", ())]
+    if offer := mapping.offer(layout, run_id):
+        result["offer"] = {"threshold": offer.threshold.value, "n_flagged": offer.n_flagged, "words": offer.words}
+        lines.append(
+            f"{offer.words} To take it: pu-geo choose {project} --run {run_id} --threshold {offer.threshold.value:.4f}"
+        )
     show(result, "\n".join(lines), as_json)
 
 

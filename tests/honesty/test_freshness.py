@@ -18,7 +18,7 @@ from small_parts import job_of, table_of
 from pu_geo.errors import ProjectError
 from pu_geo.project import alignment, contents, freshness, runs, store
 from pu_geo.project.layout import SHARED, Layout
-from pu_geo.services.damage_map import random_audits
+from pu_geo.services.damage_map import auditing, random_audits
 from pu_geo.services.imagery import layers, preparation, scene_pair
 from pu_geo.services.project import choices, removing
 from pu_geo.services.train import run_card
@@ -150,7 +150,7 @@ def test_a_former_picture_is_refused_and_whatever_changed_is_said(
     assert [row["n_missing"] is None for row in layers.rows(layout)] == [change is other_layer]
     acts: list[Callable[[], object]] = [
         lambda: rank(job_of(layout, "again")),
-        lambda: random_audits.begin_audit(layout, run.run_id, 5, "ann"),
+        lambda: random_audits.begin_audit(layout, run.run_id, auditing.plan(layout, run.run_id).n, "ann"),
         lambda: features(job_of(layout), request={"maker": SHARED, "n_views": 1}),
     ]
     if is_refused:
@@ -173,7 +173,7 @@ def test_a_former_picture_is_refused_and_whatever_changed_is_said(
 
 def test_no_clock_says_what_is_newest(made: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = Layout(Path(shutil.copytree(made.folder, tmp_path / "town.pugeo")))
-    first = random_audits.begin_audit(layout, "latest", 5, "ann")
+    first = random_audits.begin_audit(layout, "latest", auditing.plan(layout, "latest").n, "ann")
     choices.choose_run(layout, "latest")
     for module in (store, contents, runs, train):  # the clock is set back
         monkeypatch.setattr(module, "now", lambda: "2001-01-01T00:00:00.000Z", raising=False)
@@ -181,7 +181,7 @@ def test_no_clock_says_what_is_newest(made: Layout, tmp_path: Path, monkeypatch:
     assert store.call(layout, contents.latest_chip_set) == cut["chip_set"]
     ranked = rank(job_of(layout, "later"))
     assert store.call(layout, runs.find, "latest").run_id == ranked["run_id"]
-    second = random_audits.begin_audit(layout, "latest", 5, "ann")
+    second = random_audits.begin_audit(layout, "latest", auditing.plan(layout, "latest").n, "ann")
     assert [facts["id"] for facts in random_audits.audits_of(layout)] == [first.id, second.id]
     random_audits.end(layout, second.id)
 

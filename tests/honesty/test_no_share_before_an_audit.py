@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from app_parts import field, plain, show, show_tab
+from app_parts import plain, show, show_tab
 from cli_parts import CommandLine
 from mapped_parts import RUN, answer_audit, mapped_project, say_all
 from model_parts import with_chips
-from small_parts import add_run, small_project
+from small_parts import small_project
 
 from pu_geo import Project, cli
 from pu_geo.analysis import class_prior, estimates, two_readings
@@ -24,7 +24,7 @@ from pu_geo.methods import fitting, linear
 from pu_geo.methods.estimators import ALL, PURanker
 from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import auditing, mapping, random_audits
+from pu_geo.services.damage_map import auditing, random_audits
 from pu_geo.services.train import comparing
 from pu_geo.ui.damage_map.texts import TAB_AUDIT, TABS
 
@@ -117,7 +117,7 @@ def test_no_page_names_one_and_the_map_says_how_many_it_starts_from(town: Layout
     told = plain(app)
     assert ": a starting point, not an estimate." in told
     assert "How many there are in all is not known before an audit" in told
-    assert "how many are is not known before an audit" in str(field(app, "Random checks").help).replace("\\", "")
+    assert "how many are is not known before an audit" in told
     assert "% in all" not in told
 
 
@@ -139,36 +139,15 @@ def test_the_library_has_no_name_for_one(town: Layout) -> None:
         assert model.start_k_ == 24
 
 
-def test_an_audit_replaces_the_starting_point_by_its_estimate_and_nothing_before_it_does(tmp_path: Path) -> None:
-    layout = mapped_project(tmp_path)
-    scores = np.asarray(runs.array(layout, RUN, "scores"))
-    add_run(layout, "start-1", scores=scores, like=RUN, created_at="2026-02-01T00:00:00.000Z", threshold=0.9, start_k=3)
-    assert mapping.threshold(layout, "start-1") == (0.9, "start:3")
-    check = random_audits.begin_audit(layout, RUN, 200, "ann")
-    assert mapping.threshold(layout, "start-1").origin == "start:3", "it is open"
-    random_audits.leave(layout, check.id, "ann")
-    assert mapping.threshold(layout, "start-1").origin == "start:3", "it is void"
-    check = answer_audit(layout, 200)
-    found, limit = auditing.how_many(layout), mapping.threshold(layout, "start-1")
-    assert limit.origin == f"audit:{check.id}"
-    left = round(found.total.value or 0) - found.confirmed
-    assert mapping.at_threshold(layout, "start-1", limit.value).n_flagged == max(left, 1)
-    assert mapping.threshold(layout, RUN) == (0.5, "run"), "no starting point"
-    assert auditing.NOT_KNOWN not in found.words
-    mapping.choose_top(layout, "start-1", 25)
-    answer_audit(layout, 50)
-    assert mapping.threshold(layout, "start-1").origin == "top:25", "a person chose it"
-
-
 def test_an_audit_is_planned_by_a_stated_number_and_drawn_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout = mapped_project(tmp_path)
     say_all(layout, range(2, 30))
-    words, planned = auditing.planned_words(layout), auditing.suggested_size(layout, RUN)
-    assert words.startswith("Planned as if 1 in 20 were damaged; how many are is not known before an audit.")
+    planned = auditing.plan(layout, RUN)
+    assert "Planned as if 1 in 20 were damaged; how many are is not known before an audit." in planned.words
     monkeypatch.setattr(estimates, "elkan_noto_of_margins", lambda *_: 0.9)
-    assert auditing.suggested_size(layout, RUN) == planned
+    assert auditing.plan(layout, RUN) == planned
     drawn = []
     for share in (0.01, 0.5):
         monkeypatch.setattr(auditing, "PLANNED_SHARE", share)
@@ -176,5 +155,4 @@ def test_an_audit_is_planned_by_a_stated_number_and_drawn_without_it(
     np.testing.assert_array_equal(drawn[0].rows, drawn[1].rows)
     np.testing.assert_array_equal(drawn[0].stratum, drawn[1].stratum)
     answer_audit(layout, 100)
-    assert auditing.planned_words(layout).startswith("Planned for ")
-    assert "as random checks estimate it" in auditing.planned_words(layout)
+    assert "as random checks estimate it" in auditing.plan(layout, RUN).words

@@ -58,7 +58,7 @@ def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.Mon
     if which is found:
         say_all(mapped, found(check))
     before = auditing.how_many(mapped)
-    limit = Threshold(mapping.threshold(mapped, RUN).value, f"audit:{check.id}")
+    limit = Threshold(choices.threshold(mapped, RUN).value, f"audit:{check.id}")
     gone = [f"b{row}" for row in which(check)]
     monkeypatch.setattr(aoi, "outside", lambda db: gone)
     done = remove_footprints(job_of(mapped), name=json.dumps(gone) if by_list else "outside-aoi", analyst="ann")

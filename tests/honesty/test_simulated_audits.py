@@ -298,4 +298,4 @@ def test_two_hits_among_many_are_no_negative_number() -> None:
     assert 2 <= found.low < found.value < found.high <= n
     assert found.value == pytest.approx(1000)
     assert found.low == pytest.approx(122, rel=0.3)
-    assert found.high == pytest.approx(3562, rel=0.1), "exact for a simple sample: 122 to 3,562"
+    assert found.high == pytest.approx(3562, rel=0.15), "122 to 3,562 by the conservative exact interval"

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from typed_parts import TYPED, TYPES, name_types, typed_project
 
 from pu_geo.project.layout import Layout, write_array
-from pu_geo.services.damage_map import damage_types, exporting, mapping
+from pu_geo.services.damage_map import damage_types, exporting
 from pu_geo.services.project import choices
 from pu_geo.services.train import run_names
 from pu_geo.ui.damage_map import type_panel
@@ -112,7 +112,7 @@ def typed(tmp_path: Path) -> Layout:
 
 
 def here(layout: Layout) -> damage_types.TypesOnMap:
-    return damage_types.on_map(layout, TYPED, mapping.threshold(layout, TYPED).value)
+    return damage_types.on_map(layout, TYPED, choices.threshold(layout, TYPED).value)
 
 
 def test_few_answers_are_not_enough_and_no_share_is_shown_before_an_audit(typed: Layout) -> None:

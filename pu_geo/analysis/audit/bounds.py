@@ -191,9 +191,10 @@ def of_flagged(part: Part, confidence: float) -> tuple[Estimate, Estimate]:
     else:
         words = f"{part.n_damaged:,} of {part.n_checks:,} checks above the threshold found damage."
         value, (low, high) = part.value() - part.found, (end - part.found for end in _whole_interval(part, confidence))
-        number = Estimate(value, min(low, value), min(max(high, value), n_open), words)
-        share = Estimate(*(min((end or 0.0) / n_open, 1.0) for end in (number.value, number.low, number.high)), words)
-        return number, share
+        high = min(max(high, value), n_open)
+        return Estimate(value, min(low, value), high, words), Estimate(
+            value / n_open, min(low, value) / n_open, high / n_open, words
+        )
     nothing = Estimate(None, None, None, words)
     return nothing, nothing
 

@@ -1,7 +1,7 @@
 """What the audit of a run's map says: number damaged, precision and recall, thresholds, and chances of damage.
 
-The map that is judged is the exported one: what people confirmed before the audit counts as flagged, what they
-called not damaged as not flagged, and only the rest by its score.
+The map that is judged is the exported one. Precision is of what is flagged: buildings that nobody answered. What people confirmed is
+counted apart; it is on the map all the same, so it counts in recall.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pu_geo.analysis.audit import design as audit
 from pu_geo.analysis.audit.calibration import Calibration
 from pu_geo.analysis.audit.design import AtThreshold, Choice
 from pu_geo.analysis.audit.design import Estimate as Estimate
-from pu_geo.analysis.estimates import PLANNED_SHARE
+from pu_geo.analysis.estimates import PLANNED_SHARE, first_threshold
 from pu_geo.errors import PuGeoError
 from pu_geo.project import analysts, contents, labels, runs, store
 from pu_geo.project.labels import Moment
@@ -35,6 +35,8 @@ from pu_geo.services.train import run_names
 N_THRESHOLDS = 60
 CONFIDENCE = 0.95
 USUAL_HALF_WIDTH = 0.3
+SECONDS_A_CHECK = 10
+"""How long a random check takes in plans of an audit: a plan's number."""
 NOT_KNOWN = "not known before an audit"
 """How many are damaged, and their share, as every screen, report and export has it until random checks say."""
 IN_ALL = "How many there are in all is"
@@ -48,7 +50,7 @@ class AuditView:
 
     Attributes:
         done: its sample as far as it was answered.
-        n: assessable buildings of the map.
+        n, n_open: assessable buildings of the map, and those of them without an answer.
         total: number damaged by this audit; `how_many` is what to show of it.
         rows: precision and recall from the lowest threshold to the highest.
         calibration: None, and the reason in `no_calibration`, where there are too few answers.
@@ -58,6 +60,7 @@ class AuditView:
     check: Check
     done: Answered
     n: int
+    n_open: int
     total: Estimate
     rows: tuple[AtThreshold, ...]
     calibration: Calibration | None
@@ -100,6 +103,7 @@ def _view(
         check=check,
         done=done,
         n=int((done.answers != audit.NOT_ASSESSABLE).sum()),
+        n_open=int((done.answers == audit.OPEN).sum()),
         total=total,
         rows=tuple(audit.at_thresholds(done.sample, done.answers, scores, thresholds, confidence=CONFIDENCE)),
         calibration=fitted,
@@ -324,12 +328,13 @@ def at_by(layout: Layout, run_id: str, check: Check, threshold: float) -> AtThre
 
 
 def at_top(layout: Layout, run_id: str, k: int) -> AtThreshold | None:
-    """Estimate the precision of the k highest places; None without an audit."""
+    """Estimate the precision of the k highest-ranked buildings without an answer; None without an audit."""
     check = random_audits.newest_audit(layout, run_id)
     if check is None:
         return None
     done, scores = _judged(layout, run_id, check)
-    return audit.precision_at_k(done.sample, done.answers, scores, k, confidence=CONFIDENCE)
+    limit = first_threshold(scores[done.answers == audit.OPEN], k)
+    return audit.at_thresholds(done.sample, done.answers, scores, [limit], confidence=CONFIDENCE)[0]
 
 
 def choose(found: AuditView, *, precision: float | None = None, recall: float | None = None) -> Choice:
@@ -368,28 +373,52 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
     }
 
 
-def suggested_size(layout: Layout, run_id: str, relative_half_width: float = USUAL_HALF_WIDTH) -> int:
-    """Return how many checks estimate the number damaged to about this share of it, see `planned_words` for what that supposes.
+@dataclass(frozen=True)
+class Plan:
+    """What so many random checks of a run's map would buy.
 
-    Only the width of the interval depends on what it supposes: strata, order and estimates of an audit do not.
+    Attributes:
+        n: checks; 0 where every building is answered.
+        fewest, most: between which they may be: fewer give no estimate, and no more buildings have no answer.
+        words: the width of the interval that is to be expected, the minutes, and what both suppose.
+    """
+
+    n: int
+    fewest: int
+    most: int
+    words: str
+
+
+def plan(layout: Layout, run_id: str, n: int | None = None, *, relative_half_width: float = USUAL_HALF_WIDTH) -> Plan:
+    """Plan an audit. Only the width of the interval depends on what is supposed: strata, order and estimates do not.
+
+    Args:
+        n: checks; if None, as many as estimate the number damaged to about `relative_half_width` of it.
     """
     facts = store.call(layout, runs.find, run_id)
     is_known = random_audits.answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
-    if is_known.all():
-        return 0
+    most = int((~is_known).sum())
+    fewest = random_audits.fewest_of(most)
+    if not most:
+        return Plan(0, 0, 0, "Every building is answered; there is nothing to estimate.")
     scores = np.asarray(runs.scores_alone(layout, facts.run_id), np.float64)  # by which the audit is drawn
-    share = max(_planned(layout)[0], 1 / len(scores))
-    return audit.size_for(scores, is_known, guess=_guess(scores, share), relative_half_width=relative_half_width)
-
-
-def planned_words(layout: Layout) -> str:
-    """Return what the suggested number of checks supposes, in a sentence: a plan's number, unless random checks estimated it."""
-    share, is_known = _planned(layout)
-    if is_known:
-        return f"Planned for {share:.1%} damaged of what is not answered, as random checks estimate it."
-    return (
-        f"Planned as if 1 in {round(1 / PLANNED_SHARE)} were damaged; how many are is {NOT_KNOWN}. Rarer damage takes more."
+    share, is_estimated = _planned(layout)
+    guess = _guess(scores, max(share, 1 / len(scores)))
+    n = audit.size_for(scores, is_known, guess=guess, relative_half_width=relative_half_width) if n is None else n
+    n = min(max(n, fewest), most)
+    half, damaged = audit.half_width_of(scores, is_known, guess=guess, n=n)
+    width = f"±{half:,.0f}" + (
+        f", {half / damaged:.0%} of it" if half < damaged else ", which is more than the number itself"
     )
+    if is_estimated:
+        why = f"Planned for {share:.1%} damaged of what is not answered, as random checks estimate it."
+    else:
+        why = f"Planned as if 1 in {round(1 / PLANNED_SHARE)} were damaged; how many are is {NOT_KNOWN}. Rarer damage takes more."
+    words = (
+        f"{n:,} checks should give the number damaged to about {width}, in about "
+        f"{wording.plural(max(round(n * SECONDS_A_CHECK / 60), 1), 'minute')} at {SECONDS_A_CHECK} seconds each; the least is {fewest:,}. {why}"
+    )
+    return Plan(n, fewest, most, words)
 
 
 def _planned(layout: Layout) -> tuple[float, bool]:
@@ -417,11 +446,5 @@ def _raw_scores(layout: Layout, run_id: str) -> NDArray[np.float64]:
 
 
 def _judged(layout: Layout, run_id: str, check: Check) -> tuple[Answered, NDArray[np.float64]]:
-    """Return answers and scores; those of buildings known before the audit are above or below every threshold."""
-    done = random_audits.answered(layout, check)
-    answers, scores = done.answers, _raw_scores(layout, run_id).round(4)
-    is_census = np.ones(len(scores), np.bool_)
-    is_census[check.sample.rows] = False
-    scores[is_census & (answers == audit.DAMAGED)] = 2.0
-    scores[is_census & (answers == audit.UNDAMAGED)] = -1.0
-    return done, scores
+    """Return the answers that count, and the scores as they are written."""
+    return random_audits.answered(layout, check), _raw_scores(layout, run_id).round(4)

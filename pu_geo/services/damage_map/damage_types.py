@@ -426,7 +426,7 @@ def choose(layout: Layout, run_id: str, name: str, *, threshold: float | None = 
     """
     require_number(name, threshold, top)
     if top is not None:
-        return choose_top(layout, run_id, mapping.threshold(layout, run_id).value, name, top)
+        return choose_top(layout, run_id, choices.threshold(layout, run_id).value, name, top)
     return choose_threshold(layout, run_id, name, float(threshold or 0))
 
 
@@ -544,10 +544,6 @@ def _audit_of(one: TypeOnMap, done: random_audits.Answered, given: Codes, is_abo
     answers[is_damaged & (given == NO)] = audit.UNDAMAGED
     answers[is_silent] = audit.NOT_ASSESSABLE
     has_it = is_above.astype(np.float64)
-    is_census = np.ones(len(answers), np.bool_)
-    is_census[done.sample.rows] = False
-    has_it[is_census & (given == YES)] = 1.0
-    has_it[is_census & (answers == audit.UNDAMAGED)] = 0.0
     counted = answers[drawn]
     n_checks, n_yes = int(np.isin(counted, (audit.DAMAGED, audit.UNDAMAGED)).sum()), int((counted == audit.DAMAGED).sum())
     n_silent = int(is_silent[drawn].sum())

@@ -218,7 +218,7 @@ def audit_words(layout: Layout, run_id: str, threshold: float) -> str:
     if found is None or here is None:
         return ""
     words = [wording.plural(found.done.n_counted, "random check") + " count"]
-    for name, share in (("precision", here.precision), ("recall", here.recall)):
+    for name, share in (("precision of the flagged", here.precision), ("recall", here.recall)):
         if share.value is not None and share.low is not None and share.high is not None:
             words.append(f"{name} {wording.interval(share.value, share.low, share.high)}")
         else:

@@ -89,21 +89,49 @@ def classes_now(layout: Layout, run_id: str, threshold: float, *, is_taught: boo
     return dict(zip(found.ids, found.classes(threshold), strict=True))
 
 
-def threshold(layout: Layout, run_id: str) -> Threshold:
-    """Return the threshold of a run's map: the one chosen for it, else the run's own.
+@dataclass(frozen=True)
+class Offer:
+    """A threshold that an audit offers for a run's map; nothing is changed before a person takes it.
 
-    Where the run's own is only a starting point and an audit has estimated how many are damaged, by this run or another, the audit
-    sets it: as many are flagged as it says are damaged and not confirmed. That is stored, as a person's choice is.
+    Attributes:
+        threshold: it, with the audit as its origin.
+        n_flagged, n_now: buildings that it flags, and that the map flags now.
+        words: what each of both costs.
     """
-    limit = choices.threshold(layout, run_id)
-    if not choices.of_start(limit.origin):
-        return limit
-    found = auditing.how_many(layout)
+
+    threshold: Threshold
+    n_flagged: int
+    n_now: int
+    words: str
+
+
+def offer(layout: Layout, run_id: str) -> Offer | None:
+    """Return the threshold that flags as many as an audit, of this run or another, says are damaged and not confirmed.
+
+    None without an audit that has ended, and where the map flags just as many.
+    """
+    found, now = auditing.how_many(layout), choices.threshold(layout, run_id)
     if found.basis != "audit" or found.audit_state not in ("finished", "reduced") or found.total.value is None:
-        return limit
-    k = max(round(found.total.value) - found.confirmed, 1)
-    choices.choose_threshold(layout, run_id, first_threshold(_open_scores(layout, run_id), k), f"audit:{found.check_id}")
-    return choices.threshold(layout, run_id)
+        return None
+    scores, left = _open_scores(layout, run_id), max(round(found.total.value) - found.confirmed, 0)
+    if not len(scores):
+        return None
+    limit = Threshold(first_threshold(scores, max(left, 1)), f"{choices.AUDIT}:{found.check_id}")
+    n_now, n_flagged = (int((scores >= one.value).sum()) for one in (now, limit))
+    if n_now == n_flagged:
+        return None
+    costs = [f"{n:,} flagged{_costs(layout, run_id, one.value, n, left)}" for n, one in ((n_now, now), (n_flagged, limit))]
+    words = f"The audit estimates about {left:,} damaged beside the {found.confirmed:,} confirmed. Now {costs[0]}. With its threshold {costs[1]}."
+    return Offer(limit, n_flagged, n_now, words)
+
+
+def _costs(layout: Layout, run_id: str, limit: float, n: int, left: int) -> str:
+    """Return how many of n flagged buildings are right, and how many of `left` damaged ones a threshold misses."""
+    here = auditing.at(layout, run_id, limit)
+    if here is None or here.damaged.value is None:
+        return ": these checks cannot tell how many of them are damaged"
+    right = min(round(here.damaged.value), n)
+    return f": about {right:,} of them damaged, {n - right:,} not, and about {max(left - right, 0):,} damaged missed"
 
 
 def top(layout: Layout, run_id: str, k: int) -> Threshold:
@@ -165,7 +193,7 @@ def wanted_of(origin: str) -> int | None:
 
 def limit_of(layout: Layout, run_id: str, value: float) -> Threshold:
     """Return a threshold with its origin: the stored one's where it is that, else a person's."""
-    found = threshold(layout, run_id)
+    found = choices.threshold(layout, run_id)
     return found if round(value, 4) == found.value else Threshold(round(value, 4), choices.PERSON)
 
 
@@ -216,7 +244,7 @@ def map_arguments(layout: Layout, run_id: str, limit: float | None, k: int | Non
         PuGeoError: if both are given, or as `top`.
     """
     run_id = choices.run(layout, run_id).run_id
-    found = threshold(layout, run_id)
+    found = choices.threshold(layout, run_id)
     if k is not None:
         one_of_both(limit, k)
         found = top(layout, run_id, k)

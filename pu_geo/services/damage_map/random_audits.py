@@ -100,12 +100,20 @@ def begin_audit(layout: Layout, run_id: str, n: int, analyst: str) -> Check:
     scores = np.asarray(runs.scores_alone(layout, facts.run_id), np.float64)
     is_known = answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
     n_open = int((~is_known).sum())
-    if not 1 <= n <= n_open:
+    fewest = fewest_of(n_open)
+    if not fewest <= n <= n_open or not n_open:
         raise PuGeoError(
-            f"An audit of {n} checks was asked for; {n_open:,} buildings have no answer yet.",
-            f"Choose between 1 and {n_open:,}." if n_open else "Every building is answered; there is nothing to estimate.",
+            f"An audit of {n} checks was asked for; {n_open:,} buildings have no answer yet, and fewer than {fewest:,} checks give no estimate.",
+            f"Choose between {fewest:,} and {n_open:,}."
+            if n_open
+            else "Every building is answered; there is nothing to estimate.",
         )
     return _begin(layout, "audit", facts.run_id, analyst, audit.design(scores, is_known, n=n, seed=_seed()), facts.chip_set)
+
+
+def fewest_of(n_open: int) -> int:
+    """Return how many checks an audit takes at least, of so many buildings without an answer."""
+    return min(progress.FEWEST_CHECKS, n_open)
 
 
 def _seed() -> int:

@@ -20,9 +20,9 @@ from pu_geo import wording
 from pu_geo.project import areas, contents, decisions, discoveries, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import ranking
-from pu_geo.services.damage_map import mapping
 from pu_geo.services.explore.exploring import is_run, rows_on_map
 from pu_geo.services.project import population
+from pu_geo.services.project.choices import threshold
 
 MOST_CATEGORIES = 12
 OTHER = "other"
@@ -132,7 +132,7 @@ def _uncertainty(layout: Layout, run_id: str, by: str, place: str) -> Coloring:
     scores = now_here.scores[np.isfinite(now_here.exact)]
     here = np.where(np.isfinite(now_here.exact), (now_here.ranks() - 0.5) / max(len(scores), 1), np.nan)
     if by == "near":
-        limit = mapping.threshold(layout, run_id).value
+        limit = threshold(layout, run_id).value
         flagged = float((scores >= limit).mean()) if len(scores) else 0.0
         title, ends = NEAR_THRESHOLD, ("far away", "at the threshold")
         values = (-np.abs(here - flagged)).astype(np.float32)

@@ -84,7 +84,7 @@ def reasons_by_chips(layout: Layout, facts: RunFacts) -> Mapping[str, str] | Non
 
 
 def threshold(layout: Layout, run_id: str) -> Threshold:
-    """Return the threshold of a run's map as it is stored; `damage_map.mapping.threshold` takes an audit into account, too."""
+    """Return the threshold of a run's map: the one that was chosen for it, else the run's own."""
     with store.connect(layout) as db:
         return choices.threshold_of(db, runs.find(db, run_id))
 

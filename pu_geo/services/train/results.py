@@ -9,7 +9,7 @@ from pu_geo import wording
 from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, wilson
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.damage_map import auditing, mapping, random_audits
+from pu_geo.services.damage_map import auditing, random_audits
 from pu_geo.services.project import choices
 from pu_geo.services.train import run_names, training
 from pu_geo.services.train.comparing import share_words
@@ -68,7 +68,7 @@ def judged_words(run: RunFacts) -> str:
 
 
 def _audit_words(layout: Layout, run_id: str) -> str:
-    at = auditing.at(layout, run_id, mapping.threshold(layout, run_id).value)
+    at = auditing.at(layout, run_id, choices.threshold(layout, run_id).value)
     if at is None:
         return NOT_AUDITED
     known = {"precision": at.precision, "recall": at.recall}

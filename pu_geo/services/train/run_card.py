@@ -103,7 +103,7 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         people = {event.analyst for event in labels.current(db, at=facts.at_event).values()}
         project, scenes = store.project_name(db), contents.scenes(db)
     chips = preparation.chip_facts(layout, facts.chip_set) if layout.chip_facts(facts.chip_set).is_file() else {}
-    chosen = mapping.threshold(layout, facts.run_id)
+    chosen = choices.threshold(layout, facts.run_id)
     audit = auditing.facts(layout, facts.run_id, chosen.value)
     judged, manifest = getattr(facts, "judgement", None), folder / "manifest.json"
     found = {

@@ -40,7 +40,7 @@ from pu_geo.project.contents import chip_facts
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
-from pu_geo.services.damage_map import auditing, damage_types, exporting, mapping, random_audits
+from pu_geo.services.damage_map import auditing, damage_types, exporting, random_audits
 from pu_geo.services.imagery import layers, scene_files, scene_pair
 from pu_geo.services.project.choices import reasons_of
 from pu_geo.services.train import training
@@ -78,11 +78,9 @@ def build_damage_map(
     """
     with store.connect(layout) as db:
         facts = runs.find(db, run_id)
-    limit = (
-        mapping.threshold(layout, facts.run_id)
-        if threshold is None
-        else choices.Threshold(round(threshold, 4), threshold_origin)
-    )
+        limit = choices.threshold_of(db, facts)
+    if threshold is not None:
+        limit = choices.Threshold(round(threshold, 4), threshold_origin)
     audit = auditing.facts(layout, facts.run_id, limit.value)
     if not layout.chip_facts(facts.chip_set).is_file():
         raise ProjectError(

@@ -156,17 +156,17 @@ def _audit(audit: Mapping[str, Any] | None, units: Units) -> Section:
     counted = f"; {number(audit['n_counted'])} count" if is_cut else ""
     rows = [("Random checks", f"{number(audit['n_answered'])} answered of {number(audit['n_drawn'])} drawn{counted}")]
     if here:
-        above = f"{number(here['flagged'])} {units.several}, {number(here['n_checks'])} checks among them"
+        above = f"{number(here['flagged'])} {units.several} without an answer; {number(here['n_checks'])} checks were from there up"
         rows += [
-            (f"At threshold {float(here['threshold']):.4g} and above", above),
-            ("Precision: share of these that are damaged", _share(here["precision"])),
-            ("Recall: share of the damaged that are among these", _share(here["recall"])),
+            (f"Flagged, at threshold {float(here['threshold']):.4g}", above),
+            ("Precision: share of the flagged that are damaged", _share(here["precision"])),
+            ("Recall: share of the damaged that are flagged or confirmed", _share(here["recall"])),
         ]
     twice = f"none: each audited {units.one} was read by one person"
     if reading.get("n") and reading.get("share") is not None:
         kappa = "" if reading.get("kappa") is None else f", kappa {float(reading['kappa']):.2f}"
         twice = f"{number(reading['n'])} {units.several} read twice, {percent(float(reading['share']))} alike{kappa}"
-    note = "In parentheses: 95 % intervals. The audit judges the map as it was before its own answers were entered."
+    note = "In parentheses: 95 % intervals. What people confirmed is no flag: it is not in precision, and counts as found in recall."
     return Section("Audit", rows=[*rows, ("Second reading", twice)], plots=plots(audit), note=note)
 
 

@@ -9,7 +9,7 @@ import streamlit as st
 
 from pu_geo import wording
 from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import auditing, random_audits
+from pu_geo.services.damage_map import auditing, mapping, random_audits
 from pu_geo.services.damage_map.auditing import AuditView, Estimate
 from pu_geo.services.project import choices
 from pu_geo.ui import frame
@@ -31,13 +31,15 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
         return
     _status(layout, found)
     _figures(layout, run_id, threshold)
+    _offer(layout, run_id)
     if any(row.precision.is_enough for row in found.rows):
         curve, wish = st.columns([3, 2], gap="medium")
         with curve:
             st.plotly_chart(_figure(found, threshold), key="audit-curve", config={"displaylogo": False}, alt=texts.CURVE_ALT)
         with wish:
             _wish(layout, run_id, found)
-            k = st.number_input(texts.OF_TOP, 1, found.n, min(100, found.n), 10, key="top-k", width=160)
+            n_open = max(found.n_open, 1)
+            k = st.number_input(texts.OF_TOP, 1, n_open, min(100, n_open), 10, key="top-k", width=160)
             top = auditing.at_top(layout, run_id, int(k))
             if top is not None:
                 st.caption(texts.OF_TOP_IS.format(k=int(k), share=_share_line(top.precision)))
@@ -65,6 +67,16 @@ def _figures(layout: Layout, run_id: str, threshold: float) -> None:
         column.caption(frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX)))
 
 
+def _offer(layout: Layout, run_id: str) -> None:
+    """Draw the threshold that the audit offers, what it and the one of now cost, and the button that takes it."""
+    if (offer := mapping.offer(layout, run_id)) is None:
+        return
+    with st.container(border=True, key="audit-offer"):
+        st.markdown(frame.plain(offer.words))
+        take = frame.does(partial(choices.choose_threshold, layout, run_id, *offer.threshold))
+        st.button(texts.TAKE.format(n=offer.n_flagged, now=offer.n_now), key="audit-take", on_click=take)
+
+
 def _share_line(share: Estimate) -> str:
     return f"**{share_words(share)}**  \n{frame.plain(share.words)}" if share.is_enough else frame.plain(share.words)
 
@@ -73,14 +85,16 @@ def _invite(layout: Layout, run_id: str) -> None:
     st.markdown(texts.NO_AUDIT)
     st.caption(frame.plain(auditing.how_many(layout).words_beside(run_id)))  # perhaps by the audit of another run
     with frame.show_errors():
-        usual = auditing.suggested_size(layout, run_id)
-        half, plan = wording.percent(auditing.USUAL_HALF_WIDTH), auditing.planned_words(layout)
-        n = st.number_input(
-            texts.CHECKS, 1, None, max(usual, 1), 10, width=200, key=f"audit-size-{run_id}",
-            help=texts.CHECKS_HELP.format(n=usual, half=half, plan=frame.plain(plan)),
-        )  # fmt: skip
-        begin = partial(random_audits.begin_audit, layout, run_id, int(n), frame.analyst())
-        frame.button(texts.START, begin, type="primary", icon=":material/fact_check:", key="audit-start", goes_to="annotate")
+        usual = auditing.plan(layout, run_id)
+        if not usual.n:
+            st.caption(usual.words)
+            return
+        n = st.number_input(texts.CHECKS, 1, None, usual.n, 10, width=200, key=f"audit-size-{run_id}")
+        plan = auditing.plan(layout, run_id, int(n))  # at least the fewest that give an estimate, and no more than there are
+        st.caption(frame.plain(plan.words))
+        begin = partial(random_audits.begin_audit, layout, run_id, plan.n, frame.analyst())
+        start = texts.START.format(n=plan.n)
+        frame.button(start, begin, type="primary", icon=":material/fact_check:", key="audit-start", goes_to="annotate")
 
 
 def _status(layout: Layout, found: AuditView) -> None:
@@ -97,9 +111,10 @@ def _status(layout: Layout, found: AuditView) -> None:
                 texts.ANSWER.format(n=left) if takes_part else texts.RESUME, type="primary", icon=":material/fact_check:",
                 key="audit-resume", on_click=frame.goes("annotate", resume),
             )  # fmt: skip
-        n = st.number_input(texts.MORE, 10, None, 50, 10, key="more-checks", width=130)
-        more = partial(random_audits.extend, layout, check_id, int(n), frame.analyst())
-        frame.button(texts.ADD, more, key="audit-more", help=texts.ADD_HELP)
+        n_left = len(found.check.sample.rows) - n_drawn
+        n = min(int(st.number_input(texts.MORE, 1, None, 50, 10, key="more-checks", width=130)), n_left)
+        more = partial(random_audits.extend, layout, check_id, n, frame.analyst())
+        frame.button(texts.ADD.format(n=n), more, key="audit-more", help=texts.ADD_HELP, disabled=not n)
     if found.done.state != "finished":
         st.caption(frame.plain(found.done.words))
 

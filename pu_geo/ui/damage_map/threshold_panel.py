@@ -28,7 +28,7 @@ def draw(layout: Layout, runs: Sequence[RunFacts]) -> tuple[str, Threshold, mapp
     """Draw them; return the run that is shown, its threshold, and what that flags."""
     shown = choices.chosen_run(layout) or runs[0]
     try:
-        limit = mapping.threshold(layout, shown.run_id)
+        limit = choices.threshold(layout, shown.run_id)
         found = mapping.at_threshold(layout, shown.run_id, limit.value)
     except ProjectError:
         chosen.run_box(layout, runs, "damage-run")  # another run may be whole

@@ -21,20 +21,15 @@ from pu_geo.services.train import run_names
 def test_an_audit_of_all_tells_the_truth(mapped: Layout) -> None:
     assert auditing.view(mapped, RUN) is auditing.at(mapped, RUN, 0.5) is auditing.at_top(mapped, RUN, 20) is None
     assert auditing.facts(mapped, RUN, 0.5) is None
-    scores = np.asarray(runs.array(mapped, RUN, "scores")).round(4)
     answer_audit(mapped, N - 2)  # two have no data
     found = auditing.view(mapped, RUN)
     n_damaged = int(TRUTH[2:].sum())
     assert (found.total.value, found.total.low, found.total.high) == (n_damaged, n_damaged, n_damaged)
     assert found.n == N - 2
     here = auditing.at(mapped, RUN, 0.3)
-    above = scores[2:] >= 0.3
-    assert here.precision.value == pytest.approx((TRUTH[2:] & above).sum() / above.sum())
-    assert here.recall.value == pytest.approx((TRUTH[2:] & above).sum() / n_damaged)
-    top = auditing.at_top(mapped, RUN, 20)
-    assert top.precision.value == pytest.approx(TRUTH[2:][np.argsort(-scores[2:], kind="stable")[:20]].mean())
-    choice = auditing.choose(found, recall=0.8)
-    assert auditing.at(mapped, RUN, choice.assured).recall.value >= 0.8
+    assert (here.flagged, here.precision.value, here.recall.value) == (0, None, 1), (
+        "nothing is flagged: all of it is answered"
+    )
 
 
 def test_a_part_of_it_bounds_the_truth_and_few_checks_are_not_enough(mapped: Layout) -> None:
@@ -42,7 +37,7 @@ def test_a_part_of_it_bounds_the_truth_and_few_checks_are_not_enough(mapped: Lay
     found = auditing.view(mapped, RUN)
     assert found.total.value is None
     assert (found.calibration, "at least 5" in found.no_calibration) == (None, True)
-    longer = random_audits.extend(mapped, check.id, 138)
+    longer = random_audits.extend(mapped, check.id, 120)
     np.testing.assert_array_equal(longer.sample.rows, check.sample.rows)
     found = auditing.view(mapped, RUN)
     assert (found.done.n_drawn, found.done.n_answered) == (150, 12)
@@ -56,20 +51,32 @@ def test_a_part_of_it_bounds_the_truth_and_few_checks_are_not_enough(mapped: Lay
     assert len(facts["calibration"]["score"]) == len(facts["calibration"]["p_low"])
 
 
-def test_what_was_known_before_counts_whatever_its_score(mapped: Layout) -> None:
-    """A confirmed building with a low score is part of the map, so it is no miss; a refused one with a high score no flag."""
-    scores = np.asarray(runs.array(mapped, RUN, "scores"))
-    missed = int(np.flatnonzero(TRUTH & (scores < 0.3))[0])
-    wrong = int(np.flatnonzero(~TRUTH & (scores > 0.3))[0])
-    say(mapped, f"b{missed}", "positive")
-    say(mapped, f"b{wrong}", "not_damaged")
-    answer_audit(mapped, N - 4)
-    here = auditing.at(mapped, RUN, 0.3)
-    above = scores.round(4)[2:] >= 0.3
-    assert here.flagged == above.sum()  # one more, one less
-    hits = (TRUTH[2:] & above).sum() + 1
-    assert here.recall.value == pytest.approx(hits / TRUTH[2:].sum())
-    assert here.precision.value == pytest.approx(hits / above.sum())
+def test_precision_is_of_the_flagged_alone_and_what_people_found_is_on_the_map(mapped: Layout) -> None:
+    """Before: "Precision 42 % (42-49)" over "0 of 14 checks above the threshold found damage": own clicks counted."""
+    scores = np.asarray(runs.array(mapped, RUN, "scores")).round(4)
+    check = answer_audit(mapped, 200)
+    before, limit = auditing.at(mapped, RUN, 0.3), 0.3
+    others = np.setdiff1d(np.flatnonzero(TRUTH), [0, 1, *check.sample.rows[:200].tolist()])
+    hidden = others[scores[others] < limit]
+    assert len(hidden)
+    say_all(mapped, hidden.tolist())  # found by a search since, below the threshold
+    after = auditing.at(mapped, RUN, limit)
+    assert (after.flagged, after.precision, after.damaged) == (before.flagged, before.precision, before.damaged)
+    assert after.recall.value > before.recall.value
+    is_open = random_audits.answers_of(mapped, "set") == OPEN
+    flagged = is_open & (scores >= limit)
+    assert after.flagged == flagged.sum()
+    assert after.precision.low <= TRUTH[flagged].mean() <= after.precision.high
+    top = auditing.at_top(mapped, RUN, 20)
+    highest = np.flatnonzero(is_open)[np.argsort(-scores[is_open], kind="stable")[:20]]
+    assert (top.flagged, top.threshold) == (20, scores[highest[-1]])
+    assert top.precision.low <= TRUTH[highest].mean() <= top.precision.high
+    choice = auditing.choose(auditing.view(mapped, RUN), recall=0.8)
+    assert auditing.at(mapped, RUN, choice.estimated).recall.value >= 0.8
+    facts = auditing.facts(mapped, RUN, limit)["at_threshold"]
+    assert (facts["flagged"], facts["precision"]["value"]) == (after.flagged, after.precision.value), (
+        "the export says the same"
+    )
 
 
 OPEN = audit.OPEN
@@ -268,8 +275,13 @@ def test_what_a_run_does_not_assess_is_named_beside_the_number(mapped: Layout) -
 
 
 def test_a_better_interval_takes_more_checks_and_an_impossible_number_is_refused(mapped: Layout) -> None:
-    wide, narrow = (auditing.suggested_size(mapped, RUN, width) for width in (0.5, 0.2))
+    wide, narrow = (auditing.plan(mapped, RUN, relative_half_width=width).n for width in (0.5, 0.2))
     assert 30 <= wide < narrow <= N
-    for n in (0, N + 1):
+    few, many = (auditing.plan(mapped, RUN, n) for n in (5, 120))
+    assert (few.n, few.fewest, few.most) == (30, 30, N - 2)
+    assert few.words.startswith("30 checks should give the number damaged to about ±")
+    assert "in about 20 minutes at 10 seconds each; the least is 30." in many.words
+    assert int(few.words.split("±")[1].split(",")[0]) > int(many.words.split("±")[1].split(",")[0])
+    for n in (0, 25, N + 1):
         with pytest.raises(PuGeoError, match=f"An audit of {n} checks"):
             random_audits.begin_audit(mapped, RUN, n, "ann")

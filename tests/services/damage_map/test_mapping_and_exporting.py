@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mapped_parts import RUN, TRUTH, N, answer_audit, say, say_checks
+from mapped_parts import RUN, N, answer_audit, say, say_checks
 from small_parts import add_run, click, job_of, small_project, square_table
 
 from pu_geo.errors import PuGeoError
@@ -51,7 +51,7 @@ def test_a_threshold_flags_what_is_open_and_reaches_it(mapped: Layout) -> None:
             mapping.top(mapped, RUN, k)
     with pytest.raises(PuGeoError, match="both asked for"):
         mapping.map_arguments(mapped, RUN, 0.5, 30)
-    own = {"run_id": RUN, "threshold": 0.5, "threshold_origin": mapping.threshold(mapped, RUN).origin}
+    own = {"run_id": RUN, "threshold": 0.5, "threshold_origin": choices.threshold(mapped, RUN).origin}
     assert mapping.map_arguments(mapped, RUN, None) == mapping.map_arguments(mapped, RUN, 0.50001) == own
     assert mapping.map_arguments(mapped, RUN, 0.61234) == {**own, "threshold": 0.6123, "threshold_origin": "person"}
     published = mapping.publish_arguments(mapped, RUN, None, ("csv",), ("xbd",), local=True, top=30)
@@ -59,23 +59,36 @@ def test_a_threshold_flags_what_is_open_and_reaches_it(mapped: Layout) -> None:
     assert published == {**found, "formats": ["csv"], "profiles": ["xbd"], "local": True}
 
 
-def test_an_audit_sets_the_threshold_of_a_run_that_had_a_starting_point_alone(mapped: Layout) -> None:
+def test_an_audit_offers_a_threshold_with_what_both_cost_and_changes_none(mapped: Layout) -> None:
+    """Before: the map went from 30 to 106 flagged by itself once the checks ended."""
     add_run(mapped, "ranker-2", like=RUN, scores=scores_of(mapped), start_k=88)
-    assert mapping.threshold(mapped, "ranker-2") == (0.5, "start:88")
-    assert "1 in" in auditing.planned_words(mapped)
+    start = choices.threshold(mapped, "ranker-2")
+    assert start == (0.5, "start:88")
+    assert "1 in" in auditing.plan(mapped, RUN).words
     check = random_audits.begin_audit(mapped, RUN, 250, "ann")
     say_checks(mapped, check, 200)
-    assert mapping.threshold(mapped, "ranker-2") == (0.5, "start:88"), "more answers are to come"
+    assert mapping.offer(mapped, "ranker-2") is None, "more answers are to come"
     random_audits.end(mapped, check.id)
-    told = auditing.how_many(mapped)
-    found = mapping.threshold(mapped, "ranker-2")
-    assert found.origin == f"audit:{check.id}"
+    told, found = auditing.how_many(mapped), mapping.offer(mapped, RUN)
+    assert (choices.threshold(mapped, "ranker-2"), choices.threshold(mapped, RUN).value) == (start, 0.5), (
+        "nothing changes unasked"
+    )
     wanted = round(told.total.value) - told.confirmed
-    assert mapping.at_threshold(mapped, "ranker-2", found.value).n_flagged == pytest.approx(wanted, abs=1)
-    assert choices.threshold(mapped, "ranker-2") == found, "it is stored, as a person's choice is"
-    assert mapping.threshold(mapped, RUN).value == 0.5, "a run's own boundary stays"
-    assert "as random checks estimate it" in auditing.planned_words(mapped)
-    assert 0.05 < TRUTH.mean() < 0.2
+    assert (found.threshold.origin, found.n_flagged) == (f"audit:{check.id}", pytest.approx(wanted, abs=1))
+    assert found.n_now == mapping.at_threshold(mapped, RUN, 0.5).n_flagged != found.n_flagged
+    here = auditing.at(mapped, RUN, 0.5)
+    right = round(here.damaged.value)
+    assert f"about {wanted:,} damaged beside the {told.confirmed:,} confirmed" in found.words
+    assert (
+        f"Now {found.n_now} flagged: about {right} of them damaged, {found.n_now - right} not, and about {wanted - right} damaged missed."
+        in found.words
+    )
+    assert f"With its threshold {found.n_flagged} flagged" in found.words
+    assert "cannot tell how many of them" in mapping.offer(mapped, "ranker-2").words, "the audit was of another run"
+    choices.choose_threshold(mapped, RUN, *found.threshold)
+    assert mapping.at_threshold(mapped, RUN, found.threshold.value).n_flagged == found.n_flagged
+    assert mapping.offer(mapped, RUN) is None
+    assert "as random checks estimate it" in auditing.plan(mapped, RUN).words
 
 
 def test_jobs_on_a_map_are_started_with_its_run_and_threshold(

@@ -46,14 +46,14 @@ def test_the_shown_run_is_a_persons_else_published_else_audited_else_recommended
     assert shown(mapped) == ("best-1", "recommended")
     add_run(mapped, "quick-1", "ranker", 3)
     assert shown(mapped) == ("best-1", "recommended"), "an instant ranking does not replace it"
-    random_audits.begin_audit(mapped, "quick-1", 10, "ann")
+    random_audits.begin_audit(mapped, "quick-1", 30, "ann")
     assert shown(mapped) == ("quick-1", "audited")
     add_run(mapped, "best-2", catalog.DEFAULT_METHOD, 4)
     assert shown(mapped) == ("quick-1", "audited"), "no later run drops an audited map"
     publish(job_of(mapped), run_id=RUN, formats=["csv"], threshold=0.4)
     assert shown(mapped) == (RUN, "published")
     choices.choose_run(mapped, "best-1")
-    random_audits.begin_audit(mapped, "best-2", 10, "ann")
+    random_audits.begin_audit(mapped, "best-2", 30, "ann")
     publish(job_of(mapped), run_id="best-2", formats=["csv"], threshold=0.4)
     assert shown(mapped) == ("best-1", "person")
     choices.choose_automatically(mapped)

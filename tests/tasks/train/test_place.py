@@ -159,8 +159,8 @@ def test_an_audit_and_its_size_are_designed_by_the_scores_without_it(
     )
     asked: list[NDArray[np.float64]] = []
     with monkeypatch.context() as patch:
-        patch.setattr(auditing.audit, "size_for", lambda scores, *_, **how: asked.append(scores) or 7)
-        assert auditing.suggested_size(layout, on) == 7
+        patch.setattr(auditing.audit, "size_for", lambda scores, *_, **how: asked.append(scores) or 37)
+        assert auditing.plan(layout, on).n == 37
     np.testing.assert_array_equal(asked[0], array_of(layout, on, "scores_alone"))
     sample = random_audits.begin_audit(copy_of(layout, "audited"), on, 40, "ann").sample
     np.testing.assert_array_equal(sample.rows, alone.rows)
