@@ -50,13 +50,15 @@ with state:
     elif ranked_now and not ranked_now.is_complete:
         queue_panel.wait_for_the_rest(layout, ranked_now.score_id)
 
+is_assessment = view is not None and view.is_assessment
 project_view(
     layout,
     key="annotate",
     mode="label",
-    panes=("map", "wall") if has_chips else ("map",),
-    score_id=ranked_now.score_id if ranked_now and view and not view.is_blind else None,
+    panes=("map", "wall") if has_chips and not is_assessment else ("map",),
+    score_id=ranked_now.score_id if ranked_now and view and not is_assessment else None,
     queue=view and view.queue,
+    is_assessment=is_assessment,
     types=labeling.damage_types(layout),
     conflicts=list(team.conflicts) if team else None,
     on_queue=view and view.advance,

@@ -24,6 +24,7 @@ SIDE_CSS = """<style>
 layout = frame.needs_project()
 bar, runs = frame.title_bar(texts.TITLE, texts.PURPOSE), training.all_runs(layout)
 frame.warn_of_former(layout)
+queue_panel.answer_checks_first(layout, frame.analyst())
 if not runs:
     st.info(texts.NO_RUN)
     frame.link("train", texts.TRAIN_ONE)

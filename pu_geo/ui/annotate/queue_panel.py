@@ -29,12 +29,12 @@ class QueueView:
     """The buildings to answer next, and what to do when they are done.
 
     Attributes:
-        is_blind: answers must not hang on what the machine thinks, so no scores are shown.
+        is_assessment: random checks are answered: nothing else can be labeled, and no scores are shown, as answers must not hang on them.
         advance: takes the id of the queue that is done.
     """
 
     queue: StoredQueue | None
-    is_blind: bool
+    is_assessment: bool
     advance: Callable[[str], object]
 
 
@@ -54,16 +54,26 @@ def draw(layout: Layout, analyst: str, tools: DeltaGenerator, *, is_ranking: boo
         _banner(layout, check, analyst)
         return QueueView(
             queue=random_audits.check_queue(layout, analyst, check, is_second=is_second),
-            is_blind=True,
+            is_assessment=True,
             advance=lambda done: random_audits.advance_check(layout, analyst, check, done=done, is_second=is_second),
         )
     with tools:
         _settings(layout, analyst, check or random_audits.unfinished_audit(layout))
     return QueueView(
         queue=queueing.stored(layout, analyst) if is_ranking else queueing.current(layout, analyst),
-        is_blind=False,
+        is_assessment=False,
         advance=lambda done: queueing.advance(layout, analyst, done=done, mix=_mix()),
     )
+
+
+def answer_checks_first(layout: Layout, analyst: str) -> None:
+    """Draw nothing else on a page that shows scores and labels buildings while the analyst takes part in a check, but the way out of it."""
+    check = random_audits.open_check(layout) if is_writable(layout) else None
+    if check and random_audits.takes_part(layout, check, analyst):
+        _banner(layout, check, analyst)
+        st.info(texts.CHECKS_FIRST)
+        frame.link("annotate", texts.TO_CHECKS)
+        st.stop()
 
 
 def place_of_state(line: DeltaGenerator) -> DeltaGenerator:

@@ -78,6 +78,10 @@ SECOND_READER_HELP = "Answer what others have answered, without seeing their ans
 AUDIT = ":material/fact_check: **Accuracy assessment: {done} of {drawn}, scores hidden**"
 AUDIT_GAPS = ":material/fact_check: **Accuracy assessment: {done} of {drawn}, {counted} count so far, scores hidden**"
 AUDIT_DONE = ":material/check_circle: **Accuracy assessment: all {drawn} answered**"
+CHECKS_FIRST = (
+    "Random checks are answered without scores, and nothing else is labeled meanwhile. Answer or leave them first."
+)
+TO_CHECKS = "To the random checks"
 AUDIT_DONE_HELP = "The result is on the Damage map."
 SEE_RESULT = "See the result"
 STOP = ":material/fact_check: **Has enough been found?** {n} checked, {damaged} damaged, **{state}**, scores hidden"

@@ -127,11 +127,13 @@ class Queue:
 
     Attributes:
         is_second: of random checks that others answered: each waits until this analyst has answered it, too.
+        is_assessment: nothing but these buildings is on the map or can be labeled.
     """
 
     id: str
     items: Sequence[QueueItem]
     is_second: bool = False
+    is_assessment: bool = False
 
 
 @dataclass(frozen=True)
@@ -441,7 +443,8 @@ def labels_once(
 def encode_queue(queue: Queue) -> dict[str, Any]:
     """Write a queue for the browser. An audit's item goes without its words, which hold its score."""
     items = [[item.i, item.kind, "" if item.kind == "audit" else item.why] for item in queue.items]
-    return {"id": queue.id, "items": items, **({"is_second": True} if queue.is_second else {})}
+    flags = {name: True for name in ("is_second", "is_assessment") if getattr(queue, name)}
+    return {"id": queue.id, "items": items, **flags}
 
 
 @cache

@@ -35,7 +35,7 @@ from pu_geo.ui.routes import PREFIX
 
 def project_view(
     layout: Layout, *, key: str, mode: Literal["label", "view"], run_id: str | None = None,
-    event: int | None = None, queue: StoredQueue | None = None, **view: Any,
+    event: int | None = None, queue: StoredQueue | None = None, is_assessment: bool = False, **view: Any,
 ) -> None:  # fmt: skip
     """Draw map and chip wall of a project; nothing where there is nothing to draw yet.
 
@@ -44,6 +44,7 @@ def project_view(
         event: number of the newest label event: from then on the browser hears of others' answers by itself, and shows who else
             is here. None where nothing is labeled.
         queue: what to answer next.
+        is_assessment: nothing but its buildings is on the map or can be labeled.
         view: what else `damage_view` takes and shall not be as usual.
     """
     overview = preparation.overview(layout)
@@ -82,7 +83,7 @@ def project_view(
         labels=labels,
         grades=labeling.grades_for_browser(layout),
         mode=mode,
-        queue=None if queue is None else Queue(queue.id, items, queue.is_second),
+        queue=None if queue is None else Queue(queue.id, items, queue.is_second, is_assessment),
         positions=positions,
         wall=Wall(chip_set=chips["chip_set"], v=chips["chip_set"], **chips["sheets"]) if chips else None,
         imagery=encode_image_quality(image_quality.image_quality(layout, run_id), positions, overview.grid),

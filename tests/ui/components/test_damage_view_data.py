@@ -72,7 +72,8 @@ def test_details_come_back_from_their_short_form_and_stay_small() -> None:
 def test_the_words_of_an_audit_stay_here() -> None:
     queue = Queue("q-1", [QueueItem(3, "exploit", "score 0.9"), QueueItem(1, "audit", "random check of scores 0.2 to 0.4")])
     assert encode_queue(queue) == {"id": "q-1", "items": [[3, "exploit", "score 0.9"], [1, "audit", ""]]}
-    assert encode_queue(replace(queue, is_second=True))["is_second"] is True
+    for name in ("is_second", "is_assessment"):
+        assert encode_queue(replace(queue, **{name: True}))[name] is True
 
 
 NEXT = {"n": 3, "op": "s-3", "next": True, "queue": "q-1"}

@@ -170,8 +170,10 @@ test("the words for a building name its label, its reason, what the imagery hide
   assert.match(words(2), /Damaged .* The imagery suggests: cloud. The answer counts/);
   assert.match(words(3), /could not be aligned here \| Pre may show another place/);
   assert.match(words(4), /Not assessable: unclear/);
-  store.set("queued", 5);
-  assert.match(words(0), /keys answer building 6 in the queue/);
+  store.set("mode", "label");
+  store.set("selected", 5);
+  assert.match(words(0), /A click labels this one; keys answer building 6/);
+  assert.doesNotMatch(words(5), /keys answer/);
 });
 
 // Why not assessable
@@ -203,42 +205,27 @@ test("digits and N are no reasons: they are about the building that keys act on,
 
 const SCALE = [{ id: "destroyed", name: "Destroyed", offered: true }, { id: "major", name: "Major", offered: true }, { id: "tent", name: "Tent", offered: false }];
 
-function openGradeBar(numbers) {
-  const chosen = [];
-  const bar = new GradeBar(store, NO_PICTURES, (...all) => chosen.push(all));
+test("the grade bar names the building that keys act on, and its buttons are those keys; a double click is one", () => {
+  const pressed = [];
+  const bar = new GradeBar(store, (key) => pressed.push(key));
+  store.set("mode", "label");
+  bar.show({ i: 2, on: null });
+  assert.equal(bar.root.hidden, true, "a scale without grades asks nothing");
   store.setScale(SCALE);
-  bar.open(numbers);
-  return { bar, chosen };
-}
-
-test("the grade bar names the building just marked, and its buttons grade that one", () => {
-  const { bar, chosen } = openGradeBar([2]);
-  assert.match(bar.root.textContent, /^Grade:Building 34Destroyed5Major/);
-  bar.showTarget({ i: 3, on: "queue" });
-  buttons(bar.root)["5Major"].click();
-  assert.deepEqual([chosen, bar.isOpen], [[[[2], "major"]], false]);
-});
-
-test("its buttons show keys only where keys act on the same building; else it says what they grade", () => {
-  const { bar } = openGradeBar([2]);
-  const told = (target) => (bar.showTarget(target), [bar.root.classList.contains("keyed"), bar.hint.textContent]);
-  assert.deepEqual(told({ i: 2, on: "map" }), [true, ""]);
-  assert.deepEqual(told({ i: 3, on: "wall" }), [false, "Keys 4 5: Building 4"]);
-  assert.deepEqual(told({ i: 3, on: "queue" }), [false, "Keys 4 5: the large picture"]);
-  assert.deepEqual(told({ i: -1, on: "selection" }), [false, "Keys 4 5: the selected buildings"]);
-  assert.deepEqual(told(null), [false, ""]);
-});
-
-test("a scale without grades asks nothing, and another scale closes the bar", () => {
-  const { bar } = openGradeBar([2, 3]);
-  assert.match(bar.root.textContent, /^Grade:2 buildings/);
-  bar.close();
-  assert.deepEqual([bar.isOpen, bar.root.hidden], [false, false], "the line stays: nothing below it moves");
-  assert.match(bar.root.textContent, /^Grade:4Destroyed5Major/);
-  bar.open([2]);
-  store.setScale([]);
-  bar.open([2]);
-  assert.deepEqual([bar.isOpen, bar.root.hidden], [false, true]);
+  label({ 1: "2" }, { grade: { major: "2" } });
+  bar.show({ i: 2, on: "queue" });
+  assert.match(bar.root.textContent, /^Grade:Building 34Destroyed5Major$/);
+  const given = () => bar.buttons.children.filter((each) => each.classList.contains("given")).map((each) => each.dataset.grade);
+  assert.deepEqual(given(), ["major"]);
+  const [destroyed, major] = bar.buttons.children;
+  for (const [button, detail] of [[destroyed, 1], [destroyed, 2], [major, 1]]) button.dispatchEvent(Object.assign(new Event("click"), { detail }));
+  assert.deepEqual(pressed, ["4", "5"]);
+  bar.show(null);
+  assert.match(bar.root.textContent, /^Grade:no building/);
+  assert.equal(destroyed.disabled, true);
+  store.set("picks", true);
+  bar.show({ i: 2, on: null });
+  assert.equal(bar.root.hidden, true, "where clicks select, the line of the selection has grades");
 });
 
 test("the card of a damaged building offers grades; the one it has is taken away by a second click", () => {
@@ -277,11 +264,10 @@ test("a panel that goes, or loses its pressed button, hands the focus to the vie
   const view = document.createElement("div");
   store.setScale(SCALE);
   const { picker } = openPicker([2]);
-  const { bar: grades } = openGradeBar([2]);
   const marks = new MarkBar(store, () => {});
   marks.ask([1, 2]);
   const { bar } = openBar();
-  for (const [name, root, text] of [["picker", picker.root, "CCloud"], ["grades", grades.root, "4Destroyed"], ["marks", marks.root, "Not damaged"], ["selection", bar.root, "1Damaged"]]) {
+  for (const [name, root, text] of [["picker", picker.root, "CCloud"], ["marks", marks.root, "Not damaged"], ["selection", bar.root, "1Damaged"]]) {
     root.closest = () => view;
     const button = buttons(root)[text];
     assert.ok(button, name);

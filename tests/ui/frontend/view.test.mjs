@@ -72,25 +72,65 @@ test("once footprints changed, nothing of those before is shown or labelled unti
   assert.deepEqual([...view.store.labels], [0, 0, 0, 0, 1]);
 });
 
-test("Enter asks for a grade as 1 does, and any other key of the queue ends that", async () => {
-  run(page("enter", 5));
-  await answer("enter", 5);
-  for (const key of ["1", "Enter"]) {
-    press(key);
-    assert.equal(view.gradeBar.isOpen, true, key);
-  }
+test("keys, card, grades and types are about the building that was clicked or reached last; opening the queue moves there", async () => {
+  run(page("cursor", 5));
+  await answer("cursor", 9);
+  const large = () => view.queuePane.item.i;
+  assert.deepEqual([view.target, large()], [{ i: 0, on: "queue" }, 0]);
+  view.map.actions.label(7, "toggle", "map"); // a click on the map
+  view.card.toggle();
+  frame();
+  assert.deepEqual([view.target, large(), view.card.i, view.queue.at], [{ i: 7, on: null }, 7, 7, 0]);
+  assert.match(view.gradeBar.root.textContent, /^Grade:Building 8/);
+  press("4");
+  assert.deepEqual([view.store.detail(7).grade, view.store.labels[0]], ["destroyed", 0], "not the queue's building");
+  assert.equal(large(), 7, "and it stays there");
+  view.queuePane.types.given(7, { damage_types: ["roof"], absent_types: [] });
+  assert.deepEqual(view.store.detail(7).damage_types, ["roof"]);
+  run(page("cursor", 5)); // a run of the page moves nothing
+  assert.equal(large(), 7);
+  press("2");
+  assert.deepEqual([[...view.store.labels.slice(0, 8)], view.target.i], [[0, 0, 0, 0, 0, 0, 0, 2], 0], "then the queue goes on where it was left");
+  view.map.actions.select(8); // with Ctrl: answers nothing
+  assert.deepEqual([large(), view.store.labels[8]], [8, 0]);
   press("n");
-  assert.equal(view.gradeBar.isOpen, false);
+  assert.deepEqual([view.target.i, view.queue.skipped.size], [0, 0], "back to the queue; nothing is skipped");
+  view.map.actions.select(8);
+  press("ArrowRight");
+  assert.equal(view.target.i, 0, "the first arrow leads back");
+  view.map.actions.select(8);
+  press("Escape", "Escape"); // the card closes first
+  assert.equal(view.target.i, 0);
+  view.map.actions.label(0, "toggle", "map"); // the queue's own, then all others: the next queue takes no cursor away from it
+  run(page("cursor", 5, { queue: { id: "q-2", items: [[5, "exploit", ""], [6, "exploit", ""]] } }));
+  assert.equal(large(), 0);
+  press("4", "n", "1");
+  assert.deepEqual([view.store.detail(0).grade, view.store.labels[5], large()], ["destroyed", 1, 6]);
+  view.map.actions.select(8);
+  view.queue.setActive(false);
+  assert.equal(view.store.selected, 8);
+  view.queue.setActive(true);
+  assert.equal(view.target.i, 6, "opening the queue moves the cursor");
 });
 
-test("in the queue the line of grades does not offer a digit after 1: it would grade the next picture", async () => {
-  run(page("line", 5));
-  await answer("line", 5);
-  frame();
-  assert.ok(view.gradeBar.root.textContent.includes(TEXTS.grades.howToInQueue));
-  view.queue.setActive(false);
-  frame();
-  assert.ok(view.gradeBar.root.textContent.endsWith(TEXTS.grades.howTo));
+test("while random checks are answered nothing else is on the map, can be clicked, boxed or labeled", async () => {
+  const items = [[2, "audit", ""], [4, "audit", ""]];
+  run(page("checks", 0, { queue: { id: "q-c", items, is_assessment: true } }));
+  await answer("checks", 9);
+  const { store } = view;
+  const everything = [0, 0, 100, 100];
+  assert.deepEqual([[...store.touching(everything)], store.within(everything)], [[2, 4], [2, 4]]);
+  assert.equal(store.hit(...store.center(3), 0), -1);
+  view.map.actions.label(4, "toggle", "map"); // a click reaches a check; it is answered from the pictures
+  assert.deepEqual([view.target.i, view.queue.at, answered()], [4, 1, []]);
+  view.map.actions.many([2, 4]);
+  assert.equal(view.marks.root.hidden, true);
+  press("h", "w");
+  assert.equal(view.panes.side.hidden, false, "it cannot be folded away, nor is there a wall");
+  press("2");
+  assert.deepEqual(view.log.ops.filter((op) => op.building_id).map((op) => [op.building_id, op.shown]), [["checks-b4", "audit"]]);
+  run(page("checks", 3));
+  assert.equal(store.touching(everything).length, 9, "once they are left, all is there again");
 });
 
 test("no letter of a reason does anything else", async () => {

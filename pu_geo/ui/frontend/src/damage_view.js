@@ -22,7 +22,6 @@ import { QueuePane } from "./queue_pane.js";
 import { QueueState } from "./queue_state.js";
 import { ReasonPicker } from "./reason_picker.js";
 import { Store } from "./store.js";
-import { keyTarget } from "./target.js";
 import { TEXTS } from "./texts.js";
 import { Toolbar } from "./toolbar.js";
 import { WallPane } from "./wall_pane.js";
@@ -46,17 +45,17 @@ export class DamageView {
     this.labeler = new Labeler(store, () => this.log, this.queue, (...answer) => this.#answered(...answer));
     this.pictures = new ChipPictures(store);
     this.picker = new ReasonPicker(store, this.pictures, (...reason) => this.labeler.because(...reason));
-    this.gradeBar = new GradeBar(store, this.pictures, (numbers, grade) => this.labeler.regrade(numbers, grade, "bar"));
+    this.gradeBar = new GradeBar(store, (key) => this.#key(key, {}));
     this.marks = new MarkBar(store, (numbers, code, grade) => this.#markMany(numbers, code, grade));
     this.card = new Card(store, (i, change) => this.labeler.edit(i, change), this.pictures, (i) => this.labeler.isForeignCheck(i));
     const actions = {
-      label: (i, wish, screen) => this.labeler.usable && this.labeler.toggle(i, wish, screen),
-      many: (numbers, adds) => (store.picks ? store.choose(numbers, adds) : this.labeler.usable && this.marks.ask(numbers)),
-      select: (i) => store.set("selected", i),
+      label: (i, wish, screen) => (this.store.only ? this.#reach(i) : this.labeler.usable && this.labeler.toggle(i, wish, screen)),
+      many: (numbers, adds) => (store.picks ? store.choose(numbers, adds) : this.labeler.usable && !store.only && this.marks.ask(numbers)),
+      select: (i) => this.#reach(i),
       locate: (i) => this.locate(i),
     };
     this.map = new MapPane(store, actions);
-    this.wall = new WallPane(store, this.pictures, { ...actions, select: (i) => this.#selectOnWall(i), walked: () => (this.hasWalked = true) });
+    this.wall = new WallPane(store, this.pictures, { ...actions, select: (i) => this.#selectOnWall(i) });
     this.queuePane = new QueuePane(store, this.queue, this.pictures, {
       give: (i, code, grade = null, types = {}) => this.labeler.give([i], code, "queue", grade, types),
       type: (i, types) => this.labeler.type(i, types, "queue"),
@@ -65,7 +64,7 @@ export class DamageView {
     });
     this.explore = new Explore(this);
     this.flagBar = new FlagBar(store, { colors: (by) => this.#setColors(by), choose: (top, n, of) => this.setStateValue("flag", { n, top, of }) });
-    this.presence = new Presence(store, () => this.queue.current?.i ?? store.selected);
+    this.presence = new Presence(store, () => store.selected);
     this.#build(style);
     this.#followTarget();
     store.on("modelView", () => this.panes.showModel(store.modelView));
@@ -129,6 +128,7 @@ export class DamageView {
     this.card.configure(data);
     this.presence.update(data, this.log.session);
     this.log.take(data); // brings the labels, which say what of the queue is answered
+    this.store.setOnly(this.isAssessment ? data.queue.items.map(([i]) => i) : null);
     this.queue.take(data.token, data.mode === "label" ? data.queue : null);
     this.toolbar.show(data);
   }
@@ -139,12 +139,13 @@ export class DamageView {
 
   #leaveBuildings() {
     this.store.set("selected", -1); // a comment that is being written goes into the log of the project it belongs to
-    this.#closePickers();
+    this.picker.close();
     this.marks.close();
   }
 
   /** Before others come: each place that is known here may mean another building then. */
   #forgetBuildings() {
+    this.isElsewhere = false;
     this.queue.forget();
     this.store.empty();
   }
@@ -182,25 +183,28 @@ export class DamageView {
 
   // ---- labelling ----
 
-  #answered(numbers, code, act, screen, isGraded = false) {
-    this.isOnMap = screen === "map";
-    this.#closePickers();
+  #answered(numbers, code, act, screen) {
+    this.picker.close();
     if (code === NOT_ASSESSABLE) this.picker.open(numbers, act);
-    else if (code === POSITIVE && !isGraded) this.gradeBar.open(numbers);
     this.toolbar.announce(numbers, code);
     if (numbers.length !== 1) return;
-    this.store.set("selected", numbers[0]);
+    this.#reach(numbers[0], screen !== "queue");
     if (screen === "wall") this.map.follow(numbers[0]);
   }
 
-  #selectOnWall(i) {
+  // ---- the cursor: the building that was clicked or reached last. Keys, card, grades and types are about it, and nothing else ----
+
+  /** Put the cursor on building i, -1 for none. With the queue open it is large there; the queue keeps its place. */
+  #reach(i, isByHand = true) {
+    this.isElsewhere = this.queue.current !== null && (isByHand || i !== this.queue.current.i);
     this.store.set("selected", i);
-    this.map.follow(i);
+    const place = this.store.only ? this.queue.items.findIndex((item) => item.i === i) : -1;
+    if (place >= 0) this.queue.go(place);
   }
 
-  #closePickers() {
-    this.picker.close();
-    this.gradeBar.close();
+  #selectOnWall(i) {
+    this.#reach(i);
+    this.map.follow(i);
   }
 
   #markMany(numbers, code, grade = null) {
@@ -209,7 +213,7 @@ export class DamageView {
   }
 
   #step(which) {
-    this.#closePickers(); // what they are about may be gone
+    this.picker.close(); // what it is about may be gone
     this.card.commit();
     if (which === "undo") this.queue.expectUndo();
     this.labeler.step(which);
@@ -217,35 +221,20 @@ export class DamageView {
 
   locate(i) {
     if (!this.map.root.hidden) this.map.locate(i);
-    this.store.set("selected", i);
+    this.#reach(i);
   }
 
-  // ---- what keys act on ----
-
-  /** {i, on} of the one building that keys act on, null if none is in view. Worked out anew: the map may move under the pointer. */
+  /** {i, on: "queue" where it is the queue's next, "selection" with i -1 where many are selected}; null where it is nowhere in view. */
   get target() {
     const { store, explore, queue } = this;
     if (!store.ready || !this.data) return null;
-    const chosen = explore.isActive ? store.chosen.length : 0;
-    const queued = queue.current?.i ?? null;
-    const cross = this.map.hasCross ? this.map.underCross() : null;
-    return keyTarget({ chosen, cross, queued, pointer: this.#pointer(), selected: store.selected, isInView: (i, on) => this.#isInView(i, on) });
+    if (explore.isActive && store.chosen.length) return { i: -1, on: "selection" };
+    const i = store.selected;
+    return i >= 0 && this.#isInView(i) ? { i, on: i === queue.current?.i ? "queue" : null } : null;
   }
 
-  // Somebody who walks by keys means where they walked to, not the place where the pointer was left.
-  #pointer() {
-    const { map, wall, store } = this;
-    const scatter = this.explore.pane;
-    if (!this.hasWalked && map.pointer && !map.root.hidden) return { on: "map", i: map.underPointer() };
-    if (!this.hasWalked && wall.over && !wall.root.hidden) return { on: "wall", i: store.hovered };
-    if (!this.hasWalked && scatter.over && !scatter.root.hidden) return { on: "scatter", i: store.hovered };
-    return { on: null, i: -1 };
-  }
-
-  #isInView(i, on) {
-    const panes = { queue: this.queuePane, map: this.map, wall: this.wall, scatter: this.explore.pane };
-    const asked = on === null ? ["map", "wall", "scatter"] : [on];
-    return asked.some((name) => !panes[name].root.hidden && panes[name].isInView(i));
+  #isInView(i) {
+    return [this.queuePane, this.map, this.wall, this.explore.pane].some((pane) => !pane.root.hidden && pane.isInView(i));
   }
 
   #followTarget() {
@@ -259,16 +248,9 @@ export class DamageView {
       });
     };
     this.targetLater = later;
-    for (const event of ["hovered", "selected", "chosen", "geometry", "labels", "mode"]) store.on(event, later);
+    for (const event of ["selected", "chosen", "geometry", "labels", "grades", "scale", "mode"]) store.on(event, later);
     this.map.moved = later;
-    this.root.addEventListener("pointermove", (event) => {
-      const at = `${event.clientX} ${event.clientY}`;
-      if (at !== this.pointedAt) this.hasWalked = false;
-      this.pointedAt = at;
-      later();
-    });
-    for (const event of ["pointerleave", "scroll"]) this.root.addEventListener(event, later, true);
-    for (const event of ["focusin", "focusout"]) this.root.addEventListener(event, later);
+    this.root.addEventListener("scroll", later, true);
     window.addEventListener("scroll", later, true);
     window.addEventListener("resize", later);
     this.stopTarget = () => {
@@ -279,30 +261,24 @@ export class DamageView {
 
   #showTarget() {
     const target = this.labeler.usable ? this.target : null;
-    this.store.set("queued", target?.on === "queue" ? target.i : -1);
-    this.store.set("target", target?.i ?? -1);
-    this.queuePane.showTarget(target?.on === "queue");
+    this.queuePane.showTarget(Boolean(target));
     this.toolbar.showTarget(target);
-    this.gradeBar.showTarget(target);
+    this.gradeBar.show(target);
   }
 
   // Nothing is labelled that nobody sees.
   #sayNoTarget() {
     this.#showTarget();
-    this.toolbar.sayNoTarget(this.queue.current && !this.map.hasCross ? TEXTS.toolbar.scrollFirst : TEXTS.toolbar.pointFirst);
+    this.toolbar.sayNoTarget(this.store.selected >= 0 ? TEXTS.toolbar.scrollFirst : TEXTS.toolbar.clickFirst);
     return true;
   }
 
-  // Under a pointer that clicks on the map, the map stays, and so does the building that the card is about.
+  // The cursor goes with the queue, unless it was put elsewhere since somebody walked in the queue, or opened it.
   #queueMoved(hasWalked) {
-    if (hasWalked) this.isOnMap = false;
+    if (hasWalked) this.isElsewhere = false;
     const i = this.queue.current?.i ?? -1;
     this.queuePane.later();
-    this.presence.moved();
-    this.targetLater();
-    if (i === this.shownItem || this.card.isWriting) return; // once it is written
-    this.shownItem = i;
-    if (i < 0 || this.isOnMap) return;
+    if (i < 0 || this.isElsewhere || i === this.store.selected || this.card.isWriting) return; // once it is written
     this.store.set("selected", i);
     if (!this.map.root.hidden) this.map.locateSoon(i);
   }
@@ -318,14 +294,14 @@ export class DamageView {
     if (!this.map.hasCross && this.queue.isActive && this.#queueKey(name, event)) return true;
     if (this.#lookKey(name)) return true;
     if (this.labeler.usable && (name in MARK_KEYS || CLEAR_KEYS.includes(name) || name === "Enter" || store.scale.ofKey(name))) return this.#markKey(name, event);
-    const target = this.target?.i ?? store.selected;
+    const target = store.selected;
     switch (name) {
       case "k": return target >= 0 && !this.panes.side.hidden && Boolean(this.data.wall) && (this.#setTab("wall"), this.wall.sortLike(target), true);
       case "l": return target >= 0 && (this.locate(target), true);
       case "q": return this.hasQueue && (this.#setTab("queue"), true);
       case "w": return this.hasQueue && this.hasWall && (this.#setTab(this.tab === "queue" ? "wall" : "queue"), true);
       case "Escape": return this.#escape();
-      default: return !this.wall.root.hidden && this.#walk(name);
+      default: return !this.wall.root.hidden && this.wall.walk(name);
     }
   }
 
@@ -341,22 +317,12 @@ export class DamageView {
     return true;
   }
 
-  #walk(name) {
-    const before = this.hasWalked;
-    this.hasWalked = true;
-    const used = this.wall.walk(name);
-    if (!used) this.hasWalked = before;
-    else this.targetLater();
-    return used;
-  }
-
   // Whatever an analyst does in the queue but for a letter of the picker means that the reason stays as it is.
   #queueKey(name, event) {
     const answers = name in MARK_KEYS || this.store.scale.ofKey(name) || CLEAR_KEYS.includes(name) || name === "Enter" || name === "n";
-    if (answers && this.queue.current && !this.queue.isOver && !this.target) return this.#sayNoTarget();
-    const asksMore = name in MARK_KEYS || (name === "Enter" && !this.queue.isOver);
+    if (answers && this.queuePane.item && !this.target) return this.#sayNoTarget();
     const used = this.queuePane.key(name, event);
-    if (used && !asksMore) this.#closePickers();
+    if (used && name !== "3") this.picker.close();
     return used;
   }
 
@@ -380,10 +346,11 @@ export class DamageView {
   #escape() {
     if (!this.toolbar.help.hidden) this.toolbar.toggleHelp();
     else if (!this.marks.root.hidden) this.marks.close();
-    else if (this.picker.isOpen || this.gradeBar.isOpen) this.#closePickers();
+    else if (this.picker.isOpen) this.picker.close();
     else if (!this.card.root.hidden) this.card.toggle();
     else if (this.explore.escape()) return true;
-    else if (this.store.selected >= 0) this.store.set("selected", -1);
+    else if (this.queue.current) return this.isElsewhere && (this.queue.go(this.queue.at), true);
+    else if (this.store.selected >= 0) this.#reach(-1);
     else return false;
     return true;
   }
@@ -394,6 +361,11 @@ export class DamageView {
     return this.data.mode === "label" && Boolean(this.data.queue);
   }
 
+  /** Random checks are answered: only they are on the screen, and nothing else can be labeled. */
+  get isAssessment() {
+    return this.hasQueue && Boolean(this.data.queue.is_assessment);
+  }
+
   get hasWall() {
     return this.data.panes.includes("wall") && Boolean(this.data.wall);
   }
@@ -401,7 +373,7 @@ export class DamageView {
   #showPanes() {
     const queueShown = this.hasQueue && (this.tab === "queue" || !this.hasWall);
     const { hasQueue, hasWall } = this;
-    this.panes.show({ hasScatter: this.explore.isActive, hasMap: this.data.panes.includes("map"), hasQueue, hasWall, queueShown });
+    this.panes.show({ hasScatter: this.explore.isActive, hasMap: this.data.panes.includes("map"), hasQueue, hasWall, queueShown, isFixed: this.isAssessment });
     this.queue.setActive(queueShown && !this.panes.side.hidden);
     this.targetLater();
   }

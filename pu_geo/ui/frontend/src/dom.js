@@ -92,3 +92,15 @@ export function remember(key, value, where = "sessionStorage") {
     // blocked storage: the view starts afresh after a reload, nothing else is lost
   }
 }
+
+/** Whether a part of `box` ({left, top, width, height} in pixels of the window) shows `element` and nothing that lies over it. */
+export function isShown(box, element) {
+  const page = element.getRootNode();
+  return [[0.5, 0.5], [0.2, 0.2], [0.8, 0.2], [0.2, 0.8], [0.8, 0.8]].some(([x, y]) => {
+    const found = page.elementFromPoint(box.left + x * box.width, box.top + y * box.height);
+    return found !== null && element.contains(found);
+  });
+}
+
+/** Whether a click only selects, so that keys are about what was clicked, and answers nothing. */
+export const isSelecting = ({ ctrlKey, metaKey }) => ctrlKey || metaKey;

@@ -27,12 +27,12 @@ export class FootprintLayer extends Layer {
     this.frame = null;
     this.stale = new Set(ALL);
     this.paintedLabels = null; // what the canvas shows; null once all of it is out of date
-    this.#follow(["geometry", "colorBy", "outlines", "imageQuality", "scale"], () => this.#outdate(ALL));
+    this.#follow(["geometry", "colorBy", "outlines", "imageQuality", "scale", "only"], () => this.#outdate(ALL));
     this.#follow(["scores", "blind", "threshold", "flagging"], () => this.#outdate(store.flagging ? ["base", "labels"] : ["base"]));
     this.#follow(["outlined"], () => this.frame && !asDots(store, this.frame) && this.#outdate(ALL)); // dots need none
     this.#follow(["shifts", "arrows"], () => this.#outdate(["arrows"]));
     this.#follow(["chosen"], () => this.#outdate(["chosen"]));
-    this.#follow(["hovered", "selected", "target", "mode"], () => this.#outdate(["top"]));
+    this.#follow(["hovered", "selected", "mode"], () => this.#outdate(["top"]));
     this.#follow(["labels", "grades"], () => this.stale.add("labels").add("chosen").add(store.flagging ? "base" : "labels")); // but not what is painted well already
   }
 

@@ -1,70 +1,48 @@
-// After "damaged": how badly? One click, one key, or nothing at all; it never waits, and goes with the next mark.
-//
-// It names the building that its buttons are about. Digits are about the building that keys act on, like 1, 2 and 3: only
-// where that is the same one do the buttons show them; else the line says what they grade. It has a line of its own, which is
-// always there: over map or chips it would take clicks that are meant for them.
+// How badly is it damaged? A button for each grade of the scale, which does what its key does: both are about the building that was
+// clicked or reached last, and the line names it. It is always there: over map or chips it would take clicks that are meant for them.
 
-import { h, keepingFocus } from "./dom.js";
-import { whoIs } from "./reason_picker.js";
+import { POSITIVE } from "./colors.js";
+import { h } from "./dom.js";
 import { TEXTS } from "./texts.js";
 
 const { grades: words } = TEXTS;
+const DOUBLE_CLICK_MS = 300;
 
 export class GradeBar {
-  /** @param chosen (numbers, grade id) */
-  constructor(store, pictures, chosen) {
-    Object.assign(this, { store, pictures, chosen, numbers: [] });
-    this.root = h("div.gradebar", { hidden: true, role: "group", "aria-label": words.title });
-    this.hint = h("span.soft");
-    this.howTo = h("span.soft", {}, words.howTo);
-    store.on("scale", () => this.close());
-    for (const event of ["mode", "picks"]) store.on(event, () => this.close()); // where clicks select, the line of the selection has grades
+  /** @param press (key) */
+  constructor(store, press) {
+    Object.assign(this, { store, press, pressedAt: -Infinity });
+    this.who = h("b.who");
+    this.buttons = h("span.gradebuttons");
+    this.root = h("div.gradebar", { hidden: true, role: "group", "aria-label": words.title }, h("span.soft", {}, words.ask), this.who, this.buttons);
+    store.on("scale", () => this.#build());
+    this.#build();
   }
 
-  get isOpen() {
-    return this.numbers.length > 0;
-  }
-
-  open(numbers) {
-    this.numbers = numbers;
-    keepingFocus(this.root, () => this.#draw());
-  }
-
-  close() {
-    this.open([]);
-  }
-
-  #draw() {
-    const { store } = this;
-    const { choices } = store.scale;
-    this.root.hidden = !choices.length || !store.clickLabels;
-    if (this.root.hidden) this.numbers = [];
-    this.root.classList.toggle("keyed", false);
-    if (!this.isOpen) {
-      const keys = choices.map(([, name, key], at) => h("span.which", { style: `--c:${store.scale.color(at + 1)}` }, h("kbd", {}, key), h("i.gradedot"), name));
-      this.root.replaceChildren(h("span.soft", {}, words.ask), ...keys, this.howTo);
-      return;
-    }
-    const buttons = choices.map(([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${store.scale.color(at + 1)}`, onclick: () => this.#choose(id) }, h("kbd", {}, key), h("i.gradedot"), name));
-    this.root.replaceChildren(h("span.soft", {}, words.ask), ...whoIs(store, this.pictures, this.numbers), ...buttons,
-      h("button.flat", { type: "button", title: words.none, "aria-label": words.none, onclick: () => this.close() }, "✕"), this.hint);
-    this.showTarget(null); // what keys act on may change with this mark: the view says it in the next frame
-  }
-
-  /** @param target {i, on} of what keys act on, or null; see target.js */
-  showTarget(target) {
-    this.howTo.textContent = target?.on === "queue" ? words.howToInQueue : words.howTo; // there a digit after 1 means the next picture
-    if (!this.isOpen) return;
+  #build() {
     const { scale } = this.store;
-    const isSame = Boolean(target) && this.numbers.length === 1 && target.i === this.numbers[0];
-    this.root.classList.toggle("keyed", isSame);
-    const other = target && { queue: words.large, selection: words.selected }[target.on];
-    this.hint.textContent = !target || isSame ? "" : words.elsewhere(scale.keys, other ?? TEXTS.building(target.i));
+    const button = ([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${scale.color(at + 1)}`, onclick: (event) => this.#press(event, key) }, h("kbd", {}, key), h("i.gradedot"), name);
+    this.buttons.replaceChildren(...scale.choices.map(button));
   }
 
-  #choose(grade) {
-    const { numbers } = this;
-    this.close();
-    this.chosen(numbers, grade);
+  // The second press of a double click would grade what nobody has seen yet.
+  #press({ detail, timeStamp }, key) {
+    if (detail > 1 && timeStamp - this.pressedAt < DOUBLE_CLICK_MS) return;
+    this.pressedAt = timeStamp;
+    this.press(key);
+  }
+
+  /** @param target {i, on} of what keys act on, null for none */
+  show(target) {
+    const { store } = this;
+    this.root.hidden = !store.scale.choices.length || !store.clickLabels; // where clicks select, the line of the selection has grades
+    const i = target?.i ?? -1;
+    this.who.textContent = i < 0 ? TEXTS.toolbar.noBuilding : TEXTS.building(i);
+    const given = i >= 0 && store.labels[i] === POSITIVE && !store.blind.has(i) ? store.detail(i).grade : "";
+    for (const button of this.buttons.children) {
+      button.disabled = i < 0;
+      button.classList.toggle("given", button.dataset.grade === given);
+      button.setAttribute("aria-pressed", String(button.dataset.grade === given));
+    }
   }
 }

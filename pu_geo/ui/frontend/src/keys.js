@@ -1,7 +1,7 @@
 // Shortcuts. They work while the pointer is over the damage view or it has the focus, and while a queue is open and nothing
 // else has the focus; Streamlit never sees a key we use.
 
-// What a key means hangs on where the analyst is: with the queue open, keys answer its large picture. See target.js.
+// What keys are about is the building that was clicked or reached last, see damage_view.js.
 const TYPING = "input:not([type=range]), textarea, select, [contenteditable=true], [role=combobox], [role=dialog]:not(.help)"; // the list of keys takes no text: Esc and ? close it
 const WRITTEN = "input:not([type=range], [type=checkbox], [type=radio], [type=button]), textarea, [contenteditable=true]";
 const PRESSED = "button:not([data-view-keys]), summary, a";

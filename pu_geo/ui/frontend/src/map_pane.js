@@ -1,11 +1,11 @@
 // The map: pre and post with a swipe between them or side by side, the footprints, and what the pointer does.
 
 import { getRenderPixel } from "ol/render.js";
-import { LABEL_TEXTS, RAMP_CSS } from "./colors.js";
+import { LABEL_TEXTS, NOT_DAMAGED, RAMP_CSS } from "./colors.js";
 import { damageLegend } from "./damage_legend.js";
 import { describe, swatch } from "./describe.js";
 import { REASON_TEXTS } from "./details.js";
-import { draggable, h, icon, remember, remembered } from "./dom.js";
+import { draggable, h, icon, isSelecting, isShown, remember, remembered } from "./dom.js";
 import { FootprintLayer } from "./footprint_layer.js";
 import { gradeCounts } from "./grades.js";
 import { lonLatAt } from "./lonlat.js";
@@ -13,7 +13,6 @@ import { boxOf } from "./polygon.js";
 import { arrowLegend } from "./shift_arrows.js";
 import { layerLegend } from "./layer_box.js";
 import { GREY, isOn, partOf, shareOf, tileLoader } from "./layer_tiles.js";
-import { isShown } from "./target.js";
 import { makeImagery, makeMap, makeSource, makeView } from "./map_parts.js";
 import { TEXTS } from "./texts.js";
 
@@ -63,7 +62,7 @@ export class MapPane {
     store.on("view", () => this.#showView());
     for (const event of ["colorBy", "scores", "threshold", "labels", "grades", "scale", "geometry", "outlines", "imageQuality", "shifts", "arrows", "chosen", "cells", "flagging", "types", "named", "layer", "ramp"]) store.on(event, () => this.#drawLegend());
     for (const event of ["layer", "opacity", "ramp"]) store.on(event, () => this.#showLayer());
-    for (const event of ["details", "scores", "blind", "imageQuality", "shifts", "queued"]) store.on(event, () => this.#fillTooltip());
+    for (const event of ["details", "scores", "blind", "imageQuality", "shifts", "selected"]) store.on(event, () => this.#fillTooltip());
     store.on("geometry", () => (this.notice.hidden = true));
     store.on("outlined", () => this.#outlined());
     store.on("emptied", () => {
@@ -83,14 +82,17 @@ export class MapPane {
     });
     for (const event of ["focus", "blur"]) this.target.addEventListener(event, () => this.showCross());
     for (const target of [this.target, this.twinTarget]) {
-      target.addEventListener("pointermove", (event) => this.#hover(event));
-      // Moves reach `pointermove` once a frame; a key pressed before that frame must mean the building under the pointer now.
-      target.addEventListener("pointerrawupdate", (event) => (this.pointer = event));
+      target.addEventListener("pointermove", (event) => {
+        this.pointer = event;
+        this.#hover(event);
+      });
       target.addEventListener("pointerleave", () => this.#leave());
       target.addEventListener("contextmenu", (event) => {
         event.preventDefault();
         const i = this.#under(event);
-        if (i >= 0 && !this.store.picks) this.actions.label(i, 2, "map");
+        if (i < 0 || this.store.picks) return;
+        if (isSelecting(event)) this.actions.select(i); // on a Mac, Ctrl makes a right click of it
+        else this.actions.label(i, NOT_DAMAGED, "map");
       });
     }
     new ResizeObserver(() => {
@@ -232,11 +234,6 @@ export class MapPane {
     return at ? [at[0], -at[1]] : [NaN, NaN];
   }
 
-  /** The building under the pointer at this moment, -1 if none or the pointer is elsewhere. */
-  underPointer() {
-    return this.pointer ? this.#under(this.pointer) : -1;
-  }
-
   /** Whether building i is in view. */
   isInView(i) {
     const place = this.map && this.clientPixelOf(i);
@@ -265,6 +262,7 @@ export class MapPane {
     if (this.cross.hidden === !hasCross && !hasCross) return;
     this.cross.hidden = !hasCross;
     this.store.set("hovered", hasCross ? this.underCross() : -1);
+    if (hasCross) this.actions.select(this.store.hovered);
     this.#tip(this.store.hovered, this.root.clientWidth / 2, this.root.clientHeight / 2);
     this.moved();
   }
@@ -299,7 +297,7 @@ export class MapPane {
   #click(event) {
     const i = this.#under(event.originalEvent);
     if (i < 0) return;
-    if (this.store.clickLabels) this.actions.label(i, "toggle", "map");
+    if (this.store.clickLabels && !isSelecting(event.originalEvent)) this.actions.label(i, "toggle", "map");
     else this.actions.select(i);
   }
 

@@ -91,7 +91,7 @@ function paintFlagging(context, store, frame) {
 }
 
 function paintLarge(context, store, frame, scored) {
-  const numbers = store.shapes.touching(frame.box);
+  const numbers = store.touching(frame.box);
   if (scored) paintScores(context, store, frame, numbers);
   const stroke = (color, width) => {
     context.strokeStyle = color;
@@ -135,14 +135,13 @@ function hatchPattern(context) {
   return hatch;
 }
 
-/** What changes with the pointer: hover, selection, and what keys act on. */
+/** What changes with the pointer: hover, and the selected building, which keys act on. */
 export function paintTop(canvas, store, frame) {
   const context = clearCanvas(canvas, frame);
   if (!store.ready) return;
-  const { hovered, selected, marked } = store;
-  if (hovered >= 0 && hovered !== marked) ring(context, store, frame, hovered, "#ffffff", 2.4); // a click labels it, a key does not
-  if (selected >= 0 && selected !== marked) ring(context, store, frame, selected, SELECTED, 1.4, [4, 4]);
-  if (marked >= 0) ring(context, store, frame, marked, SELECTED, 3.4);
+  const { hovered, selected } = store;
+  if (hovered >= 0 && hovered !== selected) ring(context, store, frame, hovered, "#ffffff", 2.4); // a click labels it, a key does not
+  if (selected >= 0) ring(context, store, frame, selected, SELECTED, 3.4);
 }
 
 /** What changes with clicks. `changed`: numbers of the buildings to paint anew; null for all. */
@@ -175,7 +174,7 @@ function repaintAround(context, store, frame, i) {
 
 function paintLabelled(context, store, frame, box) {
   const members = [[], [], [], []];
-  for (const i of store.shapes.touching(box)) if (store.labels[i] !== UNLABELED || store.isHidden(i)) members[store.labels[i]].push(i);
+  for (const i of store.touching(box)) if (store.labels[i] !== UNLABELED || store.isHidden(i)) members[store.labels[i]].push(i);
   paintObscured(context, store, frame, members[UNLABELED]);
   const filled = store.colorBy === "labels";
   for (const code of [NOT_ASSESSABLE, NOT_DAMAGED]) paintOutlines(context, store, frame, members[code], code, filled);
@@ -287,7 +286,7 @@ const [PINK, DARK] = [pixel([255, 77, 184]), pixel([20, 20, 20], 0.85)];
 export function paintChosen(canvas, store, frame) {
   const context = clearCanvas(canvas, frame);
   if (!store.ready || !store.chosen.length) return;
-  const numbers = store.shapes.touching(frame.box).filter((i) => store.isChosen[i]);
+  const numbers = store.touching(frame.box).filter((i) => store.isChosen[i]);
   if (asDots(store, frame)) paintDots(context, store, frame, numbers);
   else paintLines(context, store, frame, numbers);
 }

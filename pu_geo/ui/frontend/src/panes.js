@@ -56,7 +56,7 @@ export class Panes {
 
   /** Hide the side panel beside the map, or show it again. */
   fold(isFolded = !this.isFolded) {
-    if (this.map.root.hidden || isFolded === this.isFolded) return;
+    if (this.map.root.hidden || this.shown?.isFixed || isFolded === this.isFolded) return;
     this.isFolded = isFolded;
     const focused = this.root.getRootNode().activeElement;
     const losesFocus = focused === this.unfold || focused === this.splitter || this.side.contains(focused);
@@ -90,16 +90,16 @@ export class Panes {
 
   show(shown) {
     this.shown = shown;
-    const { hasScatter, hasMap, hasQueue, hasWall, queueShown } = shown;
+    const { hasScatter, hasMap, hasQueue, hasWall, queueShown, isFixed } = shown;
     this.scatter.root.hidden = this.firstSplitter.hidden = !hasScatter;
     this.map.root.hidden = !hasMap;
-    const isFolded = this.isFolded && hasMap && (hasQueue || hasWall);
+    const isFolded = this.isFolded && hasMap && (hasQueue || hasWall) && !isFixed;
     this.unfold.hidden = !isFolded;
     this.queuePane.root.hidden = isFolded || !queueShown;
     this.wall.root.hidden = isFolded || !hasWall || queueShown;
     this.side.hidden = this.queuePane.root.hidden && this.wall.root.hidden;
     this.tabs.hidden = !hasQueue || !hasWall;
-    this.hide.hidden = !hasMap;
+    this.hide.hidden = !hasMap || Boolean(isFixed);
     this.tabs.choose(queueShown ? "queue" : "wall");
     this.splitter.hidden = this.map.root.hidden || this.side.hidden;
     this.split({});

@@ -2,10 +2,9 @@
 
 import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { areaText, labelText, markHere, scoreText, swatchOf } from "./describe.js";
-import { h } from "./dom.js";
+import { h, isShown } from "./dom.js";
 import { colorOf } from "./grades.js";
 import { NO_DETAILS } from "./details.js";
-import { isShown } from "./target.js";
 import { TEXTS } from "./texts.js";
 import { TypeRow } from "./type_row.js";
 
@@ -39,7 +38,7 @@ export class QueuePane {
     const button = ([code, key]) => h(`button.choice.label${code}`, { type: "button", "data-code": code, onclick: (event) => this.#pressed(event, () => this.#answer(code)) }, h("kbd", {}, key), LABEL_TEXTS[code]);
     this.answers = h("div.answers", { role: "group", "aria-label": words.answers }, ...ANSWERS.map(button),
       h("button.choice", { type: "button", onclick: () => this.#clear() }, h("kbd", {}, "0"), words.clear),
-      h("button.choice", { type: "button", onclick: (event) => this.#pressed(event, () => this.queue.skip()) }, h("kbd", {}, "N"), words.skip));
+      h("button.choice", { type: "button", onclick: (event) => this.#pressed(event, () => this.#skip()) }, h("kbd", {}, "N"), words.skip));
     this.grades = h("div.answers.grades", { role: "group", "aria-label": TEXTS.grades.title });
     this.kept = {}; // damage types that go with the next damaged building, too
     this.keep = h("button.type.keep", { type: "button", "aria-pressed": "false", title: TEXTS.types.keepHint, onclick: () => this.#keep() }, TEXTS.types.keep);
@@ -51,7 +50,7 @@ export class QueuePane {
     this.root = h("section.pane.queuepane", { "aria-label": words.region },
       h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.grades, this.types.root, this.thumbs, this.note));
     store.on("scale", () => this.#buildGrades());
-    for (const event of ["labels", "details", "scores", "blind", "others"]) store.on(event, () => this.later());
+    for (const event of ["selected", "labels", "details", "scores", "blind", "others"]) store.on(event, () => this.later());
     for (const event of ["modelView", "layer", "named"]) store.on(event, () => this.later());
     store.on("emptied", () => this.#forget());
     new ResizeObserver(() => this.later()).observe(this.root);
@@ -72,9 +71,20 @@ export class QueuePane {
     });
   }
 
-  /** Whether the large picture is in view; it is that of the current building. */
-  isInView() {
-    return isShown(this.large.getBoundingClientRect(), this.large);
+  /** What is large, and answered by buttons and keys: the queue's next, or the building elsewhere that has the cursor; null for none. */
+  get item() {
+    const { current } = this.queue;
+    const { selected } = this.store;
+    return selected >= 0 && selected !== current?.i ? { i: selected, kind: "elsewhere", why: "" } : current;
+  }
+
+  get #isElsewhere() {
+    return this.item?.kind === "elsewhere";
+  }
+
+  /** Whether building i is large, and in view. */
+  isInView(i) {
+    return this.item?.i === i && isShown(this.large.getBoundingClientRect(), this.large);
   }
 
   showTarget(isTarget) {
@@ -87,14 +97,14 @@ export class QueuePane {
   key(name, event) {
     const { queue } = this;
     if (name === "q") return this.#once(event, () => queue.ask(true));
-    if (!queue.current) return false;
+    if (!this.item) return false;
     const grade = this.store.scale.ofKey(name);
-    if (queue.isOver && (name in KEYS || grade || name === "n")) return this.#once(event, () => this.#goFurther(name));
-    if (name in STEPS) return queue.go(queue.at + STEPS[name]), true;
+    if (queue.isOver && !this.#isElsewhere && (name in KEYS || grade || name === "n")) return this.#once(event, () => this.#goFurther(name));
+    if (name in STEPS) return queue.go(queue.at + (this.#isElsewhere ? 0 : STEPS[name])), true;
     if (name in KEYS) return this.#once(event, () => this.#answer(KEYS[name]));
     if (grade) return this.#once(event, () => this.#grade(grade));
     if (name === "0" || name === "Backspace") return this.#once(event, () => this.#clear());
-    if (name === "n") return this.#once(event, () => queue.skip());
+    if (name === "n") return this.#once(event, () => this.#skip());
     if (name === "t" && !this.types.root.hidden) return this.#once(event, () => this.types.focus());
     return false;
   }
@@ -118,27 +128,37 @@ export class QueuePane {
   }
 
   #answer(code) {
-    const item = this.queue.current;
+    const { item } = this;
     if (!item) return;
     this.types.commit(code === POSITIVE);
-    this.queue.touch();
+    this.#touch();
     this.#giveWithTypes(item, code);
-    this.queue.goOn();
+    this.#goOn();
+  }
+
+  #touch() {
+    if (!this.#isElsewhere) this.queue.touch();
+  }
+
+  #goOn() {
+    if (this.#isElsewhere) this.queue.back();
+    else this.queue.goOn();
+  }
+
+  #skip() {
+    if (this.#isElsewhere) this.queue.back();
+    else this.queue.skip();
   }
 
   // A grade answers what is open, and corrects what was answered before; an audit's answer is never changed by half.
   #grade(grade) {
-    const item = this.queue.current;
+    const { item } = this;
     if (!item) return;
     const { labels } = this.store;
-    this.queue.touch();
-    if (labels[item.i] === POSITIVE && item.kind !== "audit") {
-      this.actions.regrade(item.i, grade);
-      this.queue.go(this.queue.at);
-      return;
-    }
+    this.#touch();
+    if (labels[item.i] === POSITIVE && item.kind !== "audit") return this.actions.regrade(item.i, grade);
     this.#giveWithTypes(item, POSITIVE, grade);
-    this.queue.goOn();
+    this.#goOn();
   }
 
   #giveWithTypes(item, code, grade = null) {
@@ -221,11 +241,10 @@ export class QueuePane {
   }
 
   #clear() {
-    const item = this.queue.current;
+    const { item } = this;
     if (!item) return;
-    this.queue.touch();
+    this.#touch();
     if (this.store.labels[item.i] !== UNLABELED) this.actions.give(item.i, UNLABELED);
-    this.queue.go(this.queue.at);
   }
 
   // ---- drawing ----
@@ -238,7 +257,7 @@ export class QueuePane {
     const skipped = n - queue.answered - queue.items.filter((_, place) => queue.isOpen(place)).length;
     this.progress.textContent = n ? words.progress(queue.answered, skipped) : "";
     this.#drawWish();
-    const item = queue.items[queue.at] ?? null;
+    const item = this.#isElsewhere ? this.item : (queue.items[queue.at] ?? null);
     this.#show(item);
     if (!item) return;
     this.grades.hidden = this.root.clientHeight < GRADES_FROM_PX;
@@ -324,7 +343,7 @@ export class QueuePane {
 
   // Tab reaches one of the thumbnails; from there on arrows lead the focus along.
   #focused(place) {
-    if (this.root.getRootNode().activeElement?.matches(":focus-visible") && place !== this.queue.at) this.queue.go(place);
+    if (this.root.getRootNode().activeElement?.matches(":focus-visible") && (place !== this.queue.at || this.#isElsewhere)) this.queue.go(place);
   }
 
   #dress(thumb, { i, kind }, place) {
@@ -333,8 +352,9 @@ export class QueuePane {
     thumb.dataset.label = code;
     thumb.style.setProperty("--c", colorOf(this.store, i));
     thumb.classList.toggle("skipped", skipped);
-    thumb.classList.toggle("selected", place === this.queue.at);
-    thumb.setAttribute("aria-selected", String(place === this.queue.at));
+    const isSelected = place === this.queue.at && !this.#isElsewhere;
+    thumb.classList.toggle("selected", isSelected);
+    thumb.setAttribute("aria-selected", String(isSelected));
     const state = skipped ? words.skipped : labelText(this.store, i);
     thumb.title = TEXTS.thumbLabel(place + 1, i, KINDS[kind]?.[0] ?? kind, state);
     thumb.setAttribute("aria-label", thumb.title);

@@ -91,7 +91,13 @@ export class QueueState {
   setActive(isActive) {
     if (this.isActive === isActive) return;
     this.isActive = isActive;
-    this.#step();
+    this.#step(isActive);
+  }
+
+  /** Back to the queue from a building elsewhere: to the place where it was left, or on from it where that is answered. */
+  back() {
+    if (this.at >= 0 && this.isOpen(this.at)) this.go(this.at);
+    else this.goOn();
   }
 
   go(place) {

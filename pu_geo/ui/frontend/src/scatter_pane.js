@@ -2,13 +2,12 @@
 
 import { RAMP_CSS, SELECTED } from "./colors.js";
 import { describe } from "./describe.js";
-import { h, icon, remember, remembered, segmented } from "./dom.js";
+import { h, icon, isShown, remember, remembered, segmented } from "./dom.js";
 import { CIVIDIS_CSS, colorDots, dotsOf } from "./dot_colors.js";
 import { boxOf, pointsInside } from "./polygon.js";
 import { paintChips, placeChips, Sheets, showsChips, SIDE_PX } from "./scatter_chips.js";
 import { inView, paintMarks, paintScatter } from "./scatter_painter.js";
 import { ScatterView } from "./scatter_view.js";
-import { isShown } from "./target.js";
 import { TEXTS } from "./texts.js";
 
 const words = TEXTS.scatter;
@@ -55,9 +54,7 @@ export class ScatterPane {
     store.on("scores", () => this.data?.color.kind === "scores" && this.#recolor());
     store.on("geometry", () => this.#recolor());
     for (const event of ["chosen", "modelView", "outlines"]) store.on(event, () => this.later());
-    for (const event of ["hovered", "selected", "target"]) store.on(event, () => this.#later("marks"));
-    stage.addEventListener("pointerenter", () => (this.over = true));
-    stage.addEventListener("pointerleave", () => (this.over = false));
+    for (const event of ["hovered", "selected"]) store.on(event, () => this.#later("marks"));
     stage.addEventListener("pointerdown", (event) => this.#down(event));
     stage.addEventListener("pointermove", (event) => this.#move(event));
     stage.addEventListener("pointerup", (event) => this.#up(event));
@@ -176,7 +173,7 @@ export class ScatterPane {
       this.count.textContent = words.inView(this.drawn.n, this.drawn.isHeat);
       remember(this.place, { center: view.center, share: view.resolution / view.all });
     }
-    const marks = [{ i: store.selected, color: SELECTED }, { i: store.hovered, color: store.hovered === store.marked ? SELECTED : "#ffffff" }].filter(({ i }) => i >= 0);
+    const marks = [{ i: store.selected, color: SELECTED }, { i: store.hovered, color: store.hovered === store.selected ? SELECTED : "#ffffff" }].filter(({ i }) => i >= 0);
     paintMarks(this.marks, frame, this.xy, marks);
     this.stale = null;
   }

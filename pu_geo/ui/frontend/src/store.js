@@ -44,8 +44,7 @@ export class Store {
     this.isChosen = new Uint8Array(0);
     this.picks = false; // a click selects, also where labels are taken
     this.hovered = -1;
-    this.target = -1; // what keys act on, see target.js
-    this.queued = -1; // the same where that is the queue's large picture
+    this.only = null; // numbers of the buildings that may be seen and answered while random checks are; null for all
     this.threshold = null;
     this.flagging = false; // whether this is the damage map: see flagging.js
     this.types = []; // damage types of the run that is shown: {name, people, score: sets of building numbers, n_named, is_enough}
@@ -122,7 +121,7 @@ export class Store {
     Object.assign(this, { n: 0, ids: [], numbers: null, shapes: NO_OUTLINES, boxes: new Float32Array(0), areas: new Float32Array(0) });
     Object.assign(this, { server: new Uint8Array(0), labels: new Uint8Array(0), grades: new Uint8Array(0), encoded: null, encodedDetails: null });
     Object.assign(this, { serverDetails: new Map(), details: new Map(), heard: new Map(), pending: [], settled: [], ownTypes: [] });
-    for (const name of ["selected", "hovered", "target", "queued"]) this.set(name, -1);
+    for (const name of ["selected", "hovered"]) this.set(name, -1);
     this.set("shifts", null);
     this.setBlind([]);
     this.choose([]);
@@ -236,11 +235,6 @@ export class Store {
     return this.mode === "label" && !this.picks;
   }
 
-  /** The building that stands out most: the one that keys act on, or where nothing is labelled the selected one. */
-  get marked() {
-    return this.mode === "label" ? this.target : this.selected;
-  }
-
   /** Select buildings; `adds`: those that were selected stay so. */
   choose(numbers, adds = false) {
     const isChosen = adds ? this.isChosen.slice() : new Uint8Array(this.n);
@@ -348,6 +342,18 @@ export class Store {
     return this.typeCounts.get(type) ?? 0;
   }
 
+  /** @param numbers that are all there is on the map and for the pointer; null for every building */
+  setOnly(numbers) {
+    if (JSON.stringify(numbers) === JSON.stringify(this.only && [...this.only])) return;
+    this.set("only", numbers && new Set(numbers));
+  }
+
+  /** Numbers of the buildings to draw or hit whose boxes touch a box, ascending. */
+  touching(box) {
+    const found = this.shapes.touching(box);
+    return this.only ? found.filter((i) => this.only.has(i)) : found;
+  }
+
   setConflicts(encoded) {
     if (encoded === this.encodedConflicts) return;
     this.encodedConflicts = encoded;
@@ -359,7 +365,7 @@ export class Store {
   hit(x, y, slack) {
     let best = -1;
     let bestSize = Infinity;
-    for (const i of this.shapes.touching([x, y, x, y])) {
+    for (const i of this.touching([x, y, x, y])) {
       if (this.areas[i] < bestSize && isInside(this.rings(i), x, y)) {
         best = i;
         bestSize = this.areas[i];
@@ -372,7 +378,7 @@ export class Store {
     const b = this.boxes;
     let best = -1;
     let bestAway = slack;
-    for (const i of this.shapes.touching([x - slack, y - slack, x + slack, y + slack])) {
+    for (const i of this.touching([x - slack, y - slack, x + slack, y + slack])) {
       const k = 4 * i;
       const dx = Math.max(b[k] - x, x - b[k + 2], 0);
       const dy = Math.max(b[k + 1] - y, y - b[k + 3], 0);
@@ -395,7 +401,7 @@ export class Store {
   /** Numbers of the buildings whose middle lies in a box, ascending. */
   within([minX, minY, maxX, maxY]) {
     const found = [];
-    for (const i of this.shapes.touching([minX, minY, maxX, maxY])) {
+    for (const i of this.touching([minX, minY, maxX, maxY])) {
       const [x, y] = this.center(i);
       if (x >= minX && x <= maxX && y >= minY && y <= maxY) found.push(i);
     }

@@ -45,7 +45,7 @@ export const TEXTS = {
   preMayDiffer: "Pre may show another place: check closely",
   shift: (length, east, north, quality) =>
     `Pre/post shift ${length.toFixed(1)} m (${Math.abs(east).toFixed(1)} m ${east < 0 ? "west" : "east"}, ${Math.abs(north).toFixed(1)} m ${north < 0 ? "south" : "north"}) · quality ${quality.toFixed(2)}`,
-  clickAndKeys: (i) => `A click labels this one; keys answer building ${number(i + 1)} in the queue`,
+  clickAndKeys: (i) => `A click labels this one; keys answer building ${number(i + 1)}`,
   alsoHere: (names) => `${names} here too`,
 
   // Pictures of a building.
@@ -119,8 +119,8 @@ export const TEXTS = {
     retrying: (problem) => `Not saved, trying again: ${problem}`,
     notLabeling: (n) => `${number(n)} not saved yet; they are sent once you label again`,
     kept: (what) => `${what}. The answers are kept in this browser and sent again until the server has stored them.`,
-    pointFirst: "Point at a building first",
-    scrollFirst: "Scroll to the queue's picture first",
+    clickFirst: "Click a building first; with Ctrl it is only selected",
+    scrollFirst: "Scroll to the building first: no picture of it is in view",
     answered: (i, label) => `Building ${number(i + 1)}: ${label.toLowerCase()}`,
     answeredMany: (n, label) => `${buildings(n)}: ${label.toLowerCase()}`,
     cleared: "cleared",
@@ -147,6 +147,7 @@ export const TEXTS = {
       exploit: ["Likely damaged", "One of the highest scores that nobody has answered"],
       explore: ["Something new", "Unlike what was answered so far"],
       audit: ["Random check", "Drawn at random; judge by the pictures alone"],
+      elsewhere: ["Clicked", "Not the queue's. N or an arrow key: back to the queue"],
     },
     progress: (answered, skipped) => `${answered} answered${skipped ? ` · ${skipped} skipped` : ""}`,
     clear: "Clear",
@@ -157,7 +158,7 @@ export const TEXTS = {
     moreHint: "Load the next ones now; those left open here may come again (Q)",
     loading: "Loading the next ones …",
     done: "All of these are answered or skipped, and nothing else came back so far. Enter tries again; arrow keys go back.",
-    keysHint: "Keys answer the large picture, wherever the pointer is.",
+    keysHint: "Keys answer the large picture: the building that was clicked or reached last.",
   },
 
   // Chip wall.
@@ -259,12 +260,6 @@ export const TEXTS = {
     title: "Grade",
     ask: "Grade:",
     notGraded: "Damaged, not graded",
-    howTo: "instead of key 1, or after it",
-    howToInQueue: "instead of key 1; after it, click here",
-    none: "Leave it without a grade (Esc)",
-    elsewhere: (keys, what) => `Keys ${keys}: ${what}`,
-    large: "the large picture",
-    selected: "the selected buildings",
     of: (label, name) => `${label}: ${name}`,
     count: (n, name) => `${number(n)} ${name}`,
   },
@@ -317,8 +312,9 @@ export const TEXTS = {
   help: [
     ["On map and chips", [
       ["Click", "damaged; again: cleared"],
+      ["Ctrl/⌘ + click", "only select it"],
       ["Right click or 2", "not damaged"],
-      ["1  2  3", "damaged, not damaged, not assessable: the one with the pink line, named after Keys"],
+      ["1  2  3", "damaged, not damaged, not assessable: the one clicked or reached last, with the pink line, named after Keys"],
       ["4  5  6  7  8  9", "damaged, with a grade: 4 is the worst; the same key again takes the grade away"],
       ["0 or Backspace", "cleared"],
       ["Shift + drag", "mark all in a box"],
@@ -332,10 +328,10 @@ export const TEXTS = {
       ["1 or Enter", "damaged, and on"],
       ["2", "not damaged, and on"],
       ["3", "not assessable, and on"],
-      ["4 to 9", "in place of 1: damaged, with a grade, and on; to grade after 1, click in the line below"],
+      ["4 to 9", "in place of 1: damaged, with a grade, and on; on one that is damaged: its grade"],
       ["0 or Backspace", "cleared"],
       ["T", "to the damage types: Enter presses one, Tab goes on to the next"],
-      ["N", "skip; after the last one: load 20 more"],
+      ["N", "skip; after the last one: load 20 more; from a building on the map back to the queue"],
       ["Arrows", "back and forth in the queue"],
       ["Q", "open the queue; load 20 more"],
       ["W", "from the queue to all chips, and back"],

@@ -2,9 +2,8 @@
 
 import { NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
 import { chipLabel, describe, markHere } from "./describe.js";
-import { h, icon, remember, remembered } from "./dom.js";
+import { h, icon, isSelecting, isShown, remember, remembered } from "./dom.js";
 import { colorOf } from "./grades.js";
-import { isShown } from "./target.js";
 import { TEXTS } from "./texts.js";
 import { arrange, distancesFrom, usableFilters, usableOrders } from "./wall_order.js";
 
@@ -56,7 +55,7 @@ export class WallPane {
     store.on("imageQuality", () => this.#sortWhenSafe());
     store.on("chosen", () => this.#showChosen());
     store.on("selected", () => this.#follow(!this.clicking));
-    for (const event of ["hovered", "target", "others"]) store.on(event, () => this.#later());
+    for (const event of ["hovered", "others"]) store.on(event, () => this.#later());
     const on = (name, act) => this.runway.addEventListener(name, (event) => {
       const cell = event.target.closest?.(".chip");
       if (!cell) return;
@@ -67,7 +66,7 @@ export class WallPane {
     on("click", (i, event) => {
       if (event.target.closest(".alike")) this.sortLike(i);
       else if (event.target.closest(".locate")) this.actions.locate(i);
-      else if (store.clickLabels) this.actions.label(i, "toggle", "wall");
+      else if (store.clickLabels && !isSelecting(event)) this.actions.label(i, "toggle", "wall");
       else {
         this.preview.hide(); // the card has it all
         this.actions.select(i);
@@ -76,7 +75,8 @@ export class WallPane {
     on("dblclick", (i) => store.clickLabels || this.actions.locate(i));
     on("contextmenu", (i, event) => {
       event.preventDefault();
-      if (!store.picks) this.actions.label(i, NOT_DAMAGED, "wall");
+      if (isSelecting(event)) this.actions.select(i);
+      else if (!store.picks) this.actions.label(i, NOT_DAMAGED, "wall");
     });
     on("pointerover", (i, event) => this.#hover(i, event));
     this.runway.addEventListener("pointerleave", () => this.#leave());
@@ -267,7 +267,6 @@ export class WallPane {
     cell.classList.toggle("obscured", store.isHidden(i));
     cell.classList.toggle("selected", i === store.selected);
     cell.classList.toggle("hovered", i === store.hovered);
-    cell.classList.toggle("target", i === store.marked);
     markHere(cell.querySelector(".here"), store.othersAt(i));
     const badge = cell.children[1];
     badge.textContent = score === null ? "" : TEXTS.number(store.ranks[i]);
@@ -295,7 +294,6 @@ export class WallPane {
     this.clicking = true; // it is in view
     this.actions.select(i);
     this.clicking = false;
-    this.actions.walked();
   }
 
   #remove(place, cell) {
@@ -425,7 +423,7 @@ class WallPreview {
     this.root = h("div.preview", { hidden: true });
     this.facts = h("div.facts");
     store.on("details", () => this.#fill());
-    for (const event of ["scores", "labels", "queued", "blind", "imageQuality", "shifts"]) store.on(event, () => this.#fill());
+    for (const event of ["scores", "labels", "selected", "blind", "imageQuality", "shifts"]) store.on(event, () => this.#fill());
   }
 
   /** Show building i beside its cell, in a moment. */
