@@ -232,6 +232,14 @@ def press(page, *keys: str) -> None:
         page.keyboard.press(key)
 
 
+def select(page, place: list[float]) -> None:
+    """Click with Ctrl: keys are about the building then, and nothing is answered."""
+    page.keyboard.down("Control")
+    page.mouse.click(*place)
+    page.keyboard.up("Control")
+    at_rest(page)
+
+
 def drag(page, corners: list, key: str = "Shift", steps: int = 6) -> None:
     """Drag through pixels of the window with a key held down."""
     page.keyboard.down(key)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pu_geo.services.annotate import queueing
+from pu_geo.services.damage_map import random_audits
 from tests.browser import steps
 from tests.browser.conftest import SIDE_PX
 from tests.browser.steps import ask, chip, on_page, on_wall, open_view, press, queue, settle, wall
@@ -48,8 +49,9 @@ def test_the_wall_of_chips(page, village) -> None:
     steps.assert_stored(page, village, expected)
     steps.at_rest(page)  # the wall has scrolled after the last chip
     page.mouse.move(*chip(page, shown[12]))
-    preview = page.locator(".pugeo .preview")
-    preview.wait_for()
+    page.locator(".pugeo .preview").wait_for()
+    assert page.evaluate("window.__pugeo.selected") == shown[14], "a pointer that passes by moves no cursor"
+    steps.select(page, chip(page, shown[12]))
     page.keyboard.press("3")
     page.keyboard.press("k")
     words = f"Like building {village.ids.index(shown[12]) + 1}"
@@ -57,7 +59,6 @@ def test_the_wall_of_chips(page, village) -> None:
     assert wall(page)[0] == shown[12], "chips like this one first"
     one = next(each for each in wall(page)[:20] if each not in on_page(page) and ask(page, "chipOf", each))
     page.mouse.click(*chip(page, one))
-    page.locator(".pugeo .gradebar kbd").first.wait_for()  # keys are about the same building
     press(page, "6", "4", "4", "5")  # given, changed, taken away, given
     settle(page)
     assert village.answers()[one].grade == "major"
@@ -76,11 +77,10 @@ def test_the_wall_of_chips(page, village) -> None:
     top, box = chip(page, last)[1], page.locator(".pugeo .scroller").bounding_box()
     assert box["y"] < top < box["y"] + box["height"], "a click on the map brings its chip into view"
     ask(page, "setView", [-SIDE_PX, 0], 0.5)  # beside the picture
-    steps.at_rest(page)
-    frame, labels = page.locator(".pugeo .mappane").bounding_box(), on_page(page)
-    page.mouse.move(frame["x"] + frame["width"] / 3, frame["y"] + frame["height"] / 3)
-    steps.at_rest(page)
-    assert page.evaluate("window.__pugeo.target") is None, "the pointer is on the map, where nothing is in view"
+    assert on_page(page)[last] == "positive"
+    assert last not in on_wall(page, "Show", "not_damaged")
+    labels = on_page(page)
+    assert page.evaluate("window.__pugeo.target") is None, "neither map nor wall shows it now"
     press(page, "2", "0", "Backspace", "Enter")
     assert on_page(page) == labels
     press(page, "g")
@@ -121,11 +121,11 @@ def test_a_queue_by_keys_into_the_next(page, village) -> None:
     assert ask(page, "look") == look, "whose last answer was on the map is not led away"
     assert not set(second) & set(village.labels()), "the next ones are others"
 
+    page.keyboard.press("n")  # from the building that was clicked
     press(page, "1")
     who = page.locator(".pugeo .gradebar .who")
-    assert who.inner_text() == f"Building {village.ids.index(second[0]) + 1}", "the queue has gone on; the bar has not"
-    press(page, "5")  # the large picture
-    press(page, "1")
+    who.get_by_text(f"Building {village.ids.index(second[1]) + 1}").wait_for()  # with the next one
+    press(page, "5")
     page.locator(".pugeo .gradebar").get_by_text("Destroyed").click()
     press(page, "n", "q")
     settle(page)
@@ -239,3 +239,46 @@ def test_the_card_of_a_building_and_what_is_being_written_on_it(page, village) -
     steps.wait_for_view(page)
     # The new page takes it over once the browser has let go of the old one.
     steps.until(lambda: village.answers()[second].comment == "half a sentence", 60, page)
+
+
+def test_keys_are_about_what_was_clicked_and_random_checks_about_themselves_alone(page, village) -> None:
+    """Before: a click on the map stored building 1,248, and key 4 graded the queue's 1,250; a click amid an audit was an ordinary label."""
+    open_view(page, village)
+    before, at_first = village.labels(), queue(page)
+    free = next(each for each in village.ids if each not in before and each not in at_first["ids"])
+    page.mouse.click(*steps.go_to(page, free))
+    number = village.ids.index(free) + 1
+    page.locator(".pugeo .queuepane .facts").get_by_text(f"Building {number}", exact=True).wait_for()
+    press(page, "4")
+    settle(page)
+    answer = village.answers()[free]
+    assert (answer.label, answer.grade, on_page(page)) == ("positive", "destroyed", {**before, free: "positive"})
+    press(page, "w", "q")  # the wall, and the queue again
+    press(page, "2")
+    settle(page)
+    assert village.labels() == {**before, free: "positive", at_first["current"]: "not_damaged"}
+
+    random_audits.begin_stop_check(village.layout, "ann")
+    steps.open_view(page, village)
+    labels, checks = village.labels(), queue(page)
+    assert set(checks["kinds"]) == {"audit"}
+    steps.see_all(page, 3)
+    other = next(each for each in ask(page, "onScreen") if each not in checks["ids"])
+    for button in ("left", "right"):
+        page.mouse.click(*steps.spot(page, other), button=button)
+    steps.drag(page, [np.array(steps.spot(page, other)) - 40, np.array(steps.spot(page, other)) + 40])
+    press(page, "h", "w")
+    settle(page)
+    assert (village.labels(), page.locator(".pugeo .wallpane").is_visible(), page.locator(".boxbar").is_visible()) == (
+        labels,
+        False,
+        False,
+    )
+    press(page, "2")
+    settle(page)
+    assert village.answers()[checks["current"]].shown == "audit"
+    steps.go(page, "Explore")
+    page.get_by_text("nothing else is labeled meanwhile").wait_for()
+    assert not page.locator(".pugeo").count()
+    page.get_by_role("button", name="Leave random checks").click()
+    steps.wait_for_view(page, "explore")

@@ -54,7 +54,7 @@ def test_by_keyboard_alone(page, village) -> None:
     page.locator(".pugeo header button").first.focus()
     tab_to(page, "map")
     at_rest(page)
-    assert target(page) == {"id": free, "on": "map"}, "the building under the cross, not the queue's"
+    assert target(page) == {"id": free, "on": None}, "the building under the cross, not the queue's"
     press(page, "Enter")
     assert page.locator(".pugeo .spoken").inner_text() == f"Building {village.ids.index(free) + 1}: damaged"
     assert on_page(page) == {**before, free: "positive"}

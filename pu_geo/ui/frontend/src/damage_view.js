@@ -187,9 +187,8 @@ export class DamageView {
     this.picker.close();
     if (code === NOT_ASSESSABLE) this.picker.open(numbers, act);
     this.toolbar.announce(numbers, code);
-    if (numbers.length !== 1) return;
-    this.#reach(numbers[0], screen !== "queue");
-    if (screen === "wall") this.map.follow(numbers[0]);
+    this.#reach(numbers.length === 1 ? numbers[0] : this.store.selected, screen !== "queue");
+    if (screen === "wall" && numbers.length === 1) this.map.follow(numbers[0]);
   }
 
   // ---- the cursor: the building that was clicked or reached last. Keys, card, grades and types are about it, and nothing else ----

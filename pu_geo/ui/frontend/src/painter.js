@@ -56,11 +56,11 @@ function inChunks(context, store, frame, numbers, finish) {
 }
 
 export function asDots(store, frame) {
-  return store.medianSize / frame.resolution < DOT_BELOW_PX;
+  return !store.only && store.medianSize / frame.resolution < DOT_BELOW_PX;
 }
 
 function isSmall(store, frame) {
-  return store.medianSize / frame.resolution < SMALL_BELOW_PX;
+  return !store.only && store.medianSize / frame.resolution < SMALL_BELOW_PX;
 }
 
 /** Everything that a click does not change: outlines of all buildings, and their scores. */
