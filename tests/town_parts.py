@@ -14,14 +14,14 @@ from pu_geo.tasks.imagery.chip import prepare
 from pu_geo.tasks.train.train import rank
 
 
-def draw_town(folder: Path) -> None:
-    """Write the two scenes, 320 x 256 pixels, and the footprints of about 40 buildings."""
+def draw_town(folder: Path, size_px: tuple[int, int] = (320, 256), n_buildings: int = 40) -> None:
+    """Write the two scenes, and the footprints of about so many buildings."""
     sys.path.insert(0, str(REPOSITORY / "sample_data"))
     try:
         from make_sample import make_sample
     finally:
         sys.path.pop(0)
-    make_sample(folder, seed=3, size_px=(320, 256), n_buildings=40)
+    make_sample(folder, seed=3, size_px=size_px, n_buildings=n_buildings)
 
 
 def build_town(folder: Path) -> None:

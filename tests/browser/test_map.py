@@ -87,7 +87,7 @@ def test_what_the_imagery_hides_how_the_dates_fit_and_a_layer(page, village, has
     red, _, blue = picture(page, place).mean(axis=(0, 1))
     assert red - blue > 40, "an answer overrides it"
     misaligned = village.ids[MISALIGNED]
-    page.mouse.move(*steps.go_to(page, misaligned))
+    steps.select(page, steps.go_to(page, misaligned))
     press(page, "3")
     assert page.locator(".pugeo .picker .choice.on").get_attribute("data-reason") == "misaligned", (
         "as the imagery makes likely"

@@ -70,7 +70,7 @@ def test_two_analysts_at_once(new_page, village) -> None:
     ann.unroute("**/operations")
     settle(ann)
     assert village.labels()[third] == "not_damaged"
-    steps.press(ann, "2")
+    steps.press(ann, "ArrowRight", "2")  # back to the queue's picture
     settle(ann)
     assert village.labels() == steps.on_page(ann)
     assert village.labels()[current] == "not_damaged"

@@ -16,7 +16,7 @@ from pu_geo.project.layout import Layout
 from tests.browser import steps
 
 pytestmark = [pytest.mark.browser, pytest.mark.ci]
-N_CLICKS, N_CHECKS = 12, 6
+N_CLICKS, N_CHECKS = 12, 30
 KEYS = ("4", "5", "2")  # of three houses one is destroyed, one has major damage: the tornado left too few of so few
 
 
@@ -95,7 +95,7 @@ class Analyst:
 
 def test_from_an_empty_folder_to_a_confirmed_export(page, app, own_home: Path, tmp_path: Path) -> None:
     files = tmp_path / "files"
-    draw_town(files)
+    draw_town(files, (512, 320), 100)  # more than an audit answers
     analyst = Analyst(page, Layout(own_home / "town.pugeo"), files)
     page.goto(app.address)
     page.get_by_label("Name of the event").fill("Town")
@@ -154,7 +154,7 @@ def audits_and_flags(analyst: Analyst) -> None:
     steps.go(page, "Damage map")
     page.get_by_role("tab", name="Accuracy assessment").click()
     steps.fill(page, page.get_by_role("spinbutton", name="Random checks"), str(N_CHECKS))
-    analyst.press("Start accuracy assessment")
+    analyst.press(f"Start accuracy assessment with {N_CHECKS} checks")
     steps.wait_for_view(page)
     result = page.get_by_role("button", name="See the result")
     analyst.answers_queue(lambda answered: result.is_visible())

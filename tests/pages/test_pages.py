@@ -117,7 +117,7 @@ def test_an_audit_begins_is_left_and_resumed_and_its_end_leads_to_the_result(fin
     app = show_tab(finished, TAB_AUDIT)
     for n in (5, 5000):
         field(app, "Random checks").set_value(n).run()
-        assert "18 checks should give the number damaged to about" in plain(app), "what can be asked for, and what it buys"
+        assert "18 checks should give the number damaged exactly" in plain(app), "what can be asked for, and what it buys"
     press(app, "Start accuracy assessment with 18 checks")
     assert app.session_state["goes-to"] == "annotate"
     app = show("annotate", finished)

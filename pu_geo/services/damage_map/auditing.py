@@ -407,18 +407,28 @@ def plan(layout: Layout, run_id: str, n: int | None = None, *, relative_half_wid
     n = audit.size_for(scores, is_known, guess=guess, relative_half_width=relative_half_width) if n is None else n
     n = min(max(n, fewest), most)
     half, damaged = audit.half_width_of(scores, is_known, guess=guess, n=n)
-    width = f"±{half:,.0f}" + (
-        f", {half / damaged:.0%} of it" if half < damaged else ", which is more than the number itself"
-    )
+    of_it = f"{half / damaged:.0%} of it" if half < damaged else "which is more than the number itself"
+    width = f"to about ±{half:,.0f}, {of_it}" if n < most else "exactly, as no building is left without an answer"
     if is_estimated:
         why = f"Planned for {share:.1%} damaged of what is not answered, as random checks estimate it."
     else:
         why = f"Planned as if 1 in {round(1 / PLANNED_SHARE)} were damaged; how many are is {NOT_KNOWN}. Rarer damage takes more."
-    words = (
-        f"{n:,} checks should give the number damaged to about {width}, in about "
-        f"{wording.plural(max(round(n * SECONDS_A_CHECK / 60), 1), 'minute')} at {SECONDS_A_CHECK} seconds each; the least is {fewest:,}. {why}"
-    )
+    words = f"{n:,} checks should give the number damaged {width}, in {_minutes(n)}; the least is {fewest:,}. {why}"
     return Plan(n, fewest, most, words)
+
+
+def _minutes(n: int) -> str:
+    return f"about {wording.plural(max(round(n * SECONDS_A_CHECK / 60), 1), 'minute')} at {SECONDS_A_CHECK} seconds each"
+
+
+def more_words(found: AuditView, n: int) -> str:
+    """Return what n more checks of an audit would buy: its interval narrows with the root of their number."""
+    done, low, high = found.done, found.total.low, found.total.high
+    if low is None or high is None:
+        return f"{n:,} more take {_minutes(n)}. So far {found.total.words}"
+    half = (high - low) / 2
+    then = half * (done.n_counted / (done.n_drawn + n)) ** 0.5
+    return f"{n:,} more should narrow the interval from ±{half:,.0f} to about ±{then:,.0f}, in {_minutes(n)}."
 
 
 def _planned(layout: Layout) -> tuple[float, bool]:

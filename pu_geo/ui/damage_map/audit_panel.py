@@ -115,6 +115,8 @@ def _status(layout: Layout, found: AuditView) -> None:
         n = min(int(st.number_input(texts.MORE, 1, None, 50, 10, key="more-checks", width=130)), n_left)
         more = partial(random_audits.extend, layout, check_id, n, frame.analyst())
         frame.button(texts.ADD.format(n=n), more, key="audit-more", help=texts.ADD_HELP, disabled=not n)
+    if n:
+        st.caption(frame.plain(auditing.more_words(found, n)))
     if found.done.state != "finished":
         st.caption(frame.plain(found.done.words))
 

@@ -37,6 +37,9 @@ def test_a_part_of_it_bounds_the_truth_and_few_checks_are_not_enough(mapped: Lay
     found = auditing.view(mapped, RUN)
     assert found.total.value is None
     assert (found.calibration, "at least 5" in found.no_calibration) == (None, True)
+    assert auditing.more_words(found, 120).startswith(
+        "120 more take about 20 minutes at 10 seconds each. So far not enough: 12 answered"
+    )
     longer = random_audits.extend(mapped, check.id, 120)
     np.testing.assert_array_equal(longer.sample.rows, check.sample.rows)
     found = auditing.view(mapped, RUN)
@@ -45,6 +48,8 @@ def test_a_part_of_it_bounds_the_truth_and_few_checks_are_not_enough(mapped: Lay
     found = auditing.view(mapped, RUN)
     assert found.total.low <= TRUTH[2:].sum() <= found.total.high
     assert found.total.low < found.total.high
+    half = (found.total.high - found.total.low) / 2
+    assert f"from ±{half:,.0f} to about ±{half / 2:,.0f}, in about" in auditing.more_words(found, 450)
     facts = auditing.facts(mapped, RUN, 0.5)
     assert json.loads(json.dumps(facts))["n_answered"] == 150
     assert set(facts["bands"]) == {"high_precision", "high_recall"}
