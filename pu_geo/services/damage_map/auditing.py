@@ -407,7 +407,7 @@ def plan(layout: Layout, run_id: str, n: int | None = None, *, relative_half_wid
     n = audit.size_for(scores, is_known, guess=guess, relative_half_width=relative_half_width) if n is None else n
     n = min(max(n, fewest), most)
     half, damaged = audit.half_width_of(scores, is_known, guess=guess, n=n)
-    of_it = f"{half / damaged:.0%} of it" if half < damaged else "which is more than the number itself"
+    of_it = f"{wording.percent(half / damaged)} of it" if half < damaged else "which is more than the number itself"
     width = f"to about ±{half:,.0f}, {of_it}" if n < most else "exactly, as no building is left without an answer"
     if is_estimated:
         why = f"Planned for {share:.1%} damaged of what is not answered, as random checks estimate it."
