@@ -147,9 +147,8 @@ def audit(
     lines += [_type_words(one) for one in result.get("types", ())]
     if offer := mapping.offer(layout, run_id):
         result["offer"] = {"threshold": offer.threshold.value, "n_flagged": offer.n_flagged, "words": offer.words}
-        lines.append(
-            f"{offer.words} To take it: pu-geo choose {project} --run {run_id} --threshold {offer.threshold.value:.4f}"
-        )
+        of_run = "" if choices.run(layout, "chosen").run_id == run_id else f" --run {run_id}"
+        lines.append(f"{offer.words} To take it: pu-geo choose {project}{of_run} --threshold {offer.threshold.value:.4f}")
     show(result, "\n".join(lines), as_json)
 
 

@@ -185,7 +185,7 @@ def of_flagged(part: Part, confidence: float) -> tuple[Estimate, Estimate]:
     """
     n_open = part.most - part.found
     if n_open <= 0:
-        words = "not enough: every building from the threshold up is answered, so none is flagged."
+        words = "not enough: no assessable building without an answer is flagged, as far as is known."
     elif part.is_blind or part.n_checks < FEWEST_ABOVE:
         words = not_enough(f"{part.n_checks} checks above the threshold; precision needs at least {FEWEST_ABOVE}").words
     else:
@@ -222,7 +222,7 @@ def share_above(above: Part, below: Part, confidence: float) -> Estimate:
         ends.append(float(np.quantile(inside / np.maximum(inside + missed, 1e-9), tail)))
     value = over / (over + under)
     words = f"{below.n_damaged:,} of {below.n_checks:,} checks below the threshold found damage."
-    if not under and not below.is_certain:
+    if not under and not below.n_damaged and not below.is_certain:
         words = f"None of {below.n_checks:,} checks below the threshold found damage: the lower bound counts, not 100 %."
     return Estimate(value, min(ends[0], value), max(ends[1], value), words)
 

@@ -413,7 +413,7 @@ def plan(layout: Layout, run_id: str, n: int | None = None, *, relative_half_wid
         why = f"Planned for {share:.1%} damaged of what is not answered, as random checks estimate it."
     else:
         why = f"Planned as if 1 in {round(1 / PLANNED_SHARE)} were damaged; how many are is {NOT_KNOWN}. Rarer damage takes more."
-    words = f"{n:,} checks should give the number damaged {width}, in {_minutes(n)}; the least is {fewest:,}. {why}"
+    words = f"{wording.plural(n, 'check')} should give the number damaged {width}, in {_minutes(n)}; the least is {fewest:,}. {why}"
     return Plan(n, fewest, most, words)
 
 
@@ -422,13 +422,14 @@ def _minutes(n: int) -> str:
 
 
 def more_words(found: AuditView, n: int) -> str:
-    """Return what n more checks of an audit would buy: its interval narrows with the root of their number."""
+    """Return what n more checks of an audit would buy: its interval narrows with the root of their number, to nothing once all are checked."""
     done, low, high = found.done, found.total.low, found.total.high
     if low is None or high is None:
         return f"{n:,} more take {_minutes(n)}. So far {found.total.words}"
+    total, now, then = len(done.sample.rows), done.n_counted, done.n_drawn + n
     half = (high - low) / 2
-    then = half * (done.n_counted / (done.n_drawn + n)) ** 0.5
-    return f"{n:,} more should narrow the interval from ±{half:,.0f} to about ±{then:,.0f}, in {_minutes(n)}."
+    narrowed = half * (now / then * max(total - then, 0) / max(total - now, 1)) ** 0.5
+    return f"{n:,} more should narrow the interval from ±{half:,.0f} to about ±{narrowed:,.0f}, in {_minutes(n)}."
 
 
 def _planned(layout: Layout) -> tuple[float, bool]:

@@ -505,9 +505,8 @@ class TypeAudit:
 def audits(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> dict[str, TypeAudit]:
     """Estimate precision and recall of each type on the map by the newest audit of the run; nothing without one.
 
-    The map is judged as it was before the audit's own answers: a drawn building has a type where its damage reaches `threshold`
-    and its type the type's. What people answered before is as they answered; of these, buildings without a word on the type are
-    left out. An answer "not damaged" is a no. Horvitz-Thompson with the strata of the audit, see `analysis.audit.design`.
+    A building has a type by score where its damage reaches `threshold` and its type the type's. Precision is of those that nobody answered; in recall
+    what people gave the type counts as found, and buildings that they answered before without a word on the type are left out. An answer "not damaged" is a no. Horvitz-Thompson with the strata of the audit, see `analysis.audit.design`.
 
     Source: ours. That checks without a word are missing at random is not supposed: bounds are the widest of those with all of them
     no and all of them yes (Manski 1989).

@@ -18,7 +18,8 @@ from pu_geo.jobs import JobView
 from pu_geo.project import areas, contents, labels, runs, store, versions
 from pu_geo.project.layout import Layout, checked_id, read_json
 from pu_geo.records import NOT_IN_RUN
-from pu_geo.services.damage_map import auditing
+from pu_geo.services.damage_map import auditing, random_audits
+from pu_geo.services.damage_map.random_audits import Check
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.project import choices, population
 from pu_geo.services.project.choices import Threshold
@@ -108,29 +109,33 @@ class Offer:
 def offer(layout: Layout, run_id: str) -> Offer | None:
     """Return the threshold that flags as many as an audit, of this run or another, says are damaged and not confirmed.
 
-    None without an audit that has ended, and where the map flags just as many.
+    None without an audit that has ended and found damage, where hardly any is left, and where the map flags just as many.
     """
     found, now = auditing.how_many(layout), choices.threshold(layout, run_id)
     if found.basis != "audit" or found.audit_state not in ("finished", "reduced") or found.total.value is None:
         return None
-    scores, left = _open_scores(layout, run_id), max(round(found.total.value) - found.confirmed, 0)
-    if not len(scores):
+    scores, left = _open_scores(layout, run_id), round(found.total.value) - found.confirmed
+    if not len(scores) or left < 1 or not found.n_damaged or found.check_id is None:
         return None
-    limit = Threshold(first_threshold(scores, max(left, 1)), f"{choices.AUDIT}:{found.check_id}")
+    limit = Threshold(first_threshold(scores, left), f"{choices.AUDIT}:{found.check_id}")
     n_now, n_flagged = (int((scores >= one.value).sum()) for one in (now, limit))
     if n_now == n_flagged:
         return None
-    costs = [f"{n:,} flagged{_costs(layout, run_id, one.value, n, left)}" for n, one in ((n_now, now), (n_flagged, limit))]
+    check = random_audits.load(layout, found.check_id)
+    costs = [
+        f"{n:,} flagged{_costs(layout, run_id, check, one.value, n, left)}" for n, one in ((n_now, now), (n_flagged, limit))
+    ]
     words = f"The audit estimates about {left:,} damaged beside the {found.confirmed:,} confirmed. Now {costs[0]}. With its threshold {costs[1]}."
     return Offer(limit, n_flagged, n_now, words)
 
 
-def _costs(layout: Layout, run_id: str, limit: float, n: int, left: int) -> str:
-    """Return how many of n flagged buildings are right, and how many of `left` damaged ones a threshold misses."""
-    here = auditing.at(layout, run_id, limit)
-    if here is None or here.damaged.value is None:
+def _costs(layout: Layout, run_id: str, check: Check, limit: float, n: int, left: int) -> str:
+    """Return how many of n flagged buildings are right, and how many of `left` damaged ones a threshold misses, by an audit."""
+    is_of_its_chips = choices.run(layout, run_id).chip_set == check.chip_set
+    damaged = auditing.at_by(layout, run_id, check, limit).damaged.value if is_of_its_chips else None
+    if damaged is None:
         return ": these checks cannot tell how many of them are damaged"
-    right = min(round(here.damaged.value), n)
+    right = min(round(damaged), n)
     return f": about {right:,} of them damaged, {n - right:,} not, and about {max(left - right, 0):,} damaged missed"
 
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo import wording
 from pu_geo.analysis.audit import design as audit
 from pu_geo.analysis.audit import progress
 from pu_geo.errors import PuGeoError
@@ -102,11 +103,12 @@ def begin_audit(layout: Layout, run_id: str, n: int, analyst: str) -> Check:
     n_open = int((~is_known).sum())
     fewest = fewest_of(n_open)
     if not fewest <= n <= n_open or not n_open:
+        asked = f"An audit of {n} checks was asked for"
+        if not n_open:
+            raise PuGeoError(f"{asked}; every building is answered.", "There is nothing to estimate.")
         raise PuGeoError(
-            f"An audit of {n} checks was asked for; {n_open:,} buildings have no answer yet, and fewer than {fewest:,} checks give no estimate.",
-            f"Choose between {fewest:,} and {n_open:,}."
-            if n_open
-            else "Every building is answered; there is nothing to estimate.",
+            f"{asked}; it takes {fewest:,} at least, and {wording.plural(n_open, 'building has', 'buildings have')} no answer yet.",
+            f"Choose between {fewest:,} and {n_open:,}.",
         )
     return _begin(layout, "audit", facts.run_id, analyst, audit.design(scores, is_known, n=n, seed=_seed()), facts.chip_set)
 

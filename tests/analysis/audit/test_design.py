@@ -140,7 +140,7 @@ def test_known_buildings_count_as_they_are() -> None:
     scores = np.concatenate([np.zeros(400), np.ones(47)])
     all_, none = audit.at_thresholds(sample, both, scores, [0.0, 1.0])
     assert (none.flagged, none.precision.value) == (0, None)
-    assert none.precision.words.startswith("not enough: every building from the threshold up is answered")
+    assert none.precision.words.startswith("not enough: no assessable building without an answer is flagged")
     assert none.recall.value == pytest.approx((30 + 5) / (30 + 50))
     (alone,) = audit.at_thresholds(sample, answers, scores[:400], [0.0])
     assert (all_.flagged, all_.precision, all_.damaged) == (360, alone.precision, alone.damaged), "clicks are no flags"

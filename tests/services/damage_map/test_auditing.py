@@ -49,7 +49,9 @@ def test_a_part_of_it_bounds_the_truth_and_few_checks_are_not_enough(mapped: Lay
     assert found.total.low <= TRUTH[2:].sum() <= found.total.high
     assert found.total.low < found.total.high
     half = (found.total.high - found.total.low) / 2
-    assert f"from ±{half:,.0f} to about ±{half / 2:,.0f}, in about" in auditing.more_words(found, 450)
+    assert f"from ±{half:,.0f} to about ±0, in about" in auditing.more_words(found, N - 2 - 150), "all are checked then"
+    (narrowed,) = (float(auditing.more_words(found, 100).split("to about ±")[1].split(",")[0]) for _ in "1")
+    assert 0.4 * half < narrowed < 0.8 * half
     facts = auditing.facts(mapped, RUN, 0.5)
     assert json.loads(json.dumps(facts))["n_answered"] == 150
     assert set(facts["bands"]) == {"high_precision", "high_recall"}

@@ -6,6 +6,7 @@ import csv
 import json
 import zipfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,11 @@ def test_an_audit_offers_a_threshold_with_what_both_cost_and_changes_none(mapped
         in found.words
     )
     assert f"With its threshold {found.n_flagged} flagged" in found.words
-    assert "cannot tell how many of them" in mapping.offer(mapped, "ranker-2").words, "the audit was of another run"
+    assert mapping.offer(mapped, "ranker-2").words == found.words, "another run of the same scores"
+    with pytest.MonkeyPatch.context() as patch:
+        for nothing in (replace(told, n_damaged=0), replace(told, confirmed=round(told.total.value))):
+            patch.setattr(auditing, "how_many", lambda _, told=nothing: told)
+            assert mapping.offer(mapped, RUN) is None, "no hit, or nothing left: nothing to recommend"
     choices.choose_threshold(mapped, RUN, *found.threshold)
     assert mapping.at_threshold(mapped, RUN, found.threshold.value).n_flagged == found.n_flagged
     assert mapping.offer(mapped, RUN) is None

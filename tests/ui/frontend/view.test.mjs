@@ -111,6 +111,14 @@ test("keys, card, grades and types are about the building that was clicked or re
   assert.equal(view.store.selected, 8);
   view.queue.setActive(true);
   assert.equal(view.target.i, 6, "opening the queue moves the cursor");
+  view.map.actions.select(-1); // the map's cross over empty ground
+  view.root.dispatchEvent(new Event("focusout"));
+  frame();
+  assert.equal(view.target.i, 6, "once it is left the queue has the cursor again");
+  run(page("cursor", 0));
+  view.map.actions.select(8);
+  press("ArrowRight", "1", "1");
+  assert.equal(view.store.labels[8], 1, "an empty queue leads nowhere");
 });
 
 test("while random checks are answered nothing else is on the map, can be clicked, boxed or labeled", async () => {
@@ -131,6 +139,22 @@ test("while random checks are answered nothing else is on the map, can be clicke
   assert.deepEqual(view.log.ops.filter((op) => op.building_id).map((op) => [op.building_id, op.shown]), [["checks-b4", "audit"]]);
   run(page("checks", 3));
   assert.equal(store.touching(everything).length, 9, "once they are left, all is there again");
+
+  view.map.actions.label(7, "toggle", "map"); // the cursor is elsewhere when checks begin, here or at another's
+  run(page("checks", 0, { queue: { id: "q-d", items, is_assessment: true, is_second: true } }));
+  assert.deepEqual([view.target.i, view.queuePane.item.i], [2, 2]);
+  press({ key: "z", ctrlKey: true });
+  assert.ok(!view.log.ops.some((op) => op.undo), "what was answered before is not on the screen");
+  press("1", { key: "z", ctrlKey: true });
+  assert.ok(view.log.ops.some((op) => op.undo));
+  view.labeler.analyst = "bob";
+  store.setLabels({ 1: "4" }, { ops: [], settled: [] }, { by: { ann: "4" }, shown: { audit: "4" }, comment: { 4: "see roof" } });
+  view.card.root.hidden = false;
+  view.map.actions.label(4, "toggle", "map");
+  assert.equal(view.target.i, 4);
+  assert.ok(!/Damaged|see roof/.test(view.card.facts.textContent + (view.card.comment.hidden ? "" : view.card.comment.value)), "a second reader does not see the first one's answer");
+  view.labeler.toggle(4, 1, "map");
+  assert.equal(store.labels[4], 1, "nor takes it away by confirming it");
 });
 
 test("no letter of a reason does anything else", async () => {

@@ -91,7 +91,7 @@ export class Card {
     const writable = some && store.mode === "label" && code !== UNLABELED && !isForeign;
     this.name.textContent = some ? TEXTS.building(i) : words.none;
     this.id.textContent = some ? TEXTS.id(store.ids[i]) : "";
-    this.facts.replaceChildren(...(some ? this.#facts(i, detail) : []));
+    this.facts.replaceChildren(...(some ? this.#facts(i, detail, isForeign) : []));
     this.#drawChoices(writable ? i : -1, code, detail);
     this.types.show(writable && code === POSITIVE ? i : -1);
     this.comment.hidden = !some || (!writable && !detail.comment);
@@ -100,8 +100,8 @@ export class Card {
     this.hint.textContent = !some ? words.howTo : code === UNLABELED && store.mode === "label" ? words.labelFirst : "";
   }
 
-  #facts(i, detail) {
-    const rows = [h("span", {}, swatchOf(this.store, i), labelText(this.store, i), detail.by ? h("span.soft", {}, TEXTS.by(detail.by)) : null)];
+  #facts(i, detail, isForeign) {
+    const rows = isForeign ? [] : [h("span", {}, swatchOf(this.store, i), labelText(this.store, i), detail.by ? h("span.soft", {}, TEXTS.by(detail.by)) : null)];
     rows.push(h("span.num", {}, this.store.blind.has(i) ? words.hidden : (scoreText(this.store, i) ?? (this.store.isHidden(i) ? words.noScore : words.notRanked))));
     rows.push(h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
     rows.push(...qualityLines(this.store, i));

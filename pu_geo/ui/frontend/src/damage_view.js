@@ -45,7 +45,7 @@ export class DamageView {
     this.labeler = new Labeler(store, () => this.log, this.queue, (...answer) => this.#answered(...answer));
     this.pictures = new ChipPictures(store);
     this.picker = new ReasonPicker(store, this.pictures, (...reason) => this.labeler.because(...reason));
-    this.gradeBar = new GradeBar(store, (key) => this.#key(key, {}));
+    this.gradeBar = new GradeBar(store, (grade) => this.#grade(grade, "bar"));
     this.marks = new MarkBar(store, (numbers, code, grade) => this.#markMany(numbers, code, grade));
     this.card = new Card(store, (i, change) => this.labeler.edit(i, change), this.pictures, (i) => this.labeler.isForeignCheck(i));
     const actions = {
@@ -129,6 +129,8 @@ export class DamageView {
     this.presence.update(data, this.log.session);
     this.log.take(data); // brings the labels, which say what of the queue is answered
     this.store.setOnly(this.isAssessment ? data.queue.items.map(([i]) => i) : null);
+    if (!this.store.only) this.nChecked = 0;
+    else if (!this.store.only.has(this.store.selected)) this.isElsewhere = false; // where it was is not on the screen any more
     this.queue.take(data.token, data.mode === "label" ? data.queue : null);
     this.toolbar.show(data);
   }
@@ -187,6 +189,7 @@ export class DamageView {
     this.picker.close();
     if (code === NOT_ASSESSABLE) this.picker.open(numbers, act);
     this.toolbar.announce(numbers, code);
+    if (this.store.only) this.nChecked += 1;
     this.#reach(numbers.length === 1 ? numbers[0] : this.store.selected, screen !== "queue");
     if (screen === "wall" && numbers.length === 1) this.map.follow(numbers[0]);
   }
@@ -195,10 +198,11 @@ export class DamageView {
 
   /** Put the cursor on building i, -1 for none. With the queue open it is large there; the queue keeps its place. */
   #reach(i, isByHand = true) {
-    this.isElsewhere = this.queue.current !== null && (isByHand || i !== this.queue.current.i);
-    this.store.set("selected", i);
-    const place = this.store.only ? this.queue.items.findIndex((item) => item.i === i) : -1;
-    if (place >= 0) this.queue.go(place);
+    const { queue, store } = this;
+    const place = store.only ? queue.items.findIndex((item) => item.i === i) : -1;
+    if (place >= 0 && place !== queue.at) return queue.go(place); // first: what others answered to a check is not shown
+    this.isElsewhere = queue.current !== null && i >= 0 && !store.only && (isByHand || i !== queue.current.i);
+    store.set("selected", i);
   }
 
   #selectOnWall(i) {
@@ -214,13 +218,17 @@ export class DamageView {
   #step(which) {
     this.picker.close(); // what it is about may be gone
     this.card.commit();
+    if (this.store.only) { // what was answered before is not on the screen
+      if (which === "undo" && !this.nChecked) return this.toolbar.sayNoTarget(TEXTS.toolbar.nothingToUndo);
+      this.nChecked += which === "undo" ? -1 : 1;
+    }
     if (which === "undo") this.queue.expectUndo();
     this.labeler.step(which);
   }
 
   locate(i) {
     if (!this.map.root.hidden) this.map.locate(i);
-    this.#reach(i);
+    if (i !== this.store.selected) this.#reach(i);
   }
 
   /** {i, on: "queue" where it is the queue's next, "selection" with i -1 where many are selected}; null where it is nowhere in view. */
@@ -250,6 +258,8 @@ export class DamageView {
     for (const event of ["selected", "chosen", "geometry", "labels", "grades", "scale", "mode"]) store.on(event, later);
     this.map.moved = later;
     this.root.addEventListener("scroll", later, true);
+    for (const event of ["pointerup", "keyup"]) this.root.addEventListener(event, later); // a panel may have come or gone
+    this.root.addEventListener("focusout", () => requestAnimationFrame(() => !this.isGone && this.#queueMoved(false))); // of the card, or the map's cross
     window.addEventListener("scroll", later, true);
     window.addEventListener("resize", later);
     this.stopTarget = () => {
@@ -277,7 +287,7 @@ export class DamageView {
     if (hasWalked) this.isElsewhere = false;
     const i = this.queue.current?.i ?? -1;
     this.queuePane.later();
-    if (i < 0 || this.isElsewhere || i === this.store.selected || this.card.isWriting) return; // once it is written
+    if (i < 0 || this.isElsewhere || i === this.store.selected || this.map.hasCross || this.card.isWriting) return; // once it is written
     this.store.set("selected", i);
     if (!this.map.root.hidden) this.map.locateSoon(i);
   }
@@ -295,7 +305,7 @@ export class DamageView {
     if (this.labeler.usable && (name in MARK_KEYS || CLEAR_KEYS.includes(name) || name === "Enter" || store.scale.ofKey(name))) return this.#markKey(name, event);
     const target = store.selected;
     switch (name) {
-      case "k": return target >= 0 && !this.panes.side.hidden && Boolean(this.data.wall) && (this.#setTab("wall"), this.wall.sortLike(target), true);
+      case "k": return target >= 0 && !this.panes.side.hidden && this.hasWall && (this.#setTab("wall"), this.wall.sortLike(target), true);
       case "l": return target >= 0 && (this.locate(target), true);
       case "q": return this.hasQueue && (this.#setTab("queue"), true);
       case "w": return this.hasQueue && this.hasWall && (this.#setTab(this.tab === "queue" ? "wall" : "queue"), true);
@@ -310,10 +320,17 @@ export class DamageView {
     if (event.repeat) return true; // held down, it would mark and clear by turns
     const grade = store.scale.ofKey(name);
     const screen = this.map.hasCross ? "map" : "keys";
-    if (grade) labeler.grade(target.i, grade, screen);
+    if (grade) this.#grade(grade, screen);
     else if (!CLEAR_KEYS.includes(name)) labeler.toggle(target.i, MARK_KEYS[name] ?? "toggle", screen);
     else if (store.labels[target.i] !== UNLABELED) labeler.give([target.i], UNLABELED, "keys");
     return true;
+  }
+
+  #grade(grade, screen) {
+    const { target } = this;
+    if (!target || target.i < 0) this.#sayNoTarget();
+    else if (this.queue.isActive && !this.map.hasCross) this.queuePane.grade(grade);
+    else this.labeler.grade(target.i, grade, screen);
   }
 
   // Whatever an analyst does in the queue but for a letter of the picker means that the reason stays as it is.

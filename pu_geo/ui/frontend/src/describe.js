@@ -52,6 +52,6 @@ export function describe(store, i, gsd) {
   if (types.length) lines.push(h("div", {}, TEXTS.damageMap.typesOf(types)));
   lines.push(h("div.num.soft", {}, areaText(store, i, gsd)));
   lines.push(...qualityLines(store, i));
-  if (store.clickLabels && store.selected >= 0 && store.selected !== i) lines.push(h("div.soft", {}, TEXTS.clickAndKeys(store.selected)));
+  if (store.clickLabels && !store.only && store.selected >= 0 && store.selected !== i) lines.push(h("div.soft", {}, TEXTS.clickAndKeys(store.selected)));
   return lines;
 }

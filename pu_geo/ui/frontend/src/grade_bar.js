@@ -9,9 +9,9 @@ const { grades: words } = TEXTS;
 const DOUBLE_CLICK_MS = 300;
 
 export class GradeBar {
-  /** @param press (key) */
-  constructor(store, press) {
-    Object.assign(this, { store, press, pressedAt: -Infinity });
+  /** @param give (grade id) */
+  constructor(store, give) {
+    Object.assign(this, { store, give, pressedAt: -Infinity });
     this.who = h("b.who");
     this.buttons = h("span.gradebuttons");
     this.root = h("div.gradebar", { hidden: true, role: "group", "aria-label": words.title }, h("span.soft", {}, words.ask), this.who, this.buttons);
@@ -21,15 +21,15 @@ export class GradeBar {
 
   #build() {
     const { scale } = this.store;
-    const button = ([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${scale.color(at + 1)}`, onclick: (event) => this.#press(event, key) }, h("kbd", {}, key), h("i.gradedot"), name);
+    const button = ([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${scale.color(at + 1)}`, onclick: (event) => this.#press(event, id) }, h("kbd", {}, key), h("i.gradedot"), name);
     this.buttons.replaceChildren(...scale.choices.map(button));
   }
 
   // The second press of a double click would grade what nobody has seen yet.
-  #press({ detail, timeStamp }, key) {
+  #press({ detail, timeStamp }, grade) {
     if (detail > 1 && timeStamp - this.pressedAt < DOUBLE_CLICK_MS) return;
     this.pressedAt = timeStamp;
-    this.press(key);
+    this.give(grade);
   }
 
   /** @param target {i, on} of what keys act on, null for none */
@@ -40,7 +40,6 @@ export class GradeBar {
     this.who.textContent = i < 0 ? TEXTS.toolbar.noBuilding : TEXTS.building(i);
     const given = i >= 0 && store.labels[i] === POSITIVE && !store.blind.has(i) ? store.detail(i).grade : "";
     for (const button of this.buttons.children) {
-      button.disabled = i < 0;
       button.classList.toggle("given", button.dataset.grade === given);
       button.setAttribute("aria-pressed", String(button.dataset.grade === given));
     }

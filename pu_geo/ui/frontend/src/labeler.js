@@ -7,7 +7,7 @@ export class Labeler {
   /**
    * @param log () => OperationLog
    * @param queue {current: item or null, id}
-   * @param answered (numbers, code, act, screen, isGraded) called after an answer, before anything else happens
+   * @param answered (numbers, code, act, screen) called after an answer, before anything else happens
    */
   constructor(store, log, queue, answered) {
     Object.assign(this, { store, log, queue, answered });
@@ -22,7 +22,7 @@ export class Labeler {
   /** Give building i a label ("toggle" means positive); the label it already has is cleared instead. */
   toggle(i, wish, screen) {
     const wanted = wish === "toggle" ? POSITIVE : wish;
-    this.give([i], wanted === this.store.labels[i] ? UNLABELED : wanted, screen);
+    this.give([i], wanted === this.store.labels[i] && !this.isForeignCheck(i) ? UNLABELED : wanted, screen);
   }
 
   /** Mark building i damaged with a grade; the grade it already has is taken away instead, and the building stays damaged. */
@@ -30,7 +30,7 @@ export class Labeler {
     const isGiven = this.store.labels[i] === POSITIVE && !this.isForeignCheck(i);
     if (!isGiven) this.give([i], POSITIVE, screen, grade);
     else this.regrade([i], this.store.detail(i).grade === grade ? "" : grade, screen);
-    if (isGiven) this.answered([i], POSITIVE, null, screen, true);
+    if (isGiven) this.answered([i], POSITIVE, null, screen);
   }
 
   /** Give damaged buildings another grade, undone in one step; those that are not damaged any more are left out. */
@@ -78,7 +78,7 @@ export class Labeler {
       const own = grade !== null ? { grade } : shown.shown === "audit" ? { grade: "" } : {};
       return this.#operation(i, code, screen, act, detailsFor(code, before, { ...this.#likeliest(i, code), ...own, ...types }), shown);
     }));
-    this.answered(numbers, code, act, screen, grade !== null);
+    this.answered(numbers, code, act, screen);
   }
 
   // Nothing is learned from answers to random checks: their types and grades do not become part of another answer.

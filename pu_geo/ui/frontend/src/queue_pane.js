@@ -75,7 +75,7 @@ export class QueuePane {
   get item() {
     const { current } = this.queue;
     const { selected } = this.store;
-    return selected >= 0 && selected !== current?.i ? { i: selected, kind: "elsewhere", why: "" } : current;
+    return selected >= 0 && selected !== current?.i && !this.store.only ? { i: selected, kind: "elsewhere", why: "" } : current;
   }
 
   get #isElsewhere() {
@@ -102,7 +102,7 @@ export class QueuePane {
     if (queue.isOver && !this.#isElsewhere && (name in KEYS || grade || name === "n")) return this.#once(event, () => this.#goFurther(name));
     if (name in STEPS) return queue.go(queue.at + (this.#isElsewhere ? 0 : STEPS[name])), true;
     if (name in KEYS) return this.#once(event, () => this.#answer(KEYS[name]));
-    if (grade) return this.#once(event, () => this.#grade(grade));
+    if (grade) return this.#once(event, () => this.grade(grade));
     if (name === "0" || name === "Backspace") return this.#once(event, () => this.#clear());
     if (name === "n") return this.#once(event, () => this.#skip());
     if (name === "t" && !this.types.root.hidden) return this.#once(event, () => this.types.focus());
@@ -151,7 +151,7 @@ export class QueuePane {
   }
 
   // A grade answers what is open, and corrects what was answered before; an audit's answer is never changed by half.
-  #grade(grade) {
+  grade(grade) {
     const { item } = this;
     if (!item) return;
     const { labels } = this.store;
@@ -187,7 +187,7 @@ export class QueuePane {
   }
 
   #keep() {
-    const item = this.queue.current;
+    const { item } = this;
     this.#setKeeps(!this.keeps);
     if (item) this.#keepFrom(item, this.store.labels[item.i]);
     this.later();
@@ -236,7 +236,7 @@ export class QueuePane {
 
   #buildGrades() {
     const { scale } = this.store;
-    const button = ([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${scale.color(at + 1)}`, onclick: (event) => this.#pressed(event, () => this.#grade(id)) }, h("kbd", {}, key), h("i.gradedot"), name);
+    const button = ([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${scale.color(at + 1)}`, onclick: (event) => this.#pressed(event, () => this.grade(id)) }, h("kbd", {}, key), h("i.gradedot"), name);
     this.grades.replaceChildren(...(scale.choices.length ? [h("span.soft", {}, TEXTS.grades.ask), ...scale.choices.map(button)] : []));
   }
 

@@ -96,13 +96,13 @@ export class QueueState {
 
   /** Back to the queue from a building elsewhere: to the place where it was left, or on from it where that is answered. */
   back() {
-    if (this.at >= 0 && this.isOpen(this.at)) this.go(this.at);
+    if (this.items[this.at] && this.isOpen(this.at)) this.go(this.at);
     else this.goOn();
   }
 
   go(place) {
     this.held = -1;
-    this.at = Math.max(0, Math.min(this.items.length - 1, place));
+    this.at = Math.min(this.items.length - 1, Math.max(0, place)); // -1 of an empty queue
     this.isOver = false;
     this.#step(true);
   }

@@ -11,7 +11,7 @@ const { picker: words } = TEXTS;
 const PICTURE_PX = 36;
 
 /** Name a building with its chip, or say how many they are. In the queue another building is large by now. */
-export function whoIs(store, pictures, numbers) {
+function whoIs(store, pictures, numbers) {
   const [i] = numbers;
   const isOne = numbers.length === 1;
   const picture = isOne && pictures.has(i) ? [pictures.make(i, PICTURE_PX, "post")] : [];

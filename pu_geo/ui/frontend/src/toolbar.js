@@ -78,6 +78,7 @@ export class Toolbar {
   /** Name what keys act on. @param target {i, on}, or null where it would be out of sight */
   showTarget(target) {
     const { store } = this;
+    this.target = target;
     this.keys.hidden = store.mode !== "label";
     const who = { selection: () => words.selected(store.chosen.length), queue: () => words.inQueue(target.i) };
     const text = target ? (who[target.on]?.() ?? TEXTS.building(target.i)) : words.noBuilding;
@@ -100,7 +101,7 @@ export class Toolbar {
     this.spoken.textContent = text;
     this.saying = setTimeout(() => {
       this.saying = null;
-      this.showTarget(null);
+      this.showTarget(this.target);
     }, SAID_MS);
   }
 
