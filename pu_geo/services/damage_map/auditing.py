@@ -21,7 +21,7 @@ from pu_geo.analysis.audit import design as audit
 from pu_geo.analysis.audit.calibration import Calibration
 from pu_geo.analysis.audit.design import AtThreshold, Choice
 from pu_geo.analysis.audit.design import Estimate as Estimate
-from pu_geo.analysis.estimates import PLANNED_SHARE, first_threshold
+from pu_geo.analysis.estimates import PLANNED_SHARE
 from pu_geo.errors import PuGeoError
 from pu_geo.project import analysts, contents, labels, runs, store
 from pu_geo.project.labels import Moment
@@ -50,7 +50,7 @@ class AuditView:
 
     Attributes:
         done: its sample as far as it was answered.
-        n, n_open: assessable buildings of the map, and those of them without an answer.
+        n: assessable buildings of the map.
         total: number damaged by this audit; `how_many` is what to show of it.
         rows: precision and recall from the lowest threshold to the highest.
         calibration: None, and the reason in `no_calibration`, where there are too few answers.
@@ -60,7 +60,6 @@ class AuditView:
     check: Check
     done: Answered
     n: int
-    n_open: int
     total: Estimate
     rows: tuple[AtThreshold, ...]
     calibration: Calibration | None
@@ -103,7 +102,6 @@ def _view(
         check=check,
         done=done,
         n=int((done.answers != audit.NOT_ASSESSABLE).sum()),
-        n_open=int((done.answers == audit.OPEN).sum()),
         total=total,
         rows=tuple(audit.at_thresholds(done.sample, done.answers, scores, thresholds, confidence=CONFIDENCE)),
         calibration=fitted,
@@ -325,16 +323,6 @@ def at_by(layout: Layout, run_id: str, check: Check, threshold: float) -> AtThre
     """Estimate precision and recall of a run by any audit of the same chips, also one that another run's scores drew."""
     done, scores = _judged(layout, run_id, check)
     return audit.at_thresholds(done.sample, done.answers, scores, [threshold], confidence=CONFIDENCE)[0]
-
-
-def at_top(layout: Layout, run_id: str, k: int) -> AtThreshold | None:
-    """Estimate the precision of the k highest-ranked buildings without an answer; None without an audit."""
-    check = random_audits.newest_audit(layout, run_id)
-    if check is None:
-        return None
-    done, scores = _judged(layout, run_id, check)
-    limit = first_threshold(scores[done.answers == audit.OPEN], k)
-    return audit.at_thresholds(done.sample, done.answers, scores, [limit], confidence=CONFIDENCE)[0]
 
 
 def choose(found: AuditView, *, precision: float | None = None, recall: float | None = None) -> Choice:

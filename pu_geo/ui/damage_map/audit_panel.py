@@ -10,7 +10,7 @@ import streamlit as st
 from pu_geo import wording
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import auditing, mapping, random_audits
-from pu_geo.services.damage_map.auditing import AuditView, Estimate
+from pu_geo.services.damage_map.auditing import AuditView
 from pu_geo.services.project import choices
 from pu_geo.ui import frame
 from pu_geo.ui.damage_map import texts
@@ -38,11 +38,6 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
             st.plotly_chart(_figure(found, threshold), key="audit-curve", config={"displaylogo": False}, alt=texts.CURVE_ALT)
         with wish:
             _wish(layout, run_id, found)
-            n_open = max(found.n_open, 1)
-            k = st.number_input(texts.OF_TOP, 1, n_open, min(100, n_open), 10, key="top-k", width=160)
-            top = auditing.at_top(layout, run_id, int(k))
-            if top is not None:
-                st.caption(texts.OF_TOP_IS.format(k=int(k), share=_share_line(top.precision)))
     _notes(found)
 
 
@@ -75,10 +70,6 @@ def _offer(layout: Layout, run_id: str) -> None:
         st.markdown(frame.plain(offer.words))
         take = frame.does(partial(choices.choose_threshold, layout, run_id, *offer.threshold))
         st.button(texts.TAKE.format(n=offer.n_flagged, now=offer.n_now), key="audit-take", on_click=take)
-
-
-def _share_line(share: Estimate) -> str:
-    return f"**{share_words(share)}**  \n{frame.plain(share.words)}" if share.is_enough else frame.plain(share.words)
 
 
 def _invite(layout: Layout, run_id: str) -> None:

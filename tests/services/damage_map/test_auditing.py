@@ -19,7 +19,7 @@ from pu_geo.services.train import run_names
 
 
 def test_an_audit_of_all_tells_the_truth(mapped: Layout) -> None:
-    assert auditing.view(mapped, RUN) is auditing.at(mapped, RUN, 0.5) is auditing.at_top(mapped, RUN, 20) is None
+    assert auditing.view(mapped, RUN) is auditing.at(mapped, RUN, 0.5) is None
     assert auditing.facts(mapped, RUN, 0.5) is None
     answer_audit(mapped, N - 2)  # two have no data
     found = auditing.view(mapped, RUN)
@@ -74,10 +74,6 @@ def test_precision_is_of_the_flagged_alone_and_what_people_found_is_on_the_map(m
     flagged = is_open & (scores >= limit)
     assert after.flagged == flagged.sum()
     assert after.precision.low <= TRUTH[flagged].mean() <= after.precision.high
-    top = auditing.at_top(mapped, RUN, 20)
-    highest = np.flatnonzero(is_open)[np.argsort(-scores[is_open], kind="stable")[:20]]
-    assert (top.flagged, top.threshold) == (20, scores[highest[-1]])
-    assert top.precision.low <= TRUTH[highest].mean() <= top.precision.high
     choice = auditing.choose(auditing.view(mapped, RUN), recall=0.8)
     assert auditing.at(mapped, RUN, choice.estimated).recall.value >= 0.8
     facts = auditing.facts(mapped, RUN, limit)["at_threshold"]
