@@ -147,7 +147,7 @@ export class DamageView {
 
   /** Before others come: each place that is known here may mean another building then. */
   #forgetBuildings() {
-    this.isElsewhere = false;
+    Object.assign(this, { isElsewhere: false, nChecked: 0 });
     this.queue.forget();
     this.store.empty();
   }
