@@ -316,13 +316,13 @@ def without_headline(words: str) -> str:
 def at(layout: Layout, run_id: str, threshold: float) -> AtThreshold | None:
     """Estimate precision and recall at one threshold; None without an audit."""
     check = random_audits.newest_audit(layout, run_id)
-    return None if check is None else at_by(layout, run_id, check, threshold)
+    return None if check is None else at_by(layout, run_id, check, [threshold])[0]
 
 
-def at_by(layout: Layout, run_id: str, check: Check, threshold: float) -> AtThreshold:
+def at_by(layout: Layout, run_id: str, check: Check, thresholds: Sequence[float]) -> list[AtThreshold]:
     """Estimate precision and recall of a run by any audit of the same chips, also one that another run's scores drew."""
     done, scores = _judged(layout, run_id, check)
-    return audit.at_thresholds(done.sample, done.answers, scores, [threshold], confidence=CONFIDENCE)[0]
+    return audit.at_thresholds(done.sample, done.answers, scores, thresholds, confidence=CONFIDENCE)
 
 
 def choose(found: AuditView, *, precision: float | None = None, recall: float | None = None) -> Choice:

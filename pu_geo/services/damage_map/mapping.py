@@ -19,7 +19,6 @@ from pu_geo.project import areas, contents, labels, runs, store, versions
 from pu_geo.project.layout import Layout, checked_id, read_json
 from pu_geo.records import NOT_IN_RUN
 from pu_geo.services.damage_map import auditing, random_audits
-from pu_geo.services.damage_map.random_audits import Check
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.project import choices, population
 from pu_geo.services.project.choices import Threshold
@@ -122,21 +121,20 @@ def offer(layout: Layout, run_id: str) -> Offer | None:
     if n_now == n_flagged:
         return None
     check = random_audits.load(layout, found.check_id)
-    costs = [
-        f"{n:,} flagged{_costs(layout, run_id, check, one.value, n, left)}" for n, one in ((n_now, now), (n_flagged, limit))
-    ]
+    judged: list[float | None] = [None, None]
+    if choices.run(layout, run_id).chip_set == check.chip_set:
+        judged = [at.damaged.value for at in auditing.at_by(layout, run_id, check, [now.value, limit.value])]
+    costs = [_costs(damaged, n, left) for damaged, n in zip(judged, (n_now, n_flagged), strict=True)]
     words = f"The audit estimates about {left:,} damaged beside the {found.confirmed:,} confirmed. Now {costs[0]}. With its threshold {costs[1]}."
     return Offer(limit, n_flagged, n_now, words)
 
 
-def _costs(layout: Layout, run_id: str, check: Check, limit: float, n: int, left: int) -> str:
-    """Return how many of n flagged buildings are right, and how many of `left` damaged ones a threshold misses, by an audit."""
-    is_of_its_chips = choices.run(layout, run_id).chip_set == check.chip_set
-    damaged = auditing.at_by(layout, run_id, check, limit).damaged.value if is_of_its_chips else None
+def _costs(damaged: float | None, n: int, left: int) -> str:
+    """Return how many of n flagged buildings are right, and how many of `left` damaged ones are missed."""
     if damaged is None:
-        return ": these checks cannot tell how many of them are damaged"
+        return f"{n:,} flagged: these checks cannot tell how many of them are damaged"
     right = min(round(damaged), n)
-    return f": about {right:,} of them damaged, {n - right:,} not, and about {max(left - right, 0):,} damaged missed"
+    return f"{n:,} flagged: about {right:,} of them damaged, {n - right:,} not, and about {max(left - right, 0):,} damaged missed"
 
 
 def top(layout: Layout, run_id: str, k: int) -> Threshold:

@@ -27,10 +27,8 @@ MOST_FAILED, MOST_HIDDEN = 0.1, 0.1
 FARTHEST_M = 20.0  # as `geo.alignment.FAR_REACH_M`, which loads too much for a screen
 COLORS = "colors.json"  # beside the map tiles: sentences of `geo.raster.reading.color_doubts`
 BLURRED, BLURRIER = 0.9, 0.5  # sharpness of a file, and in parts of the other date's, below which it is said
-_LIKE_PIXEL, _FINE_M = (
-    1.25,
-    0.2,
-)  # pixels that are so much larger show less anyhow; finer ones show small damage even if blurred
+_LIKE_PIXEL = 1.25  # pixels that are so much larger show less anyhow
+_FINE_M = 0.2  # finer ones show small damage even if blurred
 _SAME = 0.005  # pixel sizes that differ by less are called the same
 _MOVED_M = 0.05
 UNCHANGED = "unchanged"

@@ -167,7 +167,7 @@ def _compare(
     check = random_audits.load(layout, check_id) if check_id else None
     sides = []
     for facts, values in zip(pair, scores, strict=True):
-        audited = auditing.at_by(layout, facts.run_id, check, facts.threshold) if check else None
+        audited = auditing.at_by(layout, facts.run_id, check, [facts.threshold])[0] if check else None
         sides.append(Side(facts, judge(values, clicks, facts.threshold), audited))
     return Comparison((sides[0], sides[1]), ranked, clicks, check)
 

@@ -81,7 +81,9 @@ def _invite(layout: Layout, run_id: str) -> None:
             st.caption(usual.words)
             return
         n = st.number_input(texts.CHECKS, 1, None, usual.n, 10, width=200, key=f"audit-size-{run_id}")
-        plan = auditing.plan(layout, run_id, int(n))  # at least the fewest that give an estimate, and no more than there are
+        plan = (
+            usual if n == usual.n else auditing.plan(layout, run_id, int(n))
+        )  # at least the fewest that give an estimate, and no more than there are
         st.caption(frame.plain(plan.words))
         begin = partial(random_audits.begin_audit, layout, run_id, plan.n, frame.analyst())
         start = texts.START.format(n=plan.n)

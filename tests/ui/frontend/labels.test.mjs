@@ -125,16 +125,8 @@ test("a grade that comes after an answer to a random check is that answer's stil
   queue.current = { i: 1, kind: "audit" };
   labeler.give([1], 1, "queue");
   queue.current = { i: 2, kind: "audit" };
-  labeler.regrade([1], "major", "bar");
+  labeler.grade(1, "major", "bar");
   assert.deepEqual([ops[1].building_id, ops[1].shown, ops[1].grade], ["b1", "audit", "major"]);
-});
-
-test("the grade of many is one act, of those that are damaged still and have another one", () => {
-  labeler.give([0, 1, 2, 3], 1, "map");
-  labeler.give([1], 2, "keys");
-  labeler.give([2], 1, "keys", "major");
-  labeler.regrade([0, 1, 2, 3], "major", "bar");
-  assert.deepEqual(ops.slice(6).map(({ building_id, grade, act }) => [building_id, grade, act]), [["b0", "major", "s-act-7"], ["b3", "major", "s-act-7"]]);
 });
 
 test("types make a building damaged, and are part of its answer; in a random check those of another reader do not count", () => {

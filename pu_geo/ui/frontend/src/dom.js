@@ -104,3 +104,15 @@ export function isShown(box, element) {
 
 /** Whether a click only selects, so that keys are about what was clicked, and answers nothing. */
 export const isSelecting = ({ ctrlKey, metaKey }) => ctrlKey || metaKey;
+
+const DOUBLE_CLICK_MS = 300;
+
+/** Return (event, act), which acts on the first press of a double click alone: the second one comes before anybody saw what is there then. */
+export function onceADoubleClick() {
+  let pressedAt = -Infinity;
+  return ({ detail, timeStamp }, act) => {
+    if (detail > 1 && timeStamp - pressedAt < DOUBLE_CLICK_MS) return;
+    pressedAt = timeStamp;
+    act();
+  };
+}

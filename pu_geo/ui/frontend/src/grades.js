@@ -1,6 +1,7 @@
 // How badly a damaged building is damaged: the project's scale, its keys, colors, and words.
 
 import { LABEL_COLORS, POSITIVE } from "./colors.js";
+import { h } from "./dom.js";
 import { TEXTS } from "./texts.js";
 
 const KEYS = ["4", "5", "6", "7", "8", "9"]; // one a grade of the scale, in its order
@@ -33,11 +34,6 @@ export class Scale {
     return this.offered[KEYS.indexOf(name)]?.id ?? null;
   }
 
-  /** "4 5 6", for hints. */
-  get keys() {
-    return KEYS.slice(0, this.offered.length).join(" ");
-  }
-
   /** Of a grade by its number; 0 is the color of damage without a grade. */
   color(number) {
     if (!number) return LABEL_COLORS[POSITIVE];
@@ -49,6 +45,19 @@ export class Scale {
   /** How a grade is drawn besides its color: "cross", "slash", "dots". Without a grade: "". */
   pattern(number) {
     return number ? ["cross", "slash", "dots"][Math.round(2 * Math.min(1, (number - 1) / Math.max(1, this.offered.length - 1)))] : "";
+  }
+}
+
+/** A button for each grade that clicks may give. @param pressed (event, grade id) */
+export function gradeButtons(scale, pressed, hasKeys = true) {
+  return scale.choices.map(([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${scale.color(at + 1)}`, onclick: (event) => pressed(event, id) }, hasKeys ? h("kbd", {}, key) : null, h("i.gradedot"), name));
+}
+
+/** Mark the one of these buttons whose grade a building has; none for "". */
+export function markGiven(buttons, grade) {
+  for (const button of buttons) {
+    button.classList.toggle("given", button.dataset.grade === grade);
+    button.setAttribute("aria-pressed", String(button.dataset.grade === grade));
   }
 }
 

@@ -29,14 +29,8 @@ export class Labeler {
   grade(i, grade, screen) {
     const isGiven = this.store.labels[i] === POSITIVE && !this.isForeignCheck(i);
     if (!isGiven) this.give([i], POSITIVE, screen, grade);
-    else this.regrade([i], this.store.detail(i).grade === grade ? "" : grade, screen);
+    else this.#revise([i], { grade: this.store.detail(i).grade === grade ? "" : grade }, screen, null);
     if (isGiven) this.answered([i], POSITIVE, null, screen);
-  }
-
-  /** Give damaged buildings another grade, undone in one step; those that are not damaged any more are left out. */
-  regrade(numbers, grade, screen) {
-    const still = numbers.filter((i) => this.store.labels[i] === POSITIVE && this.store.detail(i).grade !== grade);
-    this.#revise(still, { grade }, screen, still.length > 1 ? this.#newAct() : null);
   }
 
   /** Give building i damage types; with them it is damaged. A random check is answered anew by them, unless this reader answered it. */

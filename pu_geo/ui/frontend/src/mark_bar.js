@@ -2,6 +2,7 @@
 
 import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { h, keepingFocus } from "./dom.js";
+import { gradeButtons } from "./grades.js";
 import { TEXTS } from "./texts.js";
 
 const { marks: words } = TEXTS;
@@ -17,8 +18,7 @@ export class MarkBar {
     this.root.hidden = !numbers.length;
     if (this.root.hidden) return;
     const choice = (code, text) => h(`button.choice.label${code}`, { type: "button", onclick: () => this.#choose(numbers, code, null) }, text);
-    const { scale } = this.store;
-    const graded = scale.choices.map(([id, name], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${scale.color(at + 1)}`, onclick: () => this.#choose(numbers, POSITIVE, id) }, h("i.gradedot"), name));
+    const graded = gradeButtons(this.store.scale, (_, id) => this.#choose(numbers, POSITIVE, id), false);
     this.root.replaceChildren(h("b", {}, words.many(numbers.length)), choice(POSITIVE, LABEL_TEXTS[POSITIVE]), ...graded, ...[NOT_DAMAGED, NOT_ASSESSABLE].map((code) => choice(code, LABEL_TEXTS[code])), choice(UNLABELED, words.clear),
       h("button.flat", { type: "button", title: words.cancel, "aria-label": words.cancel, onclick: () => this.close() }, "✕"));
   }

@@ -2,8 +2,8 @@
 
 import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { areaText, labelText, markHere, scoreText, swatchOf } from "./describe.js";
-import { h, isShown } from "./dom.js";
-import { colorOf } from "./grades.js";
+import { h, isShown, onceADoubleClick } from "./dom.js";
+import { colorOf, gradeButtons, markGiven } from "./grades.js";
 import { NO_DETAILS } from "./details.js";
 import { TEXTS } from "./texts.js";
 import { TypeRow } from "./type_row.js";
@@ -18,7 +18,6 @@ const SMALLEST_PX = 120;
 const [THUMB_PX, SMALL_THUMB_PX] = [46, 30];
 const LOW_PX = 640; // a pane lower than this has small thumbnails, so that the large picture stays large
 const GAP = 8;
-const DOUBLE_CLICK_MS = 300;
 const GRADES_FROM_PX = 600; // in a pane lower than this the picture needs the room of the grades, which keys and the line below give as well
 
 export class QueuePane {
@@ -27,7 +26,7 @@ export class QueuePane {
    *   isForeignCheck(i)}
    */
   constructor(store, queue, pictures, actions) {
-    Object.assign(this, { store, queue, pictures, actions });
+    Object.assign(this, { store, queue, pictures, actions, pressed: onceADoubleClick() });
     this.title = h("b");
     this.progress = h("span.soft");
     this.askText = h("span");
@@ -35,14 +34,13 @@ export class QueuePane {
     this.large = h("div.large", { title: words.keysHint });
     this.reason = h("div.why");
     this.facts = h("div.facts");
-    const button = ([code, key]) => h(`button.choice.label${code}`, { type: "button", "data-code": code, onclick: (event) => this.#pressed(event, () => this.#answer(code)) }, h("kbd", {}, key), LABEL_TEXTS[code]);
+    const button = ([code, key]) => h(`button.choice.label${code}`, { type: "button", "data-code": code, onclick: (event) => this.pressed(event, () => this.#answer(code)) }, h("kbd", {}, key), LABEL_TEXTS[code]);
     this.answers = h("div.answers", { role: "group", "aria-label": words.answers }, ...ANSWERS.map(button),
       h("button.choice", { type: "button", onclick: () => this.#clear() }, h("kbd", {}, "0"), words.clear),
-      h("button.choice", { type: "button", onclick: (event) => this.#pressed(event, () => this.#skip()) }, h("kbd", {}, "N"), words.skip));
+      h("button.choice", { type: "button", onclick: (event) => this.pressed(event, () => this.#skip()) }, h("kbd", {}, "N"), words.skip));
     this.grades = h("div.answers.grades", { role: "group", "aria-label": TEXTS.grades.title });
     this.kept = {}; // damage types that go with the next damaged building, too
     this.keep = h("button.type.keep", { type: "button", "aria-pressed": "false", title: TEXTS.types.keepHint, onclick: () => this.#keep() }, TEXTS.types.keep);
-    this.pressedAt = -Infinity;
     this.drafts = new Map(); // building number to types that go with its answer "damaged", which is not given yet
     this.types = new TypeRow(store, (i) => this.#typesOf(i), (i, change) => this.#type(i, change), [this.keep], (i) => this.#isOpen(i) || store.labels[i] !== POSITIVE);
     this.thumbs = h("div.thumbs", { role: "listbox", "aria-label": words.list });
@@ -118,13 +116,6 @@ export class QueuePane {
   #once(event, act) {
     if (!event?.repeat) act();
     return true;
-  }
-
-  // Nor may a double click: its second press comes before anybody saw the next picture.
-  #pressed({ detail, timeStamp }, act) {
-    if (detail > 1 && timeStamp - this.pressedAt < DOUBLE_CLICK_MS) return;
-    this.pressedAt = timeStamp;
-    act();
   }
 
   #answer(code) {
@@ -235,9 +226,8 @@ export class QueuePane {
   }
 
   #buildGrades() {
-    const { scale } = this.store;
-    const button = ([id, name, key], at) => h("button.choice", { type: "button", "data-grade": id, style: `--c:${scale.color(at + 1)}`, onclick: (event) => this.#pressed(event, () => this.grade(id)) }, h("kbd", {}, key), h("i.gradedot"), name);
-    this.grades.replaceChildren(...(scale.choices.length ? [h("span.soft", {}, TEXTS.grades.ask), ...scale.choices.map(button)] : []));
+    const buttons = gradeButtons(this.store.scale, (event, id) => this.pressed(event, () => this.grade(id)));
+    this.grades.replaceChildren(...(buttons.length ? [h("span.soft", {}, TEXTS.grades.ask), ...buttons] : []));
   }
 
   #clear() {
@@ -293,11 +283,7 @@ export class QueuePane {
     if (others.length) facts.push(h("b.alsohere", {}, TEXTS.alsoHere(others.join(", "))));
     this.facts.replaceChildren(...facts, h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
     const given = this.store.labels[i] === POSITIVE && !isForeign ? this.store.detail(i).grade : "";
-    for (const button of this.grades.children) {
-      if (!button.dataset.grade) continue;
-      button.classList.toggle("given", button.dataset.grade === given);
-      button.setAttribute("aria-pressed", String(button.dataset.grade === given));
-    }
+    markGiven([...this.grades.children].slice(1), given); // after the word before them
     for (const button of this.answers.children) {
       const isGiven = !isForeign && Number(button.dataset.code) === this.store.labels[i];
       button.classList.toggle("given", isGiven);
