@@ -16,14 +16,14 @@ import pytest
 from small_parts import REPOSITORY
 
 PACKAGE = REPOSITORY / "pu_geo"
-ALWAYS = {"errors", "records", "atomic_write", "free_memory", "scene_state", "spreadsheets", "wording"}
+ALWAYS = {"errors", "records", "files", "free_memory", "scene_state", "spreadsheets", "wording"}
 NUMERICAL = {"features", "training", "methods", "losses", "analysis", *ALWAYS}
 EVERYTHING_BELOW = {*NUMERICAL, "geo", "datasets", "project", "jobs", "services", "tasks"}
 # A room, or a part of one by its dotted name, and what of ours it may import; the longest name that fits decides.
 OURS: dict[str, set[str]] = {
     "errors": set(),
     "records": {"errors"},
-    "atomic_write": {"errors"},
+    "files": {"errors"},
     "free_memory": set(),
     "scene_state": {"errors", "records"},
     "spreadsheets": set(),
@@ -76,7 +76,7 @@ OURS: dict[str, set[str]] = {
 THIRD_PARTY: dict[str, set[str]] = {
     "errors": set(),
     "records": {"numpy"},
-    "atomic_write": set(),
+    "files": set(),
     "free_memory": {"psutil"},
     "scene_state": set(),
     "spreadsheets": set(),

@@ -15,12 +15,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 from torch import Tensor
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FederationError, TrainingError, printable
 from pu_geo.features.bank import FEATURE_SEED, Maker, fingerprint
 from pu_geo.federation import ledger, network, privacy, wire
 from pu_geo.federation.agreement import REST_CLASS, Agreement, FeatureSpace
 from pu_geo.federation.protocol import Answer, Ask
+from pu_geo.files import atomic_write
 from pu_geo.methods import catalog
 from pu_geo.methods.fedaws import CLIENT_STREAM, Client, Embedder, FedawsNetwork, client_update, theta_of
 from pu_geo.project import contents, feature_sets, federations, model_files, store

@@ -26,8 +26,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.federation.agreement import Agreement, Privacy
+from pu_geo.files import atomic_write
 from pu_geo.methods.fedaws import ClientUpdate, Theta
 from pu_geo.project.federations import KEYS
 from pu_geo.project.locks import one_at_a_time

@@ -19,11 +19,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FederationError, JobCancelled, printable
 from pu_geo.federation import ledger, network, privacy, wire
 from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.protocol import Answer, Ask, Transport
+from pu_geo.files import atomic_write
 from pu_geo.methods.fedaws import Learner, server_round
 from pu_geo.project import federations
 from pu_geo.project.federations import STATE, Round, TookPart

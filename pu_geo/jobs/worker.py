@@ -21,8 +21,8 @@ from types import FrameType
 from typing import Any
 
 from pu_geo import jobs
-from pu_geo.atomic_write import FULL
 from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError, interrupts_held, name_too_long
+from pu_geo.files import FULL
 from pu_geo.free_memory import free_memory
 from pu_geo.jobs import control, device_queue
 from pu_geo.project import events, leftovers

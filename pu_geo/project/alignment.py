@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.atomic_write import atomic_write
+from pu_geo.files import atomic_write
 from pu_geo.project.layout import Layout, reading
 from pu_geo.records import Scene, scene_fingerprint
 

@@ -22,8 +22,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, TypedDict, get_args
 
-from pu_geo.atomic_write import atomic_write, is_abandoned
 from pu_geo.errors import ProjectError
+from pu_geo.files import atomic_write, is_abandoned
 from pu_geo.project import in_use, locks
 from pu_geo.project.layout import Layout, write_json
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError
+from pu_geo.files import atomic_write
 from pu_geo.project.layout import Layout, checked_id, read_arrays, read_json, write_json
 
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError
+from pu_geo.files import atomic_write
 from pu_geo.project import schema
 from pu_geo.project.layout import Layout, read_array, read_json, reading
 from pu_geo.project.store import now, project_id, transaction

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo import wording
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError, writing
+from pu_geo.files import atomic_write
 from pu_geo.project import choices, contents
 from pu_geo.project.layout import LAYERS, RCF, Layout, new_array, read_array, read_arrays, read_json, write_json
 from pu_geo.records import FeatureRequest, RunFacts, View

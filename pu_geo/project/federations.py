@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FederationError, printable
+from pu_geo.files import atomic_write
 from pu_geo.project import contents
 from pu_geo.project.layout import Layout, read_json, reading, write_json
 

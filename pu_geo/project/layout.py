@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pu_geo.atomic_write import atomic_write, reserve
 from pu_geo.errors import ProjectError, PuGeoError, printable
+from pu_geo.files import atomic_write, reserve
 
 SUFFIX = ".pugeo"
 HOME_VARIABLE = "PU_GEO_HOME"

@@ -1,6 +1,6 @@
 """Files that processes left which were killed: found, and removed once it is certain that nobody works on them.
 
-A hidden `.part` file counts once its writer's lock is free, see `atomic_write.is_abandoned`. Anything else counts only while no
+A hidden `.part` file counts once its writer's lock is free, see `files.is_abandoned`. Anything else counts only while no
 job of the project is alive. Finished work is never among them: not runs, labels, versions, or the states that a job goes on from.
 """
 
@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pu_geo.atomic_write import is_abandoned
 from pu_geo.errors import ProjectError
+from pu_geo.files import is_abandoned
 from pu_geo.project import locks, store
 from pu_geo.project.layout import SHARDS, Layout
 

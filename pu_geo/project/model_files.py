@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ModelError
+from pu_geo.files import atomic_write
 from pu_geo.project.layout import Layout
 
 FORMAT, VERSION = "pu-geo model", 1

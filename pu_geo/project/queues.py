@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError
+from pu_geo.files import atomic_write
 from pu_geo.project.layout import Layout, read_arrays, read_json, write_json
 from pu_geo.project.locks import one_at_a_time
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.atomic_write import atomic_write
+from pu_geo.files import atomic_write
 from pu_geo.project.layout import read_arrays, read_json, write_json
 from pu_geo.records import Grid
 

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
+from pu_geo.files import atomic_write
 from pu_geo.project import events
 from pu_geo.project.layout import SHARDS, write_json
 from pu_geo.scale import cluster as clusters

@@ -12,8 +12,8 @@ import pytest
 from small_parts import add_chips, add_run, small_project, unheld_job
 
 from pu_geo import jobs
-from pu_geo.atomic_write import atomic_write, is_abandoned
 from pu_geo.errors import PuGeoError
+from pu_geo.files import atomic_write, is_abandoned
 from pu_geo.jobs import worker
 from pu_geo.project import events, leftovers, versions
 from pu_geo.project.layout import SHARDS, Layout

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FederationError, printable
+from pu_geo.files import atomic_write
 
 CA, CA_KEY, SERVER, SERVER_KEY = "ca.pem", "ca-key.pem", "server.pem", "server-key.pem"
 LOOPBACK = ("localhost", "127.0.0.1")

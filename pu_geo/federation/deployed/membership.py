@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FederationError, printable, writing
 from pu_geo.federation.agreement import MAX_BYTES, Agreement
 from pu_geo.federation.deployed import credentials
+from pu_geo.files import atomic_write
 from pu_geo.project import contents, federations, locks, store
 from pu_geo.project.federations import Admitted, Membership
 from pu_geo.project.layout import Layout, read_json, reading, write_json

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import orjson
 
-from pu_geo.atomic_write import write_export
+from pu_geo.files import write_export
 from pu_geo.geo.export.codebook import Field, fields_of
 from pu_geo.geo.export.geometry import geojson_of
 from pu_geo.geo.export.heat import export_heat

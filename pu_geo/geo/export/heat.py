@@ -9,8 +9,8 @@ import rasterio
 from numpy.typing import NDArray
 from rasterio.io import MemoryFile
 
-from pu_geo.atomic_write import write_export
 from pu_geo.errors import PuGeoError
+from pu_geo.files import write_export
 from pu_geo.geo.export.pieces import as_text, caption
 from pu_geo.geo.local_space import check_format
 from pu_geo.geo.vector import crs as systems

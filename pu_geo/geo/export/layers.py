@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import shapely
 
-from pu_geo.atomic_write import export_file, not_written
+from pu_geo.files import export_file, not_written
 from pu_geo.geo.child_process import Answer, Limits, ReaderEnded, ask
 from pu_geo.geo.export.codebook import fields_of
 from pu_geo.geo.export.geometry import extent, part_bounds

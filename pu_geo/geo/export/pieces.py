@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from pu_geo.atomic_write import write_export
+from pu_geo.files import write_export
 from pu_geo.geo.export.codebook import Field, Kind
 from pu_geo.geo.export.geometry import extent, geojson_of, part_bounds
 from pu_geo.geo.local_space import check_format, export_shapes

@@ -23,7 +23,7 @@ from rasterio.vrt import WarpedVRT
 from rasterio.warp import reproject
 from rasterio.windows import Window
 
-from pu_geo.atomic_write import atomic_write
+from pu_geo.files import atomic_write
 from pu_geo.geo.raster import samples
 from pu_geo.records import Scene
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import LabelError, ProjectError, writing
+from pu_geo.files import atomic_write
 from pu_geo.project import analysts, contents, discoveries, grades, labels, store
 from pu_geo.project.grades import Grade
 from pu_geo.project.labels import Ack, Moment

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from pu_geo.atomic_write import atomic_write
+from pu_geo.files import atomic_write
 from pu_geo.geo.vector.outlines import HEADER, joined, outlines_px, pack
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout

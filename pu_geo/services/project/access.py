@@ -24,8 +24,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import PuGeoError
+from pu_geo.files import atomic_write
 from pu_geo.project import locks
 from pu_geo.project.layout import home
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import LabelError, ProjectError, writing
+from pu_geo.files import atomic_write
 from pu_geo.project import history, labels, salvage, schema
 from pu_geo.project.layout import Layout, writable_target
 from pu_geo.spreadsheets import guarded

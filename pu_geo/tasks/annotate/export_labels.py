@@ -12,8 +12,8 @@ import numpy as np
 import shapely
 
 from pu_geo import __version__
-from pu_geo.atomic_write import write_export
 from pu_geo.errors import LabelError
+from pu_geo.files import write_export
 from pu_geo.geo.export.pieces import geojson_lines, write_csv
 from pu_geo.geo.local_space import place_names, points_inside
 from pu_geo.geo.vector import crs as systems

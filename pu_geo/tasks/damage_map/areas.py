@@ -9,7 +9,7 @@ from typing import NamedTuple
 import shapely
 
 from pu_geo.analysis.area_table import area_rows
-from pu_geo.atomic_write import write_export
+from pu_geo.files import write_export
 from pu_geo.geo.export.codebook import types_of
 from pu_geo.geo.export.geometry import to_crs84
 from pu_geo.geo.export.pieces import geojson_lines, write_csv

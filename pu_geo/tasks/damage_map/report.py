@@ -9,7 +9,7 @@ from typing import Any
 
 from pu_geo import wording
 from pu_geo.analysis import place
-from pu_geo.atomic_write import write_export
+from pu_geo.files import write_export
 from pu_geo.geo.export.codebook import fields_of, types_of
 from pu_geo.geo.export.report_map import MARKED, draw_map, round_length
 from pu_geo.methods.catalog import METHODS

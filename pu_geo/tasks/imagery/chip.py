@@ -21,9 +21,9 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, sensors
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ImageryError
 from pu_geo.features.bank import N_VIEWS, fit_default
+from pu_geo.files import atomic_write
 from pu_geo.geo.alignment import metres_per_px
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask, whole_pixels
 from pu_geo.geo.raster import clouds

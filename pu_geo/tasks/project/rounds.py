@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ImageryError, ProjectError, writing
+from pu_geo.files import atomic_write
 from pu_geo.geo.raster.placement import moved_to
 from pu_geo.project import aoi, contents, grades, labels, rounds, runs, store, versions
 from pu_geo.project.layout import Layout, find_project

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
 from pu_geo.analysis.estimates import MIN_POSITIVES
-from pu_geo.atomic_write import atomic_write, reserve
 from pu_geo.errors import ModelError, TrainingError, printable
 from pu_geo.features.bank import Maker
 from pu_geo.features.layers import LayerBanks, bands_of
 from pu_geo.features.rcf import RcfBank
+from pu_geo.files import atomic_write, reserve
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
 from pu_geo.project import contents, feature_sets, federations, labels, model_files, store

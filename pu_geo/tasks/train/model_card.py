@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from pu_geo import __version__
-from pu_geo.atomic_write import atomic_write
 from pu_geo.features.bank import FEATURE_SEED
+from pu_geo.files import atomic_write
 from pu_geo.methods import catalog
 from pu_geo.project import contents, feature_sets, model_files, store
 from pu_geo.project.contents import chip_facts, optical_chips

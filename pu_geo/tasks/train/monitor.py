@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import collapse
 from pu_geo.analysis.estimates import first_threshold
-from pu_geo.atomic_write import atomic_write
+from pu_geo.files import atomic_write
 from pu_geo.project import events
 from pu_geo.project.contents import optical_chips
 from pu_geo.tasks.job import Job

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from small_parts import in_tiers
 
-from pu_geo.atomic_write import atomic_write, reserve
+from pu_geo.files import atomic_write, reserve
 from pu_geo.geo.export.exporters import EXPORTERS
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="limits and signals of POSIX")]
