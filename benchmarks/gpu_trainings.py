@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn import functional
 
 from benchmarks.gpu import Case, Figures, Place, Wrong
+from pu_geo import files
 from pu_geo.analysis import metrics
 from pu_geo.errors import DatasetError, JobCancelled, PuGeoError
 from pu_geo.features import bank, self_supervised
@@ -299,6 +300,7 @@ def _job(place: Place) -> Figures:
         )
     layout = Layout(place.folder / "project.pugeo")
     shutil.copytree(packed, layout.folder)
+    files.sign(layout.folder)
     small = {
         "backbone": "small" if place.is_dry else "resnet18", "pretrain_epochs": 0, "epochs": 60 if place.is_dry else 600,
         "max_steps": 10**6, "precision": "float32" if place.is_dry else "bf16",

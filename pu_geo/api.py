@@ -9,7 +9,6 @@ library takes away the first one's locks, and clicks of the app are lost. `footp
 
 from __future__ import annotations
 
-import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,13 +22,14 @@ from numpy.typing import NDArray
 
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, JobPaused, ProjectError, PuGeoError
+from pu_geo.files import make_folder, remove_path
 from pu_geo.jobs import JobView, foreground
 from pu_geo.methods.catalog import DEFAULT_METHOD, METHODS, TrainingRequest
 from pu_geo.project import contents, feature_sets, labels, runs, store
 from pu_geo.project.choices import Threshold
 from pu_geo.project.feature_sets import FeatureSet
 from pu_geo.project.grades import Grade
-from pu_geo.project.layout import Layout, read_array
+from pu_geo.project.layout import Layout, find_project, read_array
 from pu_geo.records import FeatureRequest, Label, Layer, LayerKind, RunFacts, Scene, View
 from pu_geo.services.annotate import labeling
 from pu_geo.services.damage_map import auditing, damage_types, mapping, random_audits
@@ -97,16 +97,19 @@ class Project:
     # Project
 
     @classmethod
-    def open(cls, path: PathOrText, *, progress: bool = True) -> Project:
-        """Open a project that is there.
+    def open(cls, path: PathOrText, *, from_elsewhere: bool = False, progress: bool = True) -> Project:
+        """Open a project that is there. One that another installation made can be viewed and exported, not changed.
 
         Args:
+            from_elsewhere: you trust where it comes from: it can be changed from now on. `pu-geo open` lists what is odd in it.
             progress: whether steps draw a bar on stderr, or as a widget in a notebook.
 
         Raises:
             ProjectError: if there is none, or another version of PU-Geo made it.
         """
         try:
+            if from_elsewhere:
+                projects.trust(find_project(path))
             layout = store.open_project(path)
         except ProjectError as error:
             raise ProjectError(error.problem, _where_else(path) or error.hint, kind=error.kind) from error
@@ -187,9 +190,9 @@ class Project:
             made._run("next_round", args, "Beginning the next round")
         except BaseException:
             if not store.call(made._layout, labels.last_event):
-                shutil.rmtree(made.folder)
+                remove_path(made.folder)
                 if was_there:
-                    made.folder.mkdir()
+                    make_folder(made.folder)
             raise
         return made
 

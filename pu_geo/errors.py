@@ -31,6 +31,13 @@ class ProjectError(PuGeoError):
     """The project folder is missing, too new, or lacks what this step needs."""
 
 
+class OutOfReach(ProjectError, PermissionError):
+    """A file of a project is neither read nor written: a link leads elsewhere, or another installation made the project.
+
+    A PermissionError too: who goes on where a project may only be read goes on here.
+    """
+
+
 class ImageryError(PuGeoError):
     """A scene cannot be used."""
 
@@ -106,6 +113,8 @@ def writing(path: Path, kind: type[PuGeoError] = PuGeoError) -> Iterator[None]:
     """
     try:
         yield
+    except OutOfReach:
+        raise
     except OSError as error:
         raise kind(
             f"{path} cannot be written: {error.strerror or error}.", "Choose another place, or make room there.", kind="disk"

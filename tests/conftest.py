@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cli_parts import CommandLine
 from filelock import FileLock
-from small_parts import REPOSITORY, small_project
+from small_parts import REPOSITORY, small_project, with_key
 
 from pu_geo.project.layout import HOME_VARIABLE, Layout
 
@@ -20,7 +20,7 @@ from pu_geo.project.layout import HOME_VARIABLE, Layout
 @pytest.fixture(scope="session", autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder for what concerns all projects of a user; the real one stays as it is."""
-    folder = tmp_path_factory.mktemp("own_home")
+    folder = with_key(tmp_path_factory.mktemp("own_home"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(HOME_VARIABLE, str(folder))
         yield folder
@@ -37,7 +37,7 @@ def own_main() -> Iterator[None]:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same for one test alone."""
-    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
+    monkeypatch.setenv(HOME_VARIABLE, str(with_key(tmp_path / "home")))
     return tmp_path / "home"
 
 

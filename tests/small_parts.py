@@ -17,7 +17,7 @@ import shapely
 from numpy.typing import NDArray
 from packaging.requirements import Requirement
 
-from pu_geo import jobs
+from pu_geo import files, jobs
 from pu_geo.project import contents, freshness, labels, runs, store
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import FootprintTable, Grid, LabelOp, Role, RunFacts, Scene
@@ -32,6 +32,15 @@ WKT_UTM15 = (
     'PARAMETER["latitude_of_origin",0],PARAMETER["central_meridian",-93],PARAMETER["scale_factor",0.9996],'
     'PARAMETER["false_easting",500000],PARAMETER["false_northing",0],UNIT["metre",1],AUTHORITY["EPSG","32615"]]'
 )
+
+
+def with_key(home: Path) -> Path:
+    """Make a folder that a user's own may be, whose key all tests share, as they share projects."""
+    home.mkdir(parents=True, exist_ok=True)
+    key = home / files.PROJECTS_KEY
+    key.write_text("0" * 64)
+    key.chmod(0o600)
+    return home
 
 
 def _parts(case: Any) -> tuple[Any, ...]:

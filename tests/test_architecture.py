@@ -76,7 +76,7 @@ OURS: dict[str, set[str]] = {
 THIRD_PARTY: dict[str, set[str]] = {
     "errors": set(),
     "records": {"numpy"},
-    "files": set(),
+    "files": {"filelock"},
     "free_memory": {"psutil"},
     "scene_state": set(),
     "spreadsheets": set(),
@@ -219,8 +219,8 @@ def test_help_of_the_command_line_loads_nothing_heavy() -> None:
 
 
 def test_nothing_of_ours_hands_the_project_file_to_another_sqlite_library() -> None:
-    """`project.gpkg` is opened by sqlite3 alone: outside `project/` and services nothing even names it."""
-    others = {name: path for name, path in sources().items() if not is_in(name, ("project", "services"))}
+    """`project.gpkg` is opened by sqlite3 alone: outside `project/`, services and the door to files nothing even names it."""
+    others = {name: path for name, path in sources().items() if not is_in(name, ("project", "services", "files"))}
     naming = [
         name for name, path in others.items() if re.search(r"layout\.gpkg|\.gpkg\)|/ \"project\.gpkg\"", path.read_text())
     ]

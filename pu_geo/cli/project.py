@@ -14,9 +14,10 @@ import typer
 from pu_geo import jobs, wording
 from pu_geo.cli.run import Analyst, Bands, FileCrs, Json, Project, Screen, absolute, in_json, repeated, run_job, show
 from pu_geo.errors import PuGeoError
+from pu_geo.files import elsewhere, is_ours, make_folder
 from pu_geo.methods.catalog import DEFAULT_METHOD
 from pu_geo.project import backups, events, store
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, find_project
 from pu_geo.services.annotate import labeling
 from pu_geo.services.imagery import preparation
 from pu_geo.services.project import projects, recovery, removing
@@ -53,6 +54,29 @@ def open_app(
     raise typer.Exit(launch_app(project, port=port, sample=sample, browser=not no_browser, ready=ready))
 
 
+@screen.verb("open", "joplin.pugeo", "joplin.pugeo --from-elsewhere")
+def open_project(
+    project: Project,
+    *,
+    from_elsewhere: Annotated[
+        bool, typer.Option("--from-elsewhere", help="you trust where it comes from: work in it from now on")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Look at a project that another installation made: it can be viewed and exported, and changed once you trust it."""
+    layout = find_project(project)
+    odd = projects.oddities(layout)
+    if from_elsewhere:
+        projects.trust(layout)
+        projects.find(project)
+    state = (
+        "is open for work" if is_ours(layout.folder) else elsewhere(layout.folder).problem.removeprefix(layout.folder.name)
+    )
+    words = [f"{layout.folder.name} {state.strip().rstrip('.')}.", *odd]
+    words += [] if is_ours(layout.folder) else [elsewhere(layout.folder).hint]
+    show({"project": str(layout.folder), "is_ours": is_ours(layout.folder), "odd": odd}, "\n".join(words), as_json)
+
+
 @screen.verb("init", "joplin.pugeo --name 'Joplin 2011'")
 def init(
     project: Project,
@@ -82,8 +106,8 @@ def copy(
     result = copy_project(projects.find(project), absolute(target), with_exports=not without_exports)
     words = (
         f"Copied the project to {result['out']} ({result['bytes']:,} bytes), with its labels up to event {result['at_event']}.\n"
-        "To train on another machine, copy that folder there; then `pu-geo train COPY`, or, with torch, torchvision, numpy, scipy, "
-        f"scikit-learn and safetensors alone, `python -m pu_geo.training COPY`. Back here: `pu-geo runs import {project} COPY latest`."
+        "To train on another machine, copy that folder there; then `pu-geo open COPY --from-elsewhere` and `pu-geo train COPY`, or, with torch, torchvision, numpy, scipy, "
+        f"scikit-learn and safetensors alone, `python -m pu_geo.training COPY --from-elsewhere`. Back here: `pu-geo runs import {project} COPY latest`."
     )
     show(result, words, as_json)
 
@@ -455,7 +479,7 @@ def demo(
     folder = Path(absolute(out))
     if (folder / "sample.pugeo").exists():
         raise PuGeoError(f"{folder} holds a demo already.", "Choose another folder with --out, or remove that one.")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     layout = store.create(folder / "sample.pugeo", projects.SAMPLE_NAME)
     run_job(layout, "prepare", projects.sample_arguments(), as_json)
     labeling.simulate(layout, field="damage", values=DAMAGED, count=N_CLICKS, seed=0, analyst="demo")

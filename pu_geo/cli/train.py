@@ -30,9 +30,10 @@ from pu_geo.cli.run import (
     show,
 )
 from pu_geo.errors import DatasetError, PuGeoError, writing
+from pu_geo.files import atomic_write, write_export
 from pu_geo.methods.catalog import DEFAULT_METHOD, TrainingRequest
 from pu_geo.project import training_times
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, writable_target
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import choices, computers, projects
 from pu_geo.services.train import (
@@ -238,15 +239,15 @@ def write_card(
     if not out:
         print(in_json(card, indent=1) if as_json else run_card.as_markdown(card))
         return
-    path = Path(absolute(out))
+    path = writable_target(absolute(out))
     writers = {".html": run_card.as_html, ".md": run_card.as_markdown, ".json": lambda _: document}
     if path.suffix not in writers:
         raise PuGeoError(
             f"{path.name} ends in {path.suffix!r}; a model card is written as .html, .md or .json.",
             "Give the file such a name.",
         )
-    with writing(path):
-        path.write_text(writers[path.suffix](card), encoding="utf-8")
+    with writing(path), atomic_write(path) as temporary:
+        temporary.write_text(writers[path.suffix](card), encoding="utf-8")
     run_id = card["run"]["run_id"]
     show({"run_id": run_id, "out": str(path)}, f"Wrote the model card of {run_id} to {path}.", as_json)
 
@@ -464,7 +465,7 @@ def benchmark(
             command += [word for value in values for word in (flag, value)]
     text = benchmark.as_markdown(chosen, outcomes, shlex.join(command), not overrides)
     if out:
-        Path(out).write_text(text, encoding="utf-8")
+        write_export(Path(out), [text.encode()])
     show({"outcomes": [asdict(each) for each in outcomes], "hardware": benchmark.hardware()}, text.rstrip(), as_json)
 
 

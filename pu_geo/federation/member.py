@@ -233,7 +233,6 @@ class Member:
     def _store(self, ask: Ask, answer: Answer) -> None:
         packed, path = wire.pack_answer(answer), self._answer_file
         content = save(dict(packed.arrays), {"ask": _sha256_of(ask), "facts": json.dumps(dict(packed.facts))})
-        path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path, mode=0o600) as temporary:
             temporary.write_bytes(content)
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pu_geo.federation.agreement import Agreement, Privacy
-from pu_geo.files import atomic_write
+from pu_geo.files import atomic_write, make_folder
 from pu_geo.methods.fedaws import ClientUpdate, Theta
 from pu_geo.project.federations import KEYS
 from pu_geo.project.locks import one_at_a_time
@@ -159,7 +159,7 @@ def secret_noise(folder: Path, *parts: object) -> SecretNoise:
         parts: what the noise is for, such as row, round and what was asked; noise that served twice could be taken away.
     """
     path = folder / KEYS / _SECRET
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with one_at_a_time(path.with_suffix(".lock")):  # members of one project may be processes of their own
         if not path.is_file():
             with atomic_write(path, mode=0o600) as temporary:

@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo.files import make_folder, write_file
 from pu_geo.geo.raster.mosaic import Report
 
 Chips = NDArray[np.uint8]
@@ -26,7 +27,7 @@ def write_chip_sheets(
     Returns:
         {"per_sheet", "columns", "cell_w", "cell_h", "n", "n_sheets", "has_pre"}, cell sizes in pixels.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     n, bands, size, _ = chips.shape
     n_sheets = -(-n // per_sheet)
     for sheet in range(n_sheets):
@@ -61,4 +62,4 @@ def write_jpeg(path: Path, picture: Chips, quality: int) -> None:
     done, data = cv2.imencode(".jpg", picture[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
     if not done:
         raise ValueError(f"{path.name} could not be encoded as JPEG.")
-    path.write_bytes(data.tobytes())
+    write_file(path, data.tobytes())

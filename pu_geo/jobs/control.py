@@ -14,7 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from pu_geo.errors import JobError
+from pu_geo.errors import JobError, OutOfReach
+from pu_geo.files import remove_path, touch
 from pu_geo.jobs.status import CANCEL, DISMISSED, PAUSE, folder_of, is_alive, view
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
@@ -31,6 +32,8 @@ def report_io_errors() -> Iterator[None]:
     """Raise `JobError` for a full disk, or a folder that may not be written to."""
     try:
         yield
+    except OutOfReach:
+        raise
     except OSError as error:
         raise JobError(
             f"The job cannot be started: {error.strerror}.",
@@ -49,7 +52,7 @@ def cancel(layout: Layout, job_id: str, *, wait: bool = False) -> None:
         JobError: if it is not active.
     """
     folder = _active(layout, job_id, "cancel")
-    (folder / CANCEL).touch()
+    touch(folder / CANCEL)
     if wait:
         _end_if_hung(folder)
     else:
@@ -67,7 +70,7 @@ def pause(layout: Layout, job_id: str) -> None:
         raise JobError(
             f"Job {job_id} ({task}) cannot pause; trainings and searches for further kinds can.", "Let it end, or cancel it."
         )
-    (folder / PAUSE).touch()
+    touch(folder / PAUSE)
 
 
 def _active(layout: Layout, job_id: str, verb: str) -> Path:
@@ -104,7 +107,7 @@ def clear_requests(folder: Path) -> None:
     """Remove what people asked of a job before it is started again."""
     with report_io_errors():
         for asked in (CANCEL, PAUSE, DISMISSED):
-            (folder / asked).unlink(missing_ok=True)
+            remove_path(folder / asked)
 
 
 def dismiss(layout: Layout, job_id: str) -> None:
@@ -117,7 +120,7 @@ def dismiss(layout: Layout, job_id: str) -> None:
     if view(folder).is_active:
         raise JobError(f"Job {job_id} is running.", "Cancel it first.", kind="running")
     with report_io_errors():
-        (folder / DISMISSED).touch()
+        touch(folder / DISMISSED)
 
 
 def kill_orphans(folder: Path) -> int:

@@ -12,8 +12,9 @@ from typing import Any
 from pu_geo.errors import JobCancelled, stops_as_interrupts
 from pu_geo.jobs.control import JOB_VARIABLE
 from pu_geo.jobs.start import create_held, take_lock
+from pu_geo.jobs.status import write_spec
 from pu_geo.project import events, store
-from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.layout import Layout
 
 READS_ONLY = ("export",)  # tasks that write nothing into the project
 
@@ -60,7 +61,7 @@ def _held(layout: Layout, task: str, args: Mapping[str, Any]) -> Iterator[tuple[
         yield create_held(layout, task, args)
         return
     with tempfile.TemporaryDirectory(prefix="pu-geo-job-") as place:
-        write_json(Path(place) / "spec.json", {"task": task, "args": dict(args), "project": layout.folder.name})
+        write_spec(Path(place), task, args, layout.folder.name)
         yield Path(place), take_lock(Path(place))
 
 

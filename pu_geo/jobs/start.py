@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import JobError
+from pu_geo.files import APPENDED, make_folder, opened, remove_path, touch
 from pu_geo.jobs.control import JOB_VARIABLE, PATIENCE_S, clear_requests, kill_orphans, report_io_errors, wait_for_end
-from pu_geo.jobs.status import DISMISSED, LOCK, JobView, all_jobs, folder_of, view
+from pu_geo.jobs.status import DISMISSED, LOCK, JobView, all_jobs, folder_of, signed_spec, view, write_spec
 from pu_geo.project import events, locks
-from pu_geo.project.layout import Layout, read_json, write_json
+from pu_geo.project.layout import Layout
 
 ONE_AT_A_TIME = (
     "prepare", "add_scenes", "add_layer", "add_xbd", "relink", "add_footprints", "add_aoi", "add_grid", "align", "chip", "features",
@@ -41,10 +42,10 @@ def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Pat
         _require_free(layout, task)
         stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"  # with microseconds: names sort by start
         folder = layout.jobs / f"{stamp}-{secrets.token_hex(3)}"
-        folder.mkdir()
+        make_folder(folder)
         lock = take_lock(folder)
         # The worker finds the project by the job's folder, also after both were moved; its name is for people.
-        write_json(folder / "spec.json", {"task": task, "args": dict(args), "project": layout.folder.name})
+        write_spec(folder, task, args, layout.folder.name)
     return folder, lock  # visible since its spec is there
 
 
@@ -89,7 +90,7 @@ def launch(folder: Path, lock: int | None = None) -> None:
     try:
         events.append(folder, "launched")
         environment = {**os.environ, LOCK_FD_VARIABLE: str(lock), JOB_VARIABLE: str(folder)}
-        with (folder / "log.txt").open("ab") as log:
+        with os.fdopen(opened(folder / "log.txt", APPENDED), "ab") as log:
             worker = subprocess.Popen(
                 [sys.executable, "-P", "-m", "pu_geo.jobs.worker", str(folder)],  # -P: no module from wherever we are
                 stdin=subprocess.DEVNULL,
@@ -128,6 +129,7 @@ def resume(layout: Layout, job_id: str, *, args: Mapping[str, Any] | None = None
     """
     folder = _that_can_start(layout, job_id)
     _require_undone(folder)
+    signed_spec(folder)
     with report_io_errors(), locks.one_at_a_time(layout.jobs / locks.STARTING):
         _require_free(layout, view(folder).task)
         lock = take_lock(folder)  # of two who resume at once, one goes on from here
@@ -137,7 +139,7 @@ def resume(layout: Layout, job_id: str, *, args: Mapping[str, Any] | None = None
         clear_requests(folder)
         if args is not None:
             with report_io_errors():
-                write_json(folder / "spec.json", {**read_json(folder / "spec.json"), "args": dict(args)})
+                write_spec(folder, view(folder).task, args, layout.folder.name)
     except BaseException:
         os.close(lock)
         raise
@@ -164,15 +166,16 @@ def retry(layout: Layout, job_id: str) -> str:
         JobError: if it is active; see also `create_held`.
     """
     folder = _that_can_start(layout, job_id)
+    signed_spec(folder)
     lock = take_lock(folder)  # nobody resumes it meanwhile
     try:
         kill_orphans(folder)
         job = view(folder)
-        (folder / DISMISSED).touch()  # before the start: its lock is held here, so it would count as active there
+        touch(folder / DISMISSED)  # before the start: its lock is held here, so it would count as active there
         try:
             return start(layout, job.task, job.args)
         except JobError:
-            (folder / DISMISSED).unlink(missing_ok=True)
+            remove_path(folder / DISMISSED)
             raise
     finally:
         os.close(lock)

@@ -6,6 +6,8 @@ starting worker could be taken for a dead one, and the kernel frees it however t
 
 from __future__ import annotations
 
+import hmac
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +16,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pu_geo.errors import JobError, ProjectError
+from pu_geo.files import signature
 from pu_geo.project import events
-from pu_geo.project.layout import Layout, checked_id, read_json
+from pu_geo.project.layout import Layout, checked_id, read_json, reading, write_json
 from pu_geo.project.locks import JOB_LOCK, is_held
 
 State = Literal["waiting", "running", "done", "failed", "cancelled", "paused", "interrupted"]
 ACTIVE = ("waiting", "running")
+SPEC = "spec.json"
 LOCK, CANCEL, PAUSE, DISMISSED = JOB_LOCK, "cancel", "pause", "dismissed"
 """Files in a job's folder: its lock, and what a person asked of it."""
 _ENDS: dict[str, State] = {"done": "done", "failed": "failed", "cancelled": "cancelled", "paused": "paused"}
@@ -122,7 +126,7 @@ def _stamp(folder: Path) -> tuple[int, int, int] | None:
 def _worked_out(folder: Path) -> JobView:
     alive = is_alive(folder)  # before the log is read: a worker logs its end first and frees the lock then
     try:
-        spec = read_json(folder / "spec.json")
+        spec = read_json(folder / SPEC)
         task, args = str(spec["task"]), dict(spec["args"])
     except (ProjectError, TypeError, KeyError, ValueError):
         words, hint = (
@@ -220,10 +224,39 @@ def _epochs(log: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any
     return [(current[places[0] - 1]["at"], done), *((current[place]["at"], current[place]["progress"]) for place in places)]
 
 
+def write_spec(folder: Path, task: str, args: Mapping[str, Any], project: str) -> None:
+    """Write what a job is asked to do, signed, so that no other installation's job is ever started; see `signed_spec`."""
+    asked = json.loads(json.dumps(dict(args)))
+    write_json(folder / SPEC, {"task": task, "args": asked, "project": project, "signed": _signed(folder, task, asked)})
+
+
+def signed_spec(folder: Path) -> dict[str, Any]:
+    """Return what this installation asked a job to do.
+
+    Raises:
+        JobError: of kind "elsewhere" if another one did.
+        ProjectError: if it cannot be read.
+    """
+    spec: dict[str, Any] = read_json(folder / SPEC)
+    with reading(folder / SPEC):
+        is_ours = hmac.compare_digest(str(spec.get("signed")), _signed(folder, str(spec["task"]), spec["args"]))
+    if not is_ours:
+        raise JobError(
+            f"Job {folder.name} was not started by this installation of PU-Geo, so it is not started again.",
+            "Start a new one from its screen or by its command; this one can be dismissed.",
+            kind="elsewhere",
+        )
+    return spec
+
+
+def _signed(folder: Path, task: str, args: object) -> str:
+    return signature("job", folder.name, task, json.dumps(args, sort_keys=True))
+
+
 def folder_of(layout: Layout, job_id: str) -> Path:
     """Return a job's folder. Raises JobError if there is no such job."""
     folder = layout.jobs / checked_id(job_id)
-    if not (folder / "spec.json").is_file():
+    if not (folder / SPEC).is_file():
         raise JobError(f"This project has no job {job_id!r}.", "`pu-geo jobs` lists them.")
     return folder
 
@@ -234,7 +267,7 @@ def all_jobs(layout: Layout, *, with_dismissed: bool = False) -> list[JobView]:
         return []
     found = []
     for folder in sorted(layout.jobs.iterdir(), reverse=True):
-        if (folder / "spec.json").exists() and (with_dismissed or not (folder / DISMISSED).exists()):
+        if (folder / SPEC).exists() and (with_dismissed or not (folder / DISMISSED).exists()):
             found.append(view(folder))
     return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import json
 import os
 import shutil
 import signal
@@ -22,9 +21,10 @@ from typing import Any
 
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError, interrupts_held, name_too_long
-from pu_geo.files import FULL
+from pu_geo.files import APPENDED, FULL, opened, remove_path, write_file
 from pu_geo.free_memory import free_memory
 from pu_geo.jobs import control, device_queue
+from pu_geo.jobs.status import signed_spec
 from pu_geo.project import events, leftovers
 from pu_geo.project.layout import Layout
 from pu_geo.project.store import open_project
@@ -103,7 +103,7 @@ def run(
     Raises:
         PuGeoError, JobCancelled: what the task raised, after it was recorded; a fault of ours comes as JobError.
     """
-    spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
+    spec = signed_spec(folder)
     began = time.monotonic()
     layout = layout or Layout(folder.parent.parent)
     is_own = folder.parent == layout.jobs  # else the project may not be changed
@@ -113,11 +113,11 @@ def run(
         job = Job(open_project(layout.folder), folder, echo)
         if is_own and (left := leftovers.sweep(job.layout, own=folder)):
             events.append(folder, "swept", {"files": len(left), "bytes": sum(each.n_bytes for each in left)})
-        (folder / leftovers.ROOM).write_bytes(bytes(1 << 14))
+        write_file(folder / leftovers.ROOM, bytes(1 << 14))
         result = _do(job, spec["task"], spec["args"])
         is_done = True
     except (JobCancelled, KeyboardInterrupt) as stopped:
-        (folder / leftovers.ROOM).unlink(missing_ok=True)
+        remove_path(folder / leftovers.ROOM)
         kind = "paused" if isinstance(stopped, JobPaused) else "cancelled"
         events.append(folder, kind, {"seconds": round(time.monotonic() - began, 3)})
         raise
@@ -135,7 +135,7 @@ def run(
         _record(folder, words)
         raise words from error
     finally:
-        (folder / leftovers.ROOM).unlink(missing_ok=True)
+        remove_path(folder / leftovers.ROOM)
         if is_own and not is_done:
             leftovers.sweep(layout, own=folder)
     events.append(folder, "done", {"result": dict(result), "seconds": round(time.monotonic() - began, 3)})
@@ -200,7 +200,7 @@ def _report_waiting(job: Job, before: Sequence[device_queue.QueueEntry]) -> None
 
 
 def _record(folder: Path, error: PuGeoError) -> None:
-    (folder / leftovers.ROOM).unlink(missing_ok=True)
+    remove_path(folder / leftovers.ROOM)
     events.append(folder, "failed", {"problem": error.problem, "hint": error.hint})
 
 
@@ -210,7 +210,7 @@ def _in_words(folder: Path, error: Exception) -> JobError:
         return _full_disk(folder, error)
     if words := name_too_long(error):
         return JobError(words.problem, words.hint, kind=words.kind)
-    with (folder / "log.txt").open("a", encoding="utf-8") as log:
+    with os.fdopen(opened(folder / "log.txt", APPENDED), "a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)
     if _lacks_memory(error):
         if any(card in str(error).lower() for card in _GRAPHICS_CARDS):

@@ -43,7 +43,7 @@ class Alignment:
 
 
 def path_of(layout: Layout) -> Path:
-    return layout.folder / "alignment" / "alignment.npz"
+    return layout.path("alignment") / "alignment.npz"
 
 
 def save(layout: Layout, alignment: Alignment, scenes: Sequence[Scene]) -> None:

@@ -22,8 +22,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, TypedDict, get_args
 
-from pu_geo.errors import ProjectError
-from pu_geo.files import atomic_write, is_abandoned
+from pu_geo.errors import OutOfReach, ProjectError
+from pu_geo.files import atomic_write, checked, is_abandoned, make_folder, may_change, remove_path
 from pu_geo.project import in_use, locks
 from pu_geo.project.layout import Layout, write_json
 
@@ -91,7 +91,7 @@ def make(layout: Layout, reason: Reason, to: Path | None = None) -> Backup:
     folder = layout.backups if to is None else to
     with refused_in_words(layout, folder):
         if to is not None:
-            to.mkdir(parents=True, exist_ok=True)
+            make_folder(to)
             return _make(layout, reason, to, own=False)
         with locks.one_at_a_time(layout.backups / LOCK):
             return _make(layout, reason, layout.backups, own=True)
@@ -137,7 +137,7 @@ def newest(layout: Layout) -> Backup | None:
 def unfinished(layout: Layout) -> list[Path]:
     """Return what a killed process left of a backup, and of a restore in place."""
     parts = [path for path in layout.backups.glob(".*.part") if is_abandoned(path)]
-    is_restored_now = locks.is_held(layout.folder / in_use.FILE)
+    is_restored_now = locks.is_held(layout.path(in_use.FILE))
     return parts if is_restored_now else [*parts, *layout.folder.glob(".restore-????????")]
 
 
@@ -206,12 +206,12 @@ def _make(layout: Layout, reason: Reason, folder: Path, *, own: bool, unlike: Ba
     try:
         write_json(path.with_suffix(".json"), {key: value for key, value in asdict(made).items() if key != "path"})
     except BaseException:
-        path.unlink(missing_ok=True)  # without its JSON it counts for nothing
+        remove_path(path)  # without its JSON it counts for nothing
         raise
     if own:
         for old in too_many(all_backups(layout)):
-            old.path.with_suffix(".json").unlink(missing_ok=True)
-            old.path.unlink(missing_ok=True)
+            remove_path(old.path.with_suffix(".json"))
+            remove_path(old.path)
     return made
 
 
@@ -222,8 +222,8 @@ def _copy(source: Path, path: Path) -> None:
         if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > give_up:
             raise sqlite3.OperationalError("database is locked")
 
-    is_writable = os.access(source, os.W_OK) and os.access(source.parent, os.W_OK)
-    address = source.resolve().as_uri() if is_writable else read_only_address(source)
+    is_writable = os.access(source, os.W_OK) and may_change(source.parent)
+    address = checked(source).as_uri() if is_writable else read_only_address(source)
     with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_STEP_S)) as db, closing(sqlite3.connect(path)) as target:
         db.backup(target, progress=waited, sleep=_BUSY_STEP_S)
         target.execute("PRAGMA journal_mode=DELETE")  # one file that can be handed over
@@ -272,6 +272,8 @@ def refused_in_words(layout: Layout, folder: Path, what: str = "backup") -> Iter
     none = f"No {what} of {layout.folder.name} was made"
     try:
         yield
+    except OutOfReach:
+        raise
     except OSError as error:
         raise _not_written(none, folder, error) from error
     except sqlite3.OperationalError as error:

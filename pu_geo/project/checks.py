@@ -23,7 +23,7 @@ from pu_geo.project.layout import Layout, checked_id, read_arrays, read_json, wr
 
 
 def _folder(layout: Layout) -> Path:
-    return layout.folder / "checks"
+    return layout.path("checks")
 
 
 def all_checks(layout: Layout) -> list[dict[str, Any]]:

@@ -808,7 +808,7 @@ def _keep_together(layout: Layout, files: Sequence[tuple[str, bytes | memoryview
     for name, (_, content) in sorted(zip(names, files, strict=True)):
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
-    folder = layout.folder / "sources" / digest.hexdigest()[:12]
+    folder = layout.path("sources") / digest.hexdigest()[:12]
     for name, (_, content) in zip(names, files, strict=True):
         try:
             if not (folder / name).exists():

@@ -7,7 +7,6 @@ is a decision of kind "damage_type", what was merged and dropped is one of kind 
 from __future__ import annotations
 
 import secrets
-import shutil
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.errors import ProjectError
+from pu_geo.files import make_folder, move_path, remove_path
 from pu_geo.project import decisions
 from pu_geo.project.decisions import Decision
 from pu_geo.project.layout import Layout, read_array, read_json, write_array, write_json
@@ -89,20 +89,19 @@ def keep(
     Args:
         work: an empty place on the project's disk, such as in the folder of the job.
     """
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    remove_path(work)
+    make_folder(work)
     write_json(work / IDS, list(ids))
     write_array(work / GROUPS, groups)
     write_array(work / MEMBERSHIP, membership)
     write_json(work / FACTS, {**facts, "sha256": {name: sha256_of(work / name) for name in (IDS, GROUPS, MEMBERSHIP)}})
     place = layout.discovery(str(facts["discovery"]))
-    place.parent.mkdir(exist_ok=True)
-    work.rename(place)
+    move_path(work, place)
 
 
 def all_facts(layout: Layout) -> list[Mapping[str, Any]]:
     """Return the facts of every discovery of a project, newest first."""
-    found = [read_json(path) for path in (layout.folder / "discoveries").glob(f"*/{FACTS}")]
+    found = [read_json(path) for path in layout.path("discoveries").glob(f"*/{FACTS}")]
     return sorted(found, key=lambda facts: (facts["made_at"], facts["discovery"]), reverse=True)
 
 

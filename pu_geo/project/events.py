@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import errno
-import io
 import json
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pu_geo.files import append_lines
 from pu_geo.project.store import now
 
 FILE_NAME = "events.jsonl"
@@ -29,18 +27,7 @@ def append(folder: Path, kind: str, values: Mapping[str, object] | None = None) 
         OSError: if it did not fit on the disk; a half of it is left, and ended by whoever appends next.
     """
     line = json.dumps({**(values or {}), "at": now(), "event": kind}, ensure_ascii=False) + "\n"
-    with (folder / FILE_NAME).open("ab+", buffering=0) as stream:
-        content = (_end_of_half_line(stream) + line).encode("utf-8")
-        if stream.write(content) != len(content):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder / FILE_NAME))
-
-
-def _end_of_half_line(stream: io.FileIO) -> str:
-    """Return what is missing at the end of the log where a write was cut off."""
-    if stream.seek(0, os.SEEK_END) == 0:
-        return ""
-    stream.seek(-1, os.SEEK_END)
-    return "" if stream.read(1) == b"\n" else "\n"
+    append_lines(folder / FILE_NAME, line)
 
 
 def read(folder: Path) -> list[dict[str, object]]:

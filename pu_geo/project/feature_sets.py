@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pu_geo import wording
 from pu_geo.errors import ProjectError, writing
-from pu_geo.files import atomic_write
+from pu_geo.files import atomic_write, remove_path
 from pu_geo.project import choices, contents
 from pu_geo.project.layout import LAYERS, RCF, Layout, new_array, read_array, read_arrays, read_json, write_json
 from pu_geo.records import FeatureRequest, RunFacts, View
@@ -242,11 +242,11 @@ def remove_unfinished(layout: Layout, chip_set: str) -> None:
     """
     folder = layout.chip_facts(chip_set).parent
     for path in folder.glob(f".{chip_set}.*.part"):
-        path.unlink(missing_ok=True)
+        remove_path(path)
     for ending in (".features.npy", ".maker.npz"):
         for path in folder.glob(f"{chip_set}.*{ending}"):
             if not path.with_name(f"{path.name.removesuffix(ending)}.features.json").is_file():
-                path.unlink(missing_ok=True)
+                remove_path(path)
 
 
 def write_maker(layout: Layout, chip_set: str, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -5,9 +5,7 @@ Reads and writes them without torch, so that screens and commands can show them.
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import FederationError, printable
-from pu_geo.files import atomic_write
+from pu_geo.files import append_lines, atomic_write, make_folder
 from pu_geo.project import contents
 from pu_geo.project.layout import Layout, read_json, reading, write_json
 
@@ -134,12 +132,12 @@ class Sent:
 
 def ids(layout: Layout) -> list[str]:
     """Return the federations that a project takes part in, by name."""
-    return sorted(path.parent.name for path in (layout.folder / "federation").glob(f"*/{AGREEMENT}"))
+    return sorted(path.parent.name for path in layout.path("federation").glob(f"*/{AGREEMENT}"))
 
 
 def secrets(layout: Layout) -> list[Path]:
     """Return the folders with keys, which belong to this project alone and into no copy of it."""
-    return [path for name in (KEYS, TLS) for path in sorted((layout.folder / "federation").glob(f"*/{name}"))]
+    return [path for name in (KEYS, TLS) for path in sorted(layout.path("federation").glob(f"*/{name}"))]
 
 
 def agreement_bytes(folder: Path) -> bytes:
@@ -348,20 +346,13 @@ def ledger(folder: Path) -> list[Sent]:
 
 
 def append(path: Path, found: Iterable[Mapping[str, Any]]) -> None:
-    """Append whole lines and force them to disk; half a line that a crash left before them is ended.
+    """Append whole lines and force them to disk; see `files.append_lines`.
 
     Raises:
         OSError: if they did not fit on the disk.
     """
-    content = "".join(json.dumps(one, ensure_ascii=False, allow_nan=False) + "\n" for one in found).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab+", buffering=0) as stream:
-        if stream.seek(0, os.SEEK_END):
-            stream.seek(-1, os.SEEK_END)
-            content = content if stream.read(1) == b"\n" else b"\n" + content
-        if stream.write(content) != len(content):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        os.fsync(stream.fileno())
+    lines = "".join(json.dumps(one, ensure_ascii=False, allow_nan=False) + "\n" for one in found)
+    append_lines(make_folder(path.parent) / path.name, lines, is_forced=True)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

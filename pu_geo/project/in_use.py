@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pu_geo.errors import ProjectError, printable
+from pu_geo.files import opened, write_file
 from pu_geo.project.layout import Layout
 
 FILE = ".in_use.lock"
@@ -45,7 +46,7 @@ def hold(layout: Layout) -> None:
     Raises:
         ProjectError: of kind "busy" if its database is being replaced right now, or another computer has it open.
     """
-    path = layout.folder / FILE
+    path = layout.path(FILE)
     known = _held.get(layout.folder)
     if known is not None and known[1] == _identity(path):
         return
@@ -99,12 +100,12 @@ def _open_by_this_host(layout: Layout) -> int:
         OSError: if the file cannot be written, as on a disk that may only be read.
     """
     here = _this_host()
-    descriptor = os.open(layout.folder / FILE, os.O_RDWR | os.O_CREAT, 0o666)  # NFS locks no file that may only be read
+    descriptor = opened(layout.path(FILE), os.O_RDWR | os.O_CREAT)  # NFS locks no file that may only be read
     until = time.monotonic() + _PATIENCE_FOR_A_NAME_S
     try:
         while (last := _last_host(layout)) != here:  # a process beside this one may be about to write our name
             if _taken(descriptor, fcntl.LOCK_EX, patience_s=0):
-                (layout.folder / HOST).write_text("\n".join(here), encoding="utf-8")
+                write_file(layout.path(HOST), "\n".join(here).encode())
                 break
             if time.monotonic() > until:
                 raise _open_on(last, layout)
@@ -122,7 +123,7 @@ def _this_host() -> tuple[str, str]:
 
 def _last_host(layout: Layout) -> tuple[str, str]:
     """Return the computer that had the project open last, as `_this_host` does; empty texts where none is named."""
-    path = layout.folder / HOST
+    path = layout.path(HOST)
     name, _, boot = (path.read_text(encoding="utf-8", errors="replace") if path.is_file() else "").partition("\n")
     return name.strip(), boot.strip()
 
@@ -159,7 +160,7 @@ def alone(layout: Layout) -> Iterator[None]:
         OSError: if the lock cannot be written.
     """
     let_go(layout)
-    descriptor = _open(layout.folder / FILE)
+    descriptor = _open(layout.path(FILE))
     try:
         if not _taken(descriptor, fcntl.LOCK_EX):
             raise ProjectError(
@@ -178,7 +179,7 @@ def is_open_elsewhere(layout: Layout) -> bool:
         with _lock:
             is_mine = layout.folder in _held
             _release(layout.folder)
-            descriptor = _open(layout.folder / FILE)
+            descriptor = _open(layout.path(FILE))
             try:
                 found = not _taken(descriptor, fcntl.LOCK_EX, patience_s=0)
             finally:
@@ -192,10 +193,10 @@ def is_open_elsewhere(layout: Layout) -> bool:
 
 def _open(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)  # NFS gives nobody a file alone that may only be read
+        return opened(path, os.O_RDWR | os.O_CREAT)  # NFS gives nobody a file alone that may only be read
     except OSError:
         with suppress(FileNotFoundError):
-            return os.open(path, os.O_RDONLY)  # who may not write may still hold it
+            return opened(path, os.O_RDONLY)  # who may not write may still hold it
         raise
 
 

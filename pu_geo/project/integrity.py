@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pu_geo.errors import printable
 from pu_geo.project import salvage, schema
 
 CHECKED_AT_ONCE = 100 * 1024**2  # bytes; larger files are checked in a thread beside
@@ -50,6 +51,10 @@ _WORDS_OF_CORRUPT = (
     "has no column",
     "unsupported file format",
 )
+_OF_OTHERS = {
+    f"table {name}"
+    for name in ("qgis_projects", "gpkg_ogr_contents", "gpkg_extensions", "gpkg_metadata", "gpkg_metadata_reference")
+}
 _indexes: dict[tuple[int, int], int] = {}  # device and inode -> descriptor
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -75,8 +80,6 @@ def problem(db: sqlite3.Connection) -> str:
     try:
         if (found := str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])) != "ok":
             return _what(db, found)
-        if gone := sorted(_expected() - _shape(db)):
-            return f"it lacks {', '.join(gone)}"
         last, given = db.execute(_LAST_AND_GIVEN).fetchone()
         if given != last:
             return f"the label log ends with entry {last}, and the number {given} was given"
@@ -94,18 +97,32 @@ def problem(db: sqlite3.Connection) -> str:
     return ""
 
 
-def _shape(db: sqlite3.Connection) -> set[str]:
-    """Return the names of our tables, views, indexes and triggers, and of columns as "table.column"; styles belong to QGIS."""
-    found = db.execute("SELECT type, name FROM sqlite_master WHERE name <> 'layer_styles'").fetchall()
-    columns = {f"{name}.{column}" for kind, name in found if kind in ("table", "view") for column in _columns(db, name)}
-    return {f"{kind} {name}" for kind, name in found} | columns
+def strange(db: sqlite3.Connection) -> str:
+    """Return in what a file's tables, views, indexes and triggers are not exactly as PU-Geo makes them, as `problem` does.
+
+    A trigger of somebody else's could make an answer vanish that was acknowledged. Tables of QGIS and GDAL are left alone.
+    """
+    here, ours = _shape(db), dict(_expected())
+    gone = [name for name in ours if name not in here]
+    other = [name for name, made in here.items() if made != ours.get(name, made)]
+    added = [printable(name) for name in here if name not in ours and name not in _OF_OTHERS]
+    words = (("it lacks", gone), ("another program changed its", other), ("PU-Geo did not make its", added))
+    return "; ".join(f"{what} {', '.join(sorted(names)[:5])}" for what, names in words if names)
+
+
+def _shape(db: sqlite3.Connection) -> dict[str, str]:
+    """Return what makes each table, view, index and trigger; SQLite's own follow from these."""
+    found = db.execute(
+        "SELECT type || ' ' || name, tbl_name || ': ' || sql FROM sqlite_master WHERE name NOT LIKE 'sqlite@_%' ESCAPE '@'"
+    )
+    return {str(name): str(made) for name, made in found if name != "table layer_styles"}
 
 
 @cache
-def _expected() -> frozenset[str]:
+def _expected() -> tuple[tuple[str, str], ...]:
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(schema.CREATE)
-        return frozenset(_shape(db))
+        return tuple(_shape(db).items())
 
 
 def _read_texts(db: sqlite3.Connection, table: str) -> None:

@@ -302,6 +302,7 @@ def insert(db: sqlite3.Connection, values: Mapping[str, object]) -> int:
     """Add one event, given as column -> value; return its number."""
     marks = ", ".join("?" * len(values))
     cursor = db.execute(f"INSERT INTO label_event ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))
+    _require_stored(cursor, 1)
     return int(cursor.lastrowid or 0)
 
 
@@ -316,7 +317,18 @@ def insert_all(db: sqlite3.Connection, rows: Sequence[Mapping[str, object]]) -> 
     head, marks = f"INSERT INTO label_event ({', '.join(rows[0])}) VALUES ", f"({', '.join('?' * len(rows[0]))})"
     for first in range(0, len(rows), at_once):
         some = rows[first : first + at_once]
-        db.execute(head + ", ".join([marks] * len(some)), [value for row in some for value in row.values()])
+        stored = db.execute(head + ", ".join([marks] * len(some)), [value for row in some for value in row.values()])
+        _require_stored(stored, len(some))
+
+
+def _require_stored(cursor: sqlite3.Cursor, n: int) -> None:
+    """Raise LabelError where the file took fewer rows than it was sent: none of them is acknowledged."""
+    if cursor.rowcount != n:
+        raise LabelError(
+            f"The project's file took {cursor.rowcount} of {n} answers, so none was stored: another program has changed the file.",
+            "`pu-geo doctor` names what is odd in it.",
+            kind="corrupt",
+        )
 
 
 def _next_number(db: sqlite3.Connection) -> int:

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pu_geo.errors import ProjectError, PuGeoError, printable
-from pu_geo.files import atomic_write, reserve
+from pu_geo.files import HOME_VARIABLE as HOME_VARIABLE
+from pu_geo.files import SUFFIX as SUFFIX
+from pu_geo.files import atomic_write, checked, reserve
+from pu_geo.files import home as home
 
-SUFFIX = ".pugeo"
-HOME_VARIABLE = "PU_GEO_HOME"
 RCF = "rcf"  # the feature set that comes with every chip set; its files have names without it
 SHARED = "shared"  # the maker of features whose filters are the same everywhere and hold no imagery
 SHARDS = "shards"  # folder in that of a job: what workers of a cluster have finished
@@ -29,47 +30,57 @@ _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 @dataclass(frozen=True)
 class Layout:
-    """The paths inside one `<name>.pugeo` folder. Nothing here reads or writes."""
+    """The paths inside one `<name>.pugeo` folder, each handed out once it is sure that it leads nowhere else; see `files.checked`."""
 
     folder: Path
 
     @property
     def gpkg(self) -> Path:
-        return self.folder / "project.gpkg"
+        for ending in ("-wal", "-shm", "-journal"):  # SQLite opens these by their names
+            self.path(f"project.gpkg{ending}")
+        return self.path("project.gpkg")
+
+    def path(self, *parts: str) -> Path:
+        """Return a path in the folder.
+
+        Raises:
+            OutOfReach: if a part of it is a link, or neither a file nor a folder.
+        """
+        return checked(self.folder.joinpath(*parts))
 
     @property
     def quicklooks(self) -> Path:
-        return self.folder / "quicklooks"
+        return self.path("quicklooks")
 
     def outlines(self, geometry_v: str) -> Path:
         """Footprints in grid pixels, for the map in the browser; made anew where it is gone. `geometry_v`: see `contents.geometry_v`."""
-        return self.quicklooks / f"outlines-{checked_id(geometry_v)}.bin"
+        return self.path("quicklooks", f"outlines-{checked_id(geometry_v)}.bin")
 
     @property
     def jobs(self) -> Path:
-        return self.folder / "jobs"
+        return self.path("jobs")
 
     @property
     def exports(self) -> Path:
-        return self.folder / "exports"
+        return self.path("exports")
 
     @property
     def trash(self) -> Path:
         """Files of what was removed, a folder a removal, until their space is reclaimed."""
-        return self.folder / "trash"
+        return self.path("trash")
 
     @property
     def backups(self) -> Path:
-        return self.folder / "backups"
+        return self.path("backups")
 
     def layer_tiles(self, layer: str) -> Path:
-        return self.quicklooks / "layers" / checked_id(layer)
+        return self.path("quicklooks", "layers", checked_id(layer))
 
     def chips(self, chip_set: str) -> Path:
-        return self.folder / "chips" / f"{checked_id(chip_set)}.npy"
+        return self.path("chips", f"{checked_id(chip_set)}.npy")
 
     def chip_facts(self, chip_set: str) -> Path:
-        return self.folder / "chips" / f"{checked_id(chip_set)}.json"
+        return self.path("chips", f"{checked_id(chip_set)}.json")
 
     def features(self, chip_set: str, feature_set: str = RCF) -> Path:
         return self._of_features(chip_set, feature_set, "features.npy")
@@ -86,24 +97,19 @@ class Layout:
 
     def _of_features(self, chip_set: str, feature_set: str, ending: str) -> Path:
         own = "" if feature_set == RCF else f"{checked_id(feature_set)}."
-        return self.folder / "chips" / f"{checked_id(chip_set)}.{own}{ending}"
+        return self.path("chips", f"{checked_id(chip_set)}.{own}{ending}")
 
     def sheets(self, chip_set: str) -> Path:
-        return self.folder / "chips" / f"{checked_id(chip_set)}.sheets"
+        return self.path("chips", f"{checked_id(chip_set)}.sheets")
 
     def run(self, run_id: str) -> Path:
-        return self.folder / "runs" / checked_id(run_id)
+        return self.path("runs", checked_id(run_id))
 
     def discovery(self, discovery_id: str) -> Path:
-        return self.folder / "discoveries" / checked_id(discovery_id)
+        return self.path("discoveries", checked_id(discovery_id))
 
     def federation(self, federation_id: str) -> Path:
-        return self.folder / "federation" / checked_id(federation_id)
-
-
-def home() -> Path:
-    """Return the user's own folder, for new projects and what concerns all of them: $PU_GEO_HOME, else ~/PU-Geo."""
-    return Path(os.environ.get(HOME_VARIABLE, "~/PU-Geo")).expanduser()
+        return self.path("federation", checked_id(federation_id))
 
 
 def checked_id(text: str) -> str:
@@ -134,6 +140,10 @@ def find_project(path: str | Path) -> Layout:
         raise ProjectError(
             f"{path} is not a PU-Geo project: there is no project.gpkg in it.",
             f"Name a folder that ends in {SUFFIX}, or make one: Project page, or `pu-geo init {Path(path).stem or 'event'}{SUFFIX}`.",
+        )
+    if folder.suffix != SUFFIX:
+        raise ProjectError(
+            f"{folder} does not end in {SUFFIX}; project folders do.", f"Rename it to {folder.name}{SUFFIX}, then open it."
         )
     return Layout(folder)
 
@@ -199,6 +209,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Raise what `lost` returns in the place of an error that means that a file of a project is missing or damaged."""
+    checked(path)
     try:
         yield
     except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pu_geo.errors import ProjectError
-from pu_geo.files import is_abandoned
+from pu_geo.files import is_abandoned, move_path, remove_path
 from pu_geo.project import locks, store
 from pu_geo.project.layout import SHARDS, Layout
 
@@ -65,15 +64,15 @@ def sweep(layout: Layout, *, own: Path | None = None) -> list[Leftover]:
 
     Where a job was killed as it exchanged the map tiles, those of before take their place again.
     """
-    removed = []
+    removed: list[Leftover] = []
     with suppress(OSError), locks.one_at_a_time(layout.jobs / locks.STARTING):
         for each in find(layout, own=own):
             with suppress(OSError):
                 if each.path == _old_tiles(layout) and not layout.quicklooks.exists():
-                    each.path.rename(layout.quicklooks)
+                    move_path(each.path, layout.quicklooks)
                     continue
-                (shutil.rmtree if each.path.is_dir() else os.unlink)(each.path)
-                removed.append(each)
+                remove_path(each.path)
+                removed += [] if each.path.exists() else [each]
     return removed
 
 
@@ -116,7 +115,7 @@ def _halves(layout: Layout, own: Path | None) -> Iterator[tuple[Path, str, bool]
 
 def _unfinished_chips(layout: Layout) -> Iterator[tuple[Path, str, bool]]:
     """Yield the files of chip sets that have neither facts nor a row: their job did not come that far."""
-    folder = layout.folder / "chips"
+    folder = layout.path("chips")
     if not folder.is_dir():
         return
     try:

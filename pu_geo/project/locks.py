@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pu_geo.files import in_place, make_folder, opened
+
 JOB_LOCK = "alive.lock"  # in a job's folder; held as long as somebody works for it
 STARTING = "start.lock"  # in the folder of all jobs; held while one is started
 _PATIENCE_S = 0.2  # who asks whether a lock is held holds it a moment; that is no holder
@@ -22,7 +24,7 @@ _PATIENCE_S = 0.2  # who asks whether a lock is held holds it a moment; that is 
 def is_held(path: Path) -> bool:
     """Return whether a process holds the lock. Asks for a shared one, so that two who ask do not see each other."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)  # who may not write may still ask
+        descriptor = opened(path, os.O_RDONLY)  # who may not write may still ask
     except FileNotFoundError:
         return False
     try:
@@ -40,7 +42,7 @@ def take(path: Path) -> int | None:
     Raises:
         OSError: if the file cannot be opened.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    descriptor = opened(path, os.O_RDWR | os.O_CREAT)
     until = time.monotonic() + _PATIENCE_S
     while True:
         try:
@@ -65,6 +67,6 @@ def one_at_a_time(path: Path) -> Iterator[None]:
     """
     from filelock import FileLock  # loads asyncio; most commands need no lock
 
-    path.parent.mkdir(exist_ok=True)
-    with FileLock(path, poll_interval=0.01):
+    make_folder(path.parent, parents=False)
+    with FileLock(in_place(path), poll_interval=0.01):
         yield

@@ -23,7 +23,7 @@ KEPT = 3  # queues of an analyst that are remembered: an answer may arrive after
 
 
 def _folder(layout: Layout) -> Path:
-    return layout.folder / "queues"
+    return layout.path("queues")
 
 
 def locked(layout: Layout) -> AbstractContextManager[None]:

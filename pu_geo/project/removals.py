@@ -12,7 +12,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pu_geo.errors import ProjectError, writing
+from pu_geo.errors import ProjectError, printable, writing
+from pu_geo.files import make_folder, may_change, move_path, remove_path
 from pu_geo.project import backups, contents, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.locks import one_at_a_time
@@ -31,6 +31,10 @@ OF_IMAGERY: tuple[Kind, ...] = ("scene", "layer", "footprints")
 _ROWS, _FILES, _OLD, _NEW = "rows.json", "files.json", "old", "new"
 _OP = re.compile(r"[0-9a-f]{16}")  # names of folders under `trash/`
 _BLOB = "blob64"
+_TABLES = (
+    "run", "score", "scene", "chip_set", "footprints", "former", "intake", "pugeo_meta", "gpkg_contents", "gpkg_geometry_columns",
+)  # fmt: skip
+"""Those whose rows a removal may change."""
 _SCENE = ("scene_id", "added_at")
 
 
@@ -83,10 +87,23 @@ def all_removals(db: sqlite3.Connection) -> list[Removal]:
         "SELECT r.removal, op, kind, name, r.analyst, r.at, facts, ifnull(how, 'removed'), ifnull(e.at, '') "
         "FROM removal r LEFT JOIN removal_end e ON e.removal = r.removal ORDER BY r.removal DESC"
     )
-    return [
+    found = [
         Removal(number, op, kind, name, analyst, at, json.loads(facts), state, ended)
         for number, op, kind, name, analyst, at, facts, state, ended in rows
     ]
+    for one in found:  # of the database, which anybody may have written
+        if not _OP.fullmatch(one.op) or not _are_inside(*one.files, *one.fresh):
+            raise ProjectError(
+                f"The log of removals names {printable(one.op)!r} with files that are not in the project's folder.",
+                "PU-Geo writes no such entry. Ask who sent the project, or `pu-geo restore` it from a backup.",
+                kind="corrupt",
+            )
+    return found
+
+
+def _are_inside(*paths: object) -> bool:
+    """Return whether each is the path of something in the project's folder."""
+    return all(isinstance(path, str) and contents.is_inside(path) for path in paths)
 
 
 def find(db: sqlite3.Connection, number: int) -> Removal:
@@ -143,11 +160,11 @@ def remove(
         try:
             with writing(layout.trash, ProjectError):
                 for part in (_OLD, _NEW):
-                    (folder / part).mkdir(parents=True)
-                there = [path for path in files if (layout.folder / path).exists() or path in new]
-                fresh = [path for path in there if not (layout.folder / path).exists()]
+                    make_folder(folder / part)
+                there = [path for path in files if layout.path(path).exists() or path in new]
+                fresh = [path for path in there if not layout.path(path).exists()]
                 for path, made in new.items():
-                    _rename(made, folder / _NEW / path)
+                    move_path(made, folder / _NEW / path)
                 write_json(folder / _FILES, {"files": there, "fresh": fresh})
                 with store.connect(layout) as db, store.transaction(db):
                     written = {**(facts or {}), "files": there, "fresh": fresh}
@@ -218,35 +235,30 @@ def _state_of(db: sqlite3.Connection, kind: Kind) -> str:
 # Files: a rename each, in an order that `settle` can go on with
 
 
-def _rename(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    source.rename(target)
-
-
 def _move_away(layout: Layout, folder: Path, files: Sequence[str], fresh: Collection[str]) -> None:
     for path in files:
-        here, old, new = layout.folder / path, folder / _OLD / path, folder / _NEW / path
+        here, old, new = layout.path(path), folder / _OLD / path, folder / _NEW / path
         is_next = path not in fresh or new.exists()  # else what is there came with the removal, or after it
         if here.exists() and not old.exists() and is_next:
-            _rename(here, old)
+            move_path(here, old)
         if new.exists() and not here.exists():
-            _rename(new, here)
+            move_path(new, here)
 
 
 def _move_back(layout: Layout, folder: Path, files: Sequence[str], fresh: Collection[str]) -> None:
     for path in reversed(files):
-        here, old, new = layout.folder / path, folder / _OLD / path, folder / _NEW / path
+        here, old, new = layout.path(path), folder / _OLD / path, folder / _NEW / path
         if path in fresh and not old.exists() and here.exists() and not new.exists():
-            _rename(here, new)
+            move_path(here, new)
         if old.exists():
             if here.exists():
-                _rename(here, new)
-            _rename(old, here)
+                move_path(here, new)
+            move_path(old, here)
 
 
 def settle(layout: Layout) -> None:
     """End what a killed process left half done under `trash/`; quick where nothing was."""
-    if not layout.trash.is_dir() or not os.access(layout.trash, os.W_OK):
+    if not layout.trash.is_dir() or not may_change(layout.folder) or not os.access(layout.trash, os.W_OK):
         return
     with one_at_a_time(layout.trash / ".lock"):
         _settle(layout)
@@ -264,7 +276,7 @@ def _files_of(folder: Path) -> tuple[list[str], list[str]]:
         return [], []
     listed = json.loads((folder / _FILES).read_text(encoding="utf-8"))
     files, fresh = listed["files"], listed["fresh"]
-    if not all(isinstance(path, str) and contents.is_inside(path) for path in (*files, *fresh)):
+    if not _are_inside(*files, *fresh):
         raise ValueError("no paths in the project's folder")
     return files, fresh
 
@@ -314,7 +326,7 @@ def _settle(layout: Layout) -> None:
             if not _is_readable(folder):
                 continue  # somebody's own, or the only copy of files
             _move_back(layout, folder, *_files_of(folder))
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_path(folder)
 
 
 def _is_here_again(layout: Layout, one: Removal) -> bool:
@@ -353,7 +365,7 @@ def undo(layout: Layout, number: int, *, analyst: str) -> Removal:
         except BaseException:
             _settle(layout)  # it is still removed
             raise
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_path(folder)
     return store.call(layout, find, number)
 
 
@@ -366,7 +378,7 @@ def _check_undoable(layout: Layout, one: Removal) -> None:
     folder = one.folder(layout)
     moved = [path for path in one.files if path not in one.fresh]
     gone = [path for path in moved if not (folder / _OLD / path).exists() and not (folder / _NEW / path).exists()]
-    if not (folder / _ROWS).is_file() or any(not (layout.folder / path).exists() for path in gone):
+    if not (folder / _ROWS).is_file() or any(not layout.path(path).exists() for path in gone):
         raise ProjectError(
             f"The files of removal {one.number} ({one.facts['title']}) are not in {folder} any more.",
             "Backups of the project hold no such files. Copy that folder back from where you copied the project to, or add what was removed again.",
@@ -376,7 +388,7 @@ def _check_undoable(layout: Layout, one: Removal) -> None:
             f"Chips that removal {one.number} ({one.facts['title']}) took out are in the project again: they were cut anew.",
             "Remove those chips first, then undo; or leave it as it is.",
         )
-    newer = [path for path in one.files if (layout.folder / path).exists() and (folder / _OLD / path).exists()]
+    newer = [path for path in one.files if layout.path(path).exists() and (folder / _OLD / path).exists()]
     if newer and one.kind not in OF_IMAGERY:
         raise ProjectError(
             f"What removal {one.number} ({one.facts['title']}) took out was made anew since: {newer[0]} is in the project again.",
@@ -394,6 +406,12 @@ def _check_undoable(layout: Layout, one: Removal) -> None:
 def _put_back(
     db: sqlite3.Connection, one: Removal, table: str, columns: Sequence[str], taken: list[list[Any]], put: list[list[Any]]
 ) -> None:
+    if table not in _TABLES or columns != _columns(db, table).split(", "):  # of a file, which anybody may have written
+        raise ProjectError(
+            f"Removal {one.number} ({one.facts['title']}) cannot be undone: {_ROWS} in its folder is not as it was written.",
+            "Add what was removed again.",
+            kind="lost",
+        )
     # A scene's date, and where its file is, may have changed since; it is the same scene.
     # A restored database numbers its rows anew.
     compared = _SCENE if table == "scene" else [column for column in columns if column not in ("rowid", "last_change")]
@@ -425,7 +443,7 @@ def reclaim(layout: Layout, numbers: Collection[int], *, analyst: str) -> int:
                     _end(db, one, "reclaimed", analyst)
         freed = sum(bytes_of(layout, one) for one in found)
         for one in found:
-            shutil.rmtree(one.folder(layout), ignore_errors=True)
+            remove_path(one.folder(layout))
     return freed
 
 

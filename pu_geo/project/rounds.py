@@ -54,12 +54,12 @@ class Round:
 
 def write(layout: Layout, found: Round) -> None:
     """Write the round of a project."""
-    write_json(layout.folder / _FILE, {**asdict(found), "past": [list(asdict(one).values()) for one in found.past]})
+    write_json(layout.path(_FILE), {**asdict(found), "past": [list(asdict(one).values()) for one in found.past]})
 
 
 def read(layout: Layout) -> Round:
     """Return the round of a project; the first one where the project has no such file."""
-    path = layout.folder / _FILE
+    path = layout.path(_FILE)
     if not path.is_file():
         return Round(1, "", ())
     stored: dict[str, Any] = read_json(path)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.errors import ProjectError
+from pu_geo.files import remove_path
 from pu_geo.project import checks, choices, versions
 from pu_geo.project.layout import Layout, checked_id, lost, read_array, reading, write_array, write_json
 from pu_geo.project.store import is_writable, now, transaction
@@ -97,7 +97,7 @@ def whole_or_not_at_all(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception:  # not where a person interrupts: the run may be stored already
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_path(folder)
         raise
 
 
@@ -129,7 +129,7 @@ def register(db: sqlite3.Connection, layout: Layout) -> list[str]:
     """
     known = {facts.run_id for facts in all_runs(db)}
     rows = []
-    for path in (layout.folder / "runs").glob("*/manifest.json"):
+    for path in layout.path("runs").glob("*/manifest.json"):
         try:
             manifest = json.loads(path.read_text(encoding="utf-8"))
             facts, sums = manifest["facts"], manifest["sha256"]

@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from pu_geo.errors import ProjectError, printable
+from pu_geo.files import elsewhere, in_place, is_ours, make_folder, may_change, move_path, sign, touch
 from pu_geo.project import backups, in_use, integrity, schema, swap
 from pu_geo.project.layout import SUFFIX, Layout, find_project
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 BUSY_MS = 20_000
+_CLOSED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN)
 _PATIENCE_S = 0.2  # with a file that is only glanced at
 _checking = threading.Lock()
 _checked: dict[Path, tuple[int, int]] = {}  # folder -> file that this process checked: device and inode
@@ -82,7 +84,7 @@ def connect(layout: Layout, *, patience_s: float = BUSY_MS / 1000) -> Iterator[s
 
 def is_writable(layout: Layout) -> bool:
     """Return whether this process may change a project's file."""
-    return os.access(layout.folder, os.W_OK) and os.access(layout.gpkg, os.W_OK)
+    return may_change(layout.folder) and os.access(layout.gpkg, os.W_OK)
 
 
 def _opened(layout: Layout, patience_s: float) -> sqlite3.Connection:
@@ -97,7 +99,7 @@ def _opened(layout: Layout, patience_s: float) -> sqlite3.Connection:
 
 
 def _connection(layout: Layout, patience_s: float, *, is_first: bool) -> sqlite3.Connection:
-    address = str(layout.gpkg) if is_writable(layout) else backups.read_only_address(layout.gpkg)
+    address = str(in_place(layout.gpkg)) if is_writable(layout) else backups.read_only_address(layout.gpkg)
     db = sqlite3.connect(address, uri=address.startswith("file:"), isolation_level=None, timeout=patience_s)
     try:
         _set_up(db, layout, is_first=is_first)
@@ -174,12 +176,11 @@ def _refuse_lost_changes(layout: Layout) -> None:
 def _check(db: sqlite3.Connection, layout: Layout) -> None:
     """Check a file that this process opens for the first time: at once, or in a thread beside where it is large."""
     require_schema(db, layout)
-    if layout.gpkg.stat().st_size <= integrity.CHECKED_AT_ONCE:
-        words = integrity.problem(db)
-        if words:
-            _note_damage(layout, words)
-            raise damaged(layout, words)
-    else:
+    is_small = layout.gpkg.stat().st_size <= integrity.CHECKED_AT_ONCE
+    if words := integrity.strange(db) or (integrity.problem(db) if is_small else ""):
+        _note_damage(layout, words)
+        raise damaged(layout, words)
+    if not is_small:
         threading.Thread(target=_check_beside, args=(layout,), daemon=True).start()
     _checked[layout.folder], _checked_as[layout.folder] = _inode(layout), _stamp(layout)
 
@@ -223,8 +224,10 @@ def damaged(layout: Layout, words: str) -> ProjectError:
 def _in_words(layout: Layout, error: sqlite3.DatabaseError) -> ProjectError | None:
     """Return an error of the file or its disk in words; None for a programming error."""
     code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
-    name = layout.gpkg.name
-    is_header = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY and is_writable(layout)
+    name, is_closed = layout.gpkg.name, not is_writable(layout)
+    if is_closed and not is_ours(layout.folder) and code in _CLOSED:
+        return elsewhere(layout.folder)
+    is_header = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY and not is_closed
     if is_header or integrity.is_damage(error):  # SQLite takes a file with a strange header for one that it may only read
         words = f"a part of it cannot be read ({error})"
         if code != sqlite3.SQLITE_ERROR:  # that is of one question, which meets a table that is not as it should be
@@ -242,13 +245,13 @@ def _in_words(layout: Layout, error: sqlite3.DatabaseError) -> ProjectError | No
             f"Look whether the disk that holds {layout.folder} is full, still connected, or failing, then try again.",
             kind="disk",
         )
-    if not is_writable(layout) and code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL):
+    if is_closed and code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL):
         return ProjectError(
             f"You may not write to {layout.folder}, and its newest changes are in a log that can be read only by who may.",
             "Copy the folder to where you may write, then open the copy.",
             kind="read_only",
         )
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN):
+    if code in _CLOSED:
         return ProjectError(
             f"{layout.folder} cannot be written to: it can be viewed and exported, not changed.",
             "To change it, copy the folder to where you may write, or ask whoever owns it.",
@@ -349,12 +352,12 @@ def create(path: str | Path, name: str) -> Layout:
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise ProjectError(f"{path} exists already and is not empty.", "Choose another name, or open that project.")
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.parent)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=folder.parent) as place:
             made = Path(place) / "project"
-            made.mkdir()
-            write_empty(made / "project.gpkg", name)
-            made.rename(folder)  # whole or not at all; fails if somebody else was faster
+            write_empty(make_folder(made) / "project.gpkg", name)
+            sign(made)
+            move_path(made, folder)  # whole or not at all; fails if somebody else was faster
     except OSError as error:
         raise ProjectError(
             f"The folder {printable(path)} cannot be made: {error.strerror}.",
@@ -365,7 +368,7 @@ def create(path: str | Path, name: str) -> Layout:
 
 def write_empty(path: Path, name: str) -> None:
     """Write the database of a new project."""
-    path.touch()  # with the rights that the umask leaves: SQLite would let nobody but its maker write
+    touch(path)  # with the rights that the umask leaves: SQLite would let nobody but its maker write
     db = sqlite3.connect(path, isolation_level=None)
     db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
     db.execute(f"PRAGMA user_version={schema.USER_VERSION}")

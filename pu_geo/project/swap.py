@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pu_geo.errors import ProjectError
+from pu_geo.files import atomic_write, checked, elsewhere, is_ours, may_change, move_path, remove_path, to_change
 from pu_geo.project import in_use
 from pu_geo.project.layout import Layout
 
@@ -26,7 +27,7 @@ _BESIDE = ("-wal", "-shm", "-journal")
 
 def waits(layout: Layout) -> bool:
     """Return whether a new database waits to take its place."""
-    return (layout.folder / _WAITING).exists()
+    return layout.path(_WAITING).exists()
 
 
 def put(layout: Layout, path: Path) -> Path | None:
@@ -40,7 +41,7 @@ def put(layout: Layout, path: Path) -> Path | None:
     stamp = datetime.now(UTC).timestamp()
     os.utime(path, (stamp, stamp))
     _to_disk(path)
-    path.replace(layout.folder / _WAITING)
+    move_path(path, layout.path(_WAITING))
     return _end(layout)
 
 
@@ -52,7 +53,7 @@ def finish(layout: Layout) -> None:
     """
     if not waits(layout):
         return
-    if not os.access(layout.folder, os.W_OK):
+    if not may_change(layout.folder):
         raise half_done(layout)
     with in_use.alone(layout):
         if waits(layout):
@@ -63,25 +64,27 @@ def half_done(layout: Layout) -> ProjectError:
     """Return the error for whoever may not end it."""
     return ProjectError(
         f"A restore of {layout.folder.name} was interrupted before its end, and what is there now lacks the newest labels.",
-        "Open the project where you may write to its folder: that ends the restore.",
+        "Open the project where you may write to its folder: that ends the restore."
+        if is_ours(layout.folder)
+        else elsewhere(layout.folder).hint,
         kind="read_only",
     )
 
 
 def _end(layout: Layout) -> Path | None:
-    new = layout.folder / _WAITING
+    new = layout.path(_WAITING)
     at = datetime.fromtimestamp(new.stat().st_mtime, UTC)
-    kept = layout.folder / f"project.damaged-{at:%Y%m%d-%H%M%S}.gpkg"
+    kept = layout.path(f"project.damaged-{at:%Y%m%d-%H%M%S}.gpkg")
     _to_disk(layout.folder)
     for end in _KEPT:
         here, there = Path(f"{layout.gpkg}{end}"), Path(f"{kept}{end}")
-        if here.is_file() and not there.exists():
+        if checked(here).is_file() and not to_change(there).exists():
             _keep(here, there)
     _to_disk(layout.folder)
     for end in _BESIDE:
-        Path(f"{layout.gpkg}{end}").unlink(missing_ok=True)
+        remove_path(Path(f"{layout.gpkg}{end}"))
     _to_disk(layout.folder)
-    new.replace(layout.gpkg)
+    move_path(new, layout.gpkg)
     _to_disk(layout.folder)
     return kept if kept.is_file() else None
 
@@ -90,10 +93,8 @@ def _keep(here: Path, there: Path) -> None:
     try:
         os.link(here, there)
     except OSError:  # a file system without links
-        part = there.with_name(f".{there.name}.part")
-        shutil.copy2(here, part)
-        _to_disk(part)
-        part.replace(there)
+        with atomic_write(there) as part:
+            shutil.copy2(here, part)
 
 
 def _to_disk(path: Path) -> None:

@@ -7,13 +7,13 @@ import json
 import os
 import re
 import secrets
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import ProjectError
+from pu_geo.files import make_folder, move_path, remove_path, write_file
 from pu_geo.project import removals, store
 from pu_geo.project.layout import Layout, read_json, reading
 from pu_geo.project.locks import one_at_a_time
@@ -44,24 +44,24 @@ def new_version(layout: Layout) -> Iterator[tuple[int, Path]]:
     """
     with one_at_a_time(layout.exports / ".lock"):
         for left in layout.exports.glob(".new-*"):  # of a process that was killed: nobody else has the lock
-            shutil.rmtree(left, ignore_errors=True)
+            remove_path(left)
         number = next_number(layout)
         folder = layout.exports / f".new-{secrets.token_hex(4)}"
-        folder.mkdir()  # with the rights that the umask leaves
+        make_folder(folder)  # with the rights that the umask leaves
         try:
             yield number, folder
             for path in folder.iterdir():
                 with path.open("rb") as written:
                     os.fsync(written.fileno())
-            folder.rename(layout.exports / f"v{number}")
+            move_path(folder, layout.exports / f"v{number}")
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_path(folder)
 
 
 def write_facts(folder: Path, facts: Mapping[str, object]) -> None:
     """Write `version.json`: what a version is."""
     text = json.dumps({"made_at": now(), **facts}, indent=1, ensure_ascii=False)
-    (folder / "version.json").write_text(text, encoding="utf-8")
+    write_file(folder / "version.json", text.encode())
 
 
 def all_facts(layout: Layout) -> list[dict[str, Any]]:
@@ -73,8 +73,7 @@ def all_facts(layout: Layout) -> list[dict[str, Any]]:
 def write_state(folder: Path, building_ids: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> None:
     """Write what the next version is compared with: columns of a map, each of length N."""
     state = {"building_id": list(building_ids), **{name: list(values) for name, values in columns.items()}}
-    with gzip.open(folder / _STATE, "wt", encoding="utf-8", compresslevel=3) as stream:
-        json.dump(state, stream, ensure_ascii=False)
+    write_file(folder / _STATE, gzip.compress(json.dumps(state, ensure_ascii=False).encode(), compresslevel=3))
 
 
 def read_state(layout: Layout, version: str) -> dict[str, list[Any]]:

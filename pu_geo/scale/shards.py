@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
-from pu_geo.files import atomic_write
+from pu_geo.files import atomic_write, make_folder, remove_path
 from pu_geo.project import events
 from pu_geo.project.layout import SHARDS, write_json
 from pu_geo.scale import cluster as clusters
@@ -62,13 +61,13 @@ def planned(n_rows: int, rows: int, spec: Mapping[str, Any]) -> list[Shard]:
 
 def folder_of(job_folder: Path) -> Path:
     """Return the folder of a job's shards, which is made where it is missing."""
-    (job_folder / SHARDS).mkdir(exist_ok=True)
+    make_folder(job_folder / SHARDS)
     return job_folder / SHARDS
 
 
 def remove(job_folder: Path) -> None:
     """Remove a job's shards, once what they are for is stored."""
-    shutil.rmtree(job_folder / SHARDS, ignore_errors=True)
+    remove_path(job_folder / SHARDS)
 
 
 def run(

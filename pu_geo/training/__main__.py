@@ -16,9 +16,10 @@ from functools import partial
 from typing import Any
 
 from pu_geo.errors import JobCancelled, PuGeoError, TrainingError
+from pu_geo.files import make_folder, sign
 from pu_geo.methods import catalog
 from pu_geo.project import contents, decisions, labels, locks, store
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, find_project
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.train import train
 
@@ -27,7 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Train by the command line; return 0, 1 if it was stopped, or 2 if it was refused."""
     request = vars(_parser().parse_args(arguments))
     try:
-        layout = store.open_project(request.pop("folder"))
+        folder = find_project(request.pop("folder")).folder
+        if request.pop("from_elsewhere"):
+            sign(folder)
+        layout = store.open_project(folder)
         result = _train(layout, {**request, "overrides": dict(request["overrides"])})
     except PuGeoError as error:
         print(error.problem, error.hint, sep="\n", file=sys.stderr)
@@ -46,7 +50,7 @@ def _train(layout: Layout, request: dict[str, Any]) -> dict[str, object]:
     asked = {name: value for name, value in request.items() if name != "devices"}  # it can go on with another number
     digest = hashlib.sha256(json.dumps([asked, learned], sort_keys=True).encode()).hexdigest()
     folder = layout.jobs / f"alone-{digest[:12]}"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     lock = locks.take(folder / locks.JOB_LOCK)
     if lock is None:
         raise TrainingError("This training is running already.", "Wait for it, or choose another seed.", kind="running")
@@ -67,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m pu_geo.training", description=__doc__)
     parser.add_argument("folder", metavar="FOLDER", help="copy of a project")
     parser.add_argument("--method", default=catalog.DEFAULT_METHOD, choices=catalog.METHODS)
+    parser.add_argument("--from-elsewhere", action="store_true", help="you trust where the copy comes from")
     parser.add_argument("--preset", default="quick")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(

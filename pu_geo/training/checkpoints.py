@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from pu_geo.files import make_folder, move_path, opened, remove_path
+
 SECONDS_BETWEEN = 5.0
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
@@ -61,7 +63,7 @@ class Checkpoints:
         self._write(stage, {"epoch": 0, "state": dict(state), "ranks": sorted(self.ranks or {1})})
         for path in self.folder.glob("*.pt"):
             if path != self._path(stage):
-                path.unlink()
+                remove_path(path)
 
     def newest(self, stage: str) -> tuple[int, dict[str, Any]] | None:
         """Return (epochs done, state) of the newest file that is whole; None if there is none."""
@@ -76,22 +78,22 @@ class Checkpoints:
         return self.folder / f"{stage}-{which}.pt"
 
     def _write(self, stage: str, content: Mapping[str, Any]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         temporary, newest = self._path(stage, "unfinished"), self._path(stage)
         buffer = io.BytesIO()  # torch's own writer does not report a full disk
         torch.save(content, buffer)
         try:
-            with temporary.open("wb") as stream:
+            with os.fdopen(opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as stream:
                 stream.write(hashlib.sha256(buffer.getbuffer()).digest())
                 stream.write(buffer.getbuffer())
                 stream.flush()
                 os.fsync(stream.fileno())
         except OSError:
-            temporary.unlink(missing_ok=True)  # gives the room back, so that there is some to record the failure
+            remove_path(temporary)  # gives the room back, so that there is some to record the failure
             raise
         if newest.exists():
-            newest.replace(self._path(stage, "previous"))
-        temporary.replace(newest)
+            move_path(newest, self._path(stage, "previous"))
+        move_path(temporary, newest)
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import StreamlitPage
 
 from pu_geo.errors import ProjectError, PuGeoError, name_too_long
+from pu_geo.files import is_ours
 from pu_geo.project import backups, freshness
 from pu_geo.project.layout import Layout
 from pu_geo.project.store import is_writable, one_connection
@@ -212,11 +213,28 @@ def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
         if page != pages.get("project"):
             return
     elif layout is not None and not is_writable(layout):
-        st.info(texts.READ_ONLY.format(folder=plain(str(layout.folder))), icon=":material/lock:")
+        _draw_closed(layout)
     st.session_state[_BUTTONS] = set()
     with show_errors(), _PAGES_AT_A_TIME:
         page.run()
         st.session_state.setdefault(_CLICKS, set()).intersection_update(st.session_state[_BUTTONS])
+
+
+def _draw_closed(layout: Layout) -> None:
+    """Draw why a project may not be changed; of one that another installation made what is odd in it, and the way to work in it."""
+    if is_ours(layout.folder):
+        st.info(texts.READ_ONLY.format(folder=plain(str(layout.folder))), icon=":material/lock:")
+        return
+    with st.container(border=True, key="elsewhere"):
+        st.warning(texts.ELSEWHERE.format(name=plain(layout.folder.name)), icon=":material/shield_question:")
+        for words in projects.oddities(layout):
+            st.markdown(f"- {plain(words)}")
+        st.button(texts.TRUST, key="trust", icon=":material/verified_user:", on_click=does(partial(_trust, layout)))
+
+
+def _trust(layout: Layout) -> None:
+    projects.trust(layout)
+    open_project(str(layout.folder))
 
 
 def _draw_damage(layout: Layout, problem: str) -> None:

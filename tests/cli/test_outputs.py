@@ -14,8 +14,10 @@ from unittest import mock
 
 import pytest
 from mapped_parts import RUN, mapped_project
+from small_parts import with_key
 
 from pu_geo import cli
+from pu_geo.jobs.status import write_spec
 
 OUTPUTS = Path(__file__).parent / "outputs.json"
 STREAM = """\
@@ -74,7 +76,7 @@ def answers(folder: Path) -> dict[str, list[object]]:
     for job_id, told in JOBS.items():
         job = layout.jobs / job_id
         job.mkdir(parents=True)
-        job.joinpath("spec.json").write_text(json.dumps({"task": "train", "args": {}, "project": "event.pugeo"}))
+        write_spec(job, "train", {}, "event.pugeo")
         lines = [json.dumps({**event, "at": f"2026-01-01T00:00:0{n}.000Z"}) for n, event in enumerate(told)]
         job.joinpath("events.jsonl").write_text("\n".join(lines) + "\n")
         job.joinpath("log.txt").write_text("printed by a library\n")
@@ -82,7 +84,7 @@ def answers(folder: Path) -> dict[str, list[object]]:
     (folder / "notes.txt").write_text("what is this")
     (folder / "points.geojson").write_text('{"type": "FeatureCollection", "features": []}')
     found: dict[str, list[object]] = {}
-    with contextlib.chdir(folder), mock.patch.dict(os.environ, {"PU_GEO_HOME": str(folder / "home")}):
+    with contextlib.chdir(folder), mock.patch.dict(os.environ, {"PU_GEO_HOME": str(with_key(folder / "home"))}):
         for name, words in CASES.items():
             out, err = io.StringIO(), io.StringIO()
             with (

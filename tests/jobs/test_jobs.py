@@ -24,6 +24,7 @@ from small_parts import small_project, unheld_job
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
 from pu_geo.jobs import control, device_queue, worker
+from pu_geo.jobs.status import write_spec
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.job import Job
@@ -99,8 +100,8 @@ def sleeping(layout: Layout, task: str = "sleep", **more: object) -> Path:
 
 def be_short(folder: Path) -> None:
     """Let a job that is started again work for a moment, without a child."""
-    spec = (folder / "spec.json").read_text().replace("600", "0.1").replace("true", "false")
-    (folder / "spec.json").write_text(spec)
+    spec = json.loads((folder / "spec.json").read_text().replace("600", "0.1").replace("true", "false"))
+    write_spec(folder, spec["task"], spec["args"], spec["project"])
 
 
 def cancel(folder: Path) -> None:

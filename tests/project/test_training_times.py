@@ -37,7 +37,6 @@ def test_past_trainings_of_the_nearest_size_bound_the_time() -> None:
 
 @pytest.mark.parametrize("content", [b"{not json", b"\xff\xfe", b"{}", b'["a", {"machine": 1}]'])
 def test_a_spoiled_file_counts_as_none_and_is_written_anew(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    training_times.times_file().parent.mkdir(parents=True)
     training_times.times_file().write_bytes(content)
     assert training_times.past("ncpu", "quick") == []
     training_times.remember(*QUICK, 383, 2.0)

@@ -50,6 +50,7 @@ from pu_geo.federation.deployed import credentials, messages
 from pu_geo.federation.deployed.membership import Invitation
 from pu_geo.federation.deployed.superlink import app_hash
 from pu_geo.federation.protocol import Answer, Ask
+from pu_geo.files import write_file
 
 POLL_SECONDS = 0.3
 RETRY_SECONDS = 2.0
@@ -215,7 +216,7 @@ def _activated(client: FleetHttpClient, key: ec.EllipticCurvePrivateKey, key_pat
         public_key=credentials.public_text(key).encode(), heartbeat_interval=float(HEARTBEAT_MIN_INTERVAL)
     )
     node = Node(node_id=client.ActivateNode(request).node_id)
-    known.write_text(str(node.node_id), "ascii")
+    write_file(known, str(node.node_id).encode())
     return node
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from pu_geo.files import make_folder, write_file
 from pu_geo.geo.ground import NO_DATA_GREY
 from pu_geo.geo.raster.mosaic import Mosaic, Report, report_strip
 from pu_geo.geo.sheets import write_jpeg
@@ -53,7 +54,7 @@ class _Tiles:
             across = np.s_[:, x * self.tile_px : (x + 1) * self.tile_px]
             if holds[across].any():
                 path = self.folder / str(zoom) / str(x) / f"{row}.jpg"
-                path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(path.parent)
                 write_jpeg(path, picture[across], self.quality)
                 self.n_tiles += 1
         return picture, holds
@@ -120,6 +121,6 @@ def build_pyramid(
         "resolutions": [2 ** (max_zoom - zoom) for zoom in range(max_zoom + 1)],
         "n_tiles": tiles.n_tiles,
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pyramid.json").write_bytes(orjson.dumps(info))
+    make_folder(folder)
+    write_file(folder / "pyramid.json", orjson.dumps(info))
     return info

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from pu_geo.files import atomic_write
+from pu_geo.files import atomic_write, remove_path
 from pu_geo.geo.vector.outlines import HEADER, joined, outlines_px, pack
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
@@ -123,6 +123,6 @@ def _store(layout: Layout, name: str, made: bytes) -> None:
             temporary.write_bytes(made)
         for old in path.parent.glob("outlines-*.bin"):
             if old != path:
-                old.unlink(missing_ok=True)
+                remove_path(old)
     except OSError:
         _unstored[layout, name] = made

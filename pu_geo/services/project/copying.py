@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pu_geo.errors import ProjectError, writing
+from pu_geo.files import checked, make_folder, move_path
 from pu_geo.project import backups, federations, labels, store
 from pu_geo.project.layout import SUFFIX, Layout
 
@@ -45,14 +46,14 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
     if folder.exists():
         raise ProjectError(f"{target} exists already; nothing was copied.", "Name a folder that is not there yet.")
     with writing(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.parent)
         with tempfile.TemporaryDirectory(prefix=".copy-", dir=folder.parent) as place:
             made = Layout(Path(place) / "project")
             with backups.refused_in_words(layout, folder, "copy"):
                 backups.copy_database(layout.gpkg, made.gpkg)
             left = (layout.trash, *federations.secrets(layout), *(() if with_exports else (layout.exports,)))
             copy_files(layout, made, without=left)
-            made.folder.rename(folder)
+            move_path(made.folder, folder)
     copied = Layout(folder)
     at_event = store.call(copied, labels.last_event)
     n_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -62,24 +63,22 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
 def copy_files(layout: Layout, made: Layout, without: Collection[Path] = (), linked: Collection[Path] = ()) -> None:
     """Copy all files but the database and its backups; one that goes away meanwhile, such as an old checkpoint, is left out.
 
-    What a link leads to is copied, so that no two projects write to one folder.
-
     Args:
         without: folders to leave out.
         linked: folders whose files never change: they become hard links where the file system has these.
     """
-    without, entered = {*without, layout.backups}, {os.path.realpath(layout.folder)}
-    for place, folders, names in os.walk(layout.folder, followlinks=True):
+    without = {*without, layout.backups}
+    for place, folders, names in os.walk(layout.folder):
         folders[:] = [name for name in folders if Path(place, name) not in without and not name.endswith(_NOT_COPIED)]
-        folders[:] = [name for name in folders if os.path.realpath(Path(place, name)) not in entered]  # a link in a circle
-        entered.update(os.path.realpath(Path(place, name)) for name in folders)
+        for name in folders:
+            checked(Path(place, name))
         there = made.folder / Path(place).relative_to(layout.folder)
-        there.mkdir(parents=True, exist_ok=True)
+        make_folder(there)
         can_link = any(Path(place).is_relative_to(folder) for folder in linked)
         for name in names:
             if not name.endswith(_NOT_COPIED) and not (Path(place) == layout.folder and _OF_DATABASE.fullmatch(name)):
                 with suppress(FileNotFoundError):
-                    _copy(Path(place, name), there / name, can_link=can_link)
+                    _copy(checked(Path(place, name)), there / name, can_link=can_link)
 
 
 def _copy(path: Path, target: Path, *, can_link: bool) -> None:

@@ -15,12 +15,14 @@ from typing import Literal
 
 import pu_geo
 from pu_geo import jobs
-from pu_geo.errors import ProjectError
-from pu_geo.project import contents, labels, removals, runs, store
+from pu_geo.errors import OutOfReach, ProjectError, PuGeoError, printable, writing
+from pu_geo.files import sign
+from pu_geo.project import contents, labels, removals, runs, store, swap
 from pu_geo.project.layout import HOME_VARIABLE, SUFFIX, Layout, find_project, write_json
 from pu_geo.project.layout import home as home
 from pu_geo.records import RunFacts, Units
 from pu_geo.services.project import choices
+from pu_geo.wording import plural
 
 SAMPLE_NAME = "Sample event"
 ENOUGH_CLICKS = 5  # damaged buildings; methods refuse to train with fewer
@@ -250,6 +252,50 @@ def open_project(path: str) -> Layout:
     choices.chosen_run(layout)  # its folder may have been taken away
     _remember(layout)
     return layout
+
+
+def oddities(layout: Layout) -> list[str]:
+    """Return what a person should know of a project that another installation made, a sentence each, before she trusts it."""
+    found = []
+    paths = [path for path in sorted(layout.folder.rglob("*")) if not path.is_dir() or path.is_symlink()]
+    links = [path for path in paths if path.is_symlink() or not path.is_file()]
+    twice = [path for path in paths if path not in links and path.lstat().st_nlink > 1]
+    for those, words in (
+        (links, "lead out of it or are no files (links); none is followed"),
+        (twice, "have a second name (hard links)"),
+    ):
+        if those:
+            named = ", ".join(printable(path.relative_to(layout.folder)) for path in those[:3])
+            found.append(f"{plural(len(those), 'file')} in the folder {words}: {named}{', ...' if those[3:] else ''}.")
+    with suppress(OutOfReach):
+        jobs_left = [job for job in jobs.all_jobs(layout, with_dismissed=True) if job.state != "done"]
+        if jobs_left:
+            tasks = ", ".join(sorted({printable(job.task) for job in jobs_left}))
+            found.append(f"{plural(len(jobs_left), 'job')} did not end well ({tasks}); none of them is started again here.")
+        if swap.waits(layout):
+            found.append("A restore was interrupted; opening the project for work ends it.")
+        if removals.folders(layout):
+            found.append("Something was removed; opening the project for work ends removals that were interrupted.")
+    try:
+        with store.connect(layout) as db:
+            outside = [scene.path for scene in contents.all_scenes(db) if not Path(scene.path).is_relative_to(layout.folder)]
+    except PuGeoError as error:
+        return [*found, error.problem]
+    if outside:
+        found.append(
+            f"{plural(len(outside), 'scene')} outside of the folder, to be read as pictures: {printable(', '.join(outside), 200)}."
+        )
+    return found
+
+
+def trust(layout: Layout) -> None:
+    """Store that a person trusts where a project comes from: from now on it is as if it had been made here.
+
+    Raises:
+        PuGeoError: if the folder cannot be written to, or the user's key cannot be made.
+    """
+    with writing(layout.folder, ProjectError):
+        sign(layout.folder)
 
 
 def sample_folder() -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError, writing
+from pu_geo.files import make_folder, move_path, to_change
 from pu_geo.project import backups, in_use, leftovers, recovered, removals, runs, store, swap
 from pu_geo.project.backups import Backup
 from pu_geo.project.layout import SUFFIX, Layout, find_project
@@ -90,7 +91,7 @@ class Restored:
 def find(path: str) -> Layout:
     """Return the layout of a project, also of one whose database is gone. Raises ProjectError if `path` is none."""
     layout = Layout(Path(path).expanduser().resolve())
-    return layout if backups.newest(layout) else find_project(path)
+    return layout if layout.folder.suffix == SUFFIX and backups.newest(layout) else find_project(path)
 
 
 def backup_of(layout: Layout, named: str | None) -> Backup | None:
@@ -170,16 +171,16 @@ def restore(layout: Layout, named: str | None = None, *, to: str | None = None) 
     swap.finish(layout)
     backup = backup_of(layout, named)
     with writing(folder, ProjectError):
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.parent)
         with tempfile.TemporaryDirectory(prefix=".restore-", dir=folder.parent) as place:
             made = Layout(Path(place) / "project")
-            never_change = (layout.folder / name for name in ("chips", "runs", "quicklooks", "discoveries"))
+            never_change = (layout.path(name) for name in ("chips", "runs", "quicklooks", "discoveries"))
             copy_files(layout, made, linked=[*never_change])
             source = _source(layout, Path(place))
             rows, found = _build(layout, backup, made, source, named=made)
             removals.settle(made)
             in_use.let_go(made)
-            made.folder.rename(folder)
+            move_path(made.folder, folder)
     return Restored(Layout(folder), backup, rows, found, None)
 
 
@@ -196,6 +197,7 @@ def restore_in_place(layout: Layout, named: str | None = None) -> Restored:
             f"Wait for it, or cancel it: pu-geo jobs {layout.folder} cancel {active[0]}.",
             kind="busy",
         )
+    to_change(layout.folder)
     swap.finish(layout)
     with writing(layout.folder, ProjectError), in_use.alone(layout):
         backup = backup_of(layout, named)

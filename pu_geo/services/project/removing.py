@@ -408,7 +408,7 @@ def scene_files(layout: Layout, gone: Sequence[Scene], left: Sequence[Scene]) ->
     ids = {scene.scene_id for scene in gone}
     others = [scene for scene in store.call(layout, contents.all_scenes) if scene.scene_id not in ids]
     used = {part for scene in (*left, *others) for part in _with_sidecars(Path(scene.path))}
-    owned = [Path(scene.path) for scene in gone if Path(scene.path).is_relative_to(layout.folder / "sources")]
+    owned = [Path(scene.path) for scene in gone if Path(scene.path).is_relative_to(layout.path("sources"))]
     found = {part for path in owned for part in _with_sidecars(path) if part not in used and part.is_file()}
     return sorted(str(path.relative_to(layout.folder)) for path in found)
 
@@ -662,7 +662,7 @@ _STEPS: dict[Kind, Callable[[Layout, str], _Steps]] = {
 
 def _bytes(layout: Layout, files: Sequence[str]) -> int:
     total = 0
-    for path in (layout.folder / name for name in files):
+    for path in (layout.path(name) for name in files):
         inside = path.rglob("*") if path.is_dir() else [path]
         total += sum(one.stat().st_size for one in inside if one.is_file())
     return total

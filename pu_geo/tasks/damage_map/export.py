@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pu_geo.errors import PuGeoError
+from pu_geo.files import make_folder
 from pu_geo.geo.export.codebook import TYPE_STATES
 from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
 from pu_geo.geo.local_space import check_coordinates
@@ -102,7 +103,7 @@ def export_selection(
     part = rows_of(whole, set(found.facts["building_ids"]))
     part = replace(part, metadata=_metadata_of(part, found.name) | {"selection_saved_at": found.at})
     folder = job.layout.exports / "selections"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     stem = re.sub(r"[\W_]+", "-", found.name).strip("-").lower()[:40] or "selection"
     written = []
     for k, name in enumerate(formats):

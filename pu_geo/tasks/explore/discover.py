@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import clustering
 from pu_geo.errors import TrainingError
+from pu_geo.files import remove_path
 from pu_geo.methods import catalog
 from pu_geo.methods.ncl import consensus_clusters
 from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, suggested_number
@@ -102,7 +102,7 @@ def discover(
         "device": str(best_device()), "versions": {name: metadata.version(name) for name in ("torch", "numpy")},
     }  # fmt: skip
     result = _finish(job, inputs, known, found, facts, began)
-    shutil.rmtree(kept)
+    remove_path(kept)
     return result
 
 
@@ -157,7 +157,7 @@ def _stored_before(job: Job) -> dict[str, object] | None:
     if not (job.folder / NOTE).exists() or not job.layout.discovery(_id_of(job)).exists():
         return None
     facts = discoveries.load(job.layout, _id_of(job)).facts
-    shutil.rmtree(job.folder / "checkpoints", ignore_errors=True)
+    remove_path(job.folder / "checkpoints")
     return _result(facts, sum(group["size"] for group in facts["groups"]))
 
 

@@ -16,6 +16,7 @@ from pu_geo.analysis import neighbors, projection, ranker
 from pu_geo.errors import ModelError, TrainingError
 from pu_geo.features.bank import Maker
 from pu_geo.features.layers import LayerBanks, fill_missing
+from pu_geo.files import remove_path
 from pu_geo.methods import catalog
 from pu_geo.project import contents, feature_sets, labels, model_files, runs, store
 from pu_geo.project.contents import chip_facts, optical_chips
@@ -71,7 +72,7 @@ def embed(job: Job, *, run_id: str, settings: Mapping[str, Any] | None = None) -
         how = asdict(made.settings)
         classes = np.where(pu.is_positive, 1, np.where(pu.is_not_damaged, 0, -1)) if how.pop("supervised") else None
         positions = projection.umap_2d(known, **how, labels=classes, report=report)
-        path.unlink(missing_ok=True)  # without it there is no picture: at no moment one with the facts of another
+        remove_path(path)  # without it there is no picture: at no moment one with the facts of another
         exploring.store_picture(job.layout, facts.run_id, made, np.zeros((0, 2), np.float32))
         write_array(path, positions)
     job.report(0.9, "placing new buildings")

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability, sensors
 from pu_geo.errors import ImageryError
 from pu_geo.features.bank import N_VIEWS, fit_default
-from pu_geo.files import atomic_write
+from pu_geo.files import atomic_write, remove_path
 from pu_geo.geo.alignment import metres_per_px
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask, whole_pixels
 from pu_geo.geo.raster import clouds
@@ -205,7 +205,7 @@ def _without_pre(job: Job, chip_set: str, new: str) -> NDArray[np.uint8]:
         out[:] = chips[:, 3:]
     is_kept = store.call(job.layout, contents.has_chip_set, chip_set)
     if not is_kept:
-        job.layout.chips(chip_set).unlink()
+        remove_path(job.layout.chips(chip_set))
     return np.load(job.layout.chips(new), mmap_mode="r")
 
 
@@ -355,7 +355,7 @@ def prepare(
 
 def _copied(job: Job, path: str) -> str:
     source = Path(path)
-    target = job.layout.folder / "sources" / source.name
+    target = job.layout.path("sources") / source.name
     with atomic_write(target) as temporary:
         shutil.copyfile(source, temporary)
     return str(target)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pu_geo.errors import ImageryError
+from pu_geo.files import remove_path
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks, reading
 from pu_geo.geo.raster.mosaic import Mosaic
@@ -173,7 +173,7 @@ def describe(
         )
     tiles = job.layout.layer_tiles(name).with_name(f"{name}.new")
     if new:
-        shutil.rmtree(tiles, ignore_errors=True)
+        remove_path(tiles)
         _draw_tiles(job, name, everything, grid, tiles)
         job.stop_if_cancelled()
     return Described(layer, tuple(new), tiles, share, _shortened(notes))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pu_geo.errors import ImageryError, JobCancelled
+from pu_geo.files import move_path, remove_path
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks, reading
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
@@ -143,7 +143,7 @@ def drawn(job: Job, known: Sequence[Scene], new: Sequence[Scene], grid: Grid, *,
     of_role = {role: [scene for scene in (*known, *new) if scene.role == role] for role in ("post", "pre")}
     pre_share = check_overlap(of_role["pre"], of_role["post"], grid) if of_role["pre"] else None
     fresh = job.layout.quicklooks.with_name("quicklooks.new")
-    shutil.rmtree(fresh, ignore_errors=True)
+    remove_path(fresh)
     new = [reading.with_datum(scene, grid) for scene in new]
     scenes, odd = reading.with_stretch(known, new, grid, fresh / FILLS, job.is_cancelled, anew=bool(order))
     if order:
@@ -184,13 +184,12 @@ def shown_bands(scenes: Sequence[Scene]) -> list[Scene]:
 
 def exchange_folder(fresh: Path, used: Path) -> None:
     """Exchange the folder in use for a new one; by two renames, so that hardly a moment is between."""
-    used.parent.mkdir(parents=True, exist_ok=True)
     old = used.with_name(f"{used.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
+    remove_path(old)
     if used.exists():
-        used.rename(old)
-    fresh.rename(used)
-    shutil.rmtree(old, ignore_errors=True)
+        move_path(used, old)
+    move_path(fresh, used)
+    remove_path(old)
 
 
 # An xBD folder

@@ -22,6 +22,7 @@ import numpy as np
 
 from pu_geo import __version__, jobs, scene_state
 from pu_geo.errors import PuGeoError
+from pu_geo.files import remove_path
 from pu_geo.project import (
     backups,
     contents,
@@ -249,7 +250,7 @@ def _scenes(layout: Layout, db: sqlite3.Connection, full: bool) -> Iterator[Find
 
 def _orphans(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
     known = {row[0] for row in db.execute("SELECT chip_set FROM chip_set")}
-    listed = sorted((layout.folder / "chips").glob("*")) if (layout.folder / "chips").is_dir() else []
+    listed = sorted(layout.path("chips").glob("*")) if layout.path("chips").is_dir() else []
     left = {one.path for one in leftovers.find(layout)}
     chips = [path for path in listed if not path.name.startswith(".") and path.name.split(".")[0] not in known]
     removed = {name for one in removals.all_removals(db) for name in one.facts.get("chip_sets", [])}
@@ -277,7 +278,7 @@ def _orphans(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
             "They are left as they are. Move them elsewhere, or delete them if nothing in them is needed.",
         )
     rows = {row[0] for row in db.execute("SELECT run_id FROM run")}
-    folders = [path for path in sorted((layout.folder / "runs").glob("*")) if path.is_dir() and path.name not in rows]
+    folders = [path for path in sorted(layout.path("runs").glob("*")) if path.is_dir() and path.name not in rows]
     folders = [path for path in folders if not path.name.startswith(".")]
     if folders:
         words = f"{plural(len(folders), 'folder')} of runs that are not in the project: {_named([path.name for path in folders])}."
@@ -305,9 +306,9 @@ def _temporaries(layout: Layout, fix: bool, own_job: str) -> Finding:
     leftovers.sweep(layout, own=own)
     for path in backups.unfinished(layout):
         if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
+            remove_path(path)
         else:
-            path.unlink(missing_ok=True)
+            remove_path(path)
     left = sum(path.exists() for path in found)
     done = f"Removed {len(found) - left} of {len(found)}."
     if not left:

@@ -124,7 +124,7 @@ def _own_copy(before: Layout, layout: Layout, scene: Scene) -> str:
     path = Path(scene.path)
     if not path.is_relative_to(before.folder):
         return scene.path
-    target = layout.folder / path.relative_to(before.folder)
+    target = layout.path(str(path.relative_to(before.folder)))
     for one in path.parent.iterdir():
         if one.stem == path.stem and one.is_file():
             with writing(target, ProjectError), atomic_write(target.with_name(one.name)) as temporary:

@@ -19,7 +19,7 @@ from pu_geo.errors import ModelError, TrainingError, printable
 from pu_geo.features.bank import Maker
 from pu_geo.features.layers import LayerBanks, bands_of
 from pu_geo.features.rcf import RcfBank
-from pu_geo.files import atomic_write, reserve
+from pu_geo.files import atomic_write, remove_path, reserve
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
 from pu_geo.project import contents, feature_sets, federations, labels, model_files, store
@@ -268,7 +268,7 @@ def _answers(
             views = _views(job, restored.bank, restored, chips, path, facts, cluster)
             scores, embeddings, type_scores = answers(views, views[0])
         finally:
-            path.unlink(missing_ok=True)
+            remove_path(path)
     if not all(np.isfinite(each).all() for each in (scores, embeddings, type_scores) if each is not None):
         raise model_files.refusal(name, "gives some buildings scores that are no finite numbers")
     return scores, embeddings, type_scores

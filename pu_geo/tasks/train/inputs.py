@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from pu_geo import wording
 from pu_geo.analysis import assessability, estimates, ranker
 from pu_geo.analysis.pu_criterion import is_unlabeled
 from pu_geo.errors import TrainingError
+from pu_geo.files import make_folder, remove_path
 from pu_geo.methods.catalog import MethodCard
 from pu_geo.methods.fitting import UNNAMED, pu_data
 from pu_geo.methods.settings import NetworkSettings
@@ -259,8 +259,8 @@ def _pinned(begun: Path, newest: Mapping[str, Any]) -> Mapping[str, Any]:
         events.append(
             begun.parent, events.BEGUN_ANEW
         )  # first: killed between the two, it is reported twice rather than never
-        shutil.rmtree(begun)
-    begun.mkdir(parents=True, exist_ok=True)
+        remove_path(begun)
+    make_folder(begun)
     write_json(note, newest)
     return newest
 

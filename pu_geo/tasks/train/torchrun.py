@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from pu_geo.errors import JobCancelled, JobPaused, PuGeoError, TrainingError
+from pu_geo.files import APPENDED, make_folder, opened, remove_path
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.project.layout import write_json
 from pu_geo.records import View
@@ -68,16 +69,16 @@ def train_on(job: Job, request: TrainingRequest, n: int) -> None:
         OSError, RuntimeError: for a fault in a rank.
     """
     ends = job.folder / _ENDS
-    ends.mkdir(exist_ok=True)
+    make_folder(ends)
     for path in ends.glob("*.json"):
-        path.unlink()
+        remove_path(path)
     log = job.folder / LOG
     n_before = log.stat().st_size if log.exists() else 0
     command = [
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(n), "-m", RANK,
         str(job.layout.folder), str(job.folder), json.dumps(request.as_args()),
     ]  # fmt: skip
-    with log.open("ab") as errors:
+    with os.fdopen(opened(log, APPENDED), "ab") as errors:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, env=_environment(n),
             start_new_session=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, collapse, estimates, pupl, ranker
+from pu_geo.files import remove_path
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.fitting import fit_and_score, require_labels, with_class_prior
@@ -186,7 +186,7 @@ def train_as(job: Job, request: TrainingRequest, ranks: Ranks) -> dict[str, obje
         is_ordinal=bool(fitted.types) and data.is_ordinal, type_scores=fitted.type_scores, views=names,
     )  # fmt: skip
     result = finish(job, inputs, began, outcome)
-    shutil.rmtree(kept)
+    remove_path(kept)
     if is_fresh and ranks.n == 1 and not request.overrides and inputs.feature_set == RCF:
         training_times.remember(request.method, request.preset, len(fitted.scores), float(str(result["seconds"])))
     return result
@@ -355,5 +355,5 @@ def stored_before(job: Job) -> dict[str, object] | None:
     found = [facts for facts in store.call(job.layout, runs.all_runs) if facts.run_id == run_id]
     if not found:
         return None
-    shutil.rmtree(job.folder / "checkpoints", ignore_errors=True)
+    remove_path(job.folder / "checkpoints")
     return _result(found[0])

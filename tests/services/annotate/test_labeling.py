@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import re
+import shutil
 import threading
 from collections import OrderedDict
 from datetime import datetime
@@ -253,7 +254,7 @@ def test_a_pseudonym_is_made_up_once_and_stays_and_a_file_that_holds_none_is_wri
     home: Path, content: bytes | None
 ) -> None:
     if content:
-        home.mkdir(parents=True)
+        home.mkdir(parents=True, exist_ok=True)
         (home / "analyst.txt").write_bytes(content)
     name = default_analyst()
     assert re.fullmatch(r"analyst-[a-z2-9]{4}", name)
@@ -278,7 +279,7 @@ def test_a_name_that_a_person_chose_counts_until_they_choose_none(home: Path, mo
 
 @pytest.mark.parametrize("content", [b"\n", b"\xff\xfe", b"a\nb", b"x" * 201])
 def test_a_file_that_holds_no_name_is_written_anew(home: Path, content: bytes) -> None:
-    home.mkdir(parents=True)
+    home.mkdir(parents=True, exist_ok=True)
     (home / "analyst.txt").write_bytes(content)
     name = default_analyst()
     assert name.startswith("analyst-")
@@ -286,5 +287,6 @@ def test_a_file_that_holds_no_name_is_written_anew(home: Path, content: bytes) -
 
 
 def test_where_nothing_can_be_kept_the_name_is_still_none_of_the_machine(home: Path) -> None:
+    shutil.rmtree(home)
     home.write_text("a file, not a folder")
     assert default_analyst() == "analyst"

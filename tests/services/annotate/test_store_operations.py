@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_parts import add_chips, add_run, answer, op_of, small_grid, small_project, small_scene, square_table
+from small_parts import add_chips, add_run, answer, op_of, small_grid, small_project, small_scene, square_table, with_key
 
 from benchmarks import many_buildings
 from pu_geo.errors import PuGeoError
@@ -24,7 +24,7 @@ from pu_geo.ui import frame
 
 @pytest.fixture
 def town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
-    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PU_GEO_HOME", str(with_key(tmp_path / "home")))
     layout = projects.create(str(tmp_path / "town.pugeo"), "town")
     with store.connect(layout) as db:
         contents.add_scenes(db, [small_scene()], small_grid())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pu_geo import files
 from pu_geo.errors import PuGeoError
 from pu_geo.services.project import access
 
@@ -44,7 +45,7 @@ def test_a_key_that_others_may_read_or_that_is_a_link_is_refused(tmp_path: Path)
     with pytest.raises(PuGeoError, match="cannot be made or read") as refusal:
         access.user_key(tmp_path)
     assert "It is a link" in refusal.value.hint
-    hints = {number: access._hint(number, path) for number in (errno.ENOSPC, errno.EACCES, errno.EROFS)}
+    hints = {number: files._hint(number, path) for number in (errno.ENOSPC, errno.EACCES, errno.EROFS)}
     words = {errno.ENOSPC: "Free some space", errno.EACCES: "sudo", errno.EROFS: "PU_GEO_HOME"}
     assert all(words[number] in hint for number, hint in hints.items())
 
@@ -84,7 +85,6 @@ def opened(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     monkeypatch.setattr("webbrowser.open", found.append)
     monkeypatch.setenv("DISPLAY", ":0")
-    home.mkdir()
     return found
 
 

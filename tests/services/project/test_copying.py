@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from small_parts import click, small_project
 
+from pu_geo import files
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.project import in_use, store, versions
 from pu_geo.project.layout import Layout, new_array, write_json
@@ -32,22 +33,8 @@ def test_copy_has_all_but_what_belongs_to_those_at_work(project: Layout, tmp_pat
     copy_project(project, str(tmp_path / "small.pugeo"), with_exports=False)
     for folder, exports in ((tmp_path / "copy.pugeo", {"exports/map.gpkg"}), (tmp_path / "small.pugeo", set())):
         there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-        assert there - {"project.gpkg", in_use.FILE} == {*kept, *exports}
+        assert there - {"project.gpkg", in_use.FILE, files.MARK} == {*kept, *exports}
         assert (folder / "chips" / "set.npy").read_text() == "chips/set.npy"
-
-
-def test_a_copy_has_what_links_lead_to(project: Layout, tmp_path: Path) -> None:
-    big_disk = tmp_path / "big disk"
-    (big_disk / "r-1").mkdir(parents=True)
-    (big_disk / "r-1" / "scores.npy").write_text("scores")
-    (project.folder / "runs").symlink_to(big_disk)
-    (project.folder / "exports" / "v1").mkdir(parents=True)
-    (project.folder / "exports" / "v1" / "round").symlink_to(project.folder / "exports")
-    copy_project(project, str(tmp_path / "copy.pugeo"))
-    copied = tmp_path / "copy.pugeo"
-    assert (copied / "runs" / "r-1" / "scores.npy").read_text() == "scores"
-    assert not (copied / "runs").is_symlink(), "two projects would write to one folder"
-    assert not (copied / "exports" / "v1" / "round").exists(), "a circle"
 
 
 def test_copies_share_an_id_and_projects_do_not_and_clicks_in_a_copy_stay_there(project: Layout, tmp_path: Path) -> None:

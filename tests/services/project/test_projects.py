@@ -29,7 +29,6 @@ def test_token_leads_to_opened_projects_only(project: Layout) -> None:
 
 
 def test_recent_projects_that_are_gone_or_garbled_do_no_harm(home: Path, project: Layout) -> None:
-    home.mkdir()
     rows = [{"path": path, "used_at": store.now()} for path in (str(project.folder), "/gone.pugeo")]
     (home / "recent.json").write_text(json.dumps([*rows, "/text.pugeo", 7, {"no": "path"}]))
     assert projects.recent() == [project]

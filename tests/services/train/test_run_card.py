@@ -163,7 +163,7 @@ def test_the_command_writes_each_kind(mapped: Layout, tmp_path: Path, run: Comma
     assert run.json("card", folder)["run"]["run_id"] == RUN
     assert "has no run 'x'" in run.refused("card", folder, "--run", "x")
     assert "written as .html, .md or .json" in run.refused("card", folder, "--out", tmp_path / "card.pdf")
-    assert "cannot be written" in run.refused("card", folder, "--out", tmp_path / "no" / "card.md")
+    assert "does not exist" in run.refused("card", folder, "--out", tmp_path / "no" / "card.md")
 
 
 AT = "2026-11-22T11:29:08.123+00:00"

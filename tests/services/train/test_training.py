@@ -105,7 +105,7 @@ def test_a_training_goes_on_with_another_number_of_devices_that_its_method_takes
     before = json.loads((folders["ncpu"] / "spec.json").read_text())
     training.resume_on(project, folders["ncpu"].name, 4)
     after = json.loads((folders["ncpu"] / "spec.json").read_text())
-    assert after == {**before, "args": {**before["args"], "devices": 4}}
+    assert after["args"] == {**before["args"], "devices": 4}
     with pytest.raises(TrainingError, match="trains on one device; 2 were asked for"):
         training.resume_on(project, folders["linear"].name, 2)
     assert json.loads((folders["linear"] / "spec.json").read_text())["args"]["devices"] == 1

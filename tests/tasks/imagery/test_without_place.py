@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import shapely
 from cli_parts import CommandLine
-from small_parts import small_grid
+from small_parts import small_grid, with_key
 
 from pu_geo import cli
 from pu_geo.errors import ImageryError, PuGeoError
@@ -68,7 +68,7 @@ def made(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     )
     said = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PU_GEO_HOME", str(path.parent / "home"))
+        patch.setenv("PU_GEO_HOME", str(with_key(path.parent / "home")))
         for step in steps:
             text = io.StringIO()
             with contextlib.redirect_stdout(text):

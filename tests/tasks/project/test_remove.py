@@ -181,7 +181,7 @@ def test_a_removed_thing_comes_back_equal_until_its_space_is_reclaimed(kind: Kin
 
 # Kills: wherever a process is killed, the thing is there, or removed and can be brought back
 
-STEPS = ("_rename", "_change_rows", "_state_of", "write_json", "_move_away", "_move_back", "_put_back", "_end")
+STEPS = ("move_path", "_change_rows", "_state_of", "write_json", "_move_away", "_move_back", "_put_back", "_end")
 
 
 def killed_at(act: Callable[[], object], step: int) -> bool:

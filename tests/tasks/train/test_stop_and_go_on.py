@@ -14,11 +14,9 @@ import psutil
 import pytest
 import torch
 from model_parts import array_of, job_of
-from small_parts import click, facts_of, unheld_job
+from small_parts import click, facts_of, with_key
 
-from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobPaused, TrainingError
-from pu_geo.jobs import worker
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.project import events, locks, training_times
 from pu_geo.project.layout import Layout, write_json
@@ -206,33 +204,11 @@ def test_a_cancelled_training_goes_on_where_it_was(clicked: Layout, monkeypatch:
     assert str(again["run_id"]).startswith("nnpu-noisncl-"), "a name that can be one of a folder"
 
 
-SPEC_OF_BEFORE = """{
- "task": "train",
- "args": {
-  "method": "ncpu", "preset": "quick", "seed": 3, "overrides": {"epochs": "2", "batch_size": "10"}, "types_from": null, "hold_out": 1
- },
- "project": "other-name.pugeo"
-}"""
-
-
-@pytest.mark.slow
-def test_a_job_that_the_version_before_wrote_runs_and_can_be_started_over(clicked: Layout) -> None:
-    folder = clicked.jobs / "20260101-000000-abcdef"
-    folder.mkdir(parents=True)
-    (folder / "spec.json").write_text(SPEC_OF_BEFORE, encoding="utf-8")
-    result = worker.run(folder)
-    facts = facts_of(clicked, str(result["run_id"]))
-    assert (facts.method, facts.preset, facts.seed, facts.n_positive) == ("ncpu", "quick", 3, 5)
-    assert (facts.settings["epochs"], facts.settings["batch_size"]) == (2, 10)
-    again = unheld_job(clicked, "train", jobs.view(folder).args)  # what `retry` writes
-    assert json.loads((again / "spec.json").read_text())["args"] == json.loads(SPEC_OF_BEFORE)["args"]
-
-
 @pytest.mark.slow
 def test_a_whole_training_by_a_preset_is_remembered_for_the_next_estimate(
     clicked: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PU_GEO_HOME", str(with_key(tmp_path / "home")))
     result = train(job_of(clicked, "whole"), method="linear", preset="quick")
     train(job_of(clicked, "other"), method="linear", preset="quick", overrides={"l2": "0.3"})  # not the preset's
     job_of(clicked, "half")
