@@ -115,17 +115,18 @@ def opened(path: Path, flags: int, mode: int = 0o666) -> int:
         OSError: if it cannot be opened.
     """
     is_written = bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
-    return os.open((in_place if is_written else checked)(path), flags | _NO_LINK, mode)
+    return os.open(single(to_change(path)) if is_written else checked(path), flags | _NO_LINK, mode)
 
 
-def in_place(path: Path) -> Path:
-    """Return the path of a file that is written to in place; see `to_change`.
+def single(path: Path) -> Path:
+    """Return the path of a file that is written to in place, and of no other file's; see `checked`.
 
     Raises:
         OutOfReach: also where it has a second name, a hard link.
     """
     with suppress(FileNotFoundError):
-        if stat.S_ISREG((facts := os.lstat(to_change(path))).st_mode) and facts.st_nlink > 1 and _PROJECT.search(str(path)):
+        facts = os.lstat(checked(path))
+        if stat.S_ISREG(facts.st_mode) and facts.st_nlink > 1 and _PROJECT.search(str(path)):
             raise OutOfReach(
                 f"{path} has a second name somewhere (a hard link): what is written to it would be written there, too.",
                 "Put a copy of it in its place.",
@@ -172,8 +173,10 @@ def make_folder(path: Path, *, parents: bool = True) -> Path:
     Args:
         parents: False where a project that was moved away shall not come back to its former place.
     """
-    to_change(path).mkdir(parents=parents, exist_ok=True)
-    return path
+    with suppress(FileExistsError):
+        to_change(path).mkdir(parents=parents, exist_ok=True)
+        return path
+    raise OutOfReach(f"{path} is a file, and a folder belongs there.", "Move it elsewhere.", kind="link")
 
 
 def move_path(source: Path, target: Path) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Literal, TypedDict, get_args
 
 from pu_geo.errors import OutOfReach, ProjectError
-from pu_geo.files import atomic_write, checked, is_abandoned, make_folder, may_change, remove_path
+from pu_geo.files import atomic_write, checked, is_abandoned, make_folder, may_change, remove_path, single
 from pu_geo.project import in_use, locks
 from pu_geo.project.layout import Layout, write_json
 
@@ -223,17 +223,28 @@ def _copy(source: Path, path: Path) -> None:
             raise sqlite3.OperationalError("database is locked")
 
     is_writable = os.access(source, os.W_OK) and may_change(source.parent)
-    address = checked(source).as_uri() if is_writable else read_only_address(source)
+    address = for_sqlite(source).as_uri() if is_writable else read_only_address(source)
     with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_STEP_S)) as db, closing(sqlite3.connect(path)) as target:
         db.backup(target, progress=waited, sleep=_BUSY_STEP_S)
         target.execute("PRAGMA journal_mode=DELETE")  # one file that can be handed over
+
+
+def for_sqlite(gpkg: Path) -> Path:
+    """Return the absolute path of a database once neither it nor what SQLite opens beside it leads elsewhere.
+
+    Raises:
+        OutOfReach: see `files.single`; a reader, too, writes to the files beside it.
+    """
+    for ending in ("-wal", "-shm", "-journal"):
+        single(gpkg.with_name(f"{gpkg.name}{ending}"))
+    return checked(gpkg).absolute()
 
 
 def read_only_address(gpkg: Path) -> str:
     """Return the address by which SQLite opens a database to read it, and neither changes nor makes a file."""
     # A reader of a file in WAL mode makes files beside it. Where there are none nobody has it open, and it is read as it lies.
     is_open = any(gpkg.with_name(gpkg.name + end).exists() for end in ("-wal", "-journal"))
-    return f"{gpkg.resolve().as_uri()}?mode=ro{'' if is_open else '&immutable=1'}"
+    return f"{for_sqlite(gpkg).as_uri()}?mode=ro{'' if is_open else '&immutable=1'}"
 
 
 def _is_recent(backup: Backup | None) -> bool:

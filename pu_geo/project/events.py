@@ -33,10 +33,9 @@ def append(folder: Path, kind: str, values: Mapping[str, object] | None = None) 
 def read(folder: Path) -> list[dict[str, object]]:
     """Return all events, not to be changed; a last line that a crash cut off is left out."""
     path = folder / FILE_NAME
-    try:
-        facts = path.stat()
-    except FileNotFoundError:
+    if not path.is_file():
         return []
+    facts = path.stat()
     return list(_parsed(path, facts.st_size, facts.st_mtime_ns))
 
 

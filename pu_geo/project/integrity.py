@@ -204,6 +204,8 @@ def lost_frames(gpkg: Path) -> int:
 def _index_of(gpkg: Path) -> int:
     """Open the index of a file's log, once for ever: closing it would cancel the locks that SQLite holds on it in this process."""
     path = gpkg.with_name(f"{gpkg.name}-shm")
+    if path.is_dir():
+        return -1
     try:
         facts = path.stat()
         if (facts.st_dev, facts.st_ino) not in _indexes:

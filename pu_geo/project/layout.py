@@ -36,8 +36,6 @@ class Layout:
 
     @property
     def gpkg(self) -> Path:
-        for ending in ("-wal", "-shm", "-journal"):  # SQLite opens these by their names
-            self.path(f"project.gpkg{ending}")
         return self.path("project.gpkg")
 
     def path(self, *parts: str) -> Path:

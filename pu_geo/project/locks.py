@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pu_geo.files import in_place, make_folder, opened
+from pu_geo.files import make_folder, opened, single, to_change
 
 JOB_LOCK = "alive.lock"  # in a job's folder; held as long as somebody works for it
 STARTING = "start.lock"  # in the folder of all jobs; held while one is started
@@ -25,7 +25,7 @@ def is_held(path: Path) -> bool:
     """Return whether a process holds the lock. Asks for a shared one, so that two who ask do not see each other."""
     try:
         descriptor = opened(path, os.O_RDONLY)  # who may not write may still ask
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -68,5 +68,5 @@ def one_at_a_time(path: Path) -> Iterator[None]:
     from filelock import FileLock  # loads asyncio; most commands need no lock
 
     make_folder(path.parent, parents=False)
-    with FileLock(in_place(path), poll_interval=0.01):
+    with FileLock(single(to_change(path)), poll_interval=0.01):
         yield

@@ -20,7 +20,7 @@ from typing import Any
 
 import shapely
 
-from pu_geo.project import contents, salvage, schema
+from pu_geo.project import backups, contents, salvage, schema
 from pu_geo.project.contents import wkb_from_blob
 from pu_geo.project.history import ActLog
 from pu_geo.project.labels import last_event
@@ -253,7 +253,7 @@ def _rows_of(source: Path) -> _Source:
 
 
 def _reading(source: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)
+    return sqlite3.connect(f"{backups.for_sqlite(source).as_uri()}?mode=ro", uri=True)
 
 
 def _has_all(source: Path, table: str, rows: Sequence[Row]) -> bool:

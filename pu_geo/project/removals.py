@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 from pu_geo.errors import ProjectError, printable, writing
 from pu_geo.files import make_folder, may_change, move_path, remove_path
 from pu_geo.project import backups, contents, store
-from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.layout import Layout, read_json, write_json
 from pu_geo.project.locks import one_at_a_time
 
 Kind = Literal["scene", "layer", "footprints", "chips", "features", "run", "export"]
@@ -352,7 +352,7 @@ def undo(layout: Layout, number: int, *, analyst: str) -> Removal:
         one = store.call(layout, find, number)
         _check_undoable(layout, one)
         folder = one.folder(layout)
-        rows = json.loads((folder / _ROWS).read_text(encoding="utf-8"))
+        rows = read_json(folder / _ROWS)
         try:
             with writing(layout.folder, ProjectError):
                 _move_back(layout, folder, one.files, one.fresh)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from pu_geo.errors import ProjectError, printable
-from pu_geo.files import elsewhere, in_place, is_ours, make_folder, may_change, move_path, sign, touch
+from pu_geo.files import elsewhere, is_ours, make_folder, may_change, move_path, sign, single, touch
 from pu_geo.project import backups, in_use, integrity, schema, swap
 from pu_geo.project.layout import SUFFIX, Layout, find_project
 
@@ -99,7 +99,7 @@ def _opened(layout: Layout, patience_s: float) -> sqlite3.Connection:
 
 
 def _connection(layout: Layout, patience_s: float, *, is_first: bool) -> sqlite3.Connection:
-    address = str(in_place(layout.gpkg)) if is_writable(layout) else backups.read_only_address(layout.gpkg)
+    address = str(single(backups.for_sqlite(layout.gpkg))) if is_writable(layout) else backups.read_only_address(layout.gpkg)
     db = sqlite3.connect(address, uri=address.startswith("file:"), isolation_level=None, timeout=patience_s)
     try:
         _set_up(db, layout, is_first=is_first)
@@ -141,7 +141,9 @@ def one_connection() -> Iterator[None]:
 def _set_up(db: sqlite3.Connection, layout: Layout, *, is_first: bool) -> None:
     may_write = is_writable(layout)
     if is_first:  # over a connection that writes nothing: closing one that may would put the log of a damaged file into it
-        address = f"{layout.gpkg.resolve().as_uri()}?mode=ro" if may_write else backups.read_only_address(layout.gpkg)
+        address = (
+            f"{backups.for_sqlite(layout.gpkg).as_uri()}?mode=ro" if may_write else backups.read_only_address(layout.gpkg)
+        )
         with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE_S)) as reader:
             _check(reader, layout)
     if may_write:
@@ -167,7 +169,7 @@ def _refuse_damaged(layout: Layout) -> None:
 
 def _refuse_lost_changes(layout: Layout) -> None:
     """Raise `ProjectError` of kind "corrupt", before SQLite opens the file, if a part of the log beside it is broken or gone."""
-    if n_lost := integrity.lost_frames(layout.gpkg):
+    if n_lost := integrity.lost_frames(backups.for_sqlite(layout.gpkg)):
         words = f"its last changes, {n_lost} pages of the log beside it, cannot be read"
         _note_damage(layout, words)
         raise damaged(layout, words)
@@ -186,7 +188,10 @@ def _check(db: sqlite3.Connection, layout: Layout) -> None:
 
 
 def _check_beside(layout: Layout) -> None:
-    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{layout.gpkg.resolve().as_uri()}?mode=ro", uri=True)) as db:
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(f"{backups.for_sqlite(layout.gpkg).as_uri()}?mode=ro", uri=True)) as db,
+    ):
         if words := integrity.problem(db):
             _note_damage(layout, words)
 
