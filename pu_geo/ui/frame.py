@@ -225,8 +225,8 @@ def _draw_closed(layout: Layout) -> None:
     if is_ours(layout.folder):
         st.info(texts.READ_ONLY.format(folder=plain(str(layout.folder))), icon=":material/lock:")
         return
-    with st.container(border=True, key="elsewhere"):
-        st.warning(texts.ELSEWHERE.format(name=plain(layout.folder.name)), icon=":material/shield_question:")
+    st.warning(texts.ELSEWHERE.format(name=plain(layout.folder.name)), icon=":material/shield_question:")
+    with st.popover(texts.LOOK_AT_IT, icon=":material/search:"):
         for words in projects.oddities(layout):
             st.markdown(f"- {plain(words)}")
         st.button(texts.TRUST, key="trust", icon=":material/verified_user:", on_click=does(partial(_trust, layout)))

@@ -54,6 +54,7 @@ SAVE_READABLE_HELP = (
 READABLE_FILE = "labels.events.csv"
 RESTORE_HELP = "The damaged project stays as it is. Chips and runs are taken over."
 ELSEWHERE = "Another installation of PU-Geo made {name}. It can be viewed and exported; answers and jobs wait until you say that you trust where it comes from."
+LOOK_AT_IT = "What is in it, and work in it"
 TRUST = "I trust where this comes from"
 READ_ONLY = "You may not write to {folder}: this project can be viewed and exported, not changed. To change it, copy the folder to where you may write."
 

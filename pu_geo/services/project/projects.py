@@ -260,13 +260,11 @@ def oddities(layout: Layout) -> list[str]:
     paths = [path for path in sorted(layout.folder.rglob("*")) if not path.is_dir() or path.is_symlink()]
     links = [path for path in paths if path.is_symlink() or not path.is_file()]
     twice = [path for path in paths if path not in links and path.lstat().st_nlink > 1]
-    for those, words in (
-        (links, "lead out of it or are no files (links); none is followed"),
-        (twice, "have a second name (hard links)"),
-    ):
+    for those, what in ((links, "link"), (twice, "hard link")):
         if those:
             named = ", ".join(printable(path.relative_to(layout.folder)) for path in those[:3])
-            found.append(f"{plural(len(those), 'file')} in the folder {words}: {named}{', ...' if those[3:] else ''}.")
+            more = ", ..." if those[3:] else ""
+            found.append(f"{plural(len(those), what)} in the folder, not followed and not written to: {named}{more}.")
     with suppress(OutOfReach):
         jobs_left = [job for job in jobs.all_jobs(layout, with_dismissed=True) if job.state != "done"]
         if jobs_left:
