@@ -173,10 +173,13 @@ def make_folder(path: Path, *, parents: bool = True) -> Path:
     Args:
         parents: False where a project that was moved away shall not come back to its former place.
     """
-    with suppress(FileExistsError):
+    try:
         to_change(path).mkdir(parents=parents, exist_ok=True)
-        return path
-    raise OutOfReach(f"{path} is a file, and a folder belongs there.", "Move it elsewhere.", kind="link")
+    except FileExistsError as error:
+        if not _PROJECT.search(str(path)):
+            raise
+        raise OutOfReach(f"{path} is a file, and a folder belongs there.", "Move it elsewhere.", kind="link") from error
+    return path
 
 
 def move_path(source: Path, target: Path) -> None:

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 
 from pu_geo import files, jobs
 from pu_geo.project import contents, freshness, labels, runs, store
-from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.project.layout import Layout, write_array, write_facts
 from pu_geo.records import FootprintTable, Grid, LabelOp, Role, RunFacts, Scene
 from pu_geo.tasks.job import Job
 
@@ -87,7 +87,8 @@ def add_chips(
         of_scenes = {
             one.scene_id: {key: getattr(one, key) for key in ("role", "sha256", "date", "gsd_m", "dtype")} for one in scenes
         }
-        write_json(layout.chip_facts(name), {**usual, "made_from": made, "scenes": of_scenes, **facts})
+        files = [path for path in (layout.chips(name), layout.features(name)) if path.is_file()]
+        write_facts(layout.chip_facts(name), {**usual, "made_from": made, "scenes": of_scenes, **facts}, files)
         contents.add_chip_set(db, name, bands, size_px, len(ids))
 
 

@@ -9,7 +9,6 @@ Only a backup whose JSON is whole counts. Chips, runs and exports are not copied
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -25,7 +24,7 @@ from typing import Literal, TypedDict, get_args
 from pu_geo.errors import OutOfReach, ProjectError
 from pu_geo.files import atomic_write, checked, is_abandoned, make_folder, may_change, remove_path, single
 from pu_geo.project import in_use, locks
-from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.layout import Layout, sha256_of, write_json
 
 Reason = Literal["daily", "removal", "asked"]
 LOCK = ".backups.lock"  # held while a backup is made there
@@ -173,11 +172,6 @@ def copy_database(source: Path, path: Path) -> None:
     """
     with atomic_write(path) as temporary:
         _copy(source, temporary)
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def too_many(backups: list[Backup]) -> list[Backup]:

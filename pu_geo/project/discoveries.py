@@ -20,8 +20,7 @@ from pu_geo.errors import ProjectError
 from pu_geo.files import make_folder, move_path, remove_path
 from pu_geo.project import decisions
 from pu_geo.project.decisions import Decision
-from pu_geo.project.layout import Layout, read_array, read_json, write_array, write_json
-from pu_geo.project.runs import sha256_of
+from pu_geo.project.layout import Layout, read_array, read_json, write_array, write_facts, write_json
 from pu_geo.project.store import now, transaction
 
 NAMED, REVIEWED = "damage_type", "groups"
@@ -94,7 +93,7 @@ def keep(
     write_json(work / IDS, list(ids))
     write_array(work / GROUPS, groups)
     write_array(work / MEMBERSHIP, membership)
-    write_json(work / FACTS, {**facts, "sha256": {name: sha256_of(work / name) for name in (IDS, GROUPS, MEMBERSHIP)}})
+    write_facts(work / FACTS, facts, [work / name for name in (IDS, GROUPS, MEMBERSHIP)])
     place = layout.discovery(str(facts["discovery"]))
     move_path(work, place)
 

@@ -21,7 +21,7 @@ from pu_geo import wording
 from pu_geo.errors import ProjectError, writing
 from pu_geo.files import atomic_write, remove_path
 from pu_geo.project import choices, contents
-from pu_geo.project.layout import LAYERS, RCF, Layout, new_array, read_array, read_arrays, read_json, write_json
+from pu_geo.project.layout import LAYERS, RCF, Layout, new_array, read_array, read_arrays, read_json, write_facts
 from pu_geo.records import FeatureRequest, RunFacts, View
 
 SEVERAL = "several"  # in the place of a set's name, for an average of runs of different ones
@@ -257,7 +257,8 @@ def write_maker(layout: Layout, chip_set: str, name: str, arrays: Mapping[str, N
 
 def put(layout: Layout, chip_set: str, found: FeatureSet) -> None:
     """Store the facts of a set whose other files are written; it exists from then on."""
-    write_json(layout.feature_facts(chip_set, found.name), asdict(found))
+    files = [layout.features(chip_set, found.name), layout.maker(chip_set, found.name)]
+    write_facts(layout.feature_facts(chip_set, found.name), asdict(found), files)
 
 
 def require_removable(layout: Layout, chip_set: str, name: str) -> None:

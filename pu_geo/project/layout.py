@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import zipfile
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -183,6 +184,53 @@ def write_json(path: Path, value: object) -> None:
     """Write a small JSON file atomically."""
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def sha256_of(path: Path) -> str:
+    """Return the lowercase hex sha256 of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def write_facts(path: Path, facts: Mapping[str, Any], files: Iterable[Path]) -> None:
+    """Write the facts of something finished, with the sha256 of its files, which are beside them or below, and of the facts themselves."""
+    sums = {one.relative_to(path.parent).as_posix(): sha256_of(one) for one in files}
+    told = json.loads(json.dumps({**facts, "sha256": sums}))
+    write_json(path, {**told, "seal": _seal(told)})
+
+
+def damage(path: Path, *, full: bool) -> list[str]:
+    """Return what is missing or damaged of something finished, by the facts that `write_facts` wrote.
+
+    Args:
+        full: read every file; else of arrays their heads alone.
+    """
+    try:
+        facts = read_json(path)
+        is_whole = facts.pop("seal") == _seal(facts)
+        sums = dict(facts["sha256"])
+    except (ProjectError, KeyError, TypeError, AttributeError):
+        return [path.name]
+    wrong = [] if is_whole else [f"{path.name} (damaged)"]
+    for name, sha256 in sums.items():
+        file = checked(path.parent / name)
+        if not file.is_file():
+            wrong.append(name)
+        elif not _is_whole(file, sha256 if full else None):
+            wrong.append(f"{name} (damaged)")
+    return wrong
+
+
+def _is_whole(path: Path, sha256: str | None) -> bool:
+    with suppress(OSError, ValueError, EOFError):
+        if sha256 is not None:
+            return sha256_of(path) == sha256
+        return path.suffix != ".npy" or len(np.load(path, mmap_mode="r", allow_pickle=False).shape) > 0
+    return False
+
+
+def _seal(facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def read_json(path: Path) -> Any:

@@ -5,7 +5,6 @@ One of them is shown: on the live map, on the screens, and in exports that name 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +20,17 @@ from numpy.typing import NDArray
 from pu_geo.errors import ProjectError
 from pu_geo.files import remove_path
 from pu_geo.project import checks, choices, versions
-from pu_geo.project.layout import Layout, checked_id, lost, read_array, reading, write_array, write_json
+from pu_geo.project.layout import (
+    Layout,
+    checked_id,
+    lost,
+    read_array,
+    reading,
+    sha256_of,
+    write_array,
+    write_facts,
+    write_json,
+)
 from pu_geo.project.store import is_writable, now, transaction
 from pu_geo.records import DEFAULT_METHOD, NOT_IN_RUN, RunFacts
 
@@ -30,12 +39,6 @@ _ADD = "INSERT INTO run (run_id, method, created_at, facts) VALUES (?, ?, ?, ?)"
 OF_EVERY_RUN = ("scores", "embeddings")  # arrays
 Why = Literal["person", "published", "audited", "recommended", "newest"]
 Reasons = Mapping[str, str]  # building id -> why the picture keeps it from being assessed, for those that it keeps from it
-
-
-def sha256_of(path: Path) -> str:
-    """Return the lowercase hex sha256 of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def ranks(scores: NDArray[np.float32]) -> NDArray[np.int64]:
@@ -80,8 +83,7 @@ def finish(
             write_array(written[-1], array)
         written.append(folder / "building_ids.json")
         write_json(written[-1], list(ids))
-        sums = {path.name: sha256_of(path) for path in written}
-        write_json(folder / "manifest.json", {"facts": asdict(facts), "sha256": sums})
+        write_facts(folder / "manifest.json", {"facts": asdict(facts)}, written)
         with transaction(db):
             row = (facts.run_id, facts.method, facts.created_at, json.dumps(asdict(facts)))
             db.execute(_ADD, row)

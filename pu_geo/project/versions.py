@@ -15,12 +15,12 @@ from typing import Any
 from pu_geo.errors import ProjectError
 from pu_geo.files import make_folder, move_path, remove_path, write_file
 from pu_geo.project import removals, store
-from pu_geo.project.layout import Layout, read_json, reading
+from pu_geo.project.layout import Layout, read_json, reading, write_facts
 from pu_geo.project.locks import one_at_a_time
 from pu_geo.project.store import now
 
 _NAME = re.compile(r"v([1-9]\d*)")
-_STATE = "state.json.gz"
+FACTS, _STATE = "version.json", "state.json.gz"
 
 
 def numbers(layout: Layout) -> list[int]:
@@ -58,15 +58,14 @@ def new_version(layout: Layout) -> Iterator[tuple[int, Path]]:
             remove_path(folder)
 
 
-def write_facts(folder: Path, facts: Mapping[str, object]) -> None:
-    """Write `version.json`: what a version is."""
-    text = json.dumps({"made_at": now(), **facts}, indent=1, ensure_ascii=False)
-    write_file(folder / "version.json", text.encode())
+def put_facts(folder: Path, facts: Mapping[str, object]) -> None:
+    """Write `version.json`, what a version is; all its other files are there by now."""
+    write_facts(folder / FACTS, {"made_at": now(), **facts}, [path for path in sorted(folder.rglob("*")) if path.is_file()])
 
 
 def all_facts(layout: Layout) -> list[dict[str, Any]]:
     """Return `version.json` of each version, the newest first."""
-    paths = [layout.exports / f"v{number}" / "version.json" for number in reversed(numbers(layout))]
+    paths = [layout.exports / f"v{number}" / FACTS for number in reversed(numbers(layout))]
     return [read_json(path) for path in paths if path.is_file()]
 
 

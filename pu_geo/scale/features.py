@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pu_geo import __version__
 from pu_geo.features.bank import ROWS_TOGETHER, Maker, from_state
-from pu_geo.project.layout import SHARDS, Layout, read_array, read_arrays, read_json, write_array, write_json
+from pu_geo.project.layout import SHARDS, Layout, read_array, read_arrays, read_json, sha256_of, write_array, write_json
 from pu_geo.scale import inputs, shards
 from pu_geo.scale.cluster import JobCluster
 from pu_geo.training.run import best_device
@@ -40,7 +40,7 @@ def transform(
         JobError, PuGeoError, JobCancelled: see `shards.run`.
     """
     folder, project = shards.folder_of(cluster.folder), cluster.folder.parents[1]
-    sha256 = inputs.sha256_of(chips)  # chips that are cut again may be the same, and have another time
+    sha256 = sha256_of(chips)  # chips that are cut again may be the same, and have another time
     spec = {
         "chips": str(chips.relative_to(project)), "sha256": sha256, "n_bands": n_bands, "n_views": len(out),
         "seed": seed, **_written(maker, folder),
@@ -76,8 +76,8 @@ def made_of(layout: Layout, chip_set: str, rows: NDArray[np.int64]) -> dict[str,
         rows: of the chips that the maker learns from, int64 [M].
     """
     return {
-        "pu_geo": __version__, "chip_set": chip_set, "chips": inputs.sha256_of(layout.chips(chip_set)),
-        "facts": inputs.sha256_of(layout.chip_facts(chip_set)), "rows": hashlib.sha256(rows.tobytes()).hexdigest(),
+        "pu_geo": __version__, "chip_set": chip_set, "chips": sha256_of(layout.chips(chip_set)),
+        "facts": sha256_of(layout.chip_facts(chip_set)), "rows": hashlib.sha256(rows.tobytes()).hexdigest(),
     }  # fmt: skip
 
 

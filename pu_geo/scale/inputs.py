@@ -41,12 +41,6 @@ def read(path: Path) -> tuple[dict[str, NDArray[Any]], Any]:
     return read_arrays(path), read_json(path.with_suffix(".json"))
 
 
-def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def grid_of(facts: Mapping[str, Any]) -> Grid:
     """Return a grid from its fields as JSON has them."""
     return Grid(**{**facts, "transform": tuple(facts["transform"])})

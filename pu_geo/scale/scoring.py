@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.project.layout import read_array
+from pu_geo.project.layout import read_array, sha256_of
 from pu_geo.scale import inputs, shards
 from pu_geo.scale.cluster import JobCluster
 from pu_geo.training.network import IMAGES_AT_ONCE, TrainedModel
@@ -50,7 +50,7 @@ def answers(
     name = inputs.write(folder, "model", arrays, {"method": method, "settings": asdict(settings)})
     spec = {
         "model": name, "shards": str(folder.relative_to(project)), "chips": str(chips.relative_to(project)),
-        "sha256": inputs.sha256_of(chips), "bands": bands.tolist(),
+        "sha256": sha256_of(chips), "bands": bands.tolist(),
     }  # fmt: skip
     plan = shards.planned(len(read_array(chips)), ROWS, spec)
     found: dict[int, shards.Arrays] = {}

@@ -66,7 +66,7 @@ def test_everything_that_a_kill_leaves_is_found_and_all_else_stays(tmp_path: Pat
     add_chips(layout, [f"b{i}" for i in range(20)], chips=np.ones((20, 3, 16, 16), np.uint8))
     add_run(layout)
     with versions.new_version(layout) as (_, made):
-        versions.write_facts(made, {"run_id": "ranker-1"})
+        versions.put_facts(made, {"run_id": "ranker-1"})
     for name in ("trash/runs", "backups", "quicklooks/post/3"):
         (layout.folder / name).mkdir(parents=True)
         (layout.folder / name / ".kept.0123456789abcdef.part").touch()

@@ -81,7 +81,7 @@ def publish(
         facts = counts_of(damage_map) | {name: damage_map.metadata[name] for name in ("labels_up_to_event", "estimate")}
         facts |= {"version": f"v{number}", "formats": list(formats)}
         facts |= {"n_changes": _compare(job, folder, number, damage_map)}
-        versions.write_facts(folder, facts)
+        versions.put_facts(folder, facts)
         files = sorted(path.name for path in folder.iterdir())
     with store.connect(job.layout) as db, store.transaction(db):
         choices.set_threshold(db, str(facts["run_id"]), threshold, threshold_origin)

@@ -31,7 +31,7 @@ from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.geo.raster.placement import shares_outside
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.project import alignment, contents, feature_sets, freshness, runs, store
-from pu_geo.project.layout import RCF, Layout, new_array, write_json
+from pu_geo.project.layout import RCF, Layout, new_array, write_facts
 from pu_geo.records import FootprintTable, Grid, Layer, Scene, View, scene_fingerprint
 from pu_geo.scale import chips as chips_on_cluster
 from pu_geo.scale import cluster as clusters
@@ -140,7 +140,9 @@ def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.Jo
     facts["matched_groups"] = list(matched)
     shown = {scene.scene_id for scene in files if scene.role != "pre" or facts["bands"] == "pre+post"}
     facts["made_from"] = store.call(job.layout, freshness.made_from, job.layout, shown, table.building_ids)
-    write_json(job.layout.chip_facts(chip_set), facts)
+    finished = [job.layout.chips(chip_set), job.layout.features(chip_set), job.layout.filters(chip_set)]
+    finished += sorted(job.layout.sheets(chip_set).glob("*.jpg"))
+    write_facts(job.layout.chip_facts(chip_set), facts, [path for path in finished if path.is_file()])
     with store.connect(job.layout) as db, store.transaction(db):
         contents.add_chip_set(db, chip_set, facts["bands"], size_px, len(table.building_ids))
         renew_reasons(db, job.layout, chip_set)

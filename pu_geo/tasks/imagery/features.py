@@ -21,7 +21,7 @@ from pu_geo.features.rcf import RcfBank
 from pu_geo.features.shared import N_BANDS, SharedBank, sha256_of
 from pu_geo.features.views import Report
 from pu_geo.geo.chips import Outlines, chip_windows, outline_mask, whole_pixels
-from pu_geo.project import contents, feature_sets, freshness, runs, store
+from pu_geo.project import contents, feature_sets, freshness, layout, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.feature_sets import FeatureSet
 from pu_geo.project.layout import LAYERS, RCF, SHARED, Layout, read_array
@@ -280,5 +280,5 @@ def _sha256_of_files(request: FeatureRequest) -> str:
                 "A network from a folder needs config.json and model.safetensors there." if folder else "Check the path.",
                 kind="weights",
             )
-    sums = [runs.sha256_of(path) for path in files]
+    sums = [layout.sha256_of(path) for path in files]
     return sums[0] if len(sums) == 1 else "+".join(sums)

@@ -6,7 +6,6 @@ a backup where the newest one is old.
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -18,26 +17,26 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from pu_geo import __version__, jobs, scene_state
 from pu_geo.errors import PuGeoError
 from pu_geo.files import remove_path
 from pu_geo.project import (
     backups,
     contents,
+    discoveries,
     feature_sets,
     freshness,
     import_log,
     in_use,
+    integrity,
     leftovers,
     removals,
     runs,
     schema,
     store,
+    versions,
 )
-from pu_geo.project.layout import RCF, Layout, home
-from pu_geo.records import RunFacts
+from pu_geo.project.layout import RCF, Layout, damage, home, read_json
 from pu_geo.services.imagery import scene_files, scene_pair
 from pu_geo.tasks.job import Job
 from pu_geo.wording import duration, plural, size, when
@@ -95,10 +94,16 @@ def examine(layout: Layout, *, full: bool = False, fix: bool = False, own_job: s
     if is_readable:
         with suppress(PuGeoError), store.connect_as_is(layout) as db:
             store.require_schema(db, layout)
-            for check in (_log, _geopackage):
-                found.append(check(db))
-            found += [*_chips(layout, db), *_runs(layout, db, full), *_pictures(layout, db), *_scenes(layout, db, full)]
-            found += [*_orphans(layout, db)]
+            found += [_log(db), _geopackage(db)]
+            for findings in (
+                _finished(layout, db, full),
+                _dates(layout),
+                _pictures(layout, db),
+                _scenes(layout, db, full),
+                _orphans(layout, db),
+            ):
+                with suppress(PuGeoError):  # one that finds no more says what it had found
+                    found.extend(findings)
     found += [_temporaries(layout, fix, own_job), *_damaged_copies(layout), *_jobs(layout, own_job), _disk(layout)]
     found += [*_network(layout), _permissions(layout), _backups(layout, full, fix=fix and is_readable)]
     return found
@@ -113,6 +118,8 @@ def _database(layout: Layout, full: bool) -> Finding:
         return Finding("database", "problem", "project.gpkg is gone.", restore)
     try:
         with store.connect_as_is(layout) as db:
+            if words := integrity.strange(db):
+                return Finding("database", "problem", f"project.gpkg is not as PU-Geo makes it: {words}.", restore)
             rows = db.execute("PRAGMA integrity_check(3)" if full else "PRAGMA quick_check(3)").fetchall()
             wrong = [str(row[0]) for row in rows if row[0] != "ok"]
             if wrong:
@@ -156,72 +163,55 @@ def _geopackage(db: sqlite3.Connection) -> Finding:
 # Files that rows name
 
 
-def _chips(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
-    sets = db.execute("SELECT chip_set, n FROM chip_set ORDER BY number").fetchall()
-    for name, n in sets:
-        wrong = [path.name for path in (layout.chips(name), layout.chip_facts(name)) if not path.is_file()]
-        wrong += [f"{path.name} (damaged)" for path in (layout.chips(name),) if path.is_file() and _length(path) != n]
-        again = "Cut the chips again: pu-geo chip"
-        if wrong:
-            yield Finding(
-                "chips", "problem", f"Of the chips {name} these files are missing or damaged: {_named(wrong)}.", again
-            )
-        features = layout.features(name)
-        if features.is_file() and _length(features, axis=1) != n:
-            yield Finding("features", "problem", f"{features.name} is damaged.", again)
+def _finished(layout: Layout, db: sqlite3.Connection, full: bool) -> Iterator[Finding]:
+    """Compare all files of what is finished with the facts that were written with them."""
+    chip_sets = [row[0] for row in db.execute("SELECT chip_set FROM chip_set ORDER BY number")]
+    features = [path for name in chip_sets for path in sorted(layout.path("chips").glob(f"{name}.*.features.json"))]
+    of_runs = [layout.run(facts.run_id) / "manifest.json" for facts in runs.all_runs(db)]
+    of_versions = [layout.exports / f"v{number}" / versions.FACTS for number in versions.numbers(layout)]
+    of_groups = sorted(path / discoveries.FACTS for path in layout.path("discoveries").glob("*/"))
+    every: dict[str, tuple[list[Path], str, str]] = {
+        "chips": ([layout.chip_facts(name) for name in chip_sets], "chip set", "Cut the chips again: pu-geo chip"),
+        "features": (features, "set of features", "Compute them again: pu-geo features"),
+        "runs": (of_runs, "run", "Train it again, and choose the new run on the Damage map page."),
+        "exports": (of_versions, "version", "Publish the map again; pu-geo remove takes the damaged version away."),
+        "discoveries": (of_groups, "proposal of groups", "Propose groups again: pu-geo discover"),
+    }
+    for about, (paths, what, hint) in every.items():
+        for path in paths:
+            if wrong := damage(path, full=full):
+                name = path.stem if about in ("chips", "features") else path.parent.name
+                yield Finding(
+                    about, "problem", f"Of the {what} {name} these files are missing or damaged: {_named(wrong)}.", hint
+                )
+        if paths:
+            how = "sha256 of every file compared" if full else "names of files compared; --full reads them"
+            yield Finding(about, "ok", f"{plural(len(paths), what)} checked: {how}.")
+
+
+def _dates(layout: Layout) -> Iterator[Finding]:
     if old := freshness.of_chips(layout).words:
         yield Finding("chips", "note", f"The newest chips are out of date: {old}", freshness.CUT_AGAIN)
-    if sets:
-        yield Finding("chips", "ok", f"{plural(len(sets), 'chip set')} checked.")
-
-
-def _length(path: Path, axis: int = 0) -> int:
-    """Return the length of an array along an axis; -1 where it is not whole."""
-    try:
-        return int(np.load(path, mmap_mode="r", allow_pickle=False).shape[axis])
-    except (OSError, ValueError, IndexError, EOFError):
-        return -1
-
-
-def _runs(layout: Layout, db: sqlite3.Connection, full: bool) -> Iterator[Finding]:
-    n = 0
-    for facts in runs.all_runs(db):
-        n += 1
-        if wrong := _wrong_in_run(layout.run(facts.run_id), facts, full):
-            words = f"Of run {facts.run_id} these files are missing or damaged: {_named(wrong)}."
-            yield Finding("runs", "problem", words, "Train it again, and choose the new run on the Damage map page.")
-    if n:
-        how = "sha256 of every file compared" if full else "names of files compared; --full reads them"
-        yield Finding("runs", "ok", f"{plural(n, 'run')} checked: {how}.")
-
-
-def _wrong_in_run(folder: Path, facts: RunFacts, full: bool) -> list[str]:
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        sums = dict(manifest["sha256"])
-        is_own = manifest["facts"]["run_id"] == facts.run_id
-    except (OSError, ValueError, KeyError, TypeError):
-        return ["manifest.json"]
-    gone = [name for name in sums if not (folder / name).is_file()]
-    changed = [name for name in sums if full and name not in gone and runs.sha256_of(folder / name) != sums[name]]
-    return [*gone, *(f"{name} (damaged)" for name in changed), *([] if is_own else ["manifest.json"])]
 
 
 def _pictures(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
     if contents.latest_chip_set(db) is None:
         return
-    gone = [] if layout.quicklooks.exists() else [layout.quicklooks.name]
-    name = contents.latest_chip_set(db)
-    if name is not None and layout.chip_facts(name).is_file():
-        with suppress(OSError, ValueError):
-            sheets = json.loads(layout.chip_facts(name).read_text(encoding="utf-8")).get("sheets")
-            gone += [layout.sheets(name).name] if sheets and not layout.sheets(name).is_dir() else []
-    if gone:
+    wrong = [] if layout.quicklooks.exists() else [layout.quicklooks.name]
+    drawn = [layout.quicklooks / role for role in {scene.role for scene in contents.scenes(db)}]
+    for folder in [*drawn, *layout.quicklooks.glob("layers/*")] if not wrong else []:
+        try:
+            n_tiles = read_json(folder / "pyramid.json")["n_tiles"]
+            is_whole = n_tiles == sum(1 for tile in folder.glob("*/*/*.jpg") if tile.stat().st_size)
+        except (PuGeoError, KeyError, TypeError):
+            is_whole = False
+        wrong += [] if is_whole else [folder.relative_to(layout.folder).as_posix()]
+    if wrong:
         yield Finding(
             "pictures",
             "problem",
-            f"Of what the map shows these are missing: {_named(gone)}.",
-            "Cut the chips again: pu-geo chip",
+            f"Of what the map shows these are missing or damaged: {_named(wrong)}.",
+            "Draw the map tiles anew: replace a scene by its file, or add the scenes to a new project.",
         )
 
 

@@ -20,7 +20,7 @@ from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, feature_sets, labels, model_files, runs, store
-from pu_geo.project.layout import RCF, Layout, find_project, write_json
+from pu_geo.project.layout import RCF, Layout, find_project, sha256_of, write_json
 from pu_geo.tasks.imagery.features import maker_in
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import BEGAN_WITH, RunInputs, read_inputs, set_aside
@@ -186,7 +186,7 @@ def _difference(here: Path, there: Path) -> str:
 def _whole(folder: Path, name: str, sums: Mapping[str, Any], most: int) -> Path:
     """Return the path of a file that is the one in the manifest."""
     path = _regular(folder / name, most)
-    if runs.sha256_of(path) != sums.get(name):
+    if sha256_of(path) != sums.get(name):
         raise refusal(f"{name} in {folder}", "is damaged: it has another sha256 than its manifest says")
     return path
 

@@ -71,7 +71,7 @@ def test_files_and_folders_get_the_rights_that_the_umask_leaves(tmp_path: Path) 
         with new_array(layout.chips("set"), np.uint8, (3, 3)):
             pass
         with versions.new_version(layout) as (_, made):
-            versions.write_facts(made, {})
+            versions.put_facts(made, {})
         copied = Path(str(copy_project(layout, str(tmp_path / "copy.pugeo"))["out"]))
     finally:
         os.umask(before)

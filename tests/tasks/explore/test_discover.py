@@ -180,7 +180,7 @@ def test_interrupted_it_goes_on_and_ends_bit_equal(
     again = discoveries.load(layout, str(discover(job, **chosen)["discovery"]))
     np.testing.assert_array_equal(again.groups, straight.groups)
     np.testing.assert_array_equal(again.membership, straight.membership)
-    made_anew = ("discovery", "made_at", "seconds", "sha256")
+    made_anew = ("discovery", "made_at", "seconds", "sha256", "seal")
     assert {**again.facts, **dict.fromkeys(made_anew)} == {**straight.facts, **dict.fromkeys(made_anew)}
     of_seed = [("pretraining", 1), ("pretraining", 2), ("training", 1), ("training", 2), ("training", 3)]
     stages = [(f"{name} {i} of 2", n) for i in (1, 2) for name, n in of_seed]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,8 +14,8 @@ from cli_parts import CommandLine
 from small_parts import add_chips, add_run, click, job_of, unheld_job
 
 from pu_geo import jobs
-from pu_geo.project import backups, in_use, store
-from pu_geo.project.layout import Layout
+from pu_geo.project import backups, discoveries, in_use, store
+from pu_geo.project.layout import Layout, write_json
 from pu_geo.tasks.project import doctor
 
 IDS = [f"b{i}" for i in range(20)]
@@ -25,7 +26,7 @@ def whole(project: Layout) -> Layout:
     """A project with chips, a run and a backup."""
     add_chips(project, IDS, chips=np.zeros((20, 3, 16, 16), np.uint8), features=np.zeros((17, 20, 8), np.float16))
     add_run(project, "run-1")
-    project.quicklooks.mkdir()
+    write_json(project.quicklooks / "post" / "pyramid.json", {"n_tiles": 0})
     click(project, "b1")
     backups.make(project, "asked")
     return project
@@ -56,15 +57,40 @@ def test_a_damaged_and_a_missing_database_are_problems(whole: Layout) -> None:
 
 def test_files_that_rows_name_and_that_are_gone_are_problems(whole: Layout) -> None:
     whole.chips("set").unlink()
-    assert "set.npy" in found(whole)["chips"]
-    np.save(whole.chips("set"), np.zeros((7, 3, 16, 16), np.uint8))
-    assert "set.npy (damaged)" in found(whole)["chips"]
     whole.features("set").write_bytes(b"half")
-    assert "features" in found(whole)
+    assert "set.npy, set.features.npy (damaged)" in found(whole)["chips"]
     (whole.run("run-1") / "building_ids.json").unlink()
     assert "building_ids.json" in found(whole)["runs"]
-    whole.quicklooks.rmdir()
+    shutil.rmtree(whole.quicklooks)
     assert "quicklooks" in found(whole)["pictures"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["gone", "half", "flipped", "empty", "a folder"])
+def test_each_damage_of_what_is_finished_is_named_where_all_is_read(ranked_town: Layout, how: str, run: CommandLine) -> None:
+    run.text("publish", ranked_town.folder, "--formats", "csv")
+    groups = np.zeros(2, np.int16), np.ones(2, np.float32)
+    discoveries.keep(
+        ranked_town, job_of(ranked_town).folder / "groups", {"discovery": "types-1", "made_at": "x"}, ["a", "b"], *groups
+    )
+    assert found(ranked_town, full=True) == {}
+    patterns = ("chips/*", "chips/*.sheets/*", "runs/*/*", "exports/v1/**/*", "discoveries/*/*", "quicklooks/*/pyramid.json")
+    files = [path for pattern in patterns for path in ranked_town.folder.glob(pattern) if path.is_file()]
+    assert len(files) > 20
+    for path in files:
+        content = path.read_bytes()
+        path.unlink()
+        if how == "a folder":
+            path.mkdir()
+        elif how != "gone":
+            middle = len(content) // 2
+            flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+            path.write_bytes({"half": content[:middle], "flipped": flipped, "empty": b""}[how])
+        words = " ".join(found(ranked_town, full=True).values())
+        name = f"quicklooks/{path.parent.name}" if path.name == "pyramid.json" else path.name
+        assert name in words or (path.name == "pyramid.json" and how == "flipped"), f"{path.name} {how}: {words}"
+        path.rmdir() if how == "a folder" else path.unlink(missing_ok=True)
+        path.write_bytes(content)
 
 
 def test_a_changed_file_of_a_run_or_a_backup_is_found_when_all_is_read(whole: Layout) -> None:
@@ -141,7 +167,7 @@ def test_the_command_ends_with_two_where_a_problem_remains(whole: Layout, run: C
     assert {one["about"] for one in result["findings"]} == {one["about"] for one in report["findings"]} >= {"database"}
     (whole.run("run-1") / "scores.npy").unlink()
     code, out, _ = run("doctor", whole.folder)
-    assert (code, "PROBLEM Of run run-1" in out, out.strip().endswith("1 problem found.")) == (2, True, True)
+    assert (code, "PROBLEM Of the run run-1" in out, out.strip().endswith("1 problem found.")) == (2, True, True)
     # without a project the machine is described
     report = run.json("doctor")
     assert {one["about"] for one in report["findings"]} == {"versions", "torch", "rasterio", "memory", "home", "port"}
