@@ -37,6 +37,10 @@ class OutOfReach(ProjectError, PermissionError):
     A PermissionError too: who goes on where a project may only be read goes on here.
     """
 
+    def __init__(self, problem: str, hint: str, *, kind: str) -> None:
+        super().__init__(problem, hint, kind=kind)
+        self.strerror = problem.removesuffix(".")
+
 
 class ImageryError(PuGeoError):
     """A scene cannot be used."""

@@ -23,7 +23,6 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
 
 from pu_geo.errors import OutOfReach, PuGeoError
@@ -37,7 +36,9 @@ _NO_ROOM = FULL | {errno.EFBIG, errno.EIO}
 _NAME = re.compile(r"\..+\.[0-9a-f]{16}\.part")
 _PROJECT = re.compile(re.escape(SUFFIX) + rf"(?={re.escape(os.sep)}|$)")
 _KEY = re.compile(rb"[0-9a-f]{64}")
-_MARK_BYTES = 200
+_MARK_BYTES, _MOST_MARKS = 4096, 20
+_known: set[tuple[object, ...]] = set()  # marks that were found to be ours
+_vouched: set[Path] = set()
 APPENDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _UNLOCKED_S = 5.0  # a library may put a file of its own, without a lock, under the name; that one is renamed at once
@@ -91,7 +92,9 @@ def to_change(path: Path) -> Path:
 
 
 def elsewhere(folder: Path) -> OutOfReach:
-    """Return the error for a project that is not `is_ours`."""
+    """Return the error for a project that is not `is_ours`. Raises PuGeoError where nobody can say, as the user's key cannot be read."""
+    if os.path.lexists(home() / PROJECTS_KEY):
+        user_key(home(), PROJECTS_KEY)
     return OutOfReach(
         f"{folder.name} was made by another installation of PU-Geo: it can be viewed and exported, not changed.",
         f"If you trust where it comes from: `pu-geo open {shlex.quote(str(folder))} --from-elsewhere`.",
@@ -209,22 +212,29 @@ def is_ours(folder: Path) -> bool:
 
     True too of a folder without that ending, or without a database: it is no project yet.
     """
-    if folder.suffix != SUFFIX or not os.path.lexists(folder / "project.gpkg"):
+    if folder in _vouched or folder.suffix != SUFFIX or not os.path.lexists(folder / "project.gpkg"):
         return True
     try:
         facts = os.lstat(folder / MARK)
     except OSError:
         return False
-    is_mark = stat.S_ISREG(facts.st_mode) and facts.st_size < _MARK_BYTES
-    return is_mark and _is_signed(folder / MARK, (facts.st_ino, facts.st_mtime_ns), home())
+    known = (folder / MARK, facts.st_ino, facts.st_mtime_ns, home())
+    if known not in _known and stat.S_ISREG(facts.st_mode) and facts.st_size < _MARK_BYTES and _signed_by_us(folder / MARK):
+        _known.add(known)
+    return known in _known
 
 
-@lru_cache(maxsize=256)
-def _is_signed(path: Path, stamp: object, folder: Path) -> bool:
-    with suppress(OSError, ValueError, PuGeoError):
-        text, _, signed = path.read_text(encoding="ascii").partition(" ")
-        return os.path.lexists(folder / PROJECTS_KEY) and hmac.compare_digest(signature("project", text), signed)
+def _signed_by_us(path: Path) -> bool:
+    if os.path.lexists(home() / PROJECTS_KEY):
+        with suppress(OSError, ValueError, PuGeoError):
+            pairs = (line.partition(" ") for line in path.read_text(encoding="ascii").splitlines())
+            return any(hmac.compare_digest(signature("project", text), signed) for text, _, signed in pairs)
     return False
+
+
+def vouch(folder: Path) -> None:
+    """Take a project for ours in this process: a worker of a cluster does whose driver proved that it may write there."""
+    _vouched.add(folder)
 
 
 def sign(folder: Path) -> None:
@@ -234,9 +244,11 @@ def sign(folder: Path) -> None:
         PuGeoError: if the user's key cannot be made or read, see `user_key`.
         OSError: if the project's folder cannot be written to.
     """
-    text = secrets.token_hex(16)
-    with _written(checked(folder / MARK)) as temporary:
-        temporary.write_text(f"{text} {signature('project', text)}", encoding="ascii")
+    text, path = secrets.token_hex(16), checked(folder / MARK)
+    others = path.read_text(encoding="ascii", errors="ignore").splitlines() if path.is_file() else []
+    lines = [f"{text} {signature('project', text)}", *others[:_MOST_MARKS]]  # several installations may work in it in turn
+    with _written(path) as temporary:
+        temporary.write_text("\n".join(lines), encoding="ascii")
 
 
 def signature(*texts: str) -> str:
@@ -378,7 +390,7 @@ def is_abandoned(path: Path) -> bool:
     import fcntl  # not on Windows
 
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(checked(path), os.O_RDONLY)
     except OSError:
         return False
     try:

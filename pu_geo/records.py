@@ -467,11 +467,11 @@ class LabelOp:
         return None
 
 
-_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
+_NOT_TEXT = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def is_text(value: object, least: int, most: int) -> bool:
-    """Return whether a value is a text of that many characters that SQLite and UTF-8 can hold: no NUL, no half characters."""
+    """Return whether a value is a text of that many characters that can be stored and reads as it is: no control signs, none that turn the direction, no half characters."""
     return isinstance(value, str) and least <= len(value) <= most and _NOT_TEXT.search(value) is None
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pu_geo.errors import JobError, ProjectError
-from pu_geo.files import signature
+from pu_geo.files import checked, signature
 from pu_geo.project import events
 from pu_geo.project.layout import Layout, checked_id, read_json, reading, write_json
 from pu_geo.project.locks import JOB_LOCK, is_held
@@ -288,7 +288,7 @@ def event_lines(folder: Path) -> list[str]:
 def worker_log(folder: Path) -> str:
     """Return the end of what a worker and its libraries printed, tracebacks included."""
     try:
-        with (folder / "log.txt").open("rb") as stream:
+        with checked(folder / "log.txt").open("rb") as stream:
             stream.seek(max(stream.seek(0, 2) - _LOG_BYTES, 0))
             return stream.read().decode("utf-8", errors="replace")
     except OSError:

@@ -9,7 +9,6 @@ Only a backup whose JSON is whole counts. Chips, runs and exports are not copied
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import sqlite3
@@ -24,7 +23,7 @@ from typing import Literal, TypedDict, get_args
 from pu_geo.errors import OutOfReach, ProjectError
 from pu_geo.files import atomic_write, checked, is_abandoned, make_folder, may_change, remove_path, single
 from pu_geo.project import in_use, locks
-from pu_geo.project.layout import Layout, sha256_of, write_json
+from pu_geo.project.layout import Layout, read_json, sha256_of, write_json
 
 Reason = Literal["daily", "removal", "asked"]
 LOCK = ".backups.lock"  # held while a backup is made there
@@ -32,6 +31,7 @@ KEPT = 7  # of each reason, so that a day of removals does not push out those of
 DAY = timedelta(days=1)
 _RESERVE = 64 * 2**20  # bytes that a backup leaves free: clicks need room too
 _BUSY_S = 20.0
+_SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 _BUSY_STEP_S = 0.25
 
 
@@ -143,11 +143,11 @@ def unfinished(layout: Layout) -> list[Path]:
 def read(path: Path) -> Backup | None:
     """Return what stands beside a backup; None if that is not whole, or the copy is gone or has another size."""
     try:
-        facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        facts = read_json(path.with_suffix(".json"))
         backup = Backup(**{**facts, "path": path})
         datetime.fromisoformat(backup.made_at)
         is_whole = path.stat().st_size == backup.n_bytes and backup.reason in get_args(Reason)
-    except (OSError, ValueError, TypeError):
+    except (ProjectError, OSError, ValueError, TypeError):
         return None
     return backup if is_whole else None
 
@@ -217,7 +217,7 @@ def _copy(source: Path, path: Path) -> None:
             raise sqlite3.OperationalError("database is locked")
 
     is_writable = os.access(source, os.W_OK) and may_change(source.parent)
-    address = for_sqlite(source).as_uri() if is_writable else read_only_address(source)
+    address = single(for_sqlite(source)).as_uri() if is_writable else read_only_address(source)
     with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_STEP_S)) as db, closing(sqlite3.connect(path)) as target:
         db.backup(target, progress=waited, sleep=_BUSY_STEP_S)
         target.execute("PRAGMA journal_mode=DELETE")  # one file that can be handed over
@@ -227,11 +227,25 @@ def for_sqlite(gpkg: Path) -> Path:
     """Return the absolute path of a database once neither it nor what SQLite opens beside it leads elsewhere.
 
     Raises:
-        OutOfReach: see `files.single`; a reader, too, writes to the files beside it.
+        OutOfReach: see `files.single`; a reader, too, writes to the files beside it. Also where its journal belongs to several databases.
+
+    Source: "Database File Format", https://www.sqlite.org/fileformat2.html, section 3; a file named at the journal's end is deleted.
     """
     for ending in ("-wal", "-shm", "-journal"):
-        single(gpkg.with_name(f"{gpkg.name}{ending}"))
+        beside = single(gpkg.with_name(f"{gpkg.name}{ending}"))
+    if beside.is_file() and _end_of(beside) == _SUPER_JOURNAL:
+        raise OutOfReach(
+            f"{beside} names another journal, which SQLite would remove.",
+            "PU-Geo writes no such file: remove it.",
+            kind="link",
+        )
     return checked(gpkg).absolute()
+
+
+def _end_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - len(_SUPER_JOURNAL), 0))
+        return file.read()
 
 
 def read_only_address(gpkg: Path) -> str:

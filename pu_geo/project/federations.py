@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import FederationError, printable
-from pu_geo.files import append_lines, atomic_write, make_folder
+from pu_geo.files import append_lines, atomic_write, checked, make_folder
 from pu_geo.project import contents
 from pu_geo.project.layout import Layout, read_json, reading, write_json
 
@@ -226,7 +226,7 @@ def rows_here(folder: Path, n_classes: int) -> set[int]:
 def _own_key(folder: Path, row: int) -> str | None:
     """Return the public key with which this project asked for a row; None where it did not, or the file is damaged."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return str(json.loads((folder / REQUEST.format(row=row)).read_bytes())["public_key"])
+        return str(json.loads(checked(folder / REQUEST.format(row=row)).read_bytes())["public_key"])
     return None
 
 

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sqlite3
 import sys
+from collections.abc import Collection
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -51,10 +52,7 @@ _WORDS_OF_CORRUPT = (
     "has no column",
     "unsupported file format",
 )
-_OF_OTHERS = {
-    f"table {name}"
-    for name in ("qgis_projects", "gpkg_ogr_contents", "gpkg_extensions", "gpkg_metadata", "gpkg_metadata_reference")
-}
+_LEFT = {"layer_styles", "sqlite_sequence"}  # of QGIS and of SQLite
 _indexes: dict[tuple[int, int], int] = {}  # device and inode -> descriptor
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -98,31 +96,30 @@ def problem(db: sqlite3.Connection) -> str:
 
 
 def strange(db: sqlite3.Connection) -> str:
-    """Return in what a file's tables, views, indexes and triggers are not exactly as PU-Geo makes them, as `problem` does.
+    """Return in what our tables, views, indexes and triggers are not exactly as PU-Geo makes them, or have others, as `problem` does.
 
-    A trigger of somebody else's could make an answer vanish that was acknowledged. Tables of QGIS and GDAL are left alone.
+    A trigger of somebody else's could make an answer vanish that was acknowledged. Layers that QGIS saved into the file are left alone.
     """
-    here, ours = _shape(db), dict(_expected())
+    ours = dict(_expected())
+    here = _shape(db, {made.partition(":")[0] for made in ours.values()} - _LEFT)
     gone = [name for name in ours if name not in here]
     other = [name for name, made in here.items() if made != ours.get(name, made)]
-    added = [printable(name) for name in here if name not in ours and name not in _OF_OTHERS]
+    added = [printable(name) for name in here if name not in ours]
     words = (("it lacks", gone), ("another program changed its", other), ("PU-Geo did not make its", added))
     return "; ".join(f"{what} {', '.join(sorted(names)[:5])}" for what, names in words if names)
 
 
-def _shape(db: sqlite3.Connection) -> dict[str, str]:
-    """Return what makes each table, view, index and trigger; SQLite's own follow from these."""
-    found = db.execute(
-        "SELECT type || ' ' || name, tbl_name || ': ' || sql FROM sqlite_master WHERE name NOT LIKE 'sqlite@_%' ESCAPE '@'"
-    )
-    return {str(name): str(made) for name, made in found if name != "table layer_styles"}
+def _shape(db: sqlite3.Connection, of: Collection[str] | None = None) -> dict[str, str]:
+    """Return what makes each table, view, index and trigger that is of some tables, all if None; indexes of SQLite's own follow from these."""
+    found = db.execute("SELECT type || ' ' || name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    return {str(name): f"{table}: {made}" for name, table, made in found if of is None or table in of}
 
 
 @cache
 def _expected() -> tuple[tuple[str, str], ...]:
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(schema.CREATE)
-        return tuple(_shape(db).items())
+        return tuple((name, made) for name, made in _shape(db).items() if made.partition(":")[0] not in _LEFT)
 
 
 def _read_texts(db: sqlite3.Connection, table: str) -> None:

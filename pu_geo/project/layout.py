@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pu_geo.errors import ProjectError, PuGeoError, printable
+from pu_geo.errors import OutOfReach, ProjectError, PuGeoError, printable
 from pu_geo.files import HOME_VARIABLE as HOME_VARIABLE
 from pu_geo.files import SUFFIX as SUFFIX
 from pu_geo.files import atomic_write, checked, reserve
@@ -45,7 +45,10 @@ class Layout:
         Raises:
             OutOfReach: if a part of it is a link, or neither a file nor a folder.
         """
-        return checked(self.folder.joinpath(*parts))
+        path = self.folder.joinpath(*parts)
+        if not path.is_relative_to(self.folder):
+            raise OutOfReach(f"{printable(path)} is not in {self.folder.name}.", "PU-Geo writes no such path.", kind="link")
+        return checked(path)
 
     @property
     def quicklooks(self) -> Path:
@@ -213,7 +216,7 @@ def damage(path: Path, *, full: bool) -> list[str]:
         return [path.name]
     wrong = [] if is_whole else [f"{path.name} (damaged)"]
     for name, sha256 in sums.items():
-        file = checked(path.parent / name)
+        file = checked(path.parent / name.lstrip("/"))
         if not file.is_file():
             wrong.append(name)
         elif not _is_whole(file, sha256 if full else None):

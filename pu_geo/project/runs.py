@@ -23,10 +23,11 @@ from pu_geo.project import checks, choices, versions
 from pu_geo.project.layout import (
     Layout,
     checked_id,
+    damage,
     lost,
     read_array,
+    read_json,
     reading,
-    sha256_of,
     write_array,
     write_facts,
     write_json,
@@ -133,15 +134,12 @@ def register(db: sqlite3.Connection, layout: Layout) -> list[str]:
     rows = []
     for path in layout.path("runs").glob("*/manifest.json"):
         try:
-            manifest = json.loads(path.read_text(encoding="utf-8"))
-            facts, sums = manifest["facts"], manifest["sha256"]
+            facts = read_json(path)["facts"]
             if facts["run_id"] in known:
                 continue
-            is_whole = facts["run_id"] == path.parent.name and all(
-                sha256_of(path.parent / name) == sums[name] for name in sums
-            )
+            is_whole = facts["run_id"] == path.parent.name and not damage(path, full=True)
             row = (str(facts["run_id"]), facts["method"], str(facts["created_at"]), json.dumps(facts))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ProjectError, KeyError, TypeError):
             continue
         if is_whole:
             rows.append(row)

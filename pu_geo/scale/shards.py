@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
-from pu_geo.files import atomic_write, make_folder, remove_path
+from pu_geo.files import atomic_write, make_folder, remove_path, vouch
 from pu_geo.project import events
 from pu_geo.project.layout import SHARDS, write_json
 from pu_geo.scale import cluster as clusters
@@ -198,6 +198,7 @@ def do(work: Work, folder: Path, needs: Mapping[str, Any], part: Mapping[str, An
     began, here = time.monotonic(), clusters.about(folder)
     if problem := clusters.misfit(here, folder, str(needs["token"]), needs):
         return {"refused": [*problem, "cluster"]}
+    vouch(folder.parents[2])
     cancel, spec = folder.parent / "cancel", {**part["spec"], "project": str(folder.parents[2])}
     torch.set_num_threads(1)  # the last bits of a sum may depend on their number
     _keep_freed_memory()

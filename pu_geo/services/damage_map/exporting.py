@@ -341,7 +341,7 @@ def all_versions(layout: Layout) -> list[Version]:
 
 
 def _version(layout: Layout, facts: Mapping[str, Any], names: Mapping[str, str]) -> Version:
-    folder = layout.exports / str(facts["version"])
+    folder = layout.path("exports", str(facts["version"]))
     run_id, estimate = str(facts["run_id"]), facts["estimate"] or {}
     words = ""
     if estimate.get("estimate") is not None and None not in (estimate.get("low"), estimate.get("high")):

@@ -94,7 +94,7 @@ def settle(
         try:
             store.call(layout, contents.relink_scenes, renewed)
         except ProjectError as error:  # whoever may only read a project reads the files again the next time
-            if error.kind not in ("busy", "read_only"):
+            if error.kind not in ("busy", "read_only", "elsewhere"):
                 raise
     return states
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -257,7 +258,12 @@ def open_project(path: str) -> Layout:
 def oddities(layout: Layout) -> list[str]:
     """Return what a person should know of a project that another installation made, a sentence each, before she trusts it."""
     found = []
-    paths = [path for path in sorted(layout.folder.rglob("*")) if not path.is_dir() or path.is_symlink()]
+    paths = []
+    for place, folders, names in os.walk(layout.folder):
+        paths += [Path(place, name) for name in [*names, *folders] if name in names or Path(place, name).is_symlink()]
+        folders[:] = [
+            name for name in folders if name != layout.quicklooks.name and not name.endswith(".sheets")
+        ]  # of many pictures
     links = [path for path in paths if path.is_symlink() or not path.is_file()]
     twice = [path for path in paths if path not in links and path.lstat().st_nlink > 1]
     for those, what in ((links, "link"), (twice, "hard link")):

@@ -407,9 +407,9 @@ def scene_files(layout: Layout, gone: Sequence[Scene], left: Sequence[Scene]) ->
     """
     ids = {scene.scene_id for scene in gone}
     others = [scene for scene in store.call(layout, contents.all_scenes) if scene.scene_id not in ids]
-    used = {part for scene in (*left, *others) for part in _with_sidecars(Path(scene.path))}
+    used = {part for scene in (*left, *others) for part in with_sidecars(Path(scene.path))}
     owned = [Path(scene.path) for scene in gone if Path(scene.path).is_relative_to(layout.path("sources"))]
-    found = {part for path in owned for part in _with_sidecars(path) if part not in used and part.is_file()}
+    found = {part for path in owned for part in with_sidecars(path) if part not in used and part.is_file()}
     return sorted(str(path.relative_to(layout.folder)) for path in found)
 
 
@@ -417,7 +417,7 @@ _BESIDE = ("prj", "aux", "json")  # behind the name without its ending; labels o
 _BEHIND = ("aux.xml", "ovr", "msk")  # behind the whole name
 
 
-def _with_sidecars(path: Path) -> list[Path]:
+def with_sidecars(path: Path) -> list[Path]:
     """Return a picture and the files beside it that can be of it alone: world files, coordinate systems, statistics, overviews, labels."""
     kind = path.suffix.removeprefix(".").lower()
     beside = {"wld", f"{kind}w", f"{kind[:1]}{kind[-1:]}w", f"{kind[:1]}gw", *_BESIDE}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pu_geo.errors import ImageryError, ProjectError, writing
-from pu_geo.files import atomic_write
+from pu_geo.files import atomic_write, checked
 from pu_geo.geo.raster.placement import moved_to
 from pu_geo.project import aoi, contents, grades, labels, rounds, runs, store, versions
 from pu_geo.project.layout import Layout, find_project
@@ -17,6 +17,7 @@ from pu_geo.records import Layer, Scene
 from pu_geo.services.imagery import scene_files
 from pu_geo.services.project import population
 from pu_geo.services.project.choices import reasons_by_chips
+from pu_geo.services.project.removing import with_sidecars
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.imagery.chip import chip
 from pu_geo.tasks.imagery.layers import take_over
@@ -124,11 +125,10 @@ def _own_copy(before: Layout, layout: Layout, scene: Scene) -> str:
     path = Path(scene.path)
     if not path.is_relative_to(before.folder):
         return scene.path
-    target = layout.path(str(path.relative_to(before.folder)))
-    for one in path.parent.iterdir():
-        if one.stem == path.stem and one.is_file():
-            with writing(target, ProjectError), atomic_write(target.with_name(one.name)) as temporary:
-                shutil.copyfile(one, temporary)
+    target = layout.path("sources", *(part for part in path.relative_to(before.folder).parts if part != "sources"))
+    for one in with_sidecars(checked(path)):
+        with writing(target, ProjectError), atomic_write(target.with_name(one.name)) as temporary:
+            shutil.copyfile(checked(one), temporary)
     return str(target)
 
 

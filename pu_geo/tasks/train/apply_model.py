@@ -19,7 +19,7 @@ from pu_geo.errors import ModelError, TrainingError, printable
 from pu_geo.features.bank import Maker
 from pu_geo.features.layers import LayerBanks, bands_of
 from pu_geo.features.rcf import RcfBank
-from pu_geo.files import atomic_write, remove_path, reserve
+from pu_geo.files import atomic_write, remove_path, reserve, single, to_change
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import place_unused
 from pu_geo.project import contents, feature_sets, federations, labels, model_files, store
@@ -291,7 +291,7 @@ def _views(
 ) -> NDArray[np.float16]:
     """Compute the features that the model takes, float16 [V, N, D], in a file."""
     shape = (restored.n_views, len(chips), bank.n_features)
-    out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
+    out = np.lib.format.open_memmap(single(to_change(path)), mode="w+", dtype=np.float16, shape=shape)
     reserve(path)
     words = f"features of {len(chips)} chips in {restored.n_views} views, by the model's own filters"
     masks = footprint_masks(job.layout, str(facts["chip_set"])) if needs_masks(bank) else None
