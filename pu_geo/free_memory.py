@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -16,8 +17,14 @@ _FILES = (  # (limit, use, the part of the use that Linux gives back when asked)
 
 
 def free_memory() -> int:
-    """Return the bytes that are free: what the machine has available, or less where a container's limit leaves less."""
-    return min([int(psutil.virtual_memory().available), *_left_in_groups()])
+    """Return the bytes that are free: what the machine has available, or less where the limit of a container or of the process leaves less."""
+    return min([int(psutil.virtual_memory().available), *_left_in_groups(), *_left_to_process()])
+
+
+def _left_to_process() -> list[int]:
+    """Return the bytes of addresses that a limit on this process itself leaves (`ulimit -v`); none without one."""
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return [] if most == resource.RLIM_INFINITY else [max(0, most - int(psutil.Process().memory_info().vms))]
 
 
 def _left_in_groups() -> list[int]:

@@ -15,8 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from pu_geo.errors import JobCancelled
 from pu_geo.features import bank
-from pu_geo.project import runs
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, sha256_of
 from pu_geo.records import FeatureRequest
 
 D = 12
@@ -38,7 +37,7 @@ class TinyMaker:
     def fit_request(cls, request: FeatureRequest, chips: NDArray[np.uint8], rows: object = None, **_: object) -> TinyMaker:
         made = asdict(request)
         facts = {name: made[name] for name in ("pool", "layer", "size_px", "dates", "licence")}
-        sha256 = runs.sha256_of(Path(request.weights))
+        sha256 = sha256_of(Path(request.weights))
         about = {**facts, "weights_file": Path(request.weights).name, "weights_sha256": sha256, "backbone": request.maker}
         return cls(load_file(request.weights)["weight"][: 2 * chips.shape[1]], {"kind": cls.kind, **about})
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from small_parts import add_chips, click, small_project
 
-from pu_geo.project import events, runs, store
-from pu_geo.project.layout import Layout
+from pu_geo.project import events, store
+from pu_geo.project.layout import Layout, sha256_of
 from pu_geo.records import FeatureRequest
 
 N = 600  # chips: ten shards of 64
@@ -82,7 +82,7 @@ def wait_for(is_so: Callable[[], bool], seconds: float = 120.0) -> None:
 
 
 def sha256_of_features(layout: Layout, name: str) -> str:
-    return runs.sha256_of(layout.features("set", name))
+    return sha256_of(layout.features("set", name))
 
 
 def of_kind(folder: Path, kind: str) -> list[dict[str, object]]:

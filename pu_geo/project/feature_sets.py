@@ -257,7 +257,7 @@ def write_maker(layout: Layout, chip_set: str, name: str, arrays: Mapping[str, N
 
 def put(layout: Layout, chip_set: str, found: FeatureSet) -> None:
     """Store the facts of a set whose other files are written; it exists from then on."""
-    files = [layout.features(chip_set, found.name), layout.maker(chip_set, found.name)]
+    files = [path for path in (layout.features(chip_set, found.name), layout.maker(chip_set, found.name)) if path.is_file()]
     write_facts(layout.feature_facts(chip_set, found.name), asdict(found), files)
 
 

@@ -446,5 +446,5 @@ def test_too_little_memory_to_load_torch_is_named(project: Layout, monkeypatch: 
 
 def test_a_job_in_a_folder_that_cannot_be_written_is_refused_in_words(project: Layout) -> None:
     project.jobs.write_text("in the way")
-    with pytest.raises(JobError, match="cannot be started: "):
+    with pytest.raises(PuGeoError, match="a folder belongs there"):
         jobs.start(project, "sleep", {})

@@ -13,8 +13,7 @@ from type_parts import GROUPS, IDS, KEPT, discovered
 
 from pu_geo.errors import ProjectError
 from pu_geo.project import decisions, discoveries, labels, pseudo_positives
-from pu_geo.project.layout import Layout
-from pu_geo.project.runs import sha256_of
+from pu_geo.project.layout import Layout, sha256_of
 from pu_geo.records import LabelOp
 
 

@@ -10,7 +10,7 @@ from small_parts import add_run
 
 from pu_geo.errors import ProjectError
 from pu_geo.project import runs, store
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, sha256_of
 
 
 def finish(layout: Layout, run_id: str, scores: np.ndarray) -> None:
@@ -42,7 +42,7 @@ def test_manifest_names_the_sha256_of_every_file_and_what_is_not_there_is_named(
         runs.find(db, "latest")
     finish(project, "one", np.zeros(20, np.float32))
     folder = project.run("one")
-    files = {path.name: runs.sha256_of(path) for path in folder.iterdir() if path.name != "manifest.json"}
+    files = {path.name: sha256_of(path) for path in folder.iterdir() if path.name != "manifest.json"}
     assert files.keys() == {"scores.npy", "embeddings.npy", "building_ids.json"}
     assert json.loads((folder / "manifest.json").read_text())["sha256"] == files
     with store.connect(project) as db, pytest.raises(ProjectError, match="its runs are: one"):

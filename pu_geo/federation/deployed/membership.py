@@ -90,8 +90,9 @@ def read_invitation(path: Path) -> Invitation:
     agreement.require_current()
     address = _text(path, facts, "address")
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not port.isdigit() or not 0 < int(port) < 65536:
         raise _broken(path, f"has the address {printable(address)!r}; it must be host:port")
+    credentials.require_host(host)
     try:
         certificate = facts["certificate"]
         if not isinstance(certificate, str):

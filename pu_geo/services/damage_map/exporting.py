@@ -6,6 +6,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pu_geo import wording
-from pu_geo.errors import ProjectError, PuGeoError
+from pu_geo.errors import OutOfReach, ProjectError, PuGeoError
 from pu_geo.project import contents, freshness, grades, labels, store, versions
 from pu_geo.project.choices import Threshold
 from pu_geo.project.grades import Grade
@@ -359,10 +360,10 @@ def version_file(layout: Layout, version: str, name: str) -> Path | None:
     """Return the path of a file of a version; None for what is not one, whatever its name says."""
     if not _VERSION.fullmatch(version) or not _FILE.fullmatch(name):
         return None
-    folder = (layout.exports / version).resolve()
-    path = (folder / name).resolve()
-    is_inside = folder.parent == layout.exports.resolve() and path.parent == folder  # a link must not lead outside
-    return path if is_inside and path.is_file() else None
+    with suppress(OutOfReach):
+        path = layout.path("exports", version, name)
+        return path if path.is_file() else None
+    return None
 
 
 def write_zip(layout: Layout, version: str, out: Path) -> None:

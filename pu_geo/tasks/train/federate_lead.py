@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pu_geo import jobs
+from pu_geo.errors import JobError
 from pu_geo.federation.agreement import REST_CLASS, Agreement, Privacy
 from pu_geo.federation.deployed import require_flower
 from pu_geo.federation.member import feature_space
@@ -70,18 +72,26 @@ def federate_lead(
     if words := membership.mend_invitation(folder, f"{host}:{free_port()}"):
         job.report(0.0, words, is_news=True)
     invitation = membership.read_invitation(folder / federations.INVITATION)
+    started = []
     for one in held:
         path = membership.accept(job.layout, invitation, one.class_name, one.types_from)
         request = membership.read_request(path)
         membership.admit(job.layout, federation, request, request.fingerprint)
-        _start_member(job, federation, one.class_name)
+        started += _start_member(job, federation, one.class_name)
     is_here = host in (LOCALHOST, "localhost")
     address, names = (LOCALHOST, ()) if is_here else (ANYWHERE, (host,))
-    return federate_serve(job, federation, address, names=names)
+    try:
+        return federate_serve(job, federation, address, names=names)
+    except BaseException:
+        for member in started:  # they would wait for a leader that is gone; both are started again together
+            with suppress(JobError):
+                jobs.cancel(job.layout, member)
+        raise
 
 
-def _start_member(job: Job, federation: str, class_name: str) -> None:
-    """Start the job of a class of this project, unless one works already or has the model."""
+def _start_member(job: Job, federation: str, class_name: str) -> list[str]:
+    """Start the job of a class of this project, unless one works already or has the model; return the ids of those started."""
     args = {"federation": federation, "class_name": class_name}
-    if not any((each.is_active or each.state == "done") for each in jobs.all_jobs(job.layout) if each.args == args):
-        jobs.start(job.layout, JOIN, args)
+    if any((each.is_active or each.state == "done") for each in jobs.all_jobs(job.layout) if each.args == args):
+        return []
+    return [jobs.start(job.layout, JOIN, args)]

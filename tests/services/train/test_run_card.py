@@ -19,8 +19,7 @@ from tasks.made_up_map import Reader
 from pu_geo.errors import ProjectError
 from pu_geo.methods import catalog
 from pu_geo.project import checks, contents, store
-from pu_geo.project.layout import Layout, write_json
-from pu_geo.project.runs import sha256_of
+from pu_geo.project.layout import Layout, sha256_of, write_json
 from pu_geo.services.train import results, run_card, run_names, training
 from pu_geo.services.train.run_card import curves_section, figures, judgement_words, limits
 from pu_geo.wording import day_and_time

@@ -15,8 +15,7 @@ from small_parts import job_of
 from pu_geo import Project
 from pu_geo.errors import ImageryError, ProjectError
 from pu_geo.project import alignment, contents, store
-from pu_geo.project.layout import Layout
-from pu_geo.project.runs import sha256_of
+from pu_geo.project.layout import Layout, sha256_of
 from pu_geo.records import Scene
 from pu_geo.services.imagery import preparation, scene_pair
 from pu_geo.tasks.damage_map.damage_map import sources

@@ -19,8 +19,7 @@ from small_parts import click, facts_of, in_tiers, small_project
 from pu_geo.errors import PuGeoError
 from pu_geo.methods import catalog
 from pu_geo.project import contents, decisions, model_files, pseudo_positives, runs, store
-from pu_geo.project.layout import Layout
-from pu_geo.project.runs import sha256_of
+from pu_geo.project.layout import Layout, sha256_of
 from pu_geo.services.annotate import labeling
 from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.import_run import import_run
